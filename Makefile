@@ -1,0 +1,49 @@
+# Two commands do everything on a fresh machine: `make up` and `make test`.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP_INSTALL := install -q --disable-pip-version-check --no-input --require-hashes
+ARGS ?=
+
+.PHONY: up test install install-dev check lock clean
+
+up: install
+	@$(BIN)/python manage.py up $(ARGS)
+
+install: $(VENV)/.installed
+install-dev: $(VENV)/.installed-dev
+
+# A bare Debian has no ensurepip, so its `venv` cannot bring pip along: then the system's pip installs into it.
+$(VENV)/.installed: requirements.txt
+	@echo "Installing into $(VENV) …"
+	@$(PYTHON) -m venv --clear $(VENV) >/dev/null 2>&1 \
+	  && $(BIN)/python -m pip $(PIP_INSTALL) -r $< \
+	  || { $(PYTHON) -m venv --clear --without-pip $(VENV) \
+	       && $(PYTHON) -m pip --python $(BIN)/python $(PIP_INSTALL) -r $<; }
+	@touch $@
+
+$(VENV)/.installed-dev: requirements-dev.txt $(VENV)/.installed
+	@echo "Installing the test tools …"
+	@if $(BIN)/python -m pip --version >/dev/null 2>&1; \
+	  then $(BIN)/python -m pip $(PIP_INSTALL) -r $<; \
+	  else $(PYTHON) -m pip --python $(BIN)/python $(PIP_INSTALL) -r $<; fi
+	@touch $@
+
+check: install-dev
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports
+	@$(BIN)/python manage.py makemigrations --check --dry-run
+	@CRONTY_URL=https://cronty.example $(BIN)/python manage.py check --deploy --fail-level WARNING
+
+test: check
+	@$(BIN)/python -m pytest $(ARGS)
+
+# The lock: exact versions with hashes, no host names.
+lock:
+	uv pip compile pyproject.toml --universal --generate-hashes --no-header --no-annotate -o requirements.txt $(ARGS)
+	uv pip compile pyproject.toml --extra dev -c requirements.txt --universal --generate-hashes --no-header --no-annotate -o requirements-dev.txt $(ARGS)
+
+clean:
+	rm -rf $(VENV)

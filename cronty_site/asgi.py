@@ -1,0 +1,8 @@
+"""The web process."""
+
+import os
+
+from django.core.asgi import get_asgi_application
+
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "cronty_site.settings")
+application = get_asgi_application()

@@ -1,0 +1,296 @@
+"""When does a cron expression match, and how is it said in words?"""
+
+import re
+from collections.abc import Iterator
+from copy import copy
+from datetime import UTC, datetime, timedelta
+from functools import lru_cache
+from itertools import islice
+from typing import NamedTuple
+from zoneinfo import ZoneInfo
+
+from croniter import croniter  # type: ignore[import-untyped]
+from cronsim import CronSim, CronSimError
+
+MAX_LENGTH = 100
+MACROS = {
+    "@hourly": "0 * * * *",
+    "@daily": "0 0 * * *",
+    "@midnight": "0 0 * * *",
+    "@weekly": "0 0 * * 0",
+    "@monthly": "0 0 1 * *",
+    "@yearly": "0 0 1 1 *",
+    "@annually": "0 0 1 1 *",
+}
+
+# Expressions are judged from a fixed moment: one that is stored today must not become invalid with time.
+REFERENCE = datetime(2026, 1, 1, tzinfo=UTC).replace(tzinfo=None)
+_FIVE_YEARS = timedelta(days=5 * 366)
+_COMPARED_RUNS = 10
+# Short enough to see every change: since 1990 no zone has changed its offset twice within a week.
+_STEP = timedelta(hours=12)
+_SECOND = timedelta(seconds=1)
+_TICK = timedelta(microseconds=1)
+
+
+class CronError(ValueError):
+    """The expression is refused; the message says why."""
+
+
+class Field(NamedTuple):
+    """One of the five fields: what it is called, takes, and restarts with."""
+
+    name: str
+    low: int
+    high: int
+    cycle: str
+    names: tuple[str, ...] = ()
+
+    @property
+    def size(self) -> int:
+        """Return how many values there are; 0 and 7 are the same Sunday."""
+        return 7 if self.cycle == "week" else self.high - self.low + 1
+
+    def number(self, value: str) -> int:
+        """Return the number behind a value or a name."""
+        if value in self.names:
+            return self.names.index(value) + self.low
+        if not value.isdigit():
+            raise CronError(f'the {self.name} field does not know "{value}"{self._hint(value)}')
+        if not self.low <= int(value) <= self.high:
+            raise CronError(f"{value} is out of range: the {self.name} field takes {self.low}-{self.high}")
+        return int(value)
+
+    def _hint(self, value: str) -> str:
+        for pattern, hint in _HINTS.items():
+            if re.fullmatch(pattern, value):
+                return hint
+        return f": write {value[:3]}" if value[:3] in self.names else ""
+
+
+_MONTHS = ("JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC")
+_WEEKDAYS = ("SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT")
+FIELDS = (
+    Field("minute", 0, 59, "hour"),
+    Field("hour", 0, 23, "day"),
+    Field("day-of-month", 1, 31, "month"),
+    Field("month", 1, 12, "year", _MONTHS),
+    Field("weekday", 0, 7, "week", _WEEKDAYS),
+)
+_HINTS = {
+    r"H": ": H (a hashed value) belongs to Jenkins, so write a number",
+    r"R": ": R (a random value) is not cron, so write a number",
+    r"L?W|W[0-9]+|[0-9]+W": ": W (nearest weekday) is not supported, so write days as numbers",
+    r"L[0-9]*|[0-9]+L|[A-Z]{3}L": ": L stands alone as day-of-month, or after a weekday's number (5L is the last Friday)",
+}
+_TERM = re.compile(r"(?P<low>\*|[0-9A-Z]+)(?:-(?P<high>[0-9A-Z]+))?(?:/(?P<step>[0-9]+))?")
+
+
+@lru_cache(maxsize=8192)
+def normalise(text: str) -> str:
+    """Return the expression as typed with single spaces, or raise CronError.
+
+    Macros and letter case stay as they were typed.
+    """
+    if len(text) > MAX_LENGTH:
+        raise CronError(f"an expression has at most {MAX_LENGTH} characters")
+    expression = " ".join(re.split(r"[ \t\r\n]+", text.strip(" \t\r\n")))
+    if expression.startswith("@"):
+        _check_macro(expression.lower())
+        return expression
+    values = expression.upper().split(" ")
+    for character in expression:
+        if character == "?":
+            raise CronError('"?" is not standard cron, so write * instead')
+        if not re.fullmatch(r"[0-9A-Za-z*/,# -]", character):
+            raise CronError(f"{character!a} does not belong in a cron expression")
+    if len(values) != len(FIELDS):
+        given = len(values) if expression else 0
+        extra = ", without seconds or years" if given > len(FIELDS) else ""
+        raise CronError(
+            f"write five fields{extra} (minute hour day-of-month month weekday), not {given}: 0 9 * * 1-5"
+        )
+    for field, value in zip(FIELDS, values, strict=True):
+        for term in value.split(","):
+            _check_term(field, term)
+    _check_agreement(" ".join(values))
+    return expression
+
+
+def _check_macro(macro: str) -> None:
+    if macro == "@reboot":
+        raise CronError("@reboot has no time of its own, so Cronty cannot schedule it")
+    if macro not in MACROS:
+        raise CronError(f"this macro is unknown, the known ones are {' '.join(MACROS)}")
+
+
+def _check_term(field: Field, term: str) -> None:
+    """Refuse what the grammar does not allow, in words the parsers do not have."""
+    if (field.name, term) == ("day-of-month", "L"):
+        return
+    if field.name == "weekday" and re.fullmatch(r"[0-7]L", term):
+        return
+    if field.name == "weekday" and "#" in term:
+        day, _, nth = term.partition("#")
+        field.number(day)
+        if nth not in {"1", "2", "3", "4", "5"}:
+            raise CronError(f'"{term}" asks for a week that does not exist: write # and 1 to 5, as in 1#2')
+        return
+    match = _TERM.fullmatch(term)
+    if not match or (match["low"] == "*" and match["high"]):
+        raise CronError(f'the {field.name} field cannot read "{term}": write values like 5, 1-5, 1,3 or */15')
+    if match["step"] and int(match["step"]) == 0:
+        raise CronError(f'"{term}" has a step of zero: a step is 1 or more')
+    if match["low"] == "*":
+        return
+    low = field.number(match["low"])
+    high = field.number(match["high"]) if match["high"] else None
+    if high is not None and low > high:
+        raise CronError(f'the range "{term}" runs backwards: write the smaller value first, or a list')
+    if low == high:
+        raise CronError(f'the range "{term}" has one value: write {match["low"]}')
+
+
+def _check_agreement(fields: str) -> None:
+    """Accept only what two independent parsers read alike, and what does run."""
+    days = "0 0 " + fields.split(" ", 2)[2]
+    try:
+        ours, theirs = _parse(fields), CronSim(fields, REFERENCE)
+        same_values = _value_sets(ours) == [theirs.minutes, theirs.hours, theirs.months]
+        alike = same_values and _first(_croniter_runs(days)) == _first(CronSim(days, REFERENCE))
+    except CronSimError as error:
+        # After the grammar, a day that none of the months has is all that cronsim still refuses.
+        raise CronError("it does not run within five years: none of its months has such a day") from error
+    except ValueError:
+        alike = False
+    if not alike:
+        raise CronError("cron programs disagree about what it means: write the values as a plain list")
+    first = next_wall(fields, REFERENCE)
+    if first is None or first - REFERENCE > _FIVE_YEARS:
+        raise CronError("it does not run within five years")
+
+
+def _value_sets(parsed: croniter) -> list[set[int]]:
+    """Return the minutes, hours and months that croniter has understood."""
+    return [
+        set(range(FIELDS[index].low, FIELDS[index].high + 1)) if values == ["*"] else set(values)
+        for index, values in enumerate(parsed.expanded)
+        if FIELDS[index].name in {"minute", "hour", "month"}
+    ]
+
+
+def _croniter_runs(fields: str) -> Iterator[datetime]:
+    wall = next_wall(fields, REFERENCE)
+    while wall is not None:
+        yield wall
+        wall = next_wall(fields, wall)
+
+
+def _first(runs: Iterator[datetime]) -> list[datetime]:
+    return list(islice(runs, _COMPARED_RUNS))
+
+
+@lru_cache(maxsize=8192)
+def _parse(fields: str) -> croniter:
+    # The two libraries spell "last Friday" differently: 5L here, L5 in croniter.
+    spelled = re.sub(r"\b([0-7])L\b", r"L\1", fields)
+    return croniter(spelled, REFERENCE, implement_cron_bug=True)
+
+
+def split(expression: str) -> list[str]:
+    """Return the five fields, in capitals, with a macro spelled out."""
+    return MACROS.get(expression.lower(), expression).upper().split(" ")
+
+
+def is_fixed(fields: list[str]) -> bool:
+    """Tell a job with a time of day from one that follows the clock round."""
+    return not (fields[0].startswith("*") or fields[1].startswith("*"))
+
+
+def next_wall(fields: str, wall: datetime) -> datetime | None:
+    """Return the first matching wall time after the given one, or None if there is none."""
+    try:
+        # A copy, because croniter keeps its position in itself and threads share the parsed one.
+        found: datetime = copy(_parse(fields)).get_next(datetime, start_time=wall)
+    except (ValueError, OverflowError):
+        return None
+    return found
+
+
+@lru_cache(maxsize=65536)
+def next_run(expression: str, timezone: str, after: datetime) -> datetime | None:
+    """Return the first run later than the given moment in UTC, or None if there is none."""
+    fields = split(expression)
+    find = _next_fixed if is_fixed(fields) else _next_wildcard
+    try:
+        return find(" ".join(fields), ZoneInfo(timezone), after)
+    except OverflowError:
+        return None
+
+
+def _next_fixed(fields: str, zone: ZoneInfo, after: datetime) -> datetime | None:
+    """Fire once for each wall time: on its first pass, or when the gap that skips it ends."""
+    wall = next_wall(fields, _wall(after, zone))
+    while wall is not None:
+        run = _first_pass(wall, zone)
+        if run > after:
+            return run
+        wall = next_wall(fields, wall)
+    return None
+
+
+def _next_wildcard(fields: str, zone: ZoneInfo, after: datetime) -> datetime | None:
+    """Follow the real clock, one stretch of constant offset at a time."""
+    start, wall = after, _wall(after, zone)
+    while (match := next_wall(fields, wall)) is not None:
+        run = match.replace(tzinfo=UTC) - _offset(start, zone)
+        change = _first_change(zone, start, run)
+        if change is None:
+            return run
+        # One tick back, so that a match at the very change counts.
+        start, wall = change, _wall(change, zone) - _TICK
+    return None
+
+
+def _first_pass(wall: datetime, zone: ZoneInfo) -> datetime:
+    """Return the first instant at which clocks show the wall time, or the end of the gap that skips it."""
+    run = wall.replace(tzinfo=zone, fold=0).astimezone(UTC)
+    if _wall(run, zone) == wall:
+        return run
+    before_gap = wall.replace(tzinfo=zone, fold=1).astimezone(UTC)
+    return _first_change(zone, before_gap, run) or run
+
+
+def _first_change(zone: ZoneInfo, start: datetime, end: datetime) -> datetime | None:
+    """Return the first instant after start, up to end, with another offset than start has."""
+    offset = _offset(start, zone)
+    while start < end:
+        stop = min(start + _STEP, end)
+        if _offset(stop, zone) != offset:
+            break
+        start = stop
+    else:
+        return None
+    while stop - start > _SECOND:
+        middle = (start + (stop - start) / 2).replace(microsecond=0)
+        if _offset(middle, zone) == offset:
+            start = middle
+        else:
+            stop = middle
+    return stop
+
+
+def clock_changes(zone: ZoneInfo, after: datetime, until: datetime) -> Iterator[tuple[datetime, datetime]]:
+    """Yield what clocks show when an offset ends, and what they show when the next begins."""
+    while (change := _first_change(zone, after, until)) is not None:
+        yield (change + _offset(after, zone)).replace(tzinfo=None), _wall(change, zone)
+        after = change
+
+
+def _wall(moment: datetime, zone: ZoneInfo) -> datetime:
+    return moment.astimezone(zone).replace(tzinfo=None, fold=0)
+
+
+def _offset(moment: datetime, zone: ZoneInfo) -> timedelta:
+    local = moment.astimezone(zone)
+    return local.replace(tzinfo=UTC) - moment

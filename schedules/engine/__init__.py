@@ -1,0 +1,31 @@
+"""What time does: claim what is due, start it, settle how it went, and sweep up after the dead."""
+
+from schedules.engine.claims import Claim, claim
+from schedules.engine.clusters import beat, circle, enlist, is_any_worker_running, retire
+from schedules.engine.gaps import account_for, withdraw
+from schedules.engine.runs import Outcome, Started, conclude, hand_back, renew, retry_at, settle, start
+from schedules.engine.sweeping import prune_history, rearm, sweep, wake_up_at
+
+__all__ = [
+    "Claim",
+    "Outcome",
+    "Started",
+    "account_for",
+    "beat",
+    "circle",
+    "claim",
+    "conclude",
+    "enlist",
+    "hand_back",
+    "is_any_worker_running",
+    "prune_history",
+    "rearm",
+    "renew",
+    "retire",
+    "retry_at",
+    "settle",
+    "start",
+    "sweep",
+    "wake_up_at",
+    "withdraw",
+]

@@ -1,0 +1,54 @@
+"""Slots that will not run because a job was changed: they still get their row."""
+
+from datetime import datetime
+
+from django.db.models import Q
+
+from schedules.engine.slots import Slot, gap_slot
+from schedules.models import Execution, Job
+from schedules.triggers import TriggerError
+
+Status = Execution.Status
+
+
+def account_for(job: Job, since: datetime | None, now: datetime, reason: str) -> None:
+    """Write one skipped row for the slots in [since, now] that a change took away."""
+    if since is None or since > now:
+        return
+    until = min(now, job.ends_at) if job.ends_at else now
+    try:
+        slot = gap_slot(job, since, until, Status.SKIPPED, reason)
+    except TriggerError:
+        return
+    if slot:
+        Execution.objects.bulk_create([row_of(job, slot, now)], ignore_conflicts=True)
+
+
+def withdraw(job: Job, now: datetime, reason: str, *, also_manual: bool = False) -> None:
+    """Take back what is queued or claimed but not started; a run between attempts ends as failed."""
+    rows = Execution.objects.filter(job=job, status__in=[Status.QUEUED, Status.CLAIMED])
+    if not also_manual:
+        rows = rows.exclude(cause=Execution.Cause.MANUAL)
+    ended = {"finished_at": now, "lease_until": None, "available_at": None, "reason": reason}
+    rows.filter(attempt=0).update(status=Status.CANCELLED, **ended)
+    rows.filter(~Q(attempt=0)).update(status=Status.FAILED, **ended)
+    if also_manual:
+        Execution.objects.filter(job=job, status=Status.WAITING).update(status=Status.CANCELLED, **ended)
+
+
+def row_of(job: Job, slot: Slot, now: datetime) -> Execution:
+    """The ledger row of a slot that is not claimed at once."""
+    return Execution(
+        job=job,
+        owner_id=job.owner_id,
+        job_name=job.name,
+        task=job.task,
+        scheduled_for=slot.at,
+        cause=slot.cause,
+        status=slot.status,
+        reason=slot.reason,
+        last_slot=slot.last,
+        slots=slot.count,
+        error=slot.error,
+        finished_at=now if slot.status in Execution.FINAL else None,
+    )

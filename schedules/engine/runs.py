@@ -1,0 +1,286 @@
+"""How a claimed execution is started and settled: conditional on still being ours, so a zombie changes nothing."""
+
+import random
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.conf import settings
+from django.db import connection, transaction
+from django.db.models import Case, Exists, F, Min, OuterRef, Value, When
+
+from schedules.engine.bulk import update_rows
+from schedules.engine.pausing import pause_failing
+from schedules.models import Execution, Job
+
+Status = Execution.Status
+
+# How often a run is taken up again after its worker died under it, beyond the attempts of its policy.
+RESCUES = 2
+LONGEST_BACKOFF = timedelta(hours=1)
+OUTCOME_LETTERS = {Status.SUCCEEDED: "S", Status.FAILED: "F", Status.LOST: "L", Status.CANCELLED: "C"}
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """An execution that this worker has just started, with all that its task needs."""
+
+    execution_id: int
+    attempt: int
+    job_id: int
+    job_public_id: str
+    job_name: str
+    key: str
+    task: str
+    args: list[Any]
+    kwargs: dict[str, Any]
+    scheduled_for: datetime
+    owner_id: int
+    signing_key: str
+    timeout: timedelta
+    attempts: int
+    backoff: timedelta
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How one attempt ended."""
+
+    execution_id: int
+    attempt: int
+    job_id: int
+    status: Execution.Status
+    finished_at: datetime
+    result: Any = None
+    error: str = ""
+    traceback: str = ""
+    reason: str = ""
+    retry_at: datetime | None = None
+
+
+def start(worker_id: int, attempt: int, execution_ids: Sequence[int], now: datetime) -> list[Started]:
+    """Mark claimed executions as running; those that are no longer ours are left out."""
+    mine = Execution.objects.filter(
+        pk__in=execution_ids, status=Status.CLAIMED, worker_id=worker_id, attempt=attempt
+    )
+    with transaction.atomic():
+        mine.update(
+            status=Status.RUNNING,
+            attempt=attempt + 1,
+            started_at=now,
+            finished_at=None,
+            lease_until=now + timedelta(seconds=settings.CRONTY_LEASE_SECONDS),
+            lateness=Case(When(attempt=0, then=Value(now) - F("scheduled_for")), default=F("lateness")),
+        )
+        rows = Execution.objects.filter(
+            pk__in=execution_ids,
+            status=Status.RUNNING,
+            worker_id=worker_id,
+            attempt=attempt + 1,
+            started_at=now,
+        ).select_related("job", "owner__profile")
+        return [_started(row) for row in rows if row.job]
+
+
+def _started(row: Execution) -> Started:
+    job = row.job
+    assert job is not None
+    profile = getattr(row.owner, "profile", None)
+    return Started(
+        execution_id=row.pk,
+        attempt=row.attempt,
+        job_id=job.pk,
+        job_public_id=job.public_id,
+        job_name=job.name,
+        key=row.key,
+        task=row.task,
+        args=job.args,
+        kwargs=job.kwargs,
+        scheduled_for=row.scheduled_for,
+        owner_id=row.owner_id,
+        signing_key=profile.signing_key if profile else "",
+        timeout=job.timeout,
+        attempts=job.attempts,
+        backoff=job.backoff,
+    )
+
+
+def renew(worker_id: int, execution_ids: Iterable[int], now: datetime) -> None:
+    """Keep the lease of what is being run; whoever runs it renews it."""
+    Execution.objects.filter(pk__in=list(execution_ids), status=Status.RUNNING, worker_id=worker_id).update(
+        lease_until=now + timedelta(seconds=settings.CRONTY_LEASE_SECONDS)
+    )
+
+
+def retry_at(run: Started, now: datetime, after: timedelta | None = None) -> datetime | None:
+    """When a failed attempt may be repeated: exponential, with jitter; None when the attempts are spent."""
+    if run.attempt >= run.attempts:
+        return None
+    growth: timedelta = min(run.backoff * 2 ** (run.attempt - 1), LONGEST_BACKOFF)
+    return now + max(growth * random.uniform(0.75, 1.25), after or timedelta())  # noqa: S311
+
+
+def settle(worker_id: int, outcomes: Sequence[Outcome]) -> int:
+    """Write how attempts ended, for those that are still ours; returns how many were."""
+    with transaction.atomic():
+        mine = _still_mine(worker_id, outcomes)
+        kept = [
+            _without_forbidden_retry(outcome, mine) for outcome in outcomes if outcome.execution_id in mine
+        ]
+        update_rows(
+            Execution,
+            "status = {status}, finished_at = {finished_at}, result = {result}, error = {error},"
+            " traceback = {traceback}, reason = {reason}, available_at = {available_at}, lease_until = NULL",
+            ("id", "status", "finished_at", "result", "error", "traceback", "reason", "available_at"),
+            [
+                (
+                    outcome.execution_id,
+                    Status.QUEUED if outcome.retry_at else outcome.status,
+                    None if outcome.status == Status.WAITING else outcome.finished_at,
+                    outcome.result,
+                    outcome.error,
+                    outcome.traceback,
+                    outcome.reason,
+                    outcome.retry_at,
+                )
+                for outcome in kept
+            ],
+        )
+        conclude([outcome for outcome in kept if not outcome.retry_at and outcome.status != Status.WAITING])
+    return len(kept)
+
+
+def _still_mine(worker_id: int, outcomes: Sequence[Outcome]) -> dict[int, bool]:
+    """Map the executions this worker still holds to whether their job may go on."""
+    attempts = {outcome.execution_id: outcome.attempt for outcome in outcomes}
+    rows = (
+        Execution.objects.filter(pk__in=attempts, status=Status.RUNNING, worker_id=worker_id)
+        .select_for_update(of=("self",))
+        .select_related("job")
+        .only("pk", "attempt", "cause", "job__status", "job__deleted_at")
+    )
+    return {row.pk: _may_go_on(row) for row in rows if attempts[row.pk] == row.attempt}
+
+
+def _may_go_on(row: Execution) -> bool:
+    if row.job is None or row.job.deleted_at or row.job.status == Job.Status.CANCELLED:
+        return False
+    return row.job.status != Job.Status.PAUSED or row.cause == Execution.Cause.MANUAL
+
+
+def _without_forbidden_retry(outcome: Outcome, may_go_on: dict[int, bool]) -> Outcome:
+    """A pause or cancel during a run keeps the run and stops what follows."""
+    if outcome.retry_at is None or may_go_on[outcome.execution_id]:
+        return outcome
+    return Outcome(
+        outcome.execution_id,
+        outcome.attempt,
+        outcome.job_id,
+        outcome.status,
+        outcome.finished_at,
+        error=outcome.error,
+        traceback=outcome.traceback,
+        reason="The job was stopped before the next attempt.",
+    )
+
+
+def conclude(outcomes: Sequence[Outcome]) -> None:
+    """Tell the jobs about runs that ended for good: history strip, streak, end of one-offs, next in line."""
+    if not outcomes:
+        return
+    by_job: dict[int, list[Outcome]] = defaultdict(list)
+    for outcome in outcomes:
+        by_job[outcome.job_id].append(outcome)
+    right = "right({0}, 30)" if connection.vendor == "postgresql" else "substr({0}, -30)"
+    update_rows(
+        Job,
+        f"recent = {right.format('recent || {recent}')}, last_run_at = {{last_run_at}},"
+        " last_error = {last_error}, failure_streak = CASE WHEN {failure_streak} < 0 THEN 0"
+        " ELSE failure_streak + {failure_streak} END",
+        ("id", "recent", "last_run_at", "last_error", "failure_streak"),
+        [(job_id, *_summary(ended)) for job_id, ended in by_job.items()],
+    )
+    _end_finished_jobs(by_job)
+    _release_next(by_job)
+    failing = [job_id for job_id, ended in by_job.items() if ended[-1].status != Status.SUCCEEDED]
+    pause_failing(failing, outcomes[0].finished_at)
+
+
+def _summary(ended: list[Outcome]) -> tuple[str, datetime, str, int]:
+    letters = "".join(OUTCOME_LETTERS[outcome.status] for outcome in ended)
+    last = ended[-1]
+    failures = -1 if "S" in letters else sum(letter in "FL" for letter in letters)
+    error = "" if last.status == Status.SUCCEEDED else last.error or last.reason
+    return letters, last.finished_at, error, failures
+
+
+def _end_finished_jobs(by_job: dict[int, list[Outcome]]) -> None:
+    """A job whose last slot has ended is over: a one-off by its outcome, a recurring one completed."""
+    live = Execution.objects.live().filter(job=OuterRef("pk"))
+    over = Job.objects.filter(~Exists(live), pk__in=by_job, status=Job.Status.RUNNING)
+    failed = [job_id for job_id, ended in by_job.items() if ended[-1].status in (Status.FAILED, Status.LOST)]
+    over.filter(pk__in=failed, trigger_type=Job.TriggerType.ONCE).update(status=Job.Status.FAILED)
+    over.update(status=Job.Status.COMPLETED)
+
+
+def _release_next(job_ids: Iterable[int]) -> None:
+    """Let the oldest run that waited for its predecessor go, where none is left before it."""
+    busy = (
+        Execution.objects.live().filter(job=OuterRef("job")).exclude(status=Status.QUEUED, available_at=None)
+    )
+    oldest = (
+        Execution.objects.filter(
+            ~Exists(busy), job__in=list(job_ids), status=Status.QUEUED, available_at=None
+        )
+        .order_by()
+        .values("job")
+        .annotate(oldest=Min("pk"))
+        .values_list("oldest", flat=True)
+    )
+    Execution.objects.filter(pk__in=list(oldest)).update(available_at=F("scheduled_for"), reason="")
+
+
+def hand_back(worker_id: int, now: datetime, *, also_running: bool = False) -> int:
+    """Give up what this worker claimed and, once it is surely dead, what it was running."""
+    mine = Execution.objects.filter(worker_id=worker_id)
+    with transaction.atomic():
+        count = mine.filter(status=Status.CLAIMED).update(
+            status=Status.QUEUED, worker=None, lease_until=None, available_at=now
+        )
+        if also_running:
+            count += rescue(mine.filter(status=Status.RUNNING), now, "Its worker was stopped.")
+    return count
+
+
+def rescue(abandoned: Any, now: datetime, reason: str) -> int:
+    """Queue again what a dead worker was running; give it up as lost when it keeps killing its workers.
+
+    A rescue by time can run a task twice: the attempt number and the idempotency key make that visible.
+    """
+    rows = list(
+        abandoned.select_for_update(skip_locked=True, of=("self",))
+        .select_related("job")
+        .order_by("pk")[:1000]
+    )
+    lost: list[Execution] = []
+    again: list[Execution] = []
+    for row in rows:
+        spent = row.job is None or row.attempt >= row.job.attempts + RESCUES
+        (lost if spent or not _may_go_on(row) else again).append(row)
+    Execution.objects.filter(pk__in=[row.pk for row in again]).update(
+        status=Status.QUEUED, worker=None, lease_until=None, available_at=now, reason=reason
+    )
+    words = "Its worker died while it ran; it was not started again."
+    Execution.objects.filter(pk__in=[row.pk for row in lost]).update(
+        status=Status.LOST, lease_until=None, finished_at=now, reason=words, error=words
+    )
+    conclude(
+        [
+            Outcome(row.pk, row.attempt, row.job_id, Status.LOST, now, error=words)
+            for row in lost
+            if row.job_id is not None
+        ]
+    )
+    return len(rows)

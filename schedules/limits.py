@@ -1,0 +1,92 @@
+"""What a stored value may look like: how long, how deep, and which characters."""
+
+import json
+import math
+import re
+import unicodedata
+from typing import Any
+
+NAME_LENGTH = 200
+CRON_LENGTH = 100
+JSON_DEPTH = 10
+TAGS = 20
+TAG_LENGTH = 50
+
+# Characters that reorder the text around them: a name could be made to read as another name.
+_REORDERING = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
+
+
+def line_problem(text: str) -> str | None:
+    """Say what is wrong with a one-line text that people and agents will read, or None."""
+    for character in text:
+        if character in _REORDERING:
+            return f"Remove the invisible character U+{ord(character):04X}: it reorders text."
+        if unicodedata.category(character) in {"Cc", "Cs"}:
+            return f"Remove the control character U+{ord(character):04X}."
+    return None
+
+
+def strip_unprintable(text: str) -> str:
+    """Drop what could disguise text when it is shown; line breaks and tabs stay."""
+    return "".join(
+        character
+        for character in text
+        if character in "\n\t"
+        or (character not in _REORDERING and unicodedata.category(character) not in {"Cc", "Cs"})
+    )
+
+
+def json_problem(value: Any, *, max_bytes: int) -> str | None:
+    """Say why a value cannot be kept as JSON, or None."""
+    problem = _structure_problem(value, depth=1)
+    if problem:
+        return problem
+    size = len(json.dumps(value, ensure_ascii=False).encode())
+    return f"Too large: {size:,} bytes of JSON; at most {max_bytes:,} are kept." if size > max_bytes else None
+
+
+def _structure_problem(value: Any, *, depth: int) -> str | None:
+    match value:
+        case None | bool() | int():
+            return None
+        case float():
+            return None if math.isfinite(value) else "Numbers must be finite: NaN and infinity are not JSON."
+        case str():
+            return _text_problem(value)
+        case list() | tuple() | dict() if depth > JSON_DEPTH:
+            return f"Nested too deeply: at most {JSON_DEPTH} levels."
+        case list() | tuple():
+            children: list[Any] = list(value)
+        case dict():
+            if not all(isinstance(key, str) for key in value):
+                return "Every key must be a string."
+            children = [*value.keys(), *value.values()]
+        case _:
+            return f"{type(value).__name__} is not a JSON value."
+    return next(filter(None, (_structure_problem(child, depth=depth + 1) for child in children)), None)
+
+
+def _text_problem(text: str) -> str | None:
+    if "\x00" in text:
+        return "Remove the NUL character (U+0000)."
+    if any("\ud800" <= character <= "\udfff" for character in text):
+        return "Remove the broken half of a surrogate pair: the text is not valid Unicode."
+    return None
+
+
+_SECRET = re.compile(r"authorization|token|secret|password|api[-_]?key|signature", re.IGNORECASE)
+MASK = "••••••"
+
+
+def masked(value: Any) -> Any:
+    """Copy a JSON value with everything under a secret-sounding key hidden."""
+    match value:
+        case dict():
+            return {
+                key: MASK if _SECRET.search(str(key)) and item else masked(item)
+                for key, item in value.items()
+            }
+        case list():
+            return [masked(item) for item in value]
+        case _:
+            return value

@@ -1,0 +1,438 @@
+"""What is stored of jobs and of every slot they were owed."""
+
+import secrets
+from datetime import UTC, datetime, timedelta
+from typing import Any, Self
+
+from django.conf import settings
+from django.core.exceptions import ValidationError
+from django.core.validators import MaxValueValidator, MinValueValidator
+from django.db import models
+from django.db.models import Exists, F, OuterRef, Q
+
+from schedules import limits, registry
+from schedules.triggers import Cron, Interval, Once, Trigger, TriggerError, load_zone
+
+LATE_AFTER = timedelta(minutes=2)
+
+
+def new_public_id(prefix: str, now: datetime) -> str:
+    """Make the id that agents use: a prefix by family, a random number, the moment."""
+    return f"{prefix}_{secrets.randbelow(10**9)}_{int(now.timestamp())}"
+
+
+def sentence(words: str) -> str:
+    return f"{words[:1].upper()}{words[1:].rstrip('.')}."
+
+
+class JobQuerySet(models.QuerySet["Job"]):
+    def kept(self) -> Self:
+        """Leave out what lies in the trash."""
+        return self.filter(deleted_at=None)
+
+    def trashed(self) -> Self:
+        return self.exclude(deleted_at=None)
+
+    def owned_by(self, user: Any) -> Self:
+        return self.filter(owner=user)
+
+    def active(self) -> Self:
+        """Jobs that still have, or may again have, something to do."""
+        return self.kept().filter(status__in=Job.ACTIVE)
+
+    def armed(self) -> Self:
+        return self.kept().filter(status=Job.Status.PENDING)
+
+    def due(self, now: datetime) -> Self:
+        return self.armed().filter(next_run_at__lte=now)
+
+    def late(self, now: datetime) -> Self:
+        """Jobs whose moment passed so long ago that something must be wrong."""
+        return self.due(now - LATE_AFTER)
+
+    def with_activity(self) -> Self:
+        """Annotate `is_running`: an execution is under way."""
+        live = Execution.objects.filter(job=OuterRef("pk"), status__in=Execution.LIVE)
+        return self.annotate(is_running=Exists(live))
+
+
+class Job(models.Model):
+    """What to run, when, and how it stands."""
+
+    class Status(models.TextChoices):
+        PENDING = "pending"
+        """Armed: `next_run_at` says when. A recurring job is pending between and during runs."""
+        RUNNING = "running"
+        """Its last slot was claimed and is under way; the engine ends it as completed or failed."""
+        PAUSED = "paused"
+        """Stopped by a person, an agent or too many failures, until somebody or `paused_until` resumes it."""
+        COMPLETED = "completed"
+        """Nothing left to do: it ran as often, or as long, as was asked."""
+        FAILED = "failed"
+        """A one-off whose attempts are spent."""
+        CANCELLED = "cancelled"
+        """Ended by a person or an agent; it never fires again."""
+
+    class TriggerType(models.TextChoices):
+        ONCE = "once"
+        INTERVAL = "interval"
+        CRON = "cron"
+
+    class Overlap(models.TextChoices):
+        SKIP = "skip", "Skip the new run while the last one is going"
+        QUEUE = "queue", "Wait for the last run to end, then start"
+        ALLOW = "allow", "Start beside the last run"
+
+    class CatchUp(models.TextChoices):
+        ONCE = "once", "Run once for everything missed"
+        ALL = "all", "Run every missed slot"
+        NONE = "none", "Leave missed slots out"
+
+    ACTIVE = (Status.PENDING, Status.RUNNING, Status.PAUSED)
+    TRIGGER_FIELDS = (
+        "trigger_type",
+        "run_at",
+        "every",
+        "anchor_at",
+        "cron",
+        "timezone",
+        "ends_at",
+        "max_runs",
+    )
+
+    owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="jobs")
+    public_id = models.CharField(max_length=64, unique=True, editable=False)
+    name = models.CharField(max_length=limits.NAME_LENGTH)
+    task = models.CharField(max_length=100)
+    args = models.JSONField(default=list, blank=True)
+    kwargs = models.JSONField(default=dict, blank=True)
+
+    trigger_type = models.CharField(max_length=10, choices=TriggerType)
+    run_at = models.DateTimeField(null=True, blank=True)
+    every = models.DurationField(null=True, blank=True)
+    anchor_at = models.DateTimeField(null=True, blank=True, help_text="Where an interval's grid starts.")
+    cron = models.CharField(max_length=limits.CRON_LENGTH, blank=True)
+    timezone = models.CharField(max_length=64, default="UTC")
+    ends_at = models.DateTimeField(null=True, blank=True)
+    max_runs = models.PositiveIntegerField(null=True, blank=True, validators=[MinValueValidator(1)])
+
+    status = models.CharField(max_length=10, choices=Status, default=Status.PENDING, editable=False)
+    next_run_at = models.DateTimeField(null=True, editable=False)
+    last_run_at = models.DateTimeField(null=True, editable=False)
+    run_count = models.PositiveIntegerField(default=0, editable=False)
+    slot_count = models.PositiveIntegerField(
+        default=0, editable=False, help_text="Scheduled runs; `max_runs` bounds it."
+    )
+    failure_streak = models.PositiveIntegerField(default=0, editable=False)
+    last_error = models.TextField(blank=True, editable=False)
+    recent = models.CharField(
+        max_length=30, blank=True, editable=False, help_text="The last 30 outcomes, newest last."
+    )
+
+    attempts = models.PositiveSmallIntegerField(
+        default=1, validators=[MinValueValidator(1), MaxValueValidator(10)]
+    )
+    backoff = models.DurationField(default=timedelta(seconds=10))
+    timeout = models.DurationField(default=timedelta(minutes=1))
+    overlap = models.CharField(max_length=5, choices=Overlap, default=Overlap.SKIP)
+    catch_up = models.CharField(max_length=4, choices=CatchUp, default=CatchUp.ONCE)
+    pause_after_failures = models.PositiveSmallIntegerField(default=10, help_text="In a row; 0 is never.")
+
+    paused_until = models.DateTimeField(null=True, editable=False)
+    paused_at = models.DateTimeField(null=True, editable=False)
+    pause_reason = models.CharField(max_length=limits.NAME_LENGTH, blank=True, editable=False)
+
+    label = models.CharField(max_length=limits.NAME_LENGTH, blank=True)
+    tags = models.JSONField(default=list, blank=True)
+    made_by = models.CharField(max_length=150, blank=True, editable=False)
+    idempotency_key = models.CharField(max_length=200, null=True, editable=False)  # noqa: DJ001
+    request_digest = models.CharField(max_length=64, blank=True, editable=False)
+
+    revision = models.PositiveIntegerField(default=1, editable=False)
+    created_at = models.DateTimeField(editable=False)
+    updated_at = models.DateTimeField(editable=False)
+    deleted_at = models.DateTimeField(null=True, editable=False)
+
+    objects = JobQuerySet.as_manager()
+
+    class Meta:
+        ordering = [F("next_run_at").asc(nulls_last=True), "-pk"]
+        constraints = [
+            models.CheckConstraint(
+                name="job_has_only_its_own_trigger",
+                condition=(
+                    Q(trigger_type="once", run_at__isnull=False, every=None, anchor_at=None, cron="")
+                    | Q(
+                        trigger_type="interval",
+                        run_at=None,
+                        every__isnull=False,
+                        anchor_at__isnull=False,
+                        cron="",
+                    )
+                    | (Q(trigger_type="cron", run_at=None, every=None, anchor_at=None) & ~Q(cron=""))
+                ),
+                violation_error_message="Fill in exactly what the trigger type needs: run_at, every or cron.",
+            ),
+            models.CheckConstraint(
+                name="job_is_pending_exactly_when_armed",
+                condition=Q(status="pending", next_run_at__isnull=False)
+                | (~Q(status="pending") & Q(next_run_at=None)),
+                violation_error_message="A pending job has a next run, and no other job has one.",
+            ),
+            models.CheckConstraint(
+                name="job_every_is_at_least_a_second",
+                condition=Q(every=None) | Q(every__gte=timedelta(seconds=1)),
+                violation_error_message="every: the smallest interval is one second.",
+            ),
+            models.CheckConstraint(
+                name="job_attempts_are_1_to_10",
+                condition=Q(attempts__gte=1, attempts__lte=10),
+                violation_error_message="attempts: choose 1 to 10.",
+            ),
+            models.CheckConstraint(
+                name="job_max_runs_is_positive",
+                condition=Q(max_runs=None) | Q(max_runs__gte=1),
+                violation_error_message="max_runs: at least 1, or empty for no limit.",
+            ),
+            models.UniqueConstraint(
+                name="job_idempotency_key_is_unique_per_owner",
+                fields=["owner", "idempotency_key"],
+                condition=Q(idempotency_key__isnull=False),
+            ),
+        ]
+        indexes = [
+            # The claim loop asks this several times a second, whatever else the table holds.
+            models.Index(
+                name="job_due", fields=["next_run_at"], condition=Q(status="pending", deleted_at=None)
+            ),
+            models.Index(
+                name="job_paused_until", fields=["paused_until"], condition=Q(paused_until__isnull=False)
+            ),
+            models.Index(
+                name="job_list", fields=["owner", "next_run_at", "-id"], condition=Q(deleted_at=None)
+            ),
+            models.Index(name="job_owner_status", fields=["owner", "status"], condition=Q(deleted_at=None)),
+            models.Index(name="job_owner_created", fields=["owner", "created_at"]),
+            models.Index(
+                name="job_trash", fields=["owner", "deleted_at"], condition=Q(deleted_at__isnull=False)
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return self.name
+
+    @property
+    def trigger(self) -> Trigger:
+        """When it fires; raises TriggerError for a row that no longer makes sense."""
+        match self.trigger_type:
+            case Job.TriggerType.ONCE if self.run_at:
+                return Once(self.run_at, self.timezone)
+            case Job.TriggerType.INTERVAL if self.every is not None:
+                return Interval(self.every.total_seconds(), self.anchor_at or self.created_at)
+            case Job.TriggerType.CRON:
+                return Cron(self.cron, self.timezone)
+        raise TriggerError("trigger_type", "choose once, interval or cron, and fill in what it needs.")
+
+    def next_slot(self, after: datetime) -> datetime | None:
+        """The next moment this job is owed a run, or None when its runs are spent."""
+        if self.max_runs is not None and self.slot_count >= self.max_runs:
+            return None
+        slot = self.trigger.next_after(after)
+        return None if slot is None or (self.ends_at and slot > self.ends_at) else slot
+
+    @property
+    def state(self) -> str:
+        """The status on the wire: a pending job with a run under way is running."""
+        if self.status == Job.Status.PENDING and getattr(self, "is_running", False):
+            return Job.Status.RUNNING.value
+        return self.status
+
+    def clean(self) -> None:
+        problems: dict[str, str] = {}
+        for field in ("name", "label"):
+            if problem := limits.line_problem(getattr(self, field) or ""):
+                problems[field] = problem
+        problems |= self._tag_problems() | self._argument_problems() | self._schedule_problems()
+        if not timedelta(seconds=1) <= (self.timeout or timedelta()) <= timedelta(days=1):
+            problems["timeout"] = "Choose between one second and one day."
+        if not timedelta(0) <= (self.backoff or timedelta()) <= timedelta(days=1):
+            problems["backoff"] = "Choose between zero and one day."
+        if problems:
+            raise ValidationError(problems)
+
+    def _tag_problems(self) -> dict[str, str]:
+        if not isinstance(self.tags, list) or not all(isinstance(tag, str) for tag in self.tags):
+            return {"tags": 'Give a list of words, like ["home", "backup"].'}
+        if len(self.tags) > limits.TAGS or any(not 0 < len(tag) <= limits.TAG_LENGTH for tag in self.tags):
+            return {"tags": f"At most {limits.TAGS} tags of 1 to {limits.TAG_LENGTH} characters."}
+        problem = next(filter(None, map(limits.line_problem, self.tags)), None)
+        return {"tags": problem} if problem else {}
+
+    def _argument_problems(self) -> dict[str, str]:
+        task = registry.get(self.task)
+        if task is None:
+            return {"task": f"Unknown task: {self.task}. Choose one of: {', '.join(registry.names())}."}
+        if not isinstance(self.args, list):
+            return {"args": "Give a JSON list of positional arguments."}
+        if not isinstance(self.kwargs, dict):
+            return {"kwargs": "Give a JSON object of named arguments."}
+        for field, value in (("args", self.args), ("kwargs", self.kwargs)):
+            if problem := limits.json_problem(value, max_bytes=settings.CRONTY_MAX_JSON_BYTES):
+                return {field: problem}
+        problems = task.check(self.args, self.kwargs)
+        return (
+            {"kwargs": f"Invalid arguments for task {self.task}: {'; '.join(problems)}"} if problems else {}
+        )
+
+    def _schedule_problems(self) -> dict[str, str]:
+        own = {
+            Job.TriggerType.ONCE: "run_at",
+            Job.TriggerType.INTERVAL: "every",
+            Job.TriggerType.CRON: "cron",
+        }
+        for kind, field in own.items():
+            if getattr(self, field) and kind != self.trigger_type:
+                return {field: f"Leave this empty: it belongs to a job of type {kind.value}."}
+            if not getattr(self, field) and kind == self.trigger_type:
+                return {field: f"Fill this in: a job of type {kind.value} needs it."}
+        if self.anchor_at and self.trigger_type != Job.TriggerType.INTERVAL:
+            return {"anchor_at": "Leave this empty: it belongs to a job of type interval."}
+        try:
+            load_zone(self.timezone)
+            _ = self.trigger
+        except TriggerError as error:
+            return {error.field: sentence(error.reason)}
+        return {}
+
+
+class ExecutionQuerySet(models.QuerySet["Execution"]):
+    def ready(self, now: datetime) -> Self:
+        """Queued runs whose moment has come: run-now, retries, and runs let go by an overlap."""
+        return self.filter(status=Execution.Status.QUEUED, available_at__lte=now)
+
+    def live(self) -> Self:
+        return self.filter(status__in=Execution.LIVE)
+
+    def abandoned(self, now: datetime) -> Self:
+        """Claimed or running, but whoever held them stopped renewing the lease."""
+        return self.filter(status__in=Execution.HELD, lease_until__lt=now)
+
+    def waiting(self) -> Self:
+        return self.filter(status=Execution.Status.WAITING)
+
+    def claimable(self, now: datetime) -> Self:
+        """Prompts that no agent holds at the moment."""
+        return self.waiting().filter(Q(lease_until=None) | Q(lease_until__lt=now))
+
+
+class Execution(models.Model):
+    """One slot of one job, and what became of it: the ledger and the queue in one."""
+
+    class Status(models.TextChoices):
+        QUEUED = "queued"
+        """Waits for `available_at`; without one it waits for the run before it to end."""
+        CLAIMED = "claimed"
+        """A cluster took it and will start it within the lease."""
+        RUNNING = "running"
+        """A worker is at it and renews the lease."""
+        WAITING = "waiting"
+        """A prompt that waits for an agent to claim and complete it."""
+        SUCCEEDED = "succeeded"
+        FAILED = "failed"
+        """Its attempts are spent, or the failure was final."""
+        SKIPPED = "skipped"
+        """Not run on purpose; `reason` says whose."""
+        MISSED = "missed"
+        """Not run because nobody was there to run it."""
+        CANCELLED = "cancelled"
+        """Taken back before it started."""
+        LOST = "lost"
+        """Its workers died under it, more than once; nobody knows how far it came."""
+
+    class Cause(models.TextChoices):
+        SCHEDULE = "schedule"
+        MANUAL = "manual"
+        CATCH_UP = "catch_up"
+
+    HELD = (Status.CLAIMED, Status.RUNNING)
+    LIVE = (Status.QUEUED, Status.CLAIMED, Status.RUNNING, Status.WAITING)
+    FINAL = (
+        Status.SUCCEEDED,
+        Status.FAILED,
+        Status.SKIPPED,
+        Status.MISSED,
+        Status.CANCELLED,
+        Status.LOST,
+    )
+
+    job = models.ForeignKey(Job, null=True, on_delete=models.SET_NULL, related_name="executions")
+    owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="executions")
+    job_name = models.CharField(max_length=limits.NAME_LENGTH)
+    task = models.CharField(max_length=100)
+    scheduled_for = models.DateTimeField()
+    cause = models.CharField(max_length=8, choices=Cause, default=Cause.SCHEDULE)
+    status = models.CharField(max_length=9, choices=Status, default=Status.QUEUED)
+    reason = models.CharField(max_length=300, blank=True)
+    attempt = models.PositiveSmallIntegerField(default=0, help_text="How often it was started.")
+    available_at = models.DateTimeField(null=True)
+    worker = models.ForeignKey("Worker", null=True, on_delete=models.SET_NULL, related_name="executions")
+    lease_until = models.DateTimeField(null=True)
+    leased_to = models.CharField(
+        max_length=150, blank=True, help_text="The agent that holds a waiting prompt."
+    )
+    started_at = models.DateTimeField(null=True)
+    finished_at = models.DateTimeField(null=True)
+    lateness = models.DurationField(null=True, help_text="First start minus the moment it was due.")
+    result = models.JSONField(null=True)
+    error = models.TextField(blank=True)
+    traceback = models.TextField(blank=True)
+    last_slot = models.DateTimeField(
+        null=True, help_text="For a gap: its last slot; scheduled_for is its first."
+    )
+    slots = models.PositiveIntegerField(default=1, help_text="How many slots this row accounts for.")
+
+    objects = ExecutionQuerySet.as_manager()
+
+    class Meta:
+        ordering = ["-scheduled_for", "-pk"]
+        constraints = [
+            models.UniqueConstraint(
+                name="execution_is_the_only_one_of_its_slot",
+                fields=["job", "scheduled_for"],
+                condition=~Q(cause="manual"),
+            ),
+            models.CheckConstraint(
+                name="execution_gap_has_a_last_slot",
+                condition=Q(slots=1) | Q(slots__gt=1, last_slot__isnull=False),
+            ),
+        ]
+        indexes = [
+            models.Index(name="execution_ready", fields=["available_at"], condition=Q(status="queued")),
+            models.Index(
+                name="execution_held",
+                fields=["lease_until"],
+                condition=Q(status__in=["claimed", "running", "waiting"]),
+            ),
+            models.Index(
+                name="execution_live_job",
+                fields=["job"],
+                condition=Q(status__in=["queued", "claimed", "running", "waiting"]),
+            ),
+            models.Index(name="execution_job_history", fields=["job", "-scheduled_for"]),
+            models.Index(name="execution_owner_history", fields=["owner", "-scheduled_for"]),
+            models.Index(name="execution_history", fields=["-scheduled_for"]),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.job_name} {self.scheduled_for:%Y-%m-%d %H:%M:%S}"
+
+    @property
+    def key(self) -> str:
+        """What a receiver may use to take a delivery once: the same for every attempt at this slot."""
+        job_id = self.job.public_id if self.job else "gone"
+        moment = self.scheduled_for.astimezone(UTC).strftime("%Y%m%dT%H%M%S.%fZ")
+        return f"{job_id}@{moment}" + ("-manual" if self.cause == Execution.Cause.MANUAL else "")
+
+    @property
+    def took(self) -> timedelta | None:
+        return self.finished_at - self.started_at if self.started_at and self.finished_at else None

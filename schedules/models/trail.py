@@ -1,0 +1,37 @@
+"""What is stored of every change: the audit trail."""
+
+from django.conf import settings
+from django.db import models
+
+from schedules import limits
+
+
+class Event(models.Model):
+    """Who did what to which job, through which door; written in the same transaction as the change."""
+
+    class Door(models.TextChoices):
+        WEB = "web"
+        ADMIN = "admin"
+        MCP = "mcp"
+        COMMAND = "command"
+        ENGINE = "engine"
+
+    at = models.DateTimeField()
+    owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="events")
+    actor = models.CharField(max_length=150)
+    door = models.CharField(max_length=7, choices=Door)
+    verb = models.CharField(max_length=20)
+    job = models.ForeignKey("schedules.Job", null=True, on_delete=models.SET_NULL, related_name="events")
+    subject = models.CharField(max_length=limits.NAME_LENGTH, help_text="The name of what was changed.")
+    before = models.JSONField(default=dict)
+    after = models.JSONField(default=dict)
+
+    class Meta:
+        ordering = ["-pk"]
+        indexes = [
+            models.Index(name="event_owner", fields=["owner", "-id"]),
+            models.Index(name="event_job", fields=["job", "-id"]),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.actor} {self.verb} {self.subject}"

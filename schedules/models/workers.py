@@ -1,0 +1,35 @@
+"""What is stored of the clusters that fire jobs."""
+
+from datetime import datetime, timedelta
+from typing import Self
+
+from django.db import models
+
+FRESH_FOR = timedelta(seconds=15)
+
+
+class WorkerQuerySet(models.QuerySet["Worker"]):
+    def fresh(self, now: datetime) -> Self:
+        """Clusters that are alive: seen within the last seconds and not stopped."""
+        return self.filter(stopped_at=None, last_seen_at__gte=now - FRESH_FOR)
+
+
+class Worker(models.Model):
+    """One running cluster: its heartbeat makes "no worker is running" a fact."""
+
+    host = models.CharField(max_length=255)
+    pid = models.PositiveIntegerField()
+    started_at = models.DateTimeField()
+    last_seen_at = models.DateTimeField(help_text="The claim loop came round.")
+    circled_at = models.DateTimeField(help_text="A probe went through pusher, worker and monitor.")
+    stopped_at = models.DateTimeField(null=True)
+    claimed_count = models.PositiveBigIntegerField(default=0)
+    note = models.CharField(max_length=200, blank=True, help_text="Why it was restarted, if it was.")
+
+    objects = WorkerQuerySet.as_manager()
+
+    class Meta:
+        ordering = ["-last_seen_at"]
+
+    def __str__(self) -> str:
+        return f"{self.host}:{self.pid}"

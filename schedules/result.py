@@ -1,0 +1,41 @@
+"""What a service answers: Ok with a value, or Err with a reason; surprises still raise."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Generic, TypeAlias, TypeVar
+
+T = TypeVar("T")
+
+
+class Code(StrEnum):
+    """Why a request was refused; callers match on these, people read the message."""
+
+    NOT_FOUND = "not_found"
+    """No such thing for this caller: unknown, deleted, or somebody else's."""
+    INVALID = "invalid"
+    """A value is missing or wrong; `errors` names each field."""
+    WRONG_STATE = "wrong_state"
+    """The thing exists, but what was asked does not fit its state."""
+    CONFLICT = "conflict"
+    """Somebody else changed it first."""
+    QUOTA = "quota"
+    """The caller has too much of it already."""
+    TOO_FAST = "too_fast"
+    """Fine, but later: `retry_after` says when."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ok(Generic[T]):
+    value: T
+
+
+@dataclass(frozen=True, slots=True)
+class Err:
+    code: Code
+    message: str
+    errors: Mapping[str, list[str]] = field(default_factory=dict)
+    retry_after: float | None = None
+
+
+Result: TypeAlias = Ok[T] | Err

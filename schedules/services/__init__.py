@@ -1,0 +1,46 @@
+"""What people and agents may do; the only door through which they change anything."""
+
+from schedules.services.actors import Actor
+from schedules.services.inbox import claim_prompts, complete_prompt, dismiss_prompt, release_prompt
+from schedules.services.jobs import (
+    Scheduled,
+    cancel,
+    delete,
+    edit,
+    pause,
+    restore,
+    resume,
+    run_now,
+    schedule,
+)
+from schedules.services.people import profile_of, update_profile
+from schedules.services.reading import Preview, Why, preview, upcoming, why
+from schedules.services.tokens import IssuedToken, issue_token, revoke_token, verify_token
+
+__all__ = [
+    "Actor",
+    "IssuedToken",
+    "Preview",
+    "Scheduled",
+    "Why",
+    "cancel",
+    "claim_prompts",
+    "complete_prompt",
+    "delete",
+    "dismiss_prompt",
+    "edit",
+    "issue_token",
+    "pause",
+    "preview",
+    "profile_of",
+    "release_prompt",
+    "restore",
+    "resume",
+    "revoke_token",
+    "run_now",
+    "schedule",
+    "upcoming",
+    "update_profile",
+    "verify_token",
+    "why",
+]

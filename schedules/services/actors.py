@@ -1,0 +1,64 @@
+"""Who is acting, through which door, and which jobs they can see."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from django.contrib.auth.models import User
+
+from schedules import limits
+from schedules.models import Event, Execution, Job
+from schedules.models.ledger import ExecutionQuerySet, JobQuerySet
+from schedules.result import Code, Err
+
+
+@dataclass(frozen=True, slots=True)
+class Actor:
+    """A person or an agent of theirs; `name` is the token's name when an agent acts."""
+
+    user: User
+    door: Event.Door
+    name: str = ""
+
+    @property
+    def label(self) -> str:
+        return self.name or self.user.get_username()
+
+    @property
+    def is_agent(self) -> bool:
+        return bool(self.name)
+
+    @property
+    def sees_all(self) -> bool:
+        """Staff look after everybody's jobs on the pages; an agent only ever sees its person's."""
+        return self.user.is_staff and self.door in (Event.Door.WEB, Event.Door.ADMIN)
+
+    def jobs(self) -> JobQuerySet:
+        return Job.objects.kept() if self.sees_all else Job.objects.kept().owned_by(self.user)
+
+    def trash(self) -> JobQuerySet:
+        return Job.objects.trashed() if self.sees_all else Job.objects.trashed().owned_by(self.user)
+
+    def executions(self) -> ExecutionQuerySet:
+        return Execution.objects.all() if self.sees_all else Execution.objects.filter(owner=self.user)
+
+
+def not_found(job_id: str) -> Err:
+    return Err(Code.NOT_FOUND, f"Job not found: {job_id}")
+
+
+def record(
+    actor: Actor, verb: str, now: datetime, *, job: Job, before: Any = None, after: Any = None
+) -> None:
+    """Write the trail; call it inside the transaction that makes the change."""
+    Event.objects.create(
+        at=now,
+        owner_id=job.owner_id,
+        actor=actor.label,
+        door=actor.door,
+        verb=verb,
+        job=job,
+        subject=job.name,
+        before=limits.masked(before or {}),
+        after=limits.masked(after or {}),
+    )

@@ -1,0 +1,128 @@
+"""Prompts that wait for an agent: claimed under a lease, completed once."""
+
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.conf import settings
+from django.db import transaction
+from django.db.models import F
+
+from schedules import clock, engine, limits
+from schedules.models import Execution, Job
+from schedules.result import Code, Err, Ok, Result
+from schedules.services.actors import Actor, record
+
+Status = Execution.Status
+
+MOST_PROMPTS = 20
+LONGEST_LEASE = timedelta(hours=24)
+
+
+def claim_prompts(
+    actor: Actor, *, limit: int = 1, lease: timedelta = timedelta(minutes=15)
+) -> Result[list[Execution]]:
+    """Lease the oldest waiting prompts to this agent; an expired lease makes them claimable again."""
+    if not 1 <= limit <= MOST_PROMPTS:
+        return Err(
+            Code.INVALID,
+            f"limit: choose 1 to {MOST_PROMPTS}.",
+            errors={"limit": [f"Choose 1 to {MOST_PROMPTS}."]},
+        )
+    if not timedelta(minutes=1) <= lease <= LONGEST_LEASE:
+        words = "Choose between 1 minute and 24 hours."
+        return Err(Code.INVALID, f"lease_minutes: {words}", errors={"lease_minutes": [words]})
+    now = clock.now()
+    with transaction.atomic():
+        rows = list(
+            Execution.objects.filter(owner=actor.user)
+            .claimable(now)
+            .select_for_update(skip_locked=True, of=("self",))
+            .select_related("job")
+            .order_by("scheduled_for")[:limit]
+        )
+        Execution.objects.filter(pk__in=[row.pk for row in rows]).update(
+            lease_until=now + lease, leased_to=actor.label, attempt=F("attempt") + 1
+        )
+    for row in rows:
+        row.lease_until, row.leased_to = now + lease, actor.label
+    return Ok(rows)
+
+
+def complete_prompt(
+    actor: Actor, execution_id: int, *, result: Any = None, error: str | None = None
+) -> Result[Execution]:
+    """Finish a prompt that this agent, or a person at the pages, holds."""
+    now = clock.now()
+    if problem := limits.json_problem(result, max_bytes=settings.CRONTY_MAX_JSON_BYTES):
+        return Err(Code.INVALID, f"result: {problem}", errors={"result": [problem]})
+    if error is not None and len(error) > settings.CRONTY_MAX_JSON_BYTES:
+        return Err(Code.INVALID, "error: too long", errors={"error": ["Too long."]})
+    with transaction.atomic():
+        row = _locked(actor, execution_id)
+        if row is None:
+            return _unknown(execution_id)
+        if row.status != Status.WAITING:
+            return Err(Code.WRONG_STATE, f"Prompt already {row.status}: {execution_id}")
+        if actor.is_agent and (
+            row.leased_to != actor.label or row.lease_until is None or row.lease_until < now
+        ):
+            return Err(Code.CONFLICT, f"Your lease on prompt {execution_id} is over: claim it again.")
+        status = Status.FAILED if error else Status.SUCCEEDED
+        _finish(
+            row,
+            status,
+            now,
+            result=result,
+            error=limits.strip_unprintable(error or ""),
+            reason=f"Completed by {actor.label}.",
+        )
+        if row.job:
+            record(actor, "complete", now, job=row.job, after={"execution": row.pk, "status": status})
+    row.refresh_from_db()
+    return Ok(row)
+
+
+def dismiss_prompt(actor: Actor, execution_id: int) -> Result[Execution]:
+    """Take a waiting prompt out of the inbox without an answer."""
+    now = clock.now()
+    with transaction.atomic():
+        row = _locked(actor, execution_id)
+        if row is None:
+            return _unknown(execution_id)
+        if row.status != Status.WAITING:
+            return Err(Code.WRONG_STATE, f"Prompt already {row.status}: {execution_id}")
+        _finish(row, Status.CANCELLED, now, reason=f"Dismissed by {actor.label}.")
+        if row.job:
+            record(actor, "dismiss", now, job=row.job, after={"execution": row.pk})
+    row.refresh_from_db()
+    return Ok(row)
+
+
+def release_prompt(actor: Actor, execution_id: int) -> Result[Execution]:
+    """Take a prompt away from the agent that holds it, so that another can claim it."""
+    row = actor.executions().filter(pk=execution_id).first()
+    if row is None:
+        return _unknown(execution_id)
+    if not Execution.objects.waiting().filter(pk=row.pk).update(lease_until=None, leased_to=""):
+        return Err(Code.WRONG_STATE, f"Prompt already {row.status}: {execution_id}")
+    row.refresh_from_db()
+    return Ok(row)
+
+
+def _locked(actor: Actor, execution_id: int) -> Execution | None:
+    rows = actor.executions().select_for_update(of=("self",)).select_related("job")
+    return rows.filter(pk=execution_id, job__in=Job.objects.kept()).first()
+
+
+def _finish(row: Execution, status: Execution.Status, now: datetime, **values: Any) -> None:
+    Execution.objects.filter(pk=row.pk, status=Status.WAITING).update(
+        status=status, finished_at=now, lease_until=None, **values
+    )
+    if row.job_id:
+        engine.conclude(
+            [engine.Outcome(row.pk, row.attempt, row.job_id, status, now, error=values.get("error", ""))]
+        )
+
+
+def _unknown(execution_id: int) -> Err:
+    return Err(Code.NOT_FOUND, f"Prompt not found: {execution_id}")

@@ -1,0 +1,36 @@
+"""What a person may set about themselves."""
+
+import re
+from typing import Any
+
+from schedules.models import Profile
+from schedules.result import Code, Err, Ok, Result
+from schedules.triggers import TriggerError, load_zone
+
+TOPIC = re.compile(r"[A-Za-z0-9_-]{1,64}")
+
+
+def profile_of(user: Any) -> Profile:
+    """Return a person's profile, making it the first time."""
+    profile, _ = Profile.objects.select_related("user").get_or_create(user=user)
+    return profile
+
+
+def update_profile(
+    user: Any, *, timezone: str | None = None, failure_topic: str | None = None
+) -> Result[Profile]:
+    profile = profile_of(user)
+    if timezone:
+        try:
+            load_zone(timezone)
+        except TriggerError as error:
+            return Err(Code.INVALID, str(error), errors={"timezone": [error.reason]})
+    if failure_topic and not TOPIC.fullmatch(failure_topic):
+        words = "Use 1 to 64 letters, digits, - and _."
+        return Err(Code.INVALID, f"failure_topic: {words}", errors={"failure_topic": [words]})
+    changes = {"timezone": timezone, "failure_topic": failure_topic}
+    for name, value in changes.items():
+        if value is not None:
+            setattr(profile, name, value)
+    profile.save(update_fields=[name for name, value in changes.items() if value is not None])
+    return Ok(profile)

@@ -1,0 +1,32 @@
+"""How much one owner may have, and how fast."""
+
+from datetime import datetime, timedelta
+
+from django.conf import settings
+
+from schedules.models import Job, Profile
+from schedules.result import Code, Err
+
+
+def quota_problem(profile: Profile, now: datetime) -> Err | None:
+    """Refuse a further job over the owner's quota; creates of one owner queue up behind the profile's lock."""
+    Profile.objects.select_for_update().get(pk=profile.pk)
+    jobs = Job.objects.owned_by(profile.user_id)
+    if jobs.active().count() >= settings.CRONTY_MAX_ACTIVE_JOBS:
+        return Err(
+            Code.QUOTA,
+            f"at most {settings.CRONTY_MAX_ACTIVE_JOBS:,} active jobs; cancel or delete some first",
+        )
+    window = timedelta(minutes=1)
+    recent = (
+        jobs.filter(created_at__gt=now - window).order_by("created_at").values_list("created_at", flat=True)
+    )
+    created = list(recent[: settings.CRONTY_MAX_CREATES_PER_MINUTE])
+    if len(created) < settings.CRONTY_MAX_CREATES_PER_MINUTE:
+        return None
+    wait = (created[0] + window - now).total_seconds()
+    return Err(
+        Code.TOO_FAST,
+        f"at most {settings.CRONTY_MAX_CREATES_PER_MINUTE} new jobs a minute; try again in {wait:.0f} seconds",
+        retry_after=wait,
+    )

@@ -1,0 +1,150 @@
+"""What will happen, what happened, and why: answers read from the tables, never guessed."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from heapq import merge
+from itertools import islice
+
+from schedules import engine
+from schedules.models import Event, Execution, Job
+from schedules.result import Ok, Result
+from schedules.services.actors import Actor, not_found
+from schedules.triggers import Trigger, TriggerError
+
+Status = Execution.Status
+
+
+@dataclass(frozen=True, slots=True)
+class Preview:
+    """A schedule in words, with its next runs: for the form, the admin and the tools."""
+
+    description: str
+    timezone: str
+    next_runs: list[datetime]
+    warnings: list[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Why:
+    """What became of one slot."""
+
+    job: Job
+    at: datetime
+    verdict: str
+    explanation: str
+    execution: Execution | None = None
+
+
+def preview(trigger: Trigger, timezone: str, now: datetime, count: int = 5) -> Preview:
+    """Say a schedule in words and list its next runs; nothing is stored."""
+    return Preview(trigger.words(), timezone, trigger.upcoming(now, count), trigger.warnings(now))
+
+
+def preview_of(job: Job, now: datetime, count: int = 5) -> Preview:
+    """Preview a stored job within its end and its runs left; a broken schedule shows its raw text."""
+    try:
+        shown = preview(job.trigger, job.timezone, now, count)
+    except TriggerError as error:
+        return Preview(job.cron or str(job.trigger_type), job.timezone, [], [error.reason])
+    if job.status != Job.Status.PENDING:
+        return Preview(shown.description, shown.timezone, [], shown.warnings)
+    return Preview(shown.description, shown.timezone, list(islice(_slots(job, now), count)), shown.warnings)
+
+
+def upcoming(
+    actor: Actor, now: datetime, *, hours: float = 24, limit: int = 200
+) -> list[tuple[datetime, Job]]:
+    """List what fires in the next hours, soonest first."""
+    until = now + timedelta(hours=hours)
+    jobs = actor.jobs().armed().filter(next_run_at__lte=until).order_by("next_run_at")[:limit]
+    streams = [[(slot, job.pk, job) for slot in islice(_slots(job, now, until), limit)] for job in jobs]
+    return [(slot, job) for slot, _, job in islice(merge(*streams), limit)]
+
+
+def _slots(job: Job, now: datetime, until: datetime | None = None) -> Iterator[datetime]:
+    """Walk the slots a pending job is still owed, the overdue one first."""
+    slot, left = job.next_run_at, None if job.max_runs is None else job.max_runs - job.slot_count
+    while slot and (until is None or slot <= until) and left != 0:
+        if job.ends_at and slot > job.ends_at:
+            return
+        yield slot
+        left = None if left is None else left - 1
+        slot = job.trigger.next_after(max(slot, now))
+
+
+def why(actor: Actor, job_id: str, at: datetime | None, now: datetime) -> Result[Why]:
+    """Tell what became of the slot nearest to a moment, from the ledger and the trail."""
+    job = actor.jobs().filter(public_id=job_id).first()
+    if job is None:
+        return not_found(job_id)
+    moment = at or now
+    row = _nearest_execution(job, moment)
+    if row and (at is None or _is_near(job, row, moment)):
+        return Ok(Why(job, row.scheduled_for, row.status, explain(row), row))
+    if job.next_run_at and (at is None or job.next_run_at <= max(moment, now)):
+        return Ok(_why_not_yet(job, now))
+    return Ok(_why_without_row(job, moment, now))
+
+
+def explain(row: Execution) -> str:
+    """Say in one sentence what became of a slot."""
+    many = f"{row.slots:,} slots were" if row.slots > 1 else "It was"
+    late = f", {row.lateness.total_seconds():.1f} s after its time" if row.lateness else ""
+    words = {
+        Status.QUEUED: f"It is queued{f' for attempt {row.attempt + 1}' if row.attempt else ''}.",
+        Status.CLAIMED: "A worker has taken it and is about to start it.",
+        Status.RUNNING: f"It is running, attempt {row.attempt}.",
+        Status.WAITING: "It waits for an agent to claim and complete it.",
+        Status.SUCCEEDED: f"It ran{late}, and succeeded on attempt {row.attempt}.",
+        Status.FAILED: f"It failed after {row.attempt} attempts: {row.error}",
+        Status.SKIPPED: f"{many} skipped.",
+        Status.MISSED: f"{many} missed.",
+        Status.CANCELLED: "It was taken back before it started.",
+        Status.LOST: "Its worker died under it.",
+    }[Status(row.status)]
+    return f"{words} {row.reason}".strip()
+
+
+def _nearest_execution(job: Job, moment: datetime) -> Execution | None:
+    rows = Execution.objects.filter(job=job)
+    before = rows.filter(scheduled_for__lte=moment).order_by("-scheduled_for").first()
+    after = rows.filter(scheduled_for__gt=moment).order_by("scheduled_for").first()
+    if before and before.last_slot and before.last_slot >= moment:
+        return before
+    found = [row for row in (before, after) if row]
+    return min(found, key=lambda row: abs(row.scheduled_for - moment), default=None)
+
+
+def _is_near(job: Job, row: Execution, moment: datetime) -> bool:
+    """A row answers for a moment if no other slot of the schedule lies closer to it."""
+    last = row.last_slot or row.scheduled_for
+    if row.scheduled_for <= moment <= last:
+        return True
+    distance = min(abs(row.scheduled_for - moment), abs(last - moment))
+    try:
+        closer = job.trigger.next_after(moment - distance)
+    except TriggerError:
+        return True
+    return closer is None or abs(closer - moment) >= distance
+
+
+def _why_not_yet(job: Job, now: datetime) -> Why:
+    assert job.next_run_at is not None
+    if job.next_run_at > now:
+        return Why(job, job.next_run_at, "pending", "It has not fallen due yet.")
+    if engine.is_any_worker_running(now):
+        return Why(job, job.next_run_at, "late", "It is due and will be started in a moment.")
+    return Why(job, job.next_run_at, "late", "It is due, but no worker is running.")
+
+
+def _why_without_row(job: Job, moment: datetime, now: datetime) -> Why:
+    last = Event.objects.filter(job=job, at__lte=moment).first()
+    if moment < job.created_at:
+        return Why(job, moment, "nothing", "The job did not exist yet.")
+    if last and last.verb in {"pause", "cancel", "delete"}:
+        done = {"pause": "paused", "cancel": "cancelled", "delete": "deleted"}[last.verb]
+        return Why(job, moment, last.verb, f"{last.actor} had {done} it at {last.at:%Y-%m-%d %H:%M:%S} UTC.")
+    if moment > now:
+        return Why(job, moment, "pending", "That moment lies ahead, and its schedule has no run near it.")
+    return Why(job, moment, "nothing", "The schedule had no run near that moment.")

@@ -1,0 +1,135 @@
+"""Keys for agents: shown once, stored as a keyed digest."""
+
+import hmac
+import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from hashlib import sha256
+from typing import Any
+
+from django.conf import settings
+from django.db import IntegrityError, transaction
+from django.db.models import Q
+
+from schedules import clock, limits
+from schedules.models import Event, Token
+from schedules.result import Code, Err, Ok, Result
+
+SCOPES = ("read", "write")
+FAMILIES = ("jobs", "prompts", "notifications", "more")
+LAST_USED_EVERY = timedelta(minutes=1)
+_DIGEST_OF_NOBODY = "0" * 64
+
+
+@dataclass(frozen=True, slots=True)
+class IssuedToken:
+    """A new token and its secret text, which nobody will see again."""
+
+    token: Token
+    text: str
+
+
+def issue_token(
+    user: Any,
+    *,
+    name: str,
+    scopes: Sequence[str] = SCOPES,
+    expires_in: timedelta | None = None,
+    kind: str = Token.Kind.CONVERSATION,
+    families: Sequence[str] = (),
+    door: Event.Door = Event.Door.WEB,
+) -> Result[IssuedToken]:
+    """Make a token for an agent of this person."""
+    now = clock.now()
+    if problem := _problem_with(name, scopes, expires_in, kind, families):
+        return problem
+    prefix, secret = secrets.token_hex(4), secrets.token_urlsafe(24)
+    text = f"cronty_{prefix}_{secret}"
+    try:
+        with transaction.atomic():
+            token = Token.objects.create(
+                owner=user,
+                name=name,
+                kind=kind,
+                prefix=prefix,
+                digest=_digest(text),
+                scopes=[scope for scope in SCOPES if scope in scopes],
+                families=[family for family in FAMILIES if family in families],
+                created_at=now,
+                expires_at=now + expires_in if expires_in else None,
+            )
+            _record(token, "issue token", door, now)
+    except IntegrityError:
+        return _invalid("name", f"Another live token is called {name!r}: choose another name, or revoke it.")
+    return Ok(IssuedToken(token, text))
+
+
+def revoke_token(user: Any, token_id: int, *, door: Event.Door = Event.Door.WEB) -> Result[Token]:
+    """End a token at once; staff may end anybody's in the admin."""
+    now = clock.now()
+    mine = (
+        Token.objects.all()
+        if user.is_staff and door == Event.Door.ADMIN
+        else Token.objects.filter(owner=user)
+    )
+    with transaction.atomic():
+        token = mine.filter(pk=token_id).first()
+        if token is None:
+            return Err(Code.NOT_FOUND, f"Token not found: {token_id}")
+        if not Token.objects.filter(pk=token.pk, revoked_at=None).update(revoked_at=now):
+            return Err(Code.WRONG_STATE, "This token was revoked before.")
+        _record(token, "revoke token", door, now)
+    token.refresh_from_db()
+    return Ok(token)
+
+
+def verify_token(text: str) -> Token | None:
+    """Return the usable token that this text is, or None; takes the same time either way."""
+    now = clock.now()
+    parts = text.split("_", 2)
+    prefix = parts[1] if len(parts) == 3 and parts[0] == "cronty" else ""
+    token = Token.objects.usable(now).select_related("owner").filter(prefix=prefix).first()
+    is_right = hmac.compare_digest(_digest(text), token.digest if token else _DIGEST_OF_NOBODY)
+    if token is None or not is_right:
+        return None
+    stale = Q(last_used_at=None) | Q(last_used_at__lt=now - LAST_USED_EVERY)
+    if token.last_used_at is None or token.last_used_at < now - LAST_USED_EVERY:
+        Token.objects.filter(stale, pk=token.pk).update(last_used_at=now)
+    return token
+
+
+def _problem_with(
+    name: str, scopes: Sequence[str], expires_in: timedelta | None, kind: str, families: Sequence[str]
+) -> Err | None:
+    if not 0 < len(name.strip()) <= 100 or limits.line_problem(name):
+        return _invalid("name", "Give it a name of 1 to 100 printable characters, like laptop.")
+    if not scopes or set(scopes) - set(SCOPES):
+        return _invalid("scopes", "Choose from: read, write.")
+    if set(families) - set(FAMILIES):
+        return _invalid("families", f"Choose from: {', '.join(FAMILIES)}.")
+    if kind not in Token.Kind.values:
+        return _invalid("kind", f"Choose one of: {', '.join(Token.Kind.values)}.")
+    if expires_in is not None and not timedelta(0) < expires_in <= timedelta(days=3660):
+        return _invalid("expires_in", "Choose between now and ten years, like 365d.")
+    return None
+
+
+def _digest(text: str) -> str:
+    return hmac.new(settings.SECRET_KEY.encode(), text.encode("utf-8", "replace"), sha256).hexdigest()
+
+
+def _record(token: Token, verb: str, door: Event.Door, now: datetime) -> None:
+    Event.objects.create(
+        at=now,
+        owner=token.owner,
+        actor=token.owner.get_username(),
+        door=door,
+        verb=verb,
+        subject=token.name,
+        after={"scopes": token.scopes, "kind": token.kind},
+    )
+
+
+def _invalid(field: str, message: str) -> Err:
+    return Err(Code.INVALID, f"{field}: {message}", errors={field: [message]})

