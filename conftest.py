@@ -2,8 +2,10 @@
 
 import os
 import tempfile
+from pathlib import Path
 
 for name in list(os.environ):
     if name.startswith(("CRONTY_", "NTFY_", "EMAIL_URL")):
         del os.environ[name]
 os.environ["CRONTY_DATA"] = tempfile.mkdtemp(prefix="cronty-tests-")
+Path(os.environ["CRONTY_DATA"], "static").mkdir()

@@ -5,9 +5,9 @@ from typing import Any
 
 import factory
 from django.contrib.auth.models import User
-from django.utils import timezone
 from factory.django import DjangoModelFactory
 
+from schedules import clock
 from schedules.models import Execution, Job, Profile, Token, Worker
 from schedules.models.ledger import new_public_id
 from schedules.registry import task
@@ -55,7 +55,7 @@ class JobFactory(DjangoModelFactory[Job]):
         once = factory.Trait(
             trigger_type="once",
             cron="",
-            run_at=factory.LazyFunction(lambda: timezone.now() + timedelta(hours=1)),
+            run_at=factory.LazyFunction(lambda: clock.now() + timedelta(hours=1)),
             next_run_at=factory.SelfAttribute("run_at"),
         )
         interval = factory.Trait(
@@ -64,20 +64,18 @@ class JobFactory(DjangoModelFactory[Job]):
             every=timedelta(minutes=5),
             anchor_at=factory.SelfAttribute("next_run_at"),
         )
-        paused = factory.Trait(
-            status="paused", next_run_at=None, paused_at=factory.LazyFunction(timezone.now)
-        )
+        paused = factory.Trait(status="paused", next_run_at=None, paused_at=factory.LazyFunction(clock.now))
         ended = factory.Trait(status="completed", next_run_at=None)
 
     owner = factory.SubFactory(UserFactory)
-    public_id = factory.LazyFunction(lambda: new_public_id("job", timezone.now()))
+    public_id = factory.LazyFunction(lambda: new_public_id("job", clock.now()))
     name = factory.Sequence(lambda number: f"Job {number}")
     task = "tests.ping"
     trigger_type = "cron"
     cron = "*/5 * * * *"
     timezone = "UTC"
-    next_run_at = factory.LazyFunction(lambda: timezone.now() + timedelta(minutes=3))
-    created_at = factory.LazyFunction(timezone.now)
+    next_run_at = factory.LazyFunction(lambda: clock.now() + timedelta(minutes=3))
+    created_at = factory.LazyFunction(clock.now)
     updated_at = factory.SelfAttribute("created_at")
 
 
@@ -89,7 +87,7 @@ class ExecutionFactory(DjangoModelFactory[Execution]):
     owner = factory.SelfAttribute("job.owner")
     job_name = factory.SelfAttribute("job.name")
     task = factory.SelfAttribute("job.task")
-    scheduled_for = factory.LazyFunction(timezone.now)
+    scheduled_for = factory.LazyFunction(clock.now)
     status = "succeeded"
 
 
@@ -99,9 +97,9 @@ class WorkerFactory(DjangoModelFactory[Worker]):
 
     host = "host"
     pid = factory.Sequence(lambda number: 1000 + number)
-    started_at = factory.LazyFunction(timezone.now)
-    last_seen_at = factory.LazyFunction(timezone.now)
-    circled_at = factory.LazyFunction(timezone.now)
+    started_at = factory.LazyFunction(clock.now)
+    last_seen_at = factory.LazyFunction(clock.now)
+    circled_at = factory.LazyFunction(clock.now)
 
 
 class TokenFactory(DjangoModelFactory[Token]):
@@ -113,4 +111,4 @@ class TokenFactory(DjangoModelFactory[Token]):
     prefix = factory.Sequence(lambda number: f"{number:08x}")
     digest = "0" * 64
     scopes = ["read", "write"]
-    created_at = factory.LazyFunction(timezone.now)
+    created_at = factory.LazyFunction(clock.now)
