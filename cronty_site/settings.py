@@ -180,6 +180,8 @@ CRONTY_MAX_JSON_BYTES = environment.integer("CRONTY_MAX_JSON_BYTES", 16_384, min
 CRONTY_MAX_ACTIVE_JOBS = environment.integer("CRONTY_MAX_ACTIVE_JOBS", 1000, minimum=1)
 CRONTY_MAX_CREATES_PER_MINUTE = environment.integer("CRONTY_MAX_CREATES_PER_MINUTE", 60, minimum=1)
 CRONTY_AGENT_MIN_INTERVAL = environment.integer("CRONTY_AGENT_MIN_INTERVAL", 10, minimum=1)
+CRONTY_MCP_CALLS_PER_MINUTE = environment.integer("CRONTY_MCP_CALLS_PER_MINUTE", 600, minimum=1)
+CRONTY_MCP_BODY_BYTES = environment.integer("CRONTY_MCP_BODY_BYTES", 262_144, minimum=1024)
 CRONTY_CATCH_UP_HOURS = environment.integer("CRONTY_CATCH_UP_HOURS", 24, minimum=1)
 CRONTY_CATCH_UP_RUNS = environment.integer("CRONTY_CATCH_UP_RUNS", 100, minimum=1)
 CRONTY_HISTORY_DAYS = environment.integer("CRONTY_HISTORY_DAYS", 90, minimum=1)
@@ -193,7 +195,8 @@ CRONTY_STOP_SECONDS = environment.integer("CRONTY_STOP_SECONDS", 20, minimum=1)
 Q_CLUSTER = {
     "name": "cronty",
     "broker_class": "schedules.broker.LedgerBroker",
-    "workers": CRONTY_WORKERS,
+    # One more than may run plain functions: long ones must never keep notifications waiting.
+    "workers": CRONTY_WORKERS + 1,
     "scheduler": False,
     "save_limit": -1,
     "ack_failures": True,

@@ -111,7 +111,11 @@ def normalise(text: str) -> str:
             f"write five fields{extra} (minute hour day-of-month month weekday), not {given}: 0 9 * * 1-5"
         )
     for field, value in zip(FIELDS, values, strict=True):
-        for term in value.split(","):
+        first, *others = value.split(",")
+        _check_term(field, first)
+        for term in others:
+            if term.startswith("*"):
+                raise CronError(f'in the list "{value}" the {term} must come first or go')
             _check_term(field, term)
     _check_agreement(" ".join(values))
     return expression
@@ -147,7 +151,7 @@ def _check_term(field: Field, term: str) -> None:
     high = field.number(match["high"]) if match["high"] else None
     if high is not None and low > high:
         raise CronError(f'the range "{term}" runs backwards: write the smaller value first, or a list')
-    if low == high:
+    if low == high or (match["step"] and high is None and low == field.high):
         raise CronError(f'the range "{term}" has one value: write {match["low"]}')
 
 
@@ -157,7 +161,7 @@ def _check_agreement(fields: str) -> None:
     try:
         ours, theirs = _parse(fields), CronSim(fields, REFERENCE)
         same_values = _value_sets(ours) == [theirs.minutes, theirs.hours, theirs.months]
-        alike = same_values and _first(_croniter_runs(days)) == _first(CronSim(days, REFERENCE))
+        alike = same_values and _same_days(days)
     except CronSimError as error:
         # After the grammar, a day that none of the months has is all that cronsim still refuses.
         raise CronError("it does not run within five years: none of its months has such a day") from error
@@ -179,15 +183,15 @@ def _value_sets(parsed: croniter) -> list[set[int]]:
     ]
 
 
-def _croniter_runs(fields: str) -> Iterator[datetime]:
-    wall = next_wall(fields, REFERENCE)
-    while wall is not None:
-        yield wall
-        wall = next_wall(fields, wall)
-
-
-def _first(runs: Iterator[datetime]) -> list[datetime]:
-    return list(islice(runs, _COMPARED_RUNS))
+@lru_cache(maxsize=1024)
+def _same_days(fields: str) -> bool:
+    """Compare runs, because whether day and weekday mean "and" or "or" is not in the values."""
+    wall: datetime | None = REFERENCE
+    for expected in islice(CronSim(fields, REFERENCE), _COMPARED_RUNS):
+        wall = next_wall(fields, wall) if wall else None
+        if wall != expected:
+            return False
+    return True
 
 
 @lru_cache(maxsize=8192)

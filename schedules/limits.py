@@ -4,6 +4,7 @@ import json
 import math
 import re
 import unicodedata
+from datetime import UTC, datetime
 from typing import Any
 
 NAME_LENGTH = 200
@@ -13,7 +14,8 @@ TAGS = 20
 TAG_LENGTH = 50
 
 # Characters that reorder the text around them: a name could be made to read as another name.
-_REORDERING = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
+_REORDERING = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
+_CONTROL = {"Cc", "Cs", "Zl", "Zp"}
 
 
 def line_problem(text: str) -> str | None:
@@ -21,7 +23,7 @@ def line_problem(text: str) -> str | None:
     for character in text:
         if character in _REORDERING:
             return f"Remove the invisible character U+{ord(character):04X}: it reorders text."
-        if unicodedata.category(character) in {"Cc", "Cs"}:
+        if unicodedata.category(character) in _CONTROL:
             return f"Remove the control character U+{ord(character):04X}."
     return None
 
@@ -32,8 +34,19 @@ def strip_unprintable(text: str) -> str:
         character
         for character in text
         if character in "\n\t"
-        or (character not in _REORDERING and unicodedata.category(character) not in {"Cc", "Cs"})
+        or (character not in _REORDERING and unicodedata.category(character) not in _CONTROL)
     )
+
+
+def moment_problem(moment: datetime) -> str | None:
+    """Say why a moment cannot be kept, or None."""
+    if moment.utcoffset() is None:
+        return "Give a date and time with its zone: 2026-12-24T18:00+01:00."
+    try:
+        moment.astimezone(UTC)
+    except OverflowError:
+        return "This moment lies beyond the calendar's end."
+    return None
 
 
 def json_problem(value: Any, *, max_bytes: int) -> str | None:
@@ -47,8 +60,10 @@ def json_problem(value: Any, *, max_bytes: int) -> str | None:
 
 def _structure_problem(value: Any, *, depth: int) -> str | None:
     match value:
-        case None | bool() | int():
+        case None | bool():
             return None
+        case int():
+            return None if abs(value) < 2**63 else "Whole numbers must fit into 64 bits."
         case float():
             return None if math.isfinite(value) else "Numbers must be finite: NaN and infinity are not JSON."
         case str():

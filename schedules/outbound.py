@@ -30,26 +30,12 @@ USER_AGENT = "Cronty"
 
 # Written out rather than asked of `is_global`, whose answer differs between Python versions
 # and which calls multicast and several transition forms global.
-NOT_PUBLIC = [
-    ip_network("0.0.0.0/8"),
-    ip_network("10.0.0.0/8"),
-    ip_network("100.64.0.0/10"),
-    ip_network("127.0.0.0/8"),
-    ip_network("169.254.0.0/16"),
-    ip_network("172.16.0.0/12"),
-    ip_network("192.0.0.0/24"),
-    ip_network("192.0.2.0/24"),
-    ip_network("192.88.99.0/24"),
-    ip_network("192.168.0.0/16"),
-    ip_network("198.18.0.0/15"),
-    ip_network("198.51.100.0/24"),
-    ip_network("203.0.113.0/24"),
-    ip_network("224.0.0.0/3"),
-    ip_network("2001::/23"),
-    ip_network("2001:db8::/32"),
-    ip_network("2002::/16"),
-    ip_network("3fff::/20"),
-]
+NOT_PUBLIC_BLOCKS = """
+    0.0.0.0/8 10.0.0.0/8 100.64.0.0/10 127.0.0.0/8 169.254.0.0/16 172.16.0.0/12 192.0.0.0/24 192.0.2.0/24
+    192.88.99.0/24 192.168.0.0/16 198.18.0.0/15 198.51.100.0/24 203.0.113.0/24 224.0.0.0/3
+    2001::/23 2001:db8::/32 2002::/16 3fff::/20
+"""
+NOT_PUBLIC = [ip_network(block) for block in NOT_PUBLIC_BLOCKS.split()]
 GLOBAL_IPV6 = IPv6Network("2000::/3")
 # Both carry an IPv4 address in their last four bytes, and reach exactly that.
 CARRIERS = [IPv6Network("::ffff:0:0/96"), IPv6Network("64:ff9b::/96")]
@@ -150,6 +136,13 @@ class _Target:
         query = f"?{quote(parts.query, safe='/%:@!$&()*+,;=~?')}" if parts.query else ""
         return cls(parts.scheme, host, port or PORTS[parts.scheme], path + query)
 
+    def joined(self, location: str) -> "_Target":
+        try:
+            url = urljoin(self.origin + self.path, location)
+        except ValueError as error:
+            raise Refused(f"{self.host} redirects to what is not a URL: {error}.") from error
+        return _Target.parse(url)
+
     @property
     def origin(self) -> str:
         host = f"[{self.host}]" if ":" in self.host else self.host
@@ -171,7 +164,7 @@ class _Request:
     trusted: bool
 
     def redirected(self, reply: Reply) -> "_Request":
-        target = _Target.parse(urljoin(self.target.origin + self.target.path, reply.headers["location"]))
+        target = self.target.joined(reply.headers["location"])
         same_origin = target.origin == self.target.origin
         if reply.status in (307, 308):
             method, content = self.method, self.content
@@ -263,8 +256,8 @@ class _Guard(httpcore.AnyIOBackend):
         if not self.trusted:
             _guard(host, port, addresses)
         # A dead address must leave time for the next one.
-        share = settings.CRONTY_OUTBOUND_TIMEOUT / len(addresses)
-        for address in addresses:
+        share = settings.CRONTY_OUTBOUND_TIMEOUT / min(len(addresses), MOST_ADDRESSES)
+        for address in addresses[:MOST_ADDRESSES]:
             try:
                 self.stream = await super().connect_tcp(
                     str(address), port, share, local_address, socket_options
@@ -283,7 +276,7 @@ async def _resolve(host: str, port: int) -> list[Address]:
     except (OSError, UnicodeError) as error:
         raise OutboundError(f"{host}: the name cannot be resolved ({error})", retryable=True) from error
     # In the resolver's order, each once.
-    return list(dict.fromkeys(ip_address(entry[4][0]) for entry in found))[:MOST_ADDRESSES]
+    return list(dict.fromkeys(ip_address(entry[4][0]) for entry in found))
 
 
 def _literal(host: str) -> Address | None:
@@ -386,12 +379,12 @@ class _Channel:
         return None
 
     async def _give_back(self, owner: _Owner, connection: _Connection) -> None:
-        if not connection.is_idle():
+        if connection.is_idle() and not connection.has_expired():
+            self.idle.append((owner, connection))
+        else:
             await connection.aclose()
-            return
-        self.idle.append((owner, connection))
         # The oldest come first.
-        while self.idle[0][1].has_expired():
+        while self.idle and self.idle[0][1].has_expired():
             await self.idle.pop(0)[1].aclose()
 
 

@@ -194,6 +194,11 @@ def all_tasks(include_system: bool = False) -> list[Task]:
     return [_tasks[name] for name in sorted(_tasks) if include_system or not _tasks[name].system]
 
 
+def plain_names() -> list[str]:
+    """Return the names of the tasks that are plain functions."""
+    return [task.name for task in all_tasks(include_system=True) if not task.is_coroutine]
+
+
 def names() -> list[str]:
     """Return the names a user's job may run."""
     return [task.name for task in all_tasks()]

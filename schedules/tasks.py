@@ -9,11 +9,10 @@ import random
 import re
 import signal
 import time
-from asyncio.subprocess import PIPE, Process
 from contextlib import suppress
 from datetime import timedelta
 from http import HTTPStatus
-from typing import Annotated, Any, Literal, NotRequired
+from typing import Annotated, Any, Literal, NotRequired, cast
 from urllib.parse import urlsplit
 
 from django.conf import settings
@@ -23,8 +22,9 @@ from typing_extensions import TypedDict
 from schedules import engine, outbound
 from schedules.registry import WAITING, Final, Outcome, RetryLater, Run, task
 
-NTFY_MESSAGE_BYTES = 4096
-NTFY_REQUEST_BYTES = 2 * NTFY_MESSAGE_BYTES
+# ntfy takes a message of 4096 bytes for a file already, and reads at most twice that of JSON.
+NTFY_MESSAGE_BYTES = 4095
+NTFY_REQUEST_BYTES = 8192
 NTFY_PAUSE_SECONDS = 5
 SHORTENED = "… (shortened)"
 RETRY_AFTER = re.compile(r"[0-9]{1,9}")
@@ -33,6 +33,7 @@ PROMPT_BYTES = 16_384
 OUTPUT_BYTES = 16_384
 KEPT_CHARACTERS = 2048
 AGENT_ENVIRONMENT = ("PATH", "HOME", "LANG")
+STANDARD_OUTPUT = 1
 
 HEADERS = {
     "accept",
@@ -220,21 +221,22 @@ async def prompt(
     """Hand a prompt to the operator's agent command, or leave it in the inbox for an agent to claim."""
     if not settings.CRONTY_AGENT_COMMAND:
         return WAITING
-    process = await _start_agent(run)
-    work = _converse(process, prompt)
+    transport, conversation = await _start_agent(prompt, run)
     try:
-        output, complaints, code = await asyncio.wait_for(asyncio.shield(work), run.timeout)
+        async with asyncio.timeout(run.timeout):
+            await conversation.exited.wait()
     except TimeoutError as error:
         raise RetryLater(f"The agent command did not finish within {run.timeout:g} s.") from error
     finally:
-        await _end(process, work)
-    if code != 0:
+        await _end(transport, conversation)
+    if code := transport.get_returncode():
+        complaints = conversation.complaints.decode(errors="replace")
         raise RetryLater(f"The agent command ended with code {code}: {complaints}".rstrip(": \n"))
-    return _shortened(output, OUTPUT_BYTES)
+    return _shortened(conversation.output.decode(errors="replace"), OUTPUT_BYTES)
 
 
 @task(title="Prune history", system=True, timeout=timedelta(minutes=5))
-def prune_history() -> Any:
+def prune_history() -> dict[str, int]:
     """Delete what is older or more than the history limits keep."""
     return engine.prune_history()
 
@@ -257,7 +259,7 @@ def _failure(reply: outbound.Reply, words: str) -> Exception:
 
 
 def _ntfy_body(message: str, fields: dict[str, Any]) -> bytes:
-    # ntfy reads twice the message limit of JSON and no more, and escapes count: a long text may have to lose more.
+    # Escapes and the other fields count too, so a long text may have to lose more.
     limit = NTFY_MESSAGE_BYTES
     while True:
         body = json.dumps({**fields, "message": _shortened(message, limit)}, ensure_ascii=False).encode()
@@ -274,7 +276,7 @@ def _shortened(text: str, limit: int) -> str:
 
 
 def _ntfy_answer(reply: outbound.Reply) -> dict[str, Any]:
-    with suppress(ValueError):
+    with suppress(ValueError, RecursionError):
         answer = json.loads(reply.text)
         if isinstance(answer, dict):
             return answer
@@ -297,7 +299,30 @@ def _beginning(text: str, characters: int) -> str:
     return text.strip() if len(text) <= characters else f"{text[:characters].strip()}…"
 
 
-async def _start_agent(run: Run) -> Process:
+class _Conversation(asyncio.SubprocessProtocol):
+    """Read all that a command says; keep the beginning of its output and the end of its complaints."""
+
+    def __init__(self) -> None:
+        self.exited = asyncio.Event()
+        self.closed = asyncio.Event()
+        self.output = b""
+        self.complaints = b""
+
+    def pipe_data_received(self, fd: int, data: bytes) -> None:
+        if fd == STANDARD_OUTPUT:
+            # One byte more than is kept, so that it shows when something was left out.
+            self.output = (self.output + data)[: OUTPUT_BYTES + 1]
+        else:
+            self.complaints = (self.complaints + data)[-KEPT_CHARACTERS:]
+
+    def process_exited(self) -> None:
+        self.exited.set()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.closed.set()
+
+
+async def _start_agent(prompt: str, run: Run) -> tuple[asyncio.SubprocessTransport, _Conversation]:
     kept = {name: os.environ[name] for name in AGENT_ENVIRONMENT if name in os.environ}
     own = {
         "CRONTY_EXECUTION": str(run.execution_id),
@@ -305,49 +330,23 @@ async def _start_agent(run: Run) -> Process:
         "CRONTY_URL": settings.CRONTY_URL,
     }
     try:
-        return await asyncio.create_subprocess_exec(
-            *settings.CRONTY_AGENT_COMMAND,
-            stdin=PIPE,
-            stdout=PIPE,
-            stderr=PIPE,
-            env=kept | own,
-            start_new_session=True,
+        transport, conversation = await asyncio.get_running_loop().subprocess_exec(
+            _Conversation, *settings.CRONTY_AGENT_COMMAND, env=kept | own, start_new_session=True
         )
     except OSError as error:
         raise Final(f"The agent command cannot be started: {error.strerror}") from error
+    standard_input = cast(asyncio.WriteTransport, transport.get_pipe_transport(0))
+    standard_input.write(prompt.encode())
+    standard_input.write_eof()
+    return transport, conversation
 
 
-def _converse(process: Process, prompt: str) -> "asyncio.Future[tuple[str, str, int]]":
-    return asyncio.gather(
-        # A little more than is kept, so that it shows when something was left out.
-        _collect(process.stdout, slice(OUTPUT_BYTES + 1)),
-        _collect(process.stderr, slice(-KEPT_CHARACTERS, None)),
-        _feed(process, prompt),
-    )
-
-
-async def _collect(stream: asyncio.StreamReader | None, window: slice) -> str:
-    """Read to the end, whatever comes, and keep only the window."""
-    kept = b""
-    while stream and (chunk := await stream.read(65_536)):
-        kept = (kept + chunk)[window]
-    return kept.decode(errors="replace")
-
-
-async def _feed(process: Process, prompt: str) -> int:
-    if process.stdin:
-        process.stdin.write(prompt.encode())
-        # A command may end without having read its input.
-        with suppress(ConnectionError):
-            await process.stdin.drain()
-        process.stdin.close()
-    return await process.wait()
-
-
-async def _end(process: Process, work: "asyncio.Future[tuple[str, str, int]]") -> None:
+async def _end(transport: asyncio.SubprocessTransport, conversation: _Conversation) -> None:
     # The whole group, also after a good end: nothing an agent started outlives its run.
     with suppress(ProcessLookupError, PermissionError):
-        os.killpg(process.pid, signal.SIGKILL)
-    # Dead processes close their pipes at once; one that left the group must not hold us up.
-    await asyncio.wait([work], timeout=1)
-    work.cancel()
+        os.killpg(transport.get_pid(), signal.SIGKILL)
+    # The dead close their pipes at once; a process that left the group must not hold us up.
+    with suppress(TimeoutError):
+        async with asyncio.timeout(1):
+            await conversation.closed.wait()
+    transport.close()

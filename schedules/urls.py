@@ -1,14 +1,62 @@
 """Which page answers at which address."""
 
-from django.contrib.auth import views as auth
+from django.contrib.auth.views import LogoutView
 from django.urls import path
-from django.views.generic import RedirectView
 
 from schedules import health
+from schedules.views import (
+    account,
+    activity,
+    calendar,
+    connect,
+    editing,
+    inbox,
+    job,
+    jobs,
+    notifications,
+    runs,
+    system,
+    welcome,
+)
 
 urlpatterns = [
-    path("", RedirectView.as_view(pattern_name="admin:index"), name="home"),
-    path("login/", auth.LoginView.as_view(template_name="login.html"), name="login"),
+    path("", jobs.JobsPage.as_view(), name="jobs"),
+    path("jobs/new/", editing.NewJobPage.as_view(), name="new"),
+    path("jobs/preview/", editing.preview, name="preview"),
+    path("jobs/bulk/", jobs.bulk, name="bulk"),
+    path("jobs/restore/", job.restore, name="restore"),
+    path("jobs/<str:job_id>/", job.JobPage.as_view(), name="job"),
+    path("jobs/<str:job_id>/edit/", editing.EditJobPage.as_view(), name="edit"),
+    path("jobs/<str:job_id>/run/", job.run, name="run-now"),
+    path("jobs/<str:job_id>/pause/", job.pause, name="pause"),
+    path("jobs/<str:job_id>/resume/", job.resume, name="resume"),
+    path("jobs/<str:job_id>/cancel/", job.cancel, name="cancel"),
+    path("jobs/<str:job_id>/delete/", job.delete, name="delete"),
+    path("runs/", runs.RunsPage.as_view(), name="runs"),
+    path("runs/export.csv", runs.export, {"kind": "csv"}, name="runs-csv"),
+    path("runs/export.json", runs.export, {"kind": "json"}, name="runs-json"),
+    path("runs/<int:run_id>/", runs.RunPage.as_view(), name="run"),
+    path("runs/<int:run_id>/output.txt", runs.output, name="run-output"),
+    path("calendar/", calendar.CalendarPage.as_view(), name="calendar"),
+    path("calendar/<str:key>.ics", calendar.feed, name="calendar-feed"),
+    path("inbox/", inbox.InboxPage.as_view(), name="inbox"),
+    path("inbox/<int:run_id>/answer/", inbox.answer, name="answer"),
+    path("inbox/<int:run_id>/dismiss/", inbox.dismiss, name="dismiss"),
+    path("inbox/<int:run_id>/release/", inbox.release, name="release"),
+    path("notifications/", notifications.NotificationsPage.as_view(), name="notifications"),
+    path("connect/", connect.ConnectPage.as_view(), name="connect"),
+    path("connect/<int:token_id>/", connect.first_call, name="first-call"),
+    path("connect/<int:token_id>/revoke/", connect.revoke, name="revoke"),
+    path("activity/", activity.ActivityPage.as_view(), name="activity"),
+    path("trash/", activity.TrashPage.as_view(), name="trash"),
+    path("system/", system.SystemPage.as_view(), name="system"),
+    path("welcome/", welcome.WelcomePage.as_view(), name="welcome"),
+    path("demo/", welcome.demo, name="demo"),
+    path("settings/", account.SettingsPage.as_view(), name="settings"),
+    path("password/", account.PasswordPage.as_view(), name="password"),
+    path("theme/", account.theme, name="theme"),
+    path("login/", account.LoginPage.as_view(), name="login"),
+    path("logout/", LogoutView.as_view(next_page="login"), name="logout"),
     path("healthz", health.alive, name="alive"),
     path("readyz", health.ready, name="ready"),
     path("metrics", health.metrics, name="metrics"),

@@ -1,4 +1,4 @@
-"""A real ntfy server on loopback, fetched once into .cache/ntfy."""
+"""A real ntfy server on loopback, fetched once into .cache/ntfy: `pytest_plugins = ["tests.ntfy"]`."""
 
 import fcntl
 import json
@@ -7,9 +7,10 @@ import shutil
 import socket
 import subprocess
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.request import ProxyHandler, Request, build_opener
@@ -33,7 +34,7 @@ class Ntfy:
 
     def messages(self, topic: str) -> list[dict[str, Any]]:
         """Return what the topic received, oldest first."""
-        request = Request(  # noqa: S310
+        request = Request(
             f"{self.url}/{topic}/json?poll=1&since=all", headers={"Authorization": f"Bearer {self.token}"}
         )
         with _loopback.open(request) as answer:
@@ -47,15 +48,21 @@ def ntfy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ntfy]:
         yield server
 
 
+@pytest.fixture
+def start_ntfy(tmp_path: Path) -> Callable[..., AbstractContextManager[Ntfy]]:
+    """Start a server with options of its own, for a `with` block."""
+    return partial(serve, tmp_path)
+
+
 @contextmanager
-def serve(folder: Path, **options: str) -> Iterator[Ntfy]:
+def serve(folder: Path, **options: str | int) -> Iterator[Ntfy]:
     """Run a server in the folder; options overwrite those of the configuration file."""
     binary = _binary()
     port = _free_port()
     config = folder / "server.yml"
     config.write_text(_config(folder, port, options))
     with (folder / "log").open("wb") as log:
-        process = subprocess.Popen([binary, "serve", "-c", config], stdout=log, stderr=log)  # noqa: S603
+        process = subprocess.Popen([binary, "serve", "-c", config], stdout=log, stderr=log)
     try:
         url = f"http://127.0.0.1:{port}"
         _wait_until_healthy(url, process)
@@ -82,7 +89,7 @@ def _fetch() -> None:
     refusal = CACHE / "refused"
     if refusal.exists() and time.time() - refusal.stat().st_mtime < 3600:
         pytest.skip(refusal.read_text())
-    fetched = subprocess.run(  # noqa: S603
+    fetched = subprocess.run(
         ["/bin/sh", HERE / "bin" / "get-ntfy.sh", CACHE], capture_output=True, text=True, timeout=120
     )
     if fetched.returncode != 0:
@@ -91,7 +98,7 @@ def _fetch() -> None:
         pytest.skip(refusal.read_text())
 
 
-def _config(folder: Path, port: int, options: dict[str, str]) -> str:
+def _config(folder: Path, port: int, options: dict[str, str | int]) -> str:
     settings = {
         "base-url": f"http://127.0.0.1:{port}",
         "listen-http": f"127.0.0.1:{port}",
@@ -128,5 +135,5 @@ def _make_token(binary: Path, config: Path) -> str:
         ["user", "-c", config, "add", "--role=admin", "ada"],
         ["token", "-c", config, "add", "ada"],
     ):
-        done = subprocess.run([binary, *command], env=environment, capture_output=True, text=True, check=True)  # noqa: S603
+        done = subprocess.run([binary, *command], env=environment, capture_output=True, text=True, check=True)
     return next(word for word in (done.stdout + done.stderr).split() if word.startswith("tk_"))

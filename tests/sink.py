@@ -152,7 +152,7 @@ class _Handler(BaseHTTPRequestHandler):
         sink.closing.wait(answer.delay)
         getattr(self, f"do_{answer.manner.replace('-', '_')}")(answer)
 
-    do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = do_HEAD = answer
+    do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = do_HEAD = answer  # noqa: N815
 
     def do_answer(self, answer: Answer) -> None:
         self.send_response(answer.status)

@@ -77,6 +77,15 @@ def test_lists_are_sorted_and_leave_system_tasks_out():
     assert [found.name for found in registry.all_tasks(include_system=True)] == ["a", "b", "c"]
 
 
+def test_plain_functions_are_told_from_coroutines():
+    async def later() -> None: ...
+
+    task(system=True)(water)
+    task()(later)
+
+    assert registry.plain_names() == ["water"]
+
+
 def test_same_name_for_another_function_is_an_error():
     def other() -> None: ...
 

@@ -3,7 +3,17 @@
 from schedules.engine.claims import Claim, claim
 from schedules.engine.clusters import beat, circle, enlist, is_any_worker_running, retire
 from schedules.engine.gaps import account_for, withdraw
-from schedules.engine.runs import Outcome, Started, conclude, hand_back, renew, retry_at, settle, start
+from schedules.engine.runs import (
+    Outcome,
+    conclude,
+    hand_back,
+    renew,
+    renew_claims,
+    retry_at,
+    running_plain,
+    settle,
+)
+from schedules.engine.starting import Started, start
 from schedules.engine.sweeping import prune_history, rearm, sweep, wake_up_at
 
 __all__ = [
@@ -21,8 +31,10 @@ __all__ = [
     "prune_history",
     "rearm",
     "renew",
+    "renew_claims",
     "retire",
     "retry_at",
+    "running_plain",
     "settle",
     "start",
     "sweep",

@@ -1,6 +1,7 @@
 """One statement for many rows, on SQLite and on PostgreSQL."""
 
-from collections.abc import Iterable, Sequence
+import json
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from django.db import connection, models
@@ -13,36 +14,43 @@ def update_rows(
 
     The first column is the primary key, `id`.
     """
-    values = [_prepared(model, columns, row) for row in rows]
-    if not values:
+    fields = [model._meta.get_field(name) for name in columns]
+    by_column = [
+        list(map(_adapter(field), column))
+        for field, column in zip(fields, zip(*rows, strict=True), strict=False)
+    ]
+    if not by_column:
         return
     table = connection.ops.quote_name(model._meta.db_table)
     with connection.cursor() as cursor:
         if connection.vendor == "postgresql":
             names = {name: f"given.{name}" for name in columns}
-            arrays = ", ".join(f"%s::{_type_of(model, name)}[]" for name in columns)
+            arrays = ", ".join(f"%s::{_type_of(field)}[]" for field in fields)
             cursor.execute(
                 f"UPDATE {table} SET {assignments.format(**names)} "  # noqa: S608
                 f"FROM unnest({arrays}) AS given({', '.join(columns)}) WHERE {table}.id = given.id",
-                [list(column) for column in zip(*values, strict=True)],
+                by_column,
             )
         else:
             names = {name: f"?{number}" for number, name in enumerate(columns, start=1)}
             # The driver's own numbered parameters: a value may stand in several assignments.
             cursor.connection.executemany(
                 f"UPDATE {table} SET {assignments.format(**names)} WHERE id = ?1",  # noqa: S608
-                values,
+                zip(*by_column, strict=True),
             )
 
 
-def _prepared(model: type[models.Model], columns: Sequence[str], row: Sequence[Any]) -> tuple[Any, ...]:
-    return tuple(
-        model._meta.get_field(name).get_db_prep_save(value, connection)  # type: ignore[union-attr]
-        for name, value in zip(columns, row, strict=True)
-    )
+def _adapter(field: Any) -> Callable[[Any], Any]:
+    """Choose once per column how its values reach the driver."""
+    match field:
+        case models.DateTimeField():
+            return connection.ops.adapt_datetimefield_value
+        case models.JSONField():
+            return lambda value: None if value is None else json.dumps(value)
+        case _:
+            return lambda value: value
 
 
-def _type_of(model: type[models.Model], name: str) -> str:
-    field = model._meta.get_field(name)
-    kind = field.rel_db_type(connection) if field.primary_key else field.db_type(connection)  # type: ignore[union-attr]
+def _type_of(field: Any) -> str:
+    kind = field.rel_db_type(connection) if field.primary_key else field.db_type(connection)
     return str(kind).split("(")[0]

@@ -35,7 +35,6 @@ _JOB_COLUMNS = (
     "overlap",
     "catch_up",
     "timeout",
-    "owner__is_active",
 )
 
 
@@ -49,21 +48,24 @@ class Claim:
     timeout: timedelta
 
 
-def claim(worker_id: int, now: datetime, limit: int) -> list[Claim]:
-    """Take up to `limit` executions that are due, for this worker."""
+def claim(worker_id: int, now: datetime, limit: int, *, but_not: Sequence[str] = ()) -> list[Claim]:
+    """Take up to `limit` executions that are due, for this worker; tasks in `but_not` are left for later."""
     lease_until = now + timedelta(seconds=settings.CRONTY_LEASE_SECONDS)
     with transaction.atomic():
-        claims = _claim_ready(worker_id, now, lease_until, limit)
-        claims += _claim_due(worker_id, now, lease_until, limit - len(claims))
+        claims = _claim_ready(worker_id, now, lease_until, limit, but_not)
+        claims += _claim_due(worker_id, now, lease_until, limit - len(claims), but_not)
         if claims:
             Worker.objects.filter(pk=worker_id).update(claimed_count=F("claimed_count") + len(claims))
     return claims
 
 
-def _claim_ready(worker_id: int, now: datetime, lease_until: datetime, limit: int) -> list[Claim]:
+def _claim_ready(
+    worker_id: int, now: datetime, lease_until: datetime, limit: int, but_not: Sequence[str]
+) -> list[Claim]:
     """Take queued runs: run-now, retries, and what an overlap or a hand-back let go."""
     rows = list(
         Execution.objects.ready(now)
+        .exclude(task__in=but_not)
         .select_for_update(skip_locked=True, of=("self",))
         .order_by("available_at")
         .values_list("pk", "attempt", "task", "job__timeout", "owner__is_active", "cause", "job_id")[:limit]
@@ -75,7 +77,7 @@ def _claim_ready(worker_id: int, now: datetime, lease_until: datetime, limit: in
         )
     taken = [row for row in rows if row[4]]
     Execution.objects.filter(pk__in=[row[0] for row in taken]).update(
-        status=Status.CLAIMED, worker_id=worker_id, lease_until=lease_until, available_at=None
+        status=Status.CLAIMED, worker_id=worker_id, claimed_at=now, lease_until=lease_until, available_at=None
     )
     fresh_manual = Counter(row[6] for row in taken if row[5] == Execution.Cause.MANUAL and row[1] == 0)
     for times in set(fresh_manual.values()):
@@ -84,24 +86,28 @@ def _claim_ready(worker_id: int, now: datetime, lease_until: datetime, limit: in
     return [Claim(pk, attempt, task, timeout or timedelta()) for pk, attempt, task, timeout, *_ in taken]
 
 
-def _claim_due(worker_id: int, now: datetime, lease_until: datetime, limit: int) -> list[Claim]:
+def _claim_due(
+    worker_id: int, now: datetime, lease_until: datetime, limit: int, but_not: Sequence[str]
+) -> list[Claim]:
     """Turn the due slots of jobs into ledger rows, claimed for this worker where they are to run."""
     if limit <= 0:
         return []
     jobs = list(
         Job.objects.due(now)
+        .exclude(task__in=but_not)
         .select_for_update(skip_locked=True, of=("self",))
-        .select_related("owner")
+        .annotate(owner_is_active=F("owner__is_active"))
         .only(*_JOB_COLUMNS)
         .order_by("next_run_at")[:limit]
     )
     if not jobs:
         return []
-    live = Counter(Execution.objects.live().filter(job__in=jobs).values_list("job_id", flat=True))
+    job_ids = [job.pk for job in jobs]
+    live = Counter(Execution.objects.live().filter(job_id__in=job_ids).values_list("job_id", flat=True))
     plans = [_plan_safely(job, now, live[job.pk]) for job in jobs]
     plans = _without_known_slots(plans)
     plain = {item.job.pk: item.job for item in plans if item.is_plain}
-    claims = _insert_plain(plain, worker_id, lease_until)
+    claims = _insert_plain(plain, worker_id, lease_until, now)
     claims += _insert_others([item for item in plans if not item.is_plain], worker_id, lease_until, now)
     _advance(plans, live)
     return claims
@@ -110,7 +116,13 @@ def _claim_due(worker_id: int, now: datetime, lease_until: datetime, limit: int)
 def _plan_safely(job: Job, now: datetime, live: int) -> Plan:
     """Plan one job; a row that no longer makes sense is recorded and paused, and harms nobody else."""
     try:
-        return plan(job, now, live=live, owner_is_active=job.owner.is_active, was_covered=cover)
+        return plan(
+            job,
+            now,
+            live=live,
+            owner_is_active=job.owner_is_active,  # type: ignore[attr-defined]
+            was_covered=cover,
+        )
     except Exception as error:
         logger.exception("Job %s cannot be planned", job.pk)
         assert job.next_run_at is not None
@@ -137,7 +149,7 @@ def _without_known_slots(plans: list[Plan]) -> list[Plan]:
     """Drop slots that have a row already: a clock that went back must not repeat them."""
     moments = {slot.at for item in plans for slot in item.slots}
     known = set(
-        Execution.objects.filter(job__in=[item.job for item in plans], scheduled_for__in=moments)
+        Execution.objects.filter(job_id__in=[item.job.pk for item in plans], scheduled_for__in=moments)
         .exclude(cause=Execution.Cause.MANUAL)
         .values_list("job_id", "scheduled_for")
     )
@@ -153,7 +165,7 @@ def _without_known_slots(plans: list[Plan]) -> list[Plan]:
     ]
 
 
-def _insert_plain(jobs: dict[int, Job], worker_id: int, lease_until: datetime) -> list[Claim]:
+def _insert_plain(jobs: dict[int, Job], worker_id: int, lease_until: datetime, now: datetime) -> list[Claim]:
     """Write the rows of plain slots set-based: job columns are copied inside the database."""
     if not jobs:
         return []
@@ -161,13 +173,14 @@ def _insert_plain(jobs: dict[int, Job], worker_id: int, lease_until: datetime) -
     with connection.cursor() as cursor:
         cursor.execute(
             f"INSERT INTO {execution} (job_id, owner_id, job_name, task, scheduled_for, cause, status, reason,"  # noqa: S608
-            " attempt, worker_id, lease_until, leased_to, error, traceback, slots)"
-            " SELECT id, owner_id, name, task, next_run_at, %s, %s, '', 0, %s, %s, '', '', '', 1"
+            " attempt, worker_id, claimed_at, lease_until, leased_to, error, traceback, slots)"
+            " SELECT id, owner_id, name, task, next_run_at, %s, %s, '', 0, %s, %s, %s, '', '', '', 1"
             f" FROM {job} WHERE id IN ({_integers(jobs)}) RETURNING id, job_id",
             [
                 Execution.Cause.SCHEDULE.value,
                 Status.CLAIMED.value,
                 worker_id,
+                connection.ops.adapt_datetimefield_value(now),
                 connection.ops.adapt_datetimefield_value(lease_until),
             ],
         )
@@ -183,7 +196,7 @@ def _insert_others(
     rows = [gaps.row_of(item.job, slot, now) for item in plans for slot in item.slots]
     for row in rows:
         if row.status == Status.CLAIMED:
-            row.worker_id, row.lease_until = worker_id, lease_until
+            row.worker_id, row.claimed_at, row.lease_until = worker_id, now, lease_until
     Execution.objects.bulk_create(rows)
     timeouts = {item.job.pk: item.job.timeout for item in plans}
     return [

@@ -21,9 +21,9 @@ def beat(worker_id: int, now: datetime) -> None:
     Worker.objects.filter(pk=worker_id).update(last_seen_at=now)
 
 
-def circle(worker_id: int, now: datetime) -> None:
-    """Note that a probe went all the way round the cluster."""
-    Worker.objects.filter(pk=worker_id).update(circled_at=now)
+def circle(worker_id: int, sent_at: datetime) -> None:
+    """Note that a probe which set out then has come all the way round the cluster."""
+    Worker.objects.filter(pk=worker_id).update(circled_at=sent_at)
 
 
 def retire(worker_id: int, now: datetime, note: str = "") -> None:

@@ -1,4 +1,4 @@
-"""How a claimed execution is started and settled: conditional on still being ours, so a zombie changes nothing."""
+"""How a run is kept, settled and handed back: conditional on still being ours, so a zombie changes nothing."""
 
 import random
 from collections import defaultdict
@@ -9,11 +9,13 @@ from typing import Any
 
 from django.conf import settings
 from django.db import connection, transaction
-from django.db.models import Case, Exists, F, Min, OuterRef, Value, When
+from django.db.models import Exists, F, Min, OuterRef, Subquery
 
 from schedules.engine.bulk import update_rows
 from schedules.engine.pausing import pause_failing
-from schedules.models import Execution, Job
+from schedules.engine.starting import Started
+from schedules.models import Execution, Job, Worker
+from schedules.models.ledger import ExecutionQuerySet
 
 Status = Execution.Status
 
@@ -21,27 +23,6 @@ Status = Execution.Status
 RESCUES = 2
 LONGEST_BACKOFF = timedelta(hours=1)
 OUTCOME_LETTERS = {Status.SUCCEEDED: "S", Status.FAILED: "F", Status.LOST: "L", Status.CANCELLED: "C"}
-
-
-@dataclass(frozen=True, slots=True)
-class Started:
-    """An execution that this worker has just started, with all that its task needs."""
-
-    execution_id: int
-    attempt: int
-    job_id: int
-    job_public_id: str
-    job_name: str
-    key: str
-    task: str
-    args: list[Any]
-    kwargs: dict[str, Any]
-    scheduled_for: datetime
-    owner_id: int
-    signing_key: str
-    timeout: timedelta
-    attempts: int
-    backoff: timedelta
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,51 +41,20 @@ class Outcome:
     retry_at: datetime | None = None
 
 
-def start(worker_id: int, attempt: int, execution_ids: Sequence[int], now: datetime) -> list[Started]:
-    """Mark claimed executions as running; those that are no longer ours are left out."""
-    mine = Execution.objects.filter(
-        pk__in=execution_ids, status=Status.CLAIMED, worker_id=worker_id, attempt=attempt
-    )
-    with transaction.atomic():
-        mine.update(
-            status=Status.RUNNING,
-            attempt=attempt + 1,
-            started_at=now,
-            finished_at=None,
-            lease_until=now + timedelta(seconds=settings.CRONTY_LEASE_SECONDS),
-            lateness=Case(When(attempt=0, then=Value(now) - F("scheduled_for")), default=F("lateness")),
-        )
-        rows = Execution.objects.filter(
-            pk__in=execution_ids,
-            status=Status.RUNNING,
-            worker_id=worker_id,
-            attempt=attempt + 1,
-            started_at=now,
-        ).select_related("job", "owner__profile")
-        return [_started(row) for row in rows if row.job]
+def running_plain(worker_id: int, tasks: Sequence[str]) -> ExecutionQuerySet:
+    """The plain functions that this cluster runs right now."""
+    return Execution.objects.filter(status=Status.RUNNING, worker_id=worker_id, task__in=tasks)
 
 
-def _started(row: Execution) -> Started:
-    job = row.job
-    assert job is not None
-    profile = getattr(row.owner, "profile", None)
-    return Started(
-        execution_id=row.pk,
-        attempt=row.attempt,
-        job_id=job.pk,
-        job_public_id=job.public_id,
-        job_name=job.name,
-        key=row.key,
-        task=row.task,
-        args=job.args,
-        kwargs=job.kwargs,
-        scheduled_for=row.scheduled_for,
-        owner_id=row.owner_id,
-        signing_key=profile.signing_key if profile else "",
-        timeout=job.timeout,
-        attempts=job.attempts,
-        backoff=job.backoff,
-    )
+def renew_claims(worker_id: int, now: datetime) -> None:
+    """Keep the claims that still lie in the cluster's queue: no probe sent after them has come round yet.
+
+    A claim older than that was taken by a worker that died before it could start it; its lease runs out.
+    """
+    circled_at = Worker.objects.filter(pk=worker_id).values("circled_at")
+    Execution.objects.filter(
+        status=Status.CLAIMED, worker_id=worker_id, claimed_at__gte=Subquery(circled_at)
+    ).update(lease_until=now + timedelta(seconds=settings.CRONTY_LEASE_SECONDS))
 
 
 def renew(worker_id: int, execution_ids: Iterable[int], now: datetime) -> None:
@@ -156,18 +106,17 @@ def _still_mine(worker_id: int, outcomes: Sequence[Outcome]) -> dict[int, bool]:
     """Map the executions this worker still holds to whether their job may go on."""
     attempts = {outcome.execution_id: outcome.attempt for outcome in outcomes}
     rows = (
-        Execution.objects.filter(pk__in=attempts, status=Status.RUNNING, worker_id=worker_id)
+        Execution.objects.filter(pk__in=list(attempts), status=Status.RUNNING, worker_id=worker_id)
         .select_for_update(of=("self",))
-        .select_related("job")
-        .only("pk", "attempt", "cause", "job__status", "job__deleted_at")
+        .values_list("pk", "attempt", "cause", "job__status", "job__deleted_at")
     )
-    return {row.pk: _may_go_on(row) for row in rows if attempts[row.pk] == row.attempt}
+    return {pk: _may_go_on(*row) for pk, attempt, *row in rows if attempts[pk] == attempt}
 
 
-def _may_go_on(row: Execution) -> bool:
-    if row.job is None or row.job.deleted_at or row.job.status == Job.Status.CANCELLED:
+def _may_go_on(cause: str, job_status: str | None, job_deleted_at: datetime | None) -> bool:
+    if job_status is None or job_deleted_at or job_status == Job.Status.CANCELLED:
         return False
-    return row.job.status != Job.Status.PAUSED or row.cause == Execution.Cause.MANUAL
+    return job_status != Job.Status.PAUSED or cause == Execution.Cause.MANUAL
 
 
 def _without_forbidden_retry(outcome: Outcome, may_go_on: dict[int, bool]) -> Outcome:
@@ -219,7 +168,7 @@ def _summary(ended: list[Outcome]) -> tuple[str, datetime, str, int]:
 def _end_finished_jobs(by_job: dict[int, list[Outcome]]) -> None:
     """A job whose last slot has ended is over: a one-off by its outcome, a recurring one completed."""
     live = Execution.objects.live().filter(job=OuterRef("pk"))
-    over = Job.objects.filter(~Exists(live), pk__in=by_job, status=Job.Status.RUNNING)
+    over = Job.objects.filter(~Exists(live), pk__in=list(by_job), status=Job.Status.RUNNING)
     failed = [job_id for job_id, ended in by_job.items() if ended[-1].status in (Status.FAILED, Status.LOST)]
     over.filter(pk__in=failed, trigger_type=Job.TriggerType.ONCE).update(status=Job.Status.FAILED)
     over.update(status=Job.Status.COMPLETED)
@@ -242,11 +191,14 @@ def _release_next(job_ids: Iterable[int]) -> None:
     Execution.objects.filter(pk__in=list(oldest)).update(available_at=F("scheduled_for"), reason="")
 
 
-def hand_back(worker_id: int, now: datetime, *, also_running: bool = False) -> int:
-    """Give up what this worker claimed and, once it is surely dead, what it was running."""
+def hand_back(
+    worker_id: int, now: datetime, *, also_running: bool = False, only: Sequence[str] | None = None
+) -> int:
+    """Give up what this worker claimed (`only` these tasks) and, once it is surely dead, what it was running."""
     mine = Execution.objects.filter(worker_id=worker_id)
+    claimed = mine.filter(status=Status.CLAIMED)
     with transaction.atomic():
-        count = mine.filter(status=Status.CLAIMED).update(
+        count = (claimed if only is None else claimed.filter(task__in=only)).update(
             status=Status.QUEUED, worker=None, lease_until=None, available_at=now
         )
         if also_running:
@@ -267,8 +219,10 @@ def rescue(abandoned: Any, now: datetime, reason: str) -> int:
     lost: list[Execution] = []
     again: list[Execution] = []
     for row in rows:
-        spent = row.job is None or row.attempt >= row.job.attempts + RESCUES
-        (lost if spent or not _may_go_on(row) else again).append(row)
+        job = row.job
+        may_go_on = job is not None and _may_go_on(row.cause, job.status, job.deleted_at)
+        is_spent = job is None or row.attempt >= job.attempts + RESCUES
+        (again if may_go_on and not is_spent else lost).append(row)
     Execution.objects.filter(pk__in=[row.pk for row in again]).update(
         status=Status.QUEUED, worker=None, lease_until=None, available_at=now, reason=reason
     )

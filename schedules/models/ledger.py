@@ -14,11 +14,19 @@ from schedules import limits, registry
 from schedules.triggers import Cron, Interval, Once, Trigger, TriggerError, load_zone
 
 LATE_AFTER = timedelta(minutes=2)
+# For an interval that is only being filled in: its grid starts when it is made.
+_SOME_GRID = datetime(2000, 1, 1, tzinfo=UTC)
 
 
 def new_public_id(prefix: str, now: datetime) -> str:
     """Make the id that agents use: a prefix by family, a random number, the moment."""
     return f"{prefix}_{secrets.randbelow(10**9)}_{int(now.timestamp())}"
+
+
+def slot_key(job_public_id: str, scheduled_for: datetime, cause: str) -> str:
+    """Name one slot of one job, the same in every attempt and after a restore from a backup."""
+    moment = scheduled_for.astimezone(UTC).strftime("%Y%m%dT%H%M%S.%fZ")
+    return f"{job_public_id}@{moment}" + ("-manual" if cause == Execution.Cause.MANUAL else "")
 
 
 def sentence(words: str) -> str:
@@ -35,6 +43,14 @@ class JobQuerySet(models.QuerySet["Job"]):
 
     def owned_by(self, user: Any) -> Self:
         return self.filter(owner=user)
+
+    def called(self, public_id: str) -> Self:
+        """The job of that id, at most; an odd id finds nothing instead of upsetting the database."""
+        return (
+            self.filter(public_id=public_id)
+            if public_id.isascii() and public_id.isprintable()
+            else self.none()
+        )
 
     def active(self) -> Self:
         """Jobs that still have, or may again have, something to do."""
@@ -228,7 +244,9 @@ class Job(models.Model):
             case Job.TriggerType.ONCE if self.run_at:
                 return Once(self.run_at, self.timezone)
             case Job.TriggerType.INTERVAL if self.every is not None:
-                return Interval(self.every.total_seconds(), self.anchor_at or self.created_at)
+                start = self.anchor_at or self.created_at or _SOME_GRID
+                # A fraction of a second goes in as it is, for Interval to refuse.
+                return Interval(self.every.total_seconds(), start)  # type: ignore[arg-type]
             case Job.TriggerType.CRON:
                 return Cron(self.cron, self.timezone)
         raise TriggerError("trigger_type", "choose once, interval or cron, and fill in what it needs.")
@@ -252,6 +270,8 @@ class Job(models.Model):
         for field in ("name", "label"):
             if problem := limits.line_problem(getattr(self, field) or ""):
                 problems[field] = problem
+        if self.name and not self.name.strip():
+            problems["name"] = "Give it a name that can be seen."
         problems |= self._tag_problems() | self._argument_problems() | self._schedule_problems()
         if not timedelta(seconds=1) <= (self.timeout or timedelta()) <= timedelta(days=1):
             problems["timeout"] = "Choose between one second and one day."
@@ -295,8 +315,9 @@ class Job(models.Model):
                 return {field: f"Leave this empty: it belongs to a job of type {kind.value}."}
             if not getattr(self, field) and kind == self.trigger_type:
                 return {field: f"Fill this in: a job of type {kind.value} needs it."}
-        if self.anchor_at and self.trigger_type != Job.TriggerType.INTERVAL:
-            return {"anchor_at": "Leave this empty: it belongs to a job of type interval."}
+        for field in ("ends_at", "anchor_at"):
+            if (moment := getattr(self, field)) and (problem := limits.moment_problem(moment)):
+                return {field: problem}
         try:
             load_zone(self.timezone)
             _ = self.trigger
@@ -376,6 +397,7 @@ class Execution(models.Model):
     attempt = models.PositiveSmallIntegerField(default=0, help_text="How often it was started.")
     available_at = models.DateTimeField(null=True)
     worker = models.ForeignKey("Worker", null=True, on_delete=models.SET_NULL, related_name="executions")
+    claimed_at = models.DateTimeField(null=True)
     lease_until = models.DateTimeField(null=True)
     leased_to = models.CharField(
         max_length=150, blank=True, help_text="The agent that holds a waiting prompt."
@@ -429,9 +451,7 @@ class Execution(models.Model):
     @property
     def key(self) -> str:
         """What a receiver may use to take a delivery once: the same for every attempt at this slot."""
-        job_id = self.job.public_id if self.job else "gone"
-        moment = self.scheduled_for.astimezone(UTC).strftime("%Y%m%dT%H%M%S.%fZ")
-        return f"{job_id}@{moment}" + ("-manual" if self.cause == Execution.Cause.MANUAL else "")
+        return slot_key(self.job.public_id if self.job else "gone", self.scheduled_for, self.cause)
 
     @property
     def took(self) -> timedelta | None:

@@ -21,7 +21,10 @@ class Worker(models.Model):
     pid = models.PositiveIntegerField()
     started_at = models.DateTimeField()
     last_seen_at = models.DateTimeField(help_text="The claim loop came round.")
-    circled_at = models.DateTimeField(help_text="A probe went through pusher, worker and monitor.")
+    circled_at = models.DateTimeField(
+        help_text="When the last probe that came round set out, through pusher, worker and monitor."
+    )
+    watched_at = models.DateTimeField(null=True, help_text="The leader last looked at the pulse.")
     stopped_at = models.DateTimeField(null=True)
     claimed_count = models.PositiveBigIntegerField(default=0)
     note = models.CharField(max_length=200, blank=True, help_text="Why it was restarted, if it was.")
@@ -33,3 +36,6 @@ class Worker(models.Model):
 
     def __str__(self) -> str:
         return f"{self.host}:{self.pid}"
+
+    def is_fresh(self, now: datetime) -> bool:
+        return self.stopped_at is None and self.last_seen_at >= now - FRESH_FOR

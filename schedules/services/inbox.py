@@ -44,7 +44,7 @@ def claim_prompts(
             lease_until=now + lease, leased_to=actor.label, attempt=F("attempt") + 1
         )
     for row in rows:
-        row.lease_until, row.leased_to = now + lease, actor.label
+        row.lease_until, row.leased_to, row.attempt = now + lease, actor.label, row.attempt + 1
     return Ok(rows)
 
 
@@ -100,18 +100,27 @@ def dismiss_prompt(actor: Actor, execution_id: int) -> Result[Execution]:
 
 def release_prompt(actor: Actor, execution_id: int) -> Result[Execution]:
     """Take a prompt away from the agent that holds it, so that another can claim it."""
-    row = actor.executions().filter(pk=execution_id).first()
-    if row is None:
-        return _unknown(execution_id)
-    if not Execution.objects.waiting().filter(pk=row.pk).update(lease_until=None, leased_to=""):
-        return Err(Code.WRONG_STATE, f"Prompt already {row.status}: {execution_id}")
+    now = clock.now()
+    with transaction.atomic():
+        row = _locked(actor, execution_id)
+        if row is None:
+            return _unknown(execution_id)
+        if row.status != Status.WAITING:
+            return Err(Code.WRONG_STATE, f"Prompt already {row.status}: {execution_id}")
+        held_by = row.leased_to
+        Execution.objects.filter(pk=row.pk).update(lease_until=None, leased_to="")
+        if row.job:
+            record(actor, "release", now, job=row.job, before={"execution": row.pk, "held_by": held_by})
     row.refresh_from_db()
     return Ok(row)
 
 
 def _locked(actor: Actor, execution_id: int) -> Execution | None:
-    rows = actor.executions().select_for_update(of=("self",)).select_related("job")
-    return rows.filter(pk=execution_id, job__in=Job.objects.kept()).first()
+    # The job before its execution, like every other verb: two orders would be a deadlock.
+    wanted = actor.executions().filter(pk=execution_id)
+    if not Job.objects.kept().filter(pk__in=wanted.values("job")).select_for_update().exists():
+        return None
+    return wanted.select_for_update(of=("self",)).select_related("job").first()
 
 
 def _finish(row: Execution, status: Execution.Status, now: datetime, **values: Any) -> None:

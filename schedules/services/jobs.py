@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -18,26 +18,15 @@ from schedules.models import Execution, Job
 from schedules.models.ledger import new_public_id
 from schedules.result import Code, Err, Ok, Result
 from schedules.services.actors import Actor, not_found, record
+from schedules.services.columns import EDITABLE, kind_problems, tidied
 from schedules.services.people import profile_of
-from schedules.services.quotas import quota_problem
+from schedules.services.quotas import quota_problem, rate_problem
+from schedules.triggers import TriggerError
 
-EDITABLE = (
-    "name",
-    "task",
-    "args",
-    "kwargs",
-    *Job.TRIGGER_FIELDS,
-    "attempts",
-    "backoff",
-    "timeout",
-    "overlap",
-    "catch_up",
-    "pause_after_failures",
-    "label",
-    "tags",
-)
 FURTHEST = timedelta(days=5 * 366)
 WAITING_MANUAL_RUNS = 10
+# Whoever stopped a job accounted for the slots up to and including that moment.
+_TICK = timedelta(microseconds=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,12 +44,18 @@ def schedule(
     prefix: str = "job",
     paused: bool = False,
     idempotency_key: str | None = None,
+    request: Mapping[str, Any] | None = None,
     **fields: Any,
 ) -> Result[Scheduled]:
-    """Make a job from its editable columns; what is not given takes the task's or the model's default."""
-    _refuse_unknown(fields)
+    """Make a job from its editable columns; what is not given takes the task's or the model's default.
+
+    `request` is what the caller wrote, if the columns depend on the clock ("in 20 minutes"): a key stands for it.
+    """
+    fields = tidied(fields)
     now = clock.now()
-    digest = _digest(fields)
+    if problems := kind_problems(fields):
+        return _refusal(problems)
+    digest = _digest(fields if request is None else request)
     if idempotency_key is not None:
         if not 0 < len(idempotency_key) <= limits.NAME_LENGTH or limits.line_problem(idempotency_key):
             return _invalid("idempotency_key", "Use 1 to 200 printable characters.")
@@ -77,8 +72,7 @@ def schedule(
         updated_at=now,
         **(_task_defaults(fields.get("task", "")) | {"timezone": profile.zone} | fields),
     )
-    if job.trigger_type == Job.TriggerType.INTERVAL and job.every and not job.anchor_at:
-        job.anchor_at = _first_on_grid(now, job.every)
+    _give_grid(job, now)
     if problem := _problem_with(actor, job, now, changed=set(fields) | {"run_at", "every"}):
         return problem
     job.next_run_at = job.next_slot(now)
@@ -89,7 +83,7 @@ def schedule(
     similar = _similar_to(job)
     try:
         with transaction.atomic():
-            if refusal := quota_problem(profile, now):
+            if refusal := quota_problem(profile) or rate_problem(profile, now):
                 return refusal
             job.save(force_insert=True)
             record(actor, "create", now, job=job, after=_changes(job, fields))
@@ -104,13 +98,15 @@ def schedule(
 
 def edit(actor: Actor, job_id: str, *, revision: int | None = None, **changes: Any) -> Result[Job]:
     """Change a job that is pending or paused; of two callers who saw the same revision, one wins."""
-    _refuse_unknown(changes)
+    changes = tidied(changes)
     now = clock.now()
-    job = actor.jobs().filter(public_id=job_id).first()
+    job = actor.jobs().called(job_id).first()
     if job is None:
         return not_found(job_id)
     if revision is not None and revision != job.revision:
         return _changed_meanwhile(job)
+    if problems := kind_problems(changes):
+        return _refusal(problems)
     changes = {name: value for name, value in changes.items() if getattr(job, name) != value}
     if not changes:
         return Ok(job)
@@ -121,7 +117,9 @@ def edit(actor: Actor, job_id: str, *, revision: int | None = None, **changes: A
         setattr(job, name, value)
     is_rescheduled = not changes.keys().isdisjoint(Job.TRIGGER_FIELDS)
     if {"every", "trigger_type"} & changes.keys() and "anchor_at" not in changes:
-        job.anchor_at = _first_on_grid(now, job.every) if job.every else None
+        job.anchor_at = None
+    _give_grid(job, now)
+    if job.anchor_at != old.anchor_at:
         changes["anchor_at"] = job.anchor_at
     if problem := _problem_with(actor, job, now, changed=set(changes)):
         return problem
@@ -137,8 +135,7 @@ def edit(actor: Actor, job_id: str, *, revision: int | None = None, **changes: A
         if not won:
             return _lost_the_race(actor, job_id)
         if is_rescheduled:
-            since = old.next_run_at if old.status == Job.Status.PENDING else old.paused_at
-            engine.account_for(old, since, now, "The schedule was changed before it could run.")
+            _account_until(old, now, "The schedule was changed before it could run.")
         record(actor, "edit", now, job=job, before=before, after=_changes(job, changes))
     job.refresh_from_db()
     return Ok(job)
@@ -147,6 +144,8 @@ def edit(actor: Actor, job_id: str, *, revision: int | None = None, **changes: A
 def pause(actor: Actor, job_id: str, *, reason: str = "", until: datetime | None = None) -> Result[Job]:
     """Stop a pending job from firing until it is resumed, by somebody or by the clock."""
     now = clock.now()
+    if until is not None and (problem := limits.moment_problem(until)):
+        return _invalid("until", problem)
     if until is not None and until <= now:
         return _invalid("until", f"Choose a moment in the future (now {now:%Y-%m-%d %H:%M:%S} UTC).")
     if len(reason) > limits.NAME_LENGTH or limits.line_problem(reason):
@@ -166,7 +165,8 @@ def pause(actor: Actor, job_id: str, *, reason: str = "", until: datetime | None
             paused_until=until,
             pause_reason=reason,
         )
-        _stop_what_follows(job, now, "The job was paused before it could run.")
+        _account_until(job, now, "The job was paused before it could run.")
+        engine.withdraw(job, now, "The job was paused before it could run.")
         record(actor, "pause", now, job=job, after={"reason": reason, "until": until and until.isoformat()})
     job.refresh_from_db()
     return Ok(job)
@@ -182,26 +182,33 @@ def resume(actor: Actor, job_id: str) -> Result[Job]:
         if job.status != Job.Status.PAUSED:
             return Err(Code.WRONG_STATE, f"Job is not paused: {job_id}")
         before = {"reason": job.pause_reason, "until": job.paused_until and job.paused_until.isoformat()}
-        if job.next_slot(now) is None:
+        try:
+            following = job.next_slot(now)
+        except TriggerError as error:
+            return _invalid(error.field, f"Its schedule cannot be read: {error.reason}.")
+        if following is None:
             return _nothing_left(job, now)
+        if job.paused_at:
+            job.paused_at += _TICK
         engine.rearm(job, now)
         record(actor, "resume", now, job=job, before=before)
     job.refresh_from_db()
     return Ok(job)
 
 
-def cancel(actor: Actor, job_id: str) -> Result[Job]:
-    """End a job: it never fires again; a run under way finishes and is recorded."""
+def cancel(actor: Actor, job_id: str, *, only: Collection[str] = Job.ACTIVE) -> Result[Job]:
+    """End a job in one of these states: it never fires again; a run under way finishes and is recorded."""
     now = clock.now()
     with transaction.atomic():
         job = _locked(actor, job_id)
         if job is None:
             return not_found(job_id)
-        if job.status not in Job.ACTIVE:
+        if job.status not in only:
             return Err(Code.WRONG_STATE, f"Job already {job.status}: {job_id}")
         before = {"status": job.status}
         _move(job, now, status=Job.Status.CANCELLED, next_run_at=None, paused_until=None)
-        _stop_what_follows(job, now, "The job was cancelled before it could run.", also_manual=True)
+        _account_until(job, now, "The job was cancelled before it could run.")
+        engine.withdraw(job, now, "The job was cancelled before it could run.", also_manual=True)
         record(actor, "cancel", now, job=job, before=before, after={"status": "cancelled"})
     job.refresh_from_db()
     return Ok(job)
@@ -215,7 +222,8 @@ def delete(actor: Actor, job_id: str) -> Result[Job]:
         if job is None:
             return not_found(job_id)
         _move(job, now, deleted_at=now)
-        _stop_what_follows(job, now, "The job was deleted before it could run.", also_manual=True)
+        _account_until(job, now, "The job was deleted before it could run.")
+        engine.withdraw(job, now, "The job was deleted before it could run.", also_manual=True)
         record(actor, "delete", now, job=job, before={"status": job.status})
     job.refresh_from_db()
     return Ok(job)
@@ -225,18 +233,22 @@ def restore(actor: Actor, job_id: str) -> Result[Job]:
     """Take a job out of the trash, as it was; the slots in between are accounted for as skipped."""
     now = clock.now()
     with transaction.atomic():
-        job = actor.trash().select_for_update(of=("self",)).filter(public_id=job_id).first()
+        job = actor.trash().called(job_id).select_for_update(of=("self",)).first()
         if job is None:
             return not_found(job_id)
+        if job.status in Job.ACTIVE and (refusal := quota_problem(profile_of(job.owner))):
+            return refusal
+        assert job.deleted_at is not None
         changes: dict[str, Any] = {"deleted_at": None}
-        if job.status == Job.Status.PENDING:
-            engine.account_for(job, job.deleted_at, now, "The job lay in the trash.")
-            changes["next_run_at"] = job.next_slot(now)
-            if changes["next_run_at"] is None:
-                reason = "Its time passed while it lay in the trash."
-                changes |= {"status": Job.Status.PAUSED, "paused_at": now, "pause_reason": reason}
-        elif job.status == Job.Status.RUNNING:
-            changes["status"] = Job.Status.COMPLETED
+        match job.status:
+            case Job.Status.PENDING:
+                engine.account_for(job, job.deleted_at + _TICK, now, "The job lay in the trash.")
+                changes |= _armed_again(job, now)
+            case Job.Status.PAUSED:
+                engine.account_for(job, job.deleted_at + _TICK, now, "The job lay in the trash.")
+                changes["paused_at"] = now
+            case Job.Status.RUNNING if not Execution.objects.live().filter(job=job).exists():
+                changes["status"] = Job.Status.COMPLETED
         _move(job, now, **changes)
         record(actor, "restore", now, job=job)
     job.refresh_from_db()
@@ -271,7 +283,7 @@ def run_now(actor: Actor, job_id: str) -> Result[Execution]:
 
 
 def _locked(actor: Actor, job_id: str) -> Job | None:
-    return actor.jobs().select_for_update(of=("self",)).filter(public_id=job_id).first()
+    return actor.jobs().called(job_id).select_for_update(of=("self",)).first()
 
 
 def _move(job: Job, now: datetime, **changes: Any) -> None:
@@ -282,15 +294,25 @@ def _move(job: Job, now: datetime, **changes: Any) -> None:
     assert moved == 1
 
 
-def _stop_what_follows(job: Job, now: datetime, reason: str, *, also_manual: bool = False) -> None:
-    """Account for slots that fell due but were not claimed, and take back what is queued."""
-    engine.account_for(job, job.next_run_at, now, reason)
-    engine.withdraw(job, now, reason, also_manual=also_manual)
+def _account_until(job: Job, now: datetime, reason: str) -> None:
+    """Account for the slots a job was owed and did not get; those of a pause say so."""
+    if job.status == Job.Status.PAUSED and job.paused_at:
+        words = f"Paused: {job.pause_reason or 'no reason given'}"
+        engine.account_for(job, job.paused_at + _TICK, now, words)
+    else:
+        engine.account_for(job, job.next_run_at, now, reason)
 
 
-def _refuse_unknown(fields: Mapping[str, Any]) -> None:
-    if unknown := set(fields) - set(EDITABLE):
-        raise TypeError(f"not editable: {', '.join(sorted(unknown))}")
+def _armed_again(job: Job, now: datetime) -> dict[str, Any]:
+    """Give a job its next slot, or pause it where there is none, for its owner to decide."""
+    reason = "Its time passed while it lay in the trash."
+    try:
+        following = job.next_slot(now)
+    except TriggerError as error:
+        following, reason = None, f"Its schedule cannot be read: {error.reason}"[: limits.NAME_LENGTH]
+    if following:
+        return {"next_run_at": following}
+    return {"status": Job.Status.PAUSED, "next_run_at": None, "paused_at": now, "pause_reason": reason}
 
 
 def _task_defaults(name: str) -> dict[str, Any]:
@@ -298,11 +320,15 @@ def _task_defaults(name: str) -> dict[str, Any]:
     return {"attempts": task.attempts, "timeout": task.timeout} if task else {}
 
 
-def _first_on_grid(now: datetime, every: timedelta) -> datetime:
+def _give_grid(job: Job, now: datetime) -> None:
+    """Start an interval's grid one interval from now, unless it was told where."""
+    if job.trigger_type != Job.TriggerType.INTERVAL or not job.every or job.anchor_at:
+        return
     try:
-        return now + every
+        job.anchor_at = now + job.every
     except OverflowError:
-        return now
+        # Far beyond the longest interval: the validation that follows says so.
+        job.anchor_at = now
 
 
 def _problem_with(actor: Actor, job: Job, now: datetime, *, changed: set[str]) -> Err | None:
@@ -318,6 +344,10 @@ def _problem_with(actor: Actor, job: Job, now: datetime, *, changed: set[str]) -
             return _invalid("run_at", f"This moment is in the past (now {now:%Y-%m-%d %H:%M:%S} UTC).")
         if job.run_at > now + FURTHEST:
             return _invalid("run_at", "Choose a moment within the next five years.")
+    if job.anchor_at and job.trigger_type != Job.TriggerType.INTERVAL:
+        return _invalid("anchor_at", "Leave this empty: it belongs to a job of type interval.")
+    if job.anchor_at and "anchor_at" in changed and job.anchor_at > now + FURTHEST:
+        return _invalid("anchor_at", "Choose a moment within the next five years.")
     smallest = settings.CRONTY_AGENT_MIN_INTERVAL
     if actor.is_agent and job.every and "every" in changed and job.every.total_seconds() < smallest:
         return _invalid("every", f"The smallest interval for an agent is {smallest} seconds.")
@@ -332,7 +362,7 @@ def _nothing_left(job: Job, now: datetime) -> Err:
         return _invalid("max_runs", f"It has run {job.slot_count} times already: choose a higher number.")
     if job.ends_at:
         return _invalid("ends_at", "There is no run before this end: choose a later one.")
-    return _invalid(job.trigger_type, "This schedule has no further run.")
+    return _invalid("trigger_type", "This schedule has no further run.")
 
 
 def _rescheduled(old: Job, following: datetime, now: datetime) -> dict[str, Any]:
@@ -342,7 +372,7 @@ def _rescheduled(old: Job, following: datetime, now: datetime) -> dict[str, Any]
 
 
 def _lost_the_race(actor: Actor, job_id: str) -> Err:
-    job = actor.jobs().filter(public_id=job_id).first()
+    job = actor.jobs().called(job_id).first()
     if job is None:
         return not_found(job_id)
     if job.status not in (Job.Status.PENDING, Job.Status.PAUSED):

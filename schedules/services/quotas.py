@@ -8,16 +8,21 @@ from schedules.models import Job, Profile
 from schedules.result import Code, Err
 
 
-def quota_problem(profile: Profile, now: datetime) -> Err | None:
-    """Refuse a further job over the owner's quota; creates of one owner queue up behind the profile's lock."""
+def quota_problem(profile: Profile) -> Err | None:
+    """Refuse a further active job over the owner's quota; callers queue up behind the profile's lock."""
     Profile.objects.select_for_update().get(pk=profile.pk)
-    jobs = Job.objects.owned_by(profile.user_id)
-    if jobs.active().count() >= settings.CRONTY_MAX_ACTIVE_JOBS:
-        return Err(
-            Code.QUOTA,
-            f"at most {settings.CRONTY_MAX_ACTIVE_JOBS:,} active jobs; cancel or delete some first",
-        )
+    if Job.objects.owned_by(profile.user_id).active().count() < settings.CRONTY_MAX_ACTIVE_JOBS:
+        return None
+    return Err(
+        Code.QUOTA,
+        f"at most {settings.CRONTY_MAX_ACTIVE_JOBS:,} active jobs; cancel or delete some first",
+    )
+
+
+def rate_problem(profile: Profile, now: datetime) -> Err | None:
+    """Refuse a further new job when the owner made too many within the last minute."""
     window = timedelta(minutes=1)
+    jobs = Job.objects.owned_by(profile.user_id)
     recent = (
         jobs.filter(created_at__gt=now - window).order_by("created_at").values_list("created_at", flat=True)
     )

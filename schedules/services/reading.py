@@ -41,15 +41,22 @@ def preview(trigger: Trigger, timezone: str, now: datetime, count: int = 5) -> P
     return Preview(trigger.words(), timezone, trigger.upcoming(now, count), trigger.warnings(now))
 
 
-def preview_of(job: Job, now: datetime, count: int = 5) -> Preview:
-    """Preview a stored job within its end and its runs left; a broken schedule shows its raw text."""
+def words_of(job: Job) -> str:
+    """Say a stored job's schedule in words; a broken one shows its raw text."""
     try:
-        shown = preview(job.trigger, job.timezone, now, count)
+        return job.trigger.words()
+    except TriggerError:
+        return job.cron or str(job.trigger_type)
+
+
+def preview_of(job: Job, now: datetime, count: int = 5) -> Preview:
+    """Preview a stored job within its end and its runs left; a broken schedule says why in its warnings."""
+    try:
+        warnings = job.trigger.warnings(now)
     except TriggerError as error:
-        return Preview(job.cron or str(job.trigger_type), job.timezone, [], [error.reason])
-    if job.status != Job.Status.PENDING:
-        return Preview(shown.description, shown.timezone, [], shown.warnings)
-    return Preview(shown.description, shown.timezone, list(islice(_slots(job, now), count)), shown.warnings)
+        return Preview(words_of(job), job.timezone, [], [error.reason])
+    runs = list(islice(_slots(job, now), count)) if job.status == Job.Status.PENDING else []
+    return Preview(words_of(job), job.timezone, runs, warnings)
 
 
 def upcoming(
@@ -70,15 +77,21 @@ def _slots(job: Job, now: datetime, until: datetime | None = None) -> Iterator[d
             return
         yield slot
         left = None if left is None else left - 1
-        slot = job.trigger.next_after(max(slot, now))
+        try:
+            slot = job.trigger.next_after(max(slot, now))
+        except TriggerError:
+            # The engine will say so on the slot it cannot go on from.
+            return
 
 
 def why(actor: Actor, job_id: str, at: datetime | None, now: datetime) -> Result[Why]:
     """Tell what became of the slot nearest to a moment, from the ledger and the trail."""
-    job = actor.jobs().filter(public_id=job_id).first()
+    job = actor.jobs().called(job_id).first()
     if job is None:
         return not_found(job_id)
     moment = at or now
+    if moment < job.created_at:
+        return Ok(Why(job, moment, "nothing", "The job did not exist yet."))
     row = _nearest_execution(job, moment)
     if row and (at is None or _is_near(job, row, moment)):
         return Ok(Why(job, row.scheduled_for, row.status, explain(row), row))
@@ -140,8 +153,6 @@ def _why_not_yet(job: Job, now: datetime) -> Why:
 
 def _why_without_row(job: Job, moment: datetime, now: datetime) -> Why:
     last = Event.objects.filter(job=job, at__lte=moment).first()
-    if moment < job.created_at:
-        return Why(job, moment, "nothing", "The job did not exist yet.")
     if last and last.verb in {"pause", "cancel", "delete"}:
         done = {"pause": "paused", "cancel": "cancelled", "delete": "deleted"}[last.verb]
         return Why(job, moment, last.verb, f"{last.actor} had {done} it at {last.at:%Y-%m-%d %H:%M:%S} UTC.")

@@ -1,0 +1,145 @@
+"""A database, a cluster and due jobs, for benchmarks: everything on loopback, bounded, and cleaned up."""
+
+import os
+import shutil
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+PROJECT = Path(__file__).resolve().parent.parent
+
+
+def prepare() -> Path:
+    """Point Django at a throw-away data folder; DATABASE_URL, if set, still decides about the database."""
+    data = Path(tempfile.mkdtemp(prefix="cronty-bench-"))
+    os.environ |= {
+        "CRONTY_DATA": str(data),
+        "DJANGO_SETTINGS_MODULE": "bench.settings",
+        "CRONTY_LOG_LEVEL": "ERROR",
+        "CRONTY_OUTBOUND_ALLOW": "127.0.0.1",
+    }
+    sys.path.insert(0, str(PROJECT))
+    import django
+
+    django.setup()
+    from django.core.management import call_command
+
+    call_command("migrate", verbosity=0)
+    return data
+
+
+def database_name() -> str:
+    from django.db import connection
+
+    return connection.vendor
+
+
+@contextmanager
+def cluster(workers: int = 2) -> Iterator[subprocess.Popen[bytes]]:
+    """Run one real cluster, and stop it cleanly."""
+    process = subprocess.Popen(
+        [sys.executable, "manage.py", "qcluster"],
+        cwd=PROJECT,
+        env=os.environ | {"CRONTY_WORKERS": str(workers)},
+    )
+    try:
+        yield process
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.wait(40)
+
+
+def wait_for_worker(seconds: float = 30) -> None:
+    from schedules.models import Worker
+
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        row = Worker.objects.filter(stopped_at=None).first()
+        if row and row.circled_at > row.started_at:
+            return
+        time.sleep(0.05)
+    raise SystemExit("no worker came up")
+
+
+def make_jobs(moments: Sequence[Any], task: str, **fields: Any) -> None:
+    from django.contrib.auth.models import User
+
+    from schedules import clock
+    from schedules.models import Job, Profile
+
+    owner, _ = User.objects.get_or_create(username="bench")
+    Profile.objects.get_or_create(user=owner)
+    now = clock.now()
+    stem = f"job_{time.time_ns()}"
+    Job.objects.bulk_create(
+        [
+            Job(
+                owner=owner,
+                public_id=f"{stem}_{number}",
+                name=f"bench {number}",
+                task=task,
+                trigger_type="once",
+                run_at=at,
+                next_run_at=at,
+                created_at=now,
+                updated_at=now,
+                **fields,
+            )
+            for number, at in enumerate(moments)
+        ],
+        batch_size=500,
+    )
+
+
+def wait_until_settled(count: int, seconds: float = 120) -> None:
+    from schedules.models import Execution
+
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        if Execution.objects.filter(status__in=Execution.FINAL).count() >= count:
+            return
+        time.sleep(0.1)
+    raise SystemExit(f"only {Execution.objects.filter(status__in=Execution.FINAL).count()} of {count} settled")
+
+
+def forget_everything() -> None:
+    from schedules.models import Execution, Job
+
+    Execution.objects.all().delete()
+    Job.objects.all().delete()
+
+
+def percentile(values: Sequence[float], share: float) -> float:
+    ordered = sorted(values)
+    return ordered[min(len(ordered) - 1, int(len(ordered) * share))]
+
+
+def show(name: str, value: float, unit: str) -> None:
+    print(f"{name} {value:.4g} {unit}", flush=True)
+
+
+def load() -> str:
+    return " ".join(f"{value:.2f}" for value in os.getloadavg())
+
+
+def discard(data: Path) -> None:
+    shutil.rmtree(data, ignore_errors=True)
+
+
+def seconds_late() -> list[float]:
+    from schedules.models import Execution
+
+    rows = Execution.objects.values_list("started_at", "scheduled_for")
+    return [(started - due) / timedelta(seconds=1) for started, due in rows if started]
+
+
+def median(values: Sequence[float]) -> float:
+    return statistics.median(values)

@@ -1,0 +1,17 @@
+"""The operator's back office."""
+
+# Importing its admin registers it; what it shows is not how Cronty works, and its rows are unpickled.
+import django_q.admin  # noqa: F401
+from django.contrib import admin
+
+from schedules.admin.jobs import JobAdmin
+from schedules.admin.ledger import EventAdmin, ExecutionAdmin, WorkerAdmin
+from schedules.admin.people import ProfileAdmin, TokenAdmin
+
+__all__ = ["EventAdmin", "ExecutionAdmin", "JobAdmin", "ProfileAdmin", "TokenAdmin", "WorkerAdmin"]
+
+admin.site.site_header = admin.site.site_title = "Cronty"
+admin.site.index_title = "Back office"
+admin.site.enable_nav_sidebar = False
+for model in [found for found in admin.site._registry if found.__module__.startswith("django_q.")]:
+    admin.site.unregister(model)

@@ -1,0 +1,127 @@
+"""What the pages of the back office share: saving through services, looking without touching."""
+
+import json
+from collections.abc import Sequence
+from typing import Any, TypeVar
+
+from django import forms
+from django.contrib import admin, messages
+from django.contrib.auth.models import User
+from django.db.models import Model, QuerySet
+from django.http import HttpRequest, HttpResponse
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+
+from schedules import registry
+from schedules.forms import show_refusal
+from schedules.models import Event
+from schedules.result import Err, Ok, Result
+from schedules.services import Actor
+
+Row = TypeVar("Row", bound=Model)
+
+
+class Refused(Exception):  # noqa: N818
+    """A service refused what was typed: nothing was saved, and the page is to say why."""
+
+    def __init__(self, refusal: Err) -> None:
+        super().__init__(refusal.message)
+        self.refusal = refusal
+
+
+class ServiceAdmin(admin.ModelAdmin[Row]):
+    """Saves through a service; what the service refuses appears beside the fields, and what was typed stays."""
+
+    def changeform_view(
+        self,
+        request: HttpRequest,
+        object_id: str | None = None,
+        form_url: str = "",
+        extra_context: dict[str, Any] | None = None,
+    ) -> HttpResponse:
+        try:
+            return super().changeform_view(request, object_id, form_url, extra_context)
+        except Refused as refused:
+            request.refusal = refused.refusal  # type: ignore[attr-defined]
+            return super().changeform_view(request, object_id, form_url, extra_context)
+
+    def get_form(
+        self, request: HttpRequest, obj: Row | None = None, change: bool = False, **kwargs: Any
+    ) -> type[forms.ModelForm[Row]]:
+        base = super().get_form(request, obj, change=change, **kwargs)
+        refusal: Err | None = getattr(request, "refusal", None)
+        return _refused(base, refusal) if refusal else base
+
+    def save_model(self, request: HttpRequest, obj: Row, form: Any, change: bool) -> None:
+        match self.save_by_service(request, obj, form):
+            case Err() as refusal:
+                raise Refused(refusal)
+            case Ok(saved):
+                obj.pk = saved.pk
+                obj.refresh_from_db()
+
+    def save_by_service(self, request: HttpRequest, obj: Row, form: Any) -> Result[Row]:
+        raise NotImplementedError
+
+
+def _refused(base: Any, refusal: Err) -> type[forms.ModelForm[Any]]:
+    class RefusedForm(base):  # type: ignore[misc]
+        def full_clean(self) -> None:
+            super().full_clean()
+            show_refusal(self, refusal)
+
+    return RefusedForm
+
+
+class ReadOnlyAdmin(admin.ModelAdmin[Row]):
+    """What happened is looked at, never changed."""
+
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        return False
+
+    def has_change_permission(self, request: HttpRequest, obj: Row | None = None) -> bool:
+        return False
+
+    def has_delete_permission(self, request: HttpRequest, obj: Row | None = None) -> bool:
+        return False
+
+
+class TaskFilter(admin.SimpleListFilter):
+    """By task, from the registry: asking a long ledger which tasks it knows would take a while."""
+
+    title = "task"
+    parameter_name = "task"
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
+        return [(task.name, task.name) for task in registry.all_tasks(include_system=True)]
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
+        return queryset.filter(task=self.value()) if self.value() else queryset
+
+
+def user_of(request: HttpRequest) -> User:
+    assert isinstance(request.user, User)
+    return request.user
+
+
+def actor_of(request: HttpRequest) -> Actor:
+    return Actor(user_of(request), Event.Door.ADMIN)
+
+
+def tell(
+    page: admin.ModelAdmin[Any],
+    request: HttpRequest,
+    answers: Sequence[tuple[str, Result[Any]]],
+    done: str,
+) -> None:
+    """Report what became of each: one line for all that went well, one for each refusal."""
+    well = [name for name, answer in answers if isinstance(answer, Ok)]
+    if well:
+        page.message_user(request, f"{done} {', '.join(well)}.", messages.SUCCESS)
+    for name, answer in answers:
+        if isinstance(answer, Err):
+            page.message_user(request, f"{name}: {answer.message}", messages.ERROR)
+
+
+def as_json(value: Any) -> SafeString:
+    return format_html("<pre>{}</pre>", json.dumps(value, indent=2, ensure_ascii=False))

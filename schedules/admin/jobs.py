@@ -1,0 +1,184 @@
+"""Jobs in the back office: every change goes through the services."""
+
+from collections.abc import Callable
+from typing import Any
+
+from django.contrib import admin
+from django.db.models import QuerySet
+from django.http import HttpRequest
+from django.utils.html import format_html, format_html_join
+from django.utils.safestring import SafeString
+
+from schedules import clock, limits, services
+from schedules.admin.bases import ServiceAdmin, TaskFilter, actor_of, as_json, tell
+from schedules.forms import JobForm
+from schedules.models import Job
+from schedules.result import Ok, Result
+from schedules.services.reading import preview_of, words_of
+
+
+class TrashFilter(admin.SimpleListFilter):
+    """Jobs that are kept, unless the trash is asked for."""
+
+    title = "trash"
+    parameter_name = "trash"
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
+        return [("yes", "In the trash"), ("all", "All jobs")]
+
+    def choices(self, changelist: Any) -> Any:
+        first, *others = super().choices(changelist)
+        return [{**first, "display": "Kept"}, *others]
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
+        match self.value():
+            case "yes":
+                return queryset.exclude(deleted_at=None)
+            case "all":
+                return queryset
+        return queryset.filter(deleted_at=None)
+
+
+@admin.register(Job)
+class JobAdmin(ServiceAdmin[Job]):
+    form = JobForm
+    list_display = ["name", "owner", "task", "state", "schedule", "next_run_at", "last_run_at"]
+    list_filter = [
+        TrashFilter,
+        "status",
+        "trigger_type",
+        TaskFilter,
+        ("owner", admin.RelatedOnlyFieldListFilter),
+    ]
+    list_select_related = ["owner"]
+    list_per_page = 50
+    search_fields = ["name", "public_id", "label", "owner__username"]
+    date_hierarchy = "created_at"
+    actions = ["run_now", "pause", "resume", "cancel", "delete_selected", "restore"]
+    readonly_fields = [
+        "preview",
+        "arguments",
+        "owner",
+        "public_id",
+        "made_by",
+        "state",
+        "next_run_at",
+        "last_run_at",
+        "run_count",
+        "recent",
+        "last_error",
+        "pause_reason",
+        "paused_until",
+        "created_at",
+        "updated_at",
+        "deleted_at",
+    ]
+    what = ["name", "task", "args", "kwargs", "label", "tags"]
+    when = [*Job.TRIGGER_FIELDS, "revision"]
+    policies = ["attempts", "backoff", "timeout", "overlap", "catch_up", "pause_after_failures"]
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Job]:
+        return Job.objects.with_activity()
+
+    def get_fieldsets(self, request: HttpRequest, obj: Job | None = None) -> Any:
+        what, when = self.what, self.when
+        if obj and not self.has_change_permission(request, obj):
+            what = ["arguments" if name == "kwargs" else name for name in what]
+            when = list(Job.TRIGGER_FIELDS)
+        shown = [
+            ("What", {"fields": what}),
+            ("When", {"fields": when}),
+            ("Policies", {"fields": self.policies}),
+        ]
+        if obj is None:
+            return shown
+        standing = [name for name in self.readonly_fields if name not in ("preview", "arguments")]
+        return [("Schedule", {"fields": ["preview"]}), *shown, ("How it stands", {"fields": standing})]
+
+    def get_changeform_initial_data(self, request: HttpRequest) -> dict[str, Any]:
+        return {"timezone": services.profile_of(request.user).zone}
+
+    def has_change_permission(self, request: HttpRequest, obj: Job | None = None) -> bool:
+        """A job in the trash, or one that is over, can only be looked at."""
+        is_open = obj is None or (
+            obj.deleted_at is None and obj.status in (Job.Status.PENDING, Job.Status.PAUSED)
+        )
+        return is_open and super().has_change_permission(request, obj)
+
+    def has_delete_permission(self, request: HttpRequest, obj: Job | None = None) -> bool:
+        return (obj is None or obj.deleted_at is None) and super().has_delete_permission(request, obj)
+
+    def save_by_service(self, request: HttpRequest, obj: Job, form: Any) -> Result[Job]:
+        fields = dict(form.cleaned_data)
+        revision = fields.pop("revision")
+        if obj._state.adding:
+            made = services.schedule(actor_of(request), **fields)
+            return Ok(made.value.job) if isinstance(made, Ok) else made
+        # Only what was touched: the page shows moments without their microseconds.
+        changes = {name: fields[name] for name in form.changed_data if name in fields}
+        return services.edit(actor_of(request), obj.public_id, revision=revision, **changes)
+
+    def delete_model(self, request: HttpRequest, obj: Job) -> None:
+        services.delete(actor_of(request), obj.public_id)
+
+    def get_deleted_objects(self, objs: Any, request: HttpRequest) -> Any:
+        """Nothing goes with a job into the trash, and nothing stands in its way."""
+        return (
+            [f"{job.name}: it goes into the trash, from where it can be restored" for job in objs],
+            {},
+            set(),
+            [],
+        )
+
+    @admin.display(description="status", ordering="status")
+    def state(self, job: Job) -> str:
+        return job.state if job.deleted_at is None else f"{job.state}, in the trash"
+
+    @admin.display(description="schedule")
+    def schedule(self, job: Job) -> str:
+        return f"{words_of(job)} ({job.timezone})"
+
+    @admin.display(description="preview")
+    def preview(self, job: Job) -> SafeString:
+        shown = preview_of(job, clock.now())
+        runs = format_html_join(
+            "", "<li>{:%a %Y-%m-%d %H:%M:%S} UTC</li>", ((run,) for run in shown.next_runs)
+        )
+        warnings = format_html_join("", "<li>{}</li>", ((warning,) for warning in shown.warnings))
+        return format_html(
+            "<p>{} ({})</p><ol>{}</ol><ul>{}</ul>", shown.description, shown.timezone, runs, warnings
+        )
+
+    @admin.display(description="kwargs")
+    def arguments(self, job: Job) -> SafeString:
+        return as_json(limits.masked(job.kwargs))
+
+    @admin.action(description="Run now", permissions=["change"])
+    def run_now(self, request: HttpRequest, jobs: QuerySet[Job]) -> None:
+        self._act(request, jobs, services.run_now, "Queued a run of")
+
+    @admin.action(description="Pause", permissions=["change"])
+    def pause(self, request: HttpRequest, jobs: QuerySet[Job]) -> None:
+        self._act(request, jobs, services.pause, "Paused")
+
+    @admin.action(description="Resume", permissions=["change"])
+    def resume(self, request: HttpRequest, jobs: QuerySet[Job]) -> None:
+        self._act(request, jobs, services.resume, "Resumed")
+
+    @admin.action(description="Cancel", permissions=["change"])
+    def cancel(self, request: HttpRequest, jobs: QuerySet[Job]) -> None:
+        self._act(request, jobs, services.cancel, "Cancelled")
+
+    @admin.action(description="Delete (move to the trash)", permissions=["delete"])
+    def delete_selected(self, request: HttpRequest, jobs: QuerySet[Job]) -> None:
+        self._act(request, jobs, services.delete, "Moved to the trash:")
+
+    @admin.action(description="Restore from the trash", permissions=["change"])
+    def restore(self, request: HttpRequest, jobs: QuerySet[Job]) -> None:
+        self._act(request, jobs, services.restore, "Restored")
+
+    def _act(
+        self, request: HttpRequest, jobs: QuerySet[Job], verb: Callable[..., Result[Any]], done: str
+    ) -> None:
+        actor = actor_of(request)
+        tell(self, request, [(job.name, verb(actor, job.public_id)) for job in jobs], done)

@@ -1,0 +1,73 @@
+"""What happened, in the back office: executions, events and workers, to look at."""
+
+from django.contrib import admin
+from django.utils.safestring import SafeString
+
+from schedules import clock, limits
+from schedules.admin.bases import ReadOnlyAdmin, TaskFilter, as_json
+from schedules.models import Event, Execution, Worker
+
+
+@admin.register(Execution)
+class ExecutionAdmin(ReadOnlyAdmin[Execution]):
+    list_display = [
+        "job_name",
+        "owner",
+        "task",
+        "scheduled_for",
+        "cause",
+        "status",
+        "attempt",
+        "took",
+        "reason",
+    ]
+    list_filter = ["status", "cause", TaskFilter, "owner"]
+    list_select_related = ["owner"]
+    list_per_page = 50
+    show_full_result_count = False
+    search_fields = ["job_name", "job__public_id", "owner__username"]
+    date_hierarchy = "scheduled_for"
+    fields = [
+        *("job", "owner", "task", "arguments"),
+        *("scheduled_for", "last_slot", "slots", "cause", "status", "reason", "attempt"),
+        *("worker", "lease_until", "leased_to", "started_at", "finished_at", "took", "lateness"),
+        *("answer", "error", "traceback"),
+    ]
+
+    @admin.display(description="kwargs")
+    def arguments(self, execution: Execution) -> SafeString | str:
+        return as_json(limits.masked(execution.job.kwargs)) if execution.job else "-"
+
+    @admin.display(description="result")
+    def answer(self, execution: Execution) -> SafeString:
+        return as_json(limits.masked(execution.result))
+
+
+@admin.register(Event)
+class EventAdmin(ReadOnlyAdmin[Event]):
+    list_display = ["at", "actor", "verb", "subject", "door", "owner"]
+    list_filter = ["door", "verb", "owner"]
+    list_select_related = ["owner"]
+    list_per_page = 50
+    show_full_result_count = False
+    search_fields = ["subject", "actor", "verb", "job__public_id"]
+    date_hierarchy = "at"
+    fields = ["at", "actor", "door", "verb", "job", "subject", "owner", "was", "became"]
+
+    @admin.display(description="before")
+    def was(self, event: Event) -> SafeString:
+        return as_json(event.before)
+
+    @admin.display(description="after")
+    def became(self, event: Event) -> SafeString:
+        return as_json(event.after)
+
+
+@admin.register(Worker)
+class WorkerAdmin(ReadOnlyAdmin[Worker]):
+    list_display = ["__str__", "alive", "started_at", "last_seen_at", "stopped_at", "claimed_count", "note"]
+    search_fields = ["host"]
+
+    @admin.display(boolean=True)
+    def alive(self, worker: Worker) -> bool:
+        return worker.is_fresh(clock.now())

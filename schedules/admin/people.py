@@ -1,0 +1,95 @@
+"""People and their agents in the back office."""
+
+from typing import Any
+
+from django import forms
+from django.contrib import admin, messages
+from django.db.models import QuerySet
+from django.http import HttpRequest
+from django.utils.html import format_html
+
+from schedules import services
+from schedules.admin.bases import ServiceAdmin, tell, user_of
+from schedules.forms import ProfileForm, TokenForm
+from schedules.models import Event, Profile, Token
+from schedules.result import Err, Ok, Result
+
+
+@admin.register(Token)
+class TokenAdmin(ServiceAdmin[Token]):
+    list_display = [
+        "name",
+        "owner",
+        "kind",
+        "prefix",
+        "created_at",
+        "expires_at",
+        "last_used_at",
+        "revoked_at",
+    ]
+    list_filter = ["kind", ("revoked_at", admin.EmptyFieldListFilter), "owner"]
+    list_select_related = ["owner"]
+    search_fields = ["name", "prefix", "owner__username"]
+    actions = ["revoke"]
+
+    def get_form(
+        self, request: HttpRequest, obj: Token | None = None, change: bool = False, **kwargs: Any
+    ) -> type[forms.ModelForm[Token]]:
+        if obj is None:
+            kwargs["form"] = TokenForm
+        return super().get_form(request, obj, change=change, **kwargs)
+
+    def get_fields(self, request: HttpRequest, obj: Token | None = None) -> list[Any]:
+        if obj:
+            return [*self.list_display, "scopes", "families"]
+        asked = ["name", "kind", "scopes", "families", "expires_in"]
+        # A token acts as its owner: only a superuser may make one for somebody else.
+        return ["owner", *asked] if user_of(request).is_superuser else asked
+
+    def get_changeform_initial_data(self, request: HttpRequest) -> dict[str, Any]:
+        return {"owner": request.user.pk}
+
+    def has_change_permission(self, request: HttpRequest, obj: Token | None = None) -> bool:
+        return obj is None and super().has_change_permission(request, obj)
+
+    def has_delete_permission(self, request: HttpRequest, obj: Token | None = None) -> bool:
+        return False
+
+    def save_by_service(self, request: HttpRequest, obj: Token, form: Any) -> Result[Token]:
+        fields = dict(form.cleaned_data)
+        owner = fields.pop("owner", request.user)
+        issued = services.issue_token(owner, by=request.user, door=Event.Door.ADMIN, **fields)
+        if isinstance(issued, Err):
+            return issued
+        secret = format_html(
+            "The token is <code>{}</code>. Copy it now: it will not be shown again.", issued.value.text
+        )
+        messages.warning(request, secret)
+        return Ok(issued.value.token)
+
+    @admin.action(description="Revoke", permissions=["change"])
+    def revoke(self, request: HttpRequest, tokens: QuerySet[Token]) -> None:
+        answers = [
+            (token.name, services.revoke_token(request.user, token.pk, door=Event.Door.ADMIN))
+            for token in tokens
+        ]
+        tell(self, request, answers, "Revoked")
+
+
+@admin.register(Profile)
+class ProfileAdmin(ServiceAdmin[Profile]):
+    form = ProfileForm
+    list_display = ["user", "zone", "failure_topic"]
+    list_select_related = ["user"]
+    search_fields = ["user__username"]
+    fields = ["user", "timezone", "failure_topic"]
+    readonly_fields = ["user"]
+
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        return False
+
+    def has_delete_permission(self, request: HttpRequest, obj: Profile | None = None) -> bool:
+        return False
+
+    def save_by_service(self, request: HttpRequest, obj: Profile, form: Any) -> Result[Profile]:
+        return services.update_profile(obj.user, **form.cleaned_data)

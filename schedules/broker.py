@@ -1,0 +1,166 @@
+"""django-q2's broker over the ledger: what is due comes straight from the tables."""
+
+import logging
+import time
+from collections import defaultdict
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from itertools import islice
+from typing import Any
+
+from django.conf import settings
+from django.db import Error, connection, connections
+from django_q.brokers import Broker
+from django_q.signing import SignedPackage
+
+from schedules import clock, engine, registry, runner
+from schedules.engine import Claim
+from schedules.models import Execution
+
+logger = logging.getLogger(__name__)
+
+POLL = 0.1
+TIDY_EVERY = 2.0
+PAUSE_AFTER_ERROR = 0.5
+CHUNK = 100
+# What one cluster holds at a time: enough to keep every worker busy, little to hand back.
+HELD = 2000
+BATCH = 1000
+WORTH_CLAIMING = 200
+PLAIN_BURST = timedelta(seconds=0.3)
+PROBE = "probe"
+
+# The cluster's row; set by the process that leads the cluster, before it forks the others.
+worker_id: int | None = None
+
+
+class LedgerBroker(Broker):  # type: ignore[misc]
+    """Claims for the pusher, listens to the monitor."""
+
+    _tidied_at = 0.0
+    _data_version = -1
+    _wake_up_at: float = 0.0
+
+    def ping(self) -> bool:
+        return True
+
+    def info(self) -> str:
+        return "Cronty's ledger"
+
+    def dequeue(self) -> list[tuple[str, str]] | None:
+        """Return packages of claimed executions, or None after a short rest."""
+        try:
+            return self._next_packages()
+        except Error:
+            # The database went away; the pusher must outlive that, and say so once a turn.
+            logger.warning("The database does not answer; trying again", exc_info=True)
+            connections.close_all()
+            self._wait(PAUSE_AFTER_ERROR)
+            return None
+
+    def acknowledge(self, task_id: str) -> None:
+        """The monitor has seen a package come back; a probe has then been all the way round."""
+        if worker_id is None or not task_id.startswith(PROBE):
+            return
+        try:
+            connection.close_if_unusable_or_obsolete()
+            engine.circle(worker_id, datetime.fromisoformat(task_id.removeprefix(f"{PROBE} ")))
+        except Error:
+            connections.close_all()
+
+    def queue_size(self) -> int:
+        return Execution.objects.ready(clock.now()).count()
+
+    def lock_size(self) -> int:
+        return Execution.objects.filter(status__in=Execution.HELD).count()
+
+    def _next_packages(self) -> list[tuple[str, str]] | None:
+        assert worker_id is not None, "start clusters with manage.py qcluster or manage.py up"
+        connection.close_if_unusable_or_obsolete()
+        packages: list[tuple[str, str]] = []
+        if time.monotonic() - self._tidied_at > TIDY_EVERY:
+            now = clock.now()
+            engine.beat(worker_id, now)
+            engine.renew_claims(worker_id, now)
+            engine.sweep(now)
+            packages.append(_package(f"{PROBE} {now.isoformat()}", runner.probe, (), timeout=60))
+            self._tidied_at = time.monotonic()
+        elif not self._may_have_work():
+            self._wait(POLL)
+            return None
+        room = self._room()
+        if room:
+            claims = engine.claim(worker_id, clock.now(), room, but_not=self._tasks_to_leave())
+            packages += _packages_of(claims)
+            if len(claims) < room:
+                self._look_ahead()
+        if not packages:
+            # Work is there, but no place for it.
+            time.sleep(POLL / 10)  # noqa: TID251
+        return packages or None
+
+    def _room(self) -> int:
+        held = Execution.objects.filter(status__in=Execution.HELD, worker_id=worker_id).count()
+        room = HELD - held
+        return min(room, BATCH) if room >= WORTH_CLAIMING else 0
+
+    def _tasks_to_leave(self) -> list[str]:
+        """Leave plain functions alone while long ones take every place that is for them."""
+        tasks = registry.plain_names()
+        long = engine.running_plain(worker_id, tasks).filter(started_at__lt=clock.now() - PLAIN_BURST)
+        return tasks if long.count() >= settings.CRONTY_WORKERS else []
+
+    def _look_ahead(self) -> None:
+        now = clock.now()
+        at = engine.wake_up_at(now)
+        self._wake_up_at = at.timestamp() if at else float("inf")
+
+    def _may_have_work(self) -> bool:
+        """Tell, without a query where the database allows it, whether a claim could find anything."""
+        is_due = clock.now().timestamp() >= self._wake_up_at
+        if connection.vendor != "sqlite":
+            self._look_ahead()
+            return is_due or clock.now().timestamp() >= self._wake_up_at
+        connection.ensure_connection()
+        version = connection.connection.execute("PRAGMA data_version").fetchone()[0]
+        is_changed, self._data_version = version != self._data_version, version
+        if is_changed:
+            self._look_ahead()
+        return is_due or clock.now().timestamp() >= self._wake_up_at
+
+    def _wait(self, longest: float) -> None:
+        until_due = self._wake_up_at - clock.now().timestamp()
+        time.sleep(min(longest, max(until_due, 0.001)))  # noqa: TID251
+
+
+def _packages_of(claims: list[Claim]) -> Iterator[tuple[str, str]]:
+    """Coroutines travel together and run at once; a plain function travels alone, under its own timeout."""
+    together: dict[int, list[int]] = defaultdict(list)
+    for claim in claims:
+        task = registry.get(claim.task)
+        if task and task.is_coroutine:
+            together[claim.attempt].append(claim.execution_id)
+        else:
+            seconds = max(1, round(claim.timeout.total_seconds()))
+            yield _package(
+                "", runner.run_alone, (worker_id, claim.attempt, claim.execution_id), timeout=seconds
+            )
+    for attempt, execution_ids in together.items():
+        waiting = iter(execution_ids)
+        while chunk := list(islice(waiting, CHUNK)):
+            yield _package("", runner.run, (worker_id, attempt, chunk), timeout=60)
+
+
+def _package(ack_id: str, function: Any, arguments: tuple[Any, ...], *, timeout: int) -> tuple[str, str]:
+    """What django-q2 carries: a function of ours and integers, nothing anybody else could write."""
+    task = {
+        "id": ack_id or "run",
+        "name": function.__name__,
+        "func": function,
+        "args": arguments,
+        "kwargs": {},
+        "timeout": timeout,
+        "started": clock.now(),
+        "ack_failure": True,
+    }
+    return ack_id, SignedPackage.dumps(task)

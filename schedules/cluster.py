@@ -1,0 +1,162 @@
+"""The process that leads a cluster: it starts django-q2, watches it, restarts it, and stops it cleanly."""
+
+import logging
+import signal
+import threading
+import time
+from datetime import datetime
+from types import FrameType
+
+from django.conf import settings
+from django.db import Error, connections
+from django_q.cluster import Cluster
+
+from schedules import broker, clock, engine, lanes, lifeline
+from schedules.models import Worker
+
+logger = logging.getLogger(__name__)
+
+LOOK_EVERY = 0.5
+WATCH_EVERY = 2.0
+SILENT_AFTER = 9.0
+
+
+class Leader:
+    """Leads one cluster until it is told to stop."""
+
+    def __init__(self) -> None:
+        self.stops = 0
+        self._cluster: Cluster | None = None
+        self._worker: Worker | None = None
+        self._watch = Watch()
+        lifeline.tie_forks()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, self._note_stop)
+
+    def lead(self) -> None:
+        """Run until the first signal; the second one leaves at once."""
+        while not self.stops and not self._start():
+            self._rest()
+        while not self.stops:
+            self._rest()
+            if reason := self._trouble():
+                logger.error("Restarting the cluster: %s", reason)
+                self._kill(reason)
+                while not self.stops and not self._start():
+                    self._rest()
+        self._stop()
+
+    def _start(self) -> bool:
+        """Enlist and fork a new cluster; False while the database does not answer."""
+        try:
+            self._worker = engine.enlist(clock.now())
+        except Error:
+            logger.warning("The database does not answer; trying again", exc_info=True)
+            return False
+        finally:
+            # A forked process must not share its parent's connection.
+            connections.close_all()
+        broker.worker_id = self._worker.pk
+        lanes.open_lanes(settings.CRONTY_WORKERS)
+        self._watch = Watch()
+        self._cluster = _QuietCluster()
+        self._cluster.start()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, self._note_stop)
+        return True
+
+    def _trouble(self) -> str:
+        """Say why the cluster must be restarted, or nothing."""
+        assert self._cluster is not None
+        assert self._worker is not None
+        if not self._cluster.sentinel.is_alive():
+            return "its sentinel died"
+        return self._watch.trouble(self._worker.pk)
+
+    def _kill(self, reason: str) -> None:
+        """End every process of the cluster, and free what it held: they are surely dead."""
+        assert self._cluster is not None
+        self._cluster.sentinel.kill()
+        self._cluster.sentinel.join()
+        self._give_up_claims(f"Restarted: {reason}")
+
+    def _stop(self) -> None:
+        """Finish what is running, within the limit, and hand back the rest."""
+        if self._cluster is None or self._worker is None:
+            return
+        _survive(lambda: engine.hand_back(broker.worker_id or 0, clock.now()))
+        # In a thread: setting the event waits for whoever listens, for ever if the sentinel died listening.
+        threading.Thread(target=self._cluster.stop_event.set, daemon=True).start()
+        deadline = time.monotonic() + settings.CRONTY_STOP_SECONDS
+        while self._cluster.sentinel.is_alive() and time.monotonic() < deadline and self.stops < 2:
+            self._cluster.sentinel.join(0.1)
+        self._cluster.sentinel.kill()
+        self._cluster.sentinel.join()
+        self._give_up_claims("")
+
+    def _give_up_claims(self, note: str) -> None:
+        worker_id = broker.worker_id or 0
+        _survive(lambda: engine.hand_back(worker_id, clock.now(), also_running=True))
+        _survive(lambda: engine.retire(worker_id, clock.now(), note))
+        connections.close_all()
+        lanes.close_lanes()
+
+    def _note_stop(self, number: int, frame: FrameType | None) -> None:
+        self.stops += 1
+
+    def _rest(self) -> None:
+        time.sleep(LOOK_EVERY)  # noqa: TID251
+
+
+class Watch:
+    """Notices a cluster whose pulse stands still although the database answers."""
+
+    def __init__(self) -> None:
+        self._looked_at = time.monotonic()
+        self._pulse: tuple[datetime, datetime] | None = None
+        self._silent_for = {"claim loop": 0.0, "probe": 0.0}
+
+    def trouble(self, worker_id: int) -> str:
+        """Look at the cluster's row every few seconds; say what has been silent for too long."""
+        passed = time.monotonic() - self._looked_at
+        if passed < WATCH_EVERY:
+            return ""
+        self._looked_at = time.monotonic()
+        try:
+            pulse = _pulse_of(worker_id)
+        except Error:
+            # A database that is away, or locked, silences everybody: that is not the cluster's fault.
+            self._silent_for = dict.fromkeys(self._silent_for, 0.0)
+            return ""
+        is_slow = time.monotonic() - self._looked_at > 1
+        for name, now, before in zip(self._silent_for, pulse, self._pulse or (None, None), strict=True):
+            self._silent_for[name] = self._silent_for[name] + min(passed, 3.0) if now == before else 0.0
+        self._pulse = pulse
+        if is_slow:
+            self._silent_for = dict.fromkeys(self._silent_for, 0.0)
+        silent = [name for name, seconds in self._silent_for.items() if seconds > SILENT_AFTER]
+        return f"its {silent[0]} was silent for {SILENT_AFTER:g} s" if silent else ""
+
+
+def _pulse_of(worker_id: int) -> tuple[datetime, datetime]:
+    """Read the two heartbeats; the write shows that the cluster could have written, too."""
+    Worker.objects.filter(pk=worker_id).update(watched_at=clock.now())
+    row = Worker.objects.filter(pk=worker_id).values_list("last_seen_at", "circled_at").first()
+    if row is None:
+        raise Error("the cluster's row is gone")
+    return row
+
+
+def _survive(step: object) -> None:
+    """On the way out a database that is away must not keep us: leases end by themselves."""
+    try:
+        step()  # type: ignore[operator]
+    except Error:
+        logger.warning("The database does not answer; the leases will run out instead", exc_info=True)
+
+
+class _QuietCluster(Cluster):  # type: ignore[misc]
+    """A cluster that leaves signals to its leader."""
+
+    def sig_handler(self, signum: int, frame: FrameType | None) -> None:
+        return

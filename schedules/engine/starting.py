@@ -1,0 +1,84 @@
+"""How a claimed execution is started: two statements, written out, for this is done once for every run."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from django.conf import settings
+from django.db import connection
+
+from schedules.models import Execution, Job, Profile
+from schedules.models.ledger import slot_key
+
+_START = """
+    UPDATE {execution} SET status = 'running', attempt = attempt + 1, started_at = %s, finished_at = NULL,
+        lease_until = %s, lateness = CASE WHEN attempt = 0 THEN {lateness} ELSE lateness END
+    WHERE id IN ({ids}) AND status = 'claimed' AND worker_id = %s AND attempt = %s
+"""
+# The columns of `Started`, in its order.
+_READ = """
+    SELECT run.id, run.attempt, run.cause, run.scheduled_for, run.owner_id, run.job_id, run.task,
+        job.public_id, job.name, job.args, job.kwargs, job.timeout, job.attempts, job.backoff, profile.signing_key
+    FROM {execution} run JOIN {job} job ON job.id = run.job_id
+        LEFT JOIN {profile} profile ON profile.user_id = run.owner_id
+    WHERE run.id IN ({ids}) AND run.status = 'running' AND run.worker_id = %s AND run.attempt = %s
+        AND run.started_at = %s
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """An execution that this worker has just started, with all that its task needs."""
+
+    execution_id: int
+    attempt: int
+    cause: str
+    scheduled_for: datetime
+    owner_id: int
+    job_id: int
+    task: str
+    job_public_id: str
+    job_name: str
+    args: list[Any]
+    kwargs: dict[str, Any]
+    timeout: timedelta
+    attempts: int
+    backoff: timedelta
+    signing_key: str | None
+
+    @property
+    def key(self) -> str:
+        return slot_key(self.job_public_id, self.scheduled_for, self.cause)
+
+
+def start(worker_id: int, attempt: int, execution_ids: Sequence[int], now: datetime) -> list[Started]:
+    """Mark claimed executions as running; those that are no longer ours are left out."""
+    names = {
+        "execution": Execution._meta.db_table,
+        "job": Job._meta.db_table,
+        "profile": Profile._meta.db_table,
+        "ids": ",".join(str(int(execution_id)) for execution_id in execution_ids),
+        # The duration as Django stores it: an interval, or microseconds.
+        "lateness": "%s - scheduled_for"
+        if connection.vendor == "postgresql"
+        else "django_timestamp_diff(%s, scheduled_for)",
+    }
+    started_at = connection.ops.adapt_datetimefield_value(now)
+    lease = timedelta(seconds=settings.CRONTY_LEASE_SECONDS)
+    lease_until = connection.ops.adapt_datetimefield_value(now + lease)
+    with connection.cursor() as cursor:
+        cursor.execute(_START.format(**names), [started_at, lease_until, started_at, worker_id, attempt])
+        cursor.execute(_READ.format(**names), [worker_id, attempt + 1, started_at])
+        return [_started(row) for row in cursor.fetchall()]
+
+
+def _started(row: Sequence[Any]) -> Started:
+    """Turn the driver's values into Python's."""
+    values = list(row)
+    if connection.vendor == "sqlite":
+        values[3] = values[3].replace(tzinfo=UTC)
+        values[11], values[13] = timedelta(microseconds=values[11]), timedelta(microseconds=values[13])
+    values[9], values[10] = json.loads(values[9]), json.loads(values[10])
+    return Started(*values)

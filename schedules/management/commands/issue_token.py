@@ -1,0 +1,52 @@
+"""manage.py issue_token: make a key for an agent, and print it once."""
+
+from argparse import ArgumentParser
+from typing import Any
+
+from django.contrib.auth.models import User
+from django.core.management.base import BaseCommand, CommandError
+
+from schedules.models import Event, Token
+from schedules.phrases import PhraseError, parse_delay
+from schedules.result import Ok
+from schedules.services import issue_token
+from schedules.services.tokens import FAMILIES, SCOPES
+
+
+class Command(BaseCommand):
+    help = "Make a token for an agent; prints it alone on standard output, once."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("--user", required=True, help="for whom the agent acts")
+        parser.add_argument("--name", required=True, help="what the agent is called, like laptop")
+        parser.add_argument("--scopes", default=",".join(SCOPES), help="read, or read,write (the default)")
+        parser.add_argument("--expires-in", help="like 365d or 12h; default: never")
+        parser.add_argument("--kind", default=Token.Kind.CONVERSATION, choices=Token.Kind.values)
+        parser.add_argument("--tools", default="", help=f"families to offer; default: {','.join(FAMILIES)}")
+
+    def handle(self, *args: Any, **options: Any) -> str:
+        user = User.objects.filter(username=options["user"], is_active=True).first()
+        if user is None:
+            raise CommandError(f"--user: there is no active user called {options['user']!r}.")
+        try:
+            expires_in = parse_delay(options["expires_in"]) if options["expires_in"] else None
+        except PhraseError as bad:
+            raise CommandError(f"--expires-in: {bad}") from bad
+        issued = issue_token(
+            user,
+            name=options["name"],
+            scopes=_words(options["scopes"]),
+            families=_words(options["tools"]),
+            expires_in=expires_in,
+            kind=options["kind"],
+            door=Event.Door.COMMAND,
+        )
+        match issued:
+            case Ok(value):
+                return value.text
+            case error:
+                raise CommandError(error.message)
+
+
+def _words(text: str) -> list[str]:
+    return text.replace(",", " ").split()

@@ -1,0 +1,287 @@
+"""What a worker does with what it claimed: start it, call its task, and write down how it went."""
+
+import asyncio
+import inspect
+import json
+import logging
+import sys
+import threading
+import traceback
+from collections.abc import Callable, Coroutine
+from concurrent.futures import Future, ThreadPoolExecutor
+from datetime import timedelta
+from multiprocessing import util
+from typing import Any
+
+from django.conf import settings
+from django.db import DatabaseError, connections
+from django_q.exceptions import TimeoutException
+
+from schedules import clock, engine, limits, registry
+from schedules.engine import Outcome, Started
+from schedules.lanes import lane
+from schedules.models import Execution
+
+logger = logging.getLogger(__name__)
+
+Status = Execution.Status
+
+# Outcomes are written together, but soon: a killed worker repeats only what it had not written yet.
+FLUSH_AFTER = 0.02
+RETRY_WRITE_AFTER = 0.5
+KEPT_BYTES = 16_384
+WAIT_FOR_LANE = 0.3
+# Two threads share this process: neither must wait five milliseconds for the other after each query.
+SWITCH_AFTER = 0.0005
+
+
+def run(worker_id: int, attempt: int, execution_ids: list[int]) -> None:
+    """Start what is still ours of a chunk of coroutines; they go on in the background."""
+    bench = Bench.of_this_process(worker_id)
+    bench.take(engine.start(worker_id, attempt, execution_ids, clock.now()))
+
+
+def run_alone(worker_id: int, attempt: int, execution_id: int) -> None:
+    """Run a plain function here and now, or hand such back when long ones take all the lanes."""
+    bench = Bench.of_this_process(worker_id)
+    with lane(WAIT_FOR_LANE) as is_free:
+        if not is_free:
+            engine.hand_back(worker_id, clock.now(), only=registry.plain_names())
+            return
+        for started in engine.start(worker_id, attempt, [execution_id], clock.now()):
+            with bench.holding(started):
+                bench.put_down(run_plain(started, registry.get(started.task)))
+
+
+def probe() -> None:
+    """Do nothing: that it came this far shows that the queue and this worker are alive."""
+
+
+def run_plain(started: Started, task: registry.Task | None) -> Outcome:
+    """Call a plain function; whatever it raises becomes its outcome, django-q2's timeout included."""
+    try:
+        if task is None:
+            raise registry.Final(f"Unknown task: {started.task}")
+        return _returned(started, task.call(_context(started), started.args, started.kwargs))
+    except TimeoutException:
+        return _failed(started, TimeoutError(_timeout_words(started)))
+    except (KeyboardInterrupt, Exception, SystemExit) as error:
+        return _failed(started, error)
+
+
+async def run_coroutine(started: Started, task: registry.Task | None) -> Outcome:
+    """Await a coroutine task within its time limit."""
+    if task is None:
+        return run_plain(started, None)
+    try:
+        async with asyncio.timeout(started.timeout.total_seconds()):
+            value = task.call(_context(started), started.args, started.kwargs)
+            return _returned(started, await value if inspect.isawaitable(value) else value)
+    except TimeoutError as error:
+        return _failed(started, TimeoutError(str(error) or _timeout_words(started)))
+    except asyncio.CancelledError:
+        raise
+    except BaseException as error:
+        return _failed(started, error)
+
+
+class Bench:
+    """One process's work in hand: a loop for coroutines, a thread that writes, and the leases of both."""
+
+    _current: "Bench | None" = None
+
+    def __init__(self, worker_id: int) -> None:
+        self.worker_id = worker_id
+        self._in_hand: dict[int, Started] = {}
+        self._finished: list[Outcome] = []
+        self._loop = asyncio.new_event_loop()
+        self._wake = asyncio.Event()
+        self._writer = ThreadPoolExecutor(1, thread_name_prefix="outcomes")
+        self._thread = threading.Thread(target=self._loop.run_forever, name="coroutines", daemon=True)
+        sys.setswitchinterval(SWITCH_AFTER)
+        self._thread.start()
+        self._spawn(self._keep_writing())
+        self._spawn(self._keep_renewing())
+
+    @classmethod
+    def of_this_process(cls, worker_id: int) -> "Bench":
+        if cls._current is None or cls._current.worker_id != worker_id:
+            cls._current = cls(worker_id)
+            # Runs when django-q2 lets this process end: what is in hand is finished first.
+            util.Finalize(None, cls._current.clear, exitpriority=100)
+        return cls._current
+
+    def take(self, chunk: list[Started]) -> None:
+        """Run coroutine tasks in the background, all at once."""
+        self._in_hand |= {started.execution_id: started for started in chunk}
+        self._spawn(self._complete_all(chunk))
+
+    def holding(self, started: Started) -> "_Holding":
+        """Keep the lease of a run that happens outside the loop."""
+        return _Holding(self._in_hand, started)
+
+    def put_down(self, outcome: Outcome) -> None:
+        """Note an outcome; it is written with its neighbours a moment later."""
+        self._finished.append(outcome)
+        self._loop.call_soon_threadsafe(self._wake.set)
+
+    def clear(self, patience: float | None = None) -> bool:
+        """Finish what is in hand and write it down; tell whether that worked in time."""
+        limit = settings.CRONTY_STOP_SECONDS if patience is None else patience
+        try:
+            self._spawn(self._until_clear()).result(limit)
+        except TimeoutError:
+            return False
+        finally:
+            self._loop.call_soon_threadsafe(self._loop.stop)
+            self._thread.join(1)
+            self._writer.shutdown(wait=False)
+            type(self)._current = None
+        return True
+
+    async def _complete_all(self, chunk: list[Started]) -> None:
+        await asyncio.gather(*map(self._complete, chunk))
+
+    async def _complete(self, started: Started) -> None:
+        outcome = await run_coroutine(started, registry.get(started.task))
+        self._in_hand.pop(started.execution_id, None)
+        self._finished.append(outcome)
+        self._wake.set()
+
+    async def _keep_writing(self) -> None:
+        while True:
+            await self._wake.wait()
+            await asyncio.sleep(FLUSH_AFTER)
+            self._wake.clear()
+            batch, self._finished = self._finished, []
+            if batch and not await self._on_writer(write, self.worker_id, batch):
+                # The database is away: keep them, the lease is void only when somebody else could take it.
+                self._finished = batch + self._finished
+                await asyncio.sleep(RETRY_WRITE_AFTER)
+                self._wake.set()
+
+    async def _keep_renewing(self) -> None:
+        while True:
+            await asyncio.sleep(settings.CRONTY_LEASE_SECONDS / 3)
+            if held := list(self._in_hand):
+                await self._on_writer(engine.renew, self.worker_id, held, clock.now())
+
+    async def _until_clear(self) -> None:
+        while self._in_hand or self._finished or self._wake.is_set():
+            await asyncio.sleep(FLUSH_AFTER)
+        # One empty turn of the writer: the last batch has been written when it answers.
+        await self._on_writer(bool)
+
+    async def _on_writer(self, step: Callable[..., Any], *arguments: Any) -> bool:
+        return await self._loop.run_in_executor(self._writer, _survive, step, *arguments)
+
+    def _spawn(self, coroutine: Coroutine[Any, Any, None]) -> Future[None]:
+        return asyncio.run_coroutine_threadsafe(coroutine, self._loop)
+
+
+class _Holding:
+    def __init__(self, in_hand: dict[int, Started], started: Started) -> None:
+        self._in_hand, self._started = in_hand, started
+
+    def __enter__(self) -> None:
+        self._in_hand[self._started.execution_id] = self._started
+
+    def __exit__(self, *error: object) -> None:
+        self._in_hand.pop(self._started.execution_id, None)
+
+
+def write(worker_id: int, batch: list[Outcome]) -> None:
+    """Settle outcomes together; if one of them cannot be written, it fails alone."""
+    try:
+        engine.settle(worker_id, batch)
+    except (ValueError, TypeError, DatabaseError):
+        if len(batch) == 1 and connections["default"].is_usable():
+            logger.exception("Outcome of execution %s cannot be written", batch[0].execution_id)
+            engine.settle(worker_id, [_unwritable(batch[0])])
+            return
+        if not connections["default"].is_usable():
+            raise
+        for outcome in batch:
+            write(worker_id, [outcome])
+
+
+def _survive(step: Callable[..., Any], *arguments: Any) -> bool:
+    """Run a database step in the writer's thread; a database that went away is asked again later."""
+    try:
+        connections["default"].close_if_unusable_or_obsolete()
+        step(*arguments)
+    except Exception:
+        logger.exception("Could not write to the database; will try again")
+        connections["default"].close()
+        return False
+    return True
+
+
+def _context(started: Started) -> registry.Run:
+    return registry.Run(
+        execution_id=started.execution_id,
+        key=started.key,
+        job_id=started.job_public_id,
+        job_name=started.job_name,
+        attempt=started.attempt,
+        scheduled_for=started.scheduled_for,
+        owner_id=started.owner_id,
+        signing_key=started.signing_key or "",
+        timeout=started.timeout.total_seconds(),
+    )
+
+
+def _returned(started: Started, value: Any) -> Outcome:
+    if value is registry.WAITING:
+        return _outcome(started, Status.WAITING)
+    if problem := limits.json_problem(value, max_bytes=KEPT_BYTES):
+        value = {"kept": _shortened(value), "note": problem}
+    return _outcome(started, Status.SUCCEEDED, result=value)
+
+
+def _failed(started: Started, error: BaseException) -> Outcome:
+    after = error.after if isinstance(error, registry.RetryLater) else None
+    words = str(error) or type(error).__name__
+    if not isinstance(error, registry.Final | registry.RetryLater | TimeoutError):
+        words = f"{type(error).__name__}: {words}"
+    is_final = isinstance(error, registry.Final)
+    trace = "" if isinstance(error, registry.Final | registry.RetryLater) else _trace(error)
+    return _outcome(
+        started,
+        Status.FAILED,
+        error=_shortened(words),
+        traceback=_shortened(trace),
+        retry_at=None if is_final else engine.retry_at(started, clock.now(), after),
+    )
+
+
+def _outcome(started: Started, status: Execution.Status, **values: Any) -> Outcome:
+    return Outcome(
+        started.execution_id, started.attempt, started.job_id, status, finished_at=clock.now(), **values
+    )
+
+
+def _unwritable(outcome: Outcome) -> Outcome:
+    words = "The outcome of this run could not be stored."
+    return Outcome(
+        outcome.execution_id,
+        outcome.attempt,
+        outcome.job_id,
+        Status.FAILED,
+        outcome.finished_at,
+        error=words,
+    )
+
+
+def _timeout_words(started: Started) -> str:
+    return f"Timed out after {started.timeout / timedelta(seconds=1):g} seconds."
+
+
+def _trace(error: BaseException) -> str:
+    return "".join(traceback.format_exception(error, limit=-20))
+
+
+def _shortened(value: Any) -> str:
+    text = value if isinstance(value, str) else json.dumps(value, default=repr, ensure_ascii=False)
+    clean = limits.strip_unprintable(text).encode("utf-8", "replace")
+    return clean[:KEPT_BYTES].decode("utf-8", "ignore")

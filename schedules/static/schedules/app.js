@@ -1,0 +1,102 @@
+// What the pages cannot do without a script: live refresh, ticking times, theme, keys, copy. All work without it.
+(() => {
+  const root = document.documentElement, $ = (query, from = document) => from.querySelector(query);
+  root.classList.add("js");
+
+  // Refresh: soon while something runs, else now and then; never under somebody's hands or in a hidden tab.
+  let waited = 0;
+  const busy = "#live details[open], #live :is(input, textarea, select):focus, #live [type=checkbox]:checked, dialog[open]";
+  setInterval(() => {
+    tick();
+    waited += 1;
+    if (document.hidden || waited < ($("[data-soon]") ? 3 : 30) || $(busy)) return;
+    waited = 0;
+    document.body.dispatchEvent(new CustomEvent("refresh"));
+  }, 1000);
+  document.addEventListener("visibilitychange", () => { waited = 99; });
+
+  // Times: the words of templatetags/cronty.py, kept true while the page is open.
+  const steps = [[5400, 60, "min"], [129600, 3600, "h"], [Infinity, 86400, "d"]];
+  const words = (seconds) => {
+    const size = Math.abs(seconds);
+    const [, unit, name] = size < 60 ? [0, 1, "s"] : steps.find(([end]) => size < end);
+    const text = `${Math.floor(size / unit)} ${name}`;
+    return size < 1 ? "now" : seconds > 0 ? `in ${text}` : `${text} ago`;
+  };
+  function tick() {
+    const skew = (Number(root.dataset.skew) || 0), now = Date.now() + skew;
+    for (const time of document.querySelectorAll("time[data-rel]")) {
+      const text = words((Date.parse(time.dateTime) - now) / 1000);
+      if (time.textContent !== text) time.textContent = text;
+    }
+  }
+  const served = $("meta[name=served-at]");
+  if (served) root.dataset.skew = Math.abs(Date.parse(served.content) - Date.now()) > 5000 ? Date.parse(served.content) - Date.now() : 0;
+
+  // The browser's zone, where a form asks for one.
+  const zone = Intl.DateTimeFormat().resolvedOptions().timeZone;
+  for (const field of document.querySelectorAll("[data-browser-zone]")) if (zone) field.value = zone;
+
+  document.addEventListener("click", (event) => {
+    const hit = (query) => event.target.closest(query);
+    const theme = hit("[data-theme-switch]"), copy = hit("[data-copy]"), fill = hit("[data-fill]"), open = hit("[data-open]");
+    if (theme) {
+      event.preventDefault();
+      const dark = root.dataset.theme ? root.dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
+      root.dataset.theme = dark ? "light" : "dark";
+      document.cookie = `theme=${root.dataset.theme};path=/;max-age=31536000;samesite=lax`;
+    } else if (copy) copied(copy, $(copy.dataset.copy).textContent);
+    else if (fill) {
+      const field = $(fill.dataset.fill);
+      field.value = fill.textContent.trim();
+      field.dispatchEvent(new Event("input", { bubbles: true }));
+      field.focus();
+    } else if (open) $(open.dataset.open).showModal();
+    else if (hit(".toast .x")) hit(".toast").remove();
+    else if (hit("[data-all]")) for (const box of document.querySelectorAll("[name=job]")) box.checked = event.target.checked;
+    for (const menu of document.querySelectorAll("details.menu[open], details.pop[open]")) if (!menu.contains(event.target)) menu.open = false;
+  });
+
+  // Plain-http hosts have no clipboard API.
+  async function copied(button, text) {
+    try { await navigator.clipboard.writeText(text); } catch {
+      const area = Object.assign(document.createElement("textarea"), { value: text });
+      document.body.append(area);
+      area.select();
+      document.execCommand("copy");
+      area.remove();
+      button.focus();
+    }
+    const label = button.textContent;
+    button.textContent = "Copied";
+    setTimeout(() => { button.textContent = label; }, 1500);
+  }
+
+  // A question before what cannot be undone, and one answer per click.
+  document.addEventListener("submit", (event) => {
+    const ask = event.submitter?.dataset.ask;
+    if (ask && !confirm(ask)) { event.preventDefault(); event.stopImmediatePropagation(); return; }
+    if (!event.target.closest("[hx-boost]") && event.target.method === "post") {
+      if (event.target.dataset.sent) event.preventDefault();
+      event.target.dataset.sent = "yes";
+    }
+  }, true);
+  addEventListener("pageshow", () => { for (const form of document.forms) delete form.dataset.sent; });
+
+  // A refused action leaves a stale page behind: show the truth.
+  document.addEventListener("htmx:response:error", (event) => {
+    if (event.detail.ctx?.request?.method === "POST") location.reload();
+  });
+
+  let gone = false;
+  document.addEventListener("keydown", (event) => {
+    if (event.key === "Escape") for (const menu of document.querySelectorAll("details.menu[open], details.pop[open]")) { menu.open = false; $("summary", menu).focus(); }
+    if (event.ctrlKey || event.metaKey || event.altKey || event.target.closest("input, textarea, select, dialog")) return;
+    const go = gone && { j: "jobs", r: "runs", c: "calendar", i: "inbox", n: "notifications", a: "connect" }[event.key];
+    gone = event.key === "g";
+    if (go) $(`[data-go=${go}]`)?.click();
+    else if (event.key === "/" && $("[type=search]")) { event.preventDefault(); $("[type=search]").focus(); }
+    else if (event.key === "n") $("[data-go=new]")?.click();
+    else if (event.key === "?") $("#keys")?.showModal();
+  });
+})();

@@ -1,0 +1,120 @@
+"""How does one job or one run look in a list? Written in Python: a list page has fifty of them."""
+
+from datetime import datetime
+from typing import Any
+
+from django import template
+from django.urls import reverse
+from django.utils.html import escape
+from django.utils.http import urlencode
+from django.utils.safestring import SafeString, mark_safe
+
+from schedules.models import Execution, Job
+from schedules.templatetags.charts import strip
+from schedules.templatetags.cronty import (
+    ago,
+    at,
+    cause,
+    duration,
+    expression,
+    icon,
+    last_outcome,
+    status,
+    task_title,
+    words,
+)
+
+register = template.Library()
+
+SHOWN_TAGS = 3
+SHOWN_ERROR = 120
+
+
+@register.simple_tag
+def job_row(job: Job, page: Any) -> SafeString:
+    """A job in two lines: how it stands, what and when, next and last run, its strip, and its buttons."""
+    address = reverse("job", args=[job.public_id])
+    name, zone = escape(job.name), escape(job.timezone)
+    maker = f" · {escape(job.made_by)}" if job.made_by else ""
+    owner = f" · for {escape(job.owner.username)}" if page.actor.sees_all else ""
+    return mark_safe(  # noqa: S308
+        f'<tr id="job-{job.pk}">'
+        f'<td class="c-sel"><input type="checkbox" name="job" value="{escape(job.public_id)}" aria-label="Tick {name}"></td>'
+        f'<td class="c-st">{status(job.standing)}</td>'  # type: ignore[attr-defined]
+        f'<td class="c-name"><a class="name cut" href="{address}" title="{name}">{name}</a>'
+        f'<span class="second">{escape(task_title(job.task))}{_tags(job)}{maker}{owner}</span></td>'
+        f'<td data-l="Schedule"><span class="cut" title="{escape(words(job))}">{escape(words(job))}</span>'
+        f'<span class="second"><code>{escape(expression(job))}</code> {zone}</span></td>'
+        f'<td data-l="Next run">{_next(job)}</td>'
+        f'<td data-l="Last run">{_last(job)}</td>'
+        f'<td data-l="Recent">{strip(job.recent)}</td>'
+        f'<td class="c-act act"><div>{_buttons(job, name)}</div></td></tr>'
+    )
+
+
+def _tags(job: Job) -> str:
+    shown = "".join(
+        f' <a class="tag" href="/?{escape(urlencode({"tag": tag}))}">{escape(tag)}</a>'
+        for tag in job.tags[:SHOWN_TAGS]
+    )
+    more = len(job.tags) - SHOWN_TAGS
+    return f"{shown} +{more}" if more > 0 else shown
+
+
+def _next(job: Job) -> str:
+    if job.next_run_at:
+        return f'{ago(job.next_run_at, job.timezone)}<span class="second">{at(job.next_run_at, job.timezone)}</span>'
+    if job.paused_until:
+        return f'<span class="mut">resumes</span><span class="second">{at(job.paused_until, job.timezone)}</span>'
+    reason = f'<span class="second" title="{escape(job.pause_reason)}">{escape(job.pause_reason)}</span>'
+    return f'<span class="mut">{"paused" if job.status == Job.Status.PAUSED else "—"}</span>{reason if job.pause_reason else ""}'
+
+
+def _last(job: Job) -> str:
+    if job.last_run_at is None:
+        return '<span class="mut">never</span>'
+    error = job.last_error[:SHOWN_ERROR] if job.failure_streak else ""
+    outcome = error or last_outcome(job.recent)
+    title = f' title="{escape(job.last_error[:500])}"' if error else ""
+    return f'{ago(job.last_run_at, job.timezone)}<span class="second"{title}>{escape(outcome)}</span>'
+
+
+def _buttons(job: Job, name: str) -> str:
+    run = reverse("run-now", args=[job.public_id])
+    button = f'<button class="btn tiny" id="run-{job.pk}" formaction="{run}" aria-label="Run {name} now">{icon("play")}Run</button>'
+    if job.status not in (Job.Status.PENDING, Job.Status.PAUSED):
+        return button
+    is_on = job.status == Job.Status.PENDING
+    target = reverse("pause" if is_on else "resume", args=[job.public_id])
+    return (
+        f'{button}<button class="switch" role="switch" id="switch-{job.pk}" aria-checked="{"true" if is_on else "false"}"'
+        f' formaction="{target}" aria-label="{name} is on" title="{"Pause" if is_on else "Resume"}"></button>'
+    )
+
+
+@register.simple_tag
+def run_row(run: Execution, zone: str, *, show_job: bool = False) -> SafeString:
+    """A run in one line."""
+    address = reverse("run", args=[run.pk])
+    job = f'<td data-l="Job">{_job_link(run)}</td>' if show_job else ""
+    outcome = escape((run.error or run.reason)[:SHOWN_ERROR])
+    planned: datetime = run.scheduled_for
+    return mark_safe(  # noqa: S308
+        f'<tr id="run-{run.pk}"><td>{status(run.status)}</td>{job}'
+        f'<td data-l="Planned"><a href="{address}">{at(planned, zone)}</a></td>'
+        f'<td data-l="When" class="mut">{ago(planned, zone)}</td>'
+        f'<td data-l="Took" class="nowrap">{duration(run.took)}</td>'
+        f'<td data-l="Late" class="nowrap">{duration(run.lateness)}</td>'
+        f'<td data-l="Cause" class="mut nowrap">{cause(run.cause)}</td>'
+        f'<td data-l="Outcome" class="out"><span class="second">{outcome}{_slots(run)}</span></td></tr>'
+    )
+
+
+def _slots(run: Execution) -> str:
+    return f" ({run.slots:,} slots)" if run.slots > 1 else ""
+
+
+def _job_link(run: Execution) -> str:
+    if run.job and run.job.deleted_at is None:
+        return f'<a class="quiet strong" href="{reverse("job", args=[run.job.public_id])}">{escape(run.job_name)}</a>'
+    return f'<span class="mut">{escape(run.job_name)}</span>'

@@ -1,0 +1,185 @@
+"""How does a notification, or a refusal, look in family C?"""
+
+from collections.abc import Mapping
+from typing import Any, NotRequired
+
+from typing_extensions import TypedDict
+
+from schedules import clock, services
+from schedules.models import Job
+from schedules.result import Code, Err
+from schedules.tools import shapes
+
+GONE = "Schedule not found: {id}. It may have already been deleted or the ID is incorrect."
+
+
+class RefusedOut(shapes.WaitOut):
+    """Why nothing was done."""
+
+    success: bool
+    schedule_id: NotRequired[str]
+    error: str
+
+
+class SentOut(TypedDict):
+    """The notification went out."""
+
+    success: bool
+    id: str | None
+    confirmation: str
+
+
+class LaterOut(shapes.ScheduleOut, shapes.AdviceOut):
+    """A one-off notification that will go out."""
+
+    success: bool
+    message_id: str
+    scheduled_time: str
+    delay: str | None
+    notification_topic: str
+    confirmation: str
+
+
+class CronOut(shapes.ScheduleOut, shapes.AdviceOut):
+    """A notification that repeats."""
+
+    success: bool
+    schedule_id: str
+    cron: str
+    notification_topic: str
+    label: str | None
+    confirmation: str
+
+
+class ListedOut(TypedDict):
+    """One schedule; a one-off has scheduled_time instead of cron_expression."""
+
+    schedule_id: str
+    cron_expression: NotRequired[str]
+    scheduled_time: NotRequired[str]
+    description: str
+    timezone: str
+    notification_topic: str | None
+    label: str | None
+    paused: bool
+    next_occurrence: str | None
+    last_occurrence: str | None
+    notification_body: str
+
+
+class ListOut(TypedDict):
+    """All notifications that are still to come."""
+
+    schedules: list[ListedOut]
+    count: int
+
+
+class ChangedOut(TypedDict):
+    """The schedule stands as was asked."""
+
+    success: bool
+    schedule_id: str
+    paused: NotRequired[bool]
+    confirmation: str
+
+
+class TimeOut(TypedDict):
+    """One moment, in UTC and in the zone."""
+
+    utc: str
+    date: str
+    time: str
+    timezone: str
+    local: str
+    user_timezone: str | None
+
+
+def refused(error: Err, given: Mapping[str, Any]) -> RefusedOut:
+    """Turn a refusal into this family's shape, with the id it was given."""
+    out: RefusedOut = {"success": False, "error": _words(error, given)}
+    if "schedule_id" in given:
+        out["schedule_id"] = shapes.line(given["schedule_id"], 200)
+    return shapes.with_wait(out, error)
+
+
+def _words(error: Err, given: Mapping[str, Any]) -> str:
+    name, why = shapes.first_problem(error)
+    why = shapes.line(why, 500)
+    match error.code, name:
+        case Code.NOT_FOUND, _:
+            return GONE.format(id=shapes.line(str(given.get("schedule_id")), 200))
+        case ((Code.QUOTA | Code.TOO_FAST), _):
+            return f"Quota exceeded: {error.message}"
+        case _, "timezone":
+            return f"Unknown timezone: {shapes.line(str(given.get('timezone')), 100)}"
+        case _, "cron":
+            return f"Invalid cron expression: {shapes.line(str(given.get('cron')), 100)} ({why})"
+        case _, "run_at":
+            now = shapes.iso(clock.now(), given.get("timezone") or "UTC")
+            return f"The time is in the past. The current time is {now}: choose a later one."
+        case _, "args" | "kwargs":
+            why = why.removeprefix("invalid arguments for task notify: ")
+            if why.startswith("topic: "):
+                return "notification_topic: use 1 to 64 letters, digits, - and _"
+            return why
+        case Code.INVALID, "when":
+            return why
+        case Code.INVALID, _:
+            return f"{name}: {why}"
+        case _:
+            return error.message
+
+
+def later_out(made: services.Scheduled, delay: str | None) -> LaterOut:
+    job = made.job
+    assert job.run_at is not None
+    return {
+        "success": True,
+        "message_id": job.public_id,
+        "scheduled_time": shapes.iso(job.run_at, job.timezone),
+        "delay": delay,
+        "notification_topic": job.kwargs["topic"],
+        "confirmation": f"Notification scheduled for {shapes.local(job.run_at, job.timezone)}",
+        **shapes.schedule_of(job, clock.now()),
+        **shapes.advice_on(made),
+    }
+
+
+def cron_out(made: services.Scheduled) -> CronOut:
+    job = made.job
+    schedule = shapes.schedule_of(job, clock.now())
+    return {
+        "success": True,
+        "schedule_id": job.public_id,
+        "cron": f"CRON_TZ={job.timezone} {job.cron}",
+        "notification_topic": job.kwargs["topic"],
+        "label": job.label or None,
+        "confirmation": f"Notification scheduled: {schedule['description']} ({job.timezone})",
+        **schedule,
+        **shapes.advice_on(made),
+    }
+
+
+def listed_out(job: Job) -> ListedOut:
+    arguments = _arguments(job)
+    out: ListedOut = {
+        "schedule_id": job.public_id,
+        "description": shapes.words_of(job),
+        "timezone": job.timezone,
+        "notification_topic": arguments.get("topic"),
+        "label": shapes.line(job.label, 200) or None,
+        "paused": job.status == Job.Status.PAUSED,
+        "next_occurrence": shapes.iso_or_none(job.next_run_at, job.timezone),
+        "last_occurrence": shapes.iso_or_none(job.last_run_at, job.timezone),
+        "notification_body": shapes.readable(str(arguments.get("message", ""))),
+    }
+    if job.run_at:
+        out["scheduled_time"] = shapes.iso(job.run_at, job.timezone)
+    elif job.cron:
+        out["cron_expression"] = job.cron
+    return out
+
+
+def _arguments(job: Job) -> dict[str, Any]:
+    names = ("message", "topic")
+    return {**dict(zip(names, job.args, strict=False)), **job.kwargs}

@@ -1,0 +1,173 @@
+"""How does a job look to an agent?"""
+
+from datetime import datetime
+from typing import Any, NotRequired, TypeVar
+from zoneinfo import ZoneInfo
+
+from typing_extensions import TypedDict
+
+from schedules import clock, engine, limits
+from schedules.models import Execution, Job
+from schedules.result import Err
+from schedules.services import Scheduled
+from schedules.services.reading import preview_of
+from schedules.triggers import TriggerError, load_zone
+
+NO_WORKER = "No worker is running, so nothing fires until one is started: tell the user."
+
+
+class ScheduleOut(TypedDict):
+    """What every answer says about a schedule that was made or changed."""
+
+    description: str
+    timezone: str
+    next_runs: list[str]
+
+
+class AdviceOut(TypedDict):
+    """What a creating tool adds where there is something to say."""
+
+    existing: NotRequired[bool]
+    warning: NotRequired[str]
+
+
+class WaitOut(TypedDict):
+    """When to try again, if waiting helps."""
+
+    retry_after: NotRequired[float]
+
+
+Refusal = TypeVar("Refusal", bound=WaitOut)
+
+
+class ExecutionOut(TypedDict):
+    """One slot and what became of it."""
+
+    id: int
+    scheduled_for: str
+    started_at: str | None
+    finished_at: str | None
+    status: str
+    attempt: int
+    error: str | None
+    result: Any
+    reason: str | None
+
+
+def iso(moment: datetime, timezone: str, timespec: str = "seconds") -> str:
+    """Write a moment for the wire: ISO 8601 with the offset of the zone."""
+    return moment.astimezone(_zone(timezone)).isoformat(timespec=timespec)
+
+
+def iso_or_none(moment: datetime | None, timezone: str, timespec: str = "seconds") -> str | None:
+    return None if moment is None else iso(moment, timezone, timespec)
+
+
+def local(moment: datetime, timezone: str) -> str:
+    """Write a moment for a sentence: "Wed 2026-02-04 15:00 Europe/Berlin"."""
+    there = moment.astimezone(_zone(timezone))
+    seconds = f":{there:%S}" if there.second else ""
+    return f"{there:%a %Y-%m-%d %H:%M}{seconds} {timezone}"
+
+
+def readable(value: Any) -> Any:
+    """Copy stored JSON for an agent: secrets masked, no character that disguises text."""
+    return _stripped(limits.masked(value))
+
+
+def line(text: str, length: int) -> str:
+    """Cut a text to one line of at most that many characters."""
+    words = " ".join(limits.strip_unprintable(text).split())
+    return words if len(words) <= length else f"{words[: length - 1].rstrip()}…"
+
+
+def known_id(text: str) -> str:
+    """Return an id that can be looked up: what no id can be is as unknown as any other."""
+    return "" if len(text) > 64 or limits.line_problem(text) else text
+
+
+def schedule_of(job: Job, now: datetime) -> ScheduleOut:
+    """Say a job's schedule in words, with its next five runs."""
+    shown = preview_of(job, now)
+    return {
+        "description": shown.description,
+        "timezone": shown.timezone,
+        "next_runs": [iso(run, shown.timezone) for run in shown.next_runs],
+    }
+
+
+def words_of(job: Job) -> str:
+    """Say a job's schedule in words alone, cheaply enough for a long list."""
+    try:
+        return job.trigger.words()
+    except TriggerError:
+        return job.cron or str(job.trigger_type)
+
+
+def advice_on(made: Scheduled) -> AdviceOut:
+    """Say what the caller should know about what it just made."""
+    now = clock.now()
+    advice: AdviceOut = {}
+    warnings = list(preview_of(made.job, now, count=1).warnings)
+    if made.similar:
+        name = line(made.similar.name, 80)
+        warnings.append(
+            f'An active job does the same on the same schedule: {made.similar.public_id} ("{name}"). '
+            "If this was not meant, cancel one of them."
+        )
+    if not engine.is_any_worker_running(now):
+        warnings.append(NO_WORKER)
+    if made.existing:
+        advice["existing"] = True
+    if warnings:
+        advice["warning"] = " ".join(warnings)
+    return advice
+
+
+def execution_out(row: Execution, timezone: str) -> ExecutionOut:
+    return {
+        "id": row.pk,
+        "scheduled_for": iso(row.scheduled_for, timezone),
+        "started_at": iso_or_none(row.started_at, timezone, "milliseconds"),
+        "finished_at": iso_or_none(row.finished_at, timezone, "milliseconds"),
+        "status": row.status,
+        "attempt": row.attempt,
+        "error": limits.strip_unprintable(row.error) or None,
+        "result": readable(row.result),
+        "reason": row.reason or None,
+    }
+
+
+def first_problem(error: Err) -> tuple[str, str]:
+    """Return the first field that was refused, and why, as the end of a sentence."""
+    for name, messages in error.errors.items():
+        why = " ".join(messages)
+        return name, f"{why[:1].lower()}{why[1:]}".rstrip(".")
+    return "", error.message.rstrip(".")
+
+
+def with_wait(out: Refusal, error: Err) -> Refusal:
+    """Add the wait that a refusal names, for those who count rather than read."""
+    if error.retry_after is not None:
+        out["retry_after"] = round(error.retry_after, 1)
+    return out
+
+
+def _stripped(value: Any) -> Any:
+    match value:
+        case str():
+            return limits.strip_unprintable(value)
+        case list():
+            return [_stripped(item) for item in value]
+        case dict():
+            return {limits.strip_unprintable(str(key)): _stripped(item) for key, item in value.items()}
+        case _:
+            return value
+
+
+def _zone(name: str) -> ZoneInfo:
+    """Return the zone, or UTC for a row whose zone went away with an update of the zone data."""
+    try:
+        return load_zone(name)
+    except TriggerError:
+        return ZoneInfo("UTC")

@@ -1,0 +1,149 @@
+"""Who hears of a change? Subscribers, whoever made it: a page, another agent, a worker elsewhere."""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import anyio
+from django.db.models import Max
+from mcp import MCPError
+from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
+from mcp.server.subscriptions import (
+    SUBSCRIPTION_ID_META_KEY,
+    InMemorySubscriptionBus,
+    ResourceUpdated,
+    ServerEvent,
+)
+from mcp_types import INVALID_PARAMS, SubscriptionsListenRequestParams, SubscriptionsListenResult
+
+from schedules import clock
+from schedules.models import Event, Token
+from schedules.services import Actor
+from schedules.tools import shapes
+from schedules.tools.auth import Caller, current_caller
+from schedules.tools.orm import orm
+
+LOOK_SECONDS = 1.0
+MOST_ADDRESSES = 100
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class JobChanged(ResourceUpdated):
+    """Something of this owner changed; nobody else is told."""
+
+    owner_id: int | None = None
+
+
+class OwnerBus(InMemorySubscriptionBus):
+    """Delivers an event only to the streams of its owner: the stock bus would tell anybody who guesses an id."""
+
+    def subscribe(self, listener: Callable[[ServerEvent], None]) -> Callable[[], None]:
+        caller = current_caller()
+
+        def deliver(event: ServerEvent) -> None:
+            if isinstance(event, JobChanged) and caller and event.owner_id == caller.actor.user.pk:
+                listener(event)
+
+        return super().subscribe(deliver)
+
+
+@dataclass(eq=False, slots=True)
+class Watcher:
+    """One open stream: who listens, to what, and how that looked last."""
+
+    caller: Caller
+    addresses: Sequence[str]
+    stream: anyio.CancelScope
+    seen: dict[str, Any]
+
+
+@dataclass(slots=True)
+class Watch:
+    """Looks at what is subscribed to, and at nothing when nobody listens."""
+
+    bus: OwnerBus = field(default_factory=OwnerBus)
+    _watchers: set[Watcher] = field(default_factory=set)
+
+    async def __call__(self, ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
+        """Keep note of a stream while it is open; every other request passes."""
+        if ctx.method != "subscriptions/listen":
+            return await call_next(ctx)
+        caller = current_caller()
+        if caller is None or "read" not in caller.scopes:
+            raise MCPError(code=INVALID_PARAMS, message="this call needs the scope read")
+        params = SubscriptionsListenRequestParams.model_validate(ctx.params or {})
+        addresses = list(params.notifications.resource_subscriptions or ())
+        if len(addresses) > MOST_ADDRESSES:
+            raise MCPError(code=INVALID_PARAMS, message=f"subscribe to at most {MOST_ADDRESSES} resources")
+        with anyio.CancelScope() as stream:
+            watcher = Watcher(caller, addresses, stream, await orm(_look)(caller.actor, addresses))
+            self._watchers.add(watcher)
+            try:
+                return await call_next(ctx)
+            finally:
+                self._watchers.discard(watcher)
+        return SubscriptionsListenResult(_meta={SUBSCRIPTION_ID_META_KEY: ctx.request_id})
+
+    @asynccontextmanager
+    async def lifespan(self, server: object) -> AsyncIterator[dict[str, Any]]:
+        """Look every second for as long as the server runs, then end the streams."""
+        task = asyncio.create_task(self._look_on())
+        try:
+            yield {}
+        finally:
+            task.cancel()
+            for watcher in list(self._watchers):
+                watcher.stream.cancel()
+
+    async def step(self) -> None:
+        """Tell every subscriber what changed since the last look, and end the streams of tokens that are no more."""
+        changes: set[JobChanged] = set()
+        for watcher in list(self._watchers):
+            if not await orm(_is_welcome)(watcher.caller):
+                watcher.stream.cancel()
+                continue
+            actor = watcher.caller.actor
+            now = await orm(_look)(actor, watcher.addresses)
+            changes |= {
+                JobChanged(uri, owner_id=actor.user.pk) for uri in now if now[uri] != watcher.seen.get(uri)
+            }
+            watcher.seen = now
+        for change in changes:
+            await self.bus.publish(change)
+
+    async def _look_on(self) -> None:
+        while True:
+            await asyncio.sleep(LOOK_SECONDS)
+            try:
+                await self.step()
+            except Exception:
+                # A database that is away comes back; the streams must not end for it.
+                logger.exception("looking for changes failed; trying again")
+
+
+def _look(actor: Actor, addresses: Sequence[str]) -> dict[str, Any]:
+    """Return for each address something that differs as soon as what is read there differs."""
+    return {address: _fingerprint(actor, address) for address in addresses}
+
+
+def _fingerprint(actor: Actor, address: str) -> Any:
+    scheme, _, name = address.partition("://")
+    if scheme == "jobs":
+        jobs = actor.jobs().with_activity().filter(public_id=shapes.known_id(name))
+        job = jobs.first()
+        return job and (job.revision, job.state, job.run_count, job.recent, job.next_run_at)
+    if scheme in {"agenda", "schedules"}:
+        latest = Event.objects.filter(owner=actor.user).aggregate(at=Max("pk"))["at"]
+        return latest, actor.jobs().aggregate(at=Max("last_run_at"))["at"]
+    return None
+
+
+def _is_welcome(caller: Caller) -> bool:
+    if caller.token_id is None:
+        return True
+    return Token.objects.usable(clock.now()).filter(pk=caller.token_id).exists()

@@ -1,0 +1,216 @@
+"""What fires on which day, and what did?"""
+
+import calendar as months
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime, time, timedelta
+from typing import Any
+from zoneinfo import ZoneInfo
+
+from django.conf import settings
+from django.contrib.auth.decorators import login_not_required
+from django.db.models import Count
+from django.db.models.functions import TruncDate
+from django.http import Http404, HttpRequest, HttpResponse
+from django.urls import reverse
+from django.views.decorators.http import require_safe
+from django.views.generic import TemplateView
+
+from schedules import clock
+from schedules.models import Execution, Job, Profile
+from schedules.views.forecast import bursts, soonest
+from schedules.views.page import Page, PageMixin
+
+SHOWN_JOBS = {"month": 3, "week": 12}
+FEED_DAYS = 30
+FEED_EVENTS = 2000
+# A job that fires more often than hourly would bury everything else in a calendar.
+FEED_RUNS_A_DAY = 24
+BAD = (Execution.Status.FAILED, Execution.Status.LOST, Execution.Status.MISSED)
+
+
+@dataclass
+class Planned:
+    """One job on one day."""
+
+    job: Job
+    first: datetime
+    count: int = 0
+
+
+@dataclass
+class Day:
+    """One square of the calendar."""
+
+    date: date
+    is_other: bool = False
+    is_today: bool = False
+    good: int = 0
+    bad: int = 0
+    planned: list[Planned] = field(default_factory=list)
+    most: int = 3
+
+    @property
+    def count(self) -> int:
+        return sum(each.count for each in self.planned)
+
+    @property
+    def shown(self) -> list[Planned]:
+        return self.planned[: self.most]
+
+    @property
+    def hidden(self) -> int:
+        return len(self.planned) - len(self.shown)
+
+    @property
+    def is_empty(self) -> bool:
+        return not (self.planned or self.good or self.bad)
+
+
+class CalendarPage(PageMixin, TemplateView):
+    template_name = "calendar.html"
+
+    def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
+        view = "week" if self.request.GET.get("view") == "week" else "month"
+        today = self.page.now.astimezone(ZoneInfo(self.page.zone)).date()
+        asked = _date(self.request.GET.get("on", "")) or today
+        weeks = _weeks(asked, view)
+        days = days_between(self.page, weeks[0][0], weeks[-1][-1])
+        for day in days.values():
+            day.is_other = view == "month" and day.date.month != asked.month
+            day.is_today, day.most = day.date == today, SHOWN_JOBS[view]
+        feed = reverse("calendar-feed", args=[self.page.profile.calendar_key])
+        return super().get_context_data(
+            view=view,
+            asked=asked,
+            weeks=[[days[day] for day in week] for week in weeks],
+            before=_shifted(asked, view, -1),
+            after=_shifted(asked, view, 1),
+            today=today,
+            feed=f"{settings.CRONTY_URL}{feed}",
+            **kwargs,
+        )
+
+
+def _date(text: str) -> date | None:
+    try:
+        day = date.fromisoformat(text)
+    except ValueError:
+        return None
+    return day if 2000 <= day.year <= 2100 else None
+
+
+def _weeks(day: date, view: str) -> list[list[date]]:
+    if view == "month":
+        return months.Calendar().monthdatescalendar(day.year, day.month)
+    monday = day - timedelta(days=day.weekday())
+    return [[monday + timedelta(days=place) for place in range(7)]]
+
+
+def _shifted(day: date, view: str, step: int) -> date:
+    if view == "week":
+        return day + timedelta(weeks=step)
+    return (day.replace(day=15) + timedelta(days=30 * step)).replace(day=1)
+
+
+def days_between(page: Page, first: date, last: date) -> dict[date, Day]:
+    """Fill each day with what happened on it and what is planned for it, in the person's zone."""
+    zone = ZoneInfo(page.zone)
+    start = datetime.combine(first, time(), zone)
+    end = datetime.combine(last + timedelta(days=1), time(), zone)
+    days = {
+        first + timedelta(days=place): Day(first + timedelta(days=place))
+        for place in range((last - first).days + 1)
+    }
+    ended = (
+        page.actor.executions()
+        .filter(scheduled_for__gte=start, scheduled_for__lt=min(end, page.now), status__in=Execution.FINAL)
+        .order_by()
+        .values_list(TruncDate("scheduled_for", tzinfo=zone), "status")
+        .annotate(count=Count("pk"))
+    )
+    for day, status, count in ended if start < page.now else ():
+        if day in days and status == Execution.Status.SUCCEEDED:
+            days[day].good += count
+        elif day in days and status in BAD:
+            days[day].bad += count
+    if end > page.now:
+        _plan(page, days, max(start, page.now), end, zone)
+    return days
+
+
+def _plan(page: Page, days: dict[date, Day], start: datetime, end: datetime, zone: ZoneInfo) -> None:
+    for job in soonest(page.actor.jobs(), end):
+        counts: Counter[date] = Counter()
+        firsts: dict[date, datetime] = {}
+        for burst in bursts(job, start, end):
+            day = burst.first.astimezone(zone).date()
+            counts[day] += burst.count
+            firsts.setdefault(day, burst.first)
+        for day, count in counts.items():
+            if day in days:
+                days[day].planned.append(Planned(job, firsts[day], count))
+    for square in days.values():
+        square.planned.sort(key=lambda each: each.first)
+
+
+@login_not_required
+@require_safe
+def feed(request: HttpRequest, key: str) -> HttpResponse:
+    """The next month for a calendar app; the address is the secret."""
+    profile = Profile.objects.select_related("user").filter(calendar_key=key, user__is_active=True).first()
+    if profile is None:
+        raise Http404("calendar")
+    text = "\r\n".join(_folded(line) for line in _calendar_lines(profile, clock.now()))
+    response = HttpResponse(f"{text}\r\n", content_type="text/calendar; charset=utf-8")
+    response["Cache-Control"] = "private, max-age=300"
+    return response
+
+
+def _calendar_lines(profile: Profile, now: datetime) -> Iterator[str]:
+    yield from ("BEGIN:VCALENDAR", "VERSION:2.0", "PRODID:-//Cronty//EN", "X-WR-CALNAME:Cronty")
+    end = now + timedelta(days=FEED_DAYS)
+    count = 0
+    for job in soonest(Job.objects.kept().owned_by(profile.user_id), end):
+        per_day: dict[date, int] = defaultdict(int)
+        for burst in bursts(job, now, end):
+            per_day[burst.first.date()] += burst.count
+            if per_day[burst.first.date()] > FEED_RUNS_A_DAY:
+                break
+            for moment in burst.moments():
+                count += 1
+                if count > FEED_EVENTS:
+                    break
+                yield from _event_lines(job, moment, now)
+    yield "END:VCALENDAR"
+
+
+def _event_lines(job: Job, moment: datetime, now: datetime) -> Iterator[str]:
+    stamp = moment.astimezone(UTC).strftime("%Y%m%dT%H%M%SZ")
+    yield "BEGIN:VEVENT"
+    yield f"UID:{job.public_id}-{stamp}@cronty"
+    yield f"DTSTAMP:{now.astimezone(UTC):%Y%m%dT%H%M%SZ}"
+    yield f"DTSTART:{stamp}"
+    yield "DURATION:PT5M"
+    yield f"SUMMARY:{_escaped(job.name)}"
+    yield f"URL:{settings.CRONTY_URL}{reverse('job', args=[job.public_id])}"
+    yield "TRANSP:TRANSPARENT"
+    yield "END:VEVENT"
+
+
+def _escaped(text: str) -> str:
+    for character in ("\\", ";", ","):
+        text = text.replace(character, f"\\{character}")
+    return text.replace("\r", "").replace("\n", "\\n")
+
+
+def _folded(line: str) -> str:
+    """Break a line after 75 octets, as the format wants, and never inside a character."""
+    pieces, piece = [], ""
+    for character in line:
+        if len((piece + character).encode()) > 73:
+            pieces.append(piece)
+            piece = ""
+        piece += character
+    return "\r\n ".join([*pieces, piece])

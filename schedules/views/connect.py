@@ -1,0 +1,122 @@
+"""How does an agent get in? A token, and what to paste where."""
+
+import base64
+import json
+import sys
+from datetime import timedelta
+from typing import Any
+
+from django import forms
+from django.conf import settings
+from django.contrib import messages
+from django.http import Http404, HttpRequest, HttpResponse
+from django.urls import reverse
+from django.views.decorators.http import require_POST, require_safe
+from django.views.generic import TemplateView
+
+from schedules import services
+from schedules.models import Token
+from schedules.result import Err, Ok
+from schedules.views.page import PageMixin, back, render_page, tell_problem
+
+LIFETIMES = {"30": "30 days", "90": "90 days", "365": "a year", "": "never"}
+PLACEHOLDER = "YOUR_TOKEN"
+
+
+class TokenForm(forms.Form):
+    name = forms.CharField(
+        label="Name", max_length=100, help_text="Shown beside everything this agent does, like laptop."
+    )
+    scopes = forms.ChoiceField(
+        label="May", choices=[("read,write", "read and change jobs"), ("read", "only read")], required=False
+    )
+    kind = forms.ChoiceField(label="Kind", choices=Token.Kind.choices, required=False)
+    expires = forms.ChoiceField(
+        label="Ends after", choices=list(LIFETIMES.items()), initial="365", required=False
+    )
+
+    def wanted(self) -> dict[str, Any]:
+        """Return what `services.issue_token` takes."""
+        cleaned = self.cleaned_data
+        return {
+            "name": cleaned["name"],
+            "scopes": (cleaned["scopes"] or "read,write").split(","),
+            "kind": cleaned["kind"] or Token.Kind.CONVERSATION,
+            "expires_in": timedelta(days=int(cleaned["expires"])) if cleaned["expires"] else None,
+        }
+
+
+class ConnectPage(PageMixin, TemplateView):
+    template_name = "connect.html"
+
+    def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
+        tokens = Token.objects.filter(owner=self.actor.user, revoked_at=None)
+        text = kwargs.get("text", "")
+        kwargs.setdefault("form", TokenForm(initial={"name": "" if tokens.exists() else "laptop"}))
+        return super().get_context_data(
+            tokens=tokens,
+            snippets=snippets(text or PLACEHOLDER, self.actor.user.get_username()),
+            **kwargs,
+        )
+
+    def post(self, request: HttpRequest) -> HttpResponse:
+        """Make a token; its text is in this answer and nowhere else."""
+        form = TokenForm(request.POST)
+        if not form.is_valid():
+            return self.render_to_response(self.get_context_data(form=form), status=422)
+        match services.issue_token(request.user, **form.wanted()):
+            case Ok(issued):
+                context = self.get_context_data(token=issued.token, text=issued.text)
+                response = self.render_to_response(context)
+                response["Cache-Control"] = "no-store"
+                return response
+            case Err() as problem:
+                for field, words in problem.errors.items():
+                    form.add_error(field if field in form.fields else None, words)
+                return self.render_to_response(self.get_context_data(form=form), status=422)
+
+
+def snippets(token: str, username: str) -> dict[str, str]:
+    """Write what each client wants to be told, ready to paste."""
+    url, bearer = f"{settings.CRONTY_URL}/mcp", f"Bearer {token}"
+    remote = {"url": url, "headers": {"Authorization": bearer}}
+    local = {
+        "command": sys.executable,
+        "args": [str(settings.BASE_DIR / "manage.py"), "mcp_serve", "--user", username],
+    }
+    vscode = {
+        "inputs": [{"type": "promptString", "id": "cronty", "description": "Cronty token", "password": True}],
+        "servers": {
+            "cronty": {"type": "http", "url": url, "headers": {"Authorization": "Bearer ${input:cronty}"}}
+        },
+    }
+    config = base64.b64encode(json.dumps(remote).encode()).decode()
+    ping = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "tools/list"})
+    return {
+        "code": f'claude mcp add --transport http cronty {url} --header "Authorization: {bearer}"',
+        "desktop": json.dumps({"mcpServers": {"cronty": local}}, indent=2),
+        "cursor": json.dumps({"mcpServers": {"cronty": remote}}, indent=2),
+        "cursor_link": f"cursor://anysphere.cursor-deeplink/mcp/install?name=cronty&config={config}",
+        "vscode": json.dumps(vscode, indent=2),
+        "http": f"curl -s {url} -H 'Authorization: {bearer}' -H 'Content-Type: application/json' \\\n"
+        f"  -H 'Accept: application/json, text/event-stream' -d '{ping}'",
+    }
+
+
+@require_safe
+def first_call(request: HttpRequest, token_id: int) -> HttpResponse:
+    """Has the agent called yet? Asked again and again by the page that shows the token."""
+    token = Token.objects.filter(owner_id=request.user.pk, pk=token_id).first() if token_id < 2**63 else None
+    if token is None:
+        raise Http404("token")
+    return render_page(request, "parts/first_call.html", {"token": token})
+
+
+@require_POST
+def revoke(request: HttpRequest, token_id: int) -> HttpResponse:
+    match services.revoke_token(request.user, min(token_id, 2**63 - 1)):
+        case Ok(token):
+            messages.success(request, f"{token.name} is shut out from now on.")
+        case Err() as problem:
+            tell_problem(request, problem)
+    return back(request, reverse("connect"))

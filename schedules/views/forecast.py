@@ -1,0 +1,191 @@
+"""How often does each job fire, hour by hour? Counted from its cron fields, never run by run.
+
+Walking an every-minute job through a day costs 1,440 steps; its fields say the same at once.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime, time, timedelta
+from functools import lru_cache
+from itertools import pairwise
+from zoneinfo import ZoneInfo
+
+from cronsim import CronSim
+
+from schedules import cron
+from schedules.models import Job
+from schedules.models.ledger import JobQuerySet
+from schedules.triggers import TriggerError
+
+MOST_JOBS = 1000
+COLUMNS = (
+    "public_id",
+    "name",
+    "trigger_type",
+    "cron",
+    "timezone",
+    "every",
+    "anchor_at",
+    "next_run_at",
+    "ends_at",
+    "max_runs",
+    "slot_count",
+    "run_at",
+    "created_at",
+)
+_HOUR = timedelta(hours=1)
+
+
+@dataclass(slots=True)
+class Bucket:
+    """A stretch of time, how many runs fall into it, and whose they are."""
+
+    start: datetime
+    count: int = 0
+    jobs: dict[str, int] = field(default_factory=dict)
+
+    def add(self, name: str, count: int) -> None:
+        self.count += count
+        self.jobs[name] = self.jobs.get(name, 0) + count
+
+
+@dataclass(frozen=True, slots=True)
+class Burst:
+    """Runs of one job that lie close together: `count` of them from `first` on, `apart` from each other."""
+
+    first: datetime
+    count: int = 1
+    apart: timedelta = timedelta(0)
+
+    def moments(self) -> Iterator[datetime]:
+        return (self.first + step * self.apart for step in range(self.count))
+
+
+def soonest(jobs: JobQuerySet, until: datetime) -> list[Job]:
+    """Read the armed jobs that fire before a moment, with no more than a forecast needs."""
+    rows = jobs.armed().filter(next_run_at__lte=until).only(*COLUMNS).order_by("next_run_at")
+    return list(rows[:MOST_JOBS])
+
+
+def bursts(job: Job, start: datetime, end: datetime) -> Iterator[Burst]:
+    """Walk a job's runs in a window by the hour, the next run first."""
+    first = job.next_run_at
+    if first is None or first >= end:
+        return
+    try:
+        _ = job.trigger
+    except TriggerError:
+        return
+    left = None if job.max_runs is None else max(job.max_runs - job.slot_count, 0)
+    last = min(end, job.ends_at + timedelta(seconds=1)) if job.ends_at else end
+    for burst in _unlimited(job, max(first, start), last):
+        if left is None:
+            yield burst
+        elif left > 0:
+            yield Burst(burst.first, min(burst.count, left), burst.apart)
+            left -= burst.count
+        else:
+            return
+
+
+def _unlimited(job: Job, start: datetime, end: datetime) -> Iterator[Burst]:
+    if job.trigger_type == Job.TriggerType.ONCE:
+        yield Burst(start)
+    elif job.every:
+        yield from _interval_bursts(start, end, job.every)
+    else:
+        yield from _cron_bursts(job.cron, job.timezone, start, end)
+
+
+def _interval_bursts(first: datetime, end: datetime, every: timedelta) -> Iterator[Burst]:
+    while first < end:
+        count = max(1, min(_HOUR // every, -(-(end - first) // every)))
+        yield Burst(first, count, every)
+        first += count * every
+
+
+def _cron_bursts(expression: str, timezone: str, start: datetime, end: datetime) -> Iterator[Burst]:
+    day = start.astimezone(ZoneInfo(timezone)).date()
+    while datetime.combine(day, time(), ZoneInfo(timezone)) < end:
+        for burst in cron_day(expression, timezone, day):
+            if burst.first >= end:
+                break
+            if burst.first >= start:
+                yield burst
+            elif burst.count > 1 and burst.first + _HOUR > start:
+                yield from (Burst(moment) for moment in burst.moments() if start <= moment < end)
+        day += timedelta(days=1)
+
+
+@lru_cache(maxsize=4096)
+def cron_day(expression: str, timezone: str, day: date) -> tuple[Burst, ...]:
+    """List the runs of one local day; an hour that clocks skip or repeat counts as they show it once."""
+    fields = cron.split(expression)
+    if not _runs_on(" ".join(fields[2:]), day):
+        return ()
+    parsed, zone = CronSim(" ".join(fields), cron.REFERENCE), ZoneInfo(timezone)
+    minutes = sorted(parsed.minutes)
+    apart = minutes[1] - minutes[0] if len(minutes) > 1 else 0
+    is_even = all(later - earlier == apart for earlier, later in pairwise(minutes))
+    found = []
+    for hour in sorted(parsed.hours):
+        start = datetime.combine(day, time(hour), zone).astimezone(UTC)
+        if is_even:
+            found.append(Burst(start + timedelta(minutes=minutes[0]), len(minutes), timedelta(minutes=apart)))
+        else:
+            found += [Burst(start + timedelta(minutes=minute)) for minute in minutes]
+    return tuple(found)
+
+
+@lru_cache(maxsize=4096)
+def _runs_on(day_fields: str, day: date) -> bool:
+    midnight = datetime.combine(day, time())
+    return cron.next_wall(f"0 0 {day_fields}", midnight - timedelta(seconds=1)) == midnight
+
+
+def per_bucket(jobs: list[Job], start: datetime, count: int, width: timedelta) -> list[Bucket]:
+    """Sum what fires into stretches of equal width."""
+    buckets = [Bucket(start + place * width) for place in range(count)]
+    for job in jobs:
+        for burst in bursts(job, start, start + count * width):
+            for place, runs in _spread(burst, start, width):
+                if place < count:
+                    buckets[place].add(job.name, runs)
+    return buckets
+
+
+def _spread(burst: Burst, start: datetime, width: timedelta) -> Iterator[tuple[int, int]]:
+    """Divide a burst over buckets without walking its runs."""
+    moment, left = burst.first, burst.count
+    while left > 0:
+        place = (moment - start) // width
+        room = start + (place + 1) * width - moment
+        inside = min(left, -(-room // burst.apart)) if burst.apart else left
+        yield place, inside
+        moment, left = moment + inside * burst.apart, left - inside
+
+
+@dataclass(frozen=True)
+class Ahead:
+    """The next 24 hours, by the quarter of an hour."""
+
+    start: datetime
+    zone: str
+    buckets: list[Bucket]
+    soon: list[Job]
+    late: int
+    is_capped: bool
+
+    QUARTER = timedelta(minutes=15)
+    QUARTERS = 96
+
+    @classmethod
+    def of(cls, jobs: JobQuerySet, now: datetime, zone: str) -> "Ahead":
+        coming = soonest(jobs, now + cls.QUARTERS * cls.QUARTER)
+        late = sum(1 for job in coming if job.next_run_at and job.next_run_at < now)
+        buckets = per_bucket(coming, now, cls.QUARTERS, cls.QUARTER)
+        return cls(now, zone, buckets, coming[:5], late, len(coming) == MOST_JOBS)
+
+    @property
+    def total(self) -> int:
+        return sum(bucket.count for bucket in self.buckets)

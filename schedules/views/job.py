@@ -1,0 +1,235 @@
+"""What does one job do, how has it done, and why did it or did it not run?"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.urls import reverse
+from django.views.decorators.http import require_POST
+from django.views.generic import TemplateView
+
+from schedules import clock, services
+from schedules.models import Event, Execution, Job
+from schedules.phrases import PhraseError, parse_moment
+from schedules.result import Err, Ok, Result
+from schedules.services import Actor, Why, profile_of
+from schedules.services.reading import preview_of
+from schedules.templatetags.cronty import duration
+from schedules.views import states
+from schedules.views.editing import job_address, run_address
+from schedules.views.page import PageMixin, actor_of, back, find_job, sliced, tell_problem
+
+BARS = 60
+RUNS = 20
+
+
+@dataclass(frozen=True)
+class Health:
+    """How the last runs went."""
+
+    runs: list[Execution]
+
+    @property
+    def ended(self) -> list[Execution]:
+        return [
+            run
+            for run in self.runs
+            if run.status in Execution.FINAL and run.status != Execution.Status.SKIPPED
+        ]
+
+    @property
+    def success(self) -> str:
+        ended = self.ended
+        if not ended:
+            return "—"
+        good = sum(run.status == Execution.Status.SUCCEEDED for run in ended)
+        # Never round a failure away.
+        return f"{good * 100 // len(ended)}%"
+
+    @property
+    def median(self) -> timedelta | None:
+        return percentile([run.took for run in self.runs if run.took], 50)
+
+    @property
+    def p95(self) -> timedelta | None:
+        return percentile([run.took for run in self.runs if run.took], 95)
+
+    @property
+    def lateness(self) -> timedelta | None:
+        return percentile([run.lateness for run in self.runs if run.lateness], 95)
+
+
+def percentile(values: Sequence[timedelta], percent: int) -> timedelta | None:
+    """Return the smallest value that so many percent of the values do not exceed, or None without values."""
+    ordered = sorted(values)
+    return ordered[max(0, -(-len(ordered) * percent // 100) - 1)] if ordered else None
+
+
+class JobPage(PageMixin, TemplateView):
+    template_name = "job.html"
+
+    def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
+        now, job_id = self.page.now, kwargs["job_id"]
+        find_job(self.actor, job_id)
+        ranked = states.with_rank(self.actor.jobs().select_related("owner"), now)
+        job = states.named(ranked.filter(public_id=job_id))[0]
+        runs = (
+            Execution.objects.filter(job=job).order_by("-scheduled_for", "-pk").defer("traceback", "result")
+        )
+        last = list(runs[:BARS])
+        asked = {name: self.request.GET.get(name, "") for name in ("outcome", "cause")}
+        listed = sliced(_narrowed(runs, asked), self.request, RUNS)
+        return super().get_context_data(
+            job=job,
+            preview=preview_of(job, now),
+            health=Health(last[::-1]),
+            listed=listed,
+            asked=asked,
+            outcomes=Execution.Status.values,
+            causes=Execution.Cause.values,
+            policies=policies(job),
+            events=Event.objects.filter(job=job)[:10],
+            is_moving=any(run.status in Execution.LIVE for run in last),
+            can_edit=job.status in (Job.Status.PENDING, Job.Status.PAUSED),
+            crontab=crontab_line(job),
+            **self._why(job),
+            **kwargs,
+        )
+
+    def _why(self, job: Job) -> dict[str, Any]:
+        """Answer "why did it, or didn't it, run" for the moment in the address."""
+        text = self.request.GET.get("why", "").strip()
+        if not text:
+            return {}
+        try:
+            at = parse_moment(text, now=self.page.now, timezone=job.timezone)
+        except PhraseError as error:
+            return {"why_text": text, "why_problem": str(error)}
+        match services.why(self.actor, job.public_id, at, self.page.now):
+            case Ok(Why() as answer):
+                return {"why_text": text, "why": answer}
+            case Err() as problem:
+                return {"why_text": text, "why_problem": problem.message}
+        return {}
+
+
+def _narrowed(runs: Any, asked: dict[str, str]) -> Any:
+    if asked["outcome"] in Execution.Status.values:
+        runs = runs.filter(status=asked["outcome"])
+    if asked["cause"] in Execution.Cause.values:
+        runs = runs.filter(cause=asked["cause"])
+    return runs
+
+
+def policies(job: Job) -> list[str]:
+    """Say each policy as a sentence."""
+    retry = (
+        f"A failing run is tried {job.attempts} times, first again after {duration(job.backoff)}."
+        if job.attempts > 1
+        else "A failing run is not tried again."
+    )
+    overlap = {
+        Job.Overlap.SKIP: "While a run is going, the next one is skipped.",
+        Job.Overlap.QUEUE: "While a run is going, the next one waits for it.",
+        Job.Overlap.ALLOW: "Runs may go side by side.",
+    }
+    catch_up = {
+        Job.CatchUp.ONCE: "Missed runs are made up for by one run.",
+        Job.CatchUp.ALL: "Every missed run is made up for.",
+        Job.CatchUp.NONE: "Missed runs are left out.",
+    }
+    sentences = [
+        retry,
+        f"A run may take {duration(job.timeout)}.",
+        overlap[Job.Overlap(job.overlap)],
+        catch_up[Job.CatchUp(job.catch_up)],
+    ]
+    if job.pause_after_failures:
+        sentences.append(f"After {job.pause_after_failures} failures in a row it pauses itself.")
+    if job.max_runs:
+        sentences.append(f"It ends after {job.max_runs:,} runs; {job.slot_count:,} are done.")
+    return sentences
+
+
+def crontab_line(job: Job) -> str:
+    if job.trigger_type != Job.TriggerType.CRON:
+        return ""
+    return f"CRON_TZ={job.timezone}\n{job.cron}  # {job.name}"
+
+
+def _act(
+    request: HttpRequest, job_id: str, verb: Callable[..., Result[Job]], words: str, **extra: Any
+) -> HttpResponse:
+    match verb(actor_of(request), job_id, **extra):
+        case Ok(job):
+            messages.success(request, words.format(name=job.name))
+            return back(request, job_address(job))
+        case Err() as problem:
+            tell_problem(request, problem)
+            return back(request, reverse("job", args=[job_id]))
+
+
+@require_POST
+def pause(request: HttpRequest, job_id: str) -> HttpResponse:
+    actor = actor_of(request)
+    try:
+        until = _until(request.POST.get("until", "").strip(), actor)
+    except PhraseError as error:
+        messages.error(request, f"Not paused: {error}")
+        return back(request, reverse("job", args=[job_id]))
+    reason = request.POST.get("reason", "").strip()
+    return _act(request, job_id, services.pause, "Paused {name}.", reason=reason, until=until)
+
+
+def _until(text: str, actor: Actor) -> datetime | None:
+    return parse_moment(text, now=clock.now(), timezone=profile_of(actor.user).zone) if text else None
+
+
+@require_POST
+def resume(request: HttpRequest, job_id: str) -> HttpResponse:
+    return _act(request, job_id, services.resume, "Resumed {name}.")
+
+
+@require_POST
+def cancel(request: HttpRequest, job_id: str) -> HttpResponse:
+    return _act(request, job_id, services.cancel, "Cancelled {name}: it never runs again.")
+
+
+@require_POST
+def delete(request: HttpRequest, job_id: str) -> HttpResponse:
+    match services.delete(actor_of(request), job_id):
+        case Ok(job):
+            messages.success(request, f"Moved {job.name} to the trash.", extra_tags=f"undo {job.public_id}")
+            return HttpResponseRedirect(reverse("jobs"), status=303)
+        case Err() as problem:
+            tell_problem(request, problem)
+            return back(request, reverse("jobs"))
+
+
+@require_POST
+def restore(request: HttpRequest) -> HttpResponse:
+    """Take jobs out of the trash: the undo of a delete, and the button in the trash."""
+    results = [services.restore(actor_of(request), job_id) for job_id in request.POST.getlist("job")[:500]]
+    for problem in results:
+        if isinstance(problem, Err):
+            tell_problem(request, problem)
+    restored = [result.value for result in results if isinstance(result, Ok)]
+    if restored:
+        names = restored[0].name if len(restored) == 1 else f"{len(restored)} jobs"
+        messages.success(request, f"Restored {names}.")
+    return back(request, job_address(restored[0]) if len(restored) == 1 else reverse("jobs"))
+
+
+@require_POST
+def run(request: HttpRequest, job_id: str) -> HttpResponse:
+    """Start one run now; the schedule stays as it was."""
+    match services.run_now(actor_of(request), job_id):
+        case Ok(execution):
+            messages.success(request, f"Started {execution.job_name}.", extra_tags=f"run {execution.pk}")
+            return back(request, run_address(execution))
+        case Err() as problem:
+            tell_problem(request, problem)
+            return back(request, reverse("job", args=[job_id]))

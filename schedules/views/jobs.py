@@ -1,0 +1,104 @@
+"""Which jobs are there, how do they stand, and what comes next?"""
+
+import json
+from typing import Any
+
+from django.contrib import messages
+from django.db import connection
+from django.db.models import Q, TextField
+from django.db.models.functions import Cast
+from django.http import HttpRequest, HttpResponse
+from django.urls import reverse
+from django.views.decorators.http import require_POST
+from django.views.generic import TemplateView
+
+from schedules import services
+from schedules.models.ledger import JobQuerySet
+from schedules.result import Err, Ok
+from schedules.views import states
+from schedules.views.forecast import Ahead
+from schedules.views.page import PageMixin, actor_of, back, sliced
+
+FILTERS = ("q", "status", "task", "tag", "made_by")
+BULK = {
+    "pause": (services.pause, "Paused"),
+    "resume": (services.resume, "Resumed"),
+    "cancel": (services.cancel, "Cancelled"),
+    "delete": (services.delete, "Moved to the trash"),
+}
+
+
+class JobsPage(PageMixin, TemplateView):
+    """The list, worst first, with the next 24 hours above it."""
+
+    template_name = "jobs.html"
+
+    def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
+        now = self.page.now
+        asked = {name: self.request.GET.get(name, "").strip() for name in (*FILTERS, "sort")}
+        ranked = states.with_rank(matching(self.actor.jobs(), asked), now)
+        counts = states.count_by_standing(ranked)
+        if asked["status"] in states.STANDINGS:
+            ranked = ranked.filter(rank=states.STANDINGS.index(asked["status"]))
+        order = states.SORTS.get(asked["sort"], states.SORTS[""])
+        listed = sliced(ranked.select_related("owner").order_by(*order), self.request)
+        states.named(listed.rows)
+        return super().get_context_data(
+            asked=asked,
+            counts=counts,
+            total=sum(counts.values()),
+            listed=listed,
+            is_filtered=any(asked[name] for name in FILTERS),
+            failing=counts["failing"] + counts["late"],
+            is_moving=bool(counts["running"] or counts["late"]),
+            ahead=Ahead.of(self.actor.jobs(), now, self.page.zone),
+            **kwargs,
+        )
+
+
+def matching(jobs: JobQuerySet, asked: dict[str, str]) -> JobQuerySet:
+    """Narrow jobs to what the address asks for, except for how they stand."""
+    if asked["q"]:
+        fields = ("name", "label", "cron", "task", "made_by", "public_id")
+        wanted = Q(tag_text__icontains=json_text(asked["q"])[1:-1])
+        for name in fields:
+            wanted |= Q(**{f"{name}__icontains": asked["q"]})
+        jobs = jobs.annotate(tag_text=Cast("tags", TextField())).filter(wanted)
+    if asked["tag"]:
+        jobs = tagged(jobs, asked["tag"])
+    if asked["task"]:
+        jobs = jobs.filter(task=asked["task"])
+    if asked["made_by"]:
+        jobs = jobs.filter(made_by=asked["made_by"])
+    return jobs
+
+
+def tagged(jobs: JobQuerySet, tag: str) -> JobQuerySet:
+    if connection.features.supports_json_field_contains:
+        return jobs.filter(tags__contains=[tag])
+    return jobs.annotate(tag_list=Cast("tags", TextField())).filter(tag_list__contains=json_text(tag))
+
+
+def json_text(text: str) -> str:
+    """Write a text as it stands inside a stored JSON list."""
+    return json.dumps(text, ensure_ascii=not connection.features.supports_json_field_contains)
+
+
+@require_POST
+def bulk(request: HttpRequest) -> HttpResponse:
+    """Do one thing to every ticked job; those it does not fit are counted, not touched."""
+    verb = request.POST.get("verb", "")
+    chosen = request.POST.getlist("job")[:500]
+    if verb not in BULK or not chosen:
+        messages.warning(request, "Tick the jobs first, then choose what to do with them.")
+        return back(request, reverse("jobs"))
+    act, word = BULK[verb]
+    results = [act(actor_of(request), job_id) for job_id in chosen]
+    done = sum(isinstance(result, Ok) for result in results)
+    refused = [result.message for result in results if isinstance(result, Err)]
+    if done:
+        undo = f"undo {' '.join(chosen)}" if verb == "delete" else ""
+        messages.success(request, f"{word}: {done} job{'' if done == 1 else 's'}.", extra_tags=undo)
+    if refused:
+        messages.warning(request, f"{len(refused)} left as they were. {refused[0]}")
+    return back(request, reverse("jobs"))

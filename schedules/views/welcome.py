@@ -1,0 +1,128 @@
+"""What does a newcomer need? A zone, a topic on the phone, and a first reminder that arrives."""
+
+import secrets
+from datetime import timedelta
+from typing import Any
+
+from django.conf import settings
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.urls import reverse
+from django.views.decorators.http import require_POST
+from django.views.generic import TemplateView
+
+from schedules import clock, services
+from schedules.models import Job
+from schedules.result import Err, Ok
+from schedules.services import Actor
+from schedules.views.editing import job_address
+from schedules.views.jobs import tagged
+from schedules.views.page import PageMixin, actor_of, back
+from schedules.webforms import WhenForm
+
+FIRST_REMINDER_IN = timedelta(seconds=20)
+DEMO_TAG = "demo"
+
+
+class WelcomePage(PageMixin, TemplateView):
+    """Three questions on one page, and a reminder as the answer."""
+
+    template_name = "welcome.html"
+
+    def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
+        profile = self.page.profile
+        values = {
+            "timezone": profile.timezone or profile.zone,
+            "topic": profile.failure_topic or f"cronty-{secrets.token_hex(4)}",
+            "message": "Cronty says hello.",
+        }
+        return super().get_context_data(
+            **{
+                "values": values,
+                "errors": {},
+                "zones": WhenForm.zones(),
+                "server": settings.NTFY_URL,
+                "asks_zone": not profile.timezone and "values" not in kwargs,
+                **kwargs,
+            }
+        )
+
+    def post(self, request: HttpRequest) -> HttpResponse:
+        values = {name: request.POST.get(name, "").strip() for name in ("timezone", "topic", "message")}
+        saved = services.update_profile(
+            request.user, timezone=values["timezone"], failure_topic=values["topic"]
+        )
+        made = saved if isinstance(saved, Err) else first_reminder(self.actor, values)
+        match made:
+            case Ok(scheduled):
+                messages.success(request, "Look at your phone in a moment.")
+                return HttpResponseRedirect(job_address(scheduled.job))
+            case Err() as problem:
+                shown_as = {"failure_topic": "topic", "kwargs": "message"}
+                errors = {shown_as.get(field, field): words for field, words in problem.errors.items()}
+                context = self.get_context_data(
+                    values=values, errors=errors or {"message": [problem.message]}
+                )
+                return self.render_to_response(context, status=422)
+
+
+def first_reminder(actor: Actor, values: dict[str, str]) -> Any:
+    return services.schedule(
+        actor,
+        name="My first reminder",
+        task="notify",
+        kwargs={"topic": values["topic"], "message": values["message"]},
+        trigger_type=Job.TriggerType.ONCE,
+        run_at=clock.now() + FIRST_REMINDER_IN,
+        timezone=values["timezone"],
+    )
+
+
+@require_POST
+def demo(request: HttpRequest) -> HttpResponse:
+    """Add three jobs to look at, or take them away again."""
+    actor = actor_of(request)
+    if request.POST.get("verb") == "remove":
+        removed = [
+            services.delete(actor, job.public_id)
+            for job in tagged(actor.jobs().owned_by(actor.user), DEMO_TAG)
+        ]
+        messages.success(request, f"Moved {len(removed)} demo jobs to the trash.")
+        return back(request, reverse("jobs"))
+    results = [services.schedule(actor, tags=[DEMO_TAG], **fields) for fields in demo_jobs(actor)]
+    problems = [result.message for result in results if isinstance(result, Err)]
+    if problems:
+        messages.error(request, problems[0])
+    else:
+        messages.success(request, f"Added {len(results)} demo jobs, tagged {DEMO_TAG}.")
+    return back(request, reverse("jobs"))
+
+
+def demo_jobs(actor: Actor) -> list[dict[str, Any]]:
+    """Describe one job of each kind; only the prompt stays in the house, so the others start paused."""
+    topic = services.profile_of(actor.user).failure_topic or f"cronty-demo-{secrets.token_hex(4)}"
+    cron = Job.TriggerType.CRON
+    return [
+        {
+            "name": "Stand-up reminder",
+            "task": "notify",
+            "kwargs": {"topic": topic, "message": "Stand-up in five minutes."},
+            "trigger_type": cron,
+            "cron": "55 9 * * 1-5",
+        },
+        {
+            "name": "Morning briefing",
+            "task": "prompt",
+            "kwargs": {"prompt": "Summarise my unread mail and today's calendar in five lines."},
+            "trigger_type": cron,
+            "cron": "0 8 * * 1-5",
+        },
+        {
+            "name": "Uptime ping",
+            "task": "webhook",
+            "kwargs": {"url": "https://example.com/", "method": "GET"},
+            "trigger_type": Job.TriggerType.INTERVAL,
+            "every": timedelta(minutes=45),
+            "paused": True,
+        },
+    ]

@@ -1,0 +1,272 @@
+"""Jobs and executions: what the tables refuse, what they find, and what a job owes."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from django.core.exceptions import ValidationError
+from django.db import IntegrityError, transaction
+
+from schedules.models import LATE_AFTER, Execution, Job
+from schedules.models.ledger import new_public_id, sentence
+from schedules.triggers import Cron, Interval, Once, TriggerError
+from tests.factories import ExecutionFactory, JobFactory, UserFactory
+
+pytestmark = pytest.mark.django_db
+
+NOW = datetime(2026, 2, 4, 9, 0, tzinfo=UTC)
+
+
+def refused(build, values) -> str:
+    """Expect that validation and the database both refuse a row; return the words of the first."""
+    with pytest.raises(ValidationError) as error:
+        build.build(**values).full_clean()
+    with pytest.raises(IntegrityError), transaction.atomic():
+        build.create(**values)
+    return str(error.value)
+
+
+# Constraints, each refused twice
+
+BROKEN_JOBS = {
+    "once without its moment": {"trigger_type": "once", "cron": ""},
+    "once with a cron": {"trigger_type": "once", "run_at": NOW},
+    "interval without its length": {"trigger_type": "interval", "cron": "", "anchor_at": NOW},
+    "interval without its grid": {"trigger_type": "interval", "cron": "", "every": timedelta(hours=1)},
+    "cron without its expression": {"cron": ""},
+    "cron with a moment": {"run_at": NOW},
+    "cron with an interval": {"every": timedelta(hours=1)},
+    "cron with a grid": {"anchor_at": NOW},
+    "unknown type": {"trigger_type": "lunar"},
+    "pending without a next run": {"next_run_at": None},
+    "paused with a next run": {"status": "paused"},
+    "completed with a next run": {"status": "completed"},
+    "interval below a second": {
+        "trigger_type": "interval",
+        "cron": "",
+        "every": timedelta(milliseconds=999),
+        "anchor_at": NOW,
+    },
+    "no attempts": {"attempts": 0},
+    "eleven attempts": {"attempts": 11},
+    "no runs": {"max_runs": 0},
+}
+
+
+@pytest.mark.parametrize("values", BROKEN_JOBS.values(), ids=BROKEN_JOBS.keys())
+def test_broken_job_is_refused_by_validation_and_by_the_database(values):
+    owner = UserFactory()
+
+    assert refused(JobFactory, {"owner": owner, "next_run_at": NOW, **values})
+
+
+@pytest.mark.parametrize("field", ["public_id", "idempotency_key"])
+def test_ids_and_keys_are_used_once(field):
+    taken = JobFactory(idempotency_key="k")
+    values = {"owner": taken.owner, field: getattr(taken, field)}
+
+    assert refused(JobFactory, values)
+
+
+def test_jobs_without_a_key_do_not_collide():
+    owner = UserFactory()
+
+    JobFactory.create_batch(2, owner=owner)
+
+    assert Job.objects.filter(idempotency_key=None).count() == 2
+
+
+@pytest.mark.parametrize("cause", ["schedule", "catch_up"])
+def test_slot_has_one_row(cause):
+    taken = ExecutionFactory(scheduled_for=NOW)
+
+    assert refused(ExecutionFactory, {"job": taken.job, "scheduled_for": NOW, "cause": cause})
+
+
+def test_manual_runs_stand_beside_the_slot():
+    taken = ExecutionFactory(scheduled_for=NOW)
+
+    ExecutionFactory.create_batch(2, job=taken.job, scheduled_for=NOW, cause="manual")
+
+    assert Execution.objects.count() == 3
+
+
+def test_gap_has_a_last_slot():
+    job = JobFactory()
+
+    assert refused(ExecutionFactory, {"job": job, "slots": 2, "last_slot": None})
+
+
+@pytest.mark.parametrize("kind", ["cron", "once", "interval", "paused", "ended"])
+def test_whole_job_is_accepted(kind):
+    job = JobFactory(**({} if kind == "cron" else {kind: True}))
+
+    job.full_clean()
+
+
+# What validation adds to the constraints
+
+
+@pytest.mark.parametrize(
+    ("values", "field"),
+    [
+        pytest.param({"name": "a\nb"}, "name", id="control character"),
+        pytest.param({"name": " "}, "name", id="blank name"),
+        pytest.param({"task": "os.system"}, "task", id="unknown task"),
+        pytest.param({"args": {}}, "args", id="args"),
+        pytest.param({"kwargs": []}, "kwargs", id="kwargs"),
+        pytest.param({"tags": [1]}, "tags", id="tags"),
+        pytest.param({"cron": "61 * * * *"}, "cron", id="cron"),
+        pytest.param({"timezone": "Mars/Base"}, "timezone", id="zone"),
+        pytest.param({"ends_at": datetime(2027, 1, 1)}, "ends_at", id="naive end"),  # noqa: DTZ001
+        pytest.param({"timeout": None}, "timeout", id="no timeout"),
+        pytest.param({"backoff": timedelta(days=2)}, "backoff", id="backoff"),
+    ],
+)
+def test_clean_names_the_field(values, field):
+    with pytest.raises(ValidationError) as error:
+        JobFactory.build(**values).clean()
+
+    assert list(error.value.message_dict) == [field]
+
+
+def test_owner_with_jobs_cannot_be_deleted_and_history_outlives_the_job():
+    run = ExecutionFactory()
+    job = run.job
+
+    job.delete()
+
+    run.refresh_from_db()
+    assert (run.job, run.job_name, run.owner) == (None, job.name, job.owner)
+    with pytest.raises(IntegrityError):
+        run.owner.delete()
+
+
+# Adjectives
+
+
+def test_jobs_are_found_by_how_they_stand():
+    due = JobFactory(next_run_at=NOW)
+    late = JobFactory(next_run_at=NOW - LATE_AFTER)
+    ahead = JobFactory(next_run_at=NOW + timedelta(seconds=1))
+    paused, ended = JobFactory(paused=True), JobFactory(ended=True)
+    trashed = JobFactory(next_run_at=NOW, deleted_at=NOW)
+    jobs = Job.objects
+
+    assert set(jobs.kept()) == {due, late, ahead, paused, ended}
+    assert set(jobs.trashed()) == {trashed}
+    assert set(jobs.active()) == {due, late, ahead, paused}
+    assert set(jobs.armed()) == {due, late, ahead}
+    assert set(jobs.due(NOW)) == {due, late}
+    assert set(jobs.late(NOW)) == {late}
+    assert set(jobs.owned_by(due.owner)) == {due}
+    assert set(jobs.called(due.public_id)) == {due}
+    assert list(jobs.armed()) == [late, due, ahead]
+
+
+def test_executions_are_found_by_how_they_stand():
+    rows = {
+        name: ExecutionFactory(**fields)
+        for name, fields in {
+            "ready": {"status": "queued", "available_at": NOW},
+            "later": {"status": "queued", "available_at": NOW + timedelta(seconds=1)},
+            "held": {"status": "running", "lease_until": NOW},
+            "abandoned": {"status": "claimed", "lease_until": NOW - timedelta(seconds=1)},
+            "free": {"status": "waiting"},
+            "given up": {"status": "waiting", "lease_until": NOW - timedelta(seconds=1)},
+            "at an agent": {"status": "waiting", "lease_until": NOW},
+            "over": {"status": "succeeded", "lease_until": NOW - timedelta(days=1)},
+        }.items()
+    }
+    names = {row.pk: name for name, row in rows.items()}
+
+    def found(queryset):
+        return {names[row.pk] for row in queryset}
+
+    assert found(Execution.objects.ready(NOW)) == {"ready"}
+    assert found(Execution.objects.live()) == set(rows) - {"over"}
+    assert found(Execution.objects.abandoned(NOW)) == {"abandoned"}
+    assert found(Execution.objects.waiting()) == {"free", "given up", "at an agent"}
+    assert found(Execution.objects.claimable(NOW)) == {"free", "given up"}
+
+
+@pytest.mark.parametrize(
+    ("status", "run", "state"),
+    [
+        pytest.param("pending", "running", "running", id="between and during runs"),
+        pytest.param("pending", "succeeded", "pending", id="between runs"),
+        pytest.param("paused", "running", "paused", id="paused during a run"),
+    ],
+)
+def test_pending_job_with_a_run_under_way_is_running_on_the_wire(status, run, state):
+    job = JobFactory(**({"paused": True} if status == "paused" else {}))
+    ExecutionFactory(job=job, status=run)
+
+    assert Job.objects.with_activity().get().state == state
+    assert job.state == status
+
+
+# What a job owes
+
+
+def test_job_knows_its_trigger():
+    once, interval = JobFactory.build(once=True), JobFactory.build(interval=True)
+
+    assert isinstance(once.trigger, Once)
+    assert isinstance(interval.trigger, Interval)
+    assert isinstance(JobFactory.build().trigger, Cron)
+
+
+@pytest.mark.parametrize(
+    "values", [{"trigger_type": "lunar"}, {"trigger_type": "once"}], ids=["unknown", "empty"]
+)
+def test_row_that_makes_no_sense_has_no_trigger(values):
+    with pytest.raises(TriggerError):
+        _ = JobFactory.build(**values).trigger
+
+
+@pytest.mark.parametrize(
+    ("values", "slot"),
+    [
+        pytest.param({}, NOW + timedelta(minutes=5), id="endless"),
+        pytest.param({"max_runs": 3, "slot_count": 2}, NOW + timedelta(minutes=5), id="one left"),
+        pytest.param({"max_runs": 3, "slot_count": 3}, None, id="none left"),
+        pytest.param({"ends_at": NOW + timedelta(minutes=5)}, NOW + timedelta(minutes=5), id="on its end"),
+        pytest.param({"ends_at": NOW + timedelta(minutes=4)}, None, id="after its end"),
+    ],
+)
+def test_next_slot_lies_within_the_runs_and_the_end(values, slot):
+    assert JobFactory.build(**values).next_slot(NOW) == slot
+
+
+def test_execution_has_one_key_for_every_attempt():
+    job = JobFactory(public_id="job_7_7")
+    run = ExecutionFactory(job=job, scheduled_for=NOW)
+    manual = ExecutionFactory(job=job, scheduled_for=NOW, cause="manual")
+
+    assert run.key == "job_7_7@20260204T090000.000000Z"
+    assert manual.key == f"{run.key}-manual"
+    assert Execution(scheduled_for=NOW).key.startswith("gone@")
+
+
+def test_execution_knows_how_long_it_took():
+    run = Execution(started_at=NOW, finished_at=NOW + timedelta(seconds=2))
+
+    assert run.took == timedelta(seconds=2)
+    assert Execution(started_at=NOW).took is None
+
+
+def test_rows_are_called_by_name():
+    run = ExecutionFactory(job__name="Backup", scheduled_for=NOW)
+
+    assert (str(run.job), str(run)) == ("Backup", "Backup 2026-02-04 09:00:00")
+
+
+def test_public_id_tells_family_and_moment():
+    prefix, number, moment = new_public_id("msg", NOW).split("_")
+
+    assert (prefix, moment) == ("msg", str(int(NOW.timestamp())))
+    assert number.isdecimal()
+
+
+def test_words_become_a_sentence():
+    assert sentence("unknown zone") == "Unknown zone."

@@ -1,0 +1,31 @@
+"""Which clusters are alive."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from schedules.models import FRESH_FOR, Worker
+from tests.factories import WorkerFactory
+
+NOW = datetime(2026, 2, 4, 9, 0, tzinfo=UTC)
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(
+    ("fields", "fresh"),
+    [
+        pytest.param({"last_seen_at": NOW}, True, id="just seen"),
+        pytest.param({"last_seen_at": NOW - FRESH_FOR}, True, id="seen in time"),
+        pytest.param({"last_seen_at": NOW - FRESH_FOR - timedelta(seconds=1)}, False, id="silent"),
+        pytest.param({"last_seen_at": NOW, "stopped_at": NOW}, False, id="stopped"),
+    ],
+)
+def test_fresh_worker_was_seen_lately_and_has_not_stopped(fields, fresh):
+    worker = WorkerFactory(**fields)
+
+    assert Worker.objects.fresh(NOW).exists() is fresh
+    assert worker.is_fresh(NOW) is fresh
+
+
+def test_worker_is_called_by_where_it_runs():
+    assert str(Worker(host="alpha", pid=7)) == "alpha:7"

@@ -1,0 +1,13 @@
+"""A moment that stands still, so that every slot of a test is known."""
+
+from datetime import UTC, datetime
+
+import pytest
+
+NOW = datetime(2026, 2, 4, 9, 0, tzinfo=UTC)
+
+
+@pytest.fixture(autouse=True)
+def now(time_machine) -> datetime:
+    time_machine.move_to(NOW, tick=False)
+    return NOW

@@ -1,0 +1,172 @@
+"""Prompts that wait for an agent: claimed under a lease, completed once."""
+
+import math
+from datetime import timedelta
+
+import pytest
+
+from schedules import services
+from schedules.models import Event, Execution
+from schedules.result import Code, Err, Ok
+from schedules.services import Actor
+from tests.factories import ExecutionFactory, JobFactory
+from tests.services.conftest import NOW
+
+
+def prompt_of(user, **fields) -> Execution:
+    job = JobFactory(owner=user, task="prompt", kwargs={"prompt": "Think."})
+    return ExecutionFactory(job=job, **({"status": "waiting", "attempt": 1} | fields))
+
+
+def claimed(actor, **arguments) -> list[Execution]:
+    answer = services.claim_prompts(actor, **arguments)
+    assert isinstance(answer, Ok)
+    return answer.value
+
+
+def code_of(answer) -> Code:
+    assert isinstance(answer, Err)
+    return answer.code
+
+
+def test_oldest_prompts_are_claimed_first_and_only_once(agent):
+    young = prompt_of(agent.user, scheduled_for=NOW)
+    old = prompt_of(agent.user, scheduled_for=NOW - timedelta(hours=1))
+
+    first = claimed(agent)
+    rest = claimed(agent, limit=20)
+
+    assert (first, rest, claimed(agent)) == ([old], [young], [])
+    old.refresh_from_db()
+    assert (old.leased_to, old.lease_until, old.attempt) == ("laptop", NOW + timedelta(minutes=15), 2)
+    assert (first[0].leased_to, first[0].lease_until, first[0].attempt) == ("laptop", old.lease_until, 2)
+
+
+def test_expired_lease_makes_a_prompt_claimable_again(agent, time_machine):
+    prompt = prompt_of(agent.user)
+    claimed(agent, lease=timedelta(minutes=1))
+    time_machine.shift(timedelta(minutes=1, seconds=1))
+
+    assert claimed(Actor(agent.user, Event.Door.MCP, "tablet")) == [prompt]
+
+
+def test_prompts_of_others_and_other_runs_are_not_claimed(agent, stranger):
+    prompt_of(stranger)
+    prompt_of(agent.user, status="queued")
+
+    assert claimed(agent, limit=20) == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "field"),
+    [
+        pytest.param({"limit": 0}, "limit", id="none"),
+        pytest.param({"limit": 21}, "limit", id="too many"),
+        pytest.param({"lease": timedelta(seconds=59)}, "lease_minutes", id="too short"),
+        pytest.param({"lease": timedelta(hours=25)}, "lease_minutes", id="too long"),
+    ],
+)
+def test_odd_claim_is_refused(agent, arguments, field):
+    refusal = services.claim_prompts(agent, **arguments)
+
+    assert code_of(refusal) == Code.INVALID
+    assert list(refusal.errors) == [field]
+
+
+@pytest.mark.parametrize(
+    ("answer", "status", "error"),
+    [
+        pytest.param({"result": {"answer": 42}}, "succeeded", "", id="result"),
+        pytest.param({}, "succeeded", "", id="nothing"),
+        pytest.param({"error": "no \x00idea\u202e"}, "failed", "no idea", id="error"),
+    ],
+)
+def test_prompt_is_completed_once(agent, answer, status, error):
+    prompt = prompt_of(agent.user)
+    claimed(agent)
+
+    done = services.complete_prompt(agent, prompt.pk, **answer)
+    again = services.complete_prompt(agent, prompt.pk, **answer)
+
+    assert isinstance(done, Ok)
+    assert (done.value.status, done.value.error, done.value.result) == (status, error, answer.get("result"))
+    assert (done.value.finished_at, done.value.reason) == (NOW, "Completed by laptop.")
+    assert code_of(again) == Code.WRONG_STATE
+    assert list(Event.objects.values_list("verb", flat=True)) == ["complete"]
+    assert prompt.job is not None
+    prompt.job.refresh_from_db()
+    assert prompt.job.recent == status[0].upper()
+
+
+def test_agent_needs_a_lease_and_a_person_does_not(agent, actor, time_machine):
+    prompt = prompt_of(agent.user)
+
+    unclaimed = services.complete_prompt(agent, prompt.pk)
+    claimed(agent, lease=timedelta(minutes=1))
+    foreign = services.complete_prompt(Actor(agent.user, Event.Door.MCP, "tablet"), prompt.pk)
+    time_machine.shift(timedelta(minutes=2))
+    late = services.complete_prompt(agent, prompt.pk)
+
+    assert {code_of(unclaimed), code_of(foreign), code_of(late)} == {Code.CONFLICT}
+    assert isinstance(services.complete_prompt(actor, prompt.pk), Ok)
+
+
+@pytest.mark.parametrize(
+    ("answer", "field"),
+    [
+        pytest.param({"result": math.nan}, "result", id="NaN"),
+        pytest.param({"result": "x" * 20_000}, "result", id="huge result"),
+        pytest.param({"error": "x" * 20_000}, "error", id="huge error"),
+    ],
+)
+def test_odd_answer_is_refused_and_the_prompt_waits_on(agent, answer, field):
+    prompt = prompt_of(agent.user)
+    claimed(agent)
+
+    refusal = services.complete_prompt(agent, prompt.pk, **answer)
+
+    assert code_of(refusal) == Code.INVALID
+    assert list(refusal.errors) == [field]
+    prompt.refresh_from_db()
+    assert prompt.status == "waiting"
+
+
+def test_dismissed_prompt_is_taken_back_once(actor):
+    prompt = prompt_of(actor.user)
+
+    done = services.dismiss_prompt(actor, prompt.pk)
+    again = services.dismiss_prompt(actor, prompt.pk)
+
+    assert isinstance(done, Ok)
+    assert (done.value.status, done.value.reason) == ("cancelled", "Dismissed by olga.")
+    assert code_of(again) == Code.WRONG_STATE
+    assert list(Event.objects.values_list("verb", flat=True)) == ["dismiss"]
+
+
+def test_released_prompt_can_be_claimed_by_another_agent(actor, agent):
+    prompt = prompt_of(actor.user)
+    claimed(agent)
+
+    released = services.release_prompt(actor, prompt.pk)
+
+    assert isinstance(released, Ok)
+    assert (released.value.leased_to, released.value.lease_until) == ("", None)
+    assert Event.objects.get().before == {"execution": prompt.pk, "held_by": "laptop"}
+    assert claimed(Actor(actor.user, Event.Door.MCP, "tablet")) == [prompt]
+
+
+def test_prompt_that_ended_is_not_released(actor):
+    prompt = prompt_of(actor.user, status="failed")
+
+    assert code_of(services.release_prompt(actor, prompt.pk)) == Code.WRONG_STATE
+
+
+@pytest.mark.parametrize("verb", [services.complete_prompt, services.dismiss_prompt, services.release_prompt])
+def test_foreign_unknown_and_deleted_prompts_do_not_exist(actor, stranger, verb):
+    foreign, mine = prompt_of(stranger), prompt_of(actor.user)
+    assert mine.job is not None
+    services.delete(actor, mine.job.public_id)
+
+    for execution_id in (foreign.pk, mine.pk, 0, 10**30):
+        answer = verb(actor, execution_id)
+        assert answer == Err(Code.NOT_FOUND, f"Prompt not found: {execution_id}")

@@ -1,0 +1,50 @@
+"""What a person may set about themselves."""
+
+import pytest
+from django.contrib.auth.models import User
+
+from schedules.models import Profile
+from schedules.result import Code, Err, Ok
+from schedules.services import profile_of, update_profile
+
+
+def test_profile_is_made_the_first_time_and_kept(db, settings):
+    settings.CRONTY_TIME_ZONE = "Asia/Tokyo"
+    user = User.objects.create(username="new")
+
+    profile = profile_of(user)
+
+    assert profile_of(user) == profile
+    assert (profile.timezone, profile.zone) == ("", "Asia/Tokyo")
+    assert len(profile.signing_key) > 30
+    assert profile.signing_key != profile.calendar_key
+
+
+def test_only_what_was_given_changes(owner):
+    update_profile(owner, timezone="Asia/Tokyo", failure_topic="alarm")
+
+    answer = update_profile(owner, failure_topic="")
+
+    assert isinstance(answer, Ok)
+    profile = Profile.objects.get(user=owner)
+    assert (profile.timezone, profile.failure_topic) == ("Asia/Tokyo", "")
+
+
+@pytest.mark.parametrize(
+    ("changes", "field"),
+    [
+        pytest.param({"timezone": "Mars/Base"}, "timezone", id="unknown zone"),
+        pytest.param({"timezone": "../../etc/passwd"}, "timezone", id="zone that is a path"),
+        pytest.param({"failure_topic": "two words"}, "failure_topic", id="blank in the topic"),
+        pytest.param({"failure_topic": "t" * 65}, "failure_topic", id="long topic"),
+        pytest.param({"failure_topic": "a/b"}, "failure_topic", id="topic that is a path"),
+    ],
+)
+def test_nonsense_is_refused_and_changes_nothing(owner, changes, field):
+    before = Profile.objects.values().get(user=owner)
+
+    refusal = update_profile(owner, **changes)
+
+    assert isinstance(refusal, Err)
+    assert (refusal.code, list(refusal.errors)) == (Code.INVALID, [field])
+    assert Profile.objects.values().get(user=owner) == before

@@ -1,0 +1,63 @@
+"""How much one owner may have, and how fast."""
+
+from datetime import timedelta
+
+import pytest
+
+from schedules.result import Code, Err
+from schedules.services import profile_of
+from schedules.services.quotas import quota_problem, rate_problem
+from tests.factories import JobFactory
+from tests.services.conftest import NOW
+
+
+@pytest.fixture(autouse=True)
+def small_quotas(settings):
+    settings.CRONTY_MAX_ACTIVE_JOBS = 3
+    settings.CRONTY_MAX_CREATES_PER_MINUTE = 2
+
+
+def test_active_jobs_count_against_the_quota(owner):
+    JobFactory(owner=owner)
+    JobFactory(owner=owner, paused=True)
+    JobFactory(owner=owner, status="running", next_run_at=None)
+
+    refusal = quota_problem(profile_of(owner))
+
+    assert isinstance(refusal, Err)
+    assert refusal.code == Code.QUOTA
+    assert "at most 3 active jobs" in refusal.message
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        pytest.param({"ended": True}, id="ended"),
+        pytest.param({"deleted_at": NOW}, id="in the trash"),
+        pytest.param({"owner": None}, id="somebody else's"),
+    ],
+)
+def test_other_jobs_do_not_count(owner, stranger, fields):
+    JobFactory.create_batch(2, owner=owner)
+    JobFactory(**({"owner": owner} | fields | ({"owner": stranger} if "owner" in fields else {})))
+
+    assert quota_problem(profile_of(owner)) is None
+
+
+def test_too_many_creates_within_a_minute_are_told_when_to_come_back(owner):
+    JobFactory(owner=owner, created_at=NOW - timedelta(seconds=50))
+    JobFactory(owner=owner, created_at=NOW - timedelta(seconds=5), ended=True, deleted_at=NOW)
+
+    refusal = rate_problem(profile_of(owner), NOW)
+
+    assert isinstance(refusal, Err)
+    assert (refusal.code, refusal.retry_after) == (Code.TOO_FAST, 10)
+    assert "in 10 seconds" in refusal.message
+
+
+def test_creates_of_a_minute_ago_are_forgotten(owner, stranger):
+    JobFactory(owner=owner, created_at=NOW - timedelta(minutes=1))
+    JobFactory(owner=owner, created_at=NOW)
+    JobFactory(owner=stranger, created_at=NOW)
+
+    assert rate_problem(profile_of(owner), NOW) is None

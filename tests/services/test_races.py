@@ -1,0 +1,114 @@
+"""Many callers at once, on real connections: exactly one wins, and exactly one event tells of it."""
+
+from collections import Counter
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Any
+
+import pytest
+from django.db import connection
+
+from schedules import services
+from schedules.models import Event, Job
+from schedules.result import Code, Err, Ok
+from tests.factories import JobFactory
+
+CALLS = 200
+# Fewer than the calls, so that test processes side by side stay below PostgreSQL's limit of connections.
+THREADS = 40
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+def all_at_once(calls: list[Callable[[], Any]]) -> list[Any]:
+    def call(function: Callable[[], Any]) -> Any:
+        try:
+            return function()
+        finally:
+            connection.close()
+
+    with ThreadPoolExecutor(THREADS) as pool:
+        return list(pool.map(call, calls))
+
+
+def outcomes(results: list[Any]) -> Counter[str]:
+    return Counter("ok" if isinstance(result, Ok) else result.code.value for result in results)
+
+
+def test_of_many_cancels_one_wins(actor):
+    job = JobFactory(owner=actor.user)
+
+    results = all_at_once([partial(services.cancel, actor, job.public_id)] * CALLS)
+
+    assert outcomes(results) == {"ok": 1, "wrong_state": CALLS - 1}
+    assert Event.objects.get(job=job).verb == "cancel"
+
+
+def test_of_many_edits_of_one_revision_one_wins(actor):
+    job = JobFactory(owner=actor.user)
+    edits = [
+        partial(services.edit, actor, job.public_id, revision=1, name=f"Name {number}")
+        for number in range(CALLS)
+    ]
+
+    results = all_at_once(edits)
+
+    assert outcomes(results) == {"ok": 1, "conflict": CALLS - 1}
+    winner = next(result.value for result in results if isinstance(result, Ok))
+    job.refresh_from_db()
+    assert (job.name, job.revision) == (winner.name, 2)
+    assert Event.objects.get(job=job).after == {"name": winner.name}
+
+
+def test_of_edits_and_cancels_at_once_one_cancel_wins_and_every_winning_edit_is_told(actor):
+    job = JobFactory(owner=actor.user)
+    calls = [
+        partial(services.edit, actor, job.public_id, name=f"Name {number}")
+        if number % 2
+        else partial(services.cancel, actor, job.public_id)
+        for number in range(CALLS)
+    ]
+
+    results = all_at_once(calls)
+
+    edits, cancels = outcomes(results[1::2]), outcomes(results[::2])
+    assert cancels == {"ok": 1, "wrong_state": CALLS // 2 - 1}
+    verbs = Counter(Event.objects.filter(job=job).values_list("verb", flat=True))
+    assert verbs == {"cancel": 1} | ({"edit": edits["ok"]} if edits["ok"] else {})
+    job.refresh_from_db()
+    assert job.status == Job.Status.CANCELLED
+    assert job.revision == 1 + verbs.total()
+
+
+def test_of_many_requests_with_one_key_one_makes_the_job(actor):
+    request = {"name": "Backup", "task": "tests.ping", "trigger_type": "cron", "cron": "0 9 * * *"}
+
+    results = all_at_once([partial(services.schedule, actor, idempotency_key="k", **request)] * THREADS)
+
+    assert outcomes(results) == {"ok": THREADS}
+    assert Counter(result.value.existing for result in results) == {False: 1, True: THREADS - 1}
+    assert Job.objects.count() == Event.objects.count() == 1
+
+
+def test_quota_holds_against_many_creates_at_once(actor, settings):
+    settings.CRONTY_MAX_ACTIVE_JOBS = 5
+    request = {"task": "tests.ping", "trigger_type": "cron", "cron": "0 9 * * *"}
+    creates = [partial(services.schedule, actor, name=f"Job {number}", **request) for number in range(20)]
+
+    results = all_at_once(creates)
+
+    assert outcomes(results) == {"ok": 5, "quota": 15}
+    assert Job.objects.count() == 5
+
+
+def test_restore_and_delete_at_once_leave_a_whole_job(actor):
+    job = JobFactory(owner=actor.user)
+    calls = [partial(services.delete, actor, job.public_id), partial(services.restore, actor, job.public_id)]
+
+    results = all_at_once(calls * 20)
+
+    codes = {result.code for result in results if isinstance(result, Err)}
+    assert codes <= {Code.NOT_FOUND}
+    assert Event.objects.filter(job=job).count() == outcomes(results)["ok"]
+    Job.objects.get(pk=job.pk).full_clean()

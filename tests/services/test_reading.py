@@ -1,0 +1,208 @@
+"""What will happen, what happened, and why: read from the tables."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from schedules import services
+from schedules.models import Execution
+from schedules.result import Code, Err, Ok
+from schedules.services.reading import explain, preview, preview_of, upcoming, why, words_of
+from schedules.triggers import Cron
+from tests.factories import ExecutionFactory, JobFactory, WorkerFactory
+from tests.services.conftest import NOW
+
+
+def minutes(*numbers: int) -> list[datetime]:
+    return [NOW + timedelta(minutes=number) for number in numbers]
+
+
+def job_of(actor, **fields):
+    return JobFactory(owner=actor.user, **({"next_run_at": NOW + timedelta(minutes=5)} | fields))
+
+
+def verdict(actor, job, at=None):
+    answer = why(actor, job.public_id, at, NOW)
+    assert isinstance(answer, Ok)
+    return answer.value
+
+
+# Previews
+
+
+def test_preview_says_the_schedule_in_words_with_its_next_runs():
+    shown = preview(Cron("30 2 * * *", "Europe/Berlin"), "Europe/Berlin", NOW, count=2)
+
+    assert (shown.description, shown.timezone) == ("Every day at 02:30", "Europe/Berlin")
+    assert shown.next_runs == [datetime(2026, 2, day, 1, 30, tzinfo=UTC) for day in (5, 6)]
+    assert any("29 Mar 2026" in warning for warning in shown.warnings)
+
+
+@pytest.mark.parametrize(
+    ("fields", "runs"),
+    [
+        pytest.param({}, minutes(5, 10, 15, 20, 25), id="endless"),
+        pytest.param({"ends_at": NOW + timedelta(minutes=12)}, minutes(5, 10), id="until its end"),
+        pytest.param({"max_runs": 5, "slot_count": 2}, minutes(5, 10, 15), id="runs left"),
+        pytest.param({"next_run_at": NOW - timedelta(minutes=5)}, minutes(-5, 5, 10, 15, 20), id="overdue"),
+        pytest.param({"paused": True, "next_run_at": None}, [], id="paused"),
+        pytest.param({"ended": True, "next_run_at": None}, [], id="over"),
+    ],
+)
+def test_preview_of_a_job_shows_the_runs_it_is_owed(db, fields, runs):
+    job = JobFactory(**({"next_run_at": NOW + timedelta(minutes=5)} | fields))
+
+    assert preview_of(job, NOW).next_runs == runs
+
+
+def test_broken_schedule_shows_its_raw_text_and_the_reason(db):
+    broken, foreign = JobFactory(cron="nonsense"), JobFactory.build(trigger_type="lunar", cron="")
+
+    assert (words_of(broken), words_of(foreign)) == ("nonsense", "lunar")
+    assert preview_of(broken, NOW).next_runs == []
+    assert preview_of(broken, NOW).warnings
+
+
+# What comes next
+
+
+def test_upcoming_lists_the_runs_of_all_jobs_soonest_first(actor, stranger):
+    often = job_of(actor, cron="*/20 * * * *", next_run_at=NOW + timedelta(minutes=20))
+    once = JobFactory(owner=actor.user, once=True, run_at=NOW + timedelta(minutes=30))
+    JobFactory(owner=stranger)
+    job_of(actor, next_run_at=NOW + timedelta(hours=2))
+
+    listed = upcoming(actor, NOW, hours=1)
+
+    assert listed == list(zip(minutes(20, 30, 40, 60), [often, once, often, often], strict=True))
+
+
+def test_upcoming_is_cut_at_its_limit(actor):
+    job_of(actor)
+
+    assert [moment for moment, _ in upcoming(actor, NOW, limit=3)] == minutes(5, 10, 15)
+
+
+def test_broken_job_does_not_hide_the_others(actor):
+    broken = job_of(actor, cron="nonsense")
+    fine = job_of(actor, cron="*/20 * * * *", next_run_at=NOW + timedelta(minutes=20))
+
+    assert [job for _, job in upcoming(actor, NOW, hours=0.5)] == [broken, fine]
+
+
+# Why
+
+
+def test_why_of_a_foreign_or_unknown_job_is_not_found(actor, stranger):
+    for job_id in (JobFactory(owner=stranger).public_id, "job_1_1", "\x00"):
+        answer = why(actor, job_id, None, NOW)
+        assert isinstance(answer, Err)
+        assert answer.code == Code.NOT_FOUND
+
+
+@pytest.mark.parametrize(
+    ("row", "words"),
+    [
+        pytest.param({"status": "queued"}, "It is queued.", id="queued"),
+        pytest.param({"status": "queued", "attempt": 1}, "for attempt 2", id="queued again"),
+        pytest.param({"status": "claimed"}, "about to start", id="claimed"),
+        pytest.param({"status": "running", "attempt": 2}, "running, attempt 2", id="running"),
+        pytest.param({"status": "waiting"}, "waits for an agent", id="waiting"),
+        pytest.param({"status": "succeeded", "attempt": 1}, "succeeded on attempt 1", id="succeeded"),
+        pytest.param({"lateness": timedelta(seconds=1.5)}, "1.5 s after its time", id="late"),
+        pytest.param({"status": "failed", "attempt": 3, "error": "Boom"}, "3 attempts: Boom", id="failed"),
+        pytest.param({"status": "skipped", "reason": "Busy."}, "It was skipped. Busy.", id="skipped"),
+        pytest.param(
+            {"status": "missed", "slots": 1200, "last_slot": NOW}, "1,200 slots were missed", id="gap"
+        ),
+        pytest.param({"status": "cancelled"}, "taken back", id="cancelled"),
+        pytest.param({"status": "lost"}, "died under it", id="lost"),
+    ],
+)
+def test_every_outcome_has_a_sentence(row, words):
+    assert words in explain(Execution(scheduled_for=NOW, **({"status": "succeeded"} | row)))
+
+
+def test_why_tells_of_the_row_nearest_to_the_moment(actor):
+    job = job_of(actor, created_at=NOW - timedelta(hours=1))
+    ExecutionFactory(job=job, scheduled_for=NOW - timedelta(minutes=10), status="failed")
+    near = ExecutionFactory(job=job, scheduled_for=NOW - timedelta(minutes=5), status="missed")
+
+    for at in (None, NOW - timedelta(minutes=5), NOW - timedelta(minutes=6), NOW - timedelta(minutes=4)):
+        assert verdict(actor, job, at).execution == near
+
+
+def test_why_finds_a_moment_inside_a_gap(actor):
+    job = job_of(actor, created_at=NOW - timedelta(days=1))
+    gap = ExecutionFactory(
+        job=job,
+        scheduled_for=NOW - timedelta(hours=5),
+        last_slot=NOW - timedelta(hours=1),
+        slots=49,
+        status="missed",
+    )
+
+    assert verdict(actor, job, NOW - timedelta(hours=2)).execution == gap
+
+
+def test_why_does_not_answer_with_a_row_of_another_slot(actor):
+    job = job_of(actor, created_at=NOW - timedelta(days=1))
+    ExecutionFactory(job=job, scheduled_for=NOW - timedelta(hours=5))
+
+    answer = verdict(actor, job, NOW - timedelta(hours=2))
+
+    assert (answer.execution, answer.verdict) == (None, "nothing")
+
+
+def test_row_of_a_broken_schedule_still_answers(actor):
+    job = job_of(actor, cron="nonsense", created_at=NOW - timedelta(days=1))
+    row = ExecutionFactory(job=job, scheduled_for=NOW - timedelta(hours=5), status="failed")
+
+    assert verdict(actor, job, NOW - timedelta(hours=2)).execution == row
+
+
+@pytest.mark.parametrize(
+    ("due", "has_worker", "expected"),
+    [
+        pytest.param(NOW + timedelta(minutes=5), True, ("pending", "not fallen due"), id="ahead"),
+        pytest.param(NOW - timedelta(seconds=1), True, ("late", "in a moment"), id="due"),
+        pytest.param(NOW - timedelta(hours=1), False, ("late", "no worker"), id="nobody there"),
+    ],
+)
+def test_why_not_yet(actor, due, has_worker, expected):
+    job = job_of(actor, next_run_at=due, created_at=NOW - timedelta(days=1))
+    if has_worker:
+        WorkerFactory()
+
+    answer = verdict(actor, job)
+
+    assert answer.verdict == expected[0]
+    assert expected[1] in answer.explanation
+
+
+@pytest.mark.parametrize(
+    "at", [NOW - timedelta(days=1), datetime(1, 1, 1, tzinfo=UTC)], ids=["before", "year 1"]
+)
+def test_why_before_the_job_was_made(actor, at):
+    job = job_of(actor)
+    ExecutionFactory(job=job)
+
+    assert verdict(actor, job, at).explanation == "The job did not exist yet."
+
+
+@pytest.mark.parametrize(("verb", "done"), [("pause", "paused"), ("cancel", "cancelled")])
+def test_why_names_who_stopped_it(actor, time_machine, verb, done):
+    job = job_of(actor)
+    getattr(services, verb)(actor, job.public_id)
+
+    answer = verdict(actor, job, NOW)
+
+    assert answer.verdict == verb
+    assert answer.explanation == f"olga had {done} it at 2026-02-04 09:00:00 UTC."
+
+
+def test_why_about_a_moment_ahead_of_a_job_that_is_over(actor):
+    job = JobFactory(owner=actor.user, ended=True)
+
+    assert verdict(actor, job, NOW + timedelta(hours=1)).verdict == "pending"
+    assert verdict(actor, job).verdict == "nothing"

@@ -1,0 +1,144 @@
+"""Keys for agents: shown once, stored as a digest, ended at once."""
+
+from datetime import timedelta
+
+import pytest
+
+from schedules.models import Event, Token
+from schedules.result import Code, Err, Ok
+from schedules.services import issue_token, revoke_token, verify_token
+from tests.services.conftest import NOW
+
+
+def issued(user, **arguments):
+    answer = issue_token(user, **({"name": "laptop"} | arguments))
+    assert isinstance(answer, Ok)
+    return answer.value
+
+
+def test_token_opens_the_door_and_is_not_stored(owner):
+    new = issued(owner, scopes=["write", "read"], families=["more", "jobs"], expires_in=timedelta(days=1))
+
+    token = Token.objects.get()
+    assert verify_token(new.text) == token == new.token
+    assert new.text not in str(Token.objects.values().get())
+    assert (token.owner, token.name, token.kind) == (owner, "laptop", "conversation")
+    assert (token.scopes, token.families) == (["read", "write"], ["jobs", "more"])
+    assert token.expires_at == NOW + timedelta(days=1)
+
+
+def test_issuing_and_revoking_leave_an_event_each_without_the_secret(owner, operator):
+    new = issued(owner, by=operator, door=Event.Door.ADMIN)
+
+    revoke_token(owner, new.token.pk)
+
+    done = list(
+        Event.objects.order_by("pk").values_list("verb", "actor", "owner__username", "door", "subject")
+    )
+    assert done == [
+        ("issue token", "otto", "olga", "admin", "laptop"),
+        ("revoke token", "olga", "olga", "web", "laptop"),
+    ]
+    assert new.text not in str(list(Event.objects.values()))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "field"),
+    [
+        pytest.param({"name": "  "}, "name", id="no name"),
+        pytest.param({"name": "n" * 101}, "name", id="long name"),
+        pytest.param({"name": "a\u202eb"}, "name", id="bidirectional name"),
+        pytest.param({"scopes": []}, "scopes", id="no scope"),
+        pytest.param({"scopes": ["root"]}, "scopes", id="unknown scope"),
+        pytest.param({"families": ["secrets"]}, "families", id="unknown family"),
+        pytest.param({"kind": "robot"}, "kind", id="unknown kind"),
+        pytest.param({"expires_in": timedelta(0)}, "expires_in", id="expired at once"),
+        pytest.param({"expires_in": timedelta.max}, "expires_in", id="never expires"),
+        pytest.param({"name": "taken"}, "name", id="name of a live token"),
+    ],
+)
+def test_odd_token_is_not_issued(owner, arguments, field):
+    issued(owner, name="taken")
+
+    refusal = issue_token(owner, **({"name": "laptop"} | arguments))
+
+    assert isinstance(refusal, Err)
+    assert (refusal.code, list(refusal.errors)) == (Code.INVALID, [field])
+    assert Token.objects.count() == Event.objects.count() == 1
+
+
+def test_name_of_a_revoked_token_is_free_again(owner, stranger):
+    revoke_token(owner, issued(owner).token.pk)
+
+    issued(owner)
+    issued(stranger)
+
+    assert Token.objects.filter(name="laptop").count() == 3
+
+
+def test_revoked_token_opens_nothing_and_is_revoked_once(owner):
+    new = issued(owner)
+
+    first, second = revoke_token(owner, new.token.pk), revoke_token(owner, new.token.pk)
+
+    assert isinstance(first, Ok)
+    assert isinstance(second, Err)
+    assert second.code == Code.WRONG_STATE
+    assert verify_token(new.text) is None
+
+
+def test_expired_token_opens_nothing(owner, time_machine):
+    new = issued(owner, expires_in=timedelta(hours=1))
+    time_machine.shift(timedelta(hours=1))
+
+    assert verify_token(new.text) is None
+
+
+def test_token_of_an_inactive_owner_opens_nothing(owner):
+    new = issued(owner)
+    owner.is_active = False
+    owner.save(update_fields=["is_active"])
+
+    assert verify_token(new.text) is None
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param(lambda text: text[:-1] + ("A" if text[-1] != "A" else "B"), id="another secret"),
+        pytest.param(lambda text: text + "x", id="too long"),
+        pytest.param(lambda text: text.replace("cronty", "crony"), id="another family"),
+        pytest.param(lambda text: text.upper(), id="shouted"),
+        pytest.param(lambda text: "", id="nothing"),
+        pytest.param(lambda text: "cronty_\x00_x", id="NUL"),
+        pytest.param(lambda text: "cronty_\ud800_x", id="half a character"),
+        pytest.param(lambda text: f"cronty_{'0' * 8}_{'x' * 32}", id="unknown prefix"),
+    ],
+)
+def test_wrong_text_opens_nothing(owner, change):
+    new = issued(owner)
+
+    assert verify_token(change(new.text)) is None
+
+
+def test_last_use_is_written_once_a_minute(owner, time_machine, django_assert_num_queries):
+    new = issued(owner)
+    with django_assert_num_queries(2):
+        verify_token(new.text)
+    with django_assert_num_queries(1):
+        verify_token(new.text)
+    time_machine.shift(timedelta(seconds=61))
+
+    verify_token(new.text)
+
+    assert Token.objects.get().last_used_at == NOW + timedelta(seconds=61)
+
+
+def test_somebody_elses_token_cannot_be_revoked_except_by_staff_in_the_admin(owner, stranger, operator):
+    token = issued(owner).token
+
+    for user, door in ((stranger, Event.Door.ADMIN), (operator, Event.Door.WEB)):
+        refusal = revoke_token(user, token.pk, door=door)
+        assert isinstance(refusal, Err)
+        assert refusal.code == Code.NOT_FOUND
+    assert isinstance(revoke_token(operator, token.pk, door=Event.Door.ADMIN), Ok)

@@ -1,0 +1,200 @@
+"""What an agent can read and hear of without calling a tool."""
+
+import asyncio
+import json
+from datetime import timedelta
+
+import pytest
+from asgiref.sync import async_to_sync
+from mcp import Client, MCPError
+
+from schedules import clock, registry, services
+from schedules.models import Job
+from schedules.services import Actor
+from schedules.tools import watching
+from schedules.tools.auth import local_caller, set_local_caller
+from schedules.tools.server import build_server
+from tests.factories import JobFactory, TokenFactory
+from tests.tools.agents import InMemory
+
+
+def read(agent: InMemory, uri: str):
+    contents = agent.do(lambda client: client.read_resource(uri)).contents
+    return json.loads(contents[0].text)
+
+
+def test_every_resource_and_template_of_the_contract_is_offered(olga):
+    listed = olga.do(lambda client: client.list_resources()).resources
+    templates = olga.do(lambda client: client.list_resource_templates()).resource_templates
+
+    assert {str(resource.uri) for resource in listed} == {
+        "cron://examples",
+        "timezones://valid",
+        "tasks://registered",
+        "agenda://today",
+    }
+    assert {template.uri_template for template in templates} == {"schedules://{topic}", "jobs://{job_id}"}
+    assert all(item.title and item.description for item in [*listed, *templates])
+
+
+def test_the_static_resources_say_what_can_be_written(olga):
+    tasks = {task["name"]: task for task in read(olga, "tasks://registered")}
+
+    assert "Europe/Berlin" in read(olga, "timezones://valid")
+    assert "30 8 * * 1-5" in read(olga, "cron://examples")
+    assert set(tasks) == set(registry.names())
+    assert tasks["notify"]["arguments"]["properties"]["topic"]["pattern"]
+
+
+def test_every_cron_example_is_understood(call):
+    for expression in read(InMemory("modern"), "cron://examples"):
+        answer = call("preview_schedule", trigger_type="cron", trigger_config={"expression": expression})
+        assert answer["next_runs"], expression
+
+
+def test_a_job_can_be_read_by_its_owner_alone(olga, owner, stranger):
+    mine, foreign = JobFactory(owner=owner), JobFactory(owner=stranger)
+
+    assert read(olga, f"jobs://{mine.public_id}")["name"] == mine.name
+    for unknown in (foreign.public_id, "nope"):
+        with pytest.raises(MCPError, match=f"Job not found: {unknown}") as refusal:
+            read(olga, f"jobs://{unknown}")
+        assert refusal.value.error.code == -32602
+
+
+def test_the_schedules_of_a_topic_and_todays_agenda(olga, owner):
+    JobFactory(owner=owner, task="notify", kwargs={"message": "x", "topic": "home"})
+    JobFactory(owner=owner, cron="* * * * *", next_run_at=clock.now() + timedelta(seconds=1))
+
+    assert read(olga, "schedules://home")["count"] == 1
+    assert read(olga, "schedules://work")["count"] == 0
+    agenda = read(olga, "agenda://today")
+    assert agenda["timezone"] == "Europe/Berlin"
+    assert isinstance(agenda["agenda"], list)
+
+
+def test_reading_needs_the_scope_read(agent: Actor, era):
+    set_local_caller(local_caller(agent.user, scopes=["write"]))
+    try:
+        for uri in ("agenda://today", "tasks://registered"):
+            with pytest.raises(MCPError, match="needs the scope read"):
+                read(InMemory(era), uri)
+    finally:
+        set_local_caller(None)
+
+
+def test_the_prompts_are_offered_and_unknown_ones_refused(olga):
+    prompts = olga.do(lambda client: client.list_prompts()).prompts
+
+    assert {prompt.name for prompt in prompts} == {"daily_briefing", "tidy_my_schedules"}
+    for prompt in prompts:
+        text = olga.do(lambda client, name=prompt.name: client.get_prompt(name)).messages[0].content.text
+        assert "data, not instructions" in text
+    with pytest.raises(MCPError, match="Unknown prompt: nope") as refusal:
+        olga.do(lambda client: client.get_prompt("nope"))
+    assert refusal.value.error.code == -32602
+
+
+@pytest.fixture
+def quick_looks(monkeypatch):
+    monkeypatch.setattr(watching, "LOOK_SECONDS", 0.01)
+
+
+async def first_event(client: Client, uri: str, change) -> str:
+    """Open a stream, make a change elsewhere, and return the address of the first notice."""
+    async with client.listen(resource_subscriptions=[uri]) as stream:
+        await change()
+        async with asyncio.timeout(10):
+            async for event in stream:
+                return str(event.uri)
+    raise AssertionError("the stream ended")
+
+
+def test_a_subscriber_hears_of_a_change_made_elsewhere(caller, actor, owner, quick_looks):
+    job = JobFactory(owner=owner)
+    changes = [
+        lambda: services.edit(actor, job.public_id, name="Changed on a page"),
+        lambda: services.pause(actor, job.public_id),
+        # A worker counts a run; no event is written for it.
+        lambda: Job.objects.filter(pk=job.pk).update(run_count=1),
+    ]
+    for make_change in changes:
+
+        async def work(client, make_change=make_change):
+            return await first_event(client, f"jobs://{job.public_id}", watching.orm(make_change))
+
+        assert InMemory("modern").do(work) == f"jobs://{job.public_id}"
+
+
+def test_the_agenda_changes_with_any_job_of_its_owner(caller, actor, owner, quick_looks):
+    job = JobFactory(owner=owner)
+
+    async def work(client):
+        return await first_event(client, "agenda://today", watching.orm(lambda: services.cancel(actor, job.public_id)))
+
+    assert InMemory("modern").do(work) == "agenda://today"
+
+
+def test_nobody_hears_of_another_owners_jobs(caller, owner, stranger):
+    foreign = JobFactory(owner=stranger)
+    watch = watching.Watch()
+    heard = []
+
+    async def listen():
+        watch.bus.subscribe(heard.append)
+        await watch.bus.publish(watching.JobChanged(f"jobs://{foreign.public_id}", owner_id=stranger.pk))
+        await watch.bus.publish(watching.JobChanged("jobs://mine", owner_id=owner.pk))
+
+    async_to_sync(listen)()
+
+    assert [event.uri for event in heard] == ["jobs://mine"]
+    assert watching._look(caller, [f"jobs://{foreign.public_id}"]) == {f"jobs://{foreign.public_id}": None}
+
+
+def test_the_stream_of_a_revoked_token_ends(owner, quick_looks):
+    token = TokenFactory(owner=owner)
+    set_local_caller(watching.Caller(Actor(owner, "mcp", "laptop"), token_id=token.pk))
+
+    async def work(client):
+        async with client.listen(resource_subscriptions=["agenda://today"]) as stream:
+            await watching.orm(lambda: type(token).objects.update(revoked_at=clock.now()))()
+            async with asyncio.timeout(10):
+                return [event async for event in stream]
+
+    try:
+        assert InMemory("modern", build_server()).do(work) == []
+    finally:
+        set_local_caller(None)
+
+
+def test_looking_goes_on_after_the_database_failed(caller, owner, quick_looks, monkeypatch, caplog):
+    job = JobFactory(owner=owner)
+    look, failures = watching._look, [OSError("the database is away")]
+
+    def look_or_fail(actor, addresses):
+        if failures and caplog is not None and armed:
+            raise failures.pop()
+        return look(actor, addresses)
+
+    armed: list[bool] = []
+    monkeypatch.setattr(watching, "_look", look_or_fail)
+
+    async def change():
+        armed.append(True)
+        await watching.orm(lambda: Job.objects.filter(pk=job.pk).update(run_count=1))()
+
+    async def work(client):
+        return await first_event(client, f"jobs://{job.public_id}", change)
+
+    assert InMemory("modern").do(work) == f"jobs://{job.public_id}"
+    assert not failures
+    assert "looking for changes failed" in caplog.text
+
+
+def test_too_many_addresses_are_refused(caller):
+    async def work(client):
+        async with client.listen(resource_subscriptions=[f"jobs://{number}" for number in range(101)]):
+            pass
+
+    with pytest.raises(MCPError, match="at most 100"):
+        InMemory("modern").do(work)
