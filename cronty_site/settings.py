@@ -218,6 +218,7 @@ LOGGING = {
         "axes": {"level": "WARNING"},
         "httpx": {"level": "WARNING"},
         "mcp": {"level": "WARNING"},
+        "uvicorn": {"level": "WARNING"},
         "django-q": {"handlers": ["stderr"], "level": "WARNING", "propagate": False},
     },
 }

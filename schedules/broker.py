@@ -31,10 +31,10 @@ PLAIN_BURST = timedelta(seconds=0.3)
 PROBE = "probe"
 
 # The cluster's row; set by the process that leads the cluster, before it forks the others.
-worker_id: int | None = None
+worker_id: int = 0
 
 
-class LedgerBroker(Broker):  # type: ignore[misc]
+class LedgerBroker(Broker):
     """Claims for the pusher, listens to the monitor."""
 
     _tidied_at = 0.0
@@ -60,7 +60,7 @@ class LedgerBroker(Broker):  # type: ignore[misc]
 
     def acknowledge(self, task_id: str) -> None:
         """The monitor has seen a package come back; a probe has then been all the way round."""
-        if worker_id is None or not task_id.startswith(PROBE):
+        if not task_id.startswith(PROBE):
             return
         try:
             connection.close_if_unusable_or_obsolete()
@@ -75,7 +75,7 @@ class LedgerBroker(Broker):  # type: ignore[misc]
         return Execution.objects.filter(status__in=Execution.HELD).count()
 
     def _next_packages(self) -> list[tuple[str, str]] | None:
-        assert worker_id is not None, "start clusters with manage.py qcluster or manage.py up"
+        assert worker_id, "start clusters with manage.py qcluster or manage.py up"
         connection.close_if_unusable_or_obsolete()
         packages: list[tuple[str, str]] = []
         if time.monotonic() - self._tidied_at > TIDY_EVERY:

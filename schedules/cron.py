@@ -9,7 +9,7 @@ from itertools import islice
 from typing import NamedTuple
 from zoneinfo import ZoneInfo
 
-from croniter import croniter  # type: ignore[import-untyped]
+from croniter import croniter
 from cronsim import CronSim, CronSimError
 
 MAX_LENGTH = 100

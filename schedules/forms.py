@@ -37,6 +37,8 @@ class DelayField(forms.DurationField):
 class ArgumentsField(forms.JSONField):
     """JSON that is checked before anything else walks through it."""
 
+    widget = forms.Textarea(attrs={"rows": 3})
+
     def to_python(self, value: Any) -> Any:
         try:
             parsed = super().to_python(value)
@@ -58,9 +60,12 @@ class JobForm(forms.ModelForm[Job]):
     kwargs = ArgumentsField(required=False, initial=dict, help_text="A JSON object of named arguments.")
     tags = ArgumentsField(required=False, initial=list, help_text='Like ["home", "backup"].')
     every = DelayField(required=False, help_text="For type interval: 15m, 1h30m, 1d.")
-    backoff = DelayField(help_text="How long to wait before the second attempt; it doubles each time.")
-    timeout = DelayField(help_text="How long one attempt may take.")
-    revision = forms.IntegerField(required=False, widget=forms.HiddenInput)
+    backoff = DelayField(
+        initial=Job().backoff,
+        help_text="How long to wait before the second attempt; it doubles each time.",
+    )
+    timeout = DelayField(initial=Job().timeout, help_text="How long one attempt may take.")
+    seen_revision = forms.IntegerField(required=False, widget=forms.HiddenInput)
 
     class Meta:
         model = Job
@@ -75,7 +80,7 @@ class JobForm(forms.ModelForm[Job]):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.fields["revision"].initial = self.instance.revision
+        self.fields["seen_revision"].initial = self.instance.revision
 
     def clean_args(self) -> Any:
         return self.cleaned_data["args"] or []

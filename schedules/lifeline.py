@@ -2,11 +2,12 @@
 
 import ctypes
 import os
+import platform
 import signal
-import sys
 import threading
 import time
 
+IS_LINUX = platform.system() == "Linux"
 PR_SET_PDEATHSIG = 1
 LOOK_EVERY = 1.0
 
@@ -14,7 +15,7 @@ LOOK_EVERY = 1.0
 def tie_to_parent(how: signal.Signals = signal.SIGKILL) -> None:
     """End this process when its parent ends: at once on Linux, within a second elsewhere."""
     parent = os.getppid()
-    if sys.platform == "linux":
+    if IS_LINUX:
         ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, how, 0, 0, 0)
         if os.getppid() != parent:
             os.kill(os.getpid(), how)

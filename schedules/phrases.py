@@ -111,7 +111,7 @@ def parse_delay(text: str) -> timedelta:
     return delay
 
 
-def _clean(text: str) -> str:
+def _clean(text: object) -> str:
     """Return the text in lower case with single spaces, or refuse what cannot be a phrase."""
     if not isinstance(text, str) or len(text) > MAX_LENGTH:
         raise PhraseError(f"write a text of at most {MAX_LENGTH} characters")

@@ -104,7 +104,7 @@ class Once(_Slots):
 class Interval(_Slots):
     """Runs a fixed elapsed time apart, on a grid that begins with the first run and never drifts."""
 
-    seconds: int
+    seconds: float
     start: datetime
 
     def __post_init__(self) -> None:
@@ -226,7 +226,7 @@ class Cron(_Slots):
 Trigger: TypeAlias = Once | Interval | Cron
 
 
-def load_zone(name: str) -> ZoneInfo:
+def load_zone(name: object) -> ZoneInfo:
     """Return the zone of an IANA name, or raise TriggerError."""
     # The pattern keeps the name from being a path: ZoneInfo opens files.
     if isinstance(name, str) and _ZONE_NAME.fullmatch(name) and name not in _NOT_PLACES:
@@ -235,7 +235,7 @@ def load_zone(name: str) -> ZoneInfo:
     raise TriggerError("timezone", f"unknown zone {ascii(name)[:70]}: write an IANA name like Europe/Berlin")
 
 
-def _aware(moment: datetime, field: str) -> datetime:
+def _aware(moment: object, field: str) -> datetime:
     if not isinstance(moment, datetime) or moment.utcoffset() is None:
         raise TriggerError(field, "give a date and time with its zone: 2026-12-24T18:00+01:00")
     try:
@@ -244,7 +244,7 @@ def _aware(moment: datetime, field: str) -> datetime:
         raise TriggerError(field, "the moment lies beyond the calendar's end") from error
 
 
-def _whole_seconds(seconds: float) -> int:
+def _whole_seconds(seconds: object) -> int:
     if isinstance(seconds, bool) or not isinstance(seconds, int | float) or seconds != seconds:
         raise TriggerError("every", "give the interval as a number of seconds, like 900")
     if seconds < 1:

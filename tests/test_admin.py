@@ -477,6 +477,13 @@ def test_token_is_issued_and_its_secret_shown_once(office, operator, owner):
         assert token.digest not in html
 
 
+def test_token_page_starts_with_oneself_and_both_scopes(office, operator):
+    form = office.get(page(Token, "add")).context["adminform"].form
+
+    assert form["owner"].value() == operator.pk
+    assert tuple(form["scopes"].value()) == ("read", "write")
+
+
 def test_refused_token_is_not_issued(office, operator):
     TokenFactory(owner=operator, name="laptop")
 

@@ -106,7 +106,7 @@ def test_json_that_cannot_be_kept_is_refused(text, words):
 
 
 def test_form_offers_every_column_that_may_be_set():
-    assert set(JobForm().fields) == {*EDITABLE, "revision"}
+    assert set(JobForm().fields) == {*EDITABLE, "seen_revision"}
 
 
 def test_task_is_chosen_from_those_a_user_may_run():
@@ -166,7 +166,7 @@ def test_form_of_a_job_carries_its_revision_and_sees_no_change_in_its_microsecon
     job = JobFactory(
         once=True, revision=7, run_at=datetime(2030, 1, 1, 9, 0, 0, 123456, tzinfo=UTC), timezone="UTC"
     )
-    unchanged = JobForm(instance=job).initial | {"revision": 7, "run_at": "2030-01-01 09:00:00"}
+    unchanged = JobForm(instance=job).initial | {"seen_revision": 7, "run_at": "2030-01-01 09:00:00"}
     values = {
         name: JobForm(instance=job)[name].value()
         for name in JobForm().fields
@@ -175,7 +175,7 @@ def test_form_of_a_job_carries_its_revision_and_sees_no_change_in_its_microsecon
 
     form = JobForm(values, instance=Job.objects.get())
 
-    assert form["revision"].initial == 7
+    assert form["seen_revision"].initial == 7
     assert form.is_valid(), form.errors
     assert form.changed_data == []
 

@@ -53,12 +53,11 @@ class ServiceAdmin(admin.ModelAdmin[Row]):
         return _refused(base, refusal) if refusal else base
 
     def save_model(self, request: HttpRequest, obj: Row, form: Any, change: bool) -> None:
-        match self.save_by_service(request, obj, form):
-            case Err() as refusal:
-                raise Refused(refusal)
-            case Ok(saved):
-                obj.pk = saved.pk
-                obj.refresh_from_db()
+        answer = self.save_by_service(request, obj, form)
+        if isinstance(answer, Err):
+            raise Refused(answer)
+        obj.pk = answer.value.pk
+        obj.refresh_from_db()
 
     def save_by_service(self, request: HttpRequest, obj: Row, form: Any) -> Result[Row]:
         raise NotImplementedError

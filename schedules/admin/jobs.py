@@ -74,7 +74,7 @@ class JobAdmin(ServiceAdmin[Job]):
         "deleted_at",
     ]
     what = ["name", "task", "args", "kwargs", "label", "tags"]
-    when = [*Job.TRIGGER_FIELDS, "revision"]
+    when = [*Job.TRIGGER_FIELDS, "seen_revision"]
     policies = ["attempts", "backoff", "timeout", "overlap", "catch_up", "pause_after_failures"]
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Job]:
@@ -110,7 +110,7 @@ class JobAdmin(ServiceAdmin[Job]):
 
     def save_by_service(self, request: HttpRequest, obj: Job, form: Any) -> Result[Job]:
         fields = dict(form.cleaned_data)
-        revision = fields.pop("revision")
+        revision = fields.pop("seen_revision")
         if obj._state.adding:
             made = services.schedule(actor_of(request), **fields)
             return Ok(made.value.job) if isinstance(made, Ok) else made
@@ -142,7 +142,7 @@ class JobAdmin(ServiceAdmin[Job]):
     def preview(self, job: Job) -> SafeString:
         shown = preview_of(job, clock.now())
         runs = format_html_join(
-            "", "<li>{:%a %Y-%m-%d %H:%M:%S} UTC</li>", ((run,) for run in shown.next_runs)
+            "", "<li>{}</li>", ((f"{run:%a %Y-%m-%d %H:%M:%S} UTC",) for run in shown.next_runs)
         )
         warnings = format_html_join("", "<li>{}</li>", ((warning,) for warning in shown.warnings))
         return format_html(

@@ -110,7 +110,11 @@ def _still_mine(worker_id: int, outcomes: Sequence[Outcome]) -> dict[int, bool]:
         .select_for_update(of=("self",))
         .values_list("pk", "attempt", "cause", "job__status", "job__deleted_at")
     )
-    return {pk: _may_go_on(*row) for pk, attempt, *row in rows if attempts[pk] == attempt}
+    return {
+        pk: _may_go_on(cause, status, deleted_at)
+        for pk, attempt, cause, status, deleted_at in rows
+        if attempts[pk] == attempt
+    }
 
 
 def _may_go_on(cause: str, job_status: str | None, job_deleted_at: datetime | None) -> bool:
@@ -170,7 +174,8 @@ def _end_finished_jobs(by_job: dict[int, list[Outcome]]) -> None:
     live = Execution.objects.live().filter(job=OuterRef("pk"))
     over = Job.objects.filter(~Exists(live), pk__in=list(by_job), status=Job.Status.RUNNING)
     failed = [job_id for job_id, ended in by_job.items() if ended[-1].status in (Status.FAILED, Status.LOST)]
-    over.filter(pk__in=failed, trigger_type=Job.TriggerType.ONCE).update(status=Job.Status.FAILED)
+    if failed:
+        over.filter(pk__in=failed, trigger_type=Job.TriggerType.ONCE).update(status=Job.Status.FAILED)
     over.update(status=Job.Status.COMPLETED)
 
 
@@ -188,7 +193,8 @@ def _release_next(job_ids: Iterable[int]) -> None:
         .annotate(oldest=Min("pk"))
         .values_list("oldest", flat=True)
     )
-    Execution.objects.filter(pk__in=list(oldest)).update(available_at=F("scheduled_for"), reason="")
+    if released := list(oldest):
+        Execution.objects.filter(pk__in=released).update(available_at=F("scheduled_for"), reason="")
 
 
 def hand_back(

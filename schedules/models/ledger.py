@@ -244,9 +244,9 @@ class Job(models.Model):
             case Job.TriggerType.ONCE if self.run_at:
                 return Once(self.run_at, self.timezone)
             case Job.TriggerType.INTERVAL if self.every is not None:
-                start = self.anchor_at or self.created_at or _SOME_GRID
+                start = self.anchor_at or (_SOME_GRID if self._state.adding else self.created_at)
                 # A fraction of a second goes in as it is, for Interval to refuse.
-                return Interval(self.every.total_seconds(), start)  # type: ignore[arg-type]
+                return Interval(self.every.total_seconds(), start)
             case Job.TriggerType.CRON:
                 return Cron(self.cron, self.timezone)
         raise TriggerError("trigger_type", "choose once, interval or cron, and fill in what it needs.")

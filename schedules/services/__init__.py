@@ -3,7 +3,6 @@
 from schedules.services.actors import Actor
 from schedules.services.inbox import claim_prompts, complete_prompt, dismiss_prompt, release_prompt
 from schedules.services.jobs import (
-    Scheduled,
     cancel,
     delete,
     edit,
@@ -15,6 +14,7 @@ from schedules.services.jobs import (
 )
 from schedules.services.people import profile_of, update_profile
 from schedules.services.reading import Preview, Why, preview, upcoming, why
+from schedules.services.requests import Scheduled
 from schedules.services.tokens import IssuedToken, issue_token, revoke_token, verify_token
 
 __all__ = [

@@ -76,8 +76,7 @@ def complete_prompt(
             error=limits.strip_unprintable(error or ""),
             reason=f"Completed by {actor.label}.",
         )
-        if row.job:
-            record(actor, "complete", now, job=row.job, after={"execution": row.pk, "status": status})
+        record(actor, "complete", now, job=_job_of(row), after={"execution": row.pk, "status": status})
     row.refresh_from_db()
     return Ok(row)
 
@@ -92,8 +91,7 @@ def dismiss_prompt(actor: Actor, execution_id: int) -> Result[Execution]:
         if row.status != Status.WAITING:
             return Err(Code.WRONG_STATE, f"Prompt already {row.status}: {execution_id}")
         _finish(row, Status.CANCELLED, now, reason=f"Dismissed by {actor.label}.")
-        if row.job:
-            record(actor, "dismiss", now, job=row.job, after={"execution": row.pk})
+        record(actor, "dismiss", now, job=_job_of(row), after={"execution": row.pk})
     row.refresh_from_db()
     return Ok(row)
 
@@ -109,8 +107,7 @@ def release_prompt(actor: Actor, execution_id: int) -> Result[Execution]:
             return Err(Code.WRONG_STATE, f"Prompt already {row.status}: {execution_id}")
         held_by = row.leased_to
         Execution.objects.filter(pk=row.pk).update(lease_until=None, leased_to="")
-        if row.job:
-            record(actor, "release", now, job=row.job, before={"execution": row.pk, "held_by": held_by})
+        record(actor, "release", now, job=_job_of(row), before={"execution": row.pk, "held_by": held_by})
     row.refresh_from_db()
     return Ok(row)
 
@@ -127,10 +124,14 @@ def _finish(row: Execution, status: Execution.Status, now: datetime, **values: A
     Execution.objects.filter(pk=row.pk, status=Status.WAITING).update(
         status=status, finished_at=now, lease_until=None, **values
     )
-    if row.job_id:
-        engine.conclude(
-            [engine.Outcome(row.pk, row.attempt, row.job_id, status, now, error=values.get("error", ""))]
-        )
+    error = values.get("error", "")
+    engine.conclude([engine.Outcome(row.pk, row.attempt, _job_of(row).pk, status, now, error=error)])
+
+
+def _job_of(row: Execution) -> Job:
+    """The job of a row that `_locked` gave: never gone."""
+    assert row.job is not None
+    return row.job
 
 
 def _unknown(execution_id: int) -> Err:

@@ -1,9 +1,7 @@
 """The verbs on jobs: each checks the owner, changes one row conditionally, and leaves one event."""
 
-import hashlib
 import json
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -21,21 +19,13 @@ from schedules.services.actors import Actor, not_found, record
 from schedules.services.columns import EDITABLE, kind_problems, tidied
 from schedules.services.people import profile_of
 from schedules.services.quotas import quota_problem, rate_problem
+from schedules.services.requests import Scheduled, answer_of_key, digest_of, similar_to
 from schedules.triggers import TriggerError
 
 FURTHEST = timedelta(days=5 * 366)
 WAITING_MANUAL_RUNS = 10
 # Whoever stopped a job accounted for the slots up to and including that moment.
 _TICK = timedelta(microseconds=1)
-
-
-@dataclass(frozen=True, slots=True)
-class Scheduled:
-    """A job that was made, or the one that the same request made before."""
-
-    job: Job
-    existing: bool = False
-    similar: Job | None = None
 
 
 def schedule(
@@ -55,11 +45,11 @@ def schedule(
     now = clock.now()
     if problems := kind_problems(fields):
         return _refusal(problems)
-    digest = _digest(fields if request is None else request)
+    digest = digest_of(fields if request is None else request)
     if idempotency_key is not None:
         if not 0 < len(idempotency_key) <= limits.NAME_LENGTH or limits.line_problem(idempotency_key):
             return _invalid("idempotency_key", "Use 1 to 200 printable characters.")
-        if answer := _answer_of_key(actor, idempotency_key, digest):
+        if answer := answer_of_key(actor, idempotency_key, digest):
             return answer
     profile = profile_of(actor.user)
     job = Job(
@@ -80,7 +70,7 @@ def schedule(
         return _nothing_left(job, now)
     if paused:
         job.status, job.next_run_at, job.paused_at = Job.Status.PAUSED, None, now
-    similar = _similar_to(job)
+    similar = similar_to(job)
     try:
         with transaction.atomic():
             if refusal := quota_problem(profile) or rate_problem(profile, now):
@@ -89,7 +79,7 @@ def schedule(
             record(actor, "create", now, job=job, after=_changes(job, fields))
     except IntegrityError:
         # Two callers with one key: the other was first.
-        answer = _answer_of_key(actor, idempotency_key or "", digest)
+        answer = answer_of_key(actor, idempotency_key or "", digest)
         if answer is None:
             raise
         return answer
@@ -384,29 +374,6 @@ def _changed_meanwhile(job: Job) -> Err:
     return Err(
         Code.CONFLICT, f"Somebody else changed this job meanwhile: {job.public_id}. Read it again, then edit."
     )
-
-
-def _answer_of_key(actor: Actor, key: str, digest: str) -> Result[Scheduled] | None:
-    job = Job.objects.owned_by(actor.user).filter(idempotency_key=key).first()
-    if job is None:
-        return None
-    if job.request_digest == digest and job.deleted_at is None:
-        return Ok(Scheduled(job, existing=True))
-    return Err(Code.CONFLICT, f"The idempotency_key {key!r} was used for another request: choose a new one.")
-
-
-def _similar_to(job: Job) -> Job | None:
-    """Find an active job that does the same thing on the same schedule."""
-    same = {
-        name: getattr(job, name) for name in ("task", "trigger_type", "run_at", "every", "cron", "timezone")
-    }
-    candidates = Job.objects.owned_by(job.owner).active().filter(**same)[:50]
-    return next((twin for twin in candidates if (twin.args, twin.kwargs) == (job.args, job.kwargs)), None)
-
-
-def _digest(fields: Mapping[str, Any]) -> str:
-    text = json.dumps(fields, sort_keys=True, cls=DjangoJSONEncoder, default=str)
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def _changes(job: Job, names: Mapping[str, Any]) -> dict[str, Any]:

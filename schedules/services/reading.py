@@ -110,7 +110,7 @@ def explain(row: Execution) -> str:
         Status.RUNNING: f"It is running, attempt {row.attempt}.",
         Status.WAITING: "It waits for an agent to claim and complete it.",
         Status.SUCCEEDED: f"It ran{late}, and succeeded on attempt {row.attempt}.",
-        Status.FAILED: f"It failed after {row.attempt} attempts: {row.error}",
+        Status.FAILED: f"It failed after {row.attempt} attempt{'' if row.attempt == 1 else 's'}: {row.error}",
         Status.SKIPPED: f"{many} skipped.",
         Status.MISSED: f"{many} missed.",
         Status.CANCELLED: "It was taken back before it started.",

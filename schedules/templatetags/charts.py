@@ -20,6 +20,7 @@ register = template.Library()
 LETTERS = {"succeeded": "s", "failed": "f", "lost": "l", "cancelled": "c", "missed": "m", "skipped": "k"}
 NAMED_JOBS = 3
 AHEAD_HEIGHT = 34
+_BAND = f'<rect class="band" x="0" y="{AHEAD_HEIGHT - 6}" width="100%" height="6"/>'
 
 
 @register.simple_tag
@@ -76,6 +77,10 @@ def next_24_hours(ahead: Any) -> SafeString:
             f' y="{AHEAD_HEIGHT - height:.1f}" width="{share * 0.7:.3f}%" height="{height:.1f}" rx="1"/></g>'
         )
     label = f"Runs planned in the next 24 hours: {ahead.total}"
+    if ahead.dense:
+        names = ", ".join(f"{name} ({count:,})" for name, count in list(ahead.dense.items())[:NAMED_JOBS])
+        more = f" and {len(ahead.dense) - NAMED_JOBS} more" if len(ahead.dense) > NAMED_JOBS else ""
+        drawn.insert(0, f"<g><title>{escape(f'All day: {names}{more}')}</title>{_BAND}</g>")
     return mark_safe(  # noqa: S308
         f'<svg class="ahead" role="img" aria-label="{label}">{_hours(ahead)}{"".join(drawn)}</svg>'
     )
@@ -102,7 +107,7 @@ def _hours(ahead: Any) -> str:
         x = (hour - start) / timedelta(hours=24) * 100
         if hour.hour % 3 == 0:
             marks.append(f'<line class="grid" x1="{x:.2f}%" x2="{x:.2f}%" y1="0" y2="{base + 4}"/>')
-        if hour.hour % 6 == 0 and 4 < x < 97:
+        if hour.hour % 6 == 0 and 12 < x < 95:
             marks.append(f'<text x="{x:.2f}%" y="{base + 17}" text-anchor="middle">{hour:%H:%M}</text>')
         hour += timedelta(hours=1)
     return "".join(marks)

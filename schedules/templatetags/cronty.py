@@ -7,7 +7,7 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from django import template
-from django.forms import BoundField, Form
+from django.forms import BoundField, CheckboxInput, Form, Select
 from django.utils.html import escape
 from django.utils.safestring import SafeString, mark_safe
 
@@ -208,13 +208,14 @@ def field(bound: BoundField, label: str = "") -> SafeString:
     attrs = {"aria-describedby": described} if described else {}
     if errors:
         attrs["aria-invalid"] = "true"
-    optional = "" if bound.field.required or bound.field.widget.input_type == "checkbox" else _OPTIONAL  # type: ignore[attr-defined]
-    words = escape(label or bound.label or "")
+    label_words = escape(label or bound.label or "")
     control = bound.as_widget(attrs=attrs)
-    if bound.field.widget.input_type == "checkbox":  # type: ignore[attr-defined]
-        inner = f'<label for="{bound.auto_id}">{control} {words}</label>'
+    widget = bound.field.widget
+    if isinstance(widget, CheckboxInput):
+        inner = f'<label for="{bound.auto_id}">{control} {label_words}</label>'
     else:
-        inner = f'<label for="{bound.auto_id}">{words}{optional}</label>{control}'
+        optional = "" if widget.is_required or isinstance(widget, Select) else _OPTIONAL
+        inner = f'<label for="{bound.auto_id}">{label_words}{optional}</label>{control}'
     return mark_safe(f'<div class="f">{inner}{hint}{errors}</div>')  # noqa: S308
 
 

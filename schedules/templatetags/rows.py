@@ -1,5 +1,6 @@
 """How does one job or one run look in a list? Written in Python: a list page has fifty of them."""
 
+import re
 from datetime import datetime
 from typing import Any
 
@@ -17,7 +18,6 @@ from schedules.templatetags.cronty import (
     cause,
     duration,
     expression,
-    icon,
     last_outcome,
     status,
     task_title,
@@ -27,6 +27,7 @@ from schedules.templatetags.cronty import (
 register = template.Library()
 
 SHOWN_TAGS = 3
+_WEEKDAY = re.compile(r"\b(Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)day")
 SHOWN_ERROR = 120
 
 
@@ -34,22 +35,31 @@ SHOWN_ERROR = 120
 def job_row(job: Job, page: Any) -> SafeString:
     """A job in two lines: how it stands, what and when, next and last run, its strip, and its buttons."""
     address = reverse("job", args=[job.public_id])
-    name, zone = escape(job.name), escape(job.timezone)
-    maker = f" · {escape(job.made_by)}" if job.made_by else ""
-    owner = f" · for {escape(job.owner.username)}" if page.actor.sees_all else ""
+    name, zone, spoken = escape(job.name), escape(job.timezone), words(job)
     return mark_safe(  # noqa: S308
         f'<tr id="job-{job.pk}">'
         f'<td class="c-sel"><input type="checkbox" name="job" value="{escape(job.public_id)}" aria-label="Tick {name}"></td>'
         f'<td class="c-st">{status(job.standing)}</td>'  # type: ignore[attr-defined]
         f'<td class="c-name"><a class="name cut" href="{address}" title="{name}">{name}</a>'
-        f'<span class="second">{escape(task_title(job.task))}{_tags(job)}{maker}{owner}</span></td>'
-        f'<td data-l="Schedule"><span class="cut" title="{escape(words(job))}">{escape(words(job))}</span>'
-        f'<span class="second"><code>{escape(expression(job))}</code> {zone}</span></td>'
-        f'<td data-l="Next run">{_next(job)}</td>'
-        f'<td data-l="Last run">{_last(job)}</td>'
-        f'<td data-l="Recent">{strip(job.recent)}</td>'
+        f'<span class="second line"><span class="cut">{escape(task_title(job.task))}</span>{_tags(job)}{_people(job, page)}</span></td>'
+        f'<td data-l="Schedule"><div class="v"><span class="cut" title="{escape(spoken)}">{escape(_short(spoken))}</span>'
+        f'<span class="second"><code>{escape(expression(job))}</code> {zone}</span></div></td>'
+        f'<td data-l="Next run"><div class="v">{_next(job)}</div></td>'
+        f'<td data-l="Last run"><div class="v">{_last(job)}</div></td>'
+        f"<td>{strip(job.recent)}</td>"
         f'<td class="c-act act"><div>{_buttons(job, name)}</div></td></tr>'
     )
+
+
+def _people(job: Job, page: Any) -> str:
+    maker = f"· {escape(job.made_by)}" if job.made_by else ""
+    owner = f" for {escape(job.owner.username)}" if page.actor.sees_all else ""
+    return f'<span class="cut">{maker}{owner}</span>'
+
+
+def _short(sentence: str) -> str:
+    """Shorten weekdays, so that a sentence fits its column; the full one is in the title."""
+    return _WEEKDAY.sub(lambda match: match[0][:3], sentence).replace(" through ", "\N{EN DASH}")
 
 
 def _tags(job: Job) -> str:
@@ -81,7 +91,7 @@ def _last(job: Job) -> str:
 
 def _buttons(job: Job, name: str) -> str:
     run = reverse("run-now", args=[job.public_id])
-    button = f'<button class="btn tiny" id="run-{job.pk}" formaction="{run}" aria-label="Run {name} now">{icon("play")}Run</button>'
+    button = f'<button class="btn tiny" id="run-{job.pk}" formaction="{run}" aria-label="Run {name} now">Run</button>'
     if job.status not in (Job.Status.PENDING, Job.Status.PAUSED):
         return button
     is_on = job.status == Job.Status.PENDING
@@ -96,7 +106,7 @@ def _buttons(job: Job, name: str) -> str:
 def run_row(run: Execution, zone: str, *, show_job: bool = False) -> SafeString:
     """A run in one line."""
     address = reverse("run", args=[run.pk])
-    job = f'<td data-l="Job">{_job_link(run)}</td>' if show_job else ""
+    job = f'<td data-l="Job" class="job">{_job_link(run)}</td>' if show_job else ""
     outcome = escape((run.error or run.reason)[:SHOWN_ERROR])
     planned: datetime = run.scheduled_for
     return mark_safe(  # noqa: S308
@@ -116,5 +126,5 @@ def _slots(run: Execution) -> str:
 
 def _job_link(run: Execution) -> str:
     if run.job and run.job.deleted_at is None:
-        return f'<a class="quiet strong" href="{reverse("job", args=[run.job.public_id])}">{escape(run.job_name)}</a>'
+        return f'<a class="quiet strong cut" href="{reverse("job", args=[run.job.public_id])}">{escape(run.job_name)}</a>'
     return f'<span class="mut">{escape(run.job_name)}</span>'

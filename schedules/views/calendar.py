@@ -152,7 +152,8 @@ def _plan(page: Page, days: dict[date, Day], start: datetime, end: datetime, zon
             if day in days:
                 days[day].planned.append(Planned(job, firsts[day], count))
     for square in days.values():
-        square.planned.sort(key=lambda each: each.first)
+        # What happens all day long must not hide what happens once.
+        square.planned.sort(key=lambda each: (each.count > FEED_RUNS_A_DAY, each.first))
 
 
 @login_not_required

@@ -167,25 +167,46 @@ def _spread(burst: Burst, start: datetime, width: timedelta) -> Iterator[tuple[i
 
 @dataclass(frozen=True)
 class Ahead:
-    """The next 24 hours, by the quarter of an hour."""
+    """The next 24 hours, by the quarter of an hour; jobs that fire all the time are kept apart."""
 
     start: datetime
     zone: str
     buckets: list[Bucket]
+    dense: dict[str, int]
     soon: list[Job]
     late: int
     is_capped: bool
 
     QUARTER = timedelta(minutes=15)
     QUARTERS = 96
+    # More runs than this would paint over everything else.
+    DENSE = 48
 
     @classmethod
     def of(cls, jobs: JobQuerySet, now: datetime, zone: str) -> "Ahead":
-        coming = soonest(jobs, now + cls.QUARTERS * cls.QUARTER)
-        late = sum(1 for job in coming if job.next_run_at and job.next_run_at < now)
-        buckets = per_bucket(coming, now, cls.QUARTERS, cls.QUARTER)
-        return cls(now, zone, buckets, coming[:5], late, len(coming) == MOST_JOBS)
+        end = now + cls.QUARTERS * cls.QUARTER
+        coming = soonest(jobs, end)
+        dense: dict[str, int] = {}
+        sparse: list[Job] = []
+        for job in coming:
+            count = sum(burst.count for burst in bursts(job, now, end))
+            if count > cls.DENSE:
+                dense[job.name] = dense.get(job.name, 0) + count
+            else:
+                sparse.append(job)
+        buckets = per_bucket(sparse, now, cls.QUARTERS, cls.QUARTER)
+        late = sum(1 for job in sparse if job.next_run_at and job.next_run_at < now)
+        return cls(now, zone, buckets, dense, coming[:5], late, len(coming) == MOST_JOBS)
 
     @property
     def total(self) -> int:
-        return sum(bucket.count for bucket in self.buckets)
+        return sum(bucket.count for bucket in self.buckets) + sum(self.dense.values())
+
+    @property
+    def words(self) -> str:
+        """Say how much is planned, and how much of it is the steady drum of a few jobs."""
+        total = f"{self.total:,}{'+' if self.is_capped else ''} run{'' if self.total == 1 else 's'} planned"
+        if not self.dense:
+            return total
+        who = next(iter(self.dense)) if len(self.dense) == 1 else f"{len(self.dense)} frequent jobs"
+        return f"{total}, {sum(self.dense.values()):,} of them by {who}"

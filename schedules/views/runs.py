@@ -81,13 +81,19 @@ class RunPage(PageMixin, TemplateView):
             run=run,
             job=run.job if run.job and run.job.deleted_at is None else None,
             zone=run.job.timezone if run.job else self.page.zone,
-            explanation=explain(run),
+            explanation=explanation_of(run),
             output=output[:SHOWN_OUTPUT],
             is_cut=len(output) > SHOWN_OUTPUT,
             receipt=receipt(run),
             is_moving=run.status in Execution.LIVE,
             **kwargs,
         )
+
+
+def explanation_of(run: Execution) -> str:
+    """Say what became of a run; its error stands above in full, so it is not said twice."""
+    words = explain(run)
+    return words.replace(f": {run.error}", ".") if run.error else words
 
 
 def find_run(request: HttpRequest, run_id: int) -> Execution:

@@ -13,6 +13,7 @@ from schedules.registry import Task
 
 LONG_TEXTS = {"message", "prompt", "body"}
 INLINE_OPTIONS = 3
+OBJECT_HINT = 'A JSON object, like {"key": "value"}.'
 LABELS = {"url": "Address (URL)", "click": "Open this link when tapped", "attach": "Attach a file from (URL)"}
 
 
@@ -50,8 +51,8 @@ class Arguments:
     @property
     def inline(self) -> list[Argument]:
         """What is shown at once: what must be given, and the first options."""
-        needed = [argument for argument in self.named if argument.field.required]
-        options = [argument for argument in self.named if not argument.field.required]
+        needed = [argument for argument in self.named if argument.field.widget.is_required]
+        options = [argument for argument in self.named if argument not in needed]
         return needed + options[:INLINE_OPTIONS] + self.rest
 
     @property
@@ -59,7 +60,10 @@ class Arguments:
         return [argument for argument in self.all if argument not in self.inline]
 
     def fields(self) -> dict[str, forms.Field]:
-        """Return the fields; none is required here, since only one task's are filled in."""
+        """Return the fields; none is required here, since only one task's are filled in.
+
+        Their widgets still know which are, for the page to say so.
+        """
         for argument in self.all:
             argument.field.required = False
         return {argument.key: argument.field for argument in self.all}
@@ -137,6 +141,9 @@ def _argument(task: Task, name: str, spec: Mapping[str, Any], *, is_required: bo
             return Argument(name, key, forms.CharField(**common), read=_split, write=", ".join)
         case None:
             return Argument(name, key, _text_field(name, common), read=_loose, write=_written)
+    if shape.get("type") == "object":
+        common["help_text"] = common["help_text"] or OBJECT_HINT
+        return Argument(name, key, _json_field(common, dict), write=_written)
     return Argument(name, key, _json_field(common), write=_written)
 
 
@@ -145,7 +152,7 @@ def _rest(task: Task, parameter: Parameter) -> Argument:
     common = {
         "label": parameter.name.replace("_", " ").capitalize(),
         "required": False,
-        "help_text": "A JSON list, like [1, 2]." if is_list else 'A JSON object, like {"key": "value"}.',
+        "help_text": "A JSON list, like [1, 2]." if is_list else OBJECT_HINT,
     }
     wanted = list if is_list else dict
     field = _json_field(common, wanted)

@@ -66,6 +66,12 @@ class WhenForm(forms.Form):
 
     trigger: Trigger | None = None
 
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        # Each is needed when its tab is chosen, so none is shown as optional.
+        for name in ("phrase", "every_count", "run_at"):
+            self.fields[name].widget.is_required = True
+
     @staticmethod
     def zones() -> list[str]:
         return sorted(name for name in available_timezones() if "/" in name or name == "UTC")

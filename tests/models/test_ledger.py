@@ -113,6 +113,7 @@ def test_whole_job_is_accepted(kind):
         pytest.param({"name": " "}, "name", id="blank name"),
         pytest.param({"task": "os.system"}, "task", id="unknown task"),
         pytest.param({"args": {}}, "args", id="args"),
+        pytest.param({"args": ["x" * 20_000]}, "args", id="huge args"),
         pytest.param({"kwargs": []}, "kwargs", id="kwargs"),
         pytest.param({"tags": [1]}, "tags", id="tags"),
         pytest.param({"cron": "61 * * * *"}, "cron", id="cron"),

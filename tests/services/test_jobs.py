@@ -593,6 +593,12 @@ def test_resumed_job_starts_with_a_clean_slate(actor, time_machine):
     assert (resumed.pause_reason, resumed.paused_until, resumed.failure_streak) == ("", None, 0)
 
 
+def test_job_of_which_nobody_knows_when_it_was_paused_is_resumed(actor):
+    job = JobFactory(owner=actor.user, paused=True, paused_at=None)
+
+    assert value_of(services.resume(actor, job.public_id)).status == Status.PENDING
+
+
 def test_paused_one_off_whose_time_passed_is_not_resumed(actor, time_machine):
     job = value_of(services.schedule(actor, paused=True, **PLAIN, **ONCE)).job
     time_machine.shift(timedelta(hours=2))

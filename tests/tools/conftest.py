@@ -10,6 +10,7 @@ from schedules.services import Actor
 from schedules.tools.auth import local_caller, set_local_caller
 from tests.factories import WorkerFactory
 from tests.tools.agents import InMemory
+from tests.tools.processes import Site, prepare
 
 
 @pytest.fixture(autouse=True)
@@ -52,3 +53,9 @@ def call(caller: Actor, worker: Any) -> Callable[..., Any]:
 @pytest.fixture
 def unlimited(settings: LazySettings) -> None:
     settings.CRONTY_MAX_CREATES_PER_MINUTE = settings.CRONTY_MAX_ACTIVE_JOBS = 10**9
+
+
+@pytest.fixture(scope="session")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Site:
+    """A database of its own, for servers in processes of their own."""
+    return prepare(tmp_path_factory.mktemp("site"))

@@ -65,7 +65,10 @@ def test_a_naive_time_is_read_in_the_zone_given_else_in_the_users(call):
         (interval(hours=-1), "Invalid trigger_config: hours must be positive"),
         (interval(hours="soon"), "Invalid trigger_config: hours must be a number"),
         (interval(hours=True), "Invalid trigger_config: hours must be a number"),
-        (interval(hours=1e300), "Invalid trigger_config: hours must be positive and not longer than five years"),
+        (
+            interval(hours=1e300),
+            "Invalid trigger_config: hours must be positive and not longer than five years",
+        ),
         (interval(seconds=10.5), "Invalid trigger_config: an interval is made of whole seconds"),
         (interval(seconds=1), "Invalid trigger_config: the smallest interval for an agent is 10 seconds"),
         (interval(weeks=1), "Invalid trigger_config: unknown key 'weeks'"),
@@ -101,7 +104,9 @@ def test_fractions_of_an_interval_may_add_up_to_whole_seconds(call):
     assert call("schedule_job", **interval(minutes=0.7))["description"] == "Every 42 seconds"
 
 
-@pytest.mark.parametrize("expression", ["@daily", "0 9 * * MON-FRI", "0 9 L JAN *", "0 9 * * 1#2", "*/5 8-18 * * *"])
+@pytest.mark.parametrize(
+    "expression", ["@daily", "0 9 * * MON-FRI", "0 9 L JAN *", "0 9 * * 1#2", "*/5 8-18 * * *"]
+)
 def test_standard_cron_is_understood(call, expression):
     assert call("schedule_job", **cron(expression))["status"] == "pending"
 
@@ -217,7 +222,9 @@ def test_job_status_shows_the_specified_fields_and_the_last_ten_executions(call,
     job = JobFactory(owner=owner, last_error="it broke", kwargs={"fail": True}, max_runs=7)
     now = clock.now()
     for number in range(12):
-        ExecutionFactory(job=job, scheduled_for=now - timedelta(minutes=number), traceback="secret", result={"n": number})
+        ExecutionFactory(
+            job=job, scheduled_for=now - timedelta(minutes=number), traceback="secret", result={"n": number}
+        )
 
     answer = call("job_status", job_id=job.public_id)
 
@@ -238,7 +245,11 @@ def test_secrets_and_disguises_do_not_reach_an_agent(call, owner):
         owner=owner,
         name="a\u202eb",
         task="webhook",
-        kwargs={"url": "https://example.org", "headers": {"Authorization": "Bearer hush"}, "body": "x\u2066y"},
+        kwargs={
+            "url": "https://example.org",
+            "headers": {"Authorization": "Bearer hush"},
+            "body": "x\u2066y",
+        },
         last_error="bad\x1b[31m",
     )
 

@@ -64,9 +64,15 @@ def test_a_preview_of_an_interval_starts_one_interval_from_now(call, noon):
 def test_a_job_is_changed_in_place(olga, owner, noon):
     job = JobFactory(owner=owner, max_runs=5)
 
-    answer = olga.call("update_job", job_id=job.public_id, name="New", **cron("0 7 * * *"), timezone="Asia/Tokyo")
+    answer = olga.call(
+        "update_job", job_id=job.public_id, name="New", **cron("0 7 * * *"), timezone="Asia/Tokyo"
+    )
 
-    assert (answer["name"], answer["description"], answer["timezone"]) == ("New", "Every day at 07:00", "Asia/Tokyo")
+    assert (answer["name"], answer["description"], answer["timezone"]) == (
+        "New",
+        "Every day at 07:00",
+        "Asia/Tokyo",
+    )
     assert answer["next_run"] == "2026-02-05T07:00:00+09:00"
     assert answer["job_id"] == job.public_id
     olga.call("update_job", job_id=job.public_id, max_runs=0, tags=["home"], label="L", kwargs={"fail": True})
@@ -78,7 +84,9 @@ def test_a_job_changes_from_one_kind_of_trigger_to_another(call, owner, noon):
     job = JobFactory(owner=owner)
 
     every = call("update_job", job_id=job.public_id, trigger_type="interval", trigger_config={"hours": 6})
-    once = call("update_job", job_id=job.public_id, trigger_type="once", trigger_config={"run_at": "tomorrow at 9am"})
+    once = call(
+        "update_job", job_id=job.public_id, trigger_type="once", trigger_config={"run_at": "tomorrow at 9am"}
+    )
 
     assert every["description"] == "Every 6 hours"
     assert once["next_runs"] == ["2026-02-05T09:00:00+00:00"]
@@ -94,7 +102,10 @@ def test_a_job_changes_from_one_kind_of_trigger_to_another(call, owner, noon):
         ({"timezone": "Mars"}, "Unknown timezone: Mars"),
         ({"max_runs": -1}, "Invalid max_runs: -1"),
         ({"kwargs": {"loud": 1}}, "Invalid arguments for task tests.ping: loud"),
-        ({"kwargs": {"h": {"token": "••••••"}}}, "Invalid arguments for task tests.ping: write the real value"),
+        (
+            {"kwargs": {"h": {"token": "••••••"}}},
+            "Invalid arguments for task tests.ping: write the real value",
+        ),
         ({"name": ""}, "Invalid name: "),
         ({"tags": ["x" * 60]}, "Invalid tags: "),
     ],
@@ -148,7 +159,9 @@ def test_pause_refuses_a_moment_it_cannot_read_or_that_is_past(call, owner, noon
     job = JobFactory(owner=owner)
 
     assert call("pause_job", job_id=job.public_id, until="whenever")["error"].startswith("Invalid until: ")
-    assert call("pause_job", job_id=job.public_id, until="2026-02-04 09:00")["error"].startswith("Invalid until: ")
+    assert call("pause_job", job_id=job.public_id, until="2026-02-04 09:00")["error"].startswith(
+        "Invalid until: "
+    )
 
 
 def test_run_job_queues_a_run_and_leaves_the_schedule_alone(olga, worker, owner):
@@ -192,7 +205,10 @@ def test_run_job_waits_for_a_result_but_not_for_ever(call, owner, monkeypatch):
 def test_run_job_refuses_an_endless_wait_and_too_many_runs(call, owner):
     job = JobFactory(owner=owner)
 
-    assert call("run_job", job_id=job.public_id, wait_seconds=51)["error"] == "Invalid wait_seconds: choose 0 to 50"
+    assert (
+        call("run_job", job_id=job.public_id, wait_seconds=51)["error"]
+        == "Invalid wait_seconds: choose 0 to 50"
+    )
     for _ in range(10):
         call("run_job", job_id=job.public_id)
     assert call("run_job", job_id=job.public_id)["error"].startswith("Quota exceeded: 10 runs of this job")
@@ -204,7 +220,9 @@ def test_upcoming_lists_every_repetition_in_the_users_zone(olga, owner, stranger
 
     answer = olga.call("upcoming", hours=3)
 
-    assert [run["at"] for run in answer["upcoming"]] == [f"2026-02-04T{hour}:00:00+01:00" for hour in (13, 14, 15)]
+    assert [run["at"] for run in answer["upcoming"]] == [
+        f"2026-02-04T{hour}:00:00+01:00" for hour in (13, 14, 15)
+    ]
     assert {run["job_id"] for run in answer["upcoming"]} == {job.public_id}
     assert (answer["count"], answer["until"]) == (3, "2026-02-04T15:00:00+01:00")
     assert "No worker is running" in answer["warning"]

@@ -49,7 +49,11 @@ def test_a_push_goes_out_at_once_with_everything_that_was_given(olga, sink):
     answer = olga.call("send_push_notification", **NOTE, **extras)
 
     assert answer == {"success": True, "id": "abc", "confirmation": "Push notification sent successfully"}
-    assert json.loads(sink.requests[0].body) == {"topic": "olga-home", "message": "Water the plants", **extras}
+    assert json.loads(sink.requests[0].body) == {
+        "topic": "olga-home",
+        "message": "Water the plants",
+        **extras,
+    }
 
 
 def test_a_push_reaches_a_real_server(call, ntfy, settings):
@@ -108,7 +112,11 @@ def test_a_notification_is_scheduled_in_one_of_three_ways(olga, worker, noon, wh
     answer = olga.call("schedule_notification", **NOTE, **when)
 
     job = Job.objects.get()
-    assert (answer["success"], answer["scheduled_time"], answer["delay"]) == (True, scheduled_time, when.get("delay"))
+    assert (answer["success"], answer["scheduled_time"], answer["delay"]) == (
+        True,
+        scheduled_time,
+        when.get("delay"),
+    )
     assert answer["message_id"] == job.public_id
     assert job.public_id.startswith("msg_")
     assert answer["next_runs"] == [scheduled_time]
@@ -307,4 +315,7 @@ def test_the_current_time_is_told_in_a_zone(olga, noon):
         "user_timezone": "Europe/Berlin",
     }
     assert olga.call("get_current_time")["local"] == "2026-02-04T11:00:00+00:00"
-    assert olga.call("get_current_time", timezone="Mars") == {"success": False, "error": "Unknown timezone: Mars"}
+    assert olga.call("get_current_time", timezone="Mars") == {
+        "success": False,
+        "error": "Unknown timezone: Mars",
+    }

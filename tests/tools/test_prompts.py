@@ -117,7 +117,9 @@ def test_quota_is_a_sentence_too(call, settings):
     settings.CRONTY_MAX_ACTIVE_JOBS = 1
     call("schedule", at="in 1 hour", prompt="x")
 
-    assert call("schedule", at="in 1 hour", prompt="x").startswith("Error: quota exceeded: at most 1 active jobs")
+    assert call("schedule", at="in 1 hour", prompt="x").startswith(
+        "Error: quota exceeded: at most 1 active jobs"
+    )
 
 
 def test_schedule_list_shows_a_line_a_task_in_the_order_they_fire(olga, owner, stranger):
@@ -183,7 +185,9 @@ def test_schedule_edit_changes_time_and_prompt(olga, owner):
     assert olga.call("schedule_edit", id=job.pk, at="2026-02-06 08:00", prompt="New words") == (
         f'Updated task #{job.pk}: time → Fri 2026-02-06 08:00 Europe/Berlin, prompt → "New words"'
     )
-    assert olga.call("schedule_edit", id=job.pk, prompt="Newer") == f'Updated task #{job.pk}: prompt → "Newer"'
+    assert (
+        olga.call("schedule_edit", id=job.pk, prompt="Newer") == f'Updated task #{job.pk}: prompt → "Newer"'
+    )
     job.refresh_from_db()
     assert (job.kwargs, f"{job.run_at:%d %H:%M}") == ({"prompt": "Newer"}, "06 07:00")
     assert job.next_run_at == job.run_at
@@ -316,7 +320,14 @@ def test_an_expired_lease_makes_a_prompt_claimable_and_its_completion_refused(ca
 
 @pytest.mark.parametrize(
     "arguments",
-    [{"limit": 0}, {"limit": 21}, {"limit": -1}, {"lease_minutes": 0}, {"lease_minutes": 1e300}, {"lease_minutes": -5}],
+    [
+        {"limit": 0},
+        {"limit": 21},
+        {"limit": -1},
+        {"lease_minutes": 0},
+        {"lease_minutes": 1e300},
+        {"lease_minutes": -5},
+    ],
 )
 def test_claim_prompts_names_what_is_out_of_range(call, arguments):
     answer = call("claim_prompts", **arguments)

@@ -130,7 +130,9 @@ def test_the_agenda_changes_with_any_job_of_its_owner(caller, actor, owner, quic
     job = JobFactory(owner=owner)
 
     async def work(client):
-        return await first_event(client, "agenda://today", watching.orm(lambda: services.cancel(actor, job.public_id)))
+        return await first_event(
+            client, "agenda://today", watching.orm(lambda: services.cancel(actor, job.public_id))
+        )
 
     assert InMemory("modern").do(work) == "agenda://today"
 

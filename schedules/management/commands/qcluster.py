@@ -1,14 +1,21 @@
 """manage.py qcluster: one cluster, watched and restarted, until it is told to stop."""
 
+import signal
 from typing import Any
 
-from django.core.management.base import BaseCommand
+from django.core.management.base import BaseCommand, CommandParser
 
+from schedules import lifeline
 from schedules.cluster import Leader
 
 
 class Command(BaseCommand):
     help = "Fire jobs: run one more cluster, on this host or another."
 
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("--with-parent", action="store_true", help="Stop when the parent process ends.")
+
     def handle(self, *args: Any, **options: Any) -> None:
+        if options["with_parent"]:
+            lifeline.tie_to_parent(signal.SIGTERM)
         Leader().lead()

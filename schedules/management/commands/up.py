@@ -1,0 +1,157 @@
+"""manage.py up: everything, in one command."""
+
+import os
+import socket
+import time
+from pathlib import Path
+from typing import Any
+from urllib.error import URLError
+from urllib.request import urlopen
+
+from django.conf import settings
+from django.core.management import call_command
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.db import connections
+
+from schedules import clock
+from schedules.models import Execution, Job
+from schedules.services.setup import FirstUser, ensure_first_user, ensure_system_job
+from schedules.supervisor import Supervisor
+
+PATIENCE = 60.0
+LOOPBACK = ("127.0.0.1", "::1", "localhost")
+
+
+class Command(BaseCommand):
+    help = "Migrate, make the first user, and run the web pages and a cluster until Ctrl-C."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("--host", default=settings.CRONTY_HOST)
+        parser.add_argument("--port", type=int, default=settings.CRONTY_PORT)
+        parser.add_argument("--workers", type=int, help="Plain functions that run at once.")
+        parser.add_argument("--no-web", action="store_true", help="Run a cluster only.")
+        parser.add_argument("--no-cluster", action="store_true", help="Run the web pages only.")
+        parser.add_argument("--check", action="store_true", help="Start, fire one job end to end, stop.")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        self._refuse_danger(options)
+        prepare()
+        # A check that made up a password would keep it to itself.
+        first = None if options["check"] else ensure_first_user()
+        # The children open their own.
+        connections.close_all()
+        if options["workers"]:
+            os.environ["CRONTY_WORKERS"] = str(options["workers"])
+        supervisor = Supervisor(_commands(options))
+        supervisor.start()
+        try:
+            if not options["no_web"]:
+                self._wait_for_web(supervisor, options)
+            if options["check"]:
+                self._check(supervisor)
+                return
+            self.stdout.write(greeting(options, first))
+            if not supervisor.run():
+                raise CommandError("A part of Cronty keeps dying: see the messages above.")
+        finally:
+            supervisor.stop()
+
+    def _refuse_danger(self, options: dict[str, Any]) -> None:
+        if settings.DEBUG and options["host"] not in LOOPBACK:
+            raise CommandError(f"--host {options['host']}: not with CRONTY_DEBUG on; use 127.0.0.1.")
+        if options["no_web"] and options["no_cluster"]:
+            raise CommandError("--no-web and --no-cluster leave nothing to run.")
+        if not options["no_web"] and not _is_free(options["host"], options["port"]):
+            raise CommandError(f"--port {options['port']}: something else listens there; choose another one.")
+
+    def _wait_for_web(self, supervisor: Supervisor, options: dict[str, Any]) -> None:
+        url = f"http://{options['host']}:{options['port']}/healthz"
+        deadline = time.monotonic() + PATIENCE
+        supervisor.run(lambda: time.monotonic() > deadline or _answers(url))
+        if not supervisor.stops and not _answers(url):
+            raise CommandError(f"The web process did not come up at {url}.")
+
+    def _check(self, supervisor: Supervisor) -> None:
+        """Have the engine fire one job, and read in the ledger that it did."""
+        now = clock.now()
+        job = ensure_system_job()
+        run = Execution.objects.create(
+            job=job,
+            owner=job.owner,
+            job_name=job.name,
+            task=job.task,
+            cause=Execution.Cause.MANUAL,
+            scheduled_for=now,
+            available_at=now,
+        )
+        deadline = time.monotonic() + PATIENCE
+
+        def is_settled() -> bool:
+            run.refresh_from_db()
+            return run.status in Execution.FINAL or time.monotonic() > deadline
+
+        supervisor.run(is_settled)
+        if run.status != Execution.Status.SUCCEEDED:
+            raise CommandError(f"The test job ended as {run.status}: {run.error or run.reason}")
+        late = run.lateness.total_seconds() * 1000 if run.lateness else 0
+        self.stdout.write(f"ok: a job was fired, run and recorded, {late:.0f} ms after it was due")
+
+
+def prepare() -> None:
+    """Bring the database and the static files up to date, and make what a new installation needs."""
+    call_command("migrate", verbosity=0)
+    call_command("collectstatic", verbosity=0, interactive=False)
+    ensure_system_job()
+
+
+def greeting(options: dict[str, Any], first: FirstUser | None) -> str:
+    """What a person needs to know now: where, who, and how an agent gets in."""
+    url = settings.CRONTY_URL
+    if (options["host"], options["port"]) != (settings.CRONTY_HOST, settings.CRONTY_PORT):
+        url = f"http://{options['host']}:{options['port']}"
+    manage = Path(settings.BASE_DIR) / "manage.py"
+    python = Path(settings.BASE_DIR) / ".venv" / "bin" / "python"
+    lines = ["", f"  Cronty {settings.VERSION} is up:  {url}", ""]
+    if first:
+        known = first.password or "the one in CRONTY_ADMIN_PASSWORD"
+        lines += [
+            f"  Log in as {first.name}, password {known}",
+            "  (shown this once; change it at any time)",
+            "",
+        ]
+    lines += [
+        "  Connect an agent:",
+        f"    claude mcp add cronty -- {python} {manage} mcp_serve --user {first.name if first else 'admin'}",
+        f"    or make a token at {url}/connect/ for {url}/mcp",
+        "",
+        f"  {Job.objects.armed().count()} jobs are armed. Ctrl-C stops everything.",
+        "",
+    ]
+    return "\n".join(lines)
+
+
+def _commands(options: dict[str, Any]) -> list[list[str]]:
+    web = ["web", "--host", options["host"], "--port", str(options["port"])]
+    return [
+        command
+        for command, is_left_out in ((web, options["no_web"]), (["qcluster"], options["no_cluster"]))
+        if not is_left_out
+    ]
+
+
+def _answers(url: str) -> bool:
+    try:
+        with urlopen(url, timeout=2) as answer:  # noqa: S310
+            return bool(answer.status == 200)
+    except (URLError, OSError):
+        return False
+
+
+def _is_free(host: str, port: int) -> bool:
+    with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((host, port))
+        except OSError:
+            return False
+    return True

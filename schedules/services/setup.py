@@ -1,0 +1,65 @@
+"""What a new installation needs: the first person, and the job that keeps its own history short."""
+
+import secrets
+from dataclasses import dataclass
+
+from django.conf import settings
+from django.contrib.auth.models import User
+from django.db import transaction
+
+from schedules import clock
+from schedules.models import Job
+from schedules.models.ledger import new_public_id
+from schedules.services.people import profile_of
+
+FIRST_USER = "admin"
+SYSTEM_USER = "cronty"
+
+
+@dataclass(frozen=True, slots=True)
+class FirstUser:
+    """The first person's login; the password is known only when it was just made up."""
+
+    name: str
+    password: str | None
+
+
+def ensure_first_user() -> FirstUser | None:
+    """Make the first superuser unless there is one; the password comes from the settings, or is generated."""
+    if User.objects.filter(is_superuser=True).exists():
+        return None
+    password = settings.CRONTY_ADMIN_PASSWORD or secrets.token_urlsafe(12)
+    user = User.objects.create_superuser(FIRST_USER, password=password)
+    profile_of(user)
+    return FirstUser(user.username, None if settings.CRONTY_ADMIN_PASSWORD else password)
+
+
+def ensure_system_job() -> Job:
+    """Make the nightly job that keeps the history within its limits, owned by Cronty itself."""
+    with transaction.atomic():
+        owner, is_new = User.objects.get_or_create(username=SYSTEM_USER)
+        if is_new:
+            owner.set_unusable_password()
+            owner.save(update_fields=["password"])
+        profile_of(owner)
+        job = Job.objects.owned_by(owner).filter(task="prune_history").first()
+        return job or _prune_nightly(owner)
+
+
+def _prune_nightly(owner: User) -> Job:
+    now = clock.now()
+    job = Job(
+        owner=owner,
+        public_id=new_public_id("job", now),
+        name="Prune the history",
+        task="prune_history",
+        trigger_type=Job.TriggerType.CRON,
+        cron="15 3 * * *",
+        timezone=settings.CRONTY_TIME_ZONE,
+        made_by=SYSTEM_USER,
+        created_at=now,
+        updated_at=now,
+    )
+    job.next_run_at = job.next_slot(now)
+    job.save(force_insert=True)
+    return job

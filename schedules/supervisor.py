@@ -1,0 +1,100 @@
+"""How several processes live as one: started together, restarted when they die, stopped together."""
+
+import logging
+import signal
+import subprocess
+import sys
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import FrameType
+
+from django.conf import settings
+
+logger = logging.getLogger(__name__)
+
+LOOK_EVERY = 0.2
+# A child that dies this often within this time is not going to live.
+DEATHS, WITHIN = 5, 60.0
+
+
+@dataclass
+class Child:
+    """One manage.py command that is to be kept running."""
+
+    arguments: Sequence[str]
+    process: subprocess.Popen[bytes] | None = None
+    deaths: deque[float] = field(default_factory=lambda: deque(maxlen=DEATHS))
+
+    def start(self) -> None:
+        # A session of its own: Ctrl-C reaches the parent alone, which then stops everybody in order.
+        self.process = subprocess.Popen(  # noqa: S603
+            [sys.executable, str(Path(settings.BASE_DIR) / "manage.py"), *self.arguments, "--with-parent"],
+            start_new_session=True,
+        )
+
+    def has_died(self) -> bool:
+        return self.process is not None and self.process.poll() is not None
+
+    def keeps_dying(self) -> bool:
+        self.deaths.append(time.monotonic())
+        return len(self.deaths) == DEATHS and self.deaths[-1] - self.deaths[0] < WITHIN
+
+
+class Supervisor:
+    """Keeps children running until it is told to stop."""
+
+    def __init__(self, commands: Sequence[Sequence[str]]) -> None:
+        self.children = [Child(command) for command in commands]
+        self.stops = 0
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, self._note_stop)
+
+    def start(self) -> None:
+        for child in self.children:
+            child.start()
+
+    def run(self, is_done: Callable[[], bool] = lambda: False) -> bool:
+        """Watch the children until a signal, or until it is done; False when one of them will not live."""
+        while not self.stops and not is_done():
+            time.sleep(LOOK_EVERY)  # noqa: TID251
+            for child in self.children:
+                if child.has_died() and not self._revive(child):
+                    return False
+        return True
+
+    def stop(self) -> None:
+        """Ask everybody to finish; whoever has not within the limit is killed."""
+        deadline = time.monotonic() + settings.CRONTY_STOP_SECONDS + 5
+        asked = 0
+        while self._alive() and time.monotonic() < deadline:
+            # A second Ctrl-C is passed on: it means leave now.
+            if asked <= min(self.stops, 2) - 1 or asked == 0:
+                asked += 1
+                for process in self._alive():
+                    process.send_signal(signal.SIGTERM)
+            time.sleep(LOOK_EVERY / 4)  # noqa: TID251
+        for process in self._alive():
+            logger.error("Process %s did not stop in time; killing it", process.pid)
+            process.kill()
+        for child in self.children:
+            if child.process:
+                child.process.wait()
+
+    def _revive(self, child: Child) -> bool:
+        assert child.process is not None
+        name = child.arguments[0]
+        if child.keeps_dying():
+            logger.error("%s keeps dying; giving up", name)
+            return False
+        logger.error("%s ended with status %s; starting it again", name, child.process.returncode)
+        child.start()
+        return True
+
+    def _alive(self) -> list[subprocess.Popen[bytes]]:
+        return [child.process for child in self.children if child.process and child.process.poll() is None]
+
+    def _note_stop(self, number: int, frame: FrameType | None) -> None:
+        self.stops += 1

@@ -1,0 +1,153 @@
+"""A real browser in front of the real pages; skipped, with a word why, where there is none."""
+
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.test import Client
+from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, sync_playwright
+
+from schedules.models import Job
+from tests.browser.sample import fill
+
+ROOT = Path(__file__).resolve().parents[2]
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+FLAGS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+MODES = {"light": (1280, "light"), "dark": (1280, "dark"), "phone": (390, "light")}
+IS_FULL = os.environ.get("BROWSER_TESTS") == "full"
+
+full_matrix = pytest.mark.skipif(not IS_FULL, reason="the full matrix: make browser")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "browser: drives a real browser")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    here = Path(__file__).parent
+    for item in items:
+        if here in item.path.parents:
+            item.add_marker(pytest.mark.browser)
+            # Several browsers on two cores would only wait for each other.
+            item.add_marker(pytest.mark.xdist_group("browser"))
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    if CHROMIUM is None:
+        pytest.skip("no chromium here: apt-get install -y chromium")
+    # Playwright keeps an event loop in this thread, which Django takes for async code.
+    before = os.environ.get("DJANGO_ALLOW_ASYNC_UNSAFE")
+    os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"] = "true"
+    with sync_playwright() as playwright:
+        launched = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        yield launched
+        launched.close()
+    if before is None:
+        del os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"]
+
+
+@pytest.fixture(scope="session")
+def axe() -> str:
+    """The source of axe-core, from wherever npm put it."""
+    for folder in (ROOT / ".cache" / "node_modules", ROOT / "node_modules"):
+        script = folder / "axe-core" / "axe.min.js"
+        if script.is_file():
+            return script.read_text(encoding="utf-8")
+    pytest.skip("no axe-core here: npm install --prefix .cache axe-core")
+
+
+@pytest.fixture
+def jobs(browser: Browser, transactional_db: None, owner: User) -> dict[str, Job]:
+    """The lively account, by name of job."""
+    return {job.name: job for job in fill(owner)}
+
+
+class Visitor:
+    """Somebody who is logged in and looks at pages; every complaint of the browser is kept."""
+
+    def __init__(self, context: BrowserContext, base: str) -> None:
+        self.base = base
+        self.complaints: list[str] = []
+        self.page: Page = context.new_page()
+        self.page.set_default_timeout(10_000)
+        self.page.on("console", self._console)
+        self.page.on("pageerror", lambda error: self.complaints.append(f"script: {error}"))
+
+    def _console(self, message: ConsoleMessage) -> None:
+        if message.type in {"error", "warning"}:
+            self.complaints.append(f"{message.type}: {message.text}")
+
+    def open(self, path: str) -> Page:
+        self.page.goto(f"{self.base}{path}")
+        return self.page
+
+
+@pytest.fixture
+def visit(browser: Browser, live_server: Any, owner: User) -> Iterator[Callable[..., Visitor]]:
+    contexts: list[BrowserContext] = []
+
+    def arrive(mode: str = "light", *, user: User | None = None, **options: Any) -> Visitor:
+        width, scheme = MODES[mode]
+        context = browser.new_context(
+            viewport={"width": width, "height": 900},
+            color_scheme=scheme,  # type: ignore[arg-type]
+            timezone_id="Europe/Berlin",
+            **options,
+        )
+        contexts.append(context)
+        client = Client()
+        client.force_login(user or owner, backend="django.contrib.auth.backends.ModelBackend")
+        context.add_cookies(
+            [{"name": "sessionid", "value": client.cookies["sessionid"].value, "url": live_server.url}]
+        )
+        return Visitor(context, live_server.url)
+
+    yield arrive
+    for context in contexts:
+        context.close()
+
+
+def all_pages(jobs: dict[str, Job]) -> dict[str, str]:
+    """Every page with something on it, by name."""
+    job = jobs["Price scraper"]
+    failed = job.executions.filter(status="failed")[0]
+    waiting = jobs["Morning briefing"].executions.get(status="waiting")
+    return {
+        "jobs": "/",
+        "jobs, filtered": "/?status=failing&q=scraper",
+        "jobs, none": "/?q=nothing-like-it",
+        "job": f"/jobs/{job.public_id}/",
+        "job, asked why": f"/jobs/{job.public_id}/?why=today+at+00:10",
+        "paused job": f"/jobs/{jobs['Weekly report'].public_id}/",
+        "new": "/jobs/new/",
+        "copy": f"/jobs/new/?copy={jobs['Stretch'].public_id}",
+        "edit": f"/jobs/{job.public_id}/edit/",
+        "run": f"/runs/{failed.pk}/",
+        "waiting run": f"/runs/{waiting.pk}/",
+        "runs": "/runs/",
+        "runs, bad since": "/runs/?since=gibberish",
+        "calendar": "/calendar/",
+        "week": "/calendar/?view=week",
+        "inbox": "/inbox/",
+        "notifications": "/notifications/",
+        "connect": "/connect/",
+        "activity": "/activity/",
+        "trash": "/trash/",
+        "system": "/system/",
+        "welcome": "/welcome/",
+        "settings": "/settings/",
+        "password": "/password/",
+    }

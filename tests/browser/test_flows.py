@@ -1,0 +1,262 @@
+"""Can a person do what they came for? Each test reads like what they would do."""
+
+import json
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from playwright.sync_api import Page, expect
+
+from schedules import clock
+from schedules.models import Execution, Job, Token
+from tests.browser.conftest import Visitor, full_matrix
+
+
+def toast(page: Page) -> Any:
+    return page.locator("#toasts")
+
+
+def test_reminder_is_made_with_a_preview_as_one_types(visit: Callable[..., Visitor], jobs: dict[str, Job]):
+    visitor = visit()
+    page = visitor.open("/jobs/new/")
+
+    page.get_by_label("Name", exact=True).fill("Take the pills")
+    page.get_by_label("Message", exact=True).fill("Now.")
+    page.get_by_label("Topic", exact=True).fill("home-4711")
+    page.locator("#id_phrase").fill("every weekday at 8:30")
+    expect(page.locator("#preview")).to_contain_text("08:30")
+    page.click("text=Create job")
+
+    expect(page.locator("h1")).to_have_text("Take the pills")
+    assert Job.objects.get(name="Take the pills").cron == "30 8 * * 1-5"
+    assert visitor.complaints == []
+
+
+def test_switch_pauses_without_losing_the_focus(visit: Callable[..., Visitor], jobs: dict[str, Job]):
+    visitor = visit()
+    page = visitor.open("/")
+    switch = page.locator(f"#switch-{jobs['Water the plants'].pk}")
+
+    switch.focus()
+    page.keyboard.press("Space")
+
+    expect(switch).to_have_attribute("aria-checked", "false")
+    expect(switch).to_be_focused()
+    expect(toast(page)).to_contain_text("Paused Water the plants")
+    page.evaluate("document.body.dispatchEvent(new CustomEvent('refresh'))")
+    page.wait_for_load_state("networkidle")
+    expect(switch).to_be_focused()
+    assert visitor.complaints == []
+
+
+KINDS = {
+    "webhook": {"Address (URL)": "https://example.com/x"},
+    "prompt": {"Prompt": "Say hello."},
+}
+
+
+@full_matrix
+@pytest.mark.parametrize("kind", list(KINDS))
+def test_each_other_kind_is_made(visit: Callable[..., Visitor], jobs: dict[str, Job], kind: str):
+    answers = KINDS[kind]
+    page = visit().open("/jobs/new/")
+
+    page.get_by_label("Name", exact=True).fill(f"My {kind}")
+    page.locator(f"input[name=task][value={kind}]").check()
+    for label, text in answers.items():
+        page.get_by_label(label, exact=True).fill(text)
+    page.locator("input[name=when][value=every]").check()
+    page.locator("#id_every_count").fill("45")
+    page.click("text=Create job")
+
+    expect(page.locator("h1")).to_have_text(f"My {kind}")
+    assert Job.objects.get(name=f"My {kind}").task == kind
+
+
+@full_matrix
+def test_registered_task_is_made_with_its_arguments(visit: Callable[..., Visitor], jobs: dict[str, Job]):
+    page = visit().open("/jobs/new/")
+
+    page.get_by_label("Name", exact=True).fill("Ping once")
+    page.locator("input[name=task][value='tests.ping']").check()
+    page.locator("[id='id_tests.ping-*']").fill("[1, 2]")
+    page.locator("input[name=when][value=once]").check()
+    page.locator("#id_run_at").fill("2030-12-24T18:00:00")
+    page.click("text=Save paused")
+
+    expect(page.locator("h1")).to_have_text("Ping once")
+    assert Job.objects.get(name="Ping once").args == [1, 2]
+
+
+@full_matrix
+def test_error_stands_beside_its_field_and_keeps_what_was_typed(
+    visit: Callable[..., Visitor], jobs: dict[str, Job]
+):
+    page = visit().open("/jobs/new/")
+
+    page.get_by_label("Name", exact=True).fill("Half a job")
+    page.locator("#id_phrase").fill("every blue moon")
+    page.click("text=Create job")
+
+    expect(page.locator("#id_phrase_error")).to_contain_text("try")
+    expect(page.get_by_label("Name", exact=True)).to_have_value("Half a job")
+    expect(page.locator("#id_phrase")).to_have_value("every blue moon")
+
+
+@full_matrix
+def test_job_is_edited_paused_run_copied_deleted_and_brought_back(
+    visit: Callable[..., Visitor], jobs: dict[str, Job]
+):
+    visitor = visit()
+    job = jobs["Stand-up reminder"]
+    page = visitor.open(f"/jobs/{job.public_id}/")
+
+    page.click("text=Edit")
+    page.get_by_label("Name", exact=True).fill("Stand-up")
+    page.click("button:has-text('Save')")
+    expect(page.locator("h1")).to_have_text("Stand-up")
+
+    page.click("summary:has-text('Pause')")
+    page.get_by_label(re.compile("^Reason")).fill("Holiday")
+    page.get_by_label(re.compile("^Until")).fill("in 3 days")
+    page.click("form button:has-text('Pause')")
+    expect(page.locator(".card.waits")).to_contain_text("Holiday")
+    page.click("text=Resume")
+    expect(page.locator("summary:has-text('Pause')")).to_be_visible()
+
+    page.click("text=Run now")
+    expect(page.locator(".st.large")).to_have_text("Queued")
+    page.click("text=Open job")
+
+    page.click("summary:has-text('More')")
+    page.click("text=Duplicate")
+    expect(page.get_by_label("Name", exact=True)).to_have_value("Stand-up (copy)")
+    page.go_back()
+
+    page.click("summary:has-text('More')")
+    page.click("text=Move to trash")
+    expect(toast(page)).to_contain_text("Moved Stand-up to the trash")
+    page.click("text=Undo")
+    expect(page.locator("h1")).to_have_text("Stand-up")
+    assert Job.objects.kept().filter(name="Stand-up").exists()
+    assert visitor.complaints == []
+
+
+@full_matrix
+def test_several_jobs_are_deleted_and_brought_back(visit: Callable[..., Visitor], jobs: dict[str, Job]):
+    page = visit().open("/")
+
+    page.get_by_label("Tick Stretch").check()
+    page.get_by_label("Tick Uptime ping").check()
+    page.locator(".bulk button[value=delete]").click()
+    expect(toast(page)).to_contain_text("Moved to the trash: 2 jobs")
+    expect(page.get_by_label("Tick Stretch")).to_have_count(0)
+    page.click("text=Undo")
+
+    expect(toast(page)).to_contain_text("Restored 2 jobs")
+    expect(page.get_by_label("Tick Stretch")).to_have_count(1)
+
+
+@full_matrix
+def test_search_narrows_the_list_and_stands_in_the_address(
+    visit: Callable[..., Visitor], jobs: dict[str, Job]
+):
+    page = visit().open("/")
+
+    page.keyboard.press("/")
+    page.keyboard.type("stretch")
+
+    expect(page.locator("tbody tr")).to_have_count(1)
+    expect(page).to_have_url(re.compile(r"q=stretch"))
+    expect(page.locator("#q")).to_be_focused()
+
+
+@full_matrix
+def test_waiting_prompt_is_answered(visit: Callable[..., Visitor], jobs: dict[str, Job]):
+    page = visit().open("/inbox/")
+
+    page.click("summary:has-text('Answer it yourself')")
+    page.get_by_label("Answer", exact=True).fill("All is well.")
+    page.click("text=Complete")
+
+    expect(toast(page)).to_contain_text("Answered Morning briefing")
+    assert Execution.objects.get(job=jobs["Morning briefing"], result="All is well.").status == "succeeded"
+
+
+@full_matrix
+def test_agent_is_connected(visit: Callable[..., Visitor], jobs: dict[str, Job]):
+    page = visit().open("/connect/")
+
+    page.get_by_label("Name", exact=True).fill("desk")
+    page.click("text=Make token")
+    text = page.locator("#token").inner_text()
+    assert text in page.locator("#s-code").inner_text()
+    expect(page.locator("#first-call")).to_contain_text("Waiting for the first call")
+    Token.objects.filter(name="desk").update(last_used_at=clock.now())
+
+    expect(page.locator("#first-call")).to_contain_text("is connected")
+    page.reload()
+    assert text not in page.content()
+
+
+@full_matrix
+def test_runs_are_taken_elsewhere(visit: Callable[..., Visitor], jobs: dict[str, Job]):
+    page = visit().open("/runs/?status=failed")
+
+    with page.expect_download() as download:
+        page.click("text=JSON")
+
+    rows = json.loads(download.value.path().read_text(encoding="utf-8"))
+    assert {row["status"] for row in rows} == {"failed"}
+
+
+@full_matrix
+def test_everything_works_without_a_script(visit: Callable[..., Visitor], jobs: dict[str, Job]):
+    page = visit(java_script_enabled=False).open("/")
+
+    page.locator(f"#switch-{jobs['Stretch'].pk}").click()
+    expect(page.locator(f"#switch-{jobs['Stretch'].pk}")).to_have_attribute("aria-checked", "false")
+    page.click("text=New job")
+    page.get_by_label("Name", exact=True).fill("No script")
+    page.get_by_label("Message", exact=True).fill("Now.")
+    page.get_by_label("Topic", exact=True).fill("home-4711")
+    page.locator("#id_phrase").fill("every day at 9am")
+    page.click("text=Show the next runs")
+    expect(page.locator("#preview")).to_contain_text("Every day at 09:00")
+    page.click("text=Create job")
+
+    expect(page.locator("h1")).to_have_text("No script")
+
+
+@full_matrix
+def test_expired_session_leads_to_the_login(visit: Callable[..., Visitor], jobs: dict[str, Job]):
+    page = visit().open("/")
+
+    page.context.clear_cookies()
+    page.evaluate("document.body.dispatchEvent(new CustomEvent('refresh'))")
+
+    expect(page.locator("h1")).to_have_text("Log in")
+
+
+@full_matrix
+def test_newcomer_is_shown_the_first_steps(
+    visit: Callable[..., Visitor], jobs: dict[str, Job], stranger: User
+):
+    page = visit(user=stranger).open("/")
+
+    page.click("text=Send me a first reminder")
+    page.click("text=Remind me in 20 seconds")
+
+    expect(page.locator("h1")).to_have_text("My first reminder")
+
+
+@full_matrix
+def test_theme_stays_as_chosen(visit: Callable[..., Visitor], jobs: dict[str, Job]):
+    page = visit().open("/")
+
+    page.get_by_label("Switch between light and dark").click()
+    page.reload()
+
+    expect(page.locator("html")).to_have_attribute("data-theme", "dark")

@@ -1,0 +1,40 @@
+"""One good call for every tool, on a job of the caller: for matrices over all tools."""
+
+from typing import Any
+
+from schedules.models import Execution, Job
+
+CRON = {"trigger_type": "cron", "trigger_config": {"expression": "0 9 * * *"}}
+NOTE = {"message": "Hello", "notification_topic": "topic"}
+
+
+def examples(job: Job, prompt: Job, waiting: Execution) -> dict[str, dict[str, Any]]:
+    by_id = {"job_id": job.public_id}
+    schedule = {"schedule_id": job.public_id}
+    return {
+        "schedule_job": {"name": "New", "task": "tests.ping", **CRON},
+        "list_jobs": {},
+        "cancel_job": by_id,
+        "job_status": by_id,
+        "schedule": {"at": "in 1 hour", "prompt": "Look"},
+        "schedule_list": {},
+        "schedule_edit": {"id": prompt.pk, "prompt": "Other"},
+        "schedule_cancel": {"id": prompt.pk},
+        "claim_prompts": {},
+        "complete_prompt": {"execution_id": waiting.pk, "result": "done"},
+        "send_push_notification": NOTE,
+        "schedule_notification": {**NOTE, "delay": "1h"},
+        "schedule_cron_notification": {**NOTE, "cron": "0 9 * * *", "timezone": "UTC"},
+        "list_scheduled_notifications": {},
+        "pause_schedule": schedule,
+        "resume_schedule": schedule,
+        "delete_schedule": schedule,
+        "get_current_time": {},
+        "preview_schedule": CRON,
+        "update_job": {**by_id, "name": "Renamed"},
+        "pause_job": by_id,
+        "resume_job": by_id,
+        "run_job": by_id,
+        "upcoming": {},
+        "why": by_id,
+    }

@@ -1,0 +1,103 @@
+"""Cronty in processes of its own, on a database of its own, as an agent's client starts it."""
+
+import os
+import select
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from mcp.client.stdio import StdioServerParameters
+
+ROOT = Path(__file__).resolve().parents[2]
+MANAGE = str(ROOT / "manage.py")
+PREPARE = """
+import django
+django.setup()
+from django.contrib.auth.models import User
+from django.core.management import call_command
+call_command("migrate", verbosity=0)
+User.objects.create_superuser("olga", password="correct horse")
+call_command("issue_token", user="olga", name="laptop")
+"""
+START_SECONDS = 30
+
+
+@dataclass(frozen=True)
+class Site:
+    """A data folder with one person and her token."""
+
+    folder: Path
+    token: str
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """As little as a client passes on, from another folder."""
+        return {
+            "PATH": os.environ["PATH"],
+            "CRONTY_DATA": str(self.folder),
+            "DJANGO_SETTINGS_MODULE": "cronty_site.settings",
+            "CRONTY_MCP_CALLS_PER_MINUTE": "1000000",
+        }
+
+    def stdio(self, *arguments: str) -> StdioServerParameters:
+        return StdioServerParameters(
+            command=sys.executable,
+            args=[MANAGE, "mcp_serve", *arguments],
+            env=self.environment,
+            cwd=str(self.folder),
+        )
+
+    def start(self, *arguments: str, **options: object) -> "subprocess.Popen[bytes]":
+        return subprocess.Popen(
+            [sys.executable, MANAGE, *arguments],
+            env=self.environment,
+            cwd=self.folder,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+
+
+def prepare(folder: Path) -> Site:
+    prepared = subprocess.run(
+        [sys.executable, "-c", PREPARE],
+        env=Site(folder, "").environment,
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return Site(folder, prepared.stdout.strip())
+
+
+@contextmanager
+def serving(site: Site, *arguments: str) -> Iterator[tuple["subprocess.Popen[bytes]", str]]:
+    """Run `mcp_serve --http` and hand out the process with its address."""
+    port = free_port()
+    process = site.start("mcp_serve", "--http", "--port", str(port), *arguments)
+    try:
+        wait_for_line(process, b"Uvicorn running")
+        yield process, f"http://127.0.0.1:{port}/mcp"
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def wait_for_line(process: "subprocess.Popen[bytes]", words: bytes) -> None:
+    assert process.stderr is not None
+    seen = b""
+    while words not in seen:
+        ready, _, _ = select.select([process.stderr], [], [], START_SECONDS)
+        chunk = os.read(process.stderr.fileno(), 65_536) if ready else b""
+        assert chunk, f"the server did not start: {seen.decode()}"
+        seen += chunk
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])

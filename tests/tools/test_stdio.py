@@ -1,0 +1,146 @@
+"""mcp_serve over standard input and output, in a process of its own."""
+
+import asyncio
+import json
+import signal
+import subprocess
+import sys
+
+import pytest
+from django.core.management import CommandError, call_command
+from mcp import Client
+from mcp.client.stdio import stdio_client
+
+from schedules.tools.server import OFFERS
+from tests.factories import UserFactory
+from tests.tools.agents import answer_of, mode_of
+from tests.tools.processes import ROOT, Site
+
+PING = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
+HELLO = {
+    "jsonrpc": "2.0",
+    "id": 1,
+    "method": "initialize",
+    "params": {
+        "protocolVersion": "2025-11-25",
+        "capabilities": {},
+        "clientInfo": {"name": "test", "version": "1"},
+    },
+}
+
+
+def talk(site: Site, work, *arguments: str, era: str = "modern"):
+    async def conversation():
+        async with Client(stdio_client(site.stdio(*arguments)), **mode_of(era)) as client:
+            return await work(client)
+
+    return asyncio.run(conversation())
+
+
+def test_an_agent_lists_schedules_and_finds_its_job(site, era):
+    async def work(client):
+        tools = (await client.list_tools()).tools
+        made = answer_of(
+            await client.call_tool(
+                "schedule_job",
+                {
+                    "name": era,
+                    "task": "webhook",
+                    "trigger_type": "cron",
+                    "trigger_config": {"expression": "@daily"},
+                    "kwargs": {"url": "https://example.org"},
+                },
+            )
+        )
+        shown = answer_of(await client.call_tool("job_status", {"job_id": made["job_id"]}))
+        return tools, made, shown
+
+    tools, made, shown = talk(site, work, "--user", "olga", era=era)
+
+    assert [tool.name for tool in tools] == [offer.name for offer in OFFERS]
+    assert "No worker is running" in made["warning"]
+    assert (shown["name"], shown["made_by"]) == (era, "local agent")
+
+
+def test_families_scopes_and_name_come_from_the_command_line(site):
+    async def work(client):
+        return {tool.name for tool in (await client.list_tools()).tools}
+
+    names = talk(site, work, "--tools", "jobs,more", "--read-only")
+
+    assert names == {"list_jobs", "job_status", "preview_schedule", "upcoming", "why"}
+
+
+def test_nothing_but_protocol_is_printed_and_the_end_of_input_is_the_end(site):
+    process = site.start("mcp_serve")
+
+    out, err = process.communicate(b"".join(json.dumps(line).encode() + b"\n" for line in (HELLO, {**PING, "id": 2})), 30)
+
+    assert process.returncode == 0
+    assert all(json.loads(line)["jsonrpc"] == "2.0" for line in out.splitlines())
+    assert b"No worker is running" in err
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_it_at_once(site, number):
+    process = site.start("mcp_serve")
+    process.stdin.write(json.dumps(HELLO).encode() + b"\n")
+    process.stdin.flush()
+    assert b"serverInfo" in process.stdout.readline()
+
+    process.send_signal(number)
+
+    assert process.wait(5) == -number
+    process.communicate()
+
+
+def test_broken_lines_are_answered_or_skipped_and_the_server_goes_on(site):
+    process = site.start("mcp_serve")
+    lines = [json.dumps(HELLO).encode(), b"not json", b"[]", b'{"jsonrpc": "2.0", "id": 7, "method": "nope/nope"}']
+    lines += [json.dumps({**PING, "id": 99}).encode()]
+    process.stdin.write(b"\n".join(lines) + b"\n")
+    process.stdin.flush()
+
+    answers = [json.loads(process.stdout.readline())]
+    while answers[-1].get("id") != 99:
+        answers.append(json.loads(process.stdout.readline()))
+    process.communicate(timeout=30)
+
+    assert "result" in answers[-1]
+    assert next(answer for answer in answers if answer.get("id") == 7)["error"]["code"] == -32601
+    assert "Traceback" not in str(answers)
+    assert process.returncode == 0
+
+
+def test_an_open_subscription_does_not_hold_up_the_end(site):
+    async def work(client):
+        async with client.listen(resource_subscriptions=["agenda://today"]):
+            return "open"
+
+    async def conversation():
+        async with asyncio.timeout(20):
+            async with Client(stdio_client(site.stdio())) as client:
+                return await work(client)
+
+    assert asyncio.run(conversation()) == "open"
+
+
+def test_the_command_says_whom_it_needs(db):
+    with pytest.raises(CommandError, match="--user NAME"):
+        call_command("mcp_serve")
+    UserFactory(username="one", is_superuser=True)
+    UserFactory(username="two", is_superuser=True)
+    with pytest.raises(CommandError, match="--user NAME"):
+        call_command("mcp_serve")
+    with pytest.raises(CommandError, match="no active user called 'nobody'"):
+        call_command("mcp_serve", user="nobody")
+    with pytest.raises(CommandError, match="'everything' is no family"):
+        call_command("mcp_serve", tools="everything")
+
+
+def test_importing_the_app_does_not_import_the_sdk(site):
+    code = "import django, sys; django.setup(); import cronty_site.urls; sys.exit('mcp' in sys.modules)"
+
+    done = subprocess.run([sys.executable, "-c", code], env=site.environment, cwd=ROOT, check=False)
+
+    assert done.returncode == 0
