@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import secrets
 import shlex
 from pathlib import Path
@@ -41,7 +42,7 @@ def boolean(name: str, default: bool) -> bool:
 
 def integer(name: str, default: int, *, minimum: int = 0) -> int:
     value = text(name, str(default))
-    if not value.lstrip("-").isdecimal() or int(value) < minimum:
+    if not re.fullmatch(r"[0-9]{1,12}", value) or int(value) < minimum:
         raise ImproperlyConfigured(f"{name}: use a whole number of at least {minimum}, not {value!r}.")
     return int(value)
 
@@ -54,12 +55,10 @@ def words(name: str, default: str = "") -> list[str]:
 def command(name: str) -> list[str]:
     """Read an argument list: a JSON array, or one line as a shell would split it (no shell ever runs it)."""
     value = text(name)
-    if not value.startswith("["):
-        return shlex.split(value)
     try:
-        arguments = json.loads(value)
+        arguments = json.loads(value) if value.startswith("[") else shlex.split(value)
     except ValueError as error:
-        raise ImproperlyConfigured(f"{name}: not a JSON array ({error}).") from error
+        raise ImproperlyConfigured(f"{name}: not a command line or JSON array ({error}).") from error
     if not all(isinstance(argument, str) for argument in arguments):
         raise ImproperlyConfigured(f"{name}: every argument must be a string.")
     return list(arguments)

@@ -38,7 +38,11 @@ class LedgerBroker(Broker):
     """Claims for the pusher, listens to the monitor."""
 
     _tidied_at = 0.0
+    _tidy_at = 0.0
+    _sweep_at = 0.0
+    _clock_offset: float | None = None
     _data_version = -1
+    _seen_connection: object = None
     _wake_up_at: float = 0.0
 
     def ping(self) -> bool:
@@ -54,9 +58,11 @@ class LedgerBroker(Broker):
         except Error:
             # The database went away; the pusher must outlive that, and say so once a turn.
             logger.warning("The database does not answer; trying again", exc_info=True)
-            connections.close_all()
-            self._wait(PAUSE_AFTER_ERROR)
-            return None
+        except Exception:
+            logger.exception("Could not look for work; trying again")
+        connections.close_all()
+        time.sleep(PAUSE_AFTER_ERROR)  # noqa: TID251
+        return None
 
     def acknowledge(self, task_id: str) -> None:
         """The monitor has seen a package come back; a probe has then been all the way round."""
@@ -78,13 +84,8 @@ class LedgerBroker(Broker):
         assert worker_id, "start clusters with manage.py qcluster or manage.py up"
         connection.close_if_unusable_or_obsolete()
         packages: list[tuple[str, str]] = []
-        if time.monotonic() - self._tidied_at > TIDY_EVERY:
-            now = clock.now()
-            engine.beat(worker_id, now)
-            engine.renew_claims(worker_id, now)
-            engine.sweep(now)
-            packages.append(_package(f"{PROBE} {now.isoformat()}", runner.probe, (), timeout=60))
-            self._tidied_at = time.monotonic()
+        if time.monotonic() > self._tidy_at:
+            packages.append(self._tidy(clock.now()))
         elif not self._may_have_work():
             self._wait(POLL)
             return None
@@ -98,6 +99,27 @@ class LedgerBroker(Broker):
             # Work is there, but no place for it.
             time.sleep(POLL / 10)  # noqa: TID251
         return packages or None
+
+    def _tidy(self, now: datetime) -> tuple[str, str]:
+        """Show that we live, sweep up after those who do not, and send a probe round."""
+        # Before the work: a sweep that fails must not keep claims from being made in between.
+        self._tidy_at = time.monotonic() + TIDY_EVERY
+        engine.beat(worker_id, now)
+        engine.renew_claims(worker_id, now)
+        if self._may_sweep(now):
+            engine.sweep(now)
+        return _package(f"{PROBE} {now.isoformat()}", runner.probe, (), timeout=60)
+
+    def _may_sweep(self, now: datetime) -> bool:
+        """Tell whether a lease that ran out means anything: not when nobody could renew it, or the clock jumped."""
+        tick, lease = time.monotonic(), settings.CRONTY_LEASE_SECONDS
+        offset = now.timestamp() - tick
+        has_jumped = self._clock_offset is not None and abs(offset - self._clock_offset) > lease / 3
+        was_away = self._tidied_at > 0 and tick - self._tidied_at > max(2 * TIDY_EVERY, lease * 2 / 3)
+        if has_jumped or was_away:
+            self._sweep_at = tick + lease
+        self._clock_offset, self._tidied_at = offset, tick
+        return tick >= self._sweep_at
 
     def _room(self) -> int:
         held = Execution.objects.filter(status__in=Execution.HELD, worker_id=worker_id).count()
@@ -113,6 +135,9 @@ class LedgerBroker(Broker):
     def _look_ahead(self) -> None:
         now = clock.now()
         at = engine.wake_up_at(now)
+        if at and at <= now and (left := self._tasks_to_leave()):
+            # What must wait for a place is no reason to stay awake.
+            at = engine.wake_up_at(now, but_not=left)
         self._wake_up_at = at.timestamp() if at else float("inf")
 
     def _may_have_work(self) -> bool:
@@ -123,7 +148,9 @@ class LedgerBroker(Broker):
             return is_due or clock.now().timestamp() >= self._wake_up_at
         connection.ensure_connection()
         version = connection.connection.execute("PRAGMA data_version").fetchone()[0]
-        is_changed, self._data_version = version != self._data_version, version
+        # Each connection counts for itself: a new one knows nothing of what the last had seen.
+        is_changed = version != self._data_version or connection.connection is not self._seen_connection
+        self._data_version, self._seen_connection = version, connection.connection
         if is_changed:
             self._look_ahead()
         return is_due or clock.now().timestamp() >= self._wake_up_at

@@ -2,6 +2,7 @@
 
 import fcntl
 import os
+import shutil
 import tempfile
 import time
 from collections.abc import Iterator
@@ -12,22 +13,19 @@ LOOK_AGAIN_AFTER = 0.002
 
 # The cluster's folder of lock files; made by its leader before it forks the workers.
 _folder: Path | None = None
+_count = 0
 
 
 def open_lanes(count: int) -> None:
     """Make a lane for each plain function that may run at once."""
-    global _folder
-    _folder = Path(tempfile.mkdtemp(prefix="cronty-lanes-"))
-    for number in range(count):
-        (_folder / str(number)).touch()
+    global _folder, _count
+    _folder, _count = Path(tempfile.mkdtemp(prefix="cronty-lanes-")), count
 
 
 def close_lanes() -> None:
     global _folder
     if _folder:
-        for path in _folder.iterdir():
-            path.unlink()
-        _folder.rmdir()
+        shutil.rmtree(_folder, ignore_errors=True)
         _folder = None
 
 
@@ -43,13 +41,17 @@ def lane(patience: float) -> Iterator[bool]:
         yield handle is not None
     finally:
         if handle is not None:
+            # Said, not only closed: a process that the function left behind has a copy of the handle.
+            fcntl.flock(handle, fcntl.LOCK_UN)
             os.close(handle)
 
 
 def _take() -> int | None:
     assert _folder is not None, "the cluster's leader opens the lanes"
-    for path in sorted(_folder.iterdir()):
-        handle = os.open(path, os.O_RDWR)
+    # Made again if need be: the system may clear its temporary files away under a cluster that runs for weeks.
+    _folder.mkdir(mode=0o700, exist_ok=True)
+    for number in range(_count):
+        handle = os.open(_folder / str(number), os.O_RDWR | os.O_CREAT, 0o600)
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

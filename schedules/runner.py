@@ -10,12 +10,13 @@ import time
 import traceback
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from datetime import timedelta
 from multiprocessing import util
 from typing import Any
 
 from django.conf import settings
-from django.db import DatabaseError, connections
+from django.db import DatabaseError, OperationalError, connections
 from django_q.exceptions import TimeoutException
 
 from schedules import clock, engine, limits, registry
@@ -69,7 +70,7 @@ def run_plain(started: Started, task: registry.Task | None) -> Outcome:
         return _returned(started, task.call(_context(started), started.args, started.kwargs))
     except TimeoutException:
         return _failed(started, TimeoutError(_timeout_words(started)))
-    except (KeyboardInterrupt, Exception, SystemExit) as error:
+    except BaseException as error:
         return _failed(started, error)
 
 
@@ -83,9 +84,8 @@ async def run_coroutine(started: Started, task: registry.Task | None) -> Outcome
             return _returned(started, await value if inspect.isawaitable(value) else value)
     except TimeoutError as error:
         return _failed(started, TimeoutError(str(error) or _timeout_words(started)))
-    except asyncio.CancelledError:
-        raise
     except BaseException as error:
+        # A task's own CancelledError, too: nobody else cancels it but the end of the process, which writes nothing.
         return _failed(started, error)
 
 
@@ -99,10 +99,12 @@ class Bench:
         self._in_hand: dict[int, Started] = {}
         self._finished: list[Outcome] = []
         self._write_at = 0.0
+        self._lock = threading.Lock()
+        self._is_over = False
         self._loop = asyncio.new_event_loop()
         self._wake = asyncio.Event()
         self._writer = ThreadPoolExecutor(1, thread_name_prefix="outcomes")
-        self._thread = threading.Thread(target=self._loop.run_forever, name="coroutines", daemon=True)
+        self._thread = threading.Thread(target=self._turn, name="coroutines", daemon=True)
         sys.setswitchinterval(SWITCH_AFTER)
         self._thread.start()
         self._spawn(self._keep_writing())
@@ -127,39 +129,67 @@ class Bench:
 
     def put_down(self, outcome: Outcome) -> None:
         """Note an outcome; it is written with its neighbours a moment later."""
-        if not self._finished:
-            self._write_at = time.monotonic() + FLUSH_BURST_AFTER
-            self._loop.call_soon_threadsafe(self._wake.set)
-        self._finished.append(outcome)
+        with self._lock:
+            if not self._finished:
+                self._write_at = time.monotonic() + FLUSH_BURST_AFTER
+                self._loop.call_soon_threadsafe(self._wake.set)
+            self._finished.append(outcome)
 
     def write_if_due(self) -> None:
         """Write what has waited long enough from this thread: in a burst, one thread is faster than two."""
         if self._finished and time.monotonic() > self._write_at:
-            batch, self._finished = self._finished, []
+            batch = self._pick_up()
             if not _survive(write, self.worker_id, batch):
-                self._finished = batch + self._finished
+                self._put_back(batch)
 
     def clear(self, patience: float | None = None) -> bool:
         """Finish what is in hand and write it down; tell whether that worked in time."""
+        if self._is_over:
+            return True
         limit = settings.CRONTY_STOP_SECONDS if patience is None else patience
         try:
             self._spawn(self._until_clear()).result(limit)
         except TimeoutError:
             return False
         finally:
+            self._is_over = True
             self._loop.call_soon_threadsafe(self._loop.stop)
             self._thread.join(1)
+            self._writer.submit(connections.close_all)
             self._writer.shutdown(wait=False)
-            type(self)._current = None
+            Bench._current = None
         return True
+
+    def _turn(self) -> None:
+        """Turn the loop until the end, whatever a task does to it; then give those left a moment to clean up."""
+        while not self._is_over:
+            try:
+                self._loop.run_forever()
+            except BaseException:
+                logger.exception("A task broke out of the loop; the others go on")
+        if left := asyncio.all_tasks(self._loop):
+            for task in left:
+                task.cancel()
+            self._loop.run_until_complete(asyncio.wait(left, timeout=0.5))
+        self._loop.close()
+
+    def _pick_up(self) -> list[Outcome]:
+        with self._lock:
+            batch, self._finished = self._finished, []
+        return batch
+
+    def _put_back(self, batch: list[Outcome]) -> None:
+        with self._lock:
+            self._finished = batch + self._finished
 
     async def _complete_all(self, chunk: list[Started]) -> None:
         await asyncio.gather(*map(self._complete, chunk))
 
     async def _complete(self, started: Started) -> None:
-        outcome = await run_coroutine(started, registry.get(started.task))
-        self._in_hand.pop(started.execution_id, None)
-        self._finished.append(outcome)
+        with self.holding(started):
+            outcome = await run_coroutine(started, registry.get(started.task))
+        with self._lock:
+            self._finished.append(outcome)
         self._wake.set()
 
     async def _keep_writing(self) -> None:
@@ -170,10 +200,10 @@ class Bench:
             if time.monotonic() < self._write_at + FLUSH_AFTER:
                 self._wake.set()
                 continue
-            batch, self._finished = self._finished, []
+            batch = self._pick_up()
             if batch and not await self._on_writer(write, self.worker_id, batch):
                 # The database is away: keep them, the lease is void only when somebody else could take it.
-                self._finished = batch + self._finished
+                self._put_back(batch)
                 await asyncio.sleep(RETRY_WRITE_AFTER)
                 self._wake.set()
 
@@ -211,6 +241,9 @@ def write(worker_id: int, batch: list[Outcome]) -> None:
     """Settle outcomes together; if one of them cannot be written, it fails alone."""
     try:
         engine.settle(worker_id, batch)
+    except OperationalError:
+        # Locked, or gone for a while: nothing is wrong with the outcomes, so they are tried again.
+        raise
     except (ValueError, TypeError, DatabaseError):
         if len(batch) == 1 and connections["default"].is_usable():
             logger.exception("Outcome of execution %s cannot be written", batch[0].execution_id)
@@ -258,7 +291,7 @@ def _returned(started: Started, value: Any) -> Outcome:
 
 def _failed(started: Started, error: BaseException) -> Outcome:
     after = error.after if isinstance(error, registry.RetryLater) else None
-    words = str(error) or type(error).__name__
+    words = _words_of(error) or type(error).__name__
     if not isinstance(error, registry.Final | registry.RetryLater | TimeoutError):
         words = f"{type(error).__name__}: {words}"
     is_final = isinstance(error, registry.Final)
@@ -294,11 +327,26 @@ def _timeout_words(started: Started) -> str:
     return f"Timed out after {started.timeout / timedelta(seconds=1):g} seconds."
 
 
+def _words_of(error: BaseException) -> str:
+    with suppress(Exception):
+        return str(error)
+    return ""
+
+
 def _trace(error: BaseException) -> str:
     return "".join(traceback.format_exception(error, limit=-20))
 
 
 def _shortened(value: Any) -> str:
-    text = value if isinstance(value, str) else json.dumps(value, default=repr, ensure_ascii=False)
+    text = value if isinstance(value, str) else _as_text(value)
     clean = limits.strip_unprintable(text).encode("utf-8", "replace")
     return clean[:KEPT_BYTES].decode("utf-8", "ignore")
+
+
+def _as_text(value: Any) -> str:
+    """Show what is no JSON as well as it can be shown: the run succeeded, whatever its result looks like."""
+    with suppress(Exception):
+        return json.dumps(value, default=repr, ensure_ascii=False)
+    with suppress(Exception):
+        return repr(value)
+    return f"A {type(value).__name__} that cannot be shown."

@@ -1,7 +1,6 @@
 """Rows for tests; they skip validation, so that a test can also have odd ones."""
 
 from datetime import timedelta
-from typing import Any
 
 import factory
 from django.contrib.auth.models import User
@@ -10,21 +9,7 @@ from factory.django import DjangoModelFactory
 from schedules import clock
 from schedules.models import Execution, Job, Profile, Token, Worker
 from schedules.models.ledger import new_public_id
-from schedules.registry import task
-
-
-@task("tests.ping", description="A plain function for tests.")
-def ping(*values: int, fail: bool = False) -> dict[str, Any]:
-    if fail:
-        raise RuntimeError("told to fail")
-    return {"values": list(values)}
-
-
-@task("tests.aping", description="A coroutine for tests.")
-async def aping(fail: bool = False) -> str:
-    if fail:
-        raise RuntimeError("told to fail")
-    return "pong"
+from tests import tasks  # noqa: F401  (registers them)
 
 
 class UserFactory(DjangoModelFactory[User]):

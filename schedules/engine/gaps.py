@@ -4,7 +4,7 @@ from datetime import datetime
 
 from django.db.models import Q
 
-from schedules.engine.slots import Slot, gap_slot
+from schedules.engine.slots import Slot, gap_slot, remaining
 from schedules.models import Execution, Job
 from schedules.triggers import TriggerError
 
@@ -21,7 +21,16 @@ def account_for(job: Job, since: datetime | None, now: datetime, reason: str) ->
     except TriggerError:
         return
     if slot:
-        Execution.objects.bulk_create([row_of(job, slot, now)], ignore_conflicts=True)
+        pieces = remaining(job, slot, _known(job, since, until))
+        Execution.objects.bulk_create([row_of(job, piece, now) for piece in pieces], ignore_conflicts=True)
+
+
+def _known(job: Job, since: datetime, until: datetime) -> list[tuple[datetime, datetime | None]]:
+    """The rows that account for slots in [since, until] already."""
+    rows = Execution.objects.filter(
+        Q(scheduled_for__gte=since) | Q(last_slot__gte=since), job=job, scheduled_for__lte=until
+    ).exclude(cause=Execution.Cause.MANUAL)
+    return list(rows.values_list("scheduled_for", "last_slot"))
 
 
 def withdraw(job: Job, now: datetime, reason: str, *, also_manual: bool = False) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 
 from django.db.models import F
 
+from schedules.engine.gaps import account_for, withdraw
 from schedules.models import Event, Job, Profile
 from schedules.models.ledger import new_public_id
 
@@ -30,6 +31,8 @@ def pause_failing(job_ids: Sequence[int], now: datetime) -> None:
             revision=F("revision") + 1,
             updated_at=now,
         )
+        account_for(job, job.next_run_at, now, "The job was paused before it could run.")
+        withdraw(job, now, "The job was paused before it could run.")
         note(job, "pause", now, {"reason": reason, "error": job.last_error[:500]})
         _tell_owner(job, reason, now)
 

@@ -3,7 +3,7 @@
 import random
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -22,6 +22,7 @@ Status = Execution.Status
 # How often a run is taken up again after its worker died under it, beyond the attempts of its policy.
 RESCUES = 2
 LONGEST_BACKOFF = timedelta(hours=1)
+LONGEST_WAIT = timedelta(days=30)
 OUTCOME_LETTERS = {Status.SUCCEEDED: "S", Status.FAILED: "F", Status.LOST: "L", Status.CANCELLED: "C"}
 
 
@@ -68,8 +69,9 @@ def retry_at(run: Started, now: datetime, after: timedelta | None = None) -> dat
     """When a failed attempt may be repeated: exponential, with jitter; None when the attempts are spent."""
     if run.attempt >= run.attempts:
         return None
-    growth: timedelta = min(run.backoff * 2 ** (run.attempt - 1), LONGEST_BACKOFF)
-    return now + max(growth * random.uniform(0.75, 1.25), after or timedelta())  # noqa: S311
+    growth: timedelta = min(run.backoff * 2 ** (run.attempt - 1), max(LONGEST_BACKOFF, run.backoff))
+    asked = min(after or timedelta(), LONGEST_WAIT)
+    return now + max(growth * random.uniform(0.75, 1.25), asked)  # noqa: S311
 
 
 def settle(worker_id: int, outcomes: Sequence[Outcome]) -> int:
@@ -77,7 +79,9 @@ def settle(worker_id: int, outcomes: Sequence[Outcome]) -> int:
     with transaction.atomic():
         mine = _still_mine(worker_id, outcomes)
         kept = [
-            _without_forbidden_retry(outcome, mine) for outcome in outcomes if outcome.execution_id in mine
+            _honouring_a_stop(outcome, *mine[outcome.execution_id])
+            for outcome in outcomes
+            if outcome.execution_id in mine
         ]
         update_rows(
             Execution,
@@ -102,8 +106,10 @@ def settle(worker_id: int, outcomes: Sequence[Outcome]) -> int:
     return len(kept)
 
 
-def _still_mine(worker_id: int, outcomes: Sequence[Outcome]) -> dict[int, bool]:
-    """Map the executions this worker still holds to whether their job may go on."""
+def _still_mine(
+    worker_id: int, outcomes: Sequence[Outcome]
+) -> dict[int, tuple[str, str | None, datetime | None]]:
+    """Map the executions this worker still holds to their cause and their job's status and end."""
     attempts = {outcome.execution_id: outcome.attempt for outcome in outcomes}
     rows = (
         Execution.objects.filter(pk__in=list(attempts), status=Status.RUNNING, worker_id=worker_id)
@@ -111,32 +117,46 @@ def _still_mine(worker_id: int, outcomes: Sequence[Outcome]) -> dict[int, bool]:
         .values_list("pk", "attempt", "cause", "job__status", "job__deleted_at")
     )
     return {
-        pk: _may_go_on(cause, status, deleted_at)
+        pk: (cause, status, deleted_at)
         for pk, attempt, cause, status, deleted_at in rows
         if attempts[pk] == attempt
     }
 
 
-def _may_go_on(cause: str, job_status: str | None, job_deleted_at: datetime | None) -> bool:
-    if job_status is None or job_deleted_at or job_status == Job.Status.CANCELLED:
+def _is_over(job_status: str | None, job_deleted_at: datetime | None) -> bool:
+    return job_status is None or job_deleted_at is not None or job_status == Job.Status.CANCELLED
+
+
+def may_go_on(cause: str, job_status: str | None, job_deleted_at: datetime | None) -> bool:
+    """Tell whether a run of such a job may be tried again: a pause stops all but what was asked for by hand."""
+    if _is_over(job_status, job_deleted_at):
         return False
     return job_status != Job.Status.PAUSED or cause == Execution.Cause.MANUAL
 
 
-def _without_forbidden_retry(outcome: Outcome, may_go_on: dict[int, bool]) -> Outcome:
+def _honouring_a_stop(
+    outcome: Outcome, cause: str, job_status: str | None, job_deleted_at: datetime | None
+) -> Outcome:
     """A pause or cancel during a run keeps the run and stops what follows."""
-    if outcome.retry_at is None or may_go_on[outcome.execution_id]:
-        return outcome
-    return Outcome(
-        outcome.execution_id,
-        outcome.attempt,
-        outcome.job_id,
-        outcome.status,
-        outcome.finished_at,
-        error=outcome.error,
-        traceback=outcome.traceback,
-        reason="The job was stopped before the next attempt.",
-    )
+    if outcome.retry_at and not may_go_on(cause, job_status, job_deleted_at):
+        return replace(outcome, retry_at=None, reason="The job was stopped before the next attempt.")
+    if outcome.status == Status.WAITING and _is_over(job_status, job_deleted_at):
+        words = "The job was stopped before an agent took this prompt."
+        return replace(outcome, status=Status.CANCELLED, reason=words)
+    return outcome
+
+
+def call_off(rows: Iterable[tuple[int, int, int | None]], now: datetime, reason: str) -> None:
+    """End queued runs (id, attempt, job) that must not start any more; one between attempts has failed."""
+    ended: dict[Execution.Status, list[Outcome]] = defaultdict(list)
+    for execution_id, attempt, job_id in rows:
+        status = Status.FAILED if attempt else Status.CANCELLED
+        ended[status].append(Outcome(execution_id, attempt, job_id or 0, status, now, reason=reason))
+    for status, outcomes in ended.items():
+        Execution.objects.filter(pk__in=[outcome.execution_id for outcome in outcomes]).update(
+            status=status, finished_at=now, available_at=None, lease_until=None, reason=reason
+        )
+        conclude(outcomes)
 
 
 def conclude(outcomes: Sequence[Outcome]) -> None:
@@ -149,8 +169,10 @@ def conclude(outcomes: Sequence[Outcome]) -> None:
     right = "right({0}, 30)" if connection.vendor == "postgresql" else "substr({0}, -30)"
     update_rows(
         Job,
-        f"recent = {right.format('recent || {recent}')}, last_run_at = {{last_run_at}},"
-        " last_error = {last_error}, failure_streak = CASE WHEN {failure_streak} < 0 THEN 0"
+        f"recent = {right.format('recent || {recent}')},"
+        " last_run_at = COALESCE({last_run_at}, last_run_at), last_error = {last_error},"
+        # Below zero the streak begins anew: -1 is none, -2 is one failure since the last success.
+        " failure_streak = CASE WHEN {failure_streak} < 0 THEN -1 - {failure_streak}"
         " ELSE failure_streak + {failure_streak} END",
         ("id", "recent", "last_run_at", "last_error", "failure_streak"),
         [(job_id, *_summary(ended)) for job_id, ended in by_job.items()],
@@ -161,12 +183,13 @@ def conclude(outcomes: Sequence[Outcome]) -> None:
     pause_failing(failing, outcomes[0].finished_at)
 
 
-def _summary(ended: list[Outcome]) -> tuple[str, datetime, str, int]:
+def _summary(ended: list[Outcome]) -> tuple[str, datetime | None, str, int]:
     letters = "".join(OUTCOME_LETTERS[outcome.status] for outcome in ended)
     last = ended[-1]
-    failures = -1 if "S" in letters else sum(letter in "FL" for letter in letters)
+    failures = sum(letter in "FL" for letter in letters.rpartition("S")[2])
     error = "" if last.status == Status.SUCCEEDED else last.error or last.reason
-    return letters, last.finished_at, error, failures
+    ran_at = max((outcome.finished_at for outcome in ended if outcome.attempt), default=None)
+    return letters[-30:], ran_at, error, -1 - failures if "S" in letters else failures
 
 
 def _end_finished_jobs(by_job: dict[int, list[Outcome]]) -> None:
@@ -203,11 +226,12 @@ def hand_back(
     """Give up what this worker claimed (`only` these tasks) and, once it is surely dead, what it was running."""
     mine = Execution.objects.filter(worker_id=worker_id)
     claimed = mine.filter(status=Status.CLAIMED)
-    with transaction.atomic():
-        count = (claimed if only is None else claimed.filter(task__in=only)).update(
-            status=Status.QUEUED, worker=None, lease_until=None, available_at=now
-        )
-        if also_running:
+    count = (claimed if only is None else claimed.filter(task__in=only)).update(
+        status=Status.QUEUED, worker=None, lease_until=None, available_at=now
+    )
+    if also_running:
+        # Apart from the claims: whoever holds a job waits for its claims, and this waits for jobs.
+        with transaction.atomic():
             count += rescue(mine.filter(status=Status.RUNNING), now, "Its worker was stopped.")
     return count
 
@@ -226,9 +250,9 @@ def rescue(abandoned: Any, now: datetime, reason: str) -> int:
     again: list[Execution] = []
     for row in rows:
         job = row.job
-        may_go_on = job is not None and _may_go_on(row.cause, job.status, job.deleted_at)
+        is_wanted = job is not None and may_go_on(row.cause, job.status, job.deleted_at)
         is_spent = job is None or row.attempt >= job.attempts + RESCUES
-        (again if may_go_on and not is_spent else lost).append(row)
+        (again if is_wanted and not is_spent else lost).append(row)
     Execution.objects.filter(pk__in=[row.pk for row in again]).update(
         status=Status.QUEUED, worker=None, lease_until=None, available_at=now, reason=reason
     )

@@ -1,6 +1,6 @@
 """Which of the slots that fell due are run, skipped or missed: the overlap and catch-up policies, in one place."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
@@ -10,7 +10,10 @@ from schedules.models import Execution, Job
 
 ON_TIME = timedelta(seconds=60)
 HELD_RUNS = 100
+# A cron expression is counted slot by slot, and not without end; an interval is divided.
 COUNTED_SLOTS = 10_000
+MOST_SLOTS = 2**31 - 2
+TICK = timedelta(microseconds=1)
 
 Status = Execution.Status
 Cause = Execution.Cause
@@ -48,6 +51,7 @@ class Plan:
             len(self.slots) == 1
             and self.slots[0].status == Status.CLAIMED
             and self.slots[0].cause == Cause.SCHEDULE
+            and self.slots[0].at == self.job.next_run_at
         )
 
 
@@ -84,14 +88,28 @@ def gap_slot(
     newest = job.trigger.latest_at_or_before(until, first)
     if newest is None:
         return None
-    oldest = job.trigger.next_after(first - timedelta(microseconds=1))
+    oldest = job.trigger.next_after(first - TICK)
     return _gap(job, oldest or newest, newest, status, reason)
+
+
+def remaining(job: Job, slot: Slot, known: Iterable[tuple[datetime, datetime | None]]) -> list[Slot]:
+    """Cut from a slot, or a gap of them, what has a row already: rows from a first to a last slot."""
+    spans = sorted((first, last or first) for first, last in known)
+    if slot.last is None:
+        return [] if any(first <= slot.at <= last for first, last in spans) else [slot]
+    pieces, since = [], slot.at
+    for first, last in spans:
+        pieces.append(gap_slot(job, since, min(first - TICK, slot.last), slot.status, slot.reason))
+        since = max(since, last + TICK)
+    pieces.append(gap_slot(job, since, slot.last, slot.status, slot.reason))
+    return [piece for piece in pieces if piece]
 
 
 def _gap(job: Job, first: datetime, last: datetime, status: Execution.Status, reason: str) -> Slot:
     if first == last:
         return Slot(first, status, reason=reason)
-    count = 1 + job.trigger.count_between(first, last, COUNTED_SLOTS)
+    limit = COUNTED_SLOTS if job.trigger_type == Job.TriggerType.CRON else MOST_SLOTS
+    count = 1 + job.trigger.count_between(first, last, limit)
     return Slot(first, status, reason=reason, last=last, count=count)
 
 
@@ -105,16 +123,19 @@ def _choose(
     match job.catch_up:
         case Job.CatchUp.NONE:
             chosen = [newest] if now - newest <= ON_TIME else []
+        case _ if newest < run_from:
+            chosen = []
         case Job.CatchUp.ONCE:
-            chosen = [newest] if newest >= run_from else []
+            chosen = [newest]
         case _:
             chosen = _newest_slots(job, max(first, run_from), newest, settings.CRONTY_CATCH_UP_RUNS)
     runs = [
         Slot(at, Status.CLAIMED, Cause.SCHEDULE if now - at <= ON_TIME else Cause.CATCH_UP) for at in chosen
     ]
-    missed_until = _slot_before(job, chosen[0], first) if chosen else newest
-    if missed_until is None:
+    if chosen and chosen[0] == first:
         return runs, None
+    # The first slot was promised, even where the trigger has since been read otherwise.
+    missed_until = (_slot_before(job, chosen[0], first) or first) if chosen else newest
     why = "Every worker was busy." if was_covered(first) else "No worker was running."
     return runs, _gap(job, first, missed_until, Status.MISSED, why)
 
@@ -129,7 +150,7 @@ def _newest_slots(job: Job, first: datetime, newest: datetime, limit: int) -> li
 def _slot_before(job: Job, slot: datetime, first: datetime) -> datetime | None:
     if slot <= first:
         return None
-    return job.trigger.latest_at_or_before(slot - timedelta(microseconds=1), first)
+    return job.trigger.latest_at_or_before(slot - TICK, first)
 
 
 def _overlapped(job: Job, chosen: list[Slot], live: int) -> list[Slot]:

@@ -1,28 +1,37 @@
 """What is tidied in passing: runs of dead workers, prompts nobody took, pauses that are over, old history."""
 
+import logging
+import time
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 from django.conf import settings
 from django.db import transaction
-from django.db.models import F, Min, QuerySet
+from django.db.models import Count, F, Min, Q, QuerySet
+from django.db.models.functions import Coalesce
 
-from schedules import clock
+from schedules import clock, limits
 from schedules.engine.gaps import account_for
 from schedules.engine.pausing import note
 from schedules.engine.runs import Outcome, conclude, hand_back, rescue
 from schedules.models import FRESH_FOR, Execution, Job, Worker
+from schedules.triggers import TriggerError
+
+logger = logging.getLogger(__name__)
 
 Status = Execution.Status
 
 BATCH = 1000
+# How long one sweep may think about pauses that are over, in seconds.
+RESUMING = 1.0
 TRASH_DAYS = 30
 
 
-def wake_up_at(now: datetime) -> datetime | None:
-    """The earliest moment at which something will be due."""
-    job = Job.objects.armed().aggregate(at=Min("next_run_at"))["at"]
-    queued = Execution.objects.filter(status=Status.QUEUED).aggregate(at=Min("available_at"))["at"]
-    return min(filter(None, (job, queued)), default=None)
+def wake_up_at(now: datetime, *, but_not: Sequence[str] = ()) -> datetime | None:
+    """The earliest moment at which something will be due, other than tasks in `but_not`."""
+    job = Job.objects.armed().exclude(task__in=but_not).aggregate(at=Min("next_run_at"))["at"]
+    queued = Execution.objects.filter(status=Status.QUEUED).exclude(task__in=but_not)
+    return min(filter(None, (job, queued.aggregate(at=Min("available_at"))["at"])), default=None)
 
 
 def sweep(now: datetime) -> None:
@@ -36,8 +45,9 @@ def sweep(now: datetime) -> None:
 def _take_over_from_dead_workers(now: datetime) -> None:
     """A cluster that stopped beating is retired, and its claims are free again."""
     silent = Worker.objects.filter(stopped_at=None, last_seen_at__lt=now - FRESH_FOR)
-    for worker_id in silent.values_list("pk", flat=True)[:10]:
+    for worker_id in list(silent.values_list("pk", flat=True)[:10]):
         hand_back(worker_id, now)
+        silent.filter(pk=worker_id).update(stopped_at=F("last_seen_at"), note="It fell silent.")
 
 
 def _take_over_expired_leases(now: datetime) -> None:
@@ -58,9 +68,18 @@ def _expire_prompts(now: datetime) -> None:
     """A prompt that no agent finished in time has failed, and says so."""
     oldest = now - timedelta(hours=settings.CRONTY_INBOX_HOURS)
     with transaction.atomic():
-        rows = list(
+        # Since it began to wait: the slot of a run that was caught up is old already.
+        expired = (
             Execution.objects.claimable(now)
-            .filter(scheduled_for__lt=oldest)
+            .alias(since=Coalesce("started_at", "scheduled_for"))
+            .filter(since__lt=oldest)
+        )
+        if not expired.exists():
+            return
+        # The job before its execution, like every verb of the inbox: two orders would be a deadlock.
+        held = Job.objects.filter(pk__in=expired.values("job")).select_for_update(skip_locked=True)
+        rows = list(
+            expired.filter(Q(job__in=[job.pk for job in held.only("pk")]) | Q(job=None))
             .select_for_update(skip_locked=True, of=("self",))
             .only("pk", "attempt", "job_id")[:BATCH]
         )
@@ -84,12 +103,36 @@ def _resume_paused(now: datetime) -> None:
             .filter(status=Job.Status.PAUSED, paused_until__lte=now)
             .select_for_update(skip_locked=True)[:BATCH]
         )
+        deadline = time.monotonic() + RESUMING
         for job in jobs:
-            if rearm(job, now):
-                note(job, "resume", now, {"reason": "The pause was over."})
-            else:
-                Job.objects.filter(pk=job.pk).update(status=Job.Status.COMPLETED, paused_until=None)
-                note(job, "complete", now, {"reason": "Nothing was left to run when the pause was over."})
+            _resume(job, now)
+            if time.monotonic() > deadline:
+                break
+
+
+def _resume(job: Job, now: datetime) -> None:
+    """End one pause; a row that no longer makes sense stays paused, says why, and harms nobody else."""
+    try:
+        is_armed = rearm(job, now)
+    except TriggerError as error:
+        logger.exception("Job %s cannot be resumed", job.pk)
+        words = f"Its schedule cannot be read: {error}"[: limits.NAME_LENGTH]
+        Job.objects.filter(pk=job.pk).update(
+            paused_until=None,
+            pause_reason=words,
+            last_error=words,
+            revision=F("revision") + 1,
+            updated_at=now,
+        )
+        note(job, "pause", now, {"reason": words})
+        return
+    if is_armed:
+        note(job, "resume", now, {"reason": "The pause was over."})
+    else:
+        Job.objects.filter(pk=job.pk).update(
+            status=Job.Status.COMPLETED, paused_until=None, revision=F("revision") + 1, updated_at=now
+        )
+        note(job, "complete", now, {"reason": "Nothing was left to run when the pause was over."})
 
 
 def rearm(job: Job, now: datetime) -> bool:
@@ -118,9 +161,8 @@ def prune_history() -> dict[str, int]:
     final = Execution.objects.filter(status__in=Execution.FINAL)
     old = final.filter(scheduled_for__lt=now - timedelta(days=settings.CRONTY_HISTORY_DAYS))
     pruned = _delete_in_steps(old)
-    for job_id in Job.objects.filter(run_count__gt=settings.CRONTY_HISTORY_PER_JOB).values_list(
-        "pk", flat=True
-    ):
+    counted = final.exclude(job=None).order_by().values("job").annotate(count=Count("pk"))
+    for job_id in counted.filter(count__gt=settings.CRONTY_HISTORY_PER_JOB).values_list("job", flat=True):
         newest = final.filter(job=job_id).order_by("-scheduled_for")[settings.CRONTY_HISTORY_PER_JOB :]
         edge = newest.values_list("scheduled_for", flat=True).first()
         if edge:

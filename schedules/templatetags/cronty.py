@@ -205,7 +205,7 @@ def field(bound: BoundField, label: str = "") -> SafeString:
     hint = f'<p class="hint" id="{hint_id}">{escape(bound.help_text)}</p>' if bound.help_text else ""
     errors = "".join(f'<p class="err" id="{error_id}">{escape(error)}</p>' for error in bound.errors[:1])
     described = " ".join(filter(None, [hint and hint_id, errors and error_id]))
-    attrs = {"aria-describedby": described} if described else {}
+    attrs: dict[str, str | bool] = {"aria-describedby": described} if described else {}
     if errors:
         attrs["aria-invalid"] = "true"
     label_words = escape(label or bound.label or "")

@@ -67,7 +67,7 @@ ENDS = _hints(destroys=True, repeatable=True)
 ACTS = _hints(reaches_out=True)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Offer:
     """One tool: what it is called by people, what it does to the world, and how it refuses."""
 
@@ -122,6 +122,7 @@ OFFERS = (
     Offer(more.why, "Explain a run", READS, jobs.refused),
 )
 _by_name = {offer.name: offer for offer in OFFERS}
+call_rate = CallRate()
 
 
 class CrontyServer(MCPServer[dict[str, Any]]):
@@ -191,7 +192,7 @@ class Arguments(FuncMetadata):
 
 def build_server(*, families: Collection[str] = FAMILIES, with_tokens: bool = False) -> CrontyServer:
     """Make the server; over HTTP every call needs a token, over stdio whoever started the process is calling."""
-    watch, rate = Watch(), CallRate()
+    watch = Watch()
     access: dict[str, Any] = {}
     if with_tokens:
         # No resource_server_url: without an authorization server no client shall look for one.
@@ -204,7 +205,7 @@ def build_server(*, families: Collection[str] = FAMILIES, with_tokens: bool = Fa
         instructions=INSTRUCTIONS,
         version=settings.VERSION,
         website_url=settings.CRONTY_URL,
-        tools=[_tool(offer, rate) for offer in OFFERS if offer.family in families],
+        tools=[_tool(offer) for offer in OFFERS if offer.family in families],
         subscriptions=watch.bus,
         middleware=[watch],
         lifespan=watch.lifespan,
@@ -244,7 +245,8 @@ def _transport_security(hosts: Collection[str]) -> TransportSecuritySettings:
     )
 
 
-def _tool(offer: Offer, rate: CallRate) -> Tool:
+@functools.cache
+def _tool(offer: Offer) -> Tool:
     """Wrap a plain function: scope and rate first, then the function on the tables' thread."""
     function = offer.function
     run: Callable[..., Awaitable[Any]] = function if inspect.iscoroutinefunction(function) else orm(function)
@@ -254,7 +256,7 @@ def _tool(offer: Offer, rate: CallRate) -> Tool:
         caller = current_caller()
         if caller is None or offer.scope not in caller.scopes:
             raise ToolError(f"this call needs the scope {offer.scope}")
-        if wait := rate.wait(caller):
+        if wait := call_rate.wait(caller):
             return offer.refuse(_too_many(wait), arguments)
         return await run(
             **{f"{name}_" if keyword.iskeyword(name) else name: value for name, value in arguments.items()}

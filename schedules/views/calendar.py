@@ -1,7 +1,7 @@
 """What fires on which day, and what did?"""
 
 import calendar as months
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, time, timedelta
@@ -19,7 +19,7 @@ from django.views.generic import TemplateView
 
 from schedules import clock
 from schedules.models import Execution, Job, Profile
-from schedules.views.forecast import bursts, soonest
+from schedules.views.forecast import bursts, per_day, soonest
 from schedules.views.page import Page, PageMixin
 
 SHOWN_JOBS = {"month": 3, "week": 12}
@@ -136,21 +136,15 @@ def days_between(page: Page, first: date, last: date) -> dict[date, Day]:
         elif day in days and status in BAD:
             days[day].bad += count
     if end > page.now:
-        _plan(page, days, max(start, page.now), end, zone)
+        _plan(page, days, max(start, page.now), end)
     return days
 
 
-def _plan(page: Page, days: dict[date, Day], start: datetime, end: datetime, zone: ZoneInfo) -> None:
+def _plan(page: Page, days: dict[date, Day], start: datetime, end: datetime) -> None:
     for job in soonest(page.actor.jobs(), end):
-        counts: Counter[date] = Counter()
-        firsts: dict[date, datetime] = {}
-        for burst in bursts(job, start, end):
-            day = burst.first.astimezone(zone).date()
-            counts[day] += burst.count
-            firsts.setdefault(day, burst.first)
-        for day, count in counts.items():
+        for day, (first, count) in per_day(job, start, end, page.zone).items():
             if day in days:
-                days[day].planned.append(Planned(job, firsts[day], count))
+                days[day].planned.append(Planned(job, first, count))
     for square in days.values():
         # What happens all day long must not hide what happens once.
         square.planned.sort(key=lambda each: (each.count > FEED_RUNS_A_DAY, each.first))

@@ -22,9 +22,8 @@ PREVIEWED_RUNS = 6
 def previewed(form: WhenForm, page: Page) -> Preview | None:
     """Say what the schedule in a form will do, or None while it cannot be read."""
     if not form.is_bound:
-        form = WhenForm(form.initial | {"when": form.initial.get("when", "phrase")})
-    if not form.is_valid() and form.trigger is None:
-        return None
+        form = WhenForm({"when": "phrase", **form.initial})
+    form.is_valid()
     if form.trigger is None:
         return None
     return services.preview(form.trigger, form.cleaned_data["timezone"], page.now, PREVIEWED_RUNS)

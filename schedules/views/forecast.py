@@ -3,7 +3,7 @@
 Walking an every-minute job through a day costs 1,440 steps; its fields say the same at once.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, time, timedelta
 from functools import lru_cache
@@ -143,15 +143,12 @@ def _runs_on(day_fields: str, day: date) -> bool:
     return cron.next_wall(f"0 0 {day_fields}", midnight - timedelta(seconds=1)) == midnight
 
 
-def per_bucket(jobs: list[Job], start: datetime, count: int, width: timedelta) -> list[Bucket]:
-    """Sum what fires into stretches of equal width."""
-    buckets = [Bucket(start + place * width) for place in range(count)]
-    for job in jobs:
-        for burst in bursts(job, start, start + count * width):
-            for place, runs in _spread(burst, start, width):
-                if place < count:
-                    buckets[place].add(job.name, runs)
-    return buckets
+def fill(buckets: list[Bucket], name: str, runs: list[Burst], width: timedelta) -> None:
+    """Sum the runs of one job into stretches of equal width."""
+    for burst in runs:
+        for place, count in _spread(burst, buckets[0].start, width):
+            if place < len(buckets):
+                buckets[place].add(name, count)
 
 
 def _spread(burst: Burst, start: datetime, width: timedelta) -> Iterator[tuple[int, int]]:
@@ -163,6 +160,37 @@ def _spread(burst: Burst, start: datetime, width: timedelta) -> Iterator[tuple[i
         inside = min(left, -(-room // burst.apart)) if burst.apart else left
         yield place, inside
         moment, left = moment + inside * burst.apart, left - inside
+
+
+def per_day(job: Job, start: datetime, end: datetime, zone: str) -> dict[date, tuple[datetime, int]]:
+    """Say when a job first fires on each day of a zone, and how often."""
+    if job.trigger_type != Job.TriggerType.CRON or job.max_runs or job.ends_at or job.next_run_at is None:
+        return _by_day(bursts(job, start, end), zone)
+    # From the second day on, jobs with the same schedule share one answer.
+    place = ZoneInfo(zone)
+    first = max(job.next_run_at, start).astimezone(place).date()
+    second = datetime.combine(first + timedelta(days=1), time(), place).astimezone(UTC)
+    days = _by_day(bursts(job, start, min(second, end)), zone)
+    if second < end and days:
+        days |= _cron_days(job.cron, job.timezone, second, end.astimezone(UTC), zone)
+    return days
+
+
+@lru_cache(maxsize=1024)
+def _cron_days(
+    expression: str, timezone: str, start: datetime, end: datetime, zone: str
+) -> dict[date, tuple[datetime, int]]:
+    return _by_day(_cron_bursts(expression, timezone, start, end), zone)
+
+
+def _by_day(runs: Iterable[Burst], zone: str) -> dict[date, tuple[datetime, int]]:
+    days: dict[date, tuple[datetime, int]] = {}
+    place = ZoneInfo(zone)
+    for burst in runs:
+        day = burst.first.astimezone(place).date()
+        first, count = days.get(day, (burst.first, 0))
+        days[day] = (first, count + burst.count)
+    return days
 
 
 @dataclass(frozen=True)
@@ -187,15 +215,16 @@ class Ahead:
         end = now + cls.QUARTERS * cls.QUARTER
         coming = soonest(jobs, end)
         dense: dict[str, int] = {}
-        sparse: list[Job] = []
+        buckets = [Bucket(now + place * cls.QUARTER) for place in range(cls.QUARTERS)]
+        late = 0
         for job in coming:
-            count = sum(burst.count for burst in bursts(job, now, end))
+            runs = list(bursts(job, now, end))
+            count = sum(burst.count for burst in runs)
             if count > cls.DENSE:
                 dense[job.name] = dense.get(job.name, 0) + count
             else:
-                sparse.append(job)
-        buckets = per_bucket(sparse, now, cls.QUARTERS, cls.QUARTER)
-        late = sum(1 for job in sparse if job.next_run_at and job.next_run_at < now)
+                fill(buckets, job.name, runs, cls.QUARTER)
+                late += bool(job.next_run_at and job.next_run_at < now)
         return cls(now, zone, buckets, dense, coming[:5], late, len(coming) == MOST_JOBS)
 
     @property

@@ -15,7 +15,7 @@ from schedules import clock, services
 from schedules.models import Event, Execution, Job
 from schedules.phrases import PhraseError, parse_moment
 from schedules.result import Err, Ok, Result
-from schedules.services import Actor, Why, profile_of
+from schedules.services import Actor, profile_of
 from schedules.services.reading import preview_of
 from schedules.templatetags.cronty import duration
 from schedules.views import states
@@ -109,11 +109,10 @@ class JobPage(PageMixin, TemplateView):
         except PhraseError as error:
             return {"why_text": text, "why_problem": str(error)}
         match services.why(self.actor, job.public_id, at, self.page.now):
-            case Ok(Why() as answer):
+            case Ok(answer):
                 return {"why_text": text, "why": answer}
             case Err() as problem:
                 return {"why_text": text, "why_problem": problem.message}
-        return {}
 
 
 def _narrowed(runs: Any, asked: dict[str, str]) -> Any:

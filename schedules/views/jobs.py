@@ -38,10 +38,7 @@ class JobsPage(PageMixin, TemplateView):
         asked = {name: self.request.GET.get(name, "").strip() for name in (*FILTERS, "sort")}
         ranked = states.with_rank(matching(self.actor.jobs(), asked), now)
         counts = states.count_by_standing(ranked)
-        if asked["status"] in states.STANDINGS:
-            ranked = ranked.filter(rank=states.STANDINGS.index(asked["status"]))
-        order = states.SORTS.get(asked["sort"], states.SORTS[""])
-        listed = sliced(ranked.select_related("owner").order_by(*order), self.request)
+        listed = sliced(self._ordered(ranked.select_related("owner"), counts, asked), self.request)
         states.named(listed.rows)
         return super().get_context_data(
             asked=asked,
@@ -54,6 +51,14 @@ class JobsPage(PageMixin, TemplateView):
             ahead=Ahead.of(self.actor.jobs(), now, self.page.zone),
             **kwargs,
         )
+
+    def _ordered(self, ranked: JobQuerySet, counts: dict[str, int], asked: dict[str, str]) -> Any:
+        status, sort = asked["status"], asked["sort"]
+        if status in states.STANDINGS:
+            ranked, sort = states.standing_as(ranked, status), sort or "next"
+        if sort in states.SORTS and sort:
+            return ranked.order_by(*states.SORTS[sort])
+        return states.WorstFirst(ranked, counts)
 
 
 def matching(jobs: JobQuerySet, asked: dict[str, str]) -> JobQuerySet:

@@ -17,8 +17,22 @@ from schedules.services.reading import explain
 from schedules.views.page import Page, PageMixin, actor_of, page_of, sliced
 
 FILTERS = ("status", "job", "cause", "q", "since")
-EXPORTED = ("id", "job_id", "job", "task", "scheduled_for", "cause", "status", "reason")
-EXPORTED += ("attempt", "started_at", "finished_at", "seconds", "lateness_seconds", "error")
+EXPORTED = (
+    "id",
+    "job_id",
+    "job",
+    "task",
+    "scheduled_for",
+    "cause",
+    "status",
+    "reason",
+    "attempt",
+    "started_at",
+    "finished_at",
+    "seconds",
+    "lateness_seconds",
+    "error",
+)
 MOST_EXPORTED = 100_000
 SHOWN_OUTPUT = 20_000
 # A spreadsheet would run a cell that begins with one of these.

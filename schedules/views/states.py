@@ -8,8 +8,10 @@ from django.db.models import Case, Count, F, IntegerField, Q, Value, When
 from django.db.models.expressions import RawSQL
 
 from schedules.models import LATE_AFTER, Execution, Job
-from schedules.models.ledger import JobQuerySet
+from schedules.models.ledger import ExecutionQuerySet, JobQuerySet
 
+# Above this many jobs the list is read standing by standing, in the order of an index.
+LARGE = 5_000
 # Worst first: the order of the list and of the chips. A job stands as the first of these that fits.
 STANDINGS = (
     "late",
@@ -34,6 +36,7 @@ SORTS: dict[str, list[Any]] = {
 _LIVE = ", ".join(f"'{status}'" for status in Execution.LIVE)
 _HELD = ", ".join(f"'{status}'" for status in Execution.HELD)
 # Written out: SQLite uses a partial index only for a condition that it can read without parameters.
+_LIVE_RUNS = f"SELECT id FROM {Execution._meta.db_table} WHERE status IN ({_LIVE})"  # noqa: S608
 _UNDER_WAY = (
     f"SELECT job_id FROM {Execution._meta.db_table} WHERE status IN ({_LIVE}) AND status IN ({_HELD})"  # noqa: S608
 )
@@ -61,9 +64,38 @@ def with_rank(jobs: JobQuerySet, now: datetime) -> JobQuerySet:
 
 def count_by_standing(ranked: JobQuerySet) -> dict[str, int]:
     """Count jobs by how they stand, in one query."""
-    rows = ranked.order_by().values_list("rank").annotate(count=Count("pk"))
+    rows = ranked.order_by().values_list("rank").annotate(count=Count("pk"))  # type: ignore[misc]
     counts = dict(rows)
     return {name: counts.get(place, 0) for place, name in enumerate(STANDINGS)}
+
+
+def standing_as(ranked: JobQuerySet, name: str) -> JobQuerySet:
+    return ranked.filter(rank=STANDINGS.index(name))  # type: ignore[misc]
+
+
+class WorstFirst:
+    """All jobs, worst first, of which a page can be sliced without sorting the rest."""
+
+    def __init__(self, ranked: JobQuerySet, counts: dict[str, int]) -> None:
+        self.ranked = ranked
+        self.counts = counts
+
+    def __getitem__(self, wanted: slice) -> list[Job]:
+        if sum(self.counts.values()) <= LARGE:
+            return list(self.ranked.order_by(*SORTS[""])[wanted])
+        rows: list[Job] = []
+        skip, size = wanted.start, wanted.stop - wanted.start
+        for name, count in self.counts.items():
+            if skip < count and len(rows) < size:
+                ordered = standing_as(self.ranked, name).order_by(*SORTS["next"])
+                rows += ordered[skip : skip + size - len(rows)]
+            skip = max(0, skip - count)
+        return rows
+
+
+def live_runs(runs: ExecutionQuerySet) -> ExecutionQuerySet:
+    """Runs that are not over, found without reading those that are."""
+    return runs.filter(pk__in=RawSQL(_LIVE_RUNS, []))  # noqa: S611
 
 
 def named(jobs: Iterable[Job]) -> list[Job]:

@@ -13,8 +13,8 @@ from django.views.generic import TemplateView
 
 from schedules import clock, services
 from schedules.models import Job
-from schedules.result import Err, Ok
-from schedules.services import Actor
+from schedules.result import Err, Ok, Result
+from schedules.services import Actor, Scheduled
 from schedules.views.editing import job_address
 from schedules.views.jobs import tagged
 from schedules.views.page import PageMixin, actor_of, back
@@ -66,7 +66,7 @@ class WelcomePage(PageMixin, TemplateView):
                 return self.render_to_response(context, status=422)
 
 
-def first_reminder(actor: Actor, values: dict[str, str]) -> Any:
+def first_reminder(actor: Actor, values: dict[str, str]) -> Result[Scheduled]:
     return services.schedule(
         actor,
         name="My first reminder",

@@ -130,7 +130,7 @@ def _argument(task: Task, name: str, spec: Mapping[str, Any], *, is_required: bo
         case "boolean":
             return Argument(name, key, forms.BooleanField(**common))
         case "integer":
-            limits = {"min_value": shape.get("minimum"), "max_value": shape.get("maximum")}
+            limits: dict[str, Any] = {"min_value": shape.get("minimum"), "max_value": shape.get("maximum")}
             return Argument(name, key, forms.IntegerField(**common, **limits))
         case "number":
             return Argument(name, key, forms.FloatField(**common))

@@ -1,6 +1,5 @@
 """The official client, as tests use it."""
 
-import functools
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -47,18 +46,12 @@ async def connected(connect: Callable[[], Client], work: Callable[[Client], Awai
     raise refusal
 
 
-@functools.cache
-def shared_server() -> CrontyServer:
-    """Building the schemas of all tools takes a while; the server keeps nothing between tests but the call rate."""
-    return build_server()
-
-
 @dataclass
 class InMemory:
     """A client joined to a server in this process; each call connects anew."""
 
     era: str
-    server: CrontyServer = field(default_factory=shared_server)
+    server: CrontyServer = field(default_factory=build_server)
 
     def call(self, name: str, /, **arguments: Any) -> Any:
         return answer_of(self.raw(name, arguments))

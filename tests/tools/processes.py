@@ -41,6 +41,7 @@ class Site:
             "CRONTY_DATA": str(self.folder),
             "DJANGO_SETTINGS_MODULE": "cronty_site.settings",
             "CRONTY_MCP_CALLS_PER_MINUTE": "1000000",
+            "CRONTY_MAX_CREATES_PER_MINUTE": "1000000",
         }
 
     def stdio(self, *arguments: str) -> StdioServerParameters:

@@ -11,6 +11,7 @@ from schedules import clock, services
 from schedules.models import Event, Execution, Job, Token
 from schedules.result import Ok
 from schedules.services import Actor, issue_token, revoke_token
+from schedules.tools import server
 from schedules.tools.auth import (
     CallRate,
     CrontyTokens,
@@ -19,7 +20,7 @@ from schedules.tools.auth import (
     local_caller,
     set_local_caller,
 )
-from schedules.tools.server import OFFERS, build_server
+from schedules.tools.server import OFFERS
 from tests.factories import ExecutionFactory, JobFactory, TokenFactory
 from tests.tools.agents import InMemory, ToolRefusalError, answer_of, connected
 from tests.tools.examples import examples
@@ -230,9 +231,10 @@ def test_each_token_has_a_bucket_of_calls_that_fills_again(owner, settings, monk
     assert rate.wait(first) == 1.0
 
 
-def test_too_many_calls_are_a_normal_answer_in_every_familys_shape(caller, settings, belongings):
+def test_too_many_calls_are_a_normal_answer_in_every_familys_shape(caller, settings, belongings, monkeypatch):
     settings.CRONTY_MCP_CALLS_PER_MINUTE = 1
-    agent = InMemory("modern", build_server())
+    monkeypatch.setattr(server, "call_rate", CallRate())
+    agent = InMemory("modern")
     agent.call("list_jobs")
     before = state_of_everything()
 

@@ -8,13 +8,33 @@ from tests.tools.contract import current, recorded
 
 TOOLS = {tool["name"]: tool for tool in recorded()["tools"]}
 
-NAMED_IN_THE_CONTRACT = """
-schedule_job list_jobs cancel_job job_status
-schedule schedule_list schedule_edit schedule_cancel claim_prompts complete_prompt
-send_push_notification schedule_notification schedule_cron_notification list_scheduled_notifications
-pause_schedule resume_schedule delete_schedule get_current_time
-preview_schedule update_job pause_job resume_job run_job upcoming why
-""".split()
+NAMED_IN_THE_CONTRACT = [
+    "schedule_job",
+    "list_jobs",
+    "cancel_job",
+    "job_status",
+    "schedule",
+    "schedule_list",
+    "schedule_edit",
+    "schedule_cancel",
+    "claim_prompts",
+    "complete_prompt",
+    "send_push_notification",
+    "schedule_notification",
+    "schedule_cron_notification",
+    "list_scheduled_notifications",
+    "pause_schedule",
+    "resume_schedule",
+    "delete_schedule",
+    "get_current_time",
+    "preview_schedule",
+    "update_job",
+    "pause_job",
+    "resume_job",
+    "run_job",
+    "upcoming",
+    "why",
+]
 CREATING = ["schedule_job", "schedule", "schedule_notification", "schedule_cron_notification"]
 
 

@@ -12,8 +12,9 @@ from mcp_types import CallToolResult
 
 from schedules.models import Job
 from schedules.tools import more
+from schedules.tools.server import build_server
 from tests.factories import ExecutionFactory, JobFactory
-from tests.tools.agents import mode_of, shared_server, text_of
+from tests.tools.agents import mode_of, text_of
 from tests.tools.contract import recorded
 
 CALLS = int(os.environ.get("CRONTY_FUZZ_CALLS", "400"))
@@ -26,8 +27,30 @@ SENSIBLE = st.sampled_from(
     [
         *("once", "interval", "cron", "pending", "failed", "tests.ping", "notify", "webhook", "prompt"),
         *("Europe/Berlin", "UTC", "Mars/Olympus", "0 9 * * *", "@daily", "*/7 * 31 2 *", "in 20 minutes"),
-        *("tomorrow at 9am", "2030-01-01T00:00:00", "2030-01-01", "15:00", "1h30m", "job_1", "scd_1", "topic"),
-        *("", " ", "\x00", "\u202e", "null", "[]", "{}", "0", "-1", "' OR 1=1 --", "../../etc/passwd", "x" * 5000),
+        *(
+            "tomorrow at 9am",
+            "2030-01-01T00:00:00",
+            "2030-01-01",
+            "15:00",
+            "1h30m",
+            "job_1",
+            "scd_1",
+            "topic",
+        ),
+        *(
+            "",
+            " ",
+            "\x00",
+            "\u202e",
+            "null",
+            "[]",
+            "{}",
+            "0",
+            "-1",
+            "' OR 1=1 --",
+            "../../etc/passwd",
+            "x" * 5000,
+        ),
     ]
 )
 TEXT = SENSIBLE | st.text(max_size=30)
@@ -75,7 +98,9 @@ def arguments(schema: dict) -> st.SearchStrategy:
     return st.fixed_dictionaries(required, optional=optional)
 
 
-FITTING = st.sampled_from(sorted(TOOLS)).flatmap(lambda name: st.tuples(st.just(name), arguments(TOOLS[name])))
+FITTING = st.sampled_from(sorted(TOOLS)).flatmap(
+    lambda name: st.tuples(st.just(name), arguments(TOOLS[name]))
+)
 JUNK = st.tuples(st.sampled_from(sorted(TOOLS)) | TEXT, st.dictionaries(TEXT, JSON, max_size=4))
 CALL = FITTING | FITTING | FITTING | JUNK
 
@@ -107,7 +132,7 @@ def test_no_call_crashes_leaks_or_gets_stuck(caller, owner, nothing_to_wait_for,
     @given(calls=st.lists(CALL, min_size=BATCH, max_size=BATCH), era=st.sampled_from(["modern", "legacy"]))
     def play(calls, era):
         async def run():
-            async with asyncio.timeout(STUCK_SECONDS), Client(shared_server(), **mode_of(era)) as client:
+            async with asyncio.timeout(STUCK_SECONDS), Client(build_server(), **mode_of(era)) as client:
                 return [await client.call_tool(name, given) for name, given in calls]
 
         for (name, _), result in zip(calls, async_to_sync(run)(), strict=True):

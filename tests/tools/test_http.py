@@ -100,9 +100,13 @@ def test_a_body_of_300_kilobytes_is_refused(token):
     assert not Job.objects.exists()
 
 
-@pytest.mark.parametrize("body", [b"", b"{", b"[]", b"null", b'"x"', b"\xff\xfe", b'{"jsonrpc": "1.0"}', b"[" * 100_000])
+@pytest.mark.parametrize(
+    "body", [b"", b"{", b"[]", b"null", b'"x"', b"\xff\xfe", b'{"jsonrpc": "1.0"}', b"[" * 100_000]
+)
 def test_what_is_no_request_is_refused_plainly(token, body):
-    answer = post(token, content=body, headers=modern_call("x")["headers"] | {"Content-Type": "application/json"})
+    answer = post(
+        token, content=body, headers=modern_call("x")["headers"] | {"Content-Type": "application/json"}
+    )
 
     assert 400 <= answer.status_code < 500
     assert "Traceback" not in answer.text
@@ -158,7 +162,9 @@ def test_a_client_that_leaves_in_the_middle_of_a_call_harms_nobody(site):
             request = httpx2.Request("POST", **{**modern_call("upcoming"), "url": address})
             body = request.read()
             head = f"POST /mcp HTTP/1.1\r\nHost: {parts.netloc}\r\nAuthorization: Bearer {site.token}\r\n"
-            head += "".join(f"{name}: {value}\r\n" for name, value in modern_call("upcoming")["headers"].items())
+            head += "".join(
+                f"{name}: {value}\r\n" for name, value in modern_call("upcoming")["headers"].items()
+            )
             head += f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
             with socket.create_connection((parts.hostname, parts.port)) as wire:
                 wire.sendall((head.encode() + body)[:cut] if cut < 400 else head.encode() + body)

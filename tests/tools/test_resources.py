@@ -13,7 +13,6 @@ from schedules.models import Job
 from schedules.services import Actor
 from schedules.tools import watching
 from schedules.tools.auth import local_caller, set_local_caller
-from schedules.tools.server import build_server
 from tests.factories import JobFactory, TokenFactory
 from tests.tools.agents import InMemory
 
@@ -164,7 +163,7 @@ def test_the_stream_of_a_revoked_token_ends(owner, quick_looks):
                 return [event async for event in stream]
 
     try:
-        assert InMemory("modern", build_server()).do(work) == []
+        assert InMemory("modern").do(work) == []
     finally:
         set_local_caller(None)
 

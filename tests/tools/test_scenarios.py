@@ -3,11 +3,16 @@
 Each runs over stdio in a process of its own and over HTTP at the web process's app, in both protocol eras.
 """
 
-import asyncio
-from collections.abc import Iterator
+import functools
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
 from datetime import timedelta
+from typing import Any
 
 import pytest
+from anyio.from_thread import BlockingPortal, start_blocking_portal
+from django.contrib.auth.models import User
 from mcp import Client
 from mcp.client.stdio import stdio_client
 
@@ -18,48 +23,38 @@ from tests.tools.over_http import OverHttp
 from tests.tools.processes import Site
 
 
+@dataclass
 class OverStdio:
-    """A conversation with a server process that lasts as long as its test."""
+    """A client of a server process, for code that is not async."""
 
-    def __init__(self, site: Site, era: str) -> None:
-        self._runner = asyncio.Runner()
-        self._site, self._era = site, era
-        self._calls: asyncio.Queue = asyncio.Queue()
-        self._answers: asyncio.Queue = asyncio.Queue()
+    portal: BlockingPortal
+    client: Client
 
-    def __enter__(self) -> "OverStdio":
-        self._runner.__enter__()
-        self._task = self._runner.get_loop().create_task(self._converse())
-        return self
+    def call(self, name: str, /, **arguments: Any) -> Any:
+        return answer_of(self.portal.call(self.client.call_tool, name, arguments))
 
-    def __exit__(self, *error: object) -> None:
-        self._runner.run(self._calls.put(None))
-        self._runner.run(asyncio.wait_for(self._task, 30))
-        self._runner.close()
 
-    def call(self, name: str, /, **arguments: object):
-        return answer_of(self._runner.run(self._ask(name, arguments)))
+@pytest.fixture(scope="session")
+def conversations(site: Site) -> Iterator[Callable[[str], OverStdio]]:
+    """Conversations with server processes, one an era, that last as long as the tests."""
+    with start_blocking_portal() as portal, ExitStack() as stack:
 
-    async def _ask(self, name, arguments):
-        await self._calls.put((name, arguments))
-        return await asyncio.wait_for(self._answers.get(), 60)
+        @functools.cache
+        def conversation(era: str) -> OverStdio:
+            client = Client(stdio_client(site.stdio("--user", "olga")), **mode_of(era))
+            return OverStdio(portal, stack.enter_context(portal.wrap_async_context_manager(client)))
 
-    async def _converse(self) -> None:
-        # One task opens, uses and closes the client, as its cancel scopes ask for.
-        async with Client(stdio_client(self._site.stdio("--user", "olga")), **mode_of(self._era)) as client:
-            while (request := await self._calls.get()) is not None:
-                await self._answers.put(await client.call_tool(*request))
+        yield conversation
 
 
 @pytest.fixture(params=["stdio", "http"])
-def assistant(request: pytest.FixtureRequest, era: str) -> Iterator:
+def assistant(
+    request: pytest.FixtureRequest, era: str, owner: User, conversations: Callable[[str], OverStdio]
+) -> OverStdio | OverHttp:
     """The agent with Cronty MCP configured, over either wire."""
-    if request.param == "http":
-        owner = request.getfixturevalue("owner")
-        yield OverHttp(era, issue_token(owner, name="laptop").value.text)
-    else:
-        with OverStdio(request.getfixturevalue("site"), era) as conversation:
-            yield conversation
+    if request.param == "stdio":
+        return conversations(era)
+    return OverHttp(era, issue_token(owner, name="laptop").value.text)
 
 
 def a_cron_schedule(assistant) -> str:
@@ -255,7 +250,9 @@ def test_cancel_job_that_does_not_exist(assistant):
 
 
 def test_job_status_of_an_unknown_id(assistant):
-    assert assistant.call("job_status", job_id="job_1_1738764000") == {"error": "Job not found: job_1_1738764000"}
+    assert assistant.call("job_status", job_id="job_1_1738764000") == {
+        "error": "Job not found: job_1_1738764000"
+    }
 
 
 def test_job_status_has_every_specified_field(assistant):

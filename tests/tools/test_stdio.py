@@ -74,7 +74,9 @@ def test_families_scopes_and_name_come_from_the_command_line(site):
 def test_nothing_but_protocol_is_printed_and_the_end_of_input_is_the_end(site):
     process = site.start("mcp_serve")
 
-    out, err = process.communicate(b"".join(json.dumps(line).encode() + b"\n" for line in (HELLO, {**PING, "id": 2})), 30)
+    out, err = process.communicate(
+        b"".join(json.dumps(line).encode() + b"\n" for line in (HELLO, {**PING, "id": 2})), 30
+    )
 
     assert process.returncode == 0
     assert all(json.loads(line)["jsonrpc"] == "2.0" for line in out.splitlines())
@@ -96,7 +98,12 @@ def test_a_signal_ends_it_at_once(site, number):
 
 def test_broken_lines_are_answered_or_skipped_and_the_server_goes_on(site):
     process = site.start("mcp_serve")
-    lines = [json.dumps(HELLO).encode(), b"not json", b"[]", b'{"jsonrpc": "2.0", "id": 7, "method": "nope/nope"}']
+    lines = [
+        json.dumps(HELLO).encode(),
+        b"not json",
+        b"[]",
+        b'{"jsonrpc": "2.0", "id": 7, "method": "nope/nope"}',
+    ]
     lines += [json.dumps({**PING, "id": 99}).encode()]
     process.stdin.write(b"\n".join(lines) + b"\n")
     process.stdin.flush()

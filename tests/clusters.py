@@ -1,0 +1,106 @@
+"""Real clusters on the test's own database, and the processes they are made of."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import psutil
+from django.db import connection
+
+from schedules import clock
+from schedules.models import Worker
+
+PROJECT = Path(__file__).resolve().parent.parent
+PATIENCE = 25.0
+
+
+def database_url() -> str:
+    """The address of the database this test runs on, for other processes."""
+    values = connection.settings_dict
+    if connection.vendor == "sqlite":
+        return f"sqlite:///{values['NAME']}"
+    return (
+        f"postgres://{values['USER']}:{values['PASSWORD']}@{values['HOST']}:{values['PORT']}/{values['NAME']}"
+    )
+
+
+def environment(**settings: object) -> dict[str, str]:
+    return (
+        os.environ
+        | {
+            "DJANGO_SETTINGS_MODULE": "tests.settings",
+            "DATABASE_URL": database_url(),
+            "CRONTY_LEASE_SECONDS": "3",
+            "CRONTY_STOP_SECONDS": "5",
+            "CRONTY_LOG_LEVEL": "ERROR",
+            # The parent's coverage hook would slow every fork.
+            "COVERAGE_PROCESS_START": "",
+        }
+        | {name: str(value) for name, value in settings.items()}
+    )
+
+
+def manage(*arguments: str, **settings: object) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        [sys.executable, "manage.py", *arguments], cwd=PROJECT, env=environment(**settings)
+    )
+
+
+@contextmanager
+def running(*arguments: str, **settings: object) -> Iterator[subprocess.Popen[bytes]]:
+    """Run a manage.py command for the length of a test; whatever it left is ended, by pid."""
+    process = manage(*arguments, **settings)
+    try:
+        yield process
+    finally:
+        family = family_of(process.pid)
+        process.send_signal(signal.SIGTERM)
+        try:
+            process.wait(15)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+        for member in family:
+            if member.is_running():
+                member.kill()
+
+
+@contextmanager
+def running_cluster(**settings: object) -> Iterator[subprocess.Popen[bytes]]:
+    """Run one cluster and wait until it has come round once."""
+    known = set(Worker.objects.values_list("pk", flat=True))
+    with running("qcluster", **settings) as process:
+        wait_for(lambda: fresh_worker(known) is not None)
+        yield process
+
+
+def fresh_worker(but_not: set[int]) -> Worker | None:
+    """A cluster whose probe has gone all the way round."""
+    alive = Worker.objects.exclude(pk__in=but_not).fresh(clock.now())
+    return next((row for row in alive if row.circled_at > row.started_at), None)
+
+
+def wait_for(condition: Callable[[], object], seconds: float = PATIENCE) -> None:
+    until = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < until, f"did not come true within {seconds} s"
+        time.sleep(0.05)  # noqa: TID251
+
+
+def family_of(pid: int) -> list[psutil.Process]:
+    return psutil.Process(pid).children(recursive=True) if psutil.pid_exists(pid) else []
+
+
+def member(leader: int, role: str) -> psutil.Process:
+    """Find a process of a cluster by what it is: sentinel, pusher, monitor, idle (worker), busy (worker)."""
+    if role == "leader":
+        return psutil.Process(leader)
+    if role == "sentinel":
+        return psutil.Process(leader).children()[0]
+    word = {"busy": " processing "}.get(role, f" {role}")
+    return next(process for process in family_of(leader) if word in " ".join(process.cmdline()))

@@ -1,0 +1,255 @@
+"""Making and changing jobs at the pages."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.test import Client
+
+from schedules.models import Execution, Job
+from tests.factories import JobFactory, UserFactory
+
+NOTIFY = {
+    "name": "Tea",
+    "task": "notify",
+    "notify-message": "Ready.",
+    "notify-topic": "home",
+    "timezone": "Europe/Berlin",
+}
+DAILY = {"when": "phrase", "phrase": "every day at 9am"}
+
+
+def post(web: Client, **data: Any) -> Any:
+    return web.post("/jobs/new/", NOTIFY | DAILY | data)
+
+
+WHENS = {
+    "phrase": ({"phrase": "every weekday at 8:30"}, {"trigger_type": "cron", "cron": "30 8 * * 1-5"}),
+    "cron": ({"phrase": "*/7 * * * *"}, {"trigger_type": "cron", "cron": "*/7 * * * *"}),
+    "every": (
+        {"when": "every", "every_count": "45", "every_unit": "minutes"},
+        {"trigger_type": "interval", "every": timedelta(minutes=45)},
+    ),
+    "once": ({"when": "once", "run_at": "2030-12-24T18:00"}, {"trigger_type": "once"}),
+    "a date as a phrase": ({"phrase": "2030-12-24 18:00"}, {"trigger_type": "once"}),
+}
+
+
+@pytest.mark.parametrize("kind", list(WHENS))
+def test_each_schedule_is_made(web: Client, kind: str):
+    data, columns = WHENS[kind]
+
+    answer = post(web, **data)
+
+    job = Job.objects.get()
+    assert answer["Location"] == f"/jobs/{job.public_id}/"
+    assert {name: getattr(job, name) for name in columns} == columns
+    assert job.timezone == "Europe/Berlin"
+
+
+WHATS = {
+    "webhook": (
+        {"webhook-url": "https://example.com/", "webhook-body": '{"a": 1}'},
+        {"url": "https://example.com/", "method": "POST", "body": {"a": 1}},
+    ),
+    "prompt": ({"prompt-prompt": "Hello"}, {"prompt": "Hello"}),
+    "tests.ping": ({"tests.ping-*": "[1, 2]", "tests.ping-fail": "on"}, {"fail": True}),
+}
+
+
+@pytest.mark.parametrize("task", list(WHATS))
+def test_each_task_is_made(web: Client, task: str):
+    data, kwargs = WHATS[task]
+
+    post(web, task=task, **{"webhook-method": "POST"} if task == "webhook" else {}, **data)
+
+    job = Job.objects.get()
+    assert (job.task, job.kwargs) == (task, kwargs)
+
+
+BAD = {
+    "no name": ({"name": ""}, "name", "required"),
+    "a name that reorders text": ({"name": "a\u202eb"}, "name", "invisible"),
+    "no phrase": ({"phrase": ""}, "phrase", "when should it run"),
+    "a phrase nobody understands": ({"phrase": "every blue moon"}, "phrase", "not understood"),
+    "a cron that never runs": ({"phrase": "0 0 30 2 *"}, "phrase", "does not run"),
+    "a moment that is past": ({"when": "once", "run_at": "2020-01-01T00:00"}, "run_at", "past"),
+    "an interval of nothing": (
+        {"when": "every", "every_count": "0"},
+        "every_count",
+        "greater than or equal to 1",
+    ),
+    "an interval of ages": (
+        {"when": "every", "every_count": "99999999", "every_unit": "days"},
+        "every_count",
+        "five years",
+    ),
+    "a zone that is none": ({"timezone": "Mars/Olympus"}, "timezone", "Unknown zone"),
+    "no topic": ({"notify-topic": ""}, "notify-topic", "Fill this in"),
+    "a bad topic": ({"notify-topic": "no spaces"}, "notify-topic", "pattern"),
+    "a priority too high": ({"notify-priority": "9"}, "notify-priority", "less than or equal to 5"),
+    "broken JSON": (
+        {"task": "webhook", "webhook-url": "https://example.com", "webhook-headers": "{"},
+        "webhook-headers",
+        "not JSON",
+    ),
+    "a list for an object": (
+        {"task": "webhook", "webhook-url": "https://example.com", "webhook-headers": "[]"},
+        "webhook-headers",
+        "object",
+    ),
+    "too many attempts": ({"attempts": "11"}, "attempts", "less than or equal to 10"),
+    "a time limit of a year": ({"timeout": "9999h"}, "timeout", "one day"),
+    "a length nobody understands": ({"backoff": "soon"}, "backoff", "not a delay"),
+    "an end before the start": ({"ends_at": "2020-01-01T00:00"}, "ends_at", "no run before this end"),
+    "a task that is none": ({"task": "os.system"}, "task", "valid choice"),
+    "a system task": ({"task": "prune_history"}, "task", "valid choice"),
+}
+
+
+@pytest.mark.parametrize("kind", list(BAD))
+def test_error_stands_beside_its_field_and_what_was_typed_is_kept(web: Client, kind: str):
+    data, field, words = BAD[kind]
+
+    answer = post(web, **data)
+
+    form = answer.context["form"]
+    assert answer.status_code == 422
+    assert words in " ".join(form.errors[field])
+    assert all(form[name].value() == value for name, value in (NOTIFY | DAILY | data).items())
+    assert not Job.objects.exists()
+
+
+def test_double_click_makes_one_job(web: Client):
+    first, second = post(web, idempotency_key="abc"), post(web, idempotency_key="abc")
+
+    assert Job.objects.count() == 1
+    assert first["Location"] == second["Location"]
+
+
+def test_same_job_twice_is_pointed_out(web: Client):
+    post(web)
+
+    assert "Tea does the same" in web.post("/jobs/new/", NOTIFY | DAILY, follow=True).content.decode()
+
+
+def test_job_can_be_saved_paused(web: Client):
+    post(web, then="paused")
+
+    assert Job.objects.get().status == "paused"
+
+
+def test_test_run_saves_paused_and_runs_once(web: Client):
+    answer = post(web, then="test")
+
+    run = Execution.objects.get()
+    assert answer["Location"] == f"/runs/{run.pk}/"
+    assert run.job is not None
+    assert run.job.status == "paused"
+
+
+def test_preview_button_saves_nothing(web: Client):
+    answer = post(web, then="preview")
+
+    assert "Every day at 09:00" in answer.content.decode()
+    assert not Job.objects.exists()
+
+
+def test_zone_of_the_browser_is_asked_only_while_none_is_known(web: Client):
+    nobody = UserFactory(profile=None)
+    fresh = Client()
+    fresh.force_login(nobody, backend="django.contrib.auth.backends.ModelBackend")
+
+    assert "data-browser-zone" in fresh.get("/jobs/new/").content.decode()
+    assert "data-browser-zone" not in web.get("/jobs/new/").content.decode()
+
+
+def test_preview_says_words_runs_and_warnings(web: Client):
+    page = web.get(
+        "/jobs/preview/", {"when": "phrase", "phrase": "*/7 * * * *", "timezone": "UTC"}
+    ).content.decode()
+
+    assert "starts again every hour" in page
+    assert page.count("<tr>") == 7
+
+
+@pytest.mark.parametrize(
+    "query",
+    [{}, {"when": "once"}, {"when": "every", "every_count": "x"}, {"phrase": "\x00", "timezone": "UTC"}],
+)
+def test_preview_of_nonsense_is_a_sentence(web: Client, query: dict[str, str]):
+    answer = web.get("/jobs/preview/", query)
+
+    assert answer.status_code == 200
+    assert 'class="err"' in answer.content.decode()
+
+
+def filled_in(web: Client, job: Job) -> dict[str, Any]:
+    """What the edit page would send if nothing were changed."""
+    form = web.get(f"/jobs/{job.public_id}/edit/").context["form"]
+    return {name: form[name].value() for name in form.fields if form[name].value() not in (None, False)}
+
+
+@pytest.mark.parametrize("trait", ["plain", "interval", "once"])
+def test_saving_an_unchanged_job_changes_nothing(web: Client, owner: User, trait: str):
+    traits = {} if trait == "plain" else {trait: True}
+    job = JobFactory(
+        owner=owner,
+        args=[1, 2],
+        kwargs={"fail": True},
+        tags=["a", "b"],
+        timeout=timedelta(minutes=90),
+        **traits,
+    )
+    if job.run_at:
+        Job.objects.filter(pk=job.pk).update(
+            run_at=job.run_at.replace(microsecond=0), next_run_at=job.run_at.replace(microsecond=0)
+        )
+
+    answer = web.post(f"/jobs/{job.public_id}/edit/", filled_in(web, job))
+
+    assert answer.status_code == 302
+    job.refresh_from_db()
+    assert job.revision == 1
+
+
+def test_edit_changes_what_was_changed(web: Client, owner: User):
+    job = JobFactory(owner=owner)
+
+    web.post(f"/jobs/{job.public_id}/edit/", filled_in(web, job) | {"phrase": "every hour", "name": "Hourly"})
+
+    job.refresh_from_db()
+    assert (job.name, job.cron, job.revision) == ("Hourly", "0 * * * *", 2)
+
+
+def test_second_of_two_editors_is_told(web: Client, owner: User):
+    job = JobFactory(owner=owner)
+    mine = filled_in(web, job)
+    web.post(f"/jobs/{job.public_id}/edit/", mine | {"name": "Theirs"})
+
+    answer = web.post(f"/jobs/{job.public_id}/edit/", mine | {"name": "Mine"})
+
+    page = answer.content.decode()
+    assert "Somebody else changed this job meanwhile" in page
+    assert 'value="Mine"' in page
+    job.refresh_from_db()
+    assert job.name == "Theirs"
+
+
+def test_ended_job_cannot_be_edited_but_copied(web: Client, owner: User):
+    job = JobFactory(owner=owner, name="Done", ended=True)
+
+    answer = web.get(f"/jobs/{job.public_id}/edit/", follow=True)
+    copy = web.get(f"/jobs/new/?copy={job.public_id}")
+
+    assert "copy it to change it" in answer.content.decode()
+    assert copy.context["form"]["name"].value() == "Done (copy)"
+
+
+def test_job_deleted_meanwhile_is_a_404(web: Client, owner: User):
+    job = JobFactory(owner=owner)
+    data = filled_in(web, job)
+    web.post(f"/jobs/{job.public_id}/delete/")
+
+    assert web.post(f"/jobs/{job.public_id}/edit/", data).status_code == 404

@@ -1,0 +1,137 @@
+"""Who may see what? Every page for its owner, for a stranger, and for nobody."""
+
+import pytest
+from django.contrib.auth.models import User
+from django.test import Client
+
+from tests.factories import ExecutionFactory, JobFactory, TokenFactory
+
+PLAIN = [
+    "/",
+    "/jobs/new/",
+    "/jobs/preview/",
+    "/runs/",
+    "/runs/export.csv",
+    "/runs/export.json",
+    "/calendar/",
+    "/calendar/?view=week",
+    "/inbox/",
+    "/notifications/",
+    "/connect/",
+    "/activity/",
+    "/trash/",
+    "/system/",
+    "/welcome/",
+    "/settings/",
+    "/password/",
+]
+OWNED = [
+    "/jobs/{job}/",
+    "/jobs/{job}/edit/",
+    "/jobs/new/?copy={job}",
+    "/runs/{run}/",
+    "/runs/{run}/output.txt",
+    "/connect/{token}/",
+]
+ACTIONS = [
+    "/jobs/{job}/run/",
+    "/jobs/{job}/pause/",
+    "/jobs/{job}/resume/",
+    "/jobs/{job}/cancel/",
+    "/jobs/{job}/delete/",
+    "/inbox/{run}/dismiss/",
+    "/inbox/{run}/release/",
+    "/connect/{token}/revoke/",
+]
+
+
+@pytest.fixture
+def ids(owner: User) -> dict[str, object]:
+    job = JobFactory(owner=owner, name="Olga's secret")
+    run = ExecutionFactory(job=job, status="waiting")
+    return {"job": job.public_id, "run": run.pk, "token": TokenFactory(owner=owner).pk}
+
+
+@pytest.mark.parametrize("path", PLAIN)
+def test_page_opens(web: Client, path: str):
+    assert web.get(path).status_code == 200
+
+
+@pytest.mark.parametrize("path", PLAIN)
+def test_page_opens_for_staff(staff: Client, path: str):
+    assert staff.get(path).status_code == 200
+
+
+@pytest.mark.parametrize("path", [*PLAIN, "/jobs/x/", "/runs/1/"])
+def test_nobody_is_sent_to_the_login(client: Client, db: None, path: str):
+    answer = client.get(path)
+
+    assert answer.status_code == 302
+    assert answer["Location"].startswith("/login/?next=/")
+
+
+@pytest.mark.parametrize("path", OWNED)
+def test_owner_sees_their_own(web: Client, ids: dict[str, object], path: str):
+    assert web.get(path.format(**ids)).status_code == 200
+
+
+@pytest.mark.parametrize("path", OWNED)
+def test_staff_see_jobs_and_runs_but_no_tokens(staff: Client, ids: dict[str, object], path: str):
+    assert staff.get(path.format(**ids)).status_code == (404 if "token" in path else 200)
+
+
+@pytest.mark.parametrize("path", OWNED)
+def test_foreign_id_is_the_same_404_as_an_unknown_one(other: Client, ids: dict[str, object], path: str):
+    foreign = other.get(path.format(**ids))
+    unknown = other.get(path.format(job="job_1_1", run=10**12, token=10**12))
+
+    assert foreign.status_code == unknown.status_code == 404
+    assert foreign.content == unknown.content
+
+
+@pytest.mark.parametrize("path", ACTIONS)
+def test_stranger_cannot_act(other: Client, ids: dict[str, object], path: str):
+    assert other.post(path.format(**ids)).status_code == 404
+
+
+@pytest.mark.parametrize("path", [*ACTIONS, "/jobs/bulk/", "/jobs/restore/", "/demo/", "/theme/", "/logout/"])
+def test_looking_changes_nothing(web: Client, ids: dict[str, object], path: str):
+    assert web.get(path.format(**ids)).status_code == 405
+
+
+@pytest.mark.parametrize("path", PLAIN)
+def test_stranger_sees_nothing_of_the_owner(other: Client, ids: dict[str, object], path: str):
+    answer = other.get(path)
+
+    assert b"secret" not in b"".join(answer)
+
+
+@pytest.mark.parametrize("number", ["0", "9223372036854775808", "99999999999999999999999"])
+def test_huge_number_is_a_404(web: Client, number: str):
+    assert web.get(f"/runs/{number}/").status_code == 404
+    assert web.get(f"/connect/{number}/").status_code == 404
+
+
+def test_missing_page_looks_like_the_others(web: Client):
+    answer = web.get("/no/such/page/")
+
+    assert answer.status_code == 404
+    assert "There is nothing at this address" in answer.content.decode()
+
+
+def test_page_forbids_inline_scripts(web: Client):
+    answer = web.get("/")
+
+    assert "unsafe" not in answer["Content-Security-Policy"]
+    assert b"style=" not in answer.content
+    assert b"onclick" not in answer.content
+
+
+def test_form_from_an_old_page_is_explained(owner: User):
+    strict = Client(enforce_csrf_checks=True)
+    strict.force_login(owner, backend="django.contrib.auth.backends.ModelBackend")
+
+    answer = strict.post("/settings/", {"timezone": "UTC"})
+
+    assert answer.status_code == 403
+    assert "open too long" in answer.content.decode()

@@ -1,0 +1,143 @@
+"""One job: what its page says, and what its buttons do."""
+
+from datetime import timedelta
+
+import pytest
+from django.contrib.auth.models import User
+from django.test import Client
+
+from schedules import clock
+from schedules.models import Execution, Job
+from schedules.views.job import Health, percentile, policies
+from tests.factories import ExecutionFactory, JobFactory
+
+
+@pytest.fixture
+def job(owner: User) -> Job:
+    return JobFactory(owner=owner, name="Backup", timezone="Europe/Berlin")
+
+
+def test_page_says_when_where_and_what(web: Client, job: Job):
+    page = web.get(f"/jobs/{job.public_id}/").content.decode()
+
+    assert "Every 5 minutes" in page
+    assert "Europe/Berlin" in page
+    assert "While a run is going, the next one is skipped." in page
+
+
+def test_page_hides_secrets(web: Client, owner: User):
+    hook = {"url": "https://example.com", "headers": {"Authorization": "Bearer hunter2"}}
+    job = JobFactory(owner=owner, task="webhook", kwargs=hook)
+
+    assert "hunter2" not in web.get(f"/jobs/{job.public_id}/").content.decode()
+
+
+def test_new_job_says_when_it_first_runs(web: Client, job: Job):
+    assert "First run" in web.get(f"/jobs/{job.public_id}/").content.decode()
+
+
+def test_runs_are_narrowed_by_the_address(web: Client, job: Job):
+    ExecutionFactory(job=job, status="failed", error="disk full")
+    ExecutionFactory(job=job, status="succeeded", scheduled_for=clock.now() - timedelta(hours=1))
+
+    answer = web.get(f"/jobs/{job.public_id}/?outcome=failed")
+
+    assert [run.status for run in answer.context["listed"].rows] == ["failed"]
+
+
+def test_why_is_answered_from_the_ledger(web: Client, job: Job):
+    ExecutionFactory(job=job, status="skipped", reason="The run before it was still going.")
+
+    page = web.get(f"/jobs/{job.public_id}/", {"why": clock.now().isoformat()}).content.decode()
+
+    assert "It was skipped. The run before it was still going." in page
+
+
+def test_why_says_what_it_does_not_understand(web: Client, job: Job):
+    page = web.get(f"/jobs/{job.public_id}/", {"why": "once upon a time"}).content.decode()
+
+    assert "once upon a time" in page
+    assert 'id="why-err"' in page
+
+
+def test_run_now_leads_to_the_run(web: Client, job: Job):
+    answer = web.post(f"/jobs/{job.public_id}/run/")
+
+    run = Execution.objects.get(job=job)
+    assert run.cause == "manual"
+    assert answer["Location"] == f"/runs/{run.pk}/"
+
+
+def test_pause_takes_a_reason_and_an_end(web: Client, job: Job):
+    web.post(f"/jobs/{job.public_id}/pause/", {"reason": "Holiday", "until": "in 3 days"})
+
+    job.refresh_from_db()
+    assert (job.status, job.pause_reason) == ("paused", "Holiday")
+    assert job.paused_until is not None
+
+
+@pytest.mark.parametrize(
+    "data", [{"until": "some day"}, {"until": "2020-01-01 00:00"}, {"reason": "x" * 201}]
+)
+def test_pause_refuses_nonsense_in_words(web: Client, job: Job, data: dict[str, str]):
+    answer = web.post(f"/jobs/{job.public_id}/pause/", data, follow=True)
+
+    job.refresh_from_db()
+    assert job.status == "pending"
+    assert 'class="toast error"' in answer.content.decode()
+
+
+def test_pausing_twice_says_so(web: Client, job: Job):
+    web.post(f"/jobs/{job.public_id}/pause/")
+
+    assert "Job already paused" in web.post(f"/jobs/{job.public_id}/pause/", follow=True).content.decode()
+
+
+def test_resume_sets_it_going(web: Client, owner: User):
+    job = JobFactory(owner=owner, paused=True)
+
+    web.post(f"/jobs/{job.public_id}/resume/")
+
+    job.refresh_from_db()
+    assert job.status == "pending"
+
+
+def test_cancel_ends_it(web: Client, job: Job):
+    web.post(f"/jobs/{job.public_id}/cancel/")
+
+    job.refresh_from_db()
+    assert job.status == "cancelled"
+
+
+def test_delete_offers_undo_and_undo_works(web: Client, job: Job):
+    page = web.post(f"/jobs/{job.public_id}/delete/", follow=True).content.decode()
+    assert "Moved Backup to the trash." in page
+    assert web.get(f"/jobs/{job.public_id}/").status_code == 404
+
+    web.post("/jobs/restore/", {"job": job.public_id})
+
+    assert web.get(f"/jobs/{job.public_id}/").status_code == 200
+
+
+def test_health_never_rounds_a_failure_away():
+    runs = [Execution(status="succeeded") for _ in range(199)] + [Execution(status="failed")]
+
+    assert Health(runs).success == "99%"
+    assert Health([]).success == "—"
+
+
+@pytest.mark.parametrize(("percent", "seconds"), [(50, 5), (95, 10), (1, 1), (100, 10)])
+def test_percentile_is_a_value_that_occurred(percent: int, seconds: int):
+    values = [timedelta(seconds=each) for each in range(1, 11)]
+
+    assert percentile(values, percent) == timedelta(seconds=seconds)
+    assert percentile([], percent) is None
+
+
+def test_every_policy_is_a_sentence():
+    job = Job(attempts=3, max_runs=5, overlap="queue", catch_up="all")
+
+    sentences = policies(job)
+
+    assert len(sentences) == 6
+    assert all(sentence.endswith(".") for sentence in sentences)
