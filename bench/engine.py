@@ -1,7 +1,10 @@
 """How late are jobs, and how fast is a burst? Prints `name value unit`; run on SQLite, or beside a DATABASE_URL."""
 
 import sys
+import time
 from datetime import timedelta
+
+import psutil
 
 from bench import harness
 
@@ -38,11 +41,35 @@ def burst(name: str, count: int, task: str) -> None:
     harness.forget_everything()
 
 
+def notifications(name: str) -> None:
+    """1,000 notifications to a server that takes 100 ms for each."""
+    due = clock.now() + LEAD + timedelta(seconds=1)
+    harness.make_jobs([due] * 1000, "notify", kwargs={"message": "bench", "topic": "bench"})
+    harness.wait_until_settled(1000)
+    delivered = Execution.objects.filter(status="succeeded").values_list("finished_at", flat=True)
+    assert len(delivered) == 1000, "some were not delivered"
+    harness.show(f"{name}_all_delivered", (max(filter(None, delivered)) - due).total_seconds(), "s")
+    harness.forget_everything()
+
+
+def idle(name: str, leader: psutil.Process) -> None:
+    """What the whole cluster costs while nothing is due."""
+    family = [leader, *leader.children(recursive=True)]
+
+    def busy() -> float:
+        return sum(sum(process.cpu_times()[:2]) for process in family)
+
+    before, begin = busy(), time.monotonic()
+    time.sleep(20)
+    harness.show(f"{name}_cpu", 100 * (busy() - before) / (time.monotonic() - begin), "%")
+    harness.show(f"{name}_memory", sum(process.memory_full_info().pss for process in family) / 2**20, "MB")
+
+
 def main() -> None:
     database = harness.database_name()
-    wanted = sys.argv[1:] or ["single", "coroutines", "plain", "large"]
+    wanted = sys.argv[1:] or ["single", "coroutines", "plain", "large", "notify", "idle", "million"]
     print(f"# {database}, load {harness.load()}")
-    with harness.cluster():
+    with harness.slow_server(), harness.cluster() as process:
         harness.wait_for_worker()
         if "single" in wanted:
             single_jobs(f"{database}_lateness")
@@ -52,6 +79,13 @@ def main() -> None:
             burst(f"{database}_1000_plain", 1000, "bench.plain")
         if "large" in wanted:
             burst(f"{database}_10000_coroutines", 10_000, "bench.coroutine")
+        if "notify" in wanted:
+            notifications(f"{database}_1000_notifications")
+        if "idle" in wanted:
+            idle(f"{database}_idle_cluster", psutil.Process(process.pid))
+        if "million" in wanted:
+            harness.make_idle_jobs(1_000_000)
+            single_jobs(f"{database}_lateness_beside_a_million")
     print(f"# load {harness.load()}")
     harness.discard(DATA)
 

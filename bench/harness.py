@@ -57,6 +57,40 @@ def cluster(workers: int = 2) -> Iterator[subprocess.Popen[bytes]]:
         process.wait(40)
 
 
+@contextmanager
+def slow_server() -> Iterator[None]:
+    """Run the slow server, and have notifications go there."""
+    server = subprocess.Popen(
+        [sys.executable, "-m", "bench.slow_server"], cwd=PROJECT, stdout=subprocess.PIPE
+    )
+    try:
+        assert server.stdout
+        os.environ["NTFY_URL"] = f"http://127.0.0.1:{int(server.stdout.readline())}"
+        yield
+    finally:
+        server.kill()
+        server.wait()
+
+
+def make_idle_jobs(count: int) -> None:
+    """Fill the table with jobs that are due in a year, by copying one inside the database."""
+    from django.db import connection
+
+    from schedules import clock
+    from schedules.models import Job
+
+    make_jobs([clock.now() + timedelta(days=365)], "bench.coroutine")
+    columns = [field.column for field in Job._meta.concrete_fields if field.column not in ("id", "public_id")]
+    numbers = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < %s) "
+    with connection.cursor() as cursor:
+        cursor.execute(
+            f"INSERT INTO {Job._meta.db_table} (public_id, {', '.join(columns)}) {numbers} "
+            f"SELECT 'idle_' || i, {', '.join(columns)} FROM {Job._meta.db_table}, n WHERE name = 'bench 0'",
+            [count],
+        )
+        cursor.execute("ANALYZE")
+
+
 def wait_for_worker(seconds: float = 30) -> None:
     from schedules.models import Worker
 
@@ -107,14 +141,16 @@ def wait_until_settled(count: int, seconds: float = 120) -> None:
         if Execution.objects.filter(status__in=Execution.FINAL).count() >= count:
             return
         time.sleep(0.1)
-    raise SystemExit(f"only {Execution.objects.filter(status__in=Execution.FINAL).count()} of {count} settled")
+    raise SystemExit(
+        f"only {Execution.objects.filter(status__in=Execution.FINAL).count()} of {count} settled"
+    )
 
 
 def forget_everything() -> None:
     from schedules.models import Execution, Job
 
     Execution.objects.all().delete()
-    Job.objects.all().delete()
+    Job.objects.exclude(public_id__startswith="idle_").delete()
 
 
 def percentile(values: Sequence[float], share: float) -> float:

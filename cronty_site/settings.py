@@ -205,6 +205,7 @@ Q_CLUSTER = {
     "recycle": 100_000,
     "timeout": 86_400,
     "retry": 90_000,
+    "guard_cycle": 1,
     "log_level": "WARNING",
 }
 

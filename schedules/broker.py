@@ -20,7 +20,7 @@ from schedules.models import Execution
 logger = logging.getLogger(__name__)
 
 POLL = 0.1
-TIDY_EVERY = 2.0
+TIDY_EVERY = 3.0
 PAUSE_AFTER_ERROR = 0.5
 CHUNK = 100
 # What one cluster holds at a time: enough to keep every worker busy, little to hand back.

@@ -17,7 +17,7 @@ from schedules.models import Job
 from schedules.models.ledger import JobQuerySet
 from schedules.triggers import TriggerError
 
-MOST_JOBS = 1000
+MOST_JOBS = 500
 COLUMNS = (
     "public_id",
     "name",

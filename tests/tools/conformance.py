@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from tests.tools.processes import MANAGE, ROOT, Site, free_port, prepare, serving, wait_for_line
+from tests.tools.processes import MANAGE, ROOT, Site, free_port, prepare, serving, wait_for_port
 
 SUITE = "@modelcontextprotocol/conformance@0.2.0-alpha.12"
 INSPECTOR = "@modelcontextprotocol/inspector@2.12.0"
@@ -46,22 +46,24 @@ SMALL = [("2025-11-25", "tools-list"), ("2026-07-28", "tools-list")]
 MINUTES = 3
 
 
-def node_problem() -> str | None:
-    """Say why the suite cannot run here, or None."""
+def node_problem(*, offline: bool = False) -> str | None:
+    """Say why the suite cannot run here, or None; offline it must be in npm's cache."""
     if not shutil.which("npx"):
         return "npx is not installed: the conformance suite needs Node and npm"
-    probe = run_node("node --version", package=SUITE)
+    probe = run_node("node --version", package=SUITE, offline=offline)
     return None if probe.returncode == 0 else f"npm cannot bring {SUITE}: {probe.stderr.strip()[-200:]}"
 
 
-def run_node(command: str, *, package: str) -> "subprocess.CompletedProcess[str]":
-    loopback = {"NO_PROXY": "127.0.0.1,localhost", "no_proxy": "127.0.0.1,localhost"}
+def run_node(command: str, *, package: str, offline: bool = False) -> "subprocess.CompletedProcess[str]":
+    environment = {"NO_PROXY": "127.0.0.1,localhost", "no_proxy": "127.0.0.1,localhost"}
+    if offline:
+        environment["npm_config_offline"] = "true"
     return subprocess.run(
         ["npx", "-y", "-p", "node@22", "-p", package, "-c", command],
         capture_output=True,
         text=True,
         timeout=60 * MINUTES,
-        env={**os.environ, **loopback},
+        env={**os.environ, **environment},
         cwd=tempfile.gettempdir(),
         check=False,
     )
@@ -78,19 +80,21 @@ def open_server(site: Site) -> Iterator[str]:
         stderr=subprocess.PIPE,
     )
     try:
-        wait_for_line(process, b"Uvicorn running")
+        wait_for_port(process, port)
         yield f"http://127.0.0.1:{port}/mcp"
     finally:
         process.terminate()
         process.communicate()
 
 
-def check_scenarios(site: Site, scenarios: list[tuple[str, str]]) -> Iterator[tuple[str, bool, str]]:
+def check_scenarios(
+    site: Site, scenarios: list[tuple[str, str]], *, offline: bool = False
+) -> Iterator[tuple[str, bool, str]]:
     """Run scenarios of the suite; yields name, whether it passed, and the output."""
     with open_server(site) as address:
         for version, name in scenarios:
             command = f"conformance server --scenario {name} --spec-version {version} --url {address}"
-            done = run_node(command, package=SUITE)
+            done = run_node(command, package=SUITE, offline=offline)
             yield f"{version} {name}", done.returncode == 0, done.stdout + done.stderr
 
 

@@ -1,12 +1,12 @@
 """Cronty in processes of its own, on a database of its own, as an agent's client starts it."""
 
 import os
-import select
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -81,21 +81,27 @@ def serving(site: Site, *arguments: str) -> Iterator[tuple["subprocess.Popen[byt
     port = free_port()
     process = site.start("mcp_serve", "--http", "--port", str(port), *arguments)
     try:
-        wait_for_line(process, b"Uvicorn running")
+        wait_for_port(process, port)
         yield process, f"http://127.0.0.1:{port}/mcp"
     finally:
         process.kill()
         process.communicate()
 
 
-def wait_for_line(process: "subprocess.Popen[bytes]", words: bytes) -> None:
-    assert process.stderr is not None
-    seen = b""
-    while words not in seen:
-        ready, _, _ = select.select([process.stderr], [], [], START_SECONDS)
-        chunk = os.read(process.stderr.fileno(), 65_536) if ready else b""
-        assert chunk, f"the server did not start: {seen.decode()}"
-        seen += chunk
+def wait_for_port(process: "subprocess.Popen[bytes]", port: int) -> None:
+    deadline = time.monotonic() + START_SECONDS
+    while time.monotonic() < deadline:
+        try:
+            socket.create_connection(("127.0.0.1", port)).close()
+        except OSError:
+            # Waits for the process to end, which is what must not happen, for a moment.
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(timeout=0.05)
+                break
+        else:
+            return
+    process.kill()
+    raise RuntimeError(f"the server did not start: {process.communicate()[1].decode()}")
 
 
 def free_port() -> int:

@@ -1,4 +1,4 @@
-"""Random calls: made from the schemas, and junk. Long form: CRONTY_FUZZ_CALLS=20000 make fuzz-tools."""
+"""Random calls: made from the schemas, and junk. Long form: FUZZ_CALLS=20000 make fuzz-tools."""
 
 import asyncio
 import os
@@ -17,7 +17,7 @@ from tests.factories import ExecutionFactory, JobFactory
 from tests.tools.agents import mode_of, text_of
 from tests.tools.contract import recorded
 
-CALLS = int(os.environ.get("CRONTY_FUZZ_CALLS", "400"))
+CALLS = int(os.environ.get("FUZZ_CALLS", "400"))
 BATCH = 20
 STUCK_SECONDS = 60
 LEAKS = ("Traceback", "/work/", "site-packages", "SELECT ", "django.", "sqlite3", "psycopg")

@@ -35,6 +35,7 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         families = _families(options["tools"])
         if options["http"]:
+            self.stdout.write(f"Serving MCP at http://{options['host']}:{options['port']}/mcp")
             serve_http(options["host"], options["port"], families)
         else:
             self._serve_stdio(options, families)

@@ -1,8 +1,10 @@
 """manage.py up: everything, in one command."""
 
+import multiprocessing
 import os
 import socket
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from urllib.error import URLError
@@ -35,7 +37,7 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         self._refuse_danger(options)
-        prepare()
+        _in_a_process_of_its_own(prepare)
         # A check that made up a password would keep it to itself.
         first = None if options["check"] else ensure_first_user()
         # The children open their own.
@@ -102,6 +104,16 @@ def prepare() -> None:
     call_command("migrate", verbosity=0)
     call_command("collectstatic", verbosity=0, interactive=False)
     ensure_system_job()
+
+
+def _in_a_process_of_its_own(step: Callable[[], None]) -> None:
+    """Compressing and migrating take memory that the supervisor would keep for as long as it lives."""
+    connections.close_all()
+    process = multiprocessing.get_context("fork").Process(target=step)
+    process.start()
+    process.join()
+    if process.exitcode:
+        raise CommandError("Cronty could not be prepared: see the message above.")
 
 
 def greeting(options: dict[str, Any], first: FirstUser | None) -> str:

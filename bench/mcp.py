@@ -1,0 +1,153 @@
+"""How fast do the MCP tools answer, beside a bare echo tool? `python -m bench.mcp [CALLS]` prints `name value unit`.
+
+The list has 10,000 jobs. Bar: the median of ours is at most three times the echo's, over the same wire in the same run.
+"""
+
+import asyncio
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx2
+from mcp import Client
+from mcp.client.stdio import StdioServerParameters, stdio_client
+from mcp.client.streamable_http import streamable_http_client
+
+from tests.tools.processes import ROOT, Site, free_port, prepare, serving, wait_for_port
+
+JOBS = 10_000
+ROUND = 20
+BAR = 3.0
+FILL = f"""
+import django
+django.setup()
+from datetime import timedelta
+from django.contrib.auth.models import User
+from schedules import clock
+from schedules.models import Job
+owner, now = User.objects.get(), clock.now()
+Job.objects.bulk_create(
+    [
+        Job(
+            owner=owner, public_id=f"job_{{number}}_0", name=f"Job {{number}}", task="webhook",
+            kwargs={{"url": "https://example.org"}}, trigger_type="cron", cron="0 9 * * *",
+            next_run_at=now + timedelta(minutes=number), created_at=now - timedelta(days=1), updated_at=now,
+        )
+        for number in range({JOBS})
+    ],
+    batch_size=500,
+)
+"""
+CALLS: dict[str, dict[str, Any]] = {
+    "job_status": {"job_id": "job_17_0"},
+    "schedule_job": {
+        "name": "Bench",
+        "task": "webhook",
+        "kwargs": {"url": "https://example.org"},
+        "trigger_type": "cron",
+        "trigger_config": {"expression": "30 8 * * 1-5"},
+    },
+    "list_jobs": {},
+}
+
+
+class BenchSite(Site):
+    """The same site with room for the bench."""
+
+    @property
+    def environment(self) -> dict[str, str]:
+        return {**super().environment, "CRONTY_MAX_ACTIVE_JOBS": "1000000"}
+
+
+async def main() -> None:
+    calls = int(sys.argv[1]) if len(sys.argv) > 1 else 300
+    with tempfile.TemporaryDirectory() as folder:
+        site = prepare(Path(folder))
+        site = BenchSite(site.folder, site.token)
+        subprocess.run([sys.executable, "-c", FILL], env=site.environment, cwd=ROOT, check=True)
+        worst = 0.0
+        for wire, connect in (("stdio", over_stdio), ("http", over_http)):
+            async with connect(site) as (ours, echo):
+                worst = max(worst, await measure(wire, ours, echo, calls))
+    print(f"mcp_worst_ratio {worst:.2f} x")
+    sys.exit(worst > BAR)
+
+
+async def measure(wire: str, ours: Client, echo: Client, calls: int) -> float:
+    """Call all tools in turns, so that a busy moment of the machine hits them alike."""
+    times: dict[str, list[float]] = {"echo": [], **{name: [] for name in CALLS}}
+    await run(echo, "echo", {"text": "hello"}, ROUND)
+    for name, arguments in CALLS.items():
+        await run(ours, name, arguments, ROUND)
+    for _ in range(calls // ROUND):
+        times["echo"] += await run(echo, "echo", {"text": "hello"}, ROUND)
+        for name, arguments in CALLS.items():
+            times[name] += await run(ours, name, arguments, ROUND)
+    base = statistics.median(times["echo"])
+    for name, taken in times.items():
+        print(f"mcp_{wire}_{name}_rate {len(taken) / sum(taken):.0f} calls/s")
+        print(f"mcp_{wire}_{name}_p50 {statistics.median(taken) * 1000:.2f} ms")
+        print(f"mcp_{wire}_{name}_p99 {statistics.quantiles(taken, n=100)[98] * 1000:.2f} ms")
+        print(f"mcp_{wire}_{name}_ratio {statistics.median(taken) / base:.2f} x")
+    return max(statistics.median(taken) / base for taken in times.values())
+
+
+async def run(client: Client, name: str, arguments: dict[str, Any], count: int) -> list[float]:
+    taken = []
+    for _ in range(count):
+        begun = time.perf_counter()
+        result = await client.call_tool(name, arguments)
+        taken.append(time.perf_counter() - begun)
+        assert not result.is_error, result
+        assert "error" not in (result.structured_content or {}) or name == "job_status", result
+    return taken
+
+
+@asynccontextmanager
+async def over_stdio(site: Site) -> AsyncIterator[tuple[Client, Client]]:
+    bare = StdioServerParameters(command=sys.executable, args=["-m", "bench.mcp_echo"], cwd=str(ROOT))
+    async with (
+        Client(stdio_client(site.stdio("--user", "olga"))) as ours,
+        Client(stdio_client(bare)) as echo,
+    ):
+        yield ours, echo
+
+
+@asynccontextmanager
+async def over_http(site: Site) -> AsyncIterator[tuple[Client, Client]]:
+    async with AsyncExitStack() as stack:
+        _, address = stack.enter_context(serving(site))
+        plain = stack.enter_context(echo_server())
+
+        async def connect(url: str, **headers: str) -> Client:
+            http = await stack.enter_async_context(httpx2.AsyncClient(headers=headers, trust_env=False))
+            return await stack.enter_async_context(Client(streamable_http_client(url, http_client=http)))
+
+        yield await connect(address, Authorization=f"Bearer {site.token}"), await connect(plain)
+
+
+@contextmanager
+def echo_server() -> Iterator[str]:
+    port = free_port()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "bench.mcp_echo", str(port)],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    try:
+        wait_for_port(process, port)
+        yield f"http://127.0.0.1:{port}/mcp"
+    finally:
+        process.kill()
+        process.communicate()
+
+
+if __name__ == "__main__":
+    asyncio.run(main())

@@ -1,0 +1,57 @@
+"""What does Lighthouse say? Run as a script: `python -m tests.browser.lighthouse`; needs npm and chromium."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from tests.browser.site import ROOT, served
+
+PATHS = ("/", "/jobs/new/", "/runs/", "/connect/")
+BARS = {"performance": 95, "accessibility": 100, "best-practices": 100}
+FLAGS = (
+    "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run "
+    "--disable-background-networking --disable-component-update --disable-sync"
+)
+CACHE = ROOT / ".cache"
+
+
+def scores(address: str, session: str, path: str) -> dict[str, int]:
+    """Ask Lighthouse about one page on a desktop."""
+    with tempfile.TemporaryDirectory() as folder:
+        report = Path(folder) / "report.json"
+        command = [
+            str(CACHE / "node_modules" / ".bin" / "lighthouse"),
+            f"{address}{path}",
+            "--preset=desktop",
+            "--quiet",
+            "--output=json",
+            f"--output-path={report}",
+            f"--only-categories={','.join(BARS)}",
+            f"--extra-headers={json.dumps({'Cookie': f'sessionid={session}'})}",
+            f"--chrome-flags={FLAGS} --user-data-dir={folder}/chrome",
+        ]
+        chromium = shutil.which("chromium") or ""
+        subprocess.run(command, check=True, env={**os.environ, "CHROME_PATH": chromium})
+        categories = json.loads(report.read_text(encoding="utf-8"))["categories"]
+    return {name: round(categories[name]["score"] * 100) for name in BARS}
+
+
+def main() -> int:
+    if not (CACHE / "node_modules" / "lighthouse").is_dir():
+        command = ["npm", "install", "--prefix", str(CACHE), "lighthouse@12"]
+        subprocess.run(command, check=True, env={**os.environ, "PUPPETEER_SKIP_DOWNLOAD": "1"})
+    below = False
+    with served() as (address, session):
+        for path in PATHS:
+            found = scores(address, session, path)
+            below |= any(found[name] < bar for name, bar in BARS.items())
+            sys.stdout.write(f"{path} {found}\n")
+    return int(below)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,80 @@
+"""The real thing for measuring: uvicorn, compressed files, the lively account; run with a folder of its own."""
+
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+SEED = """
+from django.test import Client
+from tests.browser.sample import fill
+from tests.factories import UserFactory
+owner = UserFactory(username="olga")
+fill(owner)
+client = Client()
+client.force_login(owner, backend="django.contrib.auth.backends.ModelBackend")
+print(client.cookies["sessionid"].value)
+"""
+
+
+@contextmanager
+def served() -> Iterator[tuple[str, str]]:
+    """Start the site and give its address and a session."""
+    with tempfile.TemporaryDirectory(prefix="cronty-site-") as folder, socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+        probe.close()
+        environment = {
+            **os.environ,
+            "CRONTY_DATA": folder,
+            "CRONTY_PORT": str(port),
+            "PYTHONWARNINGS": "ignore",
+        }
+        for arguments in (["migrate", "-v0"], ["collectstatic", "--noinput", "-v0"]):
+            subprocess.run([sys.executable, "manage.py", *arguments], cwd=ROOT, env=environment, check=True)
+        seeded = subprocess.run(
+            [sys.executable, "manage.py", "shell", "-v0", "-c", SEED],
+            cwd=ROOT,
+            env=environment,
+            check=True,
+            capture_output=True,
+            text=True,
+        )
+        command = [
+            sys.executable,
+            "-m",
+            "uvicorn",
+            "cronty_site.asgi:application",
+            "--port",
+            str(port),
+            "--log-level",
+            "warning",
+        ]
+        server = subprocess.Popen(command, cwd=ROOT, env=environment)
+        try:
+            address = f"http://127.0.0.1:{port}"
+            _wait_for(f"{address}/healthz", server)
+            yield address, seeded.stdout.split()[-1]
+        finally:
+            server.terminate()
+            server.wait(20)
+
+
+def _wait_for(address: str, server: "subprocess.Popen[bytes]") -> None:
+    for _ in range(150):
+        try:
+            urllib.request.urlopen(address, timeout=1).close()
+            return
+        except OSError:
+            try:
+                server.wait(0.2)
+            except subprocess.TimeoutExpired:
+                continue
+            raise RuntimeError("the site ended before it answered") from None
+    raise RuntimeError("the site did not answer")

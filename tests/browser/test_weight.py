@@ -1,0 +1,59 @@
+"""How heavy is a page? Measured on the real server, compressed, with the cache off."""
+
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser
+
+from tests.browser.conftest import full_matrix
+from tests.browser.site import served
+
+MOST_BYTES, MOST_REQUESTS = 60_000, 8
+PATHS = [
+    "/",
+    "/jobs/new/",
+    "/runs/",
+    "/calendar/",
+    "/inbox/",
+    "/notifications/",
+    "/connect/",
+    "/activity/",
+    "/trash/",
+]
+PATHS += ["/system/", "/welcome/", "/settings/", "/password/"]
+
+
+def weigh(browser: Browser, address: str, session: str, path: str) -> tuple[int, int]:
+    """Open a page cold, and count the bytes on the wire and the requests."""
+    context = browser.new_context()
+    context.add_cookies([{"name": "sessionid", "value": session, "url": address}])
+    page = context.new_page()
+    wire = context.new_cdp_session(page)
+    wire.send("Network.enable")
+    wire.send("Network.setCacheDisabled", {"cacheDisabled": True})
+    sizes: list[float] = []
+
+    def count(event: dict[str, Any]) -> None:
+        sizes.append(event["encodedDataLength"])
+
+    wire.on("Network.loadingFinished", count)
+    page.goto(f"{address}{path}", wait_until="networkidle")
+    context.close()
+    return int(sum(sizes)), len(sizes)
+
+
+@full_matrix
+@pytest.mark.timeout(300)
+def test_every_page_is_light(browser: Browser, record_property: Any):
+    weights = {}
+
+    with served() as (address, session):
+        for path in PATHS:
+            weights[path] = weigh(browser, address, session, path)
+
+    record_property("weights", weights)
+    assert {
+        path: weight
+        for path, weight in weights.items()
+        if weight[0] > MOST_BYTES or weight[1] > MOST_REQUESTS
+    } == {}

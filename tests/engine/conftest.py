@@ -1,0 +1,55 @@
+"""A cluster that has been there for a while, and the steps of a run one by one."""
+
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from schedules import engine
+from schedules.engine import Outcome, Started
+from schedules.models import Execution, Job, Worker
+from tests.factories import ExecutionFactory, WorkerFactory
+
+NOW = datetime(2026, 2, 4, 9, 0, tzinfo=UTC)
+LEASE = timedelta(seconds=10)
+
+Settle = Callable[..., int]
+
+
+@pytest.fixture
+def worker(db: None) -> Worker:
+    return new_worker()
+
+
+def new_worker(**fields: Any) -> Worker:
+    began = NOW - timedelta(days=7)
+    return WorkerFactory(**{"started_at": began, "last_seen_at": NOW, "circled_at": NOW} | fields)
+
+
+def begin(worker: Worker, job: Job, *, now: datetime = NOW, **fields: Any) -> Started:
+    """Give the job a run that this worker has just started."""
+    row = ExecutionFactory(
+        job=job,
+        **{
+            "scheduled_for": now,
+            "status": "claimed",
+            "worker": worker,
+            "claimed_at": now,
+            "lease_until": now + LEASE,
+        }
+        | fields,
+    )
+    return engine.start(worker.pk, row.attempt, [row.pk], now)[0]
+
+
+def outcome_of(started: Started, status: str = "succeeded", *, at: datetime = NOW, **fields: Any) -> Outcome:
+    return Outcome(
+        started.execution_id, started.attempt, started.job_id, Execution.Status(status), at, **fields
+    )
+
+
+def ledger(job: Job) -> list[tuple[str, datetime]]:
+    """What became of each slot, oldest first."""
+    rows = Execution.objects.filter(job=job).order_by("scheduled_for", "pk")
+    return list(rows.values_list("status", "scheduled_for"))
