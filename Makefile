@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PIP_INSTALL := install -q --disable-pip-version-check --no-input --require-hashes
 ARGS ?=
 
-.PHONY: up test install install-dev check lock clean
+.PHONY: up test install install-dev check bench lock clean
 
 up: install
 	@$(BIN)/python manage.py up $(ARGS)
@@ -37,8 +37,22 @@ check: install-dev
 	@$(BIN)/python manage.py makemigrations --check --dry-run
 	@CRONTY_URL=https://cronty.example $(BIN)/python manage.py check --deploy --fail-level WARNING
 
+# Everything twice: on SQLite, and on a real PostgreSQL that comes as a wheel. Coverage is counted over both.
 test: check
-	@$(BIN)/python -m pytest $(ARGS)
+	@rm -f .coverage .coverage.*
+	@echo "On SQLite …"
+	@$(BIN)/python -m pytest --cov --cov-report= $(ARGS)
+	@echo "On PostgreSQL …"
+	@$(BIN)/python -m tests.postgres $(BIN)/python -m pytest --cov --cov-append --cov-report= $(ARGS)
+	@$(BIN)/coverage report --fail-under=95
+
+# Figures as `name value unit`, on both databases, beside django-q2's own scheduler.
+bench: install-dev
+	@$(BIN)/python -m bench.engine
+	@$(BIN)/python -m bench.stock 1000
+	@$(BIN)/python -m tests.postgres $(BIN)/python -m bench.engine
+	@$(BIN)/python -m tests.postgres $(BIN)/python -m bench.stock 1000
+	@$(BIN)/python -m bench.mcp
 
 # The lock: exact versions with hashes, no host names.
 lock:

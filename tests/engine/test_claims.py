@@ -6,7 +6,7 @@ from datetime import timedelta
 from threading import Barrier
 
 import pytest
-from django.db import connection
+from django.db import connection, transaction
 from django.test.utils import CaptureQueriesContext
 
 from schedules import engine, services
@@ -20,7 +20,8 @@ MINUTE = timedelta(minutes=1)
 
 
 def due_job(**fields):
-    return JobFactory(**{"cron": "0 * * * *", "next_run_at": NOW, "created_at": NOW} | fields)
+    kind = {} if {"once", "interval"} & fields.keys() else {"cron": "0 * * * *"}
+    return JobFactory(**kind | {"next_run_at": NOW, "created_at": NOW} | fields)
 
 
 def queued(job, **fields):
@@ -162,7 +163,7 @@ def test_held_runs_wait_for_each_other(worker):
 
 @pytest.mark.django_db
 def test_tasks_to_leave_are_left(worker):
-    plain, coroutine = due_job(), due_job(task="tests.aping")
+    plain, coroutine = due_job(overlap="allow"), due_job(task="tests.aping")
     queued(plain, cause="manual")
 
     (claim,) = engine.claim(worker.pk, NOW, 10, but_not=["tests.ping"])
@@ -174,7 +175,7 @@ def test_tasks_to_leave_are_left(worker):
 @pytest.mark.django_db
 def test_limit_bounds_jobs_and_queued_runs_together(worker):
     for _ in range(5):
-        queued(due_job())
+        queued(due_job(overlap="allow"), cause="manual")
 
     assert len(engine.claim(worker.pk, NOW, 7)) == 7
     assert len(engine.claim(worker.pk, NOW, 7)) == 3
@@ -208,8 +209,7 @@ def test_queries_of_a_claim_do_not_grow_with_the_jobs(worker, late):
         Execution.objects.all().delete()
         Job.objects.all().delete()
         for _ in range(jobs):
-            job = due_job(owner=owner)
-            queued(job, scheduled_for=NOW - HOUR)
+            queued(due_job(owner=owner, overlap="allow"), scheduled_for=NOW - HOUR)
         with CaptureQueriesContext(
             connection,
         ) as queries:
@@ -510,7 +510,7 @@ def _at_once(*calls):
 @pytest.mark.django_db(transaction=True)
 def test_two_claimers_never_take_a_slot_twice():
     owner = UserFactory()
-    jobs = [due_job(owner=owner) for _ in range(60)]
+    jobs = [due_job(owner=owner, overlap="allow") for _ in range(60)]
     for job in jobs[:20]:
         queued(job, cause="manual")
     workers = [new_worker(), new_worker()]
@@ -558,13 +558,11 @@ def test_cancels_beside_claims_leave_every_job_whole(actor, time_machine):
 def test_job_that_somebody_holds_is_left_for_the_next_claim(worker):
     if connection.vendor != "postgresql":
         pytest.skip("SQLite has one writer at a time")
-    held, free = due_job(), due_job()
-    queued(held)
+    held, free = due_job(overlap="allow"), due_job()
+    queued(held, cause="manual")
 
     def claim():
         return engine.claim(worker.pk, NOW, 10)
-
-    from django.db import transaction  # noqa: PLC0415
 
     with transaction.atomic():
         Job.objects.select_for_update().get(pk=held.pk)

@@ -11,6 +11,7 @@ from urllib.error import URLError
 from urllib.request import urlopen
 
 from django.conf import settings
+from django.contrib.staticfiles.finders import get_finders
 from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import connections
@@ -102,8 +103,19 @@ class Command(BaseCommand):
 def prepare() -> None:
     """Bring the database and the static files up to date, and make what a new installation needs."""
     call_command("migrate", verbosity=0)
-    call_command("collectstatic", verbosity=0, interactive=False)
+    if not _static_files_are_fresh():
+        call_command("collectstatic", verbosity=0, interactive=False)
     ensure_system_job()
+
+
+def _static_files_are_fresh() -> bool:
+    """Tell whether nothing was added or changed since the static files were last collected."""
+    manifest = Path(settings.STATIC_ROOT) / "staticfiles.json"
+    if not manifest.exists():
+        return False
+    collected_at = manifest.stat().st_mtime
+    sources = (Path(storage.path(name)) for finder in get_finders() for name, storage in finder.list([]))
+    return all(source.stat().st_mtime < collected_at for source in sources)
 
 
 def _in_a_process_of_its_own(step: Callable[[], None]) -> None:
