@@ -55,8 +55,12 @@ def preview_of(job: Job, now: datetime, count: int = 5) -> Preview:
         warnings = job.trigger.warnings(now)
     except TriggerError as error:
         return Preview(words_of(job), job.timezone, [], [error.reason])
-    runs = list(islice(_slots(job, now), count)) if job.status == Job.Status.PENDING else []
-    return Preview(words_of(job), job.timezone, runs, warnings)
+    return Preview(words_of(job), job.timezone, next_runs_of(job, now, count), warnings)
+
+
+def next_runs_of(job: Job, now: datetime, count: int = 5) -> list[datetime]:
+    """List the next runs of a pending job within its end and its runs left; any other job has none."""
+    return list(islice(_slots(job, now), count)) if job.status == Job.Status.PENDING else []
 
 
 def upcoming(

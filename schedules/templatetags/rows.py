@@ -1,7 +1,6 @@
 """How does one job or one run look in a list? Written in Python: a list page has fifty of them."""
 
 import re
-from datetime import datetime
 from typing import Any
 
 from django import template
@@ -26,7 +25,7 @@ from schedules.templatetags.cronty import (
 
 register = template.Library()
 
-SHOWN_TAGS = 3
+SHOWN_TAGS = 2
 _WEEKDAY = re.compile(r"\b(Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)day")
 SHOWN_ERROR = 120
 
@@ -106,17 +105,17 @@ def _buttons(job: Job, name: str) -> str:
 def run_row(run: Execution, zone: str, *, show_job: bool = False) -> SafeString:
     """A run in one line."""
     address = reverse("run", args=[run.pk])
-    job = f'<td data-l="Job" class="job">{_job_link(run)}</td>' if show_job else ""
+    job = f'<td class="job">{_job_link(run)}</td>' if show_job else ""
     outcome = escape((run.error or run.reason)[:SHOWN_ERROR])
-    planned: datetime = run.scheduled_for
+    planned = run.scheduled_for
     return mark_safe(  # noqa: S308
-        f'<tr id="run-{run.pk}"><td>{status(run.status)}</td>{job}'
-        f'<td data-l="Planned"><a href="{address}">{at(planned, zone)}</a></td>'
-        f'<td data-l="When" class="mut">{ago(planned, zone)}</td>'
-        f'<td data-l="Took" class="nowrap">{duration(run.took)}</td>'
-        f'<td data-l="Late" class="nowrap">{duration(run.lateness)}</td>'
-        f'<td data-l="Cause" class="mut nowrap">{cause(run.cause)}</td>'
-        f'<td data-l="Outcome" class="out"><span class="second">{outcome}{_slots(run)}</span></td></tr>'
+        f'<tr id="run-{run.pk}"><td class="r-st">{status(run.status)}</td>{job}'
+        f'<td class="r-plan"><a href="{address}">{at(planned, zone)}</a></td>'
+        f'<td class="r-when mut">{ago(planned, zone)}</td>'
+        f'<td class="r-took nowrap">{duration(run.took)}</td>'
+        f'<td class="r-late nowrap">{duration(run.lateness)}</td>'
+        f'<td class="r-cause mut nowrap">{cause(run.cause)}</td>'
+        f'<td class="out"><span class="second">{outcome}{_slots(run)}</span></td></tr>'
     )
 
 

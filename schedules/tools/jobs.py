@@ -181,8 +181,10 @@ def list_jobs(
     if not 0 <= start <= 10**9:
         return refused(refuse("offset", "choose 0 or more"), {})
     jobs = in_state(current_actor().jobs(), status)
-    page = jobs.with_activity().only(*SUMMARY_COLUMNS)[start : start + size]
-    return {"jobs": [_summary(job) for job in page], "total": jobs.count()}
+    page = jobs.with_activity().values_list(*SUMMARY_COLUMNS, named=True)[start : start + size]
+    # Naming every state lets SQLite count inside its index of states.
+    total = jobs.filter(status__in=Job.Status.values).count()
+    return {"jobs": [_summary(row) for row in page], "total": total}
 
 
 def cancel_job(job_id: JobId) -> CancelOut:
@@ -298,14 +300,16 @@ SUMMARY_COLUMNS = (
     "next_run_at",
     "run_count",
     "last_run_at",
+    "is_running",
 )
 
 
-def _summary(job: Job) -> SummaryOut:
+def _summary(job: Any) -> SummaryOut:
+    is_running = job.is_running and job.status == Job.Status.PENDING
     return {
         "job_id": job.public_id,
         "name": shapes.line(job.name, 200),
-        "status": job.state,
+        "status": Job.Status.RUNNING.value if is_running else job.status,
         "trigger_type": job.trigger_type,
         "next_run": shapes.iso_or_none(job.next_run_at, job.timezone),
         "run_count": job.run_count,

@@ -8,6 +8,7 @@ from typing_extensions import TypedDict
 from schedules import clock, services
 from schedules.models import Job
 from schedules.result import Code, Err
+from schedules.services.reading import words_of
 from schedules.tools import shapes
 
 GONE = "Schedule not found: {id}. It may have already been deleted or the ID is incorrect."
@@ -164,7 +165,7 @@ def listed_out(job: Job) -> ListedOut:
     arguments = _arguments(job)
     out: ListedOut = {
         "schedule_id": job.public_id,
-        "description": shapes.words_of(job),
+        "description": words_of(job),
         "timezone": job.timezone,
         "notification_topic": arguments.get("topic"),
         "label": shapes.line(job.label, 200) or None,

@@ -10,7 +10,7 @@ from schedules import clock, engine, limits
 from schedules.models import Execution, Job
 from schedules.result import Err
 from schedules.services import Scheduled
-from schedules.services.reading import preview_of
+from schedules.services.reading import next_runs_of, words_of
 from schedules.triggers import TriggerError, load_zone
 
 NO_WORKER = "No worker is running, so nothing fires until one is started: tell the user."
@@ -77,7 +77,8 @@ def readable(value: Any) -> Any:
 
 def line(text: str, length: int) -> str:
     """Cut a text to one line of at most that many characters."""
-    words = " ".join(limits.strip_unprintable(text).split())
+    plain = text if text.isascii() and text.isprintable() else limits.strip_unprintable(text)
+    words = " ".join(plain.split())
     return words if len(words) <= length else f"{words[: length - 1].rstrip()}…"
 
 
@@ -88,27 +89,18 @@ def known_id(text: str) -> str:
 
 def schedule_of(job: Job, now: datetime) -> ScheduleOut:
     """Say a job's schedule in words, with its next five runs."""
-    shown = preview_of(job, now)
     return {
-        "description": shown.description,
-        "timezone": shown.timezone,
-        "next_runs": [iso(run, shown.timezone) for run in shown.next_runs],
+        "description": words_of(job),
+        "timezone": job.timezone,
+        "next_runs": [iso(run, job.timezone) for run in next_runs_of(job, now)],
     }
-
-
-def words_of(job: Job) -> str:
-    """Say a job's schedule in words alone, cheaply enough for a long list."""
-    try:
-        return job.trigger.words()
-    except TriggerError:
-        return job.cron or str(job.trigger_type)
 
 
 def advice_on(made: Scheduled) -> AdviceOut:
     """Say what the caller should know about what it just made."""
     now = clock.now()
     advice: AdviceOut = {}
-    warnings = list(preview_of(made.job, now, count=1).warnings)
+    warnings = made.job.trigger.warnings(now)
     if made.similar:
         name = line(made.similar.name, 80)
         warnings.append(

@@ -88,7 +88,7 @@ def _every(config: Mapping[str, Any], now: datetime) -> timedelta:
     if not total:
         raise TriggerError("trigger_config", 'the interval is zero: write {"minutes": 15}')
     # A tenth of a minute is six seconds, whatever binary fractions make of it.
-    return timedelta(seconds=Interval(round(total, 6), now).seconds)  # type: ignore[arg-type]
+    return timedelta(seconds=Interval(round(total, 6), now).seconds)
 
 
 def _expression(config: Mapping[str, Any], timezone: str) -> str:

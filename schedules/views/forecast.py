@@ -57,6 +57,10 @@ class Burst:
     count: int = 1
     apart: timedelta = timedelta(0)
 
+    @property
+    def last(self) -> datetime:
+        return self.first + (self.count - 1) * self.apart
+
     def moments(self) -> Iterator[datetime]:
         return (self.first + step * self.apart for step in range(self.count))
 
@@ -110,9 +114,9 @@ def _cron_bursts(expression: str, timezone: str, start: datetime, end: datetime)
         for burst in cron_day(expression, timezone, day):
             if burst.first >= end:
                 break
-            if burst.first >= start:
+            if start <= burst.first and burst.last < end:
                 yield burst
-            elif burst.count > 1 and burst.first + _HOUR > start:
+            elif burst.last >= start:
                 yield from (Burst(moment) for moment in burst.moments() if start <= moment < end)
         day += timedelta(days=1)
 
@@ -188,8 +192,13 @@ def _by_day(runs: Iterable[Burst], zone: str) -> dict[date, tuple[datetime, int]
     place = ZoneInfo(zone)
     for burst in runs:
         day = burst.first.astimezone(place).date()
-        first, count = days.get(day, (burst.first, 0))
-        days[day] = (first, count + burst.count)
+        is_whole = burst.last.astimezone(place).date() == day
+        for moment, runs_then in (
+            [(burst.first, burst.count)] if is_whole else [(each, 1) for each in burst.moments()]
+        ):
+            day = moment.astimezone(place).date()
+            first, count = days.get(day, (moment, 0))
+            days[day] = (first, count + runs_then)
     return days
 
 

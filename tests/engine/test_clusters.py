@@ -1,0 +1,75 @@
+"""Who is there to fire jobs."""
+
+import os
+from datetime import timedelta
+
+import pytest
+
+from schedules import engine
+from schedules.engine.clusters import coverage
+from schedules.models import FRESH_FOR, Worker
+from tests.engine.conftest import NOW, new_worker
+
+pytestmark = pytest.mark.django_db
+
+HOUR = timedelta(hours=1)
+
+
+def test_enlisted_cluster_is_this_process_and_fresh():
+    worker = engine.enlist(NOW)
+
+    assert worker.pid == os.getpid()
+    assert engine.is_any_worker_running(NOW + FRESH_FOR)
+    assert not engine.is_any_worker_running(NOW + FRESH_FOR + timedelta(seconds=1))
+
+
+def test_beat_keeps_it_fresh_and_retiring_ends_that():
+    worker = engine.enlist(NOW)
+
+    engine.beat(worker.pk, NOW + HOUR)
+    assert engine.is_any_worker_running(NOW + HOUR)
+
+    engine.retire(worker.pk, NOW + HOUR, "why")
+    assert not engine.is_any_worker_running(NOW + HOUR)
+    worker.refresh_from_db()
+    assert (worker.stopped_at, worker.note) == (NOW + HOUR, "why")
+
+
+def test_retiring_twice_keeps_the_first_moment():
+    worker = engine.enlist(NOW)
+
+    engine.retire(worker.pk, NOW)
+    engine.retire(worker.pk, NOW + HOUR, "again")
+
+    worker.refresh_from_db()
+    assert (worker.stopped_at, worker.note) == (NOW, "")
+
+
+def test_cluster_that_was_given_up_and_beats_again_is_back():
+    worker = engine.enlist(NOW)
+    engine.retire(worker.pk, NOW)
+
+    engine.beat(worker.pk, NOW + HOUR)
+
+    assert engine.is_any_worker_running(NOW + HOUR)
+
+
+def test_circle_notes_when_the_probe_set_out():
+    worker = engine.enlist(NOW)
+
+    engine.circle(worker.pk, NOW + HOUR)
+
+    assert Worker.objects.get().circled_at == NOW + HOUR
+
+
+@pytest.mark.parametrize(
+    ("hours", "covered"), [(-1, False), (0, True), (2, True), (3, False), (5, True), (6, True), (7, False)]
+)
+def test_moment_is_covered_by_a_cluster_that_lived_then(hours, covered, django_assert_num_queries):
+    new_worker(started_at=NOW, last_seen_at=NOW + 2 * HOUR)
+    new_worker(started_at=NOW + 5 * HOUR, last_seen_at=NOW + 5 * HOUR, stopped_at=NOW + 6 * HOUR)
+    was_covered = coverage()
+
+    with django_assert_num_queries(1):
+        assert was_covered(NOW + hours * HOUR) is covered
+        assert was_covered(NOW + hours * HOUR) is covered

@@ -1,0 +1,127 @@
+"""What the campaign writes down: operations, ledger rows, deliveries and faults. Moments are Unix seconds."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Literal, TypeAlias
+
+Outcome: TypeAlias = Literal["acknowledged", "refused", "unknown"]
+
+
+@dataclass(frozen=True, slots=True)
+class When:
+    """The schedule the campaign asked for; `at` is the moment, or the step in seconds or minutes."""
+
+    kind: Literal["once", "interval", "cron"]
+    at: int
+
+    def slots(self, grid: int, after: float, before: float) -> list[int]:
+        """Every slot (cut to seconds) later than `after` and earlier than `before`; `grid` is one of them."""
+        if self.kind == "once":
+            return [self.at] if after < self.at < before else []
+        step, origin = (self.at, grid) if self.kind == "interval" else (60 * self.at, 0)
+        first = origin + step * (math.floor((after - origin) / step) + 1)
+        return [slot for slot in range(first, int(before) + 1, step) if after < slot < before]
+
+    def has(self, slot: int, grid: int) -> bool:
+        return slot in self.slots(grid, slot - 1, slot + 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """One request of the driver, by the harness's own clock."""
+
+    verb: Literal["create", "edit", "pause", "resume", "cancel", "delete", "run"]
+    tag: str
+    sent_at: float
+    answered_at: float
+    outcome: Outcome
+    job_id: str = ""
+    when: When | None = None
+    grid: int | None = None
+    execution: int | None = None
+    door: str = "mcp"
+    words: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One row of the ledger, by the product's clock; `first_started_at` is that of the first attempt."""
+
+    id: int
+    job_id: str
+    scheduled_for: float
+    status: str
+    cause: str = "schedule"
+    attempt: int = 0
+    first_started_at: float | None = None
+    started_at: float | None = None
+    finished_at: float | None = None
+    last_slot: float | None = None
+    slots: int = 1
+    task: str = "webhook"
+    reason: str = ""
+    error: str = ""
+
+    @property
+    def slot(self) -> int:
+        return int(self.scheduled_for)
+
+    @property
+    def until(self) -> int:
+        return int(self.last_slot or self.scheduled_for)
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """One request as the sink saw it, by its own clock."""
+
+    at: float
+    execution: int
+    key: str
+    attempt: int
+    verdict: Literal["accepted", "repeated", "refused"]
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """What was done to the product, how long, and when it was well again."""
+
+    kind: str
+    began_at: float
+    ended_at: float
+    healed_at: float | None
+    note: str = ""
+
+    @property
+    def healing(self) -> float | None:
+        return None if self.healed_at is None else self.healed_at - self.ended_at
+
+
+@dataclass(frozen=True, slots=True)
+class Aftermath:
+    """How the product stands when all is over and quiet, and what is left when it has been stopped."""
+
+    fresh_workers: int = 2
+    expected_workers: int = 2
+    live_runs: int = 0
+    overdue_jobs: int = 0
+    orphans: Sequence[str] = ()
+    connections: int = 0
+    most_connections: int = 40
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """Everything the checker judges by. `shifts` are (moment, offset) of the product's clock from then on."""
+
+    operations: Sequence[Operation] = ()
+    rows: Sequence[Row] = ()
+    deliveries: Sequence[Delivery] = ()
+    faults: Sequence[Fault] = ()
+    shifts: Sequence[tuple[float, float]] = ()
+    aftermath: Aftermath = field(default_factory=Aftermath)
+    ended_at: float = 0.0
+
+    def with_(self, **changes: object) -> "History":
+        return replace(self, **changes)  # type: ignore[arg-type]

@@ -1,0 +1,105 @@
+"""What the operations alone say about each job: when it was certainly armed, and when it certainly was not."""
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from tests.faults.records import History, Operation, Row, When
+
+# Slots are cut to seconds, and the two clocks are read one after the other.
+MARGIN = 1.5
+FAILURES_BEFORE_A_PAUSE = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Period:
+    """A stretch of the product's time in which the driver knows how a job stands."""
+
+    after: float
+    before: float
+    is_armed: bool
+    when: When | None = None
+    grid: int | None = None
+
+    def holds(self, slot: int) -> bool:
+        return self.after + MARGIN < slot < self.before - MARGIN
+
+    def slots(self) -> list[int]:
+        if not self.is_armed or self.when is None or self.grid is None:
+            return []
+        return self.when.slots(self.grid, self.after + MARGIN, self.before - MARGIN)
+
+    def asks_for(self, slot: int) -> bool:
+        """Also where the grid was never told: then any slot may be right."""
+        if not self.is_armed:
+            return False
+        return self.when is None or self.grid is None or self.when.has(slot, self.grid)
+
+
+def jobs_of(history: History) -> dict[str, list[Operation]]:
+    """Operations by the product's id of the job, in the order they were sent."""
+    names = {op.tag: op.job_id for op in history.operations if op.verb == "create" and op.job_id}
+    jobs: dict[str, list[Operation]] = defaultdict(list)
+    for op in sorted(history.operations, key=lambda op: op.sent_at):
+        if op.tag in names:
+            jobs[names[op.tag]].append(op)
+    return jobs
+
+
+def periods(history: History, operations: Sequence[Operation]) -> Iterator[Period]:
+    """The certain stretches of one job; between an operation and its answer nothing is certain."""
+    current: Period | None = None
+    when: When | None = None
+    grid: int | None = None
+    for op in operations:
+        if op.outcome == "refused" or op.verb == "run":
+            continue
+        low, high = span(history, op)
+        if current and current.after < low:
+            yield Period(current.after, low, current.is_armed, current.when, current.grid)
+        is_known, was_armed = current is not None, current is not None and current.is_armed
+        current = None
+        if op.outcome == "unknown":
+            continue
+        when, grid = op.when or when, op.grid if op.grid is not None else grid
+        if op.verb in ("cancel", "delete"):
+            current = Period(high, float("inf"), False)
+        elif op.verb == "create" or (is_known and op.verb == "resume"):
+            current = Period(high, float("inf"), True, when, grid)
+        elif is_known and op.verb == "pause":
+            current = Period(high, float("inf"), False, when, grid)
+        elif is_known and op.verb == "edit":
+            current = Period(high, float("inf"), was_armed, when, grid)
+    if current:
+        end = history.ended_at if current.is_armed else float("inf")
+        yield Period(current.after, end, current.is_armed, current.when, current.grid)
+
+
+def span(history: History, op: Operation) -> tuple[float, float]:
+    """From when to when, by the product's clock, the operation may have taken effect."""
+    offsets = {0.0, *offsets_between(history, op.sent_at - 1, op.answered_at + 1)}
+    return op.sent_at + min(offsets), op.answered_at + max(offsets)
+
+
+def offsets_between(history: History, start: float, end: float) -> list[float]:
+    """Every offset of the product's clock that was in force at some moment between the two."""
+    found, offset = [], 0.0
+    for at, following in history.shifts:
+        if at > end:
+            break
+        if at >= start:
+            found.append(offset)
+        offset = following
+    return [*found, offset]
+
+
+def gave_up_at(rows: Sequence[Row]) -> float:
+    """When the engine paused the job by itself, because it failed too often in a row."""
+    failures = 0
+    for row in sorted(rows, key=lambda row: row.finished_at or 0.0):
+        if row.status == "succeeded":
+            failures = 0
+        failures += row.status in ("failed", "lost")
+        if failures >= FAILURES_BEFORE_A_PAUSE:
+            return row.finished_at or 0.0
+    return float("inf")

@@ -1,0 +1,100 @@
+"""The calendar, and the feed for calendar apps."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+import time_machine
+from django.contrib.auth.models import User
+from django.test import Client
+
+from schedules.models import Job
+from tests.factories import ExecutionFactory, JobFactory
+
+NOW = datetime(2026, 11, 15, 10, 0, tzinfo=UTC)
+
+
+def day_of(answer: object, number: int) -> object:
+    weeks = answer.context["weeks"]  # type: ignore[attr-defined]
+    return next(day for week in weeks for day in week if day.date.day == number and not day.is_other)
+
+
+@time_machine.travel(NOW, tick=False)
+def test_days_hold_what_is_planned_in_the_persons_zone(web: Client, owner: User):
+    JobFactory(
+        owner=owner, name="Late shift", cron="30 23 * * *", next_run_at=NOW.replace(hour=23, minute=30)
+    )
+
+    answer = web.get("/calendar/")
+
+    # 23:30 UTC is half past midnight in Berlin, the next day.
+    assert day_of(answer, 15).count == 0
+    assert day_of(answer, 16).count == 1
+    assert "Late shift" in answer.content.decode()
+
+
+@time_machine.travel(NOW, tick=False)
+def test_days_hold_what_happened(web: Client, owner: User):
+    job = JobFactory(owner=owner, next_run_at=NOW)
+    ExecutionFactory(job=job, scheduled_for=NOW - timedelta(days=1), status="failed")
+    ExecutionFactory(job=job, scheduled_for=NOW - timedelta(days=1, hours=1))
+    ExecutionFactory(job=job, scheduled_for=NOW - timedelta(days=2), status="skipped")
+
+    answer = web.get("/calendar/")
+
+    assert (day_of(answer, 14).good, day_of(answer, 14).bad) == (1, 1)
+    assert (day_of(answer, 13).good, day_of(answer, 13).bad) == (0, 0)
+
+
+@time_machine.travel(NOW, tick=False)
+def test_busy_job_does_not_hide_a_rare_one(web: Client, owner: User):
+    for number in range(4):
+        JobFactory(owner=owner, name=f"Busy {number}", cron="* * * * *", next_run_at=NOW)
+    JobFactory(owner=owner, name="Rare", cron="0 20 * * *", next_run_at=NOW.replace(hour=20))
+
+    assert day_of(web.get("/calendar/"), 16).shown[0].job.name == "Rare"
+
+
+@pytest.mark.parametrize("on", ["2026-02-30", "x", "0001-01-01", "9999-12-31", "2026-12-31", "2026-01-31"])
+@pytest.mark.parametrize("view", ["month", "week"])
+def test_odd_date_is_no_error(web: Client, owner: User, on: str, view: str):
+    JobFactory(owner=owner)
+
+    assert web.get("/calendar/", {"on": on, "view": view}).status_code == 200
+
+
+@time_machine.travel(NOW, tick=False)
+def test_feed_needs_no_login_but_its_secret(client: Client, owner: User):
+    JobFactory(owner=owner, name="Tea, please; now", cron="0 20 * * *", next_run_at=NOW.replace(hour=20))
+    JobFactory(owner=owner, name="Every minute", cron="* * * * *", next_run_at=NOW)
+
+    answer = client.get(f"/calendar/{owner.profile.calendar_key}.ics")
+
+    text = answer.content.decode()
+    assert answer["Content-Type"].startswith("text/calendar")
+    assert text.count("SUMMARY:Tea\\, please\\; now") == 30
+    assert "DTSTART:20261115T200000Z" in text
+    assert "DTSTART:20261214T200000Z" in text
+    assert text.endswith("END:VCALENDAR\r\n")
+    assert all(len(line.encode()) <= 75 for line in text.split("\r\n"))
+
+
+@pytest.mark.parametrize("key", ["", "guess", "x" * 500])
+def test_feed_of_nobody_is_a_404(client: Client, db: None, key: str):
+    assert client.get(f"/calendar/{key}.ics").status_code == 404
+
+
+def test_feed_of_somebody_who_left_is_a_404(client: Client, owner: User):
+    owner.is_active = False
+    owner.save(update_fields=["is_active"])
+
+    assert client.get(f"/calendar/{owner.profile.calendar_key}.ics").status_code == 404
+
+
+def test_feed_leaves_out_deleted_and_foreign_jobs(client: Client, owner: User, stranger: User):
+    JobFactory(owner=owner, name="Deleted", deleted_at=NOW, cron="0 * * * *")
+    JobFactory(owner=stranger, name="Foreign", cron="0 * * * *")
+
+    text = client.get(f"/calendar/{owner.profile.calendar_key}.ics").content.decode()
+
+    assert "VEVENT" not in text
+    assert Job.objects.count() == 2

@@ -1,0 +1,60 @@
+"""Letting an agent in, and shutting it out."""
+
+import pytest
+from django.contrib.auth.models import User
+from django.test import Client
+
+from schedules import clock
+from schedules.models import Token
+from schedules.services import verify_token
+from tests.factories import TokenFactory
+
+
+def test_token_is_shown_once_and_works(web: Client, owner: User):
+    answer = web.post("/connect/", {"name": "laptop", "scopes": "read", "expires": "30"})
+
+    text = answer.context["text"]
+    token = verify_token(text)
+    assert token is not None
+    assert (token.owner, token.name, token.scopes) == (owner, "laptop", ["read"])
+    assert token.expires_at is not None
+    assert answer["Cache-Control"] == "no-store"
+    assert answer.content.decode().count(text) >= 4
+    assert text not in web.get("/connect/").content.decode()
+
+
+@pytest.mark.parametrize(
+    "data", [{"name": ""}, {"name": " "}, {"name": "x" * 101}, {"name": "x", "scopes": "root"}]
+)
+def test_bad_token_is_refused_beside_its_field(web: Client, data: dict[str, str]):
+    answer = web.post("/connect/", data)
+
+    assert answer.status_code == 422
+    assert 'class="err"' in answer.content.decode()
+    assert not Token.objects.exists()
+
+
+def test_second_token_of_a_name_is_refused(web: Client, owner: User):
+    TokenFactory(owner=owner, name="laptop")
+
+    answer = web.post("/connect/", {"name": "laptop"})
+
+    assert "Another live token is called" in answer.content.decode()
+
+
+def test_first_call_turns_waiting_into_connected(web: Client, owner: User):
+    token = TokenFactory(owner=owner, name="laptop")
+    assert "Waiting for the first call" in web.get(f"/connect/{token.pk}/").content.decode()
+
+    Token.objects.filter(pk=token.pk).update(last_used_at=clock.now())
+
+    assert "is connected" in web.get(f"/connect/{token.pk}/").content.decode()
+
+
+def test_revoked_token_is_out(web: Client, owner: User):
+    token = TokenFactory(owner=owner, name="laptop")
+
+    page = web.post(f"/connect/{token.pk}/revoke/", follow=True).content.decode()
+
+    assert "laptop is shut out" in page
+    assert "was revoked before" in web.post(f"/connect/{token.pk}/revoke/", follow=True).content.decode()

@@ -1,0 +1,46 @@
+"""Whether the machinery is well, and how it is set up."""
+
+from datetime import timedelta
+
+import pytest
+from django.conf import LazySettings
+from django.contrib.auth.models import User
+from django.test import Client
+
+from schedules import clock
+from schedules.views.system import shown
+from tests.factories import ExecutionFactory, JobFactory, WorkerFactory
+
+
+def test_workers_queue_and_lateness_are_shown(web: Client, owner: User):
+    WorkerFactory(host="kettle")
+    WorkerFactory(host="gone", last_seen_at=clock.now() - timedelta(hours=1))
+    job = JobFactory(owner=owner, next_run_at=clock.now() - timedelta(minutes=9))
+    ExecutionFactory(job=job, status="queued", cause="manual")
+    ExecutionFactory(job=job, lateness=timedelta(milliseconds=40))
+
+    answer = web.get("/system/")
+
+    page = answer.content.decode()
+    assert answer.context["live"] == {"queued": 1}
+    assert "40 ms median" in page
+    assert "kettle" in page
+    assert "Lost" in page
+
+
+def test_settings_are_for_staff(web: Client, staff: Client):
+    assert "CRONTY_MAX_ACTIVE_JOBS" not in web.get("/system/").content.decode()
+    assert "CRONTY_MAX_ACTIVE_JOBS" in staff.get("/system/").content.decode()
+
+
+def test_secret_setting_is_never_shown(staff: Client, settings: LazySettings):
+    settings.NTFY_TOKEN = "tk_verysecret"
+
+    assert "tk_verysecret" not in staff.get("/system/").content.decode()
+
+
+@pytest.mark.parametrize(("value", "words"), [([], "—"), (["a", "b"], "a b"), (5, "5")])
+def test_setting_is_written_for_reading(settings: LazySettings, value: object, words: str):
+    settings.CRONTY_OUTBOUND_ALLOW = value
+
+    assert shown("CRONTY_OUTBOUND_ALLOW") == words
