@@ -50,8 +50,8 @@ test: check
 bench: install-dev
 	@$(BIN)/python -m bench.engine
 	@$(BIN)/python -m bench.stock 1000
-	@$(BIN)/python -m tests.postgres $(BIN)/python -m bench.engine
-	@$(BIN)/python -m tests.postgres $(BIN)/python -m bench.stock 1000
+	@$(BIN)/python -m tests.postgres --durable $(BIN)/python -m bench.engine
+	@$(BIN)/python -m tests.postgres --durable $(BIN)/python -m bench.stock 1000
 	@$(BIN)/python -m bench.mcp
 
 # The lock: exact versions with hashes, no host names.

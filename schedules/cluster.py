@@ -151,13 +151,15 @@ def _pulse_of(worker_id: int) -> tuple[datetime, datetime]:
 
 
 def _write_lazily() -> None:
-    """Let SQLite sync the engine's own steps lazily: what a power cut takes back is fired again, never lost.
+    """Let the database sync the engine's own steps lazily: what a power cut takes back is fired again, never lost.
 
     What people and agents were told is kept is written by other processes, which sync at once.
     """
     options = connections["default"].settings_dict["OPTIONS"]
     if connections["default"].vendor == "sqlite":
         options["init_command"] = options["init_command"].replace("synchronous=FULL", "synchronous=NORMAL")
+    else:
+        options["options"] = "-c synchronous_commit=off"
 
 
 def _survive(step: Callable[[], object]) -> None:

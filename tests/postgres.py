@@ -1,4 +1,4 @@
-"""A real PostgreSQL for tests, from a wheel: `python -m tests.postgres COMMAND…` runs a command beside it."""
+"""A real PostgreSQL for tests, from a wheel: `python -m tests.postgres [--durable] COMMAND…` runs a command beside it."""
 
 import os
 import shutil
@@ -18,7 +18,9 @@ NOBODY = 65534
 class Postgres:
     """One throw-away server on a free loopback port; it also works for root, whom PostgreSQL refuses."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, is_durable: bool = False) -> None:
+        # Without syncing, a crash of the server still loses nothing; only one of the machine would.
+        self.is_durable = is_durable
         self.folder = Path(tempfile.mkdtemp(prefix="cronty-postgres-"))
         self.port = _free_port()
         self.process: subprocess.Popen[bytes] | None = None
@@ -58,6 +60,7 @@ class Postgres:
             "unix_socket_directories": "",
             "max_connections": 300,
             "shared_buffers": "64MB",
+            "fsync": "on" if self.is_durable else "off",
         }
         arguments = [part for name, value in options.items() for part in ("-c", f"{name}={value}")]
         # Its own session, so that a Ctrl-C meant for the tests does not stop the server first.
@@ -129,6 +132,8 @@ def _free_port() -> int:
 
 
 if __name__ == "__main__":
-    with Postgres() as server:
+    command = sys.argv[1:]
+    is_durable = command[0] == "--durable"
+    with Postgres(is_durable=is_durable) as server:
         environment = os.environ | {"DATABASE_URL": server.url}
-        sys.exit(subprocess.run(sys.argv[1:], env=environment, check=False).returncode)
+        sys.exit(subprocess.run(command[is_durable:], env=environment, check=False).returncode)

@@ -194,11 +194,11 @@ def cancel_job(job_id: JobId) -> CancelOut:
     Cancelling twice is harmless; `cancelled` is false if there is no such job or it had already ended.
     """
     actor = current_actor()
-    match services.cancel(actor, shapes.known_id(job_id)):
+    match services.cancel(actor, job_id):
         case Ok():
             return {"cancelled": True, "job_id": job_id}
         case Err(code=Code.WRONG_STATE):
-            status = actor.jobs().filter(public_id=job_id).values_list("status", flat=True).first()
+            status = actor.jobs().called(job_id).values_list("status", flat=True).first()
             if status == Job.Status.CANCELLED:
                 return {"cancelled": True, "job_id": job_id}
             return {"cancelled": False, "job_id": job_id, "error": f"Job already {status}: {job_id}"}
@@ -211,7 +211,7 @@ def job_status(job_id: JobId) -> StatusOut | ErrorOut:
 
     Use it to answer "did it run?" and "what went wrong?"; `error` is the last error, or null.
     """
-    job = current_actor().jobs().with_activity().filter(public_id=shapes.known_id(job_id)).first()
+    job = current_actor().jobs().called(job_id).order_by().first()
     if job is None:
         return refused(services.actors.not_found(job_id), {"job_id": job_id})
     return status_out(job)
@@ -257,9 +257,12 @@ def job_out(job: Job) -> JobOut:
 
 def status_out(job: Job) -> StatusOut:
     """Show a job with its last executions."""
-    rows = Execution.objects.filter(job=job).defer("traceback")[:EXECUTIONS]
+    rows = Execution.objects.filter(job=job)
+    shown = rows.values_list(*shapes.EXECUTION_COLUMNS, named=True)[:EXECUTIONS]
+    is_running = job.status == Job.Status.PENDING and rows.live().exists()
     return {
         **job_out(job),
+        "status": Job.Status.RUNNING.value if is_running else job.status,
         "trigger_type": job.trigger_type,
         "created_at": shapes.iso(job.created_at, job.timezone),
         "last_run": shapes.iso_or_none(job.last_run_at, job.timezone),
@@ -272,7 +275,7 @@ def status_out(job: Job) -> StatusOut:
         "made_by": job.made_by,
         "paused_until": shapes.iso_or_none(job.paused_until, job.timezone),
         "pause_reason": shapes.readable(job.pause_reason) or None,
-        "executions": [shapes.execution_out(row, job.timezone) for row in rows],
+        "executions": [shapes.execution_out(row, job.timezone) for row in shown],
     }
 
 

@@ -138,7 +138,7 @@ def update_job(
     Better than cancelling and scheduling anew: the id and the history stay. Confirm `description` with the user.
     """
     actor = current_actor()
-    job = actor.jobs().filter(public_id=shapes.known_id(job_id)).first()
+    job = actor.jobs().called(job_id).first()
     if job is None:
         return refused(services.actors.not_found(job_id), {"job_id": job_id})
     given: dict[str, Any] = {
@@ -178,7 +178,7 @@ def pause_job(
                 moment = read
             case error:
                 return refused(error, given)
-    result = services.pause(actor, shapes.known_id(job_id), reason=reason or "", until=moment)
+    result = services.pause(actor, job_id, reason=reason or "", until=moment)
     if until is None and reason is None:
         result = _or_as_it_was(result, job_id, Job.Status.PAUSED)
     return _changed(result, given)
@@ -186,7 +186,7 @@ def pause_job(
 
 def resume_job(job_id: JobId) -> ChangedOut | ErrorOut:
     """Set a paused job going again, from its next time on. Harmless if it is not paused."""
-    result = services.resume(current_actor(), shapes.known_id(job_id))
+    result = services.resume(current_actor(), job_id)
     return _changed(_or_as_it_was(result, job_id, Job.Status.PENDING), {"job_id": job_id})
 
 
@@ -258,7 +258,7 @@ def why(
                 moment = read
             case error:
                 return refused(error, {"job_id": job_id})
-    match services.why(actor, shapes.known_id(job_id), moment, now):
+    match services.why(actor, job_id, moment, now):
         case Ok(found):
             return {
                 "job_id": found.job.public_id,
@@ -298,7 +298,7 @@ def _or_as_it_was(result: Result[Job], job_id: str, wanted: Job.Status) -> Resul
     """Asking twice is no mistake: a job that already stands as was asked is the answer."""
     if isinstance(result, Ok) or result.code != Code.WRONG_STATE:
         return result
-    job = current_actor().jobs().filter(public_id=job_id).first()
+    job = current_actor().jobs().called(job_id).first()
     if job is None:
         return result
     if job.status == wanted:
@@ -319,7 +319,7 @@ def _has_mask(value: Any) -> bool:
 
 
 def _start(job_id: str) -> Result[int]:
-    match services.run_now(current_actor(), shapes.known_id(job_id)):
+    match services.run_now(current_actor(), job_id):
         case Ok(execution):
             return Ok(execution.pk)
         case error:

@@ -213,14 +213,14 @@ def list_scheduled_notifications(
 def pause_schedule(schedule_id: ScheduleId) -> ChangedOut | RefusedOut:
     """Pause a schedule until resume_schedule: nothing is sent meanwhile, nothing is sent late. Harmless twice."""
     actor = current_actor()
-    result = services.pause(actor, shapes.known_id(schedule_id))
+    result = services.pause(actor, schedule_id)
     return _changed(result, schedule_id, paused=True)
 
 
 def resume_schedule(schedule_id: ScheduleId) -> ChangedOut | RefusedOut:
     """Set a paused schedule going again, from its next time on. Harmless twice."""
     actor = current_actor()
-    result = services.resume(actor, shapes.known_id(schedule_id))
+    result = services.resume(actor, schedule_id)
     return _changed(result, schedule_id, paused=False)
 
 
@@ -236,7 +236,7 @@ def delete_schedule(
     list_scheduled_notifications. To stop it for a while, use pause_schedule.
     """
     try:
-        deleted = services.delete(current_actor(), shapes.known_id(schedule_id))
+        deleted = services.delete(current_actor(), schedule_id)
     except DatabaseError:
         return refused(
             Err(Code.CONFLICT, "Failed to delete schedule: the store did not answer, try again in a moment."),
@@ -333,9 +333,7 @@ def _changed(result: Result[Job], schedule_id: str, *, paused: bool) -> ChangedO
     match result:
         case Err(code=Code.WRONG_STATE):
             # Asking twice is no mistake: the schedule already stands as was asked.
-            status = (
-                current_actor().jobs().filter(public_id=schedule_id).values_list("status", flat=True).first()
-            )
+            status = current_actor().jobs().called(schedule_id).values_list("status", flat=True).first()
             if status != wanted:
                 return refused(
                     Err(Code.WRONG_STATE, f"Schedule already {status}: {schedule_id}"),

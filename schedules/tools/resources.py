@@ -119,7 +119,7 @@ def schedules_of_topic(topic: str) -> str:
 
 
 def job_resource(job_id: str) -> str:
-    job = _reader().jobs().with_activity().filter(public_id=shapes.known_id(job_id)).first()
+    job = _reader().jobs().called(job_id).first()
     if job is None:
         raise ResourceNotFoundError(f"Job not found: {shapes.line(job_id, 200)}")
     return _json(status_out(job))

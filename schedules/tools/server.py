@@ -2,6 +2,7 @@
 
 import functools
 import inspect
+import json
 import keyword
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass
@@ -257,10 +258,10 @@ def _tool(offer: Offer) -> Tool:
         if caller is None or offer.scope not in caller.scopes:
             raise ToolError(f"this call needs the scope {offer.scope}")
         if wait := call_rate.wait(caller):
-            return offer.refuse(_too_many(wait), arguments)
-        return await run(
-            **{f"{name}_" if keyword.iskeyword(name) else name: value for name, value in arguments.items()}
-        )
+            return _result(offer.refuse(_too_many(wait), arguments))
+        # `from` is no name for a parameter, so the function calls it `from_`.
+        named = {f"{name}_" if keyword.iskeyword(name) else name: value for name, value in arguments.items()}
+        return _result(await run(**named))
 
     call.__signature__ = _signature(function)  # type: ignore[attr-defined]
     tool = Tool.from_function(
@@ -277,6 +278,14 @@ def _tool(offer: Offer) -> Tool:
     schema = TypeAdapter(metadata.output_model).json_schema(schema_generator=Untitled, mode="serialization")
     tool.fn_metadata = Arguments(**{**dict(metadata), "output_schema": schema})
     return tool
+
+
+def _result(answer: Any) -> Any:
+    """Write an object into the text as well, for clients that read only that; compactly, where the SDK would indent."""
+    if isinstance(answer, str):
+        return answer
+    text = json.dumps(answer, ensure_ascii=False)
+    return CallToolResult(content=[TextContent(type="text", text=text)], structured_content=answer)
 
 
 def _signature(function: Callable[..., Any]) -> inspect.Signature:

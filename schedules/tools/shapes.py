@@ -7,7 +7,7 @@ from zoneinfo import ZoneInfo
 from typing_extensions import TypedDict
 
 from schedules import clock, engine, limits
-from schedules.models import Execution, Job
+from schedules.models import Job
 from schedules.result import Err
 from schedules.services import Scheduled
 from schedules.services.reading import next_runs_of, words_of
@@ -82,11 +82,6 @@ def line(text: str, length: int) -> str:
     return words if len(words) <= length else f"{words[: length - 1].rstrip()}…"
 
 
-def known_id(text: str) -> str:
-    """Return an id that can be looked up: what no id can be is as unknown as any other."""
-    return "" if len(text) > 64 or limits.line_problem(text) else text
-
-
 def schedule_of(job: Job, now: datetime) -> ScheduleOut:
     """Say a job's schedule in words, with its next five runs."""
     return {
@@ -116,7 +111,21 @@ def advice_on(made: Scheduled) -> AdviceOut:
     return advice
 
 
-def execution_out(row: Execution, timezone: str) -> ExecutionOut:
+EXECUTION_COLUMNS = (
+    "pk",
+    "scheduled_for",
+    "started_at",
+    "finished_at",
+    "status",
+    "attempt",
+    "error",
+    "result",
+    "reason",
+)
+
+
+def execution_out(row: Any, timezone: str) -> ExecutionOut:
+    """Show an execution, or as much of its row as EXECUTION_COLUMNS names."""
     return {
         "id": row.pk,
         "scheduled_for": iso(row.scheduled_for, timezone),

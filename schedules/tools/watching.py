@@ -22,7 +22,6 @@ from mcp_types import INVALID_PARAMS, SubscriptionsListenRequestParams, Subscrip
 from schedules import clock
 from schedules.models import Event, Token
 from schedules.services import Actor
-from schedules.tools import shapes
 from schedules.tools.auth import Caller, current_caller
 from schedules.tools.orm import orm
 
@@ -134,7 +133,7 @@ def _look(actor: Actor, addresses: Sequence[str]) -> dict[str, Any]:
 def _fingerprint(actor: Actor, address: str) -> Any:
     scheme, _, name = address.partition("://")
     if scheme == "jobs":
-        jobs = actor.jobs().with_activity().filter(public_id=shapes.known_id(name))
+        jobs = actor.jobs().with_activity().called(name)
         job = jobs.first()
         return job and (job.revision, job.state, job.run_count, job.recent, job.next_run_at)
     if scheme in {"agenda", "schedules"}:

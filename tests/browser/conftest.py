@@ -1,7 +1,6 @@
 """A real browser in front of the real pages; skipped, with a word why, where there is none."""
 
 import os
-import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -13,18 +12,8 @@ from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, s
 
 from schedules.models import Job
 from tests.browser.sample import fill
+from tests.browser.site import CHROMIUM, FLAGS, ROOT
 
-ROOT = Path(__file__).resolve().parents[2]
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-FLAGS = [
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-]
 MODES = {"light": (1280, "light"), "dark": (1280, "dark"), "phone": (390, "light")}
 IS_FULL = os.environ.get("BROWSER_TESTS") == "full"
 

@@ -2,20 +2,15 @@
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
-from tests.browser.site import ROOT, served
+from tests.browser.site import CHROMIUM, FLAGS, ROOT, served
 
 PATHS = ("/", "/jobs/new/", "/runs/", "/connect/")
 BARS = {"performance": 95, "accessibility": 100, "best-practices": 100}
-FLAGS = (
-    "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run "
-    "--disable-background-networking --disable-component-update --disable-sync"
-)
 CACHE = ROOT / ".cache"
 
 
@@ -32,10 +27,9 @@ def scores(address: str, session: str, path: str) -> dict[str, int]:
             f"--output-path={report}",
             f"--only-categories={','.join(BARS)}",
             f"--extra-headers={json.dumps({'Cookie': f'sessionid={session}'})}",
-            f"--chrome-flags={FLAGS} --user-data-dir={folder}/chrome",
+            f"--chrome-flags=--headless {' '.join(FLAGS)} --user-data-dir={folder}/chrome",
         ]
-        chromium = shutil.which("chromium") or ""
-        subprocess.run(command, check=True, env={**os.environ, "CHROME_PATH": chromium})
+        subprocess.run(command, check=True, env={**os.environ, "CHROME_PATH": CHROMIUM or ""})
         categories = json.loads(report.read_text(encoding="utf-8"))["categories"]
     return {name: round(categories[name]["score"] * 100) for name in BARS}
 

@@ -1,6 +1,7 @@
 """The real thing for measuring: uvicorn, compressed files, the lively account; run with a folder of its own."""
 
 import os
+import shutil
 import socket
 import subprocess
 import sys
@@ -11,6 +12,16 @@ from contextlib import contextmanager
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+FLAGS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
 SEED = """
 from django.test import Client
 from tests.browser.sample import fill

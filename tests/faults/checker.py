@@ -37,7 +37,7 @@ class Bounds:
         return bar + self.work * (self.pace - 1)
 
     def late(self, row: Row) -> float:
-        return (self.lateness if row.task == "webhook" else self.plain_lateness) * self.pace
+        return (self.plain_lateness if row.task == "faults.deliver" else self.lateness) * self.pace
 
 
 @dataclass(frozen=True, slots=True)

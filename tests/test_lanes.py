@@ -1,0 +1,137 @@
+"""How many plain functions run at once: locks that the dead cannot hold."""
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from schedules import lanes
+
+HOLDER = """
+import sys
+from pathlib import Path
+from schedules import lanes
+lanes._folder, lanes._count = Path(sys.argv[1]), 1
+with lanes.lane(5) as is_free:
+    print(is_free, flush=True)
+    sys.stdin.read()
+"""
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    lanes.open_lanes(1)
+    assert lanes._folder is not None
+    yield lanes._folder
+    lanes.close_lanes()
+
+
+def hold(folder: Path) -> subprocess.Popen[str]:
+    """Let another process take the lane."""
+    holder = subprocess.Popen(
+        [sys.executable, "-c", HOLDER, str(folder)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert holder.stdout is not None
+    assert holder.stdout.readline() == "True\n"
+    return holder
+
+
+def end(holder: subprocess.Popen[str]) -> None:
+    holder.communicate(timeout=10)
+
+
+def test_lane_is_free_again_after_use(folder):
+    for _ in range(2):
+        with lanes.lane(0) as is_free:
+            assert is_free
+
+
+def test_there_are_as_many_lanes_as_were_opened():
+    lanes.open_lanes(2)
+    try:
+        with lanes.lane(0) as first, lanes.lane(0) as second, lanes.lane(0) as third:
+            assert (first, second, third) == (True, True, False)
+    finally:
+        lanes.close_lanes()
+
+
+def test_lane_is_freed_by_a_function_that_fails(folder):
+    with pytest.raises(RuntimeError), lanes.lane(0):
+        raise RuntimeError
+
+    with lanes.lane(0) as is_free:
+        assert is_free
+
+
+def test_lane_of_another_process_is_taken_until_that_ends(folder):
+    holder = hold(folder)
+
+    with lanes.lane(0.01) as is_free:
+        assert not is_free
+    end(holder)
+    with lanes.lane(0) as is_free:
+        assert is_free
+
+
+def test_killed_holder_frees_its_lane(folder):
+    holder = hold(folder)
+
+    holder.kill()
+    end(holder)
+
+    with lanes.lane(0) as is_free:
+        assert is_free
+
+
+def test_whoever_waits_gets_the_lane_when_it_is_freed(folder):
+    holder = hold(folder)
+    assert holder.stdin is not None
+    holder.stdin.close()
+
+    with lanes.lane(10) as is_free:
+        assert is_free
+    holder.stdin = None
+    end(holder)
+
+
+def test_copy_of_the_handle_left_behind_does_not_hold_the_lane(folder, monkeypatch):
+    copies = []
+    close = os.close
+
+    def copy_and_close(handle):
+        copies.append(os.dup(handle))
+        close(handle)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "close", copy_and_close)
+        with lanes.lane(0):
+            pass
+
+    with lanes.lane(0) as is_free:
+        assert is_free
+    for handle in copies:
+        close(handle)
+
+
+def test_lanes_survive_a_tidied_temporary_folder(folder):
+    shutil.rmtree(folder)
+
+    with lanes.lane(0) as first, lanes.lane(0) as second:
+        assert (first, second) == (True, False)
+
+
+def test_closing_leaves_nothing_behind_and_may_be_done_twice(folder):
+    with lanes.lane(0):
+        pass
+
+    lanes.close_lanes()
+    lanes.close_lanes()
+
+    assert not folder.exists()
