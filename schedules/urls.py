@@ -46,6 +46,7 @@ urlpatterns = [
     path("notifications/", notifications.NotificationsPage.as_view(), name="notifications"),
     path("connect/", connect.ConnectPage.as_view(), name="connect"),
     path("connect/<int:token_id>/", connect.first_call, name="first-call"),
+    path("connect/<int:token_id>/rotate/", connect.rotate, name="rotate"),
     path("connect/<int:token_id>/revoke/", connect.revoke, name="revoke"),
     path("activity/", activity.ActivityPage.as_view(), name="activity"),
     path("trash/", activity.TrashPage.as_view(), name="trash"),

@@ -49,7 +49,7 @@ def kill_once_ready(*command: str) -> str:
     ("before", "how", "last_words"),
     [
         pytest.param("", "", "", id="at once"),
-        pytest.param("sys.platform, lifeline.LOOK_EVERY = 'plan9', 0.02", "", "", id="without Linux"),
+        pytest.param("lifeline.IS_LINUX, lifeline.LOOK_EVERY = False, 0.02", "", "", id="without Linux"),
         pytest.param(
             "signal.signal(signal.SIGTERM, lambda *_: (print('bye', flush=True), sys.exit()))",
             "signal.SIGTERM",
@@ -87,7 +87,7 @@ class FakeLibrary:
 
 @pytest.mark.parametrize(("parents", "is_ended"), [([7, 7], False), ([7, 1], True)])
 def test_parent_that_died_while_being_tied_to_is_noticed(monkeypatch, kills, parents, is_ended):
-    monkeypatch.setattr(sys, "platform", "linux")
+    monkeypatch.setattr(lifeline, "IS_LINUX", True)
     monkeypatch.setattr("ctypes.CDLL", FakeLibrary)
     monkeypatch.setattr(os, "getppid", lambda: parents.pop(0))
 
@@ -108,7 +108,7 @@ def test_watching_thread_ends_the_process_after_its_parent(monkeypatch, kills):
 
 def test_without_linux_a_thread_watches(monkeypatch):
     started: Queue[tuple[object, ...]] = Queue()
-    monkeypatch.setattr(sys, "platform", "plan9")
+    monkeypatch.setattr(lifeline, "IS_LINUX", False)
     monkeypatch.setattr(lifeline, "_end_after", lambda *arguments: started.put(arguments))
 
     lifeline.tie_to_parent(signal.SIGTERM)

@@ -21,15 +21,15 @@ def quota_problem(profile: Profile) -> Err | None:
 
 def rate_problem(profile: Profile, now: datetime) -> Err | None:
     """Refuse a further new job when the owner made too many within the last minute."""
-    window = timedelta(minutes=1)
-    jobs = Job.objects.owned_by(profile.user_id)
-    recent = (
-        jobs.filter(created_at__gt=now - window).order_by("created_at").values_list("created_at", flat=True)
+    window, most = timedelta(minutes=1), settings.CRONTY_MAX_CREATES_PER_MINUTE
+    newest = (
+        Job.objects.owned_by(profile.user_id).order_by("-created_at").values_list("created_at", flat=True)
     )
-    created = list(recent[: settings.CRONTY_MAX_CREATES_PER_MINUTE])
-    if len(created) < settings.CRONTY_MAX_CREATES_PER_MINUTE:
+    # As many jobs ago as are allowed: only if that was within the minute, the minute is full.
+    full_since = next(iter(newest[most - 1 : most]), None)
+    if full_since is None or full_since <= now - window:
         return None
-    wait = (created[0] + window - now).total_seconds()
+    wait = (full_since + window - now).total_seconds()
     return Err(
         Code.TOO_FAST,
         f"at most {settings.CRONTY_MAX_CREATES_PER_MINUTE} new jobs a minute; try again in {wait:.0f} seconds",

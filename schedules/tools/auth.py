@@ -13,6 +13,7 @@ from mcp.server.mcpserver.exceptions import ToolError
 from pydantic import ConfigDict
 
 from schedules.models import Event, Token
+from schedules.result import Code, Err
 from schedules.services import Actor, verify_token
 from schedules.services.tokens import FAMILIES, SCOPES
 from schedules.tools.orm import orm
@@ -124,3 +125,15 @@ class CallRate:
             return (1 - left) * 60 / most
         self._buckets[caller.token_id] = (left - 1, now)
         return 0.0
+
+
+call_rate = CallRate()
+
+
+def too_many_calls(caller: Caller) -> Err | None:
+    """Count a call of this caller, or refuse it with the wait until the next."""
+    wait = call_rate.wait(caller)
+    if not wait:
+        return None
+    words = f"at most {settings.CRONTY_MCP_CALLS_PER_MINUTE} calls a minute"
+    return Err(Code.TOO_FAST, f"{words}; try again in {max(1, round(wait))} seconds", retry_after=wait)

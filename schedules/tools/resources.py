@@ -11,10 +11,9 @@ from mcp.server import MCPServer
 from mcp.server.mcpserver.exceptions import ResourceError, ResourceNotFoundError, ToolError
 
 from schedules import clock, registry, services
-from schedules.services import Actor
 from schedules.services.people import profile_of
 from schedules.tools import shapes
-from schedules.tools.auth import require
+from schedules.tools.auth import Caller, require, too_many_calls
 from schedules.tools.jobs import status_out
 from schedules.tools.notifications import list_scheduled_notifications
 from schedules.tools.orm import orm
@@ -101,7 +100,7 @@ def registered_tasks() -> str:
 
 
 def agenda_today() -> str:
-    actor, now = _reader(), clock.now()
+    actor, now = _reader().actor, clock.now()
     zone = profile_of(actor.user).zone
     midnight = (now.astimezone(load_zone(zone)) + timedelta(days=1)).replace(
         hour=0, minute=0, second=0, microsecond=0
@@ -119,26 +118,27 @@ def schedules_of_topic(topic: str) -> str:
 
 
 def job_resource(job_id: str) -> str:
-    job = _reader().jobs().called(job_id).first()
+    job = _reader().actor.jobs().called(job_id).first()
     if job is None:
         raise ResourceNotFoundError(f"Job not found: {shapes.line(job_id, 200)}")
     return _json(status_out(job))
 
 
 def _guarded(function: Callable[..., str]) -> Callable[..., str]:
-    """Check the scope before anything is read."""
+    """Check scope and rate before anything is read."""
 
     @functools.wraps(function)
     def read(*args: Any, **kwargs: Any) -> str:
-        _reader()
+        if refusal := too_many_calls(_reader()):
+            raise ResourceError(refusal.message)
         return function(*args, **kwargs)
 
     return read
 
 
-def _reader() -> Actor:
+def _reader() -> Caller:
     try:
-        return require("read").actor
+        return require("read")
     except ToolError as error:
         raise ResourceError(str(error)) from error
 

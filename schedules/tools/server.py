@@ -31,10 +31,10 @@ from pydantic import AnyHttpUrl, ConfigDict, RootModel, TypeAdapter, ValidationE
 from pydantic.json_schema import GenerateJsonSchema
 from starlette.applications import Starlette
 
-from schedules.result import Code, Err
+from schedules.result import Err
 from schedules.services.tokens import FAMILIES
 from schedules.tools import jobs, more, notices, notifications, prompts
-from schedules.tools.auth import CallRate, CrontyTokens, current_caller
+from schedules.tools.auth import CrontyTokens, current_caller, too_many_calls
 from schedules.tools.orm import orm
 from schedules.tools.resources import add_prompts, add_resources
 from schedules.tools.watching import Watch
@@ -123,7 +123,6 @@ OFFERS = (
     Offer(more.why, "Explain a run", READS, jobs.refused),
 )
 _by_name = {offer.name: offer for offer in OFFERS}
-call_rate = CallRate()
 
 
 class CrontyServer(MCPServer[dict[str, Any]]):
@@ -257,8 +256,8 @@ def _tool(offer: Offer) -> Tool:
         caller = current_caller()
         if caller is None or offer.scope not in caller.scopes:
             raise ToolError(f"this call needs the scope {offer.scope}")
-        if wait := call_rate.wait(caller):
-            return _result(offer.refuse(_too_many(wait), arguments))
+        if refusal := too_many_calls(caller):
+            return _result(offer.refuse(refusal, arguments))
         # `from` is no name for a parameter, so the function calls it `from_`.
         named = {f"{name}_" if keyword.iskeyword(name) else name: value for name, value in arguments.items()}
         return _result(await run(**named))
@@ -300,14 +299,6 @@ def _signature(function: Callable[..., Any]) -> inspect.Signature:
     config = ConfigDict(json_schema_extra={"type": "object"})
     result = type(f"{function.__name__}_result", (answer,), {"model_config": config, "__module__": __name__})
     return signature.replace(return_annotation=result)
-
-
-def _too_many(wait: float) -> Err:
-    return Err(
-        Code.TOO_FAST,
-        f"at most {settings.CRONTY_MCP_CALLS_PER_MINUTE} calls a minute; try again in {max(1, round(wait))} seconds",
-        retry_after=wait,
-    )
 
 
 def _problems(error: ValidationError) -> str:

@@ -14,9 +14,10 @@ from django.urls import reverse
 from django.views.decorators.http import require_POST, require_safe
 from django.views.generic import TemplateView
 
-from schedules import services
+from schedules import clock, services
 from schedules.models import Token
 from schedules.result import Err, Ok
+from schedules.services import IssuedToken
 from schedules.views.page import PageMixin, back, render_page, tell_problem
 
 LIFETIMES = {"30": "30 days", "90": "90 days", "365": "a year", "": "never"}
@@ -51,25 +52,21 @@ class ConnectPage(PageMixin, TemplateView):
 
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
         tokens = Token.objects.filter(owner=self.actor.user, revoked_at=None)
-        text = kwargs.get("text", "")
         kwargs.setdefault("form", TokenForm(initial={"name": "" if tokens.exists() else "laptop"}))
         return super().get_context_data(
             tokens=tokens,
-            snippets=snippets(text or PLACEHOLDER, self.actor.user.get_username()),
+            snippets=snippets(PLACEHOLDER, self.actor.user.get_username()),
             **kwargs,
         )
 
     def post(self, request: HttpRequest) -> HttpResponse:
-        """Make a token; its text is in this answer and nowhere else."""
+        """Make a token."""
         form = TokenForm(request.POST)
         if not form.is_valid():
             return self.render_to_response(self.get_context_data(form=form), status=422)
         match services.issue_token(request.user, **form.wanted()):
             case Ok(issued):
-                context = self.get_context_data(token=issued.token, text=issued.text)
-                response = self.render_to_response(context)
-                response["Cache-Control"] = "no-store"
-                return response
+                return show_token(request, issued)
             case Err() as problem:
                 for field, words in problem.errors.items():
                     form.add_error(field if field in form.fields else None, words)
@@ -101,6 +98,36 @@ def snippets(token: str, username: str) -> dict[str, str]:
         "http": f"curl -s {url} -H 'Authorization: {bearer}' -H 'Content-Type: application/json' \\\n"
         f"  -H 'Accept: application/json, text/event-stream' -d '{ping}'",
     }
+
+
+@require_POST
+def rotate(request: HttpRequest, token_id: int) -> HttpResponse:
+    """Replace a token by a new one of the same name and rights; the old text ends at once."""
+    match services.revoke_token(request.user, min(token_id, 2**63 - 1)):
+        case Err() as problem:
+            tell_problem(request, problem)
+            return back(request, reverse("connect"))
+        case Ok(old):
+            left = old.expires_at - clock.now() if old.expires_at else None
+            issued = services.issue_token(
+                request.user,
+                name=old.name,
+                scopes=old.scopes,
+                kind=old.kind,
+                families=old.families,
+                expires_in=left,
+            )
+    assert isinstance(issued, Ok)
+    return show_token(request, issued.value)
+
+
+def show_token(request: HttpRequest, issued: IssuedToken) -> HttpResponse:
+    """Show a new token's text; it is in this answer and nowhere else."""
+    username = issued.token.owner.get_username()
+    context = {"token": issued.token, "text": issued.text, "snippets": snippets(issued.text, username)}
+    response = render_page(request, "connect.html", context)
+    response["Cache-Control"] = "no-store"
+    return response
 
 
 @require_safe

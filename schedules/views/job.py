@@ -92,7 +92,7 @@ class JobPage(PageMixin, TemplateView):
             causes=Execution.Cause.values,
             policies=policies(job),
             events=Event.objects.filter(job=job)[:10],
-            is_moving=any(run.status in Execution.LIVE for run in last),
+            is_moving=any(run.status in states.MOVING for run in last),
             can_edit=job.status in (Job.Status.PENDING, Job.Status.PAUSED),
             crontab=crontab_line(job),
             **self._why(job),

@@ -15,6 +15,7 @@ from schedules.models.ledger import ExecutionQuerySet
 from schedules.phrases import PhraseError, parse_moment
 from schedules.services.reading import explain
 from schedules.views.page import Page, PageMixin, actor_of, page_of, sliced
+from schedules.views.states import MOVING
 
 FILTERS = ("status", "job", "cause", "q", "since")
 EXPORTED = (
@@ -55,7 +56,7 @@ class RunsPage(PageMixin, TemplateView):
             statuses=Execution.Status.values,
             causes=Execution.Cause.values,
             is_filtered=any(asked.values()),
-            is_moving=any(run.status in Execution.LIVE for run in listed.rows),
+            is_moving=any(run.status in MOVING for run in listed.rows),
             query=self.request.GET.urlencode(),
             **kwargs,
         )
@@ -99,7 +100,7 @@ class RunPage(PageMixin, TemplateView):
             output=output[:SHOWN_OUTPUT],
             is_cut=len(output) > SHOWN_OUTPUT,
             receipt=receipt(run),
-            is_moving=run.status in Execution.LIVE,
+            is_moving=run.status in MOVING,
             **kwargs,
         )
 

@@ -10,6 +10,8 @@ from django.db.models.expressions import RawSQL
 from schedules.models import LATE_AFTER, Execution, Job
 from schedules.models.ledger import ExecutionQuerySet, JobQuerySet
 
+# Runs that change within seconds; one that waits for an agent may wait for hours.
+MOVING = (Execution.Status.QUEUED, *Execution.HELD)
 # Above this many jobs the list is read standing by standing, in the order of an index.
 LARGE = 5_000
 # Worst first: the order of the list and of the chips. A job stands as the first of these that fits.

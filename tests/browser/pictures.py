@@ -18,11 +18,12 @@ def fill_in(page: Page) -> None:
     page.locator("[id='id_notify-topic']").fill("home-4711")
     page.locator("#id_phrase").fill("every weekday at 8:30")
     page.locator("#preview").get_by_text("08:30").first.wait_for()
+    page.evaluate("scrollTo(0, 0)")
 
 
 def shrink(picture: Path) -> None:
     """Keep as many colours as a page of text needs."""
-    subprocess.run(["convert", str(picture), "-colors", "96", f"PNG8:{picture}"], check=True)
+    subprocess.run(["convert", str(picture), "+dither", "-colors", "128", f"PNG8:{picture}"], check=True)
 
 
 def main() -> int:
@@ -33,7 +34,7 @@ def main() -> int:
             ("jobs-light", "/", 1280, 960, "light"),
             ("jobs-dark", "/", 1280, 960, "dark"),
             ("job", "/?q=scraper", 1280, 900, "light"),
-            ("new", "/jobs/new/", 1280, 900, "light"),
+            ("new", "/jobs/new/", 1280, 1240, "light"),
             ("phone", "/", 390, 844, "light"),
         ):
             context = browser.new_context(

@@ -4,6 +4,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from itertools import pairwise
 
 from tests.faults.records import Delivery, Fault, History, Row
 from tests.faults.timelines import gave_up_at, jobs_of, offsets_between, periods
@@ -72,7 +73,7 @@ def owed_slots_have_one_row(history: History, bounds: Bounds) -> Iterator[str]:
 def no_slot_has_two_rows(history: History, bounds: Bounds) -> Iterator[str]:
     for job_id, mine in _by_job(history.rows).items():
         rows = sorted((row for row in mine if row.cause != "manual"), key=lambda row: row.scheduled_for)
-        for one, other in zip(rows, rows[1:], strict=False):
+        for one, other in pairwise(rows):
             if other.scheduled_for <= (one.last_slot or one.scheduled_for):
                 yield f"{job_id} has rows {one.id} and {other.id} for {_moment(other.scheduled_for)}"
 
@@ -124,7 +125,8 @@ def what_did_not_run_was_not_delivered(history: History, bounds: Bounds) -> Iter
     for row in history.rows:
         if row.status in NEVER_RAN and delivered[row.id]:
             yield f"{_name(row)} is {row.status}, but was delivered"
-        if row.status in NEVER_RAN and row.attempt:
+        # A prompt is started by waiting for an agent; that can be taken back.
+        if row.status in NEVER_RAN and row.attempt and row.task != "prompt":
             yield f"{_name(row)} is {row.status}, but was started"
 
 
@@ -287,7 +289,9 @@ def _faults_between(
     for fault in history.faults:
         extra = and_healing.heals_within(fault.kind) if and_healing else (fault.healing or 0.0)
         ahead = _offset(history, fault)
-        if fault.began_at - SLACK + min(0.0, ahead) <= end and start <= fault.ended_at + extra + max(0.0, ahead):
+        if fault.began_at - SLACK + min(0.0, ahead) <= end and start <= fault.ended_at + extra + max(
+            0.0, ahead
+        ):
             found.append(fault)
     return found
 
@@ -310,7 +314,7 @@ def _near_shift(history: History, moment: float) -> bool:
 
 
 def _was_going(other: Row, row: Row) -> bool:
-    if other is row or other.status in NEVER_RAN:
+    if other is row or other.status in ("skipped", "missed"):
         return False
     return other.scheduled_for < row.scheduled_for and (
         other.finished_at is None or other.finished_at > row.scheduled_for - SLACK

@@ -160,11 +160,12 @@ class Driver(threading.Thread):
             job.is_paused = verb == "pause" or (job.is_paused and verb != "resume")
         is_over = verb in ("cancel", "delete") and answer.outcome == "acknowledged"
         is_gone = answer.outcome == "refused" and any(
-            word in answer.words for word in ("already completed", "already failed", "not found", "already canc")
+            word in answer.words
+            for word in ("already completed", "already failed", "not found", "already canc")
         )
-        if (is_over or is_gone or (is_final and answer.outcome == "refused" and "cancelled" in answer.body)) and (
-            job in self._jobs
-        ):
+        if (
+            is_over or is_gone or (is_final and answer.outcome == "refused" and "cancelled" in answer.body)
+        ) and (job in self._jobs):
             self._jobs.remove(job)
 
     def _ask(self, verb: str, job: Asked, is_final: bool, changes: dict[str, Any]) -> Answer:

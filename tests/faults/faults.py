@@ -1,7 +1,6 @@
 """The faults: each does its harm to a running product, holds it for a while, and takes it back."""
 
 import random
-import resource
 import signal
 import sqlite3
 import subprocess
@@ -16,6 +15,7 @@ import psutil
 from tests.faults.product import rest
 from tests.faults.sink import Manner
 from tests.faults.world import World
+from tests.postgres import _as_nobody as as_nobody
 
 Inject = Callable[[World, random.Random, float], str]
 # How long the faults last that have a length, in the long form and in the short one.
@@ -158,23 +158,31 @@ def fill_disk(world: World, dice: random.Random, length: float) -> str:
     hit: set[psutil.Process] = set()
     until = time.monotonic() + 2 + 6 * length
     while time.monotonic() < until:
-        for process in _writers(world):
-            with suppress(psutil.Error, OSError, ValueError):
-                if process not in hit:
-                    process.rlimit(resource.RLIMIT_FSIZE, (4096, resource.RLIM_INFINITY))
-                    hit.add(process)
+        hit |= {
+            process for process in _writers(world) if process not in hit and _limit(world, process, "4096")
+        }
         rest(0.1)
     for _ in range(2):
         for process in {*hit, *_writers(world)}:
-            with suppress(psutil.Error, OSError, ValueError):
-                process.rlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+            _limit(world, process, "unlimited")
         rest(0.2)
     if world.postgres and world.postgres.process and world.postgres.process.poll() is not None:
         # It gave up, as PostgreSQL does; whoever looks after the server makes room and starts it again.
         world.postgres.process = None
         world.postgres.start()
-        return "PostgreSQL had to be started again"
+        return f"{len(hit)} processes; PostgreSQL had to be started again"
     return f"{len(hit)} processes"
+
+
+def _limit(world: World, process: psutil.Process, most: str) -> bool:
+    """Bound the files a process writes; the server's own user may do that, where root may not."""
+    done = subprocess.run(
+        ["prlimit", f"--pid={process.pid}", f"--fsize={most}:unlimited"],
+        stderr=subprocess.DEVNULL,
+        check=False,
+        **(as_nobody() if world.postgres else {}),
+    )
+    return done.returncode == 0
 
 
 def _writers(world: World) -> list[psutil.Process]:
@@ -226,7 +234,9 @@ def poison(world: World, dice: random.Random, length: float) -> str:
             ("faults.poison", "zone"),
         ]
     )
-    when = {"trigger_type": "once", "run_at": now} if how != "zone" else {"trigger_type": "cron", "cron": "no"}
+    when = (
+        {"trigger_type": "once", "run_at": now} if how != "zone" else {"trigger_type": "cron", "cron": "no"}
+    )
     Job.objects.create(
         owner=User.objects.get(username="admin"),
         public_id=new_public_id("job", now),

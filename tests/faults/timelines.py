@@ -61,7 +61,9 @@ def periods(history: History, operations: Sequence[Operation]) -> Iterator[Perio
         current = None
         if op.outcome == "unknown":
             continue
-        when, grid = op.when or when, op.grid if op.grid is not None else grid
+        # A new schedule has a grid of its own, known once an answer has named one of its slots.
+        grid = op.grid if op.grid is not None or op.when else grid
+        when = op.when or when
         if op.verb in ("cancel", "delete"):
             current = Period(high, float("inf"), False)
         elif op.verb == "create" or (is_known and op.verb == "resume"):

@@ -5,16 +5,17 @@ from datetime import timedelta
 import pytest
 from asgiref.sync import async_to_sync
 from django.core.management import CommandError, call_command
+from mcp import MCPError
 
 from cronty_site.asgi import build_application
 from schedules import clock, services
 from schedules.models import Event, Execution, Job, Token
 from schedules.result import Ok
 from schedules.services import Actor, issue_token, revoke_token
-from schedules.tools import server
 from schedules.tools.auth import (
     CallRate,
     CrontyTokens,
+    call_rate,
     caller_of,
     current_caller,
     local_caller,
@@ -233,7 +234,7 @@ def test_each_token_has_a_bucket_of_calls_that_fills_again(owner, settings, monk
 
 def test_too_many_calls_are_a_normal_answer_in_every_familys_shape(caller, settings, belongings, monkeypatch):
     settings.CRONTY_MCP_CALLS_PER_MINUTE = 1
-    monkeypatch.setattr(server, "call_rate", CallRate())
+    monkeypatch.setattr(call_rate, "_buckets", {})
     agent = InMemory("modern")
     agent.call("list_jobs")
     before = state_of_everything()
@@ -244,6 +245,8 @@ def test_too_many_calls_are_a_normal_answer_in_every_familys_shape(caller, setti
         assert "at most 1 calls a minute; try again in" in words, name
         assert isinstance(answer, str) or 0 < answer["retry_after"] <= 60
     assert state_of_everything() == before
+    with pytest.raises(MCPError, match="at most 1 calls a minute"):
+        agent.do(lambda client: client.read_resource("agenda://today"))
 
 
 def test_issue_token_prints_the_token_alone(owner, capsys):

@@ -58,3 +58,14 @@ def test_revoked_token_is_out(web: Client, owner: User):
 
     assert "laptop is shut out" in page
     assert "was revoked before" in web.post(f"/connect/{token.pk}/revoke/", follow=True).content.decode()
+
+
+def test_rotated_token_keeps_its_name_and_ends_the_old_text(web: Client):
+    old = web.post("/connect/", {"name": "laptop", "scopes": "read", "expires": "30"}).context
+
+    new = web.post(f"/connect/{old['token'].pk}/rotate/").context
+
+    assert verify_token(old["text"]) is None
+    fresh = verify_token(new["text"])
+    assert fresh is not None
+    assert (fresh.name, fresh.scopes) == ("laptop", ["read"])

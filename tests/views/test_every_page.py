@@ -2,7 +2,8 @@
 
 import pytest
 from django.contrib.auth.models import User
-from django.test import Client
+from django.test import Client, RequestFactory
+from django.views.defaults import server_error
 
 from tests.factories import ExecutionFactory, JobFactory, TokenFactory
 
@@ -42,6 +43,7 @@ ACTIONS = [
     "/inbox/{run}/dismiss/",
     "/inbox/{run}/release/",
     "/connect/{token}/revoke/",
+    "/connect/{token}/rotate/",
 ]
 
 
@@ -135,3 +137,10 @@ def test_form_from_an_old_page_is_explained(owner: User):
 
     assert answer.status_code == 403
     assert "open too long" in answer.content.decode()
+
+
+def test_broken_page_looks_like_the_others(rf: RequestFactory):
+    answer = server_error(rf.get("/"))
+
+    assert answer.status_code == 500
+    assert b"Something broke" in answer.content

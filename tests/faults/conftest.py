@@ -1,0 +1,7 @@
+"""The mark of tests that run a whole campaign: `-m faults` runs them alone."""
+
+import pytest
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "faults: runs the real product and breaks it; takes a minute or more.")

@@ -1,0 +1,201 @@
+"""A backup is complete or absent, whatever happens while it is made, and what is restored is all there."""
+
+import os
+import shutil
+import sqlite3
+import subprocess
+import sys
+import threading
+import time
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from django.core.management import CommandError, call_command
+from django.db import connection, transaction
+
+from schedules.management.commands.backup import pg_dump_command
+from schedules.models import Execution, Job
+from tests.clusters import PROJECT
+from tests.factories import ExecutionFactory, JobFactory
+
+only_on_sqlite = pytest.mark.skipif(
+    "DATABASE_URL" in os.environ and "sqlite" not in os.environ["DATABASE_URL"],
+    reason="PostgreSQL has pg_dump",
+)
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+def backup_process(database: Path, path: Path) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        [sys.executable, "manage.py", "backup", str(path)],
+        cwd=PROJECT,
+        env=os.environ | {"DATABASE_URL": f"sqlite:///{database}", "COVERAGE_PROCESS_START": ""},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+    )
+
+
+def contents(path: Path) -> list[str]:
+    with closing(sqlite3.connect(path)) as database:
+        return list(database.iterdump())
+
+
+@pytest.fixture
+def large(tmp_path: Path) -> Path:
+    """A database large enough to be killed in the middle of it."""
+    path = tmp_path / "large.sqlite3"
+    with closing(sqlite3.connect(path)) as database:
+        database.execute("PRAGMA journal_mode=WAL")
+        database.execute("CREATE TABLE kept (id INTEGER PRIMARY KEY, body BLOB)")
+        database.executemany(
+            "INSERT INTO kept (body) VALUES (?)", [(os.urandom(100_000),) for _ in range(400)]
+        )
+        database.commit()
+    return path
+
+
+@only_on_sqlite
+def test_a_backup_holds_every_row_and_is_one_private_file(tmp_path):
+    for _ in range(3):
+        ExecutionFactory(job=JobFactory())
+    path = tmp_path / "copy.sqlite3"
+
+    words = call_command("backup", str(path))
+
+    assert str(path) in words
+    with closing(sqlite3.connect(path)) as copy:
+        assert copy.execute("SELECT count(*) FROM schedules_job").fetchone() == (Job.objects.count(),)
+        assert copy.execute("SELECT count(*) FROM schedules_execution").fetchone() == (3,)
+        assert copy.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+    assert [file.name for file in tmp_path.iterdir()] == ["copy.sqlite3"]
+    assert path.stat().st_mode & 0o077 == 0
+
+
+@only_on_sqlite
+def test_a_backup_overwrites_nothing(tmp_path):
+    path = tmp_path / "copy.sqlite3"
+    path.write_text("precious")
+
+    with pytest.raises(CommandError, match="exists already"):
+        call_command("backup", str(path))
+
+    assert path.read_text() == "precious"
+
+
+@only_on_sqlite
+def test_a_folder_that_is_not_there_is_named(tmp_path):
+    with pytest.raises(CommandError, match="no folder"):
+        call_command("backup", str(tmp_path / "nowhere" / "copy.sqlite3"))
+
+
+@only_on_sqlite
+def test_a_backup_is_one_moment_while_others_write(tmp_path):
+    """Each job is made with its run in one transaction: a copy must never hold one without the other."""
+    over = threading.Event()
+
+    def keep_making() -> None:
+        while not over.is_set():
+            with transaction.atomic():
+                ExecutionFactory(job=JobFactory())
+        connection.close()
+
+    writer = threading.Thread(target=keep_making)
+    writer.start()
+    try:
+        for number in range(5):
+            call_command("backup", str(tmp_path / f"{number}.sqlite3"))
+    finally:
+        over.set()
+        writer.join()
+
+    for number in range(5):
+        with closing(sqlite3.connect(tmp_path / f"{number}.sqlite3")) as copy:
+            assert copy.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+            jobs = copy.execute("SELECT count(*) FROM schedules_job").fetchone()
+            assert copy.execute("SELECT count(*) FROM schedules_execution").fetchone() == jobs
+    assert Job.objects.count() > jobs[0] > 0
+
+
+def test_a_backup_killed_half_way_leaves_nothing_under_its_name_and_can_be_repeated(tmp_path, large):
+    path, partial = tmp_path / "copy.sqlite3", tmp_path / "copy.sqlite3.partial"
+    killed = 0
+    for _ in range(2):
+        process = backup_process(large, path)
+        until = time.monotonic() + 30
+        while process.poll() is None and time.monotonic() < until:
+            if partial.exists() and partial.stat().st_size > 1_000_000:
+                process.kill()
+                break
+        process.communicate()
+        if not path.exists():
+            killed += 1
+        path.unlink(missing_ok=True)
+    assert killed
+
+    with backup_process(large, path) as process:
+        said, _ = process.communicate(timeout=60)
+
+    assert process.returncode == 0, said
+    assert contents(path) == contents(large)
+    assert not partial.exists()
+
+
+def test_two_backups_to_one_place_do_not_mix(tmp_path, large):
+    path = tmp_path / "copy.sqlite3"
+
+    first, second = backup_process(large, path), backup_process(large, path)
+    codes = sorted([first.wait(60), second.wait(60)])
+    first.communicate()
+    second.communicate()
+
+    assert codes == [0, 1]
+    assert contents(path) == contents(large)
+
+
+@only_on_sqlite
+def test_what_is_restored_is_all_there(tmp_path):
+    jobs = [JobFactory() for _ in range(5)]
+    ExecutionFactory(job=jobs[0], status=Execution.Status.SUCCEEDED)
+    call_command("backup", str(tmp_path / "copy.sqlite3"))
+    restored = tmp_path / "data" / "cronty.sqlite3"
+    restored.parent.mkdir()
+    shutil.copy(tmp_path / "copy.sqlite3", restored)
+
+    question = (
+        "from schedules.models import Job, Execution;"
+        "print(sorted(Job.objects.values_list('public_id', flat=True)), Execution.objects.count())"
+    )
+    environment = os.environ | {
+        "DATABASE_URL": f"sqlite:///{restored}",
+        "DJANGO_SETTINGS_MODULE": "tests.settings",
+    }
+    asked = subprocess.run(
+        [sys.executable, "manage.py", "shell", "-v", "0", "-c", question],
+        cwd=PROJECT, env=environment, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    checked = subprocess.run(
+        [sys.executable, "manage.py", "migrate", "--check"], cwd=PROJECT, env=environment, check=False
+    )
+
+    assert asked.stdout.strip() == f"{sorted(job.public_id for job in jobs)} 1"
+    assert checked.returncode == 0
+
+
+def test_postgresql_is_told_its_own_tool():
+    values = {"HOST": "db", "PORT": 5433, "USER": "cronty", "PASSWORD": "hidden", "NAME": "it's"}
+
+    words = pg_dump_command(values, Path("/backups/today.dump"))
+
+    assert words.startswith("pg_dump --format=custom --file=/backups/today.dump --host=db --port=5433")
+    assert "hidden" not in words
+    assert "it'\"'\"'s" in words
+
+
+def test_on_postgresql_the_command_fails_and_names_the_tool(tmp_path, monkeypatch):
+    monkeypatch.setattr(connection, "vendor", "postgresql")
+
+    with pytest.raises(CommandError, match="pg_dump"):
+        call_command("backup", str(tmp_path / "copy.dump"))
+
+    assert not list(tmp_path.iterdir())
