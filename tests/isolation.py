@@ -3,14 +3,15 @@
 A plugin rather than a conftest, because the settings are read before any conftest is.
 """
 
+import atexit
 import os
+import shutil
 import tempfile
 from pathlib import Path
 
 for name in list(os.environ):
     if name.startswith(("CRONTY_", "NTFY_", "EMAIL_URL")):
         del os.environ[name]
-
-_data = tempfile.TemporaryDirectory(prefix="cronty-tests-")
-os.environ["CRONTY_DATA"] = _data.name
-Path(_data.name, "static").mkdir()
+os.environ["CRONTY_DATA"] = tempfile.mkdtemp(prefix="cronty-tests-")
+Path(os.environ["CRONTY_DATA"], "static").mkdir()
+atexit.register(shutil.rmtree, os.environ["CRONTY_DATA"], ignore_errors=True)

@@ -12,7 +12,7 @@ TOPIC = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 def profile_of(user: Any) -> Profile:
     """Return a person's profile, making it the first time."""
-    profile, _ = Profile.objects.select_related("user").get_or_create(user=user)
+    profile, _ = Profile.objects.get_or_create(user=user)
     return profile
 
 

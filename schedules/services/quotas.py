@@ -10,7 +10,7 @@ from schedules.result import Code, Err
 
 def quota_problem(profile: Profile) -> Err | None:
     """Refuse a further active job over the owner's quota; callers queue up behind the profile's lock."""
-    Profile.objects.select_for_update().get(pk=profile.pk)
+    Profile.objects.select_for_update().only("pk").get(pk=profile.pk)
     if Job.objects.owned_by(profile.user_id).active().count() < settings.CRONTY_MAX_ACTIVE_JOBS:
         return None
     return Err(

@@ -44,5 +44,6 @@ def similar_to(job: Job) -> Job | None:
         name: getattr(job, name) for name in ("task", "trigger_type", "run_at", "every", "cron", "timezone")
     }
     # Unordered: in the list's order the database would walk through every job the owner ever had.
-    candidates = Job.objects.owned_by(job.owner).active().filter(**same).order_by()[:50]
-    return next((twin for twin in candidates if (twin.args, twin.kwargs) == (job.args, job.kwargs)), None)
+    candidates = Job.objects.owned_by(job.owner).active().filter(**same).order_by()
+    twins = candidates.only("public_id", "name", "args", "kwargs")[:50]
+    return next((twin for twin in twins if (twin.args, twin.kwargs) == (job.args, job.kwargs)), None)

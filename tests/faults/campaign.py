@@ -2,6 +2,7 @@
 
 import argparse
 import random
+import signal
 import subprocess
 import sys
 import threading
@@ -193,7 +194,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=int(time.time()))
     parser.add_argument("--kinds", nargs="*", help="only these; default: all")
     parser.add_argument("--rounds", type=int, default=10**6, help="how often each kind comes at most")
-    parser.add_argument("--jobs", type=int, default=150)
+    parser.add_argument("--jobs", type=int, default=200)
     parser.add_argument("--drivers", type=int, default=2)
     parser.add_argument("--short", action="store_true", help="faults that last shorter")
     parser.add_argument("--out", default=str(PROJECT / ".cache" / "faults"))
@@ -203,6 +204,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     unknown = set(options.kinds or ()) - set(kinds(options.database))
     if unknown:
         parser.error(f"--kinds: unknown {sorted(unknown)}; choose from {', '.join(kinds(options.database))}")
+    # Stopped from outside, it still ends what it started.
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(3))
     return 1 if (again if options.recheck else run)(options) else 0
 
 

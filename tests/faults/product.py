@@ -162,6 +162,8 @@ class Product:
                 if process.is_running() and process.status() != psutil.STATUS_ZOMBIE:
                     orphans.append(f"{process.pid} {_title(process)[-60:]}")
                     process.kill()
+        self.processes.clear()
+        self.seen.clear()
         self.log.close()
         return orphans
 
