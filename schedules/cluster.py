@@ -129,6 +129,8 @@ class Watch:
             pulse = _pulse_of(worker_id)
         except Error:
             # A database that is away, or locked, silences everybody: that is not the cluster's fault.
+            # A connection that broke stays broken until it is closed, and the watch would be blind for ever.
+            connections.close_all()
             self._silent_for = dict.fromkeys(self._silent_for, 0.0)
             return ""
         is_slow = time.monotonic() - self._looked_at > 1
@@ -168,6 +170,8 @@ def _survive(step: Callable[[], object]) -> None:
         step()
     except Error:
         logger.warning("The database does not answer; the leases will run out instead", exc_info=True)
+        # The next step begins with a new connection.
+        connections.close_all()
 
 
 class _QuietCluster(Cluster):

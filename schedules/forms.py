@@ -11,7 +11,7 @@ from django.utils.duration import duration_string
 
 from schedules import limits, phrases, registry
 from schedules.models import Job, Profile, Token
-from schedules.models.ledger import sentence
+from schedules.models.jobs import sentence
 from schedules.result import Err
 from schedules.services.columns import EDITABLE
 from schedules.services.tokens import FAMILIES, SCOPES

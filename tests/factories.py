@@ -8,7 +8,7 @@ from factory.django import DjangoModelFactory
 
 from schedules import clock
 from schedules.models import Execution, Job, Profile, Token, Worker
-from schedules.models.ledger import new_public_id
+from schedules.models.jobs import new_public_id
 from tests import tasks  # noqa: F401  (registers them)
 
 

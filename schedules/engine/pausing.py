@@ -8,7 +8,7 @@ from django.db.models import F
 
 from schedules.engine.gaps import account_for, withdraw
 from schedules.models import Event, Job, Profile
-from schedules.models.ledger import new_public_id
+from schedules.models.jobs import new_public_id
 
 
 def pause_failing(job_ids: Sequence[int], now: datetime) -> None:

@@ -15,7 +15,7 @@ from schedules.engine.bulk import update_rows
 from schedules.engine.pausing import pause_failing
 from schedules.engine.starting import Started
 from schedules.models import Execution, Job, Worker
-from schedules.models.ledger import ExecutionQuerySet
+from schedules.models.executions import ExecutionQuerySet
 
 Status = Execution.Status
 

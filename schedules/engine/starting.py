@@ -10,7 +10,7 @@ from django.conf import settings
 from django.db import connection
 
 from schedules.models import Execution, Job, Profile
-from schedules.models.ledger import slot_key
+from schedules.models.executions import slot_key
 
 _START = """
     UPDATE {execution} SET status = 'running', attempt = attempt + 1, started_at = %s, finished_at = NULL,

@@ -8,7 +8,8 @@ from django.contrib.auth.models import User
 
 from schedules import limits
 from schedules.models import Event, Execution, Job
-from schedules.models.ledger import ExecutionQuerySet, JobQuerySet
+from schedules.models.executions import ExecutionQuerySet
+from schedules.models.jobs import JobQuerySet
 from schedules.result import Code, Err
 
 

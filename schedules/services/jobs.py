@@ -13,7 +13,7 @@ from django.db.models import F
 
 from schedules import clock, engine, limits, registry
 from schedules.models import Execution, Job
-from schedules.models.ledger import new_public_id
+from schedules.models.jobs import new_public_id
 from schedules.result import Code, Err, Ok, Result
 from schedules.services.actors import Actor, not_found, record
 from schedules.services.columns import EDITABLE, kind_problems, tidied

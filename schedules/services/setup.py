@@ -9,7 +9,7 @@ from django.db import transaction
 
 from schedules import clock
 from schedules.models import Job
-from schedules.models.ledger import new_public_id
+from schedules.models.jobs import new_public_id
 from schedules.services.people import profile_of
 
 FIRST_USER = "admin"

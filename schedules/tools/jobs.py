@@ -9,7 +9,7 @@ from typing_extensions import TypedDict
 
 from schedules import clock, registry, services
 from schedules.models import Execution, Job
-from schedules.models.ledger import JobQuerySet
+from schedules.models.jobs import JobQuerySet
 from schedules.result import Code, Err, Ok
 from schedules.services.people import profile_of
 from schedules.tools import shapes

@@ -14,7 +14,7 @@ from cronsim import CronSim
 
 from schedules import cron
 from schedules.models import Job
-from schedules.models.ledger import JobQuerySet
+from schedules.models.jobs import JobQuerySet
 from schedules.triggers import TriggerError
 
 MOST_JOBS = 500

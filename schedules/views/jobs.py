@@ -13,7 +13,7 @@ from django.views.decorators.http import require_POST
 from django.views.generic import TemplateView
 
 from schedules import services
-from schedules.models.ledger import JobQuerySet
+from schedules.models.jobs import JobQuerySet
 from schedules.result import Err, Ok
 from schedules.views import states
 from schedules.views.forecast import Ahead

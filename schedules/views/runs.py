@@ -11,7 +11,7 @@ from django.views.decorators.http import require_safe
 from django.views.generic import TemplateView
 
 from schedules.models import Execution
-from schedules.models.ledger import ExecutionQuerySet
+from schedules.models.executions import ExecutionQuerySet
 from schedules.phrases import PhraseError, parse_moment
 from schedules.services.reading import explain
 from schedules.views.page import Page, PageMixin, actor_of, page_of, sliced

@@ -8,7 +8,8 @@ from django.db.models import Case, Count, F, IntegerField, Q, Value, When
 from django.db.models.expressions import RawSQL
 
 from schedules.models import LATE_AFTER, Execution, Job
-from schedules.models.ledger import ExecutionQuerySet, JobQuerySet
+from schedules.models.executions import ExecutionQuerySet
+from schedules.models.jobs import JobQuerySet
 
 # Runs that change within seconds; one that waits for an agent may wait for hours.
 MOVING = (Execution.Status.QUEUED, *Execution.HELD)

@@ -10,7 +10,7 @@ from django.core.exceptions import ValidationError
 
 from schedules import registry
 from schedules.models import Job
-from schedules.models.ledger import sentence
+from schedules.models.jobs import sentence
 from schedules.phrases import PhraseError, parse_delay
 from schedules.triggers import TriggerError
 from schedules.webforms.arguments import Arguments

@@ -9,7 +9,7 @@ from django.core.exceptions import ValidationError
 
 from schedules import clock
 from schedules.models import Job
-from schedules.models.ledger import sentence
+from schedules.models.jobs import sentence
 from schedules.phrases import PhraseError, parse_moment, parse_trigger
 from schedules.triggers import Cron, Interval, Once, Trigger, TriggerError, load_zone
 

@@ -223,7 +223,7 @@ def poison(world: World, dice: random.Random, length: float) -> str:
 
     from schedules import clock  # noqa: PLC0415
     from schedules.models import Job  # noqa: PLC0415
-    from schedules.models.ledger import new_public_id  # noqa: PLC0415
+    from schedules.models.jobs import new_public_id  # noqa: PLC0415
 
     now = clock.now()
     task, how = dice.choice(

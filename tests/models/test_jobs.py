@@ -7,7 +7,7 @@ from django.core.exceptions import ValidationError
 from django.db import IntegrityError, transaction
 
 from schedules.models import LATE_AFTER, Execution, Job
-from schedules.models.ledger import new_public_id, sentence
+from schedules.models.jobs import new_public_id, sentence
 from schedules.triggers import Cron, Interval, Once, TriggerError
 from tests.factories import ExecutionFactory, JobFactory, UserFactory
 

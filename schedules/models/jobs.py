@@ -1,9 +1,10 @@
-"""What is stored of jobs and of every slot they were owed."""
+"""What is stored of a job: what to run, when, and how it stands."""
 
 import secrets
 from datetime import UTC, datetime, timedelta
 from typing import Any, Self
 
+from django.apps import apps
 from django.conf import settings
 from django.core.exceptions import ValidationError
 from django.core.validators import MaxValueValidator, MinValueValidator
@@ -21,12 +22,6 @@ _SOME_GRID = datetime(2000, 1, 1, tzinfo=UTC)
 def new_public_id(prefix: str, now: datetime) -> str:
     """Make the id that agents use: a prefix by family, a random number, the moment."""
     return f"{prefix}_{secrets.randbelow(10**9)}_{int(now.timestamp())}"
-
-
-def slot_key(job_public_id: str, scheduled_for: datetime, cause: str) -> str:
-    """Name one slot of one job, the same in every attempt and after a restore from a backup."""
-    moment = scheduled_for.astimezone(UTC).strftime("%Y%m%dT%H%M%S.%fZ")
-    return f"{job_public_id}@{moment}" + ("-manual" if cause == Execution.Cause.MANUAL else "")
 
 
 def sentence(words: str) -> str:
@@ -68,8 +63,8 @@ class JobQuerySet(models.QuerySet["Job"]):
 
     def with_activity(self) -> Self:
         """Annotate `is_running`: an execution is under way."""
-        live = Execution.objects.filter(job=OuterRef("pk"), status__in=Execution.LIVE)
-        return self.annotate(is_running=Exists(live))
+        executions: Any = apps.get_model("schedules", "Execution").objects
+        return self.annotate(is_running=Exists(executions.live().filter(job=OuterRef("pk"))))
 
 
 class Job(models.Model):
@@ -324,135 +319,3 @@ class Job(models.Model):
         except TriggerError as error:
             return {error.field: sentence(error.reason)}
         return {}
-
-
-class ExecutionQuerySet(models.QuerySet["Execution"]):
-    def ready(self, now: datetime) -> Self:
-        """Queued runs whose moment has come: run-now, retries, and runs let go by an overlap."""
-        return self.filter(status=Execution.Status.QUEUED, available_at__lte=now)
-
-    def live(self) -> Self:
-        return self.filter(status__in=Execution.LIVE)
-
-    def abandoned(self, now: datetime) -> Self:
-        """Claimed or running, but whoever held them stopped renewing the lease."""
-        return self.filter(status__in=Execution.HELD, lease_until__lt=now)
-
-    def waiting(self) -> Self:
-        return self.filter(status=Execution.Status.WAITING)
-
-    def claimable(self, now: datetime) -> Self:
-        """Prompts that no agent holds at the moment."""
-        return self.waiting().filter(Q(lease_until=None) | Q(lease_until__lt=now))
-
-
-class Execution(models.Model):
-    """One slot of one job, and what became of it: the ledger and the queue in one."""
-
-    class Status(models.TextChoices):
-        QUEUED = "queued"
-        """Waits for `available_at`; without one it waits for the run before it to end."""
-        CLAIMED = "claimed"
-        """A cluster took it and will start it within the lease."""
-        RUNNING = "running"
-        """A worker is at it and renews the lease."""
-        WAITING = "waiting"
-        """A prompt that waits for an agent to claim and complete it."""
-        SUCCEEDED = "succeeded"
-        FAILED = "failed"
-        """Its attempts are spent, or the failure was final."""
-        SKIPPED = "skipped"
-        """Not run on purpose; `reason` says whose."""
-        MISSED = "missed"
-        """Not run because nobody was there to run it."""
-        CANCELLED = "cancelled"
-        """Taken back before it started."""
-        LOST = "lost"
-        """Its workers died under it, more than once; nobody knows how far it came."""
-
-    class Cause(models.TextChoices):
-        SCHEDULE = "schedule"
-        MANUAL = "manual"
-        CATCH_UP = "catch_up"
-
-    HELD = (Status.CLAIMED, Status.RUNNING)
-    LIVE = (Status.QUEUED, Status.CLAIMED, Status.RUNNING, Status.WAITING)
-    FINAL = (
-        Status.SUCCEEDED,
-        Status.FAILED,
-        Status.SKIPPED,
-        Status.MISSED,
-        Status.CANCELLED,
-        Status.LOST,
-    )
-
-    job = models.ForeignKey(Job, null=True, on_delete=models.SET_NULL, related_name="executions")
-    owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="executions")
-    job_name = models.CharField(max_length=limits.NAME_LENGTH)
-    task = models.CharField(max_length=100)
-    scheduled_for = models.DateTimeField()
-    cause = models.CharField(max_length=8, choices=Cause, default=Cause.SCHEDULE)
-    status = models.CharField(max_length=9, choices=Status, default=Status.QUEUED)
-    reason = models.CharField(max_length=300, blank=True)
-    attempt = models.PositiveSmallIntegerField(default=0, help_text="How often it was started.")
-    available_at = models.DateTimeField(null=True)
-    worker = models.ForeignKey("Worker", null=True, on_delete=models.SET_NULL, related_name="executions")
-    claimed_at = models.DateTimeField(null=True)
-    lease_until = models.DateTimeField(null=True)
-    leased_to = models.CharField(
-        max_length=150, blank=True, help_text="The agent that holds a waiting prompt."
-    )
-    started_at = models.DateTimeField(null=True)
-    finished_at = models.DateTimeField(null=True)
-    lateness = models.DurationField(null=True, help_text="First start minus the moment it was due.")
-    result = models.JSONField(null=True)
-    error = models.TextField(blank=True)
-    traceback = models.TextField(blank=True)
-    last_slot = models.DateTimeField(
-        null=True, help_text="For a gap: its last slot; scheduled_for is its first."
-    )
-    slots = models.PositiveIntegerField(default=1, help_text="How many slots this row accounts for.")
-
-    objects = ExecutionQuerySet.as_manager()
-
-    class Meta:
-        ordering = ["-scheduled_for", "-pk"]
-        constraints = [
-            models.UniqueConstraint(
-                name="execution_is_the_only_one_of_its_slot",
-                fields=["job", "scheduled_for"],
-                condition=~Q(cause="manual"),
-            ),
-            models.CheckConstraint(
-                name="execution_gap_has_a_last_slot",
-                condition=Q(slots=1) | Q(slots__gt=1, last_slot__isnull=False),
-            ),
-        ]
-        indexes = [
-            models.Index(name="execution_ready", fields=["available_at"], condition=Q(status="queued")),
-            models.Index(
-                name="execution_held",
-                fields=["lease_until"],
-                condition=Q(status__in=["claimed", "running", "waiting"]),
-            ),
-            models.Index(
-                name="execution_live_job",
-                fields=["job"],
-                condition=Q(status__in=["queued", "claimed", "running", "waiting"]),
-            ),
-            models.Index(name="execution_job_history", fields=["job", "-scheduled_for"]),
-            models.Index(name="execution_owner_history", fields=["owner", "-scheduled_for"]),
-            models.Index(name="execution_history", fields=["-scheduled_for"]),
-        ]
-
-    def __str__(self) -> str:
-        return f"{self.job_name} {self.scheduled_for:%Y-%m-%d %H:%M:%S}"
-
-    @property
-    def key(self) -> str:
-        """What a receiver may use to take a delivery once: the same for every attempt at this slot."""
-        return slot_key(self.job.public_id if self.job else "gone", self.scheduled_for, self.cause)
-
-    @property
-    def took(self) -> timedelta | None:
-        return self.finished_at - self.started_at if self.started_at and self.finished_at else None
