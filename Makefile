@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PIP_INSTALL := install -q --disable-pip-version-check --no-input --require-hashes
 ARGS ?=
 
-.PHONY: up test install install-dev check bench lock clean
+.PHONY: up test install install-dev check bench conformance fuzz contract lock clean
 
 up: install
 	@$(BIN)/python manage.py up $(ARGS)
@@ -53,6 +53,18 @@ bench: install-dev
 	@$(BIN)/python -m tests.postgres --durable $(BIN)/python -m bench.engine
 	@$(BIN)/python -m tests.postgres --durable $(BIN)/python -m bench.stock 1000
 	@$(BIN)/python -m bench.mcp
+
+# The official conformance suite and inspector (they need Node, which npm brings).
+conformance: install-dev
+	@$(BIN)/python -m tests.tools.conformance
+
+# 20,000 random tool calls: no crash, no leak, none stuck.
+fuzz: install-dev
+	@FUZZ_CALLS=20000 $(BIN)/python -m pytest tests/tools/test_fuzz.py -n 1 --timeout 3000 $(ARGS)
+
+# Write the contract with agents anew, for review in a diff.
+contract: install-dev
+	@$(BIN)/python -m tests.tools.contract
 
 # The lock: exact versions with hashes, no host names.
 lock:
