@@ -1,19 +1,32 @@
 """Real processes: whatever is killed, frozen or stopped, every slot ends as one row."""
 
 import signal
+import subprocess
+import sys
 from collections import Counter
 from datetime import timedelta
 from pathlib import Path
 
 import psutil
+import psycopg
 import pytest
 from django.db import connection
 
 from schedules import clock
 from schedules.cluster import Watch
 from schedules.models import Execution, Job, Worker
-from tests.clusters import family_of, member, running_cluster, wait_for
+from tests.clusters import (
+    PROJECT,
+    environment,
+    family_of,
+    manage,
+    member,
+    running,
+    running_cluster,
+    wait_for,
+)
 from tests.factories import JobFactory, UserFactory, WorkerFactory
+from tests.postgres import Postgres
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -195,3 +208,40 @@ def test_processes_of_a_cluster_do_not_keep_connections_of_the_dead():
         with connection.cursor() as cursor:
             cursor.execute("SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()")
             assert cursor.fetchone()[0] < 20
+
+
+SPREAD_JOBS = """
+import django; django.setup()
+from datetime import timedelta
+from schedules import clock
+from tests.factories import JobFactory, UserFactory
+owner = UserFactory()
+for number in range(40):
+    at = clock.now() + timedelta(seconds=3 + number / 5)
+    JobFactory(owner=owner, once=True, run_at=at, task="tests.anote", kwargs={"path": PATH, "seconds": 0.2})
+"""
+
+
+@pytest.mark.skipif(connection.vendor != "postgresql", reason="SQLite has no server that could be restarted")
+def test_a_restart_of_the_database_loses_nothing(tmp_path):
+    path = tmp_path / "notes"
+    with Postgres() as server:
+        settings = {"DATABASE_URL": server.url, "CRONTY_DATA": tmp_path}
+        assert manage("migrate", "-v0", **settings).wait(60) == 0
+        script = SPREAD_JOBS.replace("PATH", repr(str(path)))
+        subprocess.run([sys.executable, "-c", script], env=environment(**settings), cwd=PROJECT, check=True)
+        with running("qcluster", **settings):
+            wait_for(lambda: len(notes(path, "end")) > 5)
+
+            server.stop(signal.SIGQUIT)
+            server.start()
+
+            wait_for(lambda: len(notes(path, "end")) == 40, 40)
+            wait_for(lambda: _statuses(server.url) == {"succeeded": 40}, 20)
+
+
+def _statuses(url: str) -> dict[str, int]:
+    with psycopg.connect(url) as database:
+        return dict(
+            database.execute("SELECT status, count(*) FROM schedules_execution GROUP BY status").fetchall()
+        )

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 
 from django.conf import settings
 from django.db import connection, transaction
-from django.db.models import F
+from django.db.models import F, OuterRef, QuerySet, Subquery
 
 from schedules.engine import gaps
 from schedules.engine.bulk import update_rows
@@ -134,7 +134,7 @@ def _claim_due(
         Job.objects.due(now)
         .exclude(task__in=but_not)
         .select_for_update(skip_locked=True, of=("self",))
-        .annotate(owner_is_active=F("owner__is_active"))
+        .annotate(owner_is_active=F("owner__is_active"), accounted_until=Subquery(_last_gap()))
         .only(*_JOB_COLUMNS)
         .order_by("next_run_at")[:limit]
     )
@@ -206,6 +206,10 @@ def _without_known_slots(plans: list[Plan]) -> list[Plan]:
         .order_by()
         .values_list("job_id", "scheduled_for", "last_slot")
     )
+    for item in plans:
+        first, last = item.job.next_run_at, item.job.accounted_until  # type: ignore[attr-defined]
+        if first and last and first <= last:
+            known[item.job.pk].append((first, last))
     for job_id, first, last in rows:
         known[job_id or 0].append((first, last))
     return [
@@ -214,6 +218,16 @@ def _without_known_slots(plans: list[Plan]) -> list[Plan]:
         else item
         for item in plans
     ]
+
+
+def _last_gap() -> QuerySet[Execution, datetime | None]:
+    """Until when the row before a job's next slot accounts for: beyond that slot where the clock went back."""
+    rows = Execution.objects.filter(job=OuterRef("pk"), scheduled_for__lt=OuterRef("next_run_at"))
+    return (
+        rows.exclude(cause=Execution.Cause.MANUAL)
+        .order_by("-scheduled_for")
+        .values_list("last_slot", flat=True)[:1]
+    )
 
 
 def _insert_plain(jobs: dict[int, Job], worker_id: int, lease_until: datetime, now: datetime) -> list[Claim]:

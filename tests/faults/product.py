@@ -5,6 +5,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -37,6 +38,8 @@ class Product:
         self.log = (folder / "product.log").open("ab")
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
         self.seen: set[psutil.Process] = set()
+        # The service manager and a rolling restart both look after the dead.
+        self._lock = threading.Lock()
         self.commands = {
             "up": ("up", "--port", str(self.port)),
             "second": ("qcluster",),
@@ -90,6 +93,10 @@ class Product:
 
     def keep_running(self) -> list[str]:
         """Start again what has died at the top: the campaign plays the service manager."""
+        with self._lock:
+            return self._start_dead()
+
+    def _start_dead(self) -> list[str]:
         self.remember()
         dead = [name for name, process in self.processes.items() if process.poll() is not None]
         for name in dead:

@@ -27,7 +27,9 @@ class Period:
     def slots(self) -> list[int]:
         if not self.is_armed or self.when is None or self.grid is None:
             return []
-        return self.when.slots(self.grid, self.after + MARGIN, self.before - MARGIN)
+        # The answer named the first slot: there is none before it, whatever the clock said then.
+        earliest = self.grid - 1 if self.when.kind == "interval" else 0
+        return self.when.slots(self.grid, max(self.after + MARGIN, earliest), self.before - MARGIN)
 
     def asks_for(self, slot: int) -> bool:
         """Also where the grid was never told: then any slot may be right."""
