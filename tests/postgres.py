@@ -63,14 +63,15 @@ class Postgres:
             "fsync": "on" if self.is_durable else "off",
         }
         arguments = [part for name, value in options.items() for part in ("-c", f"{name}={value}")]
-        # Its own session, so that a Ctrl-C meant for the tests does not stop the server first.
-        self.process = subprocess.Popen(
-            [self.programs / "postgres", "-D", self.folder / "data", *arguments],
-            stdout=subprocess.DEVNULL,
-            stderr=(self.folder / "log").open("ab"),
-            start_new_session=True,
-            **_as_nobody(),
-        )
+        with (self.folder / "log").open("ab") as log:
+            # Its own session, so that a Ctrl-C meant for the tests does not stop the server first.
+            self.process = subprocess.Popen(
+                [self.programs / "postgres", "-D", self.folder / "data", *arguments],
+                stdout=subprocess.DEVNULL,
+                stderr=log,
+                start_new_session=True,
+                **_as_nobody(),
+            )
         self._run(
             "pg_isready",
             "-h",
