@@ -1,11 +1,14 @@
 """What the campaign found, each as small as it can be shown."""
 
+from datetime import timedelta
+
 import pytest
 from django.db import connection
 
-from schedules import broker
+from schedules import broker, clock, engine
 from schedules.cluster import Leader, Watch
-from tests.factories import WorkerFactory
+from schedules.models import Execution
+from tests.factories import ExecutionFactory, JobFactory, WorkerFactory
 
 
 @pytest.mark.django_db(transaction=True)
@@ -36,3 +39,20 @@ def test_a_leader_whose_connection_broke_still_signs_off(monkeypatch):
 
     worker.refresh_from_db()
     assert worker.stopped_at is not None
+
+
+@pytest.mark.django_db
+def test_slots_that_a_gap_accounts_for_are_not_run_when_the_clock_goes_back():
+    """Forward, back, pause and resume: the slots that the jump had written off as missed got a second row."""
+    start = clock.now().replace(microsecond=0)
+    moments = [start + timedelta(seconds=seconds) for seconds in range(0, 30, 5)]
+    job = JobFactory(interval=True, every=timedelta(seconds=5), anchor_at=start, next_run_at=moments[2])
+    ExecutionFactory(
+        job=job, scheduled_for=moments[1], last_slot=moments[3], slots=3, status=Execution.Status.MISSED
+    )
+    worker = WorkerFactory()
+
+    taken = [engine.claim(worker.pk, at, 10) for at in moments[2:5]]
+
+    assert [len(claims) for claims in taken] == [0, 0, 1]
+    assert sorted(job.executions.values_list("scheduled_for", flat=True)) == [moments[1], moments[4]]

@@ -1,0 +1,154 @@
+"""The commands a person types; what they start is real."""
+
+import signal
+import socket
+from pathlib import Path
+
+import pytest
+from django.contrib.auth.models import User
+from django.core.management import CommandError, call_command
+
+from schedules.management.commands import qcluster, up, web
+from schedules.models import Execution, Job
+from schedules.services.setup import FirstUser
+from tests.clusters import database_url, environment, family_of, running, wait_for
+
+
+@pytest.fixture
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@pytest.fixture
+def own_processes(monkeypatch):
+    """Let what a command starts use the test's database; put the signals back afterwards."""
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    for name, value in environment().items():
+        monkeypatch.setenv(name, value)
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_up_check_fires_a_job_end_to_end(own_processes, free_port, capsys):
+    call_command("up", "--check", "--port", str(free_port))
+
+    assert "ok: a job was fired, run and recorded" in capsys.readouterr().out
+    assert Execution.objects.get().status == Execution.Status.SUCCEEDED
+    assert Job.objects.get().task == "prune_history"
+    assert not User.objects.filter(is_superuser=True).exists()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_up_heals_a_killed_web_and_cluster_and_stops_on_sigterm(free_port, tmp_path):
+    log = tmp_path / "output"
+    with running("up", "--port", str(free_port), CRONTY_ADMIN_PASSWORD="known") as process:  # noqa: SIM117
+        with log.open("w"):
+            address = f"http://127.0.0.1:{free_port}"
+            wait_for(lambda: up._answers(f"{address}/readyz"), 60)
+            first = {child.pid: child for child in family_of(process.pid)}
+            for word in (" web ", "qcluster MainProcess"):
+                next(child for child in first.values() if word in " ".join(child.cmdline())).kill()
+
+            wait_for(lambda: not any(child.is_running() for child in first.values()))
+            wait_for(lambda: up._answers(f"{address}/readyz"), 60)
+            family = family_of(process.pid)
+            process.send_signal(signal.SIGTERM)
+
+            assert process.wait(20) == 0
+    assert not any(child.is_running() for child in family)
+    assert User.objects.get(is_superuser=True).check_password("known")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--no-web", "--no-cluster"], "leave nothing to run"),
+        (["--host", "0.0.0.0"], "not with CRONTY_DEBUG on"),  # noqa: S104
+    ],
+)
+def test_up_refuses_what_makes_no_sense(arguments, words, settings):
+    settings.DEBUG = True
+
+    with pytest.raises(CommandError, match=words):
+        call_command("up", *arguments)
+
+
+def test_up_refuses_a_port_that_is_taken(settings):
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+
+        with pytest.raises(CommandError, match="something else listens there"):
+            call_command("up", "--port", str(taken.getsockname()[1]))
+
+
+@pytest.mark.django_db
+def test_the_greeting_tells_where_who_and_how_an_agent_gets_in(settings):
+    options = {"host": settings.CRONTY_HOST, "port": settings.CRONTY_PORT}
+
+    words = up.greeting(options, FirstUser("admin", "made-up"))
+
+    assert settings.CRONTY_URL in words
+    assert "Log in as admin, password made-up" in words
+    assert "mcp_serve --user admin" in words
+
+
+@pytest.mark.django_db
+def test_the_greeting_shows_no_password_twice():
+    words = up.greeting({"host": "127.0.0.1", "port": 9}, None)
+
+    assert "password" not in words
+    assert "http://127.0.0.1:9" in words
+
+
+def test_commands_say_what_is_left_out():
+    web_only = {"host": "h", "port": 1, "no_web": False, "no_cluster": True}
+
+    assert up._commands(web_only) == [["web", "--host", "h", "--port", "1"]]
+
+
+def test_static_files_are_collected_again_when_one_is_newer(settings, tmp_path):
+    settings.STATIC_ROOT = tmp_path
+    assert not up._static_files_are_fresh()
+
+    (tmp_path / "staticfiles.json").touch()
+    assert up._static_files_are_fresh()
+
+    Path(tmp_path / "staticfiles.json").touch()
+    import os  # noqa: PLC0415
+
+    os.utime(tmp_path / "staticfiles.json", (0, 0))
+    assert not up._static_files_are_fresh()
+
+
+def test_web_hands_its_address_to_the_server(monkeypatch):
+    calls = []
+    monkeypatch.setattr(web.uvicorn, "run", lambda app, **options: calls.append((app, options)))
+
+    call_command("web", "--host", "127.0.0.1", "--port", "4711")
+
+    [(app, options)] = calls
+    assert app == "cronty_site.asgi:application"
+    assert (options["host"], options["port"]) == ("127.0.0.1", 4711)
+    assert options["timeout_graceful_shutdown"]
+
+
+def test_qcluster_leads_until_it_is_told_to_stop(monkeypatch):
+    led, tied = [], []
+    monkeypatch.setattr(
+        qcluster, "Leader", lambda: type("Fake", (), {"lead": lambda self: led.append(self)})()
+    )
+    monkeypatch.setattr(qcluster.lifeline, "tie_to_parent", tied.append)
+
+    call_command("qcluster", "--with-parent")
+
+    assert len(led) == 1
+    assert tied == [signal.SIGTERM]
+
+
+def test_the_database_of_a_test_can_be_named_for_other_processes(db):
+    assert database_url().startswith(("sqlite:///", "postgres://"))
