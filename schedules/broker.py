@@ -78,7 +78,7 @@ class LedgerBroker(Broker):
         return Execution.objects.ready(clock.now()).count()
 
     def lock_size(self) -> int:
-        return Execution.objects.filter(status__in=Execution.HELD).count()
+        return Execution.objects.held().count()
 
     def _next_packages(self) -> list[tuple[str, str]] | None:
         assert worker_id, "start clusters with manage.py qcluster or manage.py up"
@@ -122,7 +122,7 @@ class LedgerBroker(Broker):
         return tick >= self._sweep_at
 
     def _room(self) -> int:
-        held = Execution.objects.filter(status__in=Execution.HELD, worker_id=worker_id).count()
+        held = Execution.objects.held().filter(worker_id=worker_id).count()
         room = HELD - held
         return min(room, BATCH) if room >= WORTH_CLAIMING else 0
 

@@ -74,6 +74,9 @@ class ExecutionFactory(DjangoModelFactory[Execution]):
     task = factory.SelfAttribute("job.task")
     scheduled_for = factory.LazyFunction(clock.now)
     status = "succeeded"
+    lease_until = factory.LazyAttribute(
+        lambda row: clock.now() + timedelta(seconds=10) if row.status in Execution.HELD else None
+    )
 
 
 class WorkerFactory(DjangoModelFactory[Worker]):

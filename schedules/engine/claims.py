@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 
 from django.conf import settings
 from django.db import connection, transaction
-from django.db.models import F, OuterRef, QuerySet, Subquery
+from django.db.models import F
 
 from schedules.engine import gaps
 from schedules.engine.bulk import update_rows
@@ -134,14 +134,16 @@ def _claim_due(
         Job.objects.due(now)
         .exclude(task__in=but_not)
         .select_for_update(skip_locked=True, of=("self",))
-        .annotate(owner_is_active=F("owner__is_active"), accounted_until=Subquery(_last_gap()))
+        .annotate(owner_is_active=F("owner__is_active"))
         .only(*_JOB_COLUMNS)
         .order_by("next_run_at")[:limit]
     )
     if not jobs:
         return []
     job_ids = [job.pk for job in jobs]
-    live = Counter(Execution.objects.live().filter(job_id__in=job_ids).values_list("job_id", flat=True))
+    live = Counter(
+        Execution.objects.live().filter(job_id__in=job_ids).order_by().values_list("job_id", flat=True)
+    )
     plans = _without_known_slots(_plan_all(jobs, now, live, limit))
     plain = {item.job.pk: item.job for item in plans if item.is_plain}
     claims = _insert_plain(plain, worker_id, lease_until, now)
@@ -206,10 +208,6 @@ def _without_known_slots(plans: list[Plan]) -> list[Plan]:
         .order_by()
         .values_list("job_id", "scheduled_for", "last_slot")
     )
-    for item in plans:
-        first, last = item.job.next_run_at, item.job.accounted_until  # type: ignore[attr-defined]
-        if first and last and first <= last:
-            known[item.job.pk].append((first, last))
     for job_id, first, last in rows:
         known[job_id or 0].append((first, last))
     return [
@@ -218,16 +216,6 @@ def _without_known_slots(plans: list[Plan]) -> list[Plan]:
         else item
         for item in plans
     ]
-
-
-def _last_gap() -> QuerySet[Execution, datetime | None]:
-    """Until when the row before a job's next slot accounts for: beyond that slot where the clock went back."""
-    rows = Execution.objects.filter(job=OuterRef("pk"), scheduled_for__lt=OuterRef("next_run_at"))
-    return (
-        rows.exclude(cause=Execution.Cause.MANUAL)
-        .order_by("-scheduled_for")
-        .values_list("last_slot", flat=True)[:1]
-    )
 
 
 def _insert_plain(jobs: dict[int, Job], worker_id: int, lease_until: datetime, now: datetime) -> list[Claim]:

@@ -35,7 +35,7 @@ def _known(job: Job, since: datetime, until: datetime) -> list[tuple[datetime, d
 
 def withdraw(job: Job, now: datetime, reason: str, *, also_manual: bool = False) -> None:
     """Take back what is queued or claimed but not started; a run between attempts ends as failed."""
-    rows = Execution.objects.filter(job=job, status__in=[Status.QUEUED, Status.CLAIMED])
+    rows = Execution.objects.live().filter(job=job, status__in=[Status.QUEUED, Status.CLAIMED])
     if not also_manual:
         rows = rows.exclude(cause=Execution.Cause.MANUAL)
     ended = {"finished_at": now, "lease_until": None, "available_at": None, "reason": reason}

@@ -44,7 +44,7 @@ class Outcome:
 
 def running_plain(worker_id: int, tasks: Sequence[str]) -> ExecutionQuerySet:
     """The plain functions that this cluster runs right now."""
-    return Execution.objects.filter(status=Status.RUNNING, worker_id=worker_id, task__in=tasks)
+    return Execution.objects.held().filter(status=Status.RUNNING, worker_id=worker_id, task__in=tasks)
 
 
 def renew_claims(worker_id: int, now: datetime) -> None:
@@ -53,7 +53,7 @@ def renew_claims(worker_id: int, now: datetime) -> None:
     A claim older than that was taken by a worker that died before it could start it; its lease runs out.
     """
     circled_at = Worker.objects.filter(pk=worker_id).values("circled_at")
-    Execution.objects.filter(
+    Execution.objects.held().filter(
         status=Status.CLAIMED, worker_id=worker_id, claimed_at__gte=Subquery(circled_at)
     ).update(lease_until=now + timedelta(seconds=settings.CRONTY_LEASE_SECONDS))
 
@@ -92,7 +92,7 @@ def settle(worker_id: int, outcomes: Sequence[Outcome]) -> int:
                 (
                     outcome.execution_id,
                     Status.QUEUED if outcome.retry_at else outcome.status,
-                    None if outcome.status == Status.WAITING else outcome.finished_at,
+                    None if outcome.retry_at or outcome.status == Status.WAITING else outcome.finished_at,
                     outcome.result,
                     outcome.error,
                     outcome.traceback,
@@ -224,7 +224,7 @@ def hand_back(
     worker_id: int, now: datetime, *, also_running: bool = False, only: Sequence[str] | None = None
 ) -> int:
     """Give up what this worker claimed (`only` these tasks) and, once it is surely dead, what it was running."""
-    mine = Execution.objects.filter(worker_id=worker_id)
+    mine = Execution.objects.held().filter(worker_id=worker_id)
     claimed = mine.filter(status=Status.CLAIMED)
     count = (claimed if only is None else claimed.filter(task__in=only)).update(
         status=Status.QUEUED, worker=None, lease_until=None, available_at=now

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 
 from django.conf import settings
 from django.db import transaction
-from django.db.models import Count, F, Min, Q, QuerySet
+from django.db.models import Count, F, Max, Min, Q, QuerySet
 from django.db.models.functions import Coalesce
 
 from schedules import clock, limits
@@ -56,6 +56,7 @@ def _take_over_expired_leases(now: datetime) -> None:
         rescue(expired.filter(status=Status.RUNNING), now, "Its worker died or froze while it ran.")
         unstarted = list(
             expired.filter(status=Status.CLAIMED)
+            .order_by("pk")
             .select_for_update(skip_locked=True)
             .values_list("pk", flat=True)[:BATCH]
         )
@@ -137,7 +138,7 @@ def _resume(job: Job, now: datetime) -> None:
 
 def rearm(job: Job, now: datetime) -> bool:
     """Set a paused job going again, accounting for the slots of the pause; False when none is left."""
-    following = job.next_slot(now)
+    following = job.next_slot(_accounted_until(job, now))
     account_for(job, job.paused_at, now, f"Paused: {job.pause_reason or 'no reason given'}"[:300])
     if following is None:
         return False
@@ -153,6 +154,12 @@ def rearm(job: Job, now: datetime) -> bool:
             updated_at=now,
         )
     )
+
+
+def _accounted_until(job: Job, now: datetime) -> datetime:
+    """Until when rows account for a job's slots: later than now where the clock went back over a gap."""
+    rows = Execution.objects.filter(job=job, last_slot__gt=now).exclude(cause=Execution.Cause.MANUAL)
+    return max(now, rows.aggregate(at=Max("last_slot"))["at"] or now)
 
 
 def prune_history() -> dict[str, int]:

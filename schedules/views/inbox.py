@@ -12,7 +12,6 @@ from schedules import services
 from schedules.models import Execution, Token
 from schedules.result import Err, Ok, Result
 from schedules.views.page import PageMixin, actor_of, back, sliced, tell_problem
-from schedules.views.states import live_runs
 
 
 class InboxPage(PageMixin, TemplateView):
@@ -21,9 +20,7 @@ class InboxPage(PageMixin, TemplateView):
     template_name = "inbox.html"
 
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
-        waiting = (
-            live_runs(self.actor.executions()).waiting().filter(job__deleted_at=None).select_related("job")
-        )
+        waiting = self.actor.executions().waiting().filter(job__deleted_at=None).select_related("job")
         recent = (
             self.actor.executions().filter(task="prompt", status__in=Execution.FINAL).select_related("job")
         )

@@ -5,10 +5,8 @@ from datetime import datetime
 from typing import Any
 
 from django.db.models import Case, Count, F, IntegerField, Q, Value, When
-from django.db.models.expressions import RawSQL
 
 from schedules.models import LATE_AFTER, Execution, Job
-from schedules.models.executions import ExecutionQuerySet
 from schedules.models.jobs import JobQuerySet
 
 # Runs that change within seconds; one that waits for an agent may wait for hours.
@@ -36,20 +34,13 @@ SORTS: dict[str, list[Any]] = {
     "last": [F("last_run_at").asc(nulls_first=True), "-pk"],
     "-last": [F("last_run_at").desc(nulls_last=True), "-pk"],
 }
-_LIVE = ", ".join(f"'{status}'" for status in Execution.LIVE)
-_HELD = ", ".join(f"'{status}'" for status in Execution.HELD)
-# Written out: SQLite uses a partial index only for a condition that it can read without parameters.
-_LIVE_RUNS = f"SELECT id FROM {Execution._meta.db_table} WHERE status IN ({_LIVE})"  # noqa: S608
-_UNDER_WAY = (
-    f"SELECT job_id FROM {Execution._meta.db_table} WHERE status IN ({_LIVE}) AND status IN ({_HELD})"  # noqa: S608
-)
 
 
 def with_rank(jobs: JobQuerySet, now: datetime) -> JobQuerySet:
     """Annotate `rank`: the place of how a job stands in STANDINGS."""
     Status = Job.Status  # noqa: N806
     armed = Q(status__in=[Status.PENDING, Status.RUNNING])
-    under_way = Q(pk__in=RawSQL(_UNDER_WAY, []))  # noqa: S611
+    under_way = Q(pk__in=Execution.objects.held().order_by().values("job_id"))
     conditions = {
         "late": Q(status=Status.PENDING, next_run_at__lt=now - LATE_AFTER),
         "paused": Q(status=Status.PAUSED),
@@ -94,11 +85,6 @@ class WorstFirst:
                 rows += ordered[skip : skip + size - len(rows)]
             skip = max(0, skip - count)
         return rows
-
-
-def live_runs(runs: ExecutionQuerySet) -> ExecutionQuerySet:
-    """Runs that are not over, found without reading those that are."""
-    return runs.filter(pk__in=RawSQL(_LIVE_RUNS, []))  # noqa: S611
 
 
 def named(jobs: Iterable[Job]) -> list[Job]:

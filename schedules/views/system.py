@@ -13,7 +13,6 @@ from django.views.generic import TemplateView
 from schedules.models import Execution, Job, Worker
 from schedules.views.job import percentile
 from schedules.views.page import PageMixin
-from schedules.views.states import live_runs
 
 SETTINGS = (
     "CRONTY_URL",
@@ -42,9 +41,7 @@ class SystemPage(PageMixin, TemplateView):
 
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
         now = self.page.now
-        live = dict(
-            live_runs(Execution.objects.all()).order_by().values_list("status").annotate(count=Count("pk"))
-        )
+        live = dict(Execution.objects.live().order_by().values_list("status").annotate(count=Count("pk")))
         due = Job.objects.due(now).aggregate(count=Count("pk"), oldest=Min("next_run_at"))
         late = Execution.objects.filter(lateness__isnull=False, cause=Execution.Cause.SCHEDULE)
         newest = late.order_by("-scheduled_for").values_list("lateness", flat=True)[:MEASURED_RUNS]

@@ -71,10 +71,15 @@ def owed_slots_have_one_row(history: History, bounds: Bounds) -> Iterator[str]:
 
 
 def no_slot_has_two_rows(history: History, bounds: Bounds) -> Iterator[str]:
+    edited = {op.job_id for op in history.operations if op.verb == "edit" and op.when}
     for job_id, mine in _by_job(history.rows).items():
         rows = sorted((row for row in mine if row.cause != "manual"), key=lambda row: row.scheduled_for)
         for one, other in pairwise(rows):
-            if other.scheduled_for <= (one.last_slot or one.scheduled_for):
+            if other.scheduled_for > (one.last_slot or one.scheduled_for):
+                continue
+            # A clock that went back, then a new schedule: its slots lie between those of the old one's gap.
+            is_of_another = job_id in edited and other.scheduled_for > one.scheduled_for
+            if not (is_of_another and _near_shift(history, other.scheduled_for)):
                 yield f"{job_id} has rows {one.id} and {other.id} for {_moment(other.scheduled_for)}"
 
 

@@ -42,17 +42,43 @@ def test_a_leader_whose_connection_broke_still_signs_off(monkeypatch):
 
 
 @pytest.mark.django_db
-def test_slots_that_a_gap_accounts_for_are_not_run_when_the_clock_goes_back():
+def test_a_job_resumed_after_the_clock_went_back_leaves_out_what_a_gap_accounts_for():
     """Forward, back, pause and resume: the slots that the jump had written off as missed got a second row."""
     start = clock.now().replace(microsecond=0)
     moments = [start + timedelta(seconds=seconds) for seconds in range(0, 30, 5)]
-    job = JobFactory(interval=True, every=timedelta(seconds=5), anchor_at=start, next_run_at=moments[2])
+    job = JobFactory(
+        interval=True, paused=True, every=timedelta(seconds=5), anchor_at=start, paused_at=moments[1]
+    )
     ExecutionFactory(
         job=job, scheduled_for=moments[1], last_slot=moments[3], slots=3, status=Execution.Status.MISSED
     )
+
+    engine.rearm(job, moments[1] + timedelta(seconds=1))
+
+    job.refresh_from_db()
+    assert job.next_run_at == moments[4]
+    assert job.executions.count() == 1
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_run_is_on_disk_before_its_task_is_called():
+    """A crash of PostgreSQL took starts back: runs were delivered, and then cancelled, or their numbers given away."""
+    if connection.vendor != "postgresql":
+        pytest.skip("SQLite's log survives every death but that of the machine")
     worker = WorkerFactory()
+    run = ExecutionFactory(
+        status=Execution.Status.CLAIMED, worker=worker, lease_until=clock.now() + timedelta(seconds=10)
+    )
+    with connection.cursor() as cursor:
+        cursor.execute("SET synchronous_commit = off")
+        Execution.objects.filter(pk=run.pk).update(reason="written lazily")
+        cursor.execute("SELECT pg_current_wal_insert_lsn()")
+        (written,) = cursor.fetchone()
 
-    taken = [engine.claim(worker.pk, at, 10) for at in moments[2:5]]
+        assert engine.start(worker.pk, 0, [run.pk], clock.now())
 
-    assert [len(claims) for claims in taken] == [0, 0, 1]
-    assert sorted(job.executions.values_list("scheduled_for", flat=True)) == [moments[1], moments[4]]
+        cursor.execute("SELECT pg_current_wal_flush_lsn() > %s::pg_lsn", [written])
+        assert cursor.fetchone() == (True,)
+        cursor.execute("SHOW synchronous_commit")
+        assert cursor.fetchone() == ("off",)
+    connection.close()

@@ -1,0 +1,31 @@
+"""What the engine asks several times a second must not grow with the history."""
+
+import pytest
+from django.db import connection
+
+from schedules import clock
+from schedules.models import Execution, Job
+
+now = clock.now()
+
+HOT = {
+    "due jobs": (Job.objects.due(now).order_by("next_run_at"), "job_due"),
+    "pauses that are over": (
+        Job.objects.kept().filter(status="paused", paused_until__lte=now).order_by("paused_until"),
+        "job_paused_until",
+    ),
+    "ready runs": (Execution.objects.ready(now).order_by("available_at"), "execution_ready"),
+    "abandoned runs": (Execution.objects.abandoned(now).order_by("pk"), "execution_held"),
+    "runs held by a cluster": (Execution.objects.held().filter(worker_id=1).order_by(), "execution_held"),
+    "waiting prompts": (Execution.objects.claimable(now).order_by("scheduled_for"), "execution_waiting"),
+    "live runs": (Execution.objects.live().order_by(), "execution_live_job"),
+}
+
+
+@pytest.mark.skipif(connection.vendor != "sqlite", reason="PostgreSQL plans by the size of its tables")
+@pytest.mark.parametrize(("query", "index"), HOT.values(), ids=HOT)
+@pytest.mark.django_db
+def test_hot_query_reads_its_partial_index(query, index):
+    plan = query.explain()
+
+    assert index in plan
