@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PIP_INSTALL := install -q --disable-pip-version-check --no-input --require-hashes
 ARGS ?=
 
-.PHONY: up test install install-dev check bench conformance fuzz contract lock clean
+.PHONY: up test install install-dev check bench browser conformance fuzz contract lock clean
 
 up: install
 	@$(BIN)/python manage.py up $(ARGS)
@@ -57,6 +57,12 @@ bench: install-dev
 # The official conformance suite and inspector (they need Node, which npm brings).
 conformance: install-dev
 	@$(BIN)/python -m tests.tools.conformance
+
+# Every page in a real browser: accessibility, weight, scripts that must not run, and the flows of a person.
+browser: install-dev
+	@npm install --silent --no-fund --no-audit --prefix .cache axe-core lighthouse@12
+	@BROWSER_TESTS=full $(BIN)/python -m pytest tests/browser -n 2 $(ARGS)
+	@$(BIN)/python -m tests.browser.lighthouse
 
 # 20,000 random tool calls: no crash, no leak, none stuck.
 fuzz: install-dev

@@ -1,8 +1,8 @@
 """The commands a person types; what they start is real."""
 
+import os
 import signal
 import socket
-from pathlib import Path
 
 import pytest
 from django.contrib.auth.models import User
@@ -43,22 +43,20 @@ def test_up_check_fires_a_job_end_to_end(own_processes, free_port, capsys):
 
 
 @pytest.mark.django_db(transaction=True)
-def test_up_heals_a_killed_web_and_cluster_and_stops_on_sigterm(free_port, tmp_path):
-    log = tmp_path / "output"
-    with running("up", "--port", str(free_port), CRONTY_ADMIN_PASSWORD="known") as process:  # noqa: SIM117
-        with log.open("w"):
-            address = f"http://127.0.0.1:{free_port}"
-            wait_for(lambda: up._answers(f"{address}/readyz"), 60)
-            first = {child.pid: child for child in family_of(process.pid)}
-            for word in (" web ", "qcluster MainProcess"):
-                next(child for child in first.values() if word in " ".join(child.cmdline())).kill()
+def test_up_heals_a_killed_web_and_cluster_and_stops_on_sigterm(free_port):
+    address = f"http://127.0.0.1:{free_port}"
+    with running("up", "--port", str(free_port), CRONTY_ADMIN_PASSWORD="known") as process:
+        wait_for(lambda: up._answers(f"{address}/readyz"), 60)
+        first = family_of(process.pid)
+        for word in (" web ", "qcluster MainProcess"):
+            next(child for child in first if word in " ".join(child.cmdline())).kill()
 
-            wait_for(lambda: not any(child.is_running() for child in first.values()))
-            wait_for(lambda: up._answers(f"{address}/readyz"), 60)
-            family = family_of(process.pid)
-            process.send_signal(signal.SIGTERM)
+        wait_for(lambda: not any(child.is_running() for child in first))
+        wait_for(lambda: up._answers(f"{address}/readyz"), 60)
+        family = family_of(process.pid)
+        process.send_signal(signal.SIGTERM)
 
-            assert process.wait(20) == 0
+        assert process.wait(20) == 0
     assert not any(child.is_running() for child in family)
     assert User.objects.get(is_superuser=True).check_password("known")
 
@@ -117,9 +115,6 @@ def test_static_files_are_collected_again_when_one_is_newer(settings, tmp_path):
 
     (tmp_path / "staticfiles.json").touch()
     assert up._static_files_are_fresh()
-
-    Path(tmp_path / "staticfiles.json").touch()
-    import os  # noqa: PLC0415
 
     os.utime(tmp_path / "staticfiles.json", (0, 0))
     assert not up._static_files_are_fresh()

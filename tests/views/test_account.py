@@ -46,7 +46,6 @@ def test_wrong_password_is_said_without_saying_which(client: Client, owner: User
 
 
 def test_too_many_wrong_passwords_lock_the_door(client: Client, owner: User, settings: LazySettings):
-    settings.AXES_LOCKOUT_TEMPLATE = "lockout.html"
     for _ in range(settings.AXES_FAILURE_LIMIT):
         answer = login(client, "olga", "wrong")
 

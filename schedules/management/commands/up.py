@@ -17,7 +17,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import connections
 
 from schedules import clock
-from schedules.models import Execution, Job
+from schedules.models import Execution
 from schedules.services.setup import FirstUser, ensure_first_user, ensure_system_job
 from schedules.supervisor import Supervisor
 
@@ -136,19 +136,16 @@ def greeting(options: dict[str, Any], first: FirstUser | None) -> str:
     manage = Path(settings.BASE_DIR) / "manage.py"
     python = Path(settings.BASE_DIR) / ".venv" / "bin" / "python"
     lines = ["", f"  Cronty {settings.VERSION} is up:  {url}", ""]
-    if first:
-        known = first.password or "the one in CRONTY_ADMIN_PASSWORD"
-        lines += [
-            f"  Log in as {first.name}, password {known}",
-            "  (shown this once; change it at any time)",
-            "",
-        ]
+    if first and first.password:
+        lines += [f"  Log in as {first.name}, password {first.password}", "  (shown only this once)", ""]
+    elif first:
+        lines += [f"  Log in as {first.name}, with the password in CRONTY_ADMIN_PASSWORD", ""]
     lines += [
         "  Connect an agent:",
         f"    claude mcp add cronty -- {python} {manage} mcp_serve --user {first.name if first else 'admin'}",
         f"    or make a token at {url}/connect/ for {url}/mcp",
         "",
-        f"  {Job.objects.armed().count()} jobs are armed. Ctrl-C stops everything.",
+        "  Ctrl-C stops everything.",
         "",
     ]
     return "\n".join(lines)
