@@ -33,8 +33,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.xdist_group("browser"))
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
+    """A browser for one file: its event loop must be gone before other tests want one of their own."""
     if CHROMIUM is None:
         pytest.skip("no chromium here: apt-get install -y chromium")
     # Playwright keeps an event loop in this thread, which Django takes for async code.
