@@ -46,6 +46,7 @@ class Meter:
     def __init__(self) -> None:
         self.times: dict[str, list[float]] = defaultdict(list)
         self.errors: list[str] = []
+        self.refusals = 0
 
     async def take(self, name: str, ask: Callable[[], Awaitable[httpx2.Response]]) -> httpx2.Response | None:
         began = time.monotonic()
@@ -55,6 +56,7 @@ class Meter:
             self.errors.append(f"{name}: {error!r}")
             return None
         self.times[name].append(time.monotonic() - began)
+        self.refusals += 400 <= answer.status_code < 500
         if answer.status_code >= 500 or '"isError":true' in answer.text.replace(" ", ""):
             self.errors.append(f"{name}: {answer.status_code} {answer.text[:200]}")
         return answer
@@ -194,7 +196,7 @@ def _job(user: Any, number: int, place: int, now: Any, *, is_firing: bool) -> An
         "next_run_at": now + timedelta(days=40),
     }
     if is_firing:
-        at = now + timedelta(seconds=60 + (number + 50 * place) % 60)
+        at = now + timedelta(seconds=20 + (number + 50 * place) % 60)
         values = {
             "trigger_type": "interval",
             "every": timedelta(minutes=1),
@@ -284,7 +286,7 @@ def main() -> int:
         print(
             f"\n{len(late)} slots fired, lateness p50 {harness.percentile(late or [0], 0.5):.3f} s, p99 {p99:.3f} s"
         )
-        print(f"server errors {len(meter.errors)}, load {harness.load()}")
+        print(f"server errors {len(meter.errors)}, refused {meter.refusals}, load {harness.load()}")
         for words in meter.errors[:20]:
             print(f"  {words}")
         return 1 if meter.errors or p99 > LATENESS_BAR else 0

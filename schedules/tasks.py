@@ -329,12 +329,19 @@ async def _start_agent(prompt: str, run: Run) -> tuple[asyncio.SubprocessTranspo
         "CRONTY_JOB": run.job_id,
         "CRONTY_URL": settings.CRONTY_URL,
     }
-    try:
-        transport, conversation = await asyncio.get_running_loop().subprocess_exec(
+    starting = asyncio.ensure_future(
+        asyncio.get_running_loop().subprocess_exec(
             _Conversation, *settings.CRONTY_AGENT_COMMAND, env=kept | own, start_new_session=True
         )
+    )
+    try:
+        transport, conversation = await asyncio.shield(starting)
     except OSError as error:
         raise Final(f"The agent command cannot be started: {error.strerror}") from error
+    except asyncio.CancelledError:
+        # A start that is cancelled halfway can wait for ever: let it come about, then end what it started.
+        await _end(*await starting)
+        raise
     standard_input = cast(asyncio.WriteTransport, transport.get_pipe_transport(0))
     standard_input.write(prompt.encode())
     standard_input.write_eof()

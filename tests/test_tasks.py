@@ -531,6 +531,24 @@ def test_cancelled_agent_command_is_killed_with_its_children(family_command, tmp
     assert ends(tmp_path / "child")
 
 
+@pytest.mark.parametrize("turns", range(6))
+def test_agent_command_can_be_cancelled_while_it_starts(turns, settings):
+    settings.CRONTY_AGENT_COMMAND = ["/bin/sh", "-c", "sleep 600"]
+
+    async def scenario():
+        running = asyncio.create_task(tasks.prompt("Hello", run=RUN))
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        running.cancel()
+        async with asyncio.timeout(20):
+            with pytest.raises(asyncio.CancelledError):
+                await running
+
+    asyncio.run(scenario())
+
+    assert not [child for child in psutil.Process().children() if "sleep 600" in " ".join(child.cmdline())]
+
+
 def test_nothing_an_agent_started_outlives_its_run(family_command, tmp_path):
     family_command(child="sleep 600 > /dev/null 2>&1", seconds=0)
 

@@ -22,7 +22,7 @@ def test_reminder_is_made_with_a_preview_as_one_types(visit: Callable[..., Visit
     visitor = visit()
     page = visitor.open("/jobs/new/")
 
-    page.get_by_label("Name", exact=True).fill("Take the pills")
+    page.locator("#id_name").fill("Take the pills")
     page.get_by_label("Message", exact=True).fill("Now.")
     page.get_by_label("Topic", exact=True).fill("home-4711")
     page.locator("#id_phrase").fill("every weekday at 8:30")
@@ -63,7 +63,7 @@ def test_each_other_kind_is_made(visit: Callable[..., Visitor], jobs: dict[str, 
     answers = KINDS[kind]
     page = visit().open("/jobs/new/")
 
-    page.get_by_label("Name", exact=True).fill(f"My {kind}")
+    page.locator("#id_name").fill(f"My {kind}")
     page.locator(f"input[name=task][value={kind}]").check()
     for label, text in answers.items():
         page.get_by_label(label, exact=True).fill(text)
@@ -79,7 +79,7 @@ def test_each_other_kind_is_made(visit: Callable[..., Visitor], jobs: dict[str, 
 def test_registered_task_is_made_with_its_arguments(visit: Callable[..., Visitor], jobs: dict[str, Job]):
     page = visit().open("/jobs/new/")
 
-    page.get_by_label("Name", exact=True).fill("Ping once")
+    page.locator("#id_name").fill("Ping once")
     page.locator("input[name=task][value='tests.ping']").check()
     page.locator("[id='id_tests.ping-*']").fill("[1, 2]")
     page.locator("input[name=when][value=once]").check()
@@ -96,12 +96,12 @@ def test_error_stands_beside_its_field_and_keeps_what_was_typed(
 ):
     page = visit().open("/jobs/new/")
 
-    page.get_by_label("Name", exact=True).fill("Half a job")
+    page.locator("#id_name").fill("Half a job")
     page.locator("#id_phrase").fill("every blue moon")
     page.click("text=Create job")
 
     expect(page.locator("#id_phrase_error")).to_contain_text("try")
-    expect(page.get_by_label("Name", exact=True)).to_have_value("Half a job")
+    expect(page.locator("#id_name")).to_have_value("Half a job")
     expect(page.locator("#id_phrase")).to_have_value("every blue moon")
 
 
@@ -114,7 +114,7 @@ def test_job_is_edited_paused_run_copied_deleted_and_brought_back(
     page = visitor.open(f"/jobs/{job.public_id}/")
 
     page.click("text=Edit")
-    page.get_by_label("Name", exact=True).fill("Stand-up")
+    page.locator("#id_name").fill("Stand-up")
     page.click("button:has-text('Save')")
     expect(page.locator("h1")).to_have_text("Stand-up")
 
@@ -132,7 +132,7 @@ def test_job_is_edited_paused_run_copied_deleted_and_brought_back(
 
     page.click("summary:has-text('More')")
     page.click("text=Duplicate")
-    expect(page.get_by_label("Name", exact=True)).to_have_value("Stand-up (copy)")
+    expect(page.locator("#id_name")).to_have_value("Stand-up (copy)")
     page.go_back()
 
     page.click("summary:has-text('More')")
@@ -189,7 +189,7 @@ def test_waiting_prompt_is_answered(visit: Callable[..., Visitor], jobs: dict[st
 def test_agent_is_connected(visit: Callable[..., Visitor], jobs: dict[str, Job]):
     page = visit().open("/connect/")
 
-    page.get_by_label("Name", exact=True).fill("desk")
+    page.locator("#id_name").fill("desk")
     page.click("text=Make token")
     text = page.locator("#token").inner_text()
     assert text in page.locator("#s-code").inner_text()
@@ -219,7 +219,7 @@ def test_everything_works_without_a_script(visit: Callable[..., Visitor], jobs: 
     page.locator(f"#switch-{jobs['Stretch'].pk}").click()
     expect(page.locator(f"#switch-{jobs['Stretch'].pk}")).to_have_attribute("aria-checked", "false")
     page.click("text=New job")
-    page.get_by_label("Name", exact=True).fill("No script")
+    page.locator("#id_name").fill("No script")
     page.get_by_label("Message", exact=True).fill("Now.")
     page.get_by_label("Topic", exact=True).fill("home-4711")
     page.locator("#id_phrase").fill("every day at 9am")

@@ -174,7 +174,10 @@ def judge(history: History, bounds: Bounds, options: argparse.Namespace, log: by
     (folder / f"{stem}.log").write_bytes(log[-5_000_000:])
     report.save(history, folder / f"{stem}.json")
     say(f"\n{text}\nreport: {folder / stem}.txt, .svg, .json, .log")
-    return len(violations)
+    shortfalls = [] if not options.bars else report.shortfalls(history, kinds=15, faults=10, slots=10_000)
+    for words in shortfalls:
+        say(f"short of the bar: {words}")
+    return len(violations) + len(shortfalls)
 
 
 def again(options: argparse.Namespace) -> int:
@@ -197,6 +200,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--jobs", type=int, default=200)
     parser.add_argument("--drivers", type=int, default=2)
     parser.add_argument("--short", action="store_true", help="faults that last shorter")
+    parser.add_argument(
+        "--bars", action="store_true", help="fail, too, if it was not long enough to prove much"
+    )
     parser.add_argument("--out", default=str(PROJECT / ".cache" / "faults"))
     parser.add_argument("--recheck", help="judge the records in this file again")
     parser.add_argument("--pace", type=float, default=1.0, help="for --recheck")

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from itertools import pairwise
 
-from tests.faults.records import Delivery, Fault, History, Row
+from tests.faults.records import Fault, History, Row
 from tests.faults.timelines import gave_up_at, jobs_of, offsets_between, periods
 
 FINAL = {"succeeded", "failed", "skipped", "missed", "cancelled", "lost"}
@@ -332,6 +332,3 @@ def _name(row: Row) -> str:
 
 def _moment(at: float) -> str:
     return datetime.fromtimestamp(at, UTC).strftime("%H:%M:%S.%f")[:-3]
-
-
-__all__ = ["RULES", "Bounds", "Delivery", "Violation", "check"]

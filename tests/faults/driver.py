@@ -9,7 +9,6 @@ from datetime import UTC, datetime
 from typing import Any
 
 from tests.faults.doors import Agent, Answer, Browser
-from tests.faults.product import rest
 from tests.faults.records import Operation, When
 
 KINDS = {
@@ -227,6 +226,3 @@ def _trigger(when: When) -> dict[str, Any]:
         case _:
             config = {"seconds": when.at}
     return {"trigger_type": when.kind, "trigger_config": config}
-
-
-__all__ = ["Driver", "rest"]

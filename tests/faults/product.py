@@ -16,7 +16,6 @@ import psutil
 PROJECT = Path(__file__).resolve().parent.parent.parent
 TOKEN_USER = "admin"
 PASSWORD = "correct-horse-battery"
-ROLES = ("leader", "sentinel", "pusher", "monitor", "idle", "busy")
 
 
 def rest(seconds: float) -> None:

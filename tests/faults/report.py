@@ -52,6 +52,19 @@ def table(history: History, bounds: Bounds, violations: Sequence[Violation]) -> 
     return "\n".join(lines) + "\n"
 
 
+def shortfalls(history: History, *, kinds: int, faults: int, slots: int) -> list[str]:
+    """Say where a campaign was too short to be a proof."""
+    counts = Counter(fault.kind for fault in history.faults)
+    enough = sum(count >= faults for count in counts.values())
+    fallen_due = sum(row.slots for row in history.rows if row.cause != "manual")
+    words = []
+    if enough < kinds:
+        words.append(f"{enough} kinds of fault came {faults} times or more, not {kinds}")
+    if fallen_due < slots:
+        words.append(f"{fallen_due} slots fell due, not {slots}")
+    return words
+
+
 def _counts(rows: Sequence[Row]) -> str:
     return _words(Counter(row.status for row in rows))
 

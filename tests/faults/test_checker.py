@@ -2,9 +2,11 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from xml.etree import ElementTree
 
 import pytest
 
+from tests.faults import report
 from tests.faults.checker import RULES, Bounds, check
 from tests.faults.records import Aftermath, Delivery, Fault, History, Operation, Row, When
 
@@ -293,3 +295,33 @@ def test_a_slow_machine_stretches_only_what_is_work():
 )
 def test_the_checker_counts_slots_by_itself(when: When, slots: list[int]):
     assert when.slots(T0 + 24, T0 - 1, T0 + 20) == slots
+
+
+def test_the_report_names_what_happened_and_the_picture_is_one():
+    history = eventful()
+
+    text = report.table(history, Bounds(), check(history))
+    picture = ElementTree.fromstring(report.picture(history))  # noqa: S314
+
+    assert "violations 0" in text
+    assert all(fault.kind in text for fault in history.faults)
+    assert picture.tag.endswith("svg")
+
+
+def test_records_are_read_back_as_they_were_kept(tmp_path):
+    report.save(shifted(), tmp_path / "history.json")
+
+    kept = report.load(tmp_path / "history.json")
+
+    assert (kept.operations, kept.rows, kept.deliveries) == (
+        shifted().operations,
+        shifted().rows,
+        shifted().deliveries,
+    )
+    assert (kept.faults, kept.shifts) == (shifted().faults, shifted().shifts)
+    assert check(kept) == []
+
+
+def test_a_short_campaign_is_no_proof():
+    assert len(report.shortfalls(quiet(), kinds=15, faults=10, slots=10_000)) == 2
+    assert not report.shortfalls(eventful(), kinds=3, faults=1, slots=10)
