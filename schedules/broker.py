@@ -97,7 +97,7 @@ class LedgerBroker(Broker):
                 self._look_ahead()
         if not packages:
             # Work is there, but no place for it.
-            time.sleep(POLL / 10)  # noqa: TID251
+            time.sleep(POLL / 4)  # noqa: TID251
         return packages or None
 
     def _tidy(self, now: datetime) -> tuple[str, str]:
@@ -142,10 +142,11 @@ class LedgerBroker(Broker):
 
     def _may_have_work(self) -> bool:
         """Tell, without a query where the database allows it, whether a claim could find anything."""
-        is_due = clock.now().timestamp() >= self._wake_up_at
+        if clock.now().timestamp() >= self._wake_up_at:
+            return True
         if connection.vendor != "sqlite":
             self._look_ahead()
-            return is_due or clock.now().timestamp() >= self._wake_up_at
+            return clock.now().timestamp() >= self._wake_up_at
         connection.ensure_connection()
         version = connection.connection.execute("PRAGMA data_version").fetchone()[0]
         # Each connection counts for itself: a new one knows nothing of what the last had seen.
@@ -153,7 +154,7 @@ class LedgerBroker(Broker):
         self._data_version, self._seen_connection = version, connection.connection
         if is_changed:
             self._look_ahead()
-        return is_due or clock.now().timestamp() >= self._wake_up_at
+        return clock.now().timestamp() >= self._wake_up_at
 
     def _wait(self, longest: float) -> None:
         until_due = self._wake_up_at - clock.now().timestamp()

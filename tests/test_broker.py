@@ -223,7 +223,7 @@ def test_full_cluster_claims_nothing_and_does_not_spin(broker, worker, time, mon
 
     assert broker.dequeue() is None
 
-    assert time.slept == [POLL / 10]
+    assert time.slept == [POLL / 4]
     Execution.objects.filter(pk=Execution.objects.first().pk).update(status="succeeded")
     assert len(runs_of(broker.dequeue())) == 1
 

@@ -43,6 +43,11 @@ def update_rows(
                 )
 
 
+def integers(values: Iterable[int]) -> str:
+    """Write keys into a statement: numbers need no parameters, of which a database takes only so many."""
+    return ",".join(str(int(value)) for value in values)
+
+
 def _adapter(field: Any) -> Callable[[Any], Any]:
     """Choose once per column how its values reach the driver."""
     match field:

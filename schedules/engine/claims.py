@@ -12,7 +12,7 @@ from django.db import connection, transaction
 from django.db.models import F
 
 from schedules.engine import gaps
-from schedules.engine.bulk import update_rows
+from schedules.engine.bulk import integers, update_rows
 from schedules.engine.clusters import coverage
 from schedules.engine.pausing import note
 from schedules.engine.runs import call_off, may_go_on
@@ -222,13 +222,12 @@ def _insert_plain(jobs: dict[int, Job], worker_id: int, lease_until: datetime, n
     """Write the rows of plain slots set-based: job columns are copied inside the database."""
     if not jobs:
         return []
-    execution, job = Execution._meta.db_table, Job._meta.db_table
     with connection.cursor() as cursor:
         cursor.execute(
-            f"INSERT INTO {execution} (job_id, owner_id, job_name, task, scheduled_for, cause, status, reason,"  # noqa: S608
+            "INSERT INTO schedules_execution (job_id, owner_id, job_name, task, scheduled_for, cause, status, reason,"  # noqa: S608
             " attempt, worker_id, claimed_at, lease_until, leased_to, error, traceback, slots)"
             " SELECT id, owner_id, name, task, next_run_at, %s, %s, '', 0, %s, %s, %s, '', '', '', 1"
-            f" FROM {job} WHERE id IN ({_integers(jobs)}) RETURNING id, job_id",
+            f" FROM schedules_job WHERE id IN ({integers(jobs)}) RETURNING id, job_id",
             [
                 Execution.Cause.SCHEDULE.value,
                 Status.CLAIMED.value,
@@ -283,7 +282,3 @@ def _status_after(item: Plan, *, is_busy: bool) -> str:
     if item.job.trigger_type == Job.TriggerType.ONCE and item.slots:
         return Job.Status.FAILED.value
     return Job.Status.COMPLETED.value
-
-
-def _integers(values: Iterable[int]) -> str:
-    return ",".join(str(int(value)) for value in values)

@@ -9,9 +9,9 @@ from typing import Any
 
 from django.conf import settings
 from django.db import connection, transaction
-from django.db.models import Exists, F, Min, OuterRef, Subquery
+from django.db.models import F, Subquery
 
-from schedules.engine.bulk import update_rows
+from schedules.engine.bulk import integers, update_rows
 from schedules.engine.pausing import pause_failing
 from schedules.engine.starting import Started
 from schedules.models import Execution, Job, Worker
@@ -24,6 +24,27 @@ RESCUES = 2
 LONGEST_BACKOFF = timedelta(hours=1)
 LONGEST_WAIT = timedelta(days=30)
 OUTCOME_LETTERS = {Status.SUCCEEDED: "S", Status.FAILED: "F", Status.LOST: "L", Status.CANCELLED: "C"}
+
+# Written out, like the start of a run: these two are asked for every run that ends.
+_END_FINISHED = """
+    UPDATE schedules_job SET status =
+        CASE WHEN trigger_type = 'once' AND id IN ({failed}) THEN 'failed' ELSE 'completed' END
+    WHERE id IN ({ids}) AND status = 'running' AND NOT EXISTS (
+        SELECT 1 FROM schedules_execution live
+        WHERE live.job_id = schedules_job.id AND live.finished_at IS NULL
+            AND live.status IN ('queued', 'claimed', 'running', 'waiting'))
+"""
+_NEXT_HELD = """
+    SELECT min(held.id) FROM schedules_execution held
+    WHERE held.job_id IN ({ids}) AND held.finished_at IS NULL
+        AND held.status = 'queued' AND held.available_at IS NULL
+        AND NOT EXISTS (
+            SELECT 1 FROM schedules_execution busy
+            WHERE busy.job_id = held.job_id AND busy.finished_at IS NULL
+                AND (busy.status IN ('claimed', 'running', 'waiting')
+                    OR busy.status = 'queued' AND busy.available_at IS NOT NULL))
+    GROUP BY held.job_id
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,29 +215,17 @@ def _summary(ended: list[Outcome]) -> tuple[str, datetime | None, str, int]:
 
 def _end_finished_jobs(by_job: dict[int, list[Outcome]]) -> None:
     """A job whose last slot has ended is over: a one-off by its outcome, a recurring one completed."""
-    live = Execution.objects.live().filter(job=OuterRef("pk"))
-    over = Job.objects.filter(~Exists(live), pk__in=list(by_job), status=Job.Status.RUNNING)
     failed = [job_id for job_id, ended in by_job.items() if ended[-1].status in (Status.FAILED, Status.LOST)]
-    if failed:
-        over.filter(pk__in=failed, trigger_type=Job.TriggerType.ONCE).update(status=Job.Status.FAILED)
-    over.update(status=Job.Status.COMPLETED)
+    with connection.cursor() as cursor:
+        cursor.execute(_END_FINISHED.format(ids=integers(by_job), failed=integers(failed) or "NULL"))
 
 
 def _release_next(job_ids: Iterable[int]) -> None:
     """Let the oldest run that waited for its predecessor go, where none is left before it."""
-    busy = (
-        Execution.objects.live().filter(job=OuterRef("job")).exclude(status=Status.QUEUED, available_at=None)
-    )
-    oldest = (
-        Execution.objects.filter(
-            ~Exists(busy), job__in=list(job_ids), status=Status.QUEUED, available_at=None
-        )
-        .order_by()
-        .values("job")
-        .annotate(oldest=Min("pk"))
-        .values_list("oldest", flat=True)
-    )
-    if released := list(oldest):
+    with connection.cursor() as cursor:
+        cursor.execute(_NEXT_HELD.format(ids=integers(job_ids)))
+        released = [row[0] for row in cursor.fetchall()]
+    if released:
         Execution.objects.filter(pk__in=released).update(available_at=F("scheduled_for"), reason="")
 
 

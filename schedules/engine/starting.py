@@ -9,11 +9,11 @@ from typing import Any
 from django.conf import settings
 from django.db import connection
 
-from schedules.models import Execution, Job, Profile
+from schedules.engine.bulk import integers
 from schedules.models.executions import slot_key
 
 _START = """
-    UPDATE {execution} SET status = 'running', attempt = attempt + 1, started_at = %s, finished_at = NULL,
+    UPDATE schedules_execution SET status = 'running', attempt = attempt + 1, started_at = %s, finished_at = NULL,
         lease_until = %s, lateness = CASE WHEN attempt = 0 THEN {lateness} ELSE lateness END
     WHERE id IN ({ids}) AND status = 'claimed' AND worker_id = %s AND attempt = %s {durably}
 """
@@ -24,8 +24,8 @@ _DURABLY = "AND (SELECT set_config('synchronous_commit', 'on', true)) = 'on'"
 _READ = """
     SELECT run.id, run.attempt, run.cause, run.scheduled_for, run.owner_id, run.job_id, run.task,
         job.public_id, job.name, job.args, job.kwargs, job.timeout, job.attempts, job.backoff, profile.signing_key
-    FROM {execution} run JOIN {job} job ON job.id = run.job_id
-        LEFT JOIN {profile} profile ON profile.user_id = run.owner_id
+    FROM schedules_execution run JOIN schedules_job job ON job.id = run.job_id
+        LEFT JOIN schedules_profile profile ON profile.user_id = run.owner_id
     WHERE run.id IN ({ids}) AND run.status = 'running' AND run.worker_id = %s AND run.attempt = %s
         AND run.started_at = %s
 """
@@ -58,16 +58,12 @@ class Started:
 
 def start(worker_id: int, attempt: int, execution_ids: Sequence[int], now: datetime) -> list[Started]:
     """Mark claimed executions as running; those that are no longer ours are left out."""
+    is_postgres = connection.vendor == "postgresql"
     names = {
-        "execution": Execution._meta.db_table,
-        "job": Job._meta.db_table,
-        "profile": Profile._meta.db_table,
-        "ids": ",".join(str(int(execution_id)) for execution_id in execution_ids),
-        "durably": _DURABLY if connection.vendor == "postgresql" else "",
+        "ids": integers(execution_ids),
         # The duration as Django stores it: an interval, or microseconds.
-        "lateness": "%s - scheduled_for"
-        if connection.vendor == "postgresql"
-        else "django_timestamp_diff(%s, scheduled_for)",
+        "lateness": "%s - scheduled_for" if is_postgres else "django_timestamp_diff(%s, scheduled_for)",
+        "durably": _DURABLY if is_postgres else "",
     }
     started_at = connection.ops.adapt_datetimefield_value(now)
     lease = timedelta(seconds=settings.CRONTY_LEASE_SECONDS)

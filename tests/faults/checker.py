@@ -71,15 +71,10 @@ def owed_slots_have_one_row(history: History, bounds: Bounds) -> Iterator[str]:
 
 
 def no_slot_has_two_rows(history: History, bounds: Bounds) -> Iterator[str]:
-    edited = {op.job_id for op in history.operations if op.verb == "edit" and op.when}
     for job_id, mine in _by_job(history.rows).items():
         rows = sorted((row for row in mine if row.cause != "manual"), key=lambda row: row.scheduled_for)
         for one, other in pairwise(rows):
-            if other.scheduled_for > (one.last_slot or one.scheduled_for):
-                continue
-            # A clock that went back, then a new schedule: its slots lie between those of the old one's gap.
-            is_of_another = job_id in edited and other.scheduled_for > one.scheduled_for
-            if not (is_of_another and _near_shift(history, other.scheduled_for)):
+            if _accounts_for(one, other.scheduled_for):
                 yield f"{job_id} has rows {one.id} and {other.id} for {_moment(other.scheduled_for)}"
 
 
@@ -169,9 +164,11 @@ def skipped_has_a_reason(history: History, bounds: Bounds) -> Iterator[str]:
             for row in by_job[job_id]:
                 if row.status != "skipped" or not period.is_armed or not period.holds(row.slot):
                     continue
-                if not any(_was_going(other, row) for other in by_job[job_id]) and not _near_shift(
-                    history, row.scheduled_for
-                ):
+                if any(_was_going(other, row) for other in by_job[job_id]):
+                    continue
+                # In a fault the end of the run before it may not have been written yet.
+                excuses = _faults_between(history, row.scheduled_for, row.finished_at or row.scheduled_for)
+                if not excuses and not _near_shift(history, row.scheduled_for):
                     yield f"{_name(row)} is skipped ({row.reason}), but nothing was going on"
 
 
@@ -316,6 +313,18 @@ def _near_shift(history: History, moment: float) -> bool:
         <= fault.ended_at + 60 + abs(_offset(history, fault))
         for fault in history.faults
     )
+
+
+def _accounts_for(row: Row, moment: float) -> bool:
+    """Tell whether a row stands for the slot of a moment; a gap stands for as many, evenly spread.
+
+    Between them may lie slots of another schedule, where a job was edited and the clock went back.
+    """
+    if row.last_slot is None or row.slots < 2 or moment > row.last_slot:
+        return moment == row.scheduled_for
+    step = (row.last_slot - row.scheduled_for) / (row.slots - 1)
+    off_by = (moment - row.scheduled_for) % step
+    return min(off_by, step - off_by) < 0.01
 
 
 def _was_going(other: Row, row: Row) -> bool:
