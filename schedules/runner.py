@@ -16,7 +16,7 @@ from multiprocessing import util
 from typing import Any
 
 from django.conf import settings
-from django.db import DatabaseError, OperationalError, connections
+from django.db import DatabaseError, InterfaceError, OperationalError, connections
 from django_q.exceptions import TimeoutException
 
 from schedules import clock, engine, limits, registry
@@ -30,7 +30,7 @@ Status = Execution.Status
 
 # Outcomes are written together, but soon: a killed worker repeats only what it had not written yet.
 FLUSH_AFTER = 0.02
-FLUSH_BURST_AFTER = 0.05
+FLUSH_BURST_AFTER = 0.1
 RETRY_WRITE_AFTER = 0.5
 KEPT_BYTES = 16_384
 WAIT_FOR_LANE = 0.3
@@ -41,7 +41,7 @@ SWITCH_AFTER = 0.0005
 def run(worker_id: int, attempt: int, execution_ids: list[int]) -> None:
     """Start what is still ours of a chunk of coroutines; they go on in the background."""
     bench = Bench.of_this_process(worker_id)
-    bench.take(engine.start(worker_id, attempt, execution_ids, clock.now()))
+    bench.take(_start(worker_id, attempt, execution_ids))
 
 
 def run_alone(worker_id: int, attempt: int, execution_id: int) -> None:
@@ -52,10 +52,19 @@ def run_alone(worker_id: int, attempt: int, execution_id: int) -> None:
             engine.hand_back(worker_id, clock.now(), only=registry.plain_names())
             return
         bench.write_if_due()
-        for started in engine.start(worker_id, attempt, [execution_id], clock.now()):
+        for started in _start(worker_id, attempt, [execution_id]):
             with bench.holding(started):
                 outcome = run_plain(started, registry.get(started.task))
             bench.put_down(outcome)
+
+
+def _start(worker_id: int, attempt: int, execution_ids: list[int]) -> list[Started]:
+    """Start executions; a connection that broke since the last run is noticed here, and made anew once."""
+    try:
+        return engine.start(worker_id, attempt, execution_ids, clock.now())
+    except (OperationalError, InterfaceError):
+        connections["default"].close()
+        return engine.start(worker_id, attempt, execution_ids, clock.now())
 
 
 def probe() -> None:

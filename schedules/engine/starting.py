@@ -1,4 +1,4 @@
-"""How a claimed execution is started: two statements, written out, for this is done once for every run."""
+"""How a claimed execution is started: written out, for this is done once for every run."""
 
 import json
 from collections.abc import Sequence
@@ -15,20 +15,29 @@ from schedules.models.executions import slot_key
 _START = """
     UPDATE schedules_execution SET status = 'running', attempt = attempt + 1, started_at = %s, finished_at = NULL,
         lease_until = %s, lateness = CASE WHEN attempt = 0 THEN {lateness} ELSE lateness END
-    WHERE id IN ({ids}) AND status = 'claimed' AND worker_id = %s AND attempt = %s {durably}
+    WHERE id IN ({ids}) AND status = 'claimed' AND worker_id = %s AND attempt = %s
 """
-# Before anybody is told: a server that crashes must not forget a run that was delivered, nor give its number away.
-# Said inside the statement, it holds for this commit alone and costs no round trip.
-_DURABLY = "AND (SELECT set_config('synchronous_commit', 'on', true)) = 'on'"
 # The columns of `Started`, in its order.
 _READ = """
     SELECT run.id, run.attempt, run.cause, run.scheduled_for, run.owner_id, run.job_id, run.task,
         job.public_id, job.name, job.args, job.kwargs, job.timeout, job.attempts, job.backoff, profile.signing_key
-    FROM schedules_execution run JOIN schedules_job job ON job.id = run.job_id
+    FROM {started} run JOIN schedules_job job ON job.id = run.job_id
         LEFT JOIN schedules_profile profile ON profile.user_id = run.owner_id
-    WHERE run.id IN ({ids}) AND run.status = 'running' AND run.worker_id = %s AND run.attempt = %s
-        AND run.started_at = %s
 """
+_ON_SQLITE = (
+    _START.replace("{lateness}", "django_timestamp_diff(%s, scheduled_for)"),
+    _READ.replace("{started}", "schedules_execution")
+    + "WHERE run.id IN ({ids}) AND run.status = 'running' AND run.worker_id = %s AND run.attempt = %s"
+    " AND run.started_at = %s",
+)
+# In one round trip, and on disk before anybody is told: a server that crashes must not forget a run that was
+# delivered, nor give its number away. Said inside the statement, that holds for this commit alone.
+_ON_POSTGRESQL = (
+    "WITH started AS ("
+    + _START.replace("{lateness}", "%s - scheduled_for")
+    + "AND (SELECT set_config('synchronous_commit', 'on', true)) = 'on' RETURNING *)"
+    + _READ.replace("{started}", "started")
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,19 +67,18 @@ class Started:
 
 def start(worker_id: int, attempt: int, execution_ids: Sequence[int], now: datetime) -> list[Started]:
     """Mark claimed executions as running; those that are no longer ours are left out."""
-    is_postgres = connection.vendor == "postgresql"
-    names = {
-        "ids": integers(execution_ids),
-        # The duration as Django stores it: an interval, or microseconds.
-        "lateness": "%s - scheduled_for" if is_postgres else "django_timestamp_diff(%s, scheduled_for)",
-        "durably": _DURABLY if is_postgres else "",
-    }
+    ids = integers(execution_ids)
     started_at = connection.ops.adapt_datetimefield_value(now)
     lease = timedelta(seconds=settings.CRONTY_LEASE_SECONDS)
     lease_until = connection.ops.adapt_datetimefield_value(now + lease)
+    start = [started_at, lease_until, started_at, worker_id, attempt]
     with connection.cursor() as cursor:
-        cursor.execute(_START.format(**names), [started_at, lease_until, started_at, worker_id, attempt])
-        cursor.execute(_READ.format(**names), [worker_id, attempt + 1, started_at])
+        if connection.vendor == "postgresql":
+            cursor.execute(_ON_POSTGRESQL.format(ids=ids), start)
+        else:
+            update, read = _ON_SQLITE
+            cursor.execute(update.format(ids=ids), start)
+            cursor.execute(read.format(ids=ids), [worker_id, attempt + 1, started_at])
         return [_started(row) for row in cursor.fetchall()]
 
 
