@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PIP_INSTALL := install -q --disable-pip-version-check --no-input --require-hashes
 ARGS ?=
 
-.PHONY: up test install install-dev check bench browser conformance fuzz contract lock clean
+.PHONY: up test install install-dev check bench faults load browser conformance fuzz contract lock clean
 
 up: install
 	@$(BIN)/python manage.py up $(ARGS)
@@ -53,6 +53,15 @@ bench: install-dev
 	@$(BIN)/python -m tests.postgres --durable $(BIN)/python -m bench.engine
 	@$(BIN)/python -m tests.postgres --durable $(BIN)/python -m bench.stock 1000
 	@$(BIN)/python -m bench.mcp
+
+# The fault campaign, long form: every kind of fault ten times, on both databases; its report lies in .cache/faults.
+faults: install-dev
+	@$(BIN)/python -m tests.faults.campaign --database sqlite --rounds 10 --seconds 5400 --bars $(ARGS)
+	@$(BIN)/python -m tests.faults.campaign --database postgresql --rounds 10 --seconds 5400 --bars $(ARGS)
+
+# 50 people and 20 agents against 10,000 jobs.
+load: install-dev
+	@$(BIN)/python -m bench.load $(ARGS)
 
 # The official conformance suite and inspector (they need Node, which npm brings).
 conformance: install-dev
