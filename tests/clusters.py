@@ -103,4 +103,12 @@ def member(leader: int, role: str) -> psutil.Process:
     if role == "sentinel":
         return psutil.Process(leader).children()[0]
     word = {"busy": " processing "}.get(role, f" {role}")
-    return next(process for process in family_of(leader) if word in " ".join(process.cmdline()))
+    return next(process for process in family_of(leader) if word in title_of(process))
+
+
+def title_of(process: psutil.Process) -> str:
+    """What a process calls itself; nothing when it has just died."""
+    try:
+        return " ".join(process.cmdline())
+    except psutil.Error:
+        return ""

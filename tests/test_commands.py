@@ -11,7 +11,7 @@ from django.core.management import CommandError, call_command
 from schedules.management.commands import qcluster, up, web
 from schedules.models import Execution, Job
 from schedules.services.setup import FirstUser
-from tests.clusters import database_url, environment, family_of, running, wait_for
+from tests.clusters import database_url, environment, family_of, running, title_of, wait_for
 
 
 @pytest.fixture
@@ -49,7 +49,7 @@ def test_up_heals_a_killed_web_and_cluster_and_stops_on_sigterm(free_port):
         wait_for(lambda: up._answers(f"{address}/readyz"), 60)
         first = family_of(process.pid)
         for word in (" web ", "qcluster MainProcess"):
-            next(child for child in first if word in " ".join(child.cmdline())).kill()
+            next(child for child in first if word in title_of(child)).kill()
 
         wait_for(lambda: not any(child.is_running() for child in first))
         wait_for(lambda: up._answers(f"{address}/readyz"), 60)
