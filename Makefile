@@ -52,6 +52,7 @@ bench: install-dev
 	@$(BIN)/python -m bench.stock 1000
 	@$(BIN)/python -m tests.postgres --durable $(BIN)/python -m bench.engine
 	@$(BIN)/python -m tests.postgres --durable $(BIN)/python -m bench.stock 1000
+	@$(BIN)/python -m bench.pages
 	@$(BIN)/python -m bench.mcp
 
 # The fault campaign, long form: every kind of fault ten times, on both databases; its report lies in .cache/faults.
