@@ -306,7 +306,7 @@ def test_other_packages_need_no_acknowledgement(broker, django_assert_num_querie
 def test_probe_while_the_database_is_away_is_forgotten(broker, monkeypatch):
     monkeypatch.setattr(engine, "circle", refuse)
 
-    broker.acknowledge(f"probe {NOW.isoformat()}")
+    assert broker.acknowledge(f"probe {NOW.isoformat()}") is None
 
 
 def abandoned(worker: Worker) -> Execution:

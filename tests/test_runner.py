@@ -442,6 +442,7 @@ def test_outcomes_are_written_without_being_asked_for(worker, bench):
     bench.put_down(outcome_of(second))
 
     until(lambda: {status_of(first), status_of(second)} == {"succeeded"})
+    assert not bench._finished
 
 
 def test_in_a_burst_outcomes_are_written_between_runs(worker, bench, monkeypatch):
@@ -565,6 +566,7 @@ def test_run_alone_runs_and_writes(worker, name, args, expected):
     runner.run_alone(worker.pk, 0, row.pk)
 
     until(lambda: Execution.objects.get(pk=row.pk).status == expected)
+    assert Execution.objects.get(pk=row.pk).attempt == 1
 
 
 @pytest.mark.usefixtures("process_bench", "lane_count")

@@ -102,6 +102,8 @@ def test_whole_job_is_accepted(kind):
 
     job.full_clean()
 
+    assert job.pk
+
 
 # What validation adds to the constraints
 

@@ -13,6 +13,7 @@ from mcp_types import CallToolResult
 from schedules.models import Job
 from schedules.tools import more
 from schedules.tools.server import build_server
+from tests.clusters import PROJECT
 from tests.factories import ExecutionFactory, JobFactory
 from tests.tools.agents import mode_of, text_of
 from tests.tools.contract import recorded
@@ -20,7 +21,7 @@ from tests.tools.contract import recorded
 CALLS = int(os.environ.get("FUZZ_CALLS", "400"))
 BATCH = 20
 STUCK_SECONDS = 60
-LEAKS = ("Traceback", "/work/", "site-packages", "SELECT ", "django.", "sqlite3", "psycopg")
+LEAKS = ("Traceback", f"{PROJECT}/", "site-packages", "SELECT ", "django.", "sqlite3", "psycopg")
 
 TOOLS = {tool["name"]: tool["inputSchema"] for tool in recorded()["tools"]}
 SENSIBLE = st.sampled_from(
