@@ -303,10 +303,18 @@ def test_other_packages_need_no_acknowledgement(broker, django_assert_num_querie
         broker.acknowledge("run")
 
 
-def test_probe_while_the_database_is_away_is_forgotten(broker, monkeypatch):
-    monkeypatch.setattr(engine, "circle", refuse)
+def test_probe_while_the_database_is_away_is_forgotten(broker, worker, monkeypatch):
+    before = worker.circled_at
+    with monkeypatch.context() as away:
+        away.setattr(engine, "circle", refuse)
+        broker.acknowledge(f"probe {NOW.isoformat()}")
+    worker.refresh_from_db()
+    assert worker.circled_at == before
 
-    assert broker.acknowledge(f"probe {NOW.isoformat()}") is None
+    broker.acknowledge(f"probe {(NOW + HOUR).isoformat()}")
+
+    worker.refresh_from_db()
+    assert worker.circled_at == NOW + HOUR
 
 
 def abandoned(worker: Worker) -> Execution:

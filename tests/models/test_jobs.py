@@ -97,12 +97,13 @@ def test_gap_has_a_last_slot():
 
 
 @pytest.mark.parametrize("kind", ["cron", "once", "interval", "paused", "ended"])
-def test_whole_job_is_accepted(kind):
-    job = JobFactory(**({} if kind == "cron" else {kind: True}))
+def test_whole_job_is_accepted_and_read_back_as_it_was(kind):
+    made = JobFactory(**({} if kind == "cron" else {kind: True}))
 
-    job.full_clean()
+    made.full_clean()
 
-    assert job.pk
+    kept = Job.objects.get(pk=made.pk)
+    assert (kept.trigger, kept.status, kept.next_run_at) == (made.trigger, made.status, made.next_run_at)
 
 
 # What validation adds to the constraints
