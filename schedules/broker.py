@@ -1,6 +1,7 @@
 """django-q2's broker over the ledger: what is due comes straight from the tables."""
 
 import logging
+import math
 import time
 from collections import defaultdict
 from collections.abc import Iterator
@@ -10,6 +11,7 @@ from typing import Any
 
 from django.conf import settings
 from django.db import Error, connection, connections
+from django.db.models import Count, Q
 from django_q.brokers import Broker
 from django_q.signing import SignedPackage
 
@@ -23,11 +25,14 @@ POLL = 0.1
 TIDY_EVERY = 3.0
 PAUSE_AFTER_ERROR = 0.5
 CHUNK = 100
+# Plain functions run one after the other; only in a burst do a few of them travel together.
+PLAIN_CHUNK = 5
+PLAIN_BURST_PER_LANE = 20
 # What one cluster holds at a time: enough to keep every worker busy, little to hand back.
 HELD = 2000
 BATCH = 1000
 WORTH_CLAIMING = 200
-PLAIN_BURST = timedelta(seconds=0.3)
+LONG_AFTER = timedelta(seconds=0.3)
 PROBE = "probe"
 
 # The cluster's row; set by the process that leads the cluster, before it forks the others.
@@ -44,6 +49,11 @@ class LedgerBroker(Broker):
     _data_version = -1
     _seen_connection: object = None
     _wake_up_at: float = 0.0
+    _must_look_ahead = True
+    # No more than this is held, of which so many plain: counted anew only when that could matter.
+    _held_at_most = HELD
+    _plain_at_most = HELD
+    _claimed = 0
 
     def ping(self) -> bool:
         return True
@@ -92,9 +102,10 @@ class LedgerBroker(Broker):
         room = self._room()
         if room:
             claims = engine.claim(worker_id, clock.now(), room, but_not=self._tasks_to_leave())
+            self._count(claims)
             packages += _packages_of(claims)
-            if len(claims) < room:
-                self._look_ahead()
+            # Asked when these are on their way: nobody waits for the answer.
+            self._must_look_ahead = len(claims) < room
         if not packages:
             # Work is there, but no place for it.
             time.sleep(POLL / 4)  # noqa: TID251
@@ -104,7 +115,8 @@ class LedgerBroker(Broker):
         """Show that we live, sweep up after those who do not, and send a probe round."""
         # Before the work: a sweep that fails must not keep claims from being made in between.
         self._tidy_at = time.monotonic() + TIDY_EVERY
-        engine.beat(worker_id, now)
+        engine.beat(worker_id, now, claimed=self._claimed)
+        self._claimed = 0
         engine.renew_claims(worker_id, now)
         if self._may_sweep(now):
             engine.sweep(now)
@@ -121,18 +133,30 @@ class LedgerBroker(Broker):
         self._clock_offset, self._tidied_at = offset, tick
         return tick >= self._sweep_at
 
+    def _count(self, claims: list[Claim]) -> None:
+        self._claimed += len(claims)
+        self._held_at_most += len(claims)
+        self._plain_at_most += sum(not _is_coroutine(claim) for claim in claims)
+
     def _room(self) -> int:
-        held = Execution.objects.held().filter(worker_id=worker_id).count()
-        room = HELD - held
+        if self._held_at_most + BATCH > HELD:
+            self._held_at_most = Execution.objects.held().filter(worker_id=worker_id).count()
+        room = HELD - self._held_at_most
         return min(room, BATCH) if room >= WORTH_CLAIMING else 0
 
     def _tasks_to_leave(self) -> list[str]:
         """Leave plain functions alone while long ones take every place that is for them."""
+        if self._plain_at_most < settings.CRONTY_WORKERS:
+            return []
         tasks = registry.plain_names()
-        long = engine.running_plain(worker_id, tasks).filter(started_at__lt=clock.now() - PLAIN_BURST)
-        return tasks if long.count() >= settings.CRONTY_WORKERS else []
+        is_long = Q(status=Execution.Status.RUNNING, started_at__lt=clock.now() - LONG_AFTER)
+        plain = Execution.objects.held().filter(worker_id=worker_id, task__in=tasks)
+        counts = plain.aggregate(held=Count("pk"), long=Count("pk", filter=is_long))
+        self._plain_at_most = counts["held"]
+        return tasks if counts["long"] >= settings.CRONTY_WORKERS else []
 
     def _look_ahead(self) -> None:
+        self._must_look_ahead = False
         now = clock.now()
         at = engine.wake_up_at(now)
         if at and at <= now and (left := self._tasks_to_leave()):
@@ -142,6 +166,8 @@ class LedgerBroker(Broker):
 
     def _may_have_work(self) -> bool:
         """Tell, without a query where the database allows it, whether a claim could find anything."""
+        if self._must_look_ahead:
+            self._look_ahead()
         if clock.now().timestamp() >= self._wake_up_at:
             return True
         if connection.vendor != "sqlite":
@@ -162,21 +188,35 @@ class LedgerBroker(Broker):
 
 
 def _packages_of(claims: list[Claim]) -> Iterator[tuple[str, str]]:
-    """Coroutines travel together and run at once; a plain function travels alone, under its own timeout."""
-    together: dict[int, list[int]] = defaultdict(list)
+    """Coroutines travel together and run at once; plain functions go alone, or by a few that take turns."""
+    together: dict[int, list[Claim]] = defaultdict(list)
+    alone: dict[int, list[Claim]] = defaultdict(list)
     for claim in claims:
-        task = registry.get(claim.task)
-        if task and task.is_coroutine:
-            together[claim.attempt].append(claim.execution_id)
-        else:
-            seconds = max(1, round(claim.timeout.total_seconds()))
-            yield _package(
-                "", runner.run_alone, (worker_id, claim.attempt, claim.execution_id), timeout=seconds
-            )
-    for attempt, execution_ids in together.items():
-        waiting = iter(execution_ids)
-        while chunk := list(islice(waiting, CHUNK)):
-            yield _package("", runner.run, (worker_id, attempt, chunk), timeout=60)
+        (together if _is_coroutine(claim) else alone)[claim.attempt].append(claim)
+    for attempt, plain in alone.items():
+        lanes = PLAIN_BURST_PER_LANE * settings.CRONTY_WORKERS
+        for turn in _chunks(plain, min(PLAIN_CHUNK, 1 + len(plain) // lanes)):
+            longest = max(claim.timeout for claim in turn).total_seconds()
+            yield _runs(runner.run_in_turn, attempt, turn, timeout=max(1, math.ceil(longest)))
+    for attempt, coroutines in together.items():
+        for chunk in _chunks(coroutines, CHUNK):
+            yield _runs(runner.run, attempt, chunk, timeout=60)
+
+
+def _runs(function: Any, attempt: int, claims: list[Claim], *, timeout: int) -> tuple[str, str]:
+    execution_ids = [claim.execution_id for claim in claims]
+    return _package("", function, (worker_id, attempt, execution_ids), timeout=timeout)
+
+
+def _chunks(claims: list[Claim], size: int) -> Iterator[list[Claim]]:
+    waiting = iter(claims)
+    while chunk := list(islice(waiting, size)):
+        yield chunk
+
+
+def _is_coroutine(claim: Claim) -> bool:
+    task = registry.get(claim.task)
+    return task is not None and task.is_coroutine
 
 
 def _package(ack_id: str, function: Any, arguments: tuple[Any, ...], *, timeout: int) -> tuple[str, str]:

@@ -4,11 +4,13 @@ import asyncio
 import inspect
 import json
 import logging
+import math
 import sys
 import threading
 import time
 import traceback
-from collections.abc import Callable, Coroutine
+from collections import deque
+from collections.abc import Callable, Coroutine, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from datetime import timedelta
@@ -18,6 +20,7 @@ from typing import Any
 from django.conf import settings
 from django.db import DatabaseError, InterfaceError, OperationalError, connections
 from django_q.exceptions import TimeoutException
+from django_q.timeout import TimeoutHandler
 
 from schedules import clock, engine, limits, registry
 from schedules.engine import Outcome, Started
@@ -34,6 +37,7 @@ FLUSH_BURST_AFTER = 0.1
 RETRY_WRITE_AFTER = 0.5
 KEPT_BYTES = 16_384
 WAIT_FOR_LANE = 0.3
+LET_GO_AFTER = 0.2
 # Two threads share this process: neither must wait five milliseconds for the other after each query.
 SWITCH_AFTER = 0.0005
 
@@ -44,18 +48,19 @@ def run(worker_id: int, attempt: int, execution_ids: list[int]) -> None:
     bench.take(_start(worker_id, attempt, execution_ids))
 
 
-def run_alone(worker_id: int, attempt: int, execution_id: int) -> None:
-    """Run a plain function here and now, or hand such back when long ones take all the lanes."""
+def run_in_turn(worker_id: int, attempt: int, execution_ids: list[int]) -> None:
+    """Run plain functions here and now, or hand such back when long ones take all the lanes."""
     bench = Bench.of_this_process(worker_id)
     with lane(WAIT_FOR_LANE) as is_free:
         if not is_free:
             engine.hand_back(worker_id, clock.now(), only=registry.plain_names())
             return
-        bench.write_if_due()
-        for started in _start(worker_id, attempt, [execution_id]):
-            with bench.holding(started):
-                outcome = run_plain(started, registry.get(started.task))
-            bench.put_down(outcome)
+        for execution_id in bench.turns(execution_ids):
+            bench.write_if_due()
+            for started in _start(worker_id, attempt, [execution_id]):
+                with bench.holding(started):
+                    outcome = run_plain(started, registry.get(started.task))
+                bench.put_down(outcome)
 
 
 def _start(worker_id: int, attempt: int, execution_ids: list[int]) -> list[Started]:
@@ -72,11 +77,13 @@ def probe() -> None:
 
 
 def run_plain(started: Started, task: registry.Task | None) -> Outcome:
-    """Call a plain function; whatever it raises becomes its outcome, django-q2's timeout included."""
+    """Call a plain function within its time limit; whatever it raises becomes its outcome."""
     try:
-        if task is None:
-            raise registry.Final(f"Unknown task: {started.task}")
-        return _returned(started, task.call(_context(started), started.args, started.kwargs))
+        # Its own alarm: the one that django-q2 set is for all that travelled together.
+        with TimeoutHandler(max(1, math.ceil(started.timeout.total_seconds()))):
+            return _returned(
+                started, _known(started, task).call(_context(started), started.args, started.kwargs)
+            )
     except TimeoutException:
         return _failed(started, TimeoutError(_timeout_words(started)))
     except BaseException as error:
@@ -85,17 +92,21 @@ def run_plain(started: Started, task: registry.Task | None) -> Outcome:
 
 async def run_coroutine(started: Started, task: registry.Task | None) -> Outcome:
     """Await a coroutine task within its time limit."""
-    if task is None:
-        return run_plain(started, None)
     try:
         async with asyncio.timeout(started.timeout.total_seconds()):
-            value = task.call(_context(started), started.args, started.kwargs)
+            value = _known(started, task).call(_context(started), started.args, started.kwargs)
             return _returned(started, await value if inspect.isawaitable(value) else value)
     except TimeoutError as error:
         return _failed(started, TimeoutError(str(error) or _timeout_words(started)))
     except BaseException as error:
         # A task's own CancelledError, too: nobody else cancels it but the end of the process, which writes nothing.
         return _failed(started, error)
+
+
+def _known(started: Started, task: registry.Task | None) -> registry.Task:
+    if task is None:
+        raise registry.Final(f"Unknown task: {started.task}")
+    return task
 
 
 class Bench:
@@ -135,6 +146,16 @@ class Bench:
     def holding(self, started: Started) -> "_Holding":
         """Keep the lease of a run that happens outside the loop."""
         return _Holding(self._in_hand, started)
+
+    def turns(self, execution_ids: list[int]) -> Iterator[int]:
+        """Give one after the other; what waits behind a long one is let go, for whoever is free."""
+        waiting = deque(execution_ids)
+        watch = self._spawn(self._let_go(waiting)) if len(waiting) > 1 else None
+        with suppress(IndexError):
+            while True:
+                yield waiting.popleft()
+        if watch:
+            watch.cancel()
 
     def put_down(self, outcome: Outcome) -> None:
         """Note an outcome; it is written with its neighbours a moment later."""
@@ -215,6 +236,13 @@ class Bench:
                 self._put_back(batch)
                 await asyncio.sleep(RETRY_WRITE_AFTER)
                 self._wake.set()
+
+    async def _let_go(self, waiting: deque[int]) -> None:
+        await asyncio.sleep(LET_GO_AFTER)
+        # Taken out one by one: what the other thread has taken meanwhile is its own.
+        left = [waiting.popleft() for _ in range(len(waiting))]
+        if left:
+            await self._on_writer(engine.let_go, self.worker_id, left, clock.now())
 
     async def _keep_renewing(self) -> None:
         while True:

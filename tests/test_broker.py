@@ -103,11 +103,25 @@ def test_coroutines_travel_in_chunks_and_plain_functions_alone(broker, worker, m
     packages = contents(broker.dequeue())
 
     chunks = [item["args"][2] for item in packages if item["func"] is runner.run]
-    alone = [item for item in packages if item["func"] is runner.run_alone]
+    alone = [item for item in packages if item["func"] is runner.run_in_turn]
     assert sorted(map(len, chunks)) == [2, 4, 4]
     assert sorted(item["timeout"] for item in alone) == [1, 7, 7]
-    ids = [pk for chunk in chunks for pk in chunk] + [item["args"][2] for item in alone]
+    ids = [pk for item in packages if item["func"] is not runner.probe for pk in item["args"][2]]
     assert sorted(ids) == sorted(Execution.objects.values_list("pk", flat=True))
+
+
+@pytest.mark.parametrize(("count", "size"), [(39, 1), (40, 2), (90, 3), (400, 5)])
+def test_plain_functions_travel_together_only_in_a_burst(broker, settings, count, size):
+    settings.CRONTY_WORKERS = 2
+    due(1, task="tests.ping", timeout=timedelta(seconds=9))
+    due(count - 1, task="tests.ping", timeout=timedelta(seconds=8.2))
+
+    packages = [item for item in contents(broker.dequeue()) if item["func"] is runner.run_in_turn]
+
+    assert max(len(item["args"][2]) for item in packages) == size
+    assert sum(len(item["args"][2]) for item in packages) == count
+    # The time limit of the slowest of them; each has its own besides.
+    assert {item["timeout"] for item in packages} == {9}
 
 
 def test_attempts_travel_apart(broker, worker):
@@ -125,7 +139,7 @@ def test_packages_hold_a_function_of_ours_and_integers(broker):
     due(1, task="tests.ping", args=[1, 2, 3])
 
     for item in contents(broker.dequeue()):
-        assert item["func"] in (runner.run, runner.run_alone, runner.probe)
+        assert item["func"] in (runner.run, runner.run_in_turn, runner.probe)
         assert item["kwargs"] == {}
         for argument in item["args"]:
             assert isinstance(argument, int) or all(isinstance(part, int) for part in argument)
@@ -257,7 +271,7 @@ def test_long_plain_functions_leave_room_for_coroutines_only(broker, worker, tim
     assert time.slept == [POLL]
     Execution.objects.filter(status="running").update(status="succeeded")
     time.go_on(TIDY_EVERY + 1)
-    assert [function for function, _ in runs_of(broker.dequeue())] == [runner.run_alone]
+    assert [function for function, _ in runs_of(broker.dequeue())] == [runner.run_in_turn]
 
 
 def test_short_plain_functions_do_not_count_as_long(broker, worker, settings):
@@ -272,6 +286,30 @@ def test_short_plain_functions_do_not_count_as_long(broker, worker, settings):
     due(task="tests.ping")
 
     assert len(runs_of(broker.dequeue())) == 1
+
+
+@pytest.mark.parametrize("task", ["tests.ping", "tests.aping"])
+def test_quiet_cluster_counts_nothing_before_a_claim(broker, settings, django_assert_max_num_queries, task):
+    settings.CRONTY_WORKERS = 2
+    broker.dequeue()
+    broker.dequeue()
+    due(task=task)
+    broker._wake_up_at = 0
+
+    # Queued runs, due jobs, live runs, the row, the next slot; and the transaction, inside the test's own.
+    with django_assert_max_num_queries(7) as queries:
+        assert len(runs_of(broker.dequeue())) == 1
+    assert not [query for query in queries.captured_queries if "COUNT(" in query["sql"]]
+
+
+def test_claims_are_counted_with_the_next_beat(broker, worker, time):
+    due(3)
+    broker.dequeue()
+    time.go_on(TIDY_EVERY + 1)
+    broker.dequeue()
+
+    worker.refresh_from_db()
+    assert worker.claimed_count == 3
 
 
 # Tidying
@@ -377,7 +415,7 @@ def refuse(*arguments: object, **options: object) -> None:
     raise OperationalError("the database is away")
 
 
-@pytest.mark.parametrize("step", ["claim", "beat", "sweep", "wake_up_at"])
+@pytest.mark.parametrize("step", ["claim", "beat", "sweep"])
 @pytest.mark.parametrize("error", [OperationalError("away"), Error("odd"), ValueError("a bug")])
 def test_error_in_any_step_is_survived_without_hammering(broker, time, monkeypatch, caplog, step, error):
     def fail(*arguments: object, **options: object) -> None:
@@ -393,6 +431,18 @@ def test_error_in_any_step_is_survived_without_hammering(broker, time, monkeypat
     time.go_on(TIDY_EVERY + 1)
     broker.dequeue()
     assert Execution.objects.count() == 1
+
+
+def test_error_in_looking_ahead_is_survived(broker, time, monkeypatch, caplog):
+    broker.dequeue()
+    with monkeypatch.context() as patch:
+        patch.setattr(engine, "wake_up_at", refuse)
+        assert broker.dequeue() is None
+    assert time.slept == [PAUSE_AFTER_ERROR]
+    assert "trying again" in caplog.text
+
+    due(task="tests.aping")
+    assert len(runs_of(broker.dequeue())) == 1
 
 
 def test_sweep_that_always_fails_does_not_keep_jobs_from_firing(broker, monkeypatch):

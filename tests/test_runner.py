@@ -12,7 +12,7 @@ import pytest
 from django.db import OperationalError, connection
 from django_q.exceptions import TimeoutException
 
-from schedules import engine, lanes, registry, runner
+from schedules import clock, engine, lanes, registry, runner
 from schedules.engine import Started
 from schedules.models import Execution, Job, Worker
 from schedules.registry import WAITING, Final, RetryLater, Run, task
@@ -114,6 +114,18 @@ def awaitable() -> Any:
 async def slow(seconds: float = 60) -> str:
     await asyncio.sleep(seconds)
     return "done"
+
+
+@task("tests.runner.until_alone")
+def until_alone() -> int:
+    """Goes on until the others have been let go; tells how many there were."""
+    until(lambda: Execution.objects.filter(status="claimed").count() == 0)
+    return Execution.objects.filter(status="queued", worker=None).count()
+
+
+@task("tests.runner.sleep")
+def sleep_long() -> None:
+    time.sleep(10)  # noqa: TID251
 
 
 @task("tests.runner.breaks_out")
@@ -560,17 +572,17 @@ def lane_count() -> Iterator[int]:
         ("tests.gone", [], "failed"),
     ],
 )
-def test_run_alone_runs_and_writes(worker, name, args, expected):
+def test_run_in_turn_runs_and_writes(worker, name, args, expected):
     row = ExecutionFactory(job=JobFactory(task=name, args=args), status="claimed", worker=worker)
 
-    runner.run_alone(worker.pk, 0, row.pk)
+    runner.run_in_turn(worker.pk, 0, [row.pk])
 
     until(lambda: Execution.objects.get(pk=row.pk).status == expected)
     assert Execution.objects.get(pk=row.pk).attempt == 1
 
 
 @pytest.mark.usefixtures("process_bench", "lane_count")
-def test_run_alone_hands_plain_runs_back_when_all_lanes_are_taken(worker, monkeypatch):
+def test_run_in_turn_hands_plain_runs_back_when_all_lanes_are_taken(worker, monkeypatch):
     monkeypatch.setattr(runner, "WAIT_FOR_LANE", 0)
     rows = [
         ExecutionFactory(job=JobFactory(task=name), status="claimed", worker=worker)
@@ -578,20 +590,67 @@ def test_run_alone_hands_plain_runs_back_when_all_lanes_are_taken(worker, monkey
     ]
 
     with lanes.lane(0):
-        runner.run_alone(worker.pk, 0, rows[0].pk)
+        runner.run_in_turn(worker.pk, 0, [rows[0].pk])
 
     statuses = [Execution.objects.get(pk=row.pk).status for row in rows]
     assert statuses == ["queued", "queued", "claimed"]
 
 
 @pytest.mark.usefixtures("process_bench", "lane_count")
-def test_run_alone_does_nothing_for_a_claim_that_was_lost(worker):
+def test_run_in_turn_does_nothing_for_a_claim_that_was_lost(worker):
     row = ExecutionFactory(status="cancelled", worker=worker)
 
-    runner.run_alone(worker.pk, 0, row.pk)
+    runner.run_in_turn(worker.pk, 0, [row.pk])
 
     row.refresh_from_db()
     assert row.status == "cancelled"
+
+
+@pytest.mark.usefixtures("process_bench", "lane_count")
+def test_plain_functions_take_turns(worker):
+    rows = [
+        ExecutionFactory(job=JobFactory(task="tests.ping"), status="claimed", worker=worker) for _ in range(3)
+    ]
+
+    runner.run_in_turn(worker.pk, 0, [row.pk for row in rows])
+
+    until(lambda: Execution.objects.filter(status="succeeded").count() == 3)
+    starts = [Execution.objects.get(pk=row.pk).started_at for row in rows]
+    assert starts == sorted(starts)
+    assert len(set(starts)) == 3
+
+
+@pytest.mark.usefixtures("process_bench", "lane_count")
+def test_what_waits_behind_a_long_function_is_let_go(worker, monkeypatch):
+    monkeypatch.setattr(runner, "LET_GO_AFTER", 0.01)
+    rows = [
+        ExecutionFactory(
+            job=JobFactory(task=name), status="claimed", worker=worker, lease_until=clock.now() + HOUR
+        )
+        for name in ("tests.runner.until_alone", "tests.ping", "tests.ping")
+    ]
+
+    runner.run_in_turn(worker.pk, 0, [row.pk for row in rows])
+
+    until(lambda: Execution.objects.get(pk=rows[0].pk).status == "succeeded")
+    assert Execution.objects.get(pk=rows[0].pk).result == 2
+    assert {Execution.objects.get(pk=row.pk).status for row in rows[1:]} == {"queued"}
+
+
+@pytest.mark.usefixtures("process_bench", "lane_count")
+def test_each_that_takes_its_turn_has_its_own_time_limit(worker):
+    rows = [
+        ExecutionFactory(
+            job=JobFactory(task=name, timeout=timedelta(seconds=1)), status="claimed", worker=worker
+        )
+        for name in ("tests.runner.sleep", "tests.runner.sleep")
+    ]
+
+    for row in rows:
+        runner.run_in_turn(worker.pk, 0, [row.pk])
+
+    until(lambda: Execution.objects.filter(status="failed").count() == 2)
+    assert set(Execution.objects.values_list("error", flat=True)) == {"Timed out after 1 seconds."}
 
 
 @pytest.mark.usefixtures("process_bench")

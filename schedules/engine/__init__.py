@@ -2,19 +2,20 @@
 
 from schedules.engine.claims import Claim, claim
 from schedules.engine.clusters import beat, circle, enlist, is_any_worker_running, retire
-from schedules.engine.gaps import account_for, withdraw
+from schedules.engine.gaps import account_for, take_back_ahead, withdraw
+from schedules.engine.pruning import prune_history
 from schedules.engine.runs import (
     Outcome,
     conclude,
     hand_back,
+    let_go,
     renew,
     renew_claims,
     retry_at,
-    running_plain,
     settle,
 )
 from schedules.engine.starting import Started, start
-from schedules.engine.sweeping import prune_history, rearm, sweep, wake_up_at
+from schedules.engine.sweeping import rearm, sweep, wake_up_at
 
 __all__ = [
     "Claim",
@@ -28,16 +29,17 @@ __all__ = [
     "enlist",
     "hand_back",
     "is_any_worker_running",
+    "let_go",
     "prune_history",
     "rearm",
     "renew",
     "renew_claims",
     "retire",
     "retry_at",
-    "running_plain",
     "settle",
     "start",
     "sweep",
+    "take_back_ahead",
     "wake_up_at",
     "withdraw",
 ]

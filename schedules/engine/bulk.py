@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Iterable, Sequence
+from functools import cache
 from typing import Any
 
 from django.db import connection, models
@@ -59,6 +60,7 @@ def _adapter(field: Any) -> Callable[[Any], Any]:
             return lambda value: value
 
 
+@cache
 def _type_of(field: Any) -> str:
     kind = field.rel_db_type(connection) if field.primary_key else field.db_type(connection)
     return str(kind).split("(")[0]

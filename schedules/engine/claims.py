@@ -17,7 +17,7 @@ from schedules.engine.clusters import coverage
 from schedules.engine.pausing import note
 from schedules.engine.runs import call_off, may_go_on
 from schedules.engine.slots import Plan, Slot, plan, remaining
-from schedules.models import Execution, Job, Worker
+from schedules.models import Execution, Job
 
 logger = logging.getLogger(__name__)
 
@@ -58,8 +58,6 @@ def claim(worker_id: int, now: datetime, limit: int, *, but_not: Sequence[str] =
     with transaction.atomic():
         claims = _claim_ready(worker_id, now, lease_until, limit, but_not)
         claims += _claim_due(worker_id, now, lease_until, limit - len(claims), but_not)
-        if claims:
-            Worker.objects.filter(pk=worker_id).update(claimed_count=F("claimed_count") + len(claims))
     return claims
 
 
@@ -144,12 +142,13 @@ def _claim_due(
     live = Counter(
         Execution.objects.live().filter(job_id__in=job_ids).order_by().values_list("job_id", flat=True)
     )
-    plans = _without_known_slots(_plan_all(jobs, now, live, limit))
-    plain = {item.job.pk: item.job for item in plans if item.is_plain}
+    plans = {item.job.pk: item for item in _plan_all(jobs, now, live, limit)}
+    plain = {pk: item.job for pk, item in plans.items() if item.is_plain}
     claims = _insert_plain(plain, worker_id, lease_until, now)
-    claims += _insert_others([item for item in plans if not item.is_plain], worker_id, lease_until, now)
-    _advance(plans, live)
-    return claims
+    others = _without_known_slots([item for pk, item in plans.items() if pk not in claims])
+    plans |= {item.job.pk: item for item in others}
+    _advance(plans.values(), live)
+    return [*claims.values(), *_insert_others(others, worker_id, lease_until, now)]
 
 
 def _plan_all(jobs: Sequence[Job], now: datetime, live: Counter[int], limit: int) -> list[Plan]:
@@ -199,6 +198,8 @@ def _pause_broken(job: Job, now: datetime, words: str) -> None:
 
 def _without_known_slots(plans: list[Plan]) -> list[Plan]:
     """Leave out slots that have a row already: a clock that went back must not repeat them."""
+    if not plans:
+        return []
     known: dict[int, list[tuple[datetime, datetime | None]]] = defaultdict(list)
     rows = (
         Execution.objects.filter(
@@ -218,28 +219,37 @@ def _without_known_slots(plans: list[Plan]) -> list[Plan]:
     ]
 
 
-def _insert_plain(jobs: dict[int, Job], worker_id: int, lease_until: datetime, now: datetime) -> list[Claim]:
-    """Write the rows of plain slots set-based: job columns are copied inside the database."""
+def _insert_plain(
+    jobs: dict[int, Job], worker_id: int, lease_until: datetime, now: datetime
+) -> dict[int, Claim]:
+    """Write the rows of plain slots set-based, by job: its columns are copied inside the database.
+
+    A job that has rows from its next slot on is left out: its clock went back.
+    """
     if not jobs:
-        return []
+        return {}
     with connection.cursor() as cursor:
         cursor.execute(
             "INSERT INTO schedules_execution (job_id, owner_id, job_name, task, scheduled_for, cause, status, reason,"  # noqa: S608
             " attempt, worker_id, claimed_at, lease_until, leased_to, error, traceback, slots)"
             " SELECT id, owner_id, name, task, next_run_at, %s, %s, '', 0, %s, %s, %s, '', '', '', 1"
-            f" FROM schedules_job WHERE id IN ({integers(jobs)}) RETURNING id, job_id",
+            f" FROM schedules_job job WHERE id IN ({integers(jobs)}) AND NOT EXISTS ("
+            " SELECT 1 FROM schedules_execution known WHERE known.job_id = job.id"
+            " AND known.scheduled_for >= job.next_run_at AND known.cause <> %s)"
+            " RETURNING id, job_id",
             [
                 Execution.Cause.SCHEDULE.value,
                 Status.CLAIMED.value,
                 worker_id,
                 connection.ops.adapt_datetimefield_value(now),
                 connection.ops.adapt_datetimefield_value(lease_until),
+                Execution.Cause.MANUAL.value,
             ],
         )
-        return [
-            Claim(execution_id, 0, jobs[job_id].task, jobs[job_id].timeout)
+        return {
+            job_id: Claim(execution_id, 0, jobs[job_id].task, jobs[job_id].timeout)
             for execution_id, job_id in cursor.fetchall()
-        ]
+        }
 
 
 def _insert_others(
@@ -256,7 +266,7 @@ def _insert_others(
     ]
 
 
-def _advance(plans: list[Plan], live: Counter[int]) -> None:
+def _advance(plans: Iterable[Plan], live: Counter[int]) -> None:
     """Move every job to its next slot, or to its end."""
     rows = []
     for item in plans:

@@ -6,6 +6,8 @@ from collections.abc import Callable
 from datetime import datetime
 from functools import cache
 
+from django.db.models import F
+
 from schedules.models import Worker
 
 
@@ -16,9 +18,11 @@ def enlist(now: datetime) -> Worker:
     )
 
 
-def beat(worker_id: int, now: datetime) -> None:
+def beat(worker_id: int, now: datetime, *, claimed: int = 0) -> None:
     """Note that the claim loop came round; who was given up for dead, but only slept, is back."""
-    Worker.objects.filter(pk=worker_id).update(last_seen_at=now, stopped_at=None)
+    Worker.objects.filter(pk=worker_id).update(
+        last_seen_at=now, stopped_at=None, claimed_count=F("claimed_count") + claimed
+    )
 
 
 def circle(worker_id: int, sent_at: datetime) -> None:

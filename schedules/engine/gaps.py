@@ -33,6 +33,26 @@ def _known(job: Job, since: datetime, until: datetime) -> list[tuple[datetime, d
     return list(rows.values_list("scheduled_for", "last_slot"))
 
 
+def take_back_ahead(job: Job, now: datetime) -> None:
+    """Take back what the ledger says of slots still to come: a clock that was ahead wrote them off.
+
+    Only of those that did not run: what ran stays, and its slot is not run again.
+    """
+    unrun = Execution.objects.filter(job=job, status__in=[Status.MISSED, Status.SKIPPED])
+    unrun.filter(scheduled_for__gt=now).delete()
+    for row in unrun.filter(last_slot__gt=now).only("pk", "scheduled_for", "status"):
+        kept = _cut(job, row, now)
+        unrun.filter(pk=row.pk).update(last_slot=kept and kept.last, slots=kept.count if kept else 1)
+
+
+def _cut(job: Job, row: Execution, now: datetime) -> Slot | None:
+    """What is left of a gap until now; None where only its first slot is known for sure."""
+    try:
+        return gap_slot(job, row.scheduled_for, now, Status(row.status), "")
+    except TriggerError:
+        return None
+
+
 def withdraw(job: Job, now: datetime, reason: str, *, also_manual: bool = False) -> None:
     """Take back what is queued or claimed but not started; a run between attempts ends as failed."""
     rows = Execution.objects.live().filter(job=job, status__in=[Status.QUEUED, Status.CLAIMED])

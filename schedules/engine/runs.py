@@ -63,11 +63,6 @@ class Outcome:
     retry_at: datetime | None = None
 
 
-def running_plain(worker_id: int, tasks: Sequence[str]) -> ExecutionQuerySet:
-    """The plain functions that this cluster runs right now."""
-    return Execution.objects.held().filter(status=Status.RUNNING, worker_id=worker_id, task__in=tasks)
-
-
 def renew_claims(worker_id: int, now: datetime) -> None:
     """Keep the claims that still lie in the cluster's queue: no probe sent after them has come round yet.
 
@@ -234,15 +229,23 @@ def hand_back(
 ) -> int:
     """Give up what this worker claimed (`only` these tasks) and, once it is surely dead, what it was running."""
     mine = Execution.objects.held().filter(worker_id=worker_id)
-    claimed = mine.filter(status=Status.CLAIMED)
-    count = (claimed if only is None else claimed.filter(task__in=only)).update(
-        status=Status.QUEUED, worker=None, lease_until=None, available_at=now
-    )
+    count = _unclaim(mine if only is None else mine.filter(task__in=only), now)
     if also_running:
         # Apart from the claims: whoever holds a job waits for its claims, and this waits for jobs.
         with transaction.atomic():
             count += rescue(mine.filter(status=Status.RUNNING), now, "Its worker was stopped.")
     return count
+
+
+def let_go(worker_id: int, execution_ids: Sequence[int], now: datetime) -> int:
+    """Give up these claims of this worker: somebody else may come to them sooner."""
+    return _unclaim(Execution.objects.held().filter(pk__in=execution_ids, worker_id=worker_id), now)
+
+
+def _unclaim(mine: ExecutionQuerySet, now: datetime) -> int:
+    return mine.filter(status=Status.CLAIMED).update(
+        status=Status.QUEUED, worker=None, lease_until=None, available_at=now
+    )
 
 
 def rescue(abandoned: Any, now: datetime, reason: str) -> int:

@@ -9,6 +9,8 @@ from django.conf import settings
 from schedules.models import Execution, Job
 
 ON_TIME = timedelta(seconds=60)
+# Planned later than this, nobody could write for a while: perhaps the run before had ended, and could not say so.
+PLANNED_SOON = timedelta(seconds=5)
 HELD_RUNS = 100
 # A cron expression is counted slot by slot, and not without end; an interval is divided.
 COUNTED_SLOTS = 10_000
@@ -77,7 +79,7 @@ def plan(
         gap = _gap(job, first, newest, Status.SKIPPED, "The owner's account is not active.")
         return _planned(job, [gap], following)
     chosen, missed = _choose(job, first, newest, now, was_covered)
-    rows = ([missed] if missed else []) + _overlapped(job, chosen, live)
+    rows = ([missed] if missed else []) + _overlapped(job, chosen, live, now)
     return _planned(job, rows, following)
 
 
@@ -153,7 +155,7 @@ def _slot_before(job: Job, slot: datetime, first: datetime) -> datetime | None:
     return job.trigger.latest_at_or_before(slot - TICK, first)
 
 
-def _overlapped(job: Job, chosen: list[Slot], live: int) -> list[Slot]:
+def _overlapped(job: Job, chosen: list[Slot], live: int, now: datetime) -> list[Slot]:
     """Apply the overlap policy: runs of one job follow each other unless it allows otherwise."""
     if job.overlap == Job.Overlap.ALLOW or job.trigger_type == Job.TriggerType.ONCE:
         return chosen
@@ -162,7 +164,8 @@ def _overlapped(job: Job, chosen: list[Slot], live: int) -> list[Slot]:
         if live == 0:
             rows.append(slot)
         elif job.overlap == Job.Overlap.SKIP and slot.cause == Cause.SCHEDULE:
-            rows.append(Slot(slot.at, Status.SKIPPED, reason="The run before it was still going."))
+            why = "was still going" if now - slot.at <= PLANNED_SOON else "had not been settled yet"
+            rows.append(Slot(slot.at, Status.SKIPPED, reason=f"The run before it {why}."))
             continue
         elif live > HELD_RUNS:
             rows.append(Slot(slot.at, Status.SKIPPED, slot.cause, f"{HELD_RUNS} runs were waiting already."))

@@ -1,4 +1,4 @@
-"""What is tidied in passing: runs of dead workers, prompts nobody took, pauses that are over, old history."""
+"""What is tidied in passing: runs of dead workers, prompts nobody took, pauses that are over."""
 
 import logging
 import time
@@ -7,11 +7,11 @@ from datetime import datetime, timedelta
 
 from django.conf import settings
 from django.db import transaction
-from django.db.models import Count, F, Max, Min, Q, QuerySet
+from django.db.models import F, Min, Q
 from django.db.models.functions import Coalesce
 
-from schedules import clock, limits
-from schedules.engine.gaps import account_for
+from schedules import limits
+from schedules.engine.gaps import account_for, take_back_ahead
 from schedules.engine.pausing import note
 from schedules.engine.runs import Outcome, conclude, hand_back, rescue
 from schedules.models import FRESH_FOR, Execution, Job, Worker
@@ -24,7 +24,11 @@ Status = Execution.Status
 BATCH = 1000
 # How long one sweep may think about pauses that are over, in seconds.
 RESUMING = 1.0
-TRASH_DAYS = 30
+# How far the clocks of two hosts may differ before that looks like a clock set back; and how many jobs, for how long,
+# one sweep looks at after it.
+SETBACK = timedelta(seconds=60)
+LOOKED_AT = 200
+LOOKING = 0.05
 
 
 def wake_up_at(now: datetime, *, but_not: Sequence[str] = ()) -> datetime | None:
@@ -40,6 +44,7 @@ def sweep(now: datetime) -> None:
     _take_over_expired_leases(now)
     _expire_prompts(now)
     _resume_paused(now)
+    _after_setback.look(now)
 
 
 def _take_over_from_dead_workers(now: datetime) -> None:
@@ -138,8 +143,9 @@ def _resume(job: Job, now: datetime) -> None:
 
 def rearm(job: Job, now: datetime) -> bool:
     """Set a paused job going again, accounting for the slots of the pause; False when none is left."""
-    following = job.next_slot(_accounted_until(job, now))
+    following = job.next_slot(now)
     account_for(job, job.paused_at, now, f"Paused: {job.pause_reason or 'no reason given'}"[:300])
+    take_back_ahead(job, now)
     if following is None:
         return False
     return bool(
@@ -156,33 +162,47 @@ def rearm(job: Job, now: datetime) -> bool:
     )
 
 
-def _accounted_until(job: Job, now: datetime) -> datetime:
-    """Until when rows account for a job's slots: later than now where the clock went back over a gap."""
-    rows = Execution.objects.filter(job=job, last_slot__gt=now).exclude(cause=Execution.Cause.MANUAL)
-    return max(now, rows.aggregate(at=Max("last_slot"))["at"] or now)
+class _AfterSetback:
+    """Arms jobs for now that wait for the moment a clock had reached before it was set back.
+
+    It looks at every job once after such a jump, and once after the start, for it may have happened meanwhile.
+    """
+
+    def __init__(self) -> None:
+        self._clock = float("inf")
+        self._last_looked_at: int | None = None
+
+    def look(self, now: datetime) -> None:
+        clock_ahead_of_ticks = now.timestamp() - time.monotonic()
+        if clock_ahead_of_ticks < self._clock - SETBACK.total_seconds():
+            self._last_looked_at = 0
+        self._clock = clock_ahead_of_ticks
+        deadline = time.monotonic() + LOOKING
+        while self._last_looked_at is not None and time.monotonic() < deadline:
+            self._look_at_some(now)
+
+    def _look_at_some(self, now: datetime) -> None:
+        jobs = Job.objects.armed().filter(pk__gt=self._last_looked_at, next_run_at__gt=now + SETBACK)
+        some = list(jobs.order_by("pk")[:LOOKED_AT])
+        for job in some:
+            _arm_for_now(job, now)
+        self._last_looked_at = some[-1].pk if len(some) == LOOKED_AT else None
 
 
-def prune_history() -> dict[str, int]:
-    """Delete what lies beyond the limits of the history, in bounded steps."""
-    now = clock.now()
-    final = Execution.objects.filter(status__in=Execution.FINAL)
-    old = final.filter(scheduled_for__lt=now - timedelta(days=settings.CRONTY_HISTORY_DAYS))
-    pruned = _delete_in_steps(old)
-    counted = final.exclude(job=None).order_by().values("job").annotate(count=Count("pk"))
-    for job_id in counted.filter(count__gt=settings.CRONTY_HISTORY_PER_JOB).values_list("job", flat=True):
-        newest = final.filter(job=job_id).order_by("-scheduled_for")[settings.CRONTY_HISTORY_PER_JOB :]
-        edge = newest.values_list("scheduled_for", flat=True).first()
-        if edge:
-            pruned += _delete_in_steps(final.filter(job=job_id, scheduled_for__lte=edge))
-    trash = Job.objects.trashed().filter(deleted_at__lt=now - timedelta(days=TRASH_DAYS))
-    purged = trash.delete()[1].get("schedules.Job", 0)
-    workers = Worker.objects.filter(last_seen_at__lt=now - timedelta(days=settings.CRONTY_HISTORY_DAYS))
-    workers.delete()
-    return {"executions": pruned, "jobs": purged}
+_after_setback = _AfterSetback()
 
 
-def _delete_in_steps(rows: QuerySet[Execution]) -> int:
-    deleted = 0
-    while batch := list(rows.values_list("pk", flat=True)[:BATCH]):
-        deleted += Execution.objects.filter(pk__in=batch).delete()[0]
-    return deleted
+def _arm_for_now(job: Job, now: datetime) -> None:
+    """Move a job back to its next slot, where it was moved past slots that are still to come."""
+    try:
+        following = job.next_slot(now)
+    except TriggerError:
+        # The claim says so when its moment comes.
+        return
+    if following is None or job.next_run_at is None or following + SETBACK >= job.next_run_at:
+        return
+    with transaction.atomic():
+        unchanged = Job.objects.armed().filter(pk=job.pk, revision=job.revision, next_run_at=job.next_run_at)
+        if unchanged.update(next_run_at=following):
+            take_back_ahead(job, now)
+            logger.warning("The clock was set back: job %s is armed for %s again", job.pk, following)

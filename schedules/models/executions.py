@@ -82,8 +82,12 @@ class Execution(models.Model):
         Status.LOST,
     )
 
-    job = models.ForeignKey(Job, null=True, on_delete=models.SET_NULL, related_name="executions")
-    owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="executions")
+    job = models.ForeignKey(
+        Job, null=True, on_delete=models.SET_NULL, related_name="executions", db_index=False
+    )
+    owner = models.ForeignKey(
+        settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="executions", db_index=False
+    )
     job_name = models.CharField(max_length=limits.NAME_LENGTH)
     task = models.CharField(max_length=100)
     scheduled_for = models.DateTimeField()

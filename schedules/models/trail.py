@@ -17,11 +17,15 @@ class Event(models.Model):
         ENGINE = "engine"
 
     at = models.DateTimeField()
-    owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="events")
+    owner = models.ForeignKey(
+        settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="events", db_index=False
+    )
     actor = models.CharField(max_length=150)
     door = models.CharField(max_length=7, choices=Door)
     verb = models.CharField(max_length=20)
-    job = models.ForeignKey("schedules.Job", null=True, on_delete=models.SET_NULL, related_name="events")
+    job = models.ForeignKey(
+        "schedules.Job", null=True, on_delete=models.SET_NULL, related_name="events", db_index=False
+    )
     subject = models.CharField(max_length=limits.NAME_LENGTH, help_text="The name of what was changed.")
     before = models.JSONField(default=dict)
     after = models.JSONField(default=dict)

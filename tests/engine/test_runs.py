@@ -331,15 +331,26 @@ def test_claims_that_no_probe_has_overtaken_are_kept(worker):
     assert [row.lease_until > NOW for row in rows] == [True, False, False, False]
 
 
-def test_long_plain_runs_are_counted_per_cluster(worker):
-    begin(worker, JobFactory())
-    begin(worker, JobFactory(task="tests.aping"))
-    begin(new_worker(), JobFactory())
-
-    assert engine.running_plain(worker.pk, ["tests.ping"]).count() == 1
-
-
 # Handing back
+
+
+def test_claims_of_this_worker_can_be_let_go_one_by_one(worker):
+    mine, kept, started, foreign = [
+        ExecutionFactory(status=status, worker=who, lease_until=NOW + MINUTE)
+        for status, who in (
+            ("claimed", worker),
+            ("claimed", worker),
+            ("running", worker),
+            ("claimed", new_worker()),
+        )
+    ]
+
+    assert engine.let_go(worker.pk, [mine.pk, started.pk, foreign.pk], NOW) == 1
+
+    for row in (mine, kept, started, foreign):
+        row.refresh_from_db()
+    assert (mine.status, mine.worker, mine.lease_until, mine.available_at) == ("queued", None, None, NOW)
+    assert [row.status for row in (kept, started, foreign)] == ["claimed", "running", "claimed"]
 
 
 @pytest.mark.parametrize(

@@ -195,6 +195,19 @@ def test_max_runs_cuts_what_is_caught_up_and_ends_the_job(max_runs, done, expect
     assert bool(result.next_run_at) is goes_on
 
 
+@pytest.mark.parametrize(
+    ("late", "reason"),
+    [
+        (timedelta(seconds=5), "The run before it was still going."),
+        (timedelta(seconds=6), "The run before it had not been settled yet."),
+    ],
+)
+def test_skipped_slot_says_only_what_is_known_of_the_run_before_it(late, reason):
+    result, _ = planned(new_job(), NOW + late, live=1)
+
+    assert [slot.reason for slot in result.slots] == [reason]
+
+
 def test_skipped_slots_do_not_count_as_runs():
     result, rows = planned(new_job(max_runs=1), NOW, live=1)
 

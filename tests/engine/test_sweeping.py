@@ -14,6 +14,7 @@ pytestmark = pytest.mark.django_db
 
 DAY = timedelta(days=1)
 HOUR = timedelta(hours=1)
+MINUTE = timedelta(minutes=1)
 SECOND = timedelta(seconds=1)
 
 
@@ -257,53 +258,91 @@ def test_rearming_a_job_that_somebody_changed_meanwhile_does_nothing():
     assert engine.rearm(job, NOW) is False
 
 
-# History
+# A clock that was set back
 
 
 @pytest.fixture
-def limits(settings, time_machine):
-    time_machine.move_to(NOW, tick=False)
-    settings.CRONTY_HISTORY_DAYS, settings.CRONTY_HISTORY_PER_JOB = 10, 5
+def after_setback(monkeypatch):
+    """As in a cluster that has just been started."""
+    monkeypatch.setattr(sweeping, "_after_setback", sweeping._AfterSetback())
 
 
-@pytest.mark.usefixtures("limits")
-def test_history_keeps_its_days():
-    job = JobFactory()
-    old = [
-        ExecutionFactory(job=job, scheduled_for=NOW - 11 * DAY, status=status, cause="manual")
-        for status in ("succeeded", "skipped", "waiting", "running", "queued")
-    ]
-    kept = ExecutionFactory(job=job, scheduled_for=NOW - 9 * DAY)
-
-    assert engine.prune_history() == {"executions": 2, "jobs": 0}
-    assert set(Execution.objects.values_list("pk", flat=True)) == {kept.pk, *(row.pk for row in old[2:])}
+def hourly(**fields):
+    return JobFactory(**{"cron": "0 * * * *", "next_run_at": NOW, "created_at": NOW} | fields)
 
 
-@pytest.mark.usefixtures("limits")
-@pytest.mark.parametrize("status", ["succeeded", "skipped"])
-def test_history_keeps_the_newest_of_each_job(status, monkeypatch):
-    monkeypatch.setattr(sweeping, "BATCH", 2)
-    job, other = JobFactory(), JobFactory()
-    for hours in range(9):
-        ExecutionFactory(job=job, scheduled_for=NOW - hours * HOUR, status=status)
-    ExecutionFactory(job=other, scheduled_for=NOW - 9 * HOUR)
+@pytest.mark.parametrize("catch_up", ["once", "all", "none"])
+def test_job_that_a_clock_far_ahead_moved_on_is_armed_for_now(after_setback, catch_up):
+    job, worker = hourly(catch_up=catch_up, overlap="allow"), new_worker()
+    engine.claim(worker.pk, NOW + DAY, 100)
+    engine.sweep(NOW + DAY)
+    set_back = NOW + 90 * MINUTE
 
-    assert engine.prune_history()["executions"] == 4
-    rows = Execution.objects.filter(job=job).order_by("-scheduled_for")
-    assert [row.scheduled_for for row in rows] == [NOW - hours * HOUR for hours in range(5)]
-    assert Execution.objects.filter(job=other).exists()
+    engine.sweep(set_back)
+
+    job.refresh_from_db()
+    assert job.next_run_at == NOW + 2 * HOUR
+    gap = job.executions.filter(status="missed").first()
+    assert gap is None or (gap.scheduled_for, gap.last_slot, gap.slots) == (NOW, NOW + HOUR, 2)
+    for hour in range(2, 27):
+        engine.claim(worker.pk, NOW + hour * HOUR, 10)
+    rows = job.executions.values_list("scheduled_for", "slots")
+    assert sorted(NOW + number * HOUR for number in range(27)) == sorted(
+        slot + number * HOUR for slot, count in rows for number in range(count)
+    )
 
 
-@pytest.mark.usefixtures("limits")
-def test_old_trash_and_old_clusters_go_and_the_ledger_stays():
-    gone = JobFactory(deleted_at=NOW - 31 * DAY)
-    row = ExecutionFactory(job=gone, scheduled_for=NOW - DAY)
-    JobFactory(deleted_at=NOW - 29 * DAY)
-    JobFactory()
-    new_worker(last_seen_at=NOW - 11 * DAY)
-    new_worker()
+def test_job_is_armed_for_now_also_where_the_clock_was_set_back_in_the_night(after_setback):
+    job = hourly(next_run_at=NOW + DAY)
 
-    assert engine.prune_history() == {"executions": 0, "jobs": 1}
-    assert (Job.objects.count(), Worker.objects.count()) == (2, 1)
-    row.refresh_from_db()
-    assert (row.job, row.job_name) == (None, gone.name)
+    engine.sweep(NOW)
+
+    job.refresh_from_db()
+    assert job.next_run_at == NOW + HOUR
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        pytest.param({"next_run_at": NOW + HOUR}, id="its next slot"),
+        pytest.param({"cron": "* * * * *", "next_run_at": NOW + 2 * MINUTE}, id="a little ahead"),
+        pytest.param({"cron": "nonsense", "next_run_at": NOW + DAY}, id="cannot be read"),
+        pytest.param({"next_run_at": NOW + DAY, "deleted_at": NOW}, id="trash"),
+        pytest.param({"next_run_at": NOW + DAY, "max_runs": 3, "slot_count": 3}, id="nothing left"),
+    ],
+)
+def test_other_jobs_stay_as_they_are(after_setback, fields):
+    job = hourly(**fields)
+
+    engine.sweep(NOW)
+
+    job.refresh_from_db()
+    assert job.next_run_at == fields["next_run_at"]
+
+
+def test_jobs_are_looked_at_again_only_when_the_clock_was_set_back(after_setback):
+    engine.sweep(NOW)
+    job = hourly(next_run_at=NOW + 3 * DAY)
+
+    engine.sweep(NOW + MINUTE)
+    job.refresh_from_db()
+    assert job.next_run_at == NOW + 3 * DAY
+
+    engine.sweep(NOW - 5 * MINUTE)
+    job.refresh_from_db()
+    assert job.next_run_at == NOW
+
+
+def test_many_jobs_are_looked_at_by_and_by(after_setback, monkeypatch):
+    jobs = [hourly(next_run_at=NOW + DAY) for _ in range(7)]
+    monkeypatch.setattr(sweeping, "LOOKED_AT", 3)
+    monkeypatch.setattr(sweeping, "LOOKING", 0)
+    monkeypatch.setattr(sweeping._after_setback, "_last_looked_at", 0)
+
+    for _ in range(3):
+        sweeping._after_setback._look_at_some(NOW)
+
+    assert set(Job.objects.filter(pk__in=[job.pk for job in jobs]).values_list("next_run_at", flat=True)) == {
+        NOW + HOUR
+    }
+    assert sweeping._after_setback._last_looked_at is None
