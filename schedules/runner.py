@@ -18,7 +18,7 @@ from multiprocessing import util
 from typing import Any
 
 from django.conf import settings
-from django.db import DatabaseError, InterfaceError, OperationalError, connections
+from django.db import DatabaseError, InterfaceError, NotSupportedError, OperationalError, connections
 from django_q.exceptions import TimeoutException
 from django_q.timeout import TimeoutHandler
 
@@ -67,7 +67,8 @@ def _start(worker_id: int, attempt: int, execution_ids: list[int]) -> list[Start
     """Start executions; a connection that broke since the last run is noticed here, and made anew once."""
     try:
         return engine.start(worker_id, attempt, execution_ids, clock.now())
-    except (OperationalError, InterfaceError):
+    except (OperationalError, InterfaceError, NotSupportedError):
+        # Not supported, says PostgreSQL, if a migration changed what a plan was made for.
         connections["default"].close()
         return engine.start(worker_id, attempt, execution_ids, clock.now())
 
