@@ -6,27 +6,50 @@ import shutil
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 LOOK_AGAIN_AFTER = 0.002
+PREFIX = "cronty-lanes-"
+# A folder this young may be one that its leader has made and is about to hold.
+IN_THE_MAKING = 60.0
 
 # The cluster's folder of lock files; made by its leader before it forks the workers.
 _folder: Path | None = None
 _count = 0
+# Held by the leader and all that it forks: a folder that nobody holds belonged to a cluster that was killed.
+_hold = -1
 
 
 def open_lanes(count: int) -> None:
     """Make a lane for each plain function that may run at once."""
-    global _folder, _count
-    _folder, _count = Path(tempfile.mkdtemp(prefix="cronty-lanes-")), count
+    global _folder, _count, _hold
+    _remove_left_behind()
+    _folder, _count = Path(tempfile.mkdtemp(prefix=PREFIX)), count
+    _hold = os.open(_folder, os.O_RDONLY)
+    fcntl.flock(_hold, fcntl.LOCK_SH)
 
 
 def close_lanes() -> None:
     global _folder
     if _folder:
         shutil.rmtree(_folder, ignore_errors=True)
+        os.close(_hold)
         _folder = None
+
+
+def _remove_left_behind() -> None:
+    for folder in Path(tempfile.gettempdir()).glob(f"{PREFIX}*"):
+        # Whatever cannot be looked at, held or removed is not ours to tidy, or is gone already.
+        with suppress(OSError):
+            handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+            try:
+                found = os.fstat(handle)
+                if found.st_uid == os.getuid() and time.time() - found.st_mtime > IN_THE_MAKING:
+                    fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    shutil.rmtree(folder)
+            finally:
+                os.close(handle)
 
 
 @contextmanager

@@ -2,8 +2,10 @@
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -19,6 +21,16 @@ lanes._folder, lanes._count = Path(sys.argv[1]), 1
 with lanes.lane(5) as is_free:
     print(is_free, flush=True)
     sys.stdin.read()
+"""
+
+LEADER = """
+import os, sys
+from schedules import lanes
+lanes.open_lanes(1)
+print(lanes._folder, flush=True)
+if os.fork() == 0:
+    print(os.getpid(), flush=True)
+sys.stdin.read()
 """
 
 
@@ -135,3 +147,94 @@ def test_closing_leaves_nothing_behind_and_may_be_done_twice(folder):
     lanes.close_lanes()
 
     assert not folder.exists()
+
+
+# Folders that a killed cluster left behind
+
+
+@pytest.fixture
+def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A temporary directory that no other cluster uses."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    return tmp_path
+
+
+@pytest.fixture
+def leader(temporary: Path) -> Iterator[subprocess.Popen[str]]:
+    """A cluster's leader with one worker, started long ago."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", LEADER],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env=os.environ | {"TMPDIR": str(temporary)},
+    )
+    yield process
+    process.kill()
+    process.communicate()
+
+
+def folder_and_worker(leader: subprocess.Popen[str]) -> tuple[Path, int]:
+    assert leader.stdout is not None
+    folder, worker = Path(leader.stdout.readline().strip()), int(leader.stdout.readline())
+    os.utime(folder, (0, 0))
+    return folder, worker
+
+
+def start_another() -> None:
+    lanes.open_lanes(1)
+    lanes.close_lanes()
+
+
+def test_next_start_removes_the_folder_of_a_killed_cluster(leader, temporary):
+    folder, worker = folder_and_worker(leader)
+    (folder / "0").touch()
+    os.utime(folder, (0, 0))
+
+    leader.kill()
+    os.kill(worker, signal.SIGKILL)
+    # Both ends of its output are closed when both are dead.
+    leader.communicate(timeout=10)
+    start_another()
+
+    assert list(temporary.iterdir()) == []
+
+
+def test_folder_is_kept_while_a_worker_of_the_cluster_lives(leader):
+    folder, worker = folder_and_worker(leader)
+
+    leader.kill()
+    leader.wait(10)
+    start_another()
+
+    assert folder.exists()
+    os.kill(worker, signal.SIGKILL)
+
+
+def test_folder_of_a_living_leader_is_kept(leader):
+    folder, worker = folder_and_worker(leader)
+
+    os.kill(worker, signal.SIGKILL)
+    start_another()
+
+    assert folder.exists()
+
+
+def test_folder_that_is_just_being_made_is_kept(temporary):
+    folder = Path(tempfile.mkdtemp(prefix=lanes.PREFIX))
+
+    start_another()
+
+    assert folder.exists()
+
+
+def test_link_that_looks_like_a_folder_is_left_alone(temporary):
+    elsewhere = temporary / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / "precious").touch()
+    os.utime(elsewhere, (0, 0))
+    (temporary / f"{lanes.PREFIX}link").symlink_to(elsewhere)
+
+    start_another()
+
+    assert (elsewhere / "precious").exists()

@@ -17,8 +17,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from schedules import outbound
-from schedules.outbound import OutboundError, Refused, problem_with_url, send
+from schedules.outbound import OutboundError, Refused, connections, problem_with_url, send
 from tests.sink import Answer, Sink
 
 PRIVATE_HOSTS = [
@@ -534,12 +533,12 @@ def test_connection_is_reused_within_a_loop_and_closed_with_it(allowed):
     asyncio.run(scenario())
 
     assert (allowed.connections, len(allowed.requests)) == (1, 5)
-    assert outbound._channels == {}
+    assert connections._channels == {}
     assert open_to(allowed.port) == []
 
 
 def test_expired_connection_is_not_reused(allowed, monkeypatch):
-    monkeypatch.setattr(outbound, "IDLE_SECONDS", -1.0)
+    monkeypatch.setattr(connections, "IDLE_SECONDS", -1.0)
 
     async def scenario():
         for _ in range(3):
@@ -570,11 +569,11 @@ def test_loops_in_threads_do_not_share(allowed):
         thread.join()
 
     assert (allowed.connections, len(allowed.requests)) == (4, 4)
-    assert outbound._channels == {}
+    assert connections._channels == {}
 
 
 def test_many_at_once_wait_for_a_place_without_losing_time(allowed, settings, monkeypatch):
-    monkeypatch.setattr(outbound, "MOST_CONNECTIONS", 4)
+    monkeypatch.setattr(connections, "MOST_CONNECTIONS", 4)
     settings.CRONTY_OUTBOUND_TIMEOUT = 1
     allowed.default = Answer(delay=0.1)
 
@@ -653,7 +652,7 @@ def tls_sink(certificate, settings, names):
 
 
 def test_tls_keeps_the_name_although_the_address_is_used(tls_sink, certificate, monkeypatch):
-    monkeypatch.setattr(outbound, "_ssl_context", lambda: ssl.create_default_context(cafile=certificate))
+    monkeypatch.setattr(connections, "_ssl_context", lambda: ssl.create_default_context(cafile=certificate))
 
     reply = get(tls_sink.url(host="service.test", scheme="https"))
 
@@ -663,7 +662,7 @@ def test_tls_keeps_the_name_although_the_address_is_used(tls_sink, certificate, 
 
 
 def test_certificate_of_another_name_is_final(tls_sink, certificate, monkeypatch):
-    monkeypatch.setattr(outbound, "_ssl_context", lambda: ssl.create_default_context(cafile=certificate))
+    monkeypatch.setattr(connections, "_ssl_context", lambda: ssl.create_default_context(cafile=certificate))
 
     with pytest.raises(OutboundError, match="certificate is not valid") as caught:
         get(tls_sink.url(host="other.test", scheme="https"))
