@@ -1,7 +1,8 @@
-"""Many people and agents at once, while jobs fire: python -m bench.load [--seconds 60] [--soak].
+"""Many people and agents at once, while jobs fire: python -m bench.load [--seconds 60 | --soak 3600].
 
 Fifty people read and press buttons, twenty agents call tools, ten thousand jobs lie in the table and sixty of them
-fire every minute. Nothing may answer with a server error, and what is due must still start on time.
+fire every minute. Nothing may answer with a server error, and what is due must still start on time. A soak goes on
+for longer, and nothing may grow meanwhile.
 """
 
 import argparse
@@ -19,9 +20,8 @@ from datetime import timedelta
 from typing import Any
 
 import httpx2
-import psutil
 
-from bench import harness
+from bench import growth, harness
 
 PAGES = ["/", "/?q=report", "/?status=paused", "/runs/", "/calendar/", "/activity/", "/inbox/", "/connect/"]
 TOOLS: list[tuple[str, dict[str, Any]]] = [
@@ -128,24 +128,19 @@ async def agent(meter: Meter, options: argparse.Namespace, number: int, token: s
             await asyncio.sleep(dice.uniform(0.25, 0.75) * options.think)
 
 
-async def watch(options: argparse.Namespace, pid: int) -> None:
-    """Print what a leak would make grow."""
-    print(f"{'second':>7} {'processes':>9} {'memory MB':>10} {'handles':>8} {'connections':>11}", flush=True)
+async def watch(options: argparse.Namespace, pid: int, record: growth.Record) -> None:
+    """Take samples of what a leak would make grow, and print their sums."""
+    from django.conf import settings
+
+    database = settings.DATABASES["default"]
     began = time.monotonic()
+    print(f"{'second':>7} " + " ".join(f"{measure.name:>20}" for measure in growth.MEASURES), flush=True)
     while time.monotonic() < options.until:
-        processes = [psutil.Process(pid), *psutil.Process(pid).children(recursive=True)]
-        memory = handles = connections = 0
-        for process in processes:
-            try:
-                memory += process.memory_info().rss
-                handles += process.num_fds()
-                connections += len(process.net_connections())
-            except psutil.Error:
-                continue
+        totals = await asyncio.to_thread(growth.sample, pid, database)
+        record.add(totals)
+        sums = [sum(values) for values in zip(*totals.values(), strict=True)]
         print(
-            f"{time.monotonic() - began:>7.0f} {len(processes):>9} {memory / 1e6:>10.0f} {handles:>8}"
-            f" {connections:>11}",
-            flush=True,
+            f"{time.monotonic() - began:>7.0f} " + " ".join(f"{value:>20.0f}" for value in sums), flush=True
         )
         await asyncio.sleep(options.every)
 
@@ -239,7 +234,9 @@ async def serving(options: argparse.Namespace) -> AsyncIterator[int]:
         process.wait(40)
 
 
-async def drive(options: argparse.Namespace, people: list[tuple[str, str, list[str]]]) -> Meter:
+async def drive(
+    options: argparse.Namespace, people: list[tuple[str, str, list[str]]], record: growth.Record
+) -> Meter:
     meter = Meter()
     async with serving(options) as pid:
         options.until = time.monotonic() + options.seconds
@@ -249,7 +246,7 @@ async def drive(options: argparse.Namespace, people: list[tuple[str, str, list[s
             for n, (_, token, jobs) in enumerate(people[: options.agents])
         ]
         if options.soak:
-            tasks.append(watch(options, pid))
+            tasks.append(watch(options, pid, record))
         await asyncio.gather(*tasks)
     return meter
 
@@ -270,16 +267,23 @@ def main() -> int:
     parser.add_argument("--firing", type=int, default=60, help="jobs that fire every minute")
     parser.add_argument("--think", type=float, default=8.0, help="seconds a person looks at a page")
     parser.add_argument("--port", type=int, default=8765)
-    parser.add_argument("--soak", action="store_true", help="print memory, file handles and connections")
-    parser.add_argument("--every", type=float, default=30.0, help="seconds between two such lines")
+    parser.add_argument(
+        "--soak", type=float, metavar="SECONDS", help="go on so long, and see whether it grows"
+    )
+    parser.add_argument("--every", type=float, help="seconds between two samples of a soak")
     options = parser.parse_args()
+    options.seconds = options.soak or options.seconds
+    options.every = options.every or min(30.0, options.seconds / 60)
     options.url = f"http://127.0.0.1:{options.port}"
+    # So that a run that is cut short stops the product, too.
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     os.environ |= {"CRONTY_PORT": str(options.port), "CRONTY_ADMIN_PASSWORD": "not-used-by-anybody"}
     data = harness.prepare()
     try:
         people = make_people(options)
         print(f"{options.jobs} jobs, {options.people} people, {options.agents} agents, load {harness.load()}")
-        meter = asyncio.run(drive(options, people))
+        record = growth.Record()
+        meter = asyncio.run(drive(options, people, record))
         meter.show()
         late = _seconds_late()
         p99 = harness.percentile(late, 0.99) if late else 0.0
@@ -289,7 +293,10 @@ def main() -> int:
         print(f"server errors {len(meter.errors)}, refused {meter.refusals}, load {harness.load()}")
         for words in meter.errors[:20]:
             print(f"  {words}")
-        return 1 if meter.errors or p99 > LATENESS_BAR else 0
+        verdicts = list(record.verdicts())
+        print(*verdicts, sep="\n")
+        is_flat = all(verdict.is_flat for verdict in verdicts)
+        return 1 if meter.errors or not late or p99 > LATENESS_BAR or not is_flat else 0
     finally:
         harness.discard(data)
 

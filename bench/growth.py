@@ -1,0 +1,109 @@
+"""Does a server grow while it works? Memory, file handles and database connections, sampled and judged."""
+
+import os
+import statistics
+from collections import defaultdict
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import psutil
+
+
+class Measure(NamedTuple):
+    """What is looked at, and how much more of it at the end is still called flat."""
+
+    name: str
+    share: float
+    amount: float
+
+
+# The larger of the two counts: a share for what is big, an amount for what is small.
+MEASURES = (
+    Measure("memory MB", 0.05, 8),
+    Measure("file handles", 0.05, 8),
+    Measure("database connections", 0.0, 2),
+)
+
+
+class Verdict(NamedTuple):
+    """How one measure of one group of processes went: the median of the second quarter, and of the last."""
+
+    group: str
+    measure: Measure
+    early: float
+    late: float
+
+    @property
+    def allowed(self) -> float:
+        return self.early + max(self.measure.share * self.early, self.measure.amount)
+
+    @property
+    def is_flat(self) -> bool:
+        return self.late <= self.allowed
+
+    def __str__(self) -> str:
+        return (
+            f"{'flat' if self.is_flat else 'GROWS'}: {self.measure.name} of {self.group},"
+            f" {self.early:.0f} in the second quarter, {self.late:.0f} in the last,"
+            f" at most {self.allowed:.0f} allowed"
+        )
+
+
+class Record:
+    """The samples of a run, by group of processes and measure."""
+
+    def __init__(self) -> None:
+        self.samples: dict[tuple[str, Measure], list[float]] = defaultdict(list)
+
+    def add(self, totals: dict[str, list[float]]) -> None:
+        for group, values in totals.items():
+            for measure, value in zip(MEASURES, values, strict=True):
+                self.samples[group, measure].append(value)
+
+    def verdicts(self) -> Iterator[Verdict]:
+        """Judge each series; the first quarter is left out, in which everything warms up."""
+        for (group, measure), values in self.samples.items():
+            quarter = len(values) // 4
+            if quarter < 2:
+                raise ValueError(f"{len(values)} samples of {group} are too few to judge: take at least 8")
+            early, late = values[quarter : 2 * quarter], values[-quarter:]
+            yield Verdict(group, measure, statistics.median(early), statistics.median(late))
+
+
+def sample(pid: int, database: dict[str, Any]) -> dict[str, list[float]]:
+    """Add up what each session of processes under this one uses: the web server, the cluster, the parent."""
+    totals: dict[str, list[float]] = {}
+    for process in [psutil.Process(pid), *psutil.Process(pid).children(recursive=True)]:
+        try:
+            used = [_memory(process) / 1e6, float(process.num_fds()), float(_connections(process, database))]
+            group = _name(os.getsid(process.pid), pid)
+        except (psutil.Error, OSError):
+            # It ended while it was looked at.
+            continue
+        totals[group] = [sum(pair) for pair in zip(used, totals.get(group, [0.0] * len(used)), strict=True)]
+    return totals
+
+
+def _memory(process: psutil.Process) -> int:
+    """Return its own memory and its share of what it has in common with others, where the system tells."""
+    info = process.memory_full_info()
+    return int(getattr(info, "pss", 0) or info.rss)
+
+
+def _connections(process: psutil.Process, database: dict[str, Any]) -> int:
+    if "sqlite3" in database["ENGINE"]:
+        return sum(file.path == str(database["NAME"]) for file in process.open_files())
+    port = int(database["PORT"])
+    return sum(
+        bool(connection.raddr) and connection.raddr.port == port for connection in process.net_connections()
+    )
+
+
+def _name(session: int, parent: int) -> str:
+    """Name a session by the manage.py command that leads it."""
+    if session == os.getsid(parent):
+        return "up"
+    words = psutil.Process(session).cmdline()
+    place = next((number for number, word in enumerate(words) if word.endswith("manage.py")), None)
+    # A cluster gives itself a title, of which the first word is the command.
+    return words[place + 1] if place is not None else words[0].split()[0]
