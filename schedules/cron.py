@@ -1,9 +1,10 @@
 """When does a cron expression match, and how is it said in words?"""
 
 import re
+from bisect import bisect_left
 from collections.abc import Iterator
 from copy import copy
-from datetime import UTC, datetime, timedelta
+from datetime import MAXYEAR, UTC, date, datetime, time, timedelta
 from functools import lru_cache
 from itertools import islice
 from typing import NamedTuple
@@ -29,6 +30,8 @@ _FIVE_YEARS = timedelta(days=5 * 366)
 _COMPARED_RUNS = 10
 # Short enough to see every change: since 1990 no zone has changed its offset twice within a week.
 _STEP = timedelta(hours=12)
+_DAY = timedelta(days=1)
+_MINUTE = timedelta(minutes=1)
 _SECOND = timedelta(seconds=1)
 _TICK = timedelta(microseconds=1)
 
@@ -65,7 +68,11 @@ class Field(NamedTuple):
         for pattern, hint in _HINTS.items():
             if re.fullmatch(pattern, value):
                 return hint
-        return f": write {value[:3]}" if value[:3] in self.names else ""
+        if value[:3] in self.names:
+            return f": write {value[:3]}"
+        return f": it takes {self.low}-{self.high}" + (
+            f" or {self.names[0]}-{self.names[-1]}" if self.names else ""
+        )
 
 
 _MONTHS = ("JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC")
@@ -81,7 +88,7 @@ _HINTS = {
     r"H": ": H (a hashed value) belongs to Jenkins, so write a number",
     r"R": ": R (a random value) is not cron, so write a number",
     r"L?W|W[0-9]+|[0-9]+W": ": W (nearest weekday) is not supported, so write days as numbers",
-    r"L[0-9]*|[0-9]+L|[A-Z]{3}L": ": L stands alone as day-of-month, or after a weekday's number (5L is the last Friday)",
+    r"L[0-9]*|[0-9]+L|[A-Z]{3}L": ": write L alone as day-of-month, or after a weekday's number (5L is the last Friday)",
 }
 _TERM = re.compile(r"(?P<low>\*|[0-9A-Z]+)(?:-(?P<high>[0-9A-Z]+))?(?:/(?P<step>[0-9]+))?")
 
@@ -103,7 +110,9 @@ def normalise(text: str) -> str:
         if character == "?":
             raise CronError('"?" is not standard cron, so write * instead')
         if not re.fullmatch(r"[0-9A-Za-z*/,# -]", character):
-            raise CronError(f"{character!a} does not belong in a cron expression")
+            raise CronError(
+                f"{character!a} does not belong in a cron expression: write digits, names and * / , - # only"
+            )
     if len(values) != len(FIELDS):
         given = len(values) if expression else 0
         extra = ", without seconds or years" if given > len(FIELDS) else ""
@@ -144,7 +153,7 @@ def _check_term(field: Field, term: str) -> None:
     if not match or (match["low"] == "*" and match["high"]):
         raise CronError(f'the {field.name} field cannot read "{term}": write values like 5, 1-5, 1,3 or */15')
     if match["step"] and int(match["step"]) == 0:
-        raise CronError(f'"{term}" has a step of zero: a step is 1 or more')
+        raise CronError(f'"{term}" has a step of zero: write a step of 1 or more')
     if match["low"] == "*":
         return
     low = field.number(match["low"])
@@ -171,7 +180,7 @@ def _check_agreement(fields: str) -> None:
         raise CronError("cron programs disagree about what it means: write the values as a plain list")
     first = next_wall(fields, REFERENCE)
     if first is None or first - REFERENCE > _FIVE_YEARS:
-        raise CronError("it does not run within five years")
+        raise CronError("it does not run within five years: write days that come more often")
 
 
 def _value_sets(parsed: croniter) -> list[set[int]]:
@@ -213,12 +222,44 @@ def is_fixed(fields: list[str]) -> bool:
 
 def next_wall(fields: str, wall: datetime) -> datetime | None:
     """Return the first matching wall time after the given one, or None if there is none."""
+    days = fields.split(" ", 2)[2]
     try:
-        # A copy, because croniter keeps its position in itself and threads share the parsed one.
-        found: datetime = copy(_parse(fields)).get_next(datetime, start_time=wall)
+        start = wall.replace(second=0, microsecond=0) + _MINUTE
+        minutes, hours = _times(fields)
+        day = _next_day(days, start.date())
+        if day == start.date() and (found := _first_time(minutes, hours, start.hour, start.minute)):
+            return datetime.combine(day, found)
+        if day == start.date():
+            day = _next_day(days, day + _DAY)
     except (ValueError, OverflowError):
         return None
-    return found
+    return datetime.combine(day, time(hours[0], minutes[0]))
+
+
+def _first_time(minutes: list[int], hours: list[int], hour: int, minute: int) -> time | None:
+    """Return the first of the times of a day that is not before the given one."""
+    index = bisect_left(hours, hour)
+    if index < len(hours) and hours[index] == hour:
+        if minute <= minutes[-1]:
+            return time(hour, minutes[bisect_left(minutes, minute)])
+        index += 1
+    return time(hours[index], minutes[0]) if index < len(hours) else None
+
+
+@lru_cache(maxsize=8192)
+def _times(fields: str) -> tuple[list[int], list[int]]:
+    minutes, hours, _ = _value_sets(_parse(fields))
+    return sorted(minutes), sorted(hours)
+
+
+# Days apart from times of day, because many schedules share their days and croniter is slow to find one.
+@lru_cache(maxsize=16384)
+def _next_day(days: str, day: date) -> date:
+    """Return the first day from the given one on that the last three fields match; ValueError if there is none."""
+    before = datetime.combine(day, time()) - _TICK
+    # A copy, because croniter keeps its position in itself and threads share the parsed one.
+    found: datetime = copy(_parse(f"0 0 {days}")).get_next(datetime, start_time=before)
+    return found.date()
 
 
 @lru_cache(maxsize=65536)
@@ -267,6 +308,8 @@ def _first_pass(wall: datetime, zone: ZoneInfo) -> datetime:
 
 def _first_change(zone: ZoneInfo, start: datetime, end: datetime) -> datetime | None:
     """Return the first instant after start, up to end, with another offset than start has."""
+    # Offsets change at whole seconds, and the search below ends only among such.
+    start, end = start.replace(microsecond=0), end.replace(microsecond=0)
     offset = _offset(start, zone)
     while start < end:
         stop = min(start + _STEP, end)
@@ -286,9 +329,22 @@ def _first_change(zone: ZoneInfo, start: datetime, end: datetime) -> datetime | 
 
 def clock_changes(zone: ZoneInfo, after: datetime, until: datetime) -> Iterator[tuple[datetime, datetime]]:
     """Yield what clocks show when an offset ends, and what they show when the next begins."""
-    while (change := _first_change(zone, after, until)) is not None:
-        yield (change + _offset(after, zone)).replace(tzinfo=None), _wall(change, zone)
-        after = change
+    for year in range(after.year, until.year + 1):
+        for change, old, new in _changes_of(zone, year):
+            if after < change <= until:
+                yield old, new
+
+
+@lru_cache(maxsize=1024)
+def _changes_of(zone: ZoneInfo, year: int) -> list[tuple[datetime, datetime, datetime]]:
+    """List a year's changes, the next New Year included: the moment, and what clocks show before and after."""
+    changes = []
+    start = datetime(year, 1, 1, tzinfo=UTC)
+    end = start.replace(year=year + 1) if year < MAXYEAR else datetime.max.replace(tzinfo=UTC)
+    while (change := _first_change(zone, start, end)) is not None:
+        changes.append((change, (change + _offset(start, zone)).replace(tzinfo=None), _wall(change, zone)))
+        start = change
+    return changes
 
 
 def _wall(moment: datetime, zone: ZoneInfo) -> datetime:

@@ -140,6 +140,9 @@ def delay_text(delay: timedelta) -> str:
 
 
 def _is_django_duration(text: str) -> bool:
+    # Django would spend a long time on a megabyte of digits.
+    if len(text) > phrases.MAX_LENGTH:
+        return False
     try:
         return parse_duration(text) is not None
     except OverflowError:

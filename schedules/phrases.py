@@ -282,7 +282,9 @@ def _date(year: int, month: int, day: int) -> date:
     try:
         return date(year, month, day)
     except ValueError as error:
-        raise PhraseError(f"there is no day {year}-{month:02}-{day:02} in the calendar") from error
+        raise PhraseError(
+            f"there is no day {year}-{month:02}-{day:02}: write one that is in the calendar"
+        ) from error
 
 
 def _local(day: date, at: time, now: datetime) -> datetime:

@@ -58,6 +58,7 @@ def test_duration_is_read_as_people_write_it(text, delay):
         pytest.param("soon", "2h30m", id="word"),
         pytest.param("10m\x00", "plain English", id="NUL"),
         pytest.param("9" * 30, "number of days", id="beyond the longest"),
+        pytest.param("9" * 1_000_000, "at most 200 characters", id="megabyte of digits"),
         pytest.param("99999d", "five years", id="too far"),
         pytest.param("", "required", id="nothing"),
     ],

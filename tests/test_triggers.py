@@ -271,7 +271,7 @@ def test_cron_needs_an_aware_moment():
         ("0 0 * 13 *", "month field takes 1-12"),
         ("0 0 * * 8", "weekday field takes 0-7"),
         ("0 0 * april *", "write APR"),
-        ("0 0 * foo *", 'does not know "FOO"$'),
+        ("0 0 * foo *", 'does not know "FOO": it takes 1-12 or JAN-DEC$'),
         ("0 0 * * fril", "5L is the last Friday"),
         ("0 0 * * 1#6", "1 to 5"),
         ("*-5 * * * *", "cannot read"),
@@ -435,6 +435,18 @@ def test_warnings(trigger, parts):
 
     assert len(warnings) == len(parts)
     assert all(part in warning for part, warning in zip(parts, warnings, strict=True))
+
+
+@pytest.mark.timeout(10)
+def test_clock_change_is_found_when_asked_within_a_second_of_its_time_of_day():
+    trigger = Cron("30 2 * * *", "Europe/Berlin")
+
+    for microseconds in (1, 500_000, 1_500_000, 1_999_999):
+        asked_at = utc("2027-03-01 01:00") + timedelta(microseconds=microseconds)
+        assert [warning[:14] for warning in trigger.warnings(asked_at)] == [
+            "On 28 Mar 2027",
+            "On 31 Oct 2027",
+        ]
 
 
 def test_warnings_without_a_moment_leave_clock_changes_out():

@@ -22,7 +22,7 @@ def read_trigger(
 ) -> Result[Columns]:
     """Turn a trigger type and its configuration into the columns of a job."""
     if trigger_type not in KEYS:
-        return refuse("trigger_type", f"Unknown trigger type: {trigger_type}")
+        return refuse("trigger_type", f"Unknown trigger type: {trigger_type[:70]}")
     if unknown := [key for key in config if key not in KEYS[trigger_type]]:
         known = ", ".join(KEYS[trigger_type])
         return refuse("trigger_config", f"unknown key {ascii(unknown[0])[:70]}; {trigger_type} takes {known}")

@@ -1,0 +1,221 @@
+"""Any text or JSON where a schedule is asked for is understood or refused in words, at once.
+
+Long form: FUZZ_INPUTS=200000 in the environment; FUZZ_SEED plays other inputs.
+"""
+
+import os
+import random
+import re
+import time
+from collections import Counter
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any, NamedTuple
+from zoneinfo import ZoneInfo
+
+import pytest
+import time_machine
+from django.core.exceptions import ValidationError
+
+from schedules import cron
+from schedules.cron import CronError
+from schedules.forms import DelayField, delay_text
+from schedules.phrases import MAX_DELAY, PhraseError, parse_delay, parse_moment, parse_trigger
+from schedules.result import Err, Ok
+from schedules.tools import notifications
+from schedules.tools.when import read_moment, read_trigger, trigger_of
+from schedules.triggers import Cron, Interval, Once, TriggerError, load_zone
+from schedules.webforms.jobs import Span
+from schedules.webforms.when import WhenForm
+from tests.fuzz import inputs
+from tests.fuzz.inputs import DELAYS, EXPRESSIONS, MOMENTS, PHRASES, anything, number, text, zone
+
+INPUTS = int(os.environ.get("FUZZ_INPUTS", "12000"))
+SEED = os.environ.get("FUZZ_SEED", "parsers")
+LIMIT_SECONDS = 0.05
+TRIES = 3
+SLOTS = 3
+LONGEST_REASON = 500
+
+NOWS = [
+    datetime(2026, 11, 15, 10, 0, 0, 5, tzinfo=UTC),
+    datetime(2027, 3, 1, 1, 0, 1, 500_000, tzinfo=UTC),
+    datetime(2027, 3, 28, 0, 59, 59, tzinfo=UTC),
+    datetime(2027, 10, 31, 0, 30, tzinfo=UTC),
+    datetime(2028, 2, 29, 12, tzinfo=UTC),
+    datetime(2026, 12, 31, 23, 59, 59, 999_999, tzinfo=UTC),
+]
+# A reason that names no field says what would be right.
+A_FIX = re.compile(
+    r"\b(?:write|try|give|make|enter|takes|at most|at least|must|the known ones are)\b", re.IGNORECASE
+)
+
+
+class Refusal(Exception):  # noqa: N818
+    """What all the ways to refuse come to: the reasons, each with its field if one is named."""
+
+    def __init__(self, reasons: list[tuple[str, str]]) -> None:
+        super().__init__(reasons)
+        self.reasons = reasons
+
+
+class Reader(NamedTuple):
+    """One of the product's parsers: what it is given, and how it is called."""
+
+    make: Callable[[random.Random], tuple[Any, ...]]
+    read: Callable[..., Any]
+
+
+def read_columns(now: datetime, kind: str, config: dict[str, Any], timezone: str) -> Any:
+    return trigger_of(unwrapped(read_trigger(kind, config, timezone, now)), now)
+
+
+def read_form(now: datetime, data: dict[str, str]) -> Any:
+    form = WhenForm(data)
+    if not form.is_valid():
+        raise Refusal([(field, str(reason)) for field, reasons in form.errors.items() for reason in reasons])
+    assert form.trigger_columns()["timezone"] == data["timezone"].strip()
+    return form.trigger
+
+
+def unwrapped(result: Any) -> Any:
+    if isinstance(result, Err):
+        raise Refusal([(field, reason) for field, reasons in result.errors.items() for reason in reasons])
+    assert isinstance(result, Ok)
+    return result.value
+
+
+READERS = {
+    "cron expression": Reader(
+        lambda dice: (text(dice, EXPRESSIONS),), lambda now, expression: Cron(cron.normalise(expression))
+    ),
+    "cron trigger": Reader(
+        lambda dice: (anything(dice, EXPRESSIONS), zone(dice)),
+        lambda now, expression, timezone: Cron(expression, timezone),
+    ),
+    "interval": Reader(lambda dice: (number(dice),), lambda now, seconds: Interval(seconds, now)),
+    "once": Reader(
+        lambda dice: (dice.choice([*NOWS, anything(dice, MOMENTS)]), zone(dice)),
+        lambda now, moment, timezone: Once(moment, timezone),
+    ),
+    "zone": Reader(lambda dice: (zone(dice),), lambda now, timezone: load_zone(timezone)),
+    "moment": Reader(
+        lambda dice: (anything(dice, MOMENTS), zone(dice)),
+        lambda now, phrase, timezone: parse_moment(phrase, now=now, timezone=timezone),
+    ),
+    "phrase": Reader(
+        lambda dice: (anything(dice, PHRASES), zone(dice)),
+        lambda now, phrase, timezone: parse_trigger(phrase, now=now, timezone=timezone),
+    ),
+    "delay": Reader(lambda dice: (anything(dice, DELAYS),), lambda now, delay: parse_delay(delay)),
+    "agent's trigger": Reader(lambda dice: (*inputs.configuration(dice), zone(dice)), read_columns),
+    "agent's moment": Reader(
+        lambda dice: (text(dice, MOMENTS), zone(dice)),
+        lambda now, phrase, timezone: unwrapped(read_moment(phrase, timezone, now, "run_at")),
+    ),
+    "agent's notification": Reader(
+        lambda dice: (inputs.notification(dice), zone(dice)),
+        lambda now, when, timezone: unwrapped(notifications._moment(when, timezone)),
+    ),
+    "span in a form": Reader(lambda dice: (text(dice, DELAYS),), lambda now, span: Span().clean(span)),
+    "duration in the admin": Reader(
+        lambda dice: (text(dice, DELAYS),), lambda now, span: DelayField(required=False).clean(span)
+    ),
+    "schedule form": Reader(lambda dice: (inputs.form(dice),), read_form),
+}
+
+
+def use(value: Any, now: datetime) -> None:
+    """Do what the product does with what it has accepted."""
+    match value:
+        case Cron() | Interval() | Once():
+            use_trigger(value, now)
+        case datetime():
+            assert value - now <= MAX_DELAY
+            use_trigger(Once(value, str(value.tzinfo)), now)
+        case timedelta():
+            if timedelta(0) < value <= MAX_DELAY and not value.microseconds:
+                assert parse_delay(delay_text(value)) == value
+        case ZoneInfo():
+            # As differences: two zones never count as equal at an hour that clocks show twice.
+            assert now.astimezone(value) - now == timedelta(0)
+        case _:
+            assert value is None, "only a field that may be empty reads as nothing"
+
+
+def use_trigger(trigger: Cron | Interval | Once, now: datetime) -> None:
+    slots = trigger.upcoming(now, SLOTS)
+    assert all(earlier < later for earlier, later in zip([now, *slots], slots, strict=False))
+    assert len(slots) == SLOTS or isinstance(trigger, Once)
+    assert trigger.words().isprintable()
+    assert all(trigger.warnings(now))
+    if isinstance(trigger, Cron):
+        assert Cron(trigger.expression, trigger.timezone) == trigger
+
+
+def check_refusal(refusal: Refusal) -> None:
+    assert refusal.reasons, "a refusal says why"
+    for field, reason in refusal.reasons:
+        assert len(reason.split()) >= 3, f"not a sentence: {reason}"
+        assert len(reason) <= LONGEST_REASON, f"too long: {reason[:200]}"
+        assert field or A_FIX.search(reason), f"names neither field nor fix: {reason}"
+
+
+def read(reader: Reader, now: datetime, given: tuple[Any, ...]) -> Any:
+    """Read, with the documented refusals as one; anything else that is raised is a crash."""
+    try:
+        return reader.read(now, *given)
+    except TriggerError as error:
+        raise Refusal([(error.field, error.reason)]) from error
+    except (PhraseError, CronError) as error:
+        raise Refusal([("", str(error))]) from error
+    except ValidationError as error:
+        # A field of a form says this, and the page shows it beside the field.
+        raise Refusal([("field", reason) for reason in error.messages]) from error
+
+
+def play(reader: Reader, now: datetime, given: tuple[Any, ...]) -> tuple[str, float]:
+    """Read one input and use what comes of it; return the answer and the longer of the two steps."""
+    for cached in (cron.normalise, cron._same_days, cron._parse, cron.next_run):
+        cached.cache_clear()
+    # The processor's time: on a busy machine the clock on the wall blames the innocent.
+    started = time.thread_time()
+    try:
+        value = read(reader, now, given)
+    except Refusal as refusal:
+        took = time.thread_time() - started
+        check_refusal(refusal)
+        return "refused", took
+    accepted = time.thread_time()
+    use(value, now)
+    return "accepted", max(accepted - started, time.thread_time() - accepted)
+
+
+@pytest.mark.timeout(3600)
+def test_any_input_is_read_or_refused_in_words_at_once():
+    answers: Counter[tuple[str, str]] = Counter()
+    slowest = 0.0, ""
+    for place in range(INPUTS):
+        dice = random.Random(f"{SEED} {place}")
+        name = list(READERS)[place % len(READERS)]
+        now, given = dice.choice(NOWS), READERS[name].make(dice)
+        words = f"input {place}, {name}: {ascii(given)[:300]}"
+        with time_machine.travel(now, tick=False):
+            try:
+                answer, took = play(READERS[name], now, given)
+                for _ in range(TRIES - 1):
+                    if took > LIMIT_SECONDS:
+                        took = min(took, play(READERS[name], now, given)[1])
+            except Exception as error:
+                error.add_note(words)
+                raise
+        assert took <= LIMIT_SECONDS, f"{took * 1000:.0f} ms for {words}"
+        answers[name, answer] += 1
+        slowest = max(slowest, (took, words))
+    for name in READERS:
+        # A generator that only ever makes nonsense, or none, tests nothing.
+        assert answers[name, "accepted"] > 0
+        assert answers[name, "refused"] > 0
+    for (name, answer), count in sorted(answers.items()):
+        print(f"{name:<24} {answer:<9} {count:>7}")  # noqa: T201
+    print(f"slowest {slowest[0] * 1000:.1f} ms: {slowest[1]}")  # noqa: T201
