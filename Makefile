@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PIP_INSTALL := install -q --disable-pip-version-check --no-input --require-hashes
 ARGS ?=
 
-.PHONY: up test install install-dev check bench faults load browser conformance fuzz contract lock clean
+.PHONY: up test install install-dev check bench faults load soak browser conformance fuzz contract lock clean
 
 up: install
 	@$(BIN)/python manage.py up $(ARGS)
@@ -34,6 +34,7 @@ check: install-dev
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
+	@$(BIN)/bandit -q -r schedules cronty_site -c pyproject.toml
 	@$(BIN)/python manage.py makemigrations --check --dry-run
 	@CRONTY_URL=https://cronty.example $(BIN)/python manage.py check --deploy --fail-level WARNING
 
@@ -55,14 +56,18 @@ bench: install-dev
 	@$(BIN)/python -m bench.pages
 	@$(BIN)/python -m bench.mcp
 
-# The fault campaign, long form: every kind of fault ten times, on both databases; its report lies in .cache/faults.
+# The fault campaign, long form: every kind of fault ten times, on both databases at once; its reports lie in .cache/faults.
 faults: install-dev
-	@$(BIN)/python -m tests.faults.campaign --database sqlite --rounds 10 --seconds 5400 --bars $(ARGS)
-	@$(BIN)/python -m tests.faults.campaign --database postgresql --rounds 10 --seconds 5400 --bars $(ARGS)
+	@$(BIN)/python -m tests.faults.campaign --database both --rounds 10 --seconds 5400 --jobs 100 --bars $(ARGS)
 
 # 50 people and 20 agents against 10,000 jobs.
 load: install-dev
 	@$(BIN)/python -m bench.load $(ARGS)
+
+# The same for an hour on each database: nothing may fail, be late or grow.
+soak: install-dev
+	@$(BIN)/python -m bench.load --soak 3600 $(ARGS)
+	@$(BIN)/python -m tests.postgres --durable $(BIN)/python -m bench.load --soak 3600 $(ARGS)
 
 # The official conformance suite and inspector (they need Node, which npm brings).
 conformance: install-dev
@@ -74,9 +79,12 @@ browser: install-dev
 	@BROWSER_TESTS=full $(BIN)/python -m pytest tests/browser -n 2 $(ARGS)
 	@$(BIN)/python -m tests.browser.lighthouse
 
-# 20,000 random tool calls: no crash, no leak, none stuck.
+# 20,000 random tool calls, 200,000 texts for the parsers and 20,000 hostile requests: no crash, no leak, none stuck.
 fuzz: install-dev
 	@FUZZ_CALLS=20000 $(BIN)/python -m pytest tests/tools/test_fuzz.py -n 1 --timeout 3000 $(ARGS)
+	@FUZZ_INPUTS=200000 $(BIN)/python -m pytest tests/fuzz -n 0 -s $(ARGS)
+	@HOSTILE_REQUESTS=20000 $(BIN)/python -m pytest tests/security/test_hostile_requests.py -n 2 $(ARGS)
+	@HOSTILE_REQUESTS=20000 $(BIN)/python -m tests.postgres $(BIN)/python -m pytest tests/security/test_hostile_requests.py -n 2 $(ARGS)
 
 # Write the contract with agents anew, for review in a diff.
 contract: install-dev

@@ -76,6 +76,7 @@ MIDDLEWARE = [
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "django.middleware.gzip.GZipMiddleware",
     "csp.middleware.CSPMiddleware",
+    "schedules.views.guard.guard",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
@@ -187,6 +188,7 @@ CRONTY_CATCH_UP_HOURS = environment.integer("CRONTY_CATCH_UP_HOURS", 24, minimum
 CRONTY_CATCH_UP_RUNS = environment.integer("CRONTY_CATCH_UP_RUNS", 100, minimum=1)
 CRONTY_HISTORY_DAYS = environment.integer("CRONTY_HISTORY_DAYS", 90, minimum=1)
 CRONTY_HISTORY_PER_JOB = environment.integer("CRONTY_HISTORY_PER_JOB", 1000, minimum=30)
+CRONTY_EVENTS_PER_PERSON = environment.integer("CRONTY_EVENTS_PER_PERSON", 20_000, minimum=100)
 CRONTY_INBOX_HOURS = environment.integer("CRONTY_INBOX_HOURS", 24, minimum=1)
 
 # The engine: django-q2 is the muscle, our tables are the truth

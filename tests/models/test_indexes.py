@@ -4,7 +4,7 @@ import pytest
 from django.db import connection
 
 from schedules import clock
-from schedules.models import Execution, Job
+from schedules.models import Event, Execution, Job
 
 now = clock.now()
 
@@ -18,6 +18,7 @@ HOT = {
     "abandoned runs": (Execution.objects.abandoned(now).order_by("pk"), "execution_held"),
     "runs held by a cluster": (Execution.objects.held().filter(worker_id=1).order_by(), "execution_held"),
     "waiting prompts": (Execution.objects.claimable(now).order_by("scheduled_for"), "execution_waiting"),
+    "newest changes of a person": (Event.objects.filter(owner=1).order_by("-pk"), "event_owner"),
     "live runs": (Execution.objects.live().order_by(), "execution_live_job"),
 }
 
