@@ -24,6 +24,7 @@ from schedules.triggers import TriggerError
 
 FURTHEST = timedelta(days=5 * 366)
 WAITING_MANUAL_RUNS = 10
+EDIT_TRIES = 3
 # Whoever stopped a job accounted for the slots up to and including that moment.
 _TICK = timedelta(microseconds=1)
 
@@ -89,6 +90,16 @@ def schedule(
 def edit(actor: Actor, job_id: str, *, revision: int | None = None, **changes: Any) -> Result[Job]:
     """Change a job that is pending or paused; of two callers who saw the same revision, one wins."""
     changes = tidied(changes)
+    for _ in range(EDIT_TRIES):
+        if answer := _try_to_edit(actor, job_id, revision, changes):
+            return answer
+    return Err(Code.CONFLICT, f"This job fires all the time: {job_id}. Try again, or pause it first.")
+
+
+def _try_to_edit(
+    actor: Actor, job_id: str, revision: int | None, changes: Mapping[str, Any]
+) -> Result[Job] | None:
+    """Edit once; None if the job merely fired in between, which is no reason to bother anybody."""
     now = clock.now()
     job = actor.jobs().called(job_id).first()
     if job is None:
@@ -123,9 +134,10 @@ def edit(actor: Actor, job_id: str, *, revision: int | None = None, **changes: A
             pk=job.pk, revision=old.revision, status=old.status, next_run_at=old.next_run_at, deleted_at=None
         ).update(**changes, revision=F("revision") + 1, updated_at=now)
         if not won:
-            return _lost_the_race(actor, job_id)
+            return _lost_the_race(actor, old)
         if is_rescheduled:
             _account_until(old, now, "The schedule was changed before it could run.")
+            engine.take_back_ahead(old, now)
         record(actor, "edit", now, job=job, before=before, after=_changes(job, changes))
     job.refresh_from_db()
     return Ok(job)
@@ -233,6 +245,7 @@ def restore(actor: Actor, job_id: str) -> Result[Job]:
         match job.status:
             case Job.Status.PENDING:
                 engine.account_for(job, job.deleted_at + _TICK, now, "The job lay in the trash.")
+                engine.take_back_ahead(job, now)
                 changes |= _armed_again(job, now)
             case Job.Status.PAUSED:
                 engine.account_for(job, job.deleted_at + _TICK, now, "The job lay in the trash.")
@@ -361,13 +374,14 @@ def _rescheduled(old: Job, following: datetime, now: datetime) -> dict[str, Any]
     return {"paused_at": now}
 
 
-def _lost_the_race(actor: Actor, job_id: str) -> Err:
-    job = actor.jobs().called(job_id).first()
+def _lost_the_race(actor: Actor, seen: Job) -> Err | None:
+    """Say who was first; None if it was only a claim, which moves a job on and changes nothing else."""
+    job = actor.jobs().called(seen.public_id).first()
     if job is None:
-        return not_found(job_id)
+        return not_found(seen.public_id)
     if job.status not in (Job.Status.PENDING, Job.Status.PAUSED):
-        return Err(Code.WRONG_STATE, f"Job already {job.status}: {job_id}")
-    return _changed_meanwhile(job)
+        return Err(Code.WRONG_STATE, f"Job already {job.status}: {job.public_id}")
+    return _changed_meanwhile(job) if job.revision != seen.revision else None
 
 
 def _changed_meanwhile(job: Job) -> Err:

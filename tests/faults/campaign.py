@@ -1,4 +1,4 @@
-"""The campaign: python -m tests.faults.campaign --database sqlite|postgresql --seconds N --seed S."""
+"""The campaign: python -m tests.faults.campaign --database sqlite|postgresql|both --rounds N --seconds N --seed S."""
 
 import argparse
 import random
@@ -12,41 +12,58 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
+from types import FrameType
+
+import psutil
+from django.db import Error
 
 from tests.faults import report
-from tests.faults.checker import Bounds, check
+from tests.faults.checker import check
 from tests.faults.driver import Driver
-from tests.faults.faults import LONG, SHORT, kinds
+from tests.faults.excuses import Bounds
+from tests.faults.faults import BESIDE_CLUSTERS, LONG, SHORT, kinds
 from tests.faults.product import PROJECT, Product, rest
 from tests.faults.records import Fault, History
 from tests.faults.world import World
 
+DATABASES = ("sqlite", "postgresql")
 PATIENCE = 90.0
 # What starting Python with Django takes on a quiet machine of the kind the bars are meant for.
 QUIET_START = 1.5
 DRAIN = 90.0
+# Within this time a healthy cluster comes round.
+ROUND = 4.0
+
+
+# Set by the first signal to stop: the fault under way is taken back, and what there is so far is judged.
+over = threading.Event()
+_stopped_at = 0.0
+# Some senders signal the process and then its group: within this time it is one and the same wish.
+SAME_SIGNAL = 3.0
 
 
 def run(options: argparse.Namespace) -> int:
     """Run one campaign and judge it; the number of violations."""
-    say(f"seed {options.seed}, database {options.database}, about {options.seconds} s")
+    say(f"seed {options.seed}, database {options.database}, at most {options.seconds} s of faults")
     dice = random.Random(options.seed)
     paces = [pace()]
+    faults: list[Fault] = []
     with World(options.database) as world:
         say(f"the product is up in {world.folder}")
         drivers = [_driver(world, options, number) for number in range(options.drivers)]
         with looked_after(world.product):
             for driver in drivers:
                 driver.start()
-            wait_for_jobs(world, options)
-            faults = list(inject_faults(world, dice, options))
+            wait_for_jobs(options)
+            for fault in inject_faults(world, dice, options):
+                faults.append(fault)
             paces.append(pace())
             ended_at = time.time()
-            left = wind_down(drivers)
+            complaints = wind_down(drivers)
             drain(world)
-        aftermath = world.aftermath([f"{left} jobs could not be cancelled"] if left else [])
+        aftermath = world.aftermath(complaints)
         rows = world.rows()
-        aftermath = replace(aftermath, orphans=[*aftermath.orphans, *world.product.stop()])
+        aftermath = replace(aftermath, orphans=world.product.stop())
         log = (world.folder / "product.log").read_bytes()
     history = History(
         operations=[operation for driver in drivers for operation in driver.operations],
@@ -74,32 +91,41 @@ def _driver(world: World, options: argparse.Namespace, number: int) -> Driver:
     )
 
 
-def wait_for_jobs(world: World, options: argparse.Namespace) -> None:
+def wait_for_jobs(options: argparse.Namespace) -> None:
     """Let the first slots fall due before the first fault."""
-    until = time.monotonic() + min(30, options.seconds / 6)
-    while time.monotonic() < until:
-        rest(0.2)
+    over.wait(min(20, options.seconds / 6))
 
 
 def inject_faults(world: World, dice: random.Random, options: argparse.Namespace) -> Iterator[Fault]:
     """One fault after the other in rounds of all kinds, at random moments, until the time or the rounds are over."""
-    known = kinds(options.database)
-    chosen = options.kinds or list(known)
+    chosen = options.kinds or list(kinds(options.database))
     until = time.monotonic() + options.seconds
-    length = SHORT if options.short else LONG
     for _ in range(options.rounds):
         for kind in dice.sample(chosen, len(chosen)):
-            if time.monotonic() > until:
+            if time.monotonic() > until or over.wait(dice.uniform(0.1, 0.6)):
+                say("cut short: this is judged as it is")
                 return
-            rest(dice.uniform(0.2, 2.5))
-            began_at = time.time()
-            note = known[kind](world, dice, length)
-            ended_at = time.time()
-            healed_at, trouble = healing(world, ended_at)
-            fault = Fault(kind, began_at, ended_at, healed_at, f"({note}) {trouble}".strip())
+            fault = inject(world, dice, kind, options)
             after = f"{fault.healing:5.1f} s" if fault.healing is not None else "  never"
-            say(f"{fault.kind:<20} {ended_at - began_at:5.1f} s, healed after {after}  {fault.note}")
+            lasted = fault.ended_at - fault.began_at
+            say(f"{fault.kind:<20} {lasted:5.1f} s, healed after {after}  {fault.note}")
             yield fault
+
+
+def inject(world: World, dice: random.Random, kind: str, options: argparse.Namespace) -> Fault:
+    """Do one fault to the product, take it back, and wait until all is well."""
+    began_at = time.time()
+    try:
+        note = kinds(options.database)[kind](world, dice, SHORT if options.short else LONG)
+    except (OSError, RuntimeError, psutil.Error, Error) as error:
+        # The machine is in the way of the harness, too: a process it aims at may just have ended.
+        note = f"cut short: {error!r}"
+        world.mend()
+    ended_at = time.time()
+    # The clusters come round every few seconds; where nothing was done to them, the last time will do.
+    since = began_at - ROUND if kind.startswith(BESIDE_CLUSTERS) else ended_at
+    healed_at, trouble = healing(world, since)
+    return Fault(kind, began_at, ended_at, healed_at, f"({note}) {trouble}".strip())
 
 
 def healing(world: World, since: float) -> tuple[float | None, str]:
@@ -117,10 +143,10 @@ def healing(world: World, since: float) -> tuple[float | None, str]:
 @contextmanager
 def looked_after(product: Product) -> Iterator[None]:
     """Play the service manager: start again whatever dies at the top."""
-    over = threading.Event()
+    gone = threading.Event()
 
     def look() -> None:
-        while not over.wait(0.3):
+        while not gone.wait(0.3):
             with suppress(OSError):
                 product.keep_running()
 
@@ -129,16 +155,19 @@ def looked_after(product: Product) -> Iterator[None]:
     try:
         yield
     finally:
-        over.set()
+        gone.set()
         thread.join(10)
 
 
-def wind_down(drivers: Sequence[Driver]) -> int:
+def wind_down(drivers: Sequence[Driver]) -> list[str]:
+    """Stop the drivers and what they started; say what did not work."""
     for driver in drivers:
         driver.stopping.set()
     for driver in drivers:
         driver.join(60)
-    return sum(driver.wind_down(60) for driver in drivers)
+    left = sum(driver.wind_down(60) for driver in drivers)
+    complaints = [driver.trouble for driver in drivers if driver.trouble]
+    return [*complaints, f"{left} jobs could not be cancelled"] if left else complaints
 
 
 def drain(world: World) -> None:
@@ -180,9 +209,46 @@ def judge(history: History, bounds: Bounds, options: argparse.Namespace, log: by
     return len(violations) + len(shortfalls)
 
 
+def run_both(arguments: Sequence[str], options: argparse.Namespace) -> int:
+    """Run a campaign on each database at the same time, each with a world of its own; how many of them failed."""
+    folder = Path(options.out)
+    folder.mkdir(parents=True, exist_ok=True)
+    running = {}
+    for database in DATABASES:
+        command = [sys.executable, "-m", "tests.faults.campaign", *arguments, "--database", database]
+        with (folder / f"{database}.out").open("wb") as out:
+            running[database] = subprocess.Popen(
+                [*command, "--seed", str(options.seed)],
+                cwd=PROJECT,
+                stdout=out,
+                stderr=out,
+                start_new_session=True,
+            )
+        say(f"{database}: follow {folder / database}.out")
+    is_told = False
+    while any(process.poll() is None for process in running.values()):
+        if over.wait(1) and not is_told:
+            is_told = True
+            for process in running.values():
+                process.send_signal(signal.SIGTERM)
+        rest(0.2)
+    for database in running:
+        say(f"\n{database}\n{(folder / database).with_suffix('.out').read_text()}")
+    return sum(process.returncode != 0 for process in running.values())
+
+
 def again(options: argparse.Namespace) -> int:
     """Judge kept records once more, with the checker as it is now."""
     return judge(report.load(Path(options.recheck)), Bounds(pace=options.pace), options)
+
+
+def stop(number: int, frame: FrameType | None) -> None:
+    """At the first signal come to an end, with a report; at a later one leave, ending only what was started."""
+    global _stopped_at
+    if over.is_set() and time.monotonic() > _stopped_at + SAME_SIGNAL:
+        sys.exit(3)
+    _stopped_at = _stopped_at if over.is_set() else time.monotonic()
+    over.set()
 
 
 def say(words: str) -> None:
@@ -192,7 +258,7 @@ def say(words: str) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--database", choices=["sqlite", "postgresql"], default="sqlite")
+    parser.add_argument("--database", choices=[*DATABASES, "both"], default="sqlite", help="both: at once")
     parser.add_argument("--seconds", type=int, default=3600, help="no new fault after this long")
     parser.add_argument("--seed", type=int, default=int(time.time()))
     parser.add_argument("--kinds", nargs="*", help="only these; default: all")
@@ -210,8 +276,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     unknown = set(options.kinds or ()) - set(kinds(options.database))
     if unknown:
         parser.error(f"--kinds: unknown {sorted(unknown)}; choose from {', '.join(kinds(options.database))}")
-    # Stopped from outside, it still ends what it started.
-    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(3))
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, stop)
+    if options.database == "both":
+        return 1 if run_both(sys.argv[1:] if arguments is None else arguments, options) else 0
     return 1 if (again if options.recheck else run)(options) else 0
 
 

@@ -1,44 +1,34 @@
 """Judges a history: each rule is a function of the records alone and returns what it finds wrong, in words."""
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from itertools import pairwise
 
-from tests.faults.records import Fault, History, Row
-from tests.faults.timelines import gave_up_at, jobs_of, offsets_between, periods
+from tests.faults.excuses import (
+    SLACK,
+    Bounds,
+    arrivals,
+    by_job,
+    faults_between,
+    faults_that_repeat,
+    moment_of,
+    name_of,
+    near_shift,
+    offset_in,
+)
+from tests.faults.policies import (
+    attempts_are_kept,
+    gaps_are_made_up_for_as_asked,
+    limits_are_kept,
+    overlap_is_kept,
+)
+from tests.faults.records import Delivery, Fault, History, Row
+from tests.faults.timelines import gave_up_at, jobs_of, offsets_between, periods, policy_of, spent_at
 
 FINAL = {"succeeded", "failed", "skipped", "missed", "cancelled", "lost"}
 NEVER_RAN = {"skipped", "missed", "cancelled"}
-# A fault may be felt a little before the harness noted its beginning.
-SLACK = 2.0
 STOPPED = ("The job was", "The schedule was", "Its job is gone")
-
-
-@dataclass(frozen=True, slots=True)
-class Bounds:
-    """How long things may take, in seconds. `pace` is how much slower than a quiet machine this one is.
-
-    What the product waits for by design (leases, the watchdog) does not depend on the machine; starting processes
-    does. So only `work` of each bound is multiplied by the pace.
-    """
-
-    pace: float = 1.0
-    lateness: float = 1.0
-    plain_lateness: float = 3.0
-    work: float = 5.0
-    healing: Mapping[str, float] = field(
-        default_factory=lambda: {"kill": 15.0, "freeze": 25.0, "database": 30.0, "disk": 30.0}
-    )
-    other_healing: float = 25.0
-
-    def heals_within(self, kind: str) -> float:
-        bar = self.healing.get(kind.partition("-")[0], self.other_healing)
-        return bar + self.work * (self.pace - 1)
-
-    def late(self, row: Row) -> float:
-        return (self.plain_lateness if row.task == "faults.deliver" else self.lateness) * self.pace
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,35 +50,35 @@ def check(history: History, bounds: Bounds | None = None) -> list[Violation]:
 
 
 def owed_slots_have_one_row(history: History, bounds: Bounds) -> Iterator[str]:
-    by_job = _by_job(history.rows)
+    rows_of = by_job(history.rows)
     for job_id, operations in jobs_of(history).items():
-        rows = [row for row in by_job[job_id] if row.cause != "manual"]
-        over_at = gave_up_at(rows)
+        rows = [row for row in rows_of[job_id] if row.cause != "manual"]
+        over_at = min(gave_up_at(rows), spent_at(rows, policy_of(operations, for_certain=True)))
         for period in periods(history, operations):
             for slot in period.slots():
                 if slot < over_at and not any(row.slot <= slot <= row.until for row in rows):
-                    yield f"{job_id} was owed {_moment(slot)}, and there is no row of it"
+                    yield f"{job_id} was owed {moment_of(slot)}, and there is no row of it"
 
 
 def no_slot_has_two_rows(history: History, bounds: Bounds) -> Iterator[str]:
-    for job_id, mine in _by_job(history.rows).items():
+    for job_id, mine in by_job(history.rows).items():
         rows = sorted((row for row in mine if row.cause != "manual"), key=lambda row: row.scheduled_for)
         for one, other in pairwise(rows):
             if _accounts_for(one, other.scheduled_for):
-                yield f"{job_id} has rows {one.id} and {other.id} for {_moment(other.scheduled_for)}"
+                yield f"{job_id} has rows {one.id} and {other.id} for {moment_of(other.scheduled_for)}"
 
 
 def every_row_is_final(history: History, bounds: Bounds) -> Iterator[str]:
     for row in history.rows:
         if row.status not in FINAL:
-            yield f"{_name(row)} is still {row.status}"
+            yield f"{name_of(row)} is still {row.status}"
 
 
 def succeeded_was_accepted(history: History, bounds: Bounds) -> Iterator[str]:
     accepted = {delivery.execution for delivery in history.deliveries if delivery.verdict != "refused"}
     for row in history.rows:
         if row.status == "succeeded" and row.task in ("webhook", "faults.deliver") and row.id not in accepted:
-            yield f"{_name(row)} succeeded, but the sink accepted nothing"
+            yield f"{name_of(row)} succeeded, but the sink accepted nothing"
 
 
 def accepted_at_most_once(history: History, bounds: Bounds) -> Iterator[str]:
@@ -108,26 +98,35 @@ def accepted_at_most_once(history: History, bounds: Bounds) -> Iterator[str]:
 
 
 def repeats_have_a_reason(history: History, bounds: Bounds) -> Iterator[str]:
-    """Whoever receives more than once must blame a fault; in all, not more often than there were faults."""
-    repeats = [delivery for delivery in history.deliveries if delivery.verdict == "repeated"]
-    first = {d.execution: d.at for d in history.deliveries if d.verdict == "accepted"}
-    for execution, count in Counter(delivery.execution for delivery in repeats).items():
-        last = max(delivery.at for delivery in repeats if delivery.execution == execution)
-        reasons = _faults_between(history, first.get(execution, last) - SLACK, last)
-        if count > len(reasons):
-            yield f"execution {execution} was repeated {count} times in {len(reasons)} faults"
-    if len(repeats) > len(history.faults):
-        yield f"{len(repeats)} repeats for {len(history.faults)} faults"
+    """A fault repeats at most what was in flight in the process it hit, and that once.
+
+    So no attempt is sent twice; and whatever is sent again after it was accepted had arrived in a fault that can
+    explain it, or shortly before. Where the network lost the answer, each attempt may meet the same fault.
+    """
+    for execution, received in arrivals(history).items():
+        for attempt, count in Counter(delivery.attempt for delivery in received).items():
+            if count > 1:
+                yield f"execution {execution} was sent {count} times in its attempt {attempt}"
+        repeats = [(one, other) for one, other in pairwise(received) if other.verdict == "repeated"]
+        explaining: set[Fault] = set()
+        for one, _ in repeats:
+            found = faults_that_repeat(history, one.at)
+            explaining |= found
+            if not found:
+                yield f"execution {execution} was repeated, but no fault hit it in flight at {moment_of(one.at)}"
+        is_network = any(fault.kind.startswith("target") for fault in explaining)
+        if explaining and len(repeats) > len(explaining) and not is_network:
+            yield f"execution {execution} was repeated {len(repeats)} times in {len(explaining)} faults"
 
 
 def what_did_not_run_was_not_delivered(history: History, bounds: Bounds) -> Iterator[str]:
     delivered = Counter(delivery.execution for delivery in history.deliveries)
     for row in history.rows:
         if row.status in NEVER_RAN and delivered[row.id]:
-            yield f"{_name(row)} is {row.status}, but was delivered"
+            yield f"{name_of(row)} is {row.status}, but was delivered"
         # A prompt is started by waiting for an agent; that can be taken back.
         if row.status in NEVER_RAN and row.attempt and row.task != "prompt":
-            yield f"{_name(row)} is {row.status}, but was started"
+            yield f"{name_of(row)} is {row.status}, but was started"
 
 
 def deliveries_belong_to_rows(history: History, bounds: Bounds) -> Iterator[str]:
@@ -143,58 +142,77 @@ def missed_has_a_reason(history: History, bounds: Bounds) -> Iterator[str]:
     for row in history.rows:
         if row.status != "missed":
             continue
-        if not _faults_between(history, row.scheduled_for, row.until, and_healing=bounds):
-            yield f"{_name(row)} is missed although all was well"
+        if not faults_between(history, row.scheduled_for, row.until, and_healing=bounds):
+            yield f"{name_of(row)} is missed although all was well"
 
 
 def failed_has_a_reason(history: History, bounds: Bounds) -> Iterator[str]:
     for row in history.rows:
         if row.status not in ("failed", "lost") or "poison" in row.task or row.reason.startswith(STOPPED):
             continue
-        until = row.finished_at or row.scheduled_for
-        if not _faults_between(history, row.scheduled_for, until, and_healing=bounds):
-            yield f"{_name(row)} is {row.status} although all was well: {row.error or row.reason}"
+        if not faults_between(history, row.scheduled_for, row.ended_at, and_healing=bounds):
+            yield f"{name_of(row)} is {row.status} although all was well: {row.error or row.reason}"
 
 
 def skipped_has_a_reason(history: History, bounds: Bounds) -> Iterator[str]:
-    """While a job was certainly armed, only a run before it that was still going is a reason."""
-    by_job = _by_job(history.rows)
+    """While a job was certainly armed, only a run before it that was still going is a reason, if it may be one."""
+    rows_of = by_job(history.rows)
+    received = defaultdict(list)
+    for delivery in history.deliveries:
+        received[delivery.job_id].append(delivery)
     for job_id, operations in jobs_of(history).items():
+        policy, rows = policy_of(operations), rows_of[job_id]
+        over_at = gave_up_at(rows)
         for period in periods(history, operations):
-            for row in by_job[job_id]:
+            for row in rows:
                 if row.status != "skipped" or not period.is_armed or not period.holds(row.slot):
                     continue
-                if any(_was_going(other, row) for other in by_job[job_id]):
+                if row.slot >= over_at or near_shift(history, row.scheduled_for):
                     continue
-                # In a fault the end of the run before it may not have been written yet.
-                excuses = _faults_between(history, row.scheduled_for, row.finished_at or row.scheduled_for)
-                if not excuses and not _near_shift(history, row.scheduled_for):
-                    yield f"{_name(row)} is skipped ({row.reason}), but nothing was going on"
+                if policy.overlap != "skip":
+                    yield f"{name_of(row)} is skipped ({row.reason}), which nobody asked for"
+                elif not (
+                    any(_was_going(other, row) for other in rows)
+                    or any(_was_held(delivery, row) for delivery in received[job_id])
+                    # In a fault the end of the run before it may not have been written yet.
+                    or faults_between(history, row.scheduled_for, row.ended_at)
+                ):
+                    yield f"{name_of(row)} is skipped ({row.reason}), but nothing was going on"
 
 
 def nothing_is_late(history: History, bounds: Bounds) -> Iterator[str]:
-    """Within the bound; or, where a fault lay in between, within its healing time after its end."""
+    """Within the bound; or, where a fault lay in between, within its healing time after its end.
+
+    Whoever waits for the run before it is late from the end of that run on.
+    """
+    waiting = {job for job, ops in jobs_of(history).items() if policy_of(ops).overlap == "queue"}
+    ends = defaultdict(list)
+    for row in history.rows:
+        if row.job_id in waiting and row.finished_at is not None:
+            ends[row.job_id].append(row.finished_at)
     for row in history.rows:
         if row.first_started_at is None or row.cause == "manual" or "poison" in row.task:
             continue
-        late = row.first_started_at - row.scheduled_for
+        before = [at for at in ends[row.job_id] if at <= row.first_started_at]
+        late = row.first_started_at - max(row.scheduled_for, *before, 0.0)
         if late <= bounds.late(row):
             continue
-        faults = _faults_between(history, row.scheduled_for, row.first_started_at, and_healing=bounds)
+        faults = faults_between(history, row.scheduled_for, row.first_started_at, and_healing=bounds)
         if not any(
-            row.first_started_at <= fault.ended_at + _offset(history, fault) + bounds.heals_within(fault.kind)
+            row.first_started_at
+            <= fault.ended_at + offset_in(history, fault) + bounds.heals_within(fault.kind)
             for fault in faults
         ):
-            yield f"{_name(row)} started {late:.1f} s late"
+            yield f"{name_of(row)} started {late:.1f} s late"
 
 
 def nothing_is_early(history: History, bounds: Bounds) -> Iterator[str]:
     slots = {row.id: row.scheduled_for for row in history.rows}
     for row in history.rows:
         if row.first_started_at is not None and row.first_started_at < row.scheduled_for - 0.001:
-            if _near_shift(history, row.scheduled_for) or row.cause == "manual":
+            if near_shift(history, row.scheduled_for) or row.cause == "manual":
                 continue
-            yield f"{_name(row)} started {row.scheduled_for - row.first_started_at:.3f} s early"
+            yield f"{name_of(row)} started {row.scheduled_for - row.first_started_at:.3f} s early"
     for delivery in history.deliveries:
         ahead = max(0.0, *offsets_between(history, delivery.at - 60, delivery.at))
         slot = slots.get(delivery.execution, 0.0)
@@ -203,26 +221,26 @@ def nothing_is_early(history: History, bounds: Bounds) -> Iterator[str]:
 
 
 def nothing_runs_unasked(history: History, bounds: Bounds) -> Iterator[str]:
-    by_job = _by_job(history.rows)
+    rows_of = by_job(history.rows)
     for job_id, operations in jobs_of(history).items():
         for period in periods(history, operations):
-            for row in by_job[job_id]:
+            for row in rows_of[job_id]:
                 if row.cause == "manual" or not row.attempt or not period.holds(row.slot):
                     continue
-                if not period.asks_for(row.slot) and not _near_shift(history, row.scheduled_for):
+                if not period.asks_for(row.slot) and not near_shift(history, row.scheduled_for):
                     stood = "armed for other moments" if period.is_armed else "stopped"
-                    yield f"{_name(row)} ran, but its job was {stood}"
+                    yield f"{name_of(row)} ran, but its job was {stood}"
 
 
 def runs_by_hand_are_kept(history: History, bounds: Bounds) -> Iterator[str]:
     rows = {row.id: row for row in history.rows}
-    by_job = _by_job(history.rows)
+    rows_of = by_job(history.rows)
     for job_id, operations in jobs_of(history).items():
         asked = [op for op in operations if op.verb == "run" and op.outcome != "refused"]
         for op in asked:
             if op.execution is not None and op.execution not in rows:
                 yield f"{job_id} was told to run, and the row {op.execution} it got is gone"
-        manual = [row for row in by_job[job_id] if row.cause == "manual"]
+        manual = [row for row in rows_of[job_id] if row.cause == "manual"]
         if len(manual) > len(asked):
             yield f"{job_id} ran {len(manual)} times by hand, but was asked {len(asked)} times"
         if len(manual) < sum(op.outcome == "acknowledged" for op in asked):
@@ -233,10 +251,10 @@ def faults_heal(history: History, bounds: Bounds) -> Iterator[str]:
     for fault in history.faults:
         limit = bounds.heals_within(fault.kind)
         if fault.healing is None:
-            yield f"{fault.kind} at {_moment(fault.began_at)} never healed {fault.note}"
+            yield f"{fault.kind} at {moment_of(fault.began_at)} never healed {fault.note}"
         elif fault.healing > limit:
             yield (
-                f"{fault.kind} at {_moment(fault.began_at)} healed after {fault.healing:.1f} s,"
+                f"{fault.kind} at {moment_of(fault.began_at)} healed after {fault.healing:.1f} s,"
                 f" not {limit:.0f} s {fault.note}"
             )
 
@@ -249,6 +267,7 @@ def all_is_quiet_afterwards(history: History, bounds: Bounds) -> Iterator[str]:
         yield f"{after.live_runs} runs are still in the queue"
     if after.overdue_jobs:
         yield f"{after.overdue_jobs} jobs are overdue"
+    yield from after.complaints
     if after.orphans:
         yield f"processes were left behind: {'; '.join(after.orphans)}"
     if after.connections > after.most_connections:
@@ -264,6 +283,10 @@ RULES: dict[str, Rule] = {
     "repeated": repeats_have_a_reason,
     "not run, yet delivered": what_did_not_run_was_not_delivered,
     "unknown delivery": deliveries_belong_to_rows,
+    "attempts": attempts_are_kept,
+    "overlap": overlap_is_kept,
+    "catch-up": gaps_are_made_up_for_as_asked,
+    "limits": limits_are_kept,
     "missed": missed_has_a_reason,
     "failed": failed_has_a_reason,
     "skipped": skipped_has_a_reason,
@@ -274,45 +297,6 @@ RULES: dict[str, Rule] = {
     "healing": faults_heal,
     "aftermath": all_is_quiet_afterwards,
 }
-
-
-def _by_job(rows: Sequence[Row]) -> dict[str, list[Row]]:
-    jobs: dict[str, list[Row]] = defaultdict(list)
-    for row in rows:
-        jobs[row.job_id].append(row)
-    return jobs
-
-
-def _faults_between(
-    history: History, start: float, end: float, *, and_healing: Bounds | None = None
-) -> list[Fault]:
-    """The faults that touch a stretch of the product's time, with the time they may take to heal."""
-    found = []
-    for fault in history.faults:
-        extra = and_healing.heals_within(fault.kind) if and_healing else (fault.healing or 0.0)
-        ahead = _offset(history, fault)
-        if fault.began_at - SLACK + min(0.0, ahead) <= end and start <= fault.ended_at + extra + max(
-            0.0, ahead
-        ):
-            found.append(fault)
-    return found
-
-
-def _offset(history: History, fault: Fault) -> float:
-    """How far the product's clock was shifted in a fault."""
-    offsets = offsets_between(history, fault.began_at - SLACK, fault.ended_at)
-    return max(offsets, key=abs)
-
-
-def _near_shift(history: History, moment: float) -> bool:
-    """Tell whether the clock was shifted around a moment: then both times of day have happened."""
-    return any(
-        fault.kind.startswith("clock")
-        and fault.began_at - 60 - abs(_offset(history, fault))
-        <= moment
-        <= fault.ended_at + 60 + abs(_offset(history, fault))
-        for fault in history.faults
-    )
 
 
 def _accounts_for(row: Row, moment: float) -> bool:
@@ -335,9 +319,7 @@ def _was_going(other: Row, row: Row) -> bool:
     )
 
 
-def _name(row: Row) -> str:
-    return f"{row.job_id} at {_moment(row.scheduled_for)} (row {row.id}, {row.task})"
-
-
-def _moment(at: float) -> str:
-    return datetime.fromtimestamp(at, UTC).strftime("%H:%M:%S.%f")[:-3]
+def _was_held(delivery: Delivery, row: Row) -> bool:
+    """Tell whether the sink still had another run of the job when this slot was due."""
+    since, until = delivery.at - SLACK, delivery.at + delivery.held + SLACK
+    return delivery.execution != row.id and since <= row.scheduled_for <= until

@@ -1,6 +1,7 @@
 """The product's real doors: tool calls over HTTP, and the buttons of the pages."""
 
 import json
+import re
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -86,6 +87,7 @@ class Browser:
         "cancel": "Cancelled {name}",
         "delete": "Moved {name} to the trash",
         "run": "Started {name}",
+        "restore": "Restored {name}.",
     }
 
     def __init__(self, url: str) -> None:
@@ -97,7 +99,9 @@ class Browser:
         try:
             if not self._is_in and not self._log_in():
                 return Answer("refused", words="could not log in")
-            answer = self._post(f"/jobs/{job_id}/{verb}/", {})
+            is_restore = verb == "restore"
+            path = "/jobs/restore/" if is_restore else f"/jobs/{job_id}/{verb}/"
+            answer = self._post(path, {"job": job_id} if is_restore else {})
         except (httpx2.ConnectError, httpx2.ConnectTimeout):
             return Answer("refused" if not self._is_in else "unknown", words="nobody listens")
         except httpx2.HTTPError as error:
@@ -105,6 +109,22 @@ class Browser:
         if answer.status_code == 200 and self.SUCCESS[verb].format(name=name) in answer.text:
             return Answer("acknowledged")
         return Answer("unknown", words=f"{answer.status_code} {answer.url}")
+
+    def fill_in(self, values: dict[str, str]) -> Answer:
+        """Send the form of a new job."""
+        try:
+            if not self._is_in and not self._log_in():
+                return Answer("refused", words="could not log in")
+            answer = self._post("/jobs/new/", values)
+        except (httpx2.ConnectError, httpx2.ConnectTimeout):
+            return Answer("unknown", words="nobody listens")
+        except httpx2.HTTPError as error:
+            return Answer("unknown", words=repr(error))
+        *_, folder, job_id, _ = f"x/{answer.url}".split("/")
+        if answer.status_code == 200 and folder == "jobs" and job_id != "new":
+            return Answer("acknowledged", {"job_id": job_id})
+        outcome: Outcome = "refused" if answer.status_code == 422 else "unknown"
+        return Answer(outcome, words=f"{answer.status_code} {answer.url} {_problems(answer.text)}")
 
     def _log_in(self) -> bool:
         self._http.get(f"{self.url}/login/")
@@ -117,3 +137,8 @@ class Browser:
 
     def close(self) -> None:
         self._http.close()
+
+
+def _problems(page: str) -> str:
+    """What a page says beside its fields."""
+    return "; ".join(re.findall(r'class="err[^"]*"[^>]*>(.*?)</', page, re.DOTALL))[:300]

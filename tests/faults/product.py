@@ -1,6 +1,7 @@
 """Runs the real product on a fresh database, finds its processes by what they are, and restarts what it must."""
 
 import os
+import random
 import signal
 import socket
 import subprocess
@@ -23,9 +24,12 @@ def rest(seconds: float) -> None:
 
 
 def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    """A port below those that outgoing connections take: it must still be free when its owner is started again."""
+    for port in random.sample(range(15_000, 32_000), 100):
+        with socket.socket() as probe, suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
+    raise OSError("no port is free")
 
 
 class Product:
@@ -57,11 +61,12 @@ class Product:
             "CRONTY_LEASE_SECONDS": "3",
             "CRONTY_STOP_SECONDS": "5",
             "CRONTY_OUTBOUND_ALLOW": "127.0.0.1",
-            "CRONTY_OUTBOUND_TIMEOUT": "2",
+            "CRONTY_OUTBOUND_TIMEOUT": "4",
             "CRONTY_AGENT_MIN_INTERVAL": "1",
             "CRONTY_MAX_ACTIVE_JOBS": "5000",
             "CRONTY_MAX_CREATES_PER_MINUTE": "100000",
             "CRONTY_MCP_CALLS_PER_MINUTE": "100000",
+            "CRONTY_CATCH_UP_RUNS": "8",
             "CRONTY_LOG_LEVEL": "WARNING",
             "CRONTY_FAULTS_CLOCK": str(clock_file),
         }

@@ -28,10 +28,21 @@ class When:
 
 
 @dataclass(frozen=True, slots=True)
+class Policy:
+    """What the campaign asked for beside the schedule; None is whatever the product takes by itself."""
+
+    overlap: Literal["skip", "queue", "allow"] = "skip"
+    catch_up: Literal["once", "all", "none"] = "once"
+    attempts: int | None = None
+    max_runs: int | None = None
+    ends_at: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Operation:
     """One request of the driver, by the harness's own clock."""
 
-    verb: Literal["create", "edit", "pause", "resume", "cancel", "delete", "run"]
+    verb: Literal["create", "edit", "pause", "resume", "cancel", "delete", "restore", "run"]
     tag: str
     sent_at: float
     answered_at: float
@@ -39,8 +50,8 @@ class Operation:
     job_id: str = ""
     when: When | None = None
     grid: int | None = None
+    policy: Policy | None = None
     execution: int | None = None
-    door: str = "mcp"
     words: str = ""
 
 
@@ -71,16 +82,30 @@ class Row:
     def until(self) -> int:
         return int(self.last_slot or self.scheduled_for)
 
+    @property
+    def ended_at(self) -> float:
+        """The latest moment the row tells of: where the clock was put back, its end may lie before its start."""
+        return max(self.scheduled_for, self.started_at or 0.0, self.finished_at or 0.0)
+
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """One request as the sink saw it, by its own clock."""
+    """One request as the sink saw it, by its own clock; `held` is how long it kept the caller waiting."""
 
     at: float
     execution: int
     key: str
     attempt: int
     verdict: Literal["accepted", "repeated", "refused"]
+    held: float = 0.0
+
+    @property
+    def job_id(self) -> str:
+        return self.key.partition("@")[0]
+
+    @property
+    def is_manual(self) -> bool:
+        return self.key.endswith("-manual")
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +132,7 @@ class Aftermath:
     live_runs: int = 0
     overdue_jobs: int = 0
     orphans: Sequence[str] = ()
+    complaints: Sequence[str] = ()
     connections: int = 0
     most_connections: int = 40
 

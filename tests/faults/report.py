@@ -8,8 +8,9 @@ from pathlib import Path
 from statistics import median
 from xml.sax.saxutils import escape
 
-from tests.faults.checker import Bounds, Violation
-from tests.faults.records import Aftermath, Delivery, Fault, History, Operation, Row, When
+from tests.faults.checker import Violation
+from tests.faults.excuses import REPEATING, Bounds, faults_that_repeat
+from tests.faults.records import Aftermath, Delivery, Fault, History, Operation, Policy, Row, When
 
 COLOURS = {
     "succeeded": "#2e9e5b",
@@ -27,11 +28,10 @@ def table(history: History, bounds: Bounds, violations: Sequence[Violation]) -> 
     by_kind: dict[str, list[Fault]] = defaultdict(list)
     for fault in history.faults:
         by_kind[fault.kind].append(fault)
-    lines = [f"{'fault':<20} {'count':>5} {'healed: median':>15} {'max':>7} {'bar':>6}"]
-    for kind, faults in sorted(by_kind.items()):
-        times = [fault.healing for fault in faults if fault.healing is not None]
-        shown = f"{median(times):>13.1f} s {max(times):>5.1f} s" if times else f"{'never':>15} {'never':>7}"
-        lines.append(f"{kind:<20} {len(faults):>5} {shown} {bounds.heals_within(kind):>4.0f} s")
+    lines = [
+        f"{'fault':<20} {'count':>5} {'healed: p50':>12} {'max':>8} {'bar':>6}            at this pace",
+        *(_line(kind, faults, bounds) for kind, faults in sorted(by_kind.items())),
+    ]
     scheduled = [row for row in history.rows if row.cause != "manual"]
     late = sorted(
         row.first_started_at - row.scheduled_for for row in scheduled if row.first_started_at is not None
@@ -43,13 +43,47 @@ def table(history: History, bounds: Bounds, violations: Sequence[Violation]) -> 
         f"kinds {len(by_kind)}, faults {len(history.faults)}, pace of this machine {bounds.pace:.1f}",
         f"slots {sum(row.slots for row in scheduled)}, rows {len(history.rows)}: {_counts(history.rows)}",
         f"operations {len(history.operations)}: {_words(outcomes)}",
+        f"policies asked for: {_words(_policies(history))}",
         f"deliveries {len(history.deliveries)}: {_words(verdicts)}",
+        _repeats(history),
     ]
     if late:
         shares = ", ".join(f"p{share} {_share(late, share):.3f} s" for share in (50, 95, 99))
         lines.append(f"lateness, faults included: {shares}, max {late[-1]:.1f} s")
     lines += ["", f"violations {len(violations)}", *(f"  {violation}" for violation in violations[:60])]
     return "\n".join(lines) + "\n"
+
+
+def _line(kind: str, faults: Sequence[Fault], bounds: Bounds) -> str:
+    """One kind: how it healed against the bar as promised, and against the bar that this machine can be held to."""
+    times = [fault.healing for fault in faults if fault.healing is not None]
+    is_whole = len(times) == len(faults)
+    shown = f"{median(times):>10.1f} s {max(times):>6.1f} s" if times else f"{'never':>12} {'never':>8}"
+    met = "met    " if is_whole and max(times) <= bounds.bar(kind) else "not met"
+    return f"{kind:<20} {len(faults):>5} {shown} {bounds.bar(kind):>4.0f} s  {met}  {bounds.heals_within(kind):>4.0f} s"
+
+
+def _repeats(history: History) -> str:
+    """How often something was delivered again, and what one fault did at most."""
+    again = [delivery for delivery in history.deliveries if delivery.verdict == "repeated"]
+    counts = Counter(fault for delivery in again if (fault := _blamed(history, delivery)))
+    able = sum(fault.kind.startswith(REPEATING) for fault in history.faults)
+    most = ", ".join(f"{count} in one {fault.kind}" for fault, count in counts.most_common(3))
+    return f"repeats {len(again)} in {able} faults that can repeat what is in flight; most: {most or 'none'}"
+
+
+def _blamed(history: History, again: Delivery) -> Fault | None:
+    """The fault in which the delivery before this one arrived, or else the nearest that can be blamed."""
+    before = max(
+        one.at
+        for one in history.deliveries
+        if one.execution == again.execution and one.at < again.at and one.verdict != "refused"
+    )
+
+    def distance(fault: Fault) -> float:
+        return max(fault.began_at - before, before - fault.ended_at, 0.0)
+
+    return min(faults_that_repeat(history, before), key=distance, default=None)
 
 
 def shortfalls(history: History, *, kinds: int, faults: int, slots: int) -> list[str]:
@@ -63,6 +97,18 @@ def shortfalls(history: History, *, kinds: int, faults: int, slots: int) -> list
     if fallen_due < slots:
         words.append(f"{fallen_due} slots fell due, not {slots}")
     return words
+
+
+def _policies(history: History) -> Counter[str]:
+    counts: Counter[str] = Counter()
+    for op in history.operations:
+        if op.verb == "create" and op.outcome == "acknowledged" and op.policy:
+            counts[f"overlap {op.policy.overlap}"] += 1
+            counts[f"catch_up {op.policy.catch_up}"] += 1
+            counts["max_runs"] += op.policy.max_runs is not None
+            counts["ends_at"] += op.policy.ends_at is not None
+            counts["attempts"] += op.policy.attempts is not None
+    return counts
 
 
 def _counts(rows: Sequence[Row]) -> str:
@@ -159,7 +205,13 @@ def load(path: Path) -> History:
     kept = json.loads(path.read_text())
     return History(
         operations=[
-            Operation(**(op | {"when": When(**op["when"]) if op["when"] else None}))
+            Operation(
+                **op
+                | {
+                    "when": When(**op["when"]) if op["when"] else None,
+                    "policy": Policy(**op["policy"]) if op["policy"] else None,
+                }
+            )
             for op in kept["operations"]
         ],
         rows=[Row(**row) for row in kept["rows"]],

@@ -19,6 +19,10 @@ ANSWERS = {
 }
 
 
+# How long targets below /slow/ keep their callers waiting, in seconds.
+HOLD = 1.3
+
+
 class Loop:
     """An event loop in a thread of its own, for servers that live beside the campaign."""
 
@@ -50,7 +54,7 @@ class Loop:
 
 
 class Sink:
-    """Accepts each Idempotency-Key once. Only targets below /weak/ misbehave."""
+    """Accepts each Idempotency-Key once. Only targets below /weak/ misbehave; those below /slow/ take their time."""
 
     def __init__(self) -> None:
         self.deliveries: list[Delivery] = []
@@ -66,12 +70,14 @@ class Sink:
         with suppress(OSError, asyncio.IncompleteReadError, ValueError):
             path, headers = await _read(reader)
             manner = self.manner if path.startswith("/weak/") else "well"
+            hold = HOLD if path.startswith("/slow/") else 0.0
             if key := headers.get("idempotency-key", ""):
-                self._note(key, headers, manner)
+                self._note(key, headers, manner, hold)
+            await asyncio.sleep(hold)
             await self._answer(writer, manner)
         writer.close()
 
-    def _note(self, key: str, headers: dict[str, str], manner: Manner) -> None:
+    def _note(self, key: str, headers: dict[str, str], manner: Manner, hold: float) -> None:
         verdict: Any = "refused" if manner != "well" else "repeated" if key in self._accepted else "accepted"
         if verdict == "accepted":
             self._accepted.add(key)
@@ -82,6 +88,7 @@ class Sink:
                 key=key,
                 attempt=int(headers.get("cronty-attempt", 0)),
                 verdict=verdict,
+                held=hold,
             )
         )
 

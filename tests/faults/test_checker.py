@@ -2,13 +2,15 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from xml.etree import ElementTree
 
 import pytest
 
 from tests.faults import report
-from tests.faults.checker import RULES, Bounds, check
-from tests.faults.records import Aftermath, Delivery, Fault, History, Operation, Row, When
+from tests.faults.checker import RULES, check
+from tests.faults.excuses import Bounds
+from tests.faults.records import Aftermath, Delivery, Fault, History, Operation, Policy, Row, When
 
 T0 = 1_800_000_000
 STEP = 10
@@ -33,7 +35,8 @@ def row(number: int, at: float, status: str = "succeeded", **values) -> Row:
 
 
 def delivery(number: int, at: float, verdict: str = "accepted", attempt: int = 1, **values) -> Delivery:
-    return Delivery(T0 + at + 0.02, number, values.pop("key", f"key {number}"), attempt, verdict)
+    key = values.pop("key", f"{JOB}@{number}")
+    return Delivery(T0 + at + 0.02, number, key, attempt, verdict, **values)
 
 
 def fault(at: float, kind: str = "kill-pusher", seconds: float = 0.0, healing: float | None = 2.0) -> Fault:
@@ -87,8 +90,8 @@ def eventful() -> History:
             delivery(10, 10),
             delivery(20, 20),
             delivery(20, 29, "repeated", attempt=2),
-            delivery(900, 40.1, key="key 900-manual"),
-            delivery(901, 41.1, key="key 901-manual"),
+            delivery(900, 40.1, key=f"{JOB}@900-manual"),
+            delivery(901, 41.1, key=f"{JOB}@901-manual"),
             delivery(70, 78),
             delivery(80, 80, "refused"),
             delivery(92, 92),
@@ -112,7 +115,100 @@ def shifted() -> History:
     )
 
 
-@pytest.mark.parametrize("make", [quiet, eventful, shifted])
+def asked(**policy: object) -> Operation:
+    return operation("create", 0, when=When("interval", STEP), grid=T0 + STEP, policy=Policy(**policy))
+
+
+def limited() -> History:
+    """The same job, but for three runs only; then it is over, and says so."""
+    return History(
+        operations=[
+            asked(max_runs=3),
+            operation("pause", 60, outcome="refused", words="Job already completed: job_1"),
+        ],
+        rows=[
+            row(10, 10),
+            row(20, 20, "skipped", reason="The run before it was still going."),
+            *(row(at, at) for at in (30, 40)),
+        ],
+        deliveries=[delivery(10, 10, held=9.5), delivery(30, 30), delivery(40, 40)],
+        ended_at=ENDED_AT,
+    )
+
+
+def ending() -> History:
+    """The same job, with an end after the third run."""
+    return History(
+        operations=[
+            asked(ends_at=T0 + 35),
+            operation("edit", 50, outcome="refused", words="already completed"),
+        ],
+        rows=[row(at, at) for at in (10, 20, 30)],
+        deliveries=[delivery(at, at) for at in (10, 20, 30)],
+        ended_at=ENDED_AT,
+    )
+
+
+def holding(overlap: str) -> History:
+    """A target that takes longer than it should once: what comes next is skipped, waits, or starts beside it."""
+    following = {
+        "skip": [row(30, 30, "skipped", reason="The run before it was still going.")],
+        "queue": [row(30, 30, first_started_at=T0 + 34.2, finished_at=T0 + 35)],
+        "allow": [row(30, 30, finished_at=T0 + 35)],
+    }[overlap]
+    second = {"skip": [], "queue": [delivery(30, 34.2, held=1.0)], "allow": [delivery(30, 30, held=4.0)]}
+    slots = (10, *range(40, 101, STEP))
+    return History(
+        operations=[asked(overlap=overlap)],
+        rows=[row(20, 20, finished_at=T0 + 34), *following, *(row(at, at) for at in slots)],
+        deliveries=[delivery(20, 20, held=14.0), *second[overlap], *(delivery(at, at) for at in slots)],
+        ended_at=ENDED_AT,
+    )
+
+
+def outage(catch_up: str) -> History:
+    """Nobody is there from the second slot to after the ninth: most of them are missed, or all are run late."""
+    late = {"first_started_at": T0 + 95, "finished_at": T0 + 95.1}
+    first = {"once": 90, "all": 20, "none": 40}[catch_up]
+    made_up = (
+        [row(at, at, **late) for at in range(first, 91, STEP)]
+        if catch_up != "none"
+        else [row(90, 90, **late)]
+    )
+    missed = [] if catch_up == "all" else [row(20, 20, "missed", last_slot=T0 + 80, slots=7)]
+    return History(
+        operations=[asked(catch_up=catch_up, overlap="allow")],
+        rows=[row(10, 10), *missed, *made_up, row(100, 100)],
+        deliveries=[delivery(10, 10), *(delivery(one.id, 95) for one in made_up), delivery(100, 100)],
+        faults=[fault(15, "database-restart", 75, 5)],
+        ended_at=ENDED_AT,
+    )
+
+
+def retried() -> History:
+    """Two attempts were asked for; a run whose worker was killed in the second has a third."""
+    return quiet().with_(
+        operations=[asked(attempts=2)],
+        rows=[row(at, at) for at in range(10, 91, STEP)] + [row(100, 100, attempt=3, finished_at=T0 + 110)],
+        deliveries=[delivery(at, at) for at in range(10, 91, STEP)]
+        + [delivery(100, 100, "refused"), delivery(100, 102, attempt=2), delivery(100, 109, "repeated", 3)],
+        faults=[fault(100, "target-500", 1, 1), fault(103, "kill-busy-worker", 0, 3)],
+    )
+
+
+CLEAN: dict[str, Callable[[], History]] = {
+    "quiet": quiet,
+    "eventful": eventful,
+    "shifted": shifted,
+    "limited": limited,
+    "ending": ending,
+    "retried": retried,
+    **{f"overlap {name}": partial(holding, name) for name in ("skip", "queue", "allow")},
+    **{f"catch-up {name}": partial(outage, name) for name in ("once", "all", "none")},
+}
+
+
+@pytest.mark.parametrize("make", CLEAN.values(), ids=CLEAN.keys())
 def test_a_clean_history_raises_no_alarm(make: Callable[[], History]):
     assert check(make()) == []
 
@@ -158,7 +254,7 @@ DEFECTS: list[tuple[str, str, Callable[[], History]]] = [
     (
         "accepted twice",
         "one key for two executions",
-        lambda: add(quiet(), deliveries=[delivery(60, 61, "refused", key="key 50")]),
+        lambda: add(quiet(), deliveries=[delivery(60, 61, "refused", key=f"{JOB}@50")]),
     ),
     ("repeated", "a repeat without a fault", lambda: add(quiet(), deliveries=[delivery(50, 51, "repeated")])),
     (
@@ -238,9 +334,88 @@ DEFECTS: list[tuple[str, str, Callable[[], History]]] = [
         lambda: add(
             quiet(),
             rows=[row(900, 40, cause="manual")],
-            deliveries=[delivery(900, 40, key="key 900-manual")],
+            deliveries=[delivery(900, 40, key=f"{JOB}@900-manual")],
         ),
     ),
+    ("repeated", "an attempt sent twice", lambda: add(eventful(), deliveries=[delivery(20, 28, "repeated")])),
+    (
+        "repeated",
+        "a repeat after a fault that repeats nothing",
+        lambda: eventful().with_(faults=[fault(20.5, "rolling-restart", 9), *eventful().faults[1:]]),
+    ),
+    (
+        "repeated",
+        "a repeat of what was delivered long before the fault",
+        lambda: eventful().with_(faults=[fault(27), *eventful().faults[1:]]),
+    ),
+    ("attempts", "one attempt too many on a quiet day", lambda: retried().with_(faults=[])),
+    ("attempts", "more attempts than any rescue gives", lambda: swap(retried(), 100, attempt=5)),
+    (
+        "attempts",
+        "sent more often than any rescue allows",
+        lambda: add(retried(), deliveries=[delivery(100, 110, "repeated", 7)]),
+    ),
+    (
+        "overlap",
+        "two at once where the second is to be skipped",
+        lambda: add(holding("skip"), deliveries=[delivery(30, 30, held=1.0)]),
+    ),
+    (
+        "overlap",
+        "two at once where the second is to wait",
+        lambda: add(holding("queue"), deliveries=[delivery(31, 31, held=1.0)]),
+    ),
+    ("skipped", "skipped where runs wait", lambda: swap(holding("queue"), 30, status="skipped", attempt=0)),
+    ("skipped", "skipped where runs may overlap", lambda: swap(holding("allow"), 30, status="skipped")),
+    (
+        "late",
+        "late after the run it waited for",
+        lambda: swap(holding("queue"), 30, first_started_at=T0 + 38),
+    ),
+    (
+        "catch-up",
+        "the newest slot of a gap missed, too",
+        lambda: swap(outage("once"), 90, status="missed", attempt=0, first_started_at=None),
+    ),
+    (
+        "catch-up",
+        "two slots of a gap made up for",
+        lambda: add(
+            outage("once").with_(rows=[one for one in outage("once").rows if one.status != "missed"]),
+            rows=[row(20, 20, first_started_at=T0 + 95), row(30, 30, first_started_at=T0 + 95)],
+        ),
+    ),
+    (
+        "catch-up",
+        "a gap where every slot should run",
+        lambda: outage("all").with_(
+            rows=[
+                replace(one, status="missed", attempt=0, first_started_at=None) if one.id in (70, 80) else one
+                for one in outage("all").rows
+            ]
+        ),
+    ),
+    (
+        "catch-up",
+        "an old slot run where none should be made up for",
+        lambda: swap(outage("none"), 10, first_started_at=T0 + 105),
+    ),
+    (
+        "limits",
+        "accepted once more than the limit",
+        lambda: add(limited(), deliveries=[delivery(50, 50)]),
+    ),
+    ("limits", "started once more than the limit", lambda: add(limited(), rows=[row(50, 50)])),
+    ("limits", "over before the last run", lambda: without_row(limited(), 40)),
+    (
+        "limits",
+        "not over after the last run",
+        lambda: limited().with_(operations=[asked(max_runs=3), operation("pause", 90)]),
+    ),
+    ("lost", "a slot of the runs that were left", lambda: without_row(limited(), 30)),
+    ("limits", "a run after the end", lambda: add(ending(), rows=[row(40, 40)])),
+    ("lost", "the last slot before the end", lambda: without_row(ending(), 30)),
+    ("aftermath", "a driver that gave up", after(complaints=["driver 1 gave up"])),
     ("healing", "a fault that healed too late", lambda: quiet().with_(faults=[fault(20, healing=30.0)])),
     ("healing", "a fault that never healed", lambda: quiet().with_(faults=[fault(20, healing=None)])),
     ("aftermath", "a cluster that is not fresh", after(fresh_workers=1)),
@@ -266,6 +441,41 @@ def test_a_job_of_which_an_answer_is_unknown_is_owed_nothing():
     unsure = add(without_row(quiet(), 80), operations=[operation("pause", 75, outcome="unknown")])
 
     assert check(unsure) == []
+
+
+def test_a_limit_of_which_nobody_knows_the_answer_is_neither_owed_nor_broken():
+    raised = operation("edit", 38, outcome="unknown", policy=Policy(max_runs=6))
+
+    assert check(add(limited(), operations=[raised])) == []
+
+
+def test_a_run_that_began_before_the_clock_jumped_was_not_made_up_for():
+    """Claimed on time, it started when the clock showed two minutes more; what follows runs by the right time."""
+    leapt = quiet().with_(
+        operations=[asked(catch_up="none")],
+        rows=[
+            replace(one, first_started_at=T0 + 141, finished_at=T0 + 141.1) if one.id == 20 else one
+            for one in quiet().rows
+        ],
+        faults=[fault(20.5, "clock-forward", 4, 1)],
+        shifts=[(T0 + 20.5, 120.0), (T0 + 24.5, 0.0)],
+    )
+
+    assert check(leapt) == []
+
+
+def test_a_rescue_counts_also_where_it_ended_under_a_clock_put_back():
+    rescued = quiet().with_(
+        operations=[asked(attempts=1)],
+        rows=[
+            replace(one, attempt=2, started_at=T0 + 58, finished_at=T0 + 30) if one.id == 50 else one
+            for one in quiet().rows
+        ],
+        faults=[fault(51, "kill-leader", 0, 5), fault(58.5, "clock-back", 5, 1)],
+        shifts=[(T0 + 58.5, -30.0), (T0 + 63.5, 0.0)],
+    )
+
+    assert check(rescued) == []
 
 
 def test_a_job_that_failed_too_often_pauses_itself():
@@ -308,7 +518,24 @@ def test_the_report_names_what_happened_and_the_picture_is_one():
     assert picture.tag.endswith("svg")
 
 
+@pytest.mark.parametrize(("healing", "verdict"), [(14.9, "met"), (15.1, "not met"), (None, "not met")])
+def test_the_report_holds_healing_against_the_bar_as_it_is_promised(healing: float | None, verdict: str):
+    """A slow machine widens what the checker allows, but not what the table says of the promise."""
+    history = quiet().with_(faults=[fault(20, healing=5.0), fault(40, healing=healing)])
+
+    text = report.table(history, Bounds(pace=2.0), [])
+
+    line = next(line for line in text.splitlines() if line.startswith("kill-pusher"))
+    assert f"15 s  {verdict} " in line
+    assert line.endswith("20 s")
+
+
+def test_the_report_counts_repeats_beside_the_faults_that_explain_them():
+    assert "repeats 1 in 2 faults that can" in report.table(eventful(), Bounds(), [])
+
+
 def test_records_are_read_back_as_they_were_kept(tmp_path):
+    report.save(limited(), tmp_path / "limited.json")
     report.save(shifted(), tmp_path / "history.json")
 
     kept = report.load(tmp_path / "history.json")
@@ -318,6 +545,7 @@ def test_records_are_read_back_as_they_were_kept(tmp_path):
         shifted().rows,
         shifted().deliveries,
     )
+    assert report.load(tmp_path / "limited.json").operations == limited().operations
     assert (kept.faults, kept.shifts) == (shifted().faults, shifted().shifts)
     assert check(kept) == []
 

@@ -2,9 +2,9 @@
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from tests.faults.records import History, Operation, Row, When
+from tests.faults.records import History, Operation, Policy, Row, When
 
 # Slots are cut to seconds, and the two clocks are read one after the other.
 MARGIN = 1.5
@@ -20,6 +20,7 @@ class Period:
     is_armed: bool
     when: When | None = None
     grid: int | None = None
+    ends_at: int | None = None
 
     def holds(self, slot: int) -> bool:
         return self.after + MARGIN < slot < self.before - MARGIN
@@ -29,11 +30,16 @@ class Period:
             return []
         # The answer named the first slot: there is none before it, whatever the clock said then.
         earliest = self.grid - 1 if self.when.kind == "interval" else 0
-        return self.when.slots(self.grid, max(self.after + MARGIN, earliest), self.before - MARGIN)
+        latest = min(self.before - MARGIN, self.ends_at or float("inf"))
+        return self.when.slots(self.grid, max(self.after + MARGIN, earliest), latest)
+
+    def next_slots(self, after: int, count: int) -> list[int]:
+        """The slots that follow one of them, as far as they are certain."""
+        return [slot for slot in self.slots() if slot > after][:count]
 
     def asks_for(self, slot: int) -> bool:
         """Also where the grid was never told: then any slot may be right."""
-        if not self.is_armed:
+        if not self.is_armed or (self.ends_at is not None and slot > self.ends_at):
             return False
         return self.when is None or self.grid is None or self.when.has(slot, self.grid)
 
@@ -48,11 +54,31 @@ def jobs_of(history: History) -> dict[str, list[Operation]]:
     return jobs
 
 
+def policy_of(operations: Sequence[Operation], *, for_certain: bool = False) -> Policy:
+    """What was asked for when the job was made; of several limits of runs the highest, which may never be passed.
+
+    `for_certain` leaves out limits of which nobody knows whether they came into force.
+    """
+    outcomes = ("acknowledged",) if for_certain else ("acknowledged", "unknown")
+    asked = [op.policy for op in operations if op.policy and op.outcome in outcomes]
+    if not asked:
+        return Policy()
+    limits = [policy.max_runs for policy in asked]
+    return replace(asked[0], max_runs=None if None in limits else max(limit for limit in limits if limit))
+
+
 def periods(history: History, operations: Sequence[Operation]) -> Iterator[Period]:
     """The certain stretches of one job; between an operation and its answer nothing is certain."""
+    ends_at = policy_of(operations).ends_at
+    for period in _periods(history, operations):
+        yield replace(period, ends_at=ends_at)
+
+
+def _periods(history: History, operations: Sequence[Operation]) -> Iterator[Period]:
     current: Period | None = None
     when: When | None = None
     grid: int | None = None
+    was_armed_when_deleted = False
     for op in operations:
         if op.outcome == "refused" or op.verb == "run":
             continue
@@ -66,8 +92,12 @@ def periods(history: History, operations: Sequence[Operation]) -> Iterator[Perio
         # A new schedule has a grid of its own, known once an answer has named one of its slots.
         grid = op.grid if op.grid is not None or op.when else grid
         when = op.when or when
+        if op.verb == "delete":
+            was_armed_when_deleted = was_armed
         if op.verb in ("cancel", "delete"):
             current = Period(high, float("inf"), False)
+        elif is_known and op.verb == "restore":
+            current = Period(high, float("inf"), was_armed_when_deleted, when, grid)
         elif op.verb == "create" or (is_known and op.verb == "resume"):
             current = Period(high, float("inf"), True, when, grid)
         elif is_known and op.verb == "pause":
@@ -95,6 +125,17 @@ def offsets_between(history: History, start: float, end: float) -> list[float]:
             found.append(offset)
         offset = following
     return [*found, offset]
+
+
+def spent_at(rows: Sequence[Row], policy: Policy) -> float:
+    """When the last run that its limit allows was due; what was called off after its claim counts, too.
+
+    By the order of the claims: where the clock was ahead for a while, later slots were claimed before earlier ones.
+    """
+    counted = sorted((row for row in rows if row.status not in ("skipped", "missed")), key=lambda row: row.id)
+    if policy.max_runs is None or len(counted) < policy.max_runs:
+        return float("inf")
+    return counted[policy.max_runs - 1].scheduled_for
 
 
 def gave_up_at(rows: Sequence[Row]) -> float:

@@ -13,7 +13,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from tests.faults.product import PROJECT, TOKEN_USER, Product, rest
+import psutil
+
+from tests.faults.product import PROJECT, TOKEN_USER, Product, free_port, rest
 from tests.faults.records import Aftermath, Row
 from tests.faults.shift import ShiftedClock
 from tests.faults.sink import Loop, Proxy, Sink
@@ -44,12 +46,14 @@ class World:
             self.loop.do(self.sink.start())
             self.target_wire = Proxy(lambda: self.sink.port)
             self.loop.do(self.target_wire.start())
-            self.postgres = stack.enter_context(Postgres()) if self.database == "postgresql" else None
+            self.postgres = Postgres() if self.database == "postgresql" else None
             self.database_wire: Proxy | None = None
             self.sqlite_file = self.folder / "cronty.sqlite3"
             direct = near = f"sqlite:///{self.sqlite_file}"
             if self.postgres:
                 server = self.postgres
+                server.port = free_port()
+                stack.enter_context(server)
                 self.database_wire = Proxy(lambda: server.port)
                 self.loop.do(self.database_wire.start())
                 direct = server.url
@@ -76,6 +80,21 @@ class World:
         self.clock.offset = seconds
         self.shifts.append((time.time(), seconds))
 
+    def mend(self) -> None:
+        """Take back whatever a fault left behind that could not be done to its end."""
+        for wire in (self.target_wire, self.database_wire):
+            if wire:
+                wire.is_cut, wire.delay = False, 0.0
+        self.sink.manner = "well"
+        if self.clock.offset:
+            self.shift_clock(0.0)
+        for process in self.product.everybody():
+            with suppress(psutil.Error):
+                process.resume()
+        if self.postgres and (self.postgres.process is None or self.postgres.process.poll() is not None):
+            self.postgres.process = None
+            self.postgres.start()
+
     def is_well(self, since: float) -> str:
         """Say what is not well yet, or nothing: clusters come round, the web answers, nothing is overdue."""
         from django.db import Error, connections  # noqa: PLC0415
@@ -92,7 +111,7 @@ class World:
         rows = Execution.objects.filter(job__isnull=False).select_related("job").defer("traceback", "result")
         return [_row(row) for row in rows.iterator(2000)]
 
-    def aftermath(self, orphans: list[str]) -> Aftermath:
+    def aftermath(self, complaints: list[str]) -> Aftermath:
         """Look at the tables, before the product is stopped."""
         from schedules import clock  # noqa: PLC0415
         from schedules.models import Execution, Job  # noqa: PLC0415
@@ -102,7 +121,7 @@ class World:
             fresh_workers=len(self._fresh()),
             live_runs=Execution.objects.live().count(),
             overdue_jobs=Job.objects.due(now - timedelta(seconds=5)).count(),
-            orphans=orphans,
+            complaints=complaints,
             connections=self.connections(),
             most_connections=MOST_CONNECTIONS,
         )

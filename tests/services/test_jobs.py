@@ -1,5 +1,6 @@
 """The verbs on jobs: who may, in which state, with which values, and what they leave behind."""
 
+import itertools
 import math
 import secrets
 from collections import Counter
@@ -9,11 +10,11 @@ from datetime import UTC, datetime, timedelta, timezone
 import pytest
 from django.db import IntegrityError, connection
 
-from schedules import services
+from schedules import clock, engine, services
 from schedules.models import Event, Execution, Job
 from schedules.result import Code, Err, Ok
 from schedules.services import Actor
-from tests.factories import ExecutionFactory, JobFactory
+from tests.factories import ExecutionFactory, JobFactory, WorkerFactory
 from tests.services.conftest import NOW
 
 CRON = {"trigger_type": "cron", "cron": "*/5 * * * *", "timezone": "UTC"}
@@ -479,7 +480,6 @@ def test_edit_of_an_old_revision_is_refused_with_clear_words(actor):
         pytest.param({"revision": 9}, Code.CONFLICT, id="edited"),
         pytest.param({"status": Status.CANCELLED, "next_run_at": None}, Code.WRONG_STATE, id="cancelled"),
         pytest.param({"deleted_at": NOW}, Code.NOT_FOUND, id="deleted"),
-        pytest.param({"next_run_at": NOW + timedelta(minutes=10)}, Code.CONFLICT, id="fired"),
     ],
 )
 def test_edit_loses_against_a_change_after_it_read_the_job(actor, change, code):
@@ -490,6 +490,38 @@ def test_edit_loses_against_a_change_after_it_read_the_job(actor, change, code):
 
     assert isinstance(refusal, Err)
     assert refusal.code == code
+    assert verbs_on(job) == ["create"]
+
+
+def test_edit_of_a_job_that_merely_fired_meanwhile_goes_through(actor, time_machine):
+    job = made(actor)
+    time_machine.move_to(job.next_run_at, tick=False)
+    worker = WorkerFactory()
+
+    with meanwhile('UPDATE "schedules_job"', lambda: engine.claim(worker.pk, clock.now(), 10)):
+        edited = value_of(services.edit(actor, job.public_id, revision=1, cron="*/10 * * * *"))
+
+    assert (edited.revision, edited.next_run_at) == (2, NOW + timedelta(minutes=10))
+    assert list(job.executions.values_list("status", "scheduled_for")) == [
+        ("claimed", NOW + timedelta(minutes=5))
+    ]
+    assert verbs_on(job) == ["create", "edit"]
+
+
+def test_edit_of_a_job_that_fires_all_the_time_gives_up(actor):
+    job = made(actor)
+    moments = itertools.count(10)
+
+    def fire(execute, sql, *arguments):
+        if sql.startswith('UPDATE "schedules_job"') and "revision" in sql:
+            Job.objects.filter(pk=job.pk).update(next_run_at=NOW + timedelta(minutes=next(moments)))
+        return execute(sql, *arguments)
+
+    with connection.execute_wrapper(fire):
+        refusal = services.edit(actor, job.public_id, name="Never")
+
+    assert isinstance(refusal, Err)
+    assert refusal.code == Code.CONFLICT
     assert verbs_on(job) == ["create"]
 
 
@@ -797,6 +829,43 @@ def test_every_slot_is_accounted_for_exactly_once(actor, time_machine, trigger, 
     slots = Counter(slot for row in job.executions.all() for slot in slots_of(row))
     assert slots == Counter(NOW + timedelta(minutes=minute) for minute in range(5, 41, 5))
     assert set(job.executions.values_list("status", flat=True)) == {"skipped"}
+
+
+AFTER_A_SETBACK = {
+    "edited": ["edit"],
+    "deleted and restored": ["delete", "restore"],
+    "paused and resumed": ["pause", "resume"],
+    "edited in a pause": ["pause", "edit", "resume"],
+    "deleted in a pause": ["pause", "delete", "restore", "resume"],
+}
+
+
+@pytest.mark.parametrize("verbs", AFTER_A_SETBACK.values(), ids=AFTER_A_SETBACK.keys())
+@pytest.mark.parametrize("catch_up", ["once", "all", "none"])
+@pytest.mark.parametrize("trigger", [CRON, INTERVAL], ids=["cron", "interval"])
+def test_every_slot_has_one_row_where_the_clock_was_ahead_before(
+    actor, time_machine, trigger, catch_up, verbs
+):
+    """The clock shows an hour more for a while, in which the job is claimed; then it is put right."""
+    job = value_of(services.schedule(actor, **PLAIN, **trigger, catch_up=catch_up, overlap="allow")).job
+    worker = WorkerFactory()
+    time_machine.move_to(NOW + timedelta(minutes=63), tick=False)
+    ran_ahead = len(engine.claim(worker.pk, clock.now(), 100))
+    for minute, verb in enumerate(verbs, 11):
+        time_machine.move_to(NOW + timedelta(minutes=minute), tick=False)
+        changes = {"max_runs": 1000} if verb == "edit" else {}
+        value_of(getattr(services, verb)(actor, job.public_id, **changes))
+
+    ran = 0
+    for minute in range(16, 91):
+        time_machine.move_to(NOW + timedelta(minutes=minute), tick=False)
+        ran += len(engine.claim(worker.pk, clock.now(), 100))
+
+    slots = Counter(slot for row in job.executions.all() for slot in slots_of(row))
+    assert slots == Counter(NOW + timedelta(minutes=minute) for minute in range(5, 91, 5))
+    # From minute 15 to minute 90 each slot runs, but for those that ran when the clock was ahead.
+    assert ran == 16 - {"once": 1, "all": 10, "none": 0}[catch_up]
+    assert ran_ahead == {"once": 1, "all": 12, "none": 0}[catch_up]
 
 
 def slots_of(row: Execution) -> list[datetime]:
