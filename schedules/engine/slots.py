@@ -1,6 +1,6 @@
 """Which of the slots that fell due are run, skipped or missed: the overlap and catch-up policies, in one place."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
@@ -64,8 +64,9 @@ def plan(
     live: int,
     owner_is_active: bool,
     was_covered: Callable[[datetime], bool],
+    known: Sequence[tuple[datetime, datetime | None]] = (),
 ) -> Plan:
-    """Decide about every slot of a due job up to now."""
+    """Decide about every slot of a due job up to now; those in `known`, from a first to a last, have a row already."""
     first = job.next_run_at
     assert first is not None
     following = job.trigger.next_after(first)
@@ -77,10 +78,12 @@ def plan(
         following = job.trigger.next_after(max(now, newest))
     if not owner_is_active:
         gap = _gap(job, first, newest, Status.SKIPPED, "The owner's account is not active.")
-        return _planned(job, [gap], following)
+        return _planned(job, remaining(job, gap, known), following)
     chosen, missed = _choose(job, first, newest, now, was_covered)
-    rows = ([missed] if missed else []) + _overlapped(job, chosen, live, now)
-    return _planned(job, rows, following)
+    rows = remaining(job, missed, known) if missed else []
+    # Before the policies: a run that is not to be repeated is none to wait for, nor one of `max_runs`.
+    chosen = [slot for slot in chosen if remaining(job, slot, known)]
+    return _planned(job, rows + _overlapped(job, chosen, live, now), following)
 
 
 def gap_slot(
@@ -97,6 +100,8 @@ def gap_slot(
 def remaining(job: Job, slot: Slot, known: Iterable[tuple[datetime, datetime | None]]) -> list[Slot]:
     """Cut from a slot, or a gap of them, what has a row already: rows from a first to a last slot."""
     spans = sorted((first, last or first) for first, last in known)
+    if not spans:
+        return [slot]
     if slot.last is None:
         return [] if any(first <= slot.at <= last for first, last in spans) else [slot]
     pieces, since = [], slot.at

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 
 from django.conf import settings
 from django.db import transaction
-from django.db.models import F, Min, Q
+from django.db.models import F, Q, QuerySet
 from django.db.models.functions import Coalesce
 
 from schedules import limits
@@ -15,6 +15,7 @@ from schedules.engine.gaps import account_for, take_back_ahead
 from schedules.engine.pausing import note
 from schedules.engine.runs import Outcome, conclude, hand_back, rescue
 from schedules.models import FRESH_FOR, Execution, Job, Worker
+from schedules.models.prepared import Prepared
 from schedules.triggers import TriggerError
 
 logger = logging.getLogger(__name__)
@@ -33,9 +34,25 @@ LOOKING = 0.05
 
 def wake_up_at(now: datetime, *, but_not: Sequence[str] = ()) -> datetime | None:
     """The earliest moment at which something will be due, other than tasks in `but_not`."""
-    job = Job.objects.armed().exclude(task__in=but_not).aggregate(at=Min("next_run_at"))["at"]
-    queued = Execution.objects.filter(status=Status.QUEUED).exclude(task__in=but_not)
-    return min(filter(None, (job, queued.aggregate(at=Min("available_at"))["at"])), default=None)
+    due, ready = (_NEXT_DUE, _NEXT_READY) if not but_not else (_next_due(but_not), _next_ready(but_not))
+    return min((at for at in (due.first(), ready.first()) if at), default=None)
+
+
+def _next_due(but_not: Sequence[str]) -> QuerySet[Job, datetime | None]:
+    due = Job.objects.armed().exclude(task__in=but_not).filter(next_run_at__isnull=False)
+    return due.order_by("next_run_at").values_list("next_run_at", flat=True)[:1]
+
+
+def _next_ready(but_not: Sequence[str]) -> QuerySet[Execution, datetime | None]:
+    queued = Execution.objects.filter(status=Status.QUEUED, available_at__isnull=False)
+    return (
+        queued.exclude(task__in=but_not).order_by("available_at").values_list("available_at", flat=True)[:1]
+    )
+
+
+# An idle cluster asks nothing else, ten times a second.
+_NEXT_DUE = Prepared(lambda: _next_due(()))
+_NEXT_READY = Prepared(lambda: _next_ready(()))
 
 
 def sweep(now: datetime) -> None:
