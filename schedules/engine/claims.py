@@ -4,7 +4,7 @@ import logging
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from django.conf import settings
@@ -142,19 +142,31 @@ def _claim_due(
     live = Counter(
         Execution.objects.live().filter(job_id__in=job_ids).order_by().values_list("job_id", flat=True)
     )
-    plans = {item.job.pk: item for item in _plan_all(jobs, now, live, limit)}
+    was_covered = coverage()
+    plans = {item.job.pk: item for item in _plan_all(jobs, now, live, limit, was_covered)}
     plain = {pk: item.job for pk, item in plans.items() if item.is_plain}
     claims = _insert_plain(plain, worker_id, lease_until, now)
-    others = _without_known_slots([item for pk, item in plans.items() if pk not in claims])
-    plans |= {item.job.pk: item for item in others}
+    for pk, spans in _known_slots([item.job for pk, item in plans.items() if pk not in claims]).items():
+        job, slots = plans[pk].job, plans[pk].slots
+        if job.status == Job.Status.PENDING:
+            plans[pk] = _plan_safely(job, now, live[pk], was_covered, spans)
+        else:
+            plans[pk] = Plan(job, [slot for slot in slots if remaining(job, slot, spans)])
+    others = [item for pk, item in plans.items() if pk not in claims]
     _advance(plans.values(), live)
     return [*claims.values(), *_insert_others(others, worker_id, lease_until, now)]
 
 
-def _plan_all(jobs: Sequence[Job], now: datetime, live: Counter[int], limit: int) -> list[Plan]:
+def _plan_all(
+    jobs: Sequence[Job],
+    now: datetime,
+    live: Counter[int],
+    limit: int,
+    was_covered: Callable[[datetime], bool],
+) -> list[Plan]:
     """Plan one job after the other until there is enough to do; the others are still due after this claim."""
     plans: list[Plan] = []
-    rows, deadline, was_covered = 0, time.monotonic() + PLANNING, coverage()
+    rows, deadline = 0, time.monotonic() + PLANNING
     for job in jobs:
         if rows >= limit or time.monotonic() > deadline:
             break
@@ -163,7 +175,13 @@ def _plan_all(jobs: Sequence[Job], now: datetime, live: Counter[int], limit: int
     return plans
 
 
-def _plan_safely(job: Job, now: datetime, live: int, was_covered: Callable[[datetime], bool]) -> Plan:
+def _plan_safely(
+    job: Job,
+    now: datetime,
+    live: int,
+    was_covered: Callable[[datetime], bool],
+    known: Sequence[tuple[datetime, datetime | None]] = (),
+) -> Plan:
     """Plan one job; a row that no longer makes sense is recorded and paused, and harms nobody else."""
     try:
         return plan(
@@ -172,6 +190,7 @@ def _plan_safely(job: Job, now: datetime, live: int, was_covered: Callable[[date
             live=live,
             owner_is_active=job.owner_is_active,  # type: ignore[attr-defined]
             was_covered=was_covered,
+            known=known,
         )
     except Exception as error:
         logger.exception("Job %s cannot be planned", job.pk)
@@ -196,27 +215,21 @@ def _pause_broken(job: Job, now: datetime, words: str) -> None:
     note(job, "pause", now, {"reason": words})
 
 
-def _without_known_slots(plans: list[Plan]) -> list[Plan]:
-    """Leave out slots that have a row already: a clock that went back must not repeat them."""
-    if not plans:
-        return []
+def _known_slots(jobs: Sequence[Job]) -> dict[int, list[tuple[datetime, datetime | None]]]:
+    """Find the slots from a job's next one on that have a row already: a clock that went back must not repeat them."""
+    since = {job.pk: job.next_run_at for job in jobs if job.next_run_at}
     known: dict[int, list[tuple[datetime, datetime | None]]] = defaultdict(list)
-    rows = (
-        Execution.objects.filter(
-            job_id__in=[item.job.pk for item in plans], scheduled_for__gte=F("job__next_run_at")
+    if since:
+        rows = (
+            Execution.objects.filter(job_id__in=since, scheduled_for__gte=min(since.values()))
+            .exclude(cause=Execution.Cause.MANUAL)
+            .order_by()
+            .values_list("job_id", "scheduled_for", "last_slot")
         )
-        .exclude(cause=Execution.Cause.MANUAL)
-        .order_by()
-        .values_list("job_id", "scheduled_for", "last_slot")
-    )
-    for job_id, first, last in rows:
-        known[job_id or 0].append((first, last))
-    return [
-        replace(item, slots=[piece for slot in item.slots for piece in remaining(item.job, slot, spans)])
-        if (spans := known.get(item.job.pk))
-        else item
-        for item in plans
-    ]
+        for job_id, first, last in rows:
+            if job_id and first >= since[job_id]:
+                known[job_id].append((first, last))
+    return known
 
 
 def _insert_plain(

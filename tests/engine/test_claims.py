@@ -256,6 +256,31 @@ def test_poisoned_job_fails_alone_and_is_paused(worker, broken):
 
 
 @pytest.mark.django_db
+def test_poisoned_job_whose_slot_has_a_row_harms_nobody_either(worker):
+    bad, good = due_job(cron="no"), due_job()
+    ExecutionFactory(job=bad, scheduled_for=NOW, status="succeeded")
+
+    (claim,) = engine.claim(worker.pk, NOW, 10)
+
+    assert Execution.objects.get(pk=claim.execution_id).job == good
+    assert Execution.objects.get(job=bad).status == "succeeded"
+    bad.refresh_from_db()
+    assert bad.status == "paused"
+
+
+@pytest.mark.django_db
+def test_slot_that_has_a_row_takes_none_of_the_runs_that_are_left(worker):
+    job = due_job(catch_up="all", max_runs=2, slot_count=1, next_run_at=NOW - HOUR)
+    ExecutionFactory(job=job, scheduled_for=NOW - HOUR, status="succeeded")
+
+    (claim,) = engine.claim(worker.pk, NOW, 10)
+
+    assert Execution.objects.get(pk=claim.execution_id).scheduled_for == NOW
+    job.refresh_from_db()
+    assert (job.slot_count, job.next_run_at) == (2, None)
+
+
+@pytest.mark.django_db
 def test_unknown_task_is_claimed_like_any_other(worker):
     due_job(task="tests.gone")
 

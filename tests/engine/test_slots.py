@@ -1,5 +1,6 @@
 """Which slots are run, skipped or missed: the policies, without a database."""
 
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -29,9 +30,17 @@ def new_job(**fields: Any) -> Job:
 
 
 def planned(
-    job: Job, now: datetime, *, live: int = 0, active: bool = True, covered: bool = False
+    job: Job,
+    now: datetime,
+    *,
+    live: int = 0,
+    active: bool = True,
+    covered: bool = False,
+    known: Sequence[tuple[datetime, datetime | None]] = (),
 ) -> tuple[Plan, list[tuple[str, datetime]]]:
-    result = plan(job, now, live=live, owner_is_active=active, was_covered=lambda moment: covered)
+    result = plan(
+        job, now, live=live, owner_is_active=active, was_covered=lambda moment: covered, known=known
+    )
     return result, [(slot.status.value, slot.at) for slot in result.slots]
 
 
@@ -206,6 +215,23 @@ def test_skipped_slot_says_only_what_is_known_of_the_run_before_it(late, reason)
     result, _ = planned(new_job(), NOW + late, live=1)
 
     assert [slot.reason for slot in result.slots] == [reason]
+
+
+@pytest.mark.parametrize("overlap", ["skip", "queue", "allow"])
+def test_slot_that_has_a_row_is_none_to_wait_for_and_takes_no_run(overlap):
+    job = new_job(catch_up="all", overlap=overlap, max_runs=2, slot_count=1)
+
+    result, rows = planned(job, NOW + HOUR + 2 * MINUTE, known=[(NOW, None)])
+
+    assert rows == [("claimed", NOW + HOUR)]
+    assert result.next_run_at is None
+
+
+def test_gap_of_missed_slots_goes_round_those_that_have_a_row():
+    result, rows = planned(new_job(), NOW + 4 * HOUR, known=[(NOW + HOUR, NOW + 2 * HOUR)])
+
+    assert rows == [("missed", NOW), ("missed", NOW + 3 * HOUR), ("claimed", NOW + 4 * HOUR)]
+    assert [slot.count for slot in result.slots] == [1, 1, 1]
 
 
 def test_skipped_slots_do_not_count_as_runs():
