@@ -34,7 +34,7 @@ check: install-dev
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
-	@$(BIN)/bandit -q -r schedules cronty_site -c pyproject.toml
+	@$(BIN)/bandit -q -r schedules cronty_site -c pyproject.toml 2>/dev/null
 	@$(BIN)/python manage.py makemigrations --check --dry-run
 	@CRONTY_URL=https://cronty.example $(BIN)/python manage.py check --deploy --fail-level WARNING
 

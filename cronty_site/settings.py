@@ -32,7 +32,7 @@ SECRET_KEY = environment.secret("CRONTY_SECRET_KEY") or environment.generated_se
 
 _public = urlsplit(CRONTY_URL)
 ALLOWED_HOSTS = sorted(
-    {str(_public.hostname), CRONTY_HOST, "127.0.0.1", "localhost", "[::1]"} - {"0.0.0.0", "::"}  # noqa: S104
+    {str(_public.hostname), CRONTY_HOST, "127.0.0.1", "localhost", "[::1]"} - {"0.0.0.0", "::"}  # noqa: S104  # nosec B104
 )
 CSRF_TRUSTED_ORIGINS = [f"{_public.scheme}://{_public.netloc}"]
 

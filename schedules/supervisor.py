@@ -30,7 +30,7 @@ class Child:
 
     def start(self) -> None:
         # A session of its own: Ctrl-C reaches the parent alone, which then stops everybody in order.
-        self.process = subprocess.Popen(  # noqa: S603
+        self.process = subprocess.Popen(  # noqa: S603  # nosec B603
             [sys.executable, str(Path(settings.BASE_DIR) / "manage.py"), *self.arguments, "--with-parent"],
             start_new_session=True,
         )

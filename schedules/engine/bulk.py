@@ -29,7 +29,7 @@ def update_rows(
             names = {name: f"given.new_{name}" for name in columns}
             arrays = ", ".join(f"%s::{_type_of(field)}[]" for field in fields)
             cursor.execute(
-                f"UPDATE {table} SET {assignments.format(**names)} "  # noqa: S608
+                f"UPDATE {table} SET {assignments.format(**names)} "  # noqa: S608  # nosec B608
                 f"FROM unnest({arrays}) AS given({', '.join(f'new_{name}' for name in columns)}) "
                 f"WHERE {table}.id = given.new_id",
                 by_column,
@@ -39,7 +39,7 @@ def update_rows(
             # The driver's own numbered parameters: a value may stand in several assignments.
             with connection.wrap_database_errors:
                 cursor.connection.executemany(
-                    f"UPDATE {table} SET {assignments.format(**names)} WHERE id = ?1",  # noqa: S608
+                    f"UPDATE {table} SET {assignments.format(**names)} WHERE id = ?1",  # noqa: S608  # nosec B608
                     zip(*by_column, strict=True),
                 )
 

@@ -243,7 +243,7 @@ def _insert_plain(
         return {}
     with connection.cursor() as cursor:
         cursor.execute(
-            "INSERT INTO schedules_execution (job_id, owner_id, job_name, task, scheduled_for, cause, status, reason,"  # noqa: S608
+            "INSERT INTO schedules_execution (job_id, owner_id, job_name, task, scheduled_for, cause, status, reason,"  # noqa: S608  # nosec B608
             " attempt, worker_id, claimed_at, lease_until, leased_to, error, traceback, slots)"
             " SELECT id, owner_id, name, task, next_run_at, %s, %s, '', 0, %s, %s, %s, '', '', '', 1"
             f" FROM schedules_job job WHERE id IN ({integers(jobs)}) AND NOT EXISTS ("

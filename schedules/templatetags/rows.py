@@ -35,7 +35,7 @@ def job_row(job: Job, page: Any) -> SafeString:
     """A job in two lines: how it stands, what and when, next and last run, its strip, and its buttons."""
     address = reverse("job", args=[job.public_id])
     name, zone, spoken = escape(job.name), escape(job.timezone), words(job)
-    return mark_safe(  # noqa: S308
+    return mark_safe(  # noqa: S308  # nosec B308 B703
         f'<tr id="job-{job.pk}">'
         f'<td class="c-sel"><input type="checkbox" name="job" value="{escape(job.public_id)}" aria-label="Tick {name}"></td>'
         f'<td class="c-st">{status(job.standing)}</td>'  # type: ignore[attr-defined]
@@ -108,7 +108,7 @@ def run_row(run: Execution, zone: str, *, show_job: bool = False) -> SafeString:
     job = f'<td class="job">{_job_link(run)}</td>' if show_job else ""
     outcome = escape((run.error or run.reason)[:SHOWN_ERROR])
     planned = run.scheduled_for
-    return mark_safe(  # noqa: S308
+    return mark_safe(  # noqa: S308  # nosec B308 B703
         f'<tr id="run-{run.pk}"><td class="r-st">{status(run.status)}</td>{job}'
         f'<td class="r-plan"><a href="{address}">{at(planned, zone)}</a></td>'
         f'<td class="r-when mut">{ago(planned, zone)}</td>'

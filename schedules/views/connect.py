@@ -82,7 +82,7 @@ def snippets(token: str, username: str) -> dict[str, str]:
         "args": [str(settings.BASE_DIR / "manage.py"), "mcp_serve", "--user", username],
     }
     vscode = {
-        "inputs": [{"type": "promptString", "id": "cronty", "description": "Cronty token", "password": True}],
+        "inputs": [{"type": "promptString", "id": "cronty", "description": "Cronty token", "password": True}],  # nosec B105
         "servers": {
             "cronty": {"type": "http", "url": url, "headers": {"Authorization": "Bearer ${input:cronty}"}}
         },

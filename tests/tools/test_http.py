@@ -125,6 +125,20 @@ def test_unknown_methods_and_params_that_are_no_object_are_protocol_errors(token
     assert '"code":-32602' in post(token, **wrong).text.replace(" ", "")
 
 
+@pytest.mark.parametrize("number", [{"id": 1}, {}], ids=["request", "notification"])
+@pytest.mark.parametrize("version", ["2025-06-18", "2026-07-28"])
+def test_a_subscription_to_nothing_in_particular_fills_no_log(token, number, version, caplog):
+    request = modern_call("x")
+    request["json"] = {"jsonrpc": "2.0", "method": "subscriptions/listen", "params": {}, **number}
+    request["headers"] |= {"MCP-Protocol-Version": version, "Mcp-Method": "subscriptions/listen"}
+    del request["headers"]["Mcp-Name"]
+
+    answer = post(token, **request)
+
+    assert answer.status_code < 500
+    assert not [record for record in caplog.records if record.exc_info]
+
+
 def test_an_unknown_tool_is_a_tool_error(token):
     assert "Unknown tool: nope" in post(token, **modern_call("nope")).text
 

@@ -162,7 +162,7 @@ def _commands(options: dict[str, Any]) -> list[list[str]]:
 
 def _answers(url: str) -> bool:
     try:
-        with urlopen(url, timeout=2) as answer:  # noqa: S310
+        with urlopen(url, timeout=2) as answer:  # noqa: S310  # nosec B310
             return bool(answer.status == 200)
     except (URLError, OSError):
         return False

@@ -1,0 +1,65 @@
+"""Every address of the site, read from the URL configuration: a new page cannot be forgotten."""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from django.contrib import admin
+from django.db.models import Model
+from django.urls import URLPattern, URLResolver, get_resolver
+
+PARAMETER = re.compile(r"<(?:\w+:)?(?P<name>\w+)>")
+REGEX_GROUP = re.compile(r"\(\?P<(?P<name>\w+)>[^()]*\)")
+
+
+@dataclass(frozen=True)
+class Address:
+    """One pattern: `admin/auth/user/<path:object_id>/` is the admin's page of a user."""
+
+    route: str
+    name: str
+    is_public: bool
+
+    @property
+    def parameters(self) -> list[str]:
+        return PARAMETER.findall(self.route)
+
+    @property
+    def is_admin(self) -> bool:
+        return self.route.startswith("admin/")
+
+    @property
+    def model(self) -> type[Model] | None:
+        """The model whose back office page this is."""
+        return next((model for model in admin.site._registry if self.route.startswith(_folder(model))), None)
+
+    def path(self, values: Mapping[str, Any]) -> str:
+        return "/" + PARAMETER.sub(lambda found: str(values[found["name"]]), self.route)
+
+    def __str__(self) -> str:
+        return f"/{self.route}"
+
+
+def every_address() -> list[Address]:
+    return list(_walk(get_resolver(), "", ""))
+
+
+def _walk(resolver: URLResolver, prefix: str, namespace: str) -> Iterator[Address]:
+    for pattern in resolver.url_patterns:
+        route = prefix + _readable(str(pattern.pattern))
+        if isinstance(pattern, URLResolver):
+            inner = f"{namespace}{pattern.namespace}:" if pattern.namespace else namespace
+            yield from _walk(pattern, route, inner)
+        elif isinstance(pattern, URLPattern):
+            is_public = not getattr(pattern.callback, "login_required", True)
+            yield Address(route, f"{namespace}{pattern.name or ''}", is_public)
+
+
+def _readable(pattern: str) -> str:
+    """Write a regular expression of the admin's as the others are written."""
+    return REGEX_GROUP.sub(r"<\g<name>>", pattern).strip("^$")
+
+
+def _folder(model: type[Model]) -> str:
+    return f"admin/{model._meta.app_label}/{model._meta.model_name}/"

@@ -1,0 +1,160 @@
+"""What Olga owns, marked all over, so that any of it is recognised wherever it turns up."""
+
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any
+
+from axes.models import AccessAttempt, AccessFailureLog, AccessLog
+from django.apps import apps
+from django.contrib.auth.models import Group, User
+from django.contrib.sessions.models import Session
+from django.db.models import Model
+
+from schedules import clock
+from schedules.models import Event, Execution, Job, Profile, Token
+from tests.factories import ExecutionFactory, JobFactory, TokenFactory, UserFactory, WorkerFactory
+
+MARK = "zqmark"
+# The same length as the ids that exist, so that not even the length of an answer tells them apart.
+UNKNOWN_JOB = "job_910000999_1700000000"
+UNKNOWN_NUMBER = 910000999
+
+
+def marked(what: str) -> str:
+    return f"{MARK}-{what}"
+
+
+@dataclass
+class Belongings:
+    """Olga's rows, and Cronty's own, by the model they are of."""
+
+    owner: User
+    job: Job
+    prompt: Job
+    trashed: Job
+    run: Execution
+    trashed_run: Execution
+    orphaned_run: Execution
+    token: Token
+    revoked_token: Token
+    rows: dict[type[Model], Model] = field(default_factory=dict)
+
+    @property
+    def profile(self) -> Profile:
+        return self.owner.profile
+
+
+def make_belongings() -> Belongings:
+    """Fill every column that can hold a text of hers with a mark of its own."""
+    now = clock.now()
+    owner = UserFactory(
+        pk=910000001,
+        username="olga",
+        first_name=marked("first"),
+        email=f"{marked('mail')}@example.com",
+        profile__failure_topic=marked("failures"),
+        profile__signing_key=marked("signing"),
+        profile__calendar_key=marked("calendar"),
+    )
+    common: dict[str, Any] = {
+        "owner": owner,
+        "made_by": marked("maker"),
+        "label": marked("label"),
+        "tags": [marked("tag")],
+        "last_error": marked("last-error"),
+        "failure_streak": 1,
+        "recent": "SF",
+    }
+    job = JobFactory(
+        pk=910000001,
+        public_id="job_910000001_1700000000",
+        name=marked("name"),
+        task="notify",
+        kwargs={"message": marked("message"), "topic": marked("topic"), "title": marked("title")},
+        **common,
+    )
+    prompt = JobFactory(
+        pk=910000002,
+        public_id="job_910000002_1700000000",
+        name=marked("prompt-name"),
+        task="prompt",
+        kwargs={"prompt": marked("prompt")},
+        once=True,
+        **common,
+    )
+    trashed = JobFactory(
+        pk=910000003,
+        public_id="job_910000003_1700000000",
+        name=marked("trashed"),
+        task="prompt",
+        kwargs={"prompt": marked("trashed-prompt")},
+        deleted_at=now,
+        **common,
+    )
+    waiting = {"status": "waiting", "reason": marked("reason"), "leased_to": marked("holder")}
+    run = ExecutionFactory(pk=910000001, job=prompt, **waiting)
+    trashed_run = ExecutionFactory(pk=910000003, job=trashed, **waiting)
+    orphaned_run = ExecutionFactory(
+        pk=910000004, job=None, owner=owner, job_name=marked("gone"), task="prompt", **waiting
+    )
+    ExecutionFactory(
+        pk=910000002,
+        job=job,
+        scheduled_for=now - timedelta(hours=1),
+        status="failed",
+        error=marked("error"),
+        traceback=marked("traceback"),
+        result={marked("key"): marked("result")},
+        finished_at=now,
+    )
+    token = TokenFactory(pk=910000001, owner=owner, name=marked("token"))
+    revoked = TokenFactory(pk=910000003, owner=owner, name=marked("revoked"), revoked_at=now)
+    event = Event.objects.create(
+        pk=910000001,
+        at=now,
+        owner=owner,
+        actor=marked("actor"),
+        door="mcp",
+        verb="edit",
+        job=job,
+        subject=marked("subject"),
+        before={"name": marked("before")},
+        after={"name": marked("after")},
+    )
+    attempt = {"username": marked("attempt"), "ip_address": "192.0.2.1", "user_agent": "", "path_info": "/"}
+    rows: list[Model] = [
+        *(owner, owner.profile, job, run, token, event, WorkerFactory(pk=910000001)),
+        Group.objects.create(pk=910000001, name=marked("group")),
+        AccessAttempt.objects.create(pk=910000001, failures_since_start=1, **attempt),
+        AccessFailureLog.objects.create(pk=910000001, locked_out=False, **attempt),
+        AccessLog.objects.create(pk=910000001, **attempt),
+    ]
+    return Belongings(
+        owner,
+        job,
+        prompt,
+        trashed,
+        run,
+        trashed_run,
+        orphaned_run,
+        token,
+        revoked,
+        {type(row): row for row in rows},
+    )
+
+
+def everything(but_of: User | None = None) -> dict[str, list[dict[str, Any]]]:
+    """Return every row of every table but sessions and the log of log-ins, apart from what one person owns."""
+    return {
+        model._meta.label: [
+            row for row in model._default_manager.order_by("pk").values() if not _is_of(but_of, model, row)
+        ]
+        for model in apps.get_models(include_auto_created=True)
+        if model not in (Session, AccessLog)
+    }
+
+
+def _is_of(person: User | None, model: type[Model], row: dict[str, Any]) -> bool:
+    if person is None:
+        return False
+    return person.pk in (row.get("owner_id"), row.get("user_id"), row["id"] if model is User else None)

@@ -1,0 +1,356 @@
+"""Who may see and do what on the pages? Every address of the site, for everybody who might ask."""
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.contrib.contenttypes.models import ContentType
+from django.test import Client
+from django.urls import resolve
+
+from schedules import clock
+from schedules.models import Job
+from tests.factories import ExecutionFactory
+from tests.security.addresses import Address, every_address
+from tests.security.belongings import MARK, UNKNOWN_JOB, UNKNOWN_NUMBER, Belongings, everything
+
+ADDRESSES = every_address()
+PAGES = [address for address in ADDRESSES if not address.is_admin]
+OFFICE = [address for address in ADDRESSES if address.is_admin]
+METHODS = ("get", "post")
+
+# These ask for no login. The key in the address of a calendar is its own permission: calendar apps cannot log in.
+PUBLIC = {"login", "theme", "alive", "ready", "metrics", "calendar-feed", "admin:login"}
+IDS = {"job_id", "run_id", "token_id"}
+WELL = {200, 302, 303, 422}
+# What staff may not do either: history is looked at, never changed; tokens end, but are not changed.
+STAFF_REFUSED = {
+    "schedules_execution_add": METHODS,
+    "schedules_execution_delete": METHODS,
+    "schedules_execution_change": ("post",),
+    "schedules_event_add": METHODS,
+    "schedules_event_delete": METHODS,
+    "schedules_event_change": ("post",),
+    "schedules_worker_add": METHODS,
+    "schedules_worker_delete": METHODS,
+    "schedules_worker_change": ("post",),
+    "schedules_token_delete": METHODS,
+    "schedules_token_change": ("post",),
+    "schedules_profile_add": METHODS,
+    "schedules_profile_delete": METHODS,
+    "axes_accessattempt_add": METHODS,
+    "axes_accesslog_add": METHODS,
+    "axes_accessfailurelog_add": METHODS,
+    "autocomplete": ("get",),
+}
+Visit = Callable[[str], Client]
+
+each_page = pytest.mark.parametrize("address", PAGES, ids=str)
+each_office_page = pytest.mark.parametrize("address", OFFICE, ids=str)
+each_address = pytest.mark.parametrize("address", ADDRESSES, ids=str)
+
+
+def examples(address: Address, hers: Belongings) -> dict[str, Any]:
+    """Return what of hers the parameters of an address can point at."""
+    known: dict[str, Any] = {
+        "job_id": hers.job.public_id,
+        "run_id": hers.run.pk,
+        "token_id": hers.token.pk,
+        "key": hers.profile.calendar_key,
+        "id": hers.owner.pk,
+        "app_label": "schedules",
+        "url": "nowhere",
+        "content_type_id": ContentType.objects.get_for_model(Job).pk,
+        "object_id": hers.job.pk,
+    }
+    if address.model is not None:
+        assert address.model in hers.rows, f"make a row of {address.model.__name__} in belongings.py"
+        known["object_id"] = hers.rows[address.model].pk
+    missing = set(address.parameters) - set(known)
+    assert not missing, f"{address}: say in examples() what of the owner's {missing} can point at"
+    return {name: known[name] for name in address.parameters}
+
+
+def form(address: Address, hers: Belongings) -> dict[str, Any]:
+    """Return what a form at this address would send to do the most harm."""
+    if address.model is not None:
+        action = "revoke" if "token" in address.route else "delete_selected"
+        return {"action": action, "_selected_action": hers.rows[address.model].pk, "post": "yes"}
+    job = hers.trashed if address.name == "restore" else hers.job
+    return {"answer": "mine", "verb": "delete", "job": job.public_id, "topic": "topic", "name": "mine"}
+
+
+def ask(client: Client, method: str, address: Address, hers: Belongings, **values: Any) -> Any:
+    path = address.path({**examples(address, hers), **values})
+    return client.get(path) if method == "get" else client.post(path, form(address, hers))
+
+
+def body(answer: Any) -> str:
+    return b"".join(answer).decode()
+
+
+def leaks(answer: Any) -> list[str]:
+    text = body(answer) + str(dict(answer.items())) + str(answer.cookies)
+    return re.findall(rf"{MARK}[\w-]*|olga", text)
+
+
+def test_every_address_has_an_example_that_leads_to_it(hers: Belongings):
+    for address in ADDRESSES:
+        found = resolve(address.path(examples(address, hers)))
+
+        assert found.view_name == address.name or address.name in {"", "admin:"}
+
+
+def test_what_is_public_is_listed():
+    assert {address.name for address in ADDRESSES if address.is_public} == PUBLIC
+
+
+@each_address
+def test_nobody_sees_or_does_anything_without_a_login(hers: Belongings, visit: Visit, address: Address):
+    before = everything()
+    for method in METHODS:
+        wrong = {"key": "no-such-key"} if address.name == "calendar-feed" else {}
+
+        answer = ask(visit("anonymous"), method, address, hers, **wrong)
+
+        if address.name in PUBLIC:
+            assert answer.status_code in {200, 303, 404, 405, 503}
+        else:
+            assert answer.status_code == 302
+            assert answer["Location"].startswith(("/login/?next=/", "/admin/login/?next=/"))
+        assert leaks(answer) == []
+    assert everything() == before
+
+
+@each_page
+def test_stranger_sees_and_does_nothing_of_hers(
+    hers: Belongings, visit: Visit, stranger: Any, address: Address
+):
+    before, statuses = everything(but_of=stranger), []
+    for method in METHODS:
+        answer = ask(
+            visit("stranger"),
+            method,
+            address,
+            hers,
+            **({"key": "no"} if address.name == "calendar-feed" else {}),
+        )
+
+        statuses.append(answer.status_code)
+        assert leaks(answer) == []
+    # The undo of a delete carries the id in its form.
+    has_id = address.parameters or address.name == "restore"
+    assert set(statuses) <= ({404, 405} if has_id else {*WELL, 405, 503})
+    assert set(statuses) != {405}
+    assert everything(but_of=stranger) == before
+
+
+@each_page
+def test_owner_is_never_refused(hers: Belongings, visit: Visit, address: Address):
+    statuses = {ask(visit("owner"), method, address, hers).status_code for method in METHODS}
+
+    assert statuses <= {*WELL, 405, 503}
+    assert statuses != {405}
+
+
+@each_page
+def test_staff_reach_every_job_and_run_but_nobodys_tokens(hers: Belongings, visit: Visit, address: Address):
+    statuses = {ask(visit("staff"), method, address, hers).status_code for method in METHODS}
+
+    if "token_id" in address.parameters:
+        assert statuses <= {404, 405}
+        assert 404 in statuses
+    else:
+        assert statuses <= {*WELL, 405, 503}
+
+
+@each_office_page
+@pytest.mark.parametrize("person", ["owner", "stranger"])
+def test_back_office_is_closed_to_those_who_are_not_staff(
+    hers: Belongings, visit: Visit, address: Address, person: str
+):
+    browsers = {method: visit(person) for method in METHODS}
+    before = everything()
+    for method, client in browsers.items():
+        answer = ask(client, method, address, hers)
+
+        if address.name in {"admin:login", "admin:logout"}:
+            assert answer.status_code in {200, 302}
+        else:
+            assert answer.status_code == 302
+            assert answer["Location"].startswith("/admin/login/?next=/admin/")
+        assert MARK not in body(answer)
+    assert everything() == before
+
+
+@each_office_page
+def test_staff_without_permission_see_no_rows(hers: Belongings, visit: Visit, address: Address):
+    browsers = {method: visit("clerk") for method in METHODS}
+    before = everything()
+    for method, client in browsers.items():
+        answer = ask(client, method, address, hers)
+
+        assert leaks(answer) == []
+        # The address without a verb only leads on to the one with it.
+        if address.model is not None and address.name != "admin:":
+            assert answer.status_code == 403
+    assert everything() == before
+
+
+@each_office_page
+def test_staff_reach_the_back_office_but_cannot_change_what_happened(
+    hers: Belongings, visit: Visit, address: Address
+):
+    for method in METHODS:
+        answer = ask(visit("staff"), method, address, hers)
+
+        if method in STAFF_REFUSED.get(address.name.removeprefix("admin:"), ()):
+            assert answer.status_code == 403
+        elif "view_on_site" in address.name or "url" in address.parameters:
+            assert answer.status_code == 404
+        else:
+            assert answer.status_code in {200, 302, 405}
+
+
+def test_owner_sees_her_marks_so_that_a_leak_would_be_noticed(hers: Belongings, visit: Visit):
+    client = visit("owner")
+    seen = "".join(
+        body(client.get(address.path(examples(address, hers) | {"run_id": run})))
+        for address in PAGES
+        for run in (910000001, 910000002)
+        if address.name not in {"logout", "login", "theme"}
+    )
+
+    for what in (
+        "name",
+        "prompt",
+        "message",
+        "topic",
+        "result",
+        "error",
+        "traceback",
+        "token",
+        "subject",
+        "after",
+    ):
+        assert f"{MARK}-{what}" in seen, what
+
+
+# A foreign id and an id that never was
+
+
+def same_for_all(answers: dict[str, Any]) -> Any:
+    """Assert that whole answers are equal once the id each was asked for is taken out, and return one.
+
+    Left out are the only parts that differ from one request to the next by design: the random mask of the CSRF
+    token, in its cookie and in forms, and the signature of the cookie that carries a message to the next page,
+    where the message itself is compared.
+    """
+    plain = {identifier: _plain(answer, identifier) for identifier, answer in answers.items()}
+    first = next(iter(plain.values()))
+    for identifier, each in plain.items():
+        assert each == first, identifier
+    return first
+
+
+def _plain(answer: Any, identifier: str) -> tuple[Any, ...]:
+    text = re.sub(r'name="csrfmiddlewaretoken" value="\w+"', "", body(answer)).replace(identifier, "ID")
+    headers = [(name, value.replace(identifier, "ID")) for name, value in answer.items()]
+    cookies = {name: dict(cookie) for name, cookie in answer.cookies.items() if name not in {"csrftoken"}}
+    return answer.status_code, sorted(headers), cookies, text
+
+
+def follow(client: Client, answer: Any) -> list[Any]:
+    """Return the answer, and the page it sends one to."""
+    return [answer, client.get(answer["Location"])] if answer.status_code in {302, 303} else [answer]
+
+
+def ids_of(address: Address, hers: Belongings) -> list[dict[str, Any]]:
+    """Return ids of hers, ids of what she deleted, and at last ids that never existed."""
+    gone = hers.trashed_run.pk
+    numbers = [dict.fromkeys(("run_id", "token_id", "object_id", "id"), pk) for pk in (910000001, gone)]
+    return [
+        {**numbers[0], "job_id": hers.job.public_id},
+        {**numbers[1], "job_id": hers.trashed.public_id},
+        {**numbers[0], "job_id": hers.prompt.public_id, "run_id": hers.orphaned_run.pk},
+        {**dict.fromkeys(numbers[0], UNKNOWN_NUMBER), "job_id": UNKNOWN_JOB},
+    ]
+
+
+@pytest.mark.parametrize("address", [each for each in ADDRESSES if each.parameters], ids=str)
+@pytest.mark.parametrize("person", ["anonymous", "stranger"])
+def test_foreign_id_is_answered_like_one_that_never_was(
+    hers: Belongings, visit: Visit, time_machine: Any, address: Address, person: str
+):
+    time_machine.move_to(clock.now(), tick=False)
+    name = address.parameters[-1]
+    for method in METHODS:
+        if name in {"app_label", "url", "key"}:
+            continue
+        answers = {
+            str(ids[name]): ask(visit(person), method, address, hers, **ids) for ids in ids_of(address, hers)
+        }
+
+        assert len(answers) >= 3
+        same_for_all(answers)
+
+
+@pytest.mark.parametrize("address", [each for each in PAGES if "token_id" in each.parameters], ids=str)
+def test_token_of_somebody_is_to_staff_like_one_that_never_was(
+    hers: Belongings, visit: Visit, address: Address
+):
+    for method in METHODS:
+        numbers = (hers.token.pk, hers.revoked_token.pk, UNKNOWN_NUMBER)
+
+        same_for_all({str(pk): ask(visit("staff"), method, address, hers, token_id=pk) for pk in numbers})
+
+
+def test_calendar_of_an_inactive_owner_is_like_one_that_never_was(hers: Belongings, client: Client):
+    hers.owner.is_active = False
+    hers.owner.save()
+    key = hers.profile.calendar_key
+
+    same_for_all({name: client.get(f"/calendar/{name}.ics") for name in (key, "x" * len(key))})
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["/jobs/new/?copy=", "/runs/?job=", "/runs/export.csv?job=", "/runs/export.json?job=", "/activity/?job="],
+)
+def test_foreign_id_in_a_query_is_answered_like_one_that_never_was(
+    hers: Belongings, visit: Visit, time_machine: Any, path: str
+):
+    time_machine.move_to(clock.now(), tick=False)
+    ExecutionFactory(job=hers.job, job_name=MARK)
+
+    answers = {job: visit("stranger").get(path + job) for job in job_ids(hers)}
+
+    assert MARK not in str(same_for_all(answers))
+
+
+@pytest.mark.parametrize(
+    ("path", "fields"),
+    [
+        *[("/jobs/bulk/", {"verb": verb}) for verb in ("pause", "resume", "cancel", "delete")],
+        ("/jobs/restore/", {}),
+    ],
+)
+def test_foreign_id_in_a_form_is_answered_like_one_that_never_was(
+    hers: Belongings, visit: Visit, stranger: Any, time_machine: Any, path: str, fields: dict[str, str]
+):
+    time_machine.move_to(clock.now(), tick=False)
+    before = everything(but_of=stranger)
+    answers, following = {}, {}
+    for job in job_ids(hers):
+        client = visit("stranger")
+        answers[job], *following[job] = follow(client, client.post(path, {**fields, "job": job}))
+
+    same_for_all(answers)
+    for pages in zip(*following.values(), strict=True):
+        same_for_all(dict(zip(following, pages, strict=True)))
+    assert everything(but_of=stranger) == before
+
+
+def job_ids(hers: Belongings) -> list[str]:
+    return [hers.job.public_id, hers.prompt.public_id, hers.trashed.public_id, UNKNOWN_JOB]

@@ -1,0 +1,213 @@
+"""Who may see and do what through the tools? Every tool and resource of the server, for everybody who might call.
+
+That no tool answers without a usable token, and that a token of some families is offered only those, is tested with
+the tools' own door, in tests/tools/test_auth.py.
+"""
+
+import re
+from datetime import timedelta
+from typing import Any
+
+import httpx2
+import pytest
+from asgiref.sync import async_to_sync
+from django.contrib.auth.models import User
+
+from cronty_site.asgi import build_application
+from schedules import clock
+from schedules.models import Token
+from schedules.services import issue_token, revoke_token
+from tests.security.belongings import MARK, UNKNOWN_JOB, UNKNOWN_NUMBER, Belongings, everything
+from tests.tools.examples import examples
+from tests.tools.over_http import browser, modern_call, running
+
+# Arguments that point at something of the owner's; of these, and of all others, a new one must be known here.
+IDS = {"job_id", "schedule_id", "id", "execution_id"}
+NO_IDS = {"idempotency_key"}
+LEGACY = {
+    "Accept": "application/json, text/event-stream",
+    "MCP-Protocol-Version": "2025-06-18",
+}
+RESOURCES = ("jobs://{job}", "schedules://zqmark-topic", "agenda://today")
+
+
+@pytest.fixture(params=["modern", "legacy"])
+def era(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+def token_of(user: User, **options: Any) -> str:
+    return issue_token(user, name="agent", **options).value.text
+
+
+def expired(user: User) -> str:
+    text = token_of(user, expires_in=timedelta(hours=1))
+    Token.objects.filter(name="agent").update(expires_at=clock.now() - timedelta(seconds=1))
+    return text
+
+
+def revoked(user: User) -> str:
+    text = token_of(user)
+    revoke_token(user, Token.objects.get(name="agent").pk)
+    return text
+
+
+def tool_call(name: str, arguments: dict[str, Any], era: str) -> dict[str, Any]:
+    return _in_era(modern_call(name, arguments), era)
+
+
+def other_call(method: str, params: dict[str, Any], era: str, name: str = "") -> dict[str, Any]:
+    request = modern_call("x")
+    meta = request["json"]["params"]["_meta"]
+    request["json"] |= {"method": method, "params": {**params, "_meta": meta}}
+    request["headers"] |= {"Mcp-Method": method, "Mcp-Name": name}
+    if not name:
+        del request["headers"]["Mcp-Name"]
+    return _in_era(request, era)
+
+
+def _in_era(request: dict[str, Any], era: str) -> dict[str, Any]:
+    if era == "legacy":
+        del request["json"]["params"]["_meta"]
+        request["headers"] = dict(LEGACY)
+    return request
+
+
+def send(token: str | None, calls: dict[Any, dict[str, Any]]) -> dict[Any, httpx2.Response]:
+    """Post every request to /mcp of the web process, with this token or without one."""
+
+    async def send_all() -> dict[Any, httpx2.Response]:
+        async with running(build_application()) as app, browser(app, token) as http:
+            return {name: await http.post(**call) for name, call in calls.items()}
+
+    return async_to_sync(send_all)()
+
+
+def hers_called(hers: Belongings, era: str) -> dict[str, dict[str, Any]]:
+    """Return a call of every tool and resource, aimed at what is hers."""
+    uris = [uri.format(job=hers.job.public_id) for uri in RESOURCES]
+    reads = {uri: other_call("resources/read", {"uri": uri}, era, uri) for uri in uris}
+    tools = examples(hers.job, hers.prompt, hers.run)
+    return reads | {name: tool_call(name, arguments, era) for name, arguments in tools.items()}
+
+
+def offered(token: str, era: str) -> list[dict[str, Any]]:
+    (answer,) = send(token, {"list": other_call("tools/list", {}, era)}).values()
+    return list(_message(answer)["result"]["tools"])
+
+
+def _message(answer: httpx2.Response) -> Any:
+    """Read the JSON, which an older client gets as the one event of a stream."""
+    text = answer.text
+    if answer.headers["content-type"].startswith("text/event-stream"):
+        text = re.findall(r"^data: (.+)$", text, re.MULTILINE)[-1]
+    return httpx2.Response(200, text=text).json()
+
+
+def is_refused(answer: httpx2.Response) -> bool:
+    message = _message(answer)
+    return "error" in message or bool(message["result"].get("isError"))
+
+
+def test_every_tool_of_the_server_has_an_example_and_every_argument_is_known(hers: Belongings, era: str):
+    tools = {tool["name"]: tool for tool in offered(token_of(hers.owner), era)}
+
+    known = examples(hers.job, hers.prompt, hers.run)
+    assert set(tools) == set(known), "give the new tool an example in tests/tools/examples.py"
+    for name, tool in tools.items():
+        like_ids = {
+            argument for argument in tool["inputSchema"]["properties"] if re.search("id|key", argument)
+        }
+        assert like_ids <= IDS | NO_IDS, f"{name}: say in IDS or NO_IDS whether {like_ids} point at a row"
+        assert set(known[name]) >= like_ids & IDS
+
+
+@pytest.mark.parametrize("kind", ["none", "junk", "expired", "revoked"])
+def test_nothing_answers_without_a_usable_token(hers: Belongings, era: str, kind: str):
+    make: dict[str, Any] = {
+        "none": None,
+        "junk": "cronty_0badc0de_" + "x" * 32,
+        "expired": expired,
+        "revoked": revoked,
+    }
+    token = make[kind](hers.owner) if callable(make[kind]) else make[kind]
+    before = everything()
+
+    answers = send(token, hers_called(hers, era))
+
+    assert {answer.status_code for answer in answers.values()} == {401}
+    assert not any(MARK in answer.text for answer in answers.values())
+    assert everything() == before
+
+
+def test_read_token_reads_hers_and_changes_nothing(hers: Belongings, era: str):
+    token = token_of(hers.owner, scopes=["read"])
+    reading = {tool["name"] for tool in offered(token, era)} | {
+        uri.format(job=hers.job.public_id) for uri in RESOURCES
+    }
+    before = everything()
+
+    answers = send(token, hers_called(hers, era))
+
+    assert {name for name, answer in answers.items() if not is_refused(answer)} == reading
+    assert everything() == before
+
+
+def test_owners_token_reaches_all_that_is_hers(hers: Belongings, era: str):
+    answers = send(token_of(hers.owner), hers_called(hers, era))
+
+    refused = {name for name, answer in answers.items() if is_refused(answer)}
+    seen = "".join(answer.text for answer in answers.values())
+    assert refused == set()
+    assert {mark for mark in ("name", "prompt", "topic", "message") if f"{MARK}-{mark}" not in seen} == set()
+
+
+@pytest.mark.parametrize("person", ["stranger", "staff"])
+def test_token_of_somebody_else_sees_and_changes_nothing_of_hers(
+    hers: Belongings, people: dict[str, User], era: str, person: str
+):
+    """Staff look after everybody's jobs on the pages; an agent of theirs must not."""
+    token = token_of(people[person])
+    before = everything(but_of=people[person])
+
+    answers = send(token, hers_called(hers, era))
+
+    assert all(answer.status_code < 500 for answer in answers.values())
+    for name, answer in answers.items():
+        # The topic is what was asked for; the answer may repeat it.
+        assert not re.search(rf"{MARK}-(?!topic)", answer.text), name
+    assert everything(but_of=people[person]) == before
+
+
+@pytest.mark.parametrize("person", ["stranger", "staff"])
+def test_foreign_id_is_answered_like_one_that_never_was(
+    hers: Belongings, people: dict[str, User], era: str, person: str
+):
+    """Whole answers are compared, with every header; only the id that was asked for is taken out."""
+    token = token_of(people[person])
+    jobs = [hers.job.public_id, hers.prompt.public_id, hers.trashed.public_id, UNKNOWN_JOB]
+    pointing: dict[str, list[Any]] = {
+        "job_id": jobs,
+        "schedule_id": jobs,
+        "id": [hers.job.pk, hers.prompt.pk, hers.trashed.pk, UNKNOWN_NUMBER],
+        "execution_id": [hers.run.pk, hers.trashed_run.pk, hers.orphaned_run.pk, UNKNOWN_NUMBER],
+    }
+    calls = {
+        (name, argument): [
+            tool_call(name, {**arguments, argument: asked}, era) for asked in pointing[argument]
+        ]
+        for name, arguments in examples(hers.job, hers.prompt, hers.run).items()
+        for argument in IDS & set(arguments)
+    }
+    uris = [f"jobs://{job}" for job in jobs]
+    calls["resource", "job_id"] = [other_call("resources/read", {"uri": uri}, era, uri) for uri in uris]
+
+    assert len(calls) > 10
+    for (name, argument), asking in calls.items():
+        answers = send(token, dict(enumerate(asking))).values()
+        plain = [whole(answer, str(asked)) for answer, asked in zip(answers, pointing[argument], strict=True)]
+        assert plain == [plain[-1]] * len(plain), name
+
+
+def whole(answer: httpx2.Response, identifier: str) -> tuple[Any, ...]:
+    return answer.status_code, sorted(answer.headers.items()), answer.text.replace(identifier, "ID")

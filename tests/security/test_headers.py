@@ -1,0 +1,141 @@
+"""Which headers and cookies guard an answer, on every page, and what does a form need to be taken?"""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from tests.clusters import PROJECT
+from tests.security.addresses import Address, every_address
+from tests.security.belongings import Belongings
+from tests.security.test_authorization import ask, everything
+
+ADDRESSES = every_address()
+Visit = Callable[[str], Client]
+
+# Settings are read once, so the site behind https is a process of its own.
+BEHIND_HTTPS = """
+import json, sys
+import django
+django.setup()
+from django.core.management import call_command
+call_command("migrate", verbosity=0)
+from django.contrib.auth.models import User
+from django.test import Client
+User.objects.create_user("olga", password="correct horse")
+client, host = Client(), {"Host": "cronty.example"}
+plain = client.get("/login/", headers=host)
+secure = {**host, "X-Forwarded-Proto": "https"}
+form = client.get("/login/", headers=secure)
+inside = client.post("/login/", {"username": "olga", "password": "correct horse"}, headers=secure)
+page = client.get("/", headers=secure)
+cookies = {name: dict(cookie) for answer in (form, inside) for name, cookie in answer.cookies.items()}
+print(json.dumps([plain.status_code, plain["Location"], inside.status_code, dict(page.items()), cookies]))
+"""
+
+
+@pytest.mark.parametrize("address", ADDRESSES, ids=str)
+def test_every_answer_carries_the_guards(hers: Belongings, visit: Visit, address: Address):
+    for person in ("anonymous", "staff"):
+        for method in ("get", "post"):
+            answer = ask(visit(person), method, address, hers)
+
+            policy = answer["Content-Security-Policy"]
+            for part in (
+                "default-src 'self'",
+                "frame-ancestors 'none'",
+                "base-uri 'none'",
+                "object-src 'none'",
+            ):
+                assert part in policy
+            assert "unsafe" not in policy
+            assert answer["X-Content-Type-Options"] == "nosniff"
+            assert answer["X-Frame-Options"] == "DENY"
+            assert answer["Referrer-Policy"] == "same-origin"
+            assert answer["Cross-Origin-Opener-Policy"] == "same-origin"
+            assert {"private", "no-store"} & set(
+                answer["Cache-Control"].split(", ")
+            ) or address.name == "admin:jsi18n"
+
+
+@pytest.mark.parametrize("address", ADDRESSES, ids=str)
+def test_no_form_is_taken_without_its_token(hers: Belongings, operator: Any, address: Address):
+    strict = Client(enforce_csrf_checks=True)
+    strict.force_login(operator, backend="django.contrib.auth.backends.ModelBackend")
+    before = everything()
+
+    answer = ask(strict, "post", address, hers)
+
+    # Whoever takes no form at all need not look for a token.
+    assert answer.status_code in {403, 405}
+    assert everything() == before
+
+
+def test_form_from_another_origin_is_refused(hers: Belongings, visit: Visit):
+    strict = Client(enforce_csrf_checks=True)
+    strict.force_login(hers.owner, backend="django.contrib.auth.backends.ModelBackend")
+    strict.get("/settings/")
+    form = {"csrfmiddlewaretoken": strict.cookies["csrftoken"].value, "timezone": "UTC"}
+
+    foreign = strict.post("/settings/", form, headers={"Origin": "https://evil.example"})
+    own = strict.post("/settings/", form)
+
+    assert (foreign.status_code, own.status_code) == (403, 302)
+
+
+@pytest.mark.parametrize(
+    "target",
+    ["https://evil.example/", "//evil.example", "/\\evil.example", "javascript:alert(1)", "///evil.example"],
+)
+def test_no_form_leads_to_another_site(hers: Belongings, visit: Visit, target: str):
+    asked = [
+        ("/theme/", {"next": target}),
+        (f"/jobs/{hers.job.public_id}/pause/", {"next": target}),
+        (f"/login/?next={target}", {"username": "olga", "password": "correct horse"}),
+    ]
+    for path, form in asked:
+        person = "anonymous" if path.startswith("/login") else "owner"
+
+        answer = visit(person).post(path, form)
+
+        assert answer.status_code in {302, 303}
+        assert answer["Location"].startswith("/")
+        assert "evil" not in answer["Location"]
+
+
+def test_site_behind_https_guards_its_cookies_and_insists_on_https(tmp_path: Path):
+    environment = {
+        **{name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ},
+        **{"CRONTY_DATA": str(tmp_path), "CRONTY_URL": "https://cronty.example"},
+        "DJANGO_SETTINGS_MODULE": "cronty_site.settings",
+    }
+    (tmp_path / "static").mkdir()
+    collect = [sys.executable, str(PROJECT / "manage.py"), "collectstatic", "--noinput"]
+    subprocess.run(collect, env=environment, cwd=PROJECT, capture_output=True, check=True)
+
+    done = subprocess.run(
+        [sys.executable, "-c", BEHIND_HTTPS],
+        env=environment,
+        cwd=PROJECT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert done.returncode == 0, done.stderr
+    status, location, inside, headers, cookies = json.loads(done.stdout)
+    assert (status, location, inside) == (301, "https://cronty.example/login/", 302)
+    assert headers["Strict-Transport-Security"] == "max-age=31536000; includeSubDomains; preload"
+    assert set(cookies) == {"sessionid", "csrftoken"}
+    for cookie in cookies.values():
+        assert (cookie["secure"], cookie["httponly"], cookie["samesite"]) == (True, True, "Lax")
+
+
+def test_host_that_is_not_ours_is_refused(client: Client, db: None):
+    assert client.get("/login/", headers={"Host": "evil.example"}).status_code == 400

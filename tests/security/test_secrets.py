@@ -1,0 +1,261 @@
+"""Does a secret turn up where it has no business: in a log, an answer, the back office, or a table?
+
+The paths are the real ones. A secret that a job carries is shown in one place only, by design: the form that edits it.
+"""
+
+import asyncio
+import logging
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from io import StringIO
+from typing import Any
+
+import pytest
+from django.apps import apps
+from django.core.management import call_command
+from django.db import connection
+from django.test import Client
+
+from schedules import clock, engine, registry, runner
+from schedules.management.commands.backup import pg_dump_command
+from schedules.models import Execution
+from schedules.services import issue_token, schedule, verify_token
+from schedules.services.actors import Actor
+from schedules.views import system
+from tests.clusters import PROJECT
+from tests.factories import ExecutionFactory, JobFactory, WorkerFactory
+from tests.security.addresses import every_address
+from tests.security.belongings import Belongings
+from tests.security.test_authorization import examples
+from tests.security.test_authorization_of_tools import send, tool_call
+from tests.sink import Answer, Sink
+
+SECRET = "zqsecret-4f1c9a"
+Visit = Callable[[str], Client]
+
+
+@pytest.fixture
+def heard() -> Iterator[StringIO]:
+    """Everything that any logger says, however quiet, with tracebacks written out."""
+    heard, root = StringIO(), logging.getLogger()
+    handler, level = logging.StreamHandler(heard), root.level
+    root.addHandler(handler)
+    root.setLevel(logging.DEBUG)
+    # The database's own log of statements holds every value, and nobody switches it on outside of development.
+    statements = logging.getLogger("django.db.backends")
+    statements.setLevel(logging.INFO)
+    yield heard
+    statements.setLevel(logging.NOTSET)
+    root.removeHandler(handler)
+    root.setLevel(level)
+
+
+def stored() -> str:
+    """Return every row of every table, as text."""
+    return str(
+        [list(model._default_manager.values()) for model in apps.get_models(include_auto_created=True)]
+    )
+
+
+def shown(hers: Belongings, visit: Visit, *, but: frozenset[str] = frozenset()) -> str:
+    """Return every page and every page of the back office, as the owner and as staff see them."""
+    run = Execution.objects.order_by("-pk")[0].pk
+    pages = []
+    for person in ("owner", "staff"):
+        client = visit(person)
+        for address in every_address():
+            if address.name not in but and not address.name.endswith("logout"):
+                path = address.path(examples(address, hers) | {"run_id": run})
+                pages.append(b"".join(client.get(path)).decode())
+    return "".join(pages)
+
+
+def test_token_is_shown_once_and_nowhere_else(hers: Belongings, visit: Visit, heard: StringIO):
+    answer = visit("owner").post("/connect/", {"name": "laptop"})
+    text = answer.context["text"]
+    key = text.split("_", 2)[2]
+    assert key in answer.content.decode()
+    wrong = text[:-1] + ("x" if text[-1] != "x" else "y")
+
+    used = send(text, {"list": tool_call("list_jobs", {}, "modern")})["list"]
+    refused = send(wrong, {"list": tool_call("list_jobs", {}, "modern")})["list"]
+
+    assert (used.status_code, refused.status_code) == (200, 401)
+    everywhere = heard.getvalue() + stored() + shown(hers, visit) + used.text + refused.text
+    assert key not in everywhere
+    assert wrong.split("_", 2)[2] not in everywhere
+
+
+def test_command_prints_the_token_and_logs_nothing_of_it(hers: Belongings, heard: StringIO, capsys: Any):
+    call_command("issue_token", user="olga", name="laptop")
+
+    printed = capsys.readouterr()
+    text = printed.out.strip()
+    assert verify_token(text) is not None
+    assert text.split("_", 2)[2] not in heard.getvalue() + stored() + printed.err
+
+
+@pytest.mark.parametrize("status", [401, 500])
+def test_failing_webhook_keeps_its_headers_and_key_to_itself(
+    hers: Belongings, visit: Visit, heard: StringIO, settings: Any, status: int
+):
+    settings.CRONTY_OUTBOUND_ALLOW = ["127.0.0.1"]
+    hers.profile.signing_key = f"{SECRET}-signing"
+    hers.profile.save()
+    with Sink(Answer(status=status, body=b"no")) as sink:
+        hers.job.task, hers.job.kwargs = (
+            "webhook",
+            {"url": sink.url(), "headers": {"Authorization": f"Bearer {SECRET}", "X-Api-Key": SECRET}},
+        )
+        hers.job.save()
+        error = fire(hers.job)
+        assert SECRET in sink.requests[0].headers["authorization"]
+
+    assert str(status) in error
+    assert SECRET not in heard.getvalue()
+    kept = [*Execution.objects.values(), *apps.get_model("schedules.Event").objects.values()]
+    assert SECRET not in str(kept)
+    assert SECRET not in shown(hers, visit, but=frozenset({"edit", "admin:schedules_job_change"}))
+
+
+def fire(job: Any) -> str:
+    """Run a job once as a worker does, write down what came of it, and return its error."""
+    worker = WorkerFactory()
+    row = ExecutionFactory(job=job, status="claimed", worker=worker)
+    (started,) = engine.start(worker.pk, 0, [row.pk], clock.now())
+    task = registry.get(job.task)
+    assert task is not None
+    outcome = asyncio.run(runner.run_coroutine(started, task))
+    engine.settle(worker.pk, [outcome])
+    row.refresh_from_db()
+    return outcome.error
+
+
+def test_events_of_a_job_with_secrets_hold_masks(hers: Belongings, actor: Actor):
+    headers = {"url": "https://example.com/", "headers": {"Authorization": SECRET, "X-Token": SECRET}}
+
+    made = schedule(actor, name="x", task="webhook", kwargs=headers, trigger_type="cron", cron="0 9 * * *")
+
+    events = str(list(made.value.job.events.values()))
+    assert "Authorization" in events
+    assert SECRET not in events
+
+
+@pytest.fixture
+def actor(hers: Belongings) -> Actor:
+    return Actor(hers.owner, apps.get_model("schedules.Event").Door.WEB)
+
+
+def test_failing_notification_keeps_the_ntfy_token_to_itself(
+    hers: Belongings, visit: Visit, heard: StringIO, settings: Any
+):
+    with Sink(Answer(status=500, body=b"no")) as sink:
+        settings.NTFY_URL, settings.NTFY_TOKEN = sink.url(""), SECRET
+        error = fire(hers.job)
+        tested = visit("owner").post("/notifications/", {"topic": "x"}).content.decode()
+        assert [SECRET in request.headers["authorization"] for request in sink.requests] == [True, True]
+
+        assert "answered 500" in error
+        assert SECRET not in error + tested + heard.getvalue() + stored() + shown(hers, visit)
+
+
+def test_settings_that_are_secret_are_on_no_page(
+    hers: Belongings, visit: Visit, heard: StringIO, settings: Any, monkeypatch: pytest.MonkeyPatch
+):
+    for name in ("NTFY_TOKEN", "CRONTY_ADMIN_PASSWORD", "EMAIL_HOST_PASSWORD"):
+        setattr(settings, name, f"{SECRET}-{name}")
+    monkeypatch.setitem(connection.settings_dict, "PASSWORD", f"{SECRET}-database")
+
+    pages = shown(hers, visit)
+
+    assert "NTFY_TOKEN" in pages
+    for secret in (SECRET, settings.SECRET_KEY, hers.profile.signing_key):
+        assert secret not in pages + heard.getvalue()
+    assert SECRET not in pg_dump_command(connection.settings_dict, PROJECT / "x")
+
+
+def test_broken_page_says_nothing_of_what_broke(
+    hers: Belongings, visit: Visit, heard: StringIO, settings: Any, monkeypatch: pytest.MonkeyPatch
+):
+    def break_down() -> str:
+        password = f"{SECRET}-local"
+        raise RuntimeError(f"broken, though not with {len(password)} letters")
+
+    settings.NTFY_TOKEN = SECRET
+    monkeypatch.setattr(system, "database_words", break_down)
+    client = visit("staff")
+    client.raise_request_exception = False
+
+    answer = client.get("/system/", headers={"Authorization": f"Bearer {SECRET}", "X-Api-Key": SECRET})
+
+    assert answer.status_code == 500
+    assert "Traceback" not in answer.content.decode()
+    assert "RuntimeError" not in answer.content.decode()
+    assert "RuntimeError: broken" in heard.getvalue()
+    for secret in (SECRET, settings.SECRET_KEY):
+        assert secret not in answer.content.decode() + heard.getvalue()
+
+
+def test_wrong_password_is_neither_logged_nor_stored(hers: Belongings, client: Client, heard: StringIO):
+    for address in ("/login/", "/admin/login/"):
+        answer = client.post(address, {"username": "olga", "password": SECRET})
+
+        assert answer.status_code == 200
+        assert SECRET not in answer.content.decode()
+    assert apps.get_model("axes.AccessAttempt").objects.filter(username="olga").exists()
+    assert SECRET not in heard.getvalue() + stored()
+
+
+def test_new_password_is_neither_logged_nor_stored_in_the_clear(
+    hers: Belongings, visit: Visit, heard: StringIO
+):
+    fields = {"old_password": "correct horse", "new_password1": SECRET, "new_password2": SECRET}
+
+    assert visit("owner").post("/password/", fields).status_code == 302
+
+    hers.owner.refresh_from_db()
+    assert hers.owner.check_password(SECRET)
+    assert SECRET not in heard.getvalue() + stored()
+
+
+def test_refused_bearer_is_not_repeated(hers: Belongings, heard: StringIO):
+    issue_token(hers.owner, name="laptop")
+
+    answer = send(SECRET, {"list": tool_call("list_jobs", {}, "legacy")})["list"]
+
+    assert answer.status_code == 401
+    assert SECRET not in answer.text + str(answer.headers) + heard.getvalue()
+
+
+@pytest.mark.parametrize("command", ["check", "showmigrations"])
+def test_commands_do_not_print_settings(tmp_path: Any, command: str):
+    environment = {
+        **{name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ},
+        **{"CRONTY_DATA": str(tmp_path), "DATABASE_URL": f"postgres://cronty:{SECRET}@127.0.0.1:1/cronty"},
+        **{"NTFY_TOKEN": SECRET, "CRONTY_SECRET_KEY": SECRET, "CRONTY_ADMIN_PASSWORD": SECRET},
+        "EMAIL_URL": f"smtp://me:{SECRET}@mail.example",
+    }
+
+    done = subprocess.run(
+        [sys.executable, str(PROJECT / "manage.py"), command],
+        env=environment,
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    # Nobody answers at that address, so that the second one fails, with the driver's words about it.
+    assert (done.returncode == 0) == (command == "check")
+    assert SECRET not in done.stdout + done.stderr
+
+
+def test_job_made_with_a_secret_shows_a_mask_to_its_owner(hers: Belongings, visit: Visit):
+    job = JobFactory(owner=hers.owner, task="webhook", kwargs={"headers": {"Authorization": SECRET}})
+
+    page = visit("owner").get(f"/jobs/{job.public_id}/").content.decode()
+
+    assert "Authorization" in page
+    assert SECRET not in page
