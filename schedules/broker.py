@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 from itertools import islice
+from multiprocessing.sharedctypes import RawValue
 from typing import Any
 
 from django.conf import settings
@@ -37,6 +38,8 @@ PROBE = "probe"
 
 # The cluster's row; set by the process that leads the cluster, before it forks the others.
 worker_id: int = 0
+# Whether the leader was told to stop; plain shared memory, which no process that was killed can hold locked.
+is_stopping = RawValue("b", 0)
 
 
 class LedgerBroker(Broker):
@@ -92,6 +95,9 @@ class LedgerBroker(Broker):
 
     def _next_packages(self) -> list[tuple[str, str]] | None:
         assert worker_id, "start clusters with manage.py qcluster or manage.py up"
+        if is_stopping.value:
+            time.sleep(POLL)  # noqa: TID251
+            return None
         connection.close_if_unusable_or_obsolete()
         packages: list[tuple[str, str]] = []
         if time.monotonic() > self._tidy_at:

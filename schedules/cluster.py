@@ -62,6 +62,7 @@ class Leader:
             # A forked process must not share its parent's connection.
             connections.close_all()
         broker.worker_id = self._worker.pk
+        broker.is_stopping.value = 0
         lanes.open_lanes(settings.CRONTY_WORKERS)
         self._watch = Watch()
         self._cluster = _QuietCluster()
@@ -87,6 +88,9 @@ class Leader:
         """Finish what is running, within the limit, and hand back the rest."""
         if self._cluster is None or self._worker is None:
             return
+        # Before django-q2 is asked to: a process that was killed may hold a lock that its stop waits for, and what is
+        # claimed meanwhile would be cut off at the deadline.
+        broker.is_stopping.value = 1
         _survive(lambda: engine.hand_back(broker.worker_id, clock.now()))
         # In a thread: setting the event waits for whoever listens, for ever if the sentinel died listening.
         threading.Thread(target=self._cluster.stop_event.set, daemon=True).start()

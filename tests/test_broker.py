@@ -312,6 +312,17 @@ def test_claims_are_counted_with_the_next_beat(broker, worker, time):
     assert worker.claimed_count == 3
 
 
+def test_nothing_is_claimed_for_a_cluster_that_stops(broker, time):
+    due(task="tests.aping")
+    broker_module.is_stopping.value = 1
+    try:
+        assert broker.dequeue() is None
+    finally:
+        broker_module.is_stopping.value = 0
+    assert time.slept == [POLL]
+    assert len(runs_of(broker.dequeue())) == 1
+
+
 # Tidying
 
 

@@ -96,7 +96,8 @@ class Sink:
         if manner == "hangs":
             await asyncio.sleep(30)
         if manner == "streams":
-            writer.write(b"HTTP/1.1 200 OK\r\n\r\n")
+            # With a length: without one, a hang-up would end the answer properly, and it would count as taken.
+            writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 100000000\r\n\r\n")
             for _ in range(300):
                 writer.write(b"." * 1024)
                 await writer.drain()

@@ -443,6 +443,38 @@ def test_a_job_of_which_an_answer_is_unknown_is_owed_nothing():
     assert check(unsure) == []
 
 
+def test_a_job_of_which_nothing_was_certain_may_run_after_it_came_back_from_the_trash():
+    history = quiet().with_(
+        operations=[
+            *quiet().operations,
+            operation("pause", 12, outcome="unknown"),
+            operation("delete", 21),
+            operation("restore", 23),
+        ]
+    )
+
+    assert check(history) == []
+
+
+def test_an_edit_under_a_clock_put_back_takes_back_what_was_written_off_beyond_it():
+    """At 62 the clock says 32: the slots of 40 and 50 have not come yet, and the new schedule does not ask for them."""
+    rows = [row(at, at) for at in (10, 20, 30)] + [row(at, at) for at in (85, 92, 99)]
+    history = quiet().with_(
+        operations=[
+            *quiet().operations,
+            operation("pause", 54),
+            operation("resume", 56, grid=T0 + 60),
+            operation("edit", 62, when=When("interval", 7), grid=T0 + 85),
+        ],
+        rows=rows,
+        deliveries=[delivery(item.id, item.id) for item in rows],
+        shifts=[(T0 + 61.0, -30.0), (T0 + 66.0, 0.0)],
+        faults=[fault(61, "clock-back", 5, 1)],
+    )
+
+    assert check(history) == []
+
+
 def test_a_limit_of_which_nobody_knows_the_answer_is_neither_owed_nor_broken():
     raised = operation("edit", 38, outcome="unknown", policy=Policy(max_runs=6))
 

@@ -1,7 +1,7 @@
 """What the operations alone say about each job: when it was certainly armed, and when it certainly was not."""
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from tests.faults.records import History, Operation, Policy, Row, When
@@ -67,24 +67,31 @@ def policy_of(operations: Sequence[Operation], *, for_certain: bool = False) -> 
     return replace(asked[0], max_runs=None if None in limits else max(limit for limit in limits if limit))
 
 
-def periods(history: History, operations: Sequence[Operation]) -> Iterator[Period]:
+def periods(history: History, operations: Sequence[Operation]) -> list[Period]:
     """The certain stretches of one job; between an operation and its answer nothing is certain."""
     ends_at = policy_of(operations).ends_at
-    for period in _periods(history, operations):
-        yield replace(period, ends_at=ends_at)
+    return [replace(period, ends_at=ends_at) for period in _periods(history, operations)]
 
 
-def _periods(history: History, operations: Sequence[Operation]) -> Iterator[Period]:
+def _periods(history: History, operations: Sequence[Operation]) -> list[Period]:
+    found: list[Period] = []
     current: Period | None = None
     when: When | None = None
     grid: int | None = None
-    was_armed_when_deleted = False
+    was_armed_when_deleted: bool | None = None
     for op in operations:
         if op.outcome == "refused" or op.verb == "run":
             continue
         low, high = span(history, op)
-        if current and current.after < low:
-            yield Period(current.after, low, current.is_armed, current.when, current.grid)
+        if current:
+            found.append(current)
+        # All that is known so far, not only the last: where the clock was set back, an operation comes before slots
+        # that had passed already, and takes back what was written off of them.
+        found = [
+            replace(period, before=min(period.before, low))
+            for period in found
+            if period.after < min(period.before, low)
+        ]
         is_known, was_armed = current is not None, current is not None and current.is_armed
         current = None
         if op.outcome == "unknown":
@@ -93,10 +100,10 @@ def _periods(history: History, operations: Sequence[Operation]) -> Iterator[Peri
         grid = op.grid if op.grid is not None or op.when else grid
         when = op.when or when
         if op.verb == "delete":
-            was_armed_when_deleted = was_armed
+            was_armed_when_deleted = was_armed if is_known else None
         if op.verb in ("cancel", "delete"):
             current = Period(high, float("inf"), False)
-        elif is_known and op.verb == "restore":
+        elif op.verb == "restore" and was_armed_when_deleted is not None:
             current = Period(high, float("inf"), was_armed_when_deleted, when, grid)
         elif op.verb == "create" or (is_known and op.verb == "resume"):
             current = Period(high, float("inf"), True, when, grid)
@@ -105,8 +112,8 @@ def _periods(history: History, operations: Sequence[Operation]) -> Iterator[Peri
         elif is_known and op.verb == "edit":
             current = Period(high, float("inf"), was_armed, when, grid)
     if current:
-        end = history.ended_at if current.is_armed else float("inf")
-        yield Period(current.after, end, current.is_armed, current.when, current.grid)
+        found.append(replace(current, before=history.ended_at) if current.is_armed else current)
+    return found
 
 
 def span(history: History, op: Operation) -> tuple[float, float]:
