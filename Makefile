@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PIP_INSTALL := install -q --disable-pip-version-check --no-input --require-hashes
 ARGS ?=
 
-.PHONY: up test install install-dev check bench faults load soak browser conformance fuzz contract lock clean
+.PHONY: up test install install-dev check bench faults load soak browser conformance fuzz model contract lock clean
 
 up: install
 	@$(BIN)/python manage.py up $(ARGS)
@@ -85,6 +85,11 @@ fuzz: install-dev
 	@FUZZ_INPUTS=200000 $(BIN)/python -m pytest tests/fuzz -n 0 -s $(ARGS)
 	@HOSTILE_REQUESTS=20000 $(BIN)/python -m pytest tests/security/test_hostile_requests.py -n 2 $(ARGS)
 	@HOSTILE_REQUESTS=20000 $(BIN)/python -m tests.postgres $(BIN)/python -m pytest tests/security/test_hostile_requests.py -n 2 $(ARGS)
+
+# Any sequence of operations and time steps, against a simple model of what Cronty should do, on both databases.
+model: install-dev
+	@MODEL_EXAMPLES=2000 $(BIN)/python -m pytest tests/reference -n 1 $(ARGS)
+	@MODEL_EXAMPLES=1000 $(BIN)/python -m tests.postgres $(BIN)/python -m pytest tests/reference -n 1 $(ARGS)
 
 # Write the contract with agents anew, for review in a diff.
 contract: install-dev

@@ -1,10 +1,12 @@
 """How fast do the MCP tools answer, beside a bare echo tool? `python -m bench.mcp [CALLS]` prints `name value unit`.
 
 The list has 10,000 jobs, 500 of them active. Bar: the median of ours is at most three times the echo's, over the same wire in the same run.
+With DATABASE_URL in the environment, as `python -m tests.postgres --durable` sets it, the jobs are in that database.
 """
 
 import asyncio
 import itertools
+import os
 import statistics
 import subprocess
 import sys
@@ -21,7 +23,7 @@ from mcp.client.session import ClientSession
 from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.client.streamable_http import streamable_http_client
 
-from tests.tools.processes import ROOT, Site, free_port, prepare, serving, wait_for_port
+from tests.tools.processes import PREPARE, ROOT, Site, free_port, serving, wait_for_port
 
 JOBS = 10_000
 # The rest have ended: the quota of active jobs is 1,000 unless the operator raises it.
@@ -67,7 +69,8 @@ class BenchSite(Site):
 
     @property
     def environment(self) -> dict[str, str]:
-        return {**super().environment, "CRONTY_MAX_ACTIVE_JOBS": "1000000"}
+        database = {name: os.environ[name] for name in ("DATABASE_URL",) if name in os.environ}
+        return {**super().environment, "CRONTY_MAX_ACTIVE_JOBS": "1000000", **database}
 
 
 async def _trust(session: ClientSession, name: str, result: object) -> None:
@@ -80,14 +83,21 @@ ClientSession.validate_tool_result = _trust  # type: ignore[method-assign,assign
 async def main() -> None:
     calls = int(sys.argv[1]) if len(sys.argv) > 1 else 300
     with tempfile.TemporaryDirectory() as folder:
-        site = prepare(Path(folder))
-        site = BenchSite(site.folder, site.token)
-        subprocess.run([sys.executable, "-c", FILL], env=site.environment, cwd=ROOT, check=True)
+        site = BenchSite(Path(folder), "")
+        site = BenchSite(site.folder, token=run_script(site, PREPARE).strip())
+        run_script(site, FILL)
         worst = 0.0
         for wire, connect in (("stdio", over_stdio), ("http", over_http)):
             async with connect(site) as (ours, echo):
                 worst = max(worst, await measure(wire, ours, echo, calls))
     print(f"mcp_worst_ratio {worst:.2f} x")
+
+
+def run_script(site: Site, script: str) -> str:
+    command = [sys.executable, "-c", script]
+    return subprocess.run(
+        command, env=site.environment, cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True
+    ).stdout
 
 
 async def measure(wire: str, ours: Client, echo: Client, calls: int) -> float:

@@ -5,6 +5,7 @@ from abc import ABC, abstractmethod
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from typing import TypeAlias
 from zoneinfo import ZoneInfo
 
@@ -228,11 +229,18 @@ Trigger: TypeAlias = Once | Interval | Cron
 
 def load_zone(name: object) -> ZoneInfo:
     """Return the zone of an IANA name, or raise TriggerError."""
+    if isinstance(name, str) and (zone := _zone_called(name)):
+        return zone
+    raise TriggerError("timezone", f"unknown zone {ascii(name)[:70]}: write an IANA name like Europe/Berlin")
+
+
+@lru_cache(maxsize=1024)
+def _zone_called(name: str) -> ZoneInfo | None:
     # The pattern keeps the name from being a path: ZoneInfo opens files.
-    if isinstance(name, str) and _ZONE_NAME.fullmatch(name) and name not in _NOT_PLACES:
+    if _ZONE_NAME.fullmatch(name) and name not in _NOT_PLACES:
         with suppress(KeyError, ValueError, OSError):
             return ZoneInfo(name)
-    raise TriggerError("timezone", f"unknown zone {ascii(name)[:70]}: write an IANA name like Europe/Berlin")
+    return None
 
 
 def _aware(moment: object, field: str) -> datetime:

@@ -71,7 +71,7 @@ def _claim_ready(
         .select_for_update(skip_locked=True, of=("self",))
         .order_by("available_at")
         .annotate(owner_is_active=F("owner__is_active"))
-        .only("pk", "attempt", "task", "cause", "job_id")[:limit]
+        .only("pk", "attempt", "task", "cause", "job_id", "claimed_at")[:limit]
     )
     if not rows:
         return []
@@ -115,7 +115,7 @@ def _why_not(row: Execution, job: Job | None) -> str:
 
 def _count_manual_runs(rows: Iterable[Execution]) -> None:
     fresh = Counter(
-        row.job_id or 0 for row in rows if row.cause == Execution.Cause.MANUAL and row.attempt == 0
+        row.job_id or 0 for row in rows if row.cause == Execution.Cause.MANUAL and row.claimed_at is None
     )
     for times in set(fresh.values()):
         job_ids = [job_id for job_id, count in fresh.items() if count == times]

@@ -6,11 +6,11 @@ from typing import Self
 
 from django.conf import settings
 from django.db import models
-from django.db.models import Q
+from django.db.models import Expression, Q
 
 
 class TokenQuerySet(models.QuerySet["Token"]):
-    def usable(self, now: datetime) -> Self:
+    def usable(self, now: datetime | Expression) -> Self:
         return self.filter(revoked_at=None, owner__is_active=True).filter(
             Q(expires_at=None) | Q(expires_at__gt=now)
         )

@@ -1,71 +1,143 @@
-"""Queries that are asked all the time: Django writes them once, then they are only given other values."""
+"""Statements that are made all the time: Django writes their SQL once, then they are only given other values.
+
+The tables answer a look-up by key in the thirtieth part of the time that Django needs to put its SQL together, and an
+agent waits for both.
+"""
 
 from collections.abc import Callable
-from copy import copy
-from typing import Any, Generic, TypeVar
+from functools import cache
+from operator import itemgetter
+from typing import Any, Generic, NamedTuple, TypeVar
 
-from django.db import DEFAULT_DB_ALIAS, connections
-from django.db.models import Expression, Field, Func, IntegerField, QuerySet
+from django.db import DEFAULT_DB_ALIAS, connections, models
+from django.db.models import Expression, Func, IntegerField, QuerySet, query
+from django.db.models.sql import InsertQuery
 from django.db.models.sql.compiler import SQLCompiler
 
 Row = TypeVar("Row")
+# What Django makes rows with; its types are published for a later release.
+_django: Any = query
 
 
 class Given(Expression):
     """A value that is known only when the query is asked, and never null; a moment or duration names its field."""
 
-    def __init__(self, name: str, field: Field[Any, Any] | None = None) -> None:
+    def __init__(self, name: str, field: models.Field[Any, Any] | None = None) -> None:
         super().__init__(output_field=field)
         self.name = name
-        self.kept_as = field
+        self.stored_as = field
 
-    def as_sql(self, compiler: Any, connection: Any) -> tuple[str, list[Any]]:
+    def as_sql(self, compiler: Any, connection: Any) -> Any:
         return "%s", [self]
 
     def stored(self, value: Any, connection: Any) -> Any:
         """Write the value as the database wants it."""
-        return self.kept_as.get_db_prep_value(value, connection) if self.kept_as else value
+        return self.stored_as.get_db_prep_value(value, connection) if self.stored_as else value
+
+
+class _Written(NamedTuple):
+    """A query as SQL, and what makes of its rows what the queryset would."""
+
+    sql: str
+    parameters: tuple[Any, ...]
+    converters: list[tuple[int, Callable[..., Any], Any]]
+    make: Callable[[list[Any]], Any]
 
 
 class Prepared(Generic[Row]):
-    """A query with gaps.
-
-    The tables answer a look-up by key in the thirtieth part of the time that Django needs to put its SQL together,
-    and an agent waits for both.
-    """
+    """A query with gaps, to be asked with a value for each."""
 
     def __init__(self, build: Callable[[], QuerySet[Any, Row]]) -> None:
-        # Not built yet: that would need every model, and this is made while they are being loaded.
+        # Not built yet: that would need every model, and this may be made while they are being loaded.
         self._build = build
-        self._written: tuple[QuerySet[Any, Row], SQLCompiler, str, tuple[Any, ...]] | None = None
+        self._written: _Written | None = None
 
     def all(self, **values: Any) -> list[Row]:
-        """Ask for the rows, with a value for every gap."""
+        written = self._written = self._written or _write(self._build())
         connection = connections[DEFAULT_DB_ALIAS]
-        queryset, compiler, sql, parameters = self._written or self._write(connection)
-        filled = tuple(
+        filled = [
             part.stored(values[part.name], connection) if isinstance(part, Given) else part
-            for part in parameters
-        )
-        # A compiler and a query of our own, because threads share the written ones.
-        bound: Any = copy(compiler)
-        bound.connection = connection
-        bound.as_sql = lambda: (sql, filled)
-        asked: Any = queryset.all()
-        asked.query.get_compiler = lambda *args, **options: bound
-        return list(asked)
+            for part in written.parameters
+        ]
+        with connection.cursor() as cursor:
+            cursor.execute(written.sql, filled)
+            found = cursor.fetchall()
+        rows = []
+        for row in map(list, found):
+            for position, convert, expression in written.converters:
+                row[position] = convert(row[position], expression, connection)
+            rows.append(written.make(row))
+        return rows
 
     def first(self, **values: Any) -> Row | None:
         return next(iter(self.all(**values)), None)
-
-    def _write(self, connection: Any) -> tuple[QuerySet[Any, Row], SQLCompiler, str, tuple[Any, ...]]:
-        queryset = self._build()
-        compiler = queryset.query.get_compiler(DEFAULT_DB_ALIAS)
-        sql, parameters = compiler.as_sql()
-        self._written = queryset, compiler, sql, tuple(parameters)
-        return self._written
 
 
 def counted() -> Func:
     """Count rows as a column, which unlike `count()` leaves the query open to be prepared."""
     return Func(template="COUNT(*)", output_field=IntegerField())
+
+
+def insert(instance: models.Model) -> None:
+    """Store a new row, as `save(force_insert=True)` would; there are no listeners to its signals."""
+    connection = connections[DEFAULT_DB_ALIAS]
+    fields, sql = _insertion(type(instance))
+    values = [field.get_db_prep_save(field.pre_save(instance, add=True), connection) for field in fields]
+    with connection.cursor() as cursor:
+        cursor.execute(sql, values)
+        instance.pk = cursor.fetchone()[0]
+    instance._state.adding, instance._state.db = False, DEFAULT_DB_ALIAS
+
+
+@cache
+def _insertion(model: type[models.Model]) -> tuple[list[models.Field[Any, Any]], str]:
+    fields = [field for field in model._meta.local_concrete_fields if not field.primary_key]
+    insertion = InsertQuery(model)
+    insertion.insert_values(fields, [model()])
+    compiler: Any = insertion.get_compiler(DEFAULT_DB_ALIAS)
+    compiler.returning_fields = [model._meta.pk]
+    [(sql, _)] = compiler.as_sql()
+    return fields, sql
+
+
+def _write(queryset: QuerySet[Any, Any]) -> _Written:
+    compiler: SQLCompiler = queryset.query.get_compiler(DEFAULT_DB_ALIAS)
+    sql, parameters = compiler.as_sql()
+    columns: list[Any] = [column for column, *_ in compiler.select]
+    converters = compiler.get_converters(columns)
+    return _Written(
+        sql,
+        tuple(parameters),
+        [
+            (position, convert, expression)
+            for position, (functions, expression) in converters.items()
+            for convert in functions
+        ],
+        _maker(queryset, compiler),
+    )
+
+
+def _maker(queryset: Any, compiler: Any) -> Any:
+    """Return what turns a row into what the queryset yields."""
+    if queryset._iterable_class is _django.FlatValuesListIterable:
+        return itemgetter(0)
+    if queryset._iterable_class is _django.NamedValuesListIterable:
+        return _django.create_namedtuple_class(*queryset._fields)._make
+    if queryset._iterable_class is _django.ValuesListIterable:
+        return tuple
+    assert queryset._iterable_class is _django.ModelIterable
+    model, fields = compiler.klass_info["model"], compiler.klass_info["select_fields"]
+    own = slice(fields[0], fields[-1] + 1)
+    names = [column.target.attname for column, *_ in compiler.select[own]]
+    related = _django.get_related_populators(compiler.klass_info, compiler.select, DEFAULT_DB_ALIAS)
+    annotations = compiler.annotation_col_map or {}
+
+    def make(row: list[Any]) -> Any:
+        instance = model.from_db(DEFAULT_DB_ALIAS, names, row[own])
+        for populator in related:
+            populator.populate(row, instance)
+        for name, position in annotations.items():
+            setattr(instance, name, row[position])
+        return instance
+
+    return make

@@ -5,13 +5,18 @@ from typing import Self
 
 from django.db import models
 
+from schedules.models.prepared import Given, Prepared
+
 FRESH_FOR = timedelta(seconds=15)
 
 
 class WorkerQuerySet(models.QuerySet["Worker"]):
     def fresh(self, now: datetime) -> Self:
         """Clusters that are alive: seen within the last seconds and not stopped."""
-        return self.filter(stopped_at=None, last_seen_at__gte=now - FRESH_FOR)
+        return self.seen_since(now - FRESH_FOR)
+
+    def seen_since(self, moment: datetime | models.Expression) -> Self:
+        return self.filter(stopped_at=None, last_seen_at__gte=moment)
 
 
 class Worker(models.Model):
@@ -39,3 +44,16 @@ class Worker(models.Model):
 
     def is_fresh(self, now: datetime) -> bool:
         return self.stopped_at is None and self.last_seen_at >= now - FRESH_FOR
+
+
+_SEEN = Prepared(
+    lambda: (
+        Worker.objects.seen_since(Given("moment", models.DateTimeField()))
+        .order_by()
+        .values_list("pk", flat=True)[:1]
+    )
+)
+
+
+def is_any_fresh(now: datetime) -> bool:
+    return _SEEN.first(moment=now - FRESH_FOR) is not None

@@ -9,8 +9,19 @@ from django.contrib.auth.models import User
 from schedules import limits
 from schedules.models import Event, Execution, Job
 from schedules.models.executions import ExecutionQuerySet
-from schedules.models.jobs import JobQuerySet
+from schedules.models.jobs import JobQuerySet, is_public_id
+from schedules.models.prepared import Given, Prepared, insert
 from schedules.result import Code, Err
+
+_OWN_JOB = Prepared(
+    lambda: (
+        Job.objects.kept()
+        .owned_by(Given("owner"))
+        .filter(public_id=Given("public_id"))
+        .with_activity()
+        .order_by()
+    )
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +48,14 @@ class Actor:
     def jobs(self) -> JobQuerySet:
         return Job.objects.kept() if self.sees_all else Job.objects.kept().owned_by(self.user)
 
+    def job(self, public_id: str) -> Job | None:
+        """Return one job, as it stands, with its activity."""
+        if self.sees_all:
+            return self.jobs().called(public_id).with_activity().order_by().first()
+        if not is_public_id(public_id):
+            return None
+        return _OWN_JOB.first(owner=self.user.pk, public_id=public_id)
+
     def trash(self) -> JobQuerySet:
         return Job.objects.trashed() if self.sees_all else Job.objects.trashed().owned_by(self.user)
 
@@ -52,14 +71,16 @@ def record(
     actor: Actor, verb: str, now: datetime, *, job: Job, before: Any = None, after: Any = None
 ) -> None:
     """Write the trail; call it inside the transaction that makes the change."""
-    Event.objects.create(
-        at=now,
-        owner_id=job.owner_id,
-        actor=actor.label,
-        door=actor.door,
-        verb=verb,
-        job=job,
-        subject=job.name,
-        before=limits.masked(before or {}),
-        after=limits.masked(after or {}),
+    insert(
+        Event(
+            at=now,
+            owner_id=job.owner_id,
+            actor=actor.label,
+            door=actor.door,
+            verb=verb,
+            job_id=job.pk,
+            subject=job.name,
+            before=limits.masked(before or {}),
+            after=limits.masked(after or {}),
+        )
     )

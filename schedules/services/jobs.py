@@ -14,9 +14,10 @@ from django.db.models import F
 from schedules import clock, engine, limits, registry
 from schedules.models import Execution, Job
 from schedules.models.jobs import new_public_id
+from schedules.models.prepared import insert
 from schedules.result import Code, Err, Ok, Result
 from schedules.services.actors import Actor, not_found, record
-from schedules.services.columns import EDITABLE, kind_problems, tidied
+from schedules.services.columns import COLUMNS, EDITABLE, REQUIRED, kind_problems, tidied
 from schedules.services.people import profile_of
 from schedules.services.quotas import quota_problem, rate_problem
 from schedules.services.requests import Scheduled, answer_of_key, digest_of, similar_to
@@ -76,7 +77,7 @@ def schedule(
         with transaction.atomic():
             if refusal := quota_problem(profile) or rate_problem(profile, now):
                 return refusal
-            job.save(force_insert=True)
+            insert(job)
             record(actor, "create", now, job=job, after=_changes(job, fields))
     except IntegrityError:
         # Two callers with one key: the other was first.
@@ -335,8 +336,10 @@ def _give_grid(job: Job, now: datetime) -> None:
 
 
 def _problem_with(actor: Actor, job: Job, now: datetime, *, changed: set[str]) -> Err | None:
+    # What nobody set in a new job is a default of ours.
+    untouched = COLUMNS - changed - REQUIRED if job._state.adding else {"owner"}
     try:
-        job.full_clean(validate_unique=False, validate_constraints=False, exclude=["owner"])
+        job.full_clean(validate_unique=False, validate_constraints=False, exclude=untouched)
     except ValidationError as error:
         return _refusal(error.message_dict)
     task = registry.get(job.task)

@@ -3,15 +3,36 @@
 from datetime import datetime, timedelta
 
 from django.conf import settings
+from django.db import connection
+from django.db.models import DateTimeField
 
 from schedules.models import Job, Profile
+from schedules.models.prepared import Given, Prepared, counted
 from schedules.result import Code, Err
+
+RATE_WINDOW = timedelta(minutes=1)
+
+_LOCK = Prepared(lambda: Profile.objects.select_for_update().filter(pk=Given("profile")).values_list("pk"))
+_ACTIVE = Prepared(
+    lambda: Job.objects.owned_by(Given("owner")).active().order_by().values_list(counted(), flat=True)
+)
+_MADE = Prepared(
+    lambda: (
+        Job.objects.owned_by(Given("owner"))
+        .filter(created_at__gt=Given("since", DateTimeField()))
+        .order_by()
+        .values_list(counted(), flat=True)
+    )
+)
 
 
 def quota_problem(profile: Profile) -> Err | None:
     """Refuse a further active job over the owner's quota; callers queue up behind the profile's lock."""
-    Profile.objects.select_for_update().only("pk").get(pk=profile.pk)
-    if Job.objects.owned_by(profile.user_id).active().count() < settings.CRONTY_MAX_ACTIVE_JOBS:
+    if connection.features.has_select_for_update:
+        # SQLite has none and needs none: there, whoever has begun a transaction is alone.
+        _LOCK.first(profile=profile.pk)
+    active = _ACTIVE.first(owner=profile.user_id) or 0
+    if active < settings.CRONTY_MAX_ACTIVE_JOBS:
         return None
     return Err(
         Code.QUOTA,
@@ -21,15 +42,14 @@ def quota_problem(profile: Profile) -> Err | None:
 
 def rate_problem(profile: Profile, now: datetime) -> Err | None:
     """Refuse a further new job when the owner made too many within the last minute."""
-    window, most = timedelta(minutes=1), settings.CRONTY_MAX_CREATES_PER_MINUTE
-    newest = (
-        Job.objects.owned_by(profile.user_id).order_by("-created_at").values_list("created_at", flat=True)
-    )
-    # As many jobs ago as are allowed: only if that was within the minute, the minute is full.
-    full_since = next(iter(newest[most - 1 : most]), None)
-    if full_since is None or full_since <= now - window:
+    most = settings.CRONTY_MAX_CREATES_PER_MINUTE
+    made = _MADE.first(owner=profile.user_id, since=now - RATE_WINDOW) or 0
+    if made < most:
         return None
-    wait = (full_since + window - now).total_seconds()
+    # The minute is full until the job made as many jobs ago as are allowed is older than that.
+    newest = Job.objects.owned_by(profile.user_id).order_by("-created_at")
+    full_since: datetime = newest.values_list("created_at", flat=True)[most - 1]
+    wait = (full_since + RATE_WINDOW - now).total_seconds()
     return Err(
         Code.TOO_FAST,
         f"at most {settings.CRONTY_MAX_CREATES_PER_MINUTE} new jobs a minute; try again in {wait:.0f} seconds",

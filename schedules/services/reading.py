@@ -76,13 +76,15 @@ def upcoming(
 def _slots(job: Job, now: datetime, until: datetime | None = None) -> Iterator[datetime]:
     """Walk the slots a pending job is still owed, the overdue one first."""
     slot, left = job.next_run_at, None if job.max_runs is None else job.max_runs - job.slot_count
+    trigger: Trigger | None = None
     while slot and (until is None or slot <= until) and left != 0:
         if job.ends_at and slot > job.ends_at:
             return
         yield slot
         left = None if left is None else left - 1
         try:
-            slot = job.trigger.next_after(max(slot, now))
+            trigger = trigger or job.trigger
+            slot = trigger.next_after(max(slot, now))
         except TriggerError:
             # The engine will say so on the slot it cannot go on from.
             return

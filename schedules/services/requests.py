@@ -9,8 +9,31 @@ from typing import Any
 from django.core.serializers.json import DjangoJSONEncoder
 
 from schedules.models import Job
+from schedules.models.prepared import Given, Prepared
 from schedules.result import Code, Err, Ok, Result
 from schedules.services.actors import Actor
+
+
+def _twins_by(kind: Job.TriggerType) -> Prepared[Job]:
+    """Look for the active jobs of one task and one schedule; the other triggers' columns are empty in all of them."""
+    same: dict[str, Any] = {
+        kind.column: Given(kind.column, getattr(Job, kind.column).field),
+        "task": Given("task"),
+        "timezone": Given("timezone"),
+    }
+    # Unordered: in the list's order the database would walk through every job the owner ever had.
+    return Prepared(
+        lambda: (
+            Job.objects.owned_by(Given("owner"))
+            .active()
+            .filter(trigger_type=kind, **same)
+            .order_by()
+            .only("public_id", "name", "args", "kwargs")[:50]
+        )
+    )
+
+
+_TWINS = {kind: _twins_by(kind) for kind in Job.TriggerType}
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,10 +63,7 @@ def answer_of_key(actor: Actor, key: str, digest: str) -> Result[Scheduled] | No
 
 def similar_to(job: Job) -> Job | None:
     """Find an active job that does the same thing on the same schedule."""
-    same = {
-        name: getattr(job, name) for name in ("task", "trigger_type", "run_at", "every", "cron", "timezone")
-    }
-    # Unordered: in the list's order the database would walk through every job the owner ever had.
-    candidates = Job.objects.owned_by(job.owner).active().filter(**same).order_by()
-    twins = candidates.only("public_id", "name", "args", "kwargs")[:50]
+    kind = Job.TriggerType(job.trigger_type)
+    same = {name: getattr(job, name) for name in ("task", "timezone", kind.column)}
+    twins = _TWINS[kind].all(owner=job.owner_id, **same)
     return next((twin for twin in twins if (twin.args, twin.kwargs) == (job.args, job.kwargs)), None)

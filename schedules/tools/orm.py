@@ -16,10 +16,7 @@ def orm(function: Callable[P, T]) -> Callable[P, Awaitable[T]]:
 
     def guarded(*args: P.args, **kwargs: P.kwargs) -> T:
         _drop_stale_connections()
-        try:
-            return function(*args, **kwargs)
-        finally:
-            _drop_stale_connections()
+        return function(*args, **kwargs)
 
     run = sync_to_async(guarded, thread_sensitive=True)
 

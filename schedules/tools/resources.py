@@ -118,7 +118,7 @@ def schedules_of_topic(topic: str) -> str:
 
 
 def job_resource(job_id: str) -> str:
-    job = _reader().actor.jobs().called(job_id).first()
+    job = _reader().actor.job(job_id)
     if job is None:
         raise ResourceNotFoundError(f"Job not found: {shapes.line(job_id, 200)}")
     return _json(status_out(job))

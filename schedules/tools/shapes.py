@@ -1,13 +1,14 @@
 """How does a job look to an agent?"""
 
-from datetime import datetime
+from datetime import UTC, datetime, tzinfo
+from functools import lru_cache
 from typing import Any, NotRequired, TypeVar
-from zoneinfo import ZoneInfo
 
 from typing_extensions import TypedDict
 
-from schedules import clock, engine, limits
+from schedules import clock, limits
 from schedules.models import Job
+from schedules.models.workers import is_any_fresh
 from schedules.result import Err
 from schedules.services import Scheduled
 from schedules.services.reading import next_runs_of, words_of
@@ -102,7 +103,7 @@ def advice_on(made: Scheduled) -> AdviceOut:
             f'An active job does the same on the same schedule: {made.similar.public_id} ("{name}"). '
             "If this was not meant, cancel one of them."
         )
-    if not engine.is_any_worker_running(now):
+    if not is_any_fresh(now):
         warnings.append(NO_WORKER)
     if made.existing:
         advice["existing"] = True
@@ -166,9 +167,11 @@ def _stripped(value: Any) -> Any:
             return value
 
 
-def _zone(name: str) -> ZoneInfo:
+@lru_cache(maxsize=1024)
+def _zone(name: str) -> tzinfo:
     """Return the zone, or UTC for a row whose zone went away with an update of the zone data."""
     try:
-        return load_zone(name)
+        # What is stored is in Python's own UTC, so that there is nothing to convert.
+        return UTC if name == "UTC" else load_zone(name)
     except TriggerError:
-        return ZoneInfo("UTC")
+        return UTC

@@ -382,6 +382,18 @@ def test_run_by_hand_counts_and_runs_whatever_the_job_does(worker, status):
 
 
 @pytest.mark.django_db
+def test_run_by_hand_that_was_handed_back_counts_once(worker):
+    job = due_job(next_run_at=NOW + HOUR)
+    queued(job, cause="manual")
+    engine.claim(worker.pk, NOW, 10)
+    engine.hand_back(worker.pk, NOW)
+
+    assert len(engine.claim(worker.pk, NOW, 10)) == 1
+    job.refresh_from_db()
+    assert job.run_count == 1
+
+
+@pytest.mark.django_db
 @pytest.mark.parametrize(
     ("job_fields", "row_fields", "expected"),
     [

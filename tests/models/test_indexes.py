@@ -1,4 +1,4 @@
-"""What the engine asks several times a second must not grow with the history."""
+"""What is asked all the time must not grow with the history."""
 
 import pytest
 from django.db import connection
@@ -20,6 +20,9 @@ HOT = {
     "waiting prompts": (Execution.objects.claimable(now).order_by("scheduled_for"), "execution_waiting"),
     "newest changes of a person": (Event.objects.filter(owner=1).order_by("-pk"), "event_owner"),
     "live runs": (Execution.objects.live().order_by(), "execution_live_job"),
+    "which jobs are running": (Job.objects.with_activity().order_by(), "execution_live_job"),
+    "the list": (Job.objects.kept().owned_by(1).with_activity(), "job_list"),
+    "the trash": (Job.objects.trashed().owned_by(1).order_by(), "job_trash"),
 }
 
 
