@@ -49,7 +49,7 @@ def explore(examples: int, *, randomly: bool = False) -> None:
 
 @pytest.mark.timeout(0 if EXAMPLES else 120)
 def test_cronty_agrees_with_the_reference():
-    explore(EXAMPLES or 40, randomly=bool(EXAMPLES))
+    explore(EXAMPLES or 25, randomly=bool(EXAMPLES))
 
 
 # The reference notices
