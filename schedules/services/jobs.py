@@ -12,7 +12,7 @@ from django.db import IntegrityError, transaction
 from django.db.models import F
 
 from schedules import clock, engine, limits, registry
-from schedules.models import Execution, Job
+from schedules.models import Execution, Job, Profile
 from schedules.models.jobs import new_public_id
 from schedules.models.prepared import insert
 from schedules.result import Code, Err, Ok, Result
@@ -37,11 +37,13 @@ def schedule(
     paused: bool = False,
     idempotency_key: str | None = None,
     request: Mapping[str, Any] | None = None,
+    profile: Profile | None = None,
     **fields: Any,
 ) -> Result[Scheduled]:
     """Make a job from its editable columns; what is not given takes the task's or the model's default.
 
     `request` is what the caller wrote, if the columns depend on the clock ("in 20 minutes"): a key stands for it.
+    `profile` is the actor's, if the caller has read it already.
     """
     fields = tidied(fields)
     now = clock.now()
@@ -53,7 +55,7 @@ def schedule(
             return _invalid("idempotency_key", "Use 1 to 200 printable characters.")
         if answer := answer_of_key(actor, idempotency_key, digest):
             return answer
-    profile = profile_of(actor.user)
+    profile = profile or profile_of(actor.user)
     job = Job(
         owner=actor.user,
         public_id=new_public_id(prefix, now),

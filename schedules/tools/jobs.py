@@ -140,13 +140,15 @@ def schedule_job(
         "trigger_config": trigger_config,
         "max_runs": max_runs,
     }
-    zone = timezone if timezone is not None else profile_of(actor.user).zone
+    profile = profile_of(actor.user)
+    zone = timezone if timezone is not None else profile.zone
     when = read_trigger(trigger_type, trigger_config, zone, clock.now())
     if isinstance(when, Err):
         # What runs matters more than when: say first what is wrong with the task.
         return refused(when if registry.get(task) else unknown_task(task), given | {"timezone": zone})
     made = services.schedule(
         actor,
+        profile=profile,
         idempotency_key=idempotency_key,
         request=given | {"name": name, "args": args, "kwargs": kwargs, "timezone": timezone},
         name=name,

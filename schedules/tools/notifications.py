@@ -123,7 +123,8 @@ def schedule_notification(
     the user speaks of "tomorrow" or "tonight" (get_current_time). Keep message_id: delete_schedule takes it back.
     """
     actor = current_actor()
-    zone = timezone if timezone is not None else profile_of(actor.user).zone
+    profile = profile_of(actor.user)
+    zone = timezone if timezone is not None else profile.zone
     when = {"datetime": datetime, "date": date, "time": time, "timezone": timezone, "delay": delay}
     moment = _moment({name: text for name, text in when.items() if text is not None}, zone)
     if isinstance(moment, Err):
@@ -133,6 +134,7 @@ def schedule_notification(
     )
     made = services.schedule(
         actor,
+        profile=profile,
         prefix="msg",
         idempotency_key=idempotency_key,
         request={"tool": "schedule_notification", **when, **content},

@@ -70,13 +70,15 @@ def schedule(
     user's phone use schedule_notification; to repeat, use schedule_job with the task "prompt".
     """
     actor = current_actor()
-    zone = timezone if timezone is not None else profile_of(actor.user).zone
+    profile = profile_of(actor.user)
+    zone = timezone if timezone is not None else profile.zone
     given = {"at": at, "prompt": prompt, "timezone": zone}
     moment = read_moment(at, zone, clock.now(), "at")
     if isinstance(moment, Err):
         return refused(moment, given)
     made = services.schedule(
         actor,
+        profile=profile,
         prefix="tsk",
         idempotency_key=idempotency_key,
         request={"tool": "schedule", "at": at, "prompt": prompt, "timezone": timezone},

@@ -73,5 +73,5 @@ def test_list_and_its_total_are_one_question_unless_it_is_narrowed_down(rows, qu
 
 
 def test_scheduling_asks_the_same_however_much_there_is(rows, unlimited, queries):
-    # The zone, the profile, a twin, two quotas, the job, its event, and whether a worker is running.
-    assert queries("schedule_job", **WEBHOOK) == 8 + LOCK
+    # The profile, a twin, two quotas, the job, its event, and whether a worker is running.
+    assert queries("schedule_job", **WEBHOOK) == 7 + LOCK
