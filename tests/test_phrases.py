@@ -254,8 +254,9 @@ words = st.sampled_from(vocabulary.split())
 @example("1d" * 100)
 @example(" ," * 100)
 def test_any_text_is_answered_or_refused_at_once(text):
-    started = time.perf_counter()
+    started = time.thread_time()
     for parse in (moment, trigger, parse_delay):
         with suppress(PhraseError):
             parse(text)
-    assert time.perf_counter() - started < 0.15
+    # Far above the usual few milliseconds, far below what a pattern that backtracks without end takes.
+    assert time.thread_time() - started < 2
