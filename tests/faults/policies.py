@@ -83,12 +83,21 @@ def gaps_are_made_up_for_as_asked(history: History, bounds: Bounds) -> Iterator[
 
 
 def _is_made_up_for(history: History, row: Row) -> bool:
-    """Tell whether a slot ran long after its moment; not one that was claimed on time, just before the clock jumped."""
+    """Tell whether a slot ran long after its moment; not one that was claimed on time, before the clock jumped."""
     if row.first_started_at is None or row.first_started_at <= row.scheduled_for + ON_TIME:
         return False
     return not any(
-        fault.kind.startswith("clock") and fault.began_at - IN_FLIGHT <= row.scheduled_for <= fault.began_at
+        fault.kind.startswith("clock") and _was_claimed_before(history, row, fault.began_at)
         for fault in history.faults
+    )
+
+
+def _was_claimed_before(history: History, row: Row, moment: float) -> bool:
+    """Tell whether a slot was in the ledger by then: it was due just before, or a row written later had arrived."""
+    if row.scheduled_for > moment:
+        return False
+    return row.scheduled_for >= moment - IN_FLIGHT or any(
+        delivery.execution > row.id and delivery.at <= moment for delivery in history.deliveries
     )
 
 

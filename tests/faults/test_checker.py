@@ -1,6 +1,6 @@
 """The judge is judged: every kind of defect is caught, and histories without one raise no alarm."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from xml.etree import ElementTree
@@ -494,6 +494,36 @@ def test_a_run_that_began_before_the_clock_jumped_was_not_made_up_for():
     )
 
     assert check(leapt) == []
+
+
+def line_at_a_jump(*, others: Sequence[Delivery]) -> History:
+    """A long run holds up two more, and the clock jumps ahead by two minutes while they wait in line."""
+    waited = {"first_started_at": T0 + 172, "finished_at": T0 + 173}
+    return quiet().with_(
+        operations=[asked(overlap="queue")],
+        rows=[
+            row(10, 10, finished_at=T0 + 171),
+            *(row(at, at, **waited) for at in (20, 30)),
+            *(row(at, at) for at in range(40, 101, STEP)),
+        ],
+        deliveries=[delivery(10, 10, held=41.0), *others, *(delivery(at, at) for at in range(60, 101, STEP))]
+        + [delivery(at, 51 + at / 20) for at in (20, 30, 40, 50)],
+        faults=[fault(45, "clock-forward", 8, 1)],
+        shifts=[(T0 + 45, 120.0), (T0 + 53, 0.0)],
+    )
+
+
+def test_runs_that_waited_in_line_while_the_clock_jumped_were_not_made_up_for():
+    """A row of another job that was written after theirs arrived before the jump, so theirs were there by then."""
+    arrived = [delivery(31, 31, key="other@31")]
+
+    assert not [found for found in check(line_at_a_jump(others=arrived)) if found.rule == "catch-up"]
+
+
+def test_runs_that_nothing_shows_in_line_before_the_clock_jumped_were_made_up_for():
+    found = check(line_at_a_jump(others=[]))
+
+    assert [violation.rule for violation in found if violation.rule == "catch-up"] == ["catch-up"]
 
 
 def test_a_rescue_counts_also_where_it_ended_under_a_clock_put_back():
