@@ -146,14 +146,13 @@ def _claim_due(
     plans = {item.job.pk: item for item in _plan_all(jobs, now, live, limit, was_covered)}
     plain = {pk: item.job for pk, item in plans.items() if item.is_plain}
     claims = _insert_plain(plain, worker_id, lease_until, now)
-    for pk, spans in _known_slots([item.job for pk, item in plans.items() if pk not in claims]).items():
-        job, slots = plans[pk].job, plans[pk].slots
-        if job.status == Job.Status.PENDING:
-            plans[pk] = _plan_safely(job, now, live[pk], was_covered, spans)
-        else:
-            plans[pk] = Plan(job, [slot for slot in slots if remaining(job, slot, spans)])
+    for pk, spans in _known_slots([pk for pk in plans if pk not in claims]).items():
+        plans[pk] = _plan_safely(plans[pk].job, now, live[pk], was_covered, spans)
     others = [item for pk, item in plans.items() if pk not in claims]
-    _advance(plans.values(), live)
+    _advance([item for item in plans.values() if not item.broken], live)
+    for item in plans.values():
+        if item.broken:
+            _pause_broken(item.job, now, item.broken)
     return [*claims.values(), *_insert_others(others, worker_id, lease_until, now)]
 
 
@@ -196,15 +195,13 @@ def _plan_safely(
         logger.exception("Job %s cannot be planned", job.pk)
         assert job.next_run_at is not None
         words = f"Its schedule cannot be read: {error}"[:200]
-        _pause_broken(job, now, words)
-        return Plan(job, [Slot(job.next_run_at, Status.FAILED, reason=words, error=words)])
+        slot = Slot(job.next_run_at, Status.FAILED, reason=words, error=words)
+        return Plan(job, remaining(job, slot, known), broken=words)
 
 
 def _pause_broken(job: Job, now: datetime, words: str) -> None:
-    # Assigned here, so that _advance leaves the job where this put it.
-    job.status = Job.Status.PAUSED
     Job.objects.filter(pk=job.pk).update(
-        status=job.status,
+        status=Job.Status.PAUSED,
         next_run_at=None,
         paused_at=now,
         pause_reason=words,
@@ -215,20 +212,18 @@ def _pause_broken(job: Job, now: datetime, words: str) -> None:
     note(job, "pause", now, {"reason": words})
 
 
-def _known_slots(jobs: Sequence[Job]) -> dict[int, list[tuple[datetime, datetime | None]]]:
+def _known_slots(job_ids: Sequence[int]) -> dict[int, list[tuple[datetime, datetime | None]]]:
     """Find the slots from a job's next one on that have a row already: a clock that went back must not repeat them."""
-    since = {job.pk: job.next_run_at for job in jobs if job.next_run_at}
     known: dict[int, list[tuple[datetime, datetime | None]]] = defaultdict(list)
-    if since:
+    if job_ids:
         rows = (
-            Execution.objects.filter(job_id__in=since, scheduled_for__gte=min(since.values()))
+            Execution.objects.filter(job_id__in=job_ids, scheduled_for__gte=F("job__next_run_at"))
             .exclude(cause=Execution.Cause.MANUAL)
             .order_by()
             .values_list("job_id", "scheduled_for", "last_slot")
         )
         for job_id, first, last in rows:
-            if job_id and first >= since[job_id]:
-                known[job_id].append((first, last))
+            known[job_id or 0].append((first, last))
     return known
 
 
@@ -283,8 +278,6 @@ def _advance(plans: Iterable[Plan], live: Counter[int]) -> None:
     """Move every job to its next slot, or to its end."""
     rows = []
     for item in plans:
-        if item.job.status != Job.Status.PENDING:
-            continue
         running = len(item.to_run)
         status = _status_after(item, is_busy=bool(running or live[item.job.pk]))
         rows.append((item.job.pk, item.next_run_at, status, running))

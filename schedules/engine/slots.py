@@ -41,6 +41,8 @@ class Plan:
     job: Job
     slots: list[Slot] = field(default_factory=list)
     next_run_at: datetime | None = None
+    broken: str = ""
+    """Why the job could not be planned, if it could not."""
 
     @property
     def to_run(self) -> list[Slot]:
