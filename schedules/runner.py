@@ -152,9 +152,7 @@ class Bench:
         """Give one after the other; what waits behind a long one is let go, for whoever is free."""
         waiting = deque(execution_ids)
         watch = self._spawn(self._let_go(waiting)) if len(waiting) > 1 else None
-        with suppress(IndexError):
-            while True:
-                yield waiting.popleft()
+        yield from _drained(waiting)
         if watch:
             watch.cancel()
 
@@ -240,8 +238,7 @@ class Bench:
 
     async def _let_go(self, waiting: deque[int]) -> None:
         await asyncio.sleep(LET_GO_AFTER)
-        # Taken out one by one: what the other thread has taken meanwhile is its own.
-        left = [waiting.popleft() for _ in range(len(waiting))]
+        left = list(_drained(waiting))
         if left:
             await self._on_writer(engine.let_go, self.worker_id, left, clock.now())
 
@@ -262,6 +259,13 @@ class Bench:
 
     def _spawn(self, coroutine: Coroutine[Any, Any, None]) -> Future[None]:
         return asyncio.run_coroutine_threadsafe(coroutine, self._loop)
+
+
+def _drained(waiting: deque[int]) -> Iterator[int]:
+    """Take out one by one until nothing is left: what another thread takes meanwhile is that thread's own."""
+    with suppress(IndexError):
+        while True:
+            yield waiting.popleft()
 
 
 class _Holding:

@@ -4,6 +4,7 @@ import asyncio
 import logging
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -635,6 +636,17 @@ def test_what_waits_behind_a_long_function_is_let_go(worker, monkeypatch):
     until(lambda: Execution.objects.get(pk=rows[0].pk).status == "succeeded")
     assert Execution.objects.get(pk=rows[0].pk).result == 2
     assert {Execution.objects.get(pk=row.pk).status for row in rows[1:]} == {"queued"}
+
+
+def test_line_that_another_thread_shortens_is_drained_without_loss():
+    class Shared(deque):
+        def popleft(self):
+            mine = super().popleft()
+            if self:
+                super().popleft()
+            return mine
+
+    assert list(runner._drained(Shared([1, 2, 3, 4, 5]))) == [1, 3, 5]
 
 
 @pytest.mark.usefixtures("process_bench", "lane_count")
