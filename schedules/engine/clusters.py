@@ -6,9 +6,10 @@ from collections.abc import Callable
 from datetime import datetime
 from functools import cache
 
-from django.db.models import F
+from django.db.models import DateTimeField, F
 
-from schedules.models import Worker
+from schedules.models import FRESH_FOR, Worker
+from schedules.models.prepared import Given, Prepared
 
 
 def enlist(now: datetime) -> Worker:
@@ -34,8 +35,17 @@ def retire(worker_id: int, now: datetime, note: str = "") -> None:
     Worker.objects.filter(pk=worker_id, stopped_at=None).update(stopped_at=now, note=note)
 
 
+_SEEN = Prepared(
+    lambda: (
+        Worker.objects.seen_since(Given("moment", DateTimeField()))
+        .order_by()
+        .values_list("pk", flat=True)[:1]
+    )
+)
+
+
 def is_any_worker_running(now: datetime) -> bool:
-    return Worker.objects.fresh(now).exists()
+    return _SEEN.first(moment=now - FRESH_FOR) is not None
 
 
 def coverage() -> Callable[[datetime], bool]:

@@ -5,8 +5,6 @@ from typing import Self
 
 from django.db import models
 
-from schedules.models.prepared import Given, Prepared
-
 FRESH_FOR = timedelta(seconds=15)
 
 
@@ -44,16 +42,3 @@ class Worker(models.Model):
 
     def is_fresh(self, now: datetime) -> bool:
         return self.stopped_at is None and self.last_seen_at >= now - FRESH_FOR
-
-
-_SEEN = Prepared(
-    lambda: (
-        Worker.objects.seen_since(Given("moment", models.DateTimeField()))
-        .order_by()
-        .values_list("pk", flat=True)[:1]
-    )
-)
-
-
-def is_any_fresh(now: datetime) -> bool:
-    return _SEEN.first(moment=now - FRESH_FOR) is not None

@@ -6,9 +6,8 @@ from typing import Any, NotRequired, TypeVar
 
 from typing_extensions import TypedDict
 
-from schedules import clock, limits
+from schedules import clock, engine, limits
 from schedules.models import Job
-from schedules.models.workers import is_any_fresh
 from schedules.result import Err
 from schedules.services import Scheduled
 from schedules.services.reading import next_runs_of, words_of
@@ -103,7 +102,7 @@ def advice_on(made: Scheduled) -> AdviceOut:
             f'An active job does the same on the same schedule: {made.similar.public_id} ("{name}"). '
             "If this was not meant, cancel one of them."
         )
-    if not is_any_fresh(now):
+    if not engine.is_any_worker_running(now):
         warnings.append(NO_WORKER)
     if made.existing:
         advice["existing"] = True
