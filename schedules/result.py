@@ -39,3 +39,13 @@ class Err:
 
 
 Result: TypeAlias = Ok[T] | Err
+
+
+def invalid(field: str, reason: str) -> Err:
+    """Refuse one value."""
+    return invalid_fields({field: [reason]})
+
+
+def invalid_fields(errors: Mapping[str, list[str]]) -> Err:
+    words = "; ".join(f"{field}: {' '.join(reasons)}" for field, reasons in errors.items())
+    return Err(Code.INVALID, words, errors=dict(errors))

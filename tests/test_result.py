@@ -1,4 +1,4 @@
-from schedules.result import Code, Err, Ok
+from schedules.result import Code, Err, Ok, invalid, invalid_fields
 
 
 def test_results_are_told_apart_by_match():
@@ -11,3 +11,10 @@ def test_results_are_told_apart_by_match():
 
     assert words(Ok("fine")) == "fine"
     assert words(Err(Code.NOT_FOUND, "no such job")) == "not_found: no such job"
+
+
+def test_refused_values_are_named_in_the_message_and_by_field():
+    assert invalid("run_at", "Too late.") == Err(
+        Code.INVALID, "run_at: Too late.", errors={"run_at": ["Too late."]}
+    )
+    assert invalid_fields({"a": ["One.", "Two."], "b": ["Three."]}).message == "a: One. Two.; b: Three."

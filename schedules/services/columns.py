@@ -25,8 +25,6 @@ EDITABLE = (
     "label",
     "tags",
 )
-REQUIRED = frozenset(("name", "task", "trigger_type"))
-COLUMNS = frozenset(field.name for field in Job._meta.concrete_fields)
 _MAY_BE_EMPTY = ("cron", "label")
 _KINDS: dict[type[models.Field[Any, Any]], tuple[type, str]] = {
     models.CharField: (str, "Give a text."),

@@ -9,7 +9,7 @@ from django.db.models import F
 
 from schedules import clock, engine, limits
 from schedules.models import Execution, Job
-from schedules.result import Code, Err, Ok, Result
+from schedules.result import Code, Err, Ok, Result, invalid
 from schedules.services.actors import Actor, record
 
 Status = Execution.Status
@@ -30,7 +30,7 @@ def claim_prompts(
         )
     if not timedelta(minutes=1) <= lease <= LONGEST_LEASE:
         words = "Choose between 1 minute and 24 hours."
-        return Err(Code.INVALID, f"lease_minutes: {words}", errors={"lease_minutes": [words]})
+        return invalid("lease_minutes", words)
     now = clock.now()
     with transaction.atomic():
         rows = list(
@@ -54,7 +54,7 @@ def complete_prompt(
     """Finish a prompt that this agent, or a person at the pages, holds."""
     now = clock.now()
     if problem := limits.json_problem(result, max_bytes=settings.CRONTY_MAX_JSON_BYTES):
-        return Err(Code.INVALID, f"result: {problem}", errors={"result": [problem]})
+        return invalid("result", problem)
     if error is not None and len(error) > settings.CRONTY_MAX_JSON_BYTES:
         return Err(Code.INVALID, "error: too long", errors={"error": ["Too long."]})
     with transaction.atomic():

@@ -5,8 +5,6 @@ from collections.abc import Collection, Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
-from django.conf import settings
-from django.core.exceptions import ValidationError
 from django.core.serializers.json import DjangoJSONEncoder
 from django.db import IntegrityError, transaction
 from django.db.models import F
@@ -15,15 +13,15 @@ from schedules import clock, engine, limits, registry
 from schedules.models import Execution, Job, Profile
 from schedules.models.jobs import new_public_id
 from schedules.models.prepared import insert
-from schedules.result import Code, Err, Ok, Result
+from schedules.result import Code, Err, Ok, Result, invalid, invalid_fields
 from schedules.services.actors import Actor, not_found, record
-from schedules.services.columns import COLUMNS, EDITABLE, REQUIRED, kind_problems, tidied
+from schedules.services.checking import nothing_left, problem_with
+from schedules.services.columns import EDITABLE, kind_problems, tidied
 from schedules.services.people import profile_of
 from schedules.services.quotas import quota_problem, rate_problem
 from schedules.services.requests import Scheduled, answer_of_key, digest_of, similar_to
 from schedules.triggers import TriggerError
 
-FURTHEST = timedelta(days=5 * 366)
 WAITING_MANUAL_RUNS = 10
 EDIT_TRIES = 3
 # Whoever stopped a job accounted for the slots up to and including that moment.
@@ -48,11 +46,11 @@ def schedule(
     fields = tidied(fields)
     now = clock.now()
     if problems := kind_problems(fields):
-        return _refusal(problems)
+        return invalid_fields(problems)
     digest = digest_of(fields if request is None else request)
     if idempotency_key is not None:
         if not 0 < len(idempotency_key) <= limits.NAME_LENGTH or limits.line_problem(idempotency_key):
-            return _invalid("idempotency_key", "Use 1 to 200 printable characters.")
+            return invalid("idempotency_key", "Use 1 to 200 printable characters.")
         if answer := answer_of_key(actor, idempotency_key, digest):
             return answer
     profile = profile or profile_of(actor.user)
@@ -67,11 +65,11 @@ def schedule(
         **(_task_defaults(fields.get("task", "")) | {"timezone": profile.zone} | fields),
     )
     _give_grid(job, now)
-    if problem := _problem_with(actor, job, now, changed=set(fields) | {"run_at", "every"}):
+    if problem := problem_with(actor, job, now, changed=set(fields) | {"run_at", "every"}):
         return problem
     job.next_run_at = job.next_slot(now)
     if job.next_run_at is None:
-        return _nothing_left(job, now)
+        return nothing_left(job, now)
     if paused:
         job.status, job.next_run_at, job.paused_at = Job.Status.PAUSED, None, now
     similar = similar_to(job)
@@ -110,7 +108,7 @@ def _try_to_edit(
     if revision is not None and revision != job.revision:
         return _changed_meanwhile(job)
     if problems := kind_problems(changes):
-        return _refusal(problems)
+        return invalid_fields(problems)
     changes = {name: value for name, value in changes.items() if getattr(job, name) != value}
     if not changes:
         return Ok(job)
@@ -125,12 +123,12 @@ def _try_to_edit(
     _give_grid(job, now)
     if job.anchor_at != old.anchor_at:
         changes["anchor_at"] = job.anchor_at
-    if problem := _problem_with(actor, job, now, changed=set(changes)):
+    if problem := problem_with(actor, job, now, changed=set(changes)):
         return problem
     if is_rescheduled:
         following = job.next_slot(now)
         if following is None:
-            return _nothing_left(job, now)
+            return nothing_left(job, now)
         changes |= _rescheduled(old, following, now)
     with transaction.atomic():
         won = Job.objects.filter(
@@ -150,11 +148,11 @@ def pause(actor: Actor, job_id: str, *, reason: str = "", until: datetime | None
     """Stop a pending job from firing until it is resumed, by somebody or by the clock."""
     now = clock.now()
     if until is not None and (problem := limits.moment_problem(until)):
-        return _invalid("until", problem)
+        return invalid("until", problem)
     if until is not None and until <= now:
-        return _invalid("until", f"Choose a moment in the future (now {now:%Y-%m-%d %H:%M:%S} UTC).")
+        return invalid("until", f"Choose a moment in the future (now {now:%Y-%m-%d %H:%M:%S} UTC).")
     if len(reason) > limits.NAME_LENGTH or limits.line_problem(reason):
-        return _invalid("reason", f"Use at most {limits.NAME_LENGTH} printable characters.")
+        return invalid("reason", f"Use at most {limits.NAME_LENGTH} printable characters.")
     with transaction.atomic():
         job = _locked(actor, job_id)
         if job is None:
@@ -190,9 +188,9 @@ def resume(actor: Actor, job_id: str) -> Result[Job]:
         try:
             following = job.next_slot(now)
         except TriggerError as error:
-            return _invalid(error.field, f"Its schedule cannot be read: {error.reason}.")
+            return invalid(error.field, f"Its schedule cannot be read: {error.reason}.")
         if following is None:
-            return _nothing_left(job, now)
+            return nothing_left(job, now)
         if job.paused_at:
             job.paused_at += _TICK
         engine.rearm(job, now)
@@ -337,42 +335,6 @@ def _give_grid(job: Job, now: datetime) -> None:
         job.anchor_at = now
 
 
-def _problem_with(actor: Actor, job: Job, now: datetime, *, changed: set[str]) -> Err | None:
-    # What nobody set in a new job is a default of ours.
-    untouched = COLUMNS - changed - REQUIRED if job._state.adding else {"owner"}
-    try:
-        job.full_clean(validate_unique=False, validate_constraints=False, exclude=untouched)
-    except ValidationError as error:
-        return _refusal(error.message_dict)
-    task = registry.get(job.task)
-    if task and task.system:
-        return _invalid("task", f"Unknown task: {job.task}. Choose one of: {', '.join(registry.names())}.")
-    if job.trigger_type == Job.TriggerType.ONCE and job.run_at and "run_at" in changed:
-        if job.run_at <= now:
-            return _invalid("run_at", f"This moment is in the past (now {now:%Y-%m-%d %H:%M:%S} UTC).")
-        if job.run_at > now + FURTHEST:
-            return _invalid("run_at", "Choose a moment within the next five years.")
-    if job.anchor_at and job.trigger_type != Job.TriggerType.INTERVAL:
-        return _invalid("anchor_at", "Leave this empty: it belongs to a job of type interval.")
-    if job.anchor_at and "anchor_at" in changed and job.anchor_at > now + FURTHEST:
-        return _invalid("anchor_at", "Choose a moment within the next five years.")
-    smallest = settings.CRONTY_AGENT_MIN_INTERVAL
-    if actor.is_agent and job.every and "every" in changed and job.every.total_seconds() < smallest:
-        return _invalid("every", f"The smallest interval for an agent is {smallest} seconds.")
-    return None
-
-
-def _nothing_left(job: Job, now: datetime) -> Err:
-    """Explain why a job would never fire again."""
-    if job.trigger_type == Job.TriggerType.ONCE:
-        return _invalid("run_at", f"This moment is in the past (now {now:%Y-%m-%d %H:%M:%S} UTC).")
-    if job.max_runs is not None and job.slot_count >= job.max_runs:
-        return _invalid("max_runs", f"It has run {job.slot_count} times already: choose a higher number.")
-    if job.ends_at:
-        return _invalid("ends_at", "There is no run before this end: choose a later one.")
-    return _invalid("trigger_type", "This schedule has no further run.")
-
-
 def _rescheduled(old: Job, following: datetime, now: datetime) -> dict[str, Any]:
     if old.status == Job.Status.PENDING:
         return {"next_run_at": following}
@@ -402,12 +364,3 @@ def _changes(job: Job, names: Mapping[str, Any]) -> dict[str, Any]:
 
 def _copy(job: Job) -> Job:
     return Job(**{field.attname: getattr(job, field.attname) for field in Job._meta.concrete_fields})
-
-
-def _refusal(errors: Mapping[str, list[str]]) -> Err:
-    words = "; ".join(f"{field}: {' '.join(messages)}" for field, messages in errors.items())
-    return Err(Code.INVALID, words, errors=dict(errors))
-
-
-def _invalid(field: str, message: str) -> Err:
-    return _refusal({field: [message]})

@@ -5,7 +5,7 @@ from typing import Any
 
 from schedules.models import Profile
 from schedules.models.prepared import Given, Prepared
-from schedules.result import Code, Err, Ok, Result
+from schedules.result import Code, Err, Ok, Result, invalid
 from schedules.triggers import TriggerError, load_zone
 
 TOPIC = re.compile(r"[A-Za-z0-9_-]{1,64}")
@@ -28,7 +28,7 @@ def update_profile(
             return Err(Code.INVALID, str(error), errors={"timezone": [error.reason]})
     if failure_topic and not TOPIC.fullmatch(failure_topic):
         words = "Use 1 to 64 letters, digits, - and _."
-        return Err(Code.INVALID, f"failure_topic: {words}", errors={"failure_topic": [words]})
+        return invalid("failure_topic", words)
     changes = {"timezone": timezone, "failure_topic": failure_topic}
     for name, value in changes.items():
         if value is not None:

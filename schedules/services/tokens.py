@@ -16,7 +16,7 @@ from django.db.models import DateTimeField, Q
 from schedules import clock, limits
 from schedules.models import Event, Token
 from schedules.models.prepared import Given, Prepared
-from schedules.result import Code, Err, Ok, Result
+from schedules.result import Code, Err, Ok, Result, invalid
 
 SCOPES = ("read", "write")
 FAMILIES = ("jobs", "prompts", "notifications", "more")
@@ -74,7 +74,7 @@ def issue_token(
             )
             _record(token, "issue token", by or user, door, now)
     except IntegrityError:
-        return _invalid("name", f"Another live token is called {name!r}: choose another name, or revoke it.")
+        return invalid("name", f"Another live token is called {name!r}: choose another name, or revoke it.")
     return Ok(IssuedToken(token, text))
 
 
@@ -115,15 +115,15 @@ def _problem_with(
     name: str, scopes: Sequence[str], expires_in: timedelta | None, kind: str, families: Sequence[str]
 ) -> Err | None:
     if not 0 < len(name.strip()) <= 100 or limits.line_problem(name):
-        return _invalid("name", "Give it a name of 1 to 100 printable characters, like laptop.")
+        return invalid("name", "Give it a name of 1 to 100 printable characters, like laptop.")
     if not scopes or set(scopes) - set(SCOPES):
-        return _invalid("scopes", "Choose from: read, write.")
+        return invalid("scopes", "Choose from: read, write.")
     if set(families) - set(FAMILIES):
-        return _invalid("families", f"Choose from: {', '.join(FAMILIES)}.")
+        return invalid("families", f"Choose from: {', '.join(FAMILIES)}.")
     if kind not in Token.Kind.values:
-        return _invalid("kind", f"Choose one of: {', '.join(Token.Kind.values)}.")
+        return invalid("kind", f"Choose one of: {', '.join(Token.Kind.values)}.")
     if expires_in is not None and not timedelta(0) < expires_in <= timedelta(days=3660):
-        return _invalid("expires_in", "Choose between now and ten years, like 365d.")
+        return invalid("expires_in", "Choose between now and ten years, like 365d.")
     return None
 
 
@@ -141,7 +141,3 @@ def _record(token: Token, verb: str, by: Any, door: Event.Door, now: datetime) -
         subject=token.name,
         after={"scopes": token.scopes, "kind": token.kind},
     )
-
-
-def _invalid(field: str, message: str) -> Err:
-    return Err(Code.INVALID, f"{field}: {message}", errors={field: [message]})

@@ -1,0 +1,52 @@
+"""What is wrong with a job as it was asked for?"""
+
+from datetime import datetime, timedelta
+
+from django.conf import settings
+from django.core.exceptions import ValidationError
+
+from schedules import registry
+from schedules.models import Job
+from schedules.result import Err, invalid, invalid_fields
+from schedules.services.actors import Actor
+
+_FURTHEST = timedelta(days=5 * 366)
+_REQUIRED = frozenset(("name", "task", "trigger_type"))
+_COLUMNS = frozenset(field.name for field in Job._meta.concrete_fields)
+
+
+def problem_with(actor: Actor, job: Job, now: datetime, *, changed: set[str]) -> Err | None:
+    """Refuse a job that makes no sense, or that this caller may not make; None if it is fine."""
+    # What nobody set in a new job is a default of ours.
+    untouched = _COLUMNS - changed - _REQUIRED if job._state.adding else {"owner"}
+    try:
+        job.full_clean(validate_unique=False, validate_constraints=False, exclude=untouched)
+    except ValidationError as error:
+        return invalid_fields(error.message_dict)
+    task = registry.get(job.task)
+    if task and task.system:
+        return invalid("task", f"Unknown task: {job.task}. Choose one of: {', '.join(registry.names())}.")
+    if job.trigger_type == Job.TriggerType.ONCE and job.run_at and "run_at" in changed:
+        if job.run_at <= now:
+            return invalid("run_at", f"This moment is in the past (now {now:%Y-%m-%d %H:%M:%S} UTC).")
+        if job.run_at > now + _FURTHEST:
+            return invalid("run_at", "Choose a moment within the next five years.")
+    if job.anchor_at and job.trigger_type != Job.TriggerType.INTERVAL:
+        return invalid("anchor_at", "Leave this empty: it belongs to a job of type interval.")
+    if job.anchor_at and "anchor_at" in changed and job.anchor_at > now + _FURTHEST:
+        return invalid("anchor_at", "Choose a moment within the next five years.")
+    smallest = settings.CRONTY_AGENT_MIN_INTERVAL
+    if actor.is_agent and job.every and "every" in changed and job.every.total_seconds() < smallest:
+        return invalid("every", f"The smallest interval for an agent is {smallest} seconds.")
+    return None
+
+
+def nothing_left(job: Job, now: datetime) -> Err:
+    """Explain why a job would never fire again."""
+    if job.trigger_type == Job.TriggerType.ONCE:
+        return invalid("run_at", f"This moment is in the past (now {now:%Y-%m-%d %H:%M:%S} UTC).")
+    if job.max_runs is not None and job.slot_count >= job.max_runs:
+        return invalid("max_runs", f"It has run {job.slot_count} times already: choose a higher number.")
+    if job.ends_at:
+        return invalid("ends_at", "There is no run before this end: choose a later one.")
+    return invalid("trigger_type", "This schedule has no further run.")
