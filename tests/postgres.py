@@ -133,6 +133,8 @@ def _free_port() -> int:
 
 
 if __name__ == "__main__":
+    # Told to end, it stops the server, too.
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     command = sys.argv[1:]
     is_durable = command[0] == "--durable"
     with Postgres(is_durable=is_durable) as server:

@@ -20,23 +20,23 @@ command -v apt-get >/dev/null && command -v dpkg >/dev/null || fail "needs apt-g
 mirror=${MIRROR:-$(apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' | grep -v security | head -n 1)}
 [ -n "$mirror" ] || fail "no Debian mirror in the apt sources; set MIRROR"
 
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
 trap 'exit 130' INT TERM
-mkdir -p "$work/lists/partial" "$work/cache/archives/partial"
-echo "deb [signed-by=$keyring] $mirror trixie main" > "$work/sources.list"
+mkdir -p "$scratch/lists/partial" "$scratch/cache/archives/partial"
+echo "deb [signed-by=$keyring] $mirror trixie main" > "$scratch/sources.list"
 
-# Sandbox::User: as root, apt would drop to a user who cannot write to $work.
+# Sandbox::User: as root, apt would drop to a user who cannot write to $scratch.
 private_apt() {
-    apt-get -qq -o Dir::Etc::sourcelist="$work/sources.list" -o Dir::Etc::sourceparts=- \
-        -o Dir::State::lists="$work/lists" -o Dir::Cache="$work/cache" -o APT::Sandbox::User=root "$@"
+    apt-get -qq -o Dir::Etc::sourcelist="$scratch/sources.list" -o Dir::Etc::sourceparts=- \
+        -o Dir::State::lists="$scratch/lists" -o Dir::Cache="$scratch/cache" -o APT::Sandbox::User=root "$@"
 }
 
 private_apt update
-(cd "$work" && private_apt download ntfy)
-dpkg -x "$work"/ntfy_*.deb "$work/root"
-"$work/root/usr/bin/ntfy" --help >/dev/null || fail "the binary does not run here"
+(cd "$scratch" && private_apt download ntfy)
+dpkg -x "$scratch"/ntfy_*.deb "$scratch/root"
+"$scratch/root/usr/bin/ntfy" --help >/dev/null || fail "the binary does not run here"
 
 # Last and in one step: a file that is there is a file that works.
 mkdir -p "$dest"
-mv "$work/root/usr/bin/ntfy" "$dest/ntfy"
+mv "$scratch/root/usr/bin/ntfy" "$dest/ntfy"
