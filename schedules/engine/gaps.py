@@ -2,8 +2,10 @@
 
 from datetime import datetime
 
-from django.db.models import Q
+from django.db.models import F, Q
+from django.db.models.functions import Greatest
 
+from schedules.engine.line import release_next
 from schedules.engine.slots import Slot, gap_slot, remaining
 from schedules.models import Execution, Job
 from schedules.triggers import TriggerError
@@ -38,11 +40,27 @@ def take_back_ahead(job: Job, now: datetime) -> None:
 
     Only of those that did not run: what ran stays, and its slot is not run again.
     """
+    _take_back_queued(job, now)
     unrun = Execution.objects.filter(job=job, status__in=[Status.MISSED, Status.SKIPPED])
     unrun.filter(scheduled_for__gt=now).delete()
     for row in unrun.filter(last_slot__gt=now).only("pk", "scheduled_for", "status"):
         kept = _cut(job, row, now)
         unrun.filter(pk=row.pk).update(last_slot=kept and kept.last, slots=kept.count if kept else 1)
+
+
+def _take_back_queued(job: Job, now: datetime) -> None:
+    """Take runs out of the line that would wait in it for their moment, and hold up all that is due before."""
+    queued = (
+        Execution.objects.live()
+        .filter(job=job, status=Status.QUEUED, attempt=0, scheduled_for__gt=now)
+        .exclude(cause=Execution.Cause.MANUAL)
+    )
+    taken = list(queued.select_for_update().values_list("pk", flat=True))
+    if taken:
+        Execution.objects.filter(pk__in=taken).delete()
+        counts = {name: Greatest(F(name) - len(taken), 0) for name in ("slot_count", "run_count")}
+        Job.objects.filter(pk=job.pk).update(**counts)
+        release_next([job.pk])
 
 
 def _cut(job: Job, row: Execution, now: datetime) -> Slot | None:

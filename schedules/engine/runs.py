@@ -9,9 +9,10 @@ from typing import Any
 
 from django.conf import settings
 from django.db import connection, transaction
-from django.db.models import F, Subquery
+from django.db.models import Subquery
 
 from schedules.engine.bulk import integers, update_rows
+from schedules.engine.line import release_next
 from schedules.engine.pausing import pause_failing
 from schedules.engine.starting import Started
 from schedules.models import Execution, Job, Worker
@@ -25,8 +26,8 @@ LONGEST_BACKOFF = timedelta(hours=1)
 LONGEST_WAIT = timedelta(days=30)
 OUTCOME_LETTERS = {Status.SUCCEEDED: "S", Status.FAILED: "F", Status.LOST: "L", Status.CANCELLED: "C"}
 
-# Written out, like the start of a run: these two are asked for every run that ends. `LIMIT 1` keeps PostgreSQL from
-# making a join of it: in a burst it knows nothing yet of the thousand live rows, and would read them all for each job.
+# Written out, like the start of a run: it is asked for every run that ends. `LIMIT 1` keeps PostgreSQL from making a
+# join of it: in a burst it knows nothing yet of the thousand live rows, and would read them all for each job.
 _END_FINISHED = """
     UPDATE schedules_job SET status =
         CASE WHEN trigger_type = 'once' AND id IN ({failed}) THEN 'failed' ELSE 'completed' END
@@ -35,18 +36,6 @@ _END_FINISHED = """
         WHERE live.job_id = schedules_job.id AND live.finished_at IS NULL
             AND live.status IN ('queued', 'claimed', 'running', 'waiting')
         LIMIT 1) IS NULL
-"""
-_NEXT_HELD = """
-    SELECT min(held.id) FROM schedules_execution held
-    WHERE held.job_id IN ({ids}) AND held.finished_at IS NULL
-        AND held.status = 'queued' AND held.available_at IS NULL
-        AND (
-            SELECT 1 FROM schedules_execution busy
-            WHERE busy.job_id = held.job_id AND busy.finished_at IS NULL
-                AND (busy.status IN ('claimed', 'running', 'waiting')
-                    OR busy.status = 'queued' AND busy.available_at IS NOT NULL)
-            LIMIT 1) IS NULL
-    GROUP BY held.job_id
 """
 
 
@@ -197,7 +186,7 @@ def conclude(outcomes: Sequence[Outcome]) -> None:
         [(job_id, *_summary(ended)) for job_id, ended in by_job.items()],
     )
     _end_finished_jobs(by_job)
-    _release_next(by_job)
+    release_next(by_job)
     failing = [job_id for job_id, ended in by_job.items() if ended[-1].status != Status.SUCCEEDED]
     pause_failing(failing, outcomes[0].finished_at)
 
@@ -216,15 +205,6 @@ def _end_finished_jobs(by_job: dict[int, list[Outcome]]) -> None:
     failed = [job_id for job_id, ended in by_job.items() if ended[-1].status in (Status.FAILED, Status.LOST)]
     with connection.cursor() as cursor:
         cursor.execute(_END_FINISHED.format(ids=integers(by_job), failed=integers(failed) or "NULL"))
-
-
-def _release_next(job_ids: Iterable[int]) -> None:
-    """Let the oldest run that waited for its predecessor go, where none is left before it."""
-    with connection.cursor() as cursor:
-        cursor.execute(_NEXT_HELD.format(ids=integers(job_ids)))
-        released = [row[0] for row in cursor.fetchall()]
-    if released:
-        Execution.objects.filter(pk__in=released).update(available_at=F("scheduled_for"), reason="")
 
 
 def hand_back(

@@ -193,6 +193,7 @@ class _AfterSetback:
         clock_ahead_of_ticks = now.timestamp() - time.monotonic()
         if clock_ahead_of_ticks < self._clock - SETBACK.total_seconds():
             self._last_looked_at = 0
+            _bring_back(now)
         self._clock = clock_ahead_of_ticks
         deadline = time.monotonic() + LOOKING
         while self._last_looked_at is not None and time.monotonic() < deadline:
@@ -207,6 +208,16 @@ class _AfterSetback:
 
 
 _after_setback = _AfterSetback()
+
+
+def _bring_back(now: datetime) -> None:
+    """Bring moments back that a clock wrote while it was ahead: until it is there again, nobody would act on them."""
+    lease_until = now + timedelta(seconds=settings.CRONTY_LEASE_SECONDS)
+    Worker.objects.filter(stopped_at=None, last_seen_at__gt=now).update(last_seen_at=now)
+    Execution.objects.held().filter(lease_until__gt=lease_until).update(lease_until=lease_until)
+    # Later attempts wait as long as they were told to.
+    first_attempts = Execution.objects.filter(status=Status.QUEUED, attempt=0, scheduled_for__lte=now)
+    first_attempts.filter(available_at__gt=now).update(available_at=now)
 
 
 def _arm_for_now(job: Job, now: datetime) -> None:

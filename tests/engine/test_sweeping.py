@@ -7,7 +7,7 @@ import pytest
 from schedules import engine
 from schedules.engine import sweeping
 from schedules.models import FRESH_FOR, Event, Execution, Job, Worker
-from tests.engine.conftest import LEASE, NOW, begin, ledger, new_worker
+from tests.engine.conftest import LEASE, NOW, begin, ledger, new_worker, outcome_of
 from tests.factories import ExecutionFactory, JobFactory
 
 pytestmark = pytest.mark.django_db
@@ -290,6 +290,74 @@ def test_job_that_a_clock_far_ahead_moved_on_is_armed_for_now(after_setback, cat
     assert sorted(NOW + number * HOUR for number in range(27)) == sorted(
         slot + number * HOUR for slot, count in rows for number in range(count)
     )
+
+
+def test_run_of_a_slot_to_come_leaves_the_line_it_would_hold_up(after_setback):
+    """It was put into the line while the clock was ahead, and was let go when the run before it ended."""
+    job, worker = hourly(overlap="queue", max_runs=5), new_worker()
+    engine.claim(worker.pk, NOW, 10)
+    [running] = engine.start(worker.pk, 0, [job.executions.get().pk], NOW)
+    engine.claim(worker.pk, NOW + DAY, 10)
+    engine.settle(worker.pk, [outcome_of(running, at=NOW + DAY)])
+    engine.sweep(NOW + DAY)
+
+    engine.sweep(NOW + 90 * MINUTE)
+
+    job.refresh_from_db()
+    assert (job.next_run_at, job.slot_count, job.run_count) == (NOW + 2 * HOUR, 1, 1)
+    assert ledger(job) == [("succeeded", NOW), ("missed", NOW + HOUR)]
+    [claim] = engine.claim(worker.pk, NOW + 2 * HOUR, 10)
+    assert job.executions.get(pk=claim.execution_id).scheduled_for == NOW + 2 * HOUR
+
+
+def test_run_that_waited_behind_a_slot_to_come_is_let_go(after_setback, worker):
+    job = hourly(overlap="queue", next_run_at=NOW + 2 * DAY)
+    ahead = ExecutionFactory(job=job, status="queued", scheduled_for=NOW + DAY, available_at=NOW + DAY)
+    behind = ExecutionFactory(job=job, status="queued", scheduled_for=NOW - HOUR, available_at=None)
+
+    engine.sweep(NOW)
+
+    assert not Execution.objects.filter(pk=ahead.pk).exists()
+    assert [claim.execution_id for claim in engine.claim(worker.pk, NOW, 10)] == [behind.pk]
+
+
+def test_what_a_clock_that_was_ahead_let_go_waits_no_longer(after_setback, worker):
+    job = JobFactory(paused=True)
+    let_go = ExecutionFactory(
+        job=job, status="queued", cause="manual", available_at=NOW + DAY, scheduled_for=NOW
+    )
+    retry = ExecutionFactory(
+        job=job, status="queued", attempt=1, available_at=NOW + DAY, scheduled_for=NOW - HOUR
+    )
+
+    engine.sweep(NOW)
+
+    assert [claim.execution_id for claim in engine.claim(worker.pk, NOW, 10)] == [let_go.pk]
+    retry.refresh_from_db()
+    assert retry.available_at == NOW + DAY
+
+
+def test_cluster_that_died_while_the_clock_was_ahead_is_given_up_in_time(after_setback):
+    dead = new_worker(last_seen_at=NOW + DAY)
+    row = ExecutionFactory(status="claimed", worker=dead, lease_until=NOW + DAY + LEASE)
+
+    engine.sweep(NOW)
+    engine.sweep(NOW + FRESH_FOR + SECOND)
+
+    dead.refresh_from_db()
+    row.refresh_from_db()
+    assert dead.stopped_at == NOW
+    assert (row.status, row.available_at) == ("queued", NOW + FRESH_FOR + SECOND)
+
+
+def test_lease_from_a_clock_that_was_ahead_runs_out_in_time(after_setback, worker):
+    row = ExecutionFactory(status="claimed", worker=worker, lease_until=NOW + DAY + LEASE)
+
+    engine.sweep(NOW)
+    engine.sweep(NOW + LEASE + SECOND)
+
+    row.refresh_from_db()
+    assert (row.status, row.available_at) == ("queued", NOW + LEASE + SECOND)
 
 
 def test_job_is_armed_for_now_also_where_the_clock_was_set_back_in_the_night(after_setback):

@@ -63,6 +63,10 @@ class Row:
     def is_held_back(self) -> bool:
         return self.status == "queued" and self.available_at is None
 
+    @property
+    def never_began(self) -> bool:
+        return self.status == "queued" and self.attempt == 0
+
     def is_ready(self, now: datetime) -> bool:
         return self.status == "queued" and self.available_at is not None and self.available_at <= now
 
@@ -340,6 +344,12 @@ class Job:
             self._account_for(self.slots(self.next_run_at - TICK, now), "skipped")
 
     def _take_back_what_lies_ahead(self, now: datetime) -> None:
+        ahead = [row for row in self.rows if row.never_began and row.cause != "manual" and row.slots[0] > now]
+        if ahead:
+            self.rows = [row for row in self.rows if row not in ahead]
+            self.slot_count -= len(ahead)
+            self.run_count -= len(ahead)
+            self._let_the_next_go()
         for row in self.rows:
             if row.status in NOT_RUN:
                 row.slots = [slot for slot in row.slots if slot <= now]
@@ -356,11 +366,14 @@ class Job:
         has_failed = ended[-1].status != "succeeded"
         if self.status == "running" and not self.live:
             self._end(has_failed=has_failed)
-        if self.live and all(row.is_held_back for row in self.live):
-            self.live[0].available_at = self.live[0].slots[0]
+        self._let_the_next_go()
         limit = self.terms.pause_after_failures
         if has_failed and self.is_armed and 0 < limit <= self.failure_streak:
             self._pause(now, None)
+
+    def _let_the_next_go(self) -> None:
+        if self.live and all(row.is_held_back for row in self.live):
+            self.live[0].available_at = self.live[0].slots[0]
 
     def _end(self, *, has_failed: bool) -> None:
         if self.live:
@@ -400,6 +413,18 @@ def sweep(jobs: list[Job], workers: dict[int, Worker], now: datetime, *, after_s
         if job.status == "paused" and not job.deleted_at and job.paused_until and job.paused_until <= now:
             job.end_pause(now)
     if after_setback:
+        bring_back(jobs, workers, now)
         for job in jobs:
             if job.next_run_at and job.next_run_at > now + SETBACK:
                 job.arm_for_now(now)
+
+
+def bring_back(jobs: list[Job], workers: dict[int, Worker], now: datetime) -> None:
+    """No worker was seen later than now, none holds a run for longer than a lease, and no first attempt waits."""
+    for worker in workers.values():
+        worker.last_seen_at = min(worker.last_seen_at, now)
+    for row in (row for job in jobs for row in job.rows):
+        if row.lease_until:
+            row.lease_until = min(row.lease_until, now + LEASE)
+        if row.never_began and row.available_at and row.slots[0] <= now:
+            row.available_at = min(row.available_at, now)

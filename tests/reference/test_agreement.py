@@ -121,7 +121,7 @@ def test_pause_that_leaves_a_claimed_run_is_noticed(monkeypatch):
 
 
 def test_run_that_waits_for_ever_is_noticed(monkeypatch):
-    monkeypatch.setattr(runs, "_release_next", lambda job_ids: None)
+    monkeypatch.setattr(runs, "release_next", lambda job_ids: None)
 
     with pytest.raises(AssertionError):
         explore(60)
