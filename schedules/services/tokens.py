@@ -105,8 +105,8 @@ def verify_token(text: str) -> Token | None:
     is_right = hmac.compare_digest(_digest(text), token.digest if token else _DIGEST_OF_NOBODY)
     if token is None or not is_right:
         return None
-    stale = Q(last_used_at=None) | Q(last_used_at__lt=now - LAST_USED_EVERY)
     if token.last_used_at is None or token.last_used_at < now - LAST_USED_EVERY:
+        stale = Q(last_used_at=None) | Q(last_used_at__lt=now - LAST_USED_EVERY)
         Token.objects.filter(stale, pk=token.pk).update(last_used_at=now)
     return token
 

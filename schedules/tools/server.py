@@ -15,6 +15,7 @@ from mcp.server.mcpserver import Context
 from mcp.server.mcpserver.exceptions import ToolError, UnexpectedToolError
 from mcp.server.mcpserver.tools import Tool
 from mcp.server.mcpserver.utilities.func_metadata import FuncMetadata
+from mcp.server.stdio import stdio_server
 from mcp.server.transport_security import TransportSecuritySettings
 from mcp_types import (
     INTERNAL_ERROR,
@@ -37,6 +38,7 @@ from schedules.tools import jobs, more, notices, notifications, prompts
 from schedules.tools.auth import CrontyTokens, current_caller, too_many_calls
 from schedules.tools.orm import orm
 from schedules.tools.resources import add_prompts, add_resources
+from schedules.tools.stdio import standard_files
 from schedules.tools.watching import Watch
 
 INSTRUCTIONS = """\
@@ -151,6 +153,14 @@ class CrontyServer(MCPServer[dict[str, Any]]):
                 raise
             text = TextContent(type="text", text=f"Invalid arguments for {name}: {_problems(bad)}")
             return CallToolResult(content=[text], is_error=True)
+
+    async def run_stdio_async(self) -> None:
+        async with (
+            standard_files() as (lines, writing),
+            stdio_server(lines, writing) as (read_stream, write_stream),
+        ):
+            options = self._lowlevel_server.create_initialization_options()
+            await self._lowlevel_server.run(read_stream, write_stream, options)
 
     async def get_prompt(
         self,

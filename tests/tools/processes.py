@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from mcp.client.stdio import StdioServerParameters
 
@@ -52,14 +53,16 @@ class Site:
             cwd=str(self.folder),
         )
 
-    def start(self, *arguments: str, **options: object) -> "subprocess.Popen[bytes]":
+    def start(self, *arguments: str, **options: Any) -> "subprocess.Popen[bytes]":
+        return self.start_python(MANAGE, *arguments, **options)
+
+    def start_python(self, *arguments: str, **options: Any) -> "subprocess.Popen[bytes]":
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
         return subprocess.Popen(
-            [sys.executable, MANAGE, *arguments],
-            env=self.environment,
+            [sys.executable, *arguments],
+            env={**self.environment, "PYTHONPATH": str(ROOT)},
             cwd=self.folder,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
+            **{**pipes, **options},
         )
 
 

@@ -12,11 +12,13 @@ from mcp import Client
 from mcp.client.stdio import stdio_client
 
 from schedules.tools.server import OFFERS
+from schedules.tools.stdio import LONGEST_LINE
 from tests.factories import UserFactory
 from tests.tools.agents import answer_of, mode_of
 from tests.tools.processes import ROOT, Site
 
 PING = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
+CALL = {**PING, "id": 2, "method": "tools/call", "params": {"name": "list_jobs", "arguments": {}}}
 HELLO = {
     "jsonrpc": "2.0",
     "id": 1,
@@ -117,6 +119,80 @@ def test_broken_lines_are_answered_or_skipped_and_the_server_goes_on(site):
     assert next(answer for answer in answers if answer.get("id") == 7)["error"]["code"] == -32601
     assert "Traceback" not in str(answers)
     assert process.returncode == 0
+
+
+def test_what_is_printed_by_mistake_does_not_reach_the_wire(site):
+    code = (
+        "import django; django.setup()\n"
+        "from django.core.management import call_command\n"
+        "from schedules.tools import server\n"
+        "server.too_many_calls = lambda caller: print('stray', flush=True)\n"
+        "call_command('mcp_serve')"
+    )
+    process = site.start_python("-c", code)
+    process.stdin.write(b"".join(json.dumps(line).encode() + b"\n" for line in (HELLO, CALL)))
+    process.stdin.flush()
+
+    answers = [json.loads(process.stdout.readline()) for _ in range(2)]
+    _, err = process.communicate(timeout=30)
+
+    assert "jobs" in answers[1]["result"]["structuredContent"]
+    assert b"stray" in err
+
+
+def test_a_client_that_reads_late_gets_every_answer_whole(site):
+    process = site.start("mcp_serve")
+    asked = [HELLO, *({**PING, "id": number, "method": "tools/list"} for number in range(2, 32))]
+    process.stdin.write(b"".join(json.dumps(line).encode() + b"\n" for line in asked))
+    process.stdin.flush()
+
+    # They are more than a pipe holds, so the server has to wait for us.
+    answers = [json.loads(process.stdout.readline()) for _ in asked]
+    process.communicate(timeout=30)
+
+    assert sorted(answer["id"] for answer in answers) == list(range(1, 32))
+    assert all(len(answer["result"]["tools"]) == len(OFFERS) for answer in answers if answer["id"] > 1)
+
+
+def test_a_line_that_is_too_long_is_answered_and_the_server_goes_on(site):
+    process = site.start("mcp_serve")
+    lines = [json.dumps(HELLO).encode(), b"x" * (LONGEST_LINE + 10), json.dumps({**PING, "id": 99}).encode()]
+    process.stdin.write(b"\n".join(lines) + b"\n")
+    process.stdin.flush()
+
+    answers = [json.loads(process.stdout.readline())]
+    while answers[-1].get("id") != 99:
+        answers.append(json.loads(process.stdout.readline()))
+    process.communicate(timeout=30)
+
+    assert "result" in answers[-1]
+    assert process.returncode == 0
+
+
+def test_a_client_that_goes_away_without_reading_is_the_end(site):
+    process = site.start("mcp_serve")
+    asked = [HELLO, *({**PING, "id": number, "method": "tools/list"} for number in range(2, 32))]
+    process.stdin.write(b"".join(json.dumps(line).encode() + b"\n" for line in asked))
+    process.stdin.flush()
+    assert b"serverInfo" in process.stdout.readline()
+
+    process.stdout.close()
+    process.stdin.close()
+
+    assert process.wait(20) is not None
+    assert b"Traceback" not in process.stderr.read()
+    process.stderr.close()
+
+
+def test_input_may_come_from_a_file(site, tmp_path):
+    file = tmp_path / "lines"
+    file.write_bytes(json.dumps(HELLO).encode() + b"\n")
+
+    with file.open("rb") as lines:
+        process = site.start("mcp_serve", stdin=lines)
+        out, _ = process.communicate(timeout=30)
+
+    assert json.loads(out)["result"]["serverInfo"]["name"] == "cronty"
 
 
 def test_an_open_subscription_does_not_hold_up_the_end(site):

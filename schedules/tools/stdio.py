@@ -1,0 +1,82 @@
+"""How do messages come and go over standard input and output?"""
+
+import asyncio
+import os
+import stat
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+
+import anyio
+
+LONGEST_LINE = 64 * 2**20
+
+
+class _Lines:
+    """What is used of the SDK's input file: one line after the other."""
+
+    def __init__(self, reader: asyncio.StreamReader) -> None:
+        self._reader = reader
+
+    def __aiter__(self) -> "_Lines":
+        return self
+
+    async def __anext__(self) -> bytes:
+        try:
+            line = await self._reader.readline()
+        except ValueError:
+            # Longer than anybody means it: no JSON, so it is answered as such.
+            return b"too long\n"
+        if not line:
+            raise StopAsyncIteration
+        return line
+
+
+class _Writing:
+    """What is used of the SDK's output file. A client that has gone is not written to; the end of its input follows."""
+
+    def __init__(self, writer: asyncio.StreamWriter) -> None:
+        self._writer = writer
+
+    async def write(self, text: str) -> None:
+        if not self._writer.is_closing():
+            self._writer.write(text.encode())
+
+    async def flush(self) -> None:
+        with suppress(ConnectionError):
+            await self._writer.drain()
+
+
+Files = tuple[anyio.AsyncFile[str] | None, anyio.AsyncFile[str] | None]
+
+
+@asynccontextmanager
+async def standard_files() -> AsyncIterator[Files]:
+    """Yield input and output for the SDK's stdio server; None for its own, which hand each line to threads and back.
+
+    While they are in use, nothing else in the process reads the input, and what it prints goes to standard error.
+    """
+    if not (_is_pipe(0) and _is_pipe(1)):
+        # A terminal must not be made non-blocking: the shell shares it.
+        yield None, None
+        return
+    loop, reader = asyncio.get_running_loop(), asyncio.StreamReader(limit=LONGEST_LINE)
+    sys.stdout.flush()
+    incoming, outgoing = os.fdopen(os.dup(0), "rb", 0), os.fdopen(os.dup(1), "wb", 0)
+    with open(os.devnull) as nothing:
+        os.dup2(nothing.fileno(), 0)
+    os.dup2(2, 1)
+    await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), incoming)
+    transport, protocol = await loop.connect_write_pipe(
+        lambda: asyncio.StreamReaderProtocol(asyncio.StreamReader()), outgoing
+    )
+    writer = asyncio.StreamWriter(transport, protocol, None, loop)
+    yield _Lines(reader), _Writing(writer)  # type: ignore[misc]
+    writer.close()
+    with suppress(ConnectionError):
+        await writer.wait_closed()
+
+
+def _is_pipe(descriptor: int) -> bool:
+    mode = os.fstat(descriptor).st_mode
+    return stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)
