@@ -124,6 +124,8 @@ class LedgerBroker(Broker):
         engine.beat(worker_id, now, claimed=self._claimed)
         self._claimed = 0
         engine.renew_claims(worker_id, now)
+        # Also when there is no sweep: a clock may have been ahead for a few seconds only.
+        engine.recover_from_setback(now)
         if self._may_sweep(now):
             engine.sweep(now)
         return _package(f"{PROBE} {now.isoformat()}", runner.probe, (), timeout=60)

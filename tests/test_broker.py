@@ -13,6 +13,7 @@ from django_q.signing import SignedPackage
 from schedules import broker as broker_module
 from schedules import engine, runner
 from schedules.broker import CHUNK, HELD, PAUSE_AFTER_ERROR, POLL, TIDY_EVERY, WORTH_CLAIMING, LedgerBroker
+from schedules.engine import setback
 from schedules.models import Execution, Job, Worker
 from tests.factories import ExecutionFactory, JobFactory, UserFactory, WorkerFactory
 
@@ -406,6 +407,24 @@ def test_after_a_jump_those_who_live_get_a_lease_to_show_it(broker, time, wall, 
         broker.dequeue()
     row.refresh_from_db()
     assert row.status != "running"
+
+
+def test_clock_that_was_ahead_for_a_few_seconds_leaves_nothing_ahead(broker, time, monkeypatch):
+    """Too short for a sweep, long enough for somebody to make a job."""
+    monkeypatch.setattr(setback, "time", time)
+    monkeypatch.setattr(setback, "_after_setback", setback._AfterSetback())
+    broker.dequeue()
+    time.clock.shift(HOUR)
+    time.go_on(TIDY_EVERY + 0.1)
+    broker.dequeue()
+    job = JobFactory(cron="* * * * *", next_run_at=NOW + HOUR + timedelta(minutes=1))
+    time.clock.shift(-HOUR)
+    time.go_on(TIDY_EVERY + 0.1)
+
+    broker.dequeue()
+
+    job.refresh_from_db()
+    assert job.next_run_at == NOW + timedelta(minutes=1)
 
 
 def test_steady_turns_sweep_every_time(broker, time):

@@ -14,6 +14,7 @@ from schedules.engine.runs import (
     retry_at,
     settle,
 )
+from schedules.engine.setback import recover_from_setback
 from schedules.engine.starting import Started, start
 from schedules.engine.sweeping import rearm, sweep, wake_up_at
 
@@ -32,6 +33,7 @@ __all__ = [
     "let_go",
     "prune_history",
     "rearm",
+    "recover_from_setback",
     "renew",
     "renew_claims",
     "retire",

@@ -73,8 +73,21 @@ def faults_that_repeat(history: History, arrived_at: float) -> set[Fault]:
         fault
         for fault in history.faults
         if fault.kind.startswith(REPEATING)
-        and fault.began_at - IN_FLIGHT <= arrived_at <= (fault.healed_at or fault.ended_at) + SLACK
+        and fault.began_at - IN_FLIGHT <= arrived_at <= _last_felt_at(history, fault) + SLACK
     }
+
+
+def _last_felt_at(history: History, fault: Fault) -> float:
+    """When a fault was over; a poisoned job does its harm anew in each attempt."""
+    attempts = [
+        row.started_at
+        for row in history.rows
+        if fault.kind == "poisoned-job"
+        and "poison" in row.task
+        and row.started_at
+        and fault.began_at - SLACK <= row.scheduled_for <= fault.ended_at + SLACK
+    ]
+    return max([fault.healed_at or fault.ended_at, *attempts])
 
 
 def arrivals(history: History) -> dict[int, list[Delivery]]:
@@ -111,8 +124,8 @@ def faults_between(
 
 def offset_in(history: History, fault: Fault) -> float:
     """How far the product's clock was shifted in a fault."""
-    offsets = offsets_between(history, fault.began_at - SLACK, fault.ended_at)
-    return max(offsets, key=abs)
+    # Without slack: just before it, another fault may have shifted the clock the other way.
+    return max(offsets_between(history, fault.began_at, fault.ended_at), key=abs)
 
 
 def near_shift(history: History, moment: float) -> bool:

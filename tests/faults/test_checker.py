@@ -526,6 +526,52 @@ def test_runs_that_nothing_shows_in_line_before_the_clock_jumped_were_made_up_fo
     assert [violation.rule for violation in found if violation.rule == "catch-up"] == ["catch-up"]
 
 
+def poisoned(*, last_attempt: float) -> History:
+    """A poisoned job kills its worker in each of its attempts; the last one takes a run of ours along."""
+    poison = Row(
+        15,
+        "poison",
+        T0 + 40,
+        "lost",
+        attempt=3,
+        started_at=T0 + last_attempt,
+        task="faults.poison",
+        cause="manual",
+    )
+    return quiet().with_(
+        rows=[replace(one, attempt=2, finished_at=T0 + 56) if one.id == 50 else one for one in quiet().rows]
+        + [replace(poison, first_started_at=T0 + 40, finished_at=T0 + 56)],
+        deliveries=[*quiet().deliveries, delivery(50, 54, "repeated", attempt=2)],
+        faults=[fault(40, "poisoned-job", 0, 4)],
+    )
+
+
+def test_a_poisoned_job_may_make_repeat_until_its_last_attempt():
+    assert check(poisoned(last_attempt=51)) == []
+
+
+def test_nothing_is_repeated_after_a_poisoned_jobs_last_attempt():
+    assert [found.rule for found in check(poisoned(last_attempt=44))] == ["repeated"]
+
+
+def test_a_clock_that_goes_ahead_right_after_it_was_behind_is_ahead():
+    """The runs of the minute it showed are asked for, although the job is cancelled before that minute comes."""
+    slots = range(STEP, 41, STEP)
+    jumped = History(
+        operations=[
+            operation("create", 0, when=When("interval", STEP), grid=T0 + STEP),
+            operation("cancel", 25),
+        ],
+        rows=[row(at, at, first_started_at=T0 + max(at, 47), finished_at=T0 + 48) for at in slots],
+        deliveries=[delivery(at, 17) for at in slots],
+        faults=[fault(9, "clock-back", 5, 1), fault(15.5, "clock-forward", 5, 1)],
+        shifts=[(T0 + 9, -31.0), (T0 + 14, 0.0), (T0 + 15.5, 30.0), (T0 + 20.5, 0.0)],
+        ended_at=ENDED_AT,
+    )
+
+    assert "unasked" not in {found.rule for found in check(jumped)}
+
+
 def test_a_rescue_counts_also_where_it_ended_under_a_clock_put_back():
     rescued = quiet().with_(
         operations=[asked(attempts=1)],

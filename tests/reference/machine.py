@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from schedules import engine, models, services
-from schedules.engine import Claim, Outcome, Started, sweeping
+from schedules.engine import Claim, Outcome, Started, setback
 from schedules.models import Event, Execution
 from schedules.result import Ok, Result
 from tests.factories import UserFactory, WorkerFactory
@@ -100,7 +100,7 @@ class Agreement(RuleBasedStateMachine):
         self.transaction = transaction.atomic()
         self.transaction.__enter__()
         # A new process: it has not looked at the clock yet.
-        sweeping._after_setback = sweeping._AfterSetback()
+        setback._after_setback = setback._AfterSetback()
         self.setback = model.SETBACK + SECOND
         self.pairs: list[Pair] = []
         self.claims: list[tuple[Pair, model.Row, int, Claim]] = []
@@ -342,6 +342,7 @@ class Agreement(RuleBasedStateMachine):
     def sweep(self) -> None:
         model.sweep(self._models, self.workers, TIME.now, after_setback=self.setback > model.SETBACK)
         engine.sweep(TIME.now)
+        engine.recover_from_setback(TIME.now)
         self.setback = timedelta(0)
 
     # What must be true after every step

@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
 
 from schedules import clock, engine, services
-from schedules.engine import claims, runs, slots, sweeping
+from schedules.engine import claims, runs, setback, slots, sweeping
 from schedules.models import Execution, Job
 from tests.reference import machine, model
 
@@ -21,9 +21,9 @@ pytestmark = [pytest.mark.usefixtures("simulated_time"), pytest.mark.django_db(t
 @pytest.fixture
 def simulated_time(monkeypatch, settings):
     monkeypatch.setattr(clock, "now", lambda: machine.TIME.now)
-    for module in (claims, sweeping):
+    for module in (claims, setback, sweeping):
         monkeypatch.setattr(module, "time", machine.ticking())
-    monkeypatch.setattr(sweeping, "_after_setback", None)
+    monkeypatch.setattr(setback, "_after_setback", None)
     settings.CRONTY_CATCH_UP_HOURS = model.CATCH_UP_WINDOW / timedelta(hours=1)
     settings.CRONTY_CATCH_UP_RUNS = model.CATCH_UP_RUNS
     settings.CRONTY_LEASE_SECONDS = model.LEASE.total_seconds()
