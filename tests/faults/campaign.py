@@ -48,7 +48,7 @@ def run(options: argparse.Namespace) -> int:
     dice = random.Random(options.seed)
     paces = [pace()]
     faults: list[Fault] = []
-    with World(options.database) as world:
+    with World(options.database, options.lease) as world:
         say(f"the product is up in {world.folder}")
         drivers = [_driver(world, options, number) for number in range(options.drivers)]
         with looked_after(world.product):
@@ -265,6 +265,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--rounds", type=int, default=10**6, help="how often each kind comes at most")
     parser.add_argument("--jobs", type=int, default=200)
     parser.add_argument("--drivers", type=int, default=2)
+    parser.add_argument(
+        "--lease", type=int, default=3, help="seconds; shorter than shipped, to meet more faults an hour"
+    )
     parser.add_argument("--short", action="store_true", help="faults that last shorter")
     parser.add_argument(
         "--bars", action="store_true", help="fail, too, if it was not long enough to prove much"

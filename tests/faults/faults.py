@@ -74,7 +74,7 @@ def freeze(role: str) -> Inject:
         with suppress(psutil.Error):
             for victim in victims:
                 victim.suspend()
-        rest(4 + dice.uniform(1, 6) * length)
+        rest(world.lease + 1 + dice.uniform(1, 6) * length)
         for victim in victims:
             with suppress(psutil.Error):
                 victim.resume()
@@ -106,7 +106,7 @@ def restart_database(world: World, dice: random.Random, length: float) -> str:
 
 def lock_database(world: World, dice: random.Random, length: float) -> str:
     """Hold a write lock: on SQLite the only one, on PostgreSQL that of the two tables."""
-    seconds = dice.choice([4, 8, 16]) * length
+    seconds = dice.choice([4, 8, 20]) * length
     if world.postgres:
         from django.db import connection, transaction  # noqa: PLC0415
 

@@ -35,7 +35,7 @@ def free_port() -> int:
 class Product:
     """`manage.py up` (web and a cluster), a second cluster, and a second door for agents."""
 
-    def __init__(self, folder: Path, database_url: str, clock_file: Path) -> None:
+    def __init__(self, folder: Path, database_url: str, clock_file: Path, lease: int) -> None:
         self.folder = folder
         self.port, self.mcp_port = free_port(), free_port()
         self.log = (folder / "product.log").open("ab")
@@ -58,7 +58,7 @@ class Product:
             "CRONTY_DATA": str(folder),
             "CRONTY_PORT": str(self.port),
             "CRONTY_ADMIN_PASSWORD": PASSWORD,
-            "CRONTY_LEASE_SECONDS": "3",
+            "CRONTY_LEASE_SECONDS": str(lease),
             "CRONTY_STOP_SECONDS": "5",
             "CRONTY_OUTBOUND_ALLOW": "127.0.0.1",
             "CRONTY_OUTBOUND_TIMEOUT": "4",

@@ -31,8 +31,9 @@ MOST_CONNECTIONS = 45
 class World:
     """The campaign's side of the stage."""
 
-    def __init__(self, database: str) -> None:
+    def __init__(self, database: str, lease: int) -> None:
         self.database = database
+        self.lease = lease
         self.shifts: list[tuple[float, float]] = []
         self.token = ""
         self._stack = ExitStack()
@@ -58,7 +59,7 @@ class World:
                 self.loop.do(self.database_wire.start())
                 direct = server.url
                 near = direct.replace(f":{server.port}/", f":{self.database_wire.port}/")
-            self.product = Product(self.folder, near, self.folder / "clock")
+            self.product = Product(self.folder, near, self.folder / "clock", self.lease)
             stack.callback(self.product.stop)
             self.product.environment["NTFY_URL"] = f"http://127.0.0.1:{self.target_wire.port}"
             self._set_up_django(direct)
