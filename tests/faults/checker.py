@@ -1,7 +1,7 @@
 """Judges a history: each rule is a function of the records alone and returns what it finds wrong, in words."""
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -23,7 +23,7 @@ from tests.faults.policies import (
     limits_are_kept,
     overlap_is_kept,
 )
-from tests.faults.records import Delivery, Fault, History, Row
+from tests.faults.records import Delivery, Fault, History, Operation, Row
 from tests.faults.timelines import gave_up_at, jobs_of, offsets_between, periods, policy_of, spent_at
 
 FINAL = {"succeeded", "failed", "skipped", "missed", "cancelled", "lost"}
@@ -169,6 +169,8 @@ def skipped_has_a_reason(history: History, bounds: Bounds) -> Iterator[str]:
                     continue
                 if row.slot >= over_at or near_shift(history, row.scheduled_for):
                     continue
+                if _was_stopped_in_a_fault(history, row, operations):
+                    continue
                 if policy.overlap != "skip":
                     yield f"{name_of(row)} is skipped ({row.reason}), which nobody asked for"
                 elif not (
@@ -178,6 +180,18 @@ def skipped_has_a_reason(history: History, bounds: Bounds) -> Iterator[str]:
                     or faults_between(history, row.scheduled_for, row.ended_at)
                 ):
                     yield f"{name_of(row)} is skipped ({row.reason}), but nothing was going on"
+
+
+def _was_stopped_in_a_fault(history: History, row: Row, operations: Sequence[Operation]) -> bool:
+    """Tell whether a slot could not be claimed in a fault, and its job was stopped or changed before it could."""
+    if not row.reason.startswith(STOPPED) or not faults_between(history, row.scheduled_for, row.ended_at):
+        return False
+    return any(
+        op.verb in ("pause", "cancel", "delete", "edit")
+        and op.outcome != "refused"
+        and op.sent_at - SLACK <= row.ended_at <= op.answered_at + SLACK
+        for op in operations
+    )
 
 
 def nothing_is_late(history: History, bounds: Bounds) -> Iterator[str]:

@@ -526,6 +526,32 @@ def test_runs_that_nothing_shows_in_line_before_the_clock_jumped_were_made_up_fo
     assert [violation.rule for violation in found if violation.rule == "catch-up"] == ["catch-up"]
 
 
+def stopped_in_a_cut(*, deleted_at: float) -> History:
+    """Two slots fall due while the database is away; the job is deleted as soon as it is back."""
+    taken_away = "The job was deleted before it could run."
+    return quiet().with_(
+        operations=[asked(overlap="allow"), operation("delete", deleted_at)],
+        rows=[row(at, at) for at in range(10, 41, STEP)]
+        + [row(50, 50, "skipped", last_slot=T0 + 60, slots=2, reason=taken_away, finished_at=T0 + 62)],
+        deliveries=[delivery(at, at) for at in range(10, 41, STEP)],
+        faults=[fault(48, "database-cut", 13, 3)],
+    )
+
+
+def test_what_fell_due_in_a_fault_may_be_taken_away_before_it_is_claimed():
+    assert check(stopped_in_a_cut(deleted_at=62)) == []
+
+
+def test_what_nobody_took_away_is_not_skipped():
+    assert "skipped" in {found.rule for found in check(stopped_in_a_cut(deleted_at=75))}
+
+
+def test_what_falls_due_on_a_quiet_day_is_not_taken_away():
+    quiet_day = stopped_in_a_cut(deleted_at=62).with_(faults=[])
+
+    assert "skipped" in {found.rule for found in check(quiet_day)}
+
+
 def poisoned(*, last_attempt: float) -> History:
     """A poisoned job kills its worker in each of its attempts; the last one takes a run of ours along."""
     poison = Row(
