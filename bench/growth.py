@@ -32,10 +32,11 @@ class Verdict(NamedTuple):
     measure: Measure
     early: float
     late: float
+    chance: float
 
     @property
     def allowed(self) -> float:
-        return self.early + max(self.measure.share * self.early, self.measure.amount)
+        return self.early + max(self.measure.share * self.early, self.measure.amount) + self.chance
 
     @property
     def is_flat(self) -> bool:
@@ -67,7 +68,9 @@ class Record:
             if quarter < 2:
                 raise ValueError(f"{len(values)} samples of {group} are too few to judge: take at least 8")
             early, late = values[quarter : 2 * quarter], values[-quarter:]
-            yield Verdict(group, measure, statistics.median(early), statistics.median(late))
+            # What goes up and down ends a little higher by chance, the more so the fewer samples there are.
+            chance = 3 * statistics.stdev(early) / quarter**0.5
+            yield Verdict(group, measure, statistics.median(early), statistics.median(late), chance)
 
 
 def sample(pid: int, database: dict[str, Any]) -> dict[str, list[float]]:

@@ -56,6 +56,16 @@ def test_single_peak_is_no_leak():
     assert all(verdicts(with_a_peak, flat(100), flat(10)))
 
 
+def test_what_goes_up_and_down_is_flat_until_it_grows():
+    waves = [20.0 + 12 * (place * 7 % 11 / 10) for place in range(60)]
+    higher_by_chance = waves[:45] + [value + 3 for value in waves[45:]]
+    growing = [value + place / 2 for place, value in enumerate(waves)]
+    steady = [300.0] * 60
+
+    assert verdicts(steady, steady, higher_by_chance) == [True, True, True]
+    assert verdicts(steady, steady, growing) == [True, True, False]
+
+
 def test_few_samples_are_not_judged():
     with pytest.raises(ValueError, match="at least 8"):
         verdicts([1.0] * 7, [1.0] * 7, [1.0] * 7)
