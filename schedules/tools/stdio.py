@@ -8,28 +8,11 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 
 import anyio
+from mcp_types import INVALID_REQUEST, PARSE_ERROR, jsonrpc_message_adapter
+from pydantic import ValidationError
+from pydantic_core import to_json
 
 LONGEST_LINE = 64 * 2**20
-
-
-class _Lines:
-    """What is used of the SDK's input file: one line after the other."""
-
-    def __init__(self, reader: asyncio.StreamReader) -> None:
-        self._reader = reader
-
-    def __aiter__(self) -> "_Lines":
-        return self
-
-    async def __anext__(self) -> bytes:
-        try:
-            line = await self._reader.readline()
-        except ValueError:
-            # Longer than anybody means it: no JSON, so it is answered as such.
-            return b"too long\n"
-        if not line:
-            raise StopAsyncIteration
-        return line
 
 
 class _Writing:
@@ -45,6 +28,46 @@ class _Writing:
     async def flush(self) -> None:
         with suppress(ConnectionError):
             await self._writer.drain()
+
+    async def refuse(self, error: ValidationError) -> None:
+        """Answer what cannot be read; it has no id that could be named."""
+        [problem, *_] = error.errors(include_input=False)
+        if problem["type"] == "json_invalid":
+            code, words = PARSE_ERROR, f"Parse error: {problem['msg']}"
+        else:
+            code, words = INVALID_REQUEST, "Invalid request: this is no JSON-RPC 2.0 message"
+        answer = {"jsonrpc": "2.0", "id": None, "error": {"code": code, "message": words}}
+        await self.write(to_json(answer).decode() + "\n")
+        await self.flush()
+
+
+class _Lines:
+    """What is used of the SDK's input file: one line after the other."""
+
+    def __init__(self, reader: asyncio.StreamReader, writing: _Writing) -> None:
+        self._reader = reader
+        self._writing = writing
+
+    def __aiter__(self) -> "_Lines":
+        return self
+
+    async def __anext__(self) -> bytes:
+        while line := await self._next_line():
+            try:
+                jsonrpc_message_adapter.validate_json(line, by_name=False)
+            except ValidationError as error:
+                # The SDK would pass over it in silence, and whoever sent it would wait for ever.
+                if line.strip():
+                    await self._writing.refuse(error)
+            else:
+                return line
+        raise StopAsyncIteration
+
+    async def _next_line(self) -> bytes:
+        try:
+            return await self._reader.readline()
+        except ValueError:
+            return b"too long\n"
 
 
 Files = tuple[anyio.AsyncFile[str] | None, anyio.AsyncFile[str] | None]
@@ -71,7 +94,8 @@ async def standard_files() -> AsyncIterator[Files]:
         lambda: asyncio.StreamReaderProtocol(asyncio.StreamReader()), outgoing
     )
     writer = asyncio.StreamWriter(transport, protocol, None, loop)
-    yield _Lines(reader), _Writing(writer)  # type: ignore[misc]
+    writing = _Writing(writer)
+    yield _Lines(reader, writing), writing  # type: ignore[misc]
     writer.close()
     with suppress(ConnectionError):
         await writer.wait_closed()

@@ -5,6 +5,7 @@ import json
 import signal
 import subprocess
 import sys
+from typing import Any
 
 import pytest
 from django.core.management import CommandError, call_command
@@ -98,16 +99,11 @@ def test_a_signal_ends_it_at_once(site, number):
     process.communicate()
 
 
-def test_broken_lines_are_answered_or_skipped_and_the_server_goes_on(site):
+def answers_to(site: Site, *lines: bytes) -> list[dict[str, Any]]:
+    """Say hello, send the lines and a ping, and return all that comes back until the ping's answer."""
     process = site.start("mcp_serve")
-    lines = [
-        json.dumps(HELLO).encode(),
-        b"not json",
-        b"[]",
-        b'{"jsonrpc": "2.0", "id": 7, "method": "nope/nope"}',
-    ]
-    lines += [json.dumps({**PING, "id": 99}).encode()]
-    process.stdin.write(b"\n".join(lines) + b"\n")
+    sent = [json.dumps(HELLO).encode(), *lines, json.dumps({**PING, "id": 99}).encode()]
+    process.stdin.write(b"\n".join(sent) + b"\n")
     process.stdin.flush()
 
     answers = [json.loads(process.stdout.readline())]
@@ -116,9 +112,18 @@ def test_broken_lines_are_answered_or_skipped_and_the_server_goes_on(site):
     process.communicate(timeout=30)
 
     assert "result" in answers[-1]
-    assert next(answer for answer in answers if answer.get("id") == 7)["error"]["code"] == -32601
-    assert "Traceback" not in str(answers)
     assert process.returncode == 0
+    return [answer for answer in answers if answer["id"] not in (1, 99)]
+
+
+def test_broken_lines_are_answered_and_the_server_goes_on(site):
+    unknown = b'{"jsonrpc": "2.0", "id": 7, "method": "nope/nope"}'
+
+    answers = answers_to(site, b"not json", b"", b"[]", b"\xff\xfe", unknown)
+
+    refusals = [(answer["id"], answer["error"]["code"]) for answer in answers]
+    assert sorted(refusals, key=str) == [(7, -32601), (None, -32600), (None, -32700), (None, -32700)]
+    assert "Traceback" not in str(answers)
 
 
 def test_what_is_printed_by_mistake_does_not_reach_the_wire(site):
@@ -155,18 +160,9 @@ def test_a_client_that_reads_late_gets_every_answer_whole(site):
 
 
 def test_a_line_that_is_too_long_is_answered_and_the_server_goes_on(site):
-    process = site.start("mcp_serve")
-    lines = [json.dumps(HELLO).encode(), b"x" * (LONGEST_LINE + 10), json.dumps({**PING, "id": 99}).encode()]
-    process.stdin.write(b"\n".join(lines) + b"\n")
-    process.stdin.flush()
+    answers = answers_to(site, b"x" * (LONGEST_LINE + 10))
 
-    answers = [json.loads(process.stdout.readline())]
-    while answers[-1].get("id") != 99:
-        answers.append(json.loads(process.stdout.readline()))
-    process.communicate(timeout=30)
-
-    assert "result" in answers[-1]
-    assert process.returncode == 0
+    assert {answer["error"]["code"] for answer in answers} == {-32700}
 
 
 def test_a_client_that_goes_away_without_reading_is_the_end(site):
@@ -179,7 +175,7 @@ def test_a_client_that_goes_away_without_reading_is_the_end(site):
     process.stdout.close()
     process.stdin.close()
 
-    assert process.wait(20) is not None
+    assert process.wait(20) == 0
     assert b"Traceback" not in process.stderr.read()
     process.stderr.close()
 
