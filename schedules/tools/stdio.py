@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager, suppress
 import anyio
 from mcp_types import INVALID_REQUEST, PARSE_ERROR, jsonrpc_message_adapter
 from pydantic import ValidationError
-from pydantic_core import to_json
+from pydantic_core import from_json, to_json
 
 LONGEST_LINE = 64 * 2**20
 
@@ -29,14 +29,14 @@ class _Writing:
         with suppress(ConnectionError):
             await self._writer.drain()
 
-    async def refuse(self, error: ValidationError) -> None:
-        """Answer what cannot be read; it has no id that could be named."""
+    async def refuse(self, line: bytes, error: ValidationError) -> None:
+        """Answer what is no message, so that whoever sent it does not wait for ever."""
         [problem, *_] = error.errors(include_input=False)
         if problem["type"] == "json_invalid":
             code, words = PARSE_ERROR, f"Parse error: {problem['msg']}"
         else:
             code, words = INVALID_REQUEST, "Invalid request: this is no JSON-RPC 2.0 message"
-        answer = {"jsonrpc": "2.0", "id": None, "error": {"code": code, "message": words}}
+        answer = {"jsonrpc": "2.0", "id": _id_of_request(line), "error": {"code": code, "message": words}}
         await self.write(to_json(answer).decode() + "\n")
         await self.flush()
 
@@ -56,9 +56,9 @@ class _Lines:
             try:
                 jsonrpc_message_adapter.validate_json(line, by_name=False)
             except ValidationError as error:
-                # The SDK would pass over it in silence, and whoever sent it would wait for ever.
+                # The SDK would pass over it in silence.
                 if line.strip():
-                    await self._writing.refuse(error)
+                    await self._writing.refuse(line, error)
             else:
                 return line
         raise StopAsyncIteration
@@ -99,6 +99,16 @@ async def standard_files() -> AsyncIterator[Files]:
     writer.close()
     with suppress(ConnectionError):
         await writer.wait_closed()
+
+
+def _id_of_request(line: bytes) -> str | int | None:
+    """Return the id that a malformed request can still be answered by; of an answer, it would name one of ours."""
+    try:
+        message = from_json(line)
+    except ValueError:
+        return None
+    found = message.get("id") if isinstance(message, dict) and "method" in message else None
+    return found if type(found) in (str, int) else None
 
 
 def _is_pipe(descriptor: int) -> bool:

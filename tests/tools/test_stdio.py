@@ -118,11 +118,20 @@ def answers_to(site: Site, *lines: bytes) -> list[dict[str, Any]]:
 
 def test_broken_lines_are_answered_and_the_server_goes_on(site):
     unknown = b'{"jsonrpc": "2.0", "id": 7, "method": "nope/nope"}'
+    malformed = b'{"jsonrpc": "2.0", "id": 8, "method": "tools/call", "params": "job_status"}'
+    no_answer = b'{"jsonrpc": "2.0", "id": 9, "result": "an answer to what nobody asked"}'
 
-    answers = answers_to(site, b"not json", b"", b"[]", b"\xff\xfe", unknown)
+    answers = answers_to(site, b"not json", b"", b"[]", b"\xff\xfe", unknown, malformed, no_answer)
 
     refusals = [(answer["id"], answer["error"]["code"]) for answer in answers]
-    assert sorted(refusals, key=str) == [(7, -32601), (None, -32600), (None, -32700), (None, -32700)]
+    assert sorted(refusals, key=str) == [
+        (7, -32601),
+        (8, -32600),
+        (None, -32600),
+        (None, -32600),
+        (None, -32700),
+        (None, -32700),
+    ]
     assert "Traceback" not in str(answers)
 
 
