@@ -4,14 +4,14 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any, LiteralString
+from typing import Any
 
-import psycopg
 from django.conf import settings
 from django.db import connection
 
 from schedules.engine.bulk import integers
 from schedules.models.executions import slot_key
+from schedules.models.prepared import fetch
 
 _START = """
     UPDATE schedules_execution SET status = 'running', attempt = attempt + 1, started_at = %s, finished_at = NULL,
@@ -77,7 +77,7 @@ def start(worker_id: int, attempt: int, execution_ids: Sequence[int], now: datet
     times: list[Any] = [started_at, lease_until, started_at]
     claim: list[Any] = [worker_id, attempt]
     if connection.vendor == "postgresql" and len(execution_ids) == 1:
-        return [*map(_started, _prepared(_ONE_ON_POSTGRESQL, [*times, execution_ids[0], *claim]))]
+        return [*map(_started, fetch(_ONE_ON_POSTGRESQL, [*times, execution_ids[0], *claim]))]
     ids = integers(execution_ids)
     with connection.cursor() as cursor:
         if connection.vendor == "postgresql":
@@ -87,16 +87,6 @@ def start(worker_id: int, attempt: int, execution_ids: Sequence[int], now: datet
             cursor.execute(update.format(ids=ids), times + claim)
             cursor.execute(read.format(ids=ids), [worker_id, attempt + 1, started_at])
         return [*map(_started, cursor.fetchall())]
-
-
-def _prepared(statement: LiteralString, values: Sequence[Any]) -> list[Sequence[Any]]:
-    """Have PostgreSQL keep the plan of a statement; Django's own cursors never do that."""
-    connection.ensure_connection()
-    driver = connection.connection
-    # None, Django's choice, would forbid it. Behind a pooler that hands connections round, it must stay so.
-    driver.prepare_threshold = None if connection.settings_dict["DISABLE_SERVER_SIDE_CURSORS"] else 5
-    with connection.wrap_database_errors, psycopg.Cursor(driver) as cursor:
-        return cursor.execute(statement, values).fetchall()
 
 
 def _started(row: Sequence[Any]) -> Started:

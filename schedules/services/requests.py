@@ -29,7 +29,9 @@ def _twins_by(kind: Job.TriggerType) -> Prepared[Job]:
             .filter(trigger_type=kind, **same)
             .order_by()
             .only("public_id", "name", "args", "kwargs")[:50]
-        )
+        ),
+        # How best to look for a schedule depends on how many have it.
+        keeps_plan=False,
     )
 
 

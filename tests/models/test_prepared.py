@@ -1,17 +1,20 @@
 """A statement that was written once says and does what Django would."""
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 import pytest
-from django.db import IntegrityError, models, transaction
+from django.db import IntegrityError, connection, models, transaction
 from django.forms import model_to_dict
 
 from schedules import clock
 from schedules.models import Execution, Job, Token
-from schedules.models.prepared import Given, Prepared, counted, insert
+from schedules.models.prepared import PLANNED_AFTER, Given, Prepared, counted, insert
 from tests.factories import ExecutionFactory, JobFactory, TokenFactory, UserFactory
 
 pytestmark = pytest.mark.django_db
+on_postgresql = pytest.mark.skipif(
+    connection.vendor != "postgresql", reason="SQLite's driver keeps plans itself"
+)
 
 
 @pytest.fixture
@@ -36,7 +39,7 @@ def test_rows_are_what_the_queryset_yields(jobs, shape):
     ExecutionFactory(job=jobs[0], status="running")
     ask = Prepared(lambda: shape(Job.objects.filter(status=Given("status")).order_by("pk")))
 
-    for _ in range(2):
+    for _ in range(PLANNED_AFTER + 2):
         rows, wanted = ask.all(status="pending"), list(shape(Job.objects.order_by("pk")))
 
         assert rows == wanted
@@ -81,6 +84,39 @@ def test_moments_and_durations_are_given_as_the_database_keeps_them(jobs):
     assert ask.all(before=now - timedelta(hours=1), every=timedelta(hours=2)) == [older]
     assert ask.all(before=now - timedelta(days=2), every=timedelta(hours=2)) == []
     assert ask.all(before=now - timedelta(hours=1), every=timedelta(hours=1)) == []
+
+
+@pytest.mark.parametrize("microsecond", [0, 1, 120_000, 999_999])
+def test_moments_come_back_as_they_were_stored(microsecond):
+    moment = datetime(2026, 3, 29, 1, 30, 5, microsecond, tzinfo=UTC)
+    job = JobFactory(created_at=moment)
+    ask = Prepared(lambda: Job.objects.filter(pk=Given("pk")).values_list("created_at", flat=True))
+
+    for found in (ask.first(pk=job.pk), Job.objects.get().created_at):
+        assert found == moment
+        assert found.tzinfo is UTC
+
+
+@on_postgresql
+@pytest.mark.parametrize(
+    # Each has a statement of its own: the connection goes on from test to test.
+    ("column", "keeps_plan", "is_pooled", "kept"),
+    [("made_by", True, False, 1), ("pause_reason", False, False, 0), ("last_error", True, True, 0)],
+    ids=["kept", "planned for the values", "behind a pooler"],
+)
+def test_plans_are_kept(jobs, monkeypatch, column, keeps_plan, is_pooled, kept):
+    monkeypatch.setitem(connection.settings_dict, "DISABLE_SERVER_SIDE_CURSORS", is_pooled)
+    ask = Prepared(
+        lambda: Job.objects.filter(name=Given("name")).order_by(f"-{column}"), keeps_plan=keeps_plan
+    )
+
+    for _ in range(PLANNED_AFTER + 2):
+        assert ask.all(name=jobs[0].name) == [jobs[0]]
+
+    with connection.cursor() as cursor:
+        statement = f'%"schedules_job"."{column}" DESC'
+        cursor.execute("SELECT count(*) FROM pg_prepared_statements WHERE statement LIKE %s", [statement])
+        assert cursor.fetchone() == (kept,)
 
 
 def test_rows_are_counted(jobs):
