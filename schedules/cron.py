@@ -40,6 +40,10 @@ class CronError(ValueError):
     """The expression is refused; the message says why."""
 
 
+class NeverRunsError(CronError):
+    """The expression can be read, but no day is such a day."""
+
+
 class Field(NamedTuple):
     """One of the five fields: what it is called, takes, and restarts with."""
 
@@ -173,14 +177,16 @@ def _check_agreement(fields: str) -> None:
         alike = same_values and _same_days(days)
     except CronSimError as error:
         # After the grammar, a day that none of the months has is all that cronsim still refuses.
-        raise CronError("it does not run within five years: none of its months has such a day") from error
+        raise NeverRunsError(
+            "it does not run within five years: none of its months has such a day"
+        ) from error
     except ValueError:
         alike = False
     if not alike:
         raise CronError("cron programs disagree about what it means: write the values as a plain list")
     first = next_wall(fields, REFERENCE)
     if first is None or first - REFERENCE > _FIVE_YEARS:
-        raise CronError("it does not run within five years: write days that come more often")
+        raise NeverRunsError("it does not run within five years: write days that come more often")
 
 
 def _value_sets(parsed: croniter) -> list[set[int]]:

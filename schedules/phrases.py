@@ -64,6 +64,10 @@ class PhraseError(ValueError):
     """The text is refused; the message says why and shows what is understood."""
 
 
+class NotUnderstoodError(PhraseError):
+    """The text says nothing that could be a time."""
+
+
 class _Clock(NamedTuple):
     hour: int
     minute: int
@@ -114,12 +118,12 @@ def parse_delay(text: str) -> timedelta:
 def _clean(text: object) -> str:
     """Return the text in lower case with single spaces, or refuse what cannot be a phrase."""
     if not isinstance(text, str) or len(text) > MAX_LENGTH:
-        raise PhraseError(f"write a text of at most {MAX_LENGTH} characters")
+        raise NotUnderstoodError(f"write a text of at most {MAX_LENGTH} characters")
     if not re.fullmatch(r"[ -~]*", text):
-        raise PhraseError("write plain English letters, digits and punctuation only")
+        raise NotUnderstoodError("write plain English letters, digits and punctuation only")
     phrase = " ".join(text.lower().split()).rstrip(" .!")
     if not phrase:
-        raise PhraseError(f"nothing is written here: {_TRIGGER_EXAMPLES}")
+        raise NotUnderstoodError(f"nothing is written here: {_TRIGGER_EXAMPLES}")
     return re.sub(r"\b([ap])\.m\b\.?", r"\1m", phrase)
 
 
@@ -145,7 +149,7 @@ def _moment(phrase: str, now: datetime) -> datetime:
         return _after_amounts(now, amounts)
     match = _CLOCK_LAST.fullmatch(phrase) or _CLOCK_FIRST.fullmatch(phrase)
     if not match:
-        raise PhraseError(f"this is not a date with a time: {_MOMENT_EXAMPLES}")
+        raise NotUnderstoodError(f"this is not a date with a time: {_MOMENT_EXAMPLES}")
     return _on_day(match["day"], _clock(match["clock"]), now)
 
 
@@ -153,7 +157,7 @@ def _iso_moment(phrase: str, now: datetime, *, has_offset: bool) -> datetime:
     try:
         moment = datetime.fromisoformat(phrase.upper())
     except ValueError as error:
-        raise PhraseError(f"there is no such date and time: {_MOMENT_EXAMPLES}") from error
+        raise NotUnderstoodError(f"there is no such date and time: {_MOMENT_EXAMPLES}") from error
     if has_offset:
         return moment.astimezone(now.tzinfo)
     return _local(moment.date(), moment.time(), now)
@@ -251,7 +255,7 @@ def _days(text: str | None, today: date) -> list[date]:
         return [_date(year, month, day)]
     if match := _NAMED_DATE.fullmatch(text):
         return _named_dates(match, today)
-    raise PhraseError(f"this day is not understood: {_MOMENT_EXAMPLES}")
+    raise NotUnderstoodError(f"this day is not understood: {_MOMENT_EXAMPLES}")
 
 
 def _weekday_dates(name: str, which: str | None, today: date) -> list[date]:

@@ -15,6 +15,8 @@ class Code(StrEnum):
     """No such thing for this caller: unknown, deleted, or somebody else's."""
     INVALID = "invalid"
     """A value is missing or wrong; `errors` names each field."""
+    NEVER_RUNS = "never_runs"
+    """The schedule can be read, but there is no run in it."""
     WRONG_STATE = "wrong_state"
     """The thing exists, but what was asked does not fit its state."""
     CONFLICT = "conflict"
@@ -36,6 +38,7 @@ class Err:
     message: str
     errors: Mapping[str, list[str]] = field(default_factory=dict)
     retry_after: float | None = None
+    hint: str = ""
 
 
 Result: TypeAlias = Ok[T] | Err

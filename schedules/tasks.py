@@ -76,6 +76,12 @@ def _headers(headers: dict[str, str]) -> dict[str, str]:
     return headers
 
 
+def _visible(text: str) -> str:
+    if not text.strip():
+        raise ValueError("must not be blank")
+    return text
+
+
 def _prompt_size(prompt: str) -> str:
     if len(prompt.encode()) > PROMPT_BYTES:
         raise ValueError(f"must be at most {PROMPT_BYTES} bytes")
@@ -132,7 +138,7 @@ Action = Annotated[ViewAction | HttpAction | BroadcastAction, Field(discriminato
 
 @task(title="Notification", attempts=5)
 async def notify(
-    message: Annotated[str, Field(min_length=1)],
+    message: Annotated[str, AfterValidator(_visible)],
     topic: Topic,
     title: Line | None = None,
     priority: Priority | None = None,
@@ -216,7 +222,7 @@ async def webhook(
 
 @task(title="Prompt for an agent", timeout=timedelta(minutes=10))
 async def prompt(
-    prompt: Annotated[str, Field(min_length=1), AfterValidator(_prompt_size)], *, run: Run
+    prompt: Annotated[str, AfterValidator(_visible), AfterValidator(_prompt_size)], *, run: Run
 ) -> str | Outcome:
     """Hand a prompt to the operator's agent command, or leave it in the inbox for an agent to claim."""
     if not settings.CRONTY_AGENT_COMMAND:

@@ -26,6 +26,10 @@ class ExecutionQuerySet(models.QuerySet["Execution"]):
         # The null test is what lets SQLite use the small index: it cannot see through a list of parameters.
         return self.filter(finished_at=None, status__in=Execution.LIVE)
 
+    def under_way(self) -> Self:
+        """Begun and not ended; what waits for its first start is not under way yet."""
+        return self.live().exclude(status=Execution.Status.QUEUED, attempt=0)
+
     def held(self) -> Self:
         """Claimed or running: somebody has them, under a lease."""
         return self.filter(lease_until__isnull=False, status__in=Execution.HELD)
@@ -104,6 +108,13 @@ class Execution(models.Model):
     lease_until = models.DateTimeField(null=True)
     leased_to = models.CharField(
         max_length=150, blank=True, help_text="The agent that holds a waiting prompt."
+    )
+    lease_key = models.CharField(
+        max_length=32,
+        blank=True,
+        db_default="",
+        default="",
+        help_text="Which of the agents of that name, if it was not the first to hold it.",
     )
     started_at = models.DateTimeField(null=True)
     finished_at = models.DateTimeField(null=True)

@@ -66,7 +66,7 @@ class JobQuerySet(models.QuerySet["Job"]):
         """Annotate `is_running`: an execution is under way."""
         executions: Any = apps.get_model("schedules", "Execution").objects
         # All that is under way, from its small index: asked job by job, SQLite would read each one's history.
-        under_way = executions.live().filter(job__isnull=False).values("job")
+        under_way = executions.under_way().filter(job__isnull=False).values("job")
         return self.annotate(is_running=Q(pk__in=under_way))
 
 

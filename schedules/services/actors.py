@@ -31,6 +31,8 @@ class Actor:
     user: User
     door: Event.Door
     name: str = ""
+    key: str = ""
+    """Tells apart agents of one name."""
 
     @property
     def label(self) -> str:
@@ -38,7 +40,7 @@ class Actor:
 
     @property
     def is_agent(self) -> bool:
-        return bool(self.name)
+        return self.door == Event.Door.MCP
 
     @property
     def sees_all(self) -> bool:

@@ -17,15 +17,15 @@ _COLUMNS = frozenset(field.name for field in Job._meta.concrete_fields)
 
 def problem_with(actor: Actor, job: Job, now: datetime, *, changed: set[str]) -> Err | None:
     """Refuse a job that makes no sense, or that this caller may not make; None if it is fine."""
+    task = registry.get(job.task)
+    if task and task.system:
+        return invalid("task", f"Unknown task: {job.task}. Choose one of: {', '.join(registry.names())}.")
     # What nobody set in a new job is a default of ours.
     untouched = _COLUMNS - changed - _REQUIRED if job._state.adding else {"owner"}
     try:
         job.full_clean(validate_unique=False, validate_constraints=False, exclude=untouched)
     except ValidationError as error:
         return invalid_fields(error.message_dict)
-    task = registry.get(job.task)
-    if task and task.system:
-        return invalid("task", f"Unknown task: {job.task}. Choose one of: {', '.join(registry.names())}.")
     if job.trigger_type == Job.TriggerType.ONCE and job.run_at and "run_at" in changed:
         if job.run_at <= now:
             return invalid("run_at", f"This moment is in the past (now {now:%Y-%m-%d %H:%M:%S} UTC).")

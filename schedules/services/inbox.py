@@ -5,7 +5,7 @@ from typing import Any
 
 from django.conf import settings
 from django.db import transaction
-from django.db.models import F
+from django.db.models import Case, F, Q, Value, When
 
 from schedules import clock, engine, limits
 from schedules.models import Execution, Job
@@ -16,6 +16,7 @@ Status = Execution.Status
 
 MOST_PROMPTS = 20
 LONGEST_LEASE = timedelta(hours=24)
+_TAKEN_AWAY = "taken away"
 
 
 def claim_prompts(
@@ -41,7 +42,7 @@ def claim_prompts(
             .order_by("scheduled_for")[:limit]
         )
         Execution.objects.filter(pk__in=[row.pk for row in rows]).update(
-            lease_until=now + lease, leased_to=actor.label, attempt=F("attempt") + 1
+            lease_until=now + lease, leased_to=actor.label, lease_key=_key_of(actor), attempt=F("attempt") + 1
         )
     for row in rows:
         row.lease_until, row.leased_to, row.attempt = now + lease, actor.label, row.attempt + 1
@@ -63,9 +64,7 @@ def complete_prompt(
             return _unknown(execution_id)
         if row.status != Status.WAITING:
             return Err(Code.WRONG_STATE, f"Prompt already {row.status}: {execution_id}")
-        if actor.is_agent and (
-            row.leased_to != actor.label or row.lease_until is None or row.lease_until < now
-        ):
+        if actor.is_agent and not _holds(actor, row, now):
             return Err(Code.CONFLICT, f"Your lease on prompt {execution_id} is over: claim it again.")
         status = Status.FAILED if error else Status.SUCCEEDED
         _finish(
@@ -106,10 +105,24 @@ def release_prompt(actor: Actor, execution_id: int) -> Result[Execution]:
         if row.status != Status.WAITING:
             return Err(Code.WRONG_STATE, f"Prompt already {row.status}: {execution_id}")
         held_by = row.leased_to
-        Execution.objects.filter(pk=row.pk).update(lease_until=None, leased_to="")
+        Execution.objects.filter(pk=row.pk).update(lease_until=None, leased_to="", lease_key=_TAKEN_AWAY)
         record(actor, "release", now, job=_job_of(row), before={"execution": row.pk, "held_by": held_by})
     row.refresh_from_db()
     return Ok(row)
+
+
+def _key_of(actor: Actor) -> Case:
+    """Return what a claim leaves behind: nothing the first time, when any agent of that name may go on with it.
+
+    A client may start its server anew between claim and completion. Later on, one of that name has lost its lease.
+    """
+    is_first = Q(leased_to="", lease_key="")
+    return Case(When(is_first, then=Value("")), default=Value(actor.key))
+
+
+def _holds(actor: Actor, row: Execution, now: datetime) -> bool:
+    is_its = row.leased_to == actor.label and row.lease_key in ("", actor.key)
+    return is_its and row.lease_until is not None and row.lease_until >= now
 
 
 def _locked(actor: Actor, execution_id: int) -> Execution | None:

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from django.core.serializers.json import DjangoJSONEncoder
-from django.db import IntegrityError, transaction
+from django.db import transaction
 from django.db.models import F
 
 from schedules import clock, engine, limits, registry
@@ -18,7 +18,7 @@ from schedules.services.actors import Actor, not_found, record
 from schedules.services.checking import nothing_left, problem_with
 from schedules.services.columns import EDITABLE, kind_problems, tidied
 from schedules.services.people import profile_of
-from schedules.services.quotas import quota_problem, rate_problem
+from schedules.services.quotas import quota_problem, rate_problem, wait_for_turn
 from schedules.services.requests import Scheduled, answer_of_key, digest_of, similar_to
 from schedules.triggers import TriggerError
 
@@ -72,19 +72,16 @@ def schedule(
         return nothing_left(job, now)
     if paused:
         job.status, job.next_run_at, job.paused_at = Job.Status.PAUSED, None, now
-    similar = similar_to(job)
-    try:
-        with transaction.atomic():
-            if refusal := quota_problem(profile) or rate_problem(profile, now):
-                return refusal
-            insert(job)
-            record(actor, "create", now, job=job, after=_changes(job, fields))
-    except IntegrityError:
-        # Two callers with one key: the other was first.
-        answer = answer_of_key(actor, idempotency_key or "", digest)
-        if answer is None:
-            raise
-        return answer
+    with transaction.atomic():
+        wait_for_turn(profile)
+        # Of two callers with one key, the other may have been first.
+        if idempotency_key is not None and (answer := answer_of_key(actor, idempotency_key, digest)):
+            return answer
+        if refusal := quota_problem(profile) or rate_problem(profile, now):
+            return refusal
+        similar = similar_to(job)
+        insert(job)
+        record(actor, "create", now, job=job, after=_changes(job, fields))
     return Ok(Scheduled(job, similar=similar))
 
 
@@ -239,8 +236,11 @@ def restore(actor: Actor, job_id: str) -> Result[Job]:
         job = actor.trash().called(job_id).select_for_update(of=("self",)).first()
         if job is None:
             return not_found(job_id)
-        if job.status in Job.ACTIVE and (refusal := quota_problem(profile_of(job.owner))):
-            return refusal
+        if job.status in Job.ACTIVE:
+            profile = profile_of(job.owner)
+            wait_for_turn(profile)
+            if refusal := quota_problem(profile):
+                return refusal
         assert job.deleted_at is not None
         changes: dict[str, Any] = {"deleted_at": None}
         match job.status:

@@ -26,11 +26,15 @@ _MADE = Prepared(
 )
 
 
-def quota_problem(profile: Profile) -> Err | None:
-    """Refuse a further active job over the owner's quota; callers queue up behind the profile's lock."""
+def wait_for_turn(profile: Profile) -> None:
+    """Let the owner's callers make jobs one after the other, for the rest of the transaction."""
     if connection.features.has_select_for_update:
         # SQLite has none and needs none: there, whoever has begun a transaction is alone.
         _LOCK.first(profile=profile.pk)
+
+
+def quota_problem(profile: Profile) -> Err | None:
+    """Refuse a further active job over the owner's quota."""
     active = _ACTIVE.first(owner=profile.user_id) or 0
     if active < settings.CRONTY_MAX_ACTIVE_JOBS:
         return None

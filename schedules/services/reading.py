@@ -14,6 +14,9 @@ from schedules.triggers import Trigger, TriggerError
 
 Status = Execution.Status
 
+MOST_UPCOMING = 200
+MOST_STEPS = 2000
+
 
 @dataclass(frozen=True, slots=True)
 class Preview:
@@ -64,7 +67,7 @@ def next_runs_of(job: Job, now: datetime, count: int = 5) -> list[datetime]:
 
 
 def upcoming(
-    actor: Actor, now: datetime, *, hours: float = 24, limit: int = 200
+    actor: Actor, now: datetime, *, hours: float = 24, limit: int = MOST_UPCOMING
 ) -> list[tuple[datetime, Job]]:
     """List what fires in the next hours, soonest first."""
     until = now + timedelta(hours=hours)
@@ -73,9 +76,11 @@ def upcoming(
     return [(slot, job) for slot, _, job in islice(merge(*streams), limit)]
 
 
-def _slots(job: Job, now: datetime, until: datetime | None = None) -> Iterator[datetime]:
-    """Walk the slots a pending job is still owed, the overdue one first."""
-    slot, left = job.next_run_at, None if job.max_runs is None else job.max_runs - job.slot_count
+def _slots(
+    job: Job, now: datetime, until: datetime | None = None, *, start: datetime | None = None
+) -> Iterator[datetime]:
+    """Walk the slots a pending job is still owed, the overdue one first, or from a later one on."""
+    slot, left = start or job.next_run_at, None if job.max_runs is None else job.max_runs - job.slot_count
     trigger: Trigger | None = None
     while slot and (until is None or slot <= until) and left != 0:
         if job.ends_at and slot > job.ends_at:
@@ -101,7 +106,9 @@ def why(actor: Actor, job_id: str, at: datetime | None, now: datetime) -> Result
     row = _nearest_execution(job, moment)
     if row and (at is None or _is_near(job, row, moment)):
         return Ok(Why(job, row.scheduled_for, row.status, explain(row), row))
-    if job.next_run_at and (at is None or job.next_run_at <= max(moment, now)):
+    if moment > now:
+        return Ok(_why_ahead(job, moment, now))
+    if job.next_run_at and (at is None or job.next_run_at <= now):
         return Ok(_why_not_yet(job, now))
     return Ok(_why_without_row(job, moment, now))
 
@@ -146,6 +153,46 @@ def _is_near(job: Job, row: Execution, moment: datetime) -> bool:
     except TriggerError:
         return True
     return closer is None or abs(closer - moment) >= distance
+
+
+def _why_ahead(job: Job, moment: datetime, now: datetime) -> Why:
+    """Tell about the run nearest to a moment that lies ahead."""
+    if slot := _nearest_slot(job, moment, now):
+        return (
+            Why(job, slot, "pending", "It has not fallen due yet.") if slot > now else _why_not_yet(job, now)
+        )
+    if job.status == Job.Status.PAUSED and job.paused_until and job.paused_until < moment:
+        until = f"{job.paused_until:%Y-%m-%d %H:%M:%S} UTC"
+        return Why(job, moment, "pending", f"It is paused until {until}, and runs again after that.")
+    return _why_without_row(job, moment, now)
+
+
+def _nearest_slot(job: Job, moment: datetime, now: datetime) -> datetime | None:
+    """Return the slot nearest to a moment that a pending job is still owed, if there is one."""
+    if job.status != Job.Status.PENDING or job.next_run_at is None:
+        return None
+    start = job.next_run_at
+    if not job.max_runs and not job.ends_at:
+        start = _start_near(job, moment) or start
+    nearest = None
+    for step, slot in enumerate(_slots(job, now, start=start)):
+        if nearest and abs(slot - moment) >= abs(nearest - moment):
+            return nearest
+        if step == MOST_STEPS:
+            return None
+        nearest = slot
+    return nearest
+
+
+def _start_near(job: Job, moment: datetime) -> datetime | None:
+    """Return a slot to look from, if the moment is far ahead: none before it is as near as the one that follows."""
+    assert job.next_run_at is not None
+    try:
+        following = job.trigger.next_after(moment)
+        early = moment - (following - moment) if following else job.next_run_at
+        return job.trigger.next_after(early) if early > job.next_run_at else None
+    except (TriggerError, OverflowError):
+        return None
 
 
 def _why_not_yet(job: Job, now: datetime) -> Why:

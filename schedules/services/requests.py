@@ -4,6 +4,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any
 
 from django.core.serializers.json import DjangoJSONEncoder
@@ -13,14 +14,24 @@ from schedules.models.prepared import Given, Prepared
 from schedules.result import Code, Err, Ok, Result
 from schedules.services.actors import Actor
 
+SAME_TIME = timedelta(minutes=1)
+
 
 def _twins_by(kind: Job.TriggerType) -> Prepared[Job]:
     """Look for the active jobs of one task and one schedule; the other triggers' columns are empty in all of them."""
+    column = getattr(Job, kind.column).field
     same: dict[str, Any] = {
-        kind.column: Given(kind.column, getattr(Job, kind.column).field),
         "task": Given("task"),
         "timezone": Given("timezone"),
+        kind.column: Given(kind.column, column),
     }
+    if kind == Job.TriggerType.ONCE:
+        # A moment is the same in every zone, and "in an hour", said twice, is not the same moment.
+        same = {
+            "task": Given("task"),
+            "run_at__gt": Given("after", column),
+            "run_at__lt": Given("before", column),
+        }
     # Unordered: in the list's order the database would walk through every job the owner ever had.
     return Prepared(
         lambda: (
@@ -28,7 +39,7 @@ def _twins_by(kind: Job.TriggerType) -> Prepared[Job]:
             .active()
             .filter(trigger_type=kind, **same)
             .order_by()
-            .only("public_id", "name", "args", "kwargs")[:50]
+            .only("public_id", "name", "args", "kwargs")
         ),
         # How best to look for a schedule depends on how many have it.
         keeps_plan=False,
@@ -58,14 +69,22 @@ def answer_of_key(actor: Actor, key: str, digest: str) -> Result[Scheduled] | No
     job = Job.objects.owned_by(actor.user).filter(idempotency_key=key).first()
     if job is None:
         return None
-    if job.request_digest == digest and job.deleted_at is None:
-        return Ok(Scheduled(job, existing=True))
-    return Err(Code.CONFLICT, f"The idempotency_key {key!r} was used for another request: choose a new one.")
+    if job.request_digest != digest:
+        return Err(
+            Code.CONFLICT, f"The idempotency_key {key!r} was used for another request: choose a new one."
+        )
+    if job.deleted_at:
+        return Err(
+            Code.CONFLICT, f"The job that the idempotency_key {key!r} made was deleted: choose a new one."
+        )
+    return Ok(Scheduled(job, existing=True))
 
 
 def similar_to(job: Job) -> Job | None:
     """Find an active job that does the same thing on the same schedule."""
     kind = Job.TriggerType(job.trigger_type)
-    same = {name: getattr(job, name) for name in ("task", "timezone", kind.column)}
+    same = {"task": job.task, "timezone": job.timezone, kind.column: getattr(job, kind.column)}
+    if job.run_at:
+        same |= {"after": job.run_at - SAME_TIME, "before": job.run_at + SAME_TIME}
     twins = _TWINS[kind].all(owner=job.owner_id, **same)
     return next((twin for twin in twins if (twin.args, twin.kwargs) == (job.args, job.kwargs)), None)

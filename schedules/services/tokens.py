@@ -74,7 +74,9 @@ def issue_token(
             )
             _record(token, "issue token", by or user, door, now)
     except IntegrityError:
-        return invalid("name", f"Another live token is called {name!r}: choose another name, or revoke it.")
+        return invalid(
+            "name", f"A token that is not revoked is called {name!r}: choose another name, or revoke it."
+        )
     return Ok(IssuedToken(token, text))
 
 

@@ -1,5 +1,6 @@
 """Who is calling, what may they do, and how often?"""
 
+import secrets
 import time
 from collections.abc import Collection
 from dataclasses import dataclass, field
@@ -19,6 +20,7 @@ from schedules.services.tokens import FAMILIES, SCOPES
 from schedules.tools.orm import orm
 
 LOCAL_NAME = "local agent"
+_PROCESS = secrets.token_hex(8)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +62,7 @@ class CrontyTokens:
 
 def caller_of(token: Token) -> Caller:
     return Caller(
-        Actor(token.owner, Event.Door.MCP, name=token.name),
+        Actor(token.owner, Event.Door.MCP, name=token.name, key=f"token {token.pk}"),
         scopes=frozenset(token.scopes),
         families=frozenset(token.families or FAMILIES),
         token_id=token.pk,
@@ -75,7 +77,8 @@ def local_caller(
     name: str = LOCAL_NAME,
 ) -> Caller:
     """Describe who calls over stdio, where the protocol carries no identity."""
-    return Caller(Actor(user, Event.Door.MCP, name=name), frozenset(scopes), frozenset(families))
+    actor = Actor(user, Event.Door.MCP, name=name, key=_PROCESS)
+    return Caller(actor, frozenset(scopes), frozenset(families))
 
 
 _local: Caller | None = None

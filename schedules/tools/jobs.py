@@ -47,6 +47,11 @@ IdempotencyKey = Annotated[
     ),
 ]
 
+PageLimit = Annotated[
+    shapes.Whole | None, Field(description="At most this many, 1 to 1000; 100 if not given.")
+]
+PageOffset = Annotated[shapes.Whole | None, Field(description="Skip this many, to page through a long list.")]
+
 
 class ErrorOut(shapes.WaitOut):
     """Why nothing was done."""
@@ -123,7 +128,9 @@ def schedule_job(
     trigger_config: TriggerConfig,
     args: Annotated[list[Any] | None, Field(description="Positional arguments of the task.")] = None,
     kwargs: Annotated[dict[str, Any] | None, Field(description="Named arguments of the task.")] = None,
-    max_runs: Annotated[int | None, Field(description="Stop after this many runs; null is no limit.")] = None,
+    max_runs: Annotated[
+        shapes.Whole | None, Field(description="Stop after this many runs; null is no limit.")
+    ] = None,
     timezone: Timezone = None,
     idempotency_key: IdempotencyKey = None,
 ) -> ScheduledOut | ErrorOut:
@@ -140,21 +147,20 @@ def schedule_job(
         "trigger_config": trigger_config,
         "max_runs": max_runs,
     }
+    what: dict[str, Any] = {"name": name, "args": args or [], "kwargs": kwargs or {}}
     profile = profile_of(actor.user)
     zone = timezone if timezone is not None else profile.zone
     when = read_trigger(trigger_type, trigger_config, zone, clock.now())
     if isinstance(when, Err):
         # What runs matters more than when: say first what is wrong with the task.
-        return refused(when if registry.get(task) else unknown_task(task), given | {"timezone": zone})
+        return refused(when if task in registry.names() else unknown_task(task), given | {"timezone": zone})
     made = services.schedule(
         actor,
         profile=profile,
         idempotency_key=idempotency_key,
-        request=given | {"name": name, "args": args, "kwargs": kwargs, "timezone": timezone},
-        name=name,
+        request=given | what | {"timezone": timezone},
+        **what,
         task=task,
-        args=args or [],
-        kwargs=kwargs or {},
         max_runs=max_runs,
         **when.value,
     )
@@ -169,8 +175,8 @@ def list_jobs(
     status: Annotated[
         str | None, Field(description="Only jobs in this state.", json_schema_extra={"enum": STATUSES})
     ] = None,
-    limit: Annotated[int | None, Field(description="At most this many, 1 to 1000; 100 if not given.")] = None,
-    offset: Annotated[int | None, Field(description="Skip this many, to page through a long list.")] = None,
+    limit: PageLimit = None,
+    offset: PageOffset = None,
 ) -> JobsOut | ErrorOut:
     """List the user's jobs, soonest first, whichever tool or page made them.
 
@@ -179,10 +185,8 @@ def list_jobs(
     size, start = PAGE if limit is None else limit, offset or 0
     if status is not None and status not in Job.Status.values:
         return refused(refuse("status", "unknown"), {"status": status})
-    if not 1 <= size <= LONGEST_PAGE:
-        return refused(refuse("limit", f"choose 1 to {LONGEST_PAGE}"), {})
-    if not 0 <= start <= 10**9:
-        return refused(refuse("offset", "choose 0 or more"), {})
+    if problem := page_problem(size, start):
+        return refused(problem, {})
     actor = current_actor()
     if (status, size, start) == (None, PAGE, 0):
         page = _FIRST_PAGE.all(owner=actor.user.pk)
@@ -235,6 +239,8 @@ def refused(error: Err, given: Mapping[str, Any]) -> ErrorOut:
             return shapes.with_wait(out, error)
         case Code.INVALID:
             return _invalid(error, given)
+        case Code.NEVER_RUNS:
+            return {"error": f"Invalid trigger_config: {shapes.line(error.message, 300)}"}
         case _:
             return {"error": error.message}
 
@@ -283,9 +289,16 @@ def status_out(job: Job) -> StatusOut:
     }
 
 
+def page_problem(size: int, start: int) -> Err | None:
+    """Refuse a page that cannot be."""
+    if not 1 <= size <= LONGEST_PAGE:
+        return refuse("limit", f"choose 1 to {LONGEST_PAGE}")
+    return None if 0 <= start <= 10**9 else refuse("offset", "choose 0 or more")
+
+
 def in_state(jobs: JobQuerySet, status: str | None) -> JobQuerySet:
     """Filter by the state on the wire, where a pending job with a run under way counts as running."""
-    under_way = Execution.objects.live().filter(job__isnull=False).values("job")
+    under_way = Execution.objects.under_way().filter(job__isnull=False).values("job")
     pending = Q(status=Job.Status.PENDING)
     match status:
         case None:
@@ -352,7 +365,7 @@ def _invalid(error: Err, given: Mapping[str, Any]) -> ErrorOut:
             return {"error": f"Unknown task: {_echo(given.get('task'))}", "available_tasks": registry.names()}
         case "trigger_type":
             return {"error": f"Unknown trigger type: {_echo(given.get('trigger_type'))}"}
-        case "cron" if "does not run within" not in why:
+        case "cron":
             expression = given.get("trigger_config", {}).get("expression", "")
             return {"error": f"Invalid cron expression: {_echo(expression)}", "hint": why}
         case "timezone":
@@ -364,7 +377,7 @@ def _invalid(error: Err, given: Mapping[str, Any]) -> ErrorOut:
             return {"error": f"Invalid max_runs: {_echo(given.get('max_runs'))}", "hint": why}
         case "status":
             return {"error": f"Unknown status: {_echo(given.get('status'))}"}
-        case "run_at" | "every" | "cron" | "trigger_config" | "interval" | "once":
+        case "run_at" | "every" | "trigger_config" | "interval" | "once":
             return {"error": f"Invalid trigger_config: {shapes.line(why, 300)}"}
         case _:
             return {"error": f"Invalid {name}: {shapes.line(why, 300)}"}

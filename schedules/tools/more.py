@@ -13,6 +13,7 @@ from schedules import clock, engine, limits, services
 from schedules.models import Execution, Job
 from schedules.result import Code, Err, Ok, Result
 from schedules.services.people import profile_of
+from schedules.services.reading import MOST_UPCOMING
 from schedules.tools import shapes
 from schedules.tools.auth import current_actor
 from schedules.tools.jobs import (
@@ -41,7 +42,7 @@ class PreviewOut(shapes.ScheduleOut):
     warnings: list[str]
 
 
-class ChangedOut(JobOut):
+class ChangedOut(JobOut, shapes.WarningOut):
     """The job as it stands now."""
 
     paused_until: str | None
@@ -68,7 +69,7 @@ class ComingOut(TypedDict):
 
 
 class UpcomingOut(TypedDict):
-    """What fires in the next hours, soonest first; at most 200 runs."""
+    """What fires in the next hours, soonest first."""
 
     upcoming: list[ComingOut]
     count: int
@@ -90,7 +91,9 @@ def preview_schedule(
     trigger_type: TriggerType,
     trigger_config: TriggerConfig,
     timezone: Timezone = None,
-    count: Annotated[int | None, Field(description="How many runs to list, 1 to 50; 5 if not given.")] = None,
+    count: Annotated[
+        shapes.Whole | None, Field(description="How many runs to list, 1 to 50; 5 if not given.")
+    ] = None,
 ) -> PreviewOut | ErrorOut:
     """Say a schedule in words and list its next runs and pitfalls, without storing anything.
 
@@ -105,6 +108,13 @@ def preview_schedule(
     match read_trigger(trigger_type, trigger_config, zone, now):
         case Ok(columns):
             shown = services.preview(trigger_of(columns, now), zone, now, number)
+        case Err(code=Code.NEVER_RUNS, message=why):
+            return {
+                "description": "Never",
+                "timezone": zone,
+                "next_runs": [],
+                "warnings": [f"This never fires: {why}."],
+            }
         case error:
             return refused(error, given)
     if not shown.next_runs:
@@ -129,7 +139,9 @@ def update_job(
         dict[str, Any] | None, Field(description="The new schedule, written as in schedule_job.")
     ] = None,
     timezone: Annotated[str | None, Field(description="The new IANA zone.")] = None,
-    max_runs: Annotated[int | None, Field(description="The new limit of runs; 0 removes the limit.")] = None,
+    max_runs: Annotated[
+        shapes.Whole | None, Field(description="The new limit of runs; 0 removes the limit.")
+    ] = None,
     label: Annotated[str | None, Field(description="The new label.")] = None,
     tags: Annotated[list[str] | None, Field(description="All tags anew.")] = None,
 ) -> ChangedOut | ErrorOut:
@@ -141,20 +153,22 @@ def update_job(
     job = actor.jobs().called(job_id).first()
     if job is None:
         return refused(services.actors.not_found(job_id), {"job_id": job_id})
+    zone = job.timezone if timezone is None else timezone
     given: dict[str, Any] = {
         "job_id": job_id,
         "task": job.task,
         "trigger_type": trigger_type,
+        "trigger_config": trigger_config or {},
+        "timezone": zone,
         "max_runs": max_runs,
     }
-    given |= {"trigger_config": trigger_config or {}, "timezone": timezone or job.timezone}
     plain = {"name": name, "args": args, "kwargs": kwargs, "timezone": timezone, "label": label, "tags": tags}
     changes: dict[str, Any] = {field: value for field, value in plain.items() if value is not None}
     if any(_has_mask(value) for value in (args, kwargs)):
         return refused(refuse("kwargs", f"write the real value instead of {limits.MASK}"), given)
     if max_runs is not None:
         changes["max_runs"] = max_runs or None
-    match _new_trigger(job, trigger_type, trigger_config, timezone or job.timezone):
+    match _new_trigger(job, trigger_type, trigger_config, zone):
         case Ok(columns):
             changes |= columns
         case error:
@@ -173,7 +187,7 @@ def pause_job(
     actor, moment = current_actor(), None
     given = {"job_id": job_id}
     if until is not None:
-        match read_moment(until, profile_of(actor.user).zone, clock.now(), "until"):
+        match read_moment(until, _zone_of(actor, job_id), clock.now(), "until"):
             case Ok(read):
                 moment = read
             case error:
@@ -193,7 +207,8 @@ def resume_job(job_id: JobId) -> ChangedOut | ErrorOut:
 async def run_job(
     job_id: JobId,
     wait_seconds: Annotated[
-        float | None, Field(description="Wait up to this long for the result, at most 50; 0 if not given.")
+        shapes.Number | None,
+        Field(description="Wait up to this long for the result, at most 50; 0 if not given."),
     ] = None,
 ) -> RunOut | ErrorOut:
     """Run a job once now, in whatever state it is; its schedule stays as it was.
@@ -215,9 +230,11 @@ async def run_job(
 
 
 def upcoming(
-    hours: Annotated[float | None, Field(description="How far to look, up to 744; 24 if not given.")] = None,
+    hours: Annotated[
+        shapes.Number | None, Field(description="How far to look, up to 744; 24 if not given.")
+    ] = None,
 ) -> UpcomingOut | ErrorOut:
-    """List what will run in the next hours, soonest first, every repetition on its own line."""
+    """List what will run in the next hours, soonest first, every repetition on its own line; at most 200 runs."""
     actor, now = current_actor(), clock.now()
     span = 24.0 if hours is None else hours
     if not 0 < span <= MOST_HOURS:
@@ -237,7 +254,14 @@ def upcoming(
         "count": len(runs),
         "until": shapes.iso(now + timedelta(hours=span), zone),
     }
-    return out if engine.is_any_worker_running(now) else {**out, "warning": shapes.NO_WORKER}
+    warnings = [] if engine.is_any_worker_running(now) else [shapes.NO_WORKER]
+    if len(runs) == MOST_UPCOMING:
+        warnings.append(
+            f"Only the first {MOST_UPCOMING} runs are listed: ask for fewer hours, or job by job."
+        )
+    if warnings:
+        out["warning"] = " ".join(warnings)
+    return out
 
 
 def why(
@@ -251,9 +275,8 @@ def why(
     Use it for "why did my reminder not come?". Quote the explanation; do not guess beyond it.
     """
     actor, now, moment = current_actor(), clock.now(), None
-    zone = profile_of(actor.user).zone
     if at is not None:
-        match read_moment(at, zone, now, "at"):
+        match read_moment(at, _zone_of(actor, job_id), now, "at"):
             case Ok(read):
                 moment = read
             case error:
@@ -269,6 +292,12 @@ def why(
             }
         case error:
             return refused(error, {"job_id": job_id})
+
+
+def _zone_of(actor: services.Actor, job_id: str) -> str:
+    """Return the zone that a time without one is meant in: the job's."""
+    zone = actor.jobs().called(job_id).values_list("timezone", flat=True).first()
+    return zone or profile_of(actor.user).zone
 
 
 def _execution(found: services.Why) -> shapes.ExecutionOut | None:
@@ -289,7 +318,9 @@ def _changed(result: Result[Job], given: Mapping[str, Any]) -> ChangedOut | Erro
     match result:
         case Ok(job):
             until = shapes.iso_or_none(job.paused_until, job.timezone)
-            return {**job_out(job), "paused_until": until}
+            is_pending = job.status == Job.Status.PENDING
+            warning: shapes.WarningOut = shapes.warning_on(job) if is_pending else {}
+            return {**job_out(job), "paused_until": until, **warning}
         case error:
             return refused(error, given)
 

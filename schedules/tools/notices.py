@@ -35,7 +35,7 @@ class LaterOut(shapes.ScheduleOut, shapes.AdviceOut):
 
     success: bool
     message_id: str
-    scheduled_time: str
+    scheduled_time: str | None
     delay: str | None
     notification_topic: str
     confirmation: str
@@ -46,7 +46,7 @@ class CronOut(shapes.ScheduleOut, shapes.AdviceOut):
 
     success: bool
     schedule_id: str
-    cron: str
+    cron: str | None
     notification_topic: str
     label: str | None
     confirmation: str
@@ -132,28 +132,29 @@ def _words(error: Err, given: Mapping[str, Any]) -> str:
 
 
 def later_out(made: services.Scheduled, delay: str | None) -> LaterOut:
+    """Show the notification that was made, or the one that the key made before, as it stands."""
     job = made.job
-    assert job.run_at is not None
     return {
         "success": True,
         "message_id": job.public_id,
-        "scheduled_time": shapes.iso(job.run_at, job.timezone),
+        "scheduled_time": shapes.iso_or_none(job.run_at, job.timezone),
         "delay": delay,
-        "notification_topic": job.kwargs["topic"],
-        "confirmation": f"Notification scheduled for {shapes.local(job.run_at, job.timezone)}",
+        "notification_topic": topic_of(job),
+        "confirmation": f"Notification scheduled for {shapes.when(job)}",
         **shapes.schedule_of(job, clock.now()),
         **shapes.advice_on(made),
     }
 
 
 def cron_out(made: services.Scheduled) -> CronOut:
+    """Show the schedule that was made, or the one that the key made before, as it stands."""
     job = made.job
     schedule = shapes.schedule_of(job, clock.now())
     return {
         "success": True,
         "schedule_id": job.public_id,
-        "cron": f"CRON_TZ={job.timezone} {job.cron}",
-        "notification_topic": job.kwargs["topic"],
+        "cron": f"CRON_TZ={job.timezone} {job.cron}" if job.cron else None,
+        "notification_topic": topic_of(job),
         "label": job.label or None,
         "confirmation": f"Notification scheduled: {schedule['description']} ({job.timezone})",
         **schedule,
@@ -162,23 +163,26 @@ def cron_out(made: services.Scheduled) -> CronOut:
 
 
 def listed_out(job: Job) -> ListedOut:
-    arguments = _arguments(job)
     out: ListedOut = {
         "schedule_id": job.public_id,
         "description": words_of(job),
         "timezone": job.timezone,
-        "notification_topic": arguments.get("topic"),
+        "notification_topic": topic_of(job),
         "label": shapes.line(job.label, 200) or None,
         "paused": job.status == Job.Status.PAUSED,
         "next_occurrence": shapes.iso_or_none(job.next_run_at, job.timezone),
         "last_occurrence": shapes.iso_or_none(job.last_run_at, job.timezone),
-        "notification_body": shapes.readable(str(arguments.get("message", ""))),
+        "notification_body": shapes.readable(str(_arguments(job).get("message", ""))),
     }
     if job.run_at:
         out["scheduled_time"] = shapes.iso(job.run_at, job.timezone)
     elif job.cron:
         out["cron_expression"] = job.cron
     return out
+
+
+def topic_of(job: Job) -> str:
+    return str(_arguments(job).get("topic", ""))
 
 
 def _arguments(job: Job) -> dict[str, Any]:

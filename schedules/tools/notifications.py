@@ -5,7 +5,7 @@ from datetime import datetime as DateTime  # noqa: N812
 from typing import Annotated, Any
 
 from django.db import DatabaseError
-from pydantic import Field
+from pydantic import Field, StrictBool
 
 from schedules import clock, registry, services
 from schedules.models import Job
@@ -14,7 +14,7 @@ from schedules.result import Code, Err, Ok, Result
 from schedules.services.people import profile_of
 from schedules.tools import shapes
 from schedules.tools.auth import current_actor
-from schedules.tools.jobs import IdempotencyKey
+from schedules.tools.jobs import PAGE, IdempotencyKey, PageLimit, PageOffset, page_problem
 from schedules.tools.notices import (
     ChangedOut,
     CronOut,
@@ -27,6 +27,7 @@ from schedules.tools.notices import (
     later_out,
     listed_out,
     refused,
+    topic_of,
 )
 from schedules.tools.when import read_moment, read_trigger, refuse
 from schedules.triggers import TriggerError, load_zone
@@ -37,7 +38,9 @@ EXAMPLES = (
     'delay ("1d2h30m10s").'
 )
 
-Message = Annotated[str, Field(description="The text of the notification.")]
+Message = Annotated[
+    str, Field(description="The text of the notification; what is beyond 4,000 bytes is cut off.")
+]
 Topic = Annotated[
     str,
     Field(
@@ -46,9 +49,9 @@ Topic = Annotated[
 ]
 ScheduleId = Annotated[str, Field(description="The schedule_id or message_id that was returned at creation.")]
 Title = Annotated[str | None, Field(description="A title above the message.")]
-Priority = Annotated[int | None, Field(description="1 (min) to 5 (urgent); 3 if not given.")]
+Priority = Annotated[shapes.Whole | None, Field(description="1 (min) to 5 (urgent); 3 if not given.")]
 Tags = Annotated[list[str] | None, Field(description='Words or emoji names, like ["warning"].')]
-Markdown = Annotated[bool | None, Field(description="Show the message as Markdown.")]
+Markdown = Annotated[StrictBool | None, Field(description="Show the message as Markdown.")]
 Click = Annotated[str | None, Field(description="Address to open when tapped.")]
 Icon = Annotated[str | None, Field(description="Address of an icon.")]
 Attach = Annotated[str | None, Field(description="Address of a file to attach.")]
@@ -203,13 +206,22 @@ def schedule_cron_notification(
 
 def list_scheduled_notifications(
     notification_topic: Annotated[str | None, Field(description="Only this topic; all if not given.")] = None,
+    limit: PageLimit = None,
+    offset: PageOffset = None,
 ) -> ListOut | RefusedOut:
-    """List the user's notifications that are still to come, repeating and one-off, with their ids."""
-    jobs = current_actor().jobs().active().filter(task="notify")
-    listed = [listed_out(job) for job in jobs]
-    if notification_topic is not None:
-        listed = [item for item in listed if item["notification_topic"] == notification_topic]
-    return {"schedules": listed, "count": len(listed)}
+    """List the user's notifications that are still to come, repeating and one-off, with their ids.
+
+    `count` counts all that match, also beyond the page.
+    """
+    size, start = PAGE if limit is None else limit, offset or 0
+    if problem := page_problem(size, start):
+        return refused(problem, {})
+    found = [
+        job
+        for job in current_actor().jobs().active().filter(task="notify")
+        if notification_topic in (None, topic_of(job))
+    ]
+    return {"schedules": [listed_out(job) for job in found[start : start + size]], "count": len(found)}
 
 
 def pause_schedule(schedule_id: ScheduleId) -> ChangedOut | RefusedOut:

@@ -1,14 +1,14 @@
 """Family B: prompts for an agent, in sentences; and the inbox where they wait."""
 
 from collections.abc import Mapping
-from datetime import date, datetime, time, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 from typing import Annotated, Any, NotRequired
 
 from django.db.models.functions import Coalesce
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from schedules import clock, services
+from schedules import clock, limits, services
 from schedules.models import Execution, Job
 from schedules.result import Code, Err, Ok
 from schedules.services.people import profile_of
@@ -27,7 +27,7 @@ At = Annotated[
         "Read in the user's zone unless it has an offset."
     ),
 ]
-Number = Annotated[int, Field(description="The number after # in schedule and schedule_list.")]
+Number = Annotated[shapes.Whole, Field(description="The number after # in schedule and schedule_list.")]
 
 
 class PromptOut(TypedDict):
@@ -182,9 +182,11 @@ def schedule_cancel(id: Number) -> str:  # noqa: A002
 
 
 def claim_prompts(
-    limit: Annotated[int | None, Field(description="At most this many, 1 to 20; 1 if not given.")] = None,
+    limit: Annotated[
+        shapes.Whole | None, Field(description="At most this many, 1 to 20; 1 if not given.")
+    ] = None,
     lease_minutes: Annotated[
-        float | None, Field(description="How long they are yours alone, 1 to 1440; 15 if not given.")
+        shapes.Number | None, Field(description="How long they are yours alone, 1 to 1440; 15 if not given.")
     ] = None,
 ) -> ClaimOut:
     """Take prompts that have fallen due out of the inbox, to work on them.
@@ -205,7 +207,7 @@ def claim_prompts(
 
 
 def complete_prompt(
-    execution_id: Annotated[int, Field(description="From claim_prompts.")],
+    execution_id: Annotated[shapes.Whole, Field(description="From claim_prompts.")],
     result: Annotated[Any, Field(description="What came of it, for the user to read: text or JSON.")] = None,
     error: Annotated[str | None, Field(description="Why it could not be done; null if it was done.")] = None,
 ) -> CompleteOut:
@@ -225,16 +227,16 @@ def refused(error: Err, given: Mapping[str, Any]) -> str:
     at = shapes.line(str(given.get("at")), 100)
     match name:
         case "at":
-            return f'Error: could not parse "{at}" as a date/time.'
+            hint = f"\nhint: {error.hint}" if error.hint else ""
+            return f'Error: could not parse "{at}" as a date/time.{hint}'
         case "run_at":
             now = shapes.local(clock.now(), given.get("timezone") or "UTC")
             return f'Error: "{at}" is in the past (now {now}).'
         case "timezone":
             return f'Error: unknown timezone "{shapes.line(str(given.get("timezone")), 100)}".'
         case "args" | "kwargs" | "name":
-            return (
-                f"Error: invalid prompt: {shapes.line(why.removeprefix('invalid arguments for task '), 300)}."
-            )
+            why = why.removeprefix("invalid arguments for task prompt: ").removeprefix("prompt: ")
+            return f"Error: invalid prompt: {shapes.line(why, 300)}."
         case _:
             return f"Error: {shapes.line(f'{name}: {why}' if name else why, 300)}."
 
@@ -256,11 +258,7 @@ def prompt_text(job: Job) -> str:
 
 def _scheduled(made: services.Scheduled) -> str:
     job = made.job
-    assert job.run_at is not None
-    words = (
-        f"Scheduled task #{job.pk} for {shapes.local(job.run_at, job.timezone)}: "
-        f'"{shapes.line(prompt_text(job), 80)}"'
-    )
+    words = f'Scheduled task #{job.pk} for {shapes.when(job)}: "{shapes.line(prompt_text(job), 80)}"'
     advice = shapes.advice_on(made)
     if "existing" in advice:
         words += "\nexisting: true (this idempotency_key made it before)"
@@ -291,13 +289,17 @@ def _bound(text: str, zone: str, *, is_end: bool) -> datetime | None:
     """Read a filter's date or time; a date alone means from its first or to its last moment."""
     try:
         day = date.fromisoformat(text.strip())
-        return datetime.combine(day, time.max if is_end else time.min, tzinfo=load_zone(zone))
-    except (ValueError, OverflowError):
+    except ValueError:
         match read_moment(text, zone, clock.now(), "date"):
             case Ok(moment):
                 return moment
             case _:
                 return None
+    moment = datetime.combine(day, time.max if is_end else time.min, tzinfo=load_zone(zone))
+    if limits.moment_problem(moment) is None:
+        return moment
+    # The first and the last day of the calendar go beyond it elsewhere.
+    return moment.replace(tzinfo=UTC)
 
 
 def _prompt_out(row: Execution, zone: str) -> PromptOut:

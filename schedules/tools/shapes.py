@@ -2,8 +2,10 @@
 
 from datetime import UTC, datetime, tzinfo
 from functools import lru_cache
-from typing import Any, NotRequired, TypeVar
+from typing import Annotated, Any, NotRequired, TypeVar
 
+from pydantic import BeforeValidator
+from pydantic_core import PydanticCustomError
 from typing_extensions import TypedDict
 
 from schedules import clock, engine, limits
@@ -12,6 +14,21 @@ from schedules.result import Err
 from schedules.services import Scheduled
 from schedules.services.reading import next_runs_of, words_of
 from schedules.triggers import TriggerError, load_zone
+
+
+def _only_numbers(kind: str) -> BeforeValidator:
+    """Refuse what Pydantic would make a number of: true would be 1, and task #1 be cancelled."""
+
+    def check(value: Any) -> Any:
+        if isinstance(value, bool | str):
+            raise PydanticCustomError("number_type", "Input should be a valid {kind}", {"kind": kind})
+        return value
+
+    return BeforeValidator(check)
+
+
+Whole = Annotated[int, _only_numbers("integer")]
+Number = Annotated[float, _only_numbers("number")]
 
 NO_WORKER = "No worker is running, so nothing fires until one is started: tell the user."
 
@@ -24,11 +41,16 @@ class ScheduleOut(TypedDict):
     next_runs: list[str]
 
 
-class AdviceOut(TypedDict):
+class WarningOut(TypedDict):
+    """What the user should know, if there is something."""
+
+    warning: NotRequired[str]
+
+
+class AdviceOut(WarningOut):
     """What a creating tool adds where there is something to say."""
 
     existing: NotRequired[bool]
-    warning: NotRequired[str]
 
 
 class WaitOut(TypedDict):
@@ -70,6 +92,11 @@ def local(moment: datetime, timezone: str) -> str:
     return f"{there:%a %Y-%m-%d %H:%M}{seconds} {timezone}"
 
 
+def when(job: Job) -> str:
+    """Say for a sentence when a job runs: its moment, or in words what it was made into since."""
+    return local(job.run_at, job.timezone) if job.run_at else words_of(job)
+
+
 def readable(value: Any) -> Any:
     """Copy stored JSON for an agent: secrets masked, no character that disguises text."""
     return _stripped(limits.masked(value))
@@ -91,23 +118,32 @@ def schedule_of(job: Job, now: datetime) -> ScheduleOut:
     }
 
 
+def warning_on(job: Job, *others: str) -> WarningOut:
+    """Say what the user should know about a job that was just made or changed."""
+    now = clock.now()
+    try:
+        warnings = [*job.trigger.warnings(now), *others]
+    except TriggerError as error:
+        warnings = [f"Its schedule cannot be read: {error.reason}.", *others]
+    if not engine.is_any_worker_running(now):
+        warnings.append(NO_WORKER)
+    return {"warning": " ".join(warnings)} if warnings else {}
+
+
 def advice_on(made: Scheduled) -> AdviceOut:
     """Say what the caller should know about what it just made."""
-    now = clock.now()
-    advice: AdviceOut = {}
-    warnings = made.job.trigger.warnings(now)
+    others = []
+    if made.existing and made.job.status not in Job.ACTIVE:
+        others.append(f"It is {made.job.status}: to schedule it again, use a new idempotency_key.")
     if made.similar:
         name = line(made.similar.name, 80)
-        warnings.append(
+        others.append(
             f'An active job does the same on the same schedule: {made.similar.public_id} ("{name}"). '
             "If this was not meant, cancel one of them."
         )
-    if not engine.is_any_worker_running(now):
-        warnings.append(NO_WORKER)
-    if made.existing:
-        advice["existing"] = True
-    if warnings:
-        advice["warning"] = " ".join(warnings)
+    advice: AdviceOut = {"existing": True} if made.existing else {}
+    if warning := warning_on(made.job, *others).get("warning"):
+        advice["warning"] = warning
     return advice
 
 

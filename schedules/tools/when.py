@@ -4,8 +4,9 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Any, TypeAlias
 
+from schedules.cron import NeverRunsError
 from schedules.models import Job
-from schedules.phrases import PhraseError, parse_moment
+from schedules.phrases import NotUnderstoodError, PhraseError, parse_moment
 from schedules.result import Code, Err, Ok, Result
 from schedules.triggers import Cron, Interval, Once, Trigger, TriggerError, load_zone
 
@@ -38,6 +39,8 @@ def read_trigger(
             case "cron":
                 columns["cron"] = _expression(config, timezone)
     except TriggerError as error:
+        if isinstance(error.__cause__, NeverRunsError):
+            return Err(Code.NEVER_RUNS, error.reason, errors={error.field: [error.reason]})
         return refuse(error.field, error.reason)
     return Ok(columns)
 
@@ -59,18 +62,22 @@ def read_moment(text: str, timezone: str, now: datetime, field: str) -> Result[d
         return Ok(parse_moment(text, now=now, timezone=timezone))
     except TriggerError as error:
         return refuse(error.field, error.reason)
-    except PhraseError as error:
+    except NotUnderstoodError as error:
         return refuse(field, str(error))
+    except PhraseError as error:
+        return refuse(field, str(error), hint=str(error))
 
 
-def refuse(field: str, why: str) -> Err:
-    return Err(Code.INVALID, f"{field}: {why}", errors={field: [why]})
+def refuse(field: str, why: str, *, hint: str = "") -> Err:
+    """Refuse one argument; the hint is for a family whose own words would not say why."""
+    return Err(Code.INVALID, f"{field}: {why}", errors={field: [why]}, hint=hint)
 
 
 def _run_at(config: Mapping[str, Any], timezone: str, now: datetime) -> datetime:
     text = config.get("run_at")
     if not isinstance(text, str):
-        raise TriggerError("trigger_config", 'run_at is missing: write {"run_at": "2026-02-05T15:00:00"}')
+        what = "must be text" if "run_at" in config else "is missing"
+        raise TriggerError("trigger_config", f'run_at {what}: write {{"run_at": "2026-02-05T15:00:00"}}')
     try:
         return parse_moment(text, now=now, timezone=timezone)
     except PhraseError as error:
@@ -94,5 +101,6 @@ def _every(config: Mapping[str, Any], now: datetime) -> timedelta:
 def _expression(config: Mapping[str, Any], timezone: str) -> str:
     text = config.get("expression")
     if not isinstance(text, str):
-        raise TriggerError("trigger_config", 'expression is missing: write {"expression": "30 8 * * 1-5"}')
+        what = "must be text" if "expression" in config else "is missing"
+        raise TriggerError("trigger_config", f'expression {what}: write {{"expression": "30 8 * * 1-5"}}')
     return Cron(text, timezone).expression

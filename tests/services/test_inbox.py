@@ -170,3 +170,41 @@ def test_foreign_unknown_and_deleted_prompts_do_not_exist(actor, stranger, verb)
     for execution_id in (foreign.pk, mine.pk, 0, 10**30):
         answer = verb(actor, execution_id)
         assert answer == Err(Code.NOT_FOUND, f"Prompt not found: {execution_id}")
+
+
+def test_of_two_agents_of_one_name_the_one_that_lost_its_lease_is_refused(owner, time_machine):
+    first, second = (Actor(owner, Event.Door.MCP, "local agent", key) for key in ("one", "two"))
+    prompt = prompt_of(owner)
+    claimed(first, lease=timedelta(minutes=1))
+    time_machine.shift(timedelta(minutes=2))
+    claimed(second)
+
+    assert code_of(services.complete_prompt(first, prompt.pk, result="late")) == Code.CONFLICT
+    assert isinstance(services.complete_prompt(second, prompt.pk, result="in time"), Ok)
+    prompt.refresh_from_db()
+    assert prompt.result == "in time"
+
+
+def test_agent_whose_prompt_was_taken_away_has_lost_it_to_one_of_its_name(actor):
+    first, second = (Actor(actor.user, Event.Door.MCP, "local agent", key) for key in ("one", "two"))
+    prompt = prompt_of(actor.user)
+    claimed(first)
+    services.release_prompt(actor, prompt.pk)
+    claimed(second)
+
+    assert code_of(services.complete_prompt(first, prompt.pk)) == Code.CONFLICT
+    assert isinstance(services.complete_prompt(second, prompt.pk), Ok)
+
+
+def test_agent_that_was_started_anew_completes_what_it_claimed(owner):
+    before, after = (Actor(owner, Event.Door.MCP, "local agent", key) for key in ("one", "two"))
+    prompt = prompt_of(owner)
+    claimed(before)
+
+    assert isinstance(services.complete_prompt(after, prompt.pk), Ok)
+
+
+def test_agent_without_a_name_is_no_person(owner):
+    prompt = prompt_of(owner)
+
+    assert code_of(services.complete_prompt(Actor(owner, Event.Door.MCP), prompt.pk)) == Code.CONFLICT

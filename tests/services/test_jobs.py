@@ -108,6 +108,26 @@ def test_job_by_an_agent_carries_the_agents_name(agent):
     assert Event.objects.get(job=job).actor == "laptop"
 
 
+@pytest.mark.parametrize(("seconds", "is_twin"), [(59, True), (61, False)])
+def test_one_off_of_the_same_minute_is_a_twin(actor, seconds, is_twin):
+    first = made(actor, **NO_TRIGGER | ONCE)
+    later = ONCE | {"run_at": ONCE["run_at"] + timedelta(seconds=seconds)}
+
+    second = value_of(services.schedule(actor, **PLAIN, **later))
+
+    assert second.similar == (first if is_twin else None)
+
+
+def test_twin_is_found_among_many_of_its_schedule(actor, settings):
+    settings.CRONTY_MAX_CREATES_PER_MINUTE = 1000
+    jobs = [made(actor, args=[number]) for number in range(60)]
+
+    for job in (jobs[0], jobs[-1]):
+        twin = value_of(services.schedule(actor, **PLAIN, **CRON, args=job.args))
+
+        assert twin.similar == job
+
+
 def test_active_twin_is_pointed_out(actor):
     first = made(actor)
     other = made(actor, args=[1])
@@ -166,6 +186,7 @@ def test_key_of_a_deleted_job_is_spent(actor):
 
     assert isinstance(refusal, Err)
     assert refusal.code == Code.CONFLICT
+    assert refusal.message == "The job that the idempotency_key 'k' made was deleted: choose a new one."
 
 
 def test_two_owners_may_use_the_same_key(actor, stranger):

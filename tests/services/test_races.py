@@ -81,6 +81,16 @@ def test_of_edits_and_cancels_at_once_one_cancel_wins_and_every_winning_edit_is_
     assert job.revision == 1 + verbs.total()
 
 
+def test_request_with_a_key_is_not_refused_for_the_job_it_made_itself(actor, settings):
+    settings.CRONTY_MAX_ACTIVE_JOBS = settings.CRONTY_MAX_CREATES_PER_MINUTE = 1
+    request = {"name": "Once", "task": "tests.ping", "trigger_type": "cron", "cron": "0 9 * * *"}
+
+    results = all_at_once([partial(services.schedule, actor, idempotency_key="k", **request)] * THREADS)
+
+    assert outcomes(results) == {"ok": THREADS}
+    assert [result.value.existing for result in results].count(False) == Job.objects.count() == 1
+
+
 def test_of_many_requests_with_one_key_one_makes_the_job(actor):
     request = {"name": "Backup", "task": "tests.ping", "trigger_type": "cron", "cron": "0 9 * * *"}
 

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from schedules import services
-from schedules.models import Execution
+from schedules.models import Execution, Job
 from schedules.result import Code, Err, Ok
 from schedules.services.reading import explain, preview, preview_of, upcoming, why, words_of
 from schedules.triggers import Cron
@@ -206,3 +206,48 @@ def test_why_about_a_moment_ahead_of_a_job_that_is_over(actor):
 
     assert verdict(actor, job, NOW + timedelta(hours=1)).verdict == "pending"
     assert verdict(actor, job).verdict == "nothing"
+
+
+@pytest.mark.parametrize(
+    ("fields", "asked", "slot"),
+    [
+        pytest.param({"cron": "0 18 * * *"}, "2026-02-04 17:59", "2026-02-04 18:00", id="a minute before"),
+        pytest.param({"cron": "0 18 * * *"}, "2026-02-06 18:00", "2026-02-06 18:00", id="days ahead"),
+        pytest.param(
+            {"cron": "0 18 * * *"}, "2026-02-06 05:00", "2026-02-05 18:00", id="nearer to the one before"
+        ),
+        pytest.param({"cron": "* 18 * * *"}, "2026-02-06 19:30", "2026-02-06 18:59", id="the last of many"),
+        pytest.param(
+            {"cron": "0 18 * * *", "max_runs": 2}, "2026-02-08 18:00", "2026-02-05 18:00", id="its last run"
+        ),
+        pytest.param(
+            {"cron": "0 18 * * *", "ends_at": NOW + timedelta(days=2, hours=3)},
+            "2026-02-08 18:00",
+            "2026-02-05 18:00",
+            id="before its end",
+        ),
+    ],
+)
+def test_why_about_a_moment_ahead_tells_of_the_nearest_run(actor, fields, asked, slot):
+    job = job_of(actor, next_run_at=datetime(2026, 2, 4, 18, tzinfo=UTC), **fields)
+
+    answer = verdict(actor, job, datetime.fromisoformat(f"{asked}:00+00:00"))
+
+    assert (answer.verdict, f"{answer.at:%Y-%m-%d %H:%M}") == ("pending", slot)
+    assert answer.explanation == "It has not fallen due yet."
+
+
+def test_why_about_a_moment_after_a_pause(actor):
+    job = JobFactory(owner=actor.user, paused=True, paused_until=NOW + timedelta(days=1))
+
+    after, within = (verdict(actor, job, NOW + timedelta(hours=hours)) for hours in (25, 23))
+
+    assert after.explanation == "It is paused until 2026-02-05 09:00:00 UTC, and runs again after that."
+    assert "runs again" not in within.explanation
+
+
+def test_why_about_a_moment_ahead_of_a_broken_schedule(actor):
+    job = job_of(actor)
+    Job.objects.filter(pk=job.pk).update(cron="nonsense")
+
+    assert verdict(actor, job, NOW + timedelta(days=1)).at == job.next_run_at

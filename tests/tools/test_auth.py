@@ -245,6 +245,8 @@ def test_too_many_calls_are_a_normal_answer_in_every_familys_shape(caller, setti
         assert "at most 1 calls a minute; try again in" in words, name
         assert isinstance(answer, str) or 0 < answer["retry_after"] <= 60
     assert state_of_everything() == before
+    with pytest.raises(ToolRefusalError, match="at most 1 calls a minute"):
+        agent.call("job_status", job="an argument it does not have")
     with pytest.raises(MCPError, match="at most 1 calls a minute"):
         agent.do(lambda client: client.read_resource("agenda://today"))
 

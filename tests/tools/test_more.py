@@ -41,7 +41,6 @@ def test_a_preview_warns_of_an_hour_that_the_clocks_skip(call, noon):
     ("arguments", "error"),
     [
         (cron("61 * * * *"), "Invalid cron expression: 61 * * * *"),
-        (cron("0 0 31 2 *"), "Invalid trigger_config: it does not run"),
         ({**cron("* * * * *"), "count": 0}, "Invalid count: choose 1 to 50"),
         ({**cron("* * * * *"), "timezone": "Mars"}, "Unknown timezone: Mars"),
         ({"trigger_type": "x", "trigger_config": {}}, "Unknown trigger type: x"),
@@ -53,6 +52,13 @@ def test_a_preview_warns_of_an_hour_that_the_clocks_skip(call, noon):
 )
 def test_a_preview_refuses_as_scheduling_would(call, noon, arguments, error):
     assert call("preview_schedule", **arguments)["error"].startswith(error)
+
+
+def test_a_preview_warns_of_what_never_fires(call):
+    answer = call("preview_schedule", **cron("0 0 31 2 *"))
+
+    assert (answer["next_runs"], len(answer["warnings"])) == ([], 1)
+    assert answer["warnings"][0].startswith("This never fires: it does not run within five years")
 
 
 def test_a_preview_of_an_interval_starts_one_interval_from_now(call, noon):
@@ -138,14 +144,15 @@ def test_an_ended_job_cannot_be_changed_paused_or_resumed(call, owner):
 
 
 def test_pause_until_and_resume(olga, owner, noon):
-    job = JobFactory(owner=owner)
+    # Who speaks of nine means nine where the job is.
+    job = JobFactory(owner=owner, timezone="America/New_York")
 
     paused = olga.call("pause_job", job_id=job.public_id, until="tomorrow at 9am", reason="holiday")
 
     assert (paused["status"], paused["next_run"], paused["paused_until"]) == (
         "paused",
         None,
-        "2026-02-05T08:00:00+00:00",
+        "2026-02-05T09:00:00-05:00",
     )
     shown = olga.call("job_status", job_id=job.public_id)
     assert (shown["pause_reason"], shown["paused_until"]) == ("holiday", paused["paused_until"])
@@ -234,7 +241,7 @@ def test_upcoming_refuses_spans_without_sense(call, hours):
 
 
 def test_why_tells_what_became_of_a_run(olga, owner, noon):
-    job = JobFactory(owner=owner, created_at=clock.now() - timedelta(days=2))
+    job = JobFactory(owner=owner, timezone="Europe/Berlin", created_at=clock.now() - timedelta(days=2))
     row = ExecutionFactory(
         job=job, scheduled_for=clock.now() - timedelta(hours=1), status="failed", error="it broke", attempt=3
     )
@@ -258,3 +265,54 @@ def test_why_says_that_no_worker_is_running(olga, owner):
     answer = olga.call("why", job_id=job.public_id)
 
     assert (answer["verdict"], answer["explanation"]) == ("late", "It is due, but no worker is running.")
+
+
+def test_a_run_that_waits_for_a_worker_is_not_under_way(olga, owner):
+    job = JobFactory(owner=owner)
+    olga.call("run_job", job_id=job.public_id)
+
+    assert olga.call("job_status", job_id=job.public_id)["status"] == "pending"
+    assert [found["job_id"] for found in olga.call("list_jobs", status="pending")["jobs"]] == [job.public_id]
+    Execution.objects.update(status="running", attempt=1, started_at=clock.now())
+    assert olga.call("job_status", job_id=job.public_id)["status"] == "running"
+
+
+def test_a_change_is_answered_with_its_warnings(olga, owner):
+    job = JobFactory(owner=owner, timezone="Europe/Berlin")
+
+    changed = olga.call("update_job", job_id=job.public_id, **cron("30 2 * * *"))
+    olga.call("pause_job", job_id=job.public_id)
+    resumed = olga.call("resume_job", job_id=job.public_id)
+
+    for answer in (changed, resumed):
+        assert "2 on days" in answer["warning"] or "clocks" in answer["warning"]
+        assert "No worker is running" in answer["warning"]
+
+
+def test_what_is_cut_off_is_said(call, owner):
+    JobFactory(owner=owner, cron="* * * * *")
+
+    assert "warning" not in call("upcoming", hours=3)
+    assert call("upcoming", hours=4)["warning"].startswith("Only the first 200 runs are listed")
+
+
+@pytest.mark.parametrize("schedule", [cron("0 9 * * *"), cron("61 9 * * *")], ids=["good", "bad"])
+def test_a_task_of_the_system_is_unknown(call, schedule):
+    answer = call("schedule_job", name="x", task="prune_history", kwargs={"days": 1}, **schedule)
+
+    assert answer["error"] == "Unknown task: prune_history"
+
+
+def test_an_empty_zone_is_unknown(call, owner):
+    job = JobFactory(owner=owner, timezone="Asia/Tokyo")
+
+    for more_changes in ({}, cron("0 9 * * *")):
+        answer = call("update_job", job_id=job.public_id, timezone="", **more_changes)
+        assert answer["error"] == "Unknown timezone: "
+
+
+def test_arguments_spelled_out_are_the_same_request(call):
+    request = {"name": "x", "task": "tests.ping", **cron("0 9 * * *"), "idempotency_key": "k"}
+    first = call("schedule_job", **request)
+
+    assert call("schedule_job", **request, args=[], kwargs={})["job_id"] == first["job_id"]

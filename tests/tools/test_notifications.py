@@ -319,3 +319,57 @@ def test_the_current_time_is_told_in_a_zone(olga, noon):
         "success": False,
         "error": "Unknown timezone: Mars",
     }
+
+
+def test_a_key_finds_a_notification_that_was_changed_since(call):
+    first = call("schedule_notification", **NOTE, delay="1h", idempotency_key="k")
+    hourly = {"trigger_type": "interval", "trigger_config": {"hours": 1}}
+    call("update_job", job_id=first["message_id"], **hourly, args=["New words", "olga-home"], kwargs={})
+
+    again = call("schedule_notification", **NOTE, delay="1h", idempotency_key="k")
+
+    assert (again["message_id"], again["existing"]) == (first["message_id"], True)
+    assert (again["scheduled_time"], again["notification_topic"]) == (None, "olga-home")
+    assert again["confirmation"] == "Notification scheduled for Every hour"
+
+
+def test_a_key_finds_a_schedule_that_runs_once_now(call, noon):
+    first = call("schedule_cron_notification", **DAILY, idempotency_key="k")
+    once = {"trigger_type": "once", "trigger_config": {"run_at": "2026-02-05T09:00"}}
+    call("update_job", job_id=first["schedule_id"], **once)
+
+    again = call("schedule_cron_notification", **DAILY, idempotency_key="k")
+
+    assert (again["schedule_id"], again["cron"]) == (first["schedule_id"], None)
+
+
+def test_a_key_tells_that_its_notification_was_cancelled(call):
+    first = call("schedule_notification", **NOTE, delay="1h", idempotency_key="k")
+    call("cancel_job", job_id=first["message_id"])
+
+    again = call("schedule_notification", **NOTE, delay="1h", idempotency_key="k")
+
+    assert again["warning"].startswith("It is cancelled: to schedule it again")
+
+
+def test_a_reminder_said_twice_is_pointed_out(call):
+    first = call("schedule_notification", **NOTE, delay="1h")
+
+    assert first["message_id"] in call("schedule_notification", **NOTE, delay="1h")["warning"]
+
+
+def test_a_long_list_comes_in_pages(call, owner):
+    notes = {"task": "notify", "kwargs": {"message": "x", "topic": "home"}}
+    JobFactory.create_batch(102, owner=owner, **notes)
+
+    whole, rest = (call("list_scheduled_notifications", offset=offset) for offset in (0, 100))
+
+    assert (len(whole["schedules"]), whole["count"], len(rest["schedules"])) == (100, 102, 2)
+    assert len(call("list_scheduled_notifications", limit=102)["schedules"]) == 102
+    assert call("list_scheduled_notifications", limit=0)["error"] == "limit: choose 1 to 1000"
+
+
+def test_a_message_that_says_nothing_is_refused(call):
+    answer = call("schedule_notification", **NOTE | {"message": "  "}, delay="1h")
+
+    assert (answer["success"], answer["error"]) == (False, "message: must not be blank")

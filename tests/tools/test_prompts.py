@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 import time_machine
 
-from schedules import clock
+from schedules import clock, services
 from schedules.models import Execution, Job
 from schedules.services import Actor
 from schedules.tools.auth import local_caller, set_local_caller
@@ -352,3 +352,81 @@ def test_a_missing_argument_is_named(olga):
         olga.call("schedule", at="in 1 hour")
     with pytest.raises(ToolRefusalError, match="id: Input should be a valid integer"):
         olga.call("schedule_cancel", id="seventeen")
+
+
+@pytest.mark.parametrize(
+    ("at", "hint"),
+    [
+        ("tomorrow at 9", "morning or evening? Write 9am, 9pm or 24-hour time like 20:00"),
+        ("2026-03-29 02:30", "clocks in Europe/Berlin skip 02:30 on 2026-03-29"),
+        ("2040-01-01 10:00", "that is too far away"),
+    ],
+)
+def test_a_time_that_was_understood_is_refused_with_the_reason(call, at, hint):
+    first, second = call("schedule", at=at, prompt="x").splitlines()
+
+    assert first == f'Error: could not parse "{at}" as a date/time.'
+    assert second.startswith(f"hint: {hint}")
+
+
+@pytest.mark.parametrize(
+    ("zone", "bounds", "is_found"),
+    [
+        ("America/New_York", {"to": "9999-12-31"}, True),
+        ("Europe/Berlin", {"from": "0001-01-01"}, True),
+        ("America/New_York", {"from": "9999-12-31"}, False),
+        ("Europe/Berlin", {"to": "0001-01-01"}, False),
+    ],
+)
+def test_a_list_may_be_bounded_by_the_calendars_ends(call, owner, zone, bounds, is_found):
+    prompt_job(owner)
+    services.update_profile(owner, timezone=zone)
+
+    assert call("schedule_list", **bounds).startswith("#" if is_found else "No scheduled tasks found")
+
+
+def test_a_key_finds_a_task_that_was_changed_since(call):
+    call("schedule", at="in 1 hour", prompt="x", idempotency_key="k")
+    job = Job.objects.get()
+    daily = {"trigger_type": "cron", "trigger_config": {"expression": "0 9 * * *"}}
+    call("update_job", job_id=job.public_id, **daily)
+
+    again = call("schedule", at="in 1 hour", prompt="x", idempotency_key="k")
+
+    assert again.startswith(f'Scheduled task #{job.pk} for Every day at 09:00: "x"\nexisting: true')
+
+
+def test_a_key_tells_that_its_task_was_cancelled(call):
+    call("schedule", at="in 1 hour", prompt="x", idempotency_key="k")
+    call("schedule_cancel", id=Job.objects.get().pk)
+
+    again = call("schedule", at="in 1 hour", prompt="x", idempotency_key="k")
+
+    assert "warning: It is cancelled: to schedule it again, use a new idempotency_key." in again
+
+
+@pytest.mark.parametrize("id", [True, "1", 1.5, None], ids=str)
+def test_a_number_is_a_number(call, owner, id):  # noqa: A002
+    prompt_job(owner)
+
+    with pytest.raises(ToolRefusalError, match="id: Input should be a valid integer"):
+        call("schedule_cancel", id=id)
+    assert Job.objects.get().status == "pending"
+
+
+def test_a_result_that_looks_like_json_stays_the_text_it_is(call, owner):
+    row = ExecutionFactory(job=prompt_job(owner), status="waiting", attempt=1)
+    call("claim_prompts")
+
+    call("complete_prompt", execution_id=row.pk, result="[1, 2]")
+
+    row.refresh_from_db()
+    assert row.result == "[1, 2]"
+
+
+@pytest.mark.parametrize("text", ["", "   ", "\n"], ids=["empty", "blanks", "line end"])
+def test_a_prompt_that_says_nothing_is_refused(call, text):
+    answer = call("schedule", at="in 1 hour", prompt=text)
+
+    assert answer == "Error: invalid prompt: must not be blank."
+    assert not Job.objects.exists()

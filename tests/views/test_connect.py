@@ -39,7 +39,7 @@ def test_second_token_of_a_name_is_refused(web: Client, owner: User):
 
     answer = web.post("/connect/", {"name": "laptop"})
 
-    assert "Another live token is called" in answer.content.decode()
+    assert "A token that is not revoked is called" in answer.content.decode()
 
 
 def test_first_call_turns_waiting_into_connected(web: Client, owner: User):
