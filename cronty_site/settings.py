@@ -22,7 +22,8 @@ environment.load_dotenv(BASE_DIR / ".env")
 CRONTY_DATA = Path(environment.text("CRONTY_DATA", str(BASE_DIR / "data"))).resolve()
 CRONTY_HOST = environment.text("CRONTY_HOST", "127.0.0.1")
 CRONTY_PORT = environment.integer("CRONTY_PORT", 8000, minimum=1)
-CRONTY_URL = environment.web_address("CRONTY_URL", f"http://{CRONTY_HOST}:{CRONTY_PORT}")
+_host = f"[{CRONTY_HOST}]" if ":" in CRONTY_HOST else CRONTY_HOST
+CRONTY_URL = environment.web_address("CRONTY_URL", f"http://{_host}:{CRONTY_PORT}")
 CRONTY_ADMIN_PASSWORD = environment.secret("CRONTY_ADMIN_PASSWORD")
 
 DEBUG = environment.boolean("CRONTY_DEBUG", False)
@@ -31,9 +32,8 @@ SECRET_KEY = environment.secret("CRONTY_SECRET_KEY") or environment.generated_se
 )
 
 _public = urlsplit(CRONTY_URL)
-ALLOWED_HOSTS = sorted(
-    {str(_public.hostname), CRONTY_HOST, "127.0.0.1", "localhost", "[::1]"} - {"0.0.0.0", "::"}  # noqa: S104  # nosec B104
-)
+_hosts = {str(_public.hostname), CRONTY_HOST, "127.0.0.1", "localhost", "::1"} - {"0.0.0.0", "::"}  # noqa: S104  # nosec B104
+ALLOWED_HOSTS = sorted(f"[{host}]" if ":" in host else host for host in _hosts)
 CSRF_TRUSTED_ORIGINS = [f"{_public.scheme}://{_public.netloc}"]
 
 _https = _public.scheme == "https"
@@ -110,6 +110,7 @@ DATABASES = {
         environment.secret("DATABASE_URL", f"sqlite:///{CRONTY_DATA / 'cronty.sqlite3'}"),
         conn_max_age=60,
         conn_health_checks=True,
+        disable_server_side_cursors=environment.boolean("CRONTY_DATABASE_POOLED", False),
     )
 }
 if DATABASES["default"]["ENGINE"] == "django.db.backends.sqlite3":

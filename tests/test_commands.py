@@ -121,15 +121,15 @@ def test_static_files_are_collected_again_when_one_is_newer(settings, tmp_path):
 
 
 def test_web_hands_its_address_to_the_server(monkeypatch):
-    calls = []
-    monkeypatch.setattr(web.uvicorn, "run", lambda app, **options: calls.append((app, options)))
+    served = []
+    monkeypatch.setattr(web.Server, "run", lambda server: served.append(server.config))
 
     call_command("web", "--host", "127.0.0.1", "--port", "4711")
 
-    [(app, options)] = calls
-    assert app == "cronty_site.asgi:application"
-    assert (options["host"], options["port"]) == ("127.0.0.1", 4711)
-    assert options["timeout_graceful_shutdown"]
+    [config] = served
+    assert config.app == "cronty_site.asgi:application"
+    assert (config.host, config.port) == ("127.0.0.1", 4711)
+    assert config.timeout_graceful_shutdown
 
 
 def test_qcluster_leads_until_it_is_told_to_stop(monkeypatch):
@@ -147,3 +147,16 @@ def test_qcluster_leads_until_it_is_told_to_stop(monkeypatch):
 
 def test_the_database_of_a_test_can_be_named_for_other_processes(db):
     assert database_url().startswith(("sqlite:///", "postgres://"))
+
+
+@pytest.mark.parametrize(
+    ("host", "address"),
+    [
+        ("127.0.0.2", "http://127.0.0.2:9"),
+        ("0.0.0.0", "http://127.0.0.1:9"),  # noqa: S104
+        ("::", "http://[::1]:9"),
+        ("fd00::1", "http://[fd00::1]:9"),
+    ],
+)
+def test_the_greeting_names_an_address_that_can_be_opened(host, address):
+    assert f"is up:  {address}\n" in up.greeting({"host": host, "port": 9}, None)

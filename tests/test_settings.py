@@ -223,3 +223,19 @@ def test_deployment_checks_are_clean_behind_https(tmp_path):
     done = python(code, tmp_path, CRONTY_URL="https://cronty.example")
 
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize(("value", "is_pooled"), [("true", True), ("false", False)])
+def test_pooler_is_told_of_by_a_variable(tmp_path, value, is_pooled):
+    seen = settings_with(
+        tmp_path, "DATABASES", CRONTY_DATABASE_POOLED=value, DATABASE_URL="postgres://u:p@localhost/cronty"
+    )
+
+    assert seen["DATABASES"]["default"]["DISABLE_SERVER_SIDE_CURSORS"] is is_pooled
+
+
+def test_address_of_the_pages_follows_from_host_and_port(tmp_path):
+    seen = settings_with(tmp_path, "CRONTY_URL", "ALLOWED_HOSTS", CRONTY_HOST="fd00::1", CRONTY_PORT="9000")
+
+    assert seen["CRONTY_URL"] == "http://[fd00::1]:9000"
+    assert "[fd00::1]" in seen["ALLOWED_HOSTS"]

@@ -6,13 +6,27 @@ import stat
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
+from typing import Any
 
 import anyio
-from mcp_types import INVALID_REQUEST, PARSE_ERROR, jsonrpc_message_adapter
+from anyio.abc import ObjectReceiveStream, ObjectSendStream
+from mcp.shared.message import SessionMessage
+from mcp_types import (
+    INVALID_REQUEST,
+    PARSE_ERROR,
+    JSONRPCError,
+    JSONRPCNotification,
+    JSONRPCRequest,
+    JSONRPCResponse,
+    jsonrpc_message_adapter,
+)
 from pydantic import ValidationError
 from pydantic_core import from_json, to_json
 
+from schedules.tools.watching import end_streams
+
 LONGEST_LINE = 64 * 2**20
+ANSWER_SECONDS = 10.0
 
 
 class _Writing:
@@ -29,13 +43,8 @@ class _Writing:
         with suppress(ConnectionError):
             await self._writer.drain()
 
-    async def refuse(self, line: bytes, error: ValidationError) -> None:
+    async def refuse(self, line: bytes, code: int, words: str) -> None:
         """Answer what is no message, so that whoever sent it does not wait for ever."""
-        [problem, *_] = error.errors(include_input=False)
-        if problem["type"] == "json_invalid":
-            code, words = PARSE_ERROR, f"Parse error: {problem['msg']}"
-        else:
-            code, words = INVALID_REQUEST, "Invalid request: this is no JSON-RPC 2.0 message"
         answer = {"jsonrpc": "2.0", "id": _id_of_request(line), "error": {"code": code, "message": words}}
         await self.write(to_json(answer).decode() + "\n")
         await self.flush()
@@ -53,14 +62,13 @@ class _Lines:
 
     async def __anext__(self) -> bytes:
         while line := await self._next_line():
-            try:
-                jsonrpc_message_adapter.validate_json(line, by_name=False)
-            except ValidationError as error:
-                # The SDK would pass over it in silence.
-                if line.strip():
-                    await self._writing.refuse(line, error)
-            else:
+            if not line.strip():
+                continue
+            problem = _problem_with(line)
+            if problem is None:
                 return line
+            # The SDK would pass over it in silence.
+            await self._writing.refuse(line, *problem)
         raise StopAsyncIteration
 
     async def _next_line(self) -> bytes:
@@ -99,6 +107,94 @@ async def standard_files() -> AsyncIterator[Files]:
     writer.close()
     with suppress(ConnectionError):
         await writer.wait_closed()
+
+
+Incoming = SessionMessage | Exception
+
+
+class _Unanswered:
+    """The requests that wait for their answer."""
+
+    def __init__(self) -> None:
+        self._ids: set[str] = set()
+        self._none_left = anyio.Event()
+
+    def came(self, item: Incoming) -> None:
+        match item.message if isinstance(item, SessionMessage) else None:
+            case JSONRPCRequest(id=number):
+                self._ids.add(str(number))
+            case JSONRPCNotification(method="notifications/cancelled", params={"requestId": number}):
+                self._settle(number)
+
+    def went(self, item: SessionMessage) -> None:
+        if isinstance(item.message, JSONRPCResponse | JSONRPCError):
+            self._settle(item.message.id)
+
+    async def wait(self) -> None:
+        """Wait until there is none."""
+        if self._ids:
+            self._none_left = anyio.Event()
+            await self._none_left.wait()
+
+    def _settle(self, number: object) -> None:
+        self._ids.discard(str(number))
+        if not self._ids:
+            self._none_left.set()
+
+
+class _Incoming(ObjectReceiveStream[Incoming]):
+    def __init__(self, stream: Any, unanswered: _Unanswered) -> None:
+        self._stream = stream
+        self._unanswered = unanswered
+
+    async def receive(self) -> Incoming:
+        try:
+            item: Incoming = await self._stream.receive()
+        except anyio.EndOfStream:
+            # A subscription's answer is its end.
+            end_streams()
+            with anyio.move_on_after(ANSWER_SECONDS):
+                await self._unanswered.wait()
+            raise
+        self._unanswered.came(item)
+        return item
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()
+
+
+class _Outgoing(ObjectSendStream[SessionMessage]):
+    def __init__(self, stream: Any, unanswered: _Unanswered) -> None:
+        self._stream = stream
+        self._unanswered = unanswered
+
+    async def send(self, item: SessionMessage) -> None:
+        await self._stream.send(item)
+        self._unanswered.went(item)
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()
+
+
+def answered_to_the_end(incoming: Any, outgoing: Any) -> tuple[_Incoming, _Outgoing]:
+    """Hold the end of the input back until what was asked is answered: the SDK drops calls that are then still open."""
+    unanswered = _Unanswered()
+    return _Incoming(incoming, unanswered), _Outgoing(outgoing, unanswered)
+
+
+def _problem_with(line: bytes) -> tuple[int, str] | None:
+    """Return the code and the words to refuse a line with, or None for a message."""
+    try:
+        message = jsonrpc_message_adapter.validate_json(line, by_name=False)
+    except ValidationError as error:
+        [problem, *_] = error.errors(include_input=False)
+        if problem["type"] == "json_invalid":
+            return PARSE_ERROR, f"Parse error: {problem['msg']}"
+        return INVALID_REQUEST, "Invalid request: this is no JSON-RPC 2.0 message"
+    if isinstance(message, JSONRPCNotification) and b'"id"' in line and "id" in from_json(line):
+        # Taken for a notification, it would never be answered.
+        return INVALID_REQUEST, "Invalid request: an id is a text or a whole number"
+    return None
 
 
 def _id_of_request(line: bytes) -> str | int | None:

@@ -1,6 +1,7 @@
 """Who hears of a change? Subscribers, whoever made it: a page, another agent, a worker elsewhere."""
 
 import asyncio
+import functools
 import logging
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
@@ -8,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import anyio
-from django.db.models import Max
+from django.db.models import Count, Max, Min, Sum
 from mcp import MCPError
 from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 from mcp.server.subscriptions import (
@@ -62,12 +63,13 @@ class Watcher:
     seen: dict[str, Any]
 
 
-@dataclass(slots=True)
+@dataclass(eq=False, slots=True)
 class Watch:
     """Looks at what is subscribed to, and at nothing when nobody listens."""
 
     bus: OwnerBus = field(default_factory=OwnerBus)
     _watchers: set[Watcher] = field(default_factory=set)
+    _is_over: bool = False
 
     async def __call__(self, ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
         """Keep note of a stream while it is open; every other request passes."""
@@ -87,6 +89,8 @@ class Watch:
         with anyio.CancelScope() as stream:
             watcher = Watcher(caller, addresses, stream, await orm(_look)(caller.actor, addresses))
             self._watchers.add(watcher)
+            if self._is_over:
+                stream.cancel()
             try:
                 return await call_next(ctx)
             finally:
@@ -96,13 +100,21 @@ class Watch:
     @asynccontextmanager
     async def lifespan(self, server: object) -> AsyncIterator[dict[str, Any]]:
         """Look every second for as long as the server runs, then end the streams."""
+        self._is_over = False
         task = asyncio.create_task(self._look_on())
+        _running.add(self)
         try:
             yield {}
         finally:
+            _running.discard(self)
             task.cancel()
-            for watcher in list(self._watchers):
-                watcher.stream.cancel()
+            self.end()
+
+    def end(self) -> None:
+        """End every stream with an answer, and those at once that are about to open."""
+        self._is_over = True
+        for watcher in list(self._watchers):
+            watcher.stream.cancel()
 
     async def step(self) -> None:
         """Tell every subscriber what changed since the last look, and end the streams of tokens that are no more."""
@@ -130,21 +142,41 @@ class Watch:
                 logger.exception("looking for changes failed; trying again")
 
 
+_running: set[Watch] = set()
+
+
+def end_streams() -> None:
+    """End the streams of this process: a web server that stops waits for open answers, and these never finish."""
+    for watch in list(_running):
+        watch.end()
+
+
 def _look(actor: Actor, addresses: Sequence[str]) -> dict[str, Any]:
     """Return for each address something that differs as soon as what is read there differs."""
-    return {address: _fingerprint(actor, address) for address in addresses}
+    every_job = functools.cache(lambda: _every_job(actor))
+    seen: dict[str, Any] = {}
+    for address in addresses:
+        scheme, _, name = address.partition("://")
+        match scheme:
+            case "jobs":
+                seen[address] = _one_job(actor, name)
+            case "agenda" | "schedules":
+                seen[address] = every_job()
+            case _:
+                seen[address] = None
+    return seen
 
 
-def _fingerprint(actor: Actor, address: str) -> Any:
-    scheme, _, name = address.partition("://")
-    if scheme == "jobs":
-        jobs = actor.jobs().with_activity().called(name)
-        job = jobs.first()
-        return job and (job.revision, job.state, job.run_count, job.recent, job.next_run_at)
-    if scheme in {"agenda", "schedules"}:
-        latest = Event.objects.filter(owner=actor.user).aggregate(at=Max("pk"))["at"]
-        return latest, actor.jobs().aggregate(at=Max("last_run_at"))["at"]
-    return None
+def _one_job(actor: Actor, job_id: str) -> Any:
+    job = actor.jobs().with_activity().called(job_id).first()
+    return job and (job.revision, job.state, job.run_count, job.recent, job.next_run_at)
+
+
+def _every_job(actor: Actor) -> Any:
+    """Look at all jobs that have something to do; a claim counts a slot, and a run that ends leaves its time."""
+    changed = Event.objects.filter(owner=actor.user).aggregate(Max("pk"))
+    jobs = actor.jobs().active().order_by()
+    return changed, jobs.aggregate(Count("pk"), Sum("slot_count"), Min("next_run_at"), Max("last_run_at"))
 
 
 def _is_welcome(caller: Caller) -> bool:

@@ -3,26 +3,33 @@
 import asyncio
 import signal
 import socket
+import subprocess
+import sys
 import time
-from contextlib import AsyncExitStack, suppress
+from contextlib import asynccontextmanager, contextmanager
 from urllib.parse import urlsplit
 
 import httpx2
 import pytest
 from asgiref.sync import async_to_sync
+from django.core.management import CommandError, call_command
 from django.db import connection
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 
 from cronty_site.asgi import build_application
+from schedules.management.commands import mcp_serve
 from schedules.models import Job
 from schedules.services import issue_token
-from schedules.tools.server import _transport_security
+from schedules.tools.server import _transport_security, build_http_app
+from schedules.tools.watching import end_streams
 from tests.clusters import PROJECT
 from tests.factories import JobFactory
 from tests.tools.agents import InMemory, answer_of, mode_of
 from tests.tools.over_http import ADDRESS, OverHttp, browser, modern_call, running
-from tests.tools.processes import serving
+from tests.tools.processes import ROOT, Site, free_port, serving, wait_for_port
+
+DOORS = pytest.mark.parametrize("build", [build_application, build_http_app], ids=["web", "alone"])
 
 
 @pytest.fixture
@@ -30,11 +37,11 @@ def token(owner) -> str:
     return issue_token(owner, name="laptop").value.text
 
 
-def post(token: str | None, /, **request):
+def post(token: str | None, /, build=build_application, **request):
     """Send one request by hand and return the answer."""
 
     async def send():
-        async with running(build_application()) as app, browser(app, token) as http:
+        async with running(build()) as app, browser(app, token) as http:
             return await http.request(**{"method": "POST", "url": ADDRESS, **request})
 
     return async_to_sync(send)()
@@ -54,9 +61,10 @@ def test_without_a_token_the_answer_is_401(db):
     assert answer.headers["www-authenticate"].startswith("Bearer ")
 
 
+@DOORS
 @pytest.mark.parametrize("method", ["GET", "DELETE", "PUT", "HEAD"])
-def test_other_methods_are_not_allowed(token, method):
-    answer = post(token, method=method)
+def test_other_methods_are_not_allowed(token, build, method):
+    answer = post(token, build, method=method)
 
     assert (answer.status_code, answer.headers["allow"]) == (405, "POST")
 
@@ -65,6 +73,14 @@ def test_only_the_exact_path_is_the_agents_door(token):
     for path in ("/mcp/", "/mcp-docs", "/mcp/x"):
         assert post(token, url=f"http://127.0.0.1:8000{path}", method="GET").status_code in {302, 404}
     assert post(None, url="http://127.0.0.1:8000/healthz", method="GET").text == "ok\n"
+
+
+def test_the_separate_server_has_the_agents_door_and_nothing_else(token):
+    for path in ("/", "/mcp/", "/mcp-docs", "/healthz"):
+        for method in ("GET", "POST"):
+            url = f"http://127.0.0.1:8000{path}"
+            assert post(token, build_http_app, url=url, method=method).status_code == 404
+    assert post(token, build_http_app, **modern_call("list_jobs")).status_code == 200
 
 
 @pytest.mark.parametrize(
@@ -90,6 +106,22 @@ def test_the_public_address_is_allowed_and_patterns_switch_the_check_off():
     assert "cronty.example:*" in exact.allowed_hosts
     assert "https://cronty.example" in exact.allowed_origins
     assert not pattern.enable_dns_rebinding_protection
+
+
+def test_a_public_address_of_ipv6_is_a_host_for_the_pages_and_for_agents(site):
+    code = (
+        "import django; django.setup()\n"
+        "from django.conf import settings\n"
+        "from django.http.request import split_domain_port, validate_host\n"
+        "from schedules.tools.server import _transport_security\n"
+        "assert validate_host(split_domain_port('[2001:db8::1]:8000')[0], settings.ALLOWED_HOSTS)\n"
+        "assert '[2001:db8::1]:*' in _transport_security(settings.ALLOWED_HOSTS).allowed_hosts\n"
+    )
+    environment = {**site.environment, "CRONTY_URL": "http://[2001:db8::1]:8000"}
+
+    done = subprocess.run([sys.executable, "-c", code], env=environment, cwd=ROOT, check=False)
+
+    assert done.returncode == 0
 
 
 def test_a_body_of_300_kilobytes_is_refused(token):
@@ -143,31 +175,136 @@ def test_an_unknown_tool_is_a_tool_error(token):
     assert "Unknown tool: nope" in post(token, **modern_call("nope")).text
 
 
-def test_the_separate_server_serves_and_stops_in_time_with_an_open_subscription(site, era):
-    done = []
+@asynccontextmanager
+async def connected(site, address, era="modern"):
+    async with (
+        httpx2.AsyncClient(headers={"Authorization": f"Bearer {site.token}"}, trust_env=False) as http,
+        Client(streamable_http_client(address, http_client=http), **mode_of(era)) as client,
+    ):
+        yield client
 
+
+def test_the_separate_server_serves_both_eras(site, era):
+    async def work(address):
+        async with connected(site, address, era) as client:
+            return answer_of(await client.call_tool("schedule", {"at": "in 1 hour", "prompt": era}))
+
+    with serving(site, "--tools", "prompts") as (_, address):
+        assert asyncio.run(work(address)).startswith("Scheduled task #")
+
+
+# After SIGINT the interpreter takes itself apart, for which a busy machine needs its time.
+@pytest.mark.parametrize(
+    ("number", "code", "limit"), [(signal.SIGTERM, -signal.SIGTERM, 2), (signal.SIGINT, 0, 10)]
+)
+@pytest.mark.parametrize("command", [["web"], ["mcp_serve", "--http"]], ids=["web", "alone"])
+def test_a_stop_ends_an_open_subscription_properly_and_at_once(site, command, number, code, limit):
     async def work(process, address):
-        headers = {"Authorization": f"Bearer {site.token}"}
         async with (
-            httpx2.AsyncClient(headers=headers, trust_env=False) as http,
-            Client(streamable_http_client(address, http_client=http), **mode_of(era)) as client,
-            AsyncExitStack() as streams,
+            connected(site, address) as client,
+            # At a stream that breaks off the client raises an error.
+            client.listen(resource_subscriptions=["agenda://today"]) as changes,
         ):
-            done.append(answer_of(await client.call_tool("schedule", {"at": "in 1 hour", "prompt": era})))
-            if era == "modern":
-                await streams.enter_async_context(client.listen(resource_subscriptions=["agenda://today"]))
-            process.send_signal(signal.SIGTERM)
-            done.append(await asyncio.to_thread(process.wait, 15))
+            begun = time.monotonic()
+            process.send_signal(number)
+            heard = [change async for change in changes]
+            return heard, await asyncio.to_thread(process.wait, 15), time.monotonic() - begun
 
-    with serving(site, "--tools", "prompts") as (process, address):
-        begun = time.monotonic()
-        # The stream breaks off when the server goes.
-        with suppress(Exception):
-            asyncio.run(work(process, address))
+    port = free_port()
+    process = site.start(*command, "--port", str(port))
+    try:
+        wait_for_port(process, port)
+        heard, ended_as, seconds = asyncio.run(work(process, f"http://127.0.0.1:{port}/mcp"))
+    finally:
+        process.kill()
+        _, words = process.communicate()
 
-    assert done[0].startswith("Scheduled task #")
-    assert done[1] in {0, -signal.SIGTERM}
-    assert time.monotonic() - begun < 15
+    assert (heard, ended_as) == ([], code)
+    assert seconds < limit
+    assert b"Traceback" not in words
+    assert b"Cancel" not in words
+
+
+def test_a_subscription_that_opens_while_the_server_stops_ends_at_once(token):
+    request = modern_call("x")
+    request["headers"]["Mcp-Method"] = request["json"]["method"] = "subscriptions/listen"
+    del request["headers"]["Mcp-Name"]
+    wanted = {"resourceSubscriptions": ["agenda://today"]}
+    request["json"]["params"] = {"notifications": wanted, "_meta": request["json"]["params"]["_meta"]}
+
+    async def send():
+        async with running(build_http_app()) as app, browser(app, token) as http:
+            end_streams()
+            return await http.post(**request)
+
+    answer = async_to_sync(send)()
+
+    assert answer.status_code == 200
+    assert "io.modelcontextprotocol/subscriptionId" in answer.text
+
+
+@contextmanager
+def announced(site, *arguments):
+    """Run `mcp_serve --http` and hand out the address that it says it serves at."""
+    process = site.start("mcp_serve", "--http", "--port", str(free_port()), *arguments)
+    try:
+        yield process, process.stdout.readline().decode().removeprefix("Serving MCP at ").strip()
+    finally:
+        process.kill()
+        process.communicate()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems have one loopback address")
+@pytest.mark.parametrize(("host", "status"), [("127.0.0.2", 200), ("0.0.0.0", 421)])  # noqa: S104
+def test_the_address_it_listens_at_may_be_asked_for_unless_it_is_every_address(site, host, status):
+    with (
+        announced(site, "--host", host) as (_, address),
+        # It says where before it listens there.
+        httpx2.Client(
+            headers={"Authorization": f"Bearer {site.token}"}, transport=httpx2.HTTPTransport(retries=7)
+        ) as http,
+    ):
+        answer = http.post(**{**modern_call("list_jobs"), "url": address})
+
+    assert urlsplit(address).hostname == host
+    assert answer.status_code == status
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "0:0::0", ""])  # noqa: S104
+def test_every_address_is_no_host(host):
+    assert mcp_serve._is_every_address(host)
+    assert not any(map(mcp_serve._is_every_address, ("127.0.0.2", "::1", "localhost")))
+
+
+def test_on_start_it_says_that_no_worker_is_running(site):
+    with announced(site) as (process, _):
+        process.terminate()
+        _, words = process.communicate()
+
+    assert words.startswith(b"No worker is running")
+
+
+def test_it_starts_before_its_database_and_says_so(tmp_path):
+    with announced(Site(tmp_path, "")) as (process, address):
+        process.terminate()
+        _, words = process.communicate()
+
+    assert address.endswith("/mcp")
+    assert words.startswith(b"The database does not answer: no such table")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "way_out"),
+    [
+        (["--user", "olga"], "--user: not with --http; `issue_token --user NAME`"),
+        (["--name", "laptop"], "--name: not with --http; `issue_token --name NAME`"),
+        (["--name", ""], "--name: not with --http"),
+        (["--read-only"], "--read-only: not with --http; `issue_token --scopes read`"),
+    ],
+)
+def test_what_a_token_says_is_no_option_over_http(arguments, way_out):
+    with pytest.raises(CommandError, match=way_out):
+        call_command("mcp_serve", "--http", *arguments)
 
 
 def test_a_client_that_leaves_in_the_middle_of_a_call_harms_nobody(site):

@@ -5,6 +5,7 @@ import json
 from datetime import timedelta
 
 import pytest
+import time_machine
 from asgiref.sync import async_to_sync
 from mcp import Client, MCPError
 
@@ -61,15 +62,32 @@ def test_a_job_can_be_read_by_its_owner_alone(olga, owner, stranger):
         assert refusal.value.error.code == -32602
 
 
-def test_the_schedules_of_a_topic_and_todays_agenda(olga, owner):
-    JobFactory(owner=owner, task="notify", kwargs={"message": "x", "topic": "home"})
-    JobFactory(owner=owner, cron="* * * * *", next_run_at=clock.now() + timedelta(seconds=1))
+def test_the_schedules_of_a_topic_are_those_of_its_reader(olga, owner, stranger):
+    arguments = {"task": "notify", "kwargs": {"message": "x", "topic": "home"}}
+    mine = JobFactory(owner=owner, **arguments)
+    JobFactory(owner=stranger, **arguments)
 
-    assert read(olga, "schedules://home")["count"] == 1
-    assert read(olga, "schedules://work")["count"] == 0
-    agenda = read(olga, "agenda://today")
-    assert agenda["timezone"] == "Europe/Berlin"
-    assert isinstance(agenda["agenda"], list)
+    home = read(olga, "schedules://home")
+
+    assert [schedule["schedule_id"] for schedule in home["schedules"]] == [mine.public_id]
+    assert home["count"] == 1
+    assert read(olga, "schedules://work") == {"schedules": [], "count": 0}
+
+
+@time_machine.travel("2026-02-04T20:45:00+00:00", tick=False)
+def test_the_agenda_is_what_runs_until_the_readers_midnight(olga, owner, stranger):
+    hourly = {"cron": "15 * * * *", "next_run_at": clock.now() + timedelta(minutes=30)}
+    job = JobFactory(owner=owner, name="Look", **hourly)
+    JobFactory(owner=owner, cron="0 0 * * *", next_run_at=clock.now() + timedelta(hours=2, minutes=15))
+    JobFactory(owner=stranger, **hourly)
+    JobFactory(owner=owner, paused=True)
+
+    today = read(olga, "agenda://today")
+
+    assert (today["date"], today["timezone"]) == ("2026-02-04", "Europe/Berlin")
+    assert today["agenda"] == [
+        {"at": f"2026-02-04T{hour}:15:00+01:00", "job_id": job.public_id, "name": "Look"} for hour in (22, 23)
+    ]
 
 
 def test_reading_needs_the_scope_read(agent: Actor, era):
@@ -94,6 +112,12 @@ def test_the_prompts_are_offered_and_unknown_ones_refused(olga):
     assert refusal.value.error.code == -32602
 
 
+def test_an_argument_that_a_prompt_does_not_take_is_named(olga):
+    with pytest.raises(MCPError, match="daily_briefing takes no arguments: leave out mood") as refusal:
+        olga.do(lambda client: client.get_prompt("daily_briefing", {"mood": "good"}))
+    assert refusal.value.error.code == -32602
+
+
 @pytest.fixture
 def quick_looks(monkeypatch):
     monkeypatch.setattr(watching, "LOOK_SECONDS", 0.01)
@@ -107,6 +131,18 @@ async def first_event(client: Client, uri: str, change) -> str:
             async for event in stream:
                 return str(event.uri)
     raise AssertionError("the stream ended")
+
+
+@pytest.mark.parametrize("address", ["agenda://today", "schedules://home"])
+def test_a_subscriber_hears_of_a_run_that_was_claimed(caller, owner, quick_looks, address):
+    JobFactory.create_batch(2, owner=owner)
+    job = JobFactory(owner=owner)
+
+    async def work(client):
+        claim = Job.objects.filter(pk=job.pk).update
+        return await first_event(client, address, lambda: watching.orm(claim)(slot_count=1))
+
+    assert InMemory("modern").do(work) == address
 
 
 def test_a_subscriber_hears_of_a_change_made_elsewhere(caller, actor, owner, quick_looks):

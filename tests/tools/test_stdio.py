@@ -5,21 +5,35 @@ import json
 import signal
 import subprocess
 import sys
+import time
 from typing import Any
 
+import anyio
 import pytest
 from django.core.management import CommandError, call_command
 from mcp import Client
 from mcp.client.stdio import stdio_client
+from mcp.shared.message import SessionMessage
+from mcp_types import JSONRPCNotification, JSONRPCRequest
 
+from schedules.tools import stdio
+from schedules.tools.auth import LOCAL_NAME
 from schedules.tools.server import OFFERS
 from schedules.tools.stdio import LONGEST_LINE
 from tests.factories import UserFactory
 from tests.tools.agents import answer_of, mode_of
+from tests.tools.over_http import modern_call
 from tests.tools.processes import ROOT, Site
 
 PING = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
 CALL = {**PING, "id": 2, "method": "tools/call", "params": {"name": "list_jobs", "arguments": {}}}
+A_JOB = {
+    "name": "ping",
+    "task": "webhook",
+    "trigger_type": "cron",
+    "trigger_config": {"expression": "@daily"},
+    "kwargs": {"url": "https://example.org"},
+}
 HELLO = {
     "jsonrpc": "2.0",
     "id": 1,
@@ -43,18 +57,7 @@ def talk(site: Site, work, *arguments: str, era: str = "modern"):
 def test_an_agent_lists_schedules_and_finds_its_job(site, era):
     async def work(client):
         tools = (await client.list_tools()).tools
-        made = answer_of(
-            await client.call_tool(
-                "schedule_job",
-                {
-                    "name": era,
-                    "task": "webhook",
-                    "trigger_type": "cron",
-                    "trigger_config": {"expression": "@daily"},
-                    "kwargs": {"url": "https://example.org"},
-                },
-            )
-        )
+        made = answer_of(await client.call_tool("schedule_job", {**A_JOB, "name": era}))
         shown = answer_of(await client.call_tool("job_status", {"job_id": made["job_id"]}))
         return tools, made, shown
 
@@ -62,7 +65,7 @@ def test_an_agent_lists_schedules_and_finds_its_job(site, era):
 
     assert [tool.name for tool in tools] == [offer.name for offer in OFFERS]
     assert "No worker is running" in made["warning"]
-    assert (shown["name"], shown["made_by"]) == (era, "local agent")
+    assert (shown["name"], shown["made_by"]) == (era, LOCAL_NAME)
 
 
 def test_families_scopes_and_name_come_from_the_command_line(site):
@@ -82,7 +85,8 @@ def test_nothing_but_protocol_is_printed_and_the_end_of_input_is_the_end(site):
     )
 
     assert process.returncode == 0
-    assert all(json.loads(line)["jsonrpc"] == "2.0" for line in out.splitlines())
+    answers = [json.loads(line) for line in out.splitlines()]
+    assert [(answer["jsonrpc"], answer["id"]) for answer in answers] == [("2.0", 1), ("2.0", 2)]
     assert b"No worker is running" in err
 
 
@@ -120,13 +124,15 @@ def test_broken_lines_are_answered_and_the_server_goes_on(site):
     unknown = b'{"jsonrpc": "2.0", "id": 7, "method": "nope/nope"}'
     malformed = b'{"jsonrpc": "2.0", "id": 8, "method": "tools/call", "params": "job_status"}'
     no_answer = b'{"jsonrpc": "2.0", "id": 9, "result": "an answer to what nobody asked"}'
+    odd_id = b'{"jsonrpc": "2.0", "id": {"a": 1}, "method": "ping"}'
 
-    answers = answers_to(site, b"not json", b"", b"[]", b"\xff\xfe", unknown, malformed, no_answer)
+    answers = answers_to(site, b"not json", b"", b"[]", b"\xff\xfe", unknown, malformed, no_answer, odd_id)
 
     refusals = [(answer["id"], answer["error"]["code"]) for answer in answers]
     assert sorted(refusals, key=str) == [
         (7, -32601),
         (8, -32600),
+        (None, -32600),
         (None, -32600),
         (None, -32600),
         (None, -32700),
@@ -201,16 +207,78 @@ def test_input_may_come_from_a_file(site, tmp_path):
 
 
 def test_an_open_subscription_does_not_hold_up_the_end(site):
-    async def work(client):
-        async with client.listen(resource_subscriptions=["agenda://today"]):
-            return "open"
+    listen = modern_call("x")["json"] | {"method": "subscriptions/listen"}
+    listen["params"] = {
+        "notifications": {"resourceSubscriptions": ["agenda://today"]},
+        "_meta": listen["params"]["_meta"],
+    }
+    process = site.start("mcp_serve")
+    process.stdin.write(json.dumps(listen).encode() + b"\n")
+    process.stdin.flush()
+    acknowledged = json.loads(process.stdout.readline())
+
+    begun = time.monotonic()
+    out, err = process.communicate(timeout=30)
+
+    assert acknowledged["method"] == "notifications/subscriptions/acknowledged"
+    assert process.returncode == 0
+    assert time.monotonic() - begun < 5
+    [answer] = map(json.loads, out.splitlines())
+    assert answer["result"]["_meta"]["io.modelcontextprotocol/subscriptionId"] == answer["id"] == 1
+    assert b"Traceback" not in err
+
+
+@pytest.mark.parametrize("comes_from", ["pipe", "file"])
+def test_what_was_asked_before_the_end_of_input_is_answered(site, era, comes_from, tmp_path):
+    call = CALL if era == "legacy" else modern_call("list_jobs")["json"]
+    asked = [*([HELLO] if era == "legacy" else []), *({**call, "id": number} for number in range(2, 32))]
+    text = b"".join(json.dumps(line).encode() + b"\n" for line in asked)
+
+    if comes_from == "pipe":
+        process = site.start("mcp_serve")
+        out, _ = process.communicate(text, 30)
+    else:
+        (tmp_path / "lines").write_bytes(text)
+        with (tmp_path / "lines").open("rb") as lines:
+            process = site.start("mcp_serve", stdin=lines)
+            out, _ = process.communicate(timeout=30)
+
+    answers = [json.loads(line) for line in out.splitlines()]
+    assert sorted(answer["id"] for answer in answers) == [line["id"] for line in asked]
+    assert [answer for answer in answers if "result" not in answer] == []
+    assert process.returncode == 0
+
+
+def end_of(*messages):
+    """Let these come and then the end; return when that has arrived, with no answer given."""
 
     async def conversation():
-        async with asyncio.timeout(20):
-            async with Client(stdio_client(site.stdio())) as client:
-                return await work(client)
+        inbox, incoming = anyio.create_memory_object_stream(10)
+        outgoing, outbox = anyio.create_memory_object_stream(10)
+        reading, writing = stdio.answered_to_the_end(incoming, outgoing)
+        async with reading, writing, outbox, asyncio.timeout(5):
+            async with inbox:
+                for message in messages:
+                    await inbox.send(SessionMessage(message))
+            return [item.message async for item in reading]
 
-    assert asyncio.run(conversation()) == "open"
+    return asyncio.run(conversation())
+
+
+def test_a_call_that_was_withdrawn_does_not_hold_up_the_end():
+    call = JSONRPCRequest(jsonrpc="2.0", id=7, method="tools/call")
+    withdrawn = JSONRPCNotification(
+        jsonrpc="2.0", method="notifications/cancelled", params={"requestId": "7"}
+    )
+
+    assert end_of(call, withdrawn) == [call, withdrawn]
+
+
+def test_a_call_that_never_ends_holds_up_the_end_for_a_while_only(monkeypatch):
+    monkeypatch.setattr(stdio, "ANSWER_SECONDS", 0.01)
+    call = JSONRPCRequest(jsonrpc="2.0", id=7, method="tools/call")
+
+    assert end_of(call) == [call]
 
 
 def test_the_command_says_whom_it_needs(db):
@@ -224,6 +292,20 @@ def test_the_command_says_whom_it_needs(db):
         call_command("mcp_serve", user="nobody")
     with pytest.raises(CommandError, match="'everything' is no family"):
         call_command("mcp_serve", tools="everything")
+
+
+@pytest.mark.parametrize("name", ["", "  ", "x" * 151, "lap\ntop", "\u202elaptop"])
+def test_a_name_that_nobody_could_read_in_a_list_is_refused(name):
+    with pytest.raises(CommandError, match="--name: give it 1 to 150 printable characters"):
+        call_command("mcp_serve", name=name)
+
+
+def test_the_agent_has_the_name_it_was_given(site):
+    async def work(client):
+        made = answer_of(await client.call_tool("schedule_job", A_JOB))
+        return answer_of(await client.call_tool("job_status", {"job_id": made["job_id"]}))["made_by"]
+
+    assert talk(site, work, "--name", "x" * 150) == "x" * 150
 
 
 def test_importing_the_app_does_not_import_the_sdk(site):

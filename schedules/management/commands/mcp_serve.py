@@ -2,16 +2,17 @@
 
 import signal
 from argparse import ArgumentParser
+from ipaddress import ip_address
 from typing import Any
 
 from django.conf import settings
 from django.contrib.auth.models import User
 from django.core.management.base import BaseCommand, CommandError
+from django.db import DatabaseError, connections
 
-from schedules import clock, engine
+from schedules import clock, engine, limits
+from schedules.models import Event
 from schedules.services.tokens import FAMILIES
-
-STOP_SECONDS = 3
 
 
 class Command(BaseCommand):
@@ -21,7 +22,7 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("--user", help="for whom the agent acts (stdio); default: the only superuser")
-        parser.add_argument("--name", default="local agent", help="what the agent is called in lists (stdio)")
+        parser.add_argument("--name", help="what the agent is called in lists (stdio)")
         parser.add_argument(
             "--read-only", action="store_true", help="offer only tools that change nothing (stdio)"
         )
@@ -35,39 +36,75 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         families = _families(options["tools"])
         if options["http"]:
-            self.stdout.write(f"Serving MCP at http://{options['host']}:{options['port']}/mcp")
-            serve_http(options["host"], options["port"], families)
+            _refuse_what_a_token_says(options)
+            self._serve_http(options, families)
         else:
             self._serve_stdio(options, families)
 
+    def _serve_http(self, options: dict[str, Any], families: list[str]) -> None:
+        from schedules.management.commands.web import serve
+        from schedules.tools.server import build_http_app
+
+        self._say_if_nothing_fires()
+        host, port = options["host"], options["port"]
+        name = f"[{host}]" if ":" in host else host
+        self.stdout.write(f"Serving MCP at http://{name}:{port}/mcp")
+        # Whoever reads it through a pipe waits for it.
+        self.stdout.flush()
+        hosts = [] if _is_every_address(host) else [name.lower()]
+        serve(build_http_app(families=families, hosts=hosts), host=host, port=port)
+
     def _serve_stdio(self, options: dict[str, Any], families: list[str]) -> None:
-        from schedules.tools.auth import local_caller, set_local_caller
+        from schedules.tools.auth import LOCAL_NAME, local_caller, set_local_caller
         from schedules.tools.server import build_server
 
+        name = LOCAL_NAME if options["name"] is None else _name(options["name"])
         user = _user(options["user"])
         scopes = ("read",) if options["read_only"] else ("read", "write")
-        set_local_caller(local_caller(user, scopes=scopes, families=families, name=options["name"]))
-        if not engine.is_any_worker_running(clock.now()):
-            self.stderr.write("No worker is running: nothing fires until `manage.py up` or `qcluster` runs.")
+        set_local_caller(local_caller(user, scopes=scopes, families=families, name=name))
+        self._say_if_nothing_fires()
         # Python's own handler would wait for the thread that reads standard input.
         signal.signal(signal.SIGINT, signal.SIG_DFL)
         build_server(families=families).run("stdio")
 
+    def _say_if_nothing_fires(self) -> None:
+        try:
+            if not engine.is_any_worker_running(clock.now()):
+                self.stderr.write(
+                    "No worker is running: nothing fires until `manage.py up` or `qcluster` runs."
+                )
+        except DatabaseError as error:
+            # It may come later; until then every call fails by itself.
+            self.stderr.write(f"The database does not answer: {error}")
+        # The tools have a thread of their own, and a connection with it.
+        connections.close_all()
 
-def serve_http(host: str, port: int, families: list[str]) -> None:
-    """Serve /mcp alone, until a signal; an open stream delays the stop by seconds at most."""
-    import uvicorn
 
-    from schedules.tools.server import build_http_app
+def _refuse_what_a_token_says(options: dict[str, Any]) -> None:
+    """Over HTTP every call brings a token: what it may do and for whom is said where that is made."""
+    ways_out = {
+        "user": "`issue_token --user NAME` says for whom an agent acts",
+        "name": "`issue_token --name NAME` says what an agent is called",
+        "read_only": "`issue_token --scopes read` makes a token that changes nothing",
+    }
+    for option, way_out in ways_out.items():
+        if options[option] not in (None, False):
+            raise CommandError(f"--{option.replace('_', '-')}: not with --http; {way_out}.")
 
-    uvicorn.run(
-        build_http_app(families=families),
-        host=host,
-        port=port,
-        http="h11",
-        log_config=None,
-        timeout_graceful_shutdown=STOP_SECONDS,
-    )
+
+def _is_every_address(host: str) -> bool:
+    """Tell whether this is no address that a client could ask for, but all the machine has."""
+    try:
+        return ip_address(host).is_unspecified
+    except ValueError:
+        return not host
+
+
+def _name(text: str) -> str:
+    longest = Event._meta.get_field("actor").max_length or 0
+    if not 0 < len(text.strip()) <= longest or limits.line_problem(text):
+        raise CommandError(f"--name: give it 1 to {longest} printable characters, like laptop.")
+    return text
 
 
 def _families(text: str | None) -> list[str]:

@@ -45,6 +45,8 @@ class Command(BaseCommand):
         connections.close_all()
         if options["workers"]:
             os.environ["CRONTY_WORKERS"] = str(options["workers"])
+        # The pages answer only to hosts that the settings know.
+        os.environ |= {"CRONTY_HOST": options["host"], "CRONTY_PORT": str(options["port"])}
         supervisor = Supervisor(_commands(options))
         supervisor.start()
         try:
@@ -68,10 +70,17 @@ class Command(BaseCommand):
             raise CommandError(f"--port {options['port']}: something else listens there; choose another one.")
 
     def _wait_for_web(self, supervisor: Supervisor, options: dict[str, Any]) -> None:
-        url = f"http://{options['host']}:{options['port']}/healthz"
+        url = f"{_address(options['host'], options['port'])}/healthz"
         deadline = time.monotonic() + PATIENCE
-        supervisor.run(lambda: time.monotonic() > deadline or _answers(url))
-        if not supervisor.stops and not _answers(url):
+        is_up = False
+
+        def is_settled() -> bool:
+            nonlocal is_up
+            is_up = _answers(url)
+            return is_up or time.monotonic() > deadline
+
+        supervisor.run(is_settled)
+        if not supervisor.stops and not is_up:
             raise CommandError(f"The web process did not come up at {url}.")
 
     def _check(self, supervisor: Supervisor) -> None:
@@ -132,7 +141,7 @@ def greeting(options: dict[str, Any], first: FirstUser | None) -> str:
     """What a person needs to know now: where, who, and how an agent gets in."""
     url = settings.CRONTY_URL
     if (options["host"], options["port"]) != (settings.CRONTY_HOST, settings.CRONTY_PORT):
-        url = f"http://{options['host']}:{options['port']}"
+        url = _address(options["host"], options["port"])
     manage = Path(settings.BASE_DIR) / "manage.py"
     python = Path(settings.BASE_DIR) / ".venv" / "bin" / "python"
     lines = ["", f"  Cronty {settings.VERSION} is up:  {url}", ""]
@@ -158,6 +167,12 @@ def _commands(options: dict[str, Any]) -> list[list[str]]:
         for command, is_left_out in ((web, options["no_web"]), (["qcluster"], options["no_cluster"]))
         if not is_left_out
     ]
+
+
+def _address(host: str, port: int) -> str:
+    """Return where this machine reaches what listens there."""
+    reachable = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104  # nosec B104
+    return f"http://{f'[{reachable}]' if ':' in reachable else reachable}:{port}"
 
 
 def _answers(url: str) -> bool:

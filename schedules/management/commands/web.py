@@ -1,6 +1,8 @@
 """manage.py web: the pages, the admin and /mcp in one process."""
 
 import signal
+import socket
+from contextlib import suppress
 from typing import Any
 
 import uvicorn
@@ -8,6 +10,9 @@ from django.conf import settings
 from django.core.management.base import BaseCommand, CommandParser
 
 from schedules import lifeline
+
+STOP_SECONDS = 3
+KEEP_ALIVE_SECONDS = 75
 
 
 class Command(BaseCommand):
@@ -21,13 +26,34 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         if options["with_parent"]:
             lifeline.tie_to_parent(signal.SIGTERM)
-        uvicorn.run(
-            "cronty_site.asgi:application",
-            host=options["host"],
-            port=options["port"],
-            http="h11",
-            log_config=None,
-            access_log=False,
-            # An agent's open subscription would hold the stop for ever.
-            timeout_graceful_shutdown=3,
-        )
+        serve("cronty_site.asgi:application", host=options["host"], port=options["port"])
+
+
+class Server(uvicorn.Server):
+    """Ends the agents' subscriptions before it waits for open answers: theirs would stay open for ever."""
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        from schedules.tools.watching import end_streams
+
+        end_streams()
+        await super().shutdown(sockets)
+
+
+def serve(app: Any, *, host: str, port: int) -> None:
+    """Serve an ASGI app until a signal; what is under way then has a few seconds to finish."""
+    config = uvicorn.Config(
+        app,
+        host=host,
+        port=port,
+        http="h11",
+        log_config=None,
+        access_log=False,
+        timeout_graceful_shutdown=STOP_SECONDS,
+        # Longer than proxies and clients keep a connection: one that is closed under a request is an error to them.
+        timeout_keep_alive=KEEP_ALIVE_SECONDS,
+    )
+    # Imported before there is a loop, as Django expects it.
+    config.load_app()
+    # The signal is raised again when the server has stopped.
+    with suppress(KeyboardInterrupt):
+        Server(config).run()
