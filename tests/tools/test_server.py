@@ -1,17 +1,21 @@
 """The table of tools, what the server says about itself, and arguments as clients really send them."""
 
+import asyncio
+
 import pytest
 from asgiref.sync import async_to_sync
 from mcp import MCPError
 
+from cronty_site.asgi import build_application
 from schedules import services
 from schedules.models import Job
+from schedules.services import issue_token
 from schedules.services.tokens import FAMILIES
-from schedules.tools.auth import local_caller, set_local_caller
-from schedules.tools.orm import orm
 from schedules.tools.server import INSTRUCTIONS, OFFERS, build_server
-from tests.factories import JobFactory
-from tests.tools.agents import InMemory, ToolRefusalError, text_of
+from tests.tools.agents import InMemory, ToolRefusalError, answer_of, text_of
+from tests.tools.over_http import browser, http_client, running
+
+HOURLY = {"name": "x", "task": "tests.ping", "trigger_type": "interval", "trigger_config": {"hours": 1}}
 
 
 def test_the_server_introduces_itself(olga):
@@ -76,19 +80,26 @@ def test_an_unknown_tool_resource_or_method_is_refused(olga):
         olga.do(lambda client: client.read_resource("nope://x"))
 
 
-def test_calls_of_two_callers_do_not_mix(owner, stranger, worker):
-    for user in (owner, stranger):
-        JobFactory(owner=user, name=f"Job of {user}")
-    for user in (owner, stranger):
-        set_local_caller(local_caller(user))
-        assert [job["name"] for job in InMemory("modern").call("list_jobs")["jobs"]] == [f"Job of {user}"]
-    set_local_caller(None)
+@pytest.mark.usefixtures("unlimited")
+def test_calls_of_two_owners_at_once_do_not_mix(owner, stranger, era):
+    people = (owner, stranger)
+    tokens = [issue_token(user, name=f"Agent of {user}").value.text for user in people]
 
+    async def make_and_look(client):
+        made = answer_of(await client.call_tool("schedule_job", HOURLY))["job_id"]
+        maker = answer_of(await client.call_tool("job_status", {"job_id": made})).get("made_by")
+        listed = answer_of(await client.call_tool("list_jobs", {}))["jobs"]
+        return made, maker, {job["job_id"] for job in listed}
 
-def test_orm_passes_arguments_results_and_errors_through(db):
-    def divide(left, *, right):
-        return left / right
+    async def work(app, token):
+        async with browser(app, token) as http, http_client(http, era) as client:
+            return await asyncio.gather(*(make_and_look(client) for _ in range(10)))
 
-    assert async_to_sync(orm(divide))(6, right=3) == 2
-    with pytest.raises(ZeroDivisionError):
-        async_to_sync(orm(divide))(6, right=0)
+    async def work_at_once():
+        async with running(build_application()) as app:
+            return await asyncio.gather(*(work(app, token) for token in tokens))
+
+    for user, rounds in zip(people, async_to_sync(work_at_once)(), strict=True):
+        made, makers, lists = zip(*rounds, strict=True)
+        assert set(makers) == {f"Agent of {user}"}
+        assert set(made) == set().union(*lists) == set(user.jobs.values_list("public_id", flat=True))
