@@ -5,6 +5,7 @@ import os
 import re
 import secrets
 import shlex
+from ipaddress import ip_address
 from pathlib import Path
 from urllib.parse import parse_qs, unquote, urlsplit
 
@@ -71,6 +72,17 @@ def web_address(name: str, default: str) -> str:
     if parts.scheme not in {"http", "https"} or not parts.hostname:
         raise ImproperlyConfigured(f"{name}: use an address like https://cronty.example, not {value!r}.")
     return value
+
+
+def host_in_address(host: str) -> str:
+    """Write a host as an address has it: IPv6 in brackets, and this machine for what listens everywhere."""
+    try:
+        address = ip_address(host)
+    except ValueError:
+        return host or "127.0.0.1"
+    if address.version == 4:
+        return "127.0.0.1" if address.is_unspecified else host
+    return "[::1]" if address.is_unspecified else f"[{host}]"
 
 
 def generated_secret(path: Path) -> str:

@@ -22,8 +22,9 @@ environment.load_dotenv(BASE_DIR / ".env")
 CRONTY_DATA = Path(environment.text("CRONTY_DATA", str(BASE_DIR / "data"))).resolve()
 CRONTY_HOST = environment.text("CRONTY_HOST", "127.0.0.1")
 CRONTY_PORT = environment.integer("CRONTY_PORT", 8000, minimum=1)
-_host = f"[{CRONTY_HOST}]" if ":" in CRONTY_HOST else CRONTY_HOST
-CRONTY_URL = environment.web_address("CRONTY_URL", f"http://{_host}:{CRONTY_PORT}")
+CRONTY_URL = environment.web_address(
+    "CRONTY_URL", f"http://{environment.host_in_address(CRONTY_HOST)}:{CRONTY_PORT}"
+)
 CRONTY_ADMIN_PASSWORD = environment.secret("CRONTY_ADMIN_PASSWORD")
 
 DEBUG = environment.boolean("CRONTY_DEBUG", False)
@@ -32,8 +33,12 @@ SECRET_KEY = environment.secret("CRONTY_SECRET_KEY") or environment.generated_se
 )
 
 _public = urlsplit(CRONTY_URL)
-_hosts = {str(_public.hostname), CRONTY_HOST, "127.0.0.1", "localhost", "::1"} - {"0.0.0.0", "::"}  # noqa: S104  # nosec B104
-ALLOWED_HOSTS = sorted(f"[{host}]" if ":" in host else host for host in _hosts)
+ALLOWED_HOSTS = sorted(
+    {
+        environment.host_in_address(host)
+        for host in (str(_public.hostname), CRONTY_HOST, "127.0.0.1", "localhost", "::1")
+    }
+)
 CSRF_TRUSTED_ORIGINS = [f"{_public.scheme}://{_public.netloc}"]
 
 _https = _public.scheme == "https"

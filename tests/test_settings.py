@@ -150,6 +150,22 @@ def test_mail_server_is_read_from_one_address(given, url, port, use_ssl, use_tls
     }
 
 
+@pytest.mark.parametrize(
+    ("host", "written"),
+    [
+        ("0.0.0.0", "127.0.0.1"),  # noqa: S104
+        ("::", "[::1]"),
+        ("0:0::0", "[::1]"),
+        ("", "127.0.0.1"),
+        ("127.0.0.2", "127.0.0.2"),
+        ("fd00::1", "[fd00::1]"),
+        ("cronty.example", "cronty.example"),
+    ],
+)
+def test_host_in_an_address_can_be_asked_for(host, written):
+    assert environment.host_in_address(host) == written
+
+
 # What follows from them: settings are read once, so each variant is a process of its own
 
 
@@ -234,8 +250,12 @@ def test_pooler_is_told_of_by_a_variable(tmp_path, value, is_pooled):
     assert seen["DATABASES"]["default"]["DISABLE_SERVER_SIDE_CURSORS"] is is_pooled
 
 
-def test_address_of_the_pages_follows_from_host_and_port(tmp_path):
-    seen = settings_with(tmp_path, "CRONTY_URL", "ALLOWED_HOSTS", CRONTY_HOST="fd00::1", CRONTY_PORT="9000")
+@pytest.mark.parametrize(
+    ("host", "name"),
+    [("fd00::1", "[fd00::1]"), ("0.0.0.0", "127.0.0.1"), ("::", "[::1]")],  # noqa: S104
+)
+def test_address_of_the_pages_follows_from_host_and_port(tmp_path, host, name):
+    seen = settings_with(tmp_path, "CRONTY_URL", "ALLOWED_HOSTS", CRONTY_HOST=host, CRONTY_PORT="9000")
 
-    assert seen["CRONTY_URL"] == "http://[fd00::1]:9000"
-    assert "[fd00::1]" in seen["ALLOWED_HOSTS"]
+    assert seen["CRONTY_URL"] == f"http://{name}:9000"
+    assert set(seen["ALLOWED_HOSTS"]) == {name, "127.0.0.1", "localhost", "[::1]"}

@@ -1,7 +1,7 @@
 """Statements that are made all the time: Django writes their SQL once, then they are only given other values.
 
 The tables answer a look-up by key in the thirtieth part of the time that Django needs to put its SQL together, and an
-agent waits for both. PostgreSQL plans them once, too, which takes it four times as long as the look-up.
+agent waits for both. PostgreSQL plans them once, too: with the plan at hand, it answers in a quarter of the time.
 """
 
 from collections.abc import Callable, Sequence

@@ -210,5 +210,5 @@ def _why_without_row(job: Job, moment: datetime, now: datetime) -> Why:
         done = {"pause": "paused", "cancel": "cancelled", "delete": "deleted"}[last.verb]
         return Why(job, moment, last.verb, f"{last.actor} had {done} it at {last.at:%Y-%m-%d %H:%M:%S} UTC.")
     if moment > now:
-        return Why(job, moment, "pending", "That moment lies ahead, and its schedule has no run near it.")
+        return Why(job, moment, "pending", "That moment lies ahead: there is nothing to tell of it yet.")
     return Why(job, moment, "nothing", "The schedule had no run near that moment.")

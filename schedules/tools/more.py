@@ -179,7 +179,8 @@ def update_job(
 def pause_job(
     job_id: JobId,
     until: Annotated[
-        str | None, Field(description="When it resumes by itself: ISO 8601 or a phrase.")
+        str | None,
+        Field(description="When it resumes by itself: ISO 8601 or a phrase, read in the job's zone."),
     ] = None,
     reason: Annotated[str | None, Field(description="Why, for the user to read later.")] = None,
 ) -> ChangedOut | ErrorOut:
@@ -267,7 +268,10 @@ def upcoming(
 def why(
     job_id: JobId,
     at: Annotated[
-        str | None, Field(description="The moment in question, ISO 8601; the latest if not given.")
+        str | None,
+        Field(
+            description="The moment in question, ISO 8601, read in the job's zone; the latest run if not given."
+        ),
     ] = None,
 ) -> WhyOut | ErrorOut:
     """Explain what became of a job's run nearest to a moment, from the ledger: ran, failed, skipped, missed, waiting.

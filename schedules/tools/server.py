@@ -179,14 +179,12 @@ class CrontyServer(MCPServer[dict[str, Any]]):
         try:
             return await super().get_prompt(name, arguments, context)
         except ValueError as error:
-            if arguments and not str(error).startswith("Unknown prompt"):
+            if str(error).startswith("Unknown prompt"):
+                raise MCPError(code=INVALID_PARAMS, message=str(error)) from error
+            if arguments:
                 words = f"The prompt {name} takes no arguments: leave out {next(iter(arguments))[:100]}"
                 raise MCPError(code=INVALID_PARAMS, message=words) from error
-            is_callers = str(error).startswith("Unknown prompt")
-            raise MCPError(
-                code=INVALID_PARAMS if is_callers else INTERNAL_ERROR,
-                message=str(error) if is_callers else "The prompt could not be made",
-            ) from error
+            raise MCPError(code=INTERNAL_ERROR, message="The prompt could not be made") from error
 
 
 class Untitled(GenerateJsonSchema):

@@ -1,4 +1,4 @@
-"""Random calls: good but for one argument, made from the schemas, and junk. Long form: FUZZ_CALLS=20000 make fuzz-tools."""
+"""Random calls: good but for one argument, made from the schemas, and junk. Long form: `make fuzz`."""
 
 import asyncio
 import os

@@ -2,7 +2,6 @@
 
 import signal
 from argparse import ArgumentParser
-from ipaddress import ip_address
 from typing import Any
 
 from django.conf import settings
@@ -10,6 +9,7 @@ from django.contrib.auth.models import User
 from django.core.management.base import BaseCommand, CommandError
 from django.db import DatabaseError, connections
 
+from cronty_site.environment import host_in_address
 from schedules import clock, engine, limits
 from schedules.models import Event
 from schedules.services.tokens import FAMILIES
@@ -47,12 +47,11 @@ class Command(BaseCommand):
 
         self._say_if_nothing_fires()
         host, port = options["host"], options["port"]
-        name = f"[{host}]" if ":" in host else host
+        name = host_in_address(host)
         self.stdout.write(f"Serving MCP at http://{name}:{port}/mcp")
         # Whoever reads it through a pipe waits for it.
         self.stdout.flush()
-        hosts = [] if _is_every_address(host) else [name.lower()]
-        serve(build_http_app(families=families, hosts=hosts), host=host, port=port)
+        serve(build_http_app(families=families, hosts=[name.lower()]), host=host, port=port)
 
     def _serve_stdio(self, options: dict[str, Any], families: list[str]) -> None:
         from schedules.tools.auth import LOCAL_NAME, local_caller, set_local_caller
@@ -90,14 +89,6 @@ def _refuse_what_a_token_says(options: dict[str, Any]) -> None:
     for option, way_out in ways_out.items():
         if options[option] not in (None, False):
             raise CommandError(f"--{option.replace('_', '-')}: not with --http; {way_out}.")
-
-
-def _is_every_address(host: str) -> bool:
-    """Tell whether this is no address that a client could ask for, but all the machine has."""
-    try:
-        return ip_address(host).is_unspecified
-    except ValueError:
-        return not host
 
 
 def _name(text: str) -> str:

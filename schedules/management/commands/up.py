@@ -16,6 +16,7 @@ from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import connections
 
+from cronty_site.environment import host_in_address
 from schedules import clock
 from schedules.models import Execution
 from schedules.services.setup import FirstUser, ensure_first_user, ensure_system_job
@@ -70,7 +71,7 @@ class Command(BaseCommand):
             raise CommandError(f"--port {options['port']}: something else listens there; choose another one.")
 
     def _wait_for_web(self, supervisor: Supervisor, options: dict[str, Any]) -> None:
-        url = f"{_address(options['host'], options['port'])}/healthz"
+        url = f"http://{host_in_address(options['host'])}:{options['port']}/healthz"
         deadline = time.monotonic() + PATIENCE
         is_up = False
 
@@ -141,7 +142,7 @@ def greeting(options: dict[str, Any], first: FirstUser | None) -> str:
     """What a person needs to know now: where, who, and how an agent gets in."""
     url = settings.CRONTY_URL
     if (options["host"], options["port"]) != (settings.CRONTY_HOST, settings.CRONTY_PORT):
-        url = _address(options["host"], options["port"])
+        url = f"http://{host_in_address(options['host'])}:{options['port']}"
     manage = Path(settings.BASE_DIR) / "manage.py"
     python = Path(settings.BASE_DIR) / ".venv" / "bin" / "python"
     lines = ["", f"  Cronty {settings.VERSION} is up:  {url}", ""]
@@ -167,12 +168,6 @@ def _commands(options: dict[str, Any]) -> list[list[str]]:
         for command, is_left_out in ((web, options["no_web"]), (["qcluster"], options["no_cluster"]))
         if not is_left_out
     ]
-
-
-def _address(host: str, port: int) -> str:
-    """Return where this machine reaches what listens there."""
-    reachable = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104  # nosec B104
-    return f"http://{f'[{reachable}]' if ':' in reachable else reachable}:{port}"
 
 
 def _answers(url: str) -> bool:
