@@ -16,6 +16,7 @@ from django.conf import settings
 logger = logging.getLogger(__name__)
 
 LOOK_EVERY = 0.2
+ASK_AGAIN_AFTER = 0.5
 # A child that dies this often within this time is not going to live.
 DEATHS, WITHIN = 5, 60.0
 
@@ -68,11 +69,12 @@ class Supervisor:
     def stop(self) -> None:
         """Ask everybody to finish; whoever has not within the limit is killed."""
         deadline = time.monotonic() + settings.CRONTY_STOP_SECONDS + 5
-        asked = 0
+        asked_at: float | None = None
         while self._alive() and time.monotonic() < deadline:
-            # A second Ctrl-C is passed on: it means leave now.
-            if asked <= min(self.stops, 2) - 1 or asked == 0:
-                asked += 1
+            # A second Ctrl-C means leave now. It is passed on until it is heeded: of two signals that reach a busy
+            # process before it looks, it notices one.
+            if asked_at is None or (self.stops > 1 and time.monotonic() - asked_at >= ASK_AGAIN_AFTER):
+                asked_at = time.monotonic()
                 for process in self._alive():
                     process.send_signal(signal.SIGTERM)
             time.sleep(LOOK_EVERY / 4)  # noqa: TID251

@@ -27,7 +27,7 @@ with runs.open("a") as file:
     file.write("x")
 if what == "frail":
     sys.exit(3)
-while len(signals) < {"good": 1, "patient": 2, "stubborn": 9, "deadly": 1}[what]:
+while len(signals) < {"good": 1, "patient": 2, "busy": 3, "stubborn": 9, "deadly": 1}[what]:
     time.sleep(0.01)
 """
 
@@ -119,8 +119,11 @@ def test_signal_ends_the_watch(supervise):
     assert group.stops == 1
 
 
-def test_second_signal_is_passed_on(supervise, folder):
-    group = supervise(("patient", "web"))
+# Of the signals sent to a busy process, some are lost on it.
+@pytest.mark.parametrize("kind", ["patient", "busy"])
+def test_second_signal_is_passed_on_until_it_is_heeded(supervise, folder, monkeypatch, kind):
+    monkeypatch.setattr(supervisor, "ASK_AGAIN_AFTER", 0.1)
+    group = supervise((kind, "web"))
     wait_for(lambda: starts(folder, "web"))
     signal.raise_signal(signal.SIGINT)
     signal.raise_signal(signal.SIGINT)
@@ -128,6 +131,18 @@ def test_second_signal_is_passed_on(supervise, folder):
     group.stop()
 
     assert group.children[0].process.returncode == 0
+
+
+def test_first_signal_is_passed_on_once(supervise, folder, settings, monkeypatch):
+    monkeypatch.setattr(supervisor, "ASK_AGAIN_AFTER", 0.1)
+    settings.CRONTY_STOP_SECONDS = -4
+    group = supervise(("patient", "web"))
+    wait_for(lambda: starts(folder, "web"))
+    signal.raise_signal(signal.SIGINT)
+
+    group.stop()
+
+    assert group.children[0].process.returncode == -signal.SIGKILL
 
 
 def test_child_that_does_not_stop_in_time_is_killed(supervise, folder, settings, caplog):
