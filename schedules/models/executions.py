@@ -163,5 +163,10 @@ class Execution(models.Model):
         return slot_key(self.job.public_id if self.job else "gone", self.scheduled_for, self.cause)
 
     @property
+    def was_held(self) -> bool:
+        """Has an agent claimed this prompt before?"""
+        return bool(self.leased_to or self.lease_key)
+
+    @property
     def took(self) -> timedelta | None:
         return self.finished_at - self.started_at if self.started_at and self.finished_at else None

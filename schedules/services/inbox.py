@@ -5,7 +5,6 @@ from typing import Any
 
 from django.conf import settings
 from django.db import transaction
-from django.db.models import Case, F, Q, Value, When
 
 from schedules import clock, engine, limits
 from schedules.models import Execution, Job
@@ -41,11 +40,12 @@ def claim_prompts(
             .select_related("job")
             .order_by("scheduled_for")[:limit]
         )
-        Execution.objects.filter(pk__in=[row.pk for row in rows]).update(
-            lease_until=now + lease, leased_to=actor.label, lease_key=_key_of(actor), attempt=F("attempt") + 1
-        )
-    for row in rows:
-        row.lease_until, row.leased_to, row.attempt = now + lease, actor.label, row.attempt + 1
+        for row in rows:
+            if row.was_held:
+                row.attempt += 1
+                row.lease_key = actor.key
+            row.lease_until, row.leased_to = now + lease, actor.label
+        Execution.objects.bulk_update(rows, ["attempt", "lease_until", "leased_to", "lease_key"])
     return Ok(rows)
 
 
@@ -111,16 +111,11 @@ def release_prompt(actor: Actor, execution_id: int) -> Result[Execution]:
     return Ok(row)
 
 
-def _key_of(actor: Actor) -> Case:
-    """Return what a claim leaves behind: nothing the first time, when any agent of that name may go on with it.
+def _holds(actor: Actor, row: Execution, now: datetime) -> bool:
+    """Tell whether this agent may complete it; the first to hold it is known by its name alone.
 
     A client may start its server anew between claim and completion. Later on, one of that name has lost its lease.
     """
-    is_first = Q(leased_to="", lease_key="")
-    return Case(When(is_first, then=Value("")), default=Value(actor.key))
-
-
-def _holds(actor: Actor, row: Execution, now: datetime) -> bool:
     is_its = row.leased_to == actor.label and row.lease_key in ("", actor.key)
     return is_its and row.lease_until is not None and row.lease_until >= now
 

@@ -38,8 +38,8 @@ def test_oldest_prompts_are_claimed_first_and_only_once(agent):
 
     assert (first, rest, claimed(agent)) == ([old], [young], [])
     old.refresh_from_db()
-    assert (old.leased_to, old.lease_until, old.attempt) == ("laptop", NOW + timedelta(minutes=15), 2)
-    assert (first[0].leased_to, first[0].lease_until, first[0].attempt) == ("laptop", old.lease_until, 2)
+    assert (old.leased_to, old.lease_until, old.attempt) == ("laptop", NOW + timedelta(minutes=15), 1)
+    assert (first[0].leased_to, first[0].lease_until, first[0].attempt) == ("laptop", old.lease_until, 1)
 
 
 def test_expired_lease_makes_a_prompt_claimable_again(agent, time_machine):
@@ -47,7 +47,11 @@ def test_expired_lease_makes_a_prompt_claimable_again(agent, time_machine):
     claimed(agent, lease=timedelta(minutes=1))
     time_machine.shift(timedelta(minutes=1, seconds=1))
 
-    assert claimed(Actor(agent.user, Event.Door.MCP, "tablet")) == [prompt]
+    again = claimed(Actor(agent.user, Event.Door.MCP, "tablet"))
+
+    prompt.refresh_from_db()
+    assert again == [prompt]
+    assert (again[0].attempt, prompt.attempt, prompt.leased_to) == (2, 2, "tablet")
 
 
 def test_prompts_of_others_and_other_runs_are_not_claimed(agent, stranger):
@@ -152,7 +156,8 @@ def test_released_prompt_can_be_claimed_by_another_agent(actor, agent):
     assert isinstance(released, Ok)
     assert (released.value.leased_to, released.value.lease_until) == ("", None)
     assert Event.objects.get().before == {"execution": prompt.pk, "held_by": "laptop"}
-    assert claimed(Actor(actor.user, Event.Door.MCP, "tablet")) == [prompt]
+    assert released.value.was_held
+    assert [row.attempt for row in claimed(Actor(actor.user, Event.Door.MCP, "tablet"))] == [2]
 
 
 def test_prompt_that_ended_is_not_released(actor):

@@ -1,20 +1,19 @@
 """Prompts that wait, and what a person can do with them."""
 
-from datetime import timedelta
-
 import pytest
 from django.contrib.auth.models import User
 from django.test import Client
 
-from schedules import clock
-from schedules.models import Execution
+from schedules import services
+from schedules.models import Event, Execution
+from schedules.services import Actor
 from tests.factories import ExecutionFactory, JobFactory
 
 
 @pytest.fixture
 def waiting(owner: User) -> Execution:
     job = JobFactory(owner=owner, name="Briefing", task="prompt", kwargs={"prompt": "Summarise."})
-    return ExecutionFactory(job=job, status="waiting")
+    return ExecutionFactory(job=job, status="waiting", attempt=1)
 
 
 def test_prompt_is_shown_until_it_is_answered(web: Client, waiting: Execution):
@@ -42,12 +41,30 @@ def test_prompt_can_be_dismissed_once(web: Client, waiting: Execution):
 
 
 def test_held_prompt_can_be_taken_back(web: Client, waiting: Execution):
-    Execution.objects.filter(pk=waiting.pk).update(
-        leased_to="laptop", lease_until=clock.now() + timedelta(hours=1)
-    )
+    services.claim_prompts(Actor(waiting.owner, Event.Door.MCP, "laptop"))
     assert "held by" in web.get("/inbox/").content.decode()
 
     web.post(f"/inbox/{waiting.pk}/release/")
 
     waiting.refresh_from_db()
     assert waiting.lease_until is None
+
+
+def test_how_often_a_prompt_was_claimed_is_told(web: Client, waiting: Execution):
+    agent = Actor(waiting.owner, Event.Door.MCP, "laptop")
+
+    def told() -> str:
+        page = web.get("/inbox/").content.decode()
+        return page[page.index("Since") : page.index("Answer it yourself")]
+
+    assert "not claimed yet" in told()
+    assert "time" not in told().partition("not claimed yet")[2].partition("</p>")[0]
+
+    services.claim_prompts(agent)
+    assert "claimed 1 time<" in told()
+
+    web.post(f"/inbox/{waiting.pk}/release/")
+    assert "taken back · claimed 1 time<" in told()
+
+    services.claim_prompts(agent)
+    assert "claimed 2 times<" in told()

@@ -75,6 +75,16 @@ def test_run_page_shows_the_error_first(web: Client, job: Job):
     assert "40 ms late" in page
 
 
+@pytest.mark.parametrize(("attempt", "words"), [(2, "2 of 3<"), (4, "4<")])
+def test_run_that_was_taken_up_once_more_is_not_the_fourth_of_three(
+    web: Client, job: Job, attempt: int, words: str
+):
+    Job.objects.filter(pk=job.pk).update(attempts=3)
+    run = ExecutionFactory(job=job, status="running", attempt=attempt)
+
+    assert f"<dt>Attempts</dt><dd>{words}" in web.get(f"/runs/{run.pk}/").content.decode()
+
+
 def test_run_of_a_deleted_job_still_opens(web: Client, job: Job):
     run = ExecutionFactory(job=job)
     web.post(f"/jobs/{job.public_id}/delete/")
