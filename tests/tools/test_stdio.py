@@ -99,7 +99,7 @@ def test_a_signal_ends_it_at_once(site, number):
 
     process.send_signal(number)
 
-    assert process.wait(5) == -number
+    assert process.wait(20) == -number
     process.communicate()
 
 
@@ -222,7 +222,7 @@ def test_an_open_subscription_does_not_hold_up_the_end(site):
 
     assert acknowledged["method"] == "notifications/subscriptions/acknowledged"
     assert process.returncode == 0
-    assert time.monotonic() - begun < 5
+    assert time.monotonic() - begun < stdio.ANSWER_SECONDS
     [answer] = map(json.loads, out.splitlines())
     assert answer["result"]["_meta"]["io.modelcontextprotocol/subscriptionId"] == answer["id"] == 1
     assert b"Traceback" not in err
