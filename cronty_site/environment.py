@@ -5,8 +5,10 @@ import os
 import re
 import secrets
 import shlex
+from contextlib import suppress
 from ipaddress import ip_address
 from pathlib import Path
+from tempfile import NamedTemporaryFile
 from urllib.parse import parse_qs, unquote, urlsplit
 
 from django.core.exceptions import ImproperlyConfigured
@@ -68,8 +70,12 @@ def command(name: str) -> list[str]:
 def web_address(name: str, default: str) -> str:
     """Read a public http(s) address, without its trailing slash."""
     value = text(name, default).rstrip("/")
-    parts = urlsplit(value)
-    if parts.scheme not in {"http", "https"} or not parts.hostname:
+    try:
+        parts = urlsplit(value)
+        is_address = parts.scheme in {"http", "https"} and parts.hostname and parts.port != 0
+    except ValueError:
+        is_address = False
+    if not is_address:
         raise ImproperlyConfigured(f"{name}: use an address like https://cronty.example, not {value!r}.")
     return value
 
@@ -87,13 +93,13 @@ def host_in_address(host: str) -> str:
 
 def generated_secret(path: Path) -> str:
     """Return the secret kept in a file, making it the first time; two processes agree on one."""
-    try:
+    if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
-        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    except FileExistsError:
-        return path.read_text(encoding="utf-8").strip()
-    with os.fdopen(handle, "w", encoding="utf-8") as file:
-        file.write(secrets.token_urlsafe(64))
+        # Linked to its name when it is whole: nobody ever reads half of one, and of two the first stays.
+        with NamedTemporaryFile("w", dir=path.parent) as file, suppress(FileExistsError):
+            file.write(secrets.token_urlsafe(64))
+            file.flush()
+            os.link(file.name, path)
     return path.read_text(encoding="utf-8").strip()
 
 

@@ -161,13 +161,15 @@ def _write_lazily() -> None:
 
     What people and agents were told is kept is written by other processes, which sync at once.
     """
-    options = connections["default"].settings_dict["OPTIONS"]
+    database = connections["default"].settings_dict
+    options = database["OPTIONS"]
     if connections["default"].vendor == "sqlite":
         options["init_command"] = options["init_command"].replace("synchronous=FULL", "synchronous=NORMAL")
-    else:
-        options["options"] = "-c synchronous_commit=off"
+    elif not database["DISABLE_SERVER_SIDE_CURSORS"]:
+        # Poolers refuse such options. They stand beside what the operator asks of the server, such as a schema.
+        options["options"] = f"{options.get('options', '')} -c synchronous_commit=off".strip()
     # One question less before every run: the runner notices a broken connection when it uses it.
-    connections["default"].settings_dict["CONN_HEALTH_CHECKS"] = False
+    database["CONN_HEALTH_CHECKS"] = False
 
 
 def _survive(step: Callable[[], object]) -> None:

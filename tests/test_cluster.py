@@ -9,10 +9,10 @@ from pathlib import Path
 
 import psycopg
 import pytest
-from django.db import connection
+from django.db import connection, connections
 
 from schedules import clock
-from schedules.cluster import Watch
+from schedules.cluster import Watch, _write_lazily
 from schedules.models import Execution, Job, Worker
 from tests.clusters import (
     PROJECT,
@@ -193,6 +193,20 @@ def test_watch_does_not_blame_a_cluster_for_a_database_that_is_away():
     watch._looked_at -= 100
 
     assert watch.trouble(worker_id=0) == ""
+
+
+@pytest.mark.skipif(connection.vendor != "postgresql", reason="SQLite has no such options")
+@pytest.mark.parametrize(
+    ("is_pooled", "options"),
+    [(False, "-c search_path=jobs -c synchronous_commit=off"), (True, "-c search_path=jobs")],
+)
+def test_a_cluster_keeps_what_the_operator_asks_of_the_database(monkeypatch, is_pooled, options):
+    asked = {"OPTIONS": {"options": "-c search_path=jobs"}, "DISABLE_SERVER_SIDE_CURSORS": is_pooled}
+    monkeypatch.setattr(connections["default"], "settings_dict", connection.settings_dict | asked)
+
+    _write_lazily()
+
+    assert connection.settings_dict["OPTIONS"]["options"] == options
 
 
 @pytest.mark.skipif(connection.vendor != "postgresql", reason="SQLite has no server that counts connections")

@@ -89,6 +89,8 @@ def test_web_address_loses_its_last_slash(given):
         pytest.param(lambda: environment.command("X"), "[1]", id="array of numbers"),
         pytest.param(lambda: environment.web_address("X", ""), "cronty.example", id="no scheme"),
         pytest.param(lambda: environment.web_address("X", ""), "ftp://cronty.example", id="another scheme"),
+        pytest.param(lambda: environment.web_address("X", ""), "http://[torn", id="torn address"),
+        pytest.param(lambda: environment.web_address("X", ""), "http://a:70000", id="no such port"),
         pytest.param(lambda: environment.email_settings("X"), "http://mail.example", id="no mail server"),
     ],
 )
@@ -121,6 +123,20 @@ def test_generated_secret_is_made_once_and_closed_to_others(tmp_path):
     assert first == second
     assert len(first) > 60
     assert path.stat().st_mode & 0o077 == 0
+    assert list(path.parent.iterdir()) == [path]
+
+
+def test_of_two_processes_that_make_a_secret_the_first_one_wins(tmp_path, monkeypatch):
+    path = tmp_path / "secret_key"
+    link = os.link
+
+    def late_link(source: str, target: Path) -> None:
+        path.write_text("the other's")
+        link(source, target)
+
+    monkeypatch.setattr(os, "link", late_link)
+
+    assert environment.generated_secret(path) == "the other's"
 
 
 def test_mail_goes_to_the_console_unless_told_where():
@@ -248,6 +264,16 @@ def test_pooler_is_told_of_by_a_variable(tmp_path, value, is_pooled):
     )
 
     assert seen["DATABASES"]["default"]["DISABLE_SERVER_SIDE_CURSORS"] is is_pooled
+
+
+def test_what_the_database_address_asks_for_stands_beside_the_defaults(tmp_path):
+    address = "postgres://u:p@localhost/cronty?connect_timeout=60&currentSchema=cronty"
+
+    seen = settings_with(tmp_path, "DATABASES", DATABASE_URL=address)
+
+    options = seen["DATABASES"]["default"]["OPTIONS"]
+    assert (int(options["connect_timeout"]), options["keepalives_idle"]) == (60, 10)
+    assert options["options"] == "-c search_path=cronty"
 
 
 @pytest.mark.parametrize(
