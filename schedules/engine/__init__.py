@@ -3,9 +3,9 @@
 from schedules.engine.claims import Claim, claim
 from schedules.engine.clusters import beat, circle, enlist, is_any_worker_running, retire
 from schedules.engine.gaps import account_for, take_back_ahead, withdraw
+from schedules.engine.outcomes import Outcome
 from schedules.engine.pruning import prune_history
 from schedules.engine.runs import (
-    Outcome,
     conclude,
     hand_back,
     let_go,

@@ -14,7 +14,7 @@ from django.db.models import F
 from schedules.engine import gaps
 from schedules.engine.bulk import integers, update_rows
 from schedules.engine.clusters import coverage
-from schedules.engine.pausing import note
+from schedules.engine.failing import note
 from schedules.engine.runs import call_off, may_go_on
 from schedules.engine.slots import Plan, Slot, plan, remaining
 from schedules.models import Execution, Job

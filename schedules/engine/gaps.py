@@ -6,6 +6,7 @@ from django.db.models import F, Q
 from django.db.models.functions import Greatest
 
 from schedules.engine.line import release_next
+from schedules.engine.outcomes import Outcome, remember
 from schedules.engine.slots import Slot, gap_slot, remaining
 from schedules.models import Execution, Job
 from schedules.triggers import TriggerError
@@ -71,16 +72,29 @@ def _cut(job: Job, row: Execution, now: datetime) -> Slot | None:
         return None
 
 
-def withdraw(job: Job, now: datetime, reason: str, *, also_manual: bool = False) -> None:
-    """Take back what is queued or claimed but not started; a run between attempts ends as failed."""
-    rows = Execution.objects.live().filter(job=job, status__in=[Status.QUEUED, Status.CLAIMED])
+def withdraw(job: Job, now: datetime, done: str, *, also_manual: bool = False) -> None:
+    """Take back what has not begun from a job that was stopped; `done` says how.
+
+    A run between attempts ends as failed. What runs, and a prompt that an agent holds, is left to finish.
+    """
+    rows = Execution.objects.live().filter(job=job)
     if not also_manual:
         rows = rows.exclude(cause=Execution.Cause.MANUAL)
-    ended = {"finished_at": now, "lease_until": None, "available_at": None, "reason": reason}
-    rows.filter(attempt=0).update(status=Status.CANCELLED, **ended)
-    rows.filter(~Q(attempt=0)).update(status=Status.FAILED, **ended)
-    if also_manual:
-        Execution.objects.filter(job=job, status=Status.WAITING).update(status=Status.CANCELLED, **ended)
+    unstarted = rows.filter(status__in=[Status.QUEUED, Status.CLAIMED])
+    ended = {"finished_at": now, "lease_until": None, "available_at": None}
+    words = f"The job was {done} before "
+    unstarted.filter(attempt=0).update(status=Status.CANCELLED, reason=f"{words}it could run.", **ended)
+    rows.unheld(now).update(status=Status.CANCELLED, reason=f"{words}an agent took this prompt.", **ended)
+    failed = [
+        Outcome(pk, attempt, job.pk, Status.FAILED, now, error=error)
+        for pk, attempt, error in unstarted.select_for_update().values_list("pk", "attempt", "error")
+    ]
+    if failed:
+        Execution.objects.filter(pk__in=[outcome.execution_id for outcome in failed]).update(
+            status=Status.FAILED, reason=f"{words}the next attempt.", **ended
+        )
+        remember(failed)
+    release_next([job.pk])
 
 
 def row_of(job: Job, slot: Slot, now: datetime) -> Execution:

@@ -3,7 +3,7 @@
 import random
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -12,8 +12,9 @@ from django.db import connection, transaction
 from django.db.models import Subquery
 
 from schedules.engine.bulk import integers, update_rows
+from schedules.engine.failing import answer_failures
 from schedules.engine.line import release_next
-from schedules.engine.pausing import pause_failing
+from schedules.engine.outcomes import Outcome, remember
 from schedules.engine.starting import Started
 from schedules.models import Execution, Job, Worker
 from schedules.models.executions import ExecutionQuerySet
@@ -24,7 +25,6 @@ Status = Execution.Status
 RESCUES = 2
 LONGEST_BACKOFF = timedelta(hours=1)
 LONGEST_WAIT = timedelta(days=30)
-OUTCOME_LETTERS = {Status.SUCCEEDED: "S", Status.FAILED: "F", Status.LOST: "L", Status.CANCELLED: "C"}
 
 # Written out, like the start of a run: it is asked for every run that ends. `LIMIT 1` keeps PostgreSQL from making a
 # join of it: in a burst it knows nothing yet of the thousand live rows, and would read them all for each job.
@@ -37,22 +37,6 @@ _END_FINISHED = """
             AND live.status IN ('queued', 'claimed', 'running', 'waiting')
         LIMIT 1) IS NULL
 """
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """How one attempt ended."""
-
-    execution_id: int
-    attempt: int
-    job_id: int
-    status: Execution.Status
-    finished_at: datetime
-    result: Any = None
-    error: str = ""
-    traceback: str = ""
-    reason: str = ""
-    retry_at: datetime | None = None
 
 
 def renew_claims(worker_id: int, now: datetime) -> None:
@@ -131,13 +115,9 @@ def _still_mine(
     }
 
 
-def _is_over(job_status: str | None, job_deleted_at: datetime | None) -> bool:
-    return job_status is None or job_deleted_at is not None or job_status == Job.Status.CANCELLED
-
-
 def may_go_on(cause: str, job_status: str | None, job_deleted_at: datetime | None) -> bool:
-    """Tell whether a run of such a job may be tried again: a pause stops all but what was asked for by hand."""
-    if _is_over(job_status, job_deleted_at):
+    """Tell whether anything may follow for a run of such a job: a pause stops all but what was asked for by hand."""
+    if job_status is None or job_deleted_at is not None or job_status == Job.Status.CANCELLED:
         return False
     return job_status != Job.Status.PAUSED or cause == Execution.Cause.MANUAL
 
@@ -146,9 +126,11 @@ def _honouring_a_stop(
     outcome: Outcome, cause: str, job_status: str | None, job_deleted_at: datetime | None
 ) -> Outcome:
     """A pause or cancel during a run keeps the run and stops what follows."""
-    if outcome.retry_at and not may_go_on(cause, job_status, job_deleted_at):
+    if may_go_on(cause, job_status, job_deleted_at):
+        return outcome
+    if outcome.retry_at:
         return replace(outcome, retry_at=None, reason="The job was stopped before the next attempt.")
-    if outcome.status == Status.WAITING and _is_over(job_status, job_deleted_at):
+    if outcome.status == Status.WAITING:
         words = "The job was stopped before an agent took this prompt."
         return replace(outcome, status=Status.CANCELLED, reason=words)
     return outcome
@@ -171,38 +153,16 @@ def conclude(outcomes: Sequence[Outcome]) -> None:
     """Tell the jobs about runs that ended for good: history strip, streak, end of one-offs, next in line."""
     if not outcomes:
         return
-    by_job: dict[int, list[Outcome]] = defaultdict(list)
-    for outcome in outcomes:
-        by_job[outcome.job_id].append(outcome)
-    right = "right({0}, 30)" if connection.vendor == "postgresql" else "substr({0}, -30)"
-    update_rows(
-        Job,
-        f"recent = {right.format('recent || {recent}')},"
-        " last_run_at = COALESCE({last_run_at}, last_run_at), last_error = {last_error},"
-        # Below zero the streak begins anew: -1 is none, -2 is one failure since the last success.
-        " failure_streak = CASE WHEN {failure_streak} < 0 THEN -1 - {failure_streak}"
-        " ELSE failure_streak + {failure_streak} END",
-        ("id", "recent", "last_run_at", "last_error", "failure_streak"),
-        [(job_id, *_summary(ended)) for job_id, ended in by_job.items()],
-    )
+    by_job = remember(outcomes)
     _end_finished_jobs(by_job)
     release_next(by_job)
-    failing = [job_id for job_id, ended in by_job.items() if ended[-1].status != Status.SUCCEEDED]
-    pause_failing(failing, outcomes[0].finished_at)
-
-
-def _summary(ended: list[Outcome]) -> tuple[str, datetime | None, str, int]:
-    letters = "".join(OUTCOME_LETTERS[outcome.status] for outcome in ended)
-    last = ended[-1]
-    failures = sum(letter in "FL" for letter in letters.rpartition("S")[2])
-    error = "" if last.status == Status.SUCCEEDED else last.error or last.reason
-    ran_at = max((outcome.finished_at for outcome in ended if outcome.attempt), default=None)
-    return letters[-30:], ran_at, error, -1 - failures if "S" in letters else failures
+    answer_failures(by_job, outcomes[0].finished_at)
 
 
 def _end_finished_jobs(by_job: dict[int, list[Outcome]]) -> None:
     """A job whose last slot has ended is over: a one-off by its outcome, a recurring one completed."""
-    failed = [job_id for job_id, ended in by_job.items() if ended[-1].status in (Status.FAILED, Status.LOST)]
+    # A one-off that was called off before it began has done as little as one that failed.
+    failed = [job_id for job_id, ended in by_job.items() if ended[-1].is_failure or not ended[-1].attempt]
     with connection.cursor() as cursor:
         cursor.execute(_END_FINISHED.format(ids=integers(by_job), failed=integers(failed) or "NULL"))
 

@@ -11,10 +11,12 @@ from django.db.models import F, Q, QuerySet
 from django.db.models.functions import Coalesce
 
 from schedules import limits
+from schedules.engine.failing import note
 from schedules.engine.gaps import account_for, take_back_ahead
-from schedules.engine.pausing import note
-from schedules.engine.runs import Outcome, conclude, hand_back, rescue
+from schedules.engine.outcomes import Outcome
+from schedules.engine.runs import conclude, hand_back, rescue
 from schedules.models import FRESH_FOR, Execution, Job, Worker
+from schedules.models.executions import ExecutionQuerySet
 from schedules.models.prepared import Prepared
 from schedules.triggers import TriggerError
 
@@ -82,31 +84,35 @@ def _take_over_expired_leases(now: datetime) -> None:
 
 
 def _expire_prompts(now: datetime) -> None:
-    """A prompt that no agent finished in time has failed, and says so."""
-    oldest = now - timedelta(hours=settings.CRONTY_INBOX_HOURS)
+    """A prompt that no agent finished in time has failed, and says so; one of a job that is over is taken back."""
+    hours = settings.CRONTY_INBOX_HOURS
+    # Since it began to wait: the slot of a run that was caught up is old already.
+    since = Coalesce("started_at", "scheduled_for")
+    old = Execution.objects.claimable(now).alias(since=since).filter(since__lt=now - timedelta(hours=hours))
+    _end_prompts(old, Status.FAILED, now, error=f"No agent completed this prompt within {hours} hours.")
+    stopped = "The job was stopped, and the agent that held this prompt did not finish it."
+    _end_prompts(Execution.objects.let_go(now), Status.CANCELLED, now, reason=stopped)
+
+
+def _end_prompts(
+    found: ExecutionQuerySet, status: Execution.Status, now: datetime, *, error: str = "", reason: str = ""
+) -> None:
     with transaction.atomic():
-        # Since it began to wait: the slot of a run that was caught up is old already.
-        expired = (
-            Execution.objects.claimable(now)
-            .alias(since=Coalesce("started_at", "scheduled_for"))
-            .filter(since__lt=oldest)
-        )
-        if not expired.exists():
+        if not found.exists():
             return
         # The job before its execution, like every verb of the inbox: two orders would be a deadlock.
-        held = Job.objects.filter(pk__in=expired.values("job")).select_for_update(skip_locked=True)
+        held = Job.objects.filter(pk__in=found.values("job")).select_for_update(skip_locked=True)
         rows = list(
-            expired.filter(Q(job__in=[job.pk for job in held.only("pk")]) | Q(job=None))
+            found.filter(Q(job__in=[job.pk for job in held.only("pk")]) | Q(job=None))
             .select_for_update(skip_locked=True, of=("self",))
             .only("pk", "attempt", "job_id")[:BATCH]
         )
-        words = f"No agent completed this prompt within {settings.CRONTY_INBOX_HOURS} hours."
         Execution.objects.filter(pk__in=[row.pk for row in rows]).update(
-            status=Status.FAILED, finished_at=now, lease_until=None, error=words, reason="expired"
+            status=status, finished_at=now, lease_until=None, error=error, reason=reason
         )
         conclude(
             [
-                Outcome(row.pk, row.attempt, row.job_id, Status.FAILED, now, error=words)
+                Outcome(row.pk, row.attempt, row.job_id, status, now, error=error, reason=reason)
                 for row in rows
                 if row.job_id
             ]

@@ -17,6 +17,15 @@ def slot_key(job_public_id: str, scheduled_for: datetime, cause: str) -> str:
     return f"{job_public_id}@{moment}" + ("-manual" if cause == Execution.Cause.MANUAL else "")
 
 
+# A pause stops all but what was asked for by hand.
+_ITS_JOB_WAS_STOPPED = (
+    Q(job=None)
+    | Q(job__deleted_at__isnull=False)
+    | Q(job__status=Job.Status.CANCELLED)
+    | Q(job__status=Job.Status.PAUSED) & ~Q(cause="manual")
+)
+
+
 class ExecutionQuerySet(models.QuerySet["Execution"]):
     def ready(self, now: datetime) -> Self:
         """Queued runs whose moment has come: run-now, retries, and runs let go by an overlap."""
@@ -41,9 +50,17 @@ class ExecutionQuerySet(models.QuerySet["Execution"]):
     def waiting(self) -> Self:
         return self.filter(status=Execution.Status.WAITING)
 
-    def claimable(self, now: datetime) -> Self:
+    def unheld(self, now: datetime) -> Self:
         """Prompts that no agent holds at the moment."""
         return self.waiting().filter(Q(lease_until=None) | Q(lease_until__lt=now))
+
+    def claimable(self, now: datetime) -> Self:
+        """Prompts for any agent to take."""
+        return self.unheld(now).exclude(_ITS_JOB_WAS_STOPPED)
+
+    def let_go(self, now: datetime) -> Self:
+        """Prompts of a job that was stopped while an agent had them, which the agent did not finish."""
+        return self.unheld(now).filter(_ITS_JOB_WAS_STOPPED)
 
 
 class Execution(models.Model):

@@ -59,13 +59,13 @@ def complete_prompt(
     if error is not None and len(error) > settings.CRONTY_MAX_JSON_BYTES:
         return Err(Code.INVALID, "error: too long", errors={"error": ["Too long."]})
     with transaction.atomic():
-        row = _locked(actor, execution_id)
+        row = _locked(actor, execution_id, now)
         if row is None:
             return _unknown(execution_id)
         if row.status != Status.WAITING:
             return Err(Code.WRONG_STATE, f"Prompt already {row.status}: {execution_id}")
         if actor.is_agent and not _holds(actor, row, now):
-            return Err(Code.CONFLICT, f"Your lease on prompt {execution_id} is over: claim it again.")
+            return Err(Code.CONFLICT, _why_not_yours(actor, row, now))
         status = Status.FAILED if error else Status.SUCCEEDED
         _finish(
             row,
@@ -84,7 +84,7 @@ def dismiss_prompt(actor: Actor, execution_id: int) -> Result[Execution]:
     """Take a waiting prompt out of the inbox without an answer."""
     now = clock.now()
     with transaction.atomic():
-        row = _locked(actor, execution_id)
+        row = _locked(actor, execution_id, now)
         if row is None:
             return _unknown(execution_id)
         if row.status != Status.WAITING:
@@ -99,11 +99,13 @@ def release_prompt(actor: Actor, execution_id: int) -> Result[Execution]:
     """Take a prompt away from the agent that holds it, so that another can claim it."""
     now = clock.now()
     with transaction.atomic():
-        row = _locked(actor, execution_id)
+        row = _locked(actor, execution_id, now)
         if row is None:
             return _unknown(execution_id)
         if row.status != Status.WAITING:
             return Err(Code.WRONG_STATE, f"Prompt already {row.status}: {execution_id}")
+        if not row.leased_to:
+            return Err(Code.WRONG_STATE, f"No agent holds prompt {execution_id}.")
         held_by = row.leased_to
         Execution.objects.filter(pk=row.pk).update(lease_until=None, leased_to="", lease_key=_TAKEN_AWAY)
         record(actor, "release", now, job=_job_of(row), before={"execution": row.pk, "held_by": held_by})
@@ -120,12 +122,24 @@ def _holds(actor: Actor, row: Execution, now: datetime) -> bool:
     return is_its and row.lease_until is not None and row.lease_until >= now
 
 
-def _locked(actor: Actor, execution_id: int) -> Execution | None:
+def _why_not_yours(actor: Actor, row: Execution, now: datetime) -> str:
+    if row.lease_until is not None and row.lease_until >= now:
+        return f"Another agent holds prompt {row.pk} until {row.lease_until:%Y-%m-%d %H:%M:%S} UTC."
+    if row.leased_to != actor.label:
+        return f"You do not hold prompt {row.pk}: claim it first."
+    return f"Your lease on prompt {row.pk} is over: claim it again."
+
+
+def _locked(actor: Actor, execution_id: int, now: datetime) -> Execution | None:
+    wanted = actor.executions().filter(pk=execution_id).select_related("job")
     # The job before its execution, like every other verb: two orders would be a deadlock.
-    wanted = actor.executions().filter(pk=execution_id)
-    if not Job.objects.kept().filter(pk__in=wanted.values("job")).select_for_update().exists():
+    if not Job.objects.filter(pk__in=wanted.values("job")).select_for_update().exists():
         return None
-    return wanted.select_for_update(of=("self",)).select_related("job").first()
+    # What runs is its worker's, who takes them the other way round.
+    row = wanted.waiting().select_for_update(of=("self",)).first() or wanted.first()
+    is_held = row is not None and row.status == Status.WAITING and row.lease_until and row.lease_until >= now
+    # A job in the trash is gone for everybody but the agent that was at it.
+    return row if row and (_job_of(row).deleted_at is None or is_held) else None
 
 
 def _finish(row: Execution, status: Execution.Status, now: datetime, **values: Any) -> None:

@@ -166,7 +166,7 @@ def pause(actor: Actor, job_id: str, *, reason: str = "", until: datetime | None
             pause_reason=reason,
         )
         _account_until(job, now, "The job was paused before it could run.")
-        engine.withdraw(job, now, "The job was paused before it could run.")
+        engine.withdraw(job, now, "paused")
         record(actor, "pause", now, job=job, after={"reason": reason, "until": until and until.isoformat()})
     job.refresh_from_db()
     return Ok(job)
@@ -208,7 +208,7 @@ def cancel(actor: Actor, job_id: str, *, only: Collection[str] = Job.ACTIVE) -> 
         before = {"status": job.status}
         _move(job, now, status=Job.Status.CANCELLED, next_run_at=None, paused_until=None)
         _account_until(job, now, "The job was cancelled before it could run.")
-        engine.withdraw(job, now, "The job was cancelled before it could run.", also_manual=True)
+        engine.withdraw(job, now, "cancelled", also_manual=True)
         record(actor, "cancel", now, job=job, before=before, after={"status": "cancelled"})
     job.refresh_from_db()
     return Ok(job)
@@ -223,7 +223,7 @@ def delete(actor: Actor, job_id: str) -> Result[Job]:
             return not_found(job_id)
         _move(job, now, deleted_at=now)
         _account_until(job, now, "The job was deleted before it could run.")
-        engine.withdraw(job, now, "The job was deleted before it could run.", also_manual=True)
+        engine.withdraw(job, now, "deleted", also_manual=True)
         record(actor, "delete", now, job=job, before={"status": job.status})
     job.refresh_from_db()
     return Ok(job)

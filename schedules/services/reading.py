@@ -10,12 +10,13 @@ from schedules import engine
 from schedules.models import Event, Execution, Job
 from schedules.result import Ok, Result
 from schedules.services.actors import Actor, not_found
-from schedules.triggers import Trigger, TriggerError
+from schedules.triggers import Trigger, TriggerError, load_zone
 
 Status = Execution.Status
 
 MOST_UPCOMING = 200
 MOST_STEPS = 2000
+_STOPPED = {"pause": "paused", "cancel": "cancelled", "delete": "deleted"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +106,7 @@ def why(actor: Actor, job_id: str, at: datetime | None, now: datetime) -> Result
         return Ok(Why(job, moment, "nothing", "The job did not exist yet."))
     row = _nearest_execution(job, moment)
     if row and (at is None or _is_near(job, row, moment)):
-        return Ok(Why(job, row.scheduled_for, row.status, explain(row), row))
+        return Ok(Why(job, row.scheduled_for, row.status, explain(row, job.timezone), row))
     if moment > now:
         return Ok(_why_ahead(job, moment, now))
     if job.next_run_at and (at is None or job.next_run_at <= now):
@@ -113,20 +114,24 @@ def why(actor: Actor, job_id: str, at: datetime | None, now: datetime) -> Result
     return Ok(_why_without_row(job, moment, now))
 
 
-def explain(row: Execution) -> str:
+def explain(row: Execution, timezone: str = "UTC", *, with_error: bool = True) -> str:
     """Say in one sentence what became of a slot."""
+    tries = f"{row.attempt} attempt{'' if row.attempt == 1 else 's'}"
+    error = f": {row.error.removesuffix('.')}" if row.error and with_error else ""
     many = f"{row.slots:,} slots were" if row.slots > 1 else "It was"
     late = f", {row.lateness.total_seconds():.1f} s after its time" if row.lateness else ""
     words = {
         Status.QUEUED: f"It is queued{f' for attempt {row.attempt + 1}' if row.attempt else ''}.",
         Status.CLAIMED: "A worker has taken it and is about to start it.",
         Status.RUNNING: f"It is running, attempt {row.attempt}.",
-        Status.WAITING: "It waits for an agent to claim and complete it.",
+        Status.WAITING: f"{row.leased_to} holds it until {_local(row.lease_until, timezone)}."
+        if row.lease_until
+        else "It waits for an agent to claim and complete it.",
         Status.SUCCEEDED: f"It ran{late}, and succeeded on attempt {row.attempt}.",
-        Status.FAILED: f"It failed after {row.attempt} attempt{'' if row.attempt == 1 else 's'}: {row.error}",
+        Status.FAILED: f"It failed after {tries}{error}.",
         Status.SKIPPED: f"{many} skipped.",
         Status.MISSED: f"{many} missed.",
-        Status.CANCELLED: "It was taken back before it started.",
+        Status.CANCELLED: f"It was taken back{'' if row.attempt else ' before it started'}.",
         Status.LOST: "Its worker died under it.",
     }[Status(row.status)]
     return f"{words} {row.reason}".strip()
@@ -134,10 +139,13 @@ def explain(row: Execution) -> str:
 
 def _nearest_execution(job: Job, moment: datetime) -> Execution | None:
     rows = Execution.objects.filter(job=job)
-    before = rows.filter(scheduled_for__lte=moment).order_by("-scheduled_for").first()
+    earlier = rows.filter(scheduled_for__lte=moment).order_by("-scheduled_for")
+    # Slots follow each other, but runs by hand may lie within a gap.
+    slot = earlier.exclude(cause=Execution.Cause.MANUAL).first()
+    if slot and slot.last_slot and slot.last_slot >= moment:
+        return slot
+    before = earlier.first()
     after = rows.filter(scheduled_for__gt=moment).order_by("scheduled_for").first()
-    if before and before.last_slot and before.last_slot >= moment:
-        return before
     found = [row for row in (before, after) if row]
     return min(found, key=lambda row: abs(row.scheduled_for - moment), default=None)
 
@@ -162,7 +170,7 @@ def _why_ahead(job: Job, moment: datetime, now: datetime) -> Why:
             Why(job, slot, "pending", "It has not fallen due yet.") if slot > now else _why_not_yet(job, now)
         )
     if job.status == Job.Status.PAUSED and job.paused_until and job.paused_until < moment:
-        until = f"{job.paused_until:%Y-%m-%d %H:%M:%S} UTC"
+        until = _local(job.paused_until, job.timezone)
         return Why(job, moment, "pending", f"It is paused until {until}, and runs again after that.")
     return _why_without_row(job, moment, now)
 
@@ -205,10 +213,20 @@ def _why_not_yet(job: Job, now: datetime) -> Why:
 
 
 def _why_without_row(job: Job, moment: datetime, now: datetime) -> Why:
-    last = Event.objects.filter(job=job, at__lte=moment).first()
-    if last and last.verb in {"pause", "cancel", "delete"}:
-        done = {"pause": "paused", "cancel": "cancelled", "delete": "deleted"}[last.verb]
-        return Why(job, moment, last.verb, f"{last.actor} had {done} it at {last.at:%Y-%m-%d %H:%M:%S} UTC.")
+    # What else was done to it, such as an edit, neither stopped it nor set it going.
+    turns = Event.objects.filter(job=job, at__lte=moment, verb__in=[*_STOPPED, "create", "resume", "restore"])
+    last = turns.first()
+    if last and last.verb in _STOPPED:
+        reason = str(last.after.get("reason") or "").removesuffix(".")
+        words = f"{last.actor} had {_STOPPED[last.verb]} it at {_local(last.at, job.timezone)}"
+        return Why(job, moment, Status.SKIPPED, f"{words}: {reason}." if reason else f"{words}.")
     if moment > now:
         return Why(job, moment, "pending", "That moment lies ahead: there is nothing to tell of it yet.")
     return Why(job, moment, "nothing", "The schedule had no run near that moment.")
+
+
+def _local(moment: datetime, timezone: str) -> str:
+    try:
+        return f"{moment.astimezone(load_zone(timezone)):%Y-%m-%d %H:%M:%S} {timezone}"
+    except TriggerError:
+        return f"{moment:%Y-%m-%d %H:%M:%S} UTC"

@@ -92,23 +92,18 @@ class RunPage(PageMixin, TemplateView):
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
         run = find_run(self.request, kwargs["run_id"])
         output = written(run.result)
+        zone = run.job.timezone if run.job else self.page.zone
         return super().get_context_data(
             run=run,
             job=run.job if run.job and run.job.deleted_at is None else None,
-            zone=run.job.timezone if run.job else self.page.zone,
-            explanation=explanation_of(run),
+            zone=zone,
+            explanation=explain(run, zone, with_error=False),
             output=output[:SHOWN_OUTPUT],
             is_cut=len(output) > SHOWN_OUTPUT,
             receipt=receipt(run),
             is_moving=run.status in MOVING,
             **kwargs,
         )
-
-
-def explanation_of(run: Execution) -> str:
-    """Say what became of a run; its error stands above in full, so it is not said twice."""
-    words = explain(run)
-    return words.replace(f": {run.error}", ".") if run.error else words
 
 
 def find_run(request: HttpRequest, run_id: int) -> Execution:

@@ -73,36 +73,71 @@ def test_broken_schedule_has_no_slots_to_tell_of(broken):
     assert not Execution.objects.exists()
 
 
+TOOK = {"attempt": 1, "leased_to": "laptop"}
+
+
 @pytest.mark.parametrize(
-    ("fields", "also_manual", "expected"),
+    ("fields", "also_manual", "expected", "before"),
     [
-        ({"status": "queued"}, False, "cancelled"),
-        ({"status": "queued", "attempt": 1}, False, "failed"),
-        ({"status": "claimed"}, False, "cancelled"),
-        ({"status": "claimed", "attempt": 2}, False, "failed"),
-        ({"status": "running", "attempt": 1}, True, "running"),
-        ({"status": "waiting", "attempt": 1}, False, "waiting"),
-        ({"status": "waiting", "attempt": 1}, True, "cancelled"),
-        ({"status": "queued", "cause": "manual"}, False, "queued"),
-        ({"status": "queued", "cause": "manual"}, True, "cancelled"),
-        ({"status": "succeeded"}, True, "succeeded"),
+        ({"status": "queued"}, False, "cancelled", "it could run"),
+        ({"status": "queued", "attempt": 1}, False, "failed", "the next attempt"),
+        ({"status": "claimed"}, False, "cancelled", "it could run"),
+        ({"status": "claimed", "attempt": 2}, False, "failed", "the next attempt"),
+        ({"status": "running", "attempt": 1}, True, "running", None),
+        ({"status": "waiting", "attempt": 1}, False, "cancelled", "an agent took this prompt"),
+        ({"status": "waiting", "attempt": 1}, True, "cancelled", "an agent took this prompt"),
+        ({"status": "waiting", "attempt": 1, "cause": "manual"}, False, "waiting", None),
+        ({"status": "waiting", "lease_until": NOW + HOUR, **TOOK}, True, "waiting", None),
+        (
+            {"status": "waiting", "lease_until": NOW - HOUR, **TOOK},
+            True,
+            "cancelled",
+            "an agent took this prompt",
+        ),
+        ({"status": "queued", "cause": "manual"}, False, "queued", None),
+        ({"status": "queued", "cause": "manual"}, True, "cancelled", "it could run"),
+        ({"status": "succeeded"}, True, "succeeded", None),
     ],
 )
-def test_withdrawing_takes_back_what_has_not_started(fields, also_manual, expected):
-    row = ExecutionFactory(**fields)
+def test_withdrawing_takes_back_what_has_not_started(fields, also_manual, expected, before):
+    row = ExecutionFactory(available_at=NOW, **fields)
 
-    engine.withdraw(row.job, NOW, "why", also_manual=also_manual)
+    engine.withdraw(row.job, NOW, "stopped", also_manual=also_manual)
 
     row.refresh_from_db()
     assert row.status == expected
-    if expected != fields["status"]:
-        assert (row.reason, row.finished_at, row.available_at, row.lease_until) == ("why", NOW, None, None)
+    if before:
+        assert row.reason == f"The job was stopped before {before}."
+        assert (row.finished_at, row.available_at, row.lease_until) == (NOW, None, None)
+
+
+def test_job_remembers_the_error_of_a_run_that_was_withdrawn_between_attempts():
+    job = hourly(recent="S")
+    row = ExecutionFactory(job=job, status="queued", attempt=2, error="no route", available_at=NOW + HOUR)
+
+    engine.withdraw(job, NOW, "cancelled", also_manual=True)
+
+    job.refresh_from_db()
+    row.refresh_from_db()
+    assert (job.recent, job.last_error, job.last_run_at, job.failure_streak) == ("SF", "no route", NOW, 1)
+    assert (row.status, row.error) == ("failed", "no route")
+
+
+def test_run_by_hand_goes_on_when_the_one_before_it_was_withdrawn():
+    job = hourly(overlap="queue")
+    ExecutionFactory(job=job, status="queued", attempt=1, available_at=NOW + HOUR)
+    by_hand = ExecutionFactory(job=job, status="queued", cause="manual", scheduled_for=NOW)
+
+    engine.withdraw(job, NOW, "paused")
+
+    by_hand.refresh_from_db()
+    assert by_hand.available_at == NOW
 
 
 def test_withdrawing_leaves_other_jobs_alone():
     row = ExecutionFactory(status="queued")
 
-    engine.withdraw(JobFactory(), NOW, "why", also_manual=True)
+    engine.withdraw(JobFactory(), NOW, "stopped", also_manual=True)
 
     row.refresh_from_db()
     assert row.status == "queued"

@@ -144,17 +144,49 @@ def test_prompt_that_waited_too_long_has_failed(fields, expected):
     job.refresh_from_db()
     assert job.recent == ("F" if expected == "failed" else "")
     if expected == "failed":
-        assert (row.reason, row.finished_at, row.lease_until) == ("expired", NOW, None)
+        assert (row.reason, row.finished_at, row.lease_until) == ("", NOW, None)
         assert job.last_error == row.error == "No agent completed this prompt within 24 hours."
 
 
-def test_expired_prompt_of_a_job_that_is_gone_still_ends():
-    ExecutionFactory(status="waiting", started_at=NOW - 2 * DAY)
+def test_prompt_of_a_job_that_is_gone_is_taken_back():
+    ExecutionFactory(status="waiting", started_at=NOW)
     Execution.objects.update(job=None)
 
     engine.sweep(NOW)
 
-    assert Execution.objects.get().status == "failed"
+    assert Execution.objects.get().status == "cancelled"
+
+
+@pytest.mark.parametrize(
+    "stopped",
+    [
+        pytest.param({"status": "cancelled", "next_run_at": None}, id="cancelled"),
+        pytest.param({"status": "paused", "next_run_at": None}, id="paused"),
+        pytest.param({"deleted_at": NOW}, id="deleted"),
+    ],
+)
+@pytest.mark.parametrize(("lease", "expected"), [(HOUR, "waiting"), (-HOUR, "cancelled")])
+def test_prompt_of_a_stopped_job_is_taken_back_when_its_agent_lets_it_go(stopped, lease, expected):
+    job = JobFactory(task="prompt", cron="0 * * * *", **stopped)
+    row = ExecutionFactory(job=job, status="waiting", attempt=1, leased_to="laptop", lease_until=NOW + lease)
+
+    engine.sweep(NOW)
+
+    row.refresh_from_db()
+    assert row.status == expected
+    job.refresh_from_db()
+    assert job.recent == ("C" if expected == "cancelled" else "")
+    assert "did not finish it" in row.reason or expected == "waiting"
+
+
+def test_prompt_that_was_asked_for_by_hand_outlives_a_pause():
+    job = JobFactory(task="prompt", cron="0 * * * *", status="paused", next_run_at=None)
+    row = ExecutionFactory(job=job, status="waiting", attempt=1, cause="manual")
+
+    engine.sweep(NOW)
+
+    row.refresh_from_db()
+    assert row.status == "waiting"
 
 
 # Pauses

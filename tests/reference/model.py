@@ -358,7 +358,9 @@ class Job:
     def _withdraw(self, *, by_hand: bool) -> None:
         for row in self.rows:
             if row.status in ("queued", "claimed") and (by_hand or row.cause != "manual"):
+                self.failure_streak += bool(row.attempt)
                 row.end("failed" if row.attempt else "cancelled")
+        self._let_the_next_go()
 
     def _conclude(self, ended: list[Row], now: datetime) -> None:
         for row in ended:

@@ -160,6 +160,72 @@ def test_released_prompt_can_be_claimed_by_another_agent(actor, agent):
     assert [row.attempt for row in claimed(Actor(actor.user, Event.Door.MCP, "tablet"))] == [2]
 
 
+def test_prompt_that_nobody_holds_is_not_released(actor):
+    prompt = prompt_of(actor.user)
+
+    assert code_of(services.release_prompt(actor, prompt.pk)) == Code.WRONG_STATE
+    assert not Event.objects.exists()
+
+
+@pytest.mark.parametrize("stop", [services.cancel, services.delete, services.pause])
+def test_agent_finishes_the_prompt_that_it_holds_of_a_job_that_was_stopped(agent, actor, stop):
+    held = prompt_of(agent.user)
+    claimed(agent)
+    stop(actor, held.job.public_id)
+
+    done = services.complete_prompt(agent, held.pk, result="done")
+
+    held.refresh_from_db()
+    assert isinstance(done, Ok)
+    assert (held.status, held.result) == ("succeeded", "done")
+    held.job.refresh_from_db()
+    assert held.job.recent == "S"
+
+
+@pytest.mark.parametrize("stop", [services.cancel, services.delete, services.pause])
+def test_prompt_of_a_stopped_job_is_not_handed_out(agent, actor, stop, time_machine):
+    unclaimed = prompt_of(agent.user)
+    stop(actor, unclaimed.job.public_id)
+    assert claimed(agent) == []
+    unclaimed.refresh_from_db()
+    assert unclaimed.status == "cancelled"
+    assert unclaimed.reason.endswith("before an agent took this prompt.")
+
+    held = prompt_of(agent.user)
+    claimed(agent, lease=timedelta(minutes=1))
+    stop(actor, held.job.public_id)
+    time_machine.shift(timedelta(minutes=2))
+
+    assert claimed(agent) == []
+
+
+def test_prompt_that_was_asked_for_by_hand_is_handed_out_while_the_job_is_paused(agent, actor):
+    prompt = prompt_of(agent.user, cause="manual")
+
+    services.pause(actor, prompt.job.public_id)
+
+    assert claimed(agent) == [prompt]
+
+
+@pytest.mark.parametrize(
+    ("name", "minutes", "words"),
+    [
+        pytest.param("laptop", 2, "Your lease on prompt {} is over: claim it again.", id="lost"),
+        pytest.param("tablet", 2, "You do not hold prompt {}: claim it first.", id="never had it"),
+        pytest.param("tablet", 0, "Another agent holds prompt {} until 2026-", id="another has it"),
+    ],
+)
+def test_refused_completion_says_who_holds_the_prompt(agent, time_machine, name, minutes, words):
+    prompt = prompt_of(agent.user)
+    claimed(agent, lease=timedelta(minutes=1))
+    time_machine.shift(timedelta(minutes=minutes))
+
+    refusal = services.complete_prompt(Actor(agent.user, Event.Door.MCP, name), prompt.pk)
+
+    assert isinstance(refusal, Err)
+    assert refusal.message.startswith(words.format(prompt.pk))
+
+
 def test_prompt_that_ended_is_not_released(actor):
     prompt = prompt_of(actor.user, status="failed")
 

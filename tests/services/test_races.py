@@ -9,10 +9,12 @@ from typing import Any
 import pytest
 from django.db import connection
 
-from schedules import services
-from schedules.models import Event, Job
+from schedules import clock, engine, services
+from schedules.engine import Outcome
+from schedules.models import Event, Execution, Job
 from schedules.result import Code, Err, Ok
-from tests.factories import JobFactory
+from schedules.services import Actor
+from tests.factories import ExecutionFactory, JobFactory, WorkerFactory
 
 CALLS = 200
 # Fewer than the calls, so that test processes side by side stay below PostgreSQL's limit of connections.
@@ -122,3 +124,35 @@ def test_restore_and_delete_at_once_leave_a_whole_job(actor):
     assert codes <= {Code.NOT_FOUND}
     assert Event.objects.filter(job=job).count() == outcomes(results)["ok"]
     Job.objects.get(pk=job.pk).full_clean()
+
+
+def test_clusters_that_end_runs_of_the_same_jobs_do_not_wait_in_a_ring(owner):
+    worker, now = WorkerFactory(), clock.now()
+    jobs = [JobFactory(owner=owner, overlap="allow") for _ in range(60)]
+
+    def ending(number: int) -> Callable[[], int]:
+        order = jobs if number % 2 else jobs[::-1]
+        runs = [
+            ExecutionFactory(job=job, status="running", attempt=1, worker=worker, cause="manual")
+            for job in order
+        ]
+        outcomes = [Outcome(run.pk, 1, run.job_id, Execution.Status.SUCCEEDED, now) for run in runs]
+        return partial(engine.settle, worker.pk, outcomes)
+
+    assert all_at_once([ending(number) for number in range(30)]) == [60] * 30
+
+
+def test_prompt_that_begins_to_wait_while_its_job_is_cancelled_is_not_handed_out(actor):
+    job = JobFactory(owner=actor.user, task="prompt", kwargs={"prompt": "Hello"})
+    run = ExecutionFactory(job=job, task="prompt", status="running", attempt=1, worker=WorkerFactory())
+    outcome = Outcome(run.pk, 1, job.pk, Execution.Status.WAITING, clock.now())
+
+    for result in all_at_once(
+        [partial(engine.settle, run.worker_id, [outcome]), partial(services.cancel, actor, job.public_id)]
+    ):
+        assert result == 1 or isinstance(result, Ok)
+    engine.sweep(clock.now())
+
+    assert services.claim_prompts(Actor(actor.user, Event.Door.MCP, "laptop")) == Ok([])
+    run.refresh_from_db()
+    assert run.status == Execution.Status.CANCELLED

@@ -21,8 +21,8 @@ def job_of(actor, **fields):
     return JobFactory(owner=actor.user, **({"next_run_at": NOW + timedelta(minutes=5)} | fields))
 
 
-def verdict(actor, job, at=None):
-    answer = why(actor, job.public_id, at, NOW)
+def verdict(actor, job, at=None, now=NOW):
+    answer = why(actor, job.public_id, at, now)
     assert isinstance(answer, Ok)
     return answer.value
 
@@ -110,12 +110,23 @@ def test_why_of_a_foreign_or_unknown_job_is_not_found(actor, stranger):
         pytest.param({"status": "waiting"}, "waits for an agent", id="waiting"),
         pytest.param({"status": "succeeded", "attempt": 1}, "succeeded on attempt 1", id="succeeded"),
         pytest.param({"lateness": timedelta(seconds=1.5)}, "1.5 s after its time", id="late"),
-        pytest.param({"status": "failed", "attempt": 3, "error": "Boom"}, "3 attempts: Boom", id="failed"),
+        pytest.param({"status": "failed", "attempt": 3, "error": "Boom"}, "3 attempts: Boom.", id="failed"),
+        pytest.param(
+            {"status": "failed", "attempt": 1, "error": "No.", "reason": "Completed by phone."},
+            "It failed after 1 attempt: No. Completed by phone.",
+            id="failed by an agent",
+        ),
+        pytest.param(
+            {"status": "waiting", "leased_to": "laptop", "lease_until": NOW},
+            "laptop holds it until 2026-02-04 09:00:00 UTC.",
+            id="held",
+        ),
         pytest.param({"status": "skipped", "reason": "Busy."}, "It was skipped. Busy.", id="skipped"),
         pytest.param(
             {"status": "missed", "slots": 1200, "last_slot": NOW}, "1,200 slots were missed", id="gap"
         ),
-        pytest.param({"status": "cancelled"}, "taken back", id="cancelled"),
+        pytest.param({"status": "cancelled"}, "taken back before it started.", id="cancelled"),
+        pytest.param({"status": "cancelled", "attempt": 1}, "taken back.", id="dismissed"),
         pytest.param({"status": "lost"}, "died under it", id="lost"),
     ],
 )
@@ -197,8 +208,44 @@ def test_why_names_who_stopped_it(actor, time_machine, verb, done):
 
     answer = verdict(actor, job, NOW)
 
-    assert answer.verdict == verb
+    assert answer.verdict == "skipped"
     assert answer.explanation == f"olga had {done} it at 2026-02-04 09:00:00 UTC."
+
+
+def test_why_remembers_a_pause_whatever_was_done_after_it(actor):
+    job = job_of(actor, timezone="Asia/Tokyo")
+    services.pause(actor, job.public_id, reason="holiday")
+    services.edit(actor, job.public_id, label="x")
+    services.run_now(actor, job.public_id)
+
+    for now in (NOW, NOW + timedelta(hours=5)):
+        answer = verdict(actor, job, NOW + timedelta(hours=3), now)
+        assert answer.verdict == "skipped"
+        assert answer.explanation == "olga had paused it at 2026-02-04 18:00:00 Asia/Tokyo: holiday."
+
+
+def test_why_does_not_blame_a_pause_that_is_over(actor):
+    job = job_of(actor, cron="0 18 * * *")
+    services.pause(actor, job.public_id)
+    services.resume(actor, job.public_id)
+
+    answer = verdict(actor, job, NOW + timedelta(hours=1), NOW + timedelta(hours=2))
+
+    assert (answer.verdict, answer.explanation) == ("nothing", "The schedule had no run near that moment.")
+
+
+def test_why_finds_a_gap_around_a_run_by_hand(actor):
+    job = job_of(actor, cron="0 * * * *", created_at=NOW - timedelta(days=1))
+    gap = ExecutionFactory(
+        job=job,
+        scheduled_for=NOW - timedelta(hours=5),
+        last_slot=NOW - timedelta(hours=1),
+        slots=5,
+        status="skipped",
+    )
+    ExecutionFactory(job=job, scheduled_for=NOW - timedelta(hours=4, minutes=-7), cause="manual")
+
+    assert verdict(actor, job, NOW - timedelta(hours=3)).execution == gap
 
 
 def test_why_about_a_moment_ahead_of_a_job_that_is_over(actor):

@@ -297,7 +297,7 @@ def test_of_two_agents_one_completes(call, agent: Actor, owner):
     second = call("complete_prompt", execution_id=row.pk, result="again")
 
     assert lost["completed"] is False
-    assert "lease" in lost["error"]
+    assert lost["error"].startswith(f"Another agent holds prompt {row.pk} until ")
     assert first["completed"] is True
     assert second == {
         "completed": False,

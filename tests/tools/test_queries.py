@@ -25,11 +25,11 @@ LOCK = int(connection.features.has_select_for_update)
 JOB = {"job_id": "job_1_0"}
 CALLS: dict[str, tuple[dict[str, Any], int]] = {
     "job_status": (JOB, 2),
-    "why": (JOB, 3),
+    "why": (JOB, 4),
     "get_current_time": ({}, 1),
     "preview_schedule": ({"trigger_type": "cron", "trigger_config": {"expression": "0 9 * * *"}}, 1),
-    "cancel_job": (JOB, 7),
-    "pause_job": (JOB, 6),
+    "cancel_job": (JOB, 8),
+    "pause_job": (JOB, 8),
     "run_job": (JOB, 6),
     "update_job": (JOB | {"name": "Other"}, 6),
     "upcoming": ({}, 3),

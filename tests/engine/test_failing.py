@@ -1,4 +1,4 @@
-"""A job that only ever fails is paused, and its owner is told."""
+"""A job that begins to fail is told of; one that only ever fails is paused."""
 
 from datetime import timedelta
 
@@ -124,12 +124,88 @@ def test_owner_with_a_topic_is_told(worker, topic):
         assert claim.task == "notify"
 
 
-def test_failing_notice_does_not_breed_notices(worker):
-    job = failing(once=True, cron="", run_at=NOW, status="running", next_run_at=None)
-    job.owner.profile.failure_topic = "alarm"
-    job.owner.profile.save()
+@pytest.fixture
+def told(owner):
+    """Give the owner a topic, and return what was said there."""
+    owner.profile.failure_topic = "alarm"
+    owner.profile.save()
+    return lambda: [
+        (notice.kwargs["title"], notice.kwargs["message"])
+        for notice in Job.objects.filter(name__startswith="Failure notice").order_by("pk")
+    ]
+
+
+def test_first_failure_since_a_success_is_told_once(worker, owner, told):
+    job = failing(owner=owner, name="Backup", failure_streak=0, pause_after_failures=10)
+
+    counts = []
+    for status in ("failed", "failed", "succeeded", "failed"):
+        run = begin(worker, job, cause="manual")
+        engine.settle(worker.pk, [outcome_of(run, status, error="no route" if status == "failed" else "")])
+        counts.append(len(told()))
+
+    assert counts == [1, 1, 1, 2]
+    assert told()[0] == ("A job failed", "Backup: no route")
+
+
+def test_failed_one_off_is_told(worker, owner, told):
+    job = failing(
+        owner=owner, name="Call", once=True, cron="", run_at=NOW, status="running", next_run_at=None,
+        failure_streak=0,
+    )  # fmt: skip
 
     fail(worker, job)
 
     assert job.status == "failed"
-    assert Job.objects.count() == 1
+    assert told() == [("A job failed", "Call: no route")]
+
+
+def test_failures_of_one_moment_are_told_together(worker, owner, stranger, told):
+    jobs = [failing(owner=owner, name=f"Job {number}", failure_streak=0) for number in range(3)]
+    foreign = failing(owner=stranger, failure_streak=0)
+
+    engine.settle(
+        worker.pk,
+        [outcome_of(begin(worker, job), "failed", error="no route") for job in (*jobs, foreign)],
+    )
+
+    assert told() == [("3 jobs failed", "Job 0: no route\nJob 1: no route\nJob 2: no route")]
+
+
+def test_job_that_was_paused_is_told_of_as_paused_alone(worker, owner, told):
+    job = failing(owner=owner, name="Backup", failure_streak=0, pause_after_failures=1)
+
+    fail(worker, job)
+
+    assert told() == [("A job was paused", "Backup: Paused after its first failure.\nno route")]
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        pytest.param({"deleted_at": NOW}, id="deleted"),
+        pytest.param({"status": "cancelled", "next_run_at": None}, id="cancelled"),
+        pytest.param({"status": "paused", "next_run_at": None}, id="paused"),
+    ],
+)
+def test_failure_of_a_job_that_was_stopped_is_not_told(worker, owner, told, fields):
+    fail(worker, failing(owner=owner, failure_streak=0, **fields))
+
+    assert told() == []
+
+
+def test_cancelled_run_is_no_failure(worker, owner, told):
+    job = failing(owner=owner, failure_streak=0)
+
+    engine.settle(worker.pk, [outcome_of(begin(worker, job), "cancelled")])
+
+    assert told() == []
+
+
+@pytest.mark.parametrize(("topic", "count"), [("alarm", 0), ("other", 1)])
+def test_what_could_not_be_told_is_not_told_of_at_the_same_topic(worker, owner, told, topic, count):
+    job = failing(owner=owner, task="notify", kwargs={"message": "Tea", "topic": topic}, failure_streak=0)
+
+    fail(worker, job)
+
+    assert len(told()) == count

@@ -1,0 +1,79 @@
+"""How a run ended, and what its job remembers of it."""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from django.db import connection
+
+from schedules.engine.bulk import update_rows
+from schedules.models import Execution, Job
+
+Status = Execution.Status
+
+OUTCOME_LETTERS = {Status.SUCCEEDED: "S", Status.FAILED: "F", Status.LOST: "L", Status.CANCELLED: "C"}
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How one attempt ended."""
+
+    execution_id: int
+    attempt: int
+    job_id: int
+    status: Execution.Status
+    finished_at: datetime
+    result: Any = None
+    error: str = ""
+    traceback: str = ""
+    reason: str = ""
+    retry_at: datetime | None = None
+
+    @property
+    def is_failure(self) -> bool:
+        return self.status in (Status.FAILED, Status.LOST)
+
+
+def remember(outcomes: Sequence[Outcome]) -> dict[int, list[Outcome]]:
+    """Write runs that ended for good into their jobs' history strip, streak and last error; return them by job."""
+    by_job: dict[int, list[Outcome]] = defaultdict(list)
+    for outcome in outcomes:
+        by_job[outcome.job_id].append(outcome)
+    _lock_in_order(by_job)
+    right = "right({0}, 30)" if connection.vendor == "postgresql" else "substr({0}, -30)"
+    update_rows(
+        Job,
+        f"recent = {right.format('recent || {recent}')},"
+        " last_run_at = COALESCE({last_run_at}, last_run_at), last_error = {last_error},"
+        # Below zero the streak begins anew: -1 is none, -2 is one failure since the last success.
+        " failure_streak = CASE WHEN {failure_streak} < 0 THEN -1 - {failure_streak}"
+        " ELSE failure_streak + {failure_streak} END",
+        ("id", "recent", "last_run_at", "last_error", "failure_streak"),
+        [(job_id, *_summary(ended)) for job_id, ended in by_job.items()],
+    )
+    return by_job
+
+
+def failures_of(ended: Sequence[Outcome]) -> int:
+    """Count the failures since the last success among these."""
+    count = 0
+    for outcome in ended:
+        count = 0 if outcome.status == Status.SUCCEEDED else count + outcome.is_failure
+    return count
+
+
+def _summary(ended: list[Outcome]) -> tuple[str, datetime | None, str, int]:
+    letters = "".join(OUTCOME_LETTERS[outcome.status] for outcome in ended)
+    last = ended[-1]
+    failures = failures_of(ended)
+    error = "" if last.status == Status.SUCCEEDED else last.error or last.reason
+    ran_at = max((outcome.finished_at for outcome in ended if outcome.attempt), default=None)
+    return letters[-30:], ran_at, error, -1 - failures if "S" in letters else failures
+
+
+def _lock_in_order(by_job: dict[int, list[Outcome]]) -> None:
+    """Take the jobs one after the other: two clusters that end runs of the same jobs would wait for each other."""
+    if len(by_job) > 1 and connection.features.has_select_for_update:
+        list(Job.objects.filter(pk__in=by_job).order_by("pk").select_for_update().values_list("pk"))
