@@ -154,7 +154,7 @@ def _recall(page: Page, days: dict[date, Day], start: datetime, end: datetime, z
 
 def _plan(page: Page, days: dict[date, Day], start: datetime, end: datetime) -> None:
     for job in soonest(page.actor.jobs(), end):
-        for day, (first, count) in per_day(job, start, end, page.zone).items():
+        for day, (first, count) in per_day(job, page.now, end, page.zone, start=start).items():
             if day in days:
                 days[day].planned.append(Planned(job, first, count))
     for square in days.values():

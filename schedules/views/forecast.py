@@ -33,6 +33,8 @@ COLUMNS = (
     "run_at",
     "created_at",
 )
+# A job with a number of runs is shown so far ahead: they are counted from the next one on.
+COUNTED_AHEAD = timedelta(days=400)
 _HOUR = timedelta(hours=1)
 
 
@@ -71,34 +73,54 @@ def soonest(jobs: JobQuerySet, until: datetime) -> list[Job]:
     return list(rows[:MOST_JOBS])
 
 
-def bursts(job: Job, start: datetime, end: datetime) -> Iterator[Burst]:
-    """Walk a job's runs in a window by the hour, the next run first."""
-    first = job.next_run_at
-    if first is None or first >= end:
+def bursts(job: Job, now: datetime, end: datetime, *, start: datetime | None = None) -> Iterator[Burst]:
+    """Walk a job's runs by the hour, from now or a later start to the end; an overdue one-off runs now."""
+    if job.next_run_at is None or job.next_run_at >= end or _is_broken(job):
         return
+    first, start = max(job.next_run_at, now), start or now
+    last = min(end, job.ends_at + timedelta(seconds=1)) if job.ends_at else end
+    if job.trigger_type == Job.TriggerType.ONCE:
+        if first >= start:
+            yield Burst(first)
+    elif job.max_runs is None:
+        yield from _recurring(job, max(first, start), last)
+    else:
+        # What is overdue takes one of the runs left.
+        left = job.max_runs - job.slot_count - (job.next_run_at < now)
+        for burst in _counted(_recurring(job, first, min(last, first + COUNTED_AHEAD)), left):
+            yield from _cut(burst, start, last)
+
+
+def _is_broken(job: Job) -> bool:
     try:
         _ = job.trigger
     except TriggerError:
-        return
-    left = None if job.max_runs is None else max(job.max_runs - job.slot_count, 0)
-    last = min(end, job.ends_at + timedelta(seconds=1)) if job.ends_at else end
-    for burst in _unlimited(job, max(first, start), last):
-        if left is None:
-            yield burst
-        elif left > 0:
-            yield Burst(burst.first, min(burst.count, left), burst.apart)
-            left -= burst.count
-        else:
-            return
+        return True
+    return False
 
 
-def _unlimited(job: Job, start: datetime, end: datetime) -> Iterator[Burst]:
-    if job.trigger_type == Job.TriggerType.ONCE:
-        yield Burst(start)
-    elif job.every:
-        yield from _interval_bursts(start, end, job.every)
+def _recurring(job: Job, start: datetime, end: datetime) -> Iterator[Burst]:
+    if job.every and job.next_run_at:
+        passed = -(-(start - job.next_run_at) // job.every)
+        yield from _interval_bursts(job.next_run_at + passed * job.every, end, job.every)
     else:
         yield from _cron_bursts(job.cron, job.timezone, start, end)
+
+
+def _counted(runs: Iterable[Burst], left: int) -> Iterator[Burst]:
+    for burst in runs:
+        if left <= 0:
+            return
+        yield Burst(burst.first, min(burst.count, left), burst.apart)
+        left -= burst.count
+
+
+def _cut(burst: Burst, start: datetime, end: datetime) -> Iterator[Burst]:
+    """Leave of a burst what lies in a window."""
+    if start <= burst.first and burst.last < end:
+        yield burst
+    elif burst.last >= start:
+        yield from (Burst(moment) for moment in burst.moments() if start <= moment < end)
 
 
 def _interval_bursts(first: datetime, end: datetime, every: timedelta) -> Iterator[Burst]:
@@ -114,10 +136,7 @@ def _cron_bursts(expression: str, timezone: str, start: datetime, end: datetime)
         for burst in cron_day(expression, timezone, day):
             if burst.first >= end:
                 break
-            if start <= burst.first and burst.last < end:
-                yield burst
-            elif burst.last >= start:
-                yield from (Burst(moment) for moment in burst.moments() if start <= moment < end)
+            yield from _cut(burst, start, end)
         day += timedelta(days=1)
 
 
@@ -166,16 +185,18 @@ def _spread(burst: Burst, start: datetime, width: timedelta) -> Iterator[tuple[i
         moment, left = moment + inside * burst.apart, left - inside
 
 
-def per_day(job: Job, start: datetime, end: datetime, zone: str) -> dict[date, tuple[datetime, int]]:
+def per_day(
+    job: Job, now: datetime, end: datetime, zone: str, *, start: datetime | None = None
+) -> dict[date, tuple[datetime, int]]:
     """Say when a job first fires on each day of a zone, and how often."""
     if job.trigger_type != Job.TriggerType.CRON or job.max_runs or job.ends_at or job.next_run_at is None:
-        return _by_day(bursts(job, start, end), zone)
+        return _by_day(bursts(job, now, end, start=start), zone)
     # From the second day on, jobs with the same schedule share one answer.
     place = ZoneInfo(zone)
-    first = max(job.next_run_at, start).astimezone(place).date()
+    first = max(job.next_run_at, start or now).astimezone(place).date()
     second = datetime.combine(first + timedelta(days=1), time(), place).astimezone(UTC)
-    days = _by_day(bursts(job, start, min(second, end)), zone)
-    if second < end and days:
+    days = _by_day(bursts(job, now, min(second, end), start=start), zone)
+    if second < end and not _is_broken(job):
         days |= _cron_days(job.cron, job.timezone, second, end.astimezone(UTC), zone)
     return days
 

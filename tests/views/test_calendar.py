@@ -33,6 +33,30 @@ def test_days_hold_what_is_planned_in_the_persons_zone(web: Client, owner: User)
 
 
 @time_machine.travel(NOW, tick=False)
+def test_month_ahead_holds_what_falls_into_it(web: Client, owner: User):
+    JobFactory(owner=owner, name="Tomorrow", once=True, run_at=NOW + timedelta(days=1))
+    JobFactory(owner=owner, name="Overdue", once=True, run_at=NOW - timedelta(minutes=1))
+    JobFactory(
+        owner=owner,
+        name="Weekly",
+        interval=True,
+        every=timedelta(days=7),
+        next_run_at=NOW + timedelta(days=3, minutes=30),
+    )
+
+    answer = web.get("/calendar/", {"on": "2026-12-01"})
+
+    planned = {
+        day.date.day: [each.job.name for each in day.planned]
+        for week in answer.context["weeks"]
+        for day in week
+        if day.planned and not day.is_other
+    }
+    assert planned == {number: ["Weekly"] for number in (2, 9, 16, 23, 30)}
+    assert [each.job.name for each in day_of(web.get("/calendar/"), 15).planned] == ["Overdue"]
+
+
+@time_machine.travel(NOW, tick=False)
 def test_days_hold_what_happened(web: Client, owner: User):
     job = JobFactory(owner=owner, next_run_at=NOW)
     ExecutionFactory(job=job, scheduled_for=NOW - timedelta(days=1), status="failed")

@@ -70,6 +70,59 @@ def test_bursts_end_with_the_job():
     assert sum(burst.count for burst in bursts(few, START, START + DAY)) == 2
 
 
+LATER = START + 16 * DAY
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [
+        pytest.param({"cron": "30 10 * * 3"}, id="weekly"),
+        pytest.param({"cron": "*/7 3-9 * * *"}, id="busy"),
+        pytest.param({"cron": "0 9 * * *", "max_runs": 3}, id="few, all before"),
+        pytest.param({"cron": "0 9 * * *", "max_runs": 20, "slot_count": 1}, id="few, some before"),
+        pytest.param({"cron": "*/10 * * * *", "max_runs": 2400}, id="many, some before"),
+        pytest.param({"cron": "0 9 * * *", "ends_at": LATER + DAY}, id="ending"),
+        pytest.param(
+            {"trigger_type": "interval", "cron": "", "every": 7 * DAY, "anchor_at": START + DAY},
+            id="interval",
+        ),
+        pytest.param(
+            {"trigger_type": "interval", "cron": "", "every": DAY, "anchor_at": START, "max_runs": 18},
+            id="interval of few",
+        ),
+        pytest.param({"trigger_type": "once", "cron": "", "run_at": START + DAY}, id="once, before"),
+        pytest.param({"trigger_type": "once", "cron": "", "run_at": LATER + DAY}, id="once, in it"),
+    ],
+)
+def test_window_that_starts_later_holds_the_runs_that_fall_into_it(columns: dict[str, object]):
+    job = job_of(**columns)
+    end = LATER + 10 * DAY
+
+    counted = [moment for burst in bursts(job, START, end, start=LATER) for moment in burst.moments()]
+    days = per_day(job, START, end, "UTC", start=LATER)
+
+    left = job.max_runs - job.slot_count if job.max_runs else None
+    expected = [slot for slot in walked(job, job.ends_at or end)[:left] if slot >= LATER]
+    assert counted == expected
+    assert sum(count for _, count in days.values()) == len(expected)
+    assert {day: first for day, (first, _) in days.items()} == {
+        slot.date(): slot for slot in reversed(expected)
+    }
+
+
+def test_overdue_run_takes_one_of_those_left():
+    job = job_of(cron="0 * * * *", max_runs=3, next_run_at=START - DAY)
+
+    assert sum(burst.count for burst in bursts(job, START, START + DAY)) == 2
+
+
+def test_runs_left_are_counted_for_a_year_and_no_further():
+    job = job_of(cron="* * * * *", max_runs=2_000_000_000)
+
+    assert per_day(job, START, START + 400 * DAY, "UTC", start=START + 398 * DAY)
+    assert not per_day(job, START, START + 9000 * DAY, "UTC", start=START + 8998 * DAY)
+
+
 def test_overdue_run_counts_from_now_on():
     job = job_of(trigger_type="once", cron="", run_at=START - DAY, next_run_at=START - DAY)
 
