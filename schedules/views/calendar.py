@@ -1,10 +1,10 @@
 """What fires on which day, and what did?"""
 
 import calendar as months
-from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, time, timedelta
+from itertools import islice
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -177,20 +177,17 @@ def feed(request: HttpRequest, key: str) -> HttpResponse:
 
 def _calendar_lines(profile: Profile, now: datetime) -> Iterator[str]:
     yield from ("BEGIN:VCALENDAR", "VERSION:2.0", "PRODID:-//Cronty//EN", "X-WR-CALNAME:Cronty")
-    end = now + timedelta(days=FEED_DAYS)
-    count = 0
-    for job in soonest(Job.objects.kept().owned_by(profile.user_id), end):
-        per_day: dict[date, int] = defaultdict(int)
-        for burst in bursts(job, now, end):
-            per_day[burst.first.date()] += burst.count
-            if per_day[burst.first.date()] > FEED_RUNS_A_DAY:
-                break
-            for moment in burst.moments():
-                count += 1
-                if count > FEED_EVENTS:
-                    break
-                yield from _event_lines(job, moment, now)
+    for job, moment in islice(_feed_runs(profile, now), FEED_EVENTS):
+        yield from _event_lines(job, moment, now)
     yield "END:VCALENDAR"
+
+
+def _feed_runs(profile: Profile, now: datetime) -> Iterator[tuple[Job, datetime]]:
+    end = now + timedelta(days=FEED_DAYS)
+    for job in soonest(Job.objects.kept().owned_by(profile.user_id), end):
+        days = per_day(job, now, end, "UTC").values()
+        if all(count <= FEED_RUNS_A_DAY for _, count in days):
+            yield from ((job, moment) for burst in bursts(job, now, end) for moment in burst.moments())
 
 
 def _event_lines(job: Job, moment: datetime, now: datetime) -> Iterator[str]:

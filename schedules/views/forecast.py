@@ -157,7 +157,8 @@ def cron_day(expression: str, timezone: str, day: date) -> tuple[Burst, ...]:
             found.append(Burst(start + timedelta(minutes=minutes[0]), len(minutes), timedelta(minutes=apart)))
         else:
             found += [Burst(start + timedelta(minutes=minute)) for minute in minutes]
-    return tuple(found)
+    # Where clocks skip an hour, it begins when the next one does.
+    return tuple(dict.fromkeys(found))
 
 
 @lru_cache(maxsize=4096)

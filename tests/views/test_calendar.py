@@ -8,6 +8,7 @@ from django.contrib.auth.models import User
 from django.test import Client
 
 from schedules.models import Job
+from schedules.views import calendar
 from tests.factories import ExecutionFactory, JobFactory
 
 NOW = datetime(2026, 11, 15, 10, 0, tzinfo=UTC)
@@ -100,6 +101,36 @@ def test_feed_needs_no_login_but_its_secret(client: Client, owner: User):
     assert "DTSTART:20261214T200000Z" in text
     assert text.endswith("END:VCALENDAR\r\n")
     assert all(len(line.encode()) <= 75 for line in text.split("\r\n"))
+
+
+@pytest.mark.parametrize(
+    ("cron", "timezone", "count"),
+    [
+        pytest.param("*/30 * * * *", "UTC", 0, id="half-hourly"),
+        pytest.param("0 * * * *", "UTC", 30 * 24, id="hourly"),
+        pytest.param("0 * * * *", "Europe/Berlin", 30 * 24, id="hourly where clocks skip an hour"),
+    ],
+)
+@time_machine.travel(datetime(2026, 3, 20, 10, 30, tzinfo=UTC), tick=False)
+def test_feed_leaves_out_all_of_a_job_that_fires_more_often_than_hourly(
+    client: Client, owner: User, cron: str, timezone: str, count: int
+):
+    JobFactory(owner=owner, cron=cron, timezone=timezone)
+
+    text = client.get(f"/calendar/{owner.profile.calendar_key}.ics").content.decode()
+
+    assert text.count("BEGIN:VEVENT") == count
+
+
+@time_machine.travel(NOW, tick=False)
+def test_feed_ends_with_its_last_event(client: Client, owner: User, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(calendar, "FEED_EVENTS", 40)
+    JobFactory.create_batch(3, owner=owner, cron="0 20 * * *", next_run_at=NOW.replace(hour=20))
+
+    text = client.get(f"/calendar/{owner.profile.calendar_key}.ics").content.decode()
+
+    assert text.count("BEGIN:VEVENT") == text.count("END:VEVENT") == 40
+    assert text.endswith("END:VCALENDAR\r\n")
 
 
 @pytest.mark.parametrize("key", ["", "guess", "x" * 500])

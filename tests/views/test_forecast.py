@@ -49,6 +49,17 @@ def test_bursts_are_the_runs_of_a_cron_job(cron: str, zone: str):
     assert [moment for moment in counted if moment < end] == walked(job, end)
 
 
+@pytest.mark.parametrize("cron", ["0 * * * *", "*/15 * * * *", "0 2,3 * * *"])
+def test_hour_that_clocks_skip_is_not_counted_twice(cron: str):
+    eve = datetime(2027, 3, 27, 12, 5, tzinfo=UTC)
+    job = job_of(cron=cron, timezone="Europe/Berlin")
+    job.next_run_at = job.trigger.next_after(eve)
+
+    counted = [moment for burst in bursts(job, eve, eve + DAY) for moment in burst.moments()]
+
+    assert counted == walked(job, eve + DAY)
+
+
 @pytest.mark.parametrize(
     "every", [timedelta(seconds=7), timedelta(minutes=45), timedelta(hours=5), timedelta(days=2)]
 )
