@@ -9,6 +9,7 @@ from typing import Any
 from django import forms
 from django.conf import settings
 from django.contrib import messages
+from django.db import transaction
 from django.http import Http404, HttpRequest, HttpResponse
 from django.urls import reverse
 from django.views.decorators.http import require_POST, require_safe
@@ -16,7 +17,7 @@ from django.views.generic import TemplateView
 
 from schedules import clock, services
 from schedules.models import Token
-from schedules.result import Err, Ok
+from schedules.result import Err, Ok, Result
 from schedules.services import IssuedToken
 from schedules.views.page import PageMixin, back, render_page, tell_problem
 
@@ -103,22 +104,31 @@ def snippets(token: str, username: str) -> dict[str, str]:
 @require_POST
 def rotate(request: HttpRequest, token_id: int) -> HttpResponse:
     """Replace a token by a new one of the same name and rights; the old text ends at once."""
-    match services.revoke_token(request.user, min(token_id, 2**63 - 1)):
+    with transaction.atomic():
+        replaced = _replace(request.user, token_id)
+        if isinstance(replaced, Err):
+            # Whoever gets no new token keeps the old one.
+            transaction.set_rollback(True)
+    match replaced:
+        case Ok(issued):
+            return show_token(request, issued)
         case Err() as problem:
             tell_problem(request, problem)
             return back(request, reverse("connect"))
-        case Ok(old):
-            left = old.expires_at - clock.now() if old.expires_at else None
-            issued = services.issue_token(
-                request.user,
-                name=old.name,
-                scopes=old.scopes,
-                kind=old.kind,
-                families=old.families,
-                expires_in=left,
-            )
-    assert isinstance(issued, Ok)
-    return show_token(request, issued.value)
+
+
+def _replace(user: Any, token_id: int) -> Result[IssuedToken]:
+    """The new token ends when the old one would have; after that end it lasts as long as the old one did."""
+    revoked = services.revoke_token(user, min(token_id, 2**63 - 1))
+    if isinstance(revoked, Err):
+        return revoked
+    old, now = revoked.value, clock.now()
+    lifetime = None
+    if old.expires_at:
+        lifetime = old.expires_at - (now if old.expires_at > now else old.created_at)
+    return services.issue_token(
+        user, name=old.name, scopes=old.scopes, kind=old.kind, families=old.families, expires_in=lifetime
+    )
 
 
 def show_token(request: HttpRequest, issued: IssuedToken) -> HttpResponse:

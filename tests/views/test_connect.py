@@ -1,11 +1,13 @@
 """Letting an agent in, and shutting it out."""
 
+from datetime import timedelta
+
 import pytest
 from django.contrib.auth.models import User
 from django.test import Client
 
 from schedules import clock
-from schedules.models import Token
+from schedules.models import Event, Token
 from schedules.services import verify_token
 from tests.factories import TokenFactory
 
@@ -69,3 +71,33 @@ def test_rotated_token_keeps_its_name_and_ends_the_old_text(web: Client):
     fresh = verify_token(new["text"])
     assert fresh is not None
     assert (fresh.name, fresh.scopes) == ("laptop", ["read"])
+
+
+def test_rotated_token_ends_when_the_old_one_would_have(web: Client, owner: User):
+    old = TokenFactory(owner=owner, expires_at=clock.now() + timedelta(days=3))
+
+    fresh = web.post(f"/connect/{old.pk}/rotate/").context["token"]
+
+    assert abs(fresh.expires_at - old.expires_at) < timedelta(minutes=1)
+
+
+def test_expired_token_is_rotated_into_one_that_lasts_as_long(web: Client, owner: User):
+    made = clock.now() - timedelta(days=31)
+    old = TokenFactory(owner=owner, name="laptop", created_at=made, expires_at=made + timedelta(days=30))
+
+    answer = web.post(f"/connect/{old.pk}/rotate/")
+
+    fresh = verify_token(answer.context["text"])
+    assert fresh is not None
+    assert fresh.expires_at == fresh.created_at + timedelta(days=30)
+
+
+def test_token_that_cannot_be_replaced_is_kept(web: Client, owner: User):
+    old = TokenFactory(owner=owner, expires_at=clock.now() + timedelta(days=5000))
+
+    page = web.post(f"/connect/{old.pk}/rotate/", follow=True).content.decode()
+
+    assert "Choose between now and ten years" in page
+    old.refresh_from_db()
+    assert old.revoked_at is None
+    assert not Event.objects.exists()
