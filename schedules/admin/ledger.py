@@ -1,6 +1,10 @@
 """What happened, in the back office: executions, events and workers, to look at."""
 
+from typing import Any
+
 from django.contrib import admin
+from django.db.models import Q, QuerySet
+from django.http import HttpRequest
 from django.utils.safestring import SafeString
 
 from schedules import clock, limits
@@ -68,6 +72,10 @@ class WorkerAdmin(ReadOnlyAdmin[Worker]):
     list_display = ["__str__", "alive", "started_at", "last_seen_at", "stopped_at", "claimed_count", "note"]
     search_fields = ["host"]
 
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Worker]:
+        fresh = Worker.objects.fresh(clock.now()).order_by().values("pk")
+        return super().get_queryset(request).annotate(is_fresh=Q(pk__in=fresh))
+
     @admin.display(boolean=True)
-    def alive(self, worker: Worker) -> bool:
-        return worker.is_fresh(clock.now())
+    def alive(self, worker: Any) -> bool:
+        return bool(worker.is_fresh)

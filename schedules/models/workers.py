@@ -39,6 +39,3 @@ class Worker(models.Model):
 
     def __str__(self) -> str:
         return f"{self.host}:{self.pid}"
-
-    def is_fresh(self, now: datetime) -> bool:
-        return self.stopped_at is None and self.last_seen_at >= now - FRESH_FOR

@@ -15,7 +15,7 @@ from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.generic.base import ContextMixin, View
 
 from schedules import clock
-from schedules.models import FRESH_FOR, Event, Job, Profile, Worker
+from schedules.models import Event, Job, Profile, Worker
 from schedules.result import Code, Err
 from schedules.services import Actor, profile_of
 
@@ -47,13 +47,16 @@ class Page:
 
     @cached_property
     def worker(self) -> Worker | None:
-        """The cluster that was seen last, alive or not."""
-        return Worker.objects.order_by("-last_seen_at").first()
+        """A cluster that is alive, else the one that was seen last."""
+        return self._fresh_worker or Worker.objects.order_by("-last_seen_at").first()
 
     @property
     def has_worker(self) -> bool:
-        worker = self.worker
-        return bool(worker and not worker.stopped_at and worker.last_seen_at >= self.now - FRESH_FOR)
+        return self._fresh_worker is not None
+
+    @cached_property
+    def _fresh_worker(self) -> Worker | None:
+        return Worker.objects.fresh(self.now).first()
 
     @cached_property
     def overdue(self) -> int:

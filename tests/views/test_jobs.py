@@ -137,6 +137,25 @@ def test_worker_is_shown_when_it_is_up(web: Client):
     assert "No worker is running" not in page
 
 
+def test_worker_that_stopped_hides_none_that_is_up(web: Client):
+    now = clock.now()
+    WorkerFactory(last_seen_at=now - timedelta(seconds=2))
+    WorkerFactory(last_seen_at=now - timedelta(seconds=1), stopped_at=now)
+
+    assert "worker is up" in web.get("/").content.decode()
+
+
+def test_worker_that_was_there_last_is_told_when_none_is(web: Client):
+    now = clock.now()
+    WorkerFactory(last_seen_at=now - timedelta(hours=2))
+    stopped = WorkerFactory(last_seen_at=now - timedelta(hours=1), stopped_at=now - timedelta(hours=1))
+
+    answer = web.get("/")
+
+    assert answer.context["page"].worker == stopped
+    assert "No worker is running since" in answer.content.decode()
+
+
 def test_title_counts_what_fails(web: Client, owner: User):
     JobFactory(owner=owner, failure_streak=1, last_run_at=clock.now())
 
