@@ -29,6 +29,18 @@ def everything(
     """Do nothing."""
 
 
+@task("tests.keep", description="Arguments that mean something when they are nothing.")
+def keep(
+    days: int,
+    sure: bool,
+    dry: bool = True,
+    most: int = 7,
+    only: list[str] = ["a", "b"],  # noqa: B006
+    least: int = 1,
+) -> None:
+    """Do nothing."""
+
+
 def arguments() -> Arguments:
     found = registry.get("tests.everything")
     assert found is not None
@@ -71,6 +83,48 @@ def test_every_kind_of_argument_goes_there_and_back():
     assert form.is_valid(), form.errors
     assert form.columns()["kwargs"] == FULL
     assert form.columns()["args"] == []
+
+
+KEEP = {
+    "name": "x",
+    "task": "tests.keep",
+    "when": "phrase",
+    "phrase": "@daily",
+    "timezone": "UTC",
+    "tests.keep-days": "0",
+}
+
+
+@pytest.mark.parametrize(
+    ("more", "kwargs"),
+    [
+        ({}, {"days": 0, "sure": False, "dry": False}),
+        ({"tests.keep-sure": "on"}, {"days": 0, "sure": True, "dry": False}),
+        ({"tests.keep-dry": "on"}, {"days": 0, "sure": False, "dry": True}),
+        ({"tests.keep-most": "0"}, {"days": 0, "sure": False, "dry": False, "most": 0}),
+    ],
+)
+def test_zero_and_a_box_not_ticked_are_values(more: dict[str, str], kwargs: dict[str, Any]):
+    form = JobForm(KEEP | more, zone="UTC")
+
+    assert form.is_valid(), form.errors
+    assert form.columns()["kwargs"] == kwargs
+
+
+def test_default_of_an_argument_is_shown():
+    form = JobForm(zone="UTC")
+
+    assert form["tests.keep-dry"].value() is True
+    assert form["tests.keep-most"].value() == 7
+    assert form["tests.keep-only"].value() == "a, b"
+    assert form["tests.everything-mode"].value() == "fast"
+
+
+@pytest.mark.parametrize(("least", "is_unfolded"), [("1", False), ("2", True), ("x", True)])
+def test_options_are_unfolded_when_one_is_not_its_default(least: str, is_unfolded: bool):
+    options = JobForm(KEEP | {"tests.keep-least": least}, zone="UTC").options()
+
+    assert [each["is_unfolded"] for each in options if each["task"].name == "tests.keep"] == [is_unfolded]
 
 
 def test_positional_arguments_are_shown_by_name():

@@ -26,6 +26,7 @@ class Argument:
     field: forms.Field
     read: Callable[[Any], Any] = lambda value: value
     write: Callable[[Any], Any] = lambda value: value
+    empty: tuple[Any, ...] = (None, "")
 
 
 class Arguments:
@@ -90,7 +91,7 @@ class Arguments:
         kwargs: dict[str, Any] = {}
         for argument in self.all:
             value = cleaned.get(argument.key)
-            if value in (None, "", False):
+            if value in argument.empty:
                 continue
             read = argument.read(value)
             if argument.key.endswith("**"):
@@ -114,6 +115,13 @@ class Arguments:
 
 
 def _argument(task: Task, name: str, spec: Mapping[str, Any], *, is_required: bool) -> Argument:
+    argument = _shaped(task, name, spec, is_required=is_required)
+    if spec.get("default") is not None:
+        argument.field.initial = argument.write(spec["default"])
+    return argument
+
+
+def _shaped(task: Task, name: str, spec: Mapping[str, Any], *, is_required: bool) -> Argument:
     shape = next((each for each in spec.get("anyOf", ()) if each.get("type") != "null"), spec)
     common: dict[str, Any] = {
         "label": LABELS.get(name, name.replace("_", " ").capitalize()),
@@ -122,13 +130,14 @@ def _argument(task: Task, name: str, spec: Mapping[str, Any], *, is_required: bo
     }
     key = f"{task.name}-{name}"
     if choices := shape.get("enum"):
-        initial = spec.get("default")
-        empty = [] if initial in choices else [("", "—")]
+        empty = [] if spec.get("default") in choices else [("", "—")]
         options = [*empty, *((choice, choice) for choice in choices)]
-        return Argument(name, key, forms.ChoiceField(choices=options, initial=initial, **common))
+        return Argument(name, key, forms.ChoiceField(choices=options, **common))
     match shape.get("type"):
         case "boolean":
-            return Argument(name, key, forms.BooleanField(**common))
+            # A box that is not ticked says no; that is left out only where it goes without saying.
+            empty_box = () if is_required or spec.get("default") else (False,)
+            return Argument(name, key, forms.BooleanField(**common), empty=empty_box)
         case "integer":
             limits: dict[str, Any] = {"min_value": shape.get("minimum"), "max_value": shape.get("maximum")}
             return Argument(name, key, forms.IntegerField(**common, **limits))

@@ -96,9 +96,7 @@ class JobForm(WhenForm):
                 "is_chosen": arguments.task.name == chosen,
                 "inline": [self[argument.key] for argument in arguments.inline],
                 "folded": [self[argument.key] for argument in arguments.folded],
-                "is_unfolded": any(
-                    self[argument.key].value() or self[argument.key].errors for argument in arguments.folded
-                ),
+                "is_unfolded": any(_is_set(self[argument.key]) for argument in arguments.folded),
             }
             for arguments in self.arguments
         ]
@@ -146,6 +144,11 @@ class JobForm(WhenForm):
             self.add_error(name if name in self.fields else None, " ".join(words))
         if not errors:
             self.add_error(None, message)
+
+
+def _is_set(bound: forms.BoundField) -> bool:
+    """Has it another value than its default, or one that cannot be read?"""
+    return bool(bound.errors) or bound.field.has_changed(bound.field.initial, bound.value())
 
 
 def _shown(job: Job) -> dict[str, Any]:
