@@ -129,7 +129,7 @@ class EditJobPage(_JobFormPage):
     def save(self, form: JobForm) -> HttpResponse | None:
         assert self.source is not None
         revision = form.cleaned_data["revision"]
-        match services.edit(self.actor, self.source.public_id, revision=revision, **form.columns()):
+        match services.edit(self.actor, self.source.public_id, revision=revision, **form.changes()):
             case Err(code=Code.CONFLICT):
                 words = "Somebody else changed this job meanwhile. Open it again to see what is new; what you typed is below."
                 form.add_error(None, words)

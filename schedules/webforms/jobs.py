@@ -18,6 +18,7 @@ from schedules.webforms.when import WhenForm, when_of
 
 FIRST_TASKS = ("notify", "webhook", "prompt")
 POLICIES = ("attempts", "backoff", "timeout", "overlap", "catch_up", "pause_after_failures")
+TRIGGER_FIELDS = {"when", "phrase", "every_count", "every_unit", "run_at", "timezone"}
 # Columns that services complain about, and the field that shows them.
 SHOWN_AS = {"trigger_type": "when", "cron": "phrase", "every": "every_count"}
 
@@ -41,7 +42,7 @@ class Span(forms.CharField):
 
 
 class JobForm(WhenForm):
-    """Collects what, when and the policies; `columns()` is what services take."""
+    """Collects what, when and the policies; `columns()` is what services take, `changes()` what was touched."""
 
     name = forms.CharField(max_length=200, widget=forms.TextInput(attrs={"autocomplete": "off"}))
     task = forms.ChoiceField(label="What should happen", choices=())
@@ -126,12 +127,32 @@ class JobForm(WhenForm):
                     self._errors.pop(argument.key, None)  # type: ignore[attr-defined]
 
     def columns(self) -> dict[str, Any]:
-        """Return the columns of `services.schedule` and `services.edit`; empty policies keep their default."""
+        """Return the columns of `services.schedule`; empty policies keep their default."""
         cleaned = self.cleaned_data
         policies = {name: cleaned[name] for name in POLICIES if cleaned.get(name) not in (None, "")}
         tags = list(dict.fromkeys(tag.strip() for tag in cleaned["tags"].split(",") if tag.strip()))
         what = {name: cleaned[name] for name in ("name", "task", "args", "kwargs")}
         return what | self.trigger_columns() | policies | {"tags": tags}
+
+    def changes(self) -> dict[str, Any]:
+        """Return the columns of `services.edit`, without those that nobody touched.
+
+        The form shows moments without their microseconds, and arguments that are not stored.
+        """
+        arguments = self._chosen_arguments()
+        assert arguments is not None
+        shown_by = {
+            ("trigger_type", "run_at", "every", "cron"): TRIGGER_FIELDS,
+            ("ends_at",): {"ends_at", "timezone"},
+            ("args", "kwargs"): {"task", *(argument.key for argument in arguments.all)},
+        }
+        untouched = {
+            column
+            for columns, fields in shown_by.items()
+            for column in columns
+            if fields.isdisjoint(self.changed_data)
+        }
+        return {name: value for name, value in self.columns().items() if name not in untouched}
 
     def take_errors(self, errors: Mapping[str, list[str]], message: str) -> None:
         """Show what a service refused beside the field it is about."""

@@ -1,12 +1,13 @@
 """Making and changing jobs at the pages."""
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
 from django.test import Client
 
+from schedules import clock
 from schedules.models import Execution, Job
 from tests.factories import JobFactory, UserFactory
 
@@ -200,18 +201,69 @@ def test_saving_an_unchanged_job_changes_nothing(web: Client, owner: User, trait
         kwargs={"fail": True},
         tags=["a", "b"],
         timeout=timedelta(minutes=90),
+        ends_at=clock.now() + timedelta(days=1),
         **traits,
     )
-    if job.run_at:
-        Job.objects.filter(pk=job.pk).update(
-            run_at=job.run_at.replace(microsecond=0), next_run_at=job.run_at.replace(microsecond=0)
-        )
 
     answer = web.post(f"/jobs/{job.public_id}/edit/", filled_in(web, job))
 
     assert answer.status_code == 302
     job.refresh_from_db()
     assert job.revision == 1
+
+
+RUN_AT = datetime(2030, 12, 24, 18, 0, 0, 987_654, tzinfo=UTC)
+ENDS_AT = datetime(2031, 1, 1, 12, 0, 0, 123_456, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("typed", "changed"),
+    [
+        pytest.param({"name": "New"}, {}, id="name"),
+        pytest.param({"max_runs": "5"}, {"max_runs": 5}, id="number of runs"),
+        pytest.param(
+            {"run_at": "2030-12-24T19:00:00"},
+            {"run_at": datetime(2030, 12, 24, 19, 0, tzinfo=UTC)},
+            id="moment",
+        ),
+        pytest.param(
+            {"ends_at": "2031-01-01T13:00:00"},
+            {"ends_at": datetime(2031, 1, 1, 13, 0, tzinfo=UTC)},
+            id="end",
+        ),
+        pytest.param(
+            {"timezone": "Europe/Berlin"},
+            {
+                "run_at": datetime(2030, 12, 24, 17, 0, tzinfo=UTC),
+                "ends_at": datetime(2031, 1, 1, 11, 0, tzinfo=UTC),
+            },
+            id="zone",
+        ),
+    ],
+)
+def test_edit_moves_only_what_was_moved(
+    web: Client, owner: User, typed: dict[str, str], changed: dict[str, Any]
+):
+    job = JobFactory(owner=owner, once=True, run_at=RUN_AT, ends_at=ENDS_AT)
+
+    web.post(f"/jobs/{job.public_id}/edit/", filled_in(web, job) | typed)
+
+    job.refresh_from_db()
+    assert job.revision == 2
+    stored = {"run_at": RUN_AT, "ends_at": ENDS_AT, "max_runs": None} | changed
+    assert {name: getattr(job, name) for name in stored} == stored
+
+
+def test_new_name_leaves_arguments_as_they_were_given(web: Client, owner: User):
+    job = JobFactory(
+        owner=owner, task="notify", args=["Ready.", "home"], kwargs={"title": None, "markdown": False}
+    )
+
+    web.post(f"/jobs/{job.public_id}/edit/", filled_in(web, job) | {"name": "New"})
+
+    job.refresh_from_db()
+    assert (job.name, job.args) == ("New", ["Ready.", "home"])
+    assert job.kwargs == {"title": None, "markdown": False}
 
 
 def test_edit_changes_what_was_changed(web: Client, owner: User):
