@@ -155,7 +155,7 @@ def _resume(job: Job, now: datetime) -> None:
         Job.objects.filter(pk=job.pk).update(
             status=Job.Status.COMPLETED, paused_until=None, revision=F("revision") + 1, updated_at=now
         )
-        note(job, "complete", now, {"reason": "Nothing was left to run when the pause was over."})
+        note(job, "finish", now, {"reason": "Nothing was left to run when the pause was over."})
 
 
 def rearm(job: Job, now: datetime) -> bool:

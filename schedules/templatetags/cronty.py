@@ -230,8 +230,10 @@ DONE = {
     "delete": "moved to the trash",
     "restore": "restored",
     "run": "ran",
+    "finish": "finished",
     "complete": "answered a prompt of",
     "dismiss": "dismissed a prompt of",
+    "release": "took back a prompt of",
     "issue token": "made the token",
     "revoke token": "revoked the token",
 }

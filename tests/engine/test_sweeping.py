@@ -248,7 +248,7 @@ def test_job_with_nothing_left_after_its_pause_is_completed(fields):
 
     job.refresh_from_db()
     assert (job.status, job.next_run_at, job.paused_until) == ("completed", None, None)
-    assert Event.objects.get().verb == "complete"
+    assert Event.objects.get().verb == "finish"
 
 
 def test_broken_job_stays_paused_and_harms_nobody_else():

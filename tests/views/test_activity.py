@@ -4,10 +4,10 @@ import pytest
 from django.contrib.auth.models import User
 from django.test import Client
 
-from schedules import services
+from schedules import clock, engine, services
 from schedules.models import Job
 from schedules.services import Actor
-from tests.factories import JobFactory
+from tests.factories import ExecutionFactory, JobFactory
 
 
 @pytest.fixture
@@ -21,6 +21,28 @@ def test_change_is_shown_with_before_and_after(web: Client, edited: Job):
     page = web.get("/activity/").content.decode()
 
     assert "Before</del> → After" in page
+
+
+def test_job_that_ended_with_its_pause_is_no_prompt(web: Client, owner: User):
+    now = clock.now()
+    JobFactory(owner=owner, name="Backup", paused=True, paused_until=now, max_runs=1, slot_count=1)
+    engine.sweep(now)
+
+    page = web.get("/activity/", {"verb": "finish"}).content.decode()
+
+    assert "<b>engine</b> finished <a" in page
+    assert '<option value="finish" selected>' in page
+
+
+def test_prompt_that_was_taken_back_is_told(web: Client, owner: User):
+    job = JobFactory(owner=owner, name="Briefing", task="prompt", kwargs={"prompt": "Summarise."})
+    run = ExecutionFactory(job=job, status="waiting", attempt=1, leased_to="laptop")
+    web.post(f"/inbox/{run.pk}/release/")
+
+    page = web.get("/activity/", {"verb": "release"}).content.decode()
+
+    assert "<b>olga</b> took back a prompt of <a" in page
+    assert '<option value="release" selected>' in page
 
 
 @pytest.mark.parametrize(
