@@ -16,12 +16,13 @@ from schedules.models import Job
 from schedules.result import Err, Ok, Result
 from schedules.services import Actor, Scheduled
 from schedules.views.editing import job_address
-from schedules.views.jobs import tagged
 from schedules.views.page import PageMixin, actor_of, back
 from schedules.webforms import WhenForm
 
 FIRST_REMINDER_IN = timedelta(seconds=20)
 DEMO_TAG = "demo"
+# Anybody may tag a job: what the demo made is known by its id.
+DEMO_PREFIX = "demo"
 
 
 class WelcomePage(PageMixin, TemplateView):
@@ -85,11 +86,13 @@ def demo(request: HttpRequest) -> HttpResponse:
     if request.POST.get("verb") == "remove":
         removed = [
             services.delete(actor, job.public_id)
-            for job in tagged(actor.jobs().owned_by(actor.user), DEMO_TAG)
+            for job in actor.jobs().owned_by(actor.user).filter(public_id__startswith=f"{DEMO_PREFIX}_")
         ]
         messages.success(request, f"Moved {len(removed)} demo jobs to the trash.")
         return back(request, reverse("jobs"))
-    results = [services.schedule(actor, tags=[DEMO_TAG], **fields) for fields in demo_jobs(actor)]
+    results = [
+        services.schedule(actor, prefix=DEMO_PREFIX, tags=[DEMO_TAG], **fields) for fields in demo_jobs(actor)
+    ]
     problems = [result.message for result in results if isinstance(result, Err)]
     if problems:
         messages.error(request, problems[0])
@@ -109,6 +112,7 @@ def demo_jobs(actor: Actor) -> list[dict[str, Any]]:
             "kwargs": {"topic": topic, "message": "Stand-up in five minutes."},
             "trigger_type": cron,
             "cron": "55 9 * * 1-5",
+            "paused": True,
         },
         {
             "name": "Morning briefing",

@@ -4,7 +4,9 @@ import pytest
 from django.contrib.auth.models import User
 from django.test import Client
 
+from schedules import services
 from schedules.models import Job, Profile
+from schedules.services import Actor
 from tests.factories import JobFactory
 
 ANSWERS = {"timezone": "Asia/Tokyo", "topic": "my-phone", "message": "Hello!"}
@@ -31,10 +33,25 @@ def test_wrong_answer_is_said_beside_its_field(web: Client, field: str, value: s
 
 
 def test_demo_jobs_come_and_go(web: Client, owner: User):
-    mine = JobFactory(owner=owner, name="Mine", tags=["demonstration"])
+    mine = JobFactory(owner=owner, name="Mine", tags=["demo"])
 
     web.post("/demo/")
     assert Job.objects.kept().count() == 4
 
     web.post("/demo/", {"verb": "remove"})
     assert list(Job.objects.kept()) == [mine]
+
+
+def test_demo_job_that_was_renamed_goes_with_the_others(web: Client, actor: Actor):
+    web.post("/demo/")
+    services.edit(actor, Job.objects.all()[0].public_id, name="Mine now", tags=[])
+
+    web.post("/demo/", {"verb": "remove"})
+
+    assert not Job.objects.kept().exists()
+
+
+def test_demo_leaves_the_house_only_when_it_is_told_to(web: Client):
+    web.post("/demo/")
+
+    assert {job.task for job in Job.objects.armed()} == {"prompt"}
