@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from django.contrib import messages
-from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
 from django.views.decorators.http import require_POST
 from django.views.generic import TemplateView
@@ -20,7 +20,7 @@ from schedules.services.reading import preview_of
 from schedules.templatetags.cronty import duration
 from schedules.views import states
 from schedules.views.editing import job_address, run_address
-from schedules.views.page import PageMixin, actor_of, back, find_job, sliced, tell_problem
+from schedules.views.page import PageMixin, actor_of, back, sliced, tell_problem
 
 BARS = 60
 RUNS = 20
@@ -73,9 +73,10 @@ class JobPage(PageMixin, TemplateView):
 
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
         now, job_id = self.page.now, kwargs["job_id"]
-        find_job(self.actor, job_id)
-        ranked = states.with_rank(self.actor.jobs().select_related("owner"), now)
-        job = states.named(ranked.filter(public_id=job_id))[0]
+        found = self.actor.jobs().select_related("owner").called(job_id)
+        job = next(iter(states.named(states.with_rank(found, now))), None)
+        if job is None:
+            raise Http404("job")
         runs = (
             Execution.objects.filter(job=job).order_by("-scheduled_for", "-pk").defer("traceback", "result")
         )

@@ -1,9 +1,11 @@
 """One job: what its page says, and what its buttons do."""
 
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
+from django.db import connection
 from django.test import Client
 
 from schedules import clock
@@ -23,6 +25,19 @@ def test_page_says_when_where_and_what(web: Client, job: Job):
     assert "Every 5 minutes" in page
     assert "Europe/Berlin" in page
     assert "While a run is going, the next one is skipped." in page
+
+
+def test_job_deleted_while_its_page_is_made_is_no_error(web: Client, job: Job):
+    def delete_after_a_look(execute: Any, sql: str, params: Any, many: bool, context: Any) -> Any:
+        found = execute(sql, params, many, context)
+        if 'FROM "schedules_job"' in sql:
+            Job.objects.filter(pk=job.pk).update(deleted_at=clock.now())
+        return found
+
+    with connection.execute_wrapper(delete_after_a_look):
+        assert web.get(f"/jobs/{job.public_id}/").status_code == 200
+
+    assert web.get(f"/jobs/{job.public_id}/").status_code == 404
 
 
 def test_page_hides_secrets(web: Client, owner: User):
