@@ -5,7 +5,7 @@ from typing import Any
 
 from django.contrib import messages
 from django.db import connection
-from django.db.models import Q, TextField
+from django.db.models import BooleanField, Func, Q, TextField, Value
 from django.db.models.functions import Cast
 from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
@@ -78,10 +78,18 @@ def matching(jobs: JobQuerySet, asked: dict[str, str]) -> JobQuerySet:
     return jobs
 
 
+class _Holds(Func):
+    """Whether a JSON list holds a text, on SQLite."""
+
+    template = "EXISTS (SELECT 1 FROM JSON_EACH(%(expressions)s)"
+    arg_joiner = ") WHERE value = "
+    output_field = BooleanField()
+
+
 def tagged(jobs: JobQuerySet, tag: str) -> JobQuerySet:
     if connection.features.supports_json_field_contains:
         return jobs.filter(tags__contains=[tag])
-    return jobs.annotate(tag_list=Cast("tags", TextField())).filter(tag_list__contains=json_text(tag))
+    return jobs.filter(_Holds("tags", Value(tag)))
 
 
 def json_text(text: str) -> str:

@@ -67,6 +67,9 @@ def test_chip_shows_the_jobs_that_stand_so(web: Client, owner: User, name: str):
         ({"q": "17 3"}, ["Nightly backup"]),
         ({"tag": "häuslich"}, ["Blumen"]),
         ({"tag": "häus"}, []),
+        ({"tag": "DB"}, []),
+        ({"tag": "db"}, ["Nightly backup"]),
+        ({"tag": 'say "db"'}, ["Blumen"]),
         ({"task": "prompt"}, ["Blumen"]),
         ({"made_by": "laptop"}, ["Nightly backup"]),
         ({"q": "%"}, []),
@@ -75,7 +78,7 @@ def test_chip_shows_the_jobs_that_stand_so(web: Client, owner: User, name: str):
 )
 def test_list_is_narrowed_by_the_address(web: Client, owner: User, asked: dict[str, str], found: list[str]):
     JobFactory(owner=owner, name="Nightly backup", cron="17 3 * * *", made_by="laptop", tags=["db"])
-    JobFactory(owner=owner, name="Blumen", task="prompt", tags=["häuslich"])
+    JobFactory(owner=owner, name="Blumen", task="prompt", tags=["häuslich", 'say "db"', 'x"db'])
 
     assert shown(web.get("/", asked)) == found
 
