@@ -256,6 +256,12 @@ class Job(models.Model):
                 return Cron(self.cron, self.timezone)
         raise TriggerError("trigger_type", "choose once, interval or cron, and fill in what it needs.")
 
+    def argument(self, name: str) -> Any:
+        """Return what the task is given under a name, be it by position, or None."""
+        task = registry.get(self.task)
+        by_position = dict(zip(task.signature.parameters, self.args, strict=False)) if task else {}
+        return {**by_position, **self.kwargs}.get(name)
+
     def next_slot(self, after: datetime) -> datetime | None:
         """The next moment this job is owed a run, or None when its runs are spent."""
         if self.max_runs is not None and self.slot_count >= self.max_runs:

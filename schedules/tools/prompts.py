@@ -253,7 +253,7 @@ def refused_completion(error: Err, given: Mapping[str, Any]) -> CompleteOut:
 
 def prompt_text(job: Job) -> str:
     """Return the prompt of a job, however its arguments were given."""
-    return str(job.kwargs.get("prompt") or next(iter(job.args), ""))
+    return str(job.argument("prompt") or "")
 
 
 def _scheduled(made: services.Scheduled) -> str:

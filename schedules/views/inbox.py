@@ -26,7 +26,7 @@ class InboxPage(PageMixin, TemplateView):
         )
         listed = sliced(waiting.order_by("scheduled_for", "pk"), self.request, 20)
         for run in listed.rows:
-            run.prompt = prompt_of(run)
+            run.prompt = (run.job and run.job.argument("prompt")) or ""
             run.is_held = bool(run.lease_until and run.lease_until > self.page.now)
         return super().get_context_data(
             listed=listed,
@@ -34,13 +34,6 @@ class InboxPage(PageMixin, TemplateView):
             has_agent=Token.objects.usable(self.page.now).filter(owner=self.actor.user).exists(),
             **kwargs,
         )
-
-
-def prompt_of(run: Execution) -> str:
-    if run.job is None:
-        return ""
-    text = run.job.kwargs.get("prompt") or next(iter(run.job.args), "")
-    return str(text)
 
 
 def _act(request: HttpRequest, result: Result[Execution], words: str) -> HttpResponse:

@@ -62,8 +62,8 @@ def _notify() -> registry.Task:
 
 def topics_of(actor: Actor) -> list[Topic]:
     """Collect the topics that jobs send to, each with how its last delivery went."""
-    jobs = actor.jobs().filter(task="notify").only("pk", "kwargs", "args")[:MOST_JOBS]
-    topic_by_job = {job.pk: str(job.kwargs.get("topic") or "") for job in jobs}
+    jobs = actor.jobs().filter(task="notify").only("pk", "task", "kwargs", "args")[:MOST_JOBS]
+    topic_by_job = {job.pk: str(job.argument("topic") or "") for job in jobs}
     topics: dict[str, Topic] = {}
     for name in topic_by_job.values():
         if name:

@@ -274,3 +274,19 @@ def test_public_id_tells_family_and_moment():
 
 def test_words_become_a_sentence():
     assert sentence("unknown zone") == "Unknown zone."
+
+
+@pytest.mark.parametrize(
+    ("values", "topic"),
+    [
+        pytest.param({"kwargs": {"topic": "home"}}, "home", id="by name"),
+        pytest.param({"args": ["x", "home"]}, "home", id="by position"),
+        pytest.param({"args": ["x"]}, None, id="not at all"),
+        pytest.param({"args": ["x", "home"], "task": "gone"}, None, id="of a task that is gone"),
+        pytest.param({"args": list(range(99))}, 1, id="among too many"),
+    ],
+)
+def test_argument_is_found_however_it_was_given(values, topic):
+    job = JobFactory.build(owner=None, **{"task": "notify"} | values)
+
+    assert job.argument("topic") == topic

@@ -26,6 +26,13 @@ def test_prompt_is_shown_until_it_is_answered(web: Client, waiting: Execution):
     assert "Nothing waits" in web.get("/inbox/").content.decode()
 
 
+def test_prompt_given_by_position_is_shown(web: Client, owner: User):
+    job = JobFactory(owner=owner, task="prompt", args=["Water the plants."])
+    ExecutionFactory(job=job, status="waiting", attempt=1)
+
+    assert "Water the plants." in web.get("/inbox/").content.decode()
+
+
 def test_empty_answer_is_refused(web: Client, waiting: Execution):
     page = web.post(f"/inbox/{waiting.pk}/answer/", {"answer": " "}, follow=True).content.decode()
 

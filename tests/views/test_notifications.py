@@ -22,6 +22,14 @@ def test_topics_come_from_the_jobs(web: Client, owner: User, stranger: User):
     assert "ntfy.sh answered 403" in answer.content.decode()
 
 
+def test_topic_given_by_position_is_one_of_them(web: Client, owner: User):
+    JobFactory(owner=owner, task="notify", args=["x", "home"])
+
+    answer = web.get("/notifications/")
+
+    assert [topic.name for topic in answer.context["topics"]] == ["home"]
+
+
 def test_without_a_topic_the_page_says_what_one_is(web: Client):
     assert "No topic yet" in web.get("/notifications/").content.decode()
 
