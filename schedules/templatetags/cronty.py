@@ -13,9 +13,10 @@ from django.utils.safestring import SafeString, mark_safe
 
 from schedules import clock, limits, registry
 from schedules.models import Event, Job
-from schedules.triggers import TriggerError
+from schedules.services.reading import words_of
 
 register = template.Library()
+register.filter("words", words_of)
 
 # Lucide (ISC): drawn with a 24-unit pen.
 ICONS = {
@@ -150,15 +151,6 @@ def duration(span: timedelta | float | None) -> str:
     days, hours = divmod(hours, 24)
     amounts = {"d": days, "h": hours, "min": minutes, "s": rest}
     return " ".join([f"{count} {unit}" for unit, count in amounts.items() if count][:2])
-
-
-@register.filter
-def words(job: Job) -> str:
-    """Say when a job fires; a schedule that no longer makes sense shows its raw text."""
-    try:
-        return job.trigger.words()
-    except TriggerError:
-        return job.cron or job.trigger_type
 
 
 @register.filter

@@ -10,6 +10,7 @@ from django.utils.http import urlencode
 from django.utils.safestring import SafeString, mark_safe
 
 from schedules.models import Execution, Job
+from schedules.services.reading import words_of
 from schedules.templatetags.charts import strip
 from schedules.templatetags.cronty import (
     ago,
@@ -20,7 +21,6 @@ from schedules.templatetags.cronty import (
     last_outcome,
     status,
     task_title,
-    words,
 )
 
 register = template.Library()
@@ -34,7 +34,7 @@ SHOWN_ERROR = 120
 def job_row(job: Job, page: Any) -> SafeString:
     """A job in two lines: how it stands, what and when, next and last run, its strip, and its buttons."""
     address = reverse("job", args=[job.public_id])
-    name, zone, spoken = escape(job.name), escape(job.timezone), words(job)
+    name, zone, spoken = escape(job.name), escape(job.timezone), words_of(job)
     return mark_safe(  # noqa: S308  # nosec B308 B703
         f'<tr id="job-{job.pk}">'
         f'<td class="c-sel"><input type="checkbox" name="job" value="{escape(job.public_id)}" aria-label="Tick {name}"></td>'
