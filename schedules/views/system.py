@@ -7,7 +7,7 @@ from typing import Any
 import django
 from django.conf import settings
 from django.db import connection
-from django.db.models import Count, Max, Min
+from django.db.models import Count, Min
 from django.views.generic import TemplateView
 
 from schedules.models import Execution, Job, Worker
@@ -43,9 +43,12 @@ class SystemPage(PageMixin, TemplateView):
         now = self.page.now
         live = dict(Execution.objects.live().order_by().values_list("status").annotate(count=Count("pk")))
         due = Job.objects.due(now).aggregate(count=Count("pk"), oldest=Min("next_run_at"))
-        late = Execution.objects.filter(lateness__isnull=False, cause=Execution.Cause.SCHEDULE)
-        newest = late.order_by("-scheduled_for").values_list("lateness", flat=True)[:MEASURED_RUNS]
-        measured = [lateness for lateness in newest if lateness is not None]
+        runs = Execution.objects.order_by("-scheduled_for").values_list("cause", "lateness", "finished_at")
+        newest = list(runs[:MEASURED_RUNS])
+        on_schedule = Execution.Cause.SCHEDULE
+        measured = [
+            lateness for cause, lateness, _ in newest if cause == on_schedule and lateness is not None
+        ]
         return super().get_context_data(
             workers=Worker.objects.order_by("-last_seen_at")[:10],
             fresh={worker.pk for worker in Worker.objects.fresh(now)},
@@ -53,7 +56,7 @@ class SystemPage(PageMixin, TemplateView):
             due=due,
             lateness=(percentile(measured, 50), percentile(measured, 95)),
             measured=len(measured),
-            newest=Execution.objects.aggregate(last=Max("finished_at"))["last"],
+            last_finished_at=max((ended for _, _, ended in newest if ended), default=None),
             versions={
                 "Cronty": settings.VERSION,
                 "Django": django.get_version(),
@@ -67,7 +70,6 @@ class SystemPage(PageMixin, TemplateView):
         return {
             "settings": [(name, shown(name)) for name in SETTINGS],
             "database": database_words(),
-            "backup": backup_command(),
         }
 
 
@@ -87,10 +89,3 @@ def database_words() -> str:
     path = Path(str(connection.settings_dict["NAME"]))
     size = sum(each.stat().st_size for each in path.parent.glob(f"{path.name}*") if each.is_file())
     return f"SQLite, {path} ({size / 1_000_000:,.1f} MB)"
-
-
-def backup_command() -> str:
-    if connection.vendor == "sqlite":
-        path = connection.settings_dict["NAME"]
-        return f"sqlite3 {path} \".backup 'cronty-backup.sqlite3'\""
-    return f"pg_dump --format=custom --file=cronty.dump {connection.settings_dict['NAME']}"

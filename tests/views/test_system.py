@@ -5,7 +5,9 @@ from datetime import timedelta
 import pytest
 from django.conf import LazySettings
 from django.contrib.auth.models import User
+from django.db import connection
 from django.test import Client
+from django.test.utils import CaptureQueriesContext
 
 from schedules import clock
 from schedules.views.system import shown
@@ -26,6 +28,33 @@ def test_workers_queue_and_lateness_are_shown(web: Client, owner: User):
     assert "40 ms median" in page
     assert "kettle" in page
     assert "Lost" in page
+
+
+def test_last_finished_run_is_told(web: Client, owner: User):
+    job, now = JobFactory(owner=owner), clock.now()
+    ExecutionFactory(job=job, scheduled_for=now - timedelta(hours=2), finished_at=now - timedelta(hours=1))
+    ExecutionFactory(job=job, scheduled_for=now, status="running")
+
+    assert web.get("/system/").context["last_finished_at"] == now - timedelta(hours=1)
+
+
+@pytest.mark.skipif(connection.vendor != "sqlite", reason="PostgreSQL plans by the size of its tables")
+def test_page_does_not_read_the_whole_ledger(web: Client):
+    with CaptureQueriesContext(connection) as asked:
+        web.get("/system/")
+
+    plans = []
+    with connection.cursor() as cursor:
+        for query in asked.captured_queries:
+            cursor.execute(f"EXPLAIN QUERY PLAN {query['sql']}")
+            plans += [row[3] for row in cursor.fetchall()]
+    ledger = [plan for plan in plans if "schedules_execution" in plan]
+    assert ledger
+    assert all("INDEX" in plan for plan in ledger)
+
+
+def test_backup_is_made_by_the_command_for_it(staff: Client):
+    assert "manage.py backup PATH" in staff.get("/system/").content.decode()
 
 
 def test_settings_are_for_staff(web: Client, staff: Client):
