@@ -43,17 +43,18 @@ def with_rank(jobs: JobQuerySet, now: datetime) -> JobQuerySet:
     under_way = Q(pk__in=Execution.objects.held().order_by().values("job_id"))
     conditions = {
         "late": Q(status=Status.PENDING, next_run_at__lt=now - LATE_AFTER),
+        "failing": armed & Q(failure_streak__gt=0),
+        # A job that was stopped stands so, even while its last run goes on.
+        "running": Q(status=Status.RUNNING) | (armed & under_way),
+        "healthy": armed & Q(last_run_at__isnull=False),
+        "new": armed,
         "paused": Q(status=Status.PAUSED),
         "failed": Q(status=Status.FAILED),
         "completed": Q(status=Status.COMPLETED),
         "cancelled": Q(status=Status.CANCELLED),
-        "failing": armed & Q(failure_streak__gt=0),
-        "running": Q(status=Status.RUNNING) | under_way,
-        "new": Q(last_run_at=None),
     }
-    cases = [When(condition, then=Value(STANDINGS.index(name))) for name, condition in conditions.items()]
-    healthy = Value(STANDINGS.index("healthy"))
-    return jobs.annotate(rank=Case(*cases, default=healthy, output_field=IntegerField()))
+    cases = [When(conditions[name], then=Value(place)) for place, name in enumerate(STANDINGS)]
+    return jobs.annotate(rank=Case(*cases, output_field=IntegerField()))
 
 
 def count_by_standing(ranked: JobQuerySet) -> dict[str, int]:

@@ -6,7 +6,18 @@ from django.contrib.auth.models import User
 from schedules import clock
 from schedules.models import Job
 from schedules.views import states
+from tests.factories import ExecutionFactory, JobFactory
 from tests.views.test_jobs import in_every_state
+
+
+@pytest.mark.parametrize("status", ["paused", "cancelled"])
+def test_job_that_was_stopped_stands_so_while_its_last_run_goes_on(owner: User, status: str):
+    job = JobFactory(owner=owner, status=status, next_run_at=None)
+    ExecutionFactory(job=job, status="running")
+
+    [shown] = states.named(states.with_rank(Job.objects.all(), clock.now()))
+
+    assert shown.standing == status  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize("wanted", [slice(0, 4), slice(3, 9), slice(8, 20), slice(20, 30), slice(0, 51)])
