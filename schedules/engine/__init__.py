@@ -15,10 +15,12 @@ from schedules.engine.runs import (
     settle,
 )
 from schedules.engine.setback import recover_from_setback
+from schedules.engine.slots import COUNTED_SLOTS
 from schedules.engine.starting import Started, start
 from schedules.engine.sweeping import rearm, sweep, wake_up_at
 
 __all__ = [
+    "COUNTED_SLOTS",
     "Claim",
     "Outcome",
     "Started",

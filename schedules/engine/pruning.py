@@ -1,10 +1,13 @@
-"""What is forgotten in the night: runs, changes, trash and clusters beyond the limits of the history."""
+"""What is forgotten in the night: runs, changes, trash, clusters and logins beyond the limits of the history."""
 
 from datetime import datetime, timedelta
+from typing import Any
 
+from axes.models import AccessAttempt, AccessLog
 from django.conf import settings
 from django.contrib.auth import get_user_model
-from django.db.models import Count, QuerySet
+from django.contrib.sessions.models import Session
+from django.db.models import Count, Q, QuerySet
 
 from schedules import clock
 from schedules.models import Event, Execution, Job, Worker
@@ -18,15 +21,19 @@ def prune_history() -> dict[str, int]:
     now = clock.now()
     oldest = now - timedelta(days=settings.CRONTY_HISTORY_DAYS)
     executions = _prune_executions(oldest)
-    trash = Job.objects.trashed().filter(deleted_at__lt=now - timedelta(days=TRASH_DAYS))
-    jobs = trash.delete()[1].get("schedules.Job", 0)
+    jobs = _delete_in_steps(Job.objects.trashed().filter(deleted_at__lt=now - timedelta(days=TRASH_DAYS)))
     Worker.objects.filter(last_seen_at__lt=oldest).delete()
+    _delete_in_steps(Session.objects.filter(expire_date__lt=now))
+    for logins in (AccessLog, AccessAttempt):
+        _delete_in_steps(logins.objects.filter(attempt_time__lt=oldest))
     return {"executions": executions, "jobs": jobs, "events": _prune_events(oldest)}
 
 
 def _prune_executions(oldest: datetime) -> int:
     final = Execution.objects.filter(status__in=Execution.FINAL)
-    pruned = _delete_in_steps(final.filter(scheduled_for__lt=oldest))
+    # A gap is as old as its last slot.
+    is_old = Q(last_slot=None) | Q(last_slot__lt=oldest)
+    pruned = _delete_in_steps(final.filter(is_old, scheduled_for__lt=oldest))
     counted = final.exclude(job=None).order_by().values("job").annotate(count=Count("pk"))
     for job_id in counted.filter(count__gt=settings.CRONTY_HISTORY_PER_JOB).values_list("job", flat=True):
         newest = final.filter(job=job_id).order_by("-scheduled_for")[settings.CRONTY_HISTORY_PER_JOB :]
@@ -59,7 +66,7 @@ def _prune_old_events(oldest: datetime) -> int:
     return pruned
 
 
-def _delete_in_steps(rows: QuerySet[Execution] | QuerySet[Event]) -> int:
+def _delete_in_steps(rows: QuerySet[Any]) -> int:
     deleted = 0
     while batch := list(rows.values_list("pk", flat=True)[:BATCH]):
         deleted += rows.model._default_manager.filter(pk__in=batch).delete()[0]

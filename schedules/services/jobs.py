@@ -136,6 +136,9 @@ def _try_to_edit(
         if is_rescheduled:
             _account_until(old, now, "The schedule was changed before it could run.")
             engine.take_back_ahead(old, now)
+        if "task" in changes:
+            # What was queued for the old task would be given the arguments of the new one.
+            engine.withdraw(old, now, "given another task", also_manual=True)
         record(actor, "edit", now, job=job, before=before, after=_changes(job, changes))
     job.refresh_from_db()
     return Ok(job)

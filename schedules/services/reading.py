@@ -118,7 +118,10 @@ def explain(row: Execution, timezone: str = "UTC", *, with_error: bool = True) -
     """Say in one sentence what became of a slot."""
     tries = f"{row.attempt} attempt{'' if row.attempt == 1 else 's'}"
     error = f": {row.error.removesuffix('.')}" if row.error and with_error else ""
-    many = f"{row.slots:,} slots were" if row.slots > 1 else "It was"
+    # A cron gap is counted so far, and no further.
+    is_more = row.slots == engine.COUNTED_SLOTS + 1
+    slots = f"more than {engine.COUNTED_SLOTS:,}" if is_more else f"{row.slots:,}"
+    many = f"{slots} slots were".capitalize() if row.slots > 1 else "It was"
     late = f", {row.lateness.total_seconds():.1f} s after its time" if row.lateness else ""
     words = {
         Status.QUEUED: f"It is queued{f' for attempt {row.attempt + 1}' if row.attempt else ''}.",

@@ -2,6 +2,7 @@
 
 import secrets
 from dataclasses import dataclass
+from itertools import chain, count
 
 from django.conf import settings
 from django.contrib.auth.models import User
@@ -29,7 +30,10 @@ def ensure_first_user() -> FirstUser | None:
     if User.objects.filter(is_superuser=True).exists():
         return None
     password = settings.CRONTY_ADMIN_PASSWORD or secrets.token_urlsafe(12)
-    user = User.objects.create_superuser(FIRST_USER, password=password)
+    # An ordinary person of that name must not become one.
+    names = chain([FIRST_USER], (f"{FIRST_USER}{number}" for number in count(2)))
+    name = next(name for name in names if not User.objects.filter(username=name).exists())
+    user = User.objects.create_superuser(name, password=password)
     profile_of(user)
     return FirstUser(user.username, None if settings.CRONTY_ADMIN_PASSWORD else password)
 

@@ -3,6 +3,8 @@
 from datetime import timedelta
 
 import pytest
+from axes.models import AccessAttempt, AccessLog
+from django.contrib.sessions.models import Session
 
 from schedules import engine
 from schedules.engine import pruning
@@ -34,6 +36,32 @@ def test_history_keeps_its_days():
 
     assert engine.prune_history() == {"executions": 2, "jobs": 0, "events": 0}
     assert set(Execution.objects.values_list("pk", flat=True)) == {kept.pk, *(row.pk for row in old[2:])}
+
+
+@pytest.mark.usefixtures("limits")
+@pytest.mark.parametrize(("last", "is_kept"), [(9 * DAY, True), (11 * DAY, False)])
+def test_gap_is_as_old_as_its_last_slot(last, is_kept):
+    ExecutionFactory(scheduled_for=NOW - 100 * DAY, last_slot=NOW - last, slots=90, status="skipped")
+
+    engine.prune_history()
+
+    assert Execution.objects.exists() == is_kept
+
+
+@pytest.mark.usefixtures("limits")
+def test_logins_are_forgotten_when_they_are_over():
+    for key, age in (("old", DAY), ("young", -DAY)):
+        Session.objects.create(session_key=key, session_data="", expire_date=NOW - age)
+    for table in (AccessLog, AccessAttempt):
+        for age in (11 * DAY, 9 * DAY):
+            table.objects.create(username="olga")
+            table.objects.filter(pk=table.objects.latest("pk").pk).update(attempt_time=NOW - age)
+
+    engine.prune_history()
+
+    assert [session.session_key for session in Session.objects.all()] == ["young"]
+    for table in (AccessLog, AccessAttempt):
+        assert [login.attempt_time for login in table.objects.all()] == [NOW - 9 * DAY]
 
 
 @pytest.mark.usefixtures("limits")

@@ -125,6 +125,11 @@ def test_why_of_a_foreign_or_unknown_job_is_not_found(actor, stranger):
         pytest.param(
             {"status": "missed", "slots": 1200, "last_slot": NOW}, "1,200 slots were missed", id="gap"
         ),
+        pytest.param(
+            {"status": "skipped", "slots": 10_001, "last_slot": NOW},
+            "More than 10,000 slots were skipped",
+            id="long gap",
+        ),
         pytest.param({"status": "cancelled"}, "taken back before it started.", id="cancelled"),
         pytest.param({"status": "cancelled", "attempt": 1}, "taken back.", id="dismissed"),
         pytest.param({"status": "lost"}, "died under it", id="lost"),

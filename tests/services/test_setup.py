@@ -43,6 +43,18 @@ def test_nobody_is_made_where_there_is_a_superuser():
     assert User.objects.count() == 1
 
 
+def test_ordinary_person_called_admin_stays_ordinary():
+    ordinary = UserFactory(username="admin")
+
+    first = ensure_first_user()
+
+    assert first is not None
+    assert first.name == "admin2"
+    ordinary.refresh_from_db()
+    assert not ordinary.is_superuser
+    assert ensure_first_user() is None
+
+
 def test_system_job_is_made_once_and_belongs_to_nobody_who_can_log_in(now):
     job = ensure_system_job()
 
