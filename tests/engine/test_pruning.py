@@ -52,10 +52,12 @@ def test_gap_is_as_old_as_its_last_slot(last, is_kept):
 def test_logins_are_forgotten_when_they_are_over():
     for key, age in (("old", DAY), ("young", -DAY)):
         Session.objects.create(session_key=key, session_data="", expire_date=NOW - age)
-    for table in (AccessLog, AccessAttempt):
-        for age in (11 * DAY, 9 * DAY):
-            table.objects.create(username="olga")
-            table.objects.filter(pk=table.objects.latest("pk").pk).update(attempt_time=NOW - age)
+    for age in (11 * DAY, 9 * DAY):
+        for login in (
+            AccessLog.objects.create(username="olga"),
+            AccessAttempt.objects.create(username=f"olga {age}", failures_since_start=1),
+        ):
+            type(login).objects.filter(pk=login.pk).update(attempt_time=NOW - age)
 
     engine.prune_history()
 
