@@ -230,7 +230,6 @@ LOGGING = {
     "root": {"handlers": ["stderr"], "level": environment.text("CRONTY_LOG_LEVEL", "INFO").upper()},
     "loggers": {
         "axes": {"level": "WARNING"},
-        "httpx": {"level": "WARNING"},
         "mcp": {"level": "WARNING"},
         "uvicorn": {"level": "WARNING"},
         "django-q": {"handlers": ["stderr"], "level": "WARNING", "propagate": False},

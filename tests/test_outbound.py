@@ -121,18 +121,6 @@ def test_private_host_is_refused_directly(host, sink, wire, names):
 
 
 @pytest.mark.parametrize("host", PRIVATE_HOSTS)
-def test_private_host_is_refused_after_a_redirect(host, sink, wire, names, settings):
-    settings.CRONTY_OUTBOUND_ALLOW = ["door.test"]
-    names["door.test"] = [["127.0.0.1"]]
-    with Sink(Answer.redirect(sink.url(host=host).encode().decode("latin-1"))) as door:
-        with pytest.raises(OutboundError):
-            get(door.url(host="door.test"), redirects=3)
-
-        assert len(door.requests) == 1
-    assert (sink.connections, wire) == (0, ["127.0.0.1"])
-
-
-@pytest.mark.parametrize("host", PRIVATE_HOSTS)
 def test_private_host_is_a_problem_before_anything_is_stored(host):
     problem = problem_with_url(f"https://{host}/hook")
 
@@ -168,17 +156,6 @@ def test_rebinding_name_is_looked_up_once_and_the_checked_address_used(address, 
         get(sink.url(host="evil.test"))
 
     assert (sink.connections, wire, names["asked"]) == (0, [PUBLIC], ["evil.test"])
-
-
-@pytest.mark.parametrize("address", PRIVATE_ADDRESSES)
-def test_redirect_to_a_name_that_rebinds_is_refused(address, sink, wire, names, settings):
-    settings.CRONTY_OUTBOUND_ALLOW = ["door.test"]
-    names["door.test"] = [["127.0.0.1"]]
-    names["evil.test"] = [[address]]
-    with Sink(Answer.redirect(sink.url(host="evil.test"))) as door, pytest.raises(Refused):
-        get(door.url(host="door.test"), redirects=3)
-
-    assert (sink.connections, wire) == (0, ["127.0.0.1"])
 
 
 @pytest.mark.parametrize("name", ["localhost", "LOCALHOST", "localhost.", "127.0.0.1.", "ip6-localhost"])
@@ -289,14 +266,7 @@ def test_trust_reaches_the_operators_host_and_leaves_no_connection_for_others(si
     assert (sink.connections, len(sink.requests)) == (1, 2)
 
 
-def test_trust_does_not_follow_a_redirect_to_another_origin(sink, wire):
-    with Sink(Answer.redirect(sink.url())) as door, pytest.raises(Refused):
-        get(door.url(), trusted=True, redirects=1)
-
-    assert sink.connections == 0
-
-
-def test_redirects_are_not_followed_unless_asked_for(allowed):
+def test_redirects_are_not_followed(allowed):
     allowed.default = Answer.redirect("/next")
 
     reply = get(allowed.url("/first"))
@@ -305,80 +275,18 @@ def test_redirects_are_not_followed_unless_asked_for(allowed):
     assert len(allowed.requests) == 1
 
 
-def test_redirects_end_at_their_number(allowed):
-    allowed.default = Answer.redirect("/again")
-
-    assert get(allowed.url(), redirects=3).status == 302
-    assert len(allowed.requests) == 4
-
-
-@pytest.mark.parametrize(
-    ("status", "method", "second", "body"),
-    [
-        (301, "POST", "GET", b""),
-        (302, "POST", "GET", b""),
-        (303, "PUT", "GET", b""),
-        (303, "HEAD", "HEAD", b""),
-        (307, "POST", "POST", b"hello"),
-        (308, "PUT", "PUT", b"hello"),
-    ],
-)
-def test_redirect_keeps_or_drops_method_and_body(status, method, second, body, allowed):
-    allowed.then(Answer.redirect("/next?x=1", status))
-
-    asyncio.run(send(method, allowed.url("/first"), content=b"hello", redirects=1, headers={"X-Key": "k"}))
-
-    assert [(request.method, request.path) for request in allowed.requests] == [
-        (method, "/first"),
-        (second, "/next?x=1"),
-    ]
-    assert allowed.requests[1].body == body
-    assert allowed.requests[1].headers["x-key"] == "k"
-
-
-def test_redirect_to_another_origin_loses_the_headers(allowed):
-    with Sink(Answer.redirect(allowed.url())) as door:
-        get(door.url(), redirects=1, headers={"Authorization": "Bearer secret", "X-Key": "k"})
-
-    assert set(allowed.requests[0].headers) == {"host", "user-agent", "accept-encoding"}
-
-
-def test_redirect_never_takes_the_body_to_another_origin(allowed):
-    with Sink(Answer.redirect(allowed.url(), 307)) as door, pytest.raises(Refused, match="body is not sent"):
-        asyncio.run(send("POST", door.url(), content=b"secret", redirects=1))
-
-    assert allowed.connections == 0
-
-
-@pytest.mark.parametrize(
-    "location", ["ftp://example.com/", "http://a:b@example.com/", "http://[", "https://"]
-)
-def test_redirect_to_a_malformed_url_is_refused(location, allowed):
-    allowed.default = Answer.redirect(location)
-
-    with pytest.raises(Refused):
-        get(allowed.url(), redirects=1)
-
-
-def test_redirect_without_location_is_the_reply(allowed):
-    allowed.default = Answer(status=302)
-
-    assert get(allowed.url(), redirects=2).status == 302
-
-
 def test_request_and_reply_are_whole(allowed):
     allowed.default = Answer(status=201, body="ünï ☃".encode(), headers={"X-Answer": "yes"})
 
     reply = asyncio.run(
-        send("POST", allowed.url("/päth;a=1?q=ä&r=%20"), json={"text": "☃"}, headers={"User-Agent": "Test"})
+        send("POST", allowed.url("/päth;a=1?q=ä&r=%20"), content=b"hello", headers={"User-Agent": "Test"})
     )
 
     received = allowed.requests[0]
     assert (reply.status, reply.text, reply.truncated) == (201, "ünï ☃", False)
     assert reply.headers["x-answer"] == "yes"
     assert (received.method, received.path) == ("POST", "/p%C3%A4th;a=1?q=%C3%A4&r=%20")
-    assert received.body == '{"text":"☃"}'.encode()
-    assert received.headers["content-type"] == "application/json"
+    assert received.body == b"hello"
     assert received.headers["user-agent"] == "Test"
     assert received.headers["host"] == f"127.0.0.1:{allowed.port}"
 
@@ -413,15 +321,6 @@ def test_slow_answer_ends_at_the_limit(manner, allowed, settings):
         get(slow.url())
 
     assert caught.value.retryable
-
-
-def test_caller_may_shorten_the_limit_but_not_lengthen_it(allowed, settings):
-    settings.CRONTY_OUTBOUND_TIMEOUT = 0.2
-    with Sink(Answer(manner="hang")) as slow:
-        with pytest.raises(OutboundError, match=r"0\.1 s"):
-            get(slow.url(), timeout=0.1)
-        with pytest.raises(OutboundError, match=r"0\.2 s"):
-            get(slow.url(), timeout=60)
 
 
 def test_slow_resolver_ends_at_the_limit(settings, monkeypatch, wire):

@@ -1,14 +1,12 @@
-"""What is sent and what came back: one request, its redirects, its limits of time and size."""
+"""What is sent and what came back: one request, its limits of time and size. Redirects are not followed."""
 
 import asyncio
-import json as jsonlib
 import re
 import ssl
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
-from urllib.parse import quote, urljoin, urlsplit
+from urllib.parse import quote, urlsplit
 
 import httpcore
 import idna
@@ -38,25 +36,19 @@ async def send(
     url: str,
     *,
     headers: Mapping[str, str] | None = None,
-    json: Any = None,
     content: bytes | None = None,
-    timeout: float | None = None,
-    redirects: int = 0,
     trusted: bool = False,
 ) -> Reply:
     """Send one request and return the reply, whatever its status; `trusted` is for the operator's own hosts."""
     fields = {name.lower(): value for name, value in (headers or {}).items()}
-    if json is not None:
-        content = jsonlib.dumps(json, ensure_ascii=False, separators=(",", ":")).encode()
-        fields.setdefault("content-type", "application/json")
     request = _Request(method, _Target.parse(url), fields, content, trusted)
-    limit = min(timeout or settings.CRONTY_OUTBOUND_TIMEOUT, settings.CRONTY_OUTBOUND_TIMEOUT)
+    limit = settings.CRONTY_OUTBOUND_TIMEOUT
     channel = await channel_of_this_loop()
     # Waiting for a place is not the other side's fault, so it does not count against the limit.
     async with channel.places:
         try:
             async with asyncio.timeout(limit):
-                return await _follow(channel, request, redirects)
+                return await _exchange(channel, request)
         except TimeoutError as error:
             raise OutboundError(
                 f"{request.target.host}: no answer within {limit:g} s", retryable=True
@@ -103,13 +95,6 @@ class _Target:
         query = f"?{quote(parts.query, safe='/%:@!$&()*+,;=~?')}" if parts.query else ""
         return cls(parts.scheme, host, port or PORTS[parts.scheme], path + query)
 
-    def joined(self, location: str) -> "_Target":
-        try:
-            url = urljoin(self.origin + self.path, location)
-        except ValueError as error:
-            raise Refused(f"{self.host} redirects to what is not a URL: {error}.") from error
-        return _Target.parse(url)
-
     @property
     def origin(self) -> str:
         host = f"[{self.host}]" if ":" in self.host else self.host
@@ -129,28 +114,6 @@ class _Request:
     headers: Mapping[str, str]
     content: bytes | None
     trusted: bool
-
-    def redirected(self, reply: Reply) -> "_Request":
-        target = self.target.joined(reply.headers["location"])
-        same_origin = target.origin == self.target.origin
-        if reply.status in (307, 308):
-            method, content = self.method, self.content
-        else:
-            method, content = ("HEAD" if self.method == "HEAD" else "GET"), None
-        if same_origin:
-            return _Request(method, target, self.headers, content, self.trusted)
-        if content is not None:
-            raise Refused(f"{self.target.host} redirects to another host, and the body is not sent there.")
-        return _Request(method, target, {}, None, trusted=False)
-
-
-async def _follow(channel: Channel, request: _Request, redirects: int) -> Reply:
-    reply = await _exchange(channel, request)
-    while redirects > 0 and reply.status in (301, 302, 303, 307, 308) and "location" in reply.headers:
-        redirects -= 1
-        request = request.redirected(reply)
-        reply = await _exchange(channel, request)
-    return reply
 
 
 async def _exchange(channel: Channel, request: _Request) -> Reply:
