@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from datetime import UTC, date, datetime, time, timedelta
 from typing import Annotated, Any, NotRequired
 
+from django.db.models import Case, F, When
 from django.db.models.functions import Coalesce
 from pydantic import Field
 from typing_extensions import TypedDict
@@ -12,6 +13,7 @@ from schedules import clock, limits, services
 from schedules.models import Execution, Job
 from schedules.result import Code, Err, Ok
 from schedules.services.people import profile_of
+from schedules.services.reading import words_of
 from schedules.tools import shapes
 from schedules.tools.auth import current_actor
 from schedules.tools.jobs import IdempotencyKey, Timezone, in_state
@@ -24,7 +26,7 @@ At = Annotated[
     str,
     Field(
         description='When: "2026-02-04T15:00", "2026-02-04 3:00 PM", "tomorrow at 9am", "in 20 minutes". '
-        "Read in the user's zone unless it has an offset."
+        "Read in `timezone` unless it has an offset."
     ),
 ]
 Number = Annotated[shapes.Whole, Field(description="The number after # in schedule and schedule_list.")]
@@ -82,7 +84,7 @@ def schedule(
         prefix="tsk",
         idempotency_key=idempotency_key,
         request={"tool": "schedule", "at": at, "prompt": prompt, "timezone": timezone},
-        name=shapes.line(prompt, 80) or "Prompt",
+        name=_name_of(prompt),
         task="prompt",
         kwargs={"prompt": prompt},
         trigger_type=Job.TriggerType.ONCE,
@@ -111,14 +113,16 @@ def schedule_list(
 ) -> str:
     """List scheduled prompts, one a line, in the order they fire: number, time, state, beginning of the prompt.
 
-    Use it to find the number for schedule_edit and schedule_cancel.
+    Use it to find the number for schedule_edit and schedule_cancel. Each time is in the task's own zone; `from` and
+    `to` are read in the user's. A paused task that repeats has no time: its schedule stands there in words.
     """
     actor = current_actor()
     state = "pending" if status is None else status
     if state not in Job.Status.values:
         return f'Error: unknown status "{shapes.line(state, 100)}".'
     zone = profile_of(actor.user).zone
-    fire_at = Coalesce("next_run_at", "run_at", "last_run_at", "created_at")
+    last_run_at = Case(When(status=Job.Status.PAUSED, then=None), default=F("last_run_at"))
+    fire_at = Coalesce("next_run_at", "run_at", last_run_at)
     tasks = in_state(actor.jobs().filter(task="prompt"), state).annotate(fire_at=fire_at)
     for bound, text in (("fire_at__gte", from_), ("fire_at__lte", to)):
         if text is None:
@@ -127,10 +131,10 @@ def schedule_list(
         if moment is None:
             return f'Error: could not parse "{shapes.line(text, 100)}" as a date.'
         tasks = tasks.filter(**{bound: moment})
-    rows = list(tasks.with_activity().order_by("fire_at", "pk")[: LINES + 1])
+    rows = list(tasks.with_activity().order_by(F("fire_at").asc(nulls_last=True), "pk")[: LINES + 1])
     if not rows:
         return "No scheduled tasks found matching filters."
-    lines = [_line(job, zone) for job in rows[:LINES]]
+    lines = [_line(job) for job in rows[:LINES]]
     if len(rows) > LINES:
         lines.append(f"… and {tasks.count() - LINES} more: narrow the list with from and to.")
     return "\n".join(lines)
@@ -139,7 +143,10 @@ def schedule_list(
 def schedule_edit(
     id: Number,  # noqa: A002
     at: Annotated[
-        str | None, Field(description="The new time, written as in schedule; null leaves it.")
+        str | None,
+        Field(
+            description="The new time, written as in schedule, read in the task's own zone; null leaves it."
+        ),
     ] = None,
     prompt: Annotated[str | None, Field(description="The new prompt; null leaves it.")] = None,
 ) -> str:
@@ -159,7 +166,10 @@ def schedule_edit(
             return f"Error: task #{id} repeats; use update_job with {job.public_id} to change its schedule."
         changes["run_at"] = moment.value
     if prompt is not None:
-        changes |= {"args": [], "kwargs": {"prompt": prompt}, "name": shapes.line(prompt, 80) or job.name}
+        changes |= {"args": [], "kwargs": {"prompt": prompt}}
+        # A name that somebody chose stays.
+        if job.name == _name_of(prompt_text(job)):
+            changes["name"] = _name_of(prompt)
     # The revision makes it one conditional UPDATE: whoever changed or claimed the task first wins.
     match services.edit(actor, job.public_id, revision=job.revision, **changes):
         case Ok(edited):
@@ -276,9 +286,13 @@ def _edited(job: Job, at: str | None, prompt: str | None) -> str:
     return f"Updated task #{job.pk}: {', '.join(parts)}"
 
 
-def _line(job: Any, zone: str) -> str:
-    text = shapes.line(prompt_text(job), 60)
-    return f"#{job.pk}  {shapes.local(job.fire_at, zone)}  [{job.state}]  {text}"
+def _line(job: Any) -> str:
+    when = shapes.local(job.fire_at, job.timezone) if job.fire_at else words_of(job)
+    return f"#{job.pk}  {when}  [{job.state}]  {shapes.line(prompt_text(job), 60)}"
+
+
+def _name_of(prompt: str) -> str:
+    return shapes.line(prompt, 80) or "Prompt"
 
 
 def _not_editable(number: int, verb: str) -> str:

@@ -158,6 +158,31 @@ def test_schedule_list_filters_by_date_and_status(call, owner, filters, found):
     assert [line.split("  ")[-1] for line in answer.splitlines()] == (found or [EMPTY])
 
 
+def test_a_paused_task_that_repeats_shows_its_schedule_and_is_in_no_span(call, owner):
+    daily = {"owner": owner, "task": "prompt", "cron": "0 9 * * *", "paused": True}
+    job = JobFactory(**daily, kwargs={"prompt": "Repeat"}, last_run_at=clock.now() - timedelta(days=1))
+    once = prompt_job(owner, 1, paused=True)
+
+    assert call("schedule_list", status="paused").splitlines() == [
+        f"#{once.pk}  Wed 2026-02-04 13:00 Europe/Berlin  [paused]  Prompt 1",
+        f"#{job.pk}  Every day at 09:00  [paused]  Repeat",
+    ]
+    assert "Repeat" not in call("schedule_list", status="paused", **{"from": "2026-01-01"})
+
+
+def test_a_time_can_be_written_as_it_was_read(call, owner):
+    job = prompt_job(owner)
+    Job.objects.update(timezone="Asia/Kolkata")
+
+    listed = call("schedule_list")
+    edited = call("schedule_edit", id=job.pk, at="2026-02-04 17:31")
+
+    assert "  Wed 2026-02-04 17:30 Asia/Kolkata  " in listed
+    assert edited == f"Updated task #{job.pk}: time → Wed 2026-02-04 17:31 Asia/Kolkata"
+    job.refresh_from_db()
+    assert job.run_at == clock.now() + timedelta(minutes=61)
+
+
 def test_schedule_list_names_what_it_cannot_read(call):
     assert call("schedule_list") == EMPTY
     assert call("schedule_list", status="done") == 'Error: unknown status "done".'
@@ -191,6 +216,17 @@ def test_schedule_edit_changes_time_and_prompt(olga, owner):
     job.refresh_from_db()
     assert (job.kwargs, f"{job.run_at:%d %H:%M}") == ({"prompt": "Newer"}, "06 07:00")
     assert job.next_run_at == job.run_at
+
+
+def test_only_a_name_that_was_the_prompts_own_follows_it(call, owner):
+    chosen = prompt_job(owner, name="Morning round")
+    derived = prompt_job(owner, name="Prompt 1")
+
+    for job in (chosen, derived):
+        call("schedule_edit", id=job.pk, prompt="Other words")
+        job.refresh_from_db()
+
+    assert (chosen.name, derived.name) == ("Morning round", "Other words")
 
 
 def test_schedule_edit_says_what_it_needs(call, owner):
