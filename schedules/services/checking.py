@@ -9,6 +9,7 @@ from schedules import registry
 from schedules.models import Job
 from schedules.result import Err, invalid, invalid_fields
 from schedules.services.actors import Actor
+from schedules.triggers import load_zone
 
 _FURTHEST = timedelta(days=5 * 366)
 _REQUIRED = frozenset(("name", "task", "trigger_type"))
@@ -28,25 +29,34 @@ def problem_with(actor: Actor, job: Job, now: datetime, *, changed: set[str]) ->
         return invalid_fields(error.message_dict)
     if job.trigger_type == Job.TriggerType.ONCE and job.run_at and "run_at" in changed:
         if job.run_at <= now:
-            return invalid("run_at", f"This moment is in the past (now {now:%Y-%m-%d %H:%M:%S} UTC).")
+            return invalid("run_at", f"This moment is in the past (now {_local(now, job)}).")
         if job.run_at > now + _FURTHEST:
             return invalid("run_at", "Choose a moment within the next five years.")
     if job.anchor_at and job.trigger_type != Job.TriggerType.INTERVAL:
         return invalid("anchor_at", "Leave this empty: it belongs to a job of type interval.")
     if job.anchor_at and "anchor_at" in changed and job.anchor_at > now + _FURTHEST:
         return invalid("anchor_at", "Choose a moment within the next five years.")
+    return interval_problem(actor, job.every) if job.every and "every" in changed else None
+
+
+def interval_problem(actor: Actor, every: timedelta) -> Err | None:
+    """Refuse an interval that is shorter than agents may have."""
     smallest = settings.CRONTY_AGENT_MIN_INTERVAL
-    if actor.is_agent and job.every and "every" in changed and job.every.total_seconds() < smallest:
+    if actor.is_agent and every.total_seconds() < smallest:
         return invalid("every", f"The smallest interval for an agent is {smallest} seconds.")
     return None
 
 
 def nothing_left(job: Job, now: datetime) -> Err:
     """Explain why a job would never fire again."""
-    if job.trigger_type == Job.TriggerType.ONCE:
-        return invalid("run_at", f"This moment is in the past (now {now:%Y-%m-%d %H:%M:%S} UTC).")
+    if job.run_at and job.run_at <= now:
+        return invalid("run_at", f"Its time ({_local(job.run_at, job)}) has passed: choose a later one.")
     if job.max_runs is not None and job.slot_count >= job.max_runs:
         return invalid("max_runs", f"It has run {job.slot_count} times already: choose a higher number.")
     if job.ends_at:
         return invalid("ends_at", "There is no run before this end: choose a later one.")
     return invalid("trigger_type", "This schedule has no further run.")
+
+
+def _local(moment: datetime, job: Job) -> str:
+    return f"{moment.astimezone(load_zone(job.timezone)):%Y-%m-%d %H:%M:%S} {job.timezone}"

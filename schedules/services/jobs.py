@@ -150,7 +150,8 @@ def pause(actor: Actor, job_id: str, *, reason: str = "", until: datetime | None
     if until is not None and (problem := limits.moment_problem(until)):
         return invalid("until", problem)
     if until is not None and until <= now:
-        return invalid("until", f"Choose a moment in the future (now {now:%Y-%m-%d %H:%M:%S} UTC).")
+        there = f"{now.astimezone(until.tzinfo):%Y-%m-%d %H:%M:%S} {until.tzinfo}"
+        return invalid("until", f"Choose a moment in the future (now {there}).")
     if len(reason) > limits.NAME_LENGTH or limits.line_problem(reason):
         return invalid("reason", f"Use at most {limits.NAME_LENGTH} printable characters.")
     with transaction.atomic():

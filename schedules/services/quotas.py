@@ -1,5 +1,6 @@
 """How much one owner may have, and how fast."""
 
+import math
 from datetime import datetime, timedelta
 
 from django.conf import settings
@@ -56,6 +57,6 @@ def rate_problem(profile: Profile, now: datetime) -> Err | None:
     wait = (full_since + RATE_WINDOW - now).total_seconds()
     return Err(
         Code.TOO_FAST,
-        f"at most {settings.CRONTY_MAX_CREATES_PER_MINUTE} new jobs a minute; try again in {wait:.0f} seconds",
+        f"at most {settings.CRONTY_MAX_CREATES_PER_MINUTE} new jobs a minute; try again in {math.ceil(wait)} seconds",
         retry_after=wait,
     )

@@ -4,7 +4,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import UTC, timedelta
 from typing import Any
 
 from django.core.serializers.json import DjangoJSONEncoder
@@ -85,6 +85,8 @@ def similar_to(job: Job) -> Job | None:
     kind = Job.TriggerType(job.trigger_type)
     same = {"task": job.task, "timezone": job.timezone, kind.column: getattr(job, kind.column)}
     if job.run_at:
-        same |= {"after": job.run_at - SAME_TIME, "before": job.run_at + SAME_TIME}
+        # In a zone it would be added to what the clock shows, which comes twice when clocks are set back.
+        moment = job.run_at.astimezone(UTC)
+        same |= {"after": moment - SAME_TIME, "before": moment + SAME_TIME}
     twins = _TWINS[kind].all(owner=job.owner_id, **same)
     return next((twin for twin in twins if (twin.args, twin.kwargs) == (job.args, job.kwargs)), None)

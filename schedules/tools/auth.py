@@ -1,5 +1,6 @@
 """Who is calling, what may they do, and how often?"""
 
+import math
 import secrets
 import time
 from collections.abc import Collection
@@ -139,4 +140,4 @@ def too_many_calls(caller: Caller) -> Err | None:
     if not wait:
         return None
     words = f"at most {settings.CRONTY_MCP_CALLS_PER_MINUTE} calls a minute"
-    return Err(Code.TOO_FAST, f"{words}; try again in {max(1, round(wait))} seconds", retry_after=wait)
+    return Err(Code.TOO_FAST, f"{words}; try again in {math.ceil(wait)} seconds", retry_after=wait)

@@ -12,6 +12,7 @@ from typing_extensions import TypedDict
 from schedules import clock, engine, limits, services
 from schedules.models import Execution, Job
 from schedules.result import Code, Err, Ok, Result
+from schedules.services.checking import interval_problem
 from schedules.services.people import profile_of
 from schedules.services.reading import MOST_UPCOMING
 from schedules.tools import shapes
@@ -99,14 +100,16 @@ def preview_schedule(
 
     Use it before creating anything unusual, and show the user the result when their wish was not exact.
     """
-    now = clock.now()
-    zone = timezone if timezone is not None else profile_of(current_actor().user).zone
+    actor, now = current_actor(), clock.now()
+    zone = timezone if timezone is not None else profile_of(actor.user).zone
     given = {"trigger_type": trigger_type, "trigger_config": trigger_config, "timezone": zone}
     number = 5 if count is None else count
     if not 1 <= number <= MOST_RUNS:
         return refused(refuse("count", f"choose 1 to {MOST_RUNS}"), given)
     match read_trigger(trigger_type, trigger_config, zone, now):
         case Ok(columns):
+            if columns["every"] and (problem := interval_problem(actor, columns["every"])):
+                return refused(problem, given)
             shown = services.preview(trigger_of(columns, now), zone, now, number)
         case Err(code=Code.NEVER_RUNS, message=why):
             return {
@@ -201,8 +204,13 @@ def pause_job(
 
 def resume_job(job_id: JobId) -> ChangedOut | ErrorOut:
     """Set a paused job going again, from its next time on. Harmless if it is not paused."""
-    result = services.resume(current_actor(), job_id)
-    return _changed(_or_as_it_was(result, job_id, Job.Status.PENDING), {"job_id": job_id})
+    given = {"job_id": job_id}
+    match services.resume(current_actor(), job_id):
+        case Err(code=Code.INVALID) as error:
+            way_out = "Change its schedule with update_job first, or cancel it and make it anew."
+            return refused(shapes.nothing_to_resume(error, way_out), given)
+        case result:
+            return _changed(_or_as_it_was(result, job_id, Job.Status.PENDING), given)
 
 
 async def run_job(
@@ -322,9 +330,11 @@ def _changed(result: Result[Job], given: Mapping[str, Any]) -> ChangedOut | Erro
     match result:
         case Ok(job):
             until = shapes.iso_or_none(job.paused_until, job.timezone)
-            is_pending = job.status == Job.Status.PENDING
-            warning: shapes.WarningOut = shapes.warning_on(job) if is_pending else {}
-            return {**job_out(job), "paused_until": until, **warning}
+            if job.status != Job.Status.PENDING:
+                return {**job_out(job), "paused_until": until, **shapes.pause_warning_on(job)}
+            # Read again with its activity: a run may be under way.
+            now = current_actor().job(job.public_id) or job
+            return {**job_out(now), "paused_until": until, **shapes.warning_on(now)}
         case error:
             return refused(error, given)
 

@@ -353,6 +353,9 @@ def _changed(result: Result[Job], schedule_id: str, *, paused: bool) -> ChangedO
                     Err(Code.WRONG_STATE, f"Schedule already {status}: {schedule_id}"),
                     {"schedule_id": schedule_id},
                 )
+        case Err(code=Code.INVALID) as error:
+            way_out = "To do so, delete it with delete_schedule and schedule it anew."
+            return refused(shapes.nothing_to_resume(error, way_out), {"schedule_id": schedule_id})
         case Err() as error:
             return refused(error, {"schedule_id": schedule_id})
     words = "paused" if paused else "resumed"

@@ -1,5 +1,6 @@
 """How does a job look to an agent?"""
 
+import math
 from datetime import UTC, datetime, tzinfo
 from functools import lru_cache
 from typing import Annotated, Any, NotRequired, TypeVar
@@ -10,7 +11,8 @@ from typing_extensions import TypedDict
 
 from schedules import clock, engine, limits
 from schedules.models import Job
-from schedules.result import Err
+from schedules.models.jobs import sentence
+from schedules.result import Code, Err
 from schedules.services import Scheduled
 from schedules.services.reading import next_runs_of, words_of
 from schedules.triggers import TriggerError, load_zone
@@ -63,7 +65,7 @@ Refusal = TypeVar("Refusal", bound=WaitOut)
 
 
 class ExecutionOut(TypedDict):
-    """One slot and what became of it."""
+    """One slot and what became of it; a gap of several has their number, and the last of them."""
 
     id: int
     scheduled_for: str
@@ -74,6 +76,8 @@ class ExecutionOut(TypedDict):
     error: str | None
     result: Any
     reason: str | None
+    slots: NotRequired[int]
+    last_slot: NotRequired[str]
 
 
 def iso(moment: datetime, timezone: str, timespec: str = "seconds") -> str:
@@ -130,6 +134,19 @@ def warning_on(job: Job, *others: str) -> WarningOut:
     return {"warning": " ".join(warnings)} if warnings else {}
 
 
+def pause_warning_on(job: Job) -> WarningOut:
+    """Say so if a paused job will have nothing left to run when its pause ends."""
+    try:
+        if job.paused_until is None or job.next_slot(job.paused_until):
+            return {}
+    except TriggerError as error:
+        return {"warning": f"Its schedule cannot be read: {error.reason}."}
+    return {
+        "warning": "No run is left after this pause: what falls into it is skipped, and the job ends. "
+        "Tell the user; resume it before that, or change its schedule."
+    }
+
+
 def advice_on(made: Scheduled) -> AdviceOut:
     """Say what the caller should know about what it just made."""
     others = []
@@ -157,12 +174,14 @@ EXECUTION_COLUMNS = (
     "error",
     "result",
     "reason",
+    "slots",
+    "last_slot",
 )
 
 
 def execution_out(row: Any, timezone: str) -> ExecutionOut:
     """Show an execution, or as much of its row as EXECUTION_COLUMNS names."""
-    return {
+    out: ExecutionOut = {
         "id": row.pk,
         "scheduled_for": iso(row.scheduled_for, timezone),
         "started_at": iso_or_none(row.started_at, timezone, "milliseconds"),
@@ -173,6 +192,9 @@ def execution_out(row: Any, timezone: str) -> ExecutionOut:
         "result": readable(row.result),
         "reason": row.reason or None,
     }
+    if row.slots > 1:
+        out |= {"slots": row.slots, "last_slot": iso(row.last_slot, timezone)}
+    return out
 
 
 def first_problem(error: Err) -> tuple[str, str]:
@@ -183,10 +205,15 @@ def first_problem(error: Err) -> tuple[str, str]:
     return "", error.message.rstrip(".")
 
 
+def nothing_to_resume(error: Err, way_out: str) -> Err:
+    """Say what helps a job that has no run left: the tools that resume take no new time."""
+    return Err(Code.WRONG_STATE, f"{sentence(first_problem(error)[1])} {way_out}")
+
+
 def with_wait(out: Refusal, error: Err) -> Refusal:
     """Add the wait that a refusal names, for those who count rather than read."""
     if error.retry_after is not None:
-        out["retry_after"] = round(error.retry_after, 1)
+        out["retry_after"] = math.ceil(error.retry_after * 10) / 10
     return out
 
 

@@ -6,6 +6,7 @@ import secrets
 from collections import Counter
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta, timezone
+from zoneinfo import ZoneInfo
 
 import pytest
 from django.db import IntegrityError, connection
@@ -116,6 +117,17 @@ def test_one_off_of_the_same_minute_is_a_twin(actor, seconds, is_twin):
     second = value_of(services.schedule(actor, **PLAIN, **later))
 
     assert second.similar == (first if is_twin else None)
+
+
+def test_one_offs_of_both_passes_of_a_repeated_hour_are_no_twins(actor):
+    first, second = (
+        datetime(2026, 10, 25, 2, 30, tzinfo=ZoneInfo("Europe/Berlin"), fold=fold) for fold in (0, 1)
+    )
+    made(actor, **NO_TRIGGER | ONCE | {"run_at": first})
+
+    later = value_of(services.schedule(actor, **PLAIN, **ONCE | {"run_at": second}))
+
+    assert later.similar is None
 
 
 def test_twin_is_found_among_many_of_its_schedule(actor, settings):
@@ -675,7 +687,7 @@ def test_paused_one_off_whose_time_passed_is_not_resumed(actor, time_machine):
     refusal = services.resume(actor, job.public_id)
 
     assert isinstance(refusal, Err)
-    assert "past" in refusal.errors["run_at"][0]
+    assert "has passed" in refusal.errors["run_at"][0]
 
 
 def test_job_that_ended_during_its_pause_is_not_resumed(actor, time_machine):

@@ -55,6 +55,16 @@ def test_too_many_creates_within_a_minute_are_told_when_to_come_back(owner):
     assert "in 10 seconds" in refusal.message
 
 
+def test_wait_in_words_is_never_shorter_than_the_wait(owner):
+    JobFactory.create_batch(2, owner=owner, created_at=NOW - timedelta(seconds=49.6))
+
+    refusal = rate_problem(profile_of(owner), NOW)
+
+    assert isinstance(refusal, Err)
+    assert refusal.retry_after == pytest.approx(10.4)
+    assert "in 11 seconds" in refusal.message
+
+
 def test_creates_of_a_minute_ago_are_forgotten(owner, stranger):
     JobFactory(owner=owner, created_at=NOW - timedelta(minutes=1))
     JobFactory(owner=owner, created_at=NOW)

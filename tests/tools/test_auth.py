@@ -251,6 +251,15 @@ def test_too_many_calls_are_a_normal_answer_in_every_familys_shape(caller, setti
         agent.do(lambda client: client.read_resource("agenda://today"))
 
 
+def test_the_wait_in_words_is_never_shorter_than_the_wait(caller, monkeypatch):
+    monkeypatch.setattr(CallRate, "wait", lambda rate, caller: 10.42)
+
+    answer = InMemory("modern").call("list_jobs")
+
+    assert "try again in 11 seconds" in answer["error"]
+    assert answer["retry_after"] == 10.5
+
+
 def test_issue_token_prints_the_token_alone(owner, capsys):
     call_command(
         "issue_token",

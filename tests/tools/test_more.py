@@ -45,6 +45,10 @@ def test_a_preview_warns_of_an_hour_that_the_clocks_skip(call, noon):
         ({**cron("* * * * *"), "timezone": "Mars"}, "Unknown timezone: Mars"),
         ({"trigger_type": "x", "trigger_config": {}}, "Unknown trigger type: x"),
         (
+            {"trigger_type": "interval", "trigger_config": {"seconds": 5}},
+            "Invalid trigger_config: the smallest interval for an agent is 10 seconds",
+        ),
+        (
             {"trigger_type": "once", "trigger_config": {"run_at": "2026-02-04T11:00"}},
             "Invalid trigger_config: the moment is in the past (now 2026-02-04T12:00:00+01:00)",
         ),
@@ -166,9 +170,63 @@ def test_pause_refuses_a_moment_it_cannot_read_or_that_is_past(call, owner, noon
     job = JobFactory(owner=owner)
 
     assert call("pause_job", job_id=job.public_id, until="whenever")["error"].startswith("Invalid until: ")
-    assert call("pause_job", job_id=job.public_id, until="2026-02-04 09:00")["error"].startswith(
-        "Invalid until: "
-    )
+    past = call("pause_job", job_id=job.public_id, until="2026-02-04 09:00")
+    assert past["error"] == "Invalid until: choose a moment in the future (now 2026-02-04 11:00:00 UTC)"
+
+
+def test_a_time_that_is_past_names_the_time_it_is_where_the_job_is(call, owner, noon):
+    job = JobFactory(owner=owner, timezone="Asia/Tokyo")
+    past = {"trigger_type": "once", "trigger_config": {"run_at": "2026-02-04T09:00"}}
+
+    answer = call("update_job", job_id=job.public_id, **past)
+
+    now = "2026-02-04 20:00:00 Asia/Tokyo"
+    assert answer["error"] == f"Invalid trigger_config: this moment is in the past (now {now})"
+
+
+def test_a_pause_that_leaves_no_run_says_so(olga, owner, noon):
+    job = JobFactory(owner=owner, once=True)
+
+    shorter = olga.call("pause_job", job_id=job.public_id, until="in 59 minutes")
+    olga.call("resume_job", job_id=job.public_id)
+    longer = olga.call("pause_job", job_id=job.public_id, until="in 1 hour")
+
+    assert "warning" not in shorter
+    assert longer["warning"].startswith("No run is left after this pause")
+
+
+def test_a_job_whose_time_passed_in_its_pause_says_what_helps(olga, owner, noon):
+    job = JobFactory(owner=owner, once=True, timezone="Asia/Tokyo", paused=True)
+    Job.objects.update(run_at=clock.now() - timedelta(hours=1))
+
+    as_job = olga.call("resume_job", job_id=job.public_id)["error"]
+    as_schedule = olga.call("resume_schedule", schedule_id=job.public_id)["error"]
+
+    passed = "Its time (2026-02-04 19:00:00 Asia/Tokyo) has passed: choose a later one."
+    assert as_job == f"{passed} Change its schedule with update_job first, or cancel it and make it anew."
+    assert as_schedule == f"{passed} To do so, delete it with delete_schedule and schedule it anew."
+
+
+def test_a_change_while_a_run_is_under_way_shows_it(olga, owner):
+    job = JobFactory(owner=owner)
+    ExecutionFactory(job=job, status="running", attempt=1)
+
+    changed = olga.call("update_job", job_id=job.public_id, name="Other")
+
+    assert changed["status"] == olga.call("job_status", job_id=job.public_id)["status"] == "running"
+
+
+def test_a_gap_tells_how_many_slots_it_stands_for(olga, owner, noon):
+    job = JobFactory(owner=owner)
+    ExecutionFactory(job=job, scheduled_for=clock.now() - timedelta(hours=2))
+    hour_ago = clock.now() - timedelta(hours=1)
+    ExecutionFactory(job=job, status="missed", scheduled_for=hour_ago, slots=5, last_slot=clock.now())
+
+    gap, one = olga.call("job_status", job_id=job.public_id)["executions"]
+
+    assert (gap["slots"], gap["last_slot"]) == (5, "2026-02-04T11:00:00+00:00")
+    assert not {"slots", "last_slot"} & one.keys()
+    assert olga.call("why", job_id=job.public_id)["execution"] == gap
 
 
 def test_run_job_queues_a_run_and_leaves_the_schedule_alone(olga, worker, owner):

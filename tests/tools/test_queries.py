@@ -31,7 +31,7 @@ CALLS: dict[str, tuple[dict[str, Any], int]] = {
     "cancel_job": (JOB, 8),
     "pause_job": (JOB, 8),
     "run_job": (JOB, 6),
-    "update_job": (JOB | {"name": "Other"}, 6),
+    "update_job": (JOB | {"name": "Other"}, 7),
     "upcoming": ({}, 3),
 }
 
