@@ -50,9 +50,10 @@ _NAMED_DATE = re.compile(
 )
 
 _MOMENT_EXAMPLES = 'try "tomorrow at 9am", "in 20 minutes", "friday at noon" or "2026-12-24 18:00"'
+_PAST_EXAMPLES = 'try "yesterday at 9:00", "2 hours ago", "sunday 18:00" or "2026-11-14 18:00"'
 _TRIGGER_EXAMPLES = 'try "every weekday at 8:30", "every 15 minutes", "tomorrow at 9am" or "30 8 * * 1-5"'
 _DELAY_EXAMPLES = 'try "1d2h30m10s", "2h30m" or "90m"'
-_TOO_FAR = "that is too far away: at most five years ahead"
+_TOO_FAR = "that is too far away: at most five years"
 _VAGUE = {
     r"twice .*": 'which hours? Try "every day at 9am and 9pm"',
     r"every other .*|.*fortnight.*|biweekly.*": 'it depends on the first day: try "every 2 days" or a weekday',
@@ -75,14 +76,15 @@ class _Clock(NamedTuple):
     kind: str = "exact"
 
 
-def parse_moment(text: str, *, now: datetime, timezone: str) -> datetime:
+def parse_moment(text: str, *, now: datetime, timezone: str, past: bool = False) -> datetime:
     """Return the moment a phrase or an ISO time means, in the zone.
 
-    A naive time is read in the zone; one that clocks show twice is the first of the two.
+    A naive time is read in the zone; one that clocks show twice is the first of the two, or the one still ahead. With
+    `past` it is asked what was: "sunday 9:00" is the last one, a day alone its beginning, and "2 hours ago" is understood.
     """
-    phrase = _clean(text)
+    phrase = _clean(text, _PAST_EXAMPLES if past else _MOMENT_EXAMPLES)
     try:
-        moment = _moment(phrase, now.astimezone(load_zone(timezone)))
+        moment = _moment(phrase, now.astimezone(load_zone(timezone)), past=past)
     except TriggerError as error:
         raise PhraseError(str(error)) from error
     except OverflowError as error:
@@ -94,7 +96,7 @@ def parse_moment(text: str, *, now: datetime, timezone: str) -> datetime:
 
 def parse_trigger(text: str, *, now: datetime, timezone: str) -> Trigger:
     """Return the trigger that a phrase, a cron expression or a moment means."""
-    phrase = _clean(text)
+    phrase = _clean(text, _TRIGGER_EXAMPLES)
     try:
         load_zone(timezone)
         if re.match(r"@|[\d*][\d*/,-]* [\d*][\d*/,-]* \S+ \S", phrase):
@@ -109,13 +111,13 @@ def parse_trigger(text: str, *, now: datetime, timezone: str) -> Trigger:
 
 def parse_delay(text: str) -> timedelta:
     """Return the elapsed time that a text like "1d2h30m10s" means."""
-    delay = _delay(_clean(text))
+    delay = _delay(_clean(text, _DELAY_EXAMPLES))
     if delay is None:
         raise PhraseError(f"this is not a delay: {_DELAY_EXAMPLES}")
     return delay
 
 
-def _clean(text: object) -> str:
+def _clean(text: object, examples: str) -> str:
     """Return the text in lower case with single spaces, or refuse what cannot be a phrase."""
     if not isinstance(text, str) or len(text) > MAX_LENGTH:
         raise NotUnderstoodError(f"write a text of at most {MAX_LENGTH} characters")
@@ -123,7 +125,7 @@ def _clean(text: object) -> str:
         raise NotUnderstoodError("write plain English letters, digits and punctuation only")
     phrase = " ".join(text.lower().split()).rstrip(" .!")
     if not phrase:
-        raise NotUnderstoodError(f"nothing is written here: {_TRIGGER_EXAMPLES}")
+        raise NotUnderstoodError(f"nothing is written here: {examples}")
     return re.sub(r"\b([ap])\.m\b\.?", r"\1m", phrase)
 
 
@@ -140,27 +142,33 @@ def _within_limit(seconds: int) -> timedelta:
     return timedelta(seconds=seconds)
 
 
-def _moment(phrase: str, now: datetime) -> datetime:
+def _moment(phrase: str, now: datetime, *, past: bool) -> datetime:
     if match := _ISO.fullmatch(phrase):
-        return _iso_moment(phrase, now, has_offset=bool(match["offset"]))
+        return _iso_moment(phrase, now, has_offset=bool(match["offset"]), past=past)
     if delay := _delay(phrase):
-        return _later(now, delay)
+        return _later(now, -delay if past else delay)
     if phrase.startswith("in ") and (amounts := _amounts(phrase[3:])):
         return _after_amounts(now, amounts)
     match = _CLOCK_LAST.fullmatch(phrase) or _CLOCK_FIRST.fullmatch(phrase)
-    if not match:
+    if match:
+        return _on_day(match["day"], _clock(match["clock"]), now, past=past)
+    if not past:
         raise NotUnderstoodError(f"this is not a date with a time: {_MOMENT_EXAMPLES}")
-    return _on_day(match["day"], _clock(match["clock"]), now)
+    if phrase == "now":
+        return now
+    if phrase.endswith(" ago") and (amounts := _amounts(phrase.removesuffix(" ago"))):
+        return _after_amounts(now, amounts, sign=-1)
+    return _on_day(phrase, _Clock(0, 0), now, past=True)
 
 
-def _iso_moment(phrase: str, now: datetime, *, has_offset: bool) -> datetime:
+def _iso_moment(phrase: str, now: datetime, *, has_offset: bool, past: bool) -> datetime:
     try:
         moment = datetime.fromisoformat(phrase.upper())
     except ValueError as error:
         raise NotUnderstoodError(f"there is no such date and time: {_MOMENT_EXAMPLES}") from error
     if has_offset:
         return moment.astimezone(now.tzinfo)
-    return _local(moment.date(), moment.time(), now)
+    return _local(moment.date(), moment.time(), now, past=past)
 
 
 def _later(now: datetime, delay: timedelta) -> datetime:
@@ -187,15 +195,15 @@ def _seconds(amounts: dict[str, int]) -> int:
     return sum(number * _UNITS[unit] for unit, number in amounts.items())
 
 
-def _after_amounts(now: datetime, amounts: dict[str, int]) -> datetime:
-    """Add days on the calendar, so that the clock time stays, and the rest as elapsed time."""
+def _after_amounts(now: datetime, amounts: dict[str, int], *, sign: int = 1) -> datetime:
+    """Add days on the calendar, so that the clock time stays, and the rest as elapsed time; or take them away."""
     _within_limit(_seconds(amounts))
     clock = {unit: number for unit, number in amounts.items() if unit in "hms"}
     if clock != amounts:
         calendar = {unit: number for unit, number in amounts.items() if unit not in clock}
-        day = now.date() + timedelta(seconds=_seconds(calendar))
-        now = _local(day, now.time(), now)
-    return _later(now, timedelta(seconds=_seconds(clock)))
+        day = now.date() + sign * timedelta(seconds=_seconds(calendar))
+        now = _local(day, now.time(), now, past=sign < 0)
+    return _later(now, sign * timedelta(seconds=_seconds(clock)))
 
 
 def _clock(text: str) -> _Clock:
@@ -215,7 +223,7 @@ def _clock(text: str) -> _Clock:
     return _Clock(hour, minute, "plain" if match["minute"] else "bare")
 
 
-def _on_day(day: str | None, clock: _Clock, now: datetime) -> datetime:
+def _on_day(day: str | None, clock: _Clock, now: datetime, *, past: bool) -> datetime:
     if day == "tonight":
         day, clock = "today", _tonight(clock)
     if clock.kind == "bare":
@@ -224,10 +232,10 @@ def _on_day(day: str | None, clock: _Clock, now: datetime) -> datetime:
         )
     if clock.kind == "midnight" and day:
         raise PhraseError("midnight at which end of that day? Write 00:00 or 23:59")
-    days = _days(day, now.date())
+    days = _days(day, now.date(), past=past)
     at = time(clock.hour, clock.minute)
-    ahead = [day for day in days if datetime.combine(day, at) > now.replace(tzinfo=None)]
-    return _local((ahead or days)[0], at, now)
+    meant = [day for day in days if (_readings(day, at, now)[0 if past else 1] <= now) == past]
+    return _local((meant or days)[0], at, now, past=past)
 
 
 def _tonight(clock: _Clock) -> _Clock:
@@ -238,14 +246,22 @@ def _tonight(clock: _Clock) -> _Clock:
     raise PhraseError('tonight is from 17:00 to 23:59: write "tonight at 8" or "tomorrow at 1am"')
 
 
-def _days(text: str | None, today: date) -> list[date]:
-    """Return the days a text may mean, the likeliest first; the first one ahead is meant."""
+def _days(text: str | None, today: date, *, past: bool) -> list[date]:
+    """Return the days a text may mean, the likeliest first; the first one ahead is meant, or the first one behind."""
     if text is None:
-        return [today, today + timedelta(days=1)]
+        return [today, today + timedelta(days=-1 if past else 1)]
     text = text.removeprefix("on ")
-    offsets = {"today": 0, "tomorrow": 1, "the day after tomorrow": 2, "day after tomorrow": 2}
+    offsets = {
+        "yesterday": -1,
+        "today": 0,
+        "tomorrow": 1,
+        "the day after tomorrow": 2,
+        "day after tomorrow": 2,
+    }
     if text in offsets:
         return [today + timedelta(days=offsets[text])]
+    if past and (match := re.fullmatch(rf"(?P<which>last )?(?P<name>{_WEEKDAY})", text)):
+        return _past_weekday_dates(match["name"], match["which"], today)
     if match := re.fullmatch(rf"(?P<which>next |this )?(?P<name>{_WEEKDAY})", text):
         return _weekday_dates(match["name"], match["which"], today)
     if text.startswith("in ") and (amounts := _amounts(text[3:])) and set(amounts) <= {"w", "d"}:
@@ -254,8 +270,14 @@ def _days(text: str | None, today: date) -> list[date]:
         year, month, day = (int(match[key] or match[f"{key}2"]) for key in "ymd")
         return [_date(year, month, day)]
     if match := _NAMED_DATE.fullmatch(text):
-        return _named_dates(match, today)
-    raise NotUnderstoodError(f"this day is not understood: {_MOMENT_EXAMPLES}")
+        return _named_dates(match, today, past=past)
+    raise NotUnderstoodError(f"this day is not understood: {_PAST_EXAMPLES if past else _MOMENT_EXAMPLES}")
+
+
+def _past_weekday_dates(name: str, which: str | None, today: date) -> list[date]:
+    nearest = today - timedelta(days=(today.isoweekday() - _weekday(name)) % 7)
+    before = nearest - timedelta(days=7)
+    return [before] if which and nearest == today else [nearest, before]
 
 
 def _weekday_dates(name: str, which: str | None, today: date) -> list[date]:
@@ -270,13 +292,13 @@ def _weekday_dates(name: str, which: str | None, today: date) -> list[date]:
     return [nearest]
 
 
-def _named_dates(match: re.Match[str], today: date) -> list[date]:
+def _named_dates(match: re.Match[str], today: date, *, past: bool) -> list[date]:
     month = _month(match["month"] or match["month2"])
     day = _number(match["day"] or match["day2"])
     if match["year"]:
         return [_date(int(match["year"]), month, day)]
     dates = []
-    for year in (today.year, today.year + 1):
+    for year in (today.year, today.year + (-1 if past else 1)):
         with suppress(ValueError):
             dates.append(date(year, month, day))
     return dates or [_date(today.year, month, day)]
@@ -291,15 +313,21 @@ def _date(year: int, month: int, day: int) -> date:
         ) from error
 
 
-def _local(day: date, at: time, now: datetime) -> datetime:
-    """Return the first instant at which clocks show the time, or refuse one that they skip."""
-    moment = datetime.combine(day, at.replace(fold=0), tzinfo=now.tzinfo)
-    shown = moment.astimezone(UTC).astimezone(now.tzinfo)
-    if shown.replace(tzinfo=None) != moment.replace(tzinfo=None):
+def _local(day: date, at: time, now: datetime, *, past: bool) -> datetime:
+    """Return the instant at which clocks show the time, or refuse one that they skip."""
+    first, second = _readings(day, at, now)
+    shown = second.astimezone(now.tzinfo)
+    if shown.replace(tzinfo=None) != datetime.combine(day, at):
         raise PhraseError(
             f"clocks in {now.tzinfo} skip {at:%H:%M} on {day}: write {shown:%H:%M} or another time of that day"
         )
-    return moment
+    return (second if first <= now < second and not past else first).astimezone(now.tzinfo)
+
+
+def _readings(day: date, at: time, now: datetime) -> list[datetime]:
+    """Return the earlier and the later instant that the time may be: they differ where clocks are set."""
+    folds = (datetime.combine(day, at.replace(fold=fold), tzinfo=now.tzinfo) for fold in (0, 1))
+    return sorted(moment.astimezone(UTC) for moment in folds)
 
 
 def _weekday(name: str) -> int:

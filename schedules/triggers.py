@@ -98,7 +98,12 @@ class Once(_Slots):
 
     def warnings(self, after: datetime | None = None) -> list[str]:
         """Return what a person should know before saving it."""
-        return []
+        local = self.run_at.astimezone(ZoneInfo(self.timezone))
+        if not is_repeated(local):
+            return []
+        day = f"{local.day} {local:%b %Y}"
+        which = "second" if local.fold else "first"
+        return [f"On {day} clocks in {self.timezone} repeat {local:%H:%M}: it runs once, the {which} time."]
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,6 +237,11 @@ def load_zone(name: object) -> ZoneInfo:
     if isinstance(name, str) and (zone := _zone_called(name)):
         return zone
     raise TriggerError("timezone", f"unknown zone {ascii(name)[:70]}: write an IANA name like Europe/Berlin")
+
+
+def is_repeated(local: datetime) -> bool:
+    """Tell whether clocks show this time twice on that day."""
+    return local.utcoffset() != local.replace(fold=1 - local.fold).utcoffset()
 
 
 @lru_cache(maxsize=1024)

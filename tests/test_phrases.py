@@ -18,6 +18,10 @@ def moment(text, now=NOW):
     return parse_moment(text, now=now, timezone=ZONE)
 
 
+def past_moment(text, now=NOW):
+    return parse_moment(text, now=now, timezone=ZONE, past=True)
+
+
 def trigger(text, now=NOW):
     return parse_trigger(text, now=now, timezone=ZONE)
 
@@ -129,6 +133,82 @@ def test_time_that_clocks_show_twice_is_the_first():
     assert moment("2027-10-31 02:30").astimezone(UTC) == datetime(2027, 10, 31, 0, 30, tzinfo=UTC)
 
 
+@pytest.mark.parametrize(
+    ("now", "phrase", "expected"),
+    [
+        ("2027-10-31T02:15+02:00", "at 2:30", "2027-10-31T02:30+02:00"),
+        ("2027-10-31T02:30+02:00", "at 2:15", "2027-10-31T02:15+01:00"),
+        ("2027-10-31T02:30+01:00", "at 2:45", "2027-10-31T02:45+01:00"),
+        ("2027-10-31T02:30+01:00", "2027-10-31 02:45", "2027-10-31T02:45+01:00"),
+        ("2027-10-31T02:30+01:00", "2027-10-31 02:15", "2027-10-31T02:15+02:00"),
+        ("2027-10-31T02:30+01:00", "at 2:15", "2027-11-01T02:15+01:00"),
+        ("2027-03-28T12:00+02:00", "at 2:30", "2027-03-29T02:30+02:00"),
+    ],
+)
+def test_of_two_times_that_clocks_show_alike_the_one_ahead_is_meant(now, phrase, expected):
+    now, expected = datetime.fromisoformat(now), datetime.fromisoformat(expected)
+
+    assert moment(phrase, now).astimezone(UTC) == expected
+
+
+@pytest.mark.parametrize(
+    ("phrase", "expected"),
+    [
+        ("now", "2026-11-15 10:00"),
+        ("yesterday", "2026-11-14 00:00"),
+        ("yesterday at 9:00", "2026-11-14 09:00"),
+        ("yesterday 18:00", "2026-11-14 18:00"),
+        ("2026-11-14", "2026-11-14 00:00"),
+        ("14.11.2026", "2026-11-14 00:00"),
+        ("2026-11-14 18:00", "2026-11-14 18:00"),
+        ("today", "2026-11-15 00:00"),
+        ("9:00", "2026-11-15 09:00"),
+        ("at 18:00", "2026-11-14 18:00"),
+        ("sunday 9:00", "2026-11-15 09:00"),
+        ("sunday 18:00", "2026-11-08 18:00"),
+        ("last sunday at 9:00", "2026-11-08 09:00"),
+        ("last friday at noon", "2026-11-13 12:00"),
+        ("monday", "2026-11-09 00:00"),
+        ("dec 24 at 6pm", "2025-12-24 18:00"),
+        ("nov 14", "2026-11-14 00:00"),
+        ("20 minutes ago", "2026-11-15 09:40"),
+        ("an hour ago", "2026-11-15 09:00"),
+        ("2 days and 3 hours ago", "2026-11-13 07:00"),
+        ("2h30m", "2026-11-15 07:30"),
+        ("tomorrow at 9am", "2026-11-16 09:00"),
+        ("in 20 minutes", "2026-11-15 10:20"),
+        ("next sunday at 11:00", "2026-11-22 11:00"),
+    ],
+)
+def test_moment_that_was(phrase, expected):
+    assert past_moment(phrase) == datetime.fromisoformat(expected).replace(tzinfo=ZoneInfo(ZONE))
+
+
+@pytest.mark.parametrize(
+    ("phrase", "reason"),
+    [
+        ("", 'nothing is written here: try "yesterday'),
+        ("back then", 'day is not understood: try "yesterday'),
+        ("ago", 'day is not understood: try "yesterday'),
+        ("soon ago", "day is not understood"),
+        ("99999 days ago", "five years"),
+        ("yesterday at 8", "morning or evening"),
+        ("yesterday at midnight", "00:00 or 23:59"),
+        ("2026-02-30", "no day 2026-02-30"),
+    ],
+)
+def test_unclear_moment_that_was_is_refused_with_its_reason(phrase, reason):
+    with pytest.raises(PhraseError, match=reason):
+        past_moment(phrase)
+
+
+def test_days_ago_keep_the_clock_time_and_hours_ago_are_elapsed():
+    after_change = datetime(2027, 3, 28, 12, tzinfo=ZoneInfo(ZONE))
+
+    assert past_moment("1 day ago", after_change).isoformat() == "2027-03-27T12:00:00+01:00"
+    assert past_moment("24 hours ago", after_change).isoformat() == "2027-03-27T11:00:00+01:00"
+
+
 def test_days_keep_the_clock_time_and_hours_are_elapsed():
     before_change = datetime(2027, 3, 27, 12, tzinfo=ZoneInfo(ZONE))
 
@@ -236,6 +316,16 @@ def test_delay(text, seconds):
     assert parse_delay(text) == timedelta(seconds=seconds)
 
 
+@pytest.mark.parametrize(
+    ("parse", "example"),
+    [(moment, "tomorrow at 9am"), (past_moment, "yesterday at 9:00"), (parse_delay, "1d2h30m10s")],
+)
+def test_what_is_shown_for_an_empty_text_is_understood_there(parse, example):
+    with pytest.raises(PhraseError, match=f'nothing is written here: try "{example}"'):
+        parse(" ")
+    parse(example)
+
+
 @pytest.mark.parametrize("text", ["", "soon", "in 20 minutes", "30m2h", "0s", "9" * 99 + "d", "1.5h", "-1h"])
 def test_bad_delay_is_refused(text):
     with pytest.raises(PhraseError):
@@ -243,7 +333,7 @@ def test_bad_delay_is_refused(text):
 
 
 vocabulary = "every each at in on the next monday fridays day month of first last and 9 9am 8:30 15 noon a "
-vocabulary += "minutes hours dec 24 2026 2026-12-24 * */5 1-5 @daily tonight tomorrow half an hour"
+vocabulary += "ago yesterday last now minutes hours dec 24 2026 2026-12-24 * */5 1-5 @daily tonight tomorrow half an hour"
 words = st.sampled_from(vocabulary.split())
 
 
@@ -255,7 +345,7 @@ words = st.sampled_from(vocabulary.split())
 @example(" ," * 100)
 def test_any_text_is_answered_or_refused_at_once(text):
     started = time.thread_time()
-    for parse in (moment, trigger, parse_delay):
+    for parse in (moment, past_moment, trigger, parse_delay):
         with suppress(PhraseError):
             parse(text)
     # Far above the usual few milliseconds, far below what a pattern that backtracks without end takes.

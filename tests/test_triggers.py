@@ -427,6 +427,12 @@ def test_words_fall_back_to_the_expression(monkeypatch):
         (Interval(30, START), ["more than once a minute"]),
         (Interval(60, START), []),
         (Once(AFTER), []),
+        (
+            Once(utc("2027-10-31 00:30"), "Europe/Berlin"),
+            ["On 31 Oct 2027 clocks in Europe/Berlin repeat 02:30: it runs once, the first time."],
+        ),
+        (Once(utc("2027-10-31 01:30"), "Europe/Berlin"), ["it runs once, the second time."]),
+        (Once(utc("2027-10-31 02:00"), "Europe/Berlin"), []),
     ],
     ids=lambda value: getattr(value, "expression", ""),
 )

@@ -278,7 +278,8 @@ def why(
     at: Annotated[
         str | None,
         Field(
-            description="The moment in question, ISO 8601, read in the job's zone; the latest run if not given."
+            description='The moment in question: ISO 8601 or a phrase like "yesterday at 9:00", read in the job\'s '
+            "zone; the latest run if not given."
         ),
     ] = None,
 ) -> WhyOut | ErrorOut:
@@ -288,7 +289,7 @@ def why(
     """
     actor, now, moment = current_actor(), clock.now(), None
     if at is not None:
-        match read_moment(at, _zone_of(actor, job_id), now, "at"):
+        match read_moment(at, _zone_of(actor, job_id), now, "at", past=True):
             case Ok(read):
                 moment = read
             case error:

@@ -15,7 +15,7 @@ from schedules.models.jobs import sentence
 from schedules.result import Code, Err
 from schedules.services import Scheduled
 from schedules.services.reading import next_runs_of, words_of
-from schedules.triggers import TriggerError, load_zone
+from schedules.triggers import TriggerError, is_repeated, load_zone
 
 
 def _only_numbers(kind: str) -> BeforeValidator:
@@ -90,10 +90,11 @@ def iso_or_none(moment: datetime | None, timezone: str, timespec: str = "seconds
 
 
 def local(moment: datetime, timezone: str) -> str:
-    """Write a moment for a sentence: "Wed 2026-02-04 15:00 Europe/Berlin"."""
+    """Write a moment for a sentence: "Wed 2026-02-04 15:00 Europe/Berlin"; with its offset if clocks show it twice."""
     there = moment.astimezone(_zone(timezone))
     seconds = f":{there:%S}" if there.second else ""
-    return f"{there:%a %Y-%m-%d %H:%M}{seconds} {timezone}"
+    offset = there.isoformat(timespec="seconds")[19:] if is_repeated(there) else ""
+    return f"{there:%a %Y-%m-%d %H:%M}{seconds}{offset} {timezone}"
 
 
 def when(job: Job) -> str:

@@ -55,11 +55,13 @@ def trigger_of(columns: Columns, now: datetime) -> Trigger:
     return Cron(columns["cron"], columns["timezone"])
 
 
-def read_moment(text: str, timezone: str, now: datetime, field: str) -> Result[datetime]:
+def read_moment(
+    text: str, timezone: str, now: datetime, field: str, *, past: bool = False
+) -> Result[datetime]:
     """Read an ISO time or a phrase; a naive time is meant in the zone."""
     try:
         load_zone(timezone)
-        return Ok(parse_moment(text, now=now, timezone=timezone))
+        return Ok(parse_moment(text, now=now, timezone=timezone, past=past))
     except TriggerError as error:
         return refuse(error.field, error.reason)
     except NotUnderstoodError as error:

@@ -106,7 +106,7 @@ class JobPage(PageMixin, TemplateView):
         if not text:
             return {}
         try:
-            at = parse_moment(text, now=self.page.now, timezone=job.timezone)
+            at = parse_moment(text, now=self.page.now, timezone=job.timezone, past=True)
         except PhraseError as error:
             return {"why_text": text, "why_problem": str(error)}
         match services.why(self.actor, job.public_id, at, self.page.now):

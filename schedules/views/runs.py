@@ -79,7 +79,7 @@ def matching(page: Page, asked: dict[str, str]) -> tuple[ExecutionQuerySet, str]
         runs = runs.filter(job_name__icontains=asked["q"])
     if asked["since"]:
         try:
-            since = parse_moment(asked["since"], now=page.now, timezone=page.zone)
+            since = parse_moment(asked["since"], now=page.now, timezone=page.zone, past=True)
             runs = runs.filter(scheduled_for__gte=since)
         except PhraseError as error:
             problem = str(error)

@@ -30,6 +30,9 @@ MOMENTS = [
     "december 24, 2027 at 6pm",
     "the 24th of december at 6pm",
     "in 1 day, 2 hours and 5 minutes",
+    "yesterday at 9:00",
+    "2 days and 3 hours ago",
+    "last sunday 18:00",
 ]
 RHYTHMS = [
     "every weekday at 8:30",

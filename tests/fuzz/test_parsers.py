@@ -105,6 +105,10 @@ READERS = {
         lambda dice: (anything(dice, MOMENTS), zone(dice)),
         lambda now, phrase, timezone: parse_moment(phrase, now=now, timezone=timezone),
     ),
+    "moment that was": Reader(
+        lambda dice: (anything(dice, MOMENTS), zone(dice)),
+        lambda now, phrase, timezone: parse_moment(phrase, now=now, timezone=timezone, past=True),
+    ),
     "phrase": Reader(
         lambda dice: (anything(dice, PHRASES), zone(dice)),
         lambda now, phrase, timezone: parse_trigger(phrase, now=now, timezone=timezone),

@@ -311,6 +311,24 @@ def test_why_tells_what_became_of_a_run(olga, owner, noon):
     assert olga.call("why", job_id=job.public_id, at="2020-01-01T00:00")["verdict"] == "nothing"
 
 
+def test_why_looks_back(call, owner, noon):
+    job = JobFactory(owner=owner, timezone="Europe/Berlin", created_at=clock.now() - timedelta(days=2))
+    row = ExecutionFactory(job=job, scheduled_for=clock.now() - timedelta(hours=1))
+
+    for at in ("11:00", "wednesday 11:00", "1 hour ago", "60m"):
+        assert call("why", job_id=job.public_id, at=at)["execution"]["id"] == row.pk, at
+
+
+def test_a_preview_warns_of_a_moment_that_comes_twice(call, noon):
+    once = {"trigger_type": "once", "trigger_config": {"run_at": "2026-10-25T02:30"}}
+
+    answer = call("preview_schedule", **once, timezone="Europe/Berlin")
+
+    assert answer["warnings"] == [
+        "On 25 Oct 2026 clocks in Europe/Berlin repeat 02:30: it runs once, the first time."
+    ]
+
+
 def test_why_refuses_a_moment_it_cannot_read(call, owner):
     job = JobFactory(owner=owner)
 

@@ -61,6 +61,13 @@ def test_schedule_confirms_number_time_and_prompt(olga, worker, at, local):
     assert job.public_id.startswith("tsk_")
 
 
+@pytest.mark.parametrize("offset", ["+02:00", "+01:00"])
+def test_a_time_that_clocks_show_twice_has_its_offset(call, offset):
+    answer = call("schedule", at=f"2026-10-25T02:30{offset}", prompt="x")
+
+    assert f" for Sun 2026-10-25 02:30{offset} Europe/Berlin: " in answer
+
+
 def test_a_long_prompt_is_shown_by_its_first_80_characters_and_kept_whole(call):
     text = "Water " * 40
 

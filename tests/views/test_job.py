@@ -68,6 +68,15 @@ def test_why_is_answered_from_the_ledger(web: Client, job: Job):
     assert "It was skipped. The run before it was still going." in page
 
 
+@pytest.mark.parametrize("moment", ["an hour ago", "yesterday"])
+def test_why_looks_back(web: Client, owner: User, moment: str):
+    job = JobFactory(owner=owner, created_at=clock.now())
+
+    page = web.get(f"/jobs/{job.public_id}/", {"why": moment}).content.decode()
+
+    assert "The job did not exist yet." in page
+
+
 def test_why_says_what_it_does_not_understand(web: Client, job: Job):
     page = web.get(f"/jobs/{job.public_id}/", {"why": "once upon a time"}).content.decode()
 

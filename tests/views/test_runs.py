@@ -36,6 +36,8 @@ def test_runs_are_newest_first(web: Client, job: Job):
         ({"q": "back"}, 2),
         ({"q": "other"}, 0),
         ({"since": "2020-01-01 00:00"}, 2),
+        ({"since": "yesterday"}, 2),
+        ({"since": "now"}, 0),
         ({"job": "unknown"}, 0),
     ],
 )
