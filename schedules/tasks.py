@@ -16,7 +16,7 @@ from typing import Annotated, Any, Literal, NotRequired, cast
 from urllib.parse import urlsplit
 
 from django.conf import settings
-from pydantic import AfterValidator, ConfigDict, Field, JsonValue
+from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, JsonValue
 from typing_extensions import TypedDict
 
 from schedules import engine, outbound
@@ -133,7 +133,16 @@ class BroadcastAction(TypedDict):
     clear: NotRequired[bool]
 
 
-Action = Annotated[ViewAction | HttpAction | BroadcastAction, Field(discriminator="action")]
+def _known_action(button: Any) -> Any:
+    """Say which buttons there are, where Pydantic would speak of tags and discriminators."""
+    if isinstance(button, dict) and button.get("action") not in ("view", "http", "broadcast"):
+        raise ValueError("choose its action: view, http or broadcast")
+    return button
+
+
+Action = Annotated[
+    ViewAction | HttpAction | BroadcastAction, Field(discriminator="action"), BeforeValidator(_known_action)
+]
 
 
 @task(title="Notification", attempts=5)

@@ -1,7 +1,10 @@
 """Family C: push notifications, at once, later, or by cron."""
 
+import re
 from collections.abc import Mapping
+from datetime import date as Date  # noqa: N812
 from datetime import datetime as DateTime  # noqa: N812
+from datetime import time as Time  # noqa: N812
 from typing import Annotated, Any
 
 from django.db import DatabaseError
@@ -37,6 +40,11 @@ EXAMPLES = (
     'time with timezone and perhaps date (date "2026-02-05", time "15:00", timezone "Europe/Berlin"); '
     'delay ("1d2h30m10s").'
 )
+
+# Python would also take 20260205, 2026-W06-4, 15 and 15:00+01:00.
+_DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
+_TIME = re.compile(r"[0-9]{1,2}:[0-9]{2}(:[0-9]{2})?")
+_ZONED_CRON = re.compile(r"\s*(?:CRON_)?TZ=(?P<zone>\S+)\s+(?P<cron>.+)", re.DOTALL)
 
 Message = Annotated[
     str, Field(description="The text of the notification; what is beyond 4,000 bytes is cut off.")
@@ -181,7 +189,12 @@ def schedule_cron_notification(
     """
     actor = current_actor()
     given = {"timezone": timezone, "cron": cron}
-    when = read_trigger("cron", {"expression": cron}, timezone, clock.now())
+    # Our own answers carry the zone in front: what was read there may be written here.
+    zoned = _ZONED_CRON.fullmatch(cron)
+    if zoned and zoned["zone"] != timezone:
+        return refused(refuse("cron", f"its zone is not the timezone {timezone}: give one of them"), given)
+    expression = zoned["cron"] if zoned else cron
+    when = read_trigger("cron", {"expression": expression}, timezone, clock.now())
     if isinstance(when, Err):
         return refused(when, given)
     content = _content(
@@ -336,10 +349,29 @@ def _moment(when: Mapping[str, str], zone: str) -> Result[DateTime]:
     if missing := [name for name in ("time", "timezone") if name not in when]:
         return refuse("when", f"missing: {' and '.join(missing)}. {EXAMPLES}")
     try:
-        today = f"{now.astimezone(load_zone(zone)):%Y-%m-%d}"
+        today = now.astimezone(load_zone(zone)).date()
     except TriggerError as error:
         return refuse(error.field, error.reason)
-    return read_moment(f"{when.get('date', today)} {when['time']}", zone, now, "date and time")
+    day, time = _date(when.get("date", str(today))), _time(when["time"])
+    if day is None:
+        return refuse("date", 'write YYYY-MM-DD, like "2026-02-05", or leave it out for today')
+    if time is None:
+        return refuse("time", 'write HH:MM or HH:MM:SS, like "15:00"; the zone goes into timezone')
+    return read_moment(f"{day} {time}", zone, now, "date and time")
+
+
+def _date(text: str) -> Date | None:
+    try:
+        return Date.fromisoformat(text) if _DATE.fullmatch(text) else None
+    except ValueError:
+        return None
+
+
+def _time(text: str) -> Time | None:
+    try:
+        return Time.fromisoformat(text if text[1:2] != ":" else f"0{text}") if _TIME.fullmatch(text) else None
+    except ValueError:
+        return None
 
 
 def _changed(result: Result[Job], schedule_id: str, *, paused: bool) -> ChangedOut | RefusedOut:

@@ -81,7 +81,8 @@ def test_a_service_that_refuses_or_is_not_there_is_a_normal_answer(call, sink, s
         ({"message": ""}, "message: "),
         ({"priority": 6}, "priority: "),
         ({"actions": [{"action": "view", "label": "x", "url": "https://e.org"}] * 4}, "actions: "),
-        ({"actions": [{"action": "explode"}]}, "actions"),
+        ({"actions": [{"action": "explode"}]}, "actions.0: choose its action: view, http or broadcast"),
+        ({"actions": [{"label": "x"}]}, "actions.0: choose its action: view, http or broadcast"),
         ({"icon": "ftp://example.org"}, "icon: "),
     ],
 )
@@ -105,6 +106,8 @@ def test_what_cannot_be_sent_is_refused_by_every_tool_alike(call, arguments, err
         ({"datetime": "2026-02-05T15:00:00Z"}, "2026-02-05T16:00:00+01:00"),
         ({"date": "2026-02-06", "time": "08:30", "timezone": "Europe/Warsaw"}, "2026-02-06T08:30:00+01:00"),
         ({"time": "18:00", "timezone": "America/New_York"}, "2026-02-04T18:00:00-05:00"),
+        ({"date": "2026-02-06", "time": "8:30", "timezone": "Europe/Warsaw"}, "2026-02-06T08:30:00+01:00"),
+        ({"date": "2026-02-06", "time": "8:30:15", "timezone": "Europe/Warsaw"}, "2026-02-06T08:30:15+01:00"),
         ({"delay": "1d2h30m10s"}, "2026-02-05T14:30:10+01:00"),
     ],
 )
@@ -139,7 +142,20 @@ def test_a_notification_is_scheduled_in_one_of_three_ways(olga, worker, noon, wh
         ({"datetime": "someday"}, "datetime: "),
         ({"datetime": "2026-02-04T11:00", "timezone": "Mars"}, "Unknown timezone: Mars"),
         ({"time": "15:00", "timezone": "Mars"}, "Unknown timezone: Mars"),
-        ({"time": "25:00", "timezone": "UTC"}, "date and time: "),
+        ({"time": "25:00", "timezone": "UTC"}, 'time: write HH:MM or HH:MM:SS, like "15:00"'),
+        ({"time": "2h30m", "timezone": "UTC"}, "time: write HH:MM"),
+        ({"time": "15", "timezone": "UTC"}, "time: write HH:MM"),
+        ({"time": "", "timezone": "UTC"}, "time: write HH:MM"),
+        ({"time": "15:00+05:30", "timezone": "UTC"}, "time: write HH:MM"),
+        ({"date": "", "time": "15:00", "timezone": "UTC"}, "date: write YYYY-MM-DD"),
+        ({"date": "tomorrow", "time": "15:00", "timezone": "UTC"}, "date: write YYYY-MM-DD"),
+        ({"date": "2026-02-30", "time": "15:00", "timezone": "UTC"}, "date: write YYYY-MM-DD"),
+        (
+            {"date": "2026-03-29", "time": "02:30", "timezone": "Europe/Berlin"},
+            "date and time: clocks in Europe/Berlin skip 02:30 on 2026-03-29",
+        ),
+        ({"delay": ""}, 'delay: nothing is written here: try "1d2h30m10s"'),
+        ({"datetime": ""}, 'datetime: nothing is written here: try "tomorrow at 9am"'),
         (
             {"datetime": "2026-02-04T11:00"},
             "The time is in the past. The current time is 2026-02-04T12:00:00+01:00",
@@ -192,6 +208,11 @@ def test_a_cron_notification_answers_with_zone_words_and_runs(olga, worker, noon
         ({"cron": "hourly"}, "Invalid cron expression: hourly ("),
         ({"cron": "0 0 30 2 *"}, "Invalid cron expression: 0 0 30 2 * (it does not run"),
         ({"timezone": "Mars"}, "Unknown timezone: Mars"),
+        (
+            {"cron": "CRON_TZ=Asia/Tokyo 0 9 * * *"},
+            "Invalid cron expression: CRON_TZ=Asia/Tokyo 0 9 * * * (its zone is not the timezone Europe/Berlin",
+        ),
+        ({"cron": "CRON_TZ=Europe/Berlin"}, "Invalid cron expression: CRON_TZ=Europe/Berlin ("),
         ({"label": "x" * 300}, "label: "),
     ],
 )
@@ -200,6 +221,17 @@ def test_a_wrong_cron_notification_is_refused(call, arguments, error):
 
     assert answer["success"] is False
     assert answer["error"].startswith(error)
+
+
+@pytest.mark.parametrize("prefix", ["CRON_TZ", "TZ"])
+def test_a_cron_with_its_zone_can_be_written_as_it_was_read(call, prefix):
+    first = call("schedule_cron_notification", **DAILY)
+    cron = first["cron"].replace("CRON_TZ", prefix)
+
+    again = call("schedule_cron_notification", **DAILY | {"cron": cron})
+
+    assert again["cron"] == first["cron"]
+    assert first["schedule_id"] in again["warning"]
 
 
 def test_the_list_shows_what_is_still_to_come(call, owner, stranger):
