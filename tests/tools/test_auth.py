@@ -5,6 +5,7 @@ from datetime import timedelta
 import pytest
 from asgiref.sync import async_to_sync
 from django.core.management import CommandError, call_command
+from django.db import InterfaceError, OperationalError, connection
 from mcp import MCPError
 
 from cronty_site.asgi import build_application
@@ -249,6 +250,25 @@ def test_too_many_calls_are_a_normal_answer_in_every_familys_shape(caller, setti
         agent.call("job_status", job="an argument it does not have")
     with pytest.raises(MCPError, match="at most 1 calls a minute"):
         agent.do(lambda client: client.read_resource("agenda://today"))
+
+
+@pytest.mark.parametrize("error", [OperationalError, InterfaceError])
+def test_a_database_that_is_away_is_told_in_every_familys_shape(caller, belongings, caplog, error):
+    def fail(*args, **kwargs):
+        raise error("no such table in /var/lib")
+
+    # What is sent at once asks no table.
+    del belongings["send_push_notification"]
+    agent = InMemory("modern")
+
+    with connection.execute_wrapper(fail):
+        answers = {name: answer_of(agent.raw(name, arguments)) for name, arguments in belongings.items()}
+
+    for name, answer in answers.items():
+        words = answer if isinstance(answer, str) else answer["error"]
+        assert "try again in a moment" in words, name
+        assert "/var/lib" not in words
+    assert "the database did not answer" in caplog.text
 
 
 def test_the_wait_in_words_is_never_shorter_than_the_wait(caller, monkeypatch):
