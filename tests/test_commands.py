@@ -3,6 +3,7 @@
 import os
 import signal
 import socket
+import sys
 
 import pytest
 from django.contrib.auth.models import User
@@ -88,16 +89,26 @@ def test_up_refuses_a_port_that_is_taken(settings):
 def test_the_greeting_tells_where_who_and_how_an_agent_gets_in(settings):
     options = {"host": settings.CRONTY_HOST, "port": settings.CRONTY_PORT}
 
-    words = up.greeting(options, FirstUser("admin", "made-up"))
+    words = up.greeting(options, FirstUser("admin", "made-up"), "admin")
 
     assert settings.CRONTY_URL in words
     assert "Log in as admin, password made-up" in words
-    assert "mcp_serve --user admin" in words
+    assert f"{sys.executable} {settings.BASE_DIR / 'manage.py'} mcp_serve --user admin\n" in words
 
 
-@pytest.mark.django_db
+def test_the_greeting_hands_on_where_the_data_lie(settings, monkeypatch, tmp_path):
+    settings.CRONTY_DATA = tmp_path / "my data"
+    file = {"ENGINE": "django.db.backends.sqlite3", "NAME": str(settings.CRONTY_DATA / "cronty.sqlite3")}
+    monkeypatch.setitem(settings.DATABASES, "default", file)
+
+    words = up.greeting({"host": "127.0.0.1", "port": 9}, None, "olga")
+
+    assert f"claude mcp add cronty --env 'CRONTY_DATA={tmp_path}/my data' -- {sys.executable} " in words
+    assert "mcp_serve --user olga\n" in words
+
+
 def test_the_greeting_shows_no_password_twice():
-    words = up.greeting({"host": "127.0.0.1", "port": 9}, None)
+    words = up.greeting({"host": "127.0.0.1", "port": 9}, None, "admin")
 
     assert "password" not in words
     assert "http://127.0.0.1:9" in words
@@ -118,6 +129,23 @@ def test_static_files_are_collected_again_when_one_is_newer(settings, tmp_path):
 
     os.utime(tmp_path / "staticfiles.json", (0, 0))
     assert not up._static_files_are_fresh()
+
+
+@pytest.mark.parametrize("command", ["up", "web", "mcp_serve"])
+@pytest.mark.parametrize("port", ["70000", "0", "-1", "99999999999", "http"])
+def test_what_is_no_port_is_refused(command, port):
+    with pytest.raises(CommandError, match=f"--port: {port} is no port: choose 1 to 65535"):
+        call_command(command, f"--port={port}")
+
+
+def test_web_alone_says_that_nothing_is_prepared(settings, tmp_path):
+    settings.STATIC_ROOT = tmp_path
+    settings.STORAGES = {
+        "staticfiles": {"BACKEND": "django.contrib.staticfiles.storage.ManifestStaticFilesStorage"}
+    }
+
+    with pytest.raises(CommandError, match=r"Nothing is prepared here yet: `manage\.py up` does it"):
+        call_command("web")
 
 
 def test_web_hands_its_address_to_the_server(monkeypatch):
@@ -159,4 +187,4 @@ def test_the_database_of_a_test_can_be_named_for_other_processes(db):
     ],
 )
 def test_the_greeting_names_an_address_that_can_be_opened(host, address):
-    assert f"is up:  {address}\n" in up.greeting({"host": host, "port": 9}, None)
+    assert f"is up:  {address}\n" in up.greeting({"host": host, "port": 9}, None, "admin")

@@ -2,7 +2,6 @@
 
 import base64
 import json
-import sys
 from datetime import timedelta
 from typing import Any
 
@@ -19,6 +18,7 @@ from schedules import clock, services
 from schedules.models import Token
 from schedules.result import Err, Ok, Result
 from schedules.services import IssuedToken
+from schedules.services.connecting import local_server, what_is_not_shown
 from schedules.views.page import PageMixin, back, render_page, tell_problem
 
 LIFETIMES = {"30": "30 days", "90": "90 days", "365": "a year", "": "never"}
@@ -78,10 +78,6 @@ def snippets(token: str, username: str) -> dict[str, str]:
     """Write what each client wants to be told, ready to paste."""
     url, bearer = f"{settings.CRONTY_URL}/mcp", f"Bearer {token}"
     remote = {"url": url, "headers": {"Authorization": bearer}}
-    local = {
-        "command": sys.executable,
-        "args": [str(settings.BASE_DIR / "manage.py"), "mcp_serve", "--user", username],
-    }
     vscode = {
         "inputs": [{"type": "promptString", "id": "cronty", "description": "Cronty token", "password": True}],  # nosec B105
         "servers": {
@@ -92,7 +88,8 @@ def snippets(token: str, username: str) -> dict[str, str]:
     ping = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "tools/list"})
     return {
         "code": f'claude mcp add --transport http cronty {url} --header "Authorization: {bearer}"',
-        "desktop": json.dumps({"mcpServers": {"cronty": local}}, indent=2),
+        "desktop": json.dumps({"mcpServers": {"cronty": local_server(username)}}, indent=2),
+        "desktop_note": what_is_not_shown(),
         "cursor": json.dumps({"mcpServers": {"cronty": remote}}, indent=2),
         "cursor_link": f"cursor://anysphere.cursor-deeplink/mcp/install?name=cronty&config={config}",
         "vscode": json.dumps(vscode, indent=2),

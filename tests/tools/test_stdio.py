@@ -294,6 +294,18 @@ def test_the_command_says_whom_it_needs(db):
         call_command("mcp_serve", tools="everything")
 
 
+@pytest.mark.parametrize("arguments", [[], ["--user", "olga"]])
+def test_a_folder_that_was_never_prepared_is_told_how_it_is(tmp_path, arguments):
+    process = Site(tmp_path, token="").start("mcp_serve", *arguments)
+
+    _, err = process.communicate(timeout=30)
+
+    assert process.returncode == 1
+    assert b"The database cannot be read (" in err
+    assert b"`make up` or `manage.py migrate` prepares it." in err
+    assert b"Traceback" not in err
+
+
 @pytest.mark.parametrize("name", ["", "  ", "x" * 151, "lap\ntop", "\u202elaptop"])
 def test_a_name_that_nobody_could_read_in_a_list_is_refused(name):
     with pytest.raises(CommandError, match="--name: give it 1 to 150 printable characters"):

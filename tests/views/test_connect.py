@@ -9,6 +9,7 @@ from django.test import Client
 from schedules import clock
 from schedules.models import Event, Token
 from schedules.services import verify_token
+from schedules.views import connect
 from tests.factories import TokenFactory
 
 
@@ -101,3 +102,9 @@ def test_token_that_cannot_be_replaced_is_kept(web: Client, owner: User):
     old.refresh_from_db()
     assert old.revoked_at is None
     assert not Event.objects.exists()
+
+
+def test_page_says_what_its_snippets_leave_out(web: Client, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(connect, "what_is_not_shown", lambda: "It needs one thing more.")
+
+    assert "It needs one thing more." in web.get("/connect/").content.decode()

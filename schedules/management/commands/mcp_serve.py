@@ -11,6 +11,7 @@ from django.db import DatabaseError, connections
 
 from cronty_site.environment import host_in_address
 from schedules import clock, engine, limits
+from schedules.management.arguments import port
 from schedules.models import Event
 from schedules.services.tokens import FAMILIES
 
@@ -31,7 +32,7 @@ class Command(BaseCommand):
         )
         parser.add_argument("--http", action="store_true", help="serve over HTTP, where agents bring tokens")
         parser.add_argument("--host", default=settings.CRONTY_HOST)
-        parser.add_argument("--port", type=int, default=settings.CRONTY_PORT)
+        parser.add_argument("--port", type=port, default=str(settings.CRONTY_PORT))
 
     def handle(self, *args: Any, **options: Any) -> None:
         families = _families(options["tools"])
@@ -107,12 +108,16 @@ def _families(text: str | None) -> list[str]:
 
 def _user(username: str | None) -> User:
     active = User.objects.filter(is_active=True)
-    if username:
-        user = active.filter(username=username).first()
-        if user is None:
-            raise CommandError(f"--user: there is no active user called {username!r}.")
-        return user
-    operators = list(active.filter(is_superuser=True)[:2])
-    if len(operators) != 1:
+    wanted = active.filter(username=username) if username else active.filter(is_superuser=True)
+    try:
+        found = list(wanted[:2])
+    except DatabaseError as error:
+        why = str(error).partition("\n")[0]
+        raise CommandError(
+            f"The database cannot be read ({why}): `make up` or `manage.py migrate` prepares it."
+        ) from error
+    if username and not found:
+        raise CommandError(f"--user: there is no active user called {username!r}.")
+    if len(found) != 1:
         raise CommandError("Say for whom the agent acts: --user NAME.")
-    return operators[0]
+    return found[0]

@@ -2,6 +2,7 @@
 
 import multiprocessing
 import os
+import shlex
 import socket
 import time
 from collections.abc import Callable
@@ -11,6 +12,7 @@ from urllib.error import URLError
 from urllib.request import urlopen
 
 from django.conf import settings
+from django.contrib.auth.models import User
 from django.contrib.staticfiles.finders import get_finders
 from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandError, CommandParser
@@ -18,7 +20,9 @@ from django.db import connections
 
 from cronty_site.environment import host_in_address
 from schedules import clock
+from schedules.management.arguments import port
 from schedules.models import Execution
+from schedules.services.connecting import local_server, what_is_not_shown
 from schedules.services.setup import FirstUser, ensure_first_user, ensure_system_job
 from schedules.supervisor import Supervisor
 
@@ -31,7 +35,7 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("--host", default=settings.CRONTY_HOST)
-        parser.add_argument("--port", type=int, default=settings.CRONTY_PORT)
+        parser.add_argument("--port", type=port, default=str(settings.CRONTY_PORT))
         parser.add_argument("--workers", type=int, help="Plain functions that run at once.")
         parser.add_argument("--no-web", action="store_true", help="Run a cluster only.")
         parser.add_argument("--no-cluster", action="store_true", help="Run the web pages only.")
@@ -42,6 +46,8 @@ class Command(BaseCommand):
         _in_a_process_of_its_own(prepare)
         # A check that made up a password would keep it to itself.
         first = None if options["check"] else ensure_first_user()
+        operators = User.objects.filter(is_superuser=True, is_active=True).order_by("pk")
+        operator = operators.values_list("username", flat=True).first() or "NAME"
         # The children open their own.
         connections.close_all()
         if options["workers"]:
@@ -56,7 +62,7 @@ class Command(BaseCommand):
             if options["check"]:
                 self._check(supervisor)
                 return
-            self.stdout.write(greeting(options, first))
+            self.stdout.write(greeting(options, first, operator))
             if not supervisor.run():
                 raise CommandError("A part of Cronty keeps dying: see the messages above.")
         finally:
@@ -138,13 +144,11 @@ def _in_a_process_of_its_own(step: Callable[[], None]) -> None:
         raise CommandError("Cronty could not be prepared: see the message above.")
 
 
-def greeting(options: dict[str, Any], first: FirstUser | None) -> str:
+def greeting(options: dict[str, Any], first: FirstUser | None, operator: str) -> str:
     """What a person needs to know now: where, who, and how an agent gets in."""
     url = settings.CRONTY_URL
     if (options["host"], options["port"]) != (settings.CRONTY_HOST, settings.CRONTY_PORT):
         url = f"http://{host_in_address(options['host'])}:{options['port']}"
-    manage = Path(settings.BASE_DIR) / "manage.py"
-    python = Path(settings.BASE_DIR) / ".venv" / "bin" / "python"
     lines = ["", f"  Cronty {settings.VERSION} is up:  {url}", ""]
     if first and first.password:
         lines += [f"  Log in as {first.name}, password {first.password}", "  (shown only this once)", ""]
@@ -152,13 +156,23 @@ def greeting(options: dict[str, Any], first: FirstUser | None) -> str:
         lines += [f"  Log in as {first.name}, with the password in CRONTY_ADMIN_PASSWORD", ""]
     lines += [
         "  Connect an agent:",
-        f"    claude mcp add cronty -- {python} {manage} mcp_serve --user {first.name if first else 'admin'}",
+        f"    {_claude(local_server(operator))}",
+        *([f"    ({note})"] if (note := what_is_not_shown()) else []),
         f"    or make a token at {url}/connect/ for {url}/mcp",
         "",
         "  Ctrl-C stops everything.",
         "",
     ]
     return "\n".join(lines)
+
+
+def _claude(server: dict[str, Any]) -> str:
+    variables = [
+        word for name, value in server.get("env", {}).items() for word in ("--env", f"{name}={value}")
+    ]
+    return shlex.join(
+        ["claude", "mcp", "add", "cronty", *variables, "--", server["command"], *server["args"]]
+    )
 
 
 def _commands(options: dict[str, Any]) -> list[list[str]]:

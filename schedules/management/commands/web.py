@@ -7,9 +7,11 @@ from typing import Any
 
 import uvicorn
 from django.conf import settings
-from django.core.management.base import BaseCommand, CommandParser
+from django.contrib.staticfiles.storage import staticfiles_storage
+from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from schedules import lifeline
+from schedules.management.arguments import port
 
 STOP_SECONDS = 3
 KEEP_ALIVE_SECONDS = 75
@@ -20,13 +22,22 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("--host", default=settings.CRONTY_HOST)
-        parser.add_argument("--port", type=int, default=settings.CRONTY_PORT)
+        parser.add_argument("--port", type=port, default=str(settings.CRONTY_PORT))
         parser.add_argument("--with-parent", action="store_true", help="Stop when the parent process ends.")
 
     def handle(self, *args: Any, **options: Any) -> None:
         if options["with_parent"]:
             lifeline.tie_to_parent(signal.SIGTERM)
+        elif not _are_static_files_collected():
+            raise CommandError(
+                "Nothing is prepared here yet: `manage.py up` does it, or `manage.py migrate` and `collectstatic`."
+            )
         serve("cronty_site.asgi:application", host=options["host"], port=options["port"])
+
+
+def _are_static_files_collected() -> bool:
+    """Tell whether pages can name their static files; while debugging they need no manifest for that."""
+    return settings.DEBUG or getattr(staticfiles_storage, "hashed_files", None) != {}
 
 
 class Server(uvicorn.Server):
