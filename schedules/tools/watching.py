@@ -3,7 +3,8 @@
 import asyncio
 import functools
 import logging
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections import defaultdict
+from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -22,13 +23,15 @@ from mcp_types import INVALID_PARAMS, SubscriptionsListenRequestParams, Subscrip
 from pydantic import ValidationError
 
 from schedules import clock
-from schedules.models import Event, Token
+from schedules.models import Event, Execution, Token
+from schedules.models.jobs import is_public_id
 from schedules.services import Actor
-from schedules.tools.auth import Caller, current_caller
+from schedules.tools.auth import Caller, current_caller, too_many_calls
 from schedules.tools.orm import orm
 
 LOOK_SECONDS = 1.0
 MOST_ADDRESSES = 100
+MOST_STREAMS = 5
 
 logger = logging.getLogger(__name__)
 
@@ -60,7 +63,7 @@ class Watcher:
     caller: Caller
     addresses: Sequence[str]
     stream: anyio.CancelScope
-    seen: dict[str, Any]
+    seen: dict[str, Any] | None = None
 
 
 @dataclass(eq=False, slots=True)
@@ -86,12 +89,18 @@ class Watch:
         addresses = list(params.notifications.resource_subscriptions or ())
         if len(addresses) > MOST_ADDRESSES:
             raise MCPError(code=INVALID_PARAMS, message=f"subscribe to at most {MOST_ADDRESSES} resources")
+        if refusal := too_many_calls(caller):
+            raise MCPError(code=INVALID_PARAMS, message=refusal.message)
+        if sum(other.caller.token_id == caller.token_id for other in self._watchers) >= MOST_STREAMS:
+            words = f"at most {MOST_STREAMS} subscriptions at a time: end one, or name all resources in one"
+            raise MCPError(code=INVALID_PARAMS, message=words)
         with anyio.CancelScope() as stream:
-            watcher = Watcher(caller, addresses, stream, await orm(_look)(caller.actor, addresses))
+            watcher = Watcher(caller, addresses, stream)
             self._watchers.add(watcher)
             if self._is_over:
                 stream.cancel()
             try:
+                watcher.seen = await orm(_look)(caller.actor, addresses)
                 return await call_next(ctx)
             finally:
                 self._watchers.discard(watcher)
@@ -120,6 +129,8 @@ class Watch:
         """Tell every subscriber what changed since the last look, and end the streams of tokens that are no more."""
         changes: set[JobChanged] = set()
         for watcher in list(self._watchers):
+            if watcher.seen is None:
+                continue
             if not await orm(_is_welcome)(watcher.caller):
                 watcher.stream.cancel()
                 continue
@@ -154,12 +165,14 @@ def end_streams() -> None:
 def _look(actor: Actor, addresses: Sequence[str]) -> dict[str, Any]:
     """Return for each address something that differs as soon as what is read there differs."""
     every_job = functools.cache(lambda: _every_job(actor))
+    named = [address.removeprefix("jobs://") for address in addresses if address.startswith("jobs://")]
+    jobs = _these_jobs(actor, named) if named else {}
     seen: dict[str, Any] = {}
     for address in addresses:
         scheme, _, name = address.partition("://")
         match scheme:
             case "jobs":
-                seen[address] = _one_job(actor, name)
+                seen[address] = jobs.get(name)
             case "agenda" | "schedules":
                 seen[address] = every_job()
             case _:
@@ -167,9 +180,20 @@ def _look(actor: Actor, addresses: Sequence[str]) -> dict[str, Any]:
     return seen
 
 
-def _one_job(actor: Actor, job_id: str) -> Any:
-    job = actor.jobs().with_activity().called(job_id).first()
-    return job and (job.revision, job.state, job.run_count, job.recent, job.next_run_at)
+def _these_jobs(actor: Actor, job_ids: Collection[str]) -> dict[str, Any]:
+    """Look at jobs by their ids: how each stands, and how far those of its runs are that are not over."""
+    jobs = actor.jobs().filter(public_id__in=filter(is_public_id, job_ids)).order_by().in_bulk()
+    runs: dict[int | None, list[Any]] = defaultdict(list)
+    live = Execution.objects.live().filter(job__in=jobs).order_by("pk")
+    for job_pk, *run in live.values_list("job", "pk", "status", "attempt"):
+        runs[job_pk].append(run)
+    return {
+        job.public_id: (
+            (job.revision, job.status, job.run_count, job.recent, job.next_run_at, job.last_error),
+            runs[pk],
+        )
+        for pk, job in jobs.items()
+    }
 
 
 def _every_job(actor: Actor) -> Any:

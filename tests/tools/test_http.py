@@ -192,9 +192,7 @@ def test_the_separate_server_serves_both_eras(site, era):
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, -signal.SIGTERM), (signal.SIGINT, 0)])
-@pytest.mark.parametrize(
-    "command", [["web", "--with-parent"], ["mcp_serve", "--http"]], ids=["web", "alone"]
-)
+@pytest.mark.parametrize("command", [["web", "--with-parent"], ["mcp_serve", "--http"]], ids=["web", "alone"])
 def test_a_stop_ends_an_open_subscription_properly_and_at_once(site, command, number, code):
     async def work(process, address):
         async with (

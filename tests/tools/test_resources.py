@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from contextlib import AsyncExitStack
 from datetime import timedelta
 
 import pytest
@@ -10,11 +11,11 @@ from asgiref.sync import async_to_sync
 from mcp import Client, MCPError
 
 from schedules import clock, registry, services
-from schedules.models import Job
+from schedules.models import Execution, Job
 from schedules.services import Actor
 from schedules.tools import watching
-from schedules.tools.auth import local_caller, set_local_caller
-from tests.factories import JobFactory, TokenFactory
+from schedules.tools.auth import call_rate, local_caller, set_local_caller
+from tests.factories import ExecutionFactory, JobFactory, TokenFactory
 from tests.tools.agents import InMemory
 
 
@@ -226,6 +227,54 @@ def test_looking_goes_on_after_the_database_failed(caller, owner, quick_looks, m
     assert InMemory("modern").do(work) == f"jobs://{job.public_id}"
     assert not failures
     assert "looking for changes failed" in caplog.text
+
+
+def test_a_subscriber_hears_of_an_attempt_that_will_be_repeated(caller, owner, quick_looks):
+    job = JobFactory(owner=owner, attempts=3)
+    row = ExecutionFactory(job=job, status="running", attempt=1)
+
+    async def work(client):
+        again = Execution.objects.filter(pk=row.pk).update
+        return await first_event(
+            client, f"jobs://{job.public_id}", lambda: watching.orm(again)(status="queued", lease_until=None)
+        )
+
+    assert InMemory("modern").do(work) == f"jobs://{job.public_id}"
+
+
+def test_many_jobs_are_looked_at_in_two_questions(caller, owner, django_assert_num_queries):
+    jobs = JobFactory.create_batch(30, owner=owner)
+
+    with django_assert_num_queries(2):
+        seen = watching._look(caller, [f"jobs://{job.public_id}" for job in jobs] + ["jobs://\x00"])
+
+    assert sum(each is not None for each in seen.values()) == 30
+
+
+def test_a_subscription_is_a_call(caller, settings, monkeypatch):
+    settings.CRONTY_MCP_CALLS_PER_MINUTE = 1
+    monkeypatch.setattr(call_rate, "_buckets", {})
+
+    async def work(client):
+        for _ in range(2):
+            async with client.listen(resource_subscriptions=["agenda://today"]):
+                pass
+
+    with pytest.raises(MCPError, match="at most 1 calls a minute; try again in"):
+        InMemory("modern").do(work)
+
+
+def test_too_many_subscriptions_at_a_time_are_refused(caller):
+    async def work(client):
+        async with AsyncExitStack() as streams:
+            for _ in range(watching.MOST_STREAMS):
+                await streams.enter_async_context(client.listen(resource_subscriptions=["agenda://today"]))
+            with pytest.raises(MCPError, match="at most 5 subscriptions at a time"):
+                await streams.enter_async_context(client.listen(resource_subscriptions=["agenda://today"]))
+        async with client.listen(resource_subscriptions=["agenda://today"]):
+            return "there is room again"
+
+    assert InMemory("modern").do(work) == "there is room again"
 
 
 def test_too_many_addresses_are_refused(caller):
