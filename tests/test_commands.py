@@ -110,7 +110,7 @@ def test_the_greeting_hands_on_where_the_data_lie(settings, monkeypatch, tmp_pat
 def test_the_greeting_shows_no_password_twice():
     words = up.greeting({"host": "127.0.0.1", "port": 9}, None, "admin")
 
-    assert "password" not in words
+    assert "Log in as" not in words
     assert "http://127.0.0.1:9" in words
 
 
