@@ -4,13 +4,14 @@ import hmac
 import re
 import secrets
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from hashlib import sha256
 from typing import Any
 
 from django.conf import settings
-from django.db import IntegrityError, transaction
+from django.db import IntegrityError, OperationalError, transaction
 from django.db.models import DateTimeField, Q
 
 from schedules import clock, limits
@@ -109,7 +110,9 @@ def verify_token(text: str) -> Token | None:
         return None
     if token.last_used_at is None or token.last_used_at < now - LAST_USED_EVERY:
         stale = Q(last_used_at=None) | Q(last_used_at__lt=now - LAST_USED_EVERY)
-        Token.objects.filter(stale, pk=token.pk).update(last_used_at=now)
+        # Not worth a call: somebody may hold the database for a while.
+        with suppress(OperationalError):
+            Token.objects.filter(stale, pk=token.pk).update(last_used_at=now)
     return token
 
 

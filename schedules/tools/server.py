@@ -33,7 +33,8 @@ from pydantic import AnyHttpUrl, ConfigDict, RootModel, TypeAdapter, ValidationE
 from pydantic.json_schema import GenerateJsonSchema
 from pydantic_core import to_json
 from starlette.applications import Starlette
-from starlette.responses import Response
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from schedules.result import Code, Err
@@ -285,12 +286,21 @@ def build_http_app(
 
 
 def serve_over_http(server: CrontyServer, hosts: Collection[str] = ()) -> Starlette:
-    return server.streamable_http_app(
+    app = server.streamable_http_app(
         streamable_http_path=MCP_PATH,
         stateless_http=True,
         max_request_body_size=settings.CRONTY_MCP_BODY_BYTES,
         transport_security=_transport_security([*settings.ALLOWED_HOSTS, *hosts]),
     )
+    app.add_exception_handler(Exception, _sorry)
+    return app
+
+
+def _sorry(request: Request, error: Exception) -> Response:
+    """Answer where no tool was reached: a token cannot be looked up without a database."""
+    if isinstance(error, (OperationalError, InterfaceError)):
+        return PlainTextResponse(f"{DATABASE_AWAY.message}.\n", 503, headers={"Retry-After": "5"})
+    return PlainTextResponse("Internal server error\n", 500)
 
 
 def _transport_security(hosts: Collection[str]) -> TransportSecuritySettings:

@@ -3,6 +3,8 @@
 from datetime import timedelta
 
 import pytest
+from django.db import OperationalError
+from django.db.models import QuerySet
 
 from schedules.models import Event, Token
 from schedules.result import Code, Err, Ok
@@ -142,3 +144,14 @@ def test_somebody_elses_token_cannot_be_revoked_except_by_staff_in_the_admin(own
         assert isinstance(refusal, Err)
         assert refusal.code == Code.NOT_FOUND
     assert isinstance(revoke_token(operator, token.pk, door=Event.Door.ADMIN), Ok)
+
+
+def test_token_opens_the_door_though_its_use_cannot_be_written(owner, monkeypatch):
+    new = issued(owner)
+
+    def refuse(self: object, **values: object) -> int:
+        raise OperationalError("database is locked")
+
+    monkeypatch.setattr(QuerySet, "update", refuse)
+
+    assert verify_token(new.text) == new.token

@@ -284,6 +284,19 @@ def test_it_starts_before_its_database_and_says_so(tmp_path):
     assert words.startswith(b"The database does not answer: no such table")
 
 
+def test_a_database_that_does_not_answer_is_told(tmp_path):
+    patient = httpx2.HTTPTransport(retries=7)
+    with announced(Site(tmp_path, "")) as (process, address), httpx2.Client(transport=patient) as http:
+        request = modern_call("list_jobs")
+        request["headers"]["Authorization"] = f"Bearer cronty_{'0' * 8}_{'a' * 32}"
+        answer = http.post(**{**request, "url": address})
+        process.terminate()
+        process.communicate()
+
+    assert (answer.status_code, answer.headers["retry-after"]) == (503, "5")
+    assert answer.text == "The database does not answer just now: try again in a moment.\n"
+
+
 @pytest.mark.parametrize(
     ("arguments", "way_out"),
     [
