@@ -4,7 +4,10 @@ from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 
 import pytest
+from django import forms
+from django.core.exceptions import ValidationError
 from django.template import Context, Template
+from django.utils.safestring import mark_safe
 
 from schedules.models import Event, Execution
 from schedules.templatetags import charts, cronty, rows
@@ -137,6 +140,29 @@ def test_changes_are_listed_with_before_and_after():
     )
 
     assert cronty.changes(event) == [("name", "a", "b"), ("tags", "—", '["x"]')]
+
+
+def refuse(text: str) -> None:
+    raise ValidationError("Say more.")
+
+
+class Asked(forms.Form):
+    plain = forms.CharField(help_text=EVIL)
+    marked = forms.CharField(help_text=mark_safe("<ul><li>Long</li></ul>"), validators=[refuse, refuse])
+
+
+def test_field_says_its_errors_in_words():
+    form = Asked({"marked": "short"})
+
+    assert '<p class="err" id="id_plain_error">This field is required.</p>' in cronty.field(form["plain"])
+    assert ">Say more. Say more.</p>" in cronty.field(form["marked"])
+
+
+def test_hint_is_escaped_unless_it_is_marked_as_safe():
+    form = Asked()
+
+    assert "<script" not in cronty.field(form["plain"])
+    assert "<ul><li>Long</li></ul>" in cronty.field(form["marked"])
 
 
 def test_text_in_a_template_is_escaped():

@@ -8,7 +8,7 @@ from zoneinfo import ZoneInfo
 
 from django import template
 from django.forms import BoundField, CheckboxInput, Form, Select
-from django.utils.html import escape
+from django.utils.html import conditional_escape, escape
 from django.utils.safestring import SafeString, mark_safe
 
 from schedules import clock, limits, registry
@@ -194,8 +194,14 @@ def pretty(value: Any) -> str:
 def field(bound: BoundField, label: str = "") -> SafeString:
     """Show a form field: label, control, hint, and its errors beside it."""
     hint_id, error_id = f"{bound.auto_id}_hint", f"{bound.auto_id}_error"
-    hint = f'<p class="hint" id="{hint_id}">{escape(bound.help_text)}</p>' if bound.help_text else ""
-    errors = "".join(f'<p class="err" id="{error_id}">{escape(error)}</p>' for error in bound.errors[:1])
+    # A hint of Django's own may be a list, which a paragraph cannot hold.
+    hint = (
+        f'<div class="hint" id="{hint_id}">{conditional_escape(bound.help_text)}</div>'
+        if bound.help_text
+        else ""
+    )
+    problems = escape(" ".join(str(error) for error in bound.errors))
+    errors = f'<p class="err" id="{error_id}">{problems}</p>' if problems else ""
     described = " ".join(filter(None, [hint and hint_id, errors and error_id]))
     attrs: dict[str, str | bool] = {"aria-describedby": described} if described else {}
     if errors:

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from django.contrib.auth.models import User
 from django.test import Client
+from django.utils.html import escape
 
 from schedules import clock
 from schedules.models import Execution, Job
@@ -118,6 +119,7 @@ def test_error_stands_beside_its_field_and_what_was_typed_is_kept(web: Client, k
     form = answer.context["form"]
     assert answer.status_code == 422
     assert words in " ".join(form.errors[field])
+    assert f">{escape(' '.join(form.errors[field]))}</p>" in answer.content.decode()
     assert all(form[name].value() == value for name, value in (NOTIFY | DAILY | data).items())
     assert not Job.objects.exists()
 
