@@ -34,6 +34,24 @@ def test_reminder_is_made_with_a_preview_as_one_types(visit: Callable[..., Visit
     assert visitor.complaints == []
 
 
+def test_enter_in_a_field_makes_the_job_and_saves_a_change(
+    visit: Callable[..., Visitor], jobs: dict[str, Job]
+):
+    page = visit().open("/jobs/new/")
+    page.locator("#id_name").fill("Tea")
+    page.get_by_label("Message", exact=True).fill("Ready.")
+    page.get_by_label("Topic", exact=True).fill("home-4711")
+    page.locator("#id_phrase").fill("every day at 17:00")
+
+    page.keyboard.press("Enter")
+    expect(page.locator("h1")).to_have_text("Tea")
+    page.click("text=Edit")
+    page.locator("#id_name").fill("Coffee")
+    page.keyboard.press("Enter")
+
+    expect(page.locator("h1")).to_have_text("Coffee")
+
+
 def test_switch_pauses_without_losing_the_focus(visit: Callable[..., Visitor], jobs: dict[str, Job]):
     visitor = visit()
     page = visitor.open("/")
