@@ -12,7 +12,8 @@ from django.urls import reverse
 from django.views.decorators.http import require_POST
 from django.views.generic import TemplateView
 
-from schedules import services
+from schedules import registry, services
+from schedules.models import Job
 from schedules.models.jobs import JobQuerySet
 from schedules.result import Err, Ok
 from schedules.views import states
@@ -40,12 +41,16 @@ class JobsPage(PageMixin, TemplateView):
         counts = states.count_by_standing(ranked)
         listed = sliced(self._ordered(ranked.select_related("owner"), counts, asked), self.request)
         states.named(listed.rows)
+        total = sum(counts.values())
+        is_filtered = any(asked[name] for name in FILTERS)
+        has_all = len(listed.rows) == total and not is_filtered
         return super().get_context_data(
             asked=asked,
             counts=counts,
-            total=sum(counts.values()),
+            total=total,
             listed=listed,
-            is_filtered=any(asked[name] for name in FILTERS),
+            is_filtered=is_filtered,
+            is_unused=has_all and all(_is_housekeeping(job) for job in listed.rows),
             failing=counts["failing"] + counts["late"],
             is_moving=bool(counts["running"] or counts["late"]),
             ahead=Ahead.of(self.actor.jobs(), now, self.page.zone),
@@ -59,6 +64,12 @@ class JobsPage(PageMixin, TemplateView):
         if sort in states.SORTS and sort:
             return ranked.order_by(*states.SORTS[sort])
         return states.WorstFirst(ranked, counts)
+
+
+def _is_housekeeping(job: Job) -> bool:
+    """Cronty's own jobs are there before anybody has made one."""
+    task = registry.get(job.task)
+    return bool(task and task.system)
 
 
 def matching(jobs: JobQuerySet, asked: dict[str, str]) -> JobQuerySet:

@@ -8,6 +8,7 @@ from django.test import Client
 
 from schedules import clock
 from schedules.models import Job
+from schedules.services.setup import ensure_system_job
 from tests.factories import ExecutionFactory, JobFactory, WorkerFactory
 
 
@@ -117,6 +118,23 @@ def test_empty_list_says_what_to_do(web: Client):
 
     assert "Nothing scheduled yet" in page
     assert "Add three demo jobs" in page
+
+
+def test_first_person_is_shown_what_to_do_above_the_housekeeping(staff: Client):
+    ensure_system_job()
+
+    page = staff.get("/").content.decode()
+
+    assert "Add three demo jobs" in page
+    assert "Prune the history" in page
+
+
+@pytest.mark.parametrize("asked", ["/", "/?page=2", "/?q=prune"])
+def test_first_steps_are_gone_once_there_is_a_job(staff: Client, owner: User, asked: str):
+    ensure_system_job()
+    JobFactory(owner=owner)
+
+    assert "Add three demo jobs" not in staff.get(asked).content.decode()
 
 
 def test_no_match_offers_to_clear_the_filters(web: Client, owner: User):
