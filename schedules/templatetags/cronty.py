@@ -83,10 +83,11 @@ def both_clocks(moment: datetime, zone: str) -> str:
     return full if here.tzname() == "UTC" else f"{full} · {moment.astimezone(UTC):%a %H:%M:%S} UTC"
 
 
-def day_and_clock(moment: datetime, zone: str, now: datetime) -> str:
+def day_and_clock(moment: datetime, zone: str, now: datetime, *, exact: bool = False) -> str:
     here = local(moment, zone)
     year = "" if here.year == local(now, zone).year else f" {here.year}"
-    return f"{here:%a} {here.day} {here:%b}{year} {here:%H:%M}"
+    time = f"{here:%H:%M:%S}" if exact else f"{here:%H:%M}"
+    return f"{here:%a} {here.day} {here:%b}{year} {time}"
 
 
 @register.simple_tag
@@ -111,11 +112,11 @@ def ago(moment: datetime | None, zone: str = "UTC") -> SafeString:
 
 
 @register.simple_tag
-def at(moment: datetime | None, zone: str = "UTC") -> SafeString:
-    """Show a moment on the clock of a zone."""
+def at(moment: datetime | None, zone: str = "UTC", *, exact: bool = False) -> SafeString:
+    """Show a moment on the clock of a zone, to the minute or to the second."""
     if moment is None:
         return mark_safe('<span class="mut">—</span>')  # nosec B308
-    return _time(moment, zone, day_and_clock(moment, zone, clock.now()))
+    return _time(moment, zone, day_and_clock(moment, zone, clock.now(), exact=exact))
 
 
 @register.simple_tag
@@ -129,6 +130,12 @@ def _time(moment: datetime, zone: str, words: str, extra: str = "") -> SafeStrin
     title = escape(both_clocks(moment, zone))
     stamp = moment.astimezone(UTC).isoformat()
     return mark_safe(f'<time datetime="{stamp}" title="{title}"{extra}>{words}</time>')  # noqa: S308  # nosec B308 B703
+
+
+@register.filter
+def need_seconds(moments: list[datetime]) -> bool:
+    """Would some of these moments be told wrong, or apart, by the minute alone?"""
+    return any(moment.second for moment in moments)
 
 
 @register.filter
@@ -288,11 +295,9 @@ def is_long(value: Any) -> bool:
 
 @register.filter
 def when_errors(form: Form) -> list[str]:
-    """What keeps the schedule in a form from being read; silent while nothing is filled in yet."""
+    """What keeps the schedule in a form from being read; silent about what is not filled in yet."""
     shown = ("phrase", "every_count", "run_at", "timezone")
-    if not form.is_bound:
-        return []
-    return [str(error) for name in shown for error in form.errors.get(name, ())]
+    return [str(error) for name in shown if form[name].value() for error in form[name].errors]
 
 
 @register.simple_tag(name="clock")

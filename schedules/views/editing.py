@@ -12,28 +12,40 @@ from schedules import services
 from schedules.models import Execution, Job
 from schedules.result import Code, Err, Ok
 from schedules.services import Preview
-from schedules.views.page import Page, PageMixin, find_job, page_of, render_page, tell_problem
+from schedules.services.checking import nothing_left
+from schedules.services.reading import preview_of
+from schedules.triggers import Interval
+from schedules.views.page import Page, PageMixin, find_job, page_of, render_page, spoken, tell_problem
 from schedules.webforms import JobForm, WhenForm
 from schedules.webforms.when import EXAMPLES
 
 PREVIEWED_RUNS = 6
 
 
-def previewed(form: WhenForm, page: Page) -> Preview | None:
-    """Say what the schedule in a form will do, or None while it cannot be read."""
+def previewed(form: WhenForm, page: Page, job: Job | None = None) -> Preview | None:
+    """Say what the schedule in a form will do, to a new job or to this one, or None while it cannot be read."""
     if not form.is_bound:
         form = WhenForm({"when": "phrase", **form.initial})
     form.is_valid()
     if form.trigger is None:
         return None
-    return services.preview(form.trigger, form.cleaned_data["timezone"], page.now, PREVIEWED_RUNS)
+    planned = Job(**form.trigger_columns(), slot_count=job.slot_count if job else 0)
+    if isinstance(form.trigger, Interval):
+        # A job that keeps its interval keeps its grid.
+        planned.anchor_at = job.anchor_at if job and job.every == planned.every else form.trigger.start
+    planned.next_run_at = planned.next_slot(page.now)
+    shown = preview_of(planned, page.now, PREVIEWED_RUNS)
+    if not shown.next_runs:
+        shown.warnings.append(form.past_problem(page.now) or spoken(nothing_left(planned, page.now)))
+    return shown
 
 
 @require_safe
 def preview(request: HttpRequest) -> HttpResponse:
     """The part beside the form, asked for while somebody types."""
-    form = WhenForm(request.GET)
-    shown = previewed(form, page_of(request))
+    form, page = WhenForm(request.GET), page_of(request)
+    edited = request.GET.get("job")
+    shown = previewed(form, page, find_job(page.actor, edited) if edited else None)
     return render_page(request, "parts/preview.html", {"form": form, "preview": shown})
 
 
@@ -50,7 +62,7 @@ class _JobFormPage(PageMixin, TemplateView):
         if not self.page.profile.timezone and self.source is None and not form.is_bound:
             form.fields["timezone"].widget.attrs["data-browser-zone"] = True
         return super().get_context_data(
-            preview=previewed(form, self.page),
+            preview=previewed(form, self.page, self.source if kwargs.get("is_edit") else None),
             zones=WhenForm.zones(),
             examples=EXAMPLES,
             source=self.source,

@@ -112,7 +112,12 @@ def tell_problem(request: HttpRequest, problem: Err) -> None:
     """Show why a request was refused; what is not there for this person is a 404."""
     if problem.code == Code.NOT_FOUND:
         raise Http404(problem.message)
-    messages.error(request, problem.message)
+    messages.error(request, spoken(problem))
+
+
+def spoken(problem: Err) -> str:
+    """Say why something was refused, without the names of columns."""
+    return " ".join(words for reasons in problem.errors.values() for words in reasons) or problem.message
 
 
 @dataclass(frozen=True)

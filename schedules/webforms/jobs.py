@@ -8,7 +8,7 @@ from typing import Any
 from django import forms
 from django.core.exceptions import ValidationError
 
-from schedules import registry
+from schedules import clock, registry
 from schedules.models import Job
 from schedules.models.jobs import sentence
 from schedules.phrases import PhraseError, parse_delay
@@ -103,7 +103,7 @@ class JobForm(WhenForm):
         ]
 
     def has_policy_errors(self) -> bool:
-        return any(name in self.errors for name in (*POLICIES, "ends_at", "max_runs", "tags"))
+        return any(name in self.errors for name in (*POLICIES, "tags"))
 
     def clean(self) -> dict[str, Any]:
         cleaned = super().clean()
@@ -162,7 +162,8 @@ class JobForm(WhenForm):
                 if column in {"run_at", "every", "cron", "interval"}
                 else SHOWN_AS.get(column, column)
             )
-            self.add_error(name if name in self.fields else None, " ".join(words))
+            past = self.past_problem(clock.now()) if column == "run_at" else ""
+            self.add_error(name if name in self.fields else None, past or " ".join(words))
         if not errors:
             self.add_error(None, message)
 

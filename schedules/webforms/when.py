@@ -132,6 +132,11 @@ class WhenForm(forms.Form):
             self.add_error(field, sentence(str(error)))
             return None
 
+    def past_problem(self, now: datetime) -> str:
+        """Refuse a moment that is over, on the clock it was typed for; empty if this is none."""
+        is_past = isinstance(self.trigger, Once) and self.trigger.run_at <= now
+        return in_the_past(now, self.cleaned_data["timezone"]) if is_past else ""
+
     def trigger_columns(self) -> dict[str, Any]:
         """Return the columns of the schedule; what the trigger does not use is emptied."""
         assert self.trigger is not None
@@ -145,6 +150,11 @@ class WhenForm(forms.Form):
                 columns |= {"trigger_type": Job.TriggerType.CRON, "cron": expression}
         kept = ("timezone", "ends_at", "max_runs")
         return columns | {name: self.cleaned_data.get(name) for name in kept}
+
+
+def in_the_past(now: datetime, zone: str) -> str:
+    here = now.astimezone(load_zone(zone))
+    return f"This moment is in the past: in {zone} it is {here:%a} {here.day} {here:%b %Y %H:%M:%S}."
 
 
 def when_of(job: Job) -> dict[str, Any]:

@@ -52,6 +52,20 @@ def test_enter_in_a_field_makes_the_job_and_saves_a_change(
     expect(page.locator("h1")).to_have_text("Coffee")
 
 
+def test_preview_follows_the_end_as_one_types(visit: Callable[..., Visitor], jobs: dict[str, Job]):
+    visitor = visit()
+    page = visitor.open(f"/jobs/{jobs['Stretch'].public_id}/edit/")
+    expect(page.locator("#preview tbody tr")).to_have_count(6)
+
+    page.click("summary:has-text('When it ends')")
+    page.locator("#id_max_runs").press_sequentially("12", delay=200)
+    expect(page.locator("#preview tbody tr")).to_have_count(6)
+    page.locator("#id_max_runs").fill("2")
+
+    expect(page.locator("#preview tbody tr")).to_have_count(2)
+    assert visitor.complaints == []
+
+
 def test_switch_pauses_without_losing_the_focus(visit: Callable[..., Visitor], jobs: dict[str, Job]):
     visitor = visit()
     page = visitor.open("/")

@@ -4,6 +4,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+import time_machine
 from django.contrib.auth.models import User
 from django.test import Client
 from django.utils.html import escape
@@ -177,9 +178,82 @@ def test_preview_says_words_runs_and_warnings(web: Client):
     assert page.count("<tr>") == 7
 
 
+HOURLY = {"when": "phrase", "phrase": "every hour", "timezone": "UTC"}
+
+
+@time_machine.travel("2026-11-15T10:00:00Z", tick=False)
+@pytest.mark.parametrize("end", [{"max_runs": "2"}, {"ends_at": "2026-11-15T12:30"}])
+def test_preview_ends_where_the_job_does(web: Client, end: dict[str, str]):
+    shown = web.get("/jobs/preview/", HOURLY | end).context["preview"]
+
+    assert [run.hour for run in shown.next_runs] == [11, 12]
+
+
+def test_preview_of_a_change_counts_the_runs_so_far(web: Client, owner: User):
+    job = JobFactory(owner=owner, slot_count=3)
+
+    shown = web.get("/jobs/preview/", HOURLY | {"job": job.public_id, "max_runs": "5"}).context["preview"]
+
+    assert len(shown.next_runs) == 2
+
+
+@pytest.mark.parametrize("minutes", [5, 7])
+def test_preview_of_a_change_keeps_the_grid_as_saving_does(web: Client, owner: User, minutes: int):
+    job = JobFactory(owner=owner, interval=True)
+    asked = {"when": "every", "every_count": str(minutes), "every_unit": "minutes", "timezone": "UTC"}
+
+    shown = web.get("/jobs/preview/", asked | {"job": job.public_id}).context["preview"]
+    web.post(f"/jobs/{job.public_id}/edit/", filled_in(web, job) | asked)
+
+    job.refresh_from_db()
+    assert job.next_run_at is not None
+    assert abs(shown.next_runs[0] - job.next_run_at) < timedelta(seconds=5)
+    assert (shown.next_runs[0] == job.next_run_at) == (minutes == 5)
+
+
+def test_preview_of_a_foreign_job_is_a_404(other: Client, owner: User):
+    job = JobFactory(owner=owner)
+
+    assert other.get("/jobs/preview/", HOURLY | {"job": job.public_id}).status_code == 404
+
+
+@time_machine.travel("2026-11-15T10:00:00Z", tick=False)
 @pytest.mark.parametrize(
-    "query",
-    [{}, {"when": "once"}, {"when": "every", "every_count": "x"}, {"phrase": "\x00", "timezone": "UTC"}],
+    "when", [{"when": "once", "run_at": "2026-11-15T10:59"}, {"phrase": "2026-11-15 10:59"}]
+)
+def test_moment_that_is_past_is_told_on_its_own_clock(web: Client, when: dict[str, str]):
+    words = "This moment is in the past: in Europe/Berlin it is Sun 15 Nov 2026 11:00:00."
+
+    assert words in web.get("/jobs/preview/", {"timezone": "Europe/Berlin"} | when).content.decode()
+    assert words in post(web, **when).content.decode()
+
+
+def test_preview_says_why_there_is_no_run(web: Client, owner: User):
+    job = JobFactory(owner=owner, slot_count=3)
+
+    page = web.get("/jobs/preview/", HOURLY | {"job": job.public_id, "max_runs": "3"}).content.decode()
+
+    assert "<span>It has run 3 times already: choose a higher number.</span>" in page
+
+
+@time_machine.travel("2026-11-15T10:00:07Z", tick=False)
+def test_preview_shows_seconds_where_they_matter(web: Client):
+    every = {"when": "every", "every_count": "30", "every_unit": "seconds", "timezone": "UTC"}
+
+    assert ">Sun 15 Nov 10:00:37<" in web.get("/jobs/preview/", every).content.decode()
+    assert ">Sun 15 Nov 11:00<" in web.get("/jobs/preview/", HOURLY).content.decode()
+
+
+@pytest.mark.parametrize("query", [{}, {"when": "once", "timezone": "UTC"}])
+def test_preview_is_silent_about_what_is_not_filled_in_yet(web: Client, query: dict[str, str]):
+    page = web.get("/jobs/preview/", query).content.decode()
+
+    assert "Say when it should run" in page
+    assert 'class="err"' not in page
+
+
+@pytest.mark.parametrize(
+    "query", [{"when": "every", "every_count": "x"}, {"phrase": "\x00", "timezone": "UTC"}]
 )
 def test_preview_of_nonsense_is_a_sentence(web: Client, query: dict[str, str]):
     answer = web.get("/jobs/preview/", query)
