@@ -142,6 +142,25 @@ def test_list_takes_the_same_queries_for_any_number_of_rows(
 # Jobs: the list
 
 
+@pytest.mark.parametrize(
+    ("model", "columns"),
+    [
+        (Job, ["next run (UTC)", "last run (UTC)"]),
+        (Execution, ["scheduled for (UTC)"]),
+        (Event, ["at (UTC)"]),
+        (Worker, ["started (UTC)", "last seen (UTC)", "stopped (UTC)"]),
+    ],
+)
+def test_list_says_whose_clock_its_moments_are_on(office, operator, model, columns):
+    run = ExecutionFactory(job__owner=operator)
+    services.pause(services.Actor(operator, Event.Door.WEB), run.job.public_id)
+    WorkerFactory()
+
+    shown = office.get(page(model, "changelist")).content.decode().lower()
+
+    assert all(column.lower() in shown for column in columns)
+
+
 def test_list_says_how_every_job_stands(office):
     running = JobFactory(name="Busy", owner__username="bea", cron="0 9 * * 1-5", timezone="Europe/Berlin")
     ExecutionFactory(job=running, status="running")

@@ -118,7 +118,7 @@ def test_row_escapes_everything():
         last_run_at=NOW,
     )
     job.standing = "failing"
-    page = SimpleNamespace(actor=SimpleNamespace(sees_all=False))
+    page = SimpleNamespace(actor=SimpleNamespace(sees_all=False), zone="UTC")
 
     assert "<script" not in rows.job_row(job, page)
 

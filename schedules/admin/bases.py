@@ -1,7 +1,7 @@
 """What the pages of the back office share: saving through services, looking without touching."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from django import forms
@@ -120,6 +120,16 @@ def tell(
     for name, answer in answers:
         if isinstance(answer, Err):
             page.message_user(request, f"{name}: {answer.message}", messages.ERROR)
+
+
+def in_utc(field: str) -> Callable[[Model], Any]:
+    """A column of moments that says whose clock they are on: schedules beside it have zones of their own."""
+
+    @admin.display(description=f"{field.removesuffix('_at').replace('_', ' ')} (UTC)", ordering=field)
+    def column(row: Model) -> Any:
+        return getattr(row, field)
+
+    return column
 
 
 def as_json(value: Any) -> SafeString:

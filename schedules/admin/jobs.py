@@ -10,7 +10,7 @@ from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
 from schedules import clock, limits, services
-from schedules.admin.bases import ServiceAdmin, TaskFilter, actor_of, as_json, tell
+from schedules.admin.bases import ServiceAdmin, TaskFilter, actor_of, as_json, in_utc, tell
 from schedules.forms import JobForm
 from schedules.models import Job
 from schedules.result import Ok, Result
@@ -42,7 +42,15 @@ class TrashFilter(admin.SimpleListFilter):
 @admin.register(Job)
 class JobAdmin(ServiceAdmin[Job]):
     form = JobForm
-    list_display = ["name", "owner", "task", "state", "schedule", "next_run_at", "last_run_at"]
+    list_display = [
+        "name",
+        "owner",
+        "task",
+        "state",
+        "schedule",
+        in_utc("next_run_at"),
+        in_utc("last_run_at"),
+    ]
     list_filter = [
         TrashFilter,
         "status",

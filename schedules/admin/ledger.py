@@ -8,7 +8,7 @@ from django.http import HttpRequest
 from django.utils.safestring import SafeString
 
 from schedules import clock, limits
-from schedules.admin.bases import ReadOnlyAdmin, TaskFilter, as_json
+from schedules.admin.bases import ReadOnlyAdmin, TaskFilter, as_json, in_utc
 from schedules.models import Event, Execution, Worker
 
 
@@ -18,7 +18,7 @@ class ExecutionAdmin(ReadOnlyAdmin[Execution]):
         "job_name",
         "owner",
         "task",
-        "scheduled_for",
+        in_utc("scheduled_for"),
         "cause",
         "status",
         "attempt",
@@ -49,7 +49,7 @@ class ExecutionAdmin(ReadOnlyAdmin[Execution]):
 
 @admin.register(Event)
 class EventAdmin(ReadOnlyAdmin[Event]):
-    list_display = ["at", "actor", "verb", "subject", "door", "owner"]
+    list_display = [in_utc("at"), "actor", "verb", "subject", "door", "owner"]
     list_filter = ["door", "verb", "owner"]
     list_select_related = ["owner"]
     list_per_page = 50
@@ -69,7 +69,15 @@ class EventAdmin(ReadOnlyAdmin[Event]):
 
 @admin.register(Worker)
 class WorkerAdmin(ReadOnlyAdmin[Worker]):
-    list_display = ["__str__", "alive", "started_at", "last_seen_at", "stopped_at", "claimed_count", "note"]
+    list_display = [
+        "__str__",
+        "alive",
+        in_utc("started_at"),
+        in_utc("last_seen_at"),
+        in_utc("stopped_at"),
+        "claimed_count",
+        "note",
+    ]
     search_fields = ["host"]
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Worker]:

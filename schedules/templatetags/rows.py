@@ -43,8 +43,8 @@ def job_row(job: Job, page: Any) -> SafeString:
         f'<span class="second line"><span class="cut">{escape(task_title(job.task))}</span>{_tags(job)}{_people(job, page)}</span></td>'
         f'<td data-l="Schedule"><div class="v"><span class="cut" title="{escape(spoken)}">{escape(_short(spoken))}</span>'
         f'<span class="second"><code>{escape(expression(job))}</code> {zone}</span></div></td>'
-        f'<td data-l="Next run"><div class="v">{_next(job)}</div></td>'
-        f'<td data-l="Last run"><div class="v">{_last(job)}</div></td>'
+        f'<td data-l="Next run"><div class="v">{_next(job, page.zone)}</div></td>'
+        f'<td data-l="Last run"><div class="v">{_last(job, page.zone)}</div></td>'
         f"<td>{strip(job.recent)}</td>"
         f'<td class="c-act act"><div>{_buttons(job, name)}</div></td></tr>'
     )
@@ -70,22 +70,22 @@ def _tags(job: Job) -> str:
     return f"{shown} +{more}" if more > 0 else shown
 
 
-def _next(job: Job) -> str:
+def _next(job: Job, zone: str) -> str:
     if job.next_run_at:
-        return f'{ago(job.next_run_at, job.timezone)}<span class="second">{at(job.next_run_at, job.timezone)}</span>'
+        return f'{ago(job.next_run_at, zone)}<span class="second">{at(job.next_run_at, zone)}</span>'
     if job.paused_until:
-        return f'<span class="mut">resumes</span><span class="second">{at(job.paused_until, job.timezone)}</span>'
+        return f'<span class="mut">resumes</span><span class="second">{at(job.paused_until, zone)}</span>'
     reason = f'<span class="second" title="{escape(job.pause_reason)}">{escape(job.pause_reason)}</span>'
     return f'<span class="mut">{"paused" if job.status == Job.Status.PAUSED else "—"}</span>{reason if job.pause_reason else ""}'
 
 
-def _last(job: Job) -> str:
+def _last(job: Job, zone: str) -> str:
     if job.last_run_at is None:
         return '<span class="mut">never</span>'
     error = job.last_error[:SHOWN_ERROR] if job.failure_streak else ""
     outcome = error or last_outcome(job.recent)
     title = f' title="{escape(job.last_error[:500])}"' if error else ""
-    return f'{ago(job.last_run_at, job.timezone)}<span class="second"{title}>{escape(outcome)}</span>'
+    return f'{ago(job.last_run_at, zone)}<span class="second"{title}>{escape(outcome)}</span>'
 
 
 def _buttons(job: Job, name: str) -> str:

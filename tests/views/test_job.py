@@ -60,6 +60,10 @@ def test_runs_are_narrowed_by_the_address(web: Client, job: Job):
     assert [run.status for run in answer.context["listed"].rows] == ["failed"]
 
 
+def test_runs_say_whose_clock_they_are_on(web: Client, job: Job):
+    assert "times in Europe/Berlin" in web.get(f"/jobs/{job.public_id}/").content.decode()
+
+
 def test_why_is_answered_from_the_ledger(web: Client, job: Job):
     ExecutionFactory(job=job, status="skipped", reason="The run before it was still going.")
 

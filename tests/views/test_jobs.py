@@ -1,6 +1,6 @@
 """The list: what it shows, how it is narrowed, and what it costs."""
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from django.contrib.auth.models import User
@@ -190,6 +190,16 @@ def test_zone_stands_beside_every_schedule(web: Client, owner: User):
     JobFactory(owner=owner, timezone="Asia/Kathmandu")
 
     assert "Asia/Kathmandu" in web.get("/").content.decode()
+
+
+def test_next_run_is_shown_on_the_clock_of_who_looks(web: Client, owner: User):
+    due = datetime(2030, 1, 1, 12, 0, tzinfo=UTC)
+    JobFactory(owner=owner, timezone="Asia/Kathmandu", next_run_at=due)
+
+    page = web.get("/").content.decode()
+
+    assert ">Tue 1 Jan 2030 13:00<" in page
+    assert "Times in Europe/Berlin" in page
 
 
 def test_broken_schedule_breaks_no_page(web: Client, owner: User):
