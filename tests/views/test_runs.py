@@ -74,7 +74,25 @@ def test_run_page_shows_the_error_first(web: Client, job: Job):
     assert (
         page.index("disk full") < page.index("It failed after 2 attempts.") < page.index("&quot;a&quot;: 1")
     )
-    assert "40 ms late" in page
+
+
+@pytest.mark.parametrize(("attempt", "words"), [(1, "· 40 ms late"), (2, "· the first time 40 ms late")])
+def test_lateness_is_that_of_the_first_start(web: Client, job: Job, attempt: int, words: str):
+    run = ExecutionFactory(
+        job=job, attempt=attempt, started_at=clock.now(), lateness=timedelta(milliseconds=40)
+    )
+
+    assert words in web.get(f"/runs/{run.pk}/").content.decode()
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"), [(90, "0 of 1 · next <time"), (-90, "0 of 1 · waits for a worker")]
+)
+def test_queued_run_says_what_it_waits_for(web: Client, job: Job, seconds: int, words: str):
+    due = clock.now() + timedelta(seconds=seconds)
+    run = ExecutionFactory(job=job, status="queued", available_at=due)
+
+    assert words in web.get(f"/runs/{run.pk}/").content.decode()
 
 
 @pytest.mark.parametrize(("attempt", "words"), [(2, "2 of 3<"), (4, "4<")])
