@@ -1,6 +1,8 @@
 """What does one job do, how has it done, and why did it or did it not run?"""
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
+from copy import copy
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -18,6 +20,7 @@ from schedules.result import Err, Ok, Result
 from schedules.services import Actor, profile_of
 from schedules.services.reading import preview_of
 from schedules.templatetags.cronty import duration
+from schedules.triggers import TriggerError
 from schedules.views import states
 from schedules.views.editing import job_address, run_address
 from schedules.views.page import PageMixin, actor_of, back, sliced, tell_problem
@@ -85,7 +88,7 @@ class JobPage(PageMixin, TemplateView):
         listed = sliced(_narrowed(runs, asked), self.request, RUNS)
         return super().get_context_data(
             job=job,
-            preview=preview_of(job, now),
+            preview=preview_of(as_resumed(job), now),
             health=Health(last[::-1]),
             listed=listed,
             asked=asked,
@@ -122,6 +125,17 @@ def _narrowed(runs: Any, asked: dict[str, str]) -> Any:
     if asked["cause"] in Execution.Cause.values:
         runs = runs.filter(cause=asked["cause"])
     return runs
+
+
+def as_resumed(job: Job) -> Job:
+    """Return a job as it will stand when its pause ends, for its next runs; any other as it is."""
+    if job.status != Job.Status.PAUSED or job.paused_until is None:
+        return job
+    later = copy(job)
+    # A schedule that cannot be read is said where it is shown.
+    with suppress(TriggerError):
+        later.status, later.next_run_at = Job.Status.PENDING, job.next_slot(job.paused_until)
+    return later
 
 
 def policies(job: Job) -> list[str]:

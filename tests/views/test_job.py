@@ -121,6 +121,17 @@ def test_pausing_twice_says_so(web: Client, job: Job):
     assert "Job already paused" in web.post(f"/jobs/{job.public_id}/pause/", follow=True).content.decode()
 
 
+@pytest.mark.parametrize(("cron", "count"), [("0 * * * *", 5), ("nonsense", 0)])
+def test_pause_that_ends_shows_the_runs_after_it(web: Client, owner: User, cron: str, count: int):
+    until = clock.now() + timedelta(days=3)
+    job = JobFactory(owner=owner, paused=True, cron=cron, paused_until=until)
+
+    runs = web.get(f"/jobs/{job.public_id}/").context["preview"].next_runs
+
+    assert len(runs) == count
+    assert all(run > until for run in runs)
+
+
 def test_resume_sets_it_going(web: Client, owner: User):
     job = JobFactory(owner=owner, paused=True)
 
