@@ -13,20 +13,22 @@ from django.urls import reverse
 from django.views.decorators.http import require_POST
 from django.views.generic import TemplateView
 
-from schedules import clock, services
+from schedules import services
 from schedules.models import Event, Execution, Job
+from schedules.models.jobs import sentence
 from schedules.phrases import PhraseError, parse_moment
 from schedules.result import Err, Ok, Result
-from schedules.services import Actor, profile_of
 from schedules.services.reading import preview_of
 from schedules.templatetags.cronty import duration
 from schedules.triggers import TriggerError
 from schedules.views import states
 from schedules.views.editing import job_address, run_address
-from schedules.views.page import PageMixin, actor_of, back, sliced, tell_problem
+from schedules.views.page import Page, PageMixin, actor_of, back, page_of, sliced, tell_problem
+from schedules.webforms.when import in_the_past
 
 BARS = 60
 RUNS = 20
+PAUSE = ("reason", "until")
 
 
 @dataclass(frozen=True)
@@ -100,6 +102,7 @@ class JobPage(PageMixin, TemplateView):
             can_edit=job.status in (Job.Status.PENDING, Job.Status.PAUSED),
             crontab=crontab_line(job),
             **self._why(job),
+            **self._pause(),
             **kwargs,
         )
 
@@ -111,12 +114,21 @@ class JobPage(PageMixin, TemplateView):
         try:
             at = parse_moment(text, now=self.page.now, timezone=job.timezone, past=True)
         except PhraseError as error:
-            return {"why_text": text, "why_problem": str(error)}
+            return {"why_text": text, "why_problem": sentence(str(error))}
         match services.why(self.actor, job.public_id, at, self.page.now):
             case Ok(answer):
                 return {"why_text": text, "why": answer}
             case Err() as problem:
                 return {"why_text": text, "why_problem": problem.message}
+
+    def _pause(self) -> dict[str, Any]:
+        """Say what is wrong with the end of a pause that was sent back here, beside what was typed."""
+        typed = {name: self.request.GET.get(name, "") for name in PAUSE}
+        try:
+            read_until(typed["until"], self.page)
+        except PhraseError as error:
+            return {"pause": typed, "pause_problem": sentence(str(error))}
+        return {}
 
 
 def _narrowed(runs: Any, asked: dict[str, str]) -> Any:
@@ -188,18 +200,24 @@ def _act(
 
 @require_POST
 def pause(request: HttpRequest, job_id: str) -> HttpResponse:
-    actor = actor_of(request)
+    """Pause a job; an end that cannot be read goes back to its field, with all that was typed."""
+    typed = {name: request.POST.get(name, "").strip() for name in PAUSE}
     try:
-        until = _until(request.POST.get("until", "").strip(), actor)
-    except PhraseError as error:
-        messages.error(request, f"Not paused: {error}")
-        return back(request, reverse("job", args=[job_id]))
-    reason = request.POST.get("reason", "").strip()
-    return _act(request, job_id, services.pause, "Paused {name}.", reason=reason, until=until)
+        until = read_until(typed["until"], page_of(request))
+    except PhraseError:
+        address = reverse("job", args=[job_id], query=typed)
+        return HttpResponseRedirect(address, status=303)
+    return _act(request, job_id, services.pause, "Paused {name}.", reason=typed["reason"], until=until)
 
 
-def _until(text: str, actor: Actor) -> datetime | None:
-    return parse_moment(text, now=clock.now(), timezone=profile_of(actor.user).zone) if text else None
+def read_until(text: str, page: Page) -> datetime | None:
+    """Read the end of a pause on the clock of who typed it; one that is over is refused, too."""
+    if not text:
+        return None
+    until = parse_moment(text, now=page.now, timezone=page.zone)
+    if until <= page.now:
+        raise PhraseError(in_the_past(page.now, page.zone))
+    return until
 
 
 @require_POST

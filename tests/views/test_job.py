@@ -4,6 +4,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+import time_machine
 from django.contrib.auth.models import User
 from django.db import connection
 from django.test import Client
@@ -104,15 +105,31 @@ def test_pause_takes_a_reason_and_an_end(web: Client, job: Job):
     assert job.paused_until is not None
 
 
+@time_machine.travel("2026-11-15T10:00:00Z", tick=False)
 @pytest.mark.parametrize(
-    "data", [{"until": "some day"}, {"until": "2020-01-01 00:00"}, {"reason": "x" * 201}]
+    ("until", "words"),
+    [
+        ("some day", "This is not a date with a time"),
+        ("2026-11-15 10:59", "This moment is in the past: in Europe/Berlin it is Sun 15 Nov 2026 11:00:00."),
+    ],
 )
-def test_pause_refuses_nonsense_in_words(web: Client, job: Job, data: dict[str, str]):
-    answer = web.post(f"/jobs/{job.public_id}/pause/", data, follow=True)
+def test_pause_with_an_end_that_cannot_be_is_asked_again(web: Client, job: Job, until: str, words: str):
+    answer = web.post(f"/jobs/{job.public_id}/pause/", {"reason": "Holiday", "until": until}, follow=True)
+
+    job.refresh_from_db()
+    page = answer.content.decode()
+    assert job.status == "pending"
+    assert f'<p class="err" id="until_error">{words}' in page
+    assert 'value="Holiday"' in page
+    assert f'value="{until}"' in page
+
+
+def test_pause_with_a_reason_too_long_says_so_without_names_of_columns(web: Client, job: Job):
+    answer = web.post(f"/jobs/{job.public_id}/pause/", {"reason": "x" * 201}, follow=True)
 
     job.refresh_from_db()
     assert job.status == "pending"
-    assert 'class="toast error"' in answer.content.decode()
+    assert "<span>Use at most 200 printable characters.</span>" in answer.content.decode()
 
 
 def test_pausing_twice_says_so(web: Client, job: Job):
