@@ -250,6 +250,11 @@ def done(event: Event) -> str:
 
 
 @register.filter
+def door(key: str) -> str:
+    return "MCP" if key == Event.Door.MCP else key
+
+
+@register.filter
 def changes(event: Event) -> list[tuple[str, str, str]]:
     """List what an event changed, as (column, before, after)."""
     names = [name for name in {**event.before, **event.after} if name != "execution"]

@@ -30,7 +30,7 @@ class ActivityPage(PageMixin, TemplateView):
             listed=sliced(events, self.request),
             asked=asked,
             is_filtered=any(asked.values()),
-            doors=Event.Door.choices,
+            doors=Event.Door.values,
             verbs=list(DONE),
             **kwargs,
         )

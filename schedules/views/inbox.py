@@ -30,7 +30,7 @@ class InboxPage(PageMixin, TemplateView):
             run.is_held = bool(run.lease_until and run.lease_until > self.page.now)
         return super().get_context_data(
             listed=listed,
-            answered=recent.order_by("-scheduled_for", "-pk")[:5],
+            ended=recent.order_by("-scheduled_for", "-pk")[:5],
             has_agent=Token.objects.usable(self.page.now).filter(owner=self.actor.user).exists(),
             **kwargs,
         )

@@ -45,6 +45,15 @@ def test_prompt_that_was_taken_back_is_told(web: Client, owner: User):
     assert '<option value="release" selected>' in page
 
 
+def test_door_of_agents_is_called_by_its_name(web: Client, agent: Actor, owner: User):
+    services.pause(agent, JobFactory(owner=owner).public_id)
+
+    page = web.get("/activity/").content.decode()
+
+    assert "· MCP</span>" in page
+    assert '<option value="mcp">MCP</option>' in page
+
+
 @pytest.mark.parametrize(
     ("asked", "count"),
     [

@@ -5,6 +5,7 @@ from datetime import timedelta
 import pytest
 from django.contrib.auth.models import User
 from django.test import Client
+from django.utils.html import strip_tags
 
 from schedules import clock
 from schedules.models import Event, Token
@@ -47,11 +48,12 @@ def test_second_token_of_a_name_is_refused(web: Client, owner: User):
 
 def test_first_call_turns_waiting_into_connected(web: Client, owner: User):
     token = TokenFactory(owner=owner, name="laptop")
-    assert "Waiting for the first call" in web.get(f"/connect/{token.pk}/").content.decode()
+    path = f"/connect/{token.pk}/"
+    assert strip_tags(web.get(path).content.decode()).strip() == "Waiting for the first call of laptop…"
 
     Token.objects.filter(pk=token.pk).update(last_used_at=clock.now())
 
-    assert "is connected" in web.get(f"/connect/{token.pk}/").content.decode()
+    assert strip_tags(web.get(path).content.decode()).strip().startswith("laptop is connected: it called")
 
 
 def test_revoked_token_is_out(web: Client, owner: User):

@@ -45,11 +45,12 @@ def test_prompt_can_be_dismissed_once(web: Client, waiting: Execution):
     page = web.post(f"/inbox/{waiting.pk}/dismiss/", follow=True).content.decode()
 
     assert "already cancelled" in page
+    assert "Recently ended" in page
 
 
 def test_held_prompt_can_be_taken_back(web: Client, waiting: Execution):
     services.claim_prompts(Actor(waiting.owner, Event.Door.MCP, "laptop"))
-    assert "held by" in web.get("/inbox/").content.decode()
+    assert "held by <b>laptop</b> until " in web.get("/inbox/").content.decode()
 
     web.post(f"/inbox/{waiting.pk}/release/")
 
