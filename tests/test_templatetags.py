@@ -23,15 +23,20 @@ EVIL = "<script>\"&'</script>"
         (0, "now"),
         (49, "in 49 s"),
         (-59, "59 s ago"),
+        (59.6, "in 1 min"),
         (60, "in 1 min"),
-        (-5399, "89 min ago"),
-        (5400, "in 1 h"),
-        (129_599, "in 35 h"),
-        (-129_600, "1 d ago"),
+        (-89, "1 min ago"),
+        (90, "in 2 min"),
+        (-7169, "119 min ago"),
+        (7170, "in 2 h"),
+        (42_960, "in 12 h"),
+        (142_620, "in 40 h"),
+        (170_999, "in 47 h"),
+        (-171_000, "2 d ago"),
         (86_400 * 400, "in 400 d"),
     ],
 )
-def test_distance_is_said_in_one_unit(seconds: int, words: str):
+def test_distance_is_said_in_the_nearest_of_one_unit(seconds: float, words: str):
     assert cronty.relative(NOW + timedelta(seconds=seconds), NOW) == words
 
 

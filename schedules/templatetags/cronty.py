@@ -55,17 +55,18 @@ STATUSES = {
 }
 OUTCOMES = {"S": "succeeded", "F": "failed", "L": "lost", "C": "cancelled"}
 CAUSES = {"schedule": "on schedule", "manual": "run by hand", "catch_up": "catching up"}
-UNITS = ((60, 1, "s"), (5400, 60, "min"), (129_600, 3600, "h"), (float("inf"), 86_400, "d"))
+# Each up to where it would be rounded to a whole one of the next, if that is near enough.
+UNITS = ((59.5, 1, "s"), (7170, 60, "min"), (171_000, 3600, "h"), (float("inf"), 86_400, "d"))
 
 
 def relative(moment: datetime, now: datetime) -> str:
-    """Say how far away a moment is: "in 49 s", "3 h ago"; app.js knows the same words."""
+    """Say about how far away a moment is: "in 49 s", "3 h ago"; app.js knows the same words."""
     seconds = (moment - now).total_seconds()
     size = abs(seconds)
     if size < 1:
         return "now"
     unit, name = next((unit, name) for end, unit, name in UNITS if size < end)
-    words = f"{int(size // unit)} {name}"
+    words = f"{int(size / unit + 0.5)} {name}"
     return f"in {words}" if seconds > 0 else f"{words} ago"
 
 

@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Callable
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from playwright.sync_api import Page, expect
 
 from schedules import clock
 from schedules.models import Execution, Job, Token
+from schedules.templatetags.cronty import relative
 from tests.browser.conftest import Visitor, full_matrix
 
 
@@ -81,6 +83,26 @@ def test_switch_pauses_without_losing_the_focus(visit: Callable[..., Visitor], j
     page.wait_for_load_state("networkidle")
     expect(switch).to_be_focused()
     assert visitor.complaints == []
+
+
+def test_script_keeps_times_in_the_words_of_the_server(visit: Callable[..., Visitor], jobs: dict[str, Job]):
+    page = visit().open("/")
+    distances = [20.5, 100, -5000, 10_000, 42_960, -142_620, 400_000]
+    now = clock.now()
+    moments = [now + timedelta(seconds=each) for each in distances]
+
+    page.evaluate(
+        """moments => moments.forEach(moment => {
+          const time = Object.assign(document.createElement("time"), { dateTime: moment, className: "probe" });
+          time.dataset.rel = "";
+          document.body.append(time);
+        })""",
+        [moment.isoformat() for moment in moments],
+    )
+    expect(page.locator("time.probe").first).to_have_text(re.compile("in [12][0-9] s"))
+
+    shown = page.locator("time.probe").all_inner_texts()
+    assert shown[1:] == [relative(moment, now) for moment in moments][1:]
 
 
 KINDS = {

@@ -16,11 +16,11 @@
   document.addEventListener("visibilitychange", () => { waited = 99; });
 
   // Times: the words of templatetags/cronty.py, kept true while the page is open.
-  const steps = [[5400, 60, "min"], [129600, 3600, "h"], [Infinity, 86400, "d"]];
+  const steps = [[59.5, 1, "s"], [7170, 60, "min"], [171000, 3600, "h"], [Infinity, 86400, "d"]];
   const words = (seconds) => {
     const size = Math.abs(seconds);
-    const [, unit, name] = size < 60 ? [0, 1, "s"] : steps.find(([end]) => size < end);
-    const text = `${Math.floor(size / unit)} ${name}`;
+    const [, unit, name] = steps.find(([end]) => size < end);
+    const text = `${Math.round(size / unit)} ${name}`;
     return size < 1 ? "now" : seconds > 0 ? `in ${text}` : `${text} ago`;
   };
   function tick() {
