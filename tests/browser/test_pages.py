@@ -1,11 +1,13 @@
 """Does every page work in a browser: no complaint, no barrier, no overflow, no weight?"""
 
 from collections.abc import Callable
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
-from schedules.models import Job
+from schedules import clock
+from schedules.models import Event, Execution, Job, Token
 from tests.browser.conftest import MODES, Visitor, all_pages, full_matrix
 
 RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
@@ -35,6 +37,29 @@ def test_every_page_opens_without_a_complaint(visit: Callable[..., Visitor], job
         assert visitor.page.locator("h1").count() == 1, name
 
     assert visitor.complaints == []
+
+
+@pytest.mark.parametrize("mode", ["light", "phone"])
+def test_long_word_makes_no_page_wider_than_the_screen(
+    visit: Callable[..., Visitor], jobs: dict[str, Job], mode: str
+):
+    word = "x" * 200
+    for model, field in ((Job, "name"), (Job, "made_by"), (Execution, "job_name"), (Event, "subject")):
+        model.objects.update(**{field: word[:150] if field == "made_by" else word})
+    Event.objects.update(actor=word[:150])
+    Token.objects.update(name=word[:100])
+    Execution.objects.filter(status="waiting").update(
+        leased_to=word[:150], lease_until=clock.now() + timedelta(hours=1)
+    )
+    visitor = visit(mode)
+    wide = []
+
+    for name, path in all_pages(jobs).items():
+        visitor.open(path)
+        if overflow(visitor) > 0:
+            wide.append(name)
+
+    assert wide == []
 
 
 @full_matrix
