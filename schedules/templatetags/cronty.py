@@ -85,10 +85,11 @@ def both_clocks(moment: datetime, zone: str) -> str:
 
 
 def day_and_clock(moment: datetime, zone: str, now: datetime, *, exact: bool = False) -> str:
+    """Write a moment as short as it stays clear: a weekday this year, else the year."""
     here = local(moment, zone)
-    year = "" if here.year == local(now, zone).year else f" {here.year}"
-    time = f"{here:%H:%M:%S}" if exact else f"{here:%H:%M}"
-    return f"{here:%a} {here.day} {here:%b}{year} {time}"
+    is_this_year = here.year == local(now, zone).year
+    day = f"{here:%a} {here.day} {here:%b}" if is_this_year else f"{here.day} {here:%b %Y}"
+    return f"{day} {here:%H:%M:%S}" if exact else f"{day} {here:%H:%M}"
 
 
 @register.simple_tag

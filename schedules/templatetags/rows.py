@@ -9,6 +9,7 @@ from django.utils.html import escape
 from django.utils.http import urlencode
 from django.utils.safestring import SafeString, mark_safe
 
+from schedules import clock
 from schedules.models import Execution, Job
 from schedules.services.reading import words_of
 from schedules.templatetags.charts import strip
@@ -16,6 +17,7 @@ from schedules.templatetags.cronty import (
     ago,
     at,
     cause,
+    day_and_clock,
     duration,
     expression,
     last_outcome,
@@ -41,7 +43,7 @@ def job_row(job: Job, page: Any) -> SafeString:
         f'<td class="c-st">{status(job.standing)}</td>'  # type: ignore[attr-defined]
         f'<td class="c-name"><a class="name cut" href="{address}" title="{name}">{name}</a>'
         f'<span class="second line"><span class="cut">{escape(task_title(job.task))}</span>{_tags(job)}{_people(job, page)}</span></td>'
-        f'<td data-l="Schedule"><div class="v"><span class="cut" title="{escape(spoken)}">{escape(_short(spoken))}</span>'
+        f'<td data-l="Schedule"><div class="v"><span class="cut" title="{escape(spoken)}">{escape(_short(job, spoken))}</span>'
         f'<span class="second"><code>{escape(expression(job))}</code> {zone}</span></div></td>'
         f'<td data-l="Next run"><div class="v">{_next(job, page.zone)}</div></td>'
         f'<td data-l="Last run"><div class="v">{_last(job, page.zone)}</div></td>'
@@ -52,12 +54,15 @@ def job_row(job: Job, page: Any) -> SafeString:
 
 def _people(job: Job, page: Any) -> str:
     maker = f"· {escape(job.made_by)}" if job.made_by else ""
-    owner = f" for {escape(job.owner.username)}" if page.actor.sees_all else ""
+    is_foreign = page.actor.sees_all and job.owner.username != job.made_by
+    owner = f" for {escape(job.owner.username)}" if is_foreign else ""
     return f'<span class="cut">{maker}{owner}</span>'
 
 
-def _short(sentence: str) -> str:
-    """Shorten weekdays, so that a sentence fits its column; the full one is in the title."""
+def _short(job: Job, sentence: str) -> str:
+    """Say when a job fires so that it fits its column; the full sentence is in the title."""
+    if job.run_at:
+        return day_and_clock(job.run_at, job.timezone, clock.now())
     return _WEEKDAY.sub(lambda match: match[0][:3], sentence).replace(" through ", "\N{EN DASH}")
 
 

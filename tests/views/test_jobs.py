@@ -198,8 +198,28 @@ def test_next_run_is_shown_on_the_clock_of_who_looks(web: Client, owner: User):
 
     page = web.get("/").content.decode()
 
-    assert ">Tue 1 Jan 2030 13:00<" in page
+    assert ">1 Jan 2030 13:00<" in page
     assert "Times in Europe/Berlin" in page
+
+
+def test_job_that_runs_once_shows_when(web: Client, owner: User):
+    JobFactory(
+        owner=owner, once=True, timezone="Asia/Kathmandu", run_at=datetime(2030, 1, 1, 12, 0, tzinfo=UTC)
+    )
+
+    page = web.get("/").content.decode()
+
+    assert ">1 Jan 2030 17:45</span>" in page
+    assert 'title="Once, Tue 1 Jan 2030 17:45 +0545"' in page
+
+
+@pytest.mark.parametrize(("maker", "words"), [("olga", "· olga<"), ("laptop", "· laptop for olga<")])
+def test_staff_see_whose_job_it_is_unless_it_is_the_makers(
+    staff: Client, owner: User, maker: str, words: str
+):
+    JobFactory(owner=owner, made_by=maker)
+
+    assert words in staff.get("/").content.decode()
 
 
 def test_broken_schedule_breaks_no_page(web: Client, owner: User):
