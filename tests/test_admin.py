@@ -85,6 +85,7 @@ def test_site_is_called_cronty_and_leaves_the_width_to_the_tables(office):
     response = office.get(reverse("admin:index"))
 
     assert "Cronty" in response.content.decode()
+    assert 'rel="icon" href="/static/schedules/favicon.svg"' in response.content.decode()
     assert admin.site.enable_nav_sidebar is False
 
 

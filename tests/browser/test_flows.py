@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 
 from schedules import clock
 from schedules.models import Execution, Job, Token
@@ -65,6 +65,26 @@ def test_preview_follows_the_end_as_one_types(visit: Callable[..., Visitor], job
     page.locator("#id_max_runs").fill("2")
 
     expect(page.locator("#preview tbody tr")).to_have_count(2)
+    assert visitor.complaints == []
+
+
+def test_preview_of_what_was_typed_last_is_shown_without_a_complaint(
+    visit: Callable[..., Visitor], jobs: dict[str, Job]
+):
+    visitor = visit()
+    page = visitor.open("/jobs/new/")
+    held: list[Route] = []
+    page.route("**/jobs/preview/**", lambda route: route.continue_() if held else held.append(route))
+
+    with page.expect_request("**/jobs/preview/**"):
+        page.locator("#id_phrase").fill("every day at 8:00")
+    page.locator("#id_phrase").fill("every day at 9:00")
+    page.wait_for_timeout(400)
+    page.locator("#id_phrase").fill("every day at 10:00")
+    page.wait_for_timeout(400)
+    held[0].continue_()
+
+    expect(page.locator("#preview")).to_contain_text("Every day at 10:00")
     assert visitor.complaints == []
 
 
