@@ -127,6 +127,22 @@ def test_options_are_unfolded_when_one_is_not_its_default(least: str, is_unfolde
     assert [each["is_unfolded"] for each in options if each["task"].name == "tests.keep"] == [is_unfolded]
 
 
+def test_lines_are_stored_without_the_carriage_returns_of_a_browser():
+    data = {
+        "name": "x",
+        "task": "notify",
+        "notify-message": "one\r\ntwo",
+        "notify-topic": "home",
+        "when": "phrase",
+        "phrase": "@daily",
+        "timezone": "UTC",
+    }
+    form = JobForm(data, zone="UTC")
+
+    assert form.is_valid(), form.errors
+    assert form.columns()["kwargs"]["message"] == "one\ntwo"
+
+
 def test_positional_arguments_are_shown_by_name():
     shown = arguments().initial(["hello", 3], {"extra": 4})
 

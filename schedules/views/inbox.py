@@ -12,6 +12,7 @@ from schedules import services
 from schedules.models import Execution, Token
 from schedules.result import Err, Ok, Result
 from schedules.views.page import PageMixin, actor_of, back, sliced, tell_problem
+from schedules.webforms.arguments import plain_lines
 
 
 class InboxPage(PageMixin, TemplateView):
@@ -47,7 +48,7 @@ def _act(request: HttpRequest, result: Result[Execution], words: str) -> HttpRes
 
 @require_POST
 def answer(request: HttpRequest, run_id: int) -> HttpResponse:
-    text = request.POST.get("answer", "").strip()
+    text = plain_lines(request.POST.get("answer", "").strip())
     if not text:
         messages.error(request, "Write an answer first, or dismiss the prompt.")
         return back(request, reverse("inbox"))

@@ -170,7 +170,17 @@ def _rest(task: Task, parameter: Parameter) -> Argument:
 
 def _text_field(name: str, common: dict[str, Any]) -> forms.CharField:
     widget = forms.Textarea(attrs={"rows": 4}) if name in LONG_TEXTS else forms.TextInput()
-    return forms.CharField(widget=widget, **common)
+    return _Text(widget=widget, **common)
+
+
+class _Text(forms.CharField):
+    def to_python(self, value: Any) -> str:
+        return plain_lines(super().to_python(value) or "")
+
+
+def plain_lines(text: str) -> str:
+    """End lines as everybody but a browser does: forms send them with a carriage return."""
+    return text.replace("\r\n", "\n")
 
 
 class _Json(forms.CharField):

@@ -19,10 +19,10 @@ def waiting(owner: User) -> Execution:
 def test_prompt_is_shown_until_it_is_answered(web: Client, waiting: Execution):
     assert "Summarise." in web.get("/inbox/").content.decode()
 
-    web.post(f"/inbox/{waiting.pk}/answer/", {"answer": "Done."})
+    web.post(f"/inbox/{waiting.pk}/answer/", {"answer": "Done.\r\nAll of it."})
 
     waiting.refresh_from_db()
-    assert (waiting.status, waiting.result) == ("succeeded", "Done.")
+    assert (waiting.status, waiting.result) == ("succeeded", "Done.\nAll of it.")
     assert "Nothing waits" in web.get("/inbox/").content.decode()
 
 
