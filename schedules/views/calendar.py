@@ -18,10 +18,10 @@ from django.views.generic import TemplateView
 
 from schedules import clock
 from schedules.models import Execution, Job, Profile
-from schedules.views.forecast import bursts, per_day, soonest
+from schedules.views.forecast import MOST_JOBS, bursts, per_day, soonest
 from schedules.views.page import Page, PageMixin
 
-SHOWN_JOBS = {"month": 3, "week": 12}
+SHOWN_JOBS = {"month": 3, "week": 12, "day": MOST_JOBS}
 FEED_DAYS = 30
 FEED_EVENTS = 2000
 # A job that fires more often than hourly would bury everything else in a calendar.
@@ -63,6 +63,12 @@ class Day:
         return len(self.planned) - len(self.shown)
 
     @property
+    def runs(self) -> str:
+        """The address of what ran on it."""
+        following = self.date + timedelta(days=1)
+        return reverse("runs", query={"since": f"{self.date} 00:00", "until": f"{following} 00:00"})
+
+    @property
     def is_empty(self) -> bool:
         return not (self.planned or self.good or self.bad)
 
@@ -71,7 +77,8 @@ class CalendarPage(PageMixin, TemplateView):
     template_name = "calendar.html"
 
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
-        view = "week" if self.request.GET.get("view") == "week" else "month"
+        asked_view = self.request.GET.get("view", "")
+        view = asked_view if asked_view in SHOWN_JOBS else "month"
         today = self.page.now.astimezone(ZoneInfo(self.page.zone)).date()
         asked = _date(self.request.GET.get("on", "")) or today
         weeks = _weeks(asked, view)
@@ -82,6 +89,7 @@ class CalendarPage(PageMixin, TemplateView):
         feed = reverse("calendar-feed", args=[self.page.profile.calendar_key])
         return super().get_context_data(
             view=view,
+            views=SHOWN_JOBS,
             asked=asked,
             weeks=[[days[day] for day in week] for week in weeks],
             before=_shifted(asked, view, -1),
@@ -103,13 +111,15 @@ def _date(text: str) -> date | None:
 def _weeks(day: date, view: str) -> list[list[date]]:
     if view == "month":
         return months.Calendar().monthdatescalendar(day.year, day.month)
+    if view == "day":
+        return [[day]]
     monday = day - timedelta(days=day.weekday())
     return [[monday + timedelta(days=place) for place in range(7)]]
 
 
 def _shifted(day: date, view: str, step: int) -> date:
-    if view == "week":
-        return day + timedelta(weeks=step)
+    if view != "month":
+        return day + timedelta(days=step * (7 if view == "week" else 1))
     return (day.replace(day=15) + timedelta(days=30 * step)).replace(day=1)
 
 

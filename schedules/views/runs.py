@@ -12,12 +12,13 @@ from django.views.generic import TemplateView
 
 from schedules.models import Execution
 from schedules.models.executions import ExecutionQuerySet
+from schedules.models.jobs import sentence
 from schedules.phrases import PhraseError, parse_moment
 from schedules.services.reading import explain
 from schedules.views.page import Page, PageMixin, actor_of, page_of, sliced
 from schedules.views.states import MOVING
 
-FILTERS = ("status", "job", "cause", "q", "since")
+FILTERS = ("status", "job", "cause", "q", "since", "until")
 EXPORTED = (
     "id",
     "job_id",
@@ -47,11 +48,11 @@ class RunsPage(PageMixin, TemplateView):
 
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
         asked = asked_of(self.request)
-        found, problem = matching(self.page, asked)
+        found, problems = matching(self.page, asked)
         listed = sliced(found.select_related("job").defer("traceback", "result"), self.request)
         return super().get_context_data(
             asked=asked,
-            since_problem=problem,
+            problems=problems,
             listed=listed,
             statuses=Execution.Status.values,
             causes=Execution.Cause.values,
@@ -66,9 +67,9 @@ def asked_of(request: HttpRequest) -> dict[str, str]:
     return {name: request.GET.get(name, "").strip() for name in FILTERS}
 
 
-def matching(page: Page, asked: dict[str, str]) -> tuple[ExecutionQuerySet, str]:
-    """Narrow runs to what the address asks for; a "since" that cannot be read is a problem in words."""
-    runs, problem = page.actor.executions().order_by("-scheduled_for", "-pk"), ""
+def matching(page: Page, asked: dict[str, str]) -> tuple[ExecutionQuerySet, dict[str, str]]:
+    """Narrow runs to what the address asks for; a moment that cannot be read is a problem in words."""
+    runs, problems = page.actor.executions().order_by("-scheduled_for", "-pk"), {}
     if asked["status"] in Execution.Status.values:
         runs = runs.filter(status=asked["status"])
     if asked["cause"] in Execution.Cause.values:
@@ -77,13 +78,14 @@ def matching(page: Page, asked: dict[str, str]) -> tuple[ExecutionQuerySet, str]
         runs = runs.filter(job__public_id=asked["job"])
     if asked["q"]:
         runs = runs.filter(job_name__icontains=asked["q"])
-    if asked["since"]:
-        try:
-            since = parse_moment(asked["since"], now=page.now, timezone=page.zone, past=True)
-            runs = runs.filter(scheduled_for__gte=since)
-        except PhraseError as error:
-            problem = str(error)
-    return runs, problem
+    for name, bound in (("since", "scheduled_for__gte"), ("until", "scheduled_for__lt")):
+        if asked[name]:
+            try:
+                moment = parse_moment(asked[name], now=page.now, timezone=page.zone, past=True)
+                runs = runs.filter(**{bound: moment})
+            except PhraseError as error:
+                problems[name] = sentence(str(error))
+    return runs, problems
 
 
 class RunPage(PageMixin, TemplateView):

@@ -6,6 +6,7 @@ import pytest
 import time_machine
 from django.contrib.auth.models import User
 from django.test import Client
+from django.utils.html import escape
 
 from schedules.models import Job
 from schedules.views import calendar
@@ -120,6 +121,35 @@ def test_feed_leaves_out_all_of_a_job_that_fires_more_often_than_hourly(
     text = client.get(f"/calendar/{owner.profile.calendar_key}.ics").content.decode()
 
     assert text.count("BEGIN:VEVENT") == count
+
+
+@time_machine.travel(NOW, tick=False)
+def test_day_leads_to_what_ran_on_it(web: Client, owner: User):
+    job = JobFactory(owner=owner)
+    midnight = datetime(2026, 11, 13, 23, 0, tzinfo=UTC)
+    runs = [
+        ExecutionFactory(job=job, scheduled_for=midnight + timedelta(hours=hours))
+        for hours in (-1, 0, 23, 24)
+    ]
+
+    day = day_of(web.get("/calendar/"), 14)
+    listed = web.get(day.runs).context["listed"].rows  # type: ignore[attr-defined]
+
+    assert f'href="{escape(day.runs)}"' in web.get("/calendar/").content.decode()  # type: ignore[attr-defined]
+    assert listed == [runs[2], runs[1]]
+
+
+@time_machine.travel(NOW, tick=False)
+def test_day_leads_to_all_that_is_planned_on_it(web: Client, owner: User):
+    JobFactory.create_batch(5, owner=owner, cron="0 20 * * *", next_run_at=NOW.replace(hour=20))
+
+    month = web.get("/calendar/").content.decode()
+    day = web.get("/calendar/?view=day&on=2026-11-16")
+
+    assert '<a class="mut" href="?view=day&amp;on=2026-11-16">and 2 more</a>' in month
+    assert day_of(day, 16).hidden == 0  # type: ignore[attr-defined]
+    assert "Monday 16 November 2026" in day.content.decode()
+    assert "on=2026-11-17" in day.content.decode()
 
 
 @time_machine.travel(NOW, tick=False)

@@ -38,6 +38,7 @@ def test_runs_are_newest_first(web: Client, job: Job):
         ({"since": "2020-01-01 00:00"}, 2),
         ({"since": "yesterday"}, 2),
         ({"since": "now"}, 0),
+        ({"until": "2020-01-01 00:00"}, 0),
         ({"job": "unknown"}, 0),
     ],
 )
@@ -48,10 +49,11 @@ def test_runs_are_narrowed_by_the_address(web: Client, job: Job, asked: dict[str
     assert len(web.get("/runs/", asked).context["listed"].rows) == count
 
 
-def test_since_that_cannot_be_read_is_said_beside_it(web: Client):
-    page = web.get("/runs/?since=gibberish").content.decode()
+@pytest.mark.parametrize("name", ["since", "until"])
+def test_moment_that_cannot_be_read_is_said_beside_it(web: Client, name: str):
+    page = web.get("/runs/", {name: "gibberish"}).content.decode()
 
-    assert 'id="since-err"' in page
+    assert f'id="{name}-err"' in page
     assert 'value="gibberish"' in page
 
 
