@@ -16,9 +16,9 @@ from django.views.generic import TemplateView
 from django_htmx.http import HttpResponseClientRefresh
 
 from schedules import services
-from schedules.result import Err
+from schedules.result import Err, Ok
 from schedules.views.page import PageMixin, back
-from schedules.webforms import WhenForm
+from schedules.webforms import SettingsForm, WhenForm
 
 YEAR = 365 * 86_400
 
@@ -68,19 +68,20 @@ class SettingsPage(PageMixin, TemplateView):
 
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
         profile = self.page.profile
-        values = {"timezone": profile.timezone, "failure_topic": profile.failure_topic}
-        return super().get_context_data(
-            **{"values": values, "errors": {}, "zones": WhenForm.zones(), **kwargs}
-        )
+        initial = {"timezone": profile.timezone, "failure_topic": profile.failure_topic}
+        kwargs.setdefault("form", SettingsForm(initial=initial))
+        return super().get_context_data(zones=WhenForm.zones(), **kwargs)
 
     def post(self, request: HttpRequest) -> HttpResponse:
-        values = {name: request.POST.get(name, "").strip() for name in ("timezone", "failure_topic")}
-        result = services.update_profile(request.user, **values)
-        if isinstance(result, Err):
-            context = self.get_context_data(values=values, errors=result.errors)
-            return self.render_to_response(context, status=422)
-        messages.success(request, "Saved.")
-        return HttpResponseRedirect(reverse("settings"))
+        form = SettingsForm(request.POST)
+        if form.is_valid():
+            match services.update_profile(request.user, **form.cleaned_data):
+                case Ok():
+                    messages.success(request, "Saved.")
+                    return HttpResponseRedirect(reverse("settings"))
+                case Err() as problem:
+                    form.take_errors(problem.errors, problem.message)
+        return self.render_to_response(self.get_context_data(form=form), status=422)
 
 
 @require_POST

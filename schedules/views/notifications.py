@@ -15,6 +15,7 @@ from schedules.models import Execution
 from schedules.registry import Final, RetryLater, Run
 from schedules.services import Actor
 from schedules.views.page import PageMixin
+from schedules.webforms.people import TOPIC_WORDS
 
 MOST_JOBS = 1000
 
@@ -48,8 +49,8 @@ class NotificationsPage(PageMixin, TemplateView):
         topic = request.POST.get("topic", "").strip()
         problems = _notify().check([], {"topic": topic, "message": "test"})
         if problems:
-            words = "Use 1 to 64 letters, digits, - and _."
-            return self.render_to_response(self.get_context_data(typed=topic, topic_error=words), status=422)
+            context = self.get_context_data(typed=topic, topic_error=TOPIC_WORDS)
+            return self.render_to_response(context, status=422)
         is_sent, answer = send_test(topic, self.actor)
         return self.render_to_response(self.get_context_data(typed=topic, is_sent=is_sent, answer=answer))
 

@@ -17,7 +17,7 @@ from schedules.result import Err, Ok, Result
 from schedules.services import Actor, Scheduled
 from schedules.views.editing import job_address
 from schedules.views.page import PageMixin, actor_of, back
-from schedules.webforms import WhenForm
+from schedules.webforms import WelcomeForm, WhenForm
 
 FIRST_REMINDER_IN = timedelta(seconds=20)
 DEMO_TAG = "demo"
@@ -32,50 +32,41 @@ class WelcomePage(PageMixin, TemplateView):
 
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
         profile = self.page.profile
-        values = {
+        initial = {
             "timezone": profile.timezone or profile.zone,
-            "topic": profile.failure_topic or f"cronty-{secrets.token_hex(4)}",
+            "failure_topic": profile.failure_topic or f"cronty-{secrets.token_hex(4)}",
             "message": "Cronty says hello.",
         }
-        return super().get_context_data(
-            **{
-                "values": values,
-                "errors": {},
-                "zones": WhenForm.zones(),
-                "server": settings.NTFY_URL,
-                "asks_zone": not profile.timezone and "values" not in kwargs,
-                **kwargs,
-            }
-        )
+        form = kwargs.setdefault("form", WelcomeForm(initial=initial))
+        if not profile.timezone and not form.is_bound:
+            form.fields["timezone"].widget.attrs["data-browser-zone"] = True
+        return super().get_context_data(zones=WhenForm.zones(), server=settings.NTFY_URL, **kwargs)
 
     def post(self, request: HttpRequest) -> HttpResponse:
-        values = {name: request.POST.get(name, "").strip() for name in ("timezone", "topic", "message")}
-        saved = services.update_profile(
-            request.user, timezone=values["timezone"], failure_topic=values["topic"]
-        )
-        made = saved if isinstance(saved, Err) else first_reminder(self.actor, values)
-        match made:
-            case Ok(scheduled):
-                messages.success(request, "Look at your phone in a moment.")
-                return HttpResponseRedirect(job_address(scheduled.job))
-            case Err() as problem:
-                shown_as = {"failure_topic": "topic", "kwargs": "message"}
-                errors = {shown_as.get(field, field): words for field, words in problem.errors.items()}
-                context = self.get_context_data(
-                    values=values, errors=errors or {"message": [problem.message]}
-                )
-                return self.render_to_response(context, status=422)
+        form = WelcomeForm(request.POST)
+        if form.is_valid():
+            match greet(self.actor, **form.cleaned_data):
+                case Ok(scheduled):
+                    messages.success(request, "Look at your phone in a moment.")
+                    return HttpResponseRedirect(job_address(scheduled.job))
+                case Err() as problem:
+                    form.take_errors(problem.errors, problem.message)
+        return self.render_to_response(self.get_context_data(form=form), status=422)
 
 
-def first_reminder(actor: Actor, values: dict[str, str]) -> Result[Scheduled]:
+def greet(actor: Actor, *, timezone: str, failure_topic: str, message: str) -> Result[Scheduled]:
+    """Keep a newcomer's zone and topic, and send a first reminder there."""
+    saved = services.update_profile(actor.user, timezone=timezone, failure_topic=failure_topic)
+    if isinstance(saved, Err):
+        return saved
     return services.schedule(
         actor,
         name="My first reminder",
         task="notify",
-        kwargs={"topic": values["topic"], "message": values["message"]},
+        kwargs={"topic": failure_topic, "message": message},
         trigger_type=Job.TriggerType.ONCE,
         run_at=clock.now() + FIRST_REMINDER_IN,
-        timezone=values["timezone"],
+        timezone=timezone,
     )
 
 

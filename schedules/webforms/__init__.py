@@ -1,7 +1,8 @@
-"""What do the pages ask for when somebody makes or changes a job?"""
+"""What do the pages ask for, of a job and of a person?"""
 
 from schedules.webforms.arguments import Arguments
 from schedules.webforms.jobs import JobForm
+from schedules.webforms.people import SettingsForm, WelcomeForm
 from schedules.webforms.when import WhenForm
 
-__all__ = ["Arguments", "JobForm", "WhenForm"]
+__all__ = ["Arguments", "JobForm", "SettingsForm", "WelcomeForm", "WhenForm"]

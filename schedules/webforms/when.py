@@ -30,6 +30,23 @@ class LocalMoment(forms.CharField):
         super().__init__(widget=forms.DateTimeInput(attrs={"type": "datetime-local", "step": "1"}), **kwargs)
 
 
+class Zone(forms.CharField):
+    """The name of a time zone."""
+
+    def __init__(self, **kwargs: Any) -> None:
+        widget = forms.TextInput(attrs={"list": "zones", "autocomplete": "off"})
+        super().__init__(max_length=64, widget=widget, **kwargs)
+
+    def clean(self, value: Any) -> str:
+        zone = str(super().clean(value))
+        try:
+            if zone:
+                load_zone(zone)
+        except TriggerError as error:
+            raise ValidationError(sentence(error.reason)) from error
+        return zone
+
+
 class WhenForm(forms.Form):
     """The schedule alone: what the live preview reads while somebody types."""
 
@@ -54,11 +71,7 @@ class WhenForm(forms.Form):
     run_at = LocalMoment(
         label="Date and time", required=False, help_text="On the clock of the time zone below."
     )
-    timezone = forms.CharField(
-        label="Time zone",
-        max_length=64,
-        widget=forms.TextInput(attrs={"list": "zones", "autocomplete": "off"}),
-    )
+    timezone = Zone(label="Time zone")
     ends_at = LocalMoment(label="Stop after", required=False, help_text="No run after this moment.")
     max_runs = forms.IntegerField(
         label="Stop after so many runs", required=False, min_value=1, max_value=2_000_000_000
@@ -75,14 +88,6 @@ class WhenForm(forms.Form):
     @staticmethod
     def zones() -> list[str]:
         return sorted(name for name in available_timezones() if "/" in name or name == "UTC")
-
-    def clean_timezone(self) -> str:
-        zone = str(self.cleaned_data["timezone"])
-        try:
-            load_zone(zone)
-        except TriggerError as error:
-            raise ValidationError(sentence(error.reason)) from error
-        return zone
 
     def clean(self) -> dict[str, Any]:
         cleaned = self.cleaned_data
