@@ -87,8 +87,8 @@ class SettingsPage(PageMixin, TemplateView):
 @require_POST
 @login_not_required
 def theme(request: HttpRequest) -> HttpResponse:
-    """Switch between light and dark without a script."""
+    """Switch to light or dark without a script."""
     response = back(request, "/")
-    chosen = "light" if request.COOKIES.get("theme") == "dark" else "dark"
+    chosen = "light" if request.POST.get("theme") == "light" else "dark"
     response.set_cookie("theme", chosen, max_age=YEAR, samesite="Lax")
     return response

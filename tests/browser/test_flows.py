@@ -334,3 +334,15 @@ def test_theme_stays_as_chosen(visit: Callable[..., Visitor], jobs: dict[str, Jo
     page.reload()
 
     expect(page.locator("html")).to_have_attribute("data-theme", "dark")
+
+
+@pytest.mark.parametrize(("mode", "chosen"), [("light", ["dark", "light"]), ("dark", ["light", "dark"])])
+def test_theme_is_switched_at_the_first_press_without_a_script(
+    visit: Callable[..., Visitor], jobs: dict[str, Job], mode: str, chosen: list[str]
+):
+    page = visit(mode, java_script_enabled=False).open("/settings/")
+
+    for theme in chosen:
+        page.locator("button[name=theme] >> visible=true").click()
+
+        expect(page.locator("html")).to_have_attribute("data-theme", theme)

@@ -101,11 +101,11 @@ def test_bad_settings_are_said_at_once_beside_their_fields(web: Client, owner: U
 
 
 def test_theme_is_switched_without_a_script(client: Client, db: None):
-    client.post("/theme/")
+    client.post("/theme/", {"theme": "dark"})
     assert client.cookies["theme"].value == "dark"
     assert 'data-theme="dark"' in client.get("/login/").content.decode()
 
-    client.post("/theme/")
+    client.post("/theme/", {"theme": "light"})
 
     assert client.cookies["theme"].value == "light"
 
