@@ -91,6 +91,13 @@ class JobForm(forms.ModelForm[Job]):
     def clean_tags(self) -> Any:
         return self.cleaned_data["tags"] or []
 
+    def _update_errors(self, errors: ValidationError) -> None:
+        # What could not be read never reached the model: its words would be about another value.
+        unread = {*self.errors, *(["kwargs"] if "args" in self.errors else [])}
+        found = {name: words for name, words in errors.error_dict.items() if name not in unread}
+        if found:
+            super()._update_errors(ValidationError(found))  # type: ignore[misc]
+
     def _get_validation_exclusions(self) -> set[str]:
         # The service gives an interval its grid; until then the trigger's constraint cannot hold.
         return super()._get_validation_exclusions() | {"anchor_at"}  # type: ignore[misc, no-any-return]

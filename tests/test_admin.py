@@ -54,10 +54,9 @@ def posted(client, url: str, data=None):
     return client.post(url, data or {}, follow=True)
 
 
-def acted(client, model, action: str, *rows):
-    return posted(
-        client, page(model, "changelist"), {"action": action, "_selected_action": [row.pk for row in rows]}
-    )
+def acted(client, model, action: str, *rows, **more):
+    chosen = {"action": action, "_selected_action": [row.pk for row in rows]}
+    return posted(client, page(model, "changelist"), chosen | more)
 
 
 def messages_of(response) -> list[str]:
@@ -210,7 +209,7 @@ def test_list_is_filtered(office, query, names):
 def test_action_goes_through_the_services_and_reports(office, action, before, after, words):
     first, second = JobFactory(name="A", **before), JobFactory(name="B", **before)
 
-    response = acted(office, Job, action, first, second)
+    response = acted(office, Job, action, first, second, is_sure="yes")
 
     (message,) = messages_of(response)
     assert message.startswith(words)
@@ -218,6 +217,18 @@ def test_action_goes_through_the_services_and_reports(office, action, before, af
     assert Job.objects.filter(**after).count() == 2
     assert set(Event.objects.values_list("actor", "door")) == {("otto", "admin")}
     assert Event.objects.count() == 2
+
+
+def test_cancel_asks_first(office):
+    job = JobFactory(name="Precious")
+
+    response = acted(office, Job, "cancel", job)
+
+    job.refresh_from_db()
+    assert job.status == "pending"
+    assert "Cancel these jobs?" in response.content.decode()
+    assert "Precious" in response.content.decode()
+    assert 'name="is_sure"' in response.content.decode()
 
 
 def test_action_reports_each_refusal_by_name(office):
@@ -316,6 +327,23 @@ def test_refusal_stands_beside_its_field_and_what_was_typed_stays(office, fields
     assert list(form.errors) == [field]
     assert form["name"].value() == "Typed"
     assert not Job.objects.exists()
+
+
+@pytest.mark.parametrize(
+    ("fields", "field"),
+    [
+        ({"task": "notify", "kwargs": '{"topic": '}, "kwargs"),
+        ({"task": "notify", "args": "[1, "}, "args"),
+        ({"task": ""}, "task"),
+        ({"trigger_type": "", "cron": ""}, "trigger_type"),
+    ],
+)
+def test_what_cannot_be_read_is_said_once(office, fields, field):
+    response = office.post(page(Job, "add"), FILLED_IN | fields)
+
+    errors = response.context["adminform"].form.errors
+    assert list(errors) == [field]
+    assert len(errors[field]) == 1
 
 
 def test_refusal_that_names_no_field_stands_on_top(office, settings):

@@ -5,7 +5,8 @@ from typing import Any
 
 from django.contrib import admin
 from django.db.models import QuerySet
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
+from django.template.response import TemplateResponse
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
@@ -174,8 +175,13 @@ class JobAdmin(ServiceAdmin[Job]):
         self._act(request, jobs, services.resume, "Resumed")
 
     @admin.action(description="Cancel", permissions=["change"])
-    def cancel(self, request: HttpRequest, jobs: QuerySet[Job]) -> None:
+    def cancel(self, request: HttpRequest, jobs: QuerySet[Job]) -> HttpResponse | None:
+        """Cancel them, once somebody has said that they mean it: it cannot be undone."""
+        if "is_sure" not in request.POST:
+            context = self.admin_site.each_context(request) | {"title": "Cancel these jobs?", "jobs": jobs}
+            return TemplateResponse(request, "admin/cancel_jobs.html", context)
         self._act(request, jobs, services.cancel, "Cancelled")
+        return None
 
     @admin.action(description="Delete (move to the trash)", permissions=["delete"])
     def delete_selected(self, request: HttpRequest, jobs: QuerySet[Job]) -> None:
