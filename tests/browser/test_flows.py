@@ -125,6 +125,19 @@ def test_script_keeps_times_in_the_words_of_the_server(visit: Callable[..., Visi
     assert shown[1:] == [relative(moment, now) for moment in moments][1:]
 
 
+def test_job_is_paused_and_copied_on_a_phone(visit: Callable[..., Visitor], jobs: dict[str, Job]):
+    page = visit("phone").open(f"/jobs/{jobs['Stretch'].public_id}/")
+
+    page.click("summary:has-text('Pause')")
+    page.get_by_label(re.compile("^Until")).fill("in 3 days")
+    page.click("form button:has-text('Pause')")
+    expect(page.locator(".card.waits")).to_contain_text("resumes")
+    page.click("summary:has-text('More')")
+    page.click("text=Duplicate")
+
+    expect(page.locator("#id_name")).to_have_value("Stretch (copy)")
+
+
 KINDS = {
     "webhook": {"Address (URL)": "https://example.com/x"},
     "prompt": {"Prompt": "Say hello."},
