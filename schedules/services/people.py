@@ -9,6 +9,7 @@ from schedules.result import Code, Err, Ok, Result, invalid
 from schedules.triggers import TriggerError, load_zone
 
 TOPIC = re.compile(r"[A-Za-z0-9_-]{1,64}")
+TOPIC_WORDS = "Use 1 to 64 letters, digits, - and _."
 _PROFILE = Prepared(lambda: Profile.objects.filter(user=Given("user")))
 
 
@@ -27,8 +28,7 @@ def update_profile(
         except TriggerError as error:
             return Err(Code.INVALID, str(error), errors={"timezone": [error.reason]})
     if failure_topic and not TOPIC.fullmatch(failure_topic):
-        words = "Use 1 to 64 letters, digits, - and _."
-        return invalid("failure_topic", words)
+        return invalid("failure_topic", TOPIC_WORDS)
     changes = {"timezone": timezone, "failure_topic": failure_topic}
     for name, value in changes.items():
         if value is not None:

@@ -118,6 +118,7 @@ def explain(row: Execution, timezone: str = "UTC", *, with_error: bool = True) -
     """Say in one sentence what became of a slot."""
     tries = f"{row.attempt} attempt{'' if row.attempt == 1 else 's'}"
     error = f": {row.error.removesuffix('.')}" if row.error and with_error else ""
+    began = "It first ran" if row.attempt > 1 else "It ran"
     # A cron gap is counted so far, and no further.
     is_more = row.slots == engine.COUNTED_SLOTS + 1
     slots = f"more than {engine.COUNTED_SLOTS:,}" if is_more else f"{row.slots:,}"
@@ -130,7 +131,7 @@ def explain(row: Execution, timezone: str = "UTC", *, with_error: bool = True) -
         Status.WAITING: f"{row.leased_to} holds it until {_local(row.lease_until, timezone)}."
         if row.lease_until
         else "It waits for an agent to claim and complete it.",
-        Status.SUCCEEDED: f"It ran{late}, and succeeded on attempt {row.attempt}.",
+        Status.SUCCEEDED: f"{began}{late}, and succeeded on attempt {row.attempt}.",
         Status.FAILED: f"It failed after {tries}{error}.",
         Status.SKIPPED: f"{many} skipped.",
         Status.MISSED: f"{many} missed.",

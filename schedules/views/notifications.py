@@ -14,8 +14,8 @@ from schedules import registry
 from schedules.models import Execution
 from schedules.registry import Final, RetryLater, Run
 from schedules.services import Actor
+from schedules.services.people import TOPIC_WORDS
 from schedules.views.page import PageMixin
-from schedules.webforms.people import TOPIC_WORDS
 
 MOST_JOBS = 1000
 

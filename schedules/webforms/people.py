@@ -6,10 +6,8 @@ from typing import Any
 from django import forms
 from django.core.exceptions import ValidationError
 
-from schedules.services.people import TOPIC
+from schedules.services.people import TOPIC, TOPIC_WORDS
 from schedules.webforms.when import Zone
-
-TOPIC_WORDS = "Use 1 to 64 letters, digits, - and _."
 
 
 def check_topic(text: str) -> None:
@@ -28,7 +26,8 @@ class SettingsForm(forms.Form):
         required=False,
         validators=[check_topic],
         widget=forms.TextInput(attrs={"autocomplete": "off"}),
-        help_text="Empty: failures are only visible here.",
+        help_text="Told when a job begins to fail, and when it is paused for failing. "
+        "Empty: failures are only visible here.",
     )
 
     def take_errors(self, errors: Mapping[str, list[str]], message: str) -> None:

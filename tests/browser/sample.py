@@ -24,7 +24,7 @@ def fill(owner: User, *, with_worker: bool = True) -> list[Job]:
     running = next(job for job in jobs if job.name == "Summarise inbox")
     ExecutionFactory(job=running, status="running", started_at=now, scheduled_for=now, attempt=1)
     prompt = next(job for job in jobs if job.name == "Morning briefing")
-    ExecutionFactory(job=prompt, status="waiting", scheduled_for=now - timedelta(minutes=12))
+    ExecutionFactory(job=prompt, status="waiting", attempt=1, scheduled_for=now - timedelta(minutes=12))
     JobFactory(owner=owner, name="Old newsletter", deleted_at=now - DAY)
     TokenFactory(owner=owner, name="laptop", last_used_at=now - timedelta(minutes=2))
     for job in jobs:

@@ -109,7 +109,14 @@ def test_why_of_a_foreign_or_unknown_job_is_not_found(actor, stranger):
         pytest.param({"status": "running", "attempt": 2}, "running, attempt 2", id="running"),
         pytest.param({"status": "waiting"}, "waits for an agent", id="waiting"),
         pytest.param({"status": "succeeded", "attempt": 1}, "succeeded on attempt 1", id="succeeded"),
-        pytest.param({"lateness": timedelta(seconds=1.5)}, "1.5 s after its time", id="late"),
+        pytest.param(
+            {"lateness": timedelta(seconds=1.5), "attempt": 1}, "It ran, 1.5 s after its time", id="late"
+        ),
+        pytest.param(
+            {"lateness": timedelta(seconds=1.5), "attempt": 2},
+            "It first ran, 1.5 s after its time, and succeeded on attempt 2.",
+            id="late and again",
+        ),
         pytest.param({"status": "failed", "attempt": 3, "error": "Boom"}, "3 attempts: Boom.", id="failed"),
         pytest.param(
             {"status": "failed", "attempt": 1, "error": "No.", "reason": "Completed by phone."},
