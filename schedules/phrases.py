@@ -158,7 +158,8 @@ def _moment(phrase: str, now: datetime, *, past: bool) -> datetime:
         return now
     if phrase.endswith(" ago") and (amounts := _amounts(phrase.removesuffix(" ago"))):
         return _after_amounts(now, amounts, sign=-1)
-    return _on_day(phrase, _Clock(0, 0), now, past=True)
+    beginnings = [_beginning(day, now) for day in _days(phrase, now.date(), past=True)]
+    return next((moment for moment in beginnings if moment <= now), beginnings[0])
 
 
 def _iso_moment(phrase: str, now: datetime, *, has_offset: bool, past: bool) -> datetime:
@@ -322,6 +323,12 @@ def _local(day: date, at: time, now: datetime, *, past: bool) -> datetime:
             f"clocks in {now.tzinfo} skip {at:%H:%M} on {day}: write {shown:%H:%M} or another time of that day"
         )
     return (second if first <= now < second and not past else first).astimezone(now.tzinfo)
+
+
+def _beginning(day: date, now: datetime) -> datetime:
+    """Return the first instant of a day, which is not midnight where clocks skip that."""
+    readings = (moment.astimezone(now.tzinfo) for moment in _readings(day, time(0), now))
+    return next(moment for moment in readings if moment.date() == day)
 
 
 def _readings(day: date, at: time, now: datetime) -> list[datetime]:

@@ -231,6 +231,19 @@ def test_cancel_asks_first(office):
     assert 'name="is_sure"' in response.content.decode()
 
 
+def test_cancel_of_all_that_match_asks_for_all_of_them_in_one_field(office):
+    jobs = JobFactory.create_batch(3)
+
+    asked = acted(office, Job, "cancel", jobs[0], select_across="1").content.decode()
+
+    assert asked.count('name="_selected_action"') == 1
+    assert 'name="select_across" value="1"' in asked
+
+    acted(office, Job, "cancel", jobs[0], select_across="1", is_sure="yes")
+
+    assert Job.objects.filter(status="cancelled").count() == 3
+
+
 def test_action_reports_each_refusal_by_name(office):
     fine, over = JobFactory(name="Fine"), JobFactory(name="Over", ended=True)
 

@@ -350,3 +350,14 @@ def test_any_text_is_answered_or_refused_at_once(text):
             parse(text)
     # Far above the usual few milliseconds, far below what a pattern that backtracks without end takes.
     assert time.thread_time() - started < 2
+
+
+@pytest.mark.parametrize("text", ["2026-04-24", "24 apr 2026", "friday"])
+def test_day_alone_begins_when_its_clocks_begin(text):
+    now = datetime(2026, 4, 25, 9, tzinfo=UTC)
+
+    # Clocks in Cairo go from midnight to one.
+    moment = parse_moment(text, now=now, timezone="Africa/Cairo", past=True)
+
+    assert moment == datetime(2026, 4, 23, 22, tzinfo=UTC)
+    assert f"{moment:%H:%M}" == "01:00"

@@ -178,7 +178,9 @@ class JobAdmin(ServiceAdmin[Job]):
     def cancel(self, request: HttpRequest, jobs: QuerySet[Job]) -> HttpResponse | None:
         """Cancel them, once somebody has said that they mean it: it cannot be undone."""
         if "is_sure" not in request.POST:
-            context = self.admin_site.each_context(request) | {"title": "Cancel these jobs?", "jobs": jobs}
+            is_all = request.POST.get("select_across") == "1"
+            context = {"title": "Cancel these jobs?", "jobs": jobs, "is_all": is_all}
+            context |= self.admin_site.each_context(request)
             return TemplateResponse(request, "admin/cancel_jobs.html", context)
         self._act(request, jobs, services.cancel, "Cancelled")
         return None

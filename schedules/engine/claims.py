@@ -79,7 +79,7 @@ def _claim_ready(
     jobs = (
         Job.objects.filter(pk__in={row.job_id for row in rows})
         .select_for_update(skip_locked=True, of=("self",))
-        .only("pk", "status", "deleted_at", "timeout")
+        .only("pk", "task", "status", "deleted_at", "timeout")
         .in_bulk()
     )
     taken: list[tuple[Execution, Job]] = []
@@ -107,6 +107,9 @@ def _why_not(row: Execution, job: Job | None) -> str:
         return ""
     if not row.owner_is_active:  # type: ignore[attr-defined]
         return "The owner's account is not active."
+    if row.task != job.task:
+        # It would be given the arguments of the new one.
+        return "The job was given another task before it could run."
     is_asked_for = row.cause == Execution.Cause.MANUAL and row.attempt == 0 and job.deleted_at is None
     if is_asked_for or may_go_on(row.cause, job.status, job.deleted_at):
         return ""

@@ -10,7 +10,7 @@ from django.db.models import F
 from schedules.engine.gaps import account_for, withdraw
 from schedules.engine.outcomes import Outcome, failures_of
 from schedules.models import Event, Job
-from schedules.models.jobs import new_public_id
+from schedules.models.jobs import NOTICE_PREFIX, new_public_id
 
 LONGEST_NOTICE = 2000
 
@@ -74,7 +74,7 @@ def _begins_to_fail(job: Job, failures: int) -> bool:
     """Tell a first failure since a success from one in a row, or of a job that somebody stopped meanwhile."""
     is_stopped = job.status in (Job.Status.PAUSED, Job.Status.CANCELLED)
     # What could not be told at this topic, such as these notices, cannot be told of there either.
-    is_unheard = job.task == "notify" and job.kwargs.get("topic") == job.owner.profile.failure_topic
+    is_unheard = job.task == "notify" and job.argument("topic") == job.owner.profile.failure_topic
     return job.failure_streak <= failures and not is_stopped and not is_unheard
 
 
@@ -85,7 +85,7 @@ def _tell_owner(jobs: Sequence[Job], now: datetime) -> None:
     title = "A job was paused" if first.status == Job.Status.PAUSED else "A job failed"
     Job.objects.create(
         owner_id=first.owner_id,
-        public_id=new_public_id("msg", now),
+        public_id=new_public_id(NOTICE_PREFIX, now),
         name=f"Failure notice: {first.name}"[:200],
         task="notify",
         kwargs={

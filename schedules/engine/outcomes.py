@@ -46,7 +46,8 @@ def remember(outcomes: Sequence[Outcome]) -> dict[int, list[Outcome]]:
     update_rows(
         Job,
         f"recent = {right.format('recent || {recent}')},"
-        " last_run_at = COALESCE({last_run_at}, last_run_at), last_error = {last_error},"
+        " last_run_at = COALESCE({last_run_at}, last_run_at), "
+        " last_error = COALESCE({last_error}, last_error),"
         # Below zero the streak begins anew: -1 is none, -2 is one failure since the last success.
         " failure_streak = CASE WHEN {failure_streak} < 0 THEN -1 - {failure_streak}"
         " ELSE failure_streak + {failure_streak} END",
@@ -64,11 +65,13 @@ def failures_of(ended: Sequence[Outcome]) -> int:
     return count
 
 
-def _summary(ended: list[Outcome]) -> tuple[str, datetime | None, str, int]:
+def _summary(ended: list[Outcome]) -> tuple[str, datetime | None, str | None, int]:
     letters = "".join(OUTCOME_LETTERS[outcome.status] for outcome in ended)
-    last = ended[-1]
     failures = failures_of(ended)
-    error = "" if last.status == Status.SUCCEEDED else last.error or last.reason
+    error = None
+    for outcome in ended:
+        if outcome.status != Status.CANCELLED:
+            error = "" if outcome.status == Status.SUCCEEDED else outcome.error or outcome.reason
     ran_at = max((outcome.finished_at for outcome in ended if outcome.attempt), default=None)
     return letters[-30:], ran_at, error, -1 - failures if "S" in letters else failures
 

@@ -22,6 +22,8 @@ def prune_history() -> dict[str, int]:
     oldest = now - timedelta(days=settings.CRONTY_HISTORY_DAYS)
     executions = _prune_executions(oldest)
     jobs = _delete_in_steps(Job.objects.trashed().filter(deleted_at__lt=now - timedelta(days=TRASH_DAYS)))
+    # Nobody made these, so nobody would ever tidy them up.
+    jobs += _delete_in_steps(Job.objects.notices().filter(next_run_at=None, created_at__lt=oldest))
     Worker.objects.filter(last_seen_at__lt=oldest).delete()
     _delete_in_steps(Session.objects.filter(expire_date__lt=now))
     for logins in (AccessLog, AccessAttempt):

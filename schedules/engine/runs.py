@@ -136,17 +136,17 @@ def _honouring_a_stop(
     return outcome
 
 
-def call_off(rows: Iterable[tuple[int, int, int | None]], now: datetime, reason: str) -> None:
+def call_off(queued: Iterable[tuple[int, int, int | None]], now: datetime, reason: str) -> None:
     """End queued runs (id, attempt, job) that must not start any more; one between attempts has failed."""
     ended: dict[Execution.Status, list[Outcome]] = defaultdict(list)
-    for execution_id, attempt, job_id in rows:
+    for execution_id, attempt, job_id in queued:
         status = Status.FAILED if attempt else Status.CANCELLED
         ended[status].append(Outcome(execution_id, attempt, job_id or 0, status, now, reason=reason))
     for status, outcomes in ended.items():
-        Execution.objects.filter(pk__in=[outcome.execution_id for outcome in outcomes]).update(
-            status=status, finished_at=now, available_at=None, lease_until=None, reason=reason
-        )
-        conclude(outcomes)
+        rows = Execution.objects.filter(pk__in=[outcome.execution_id for outcome in outcomes])
+        rows.update(status=status, finished_at=now, available_at=None, lease_until=None, reason=reason)
+        errors = dict(rows.values_list("pk", "error"))
+        conclude([replace(outcome, error=errors[outcome.execution_id]) for outcome in outcomes])
 
 
 def conclude(outcomes: Sequence[Outcome]) -> None:

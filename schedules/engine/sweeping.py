@@ -90,8 +90,8 @@ def _expire_prompts(now: datetime) -> None:
     since = Coalesce("started_at", "scheduled_for")
     old = Execution.objects.claimable(now).alias(since=since).filter(since__lt=now - timedelta(hours=hours))
     _end_prompts(old, Status.FAILED, now, error=f"No agent completed this prompt within {hours} hours.")
-    stopped = "The job was stopped, and the agent that held this prompt did not finish it."
-    _end_prompts(Execution.objects.let_go(now), Status.CANCELLED, now, reason=stopped)
+    stopped = "The job was stopped before an agent finished this prompt."
+    _end_prompts(Execution.objects.left_over(now), Status.CANCELLED, now, reason=stopped)
 
 
 def _end_prompts(

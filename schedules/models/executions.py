@@ -5,7 +5,7 @@ from typing import Self
 
 from django.conf import settings
 from django.db import models
-from django.db.models import Q
+from django.db.models import F, Q
 
 from schedules import limits
 from schedules.models.jobs import Job
@@ -23,6 +23,7 @@ _ITS_JOB_WAS_STOPPED = (
     | Q(job__deleted_at__isnull=False)
     | Q(job__status=Job.Status.CANCELLED)
     | Q(job__status=Job.Status.PAUSED) & ~Q(cause="manual")
+    | ~Q(job__task=F("task"))
 )
 
 
@@ -58,8 +59,8 @@ class ExecutionQuerySet(models.QuerySet["Execution"]):
         """Prompts for any agent to take."""
         return self.unheld(now).exclude(_ITS_JOB_WAS_STOPPED)
 
-    def let_go(self, now: datetime) -> Self:
-        """Prompts of a job that was stopped while an agent had them, which the agent did not finish."""
+    def left_over(self, now: datetime) -> Self:
+        """Prompts that no agent holds, of a job that was stopped or does something else by now."""
         return self.unheld(now).filter(_ITS_JOB_WAS_STOPPED)
 
 
@@ -178,6 +179,10 @@ class Execution(models.Model):
     def key(self) -> str:
         """What a receiver may use to take a delivery once: the same for every attempt at this slot."""
         return slot_key(self.job.public_id if self.job else "gone", self.scheduled_for, self.cause)
+
+    def is_held_at(self, now: datetime) -> bool:
+        """Does an agent hold this prompt?"""
+        return self.lease_until is not None and self.lease_until >= now
 
     @property
     def was_held(self) -> bool:

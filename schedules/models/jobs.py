@@ -19,6 +19,10 @@ LATE_AFTER = timedelta(minutes=2)
 _SOME_GRID = datetime(2000, 1, 1, tzinfo=UTC)
 
 
+# A name may be anybody's: what Cronty made itself, to tell of failures, is known by its id.
+NOTICE_PREFIX = "notice"
+
+
 def new_public_id(prefix: str, now: datetime) -> str:
     """Make the id that agents use: a prefix by family, a random number, the moment."""
     return f"{prefix}_{secrets.randbelow(10**9)}_{int(now.timestamp())}"
@@ -34,6 +38,10 @@ def sentence(words: str) -> str:
 
 
 class JobQuerySet(models.QuerySet["Job"]):
+    def notices(self) -> Self:
+        """What Cronty made itself, to tell somebody of failures."""
+        return self.filter(public_id__startswith=f"{NOTICE_PREFIX}_")
+
     def kept(self) -> Self:
         """Leave out what lies in the trash."""
         return self.filter(deleted_at=None)

@@ -9,7 +9,7 @@ from schedules import registry
 from schedules.models import Job
 from schedules.result import Err, invalid, invalid_fields
 from schedules.services.actors import Actor
-from schedules.triggers import load_zone
+from schedules.triggers import TriggerError, load_zone
 
 _FURTHEST = timedelta(days=5 * 366)
 _REQUIRED = frozenset(("name", "task", "trigger_type"))
@@ -29,7 +29,7 @@ def problem_with(actor: Actor, job: Job, now: datetime, *, changed: set[str]) ->
         return invalid_fields(error.message_dict)
     if job.trigger_type == Job.TriggerType.ONCE and job.run_at and "run_at" in changed:
         if job.run_at <= now:
-            return invalid("run_at", f"This moment is in the past (now {_local(now, job)}).")
+            return invalid("run_at", f"This moment is in the past (now {local_words(now, job.timezone)}).")
         if job.run_at > now + _FURTHEST:
             return invalid("run_at", "Choose a moment within the next five years.")
     if job.anchor_at and job.trigger_type != Job.TriggerType.INTERVAL:
@@ -50,7 +50,9 @@ def interval_problem(actor: Actor, every: timedelta) -> Err | None:
 def nothing_left(job: Job, now: datetime) -> Err:
     """Explain why a job would never fire again."""
     if job.run_at and job.run_at <= now:
-        return invalid("run_at", f"Its time ({_local(job.run_at, job)}) has passed: choose a later one.")
+        return invalid(
+            "run_at", f"Its time ({local_words(job.run_at, job.timezone)}) has passed: choose a later one."
+        )
     if job.max_runs is not None and job.slot_count >= job.max_runs:
         return invalid("max_runs", f"It has run {job.slot_count} times already: choose a higher number.")
     if job.ends_at:
@@ -58,5 +60,9 @@ def nothing_left(job: Job, now: datetime) -> Err:
     return invalid("trigger_type", "This schedule has no further run.")
 
 
-def _local(moment: datetime, job: Job) -> str:
-    return f"{moment.astimezone(load_zone(job.timezone)):%Y-%m-%d %H:%M:%S} {job.timezone}"
+def local_words(moment: datetime, timezone: str) -> str:
+    """Write a moment on the clock of a zone; of one that is none, in UTC."""
+    try:
+        return f"{moment.astimezone(load_zone(timezone)):%Y-%m-%d %H:%M:%S} {timezone}"
+    except TriggerError:
+        return f"{moment:%Y-%m-%d %H:%M:%S} UTC"

@@ -118,12 +118,11 @@ def _holds(actor: Actor, row: Execution, now: datetime) -> bool:
 
     A client may start its server anew between claim and completion. Later on, one of that name has lost its lease.
     """
-    is_its = row.leased_to == actor.label and row.lease_key in ("", actor.key)
-    return is_its and row.lease_until is not None and row.lease_until >= now
+    return row.is_held_at(now) and row.leased_to == actor.label and row.lease_key in ("", actor.key)
 
 
 def _why_not_yours(actor: Actor, row: Execution, now: datetime) -> str:
-    if row.lease_until is not None and row.lease_until >= now:
+    if row.is_held_at(now):
         return f"Another agent holds prompt {row.pk} until {row.lease_until:%Y-%m-%d %H:%M:%S} UTC."
     if row.leased_to != actor.label:
         return f"You do not hold prompt {row.pk}: claim it first."
@@ -137,9 +136,10 @@ def _locked(actor: Actor, execution_id: int, now: datetime) -> Execution | None:
         return None
     # What runs is its worker's, who takes them the other way round.
     row = wanted.waiting().select_for_update(of=("self",)).first() or wanted.first()
-    is_held = row is not None and row.status == Status.WAITING and row.lease_until and row.lease_until >= now
-    # A job in the trash is gone for everybody but the agent that was at it.
-    return row if row and (_job_of(row).deleted_at is None or is_held) else None
+    if row and _job_of(row).deleted_at and not (row.status == Status.WAITING and row.is_held_at(now)):
+        # A job in the trash is gone for everybody but the agent that is at it.
+        return None
+    return row
 
 
 def _finish(row: Execution, status: Execution.Status, now: datetime, **values: Any) -> None:

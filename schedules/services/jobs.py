@@ -136,9 +136,6 @@ def _try_to_edit(
         if is_rescheduled:
             _account_until(old, now, "The schedule was changed before it could run.")
             engine.take_back_ahead(old, now)
-        if "task" in changes:
-            # What was queued for the old task would be given the arguments of the new one.
-            engine.withdraw(old, now, "given another task", also_manual=True)
         record(actor, "edit", now, job=job, before=before, after=_changes(job, changes))
     job.refresh_from_db()
     return Ok(job)
@@ -246,7 +243,7 @@ def restore(actor: Actor, job_id: str) -> Result[Job]:
             if refusal := quota_problem(profile):
                 return refusal
         assert job.deleted_at is not None
-        changes: dict[str, Any] = {"deleted_at": None}
+        changes: dict[str, Any] = {"deleted_at": None, "failure_streak": 0}
         match job.status:
             case Job.Status.PENDING:
                 engine.account_for(job, job.deleted_at + _TICK, now, "The job lay in the trash.")

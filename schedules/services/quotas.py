@@ -8,6 +8,7 @@ from django.db import connection
 from django.db.models import DateTimeField
 
 from schedules.models import Job, Profile
+from schedules.models.jobs import NOTICE_PREFIX
 from schedules.models.prepared import Given, Prepared, counted
 from schedules.result import Code, Err
 
@@ -20,6 +21,7 @@ _ACTIVE = Prepared(
 _MADE = Prepared(
     lambda: (
         Job.objects.owned_by(Given("owner"))
+        .exclude(public_id__startswith=f"{NOTICE_PREFIX}_")
         .filter(created_at__gt=Given("since", DateTimeField()))
         .order_by()
         .values_list(counted(), flat=True)
@@ -52,7 +54,8 @@ def rate_problem(profile: Profile, now: datetime) -> Err | None:
     if made < most:
         return None
     # The minute is full until the job made as many jobs ago as are allowed is older than that.
-    newest = Job.objects.owned_by(profile.user_id).order_by("-created_at")
+    made_by_hand = Job.objects.owned_by(profile.user_id).exclude(public_id__startswith=f"{NOTICE_PREFIX}_")
+    newest = made_by_hand.order_by("-created_at")
     full_since: datetime = newest.values_list("created_at", flat=True)[most - 1]
     wait = (full_since + RATE_WINDOW - now).total_seconds()
     return Err(

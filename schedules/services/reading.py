@@ -6,16 +6,18 @@ from datetime import datetime, timedelta
 from heapq import merge
 from itertools import islice
 
-from schedules import engine
+from schedules import clock, engine
 from schedules.models import Event, Execution, Job
 from schedules.result import Ok, Result
 from schedules.services.actors import Actor, not_found
-from schedules.triggers import Trigger, TriggerError, load_zone
+from schedules.services.checking import local_words
+from schedules.triggers import Trigger, TriggerError
 
 Status = Execution.Status
 
 MOST_UPCOMING = 200
 MOST_STEPS = 2000
+_SET_GOING = ("create", "resume", "finish", "restore")
 _STOPPED = {"pause": "paused", "cancel": "cancelled", "delete": "deleted"}
 
 
@@ -128,8 +130,8 @@ def explain(row: Execution, timezone: str = "UTC", *, with_error: bool = True) -
         Status.QUEUED: f"It is queued{f' for attempt {row.attempt + 1}' if row.attempt else ''}.",
         Status.CLAIMED: "A worker has taken it and is about to start it.",
         Status.RUNNING: f"It is running, attempt {row.attempt}.",
-        Status.WAITING: f"{row.leased_to} holds it until {_local(row.lease_until, timezone)}."
-        if row.lease_until
+        Status.WAITING: f"{row.leased_to} holds it until {local_words(row.lease_until, timezone)}."
+        if row.lease_until and row.is_held_at(clock.now())
         else "It waits for an agent to claim and complete it.",
         Status.SUCCEEDED: f"{began}{late}, and succeeded on attempt {row.attempt}.",
         Status.FAILED: f"It failed after {tries}{error}.",
@@ -174,7 +176,7 @@ def _why_ahead(job: Job, moment: datetime, now: datetime) -> Why:
             Why(job, slot, "pending", "It has not fallen due yet.") if slot > now else _why_not_yet(job, now)
         )
     if job.status == Job.Status.PAUSED and job.paused_until and job.paused_until < moment:
-        until = _local(job.paused_until, job.timezone)
+        until = local_words(job.paused_until, job.timezone)
         return Why(job, moment, "pending", f"It is paused until {until}, and runs again after that.")
     return _why_without_row(job, moment, now)
 
@@ -218,19 +220,15 @@ def _why_not_yet(job: Job, now: datetime) -> Why:
 
 def _why_without_row(job: Job, moment: datetime, now: datetime) -> Why:
     # What else was done to it, such as an edit, neither stopped it nor set it going.
-    turns = Event.objects.filter(job=job, at__lte=moment, verb__in=[*_STOPPED, "create", "resume", "restore"])
+    turns = Event.objects.filter(job=job, at__lte=moment, verb__in=[*_STOPPED, *_SET_GOING])
     last = turns.first()
+    if last and last.verb == "restore":
+        # It stands again as it stood before it was deleted.
+        last = turns.exclude(verb__in=["delete", "restore"]).first()
     if last and last.verb in _STOPPED:
         reason = str(last.after.get("reason") or "").removesuffix(".")
-        words = f"{last.actor} had {_STOPPED[last.verb]} it at {_local(last.at, job.timezone)}"
+        words = f"{last.actor} had {_STOPPED[last.verb]} it at {local_words(last.at, job.timezone)}"
         return Why(job, moment, Status.SKIPPED, f"{words}: {reason}." if reason else f"{words}.")
     if moment > now:
         return Why(job, moment, "pending", "That moment lies ahead: there is nothing to tell of it yet.")
     return Why(job, moment, "nothing", "The schedule had no run near that moment.")
-
-
-def _local(moment: datetime, timezone: str) -> str:
-    try:
-        return f"{moment.astimezone(load_zone(timezone)):%Y-%m-%d %H:%M:%S} {timezone}"
-    except TriggerError:
-        return f"{moment:%Y-%m-%d %H:%M:%S} UTC"

@@ -66,7 +66,7 @@ class Day:
     def runs(self) -> str:
         """The address of what ran on it."""
         following = self.date + timedelta(days=1)
-        return reverse("runs", query={"since": f"{self.date} 00:00", "until": f"{following} 00:00"})
+        return reverse("runs", query={"since": str(self.date), "until": str(following)})
 
     @property
     def is_empty(self) -> bool:

@@ -28,7 +28,7 @@ class InboxPage(PageMixin, TemplateView):
         listed = sliced(waiting.order_by("scheduled_for", "pk"), self.request, 20)
         for run in listed.rows:
             run.prompt = (run.job and run.job.argument("prompt")) or ""
-            run.is_held = bool(run.lease_until and run.lease_until > self.page.now)
+            run.is_held = run.is_held_at(self.page.now)
         return super().get_context_data(
             listed=listed,
             ended=recent.order_by("-scheduled_for", "-pk")[:5],
@@ -62,4 +62,4 @@ def dismiss(request: HttpRequest, run_id: int) -> HttpResponse:
 
 @require_POST
 def release(request: HttpRequest, run_id: int) -> HttpResponse:
-    return _act(request, services.release_prompt(actor_of(request), run_id), "{name} can be claimed again.")
+    return _act(request, services.release_prompt(actor_of(request), run_id), "Took back {name}.")

@@ -170,7 +170,8 @@ def _rest(task: Task, parameter: Parameter) -> Argument:
 
 def _text_field(name: str, common: dict[str, Any]) -> forms.CharField:
     widget = forms.Textarea(attrs={"rows": 4}) if name in LONG_TEXTS else forms.TextInput()
-    return _Text(widget=widget, **common)
+    # What is written over several lines stays as it was written, to its last line.
+    return _Text(widget=widget, strip=name not in LONG_TEXTS, **common)
 
 
 class _Text(forms.CharField):

@@ -18,7 +18,7 @@ from schedules.webforms.when import WhenForm, when_of
 
 FIRST_TASKS = ("notify", "webhook", "prompt")
 POLICIES = ("attempts", "backoff", "timeout", "overlap", "catch_up", "pause_after_failures")
-TRIGGER_FIELDS = {"when", "phrase", "every_count", "every_unit", "run_at", "timezone"}
+SCHEDULE_FIELDS = {"when", "phrase", "every_count", "every_unit", "run_at", "timezone"}
 # Columns that services complain about, and the field that shows them.
 SHOWN_AS = {"trigger_type": "when", "cron": "phrase", "every": "every_count"}
 
@@ -141,10 +141,11 @@ class JobForm(WhenForm):
         """
         arguments = self._chosen_arguments()
         assert arguments is not None
-        shown_by = {
-            ("trigger_type", "run_at", "every", "cron"): TRIGGER_FIELDS,
+        shown_by: dict[tuple[str, ...], set[str]] = {
+            ("trigger_type", "run_at", "every", "cron"): SCHEDULE_FIELDS,
             ("ends_at",): {"ends_at", "timezone"},
             ("args", "kwargs"): {"task", *(argument.key for argument in arguments.all)},
+            **{(name,): {name} for name in POLICIES},
         }
         untouched = {
             column

@@ -446,6 +446,23 @@ def test_inactive_owner_ends_a_queued_run_and_with_it_a_one_off(worker, attempt,
 
 
 @pytest.mark.django_db
+@pytest.mark.parametrize(
+    ("fields", "status"),
+    [({"attempt": 1, "error": "no route"}, "failed"), ({"cause": "manual"}, "cancelled")],
+)
+def test_run_of_another_task_than_its_job_has_by_now_is_called_off(worker, fields, status):
+    job = due_job(next_run_at=NOW + HOUR, task="notify", last_error="before")
+    row = queued(job, task="webhook", **fields)
+
+    assert engine.claim(worker.pk, NOW, 10) == []
+
+    row.refresh_from_db()
+    assert (row.status, row.reason) == (status, "The job was given another task before it could run.")
+    job.refresh_from_db()
+    assert job.last_error == fields.get("error", "before")
+
+
+@pytest.mark.django_db
 def test_called_off_run_lets_the_next_in_line_go(worker):
     job = due_job(next_run_at=NOW + HOUR, overlap="queue")
     queued(job, attempt=1, scheduled_for=NOW - HOUR)

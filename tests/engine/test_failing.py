@@ -4,8 +4,9 @@ from datetime import timedelta
 
 import pytest
 
-from schedules import engine
+from schedules import engine, services
 from schedules.models import Event, Execution, Job
+from schedules.result import Code, Err, Ok
 from tests.engine.conftest import NOW, begin, ledger, outcome_of
 from tests.factories import ExecutionFactory, JobFactory
 
@@ -209,3 +210,27 @@ def test_what_could_not_be_told_is_not_told_of_at_the_same_topic(worker, owner, 
     fail(worker, job)
 
     assert len(told()) == count
+
+
+def test_topic_given_by_position_is_the_same_topic(worker, owner, told):
+    job = failing(owner=owner, task="notify", args=["Tea", "alarm"], failure_streak=0)
+
+    fail(worker, job)
+
+    assert told() == []
+
+
+def test_notices_are_none_of_the_jobs_that_an_owner_may_make_in_a_minute(
+    worker, actor, told, settings, time_machine
+):
+    time_machine.move_to(NOW, tick=False)
+    settings.CRONTY_MAX_CREATES_PER_MINUTE = 1
+    fail(worker, failing(owner=actor.user, failure_streak=0, created_at=NOW - HOUR))
+    request = {"name": "Backup", "task": "tests.ping", "trigger_type": "cron", "cron": "0 9 * * *"}
+
+    made, refused = (services.schedule(actor, **request) for _ in range(2))
+
+    assert len(told()) == 1
+    assert isinstance(made, Ok)
+    assert isinstance(refused, Err)
+    assert refused.code == Code.TOO_FAST

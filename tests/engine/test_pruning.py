@@ -96,6 +96,18 @@ def test_old_trash_and_old_clusters_go_and_the_ledger_stays():
     assert (row.job, row.job_name) == (None, gone.name)
 
 
+@pytest.mark.usefixtures("limits")
+def test_old_notices_go_when_they_are_over():
+    for number, (age, fields) in enumerate(
+        [(11 * DAY, {"ended": True}), (9 * DAY, {"ended": True}), (11 * DAY, {"next_run_at": NOW})]
+    ):
+        JobFactory(public_id=f"notice_{number}_0", created_at=NOW - age, **fields)
+    JobFactory(created_at=NOW - 11 * DAY, ended=True)
+
+    assert engine.prune_history()["jobs"] == 1
+    assert not Job.objects.filter(public_id="notice_0_0").exists()
+
+
 def record(owner, *ages, job=None):
     """Write an event for each age, the oldest first as time would."""
     return [

@@ -197,6 +197,7 @@ class Job:
         if self.status in ("pending", "paused"):
             self._account_for(self.slots(self.deleted_at, now), "skipped")
         self.deleted_at = None
+        self.failure_streak = 0
         if self.status == "pending":
             self._take_back_what_lies_ahead(now)
             self.next_run_at = self.first_after(now)

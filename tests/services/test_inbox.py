@@ -199,6 +199,14 @@ def test_prompt_of_a_stopped_job_is_not_handed_out(agent, actor, stop, time_mach
     assert claimed(agent) == []
 
 
+def test_prompt_of_a_job_that_does_something_else_by_now_is_not_handed_out(agent, actor):
+    prompt = prompt_of(agent.user)
+
+    services.edit(actor, prompt.job.public_id, task="webhook", kwargs={"url": "https://example.org"})
+
+    assert claimed(agent) == []
+
+
 def test_prompt_that_was_asked_for_by_hand_is_handed_out_while_the_job_is_paused(agent, actor):
     prompt = prompt_of(agent.user, cause="manual")
 

@@ -496,20 +496,11 @@ def test_edit_that_changes_nothing_leaves_no_event(actor):
     assert verbs_on(job) == ["create"]
 
 
-@pytest.mark.parametrize(
-    ("fields", "status"),
-    [({"attempt": 1}, "failed"), ({"cause": "manual"}, "cancelled"), ({"status": "running"}, "running")],
-)
-def test_edit_of_the_task_takes_back_what_was_queued_for_the_old_one(actor, fields, status):
-    job = JobFactory(owner=actor.user, task="tests.ping")
-    row = ExecutionFactory(job=job, **({"status": "queued", "available_at": NOW} | fields))
+def test_restored_job_begins_without_failures(actor):
+    job = JobFactory(owner=actor.user, failure_streak=3)
+    services.delete(actor, job.public_id)
 
-    value_of(services.edit(actor, job.public_id, task="webhook", kwargs={"url": "https://example.org"}))
-
-    row.refresh_from_db()
-    assert row.status == status
-    if status != "running":
-        assert row.reason.startswith("The job was given another task before ")
+    assert value_of(services.restore(actor, job.public_id)).failure_streak == 0
 
 
 def test_edit_of_an_old_revision_is_refused_with_clear_words(actor):

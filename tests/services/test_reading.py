@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from schedules import services
-from schedules.models import Execution, Job
+from schedules.models import Event, Execution, Job
 from schedules.result import Code, Err, Ok
 from schedules.services.reading import explain, preview, preview_of, upcoming, why, words_of
 from schedules.triggers import Cron
@@ -128,6 +128,11 @@ def test_why_of_a_foreign_or_unknown_job_is_not_found(actor, stranger):
             "laptop holds it until 2026-02-04 09:00:00 UTC.",
             id="held",
         ),
+        pytest.param(
+            {"status": "waiting", "leased_to": "laptop", "lease_until": NOW - timedelta(seconds=1)},
+            "waits for an agent",
+            id="let go",
+        ),
         pytest.param({"status": "skipped", "reason": "Busy."}, "It was skipped. Busy.", id="skipped"),
         pytest.param(
             {"status": "missed", "slots": 1200, "last_slot": NOW}, "1,200 slots were missed", id="gap"
@@ -234,6 +239,23 @@ def test_why_remembers_a_pause_whatever_was_done_after_it(actor):
         answer = verdict(actor, job, NOW + timedelta(hours=3), now)
         assert answer.verdict == "skipped"
         assert answer.explanation == "olga had paused it at 2026-02-04 18:00:00 Asia/Tokyo: holiday."
+
+
+def test_why_remembers_a_pause_across_the_trash(actor):
+    job = job_of(actor)
+    services.pause(actor, job.public_id, reason="holiday")
+    services.delete(actor, job.public_id)
+    services.restore(actor, job.public_id)
+
+    assert verdict(actor, job, NOW + timedelta(hours=3)).explanation.endswith(": holiday.")
+
+
+def test_why_does_not_blame_a_pause_for_what_comes_after_the_end_of_a_job(actor):
+    job = JobFactory(owner=actor.user, ended=True)
+    for verb in ("create", "pause", "finish"):
+        Event.objects.create(at=NOW, owner=actor.user, actor="olga", door="web", verb=verb, job=job)
+
+    assert verdict(actor, job, NOW + timedelta(days=1), NOW + timedelta(days=2)).verdict == "nothing"
 
 
 def test_why_does_not_blame_a_pause_that_is_over(actor):

@@ -342,6 +342,21 @@ def test_new_name_leaves_arguments_as_they_were_given(web: Client, owner: User):
     assert job.kwargs == {"title": None, "markdown": False}
 
 
+def test_edit_that_touches_nothing_changes_nothing(web: Client, owner: User):
+    job = JobFactory(
+        owner=owner,
+        task="prompt",
+        kwargs={"prompt": "Two lines,\nand an end.\n"},
+        backoff=timedelta(seconds=1.5),
+    )
+
+    web.post(f"/jobs/{job.public_id}/edit/", filled_in(web, job))
+
+    job.refresh_from_db()
+    assert (job.revision, job.backoff) == (1, timedelta(seconds=1.5))
+    assert job.kwargs == {"prompt": "Two lines,\nand an end.\n"}
+
+
 def test_edit_changes_what_was_changed(web: Client, owner: User):
     job = JobFactory(owner=owner)
 
