@@ -5,6 +5,7 @@ import json
 from contextlib import AsyncExitStack
 from datetime import timedelta
 
+import anyio
 import pytest
 import time_machine
 from asgiref.sync import async_to_sync
@@ -249,6 +250,21 @@ def test_many_jobs_are_looked_at_in_two_questions(caller, owner, django_assert_n
         seen = watching._look(caller, [f"jobs://{job.public_id}" for job in jobs] + ["jobs://\x00"])
 
     assert sum(each is not None for each in seen.values()) == 30
+
+
+def test_a_stream_that_is_about_to_open_does_not_hold_up_the_others(caller, owner):
+    watch, heard = watching.Watch(), []
+    address = f"jobs://{JobFactory(owner=owner).public_id}"
+    watch.bus.subscribe(heard.append)
+
+    async def step():
+        for seen in (None, {}):
+            watch._watchers.add(watching.Watcher(local_caller(owner), [address], anyio.CancelScope(), seen))
+        await watch.step()
+
+    async_to_sync(step)()
+
+    assert [change.uri for change in heard] == [address]
 
 
 def test_a_subscription_is_a_call(caller, settings, monkeypatch):
