@@ -10,6 +10,7 @@ from schedules import clock, engine, limits
 from schedules.models import Execution, Job
 from schedules.result import Code, Err, Ok, Result, invalid
 from schedules.services.actors import Actor, record
+from schedules.services.checking import local_words
 
 Status = Execution.Status
 
@@ -60,10 +61,8 @@ def complete_prompt(
         return Err(Code.INVALID, "error: too long", errors={"error": ["Too long."]})
     with transaction.atomic():
         row = _locked(actor, execution_id, now)
-        if row is None:
-            return _unknown(execution_id)
-        if row.status != Status.WAITING:
-            return Err(Code.WRONG_STATE, f"Prompt already {row.status}: {execution_id}")
+        if isinstance(row, Err):
+            return row
         if actor.is_agent and not _holds(actor, row, now):
             return Err(Code.CONFLICT, _why_not_yours(actor, row, now))
         status = Status.FAILED if error else Status.SUCCEEDED
@@ -85,10 +84,8 @@ def dismiss_prompt(actor: Actor, execution_id: int) -> Result[Execution]:
     now = clock.now()
     with transaction.atomic():
         row = _locked(actor, execution_id, now)
-        if row is None:
-            return _unknown(execution_id)
-        if row.status != Status.WAITING:
-            return Err(Code.WRONG_STATE, f"Prompt already {row.status}: {execution_id}")
+        if isinstance(row, Err):
+            return row
         _finish(row, Status.CANCELLED, now, reason=f"Dismissed by {actor.label}.")
         record(actor, "dismiss", now, job=_job_of(row), after={"execution": row.pk})
     row.refresh_from_db()
@@ -100,10 +97,8 @@ def release_prompt(actor: Actor, execution_id: int) -> Result[Execution]:
     now = clock.now()
     with transaction.atomic():
         row = _locked(actor, execution_id, now)
-        if row is None:
-            return _unknown(execution_id)
-        if row.status != Status.WAITING:
-            return Err(Code.WRONG_STATE, f"Prompt already {row.status}: {execution_id}")
+        if isinstance(row, Err):
+            return row
         if not row.leased_to:
             return Err(Code.WRONG_STATE, f"No agent holds prompt {execution_id}.")
         held_by = row.leased_to
@@ -122,23 +117,28 @@ def _holds(actor: Actor, row: Execution, now: datetime) -> bool:
 
 
 def _why_not_yours(actor: Actor, row: Execution, now: datetime) -> str:
-    if row.is_held_at(now):
-        return f"Another agent holds prompt {row.pk} until {row.lease_until:%Y-%m-%d %H:%M:%S} UTC."
+    if row.lease_until and row.is_held_at(now):
+        until = local_words(row.lease_until, _job_of(row).timezone)
+        return f"Another agent holds prompt {row.pk} until {until}."
     if row.leased_to != actor.label:
         return f"You do not hold prompt {row.pk}: claim it first."
     return f"Your lease on prompt {row.pk} is over: claim it again."
 
 
-def _locked(actor: Actor, execution_id: int, now: datetime) -> Execution | None:
+def _locked(actor: Actor, execution_id: int, now: datetime) -> Execution | Err:
+    """Hold a waiting prompt, and its job, for the rest of the transaction."""
     wanted = actor.executions().filter(pk=execution_id).select_related("job")
     # The job before its execution, like every other verb: two orders would be a deadlock.
-    if not Job.objects.filter(pk__in=wanted.values("job")).select_for_update().exists():
-        return None
-    # What runs is its worker's, who takes them the other way round.
-    row = wanted.waiting().select_for_update(of=("self",)).first() or wanted.first()
-    if row and _job_of(row).deleted_at and not (row.status == Status.WAITING and row.is_held_at(now)):
-        # A job in the trash is gone for everybody but the agent that is at it.
-        return None
+    row = None
+    if Job.objects.filter(pk__in=wanted.values("job")).select_for_update().exists():
+        # What runs is its worker's, who takes them the other way round.
+        row = wanted.waiting().select_for_update(of=("self",)).first() or wanted.first()
+    is_held = row is not None and row.status == Status.WAITING and row.is_held_at(now)
+    # A job in the trash is gone for everybody but the agent that is at it.
+    if row is None or (_job_of(row).deleted_at and not is_held):
+        return Err(Code.NOT_FOUND, f"Prompt not found: {execution_id}")
+    if row.status != Status.WAITING:
+        return Err(Code.WRONG_STATE, f"Prompt already {row.status}: {execution_id}")
     return row
 
 
@@ -154,7 +154,3 @@ def _job_of(row: Execution) -> Job:
     """The job of a row that `_locked` gave: never gone."""
     assert row.job is not None
     return row.job
-
-
-def _unknown(execution_id: int) -> Err:
-    return Err(Code.NOT_FOUND, f"Prompt not found: {execution_id}")
