@@ -39,7 +39,7 @@ check: install-dev
 	@CRONTY_URL=https://cronty.example $(BIN)/python manage.py check --deploy --fail-level WARNING
 
 # What says nothing about a database is tried once.
-ON_ANY_DATABASE := tests/browser tests/fuzz tests/faults/test_checker.py tests/tools/test_conformance.py \
+ON_ANY_DATABASE := tests/browser tests/fuzz verification/faults/test_checker.py tests/mcp/test_conformance.py \
 	tests/security/test_authorization.py tests/security/test_headers.py tests/security/test_documentation.py
 
 # The rest twice: on SQLite, and on a real PostgreSQL that comes as a wheel. Coverage is counted over both.
@@ -53,29 +53,29 @@ test: check
 
 # Figures as `name value unit`, on both databases, beside django-q2's own scheduler.
 bench: install-dev
-	@$(BIN)/python -m bench.engine
-	@$(BIN)/python -m bench.stock 1000
-	@$(BIN)/python -m tests.postgres --durable $(BIN)/python -m bench.engine
-	@$(BIN)/python -m tests.postgres --durable $(BIN)/python -m bench.stock 1000
-	@$(BIN)/python -m bench.pages
-	@$(BIN)/python -m bench.mcp
+	@$(BIN)/python -m verification.bench.engine
+	@$(BIN)/python -m verification.bench.stock 1000
+	@$(BIN)/python -m tests.postgres --durable $(BIN)/python -m verification.bench.engine
+	@$(BIN)/python -m tests.postgres --durable $(BIN)/python -m verification.bench.stock 1000
+	@$(BIN)/python -m verification.bench.pages
+	@$(BIN)/python -m verification.bench.mcp
 
 # The fault campaign, long form: every kind of fault ten times, on both databases at once; its reports lie in .cache/faults.
 faults: install-dev
-	@$(BIN)/python -m tests.faults.campaign --database both --rounds 10 --seconds 5400 --jobs 100 --bars $(ARGS)
+	@$(BIN)/python -m verification.faults.campaign --database both --rounds 10 --seconds 5400 --jobs 100 --bars $(ARGS)
 
 # 50 people and 20 agents against 10,000 jobs.
 load: install-dev
-	@$(BIN)/python -m bench.load $(ARGS)
+	@$(BIN)/python -m verification.load.run $(ARGS)
 
 # The same for an hour on each database: nothing may fail, be late or grow.
 soak: install-dev
-	@$(BIN)/python -m bench.load --soak 3600 $(ARGS)
-	@$(BIN)/python -m tests.postgres --durable $(BIN)/python -m bench.load --soak 3600 $(ARGS)
+	@$(BIN)/python -m verification.load.run --soak 3600 $(ARGS)
+	@$(BIN)/python -m tests.postgres --durable $(BIN)/python -m verification.load.run --soak 3600 $(ARGS)
 
 # The official conformance suite and inspector (they need Node, which npm brings).
 conformance: install-dev
-	@$(BIN)/python -m tests.tools.conformance
+	@$(BIN)/python -m tests.mcp.conformance
 
 # Every page in a real browser: accessibility, weight, scripts that must not run, and the flows of a person.
 browser: install-dev
@@ -85,19 +85,19 @@ browser: install-dev
 
 # 20,000 random tool calls, 200,000 texts for the parsers and 20,000 hostile requests: no crash, no leak, none stuck.
 fuzz: install-dev
-	@FUZZ_CALLS=20000 $(BIN)/python -m pytest tests/tools/test_fuzz.py -n 1 --timeout 3000 $(ARGS)
+	@FUZZ_CALLS=20000 $(BIN)/python -m pytest tests/mcp/test_fuzz.py -n 1 --timeout 3000 $(ARGS)
 	@FUZZ_INPUTS=200000 $(BIN)/python -m pytest tests/fuzz -n 0 -s $(ARGS)
 	@HOSTILE_REQUESTS=20000 $(BIN)/python -m pytest tests/security/test_hostile_requests.py -n 2 $(ARGS)
 	@HOSTILE_REQUESTS=20000 $(BIN)/python -m tests.postgres $(BIN)/python -m pytest tests/security/test_hostile_requests.py -n 2 $(ARGS)
 
 # Any sequence of operations and time steps, against a simple model of what Cronty should do, on both databases.
 model: install-dev
-	@MODEL_EXAMPLES=2000 $(BIN)/python -m pytest tests/reference -n 1 $(ARGS)
-	@MODEL_EXAMPLES=1000 $(BIN)/python -m tests.postgres $(BIN)/python -m pytest tests/reference -n 1 $(ARGS)
+	@MODEL_EXAMPLES=2000 $(BIN)/python -m pytest verification/model -n 1 $(ARGS)
+	@MODEL_EXAMPLES=1000 $(BIN)/python -m tests.postgres $(BIN)/python -m pytest verification/model -n 1 $(ARGS)
 
 # Write the contract with agents anew, for review in a diff.
 contract: install-dev
-	@$(BIN)/python -m tests.tools.contract
+	@$(BIN)/python -m tests.mcp.contract
 
 # The lock: exact versions with hashes, no host names.
 lock:

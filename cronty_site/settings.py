@@ -81,7 +81,7 @@ MIDDLEWARE = [
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "django.middleware.gzip.GZipMiddleware",
     "csp.middleware.CSPMiddleware",
-    "schedules.views.guard.guard",
+    "schedules.web.views.guard.guard",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
@@ -207,7 +207,7 @@ CRONTY_LEASE_SECONDS = environment.integer("CRONTY_LEASE_SECONDS", 10, minimum=3
 CRONTY_STOP_SECONDS = environment.integer("CRONTY_STOP_SECONDS", 20, minimum=1)
 Q_CLUSTER = {
     "name": "cronty",
-    "broker_class": "schedules.broker.LedgerBroker",
+    "broker_class": "schedules.worker.broker.LedgerBroker",
     # One more than may run plain functions: long ones must never keep notifications waiting.
     "workers": CRONTY_WORKERS + 1,
     "scheduler": False,

@@ -1,5 +1,7 @@
 """Cronty's Django app."""
 
+from importlib import import_module
+
 from django.apps import AppConfig
 from django.utils.module_loading import autodiscover_modules
 
@@ -9,5 +11,6 @@ class SchedulesConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
-        # Other apps offer their tasks to jobs by having a tasks.py.
+        # Importing a module of tasks registers them: our own, and the tasks.py of every installed app.
+        import_module("schedules.tasks.builtin")
         autodiscover_modules("tasks")

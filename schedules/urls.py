@@ -1,10 +1,9 @@
-"""Which page answers at which address."""
+"""The addresses of the pages; include them with `path("", include("schedules.urls"))`."""
 
-from django.contrib.auth.views import LogoutView
 from django.urls import path
 
-from schedules import health
-from schedules.views import (
+from schedules.web import health
+from schedules.web.views import (
     account,
     activity,
     calendar,
@@ -19,6 +18,7 @@ from schedules.views import (
     welcome,
 )
 
+app_name = "schedules"
 urlpatterns = [
     path("", jobs.JobsPage.as_view(), name="jobs"),
     path("jobs/new/", editing.NewJobPage.as_view(), name="new"),
@@ -54,10 +54,7 @@ urlpatterns = [
     path("welcome/", welcome.WelcomePage.as_view(), name="welcome"),
     path("demo/", welcome.demo, name="demo"),
     path("settings/", account.SettingsPage.as_view(), name="settings"),
-    path("password/", account.PasswordPage.as_view(), name="password"),
     path("theme/", account.theme, name="theme"),
-    path("login/", account.LoginPage.as_view(), name="login"),
-    path("logout/", LogoutView.as_view(next_page="login"), name="logout"),
     path("healthz", health.alive, name="alive"),
     path("readyz", health.ready, name="ready"),
     path("metrics", health.metrics, name="metrics"),

@@ -13,7 +13,7 @@ import psutil
 from django.db import connection
 
 from schedules import clock
-from schedules.models import Worker
+from schedules.models import Cluster
 
 PROJECT = Path(__file__).resolve().parent.parent
 PATIENCE = 25.0
@@ -73,16 +73,16 @@ def running(*arguments: str, **settings: object) -> Iterator[subprocess.Popen[by
 @contextmanager
 def running_cluster(**settings: object) -> Iterator[subprocess.Popen[bytes]]:
     """Run one cluster and wait until it has come round once."""
-    known = set(Worker.objects.values_list("pk", flat=True))
+    known = set(Cluster.objects.values_list("pk", flat=True))
     with running("qcluster", **settings) as process:
         wait_for(lambda: fresh_worker(known) is not None)
         yield process
 
 
-def fresh_worker(but_not: set[int]) -> Worker | None:
+def fresh_worker(exclude_tasks: set[int]) -> Cluster | None:
     """A cluster whose probe has gone all the way round."""
-    alive = Worker.objects.exclude(pk__in=but_not).fresh(clock.now())
-    return next((row for row in alive if row.circled_at > row.started_at), None)
+    alive = Cluster.objects.exclude(pk__in=exclude_tasks).fresh(clock.now())
+    return next((row for row in alive if row.probe_returned_at > row.started_at), None)
 
 
 def wait_for(condition: Callable[[], object], seconds: float = PATIENCE) -> None:

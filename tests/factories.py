@@ -7,9 +7,9 @@ from django.contrib.auth.models import User
 from factory.django import DjangoModelFactory
 
 from schedules import clock
-from schedules.models import Execution, Job, Profile, Token, Worker
+from schedules.models import Cluster, Execution, Job, Profile, Token
 from schedules.models.jobs import new_public_id
-from tests import tasks  # noqa: F401  (registers them)
+from tests.sample_app import tasks  # noqa: F401  (registers them)
 
 
 class UserFactory(DjangoModelFactory[User]):
@@ -79,15 +79,15 @@ class ExecutionFactory(DjangoModelFactory[Execution]):
     )
 
 
-class WorkerFactory(DjangoModelFactory[Worker]):
+class ClusterFactory(DjangoModelFactory[Cluster]):
     class Meta:
-        model = Worker
+        model = Cluster
 
     host = "host"
     pid = factory.Sequence(lambda number: 1000 + number)
     started_at = factory.LazyFunction(clock.now)
     last_seen_at = factory.LazyFunction(clock.now)
-    circled_at = factory.LazyFunction(clock.now)
+    probe_returned_at = factory.LazyFunction(clock.now)
 
 
 class TokenFactory(DjangoModelFactory[Token]):

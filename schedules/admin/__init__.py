@@ -5,10 +5,10 @@ import django_q.admin  # noqa: F401
 from django.contrib import admin
 
 from schedules.admin.jobs import JobAdmin
-from schedules.admin.ledger import EventAdmin, ExecutionAdmin, WorkerAdmin
+from schedules.admin.ledger import ClusterAdmin, EventAdmin, ExecutionAdmin
 from schedules.admin.people import ProfileAdmin, TokenAdmin
 
-__all__ = ["EventAdmin", "ExecutionAdmin", "JobAdmin", "ProfileAdmin", "TokenAdmin", "WorkerAdmin"]
+__all__ = ["ClusterAdmin", "EventAdmin", "ExecutionAdmin", "JobAdmin", "ProfileAdmin", "TokenAdmin"]
 
 admin.site.site_header = admin.site.site_title = "Cronty"
 admin.site.index_title = "Back office"

@@ -12,11 +12,11 @@ from django.http import HttpRequest, HttpResponse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from schedules import registry
-from schedules.forms import show_refusal
+from schedules.admin.forms import show_refusal
 from schedules.models import Event
 from schedules.result import Err, Ok, Result
 from schedules.services import Actor
+from schedules.tasks import registry
 
 Row = TypeVar("Row", bound=Model)
 

@@ -12,7 +12,7 @@ from django.utils.safestring import SafeString
 
 from schedules import clock, limits, services
 from schedules.admin.bases import ServiceAdmin, TaskFilter, actor_of, as_json, in_utc, tell
-from schedules.forms import JobForm
+from schedules.admin.forms import JobForm
 from schedules.models import Job
 from schedules.result import Ok, Result
 from schedules.services.reading import preview_of, words_of
@@ -181,7 +181,7 @@ class JobAdmin(ServiceAdmin[Job]):
             is_all = request.POST.get("select_across") == "1"
             context = {"title": "Cancel these jobs?", "jobs": jobs, "is_all": is_all}
             context |= self.admin_site.each_context(request)
-            return TemplateResponse(request, "admin/cancel_jobs.html", context)
+            return TemplateResponse(request, "admin/schedules/cancel_jobs.html", context)
         self._act(request, jobs, services.cancel, "Cancelled")
         return None
 

@@ -9,7 +9,7 @@ from django.utils.safestring import SafeString
 
 from schedules import clock, limits
 from schedules.admin.bases import ReadOnlyAdmin, TaskFilter, as_json, in_utc
-from schedules.models import Event, Execution, Worker
+from schedules.models import Cluster, Event, Execution
 
 
 @admin.register(Execution)
@@ -34,7 +34,7 @@ class ExecutionAdmin(ReadOnlyAdmin[Execution]):
     fields = [
         *("job", "owner", "task", "arguments"),
         *("scheduled_for", "last_slot", "slots", "cause", "status", "reason", "attempt"),
-        *("worker", "lease_until", "leased_to", "started_at", "finished_at", "took", "lateness"),
+        *("cluster", "lease_until", "leased_to", "started_at", "finished_at", "took", "lateness"),
         *("answer", "error", "traceback"),
     ]
 
@@ -67,8 +67,8 @@ class EventAdmin(ReadOnlyAdmin[Event]):
         return as_json(event.after)
 
 
-@admin.register(Worker)
-class WorkerAdmin(ReadOnlyAdmin[Worker]):
+@admin.register(Cluster)
+class ClusterAdmin(ReadOnlyAdmin[Cluster]):
     list_display = [
         "__str__",
         "alive",
@@ -80,8 +80,8 @@ class WorkerAdmin(ReadOnlyAdmin[Worker]):
     ]
     search_fields = ["host"]
 
-    def get_queryset(self, request: HttpRequest) -> QuerySet[Worker]:
-        fresh = Worker.objects.fresh(clock.now()).order_by().values("pk")
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Cluster]:
+        fresh = Cluster.objects.fresh(clock.now()).order_by().values("pk")
         return super().get_queryset(request).annotate(is_fresh=Q(pk__in=fresh))
 
     @admin.display(boolean=True)

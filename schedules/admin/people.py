@@ -10,7 +10,7 @@ from django.utils.html import format_html
 
 from schedules import services
 from schedules.admin.bases import ServiceAdmin, tell, user_of
-from schedules.forms import ProfileForm, TokenForm
+from schedules.admin.forms import ProfileForm, TokenForm
 from schedules.models import Event, Profile, Token
 from schedules.result import Err, Ok, Result
 

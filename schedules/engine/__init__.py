@@ -1,23 +1,15 @@
 """What time does: claim what is due, start it, settle how it went, and sweep up after the dead."""
 
-from schedules.engine.claims import Claim, claim
-from schedules.engine.clusters import beat, circle, enlist, is_any_worker_running, retire
+from schedules.engine.claim import Claim, claim_runs
+from schedules.engine.clock_rollback import recover_from_clock_rollback
+from schedules.engine.clusters import beat, enlist, is_any_worker_running, probe_returned, retire
 from schedules.engine.gaps import account_for, take_back_ahead, withdraw
 from schedules.engine.outcomes import Outcome
-from schedules.engine.pruning import prune_history
-from schedules.engine.runs import (
-    conclude,
-    hand_back,
-    let_go,
-    renew,
-    renew_claims,
-    retry_at,
-    settle,
-)
-from schedules.engine.setback import recover_from_setback
-from schedules.engine.slots import COUNTED_SLOTS
-from schedules.engine.starting import Started, start
-from schedules.engine.sweeping import rearm, sweep, wake_up_at
+from schedules.engine.plan import COUNTED_SLOTS
+from schedules.engine.prune import prune_history
+from schedules.engine.rescue import rearm, sweep, wake_up_at
+from schedules.engine.settle import conclude, hand_back, let_go, renew, renew_claims, retry_at, settle_runs
+from schedules.engine.start import Started, start_runs
 
 __all__ = [
     "COUNTED_SLOTS",
@@ -26,22 +18,22 @@ __all__ = [
     "Started",
     "account_for",
     "beat",
-    "circle",
-    "claim",
+    "claim_runs",
     "conclude",
     "enlist",
     "hand_back",
     "is_any_worker_running",
     "let_go",
+    "probe_returned",
     "prune_history",
     "rearm",
-    "recover_from_setback",
+    "recover_from_clock_rollback",
     "renew",
     "renew_claims",
     "retire",
     "retry_at",
-    "settle",
-    "start",
+    "settle_runs",
+    "start_runs",
     "sweep",
     "take_back_ahead",
     "wake_up_at",

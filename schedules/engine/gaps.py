@@ -5,11 +5,11 @@ from datetime import datetime
 from django.db.models import F, Q
 from django.db.models.functions import Greatest
 
-from schedules.engine.line import release_next
 from schedules.engine.outcomes import Outcome, remember
-from schedules.engine.slots import Slot, gap_slot, remaining
+from schedules.engine.overlap import release_next
+from schedules.engine.plan import Slot, gap_slot, remaining
 from schedules.models import Execution, Job
-from schedules.triggers import TriggerError
+from schedules.when.triggers import TriggerError
 
 Status = Execution.Status
 

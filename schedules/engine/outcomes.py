@@ -8,7 +8,7 @@ from typing import Any
 
 from django.db import connection
 
-from schedules.engine.bulk import update_rows
+from schedules.engine.sql import update_rows
 from schedules.models import Execution, Job
 
 Status = Execution.Status

@@ -119,8 +119,8 @@ class Execution(models.Model):
     attempt = models.PositiveSmallIntegerField(default=0, help_text="How often it was started.")
     available_at = models.DateTimeField(null=True)
     # Without an index: a cluster's history only grows, and what it holds now is found by its lease.
-    worker = models.ForeignKey(
-        "Worker", null=True, on_delete=models.SET_NULL, related_name="executions", db_index=False
+    cluster = models.ForeignKey(
+        "Cluster", null=True, on_delete=models.SET_NULL, related_name="executions", db_index=False
     )
     claimed_at = models.DateTimeField(null=True)
     lease_until = models.DateTimeField(null=True)

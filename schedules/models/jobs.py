@@ -11,8 +11,9 @@ from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models
 from django.db.models import F, Q
 
-from schedules import limits, registry
-from schedules.triggers import Cron, Interval, Once, Trigger, TriggerError, load_zone
+from schedules import limits
+from schedules.tasks import registry
+from schedules.when.triggers import Cron, Interval, Once, Trigger, TriggerError, load_zone
 
 LATE_AFTER = timedelta(minutes=2)
 # For an interval that is only being filled in: its grid starts when it is made.

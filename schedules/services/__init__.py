@@ -2,16 +2,7 @@
 
 from schedules.services.actors import Actor
 from schedules.services.inbox import claim_prompts, complete_prompt, dismiss_prompt, release_prompt
-from schedules.services.jobs import (
-    cancel,
-    delete,
-    edit,
-    pause,
-    restore,
-    resume,
-    run_now,
-    schedule,
-)
+from schedules.services.jobs import cancel, delete, edit, pause, restore, resume, run_now, schedule
 from schedules.services.people import profile_of, update_profile
 from schedules.services.reading import Preview, Why, preview, upcoming, why
 from schedules.services.requests import Scheduled

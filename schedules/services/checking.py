@@ -5,11 +5,11 @@ from datetime import datetime, timedelta
 from django.conf import settings
 from django.core.exceptions import ValidationError
 
-from schedules import registry
 from schedules.models import Job
 from schedules.result import Err, invalid, invalid_fields
 from schedules.services.actors import Actor
-from schedules.triggers import TriggerError, load_zone
+from schedules.tasks import registry
+from schedules.when.triggers import TriggerError, load_zone
 
 _FURTHEST = timedelta(days=5 * 366)
 _REQUIRED = frozenset(("name", "task", "trigger_type"))

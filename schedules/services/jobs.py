@@ -9,7 +9,7 @@ from django.core.serializers.json import DjangoJSONEncoder
 from django.db import transaction
 from django.db.models import F
 
-from schedules import clock, engine, limits, registry
+from schedules import clock, engine, limits
 from schedules.models import Execution, Job, Profile
 from schedules.models.jobs import new_public_id
 from schedules.models.prepared import insert
@@ -20,7 +20,8 @@ from schedules.services.columns import EDITABLE, kind_problems, tidied
 from schedules.services.people import profile_of
 from schedules.services.quotas import quota_problem, rate_problem, wait_for_turn
 from schedules.services.requests import Scheduled, answer_of_key, digest_of, similar_to
-from schedules.triggers import TriggerError
+from schedules.tasks import registry
+from schedules.when.triggers import TriggerError
 
 WAITING_MANUAL_RUNS = 10
 EDIT_TRIES = 3

@@ -6,7 +6,7 @@ from typing import Any
 from schedules.models import Profile
 from schedules.models.prepared import Given, Prepared
 from schedules.result import Code, Err, Ok, Result, invalid
-from schedules.triggers import TriggerError, load_zone
+from schedules.when.triggers import TriggerError, load_zone
 
 TOPIC = re.compile(r"[A-Za-z0-9_-]{1,64}")
 TOPIC_WORDS = "Use 1 to 64 letters, digits, - and _."

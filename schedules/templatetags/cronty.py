@@ -11,9 +11,10 @@ from django.forms import BoundField, CheckboxInput, Form, Select
 from django.utils.html import conditional_escape, escape
 from django.utils.safestring import SafeString, mark_safe
 
-from schedules import clock, limits, registry
+from schedules import clock, limits
 from schedules.models import Event, Job
 from schedules.services.reading import words_of
+from schedules.tasks import registry
 
 register = template.Library()
 register.filter("words", words_of)

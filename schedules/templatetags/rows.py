@@ -35,7 +35,7 @@ SHOWN_ERROR = 120
 @register.simple_tag
 def job_row(job: Job, page: Any) -> SafeString:
     """A job in two lines: how it stands, what and when, next and last run, its strip, and its buttons."""
-    address = reverse("job", args=[job.public_id])
+    address = reverse("schedules:job", args=[job.public_id])
     name, zone, spoken = escape(job.name), escape(job.timezone), words_of(job)
     return mark_safe(  # noqa: S308  # nosec B308 B703
         f'<tr id="job-{job.pk}">'
@@ -94,12 +94,12 @@ def _last(job: Job, zone: str) -> str:
 
 
 def _buttons(job: Job, name: str) -> str:
-    run = reverse("run-now", args=[job.public_id])
+    run = reverse("schedules:run-now", args=[job.public_id])
     button = f'<button class="btn tiny" id="run-{job.pk}" formaction="{run}" aria-label="Run {name} now">Run</button>'
     if job.status not in (Job.Status.PENDING, Job.Status.PAUSED):
         return button
     is_on = job.status == Job.Status.PENDING
-    target = reverse("pause" if is_on else "resume", args=[job.public_id])
+    target = reverse("schedules:pause" if is_on else "schedules:resume", args=[job.public_id])
     return (
         f'{button}<button class="switch" role="switch" id="switch-{job.pk}" aria-checked="{"true" if is_on else "false"}"'
         f' formaction="{target}" aria-label="{name} is on" title="{"Pause" if is_on else "Resume"}"></button>'
@@ -109,7 +109,7 @@ def _buttons(job: Job, name: str) -> str:
 @register.simple_tag
 def run_row(run: Execution, zone: str, *, show_job: bool = False) -> SafeString:
     """A run in one line."""
-    address = reverse("run", args=[run.pk])
+    address = reverse("schedules:run", args=[run.pk])
     job = f'<td class="job">{_job_link(run)}</td>' if show_job else ""
     outcome = escape((run.error or run.reason)[:SHOWN_ERROR])
     planned = run.scheduled_for
@@ -130,5 +130,5 @@ def _slots(run: Execution) -> str:
 
 def _job_link(run: Execution) -> str:
     if run.job and run.job.deleted_at is None:
-        return f'<a class="quiet strong cut" href="{reverse("job", args=[run.job.public_id])}">{escape(run.job_name)}</a>'
+        return f'<a class="quiet strong cut" href="{reverse("schedules:job", args=[run.job.public_id])}">{escape(run.job_name)}</a>'
     return f'<span class="mut">{escape(run.job_name)}</span>'

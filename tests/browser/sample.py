@@ -8,7 +8,7 @@ from django.contrib.auth.models import User
 
 from schedules import clock
 from schedules.models import Event, Execution, Job
-from tests.factories import ExecutionFactory, JobFactory, TokenFactory, WorkerFactory
+from tests.factories import ClusterFactory, ExecutionFactory, JobFactory, TokenFactory
 
 LETTERS = {"S": "succeeded", "F": "failed", "L": "lost", "C": "cancelled"}
 GOOD = "S" * 30
@@ -19,7 +19,7 @@ def fill(owner: User, *, with_worker: bool = True) -> list[Job]:
     """Give a person a dozen jobs, each with the runs its strip shows."""
     now = clock.now().replace(microsecond=0)
     if with_worker:
-        WorkerFactory(host="tea-kettle", last_seen_at=now + timedelta(hours=1), claimed_count=12_345)
+        ClusterFactory(host="tea-kettle", last_seen_at=now + timedelta(hours=1), claimed_count=12_345)
     jobs = [_make(owner, now, **each) for each in _described(now)]
     running = next(job for job in jobs if job.name == "Summarise inbox")
     ExecutionFactory(job=running, status="running", started_at=now, scheduled_for=now, attempt=1)

@@ -8,8 +8,8 @@ import pytest
 
 from schedules import engine
 from schedules.engine import Outcome, Started
-from schedules.models import Execution, Job, Worker
-from tests.factories import ExecutionFactory, WorkerFactory
+from schedules.models import Cluster, Execution, Job
+from tests.factories import ClusterFactory, ExecutionFactory
 
 NOW = datetime(2026, 2, 4, 9, 0, tzinfo=UTC)
 LEASE = timedelta(seconds=10)
@@ -18,29 +18,29 @@ Settle = Callable[..., int]
 
 
 @pytest.fixture
-def worker(db: None) -> Worker:
+def worker(db: None) -> Cluster:
     return new_worker()
 
 
-def new_worker(**fields: Any) -> Worker:
+def new_worker(**fields: Any) -> Cluster:
     began = NOW - timedelta(days=7)
-    return WorkerFactory(**{"started_at": began, "last_seen_at": NOW, "circled_at": NOW} | fields)
+    return ClusterFactory(**{"started_at": began, "last_seen_at": NOW, "probe_returned_at": NOW} | fields)
 
 
-def begin(worker: Worker, job: Job, *, now: datetime = NOW, **fields: Any) -> Started:
+def begin(worker: Cluster, job: Job, *, now: datetime = NOW, **fields: Any) -> Started:
     """Give the job a run that this worker has just started."""
     row = ExecutionFactory(
         job=job,
         **{
             "scheduled_for": now,
             "status": "claimed",
-            "worker": worker,
+            "cluster": worker,
             "claimed_at": now,
             "lease_until": now + LEASE,
         }
         | fields,
     )
-    return engine.start(worker.pk, row.attempt, [row.pk], now)[0]
+    return engine.start_runs(worker.pk, row.attempt, [row.pk], now)[0]
 
 
 def outcome_of(started: Started, status: str = "succeeded", *, at: datetime = NOW, **fields: Any) -> Outcome:

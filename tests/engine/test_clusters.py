@@ -7,7 +7,7 @@ import pytest
 
 from schedules import engine
 from schedules.engine.clusters import coverage
-from schedules.models import FRESH_FOR, Worker
+from schedules.models import FRESH_FOR, Cluster
 from tests.engine.conftest import NOW, new_worker
 
 pytestmark = pytest.mark.django_db
@@ -57,9 +57,9 @@ def test_cluster_that_was_given_up_and_beats_again_is_back():
 def test_circle_notes_when_the_probe_set_out():
     worker = engine.enlist(NOW)
 
-    engine.circle(worker.pk, NOW + HOUR)
+    engine.probe_returned(worker.pk, NOW + HOUR)
 
-    assert Worker.objects.get().circled_at == NOW + HOUR
+    assert Cluster.objects.get().probe_returned_at == NOW + HOUR
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 from zoneinfo import available_timezones
 
-VECTORS = Path(__file__).parent.parent / "data" / "cron_vectors.jsonl"
+VECTORS = Path(__file__).parent.parent / "when" / "data" / "cron_vectors.jsonl"
 EXPRESSIONS = [json.loads(line)["cron"] for line in VECTORS.read_text().splitlines()]
 EXPRESSIONS += ["@daily", "@HOURLY", "0 9 L * *", "0 17 * * 5L", "0 10 * * 1#2", "0 0 29 2 *", "0 0 29 2 */2"]
 ZONES = sorted(available_timezones() - {"Factory", "localtime"})

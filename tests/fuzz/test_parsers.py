@@ -18,16 +18,16 @@ import pytest
 import time_machine
 from django.core.exceptions import ValidationError
 
-from schedules import cron
-from schedules.cron import CronError
-from schedules.forms import DelayField, delay_text
-from schedules.phrases import MAX_DELAY, PhraseError, parse_delay, parse_moment, parse_trigger
+from schedules.admin.forms import DelayField, delay_text
+from schedules.mcp.tools import notifications
+from schedules.mcp.triggers import read_moment, read_trigger, trigger_of
 from schedules.result import Err, Ok
-from schedules.tools import notifications
-from schedules.tools.when import read_moment, read_trigger, trigger_of
-from schedules.triggers import Cron, Interval, Once, TriggerError, load_zone
-from schedules.webforms.jobs import Span
-from schedules.webforms.when import WhenForm
+from schedules.web.forms.jobs import Span
+from schedules.web.forms.when import WhenForm
+from schedules.when import cron
+from schedules.when.cron import CronError
+from schedules.when.phrases import MAX_DELAY, PhraseError, parse_delay, parse_moment, parse_trigger
+from schedules.when.triggers import Cron, Interval, Once, TriggerError, load_zone
 from tests.fuzz import inputs
 from tests.fuzz.inputs import DELAYS, EXPRESSIONS, MOMENTS, PHRASES, anything, number, text, zone
 

@@ -16,7 +16,7 @@ HOT = {
     ),
     "ready runs": (Execution.objects.ready(now).order_by("available_at"), "execution_ready"),
     "abandoned runs": (Execution.objects.abandoned(now).order_by("pk"), "execution_held"),
-    "runs held by a cluster": (Execution.objects.held().filter(worker_id=1).order_by(), "execution_held"),
+    "runs held by a cluster": (Execution.objects.held().filter(cluster_id=1).order_by(), "execution_held"),
     "waiting prompts": (Execution.objects.claimable(now).order_by("scheduled_for"), "execution_waiting"),
     "newest changes of a person": (Event.objects.filter(owner=1).order_by("-pk"), "event_owner"),
     "live runs": (Execution.objects.live().order_by(), "execution_live_job"),

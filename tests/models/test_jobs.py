@@ -8,7 +8,7 @@ from django.db import IntegrityError, transaction
 
 from schedules.models import LATE_AFTER, Execution, Job
 from schedules.models.jobs import new_public_id, sentence
-from schedules.triggers import Cron, Interval, Once, TriggerError
+from schedules.when.triggers import Cron, Interval, Once, TriggerError
 from tests.factories import ExecutionFactory, JobFactory, UserFactory
 
 pytestmark = pytest.mark.django_db

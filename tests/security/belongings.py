@@ -12,7 +12,7 @@ from django.db.models import Model
 
 from schedules import clock
 from schedules.models import Event, Execution, Job, Profile, Token
-from tests.factories import ExecutionFactory, JobFactory, TokenFactory, UserFactory, WorkerFactory
+from tests.factories import ClusterFactory, ExecutionFactory, JobFactory, TokenFactory, UserFactory
 
 MARK = "zqmark"
 # The same length as the ids that exist, so that not even the length of an answer tells them apart.
@@ -123,7 +123,7 @@ def make_belongings() -> Belongings:
     )
     attempt = {"username": marked("attempt"), "ip_address": "192.0.2.1", "user_agent": "", "path_info": "/"}
     rows: list[Model] = [
-        *(owner, owner.profile, job, run, token, event, WorkerFactory(pk=910000001)),
+        *(owner, owner.profile, job, run, token, event, ClusterFactory(pk=910000001)),
         Group.objects.create(pk=910000001, name=marked("group")),
         AccessAttempt.objects.create(pk=910000001, failures_since_start=1, **attempt),
         AccessFailureLog.objects.create(pk=910000001, locked_out=False, **attempt),

@@ -22,7 +22,15 @@ OFFICE = [address for address in ADDRESSES if address.is_admin]
 METHODS = ("get", "post")
 
 # These ask for no login. The key in the address of a calendar is its own permission: calendar apps cannot log in.
-PUBLIC = {"login", "theme", "alive", "ready", "metrics", "calendar-feed", "admin:login"}
+PUBLIC = {
+    "login",
+    "schedules:theme",
+    "schedules:alive",
+    "schedules:ready",
+    "schedules:metrics",
+    "schedules:calendar-feed",
+    "admin:login",
+}
 IDS = {"job_id", "run_id", "token_id"}
 WELL = {200, 302, 303, 422}
 # What staff may not do either: history is looked at, never changed; tokens end, but are not changed.
@@ -33,9 +41,9 @@ STAFF_REFUSED = {
     "schedules_event_add": METHODS,
     "schedules_event_delete": METHODS,
     "schedules_event_change": ("post",),
-    "schedules_worker_add": METHODS,
-    "schedules_worker_delete": METHODS,
-    "schedules_worker_change": ("post",),
+    "schedules_cluster_add": METHODS,
+    "schedules_cluster_delete": METHODS,
+    "schedules_cluster_change": ("post",),
     "schedules_token_delete": METHODS,
     "schedules_token_change": ("post",),
     "schedules_profile_add": METHODS,
@@ -78,7 +86,7 @@ def form(address: Address, hers: Belongings) -> dict[str, Any]:
     if address.model is not None:
         action = "revoke" if "token" in address.route else "delete_selected"
         return {"action": action, "_selected_action": hers.rows[address.model].pk, "post": "yes"}
-    job = hers.trashed if address.name == "restore" else hers.job
+    job = hers.trashed if address.name == "schedules:restore" else hers.job
     return {"answer": "mine", "verb": "delete", "job": job.public_id, "topic": "topic", "name": "mine"}
 
 
@@ -111,7 +119,7 @@ def test_what_is_public_is_listed():
 def test_nobody_sees_or_does_anything_without_a_login(hers: Belongings, visit: Visit, address: Address):
     before = everything()
     for method in METHODS:
-        wrong = {"key": "no-such-key"} if address.name == "calendar-feed" else {}
+        wrong = {"key": "no-such-key"} if address.name == "schedules:calendar-feed" else {}
 
         answer = ask(visit("anonymous"), method, address, hers, **wrong)
 
@@ -135,13 +143,13 @@ def test_stranger_sees_and_does_nothing_of_hers(
             method,
             address,
             hers,
-            **({"key": "no"} if address.name == "calendar-feed" else {}),
+            **({"key": "no"} if address.name == "schedules:calendar-feed" else {}),
         )
 
         statuses.append(answer.status_code)
         assert leaks(answer) == []
     # The undo of a delete carries the id in its form.
-    has_id = address.parameters or address.name == "restore"
+    has_id = address.parameters or address.name == "schedules:restore"
     assert set(statuses) <= ({404, 405} if has_id else {*WELL, 405, 503})
     assert set(statuses) != {405}
     assert everything(but_of=stranger) == before
@@ -220,7 +228,7 @@ def test_owner_sees_her_marks_so_that_a_leak_would_be_noticed(hers: Belongings, 
         body(client.get(address.path(examples(address, hers) | {"run_id": run})))
         for address in PAGES
         for run in (910000001, 910000002)
-        if address.name not in {"logout", "login", "theme"}
+        if address.name not in {"logout", "login", "schedules:theme"}
     )
 
     for what in (

@@ -17,9 +17,9 @@ from cronty_site.asgi import build_application
 from schedules import clock
 from schedules.models import Token
 from schedules.services import issue_token, revoke_token
+from tests.mcp.examples import examples
+from tests.mcp.over_http import browser, modern_call, running
 from tests.security.belongings import MARK, UNKNOWN_JOB, UNKNOWN_NUMBER, Belongings, everything
-from tests.tools.examples import examples
-from tests.tools.over_http import browser, modern_call, running
 
 # Arguments that point at something of the owner's; of these, and of all others, a new one must be known here.
 IDS = {"job_id", "schedule_id", "id", "execution_id"}

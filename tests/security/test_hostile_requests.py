@@ -19,16 +19,16 @@ from django.test import Client
 
 from cronty_site.asgi import build_application
 from schedules.services import issue_token
-from schedules.views.activity import FILTERS as EVENTS
-from schedules.views.jobs import FILTERS as JOBS
-from schedules.views.runs import FILTERS as RUNS
+from schedules.web.views.activity import FILTERS as EVENTS
+from schedules.web.views.jobs import FILTERS as JOBS
+from schedules.web.views.runs import FILTERS as RUNS
 from tests.clusters import PROJECT
+from tests.mcp.contract import recorded
+from tests.mcp.over_http import running
 from tests.security.addresses import every_address
 from tests.security.belongings import Belongings
 from tests.security.hostile import Hostile, encoded, fields_of, to_mcp, to_page
 from tests.security.test_authorization import examples
-from tests.tools.contract import recorded
-from tests.tools.over_http import running
 
 REQUESTS = int(os.environ.get("HOSTILE_REQUESTS", "600"))
 SEED = int(os.environ.get("HOSTILE_SEED", "1"))

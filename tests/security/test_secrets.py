@@ -18,14 +18,16 @@ from django.core.management import call_command
 from django.db import connection
 from django.test import Client
 
-from schedules import clock, engine, registry, runner
+from schedules import clock, engine
 from schedules.management.commands.backup import pg_dump_command
 from schedules.models import Execution
 from schedules.services import issue_token, schedule, verify_token
 from schedules.services.actors import Actor
-from schedules.views import system
+from schedules.tasks import registry
+from schedules.web.views import system
+from schedules.worker import runner
 from tests.clusters import PROJECT
-from tests.factories import ExecutionFactory, JobFactory, WorkerFactory
+from tests.factories import ClusterFactory, ExecutionFactory, JobFactory
 from tests.security.addresses import every_address
 from tests.security.belongings import Belongings
 from tests.security.test_authorization import examples
@@ -117,18 +119,18 @@ def test_failing_webhook_keeps_its_headers_and_key_to_itself(
     assert SECRET not in heard.getvalue()
     kept = [*Execution.objects.values(), *apps.get_model("schedules.Event").objects.values()]
     assert SECRET not in str(kept)
-    assert SECRET not in shown(hers, visit, but=frozenset({"edit", "admin:schedules_job_change"}))
+    assert SECRET not in shown(hers, visit, but=frozenset({"schedules:edit", "admin:schedules_job_change"}))
 
 
 def fire(job: Any) -> str:
     """Run a job once as a worker does, write down what came of it, and return its error."""
-    worker = WorkerFactory()
-    row = ExecutionFactory(job=job, status="claimed", worker=worker)
-    (started,) = engine.start(worker.pk, 0, [row.pk], clock.now())
+    worker = ClusterFactory()
+    row = ExecutionFactory(job=job, status="claimed", cluster=worker)
+    (started,) = engine.start_runs(worker.pk, 0, [row.pk], clock.now())
     task = registry.get(job.task)
     assert task is not None
     outcome = asyncio.run(runner.run_coroutine(started, task))
-    engine.settle(worker.pk, [outcome])
+    engine.settle_runs(worker.pk, [outcome])
     row.refresh_from_db()
     return outcome.error
 

@@ -15,7 +15,7 @@ from schedules import clock, engine, services
 from schedules.models import Event, Execution, Job
 from schedules.result import Code, Err, Ok
 from schedules.services import Actor
-from tests.factories import ExecutionFactory, JobFactory, WorkerFactory
+from tests.factories import ClusterFactory, ExecutionFactory, JobFactory
 from tests.services.conftest import NOW
 
 CRON = {"trigger_type": "cron", "cron": "*/5 * * * *", "timezone": "UTC"}
@@ -536,9 +536,9 @@ def test_edit_loses_against_a_change_after_it_read_the_job(actor, change, code):
 def test_edit_of_a_job_that_merely_fired_meanwhile_goes_through(actor, time_machine):
     job = made(actor)
     time_machine.move_to(job.next_run_at, tick=False)
-    worker = WorkerFactory()
+    worker = ClusterFactory()
 
-    with meanwhile('UPDATE "schedules_job"', lambda: engine.claim(worker.pk, clock.now(), 10)):
+    with meanwhile('UPDATE "schedules_job"', lambda: engine.claim_runs(worker.pk, clock.now(), 10)):
         edited = value_of(services.edit(actor, job.public_id, revision=1, cron="*/10 * * * *"))
 
     assert (edited.revision, edited.next_run_at) == (2, NOW + timedelta(minutes=10))
@@ -888,9 +888,9 @@ def test_every_slot_has_one_row_where_the_clock_was_ahead_before(
 ):
     """The clock shows an hour more for a while, in which the job is claimed; then it is put right."""
     job = value_of(services.schedule(actor, **PLAIN, **trigger, catch_up=catch_up, overlap="allow")).job
-    worker = WorkerFactory()
+    worker = ClusterFactory()
     time_machine.move_to(NOW + timedelta(minutes=63), tick=False)
-    ran_ahead = len(engine.claim(worker.pk, clock.now(), 100))
+    ran_ahead = len(engine.claim_runs(worker.pk, clock.now(), 100))
     for minute, verb in enumerate(verbs, 11):
         time_machine.move_to(NOW + timedelta(minutes=minute), tick=False)
         changes = {"max_runs": 1000} if verb == "edit" else {}
@@ -899,7 +899,7 @@ def test_every_slot_has_one_row_where_the_clock_was_ahead_before(
     ran = 0
     for minute in range(16, 91):
         time_machine.move_to(NOW + timedelta(minutes=minute), tick=False)
-        ran += len(engine.claim(worker.pk, clock.now(), 100))
+        ran += len(engine.claim_runs(worker.pk, clock.now(), 100))
 
     slots = Counter(slot for row in job.executions.all() for slot in slots_of(row))
     assert slots == Counter(NOW + timedelta(minutes=minute) for minute in range(5, 91, 5))

@@ -14,7 +14,7 @@ from schedules.engine import Outcome
 from schedules.models import Event, Execution, Job
 from schedules.result import Code, Err, Ok
 from schedules.services import Actor
-from tests.factories import ExecutionFactory, JobFactory, WorkerFactory
+from tests.factories import ClusterFactory, ExecutionFactory, JobFactory
 
 CALLS = 200
 # Fewer than the calls, so that test processes side by side stay below PostgreSQL's limit of connections.
@@ -127,28 +127,31 @@ def test_restore_and_delete_at_once_leave_a_whole_job(actor):
 
 
 def test_clusters_that_end_runs_of_the_same_jobs_do_not_wait_in_a_ring(owner):
-    worker, now = WorkerFactory(), clock.now()
+    worker, now = ClusterFactory(), clock.now()
     jobs = [JobFactory(owner=owner, overlap="allow") for _ in range(60)]
 
     def ending(number: int) -> Callable[[], int]:
         order = jobs if number % 2 else jobs[::-1]
         runs = [
-            ExecutionFactory(job=job, status="running", attempt=1, worker=worker, cause="manual")
+            ExecutionFactory(job=job, status="running", attempt=1, cluster=worker, cause="manual")
             for job in order
         ]
         outcomes = [Outcome(run.pk, 1, run.job_id, Execution.Status.SUCCEEDED, now) for run in runs]
-        return partial(engine.settle, worker.pk, outcomes)
+        return partial(engine.settle_runs, worker.pk, outcomes)
 
     assert all_at_once([ending(number) for number in range(30)]) == [60] * 30
 
 
 def test_prompt_that_begins_to_wait_while_its_job_is_cancelled_is_not_handed_out(actor):
     job = JobFactory(owner=actor.user, task="prompt", kwargs={"prompt": "Hello"})
-    run = ExecutionFactory(job=job, task="prompt", status="running", attempt=1, worker=WorkerFactory())
+    run = ExecutionFactory(job=job, task="prompt", status="running", attempt=1, cluster=ClusterFactory())
     outcome = Outcome(run.pk, 1, job.pk, Execution.Status.WAITING, clock.now())
 
     for result in all_at_once(
-        [partial(engine.settle, run.worker_id, [outcome]), partial(services.cancel, actor, job.public_id)]
+        [
+            partial(engine.settle_runs, run.cluster_id, [outcome]),
+            partial(services.cancel, actor, job.public_id),
+        ]
     ):
         assert result == 1 or isinstance(result, Ok)
     engine.sweep(clock.now())

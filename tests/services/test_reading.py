@@ -8,8 +8,8 @@ from schedules import services
 from schedules.models import Event, Execution, Job
 from schedules.result import Code, Err, Ok
 from schedules.services.reading import explain, preview, preview_of, upcoming, why, words_of
-from schedules.triggers import Cron
-from tests.factories import ExecutionFactory, JobFactory, WorkerFactory
+from schedules.when.triggers import Cron
+from tests.factories import ClusterFactory, ExecutionFactory, JobFactory
 from tests.services.conftest import NOW
 
 
@@ -200,7 +200,7 @@ def test_row_of_a_broken_schedule_still_answers(actor):
 def test_why_not_yet(actor, due, has_worker, expected):
     job = job_of(actor, next_run_at=due, created_at=NOW - timedelta(days=1))
     if has_worker:
-        WorkerFactory()
+        ClusterFactory()
 
     answer = verdict(actor, job)
 

@@ -8,7 +8,7 @@ from django.contrib.auth.models import User
 from schedules import engine
 from schedules.models import Execution, Job, Profile
 from schedules.services.setup import FIRST_USER, SYSTEM_USER, ensure_first_user, ensure_system_job
-from tests.factories import UserFactory, WorkerFactory
+from tests.factories import ClusterFactory, UserFactory
 
 pytestmark = pytest.mark.django_db
 
@@ -84,8 +84,8 @@ def test_system_job_is_not_made_again_while_it_is_paused_or_deleted(now):
 
 def test_system_job_fires_like_any_other():
     job = ensure_system_job()
-    worker = WorkerFactory()
+    worker = ClusterFactory()
 
-    (claim,) = engine.claim(worker.pk, job.next_run_at, 10)
+    (claim,) = engine.claim_runs(worker.pk, job.next_run_at, 10)
 
     assert (claim.task, Execution.objects.get().job) == ("prune_history", job)

@@ -7,10 +7,10 @@ from django.contrib.auth.models import User
 from django.core.management.base import BaseCommand, CommandError
 
 from schedules.models import Event, Token
-from schedules.phrases import PhraseError, parse_delay
 from schedules.result import Ok
 from schedules.services import issue_token
 from schedules.services.tokens import FAMILIES, SCOPES
+from schedules.when.phrases import PhraseError, parse_delay
 
 
 class Command(BaseCommand):

@@ -44,7 +44,7 @@ class Command(BaseCommand):
 
     def _serve_http(self, options: dict[str, Any], families: list[str]) -> None:
         from schedules.management.commands.web import serve
-        from schedules.tools.server import build_http_app
+        from schedules.mcp.server import build_http_app
 
         self._say_if_nothing_fires()
         host, port = options["host"], options["port"]
@@ -55,8 +55,8 @@ class Command(BaseCommand):
         serve(build_http_app(families=families, hosts=[name.lower()]), host=host, port=port)
 
     def _serve_stdio(self, options: dict[str, Any], families: list[str]) -> None:
-        from schedules.tools.auth import LOCAL_NAME, local_caller, set_local_caller
-        from schedules.tools.server import build_server
+        from schedules.mcp.auth import LOCAL_NAME, local_caller, set_local_caller
+        from schedules.mcp.server import build_server
 
         name = LOCAL_NAME if options["name"] is None else _name(options["name"])
         user = _user(options["user"])

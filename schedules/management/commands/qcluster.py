@@ -5,8 +5,8 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandParser
 
-from schedules import lifeline
-from schedules.cluster import Leader
+from schedules.worker import parent_death
+from schedules.worker.cluster import Leader
 
 
 class Command(BaseCommand):
@@ -17,5 +17,5 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         if options["with_parent"]:
-            lifeline.tie_to_parent(signal.SIGTERM)
+            parent_death.tie_to_parent(signal.SIGTERM)
         Leader().lead()

@@ -24,7 +24,7 @@ from schedules.management.arguments import port
 from schedules.models import Execution
 from schedules.services.connecting import local_server, what_is_not_shown
 from schedules.services.setup import FirstUser, ensure_first_user, ensure_system_job
-from schedules.supervisor import Supervisor
+from schedules.worker.supervisor import Supervisor
 
 PATIENCE = 60.0
 LOOPBACK = ("127.0.0.1", "::1", "localhost")

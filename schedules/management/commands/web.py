@@ -10,8 +10,8 @@ from django.conf import settings
 from django.contrib.staticfiles.storage import staticfiles_storage
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from schedules import lifeline
 from schedules.management.arguments import port
+from schedules.worker import parent_death
 
 STOP_SECONDS = 3
 KEEP_ALIVE_SECONDS = 75
@@ -27,7 +27,7 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         if options["with_parent"]:
-            lifeline.tie_to_parent(signal.SIGTERM)
+            parent_death.tie_to_parent(signal.SIGTERM)
         elif not _are_static_files_collected():
             raise CommandError(
                 "Nothing is prepared here yet: `manage.py up` does it, or `manage.py migrate` and `collectstatic`."
@@ -44,7 +44,7 @@ class Server(uvicorn.Server):
     """Ends the agents' subscriptions before it waits for open answers: theirs would stay open for ever."""
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        from schedules.tools.watching import end_streams
+        from schedules.mcp.subscriptions import end_streams
 
         end_streams()
         await super().shutdown(sockets)

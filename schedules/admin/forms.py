@@ -1,0 +1,159 @@
+"""How a person fills in what the services take."""
+
+from datetime import timedelta
+from typing import Any
+
+from django import forms
+from django.conf import settings
+from django.core.exceptions import ValidationError
+from django.utils.dateparse import parse_duration
+from django.utils.duration import duration_string
+
+from schedules import limits
+from schedules.models import Job, Profile, Token
+from schedules.models.jobs import sentence
+from schedules.result import Err
+from schedules.services.columns import EDITABLE
+from schedules.services.tokens import FAMILIES, SCOPES
+from schedules.tasks import registry
+from schedules.when import phrases
+
+
+class DelayField(forms.DurationField):
+    """A duration as people write it: 10m, 1h30m, or Django's own 01:30:00."""
+
+    def prepare_value(self, value: Any) -> Any:
+        return delay_text(value) if isinstance(value, timedelta) else value
+
+    def to_python(self, value: Any) -> timedelta | None:
+        if value in self.empty_values or isinstance(value, timedelta):
+            return value or None
+        try:
+            return phrases.parse_delay(value)
+        except phrases.PhraseError as error:
+            if not _is_django_duration(value):
+                raise ValidationError(sentence(str(error)), code="invalid") from error
+        return super().to_python(value)
+
+
+class ArgumentsField(forms.JSONField):
+    """JSON that is checked before anything else walks through it."""
+
+    widget = forms.Textarea(attrs={"rows": 3})
+
+    def to_python(self, value: Any) -> Any:
+        try:
+            parsed = super().to_python(value)
+        except (ValueError, RecursionError) as error:
+            # Deep nesting and numbers of thousands of digits upset the parser itself.
+            raise ValidationError("This JSON is nested too deeply or has a number too long.") from error
+        if problem := limits.json_problem(parsed, max_bytes=settings.CRONTY_MAX_JSON_BYTES):
+            raise ValidationError(problem, code="invalid")
+        return parsed
+
+
+def _task_choices() -> list[tuple[str, str]]:
+    return [("", "---------"), *((task.name, f"{task.title} ({task.name})") for task in registry.all_tasks())]
+
+
+class JobForm(forms.ModelForm[Job]):
+    task = forms.ChoiceField(choices=_task_choices)
+    args = ArgumentsField(required=False, initial=list, help_text="A JSON list of positional arguments.")
+    kwargs = ArgumentsField(required=False, initial=dict, help_text="A JSON object of named arguments.")
+    tags = ArgumentsField(required=False, initial=list, help_text='Like ["home", "backup"].')
+    every = DelayField(required=False, help_text="For type interval: 15m, 1h30m, 1d.")
+    backoff = DelayField(
+        initial=Job().backoff,
+        help_text="How long to wait before the second attempt; it doubles each time.",
+    )
+    timeout = DelayField(initial=Job().timeout, help_text="How long one attempt may take.")
+    seen_revision = forms.IntegerField(required=False, widget=forms.HiddenInput)
+
+    class Meta:
+        model = Job
+        fields = EDITABLE
+        help_texts = {
+            "run_at": "For type once, in UTC.",
+            "anchor_at": "For type interval: where its grid starts, in UTC; empty is one interval from now.",
+            "cron": "For type cron, five fields: 30 8 * * 1-5.",
+            "timezone": "The zone of a cron expression: Europe/Berlin.",
+            "ends_at": "No run after this moment, in UTC.",
+        }
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.fields["seen_revision"].initial = self.instance.revision
+
+    def clean_args(self) -> Any:
+        return self.cleaned_data["args"] or []
+
+    def clean_kwargs(self) -> Any:
+        return self.cleaned_data["kwargs"] or {}
+
+    def clean_tags(self) -> Any:
+        return self.cleaned_data["tags"] or []
+
+    def _update_errors(self, errors: ValidationError) -> None:
+        # What could not be read never reached the model: its words would be about another value.
+        unread = {*self.errors, *(["kwargs"] if "args" in self.errors else [])}
+        found = {name: words for name, words in errors.error_dict.items() if name not in unread}
+        if found:
+            super()._update_errors(ValidationError(found))  # type: ignore[misc]
+
+    def _get_validation_exclusions(self) -> set[str]:
+        # The service gives an interval its grid; until then the trigger's constraint cannot hold.
+        return super()._get_validation_exclusions() | {"anchor_at"}  # type: ignore[misc, no-any-return]
+
+
+class TokenForm(forms.ModelForm[Token]):
+    scopes = forms.MultipleChoiceField(
+        choices=[(scope, scope) for scope in SCOPES],
+        initial=SCOPES,
+        widget=forms.CheckboxSelectMultiple,
+    )
+    families = forms.MultipleChoiceField(
+        choices=[(family, family) for family in FAMILIES],
+        required=False,
+        widget=forms.CheckboxSelectMultiple,
+        help_text="The tool families it is offered; none means all.",
+    )
+    expires_in = DelayField(required=False, help_text="Like 365d; empty is never.")
+
+    class Meta:
+        model = Token
+        fields = ["owner", "name", "kind", "scopes", "families"]
+
+
+class ProfileForm(forms.ModelForm[Profile]):
+    class Meta:
+        model = Profile
+        fields = ["timezone", "failure_topic"]
+
+
+def show_refusal(form: forms.BaseForm, refusal: Err) -> None:
+    """Put what a service refused beside the fields it names, and the rest on top."""
+    for field, words in refusal.errors.items():
+        form.add_error(field if field in form.fields else None, list(words))
+    if not refusal.errors:
+        form.add_error(None, refusal.message)
+
+
+def delay_text(delay: timedelta) -> str:
+    """Write a duration the way it is read: 1d2h30m10s; fractions and zero in Django's way."""
+    if delay <= timedelta(0) or delay.microseconds:
+        return duration_string(delay)
+    minutes, seconds = divmod(delay.seconds, 60)
+    hours, minutes = divmod(minutes, 60)
+    amounts = {"d": delay.days, "h": hours, "m": minutes, "s": seconds}
+    return "".join(f"{amount}{unit}" for unit, amount in amounts.items() if amount)
+
+
+def _is_django_duration(text: str) -> bool:
+    # Django would spend a long time on a megabyte of digits.
+    if len(text) > phrases.MAX_LENGTH:
+        return False
+    try:
+        return parse_duration(text) is not None
+    except OverflowError:
+        # Django's own field has the words for it.
+        return True

@@ -1,0 +1,309 @@
+"""How due work is taken: one transaction writes the ledger rows and moves every job to its next slot."""
+
+import logging
+import time
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from django.conf import settings
+from django.db import connection, transaction
+from django.db.models import F
+
+from schedules.engine import gaps
+from schedules.engine.clusters import coverage
+from schedules.engine.failures import note
+from schedules.engine.plan import Plan, Slot, plan, remaining
+from schedules.engine.settle import call_off, may_go_on
+from schedules.engine.sql import integers, update_rows
+from schedules.models import Execution, Job
+
+logger = logging.getLogger(__name__)
+
+Status = Execution.Status
+
+# How long a claim may think about gaps, in seconds; after an outage the rest is planned by the next ones.
+PLANNING = 1.0
+# What a claim needs of a job; the rest of the row is the runner's business.
+_JOB_COLUMNS = (
+    "pk",
+    "owner_id",
+    "name",
+    "task",
+    "status",
+    "next_run_at",
+    *Job.TRIGGER_FIELDS,
+    "created_at",
+    "slot_count",
+    "overlap",
+    "catch_up",
+    "timeout",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """An execution that is ours to start until its lease ends."""
+
+    execution_id: int
+    attempt: int
+    task: str
+    timeout: timedelta
+
+
+def claim_runs(
+    cluster_id: int, now: datetime, limit: int, *, exclude_tasks: Sequence[str] = ()
+) -> list[Claim]:
+    """Take up to `limit` executions that are due, for this worker; tasks in `exclude_tasks` are left for later."""
+    lease_until = now + timedelta(seconds=settings.CRONTY_LEASE_SECONDS)
+    with transaction.atomic():
+        claims = _claim_ready(cluster_id, now, lease_until, limit, exclude_tasks)
+        claims += _claim_due(cluster_id, now, lease_until, limit - len(claims), exclude_tasks)
+    return claims
+
+
+def _claim_ready(
+    cluster_id: int, now: datetime, lease_until: datetime, limit: int, exclude_tasks: Sequence[str]
+) -> list[Claim]:
+    """Take queued runs: run-now, retries, and what an overlap or a hand-back let go."""
+    rows = list(
+        Execution.objects.ready(now)
+        .exclude(task__in=exclude_tasks)
+        .select_for_update(skip_locked=True, of=("self",))
+        .order_by("available_at")
+        .annotate(owner_is_active=F("owner__is_active"))
+        .only("pk", "attempt", "task", "cause", "job_id", "claimed_at")[:limit]
+    )
+    if not rows:
+        return []
+    # A job that somebody holds is left for the next claim: this one waits for nobody, so nobody waits in a ring.
+    jobs = (
+        Job.objects.filter(pk__in={row.job_id for row in rows})
+        .select_for_update(skip_locked=True, of=("self",))
+        .only("pk", "task", "status", "deleted_at", "timeout")
+        .in_bulk()
+    )
+    taken: list[tuple[Execution, Job]] = []
+    called_off: dict[str, list[tuple[int, int, int | None]]] = defaultdict(list)
+    for row in rows:
+        job = jobs.get(row.job_id or 0)
+        if words := _why_not(row, job):
+            called_off[words].append((row.pk, row.attempt, row.job_id))
+        elif job:
+            taken.append((row, job))
+    Execution.objects.filter(pk__in=[row.pk for row, _ in taken]).update(
+        status=Status.CLAIMED,
+        cluster_id=cluster_id,
+        claimed_at=now,
+        lease_until=lease_until,
+        available_at=None,
+    )
+    _count_manual_runs([row for row, _ in taken])
+    for words, ended in called_off.items():
+        call_off(ended, now, words)
+    return [Claim(row.pk, row.attempt, row.task, job.timeout) for row, job in taken]
+
+
+def _why_not(row: Execution, job: Job | None) -> str:
+    """Say why a queued run must not start any more, or nothing."""
+    if row.job_id is None:
+        return "Its job is gone."
+    if job is None:
+        return ""
+    if not row.owner_is_active:  # type: ignore[attr-defined]
+        return "The owner's account is not active."
+    if row.task != job.task:
+        # It would be given the arguments of the new one.
+        return "The job was given another task before it could run."
+    is_asked_for = row.cause == Execution.Cause.MANUAL and row.attempt == 0 and job.deleted_at is None
+    if is_asked_for or may_go_on(row.cause, job.status, job.deleted_at):
+        return ""
+    return "The job was stopped before it could run."
+
+
+def _count_manual_runs(rows: Iterable[Execution]) -> None:
+    fresh = Counter(
+        row.job_id or 0 for row in rows if row.cause == Execution.Cause.MANUAL and row.claimed_at is None
+    )
+    for times in set(fresh.values()):
+        job_ids = [job_id for job_id, count in fresh.items() if count == times]
+        Job.objects.filter(pk__in=job_ids).update(run_count=F("run_count") + times)
+
+
+def _claim_due(
+    cluster_id: int, now: datetime, lease_until: datetime, limit: int, exclude_tasks: Sequence[str]
+) -> list[Claim]:
+    """Turn the due slots of jobs into ledger rows, claimed for this worker where they are to run."""
+    if limit <= 0:
+        return []
+    jobs = list(
+        Job.objects.due(now)
+        .exclude(task__in=exclude_tasks)
+        .select_for_update(skip_locked=True, of=("self",))
+        .annotate(owner_is_active=F("owner__is_active"))
+        .only(*_JOB_COLUMNS)
+        .order_by("next_run_at")[:limit]
+    )
+    if not jobs:
+        return []
+    job_ids = [job.pk for job in jobs]
+    live = Counter(
+        Execution.objects.live().filter(job_id__in=job_ids).order_by().values_list("job_id", flat=True)
+    )
+    was_covered = coverage()
+    plans = {item.job.pk: item for item in _plan_all(jobs, now, live, limit, was_covered)}
+    plain = {pk: item.job for pk, item in plans.items() if item.is_plain}
+    claims = _insert_plain(plain, cluster_id, lease_until, now)
+    for pk, spans in _known_slots([pk for pk in plans if pk not in claims]).items():
+        plans[pk] = _plan_safely(plans[pk].job, now, live[pk], was_covered, spans)
+    others = [item for pk, item in plans.items() if pk not in claims]
+    _advance([item for item in plans.values() if not item.broken], live)
+    for item in plans.values():
+        if item.broken:
+            _pause_broken(item.job, now, item.broken)
+    return [*claims.values(), *_insert_others(others, cluster_id, lease_until, now)]
+
+
+def _plan_all(
+    jobs: Sequence[Job],
+    now: datetime,
+    live: Counter[int],
+    limit: int,
+    was_covered: Callable[[datetime], bool],
+) -> list[Plan]:
+    """Plan one job after the other until there is enough to do; the others are still due after this claim."""
+    plans: list[Plan] = []
+    rows, deadline = 0, time.monotonic() + PLANNING
+    for job in jobs:
+        if rows >= limit or time.monotonic() > deadline:
+            break
+        plans.append(_plan_safely(job, now, live[job.pk], was_covered))
+        rows += len(plans[-1].slots)
+    return plans
+
+
+def _plan_safely(
+    job: Job,
+    now: datetime,
+    live: int,
+    was_covered: Callable[[datetime], bool],
+    known: Sequence[tuple[datetime, datetime | None]] = (),
+) -> Plan:
+    """Plan one job; a row that no longer makes sense is recorded and paused, and harms nobody else."""
+    try:
+        return plan(
+            job,
+            now,
+            live=live,
+            owner_is_active=job.owner_is_active,  # type: ignore[attr-defined]
+            was_covered=was_covered,
+            known=known,
+        )
+    except Exception as error:
+        logger.exception("Job %s cannot be planned", job.pk)
+        assert job.next_run_at is not None
+        words = f"Its schedule cannot be read: {error}"[:200]
+        slot = Slot(job.next_run_at, Status.FAILED, reason=words, error=words)
+        return Plan(job, remaining(job, slot, known), broken=words)
+
+
+def _pause_broken(job: Job, now: datetime, words: str) -> None:
+    Job.objects.filter(pk=job.pk).update(
+        status=Job.Status.PAUSED,
+        next_run_at=None,
+        paused_at=now,
+        pause_reason=words,
+        last_error=words,
+        revision=F("revision") + 1,
+        updated_at=now,
+    )
+    note(job, "pause", now, {"reason": words})
+
+
+def _known_slots(job_ids: Sequence[int]) -> dict[int, list[tuple[datetime, datetime | None]]]:
+    """Find the slots from a job's next one on that have a row already: a clock that went back must not repeat them."""
+    known: dict[int, list[tuple[datetime, datetime | None]]] = defaultdict(list)
+    if job_ids:
+        rows = (
+            Execution.objects.filter(job_id__in=job_ids, scheduled_for__gte=F("job__next_run_at"))
+            .exclude(cause=Execution.Cause.MANUAL)
+            .order_by()
+            .values_list("job_id", "scheduled_for", "last_slot")
+        )
+        for job_id, first, last in rows:
+            known[job_id or 0].append((first, last))
+    return known
+
+
+def _insert_plain(
+    jobs: dict[int, Job], cluster_id: int, lease_until: datetime, now: datetime
+) -> dict[int, Claim]:
+    """Write the rows of plain slots set-based, by job: its columns are copied inside the database.
+
+    A job that has rows from its next slot on is left out: its clock went back.
+    """
+    if not jobs:
+        return {}
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "INSERT INTO schedules_execution (job_id, owner_id, job_name, task, scheduled_for, cause, status, reason,"  # noqa: S608  # nosec B608
+            " attempt, cluster_id, claimed_at, lease_until, leased_to, error, traceback, slots)"
+            " SELECT id, owner_id, name, task, next_run_at, %s, %s, '', 0, %s, %s, %s, '', '', '', 1"
+            f" FROM schedules_job job WHERE id IN ({integers(jobs)}) AND NOT EXISTS ("
+            " SELECT 1 FROM schedules_execution known WHERE known.job_id = job.id"
+            " AND known.scheduled_for >= job.next_run_at AND known.cause <> %s)"
+            " RETURNING id, job_id",
+            [
+                Execution.Cause.SCHEDULE.value,
+                Status.CLAIMED.value,
+                cluster_id,
+                connection.ops.adapt_datetimefield_value(now),
+                connection.ops.adapt_datetimefield_value(lease_until),
+                Execution.Cause.MANUAL.value,
+            ],
+        )
+        return {
+            job_id: Claim(execution_id, 0, jobs[job_id].task, jobs[job_id].timeout)
+            for execution_id, job_id in cursor.fetchall()
+        }
+
+
+def _insert_others(
+    plans: Sequence[Plan], cluster_id: int, lease_until: datetime, now: datetime
+) -> list[Claim]:
+    rows = [gaps.row_of(item.job, slot, now) for item in plans for slot in item.slots]
+    for row in rows:
+        if row.status == Status.CLAIMED:
+            row.cluster_id, row.claimed_at, row.lease_until = cluster_id, now, lease_until
+    Execution.objects.bulk_create(rows)
+    timeouts = {item.job.pk: item.job.timeout for item in plans}
+    return [
+        Claim(row.pk, 0, row.task, timeouts[row.job_id or 0]) for row in rows if row.status == Status.CLAIMED
+    ]
+
+
+def _advance(plans: Iterable[Plan], live: Counter[int]) -> None:
+    """Move every job to its next slot, or to its end."""
+    rows = []
+    for item in plans:
+        running = len(item.to_run)
+        status = _status_after(item, is_busy=bool(running or live[item.job.pk]))
+        rows.append((item.job.pk, item.next_run_at, status, running))
+    update_rows(
+        Job,
+        "next_run_at = {next_run_at}, status = {status},"
+        " slot_count = slot_count + {slot_count}, run_count = run_count + {slot_count}",
+        ("id", "next_run_at", "status", "slot_count"),
+        rows,
+    )
+
+
+def _status_after(item: Plan, *, is_busy: bool) -> str:
+    if item.next_run_at:
+        return Job.Status.PENDING.value
+    if is_busy:
+        return Job.Status.RUNNING.value
+    if item.job.trigger_type == Job.TriggerType.ONCE and item.slots:
+        return Job.Status.FAILED.value
+    return Job.Status.COMPLETED.value

@@ -1,0 +1,75 @@
+"""What is forgotten in the night: runs, changes, trash, clusters and logins beyond the limits of the history."""
+
+from datetime import datetime, timedelta
+from typing import Any
+
+from axes.models import AccessAttempt, AccessLog
+from django.conf import settings
+from django.contrib.auth import get_user_model
+from django.contrib.sessions.models import Session
+from django.db.models import Count, Q, QuerySet
+
+from schedules import clock
+from schedules.models import Cluster, Event, Execution, Job
+
+BATCH = 1000
+TRASH_DAYS = 30
+
+
+def prune_history() -> dict[str, int]:
+    """Delete what lies beyond the limits of the history, in bounded steps; return how much of each."""
+    now = clock.now()
+    oldest = now - timedelta(days=settings.CRONTY_HISTORY_DAYS)
+    executions = _prune_executions(oldest)
+    jobs = _delete_in_steps(Job.objects.trashed().filter(deleted_at__lt=now - timedelta(days=TRASH_DAYS)))
+    # Nobody made these, so nobody would ever tidy them up.
+    jobs += _delete_in_steps(Job.objects.notices().filter(next_run_at=None, created_at__lt=oldest))
+    Cluster.objects.filter(last_seen_at__lt=oldest).delete()
+    _delete_in_steps(Session.objects.filter(expire_date__lt=now))
+    for logins in (AccessLog, AccessAttempt):
+        _delete_in_steps(logins.objects.filter(attempt_time__lt=oldest))
+    return {"executions": executions, "jobs": jobs, "events": _prune_events(oldest)}
+
+
+def _prune_executions(oldest: datetime) -> int:
+    final = Execution.objects.filter(status__in=Execution.FINAL)
+    # A gap is as old as its last slot.
+    is_old = Q(last_slot=None) | Q(last_slot__lt=oldest)
+    pruned = _delete_in_steps(final.filter(is_old, scheduled_for__lt=oldest))
+    counted = final.exclude(job=None).order_by().values("job").annotate(count=Count("pk"))
+    for job_id in counted.filter(count__gt=settings.CRONTY_HISTORY_PER_JOB).values_list("job", flat=True):
+        newest = final.filter(job=job_id).order_by("-scheduled_for")[settings.CRONTY_HISTORY_PER_JOB :]
+        edge = newest.values_list("scheduled_for", flat=True).first()
+        if edge:
+            pruned += _delete_in_steps(final.filter(job=job_id, scheduled_for__lte=edge))
+    return pruned
+
+
+def _prune_events(oldest: datetime) -> int:
+    pruned = _prune_old_events(oldest)
+    for owner_id in get_user_model().objects.values_list("pk", flat=True):
+        newest = Event.objects.filter(owner=owner_id).order_by("-pk")
+        edge = newest.values_list("pk", flat=True)[settings.CRONTY_EVENTS_PER_PERSON :].first()
+        if edge:
+            pruned += _delete_in_steps(Event.objects.filter(owner=owner_id, pk__lte=edge))
+    return pruned
+
+
+def _prune_old_events(oldest: datetime) -> int:
+    """Go through the events from the first on, as long as there are old ones among them."""
+    # Events are numbered in the order of time, so their key serves as an index of the moment.
+    pruned, seen = 0, 0
+    while batch := Event.objects.filter(pk__gt=seen).order_by("pk").values_list("pk", "at")[:BATCH]:
+        old = [pk for pk, at in batch if at < oldest]
+        if not old:
+            break
+        pruned += Event.objects.filter(pk__in=old).delete()[0]
+        seen = max(pk for pk, _ in batch)
+    return pruned
+
+
+def _delete_in_steps(rows: QuerySet[Any]) -> int:
+    deleted = 0
+    while batch := list(rows.values_list("pk", flat=True)[:BATCH]):
+        deleted += rows.model._default_manager.filter(pk__in=batch).delete()[0]
+    return deleted

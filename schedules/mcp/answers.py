@@ -1,0 +1,240 @@
+"""How does a job look to an agent?"""
+
+import math
+from datetime import UTC, datetime, tzinfo
+from functools import lru_cache
+from typing import Annotated, Any, NotRequired, TypeVar
+
+from pydantic import BeforeValidator
+from pydantic_core import PydanticCustomError
+from typing_extensions import TypedDict
+
+from schedules import clock, engine, limits
+from schedules.models import Job
+from schedules.models.jobs import sentence
+from schedules.result import Code, Err
+from schedules.services import Scheduled
+from schedules.services.reading import next_runs_of, words_of
+from schedules.when.triggers import TriggerError, is_repeated, load_zone
+
+
+def _only_numbers(kind: str) -> BeforeValidator:
+    """Refuse what Pydantic would make a number of: true would be 1, and task #1 be cancelled."""
+
+    def check(value: Any) -> Any:
+        if isinstance(value, bool | str):
+            raise PydanticCustomError("number_type", "Input should be a valid {kind}", {"kind": kind})
+        return value
+
+    return BeforeValidator(check)
+
+
+Whole = Annotated[int, _only_numbers("integer")]
+Number = Annotated[float, _only_numbers("number")]
+
+NO_WORKER = "No worker is running, so nothing fires until one is started: tell the user."
+
+
+class ScheduleOut(TypedDict):
+    """What every answer says about a schedule that was made or changed."""
+
+    description: str
+    timezone: str
+    next_runs: list[str]
+
+
+class WarningOut(TypedDict):
+    """What the user should know, if there is something."""
+
+    warning: NotRequired[str]
+
+
+class AdviceOut(WarningOut):
+    """What a creating tool adds where there is something to say."""
+
+    existing: NotRequired[bool]
+
+
+class WaitOut(TypedDict):
+    """When to try again, if waiting helps."""
+
+    retry_after: NotRequired[float]
+
+
+Refusal = TypeVar("Refusal", bound=WaitOut)
+
+
+class ExecutionOut(TypedDict):
+    """One slot and what became of it; a gap of several has their number, and the last of them."""
+
+    id: int
+    scheduled_for: str
+    started_at: str | None
+    finished_at: str | None
+    status: str
+    attempt: int
+    error: str | None
+    result: Any
+    reason: str | None
+    slots: NotRequired[int]
+    last_slot: NotRequired[str]
+
+
+def iso(moment: datetime, timezone: str, timespec: str = "seconds") -> str:
+    """Write a moment for the wire: ISO 8601 with the offset of the zone."""
+    return moment.astimezone(_zone(timezone)).isoformat(timespec=timespec)
+
+
+def iso_or_none(moment: datetime | None, timezone: str, timespec: str = "seconds") -> str | None:
+    return None if moment is None else iso(moment, timezone, timespec)
+
+
+def local(moment: datetime, timezone: str) -> str:
+    """Write a moment for a sentence: "Wed 2026-02-04 15:00 Europe/Berlin"; with its offset if clocks show it twice."""
+    there = moment.astimezone(_zone(timezone))
+    seconds = f":{there:%S}" if there.second else ""
+    offset = there.isoformat(timespec="seconds")[19:] if is_repeated(there) else ""
+    return f"{there:%a %Y-%m-%d %H:%M}{seconds}{offset} {timezone}"
+
+
+def when(job: Job) -> str:
+    """Say for a sentence when a job runs: its moment, or in words what it was made into since."""
+    return local(job.run_at, job.timezone) if job.run_at else words_of(job)
+
+
+def readable(value: Any) -> Any:
+    """Copy stored JSON for an agent: secrets masked, no character that disguises text."""
+    return _stripped(limits.masked(value))
+
+
+def line(text: str, length: int) -> str:
+    """Cut a text to one line of at most that many characters."""
+    plain = text if text.isascii() and text.isprintable() else limits.strip_unprintable(text)
+    words = " ".join(plain.split())
+    return words if len(words) <= length else f"{words[: length - 1].rstrip()}…"
+
+
+def schedule_of(job: Job, now: datetime) -> ScheduleOut:
+    """Say a job's schedule in words, with its next five runs."""
+    return {
+        "description": words_of(job),
+        "timezone": job.timezone,
+        "next_runs": [iso(run, job.timezone) for run in next_runs_of(job, now)],
+    }
+
+
+def warning_on(job: Job, *others: str) -> WarningOut:
+    """Say what the user should know about a job that was just made or changed."""
+    now = clock.now()
+    try:
+        warnings = [*job.trigger.warnings(now), *others]
+    except TriggerError as error:
+        warnings = [f"Its schedule cannot be read: {error.reason}.", *others]
+    if not engine.is_any_worker_running(now):
+        warnings.append(NO_WORKER)
+    return {"warning": " ".join(warnings)} if warnings else {}
+
+
+def pause_warning_on(job: Job) -> WarningOut:
+    """Say so if a paused job will have nothing left to run when its pause ends."""
+    try:
+        if job.paused_until is None or job.next_slot(job.paused_until):
+            return {}
+    except TriggerError as error:
+        return {"warning": f"Its schedule cannot be read: {error.reason}."}
+    return {
+        "warning": "No run is left after this pause: what falls into it is skipped, and the job ends. "
+        "Tell the user; resume it before that, or change its schedule."
+    }
+
+
+def advice_on(made: Scheduled) -> AdviceOut:
+    """Say what the caller should know about what it just made."""
+    others = []
+    if made.existing and made.job.status not in Job.ACTIVE:
+        others.append(f"It is {made.job.status}: to schedule it again, use a new idempotency_key.")
+    if made.similar:
+        name = line(made.similar.name, 80)
+        others.append(
+            f'An active job does the same on the same schedule: {made.similar.public_id} ("{name}"). '
+            "If this was not meant, cancel one of them."
+        )
+    advice: AdviceOut = {"existing": True} if made.existing else {}
+    if warning := warning_on(made.job, *others).get("warning"):
+        advice["warning"] = warning
+    return advice
+
+
+EXECUTION_COLUMNS = (
+    "pk",
+    "scheduled_for",
+    "started_at",
+    "finished_at",
+    "status",
+    "attempt",
+    "error",
+    "result",
+    "reason",
+    "slots",
+    "last_slot",
+)
+
+
+def execution_out(row: Any, timezone: str) -> ExecutionOut:
+    """Show an execution, or as much of its row as EXECUTION_COLUMNS names."""
+    out: ExecutionOut = {
+        "id": row.pk,
+        "scheduled_for": iso(row.scheduled_for, timezone),
+        "started_at": iso_or_none(row.started_at, timezone, "milliseconds"),
+        "finished_at": iso_or_none(row.finished_at, timezone, "milliseconds"),
+        "status": row.status,
+        "attempt": row.attempt,
+        "error": limits.strip_unprintable(row.error) or None,
+        "result": readable(row.result),
+        "reason": row.reason or None,
+    }
+    if row.slots > 1:
+        out |= {"slots": row.slots, "last_slot": iso(row.last_slot, timezone)}
+    return out
+
+
+def first_problem(error: Err) -> tuple[str, str]:
+    """Return the first field that was refused, and why, as the end of a sentence."""
+    for name, messages in error.errors.items():
+        why = " ".join(messages)
+        return name, f"{why[:1].lower()}{why[1:]}".rstrip(".")
+    return "", error.message.rstrip(".")
+
+
+def nothing_to_resume(error: Err, way_out: str) -> Err:
+    """Say what helps a job that has no run left: the tools that resume take no new time."""
+    return Err(Code.WRONG_STATE, f"{sentence(first_problem(error)[1])} {way_out}")
+
+
+def with_wait(out: Refusal, error: Err) -> Refusal:
+    """Add the wait that a refusal names, for those who count rather than read."""
+    if error.retry_after is not None:
+        out["retry_after"] = math.ceil(error.retry_after * 10) / 10
+    return out
+
+
+def _stripped(value: Any) -> Any:
+    match value:
+        case str():
+            return limits.strip_unprintable(value)
+        case list():
+            return [_stripped(item) for item in value]
+        case dict():
+            return {limits.strip_unprintable(str(key)): _stripped(item) for key, item in value.items()}
+        case _:
+            return value
+
+
+@lru_cache(maxsize=1024)
+def _zone(name: str) -> tzinfo:
+    """Return the zone, or UTC for a row whose zone went away with an update of the zone data."""
+    try:
+        # What is stored is in Python's own UTC, so that there is nothing to convert.
+        return UTC if name == "UTC" else load_zone(name)
+    except TriggerError:
+        return UTC

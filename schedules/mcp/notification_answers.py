@@ -1,0 +1,190 @@
+"""How does a notification, or a refusal, look in family C?"""
+
+from collections.abc import Mapping
+from typing import Any, NotRequired
+
+from typing_extensions import TypedDict
+
+from schedules import clock, services
+from schedules.mcp import answers
+from schedules.models import Job
+from schedules.result import Code, Err
+from schedules.services.reading import words_of
+
+GONE = "Schedule not found: {id}. It may have already been deleted or the ID is incorrect."
+
+
+class RefusedOut(answers.WaitOut):
+    """Why nothing was done."""
+
+    success: bool
+    schedule_id: NotRequired[str]
+    error: str
+
+
+class SentOut(TypedDict):
+    """The notification went out."""
+
+    success: bool
+    id: str | None
+    confirmation: str
+
+
+class LaterOut(answers.ScheduleOut, answers.AdviceOut):
+    """A one-off notification that will go out."""
+
+    success: bool
+    message_id: str
+    scheduled_time: str | None
+    delay: str | None
+    notification_topic: str
+    confirmation: str
+
+
+class CronOut(answers.ScheduleOut, answers.AdviceOut):
+    """A notification that repeats."""
+
+    success: bool
+    schedule_id: str
+    cron: str | None
+    notification_topic: str
+    label: str | None
+    confirmation: str
+
+
+class ListedOut(TypedDict):
+    """One schedule; a one-off has scheduled_time instead of cron_expression."""
+
+    schedule_id: str
+    cron_expression: NotRequired[str]
+    scheduled_time: NotRequired[str]
+    description: str
+    timezone: str
+    notification_topic: str | None
+    label: str | None
+    paused: bool
+    next_occurrence: str | None
+    last_occurrence: str | None
+    notification_body: str
+
+
+class ListOut(TypedDict):
+    """All notifications that are still to come."""
+
+    schedules: list[ListedOut]
+    count: int
+
+
+class ChangedOut(TypedDict):
+    """The schedule stands as was asked."""
+
+    success: bool
+    schedule_id: str
+    paused: NotRequired[bool]
+    confirmation: str
+
+
+class TimeOut(TypedDict):
+    """One moment, in UTC and in the zone."""
+
+    utc: str
+    date: str
+    time: str
+    timezone: str
+    local: str
+    user_timezone: str | None
+
+
+def refused(error: Err, given: Mapping[str, Any]) -> RefusedOut:
+    """Turn a refusal into this family's shape, with the id it was given."""
+    out: RefusedOut = {"success": False, "error": _words(error, given)}
+    if "schedule_id" in given:
+        out["schedule_id"] = answers.line(given["schedule_id"], 200)
+    return answers.with_wait(out, error)
+
+
+def _words(error: Err, given: Mapping[str, Any]) -> str:
+    name, why = answers.first_problem(error)
+    why = answers.line(why, 500)
+    match error.code, name:
+        case Code.NOT_FOUND, _:
+            return GONE.format(id=answers.line(str(given.get("schedule_id")), 200))
+        case ((Code.QUOTA | Code.TOO_FAST), _):
+            return f"Quota exceeded: {error.message}"
+        case _, "timezone":
+            return f"Unknown timezone: {answers.line(str(given.get('timezone')), 100)}"
+        case _, "cron":
+            return f"Invalid cron expression: {answers.line(str(given.get('cron')), 100)} ({why})"
+        case _, "run_at":
+            now = answers.iso(clock.now(), given.get("timezone") or "UTC")
+            return f"The time is in the past. The current time is {now}: choose a later one."
+        case _, "args" | "kwargs":
+            why = why.removeprefix("invalid arguments for task notify: ")
+            if why.startswith("topic: "):
+                return "notification_topic: use 1 to 64 letters, digits, - and _"
+            return why
+        case Code.INVALID, "when":
+            return why
+        case Code.INVALID, _:
+            return f"{name}: {why}"
+        case _:
+            return error.message
+
+
+def later_out(made: services.Scheduled, delay: str | None) -> LaterOut:
+    """Show the notification that was made, or the one that the key made before, as it stands."""
+    job = made.job
+    return {
+        "success": True,
+        "message_id": job.public_id,
+        "scheduled_time": answers.iso_or_none(job.run_at, job.timezone),
+        "delay": delay,
+        "notification_topic": topic_of(job),
+        "confirmation": f"Notification scheduled for {answers.when(job)}",
+        **answers.schedule_of(job, clock.now()),
+        **answers.advice_on(made),
+    }
+
+
+def cron_out(made: services.Scheduled) -> CronOut:
+    """Show the schedule that was made, or the one that the key made before, as it stands."""
+    job = made.job
+    schedule = answers.schedule_of(job, clock.now())
+    return {
+        "success": True,
+        "schedule_id": job.public_id,
+        "cron": f"CRON_TZ={job.timezone} {job.cron}" if job.cron else None,
+        "notification_topic": topic_of(job),
+        "label": job.label or None,
+        "confirmation": f"Notification scheduled: {schedule['description']} ({job.timezone})",
+        **schedule,
+        **answers.advice_on(made),
+    }
+
+
+def listed_out(job: Job) -> ListedOut:
+    out: ListedOut = {
+        "schedule_id": job.public_id,
+        "description": words_of(job),
+        "timezone": job.timezone,
+        "notification_topic": topic_of(job),
+        "label": answers.line(job.label, 200) or None,
+        "paused": job.status == Job.Status.PAUSED,
+        "next_occurrence": answers.iso_or_none(job.next_run_at, job.timezone),
+        "last_occurrence": answers.iso_or_none(job.last_run_at, job.timezone),
+        "notification_body": answers.readable(str(_arguments(job).get("message", ""))),
+    }
+    if job.run_at:
+        out["scheduled_time"] = answers.iso(job.run_at, job.timezone)
+    elif job.cron:
+        out["cron_expression"] = job.cron
+    return out
+
+
+def topic_of(job: Job) -> str:
+    return str(_arguments(job).get("topic", ""))
+
+
+def _arguments(job: Job) -> dict[str, Any]:
+    names = ("message", "topic")
+    return {**dict(zip(names, job.args, strict=False)), **job.kwargs}

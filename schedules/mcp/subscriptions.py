@@ -1,0 +1,209 @@
+"""Who hears of a change? Subscribers, whoever made it: a page, another agent, a worker elsewhere."""
+
+import asyncio
+import functools
+import logging
+from collections import defaultdict
+from collections.abc import AsyncIterator, Callable, Collection, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import anyio
+from django.db.models import Count, Max, Min, Sum
+from mcp import MCPError
+from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
+from mcp.server.subscriptions import (
+    SUBSCRIPTION_ID_META_KEY,
+    InMemorySubscriptionBus,
+    ResourceUpdated,
+    ServerEvent,
+)
+from mcp_types import INVALID_PARAMS, SubscriptionsListenRequestParams, SubscriptionsListenResult
+from pydantic import ValidationError
+
+from schedules import clock
+from schedules.mcp.auth import Caller, current_caller, too_many_calls
+from schedules.mcp.orm import orm
+from schedules.models import Event, Execution, Token
+from schedules.models.jobs import is_public_id
+from schedules.services import Actor
+
+LOOK_SECONDS = 1.0
+MOST_ADDRESSES = 100
+MOST_STREAMS = 5
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class JobChanged(ResourceUpdated):
+    """Something of this owner changed; nobody else is told."""
+
+    owner_id: int | None = None
+
+
+class OwnerBus(InMemorySubscriptionBus):
+    """Delivers an event only to the streams of its owner: the stock bus would tell anybody who guesses an id."""
+
+    def subscribe(self, listener: Callable[[ServerEvent], None]) -> Callable[[], None]:
+        caller = current_caller()
+
+        def deliver(event: ServerEvent) -> None:
+            if isinstance(event, JobChanged) and caller and event.owner_id == caller.actor.user.pk:
+                listener(event)
+
+        return super().subscribe(deliver)
+
+
+@dataclass(eq=False, slots=True)
+class Watcher:
+    """One open stream: who listens, to what, and how that looked last."""
+
+    caller: Caller
+    addresses: Sequence[str]
+    stream: anyio.CancelScope
+    seen: dict[str, Any] | None = None
+
+
+@dataclass(eq=False, slots=True)
+class Watch:
+    """Looks at what is subscribed to, and at nothing when nobody listens."""
+
+    bus: OwnerBus = field(default_factory=OwnerBus)
+    _watchers: set[Watcher] = field(default_factory=set)
+    _is_over: bool = False
+
+    async def __call__(self, ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
+        """Keep note of a stream while it is open; every other request passes."""
+        if ctx.method != "subscriptions/listen":
+            return await call_next(ctx)
+        caller = current_caller()
+        if caller is None or "read" not in caller.scopes:
+            raise MCPError(code=INVALID_PARAMS, message="this call needs the scope read")
+        try:
+            params = SubscriptionsListenRequestParams.model_validate(ctx.params or {})
+        except ValidationError:
+            # The SDK's own check refuses it, in its own words, or passes over it where nobody waits for an answer.
+            return await call_next(ctx)
+        addresses = list(params.notifications.resource_subscriptions or ())
+        if len(addresses) > MOST_ADDRESSES:
+            raise MCPError(code=INVALID_PARAMS, message=f"subscribe to at most {MOST_ADDRESSES} resources")
+        if refusal := too_many_calls(caller):
+            raise MCPError(code=INVALID_PARAMS, message=refusal.message)
+        if sum(other.caller.token_id == caller.token_id for other in self._watchers) >= MOST_STREAMS:
+            words = f"at most {MOST_STREAMS} subscriptions at a time: end one, or name all resources in one"
+            raise MCPError(code=INVALID_PARAMS, message=words)
+        with anyio.CancelScope() as stream:
+            watcher = Watcher(caller, addresses, stream)
+            self._watchers.add(watcher)
+            if self._is_over:
+                stream.cancel()
+            try:
+                watcher.seen = await orm(_look)(caller.actor, addresses)
+                return await call_next(ctx)
+            finally:
+                self._watchers.discard(watcher)
+        return SubscriptionsListenResult(_meta={SUBSCRIPTION_ID_META_KEY: ctx.request_id})
+
+    @asynccontextmanager
+    async def lifespan(self, server: object) -> AsyncIterator[dict[str, Any]]:
+        """Look every second for as long as the server runs, then end the streams."""
+        self._is_over = False
+        task = asyncio.create_task(self._look_on())
+        _running.add(self)
+        try:
+            yield {}
+        finally:
+            _running.discard(self)
+            task.cancel()
+            self.end()
+
+    def end(self) -> None:
+        """End every stream with an answer, and those at once that are about to open."""
+        self._is_over = True
+        for watcher in list(self._watchers):
+            watcher.stream.cancel()
+
+    async def step(self) -> None:
+        """Tell every subscriber what changed since the last look, and end the streams of tokens that are no more."""
+        changes: set[JobChanged] = set()
+        for watcher in list(self._watchers):
+            if watcher.seen is None:
+                continue
+            if not await orm(_is_welcome)(watcher.caller):
+                watcher.stream.cancel()
+                continue
+            actor = watcher.caller.actor
+            now = await orm(_look)(actor, watcher.addresses)
+            changes |= {
+                JobChanged(uri, owner_id=actor.user.pk) for uri in now if now[uri] != watcher.seen.get(uri)
+            }
+            watcher.seen = now
+        for change in changes:
+            await self.bus.publish(change)
+
+    async def _look_on(self) -> None:
+        while True:
+            await asyncio.sleep(LOOK_SECONDS)
+            try:
+                await self.step()
+            except Exception:
+                # A database that is away comes back; the streams must not end for it.
+                logger.exception("looking for changes failed; trying again")
+
+
+_running: set[Watch] = set()
+
+
+def end_streams() -> None:
+    """End the streams of this process: a web server that stops waits for open answers, and these never finish."""
+    for watch in list(_running):
+        watch.end()
+
+
+def _look(actor: Actor, addresses: Sequence[str]) -> dict[str, Any]:
+    """Return for each address something that differs as soon as what is read there differs."""
+    every_job = functools.cache(lambda: _every_job(actor))
+    named = [address.removeprefix("jobs://") for address in addresses if address.startswith("jobs://")]
+    jobs = _these_jobs(actor, named) if named else {}
+    seen: dict[str, Any] = {}
+    for address in addresses:
+        scheme, _, name = address.partition("://")
+        match scheme:
+            case "jobs":
+                seen[address] = jobs.get(name)
+            case "agenda" | "schedules":
+                seen[address] = every_job()
+            case _:
+                seen[address] = None
+    return seen
+
+
+def _these_jobs(actor: Actor, job_ids: Collection[str]) -> dict[str, Any]:
+    """Look at jobs by their ids: how each stands, and how far those of its runs are that are not over."""
+    jobs = actor.jobs().filter(public_id__in=filter(is_public_id, job_ids)).order_by().in_bulk()
+    runs: dict[int | None, list[Any]] = defaultdict(list)
+    live = Execution.objects.live().filter(job__in=jobs).order_by("pk")
+    for job_pk, *run in live.values_list("job", "pk", "status", "attempt"):
+        runs[job_pk].append(run)
+    return {
+        job.public_id: (
+            (job.revision, job.status, job.run_count, job.recent, job.next_run_at, job.last_error),
+            runs[pk],
+        )
+        for pk, job in jobs.items()
+    }
+
+
+def _every_job(actor: Actor) -> Any:
+    """Look at all jobs that have something to do; a claim counts a slot, and a run that ends leaves its time."""
+    changed = Event.objects.filter(owner=actor.user).aggregate(Max("pk"))
+    jobs = actor.jobs().active().order_by()
+    return changed, jobs.aggregate(Count("pk"), Sum("slot_count"), Min("next_run_at"), Max("last_run_at"))
+
+
+def _is_welcome(caller: Caller) -> bool:
+    if caller.token_id is None:
+        return True
+    return Token.objects.usable(clock.now()).filter(pk=caller.token_id).exists()

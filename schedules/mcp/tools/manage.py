@@ -1,0 +1,388 @@
+"""Beyond the three families: preview, change, pause, run now, what comes next, and why."""
+
+import asyncio
+import math
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Annotated, Any, NotRequired
+
+from pydantic import Field
+from typing_extensions import TypedDict
+
+from schedules import clock, engine, limits, services
+from schedules.mcp import answers
+from schedules.mcp.auth import current_actor
+from schedules.mcp.orm import orm
+from schedules.mcp.tools.jobs import (
+    ErrorOut,
+    JobId,
+    JobOut,
+    Timezone,
+    TriggerConfig,
+    TriggerType,
+    job_out,
+    refused,
+)
+from schedules.mcp.triggers import Columns, read_moment, read_trigger, refuse, trigger_of
+from schedules.models import Execution, Job
+from schedules.result import Code, Err, Ok, Result
+from schedules.services.checking import interval_problem
+from schedules.services.people import profile_of
+from schedules.services.reading import MOST_UPCOMING
+
+MOST_RUNS = 50
+MOST_HOURS = 24 * 31
+LONGEST_WAIT = 50
+POLL_SECONDS = 0.2
+SETTLED = {*Execution.FINAL, Execution.Status.WAITING}
+
+
+class PreviewOut(answers.ScheduleOut):
+    """What a schedule would do."""
+
+    warnings: list[str]
+
+
+class ChangedOut(JobOut, answers.WarningOut):
+    """The job as it stands now."""
+
+    paused_until: str | None
+
+
+class RunOut(TypedDict):
+    """One run, started by hand, and how far it came."""
+
+    job_id: str
+    execution_id: int
+    status: str
+    result: Any
+    error: str | None
+    warning: NotRequired[str]
+
+
+class ComingOut(TypedDict):
+    """One run that is still to come."""
+
+    at: str
+    job_id: str
+    name: str
+    task: str
+
+
+class UpcomingOut(TypedDict):
+    """What fires in the next hours, soonest first."""
+
+    upcoming: list[ComingOut]
+    count: int
+    until: str
+    warning: NotRequired[str]
+
+
+class WhyOut(TypedDict):
+    """What became of one slot."""
+
+    job_id: str
+    at: str
+    verdict: str
+    explanation: str
+    execution: answers.ExecutionOut | None
+
+
+def preview_schedule(
+    trigger_type: TriggerType,
+    trigger_config: TriggerConfig,
+    timezone: Timezone = None,
+    count: Annotated[
+        answers.Whole | None, Field(description="How many runs to list, 1 to 50; 5 if not given.")
+    ] = None,
+) -> PreviewOut | ErrorOut:
+    """Say a schedule in words and list its next runs and pitfalls, without storing anything.
+
+    Use it before creating anything unusual, and show the user the result when their wish was not exact.
+    """
+    actor, now = current_actor(), clock.now()
+    zone = timezone if timezone is not None else profile_of(actor.user).zone
+    given = {"trigger_type": trigger_type, "trigger_config": trigger_config, "timezone": zone}
+    number = 5 if count is None else count
+    if not 1 <= number <= MOST_RUNS:
+        return refused(refuse("count", f"choose 1 to {MOST_RUNS}"), given)
+    match read_trigger(trigger_type, trigger_config, zone, now):
+        case Ok(columns):
+            if columns["every"] and (problem := interval_problem(actor, columns["every"])):
+                return refused(problem, given)
+            shown = services.preview(trigger_of(columns, now), zone, now, number)
+        case Err(code=Code.NEVER_RUNS, message=why):
+            return {
+                "description": "Never",
+                "timezone": zone,
+                "next_runs": [],
+                "warnings": [f"This never fires: {why}."],
+            }
+        case error:
+            return refused(error, given)
+    if not shown.next_runs:
+        return refused(refuse("run_at", f"the moment is in the past (now {answers.iso(now, zone)})"), given)
+    return {
+        "description": shown.description,
+        "timezone": zone,
+        "next_runs": [answers.iso(run, zone) for run in shown.next_runs],
+        "warnings": shown.warnings,
+    }
+
+
+def update_job(
+    job_id: JobId,
+    name: Annotated[str | None, Field(description="The new name.")] = None,
+    args: Annotated[list[Any] | None, Field(description="All positional arguments anew.")] = None,
+    kwargs: Annotated[dict[str, Any] | None, Field(description="All named arguments anew.")] = None,
+    trigger_type: Annotated[
+        str | None, Field(description="With trigger_config: once, interval or cron.")
+    ] = None,
+    trigger_config: Annotated[
+        dict[str, Any] | None, Field(description="The new schedule, written as in schedule_job.")
+    ] = None,
+    timezone: Annotated[str | None, Field(description="The new IANA zone.")] = None,
+    max_runs: Annotated[
+        answers.Whole | None, Field(description="The new limit of runs; 0 removes the limit.")
+    ] = None,
+    label: Annotated[str | None, Field(description="The new label.")] = None,
+    tags: Annotated[list[str] | None, Field(description="All tags anew.")] = None,
+) -> ChangedOut | ErrorOut:
+    """Change a pending or paused job; what is null or left out stays as it is.
+
+    Better than cancelling and scheduling anew: the id and the history stay. Confirm `description` with the user.
+    """
+    actor = current_actor()
+    job = actor.jobs().called(job_id).first()
+    if job is None:
+        return refused(services.actors.not_found(job_id), {"job_id": job_id})
+    zone = job.timezone if timezone is None else timezone
+    given: dict[str, Any] = {
+        "job_id": job_id,
+        "task": job.task,
+        "trigger_type": trigger_type,
+        "trigger_config": trigger_config or {},
+        "timezone": zone,
+        "max_runs": max_runs,
+    }
+    plain = {"name": name, "args": args, "kwargs": kwargs, "timezone": timezone, "label": label, "tags": tags}
+    changes: dict[str, Any] = {field: value for field, value in plain.items() if value is not None}
+    if any(_has_mask(value) for value in (args, kwargs)):
+        return refused(refuse("kwargs", f"write the real value instead of {limits.MASK}"), given)
+    if max_runs is not None:
+        changes["max_runs"] = max_runs or None
+    match _new_trigger(job, trigger_type, trigger_config, zone):
+        case Ok(columns):
+            changes |= columns
+        case error:
+            return refused(error, given)
+    return _changed(services.edit(actor, job.public_id, revision=job.revision, **changes), given)
+
+
+def pause_job(
+    job_id: JobId,
+    until: Annotated[
+        str | None,
+        Field(description="When it resumes by itself: ISO 8601 or a phrase, read in the job's zone."),
+    ] = None,
+    reason: Annotated[str | None, Field(description="Why, for the user to read later.")] = None,
+) -> ChangedOut | ErrorOut:
+    """Pause a job: it does not run until resume_job, or until the given time. Runs of the pause are not made up."""
+    actor, moment = current_actor(), None
+    given = {"job_id": job_id}
+    if until is not None:
+        match read_moment(until, _zone_of(actor, job_id), clock.now(), "until"):
+            case Ok(read):
+                moment = read
+            case error:
+                return refused(error, given)
+    result = services.pause(actor, job_id, reason=reason or "", until=moment)
+    if until is None and reason is None:
+        result = _or_as_it_was(result, job_id, Job.Status.PAUSED)
+    return _changed(result, given)
+
+
+def resume_job(job_id: JobId) -> ChangedOut | ErrorOut:
+    """Set a paused job going again, from its next time on. Harmless if it is not paused."""
+    given = {"job_id": job_id}
+    match services.resume(current_actor(), job_id):
+        case Err(code=Code.INVALID) as error:
+            way_out = "Change its schedule with update_job first, or cancel it and make it anew."
+            return refused(answers.nothing_to_resume(error, way_out), given)
+        case result:
+            return _changed(_or_as_it_was(result, job_id, Job.Status.PENDING), given)
+
+
+async def run_job(
+    job_id: JobId,
+    wait_seconds: Annotated[
+        answers.Number | None,
+        Field(description="Wait up to this long for the result, at most 50; 0 if not given."),
+    ] = None,
+) -> RunOut | ErrorOut:
+    """Run a job once now, in whatever state it is; its schedule stays as it was.
+
+    With wait_seconds the answer holds the result if the run ends in time; else ask job_status later. Each call starts
+    a run of its own: do not repeat it because the status is still queued.
+    """
+    wait = 0.0 if wait_seconds is None else wait_seconds
+    if not 0 <= wait <= LONGEST_WAIT:
+        return refused(refuse("wait_seconds", f"choose 0 to {LONGEST_WAIT}"), {"job_id": job_id})
+    started = await orm(_start)(job_id)
+    if isinstance(started, Err):
+        return refused(started, {"job_id": job_id})
+    for _ in range(math.ceil(wait / POLL_SECONDS)):
+        if await orm(_is_settled)(started.value):
+            break
+        await asyncio.sleep(POLL_SECONDS)
+    return await orm(_run_out)(started.value, job_id)
+
+
+def upcoming(
+    hours: Annotated[
+        answers.Number | None, Field(description="How far to look, up to 744; 24 if not given.")
+    ] = None,
+) -> UpcomingOut | ErrorOut:
+    """List what will run in the next hours, soonest first, every repetition on its own line; at most 200 runs."""
+    actor, now = current_actor(), clock.now()
+    span = 24.0 if hours is None else hours
+    if not 0 < span <= MOST_HOURS:
+        return refused(refuse("hours", f"choose more than 0 and at most {MOST_HOURS}"), {})
+    zone = profile_of(actor.user).zone
+    runs = services.upcoming(actor, now, hours=span)
+    out: UpcomingOut = {
+        "upcoming": [
+            {
+                "at": answers.iso(at, zone),
+                "job_id": job.public_id,
+                "name": answers.line(job.name, 200),
+                "task": job.task,
+            }
+            for at, job in runs
+        ],
+        "count": len(runs),
+        "until": answers.iso(now + timedelta(hours=span), zone),
+    }
+    warnings = [] if engine.is_any_worker_running(now) else [answers.NO_WORKER]
+    if len(runs) == MOST_UPCOMING:
+        warnings.append(
+            f"Only the first {MOST_UPCOMING} runs are listed: ask for fewer hours, or job by job."
+        )
+    if warnings:
+        out["warning"] = " ".join(warnings)
+    return out
+
+
+def why(
+    job_id: JobId,
+    at: Annotated[
+        str | None,
+        Field(
+            description='The moment in question: ISO 8601 or a phrase like "yesterday at 9:00", read in the job\'s '
+            "zone; the latest run if not given."
+        ),
+    ] = None,
+) -> WhyOut | ErrorOut:
+    """Explain what became of a job's run nearest to a moment, from the ledger: ran, failed, skipped, missed, waiting.
+
+    Use it for "why did my reminder not come?". Quote the explanation; do not guess beyond it.
+    """
+    actor, now, moment = current_actor(), clock.now(), None
+    if at is not None:
+        match read_moment(at, _zone_of(actor, job_id), now, "at", past=True):
+            case Ok(read):
+                moment = read
+            case error:
+                return refused(error, {"job_id": job_id})
+    match services.why(actor, job_id, moment, now):
+        case Ok(found):
+            return {
+                "job_id": found.job.public_id,
+                "at": answers.iso(found.at, found.job.timezone),
+                "verdict": found.verdict,
+                "explanation": answers.readable(found.explanation),
+                "execution": _execution(found),
+            }
+        case error:
+            return refused(error, {"job_id": job_id})
+
+
+def _zone_of(actor: services.Actor, job_id: str) -> str:
+    """Return the zone that a time without one is meant in: the job's."""
+    zone = actor.jobs().called(job_id).values_list("timezone", flat=True).first()
+    return zone or profile_of(actor.user).zone
+
+
+def _execution(found: services.Why) -> answers.ExecutionOut | None:
+    return answers.execution_out(found.execution, found.job.timezone) if found.execution else None
+
+
+def _new_trigger(
+    job: Job, trigger_type: str | None, config: Mapping[str, Any] | None, zone: str
+) -> Result[Columns]:
+    if trigger_type is None and config is None:
+        return Ok({})
+    if config is None:
+        return refuse("trigger_config", "give trigger_config together with trigger_type")
+    return read_trigger(trigger_type or job.trigger_type, config, zone, clock.now())
+
+
+def _changed(result: Result[Job], given: Mapping[str, Any]) -> ChangedOut | ErrorOut:
+    match result:
+        case Ok(job):
+            until = answers.iso_or_none(job.paused_until, job.timezone)
+            if job.status != Job.Status.PENDING:
+                return {**job_out(job), "paused_until": until, **answers.pause_warning_on(job)}
+            # Read again with its activity: a run may be under way.
+            now = current_actor().job(job.public_id) or job
+            return {**job_out(now), "paused_until": until, **answers.warning_on(now)}
+        case error:
+            return refused(error, given)
+
+
+def _or_as_it_was(result: Result[Job], job_id: str, wanted: Job.Status) -> Result[Job]:
+    """Asking twice is no mistake: a job that already stands as was asked is the answer."""
+    if isinstance(result, Ok) or result.code != Code.WRONG_STATE:
+        return result
+    job = current_actor().jobs().called(job_id).first()
+    if job is None:
+        return result
+    if job.status == wanted:
+        return Ok(job)
+    return Err(Code.WRONG_STATE, f"Job already {job.status}: {job_id}")
+
+
+def _has_mask(value: Any) -> bool:
+    match value:
+        case str():
+            return limits.MASK in value
+        case list():
+            return any(map(_has_mask, value))
+        case dict():
+            return any(map(_has_mask, value.values()))
+        case _:
+            return False
+
+
+def _start(job_id: str) -> Result[int]:
+    match services.run_now(current_actor(), job_id):
+        case Ok(execution):
+            return Ok(execution.pk)
+        case error:
+            return error
+
+
+def _is_settled(execution_id: int) -> bool:
+    return Execution.objects.filter(pk=execution_id, status__in=SETTLED).exists()
+
+
+def _run_out(execution_id: int, job_id: str) -> RunOut:
+    row = Execution.objects.defer("traceback").get(pk=execution_id)
+    out: RunOut = {
+        "job_id": job_id,
+        "execution_id": row.pk,
+        "status": row.status,
+        "result": answers.readable(row.result),
+        "error": limits.strip_unprintable(row.error) or None,
+    }
+    return out if engine.is_any_worker_running(clock.now()) else {**out, "warning": answers.NO_WORKER}

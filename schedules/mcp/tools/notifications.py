@@ -1,0 +1,400 @@
+"""Family C: push notifications, at once, later, or by cron."""
+
+import re
+from collections.abc import Mapping
+from datetime import date as Date  # noqa: N812
+from datetime import datetime as DateTime  # noqa: N812
+from datetime import time as Time  # noqa: N812
+from typing import Annotated, Any
+
+from django.db import DatabaseError
+from pydantic import Field, StrictBool
+
+from schedules import clock, services
+from schedules.mcp import answers
+from schedules.mcp.auth import current_actor
+from schedules.mcp.notification_answers import (
+    ChangedOut,
+    CronOut,
+    LaterOut,
+    ListOut,
+    RefusedOut,
+    SentOut,
+    TimeOut,
+    cron_out,
+    later_out,
+    listed_out,
+    refused,
+    topic_of,
+)
+from schedules.mcp.tools.jobs import PAGE, IdempotencyKey, PageLimit, PageOffset, page_problem
+from schedules.mcp.triggers import read_moment, read_trigger, refuse
+from schedules.models import Job
+from schedules.result import Code, Err, Ok, Result
+from schedules.services.people import profile_of
+from schedules.tasks import registry
+from schedules.when.phrases import PhraseError, parse_delay
+from schedules.when.triggers import TriggerError, load_zone
+
+EXAMPLES = (
+    'Give exactly one of: datetime ("2026-02-05T15:00:00+01:00"); '
+    'time with timezone and perhaps date (date "2026-02-05", time "15:00", timezone "Europe/Berlin"); '
+    'delay ("1d2h30m10s").'
+)
+
+# Python would also take 20260205, 2026-W06-4, 15 and 15:00+01:00.
+_DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
+_TIME = re.compile(r"[0-9]{1,2}:[0-9]{2}(:[0-9]{2})?")
+_ZONED_CRON = re.compile(r"\s*(?:CRON_)?TZ=(?P<zone>\S+)\s+(?P<cron>.+)", re.DOTALL)
+
+Message = Annotated[
+    str, Field(description="The text of the notification; what is beyond 4,000 bytes is cut off.")
+]
+Topic = Annotated[
+    str,
+    Field(
+        description="The ntfy topic the user follows: letters, digits, - and _, 1 to 64. Ask; never invent one."
+    ),
+]
+ScheduleId = Annotated[str, Field(description="The schedule_id or message_id that was returned at creation.")]
+Title = Annotated[str | None, Field(description="A title above the message.")]
+Priority = Annotated[answers.Whole | None, Field(description="1 (min) to 5 (urgent); 3 if not given.")]
+Tags = Annotated[list[str] | None, Field(description='Words or emoji names, like ["warning"].')]
+Markdown = Annotated[StrictBool | None, Field(description="Show the message as Markdown.")]
+Click = Annotated[str | None, Field(description="Address to open when tapped.")]
+Icon = Annotated[str | None, Field(description="Address of an icon.")]
+Attach = Annotated[str | None, Field(description="Address of a file to attach.")]
+Filename = Annotated[str | None, Field(description="Name of the attached file.")]
+Actions = Annotated[
+    list[dict[str, Any]] | None,
+    Field(description='At most 3 buttons, like {"action": "view", "label": "Open", "url": "https://…"}.'),
+]
+
+
+async def send_push_notification(
+    message: Message,
+    notification_topic: Topic,
+    title: Title = None,
+    priority: Priority = None,
+    tags: Tags = None,
+    markdown: Markdown = None,
+    click: Click = None,
+    icon: Icon = None,
+    attach: Attach = None,
+    filename: Filename = None,
+    actions: Actions = None,
+) -> SentOut | RefusedOut:
+    """Send a push notification to the user's phone now.
+
+    For later use schedule_notification, to repeat schedule_cron_notification. Do not send the same message twice:
+    if this answers with an error, tell the user instead of trying again at once.
+    """
+    task = registry.get("notify")
+    assert task is not None
+    content = _content(
+        message, notification_topic, title, priority, tags, markdown, click, icon, attach, filename, actions
+    )
+    if problems := task.check([], content):
+        return refused(refuse("kwargs", problems[0]), {})
+    try:
+        sent = await task.call(_run_at_once(), [], content)
+    except (registry.Final, registry.RetryLater) as error:
+        return refused(Err(Code.CONFLICT, answers.line(str(error), 300)), {})
+    return {"success": True, "id": sent["id"], "confirmation": "Push notification sent successfully"}
+
+
+def schedule_notification(
+    message: Message,
+    notification_topic: Topic,
+    datetime: Annotated[
+        str | None,
+        Field(description="ISO 8601; without an offset it is read in timezone, else the user's zone."),
+    ] = None,
+    date: Annotated[
+        str | None, Field(description="YYYY-MM-DD, with time and timezone; today if not given.")
+    ] = None,
+    time: Annotated[str | None, Field(description="HH:MM or HH:MM:SS, with timezone.")] = None,
+    timezone: Annotated[
+        str | None, Field(description="The user's IANA zone, like Europe/Berlin. Ask if unknown.")
+    ] = None,
+    delay: Annotated[str | None, Field(description='From now on, like "30m" or "1d2h30m10s".')] = None,
+    title: Title = None,
+    priority: Priority = None,
+    tags: Tags = None,
+    markdown: Markdown = None,
+    click: Click = None,
+    icon: Icon = None,
+    attach: Attach = None,
+    filename: Filename = None,
+    actions: Actions = None,
+    idempotency_key: IdempotencyKey = None,
+) -> LaterOut | RefusedOut:
+    """Schedule one push notification: the user's reminder.
+
+    Say when in exactly one way: datetime, or time (with date and timezone), or delay. Check the current time first if
+    the user speaks of "tomorrow" or "tonight" (get_current_time). Keep message_id: delete_schedule takes it back.
+    """
+    actor = current_actor()
+    profile = profile_of(actor.user)
+    zone = timezone if timezone is not None else profile.zone
+    when = {"datetime": datetime, "date": date, "time": time, "timezone": timezone, "delay": delay}
+    moment = _moment({name: text for name, text in when.items() if text is not None}, zone)
+    if isinstance(moment, Err):
+        return refused(moment, {"timezone": zone})
+    content = _content(
+        message, notification_topic, title, priority, tags, markdown, click, icon, attach, filename, actions
+    )
+    made = services.schedule(
+        actor,
+        profile=profile,
+        prefix="msg",
+        idempotency_key=idempotency_key,
+        request={"tool": "schedule_notification", **when, **content},
+        name=answers.line(title or message, 80) or "Notification",
+        task="notify",
+        kwargs=content,
+        trigger_type=Job.TriggerType.ONCE,
+        run_at=moment.value,
+        timezone=zone,
+    )
+    match made:
+        case Ok(scheduled):
+            return later_out(scheduled, delay)
+        case error:
+            return refused(error, {"timezone": zone})
+
+
+def schedule_cron_notification(
+    message: Message,
+    notification_topic: Topic,
+    cron: Annotated[
+        str, Field(description='Five fields: minute hour day month weekday, like "0 9 * * 1-5".')
+    ],
+    timezone: Annotated[str, Field(description="The user's IANA zone, like Europe/Berlin. Ask if unknown.")],
+    label: Annotated[str | None, Field(description="A name for lists.")] = None,
+    title: Title = None,
+    priority: Priority = None,
+    tags: Tags = None,
+    markdown: Markdown = None,
+    click: Click = None,
+    icon: Icon = None,
+    attach: Attach = None,
+    filename: Filename = None,
+    actions: Actions = None,
+    idempotency_key: IdempotencyKey = None,
+) -> CronOut | RefusedOut:
+    """Schedule a push notification that repeats by a cron expression, in the user's time zone.
+
+    Tell the user `description` and the first of `next_runs` to confirm. Keep schedule_id: the user will want to pause
+    or delete it. cron://examples has expressions for common wishes.
+    """
+    actor = current_actor()
+    given = {"timezone": timezone, "cron": cron}
+    # Our own answers carry the zone in front: what was read there may be written here.
+    zoned = _ZONED_CRON.fullmatch(cron)
+    if zoned and zoned["zone"] != timezone:
+        return refused(refuse("cron", f"its zone is not the timezone {timezone}: give one of them"), given)
+    expression = zoned["cron"] if zoned else cron
+    when = read_trigger("cron", {"expression": expression}, timezone, clock.now())
+    if isinstance(when, Err):
+        return refused(when, given)
+    content = _content(
+        message, notification_topic, title, priority, tags, markdown, click, icon, attach, filename, actions
+    )
+    made = services.schedule(
+        actor,
+        prefix="scd",
+        idempotency_key=idempotency_key,
+        name=answers.line(label or title or message, 80) or "Notification",
+        task="notify",
+        kwargs=content,
+        label=label or "",
+        **when.value,
+    )
+    match made:
+        case Ok(scheduled):
+            return cron_out(scheduled)
+        case error:
+            return refused(error, given)
+
+
+def list_scheduled_notifications(
+    notification_topic: Annotated[str | None, Field(description="Only this topic; all if not given.")] = None,
+    limit: PageLimit = None,
+    offset: PageOffset = None,
+) -> ListOut | RefusedOut:
+    """List the user's notifications that are still to come, repeating and one-off, with their ids.
+
+    `count` counts all that match, also beyond the page.
+    """
+    size, start = PAGE if limit is None else limit, offset or 0
+    if problem := page_problem(size, start):
+        return refused(problem, {})
+    found = [
+        job
+        for job in current_actor().jobs().active().filter(task="notify")
+        if notification_topic in (None, topic_of(job))
+    ]
+    return {"schedules": [listed_out(job) for job in found[start : start + size]], "count": len(found)}
+
+
+def pause_schedule(schedule_id: ScheduleId) -> ChangedOut | RefusedOut:
+    """Pause a schedule until resume_schedule: nothing is sent meanwhile, nothing is sent late. Harmless twice."""
+    actor = current_actor()
+    result = services.pause(actor, schedule_id)
+    return _changed(result, schedule_id, paused=True)
+
+
+def resume_schedule(schedule_id: ScheduleId) -> ChangedOut | RefusedOut:
+    """Set a paused schedule going again, from its next time on. Harmless twice."""
+    actor = current_actor()
+    result = services.resume(actor, schedule_id)
+    return _changed(result, schedule_id, paused=False)
+
+
+def delete_schedule(
+    schedule_id: Annotated[
+        str,
+        Field(description="The schedule ID to delete. This ID is returned when creating a cron schedule."),
+    ],
+) -> ChangedOut | RefusedOut:
+    """Delete a scheduled notification by its ID: it stops firing and agents cannot bring it back.
+
+    Take the ID from the conversation or from the user's words; ask only if it is neither there nor in
+    list_scheduled_notifications. To stop it for a while, use pause_schedule.
+    """
+    try:
+        deleted = services.delete(current_actor(), schedule_id)
+    except DatabaseError:
+        return refused(
+            Err(Code.CONFLICT, "Failed to delete schedule: the store did not answer, try again in a moment."),
+            {"schedule_id": schedule_id},
+        )
+    match deleted:
+        case Ok(job):
+            words = f"Schedule {job.public_id} deleted successfully"
+            return {"success": True, "schedule_id": job.public_id, "confirmation": words}
+        case error:
+            return refused(error, {"schedule_id": schedule_id})
+
+
+def get_current_time(
+    timezone: Annotated[
+        str | None, Field(description="IANA zone, like Europe/Berlin; UTC if not given.")
+    ] = "UTC",
+) -> TimeOut | RefusedOut:
+    """Tell the current date and time in a zone. Ask this before turning "tomorrow" or "in an hour" into a time.
+
+    `user_timezone` is the zone the user has set, or null: then ask the user.
+    """
+    name = "UTC" if timezone is None else timezone
+    try:
+        zone = load_zone(name)
+    except TriggerError as error:
+        return refused(refuse(error.field, error.reason), {"timezone": name})
+    now = clock.now()
+    there = now.astimezone(zone)
+    return {
+        "utc": answers.iso(now, "UTC"),
+        "date": f"{there:%Y-%m-%d}",
+        "time": f"{there:%H:%M:%S}",
+        "timezone": name,
+        "local": answers.iso(now, name),
+        "user_timezone": profile_of(current_actor().user).timezone or None,
+    }
+
+
+def _run_at_once() -> registry.Run:
+    """Describe a run that belongs to no job: a message sent now has no slot, and nobody to try again."""
+    return registry.Run(
+        execution_id=0,
+        key="",
+        job_id="",
+        job_name="",
+        attempt=1,
+        scheduled_for=clock.now(),
+        owner_id=current_actor().user.pk,
+        signing_key="",
+        timeout=30,
+    )
+
+
+def _content(message: str, topic: str, *optional: Any) -> dict[str, Any]:
+    """Gather the arguments of the task notify, leaving out what was not given."""
+    names = ("title", "priority", "tags", "markdown", "click", "icon", "attach", "filename", "actions")
+    given = {name: value for name, value in zip(names, optional, strict=True) if value is not None}
+    return {"message": message, "topic": topic, **given}
+
+
+def _moment(when: Mapping[str, str], zone: str) -> Result[DateTime]:
+    """Read one of the three ways to say when, or say what is missing or clashes."""
+    now = clock.now()
+    ways = [
+        name
+        for name, names in {"datetime": {"datetime"}, "time": {"date", "time"}, "delay": {"delay"}}.items()
+        if names & when.keys()
+    ]
+    if len(ways) > 1:
+        clash = ", ".join(name for name in ("datetime", "date", "time", "delay") if name in when)
+        return refuse("when", f"these clash: {clash}. {EXAMPLES}")
+    if not ways:
+        return refuse("when", f"missing: datetime, or time with timezone, or delay. {EXAMPLES}")
+    match ways[0]:
+        case "delay":
+            try:
+                return Ok(now + parse_delay(when["delay"]))
+            except PhraseError as error:
+                return refuse("delay", str(error))
+        case "datetime":
+            return read_moment(when["datetime"], zone, now, "datetime")
+    if missing := [name for name in ("time", "timezone") if name not in when]:
+        return refuse("when", f"missing: {' and '.join(missing)}. {EXAMPLES}")
+    try:
+        today = now.astimezone(load_zone(zone)).date()
+    except TriggerError as error:
+        return refuse(error.field, error.reason)
+    day, time = _date(when.get("date", str(today))), _time(when["time"])
+    if day is None:
+        return refuse("date", 'write YYYY-MM-DD, like "2026-02-05", or leave it out for today')
+    if time is None:
+        return refuse("time", 'write HH:MM or HH:MM:SS, like "15:00"; the zone goes into timezone')
+    return read_moment(f"{day} {time}", zone, now, "date and time")
+
+
+def _date(text: str) -> Date | None:
+    try:
+        return Date.fromisoformat(text) if _DATE.fullmatch(text) else None
+    except ValueError:
+        return None
+
+
+def _time(text: str) -> Time | None:
+    try:
+        return Time.fromisoformat(text if text[1:2] != ":" else f"0{text}") if _TIME.fullmatch(text) else None
+    except ValueError:
+        return None
+
+
+def _changed(result: Result[Job], schedule_id: str, *, paused: bool) -> ChangedOut | RefusedOut:
+    wanted = Job.Status.PAUSED if paused else Job.Status.PENDING
+    match result:
+        case Err(code=Code.WRONG_STATE):
+            # Asking twice is no mistake: the schedule already stands as was asked.
+            status = current_actor().jobs().called(schedule_id).values_list("status", flat=True).first()
+            if status != wanted:
+                return refused(
+                    Err(Code.WRONG_STATE, f"Schedule already {status}: {schedule_id}"),
+                    {"schedule_id": schedule_id},
+                )
+        case Err(code=Code.INVALID) as error:
+            way_out = "To do so, delete it with delete_schedule and schedule it anew."
+            return refused(answers.nothing_to_resume(error, way_out), {"schedule_id": schedule_id})
+        case Err() as error:
+            return refused(error, {"schedule_id": schedule_id})
+    words = "paused" if paused else "resumed"
+    return {
+        "success": True,
+        "schedule_id": schedule_id,
+        "paused": paused,
+        "confirmation": f"Schedule {schedule_id} {words} successfully",
+    }

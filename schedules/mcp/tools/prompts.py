@@ -1,0 +1,327 @@
+"""Family B: prompts for an agent, in sentences; and the inbox where they wait."""
+
+from collections.abc import Mapping
+from datetime import UTC, date, datetime, time, timedelta
+from typing import Annotated, Any, NotRequired
+
+from django.db.models import Case, F, When
+from django.db.models.functions import Coalesce
+from pydantic import Field
+from typing_extensions import TypedDict
+
+from schedules import clock, limits, services
+from schedules.mcp import answers
+from schedules.mcp.auth import current_actor
+from schedules.mcp.tools.jobs import IdempotencyKey, Timezone, in_state
+from schedules.mcp.triggers import read_moment
+from schedules.models import Execution, Job
+from schedules.result import Code, Err, Ok
+from schedules.services.people import profile_of
+from schedules.services.reading import words_of
+from schedules.when.triggers import load_zone
+
+LINES = 100
+
+At = Annotated[
+    str,
+    Field(
+        description='When: "2026-02-04T15:00", "2026-02-04 3:00 PM", "tomorrow at 9am", "in 20 minutes". '
+        "Read in `timezone` unless it has an offset."
+    ),
+]
+Number = Annotated[answers.Whole, Field(description="The number after # in schedule and schedule_list.")]
+
+
+class PromptOut(TypedDict):
+    """A prompt that is yours until the lease ends."""
+
+    execution_id: int
+    job_id: str | None
+    prompt: str
+    scheduled_for: str
+    lease_until: str
+
+
+class ClaimOut(answers.WaitOut):
+    """What was claimed; empty when nothing waits."""
+
+    prompts: list[PromptOut]
+    error: NotRequired[str]
+
+
+class CompleteOut(answers.WaitOut):
+    """Whether this completion was taken."""
+
+    completed: bool
+    execution_id: int
+    status: NotRequired[str]
+    error: NotRequired[str]
+
+
+def schedule(
+    at: At,
+    prompt: Annotated[
+        str, Field(description="What the agent shall do then, complete: it will not see this chat.")
+    ],
+    timezone: Timezone = None,
+    idempotency_key: IdempotencyKey = None,
+) -> str:
+    """Schedule a prompt for an agent, once, at a moment.
+
+    Use it when the user wants an agent to do something later ("check the build at 6pm"). For a plain reminder to the
+    user's phone use schedule_notification; to repeat, use schedule_job with the task "prompt".
+    """
+    actor = current_actor()
+    profile = profile_of(actor.user)
+    zone = timezone if timezone is not None else profile.zone
+    given = {"at": at, "prompt": prompt, "timezone": zone}
+    moment = read_moment(at, zone, clock.now(), "at")
+    if isinstance(moment, Err):
+        return refused(moment, given)
+    made = services.schedule(
+        actor,
+        profile=profile,
+        prefix="tsk",
+        idempotency_key=idempotency_key,
+        request={"tool": "schedule", "at": at, "prompt": prompt, "timezone": timezone},
+        name=_name_of(prompt),
+        task="prompt",
+        kwargs={"prompt": prompt},
+        trigger_type=Job.TriggerType.ONCE,
+        run_at=moment.value,
+        timezone=zone,
+    )
+    match made:
+        case Ok(scheduled):
+            return _scheduled(scheduled)
+        case error:
+            return refused(error, given)
+
+
+def schedule_list(
+    status: Annotated[
+        str | None,
+        Field(
+            description="Only tasks in this state; pending if not given.",
+            json_schema_extra={"enum": [*Job.Status.values, None]},
+        ),
+    ] = "pending",
+    from_: Annotated[
+        str | None, Field(alias="from", description="From this date or time on, like 2026-02-04.")
+    ] = None,
+    to: Annotated[str | None, Field(description="Up to this date (the whole day) or time.")] = None,
+) -> str:
+    """List scheduled prompts, one a line, in the order they fire: number, time, state, beginning of the prompt.
+
+    Use it to find the number for schedule_edit and schedule_cancel. Each time is in the task's own zone; `from` and
+    `to` are read in the user's. A paused task that repeats has no time: its schedule stands there in words.
+    """
+    actor = current_actor()
+    state = "pending" if status is None else status
+    if state not in Job.Status.values:
+        return f'Error: unknown status "{answers.line(state, 100)}".'
+    zone = profile_of(actor.user).zone
+    last_run_at = Case(When(status=Job.Status.PAUSED, then=None), default=F("last_run_at"))
+    fire_at = Coalesce("next_run_at", "run_at", last_run_at)
+    tasks = in_state(actor.jobs().filter(task="prompt"), state).annotate(fire_at=fire_at)
+    for bound, text in (("fire_at__gte", from_), ("fire_at__lte", to)):
+        if text is None:
+            continue
+        moment = _bound(text, zone, is_end=bound == "fire_at__lte")
+        if moment is None:
+            return f'Error: could not parse "{answers.line(text, 100)}" as a date.'
+        tasks = tasks.filter(**{bound: moment})
+    rows = list(tasks.with_activity().order_by(F("fire_at").asc(nulls_last=True), "pk")[: LINES + 1])
+    if not rows:
+        return "No scheduled tasks found matching filters."
+    lines = [_line(job) for job in rows[:LINES]]
+    if len(rows) > LINES:
+        lines.append(f"… and {tasks.count() - LINES} more: narrow the list with from and to.")
+    return "\n".join(lines)
+
+
+def schedule_edit(
+    id: Number,  # noqa: A002
+    at: Annotated[
+        str | None,
+        Field(
+            description="The new time, written as in schedule, read in the task's own zone; null leaves it."
+        ),
+    ] = None,
+    prompt: Annotated[str | None, Field(description="The new prompt; null leaves it.")] = None,
+) -> str:
+    """Change the time or the text of a pending prompt."""
+    actor = current_actor()
+    if at is None and prompt is None:
+        return "Error: provide at least one of 'at' or 'prompt' to edit."
+    job = actor.jobs().filter(pk=id, task="prompt", status=Job.Status.PENDING).first()
+    if job is None:
+        return _not_editable(id, "edited")
+    changes: dict[str, Any] = {}
+    if at is not None:
+        moment = read_moment(at, job.timezone, clock.now(), "at")
+        if isinstance(moment, Err):
+            return refused(moment, {"at": at})
+        if job.trigger_type != Job.TriggerType.ONCE:
+            return f"Error: task #{id} repeats; use update_job with {job.public_id} to change its schedule."
+        changes["run_at"] = moment.value
+    if prompt is not None:
+        changes |= {"args": [], "kwargs": {"prompt": prompt}}
+        # A name that somebody chose stays.
+        if job.name == _name_of(prompt_text(job)):
+            changes["name"] = _name_of(prompt)
+    # The revision makes it one conditional UPDATE: whoever changed or claimed the task first wins.
+    match services.edit(actor, job.public_id, revision=job.revision, **changes):
+        case Ok(edited):
+            return _edited(edited, at, prompt)
+        case Err(code=Code.INVALID) as error:
+            return refused(error, {"at": at, "prompt": prompt, "timezone": job.timezone})
+        case _:
+            return _not_editable(id, "edited")
+
+
+def schedule_cancel(id: Number) -> str:  # noqa: A002
+    """Cancel a pending prompt: it will not reach an agent. Make sure it is the one the user means."""
+    actor = current_actor()
+    job_id = actor.jobs().filter(pk=id, task="prompt").values_list("public_id", flat=True).first()
+    if job_id is not None:
+        match services.cancel(actor, job_id, only=(Job.Status.PENDING,)):
+            case Ok():
+                return f"Cancelled task #{id}."
+    return _not_editable(id, "cancelled")
+
+
+def claim_prompts(
+    limit: Annotated[
+        answers.Whole | None, Field(description="At most this many, 1 to 20; 1 if not given.")
+    ] = None,
+    lease_minutes: Annotated[
+        answers.Number | None, Field(description="How long they are yours alone, 1 to 1440; 15 if not given.")
+    ] = None,
+) -> ClaimOut:
+    """Take prompts that have fallen due out of the inbox, to work on them.
+
+    For an agent that wakes up by itself. Do what each prompt asks, then call complete_prompt before lease_until;
+    after that another agent may claim it. An empty list means nothing waits.
+    """
+    actor = current_actor()
+    minutes = 15.0 if lease_minutes is None else lease_minutes
+    # Longer than allowed is refused below; this only keeps it a duration.
+    lease = timedelta(minutes=minutes) if 0 <= minutes <= 10**6 else timedelta(0)
+    match services.claim_prompts(actor, limit=1 if limit is None else limit, lease=lease):
+        case Ok(rows):
+            zone = profile_of(actor.user).zone
+            return {"prompts": [_prompt_out(row, zone) for row in rows]}
+        case error:
+            return refused_claim(error, {})
+
+
+def complete_prompt(
+    execution_id: Annotated[answers.Whole, Field(description="From claim_prompts.")],
+    result: Annotated[Any, Field(description="What came of it, for the user to read: text or JSON.")] = None,
+    error: Annotated[str | None, Field(description="Why it could not be done; null if it was done.")] = None,
+) -> CompleteOut:
+    """Report a claimed prompt as done, or as failed with an error. Call it once, while the lease lasts."""
+    match services.complete_prompt(current_actor(), execution_id, result=result, error=error):
+        case Ok(row):
+            return {"completed": True, "execution_id": execution_id, "status": row.status}
+        case refusal:
+            return refused_completion(refusal, {"execution_id": execution_id})
+
+
+def refused(error: Err, given: Mapping[str, Any]) -> str:
+    """Turn a refusal into this family's sentence."""
+    if error.code == Code.QUOTA or error.code == Code.TOO_FAST:
+        return f"Error: quota exceeded: {error.message}."
+    name, why = answers.first_problem(error)
+    at = answers.line(str(given.get("at")), 100)
+    match name:
+        case "at":
+            hint = f"\nhint: {error.hint}" if error.hint else ""
+            return f'Error: could not parse "{at}" as a date/time.{hint}'
+        case "run_at":
+            now = answers.local(clock.now(), given.get("timezone") or "UTC")
+            return f'Error: "{at}" is in the past (now {now}).'
+        case "timezone":
+            return f'Error: unknown timezone "{answers.line(str(given.get("timezone")), 100)}".'
+        case "args" | "kwargs" | "name":
+            why = why.removeprefix("invalid arguments for task prompt: ").removeprefix("prompt: ")
+            return f"Error: invalid prompt: {answers.line(why, 300)}."
+        case _:
+            return f"Error: {answers.line(f'{name}: {why}' if name else why, 300)}."
+
+
+def refused_claim(error: Err, given: Mapping[str, Any]) -> ClaimOut:
+    out: ClaimOut = {"prompts": [], "error": error.message}
+    return answers.with_wait(out, error)
+
+
+def refused_completion(error: Err, given: Mapping[str, Any]) -> CompleteOut:
+    out: CompleteOut = {"completed": False, "execution_id": given["execution_id"], "error": error.message}
+    return answers.with_wait(out, error)
+
+
+def prompt_text(job: Job) -> str:
+    """Return the prompt of a job, however its arguments were given."""
+    return str(job.argument("prompt") or "")
+
+
+def _scheduled(made: services.Scheduled) -> str:
+    job = made.job
+    words = f'Scheduled task #{job.pk} for {answers.when(job)}: "{answers.line(prompt_text(job), 80)}"'
+    advice = answers.advice_on(made)
+    if "existing" in advice:
+        words += "\nexisting: true (this idempotency_key made it before)"
+    if "warning" in advice:
+        words += f"\nwarning: {advice['warning']}"
+    return words
+
+
+def _edited(job: Job, at: str | None, prompt: str | None) -> str:
+    parts = []
+    if at is not None and job.run_at is not None:
+        parts.append(f"time → {answers.local(job.run_at, job.timezone)}")
+    if prompt is not None:
+        parts.append(f'prompt → "{answers.line(prompt_text(job), 80)}"')
+    return f"Updated task #{job.pk}: {', '.join(parts)}"
+
+
+def _line(job: Any) -> str:
+    when = answers.local(job.fire_at, job.timezone) if job.fire_at else words_of(job)
+    return f"#{job.pk}  {when}  [{job.state}]  {answers.line(prompt_text(job), 60)}"
+
+
+def _name_of(prompt: str) -> str:
+    return answers.line(prompt, 80) or "Prompt"
+
+
+def _not_editable(number: int, verb: str) -> str:
+    return f"Task #{number} not found or not editable (only pending tasks can be {verb})."
+
+
+def _bound(text: str, zone: str, *, is_end: bool) -> datetime | None:
+    """Read a filter's date or time; a date alone means from its first or to its last moment."""
+    try:
+        day = date.fromisoformat(text.strip())
+    except ValueError:
+        match read_moment(text, zone, clock.now(), "date"):
+            case Ok(moment):
+                return moment
+            case _:
+                return None
+    moment = datetime.combine(day, time.max if is_end else time.min, tzinfo=load_zone(zone))
+    if limits.moment_problem(moment) is None:
+        return moment
+    # The first and the last day of the calendar go beyond it elsewhere.
+    return moment.replace(tzinfo=UTC)
+
+
+def _prompt_out(row: Execution, zone: str) -> PromptOut:
+    assert row.lease_until is not None
+    return {
+        "execution_id": row.pk,
+        "job_id": row.job.public_id if row.job else None,
+        "prompt": answers.readable(prompt_text(row.job)) if row.job else "",
+        "scheduled_for": answers.iso(row.scheduled_for, zone),
+        "lease_until": answers.iso(row.lease_until, zone),
+    }

@@ -1,0 +1,375 @@
+"""Which tasks does Cronty ship? They are registered like anybody's."""
+
+import asyncio
+import hashlib
+import hmac
+import json
+import os
+import random
+import re
+import signal
+import time
+from contextlib import suppress
+from datetime import timedelta
+from http import HTTPStatus
+from typing import Annotated, Any, Literal, NotRequired, cast
+from urllib.parse import urlsplit
+
+from django.conf import settings
+from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, JsonValue
+from typing_extensions import TypedDict
+
+from schedules import engine
+from schedules.tasks import outbound
+from schedules.tasks.registry import WAITING, Final, Outcome, RetryLater, Run, task
+
+# ntfy takes a message of 4096 bytes for a file already, and reads at most twice that of JSON.
+NTFY_MESSAGE_BYTES = 4095
+NTFY_REQUEST_BYTES = 8192
+NTFY_PAUSE_SECONDS = 5
+SHORTENED = "… (shortened)"
+RETRY_AFTER = re.compile(r"[0-9]{1,9}")
+LONGEST_RETRY_AFTER = timedelta(hours=1)
+PROMPT_BYTES = 16_384
+OUTPUT_BYTES = 16_384
+KEPT_CHARACTERS = 2048
+AGENT_ENVIRONMENT = ("PATH", "HOME", "LANG")
+STANDARD_OUTPUT = 1
+
+HEADERS = {
+    "accept",
+    "accept-language",
+    "api-key",
+    "authorization",
+    "content-type",
+    "if-match",
+    "if-none-match",
+    "prefer",
+    "private-token",
+    "user-agent",
+}
+# Receivers take these as the word of their own proxy.
+FORGEABLE_HEADERS = ("x-forwarded-", "x-real-ip", "x-original-", "x-rewrite-")
+HEADER_NAME = re.compile(r"[A-Za-z0-9-]{1,64}")
+HEADER_VALUE = re.compile(r"[\x20-\x7e]{0,2048}")
+
+_jitter = random.SystemRandom()
+
+
+def _web_address(url: str) -> str:
+    if problem := outbound.problem_with_url(url):
+        raise ValueError(problem)
+    return url
+
+
+def _headers(headers: dict[str, str]) -> dict[str, str]:
+    for name, value in headers.items():
+        lower = name.lower()
+        known = lower in HEADERS or (lower.startswith("x-") and not lower.startswith(FORGEABLE_HEADERS))
+        if not known or not HEADER_NAME.fullmatch(name):
+            raise ValueError(
+                f"header {name!r} is not allowed; allowed are {', '.join(sorted(HEADERS))} and x-…"
+            )
+        if not HEADER_VALUE.fullmatch(value):
+            raise ValueError(
+                f"the value of header {name!r} must be one line of at most 2048 ASCII characters"
+            )
+    return headers
+
+
+def _visible(text: str) -> str:
+    if not text.strip():
+        raise ValueError("must not be blank")
+    return text
+
+
+def _prompt_size(prompt: str) -> str:
+    if len(prompt.encode()) > PROMPT_BYTES:
+        raise ValueError(f"must be at most {PROMPT_BYTES} bytes")
+    return prompt
+
+
+Topic = Annotated[
+    str, Field(pattern=r"^[A-Za-z0-9_-]{1,64}$", description="Letters, digits, - and _; 1 to 64.")
+]
+Priority = Annotated[int, Field(ge=1, le=5, description="1 (min) to 5 (urgent); 3 is the default.")]
+Line = Annotated[str, Field(min_length=1, max_length=256)]
+Link = Annotated[str, Field(min_length=1, max_length=outbound.LONGEST_URL)]
+HttpLink = Annotated[Link, Field(pattern=r"^https?://[^\s]+$")]
+Method = Literal["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD"]
+Headers = Annotated[dict[str, str], Field(max_length=20), AfterValidator(_headers)]
+
+
+class ViewAction(TypedDict):
+    """A button that opens a page or an app."""
+
+    __pydantic_config__ = ConfigDict(extra="forbid")  # type: ignore[misc]
+    action: Literal["view"]
+    label: Line
+    url: Link
+    clear: NotRequired[bool]
+
+
+class HttpAction(TypedDict):
+    """A button that makes the phone send a request."""
+
+    __pydantic_config__ = ConfigDict(extra="forbid")  # type: ignore[misc]
+    action: Literal["http"]
+    label: Line
+    url: HttpLink
+    method: NotRequired[Method]
+    headers: NotRequired[dict[str, str]]
+    body: NotRequired[str]
+    clear: NotRequired[bool]
+
+
+class BroadcastAction(TypedDict):
+    """A button that sends an Android broadcast."""
+
+    __pydantic_config__ = ConfigDict(extra="forbid")  # type: ignore[misc]
+    action: Literal["broadcast"]
+    label: Line
+    intent: NotRequired[str]
+    extras: NotRequired[dict[str, str]]
+    clear: NotRequired[bool]
+
+
+def _known_action(button: Any) -> Any:
+    """Say which buttons there are, where Pydantic would speak of tags and discriminators."""
+    if isinstance(button, dict) and button.get("action") not in ("view", "http", "broadcast"):
+        raise ValueError("choose its action: view, http or broadcast")
+    return button
+
+
+Action = Annotated[
+    ViewAction | HttpAction | BroadcastAction, Field(discriminator="action"), BeforeValidator(_known_action)
+]
+
+
+@task(title="Notification", attempts=5)
+async def notify(
+    message: Annotated[str, AfterValidator(_visible)],
+    topic: Topic,
+    title: Line | None = None,
+    priority: Priority | None = None,
+    tags: Annotated[list[Line], Field(max_length=20)] | None = None,
+    markdown: bool | None = None,
+    click: Link | None = None,
+    icon: HttpLink | None = None,
+    attach: HttpLink | None = None,
+    filename: Line | None = None,
+    actions: Annotated[list[Action], Field(max_length=3)] | None = None,
+    *,
+    run: Run,
+) -> dict[str, Any]:
+    """Send a push notification to everybody who follows the topic on the ntfy server."""
+    fields = {
+        "topic": topic,
+        "title": title,
+        "priority": priority,
+        "tags": tags,
+        "markdown": markdown,
+        "click": click,
+        "icon": icon,
+        "attach": attach,
+        "filename": filename,
+        "actions": actions,
+    }
+    reply = await _send_or_retry(
+        "POST",
+        f"{settings.NTFY_URL.rstrip('/')}/",
+        headers={"Authorization": f"Bearer {settings.NTFY_TOKEN}"} if settings.NTFY_TOKEN else {},
+        content=_ntfy_body(message, {name: value for name, value in fields.items() if value is not None}),
+        # The operator chose this server, which often lives on the local network.
+        trusted=True,
+    )
+    server = urlsplit(settings.NTFY_URL).hostname
+    if reply.status == HTTPStatus.OK:
+        return {"id": _ntfy_answer(reply).get("id"), "topic": topic, "server": server}
+    words = (
+        f"{server} answered {reply.status}: {_ntfy_answer(reply).get('error') or _beginning(reply.text, 200)}"
+    )
+    if reply.status == HTTPStatus.TOO_MANY_REQUESTS:
+        least = NTFY_PAUSE_SECONDS * 2 ** (run.attempt - 1)
+        raise RetryLater(words, after=timedelta(seconds=_jitter.uniform(least, 2 * least)))
+    raise _failure(reply, words)
+
+
+@task(title="Webhook", attempts=3)
+async def webhook(
+    url: Annotated[str, AfterValidator(_web_address)],
+    method: Method = "POST",
+    headers: Headers | None = None,
+    body: Annotated[JsonValue, Field(description="Text is sent as it is, anything else as JSON.")] = None,
+    *,
+    run: Run,
+) -> dict[str, Any]:
+    """Send an HTTP request, signed, with an Idempotency-Key that stays the same over all attempts."""
+    content, content_type = _webhook_body(body)
+    timestamp = str(int(time.time()))
+    given = {name.lower(): value for name, value in (headers or {}).items()}
+    reply = await _send_or_retry(
+        method,
+        url,
+        headers={
+            **content_type,
+            **given,
+            "Idempotency-Key": run.key,
+            "Cronty-Execution": str(run.execution_id),
+            "Cronty-Attempt": str(run.attempt),
+            "Cronty-Timestamp": timestamp,
+            "Cronty-Signature": f"v1={_signature(run.signing_key, timestamp, content or b'')}",
+        },
+        content=content,
+    )
+    if 200 <= reply.status < 300:
+        return {"status": reply.status, "body": _beginning(reply.text, KEPT_CHARACTERS)}
+    words = f"{urlsplit(url).hostname} answered {reply.status}"
+    if 300 <= reply.status < 400:
+        raise Final(f"{words}: redirects are not followed")
+    raise _failure(reply, f"{words}: {_beginning(reply.text, 200)}".rstrip(": "))
+
+
+@task(title="Prompt for an agent", timeout=timedelta(minutes=10))
+async def prompt(
+    prompt: Annotated[str, AfterValidator(_visible), AfterValidator(_prompt_size)], *, run: Run
+) -> str | Outcome:
+    """Hand a prompt to the operator's agent command, or leave it in the inbox for an agent to claim."""
+    if not settings.CRONTY_AGENT_COMMAND:
+        return WAITING
+    transport, conversation = await _start_agent(prompt, run)
+    try:
+        async with asyncio.timeout(run.timeout):
+            await conversation.exited.wait()
+    except TimeoutError as error:
+        raise RetryLater(f"The agent command did not finish within {run.timeout:g} s.") from error
+    finally:
+        await _end(transport, conversation)
+    if code := transport.get_returncode():
+        complaints = conversation.complaints.decode(errors="replace")
+        raise RetryLater(f"The agent command ended with code {code}: {complaints}".rstrip(": \n"))
+    return _shortened(conversation.output.decode(errors="replace"), OUTPUT_BYTES)
+
+
+@task(title="Prune history", system=True, timeout=timedelta(minutes=5))
+def prune_history() -> dict[str, int]:
+    """Delete what is older or more than the history limits keep."""
+    return engine.prune_history()
+
+
+async def _send_or_retry(method: str, url: str, **request: Any) -> outbound.Reply:
+    try:
+        return await outbound.send(method, url, **request)
+    except outbound.OutboundError as error:
+        raise (RetryLater if error.retryable else Final)(str(error)) from error
+
+
+def _failure(reply: outbound.Reply, words: str) -> Exception:
+    transient = (HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_EARLY, HTTPStatus.TOO_MANY_REQUESTS)
+    if reply.status not in transient and reply.status < 500:
+        return Final(words)
+    asked = reply.headers.get("retry-after", "")
+    if not RETRY_AFTER.fullmatch(asked):
+        return RetryLater(words)
+    return RetryLater(words, after=min(timedelta(seconds=int(asked)), LONGEST_RETRY_AFTER))
+
+
+def _ntfy_body(message: str, fields: dict[str, Any]) -> bytes:
+    # Escapes and the other fields count too, so a long text may have to lose more.
+    limit = NTFY_MESSAGE_BYTES
+    while True:
+        body = json.dumps({**fields, "message": _shortened(message, limit)}, ensure_ascii=False).encode()
+        if len(body) <= NTFY_REQUEST_BYTES or limit < 64:
+            return body
+        limit //= 2
+
+
+def _shortened(text: str, limit: int) -> str:
+    data = text.encode()
+    if len(data) <= limit:
+        return text
+    return data[: limit - len(SHORTENED.encode())].decode(errors="ignore") + SHORTENED
+
+
+def _ntfy_answer(reply: outbound.Reply) -> dict[str, Any]:
+    with suppress(ValueError, RecursionError):
+        answer = json.loads(reply.text)
+        if isinstance(answer, dict):
+            return answer
+    return {}
+
+
+def _webhook_body(body: JsonValue) -> tuple[bytes | None, dict[str, str]]:
+    if body is None:
+        return None, {}
+    if isinstance(body, str):
+        return body.encode(), {"content-type": "text/plain; charset=utf-8"}
+    return json.dumps(body, ensure_ascii=False).encode(), {"content-type": "application/json"}
+
+
+def _signature(key: str, timestamp: str, body: bytes) -> str:
+    return hmac.new(key.encode(), timestamp.encode() + b"." + body, hashlib.sha256).hexdigest()
+
+
+def _beginning(text: str, characters: int) -> str:
+    return text.strip() if len(text) <= characters else f"{text[:characters].strip()}…"
+
+
+class _Conversation(asyncio.SubprocessProtocol):
+    """Read all that a command says; keep the beginning of its output and the end of its complaints."""
+
+    def __init__(self) -> None:
+        self.exited = asyncio.Event()
+        self.closed = asyncio.Event()
+        self.output = b""
+        self.complaints = b""
+
+    def pipe_data_received(self, fd: int, data: bytes) -> None:
+        if fd == STANDARD_OUTPUT:
+            # One byte more than is kept, so that it shows when something was left out.
+            self.output = (self.output + data)[: OUTPUT_BYTES + 1]
+        else:
+            self.complaints = (self.complaints + data)[-KEPT_CHARACTERS:]
+
+    def process_exited(self) -> None:
+        self.exited.set()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.closed.set()
+
+
+async def _start_agent(prompt: str, run: Run) -> tuple[asyncio.SubprocessTransport, _Conversation]:
+    kept = {name: os.environ[name] for name in AGENT_ENVIRONMENT if name in os.environ}
+    own = {
+        "CRONTY_EXECUTION": str(run.execution_id),
+        "CRONTY_JOB": run.job_id,
+        "CRONTY_URL": settings.CRONTY_URL,
+    }
+    starting = asyncio.ensure_future(
+        asyncio.get_running_loop().subprocess_exec(
+            _Conversation, *settings.CRONTY_AGENT_COMMAND, env=kept | own, start_new_session=True
+        )
+    )
+    try:
+        transport, conversation = await asyncio.shield(starting)
+    except OSError as error:
+        raise Final(f"The agent command cannot be started: {error.strerror}") from error
+    except asyncio.CancelledError:
+        # A start that is cancelled halfway can wait for ever: let it come about, then end what it started.
+        await _end(*await starting)
+        raise
+    standard_input = cast(asyncio.WriteTransport, transport.get_pipe_transport(0))
+    standard_input.write(prompt.encode())
+    standard_input.write_eof()
+    return transport, conversation
+
+
+async def _end(transport: asyncio.SubprocessTransport, conversation: _Conversation) -> None:
+    # The whole group, also after a good end: nothing an agent started outlives its run.
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(transport.get_pid(), signal.SIGKILL)
+    # The dead close their pipes at once; a process that left the group must not hold us up.
+    with suppress(TimeoutError):
+        async with asyncio.timeout(1):
+            await conversation.closed.wait()
+    transport.close()

@@ -1,0 +1,86 @@
+"""Which addresses does a name stand for, and which of them may be reached?"""
+
+import asyncio
+import socket
+from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address, ip_network
+from urllib.parse import urlsplit
+
+from django.conf import settings
+
+from schedules.tasks.outbound.errors import OutboundError, Refused
+
+Address = IPv4Address | IPv6Address
+
+# Written out rather than asked of `is_global`, whose answer differs between Python versions
+# and which calls multicast and several transition forms global.
+NOT_PUBLIC_BLOCKS = """
+    0.0.0.0/8 10.0.0.0/8 100.64.0.0/10 127.0.0.0/8 169.254.0.0/16 172.16.0.0/12 192.0.0.0/24 192.0.2.0/24
+    192.88.99.0/24 192.168.0.0/16 198.18.0.0/15 198.51.100.0/24 203.0.113.0/24 224.0.0.0/3
+    2001::/23 2001:db8::/32 2002::/16 3fff::/20
+"""
+NOT_PUBLIC = [ip_network(block) for block in NOT_PUBLIC_BLOCKS.split()]
+GLOBAL_IPV6 = IPv6Network("2000::/3")
+# Both carry an IPv4 address in their last four bytes, and reach exactly that.
+CARRIERS = [IPv6Network("::ffff:0:0/96"), IPv6Network("64:ff9b::/96")]
+
+
+async def resolve(host: str, port: int) -> list[Address]:
+    """Return the addresses of a host, or raise OutboundError."""
+    if literal := literal_address(host):
+        return [literal]
+    try:
+        found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    except (OSError, UnicodeError) as error:
+        raise OutboundError(f"{host}: the name cannot be resolved ({error})", retryable=True) from error
+    # In the resolver's order, each once.
+    return list(dict.fromkeys(ip_address(entry[4][0]) for entry in found))
+
+
+def literal_address(host: str) -> Address | None:
+    """Read an address as the resolver would, with spellings like 127.1 and 0x7f000001; None for a name."""
+    try:
+        return ip_address(host)
+    except ValueError:
+        pass
+    try:
+        return IPv4Address(socket.inet_aton(host))
+    except OSError:
+        return None
+
+
+def guard(host: str, port: int, addresses: list[Address]) -> None:
+    """Refuse a host if one of its addresses is neither public nor allowed by the operator."""
+    for address in addresses:
+        if not _is_public(address) and not _is_allowed(host, port, address):
+            where = host if host == str(address) else f"{host} ({address})"
+            raise Refused(
+                f"{where} is not a public address; the operator can allow it in CRONTY_OUTBOUND_ALLOW."
+            )
+
+
+def _is_public(address: Address) -> bool:
+    address = _carried(address)
+    if isinstance(address, IPv6Address) and address not in GLOBAL_IPV6:
+        return False
+    return not any(address in block for block in NOT_PUBLIC)
+
+
+def _carried(address: Address) -> Address:
+    if any(address in carrier for carrier in CARRIERS):
+        return IPv4Address(address.packed[-4:])
+    return address
+
+
+def _is_allowed(host: str, port: int, address: Address) -> bool:
+    return any(_matches(entry, host, port, _carried(address)) for entry in settings.CRONTY_OUTBOUND_ALLOW)
+
+
+def _matches(entry: str, host: str, port: int, address: Address) -> bool:
+    try:
+        return address in ip_network(entry, strict=False)
+    except ValueError:
+        parts = urlsplit(f"//{entry}")
+    if parts.port not in (None, port):
+        return False
+    name = parts.hostname or ""
+    return name == host.lower().rstrip(".") or name == str(address)

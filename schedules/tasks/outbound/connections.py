@@ -1,0 +1,130 @@
+"""Which connections are open? Each event loop keeps its own, to checked addresses only."""
+
+import asyncio
+import functools
+import ssl
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+
+import httpcore
+from django.conf import settings
+
+from schedules.tasks.outbound.addresses import guard, resolve
+
+MOST_CONNECTIONS = 256
+MOST_ADDRESSES = 8
+IDLE_SECONDS = 5.0
+
+_Owner = tuple[str, bool]
+
+
+class _Guard(httpcore.AnyIOBackend):
+    """Connect to checked addresses only: here, because what is checked and what is connected to must be one."""
+
+    def __init__(self, trusted: bool) -> None:
+        self.trusted = trusted
+        self.stream: httpcore.AsyncNetworkStream | None = None
+
+    async def connect_tcp(
+        self,
+        host: str,
+        port: int,
+        timeout: float | None = None,
+        local_address: str | None = None,
+        socket_options: Iterable[httpcore.SOCKET_OPTION] | None = None,
+    ) -> httpcore.AsyncNetworkStream:
+        addresses = await resolve(host, port)
+        if not self.trusted:
+            guard(host, port, addresses)
+        # A dead address must leave time for the next one.
+        share = settings.CRONTY_OUTBOUND_TIMEOUT / min(len(addresses), MOST_ADDRESSES)
+        for address in addresses[:MOST_ADDRESSES]:
+            try:
+                self.stream = await super().connect_tcp(
+                    str(address), port, share, local_address, socket_options
+                )
+                return self.stream
+            except (httpcore.ConnectError, httpcore.ConnectTimeout) as error:
+                failure = error
+        raise failure
+
+
+class _Connection(httpcore.AsyncHTTPConnection):
+    def __init__(self, origin: httpcore.Origin, trusted: bool) -> None:
+        self.guard = _Guard(trusted)
+        super().__init__(
+            origin, ssl_context=_ssl_context(), keepalive_expiry=IDLE_SECONDS, network_backend=self.guard
+        )
+
+    async def aclose(self) -> None:
+        await super().aclose()
+        # httpcore forgets its socket when a TLS handshake is cancelled.
+        if self.guard.stream is not None:
+            await self.guard.stream.aclose()
+
+
+class Channel:
+    """The connections of one event loop. Not httpcore's own pool, whose cost grows with the square of its size."""
+
+    def __init__(self) -> None:
+        self.places = asyncio.Semaphore(MOST_CONNECTIONS)
+        self.idle: list[tuple[_Owner, _Connection]] = []
+
+    @asynccontextmanager
+    async def connection(self, origin: httpcore.Origin, trusted: bool) -> AsyncIterator[_Connection]:
+        # The owner includes trust: a connection opened on trust must not be there for others to use.
+        owner = str(origin), trusted
+        connection = await self._reuse(owner) or _Connection(origin, trusted)
+        try:
+            yield connection
+        finally:
+            await self._give_back(owner, connection)
+
+    async def close(self) -> None:
+        while self.idle:
+            await self.idle.pop()[1].aclose()
+
+    async def _reuse(self, owner: _Owner) -> _Connection | None:
+        for entry in reversed(self.idle):
+            if entry[0] == owner:
+                self.idle.remove(entry)
+                if not entry[1].has_expired():
+                    return entry[1]
+                await entry[1].aclose()
+        return None
+
+    async def _give_back(self, owner: _Owner, connection: _Connection) -> None:
+        if connection.is_idle() and not connection.has_expired():
+            self.idle.append((owner, connection))
+        else:
+            await connection.aclose()
+        # The oldest come first.
+        while self.idle and self.idle[0][1].has_expired():
+            await self.idle.pop(0)[1].aclose()
+
+
+@functools.cache
+def _ssl_context() -> ssl.SSLContext:
+    return httpcore.default_ssl_context()
+
+
+_channels: dict[asyncio.AbstractEventLoop, tuple[Channel, AsyncGenerator[Channel, None]]] = {}
+
+
+async def channel_of_this_loop() -> Channel:
+    """Return the connections of the running event loop; they are closed when it ends."""
+    loop = asyncio.get_running_loop()
+    if loop not in _channels:
+        life = _channel_life(loop)
+        _channels[loop] = await anext(life), life
+    return _channels[loop][0]
+
+
+async def _channel_life(loop: asyncio.AbstractEventLoop) -> AsyncGenerator[Channel, None]:
+    # A generator, because a loop that ends closes its unfinished generators: no owner has to remember to.
+    channel = Channel()
+    try:
+        yield channel
+    finally:
+        del _channels[loop]
+        await channel.close()

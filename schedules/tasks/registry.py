@@ -1,0 +1,254 @@
+"""What may a job run, and with which arguments?"""
+
+import enum
+import inspect
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from types import GenericAlias
+from typing import Annotated, Any, NotRequired, Required, TypeVar, get_type_hints
+
+from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic_core import ErrorDetails
+from typing_extensions import TypedDict
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,99}")
+MOST_ATTEMPTS = 10
+
+
+class Outcome(enum.Enum):
+    """What a task may return instead of a result."""
+
+    WAITING = "waiting"
+
+
+# Returned by a task whose work an agent has yet to claim and complete.
+WAITING = Outcome.WAITING
+
+
+class Final(Exception):  # noqa: N818
+    """The run failed, and trying again would not help."""
+
+
+class RetryLater(Exception):  # noqa: N818
+    """The run failed; trying again may help, but not before `after` has passed."""
+
+    def __init__(self, words: str, after: timedelta | None = None) -> None:
+        super().__init__(words)
+        self.after = after
+
+
+@dataclass(frozen=True)
+class Run:
+    """The run a task is called for; a task asks for it with a keyword-only parameter annotated `Run`."""
+
+    execution_id: int
+    key: str
+    job_id: str
+    job_name: str
+    attempt: int
+    scheduled_for: datetime
+    owner_id: int
+    signing_key: str = field(repr=False)
+    timeout: float
+
+
+@dataclass(frozen=True)
+class Task:
+    """A function that jobs may name."""
+
+    name: str
+    title: str
+    description: str
+    function: Callable[..., Any]
+    is_coroutine: bool
+    attempts: int
+    timeout: timedelta
+    system: bool
+    signature: inspect.Signature = field(repr=False)
+    adapter: TypeAdapter[Any] = field(repr=False)
+    run_parameter: str | None
+
+    @property
+    def schema(self) -> dict[str, Any]:
+        """Return the JSON schema of the arguments by name."""
+        schema = {**self.adapter.json_schema(), "title": self.title}
+        for parameter in self.signature.parameters.values():
+            if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+                del schema["properties"][parameter.name]
+                schema["additionalProperties"] = parameter.kind is parameter.VAR_KEYWORD
+        return schema
+
+    def check(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[str]:
+        """Say what is wrong with the arguments, each problem beginning with the argument's name."""
+        try:
+            self._validate(args, kwargs)
+        except _ArgumentsError as bad:
+            return bad.problems
+        return []
+
+    def call(self, run: Run, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+        """Call the function with checked arguments; a coroutine function gives its coroutine."""
+        try:
+            values = self._validate(args, kwargs)
+        except _ArgumentsError as bad:
+            raise Final(f"Invalid arguments: {'; '.join(bad.problems)}") from bad
+        bound = inspect.BoundArguments(self.signature, values)
+        context = {self.run_parameter: run} if self.run_parameter else {}
+        return self.function(*bound.args, **bound.kwargs, **context)
+
+    def _validate(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+        given = self._by_name(args, kwargs)
+        try:
+            # As JSON, because there an ISO string may be a datetime while "7" is still no integer.
+            values: dict[str, Any] = self.adapter.validate_json(json.dumps(given), strict=True)
+        except ValidationError as error:
+            raise _ArgumentsError([self._words(detail) for detail in error.errors()]) from error
+        except (TypeError, ValueError, RecursionError) as error:
+            raise _ArgumentsError([f"arguments: not JSON ({error})"]) from error
+        return values
+
+    def _by_name(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+        if unknown := self._unknown(kwargs):
+            raise _ArgumentsError([f"{name}: unknown argument; {self._accepted()}" for name in unknown])
+        try:
+            return self.signature.bind_partial(*args, **kwargs).arguments
+        except TypeError as error:
+            raise _ArgumentsError([f"arguments: {error}; {self._accepted()}"]) from error
+
+    def _unknown(self, kwargs: Mapping[str, Any]) -> list[str]:
+        parameters = self.signature.parameters
+        if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values()):
+            return []
+        return [name for name in kwargs if name not in parameters]
+
+    def _accepted(self) -> str:
+        return f"{self.name} takes {', '.join(self.signature.parameters) or 'no arguments'}"
+
+    def _words(self, detail: ErrorDetails) -> str:
+        where = ".".join(str(part) for part in detail["loc"]) or "arguments"
+        if detail["type"] == "missing":
+            return f"{where}: required, but missing; {self._accepted()}"
+        message = detail["msg"].removeprefix("Value error, ")
+        return f"{where}: {message[:1].lower()}{message[1:]}"
+
+
+class _ArgumentsError(Exception):
+    def __init__(self, problems: list[str]) -> None:
+        super().__init__(*problems)
+        self.problems = problems
+
+
+_tasks: dict[str, Task] = {}
+
+
+def task(
+    name: str | None = None,
+    *,
+    title: str = "",
+    description: str = "",
+    attempts: int = 1,
+    timeout: timedelta = timedelta(seconds=60),
+    system: bool = False,
+) -> Callable[[Function], Function]:
+    """Register a function or coroutine function for jobs to run; the function itself stays as it is."""
+    if name is not None and not isinstance(name, str):
+        raise TypeError("Write @task(), with parentheses.")
+    if not 1 <= attempts <= MOST_ATTEMPTS or timeout <= timedelta(0):
+        raise ValueError(f"A task needs 1 to {MOST_ATTEMPTS} attempts and a positive timeout.")
+
+    def register(function: Function) -> Function:
+        label = name or function.__name__
+        signature, run_parameter = _signature(function)
+        _add(
+            Task(
+                name=label,
+                title=title or label.replace("_", " ").capitalize(),
+                description=description or inspect.getdoc(function) or "",
+                function=function,
+                is_coroutine=inspect.iscoroutinefunction(function),
+                attempts=attempts,
+                timeout=timeout,
+                system=system,
+                signature=signature,
+                adapter=_adapter(label, signature),
+                run_parameter=run_parameter,
+            )
+        )
+        return function
+
+    return register
+
+
+def get(name: str) -> Task | None:
+    """Return the task of that name, or None."""
+    return _tasks.get(name)
+
+
+def all_tasks(include_system: bool = False) -> list[Task]:
+    """Return the registered tasks by name; system tasks are Cronty's own and not offered to users."""
+    return [_tasks[name] for name in sorted(_tasks) if include_system or not _tasks[name].system]
+
+
+def plain_names() -> list[str]:
+    """Return the names of the tasks that are plain functions."""
+    return [task.name for task in all_tasks(include_system=True) if not task.is_coroutine]
+
+
+def names() -> list[str]:
+    """Return the names a user's job may run."""
+    return [task.name for task in all_tasks()]
+
+
+def _add(new: Task) -> None:
+    if not NAME.fullmatch(new.name):
+        raise ValueError(f"Not a task name: {new.name!r}")
+    old = _tasks.get(new.name)
+    if old is not None and _origin(old) != _origin(new):
+        raise ValueError(f"Two tasks are named {new.name!r}: {_origin(old)} and {_origin(new)}")
+    _tasks[new.name] = new
+
+
+def _origin(task: Task) -> str:
+    # Not the function itself: a reloaded module brings a new one and must not count as a second task.
+    return f"{task.function.__module__}.{task.function.__qualname__}"
+
+
+def _signature(function: Callable[..., Any]) -> tuple[inspect.Signature, str | None]:
+    """Return the signature with resolved types, and the parameter to give the run to, which it leaves out."""
+    hints = get_type_hints(function, include_extras=True)
+    signature = inspect.signature(function)
+    run_parameter = None
+    parameters = []
+    for parameter in signature.parameters.values():
+        hint = hints.get(parameter.name, Any)
+        if hint is not Run:
+            parameters.append(parameter.replace(annotation=hint))
+        elif parameter.kind is parameter.KEYWORD_ONLY and run_parameter is None:
+            run_parameter = parameter.name
+        else:
+            raise TypeError(f"{function.__qualname__}: only one, keyword-only parameter may be a Run")
+    return signature.replace(parameters=parameters), run_parameter
+
+
+def _adapter(name: str, signature: inspect.Signature) -> TypeAdapter[Any]:
+    # A TypedDict, because a model would reserve names like "json" and would fill in defaults a second time.
+    fields = {parameter.name: _field(parameter) for parameter in signature.parameters.values()}
+    arguments = TypedDict(name, fields)  # type: ignore[misc]
+    arguments.__pydantic_config__ = ConfigDict(extra="forbid")  # type: ignore[attr-defined]
+    return TypeAdapter(arguments)
+
+
+def _field(parameter: inspect.Parameter) -> Any:
+    hint = parameter.annotation
+    if parameter.kind is parameter.VAR_POSITIONAL:
+        return NotRequired[GenericAlias(tuple, (hint, ...))]
+    if parameter.kind is parameter.VAR_KEYWORD:
+        return NotRequired[GenericAlias(dict, (str, hint))]
+    if parameter.default is parameter.empty:
+        return Required[hint]
+    return NotRequired[Annotated[hint, Field(json_schema_extra={"default": parameter.default})]]

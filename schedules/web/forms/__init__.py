@@ -1,0 +1,8 @@
+"""What do the pages ask for, of a job and of a person?"""
+
+from schedules.web.forms.arguments import Arguments
+from schedules.web.forms.jobs import JobForm
+from schedules.web.forms.people import SettingsForm, WelcomeForm
+from schedules.web.forms.when import WhenForm
+
+__all__ = ["Arguments", "JobForm", "SettingsForm", "WelcomeForm", "WhenForm"]

@@ -1,0 +1,231 @@
+"""How does a task ask for its arguments? Its JSON schema becomes form fields."""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from inspect import Parameter
+from typing import Any
+
+from django import forms
+from django.core.exceptions import ValidationError
+
+from schedules.tasks.registry import Task
+
+LONG_TEXTS = {"message", "prompt", "body"}
+INLINE_OPTIONS = 3
+OBJECT_HINT = 'A JSON object, like {"key": "value"}.'
+LABELS = {"url": "Address (URL)", "click": "Open this link when tapped", "attach": "Attach a file from (URL)"}
+
+
+@dataclass(frozen=True)
+class Argument:
+    """One argument of a task: its field, and how its value is written and read."""
+
+    name: str
+    key: str
+    field: forms.Field
+    read: Callable[[Any], Any] = lambda value: value
+    write: Callable[[Any], Any] = lambda value: value
+    empty: tuple[Any, ...] = (None, "")
+
+
+class Arguments:
+    """The arguments of one task as form fields, and back."""
+
+    def __init__(self, task: Task) -> None:
+        self.task = task
+        schema = task.schema
+        self.named = [
+            _argument(task, name, spec, is_required=name in schema.get("required", ()))
+            for name, spec in schema["properties"].items()
+        ]
+        self.rest = [
+            _rest(task, parameter)
+            for parameter in task.signature.parameters.values()
+            if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
+        ]
+
+    @property
+    def all(self) -> list[Argument]:
+        return [*self.named, *self.rest]
+
+    @property
+    def inline(self) -> list[Argument]:
+        """What is shown at once: what must be given, and the first options."""
+        needed = [argument for argument in self.named if argument.field.widget.is_required]
+        options = [argument for argument in self.named if argument not in needed]
+        return needed + options[:INLINE_OPTIONS] + self.rest
+
+    @property
+    def folded(self) -> list[Argument]:
+        return [argument for argument in self.all if argument not in self.inline]
+
+    def fields(self) -> dict[str, forms.Field]:
+        """Return the fields; none is required here, since only one task's are filled in.
+
+        Their widgets still know which are, for the page to say so.
+        """
+        for argument in self.all:
+            argument.field.required = False
+        return {argument.key: argument.field for argument in self.all}
+
+    def initial(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+        """Say how stored arguments are shown; positional ones are shown by name."""
+        values = {**self.task.signature.bind_partial(*args).arguments, **kwargs}
+        known = {argument.name for argument in self.named}
+        more = {name: value for name, value in kwargs.items() if name not in known}
+        shown = {
+            argument.key: argument.write(values[argument.name])
+            for argument in self.named
+            if values.get(argument.name) is not None
+        }
+        for argument in self.rest:
+            value = more if argument.key.endswith("**") else values.get(argument.name)
+            if value:
+                shown[argument.key] = argument.write(value)
+        return shown
+
+    def collect(self, cleaned: Mapping[str, Any]) -> tuple[list[Any], dict[str, Any]]:
+        """Turn what was filled in into (args, kwargs); what was left empty is left out."""
+        args: list[Any] = []
+        kwargs: dict[str, Any] = {}
+        for argument in self.all:
+            value = cleaned.get(argument.key)
+            if value in argument.empty:
+                continue
+            read = argument.read(value)
+            if argument.key.endswith("**"):
+                kwargs |= read
+            elif argument in self.rest:
+                args = read
+            else:
+                kwargs[argument.name] = read
+        return args, kwargs
+
+    def problems(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str | None, str]:
+        """Say what is wrong, by the key of the field it belongs to."""
+        found: dict[str | None, str] = {}
+        for problem in self.task.check(args, kwargs):
+            name, _, words = problem.partition(": ")
+            path = name.split(".")[0]
+            key = next((argument.key for argument in self.all if argument.name == path), None)
+            words = "Fill this in." if words.startswith("required, but missing") else words
+            found.setdefault(key, f"{words[:1].upper()}{words[1:]}" if key else problem)
+        return found
+
+
+def _argument(task: Task, name: str, spec: Mapping[str, Any], *, is_required: bool) -> Argument:
+    argument = _shaped(task, name, spec, is_required=is_required)
+    if spec.get("default") is not None:
+        argument.field.initial = argument.write(spec["default"])
+    return argument
+
+
+def _shaped(task: Task, name: str, spec: Mapping[str, Any], *, is_required: bool) -> Argument:
+    shape = next((each for each in spec.get("anyOf", ()) if each.get("type") != "null"), spec)
+    common: dict[str, Any] = {
+        "label": LABELS.get(name, name.replace("_", " ").capitalize()),
+        "required": is_required,
+        "help_text": spec.get("description") or shape.get("description", ""),
+    }
+    key = f"{task.name}-{name}"
+    if choices := shape.get("enum"):
+        empty = [] if spec.get("default") in choices else [("", "—")]
+        options = [*empty, *((choice, choice) for choice in choices)]
+        return Argument(name, key, forms.ChoiceField(choices=options, **common))
+    match shape.get("type"):
+        case "boolean":
+            # A box that is not ticked says no; that is left out only where it goes without saying.
+            empty_box = () if is_required or spec.get("default") else (False,)
+            return Argument(name, key, forms.BooleanField(**common), empty=empty_box)
+        case "integer":
+            limits: dict[str, Any] = {"min_value": shape.get("minimum"), "max_value": shape.get("maximum")}
+            return Argument(name, key, forms.IntegerField(**common, **limits))
+        case "number":
+            return Argument(name, key, forms.FloatField(**common))
+        case "string":
+            return Argument(name, key, _text_field(name, common))
+        case "array" if shape.get("items", {}).get("type") == "string":
+            common["help_text"] = common["help_text"] or "Separate by commas."
+            return Argument(name, key, forms.CharField(**common), read=_split, write=", ".join)
+        case None:
+            return Argument(name, key, _text_field(name, common), read=_loose, write=_written)
+    if shape.get("type") == "object":
+        common["help_text"] = common["help_text"] or OBJECT_HINT
+        return Argument(name, key, _json_field(common, dict), write=_written)
+    return Argument(name, key, _json_field(common), write=_written)
+
+
+def _rest(task: Task, parameter: Parameter) -> Argument:
+    is_list = parameter.kind is parameter.VAR_POSITIONAL
+    common = {
+        "label": parameter.name.replace("_", " ").capitalize(),
+        "required": False,
+        "help_text": "A JSON list, like [1, 2]." if is_list else OBJECT_HINT,
+    }
+    wanted = list if is_list else dict
+    field = _json_field(common, wanted)
+    return Argument(parameter.name, f"{task.name}-{'*' if is_list else '**'}", field, write=_written)
+
+
+def _text_field(name: str, common: dict[str, Any]) -> forms.CharField:
+    widget = forms.Textarea(attrs={"rows": 4}) if name in LONG_TEXTS else forms.TextInput()
+    # What is written over several lines stays as it was written, to its last line.
+    return _Text(widget=widget, strip=name not in LONG_TEXTS, **common)
+
+
+class _Text(forms.CharField):
+    def to_python(self, value: Any) -> str:
+        return plain_lines(super().to_python(value) or "")
+
+
+def plain_lines(text: str) -> str:
+    """End lines as everybody but a browser does: forms send them with a carriage return."""
+    return text.replace("\r\n", "\n")
+
+
+class _Json(forms.CharField):
+    """A text that must be JSON; what was typed stays as it was typed."""
+
+    def __init__(self, *, wanted: type | None = None, **kwargs: Any) -> None:
+        super().__init__(
+            widget=forms.Textarea(attrs={"rows": 3, "class": "mono", "spellcheck": "false"}), **kwargs
+        )
+        self.wanted = wanted
+
+    def clean(self, value: Any) -> Any:
+        text = super().clean(value)
+        if not text:
+            return None
+        try:
+            read = json.loads(text)
+        except (ValueError, RecursionError) as error:
+            raise ValidationError(f"This is not JSON: {error}") from error
+        if self.wanted and not isinstance(read, self.wanted):
+            raise ValidationError(
+                "Write a list in [ ]." if self.wanted is list else "Write an object in { }."
+            )
+        return read
+
+
+def _json_field(common: dict[str, Any], wanted: type | None = None) -> _Json:
+    common["help_text"] = common["help_text"] or "JSON."
+    return _Json(wanted=wanted, **common)
+
+
+def _split(text: str) -> list[str]:
+    return [part.strip() for part in text.split(",") if part.strip()]
+
+
+def _loose(text: str) -> Any:
+    """Read an object or a list as JSON, anything else as the text it is."""
+    if text.lstrip()[:1] in {"{", "["}:
+        try:
+            return json.loads(text)
+        except (ValueError, RecursionError):
+            return text
+    return text
+
+
+def _written(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

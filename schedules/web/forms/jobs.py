@@ -1,0 +1,208 @@
+"""What should a job do, when, and what if something goes wrong? The form of the new and edit pages."""
+
+import uuid
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Any
+
+from django import forms
+from django.core.exceptions import ValidationError
+
+from schedules import clock
+from schedules.models import Job
+from schedules.models.jobs import sentence
+from schedules.tasks import registry
+from schedules.web.forms.arguments import Arguments
+from schedules.web.forms.when import WhenForm, when_of
+from schedules.when.phrases import PhraseError, parse_delay
+from schedules.when.triggers import TriggerError
+
+FIRST_TASKS = ("notify", "webhook", "prompt")
+POLICIES = ("attempts", "backoff", "timeout", "overlap", "catch_up", "pause_after_failures")
+SCHEDULE_FIELDS = {"when", "phrase", "every_count", "every_unit", "run_at", "timezone"}
+# Columns that services complain about, and the field that shows them.
+SHOWN_AS = {"trigger_type": "when", "cron": "phrase", "every": "every_count"}
+
+
+class Span(forms.CharField):
+    """A length of time as "90s", "5m" or "1h30m"."""
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(required=False, max_length=40, **kwargs)
+
+    def clean(self, value: Any) -> timedelta | None:
+        text = super().clean(value).replace(" ", "")
+        if not text:
+            return None
+        if text in {"0", "0s"}:
+            return timedelta(0)
+        try:
+            return parse_delay(f"{text}s" if text.isdecimal() else text)
+        except PhraseError as error:
+            raise ValidationError(sentence(str(error))) from error
+
+
+class JobForm(WhenForm):
+    """Collects what, when and the policies; `columns()` is what services take, `changes()` what was touched."""
+
+    name = forms.CharField(max_length=200, widget=forms.TextInput(attrs={"autocomplete": "off"}))
+    task = forms.ChoiceField(label="What should happen", choices=())
+    tags = forms.CharField(required=False, help_text="Separate by commas.")
+    attempts = forms.IntegerField(
+        label="Attempts",
+        required=False,
+        min_value=1,
+        max_value=10,
+        help_text="How often a failing run is tried.",
+    )
+    backoff = Span(label="Wait before the second attempt", help_text="Like 10s or 5m; doubled each time.")
+    timeout = Span(label="Time limit of a run", help_text="Like 30s, 10m or 1h.")
+    overlap = forms.ChoiceField(
+        label="If the last run is still going",
+        choices=Job.Overlap.choices,
+        required=False,
+        initial=Job.Overlap.SKIP,
+    )
+    catch_up = forms.ChoiceField(
+        label="If runs were missed", choices=Job.CatchUp.choices, required=False, initial=Job.CatchUp.ONCE
+    )
+    pause_after_failures = forms.IntegerField(
+        label="Pause after so many failures in a row",
+        required=False,
+        min_value=0,
+        max_value=1000,
+        help_text="0 is never.",
+    )
+    revision = forms.IntegerField(widget=forms.HiddenInput, required=False)
+    idempotency_key = forms.CharField(widget=forms.HiddenInput, required=False, max_length=64)
+
+    def __init__(
+        self, data: Mapping[str, Any] | None = None, *, zone: str, topic: str = "", job: Job | None = None
+    ) -> None:
+        initial: dict[str, Any] = {"timezone": zone, "task": "notify", "idempotency_key": uuid.uuid4().hex}
+        initial |= {f"{name}-topic": topic for name in ("notify",) if topic}
+        super().__init__(data, initial=initial | (_shown(job) if job else {}))
+        names = [name for name in registry.names() if name not in FIRST_TASKS]
+        self.arguments = [Arguments(task) for name in (*FIRST_TASKS, *names) if (task := registry.get(name))]
+        for arguments in self.arguments:
+            self.fields |= arguments.fields()
+        choices = [(arguments.task.name, arguments.task.title) for arguments in self.arguments]
+        self.fields["task"].choices = choices  # type: ignore[attr-defined]
+
+    def options(self) -> list[dict[str, Any]]:
+        """Each task with its own fields, for the page to show one of them."""
+        chosen = self["task"].value()
+        return [
+            {
+                "task": arguments.task,
+                "is_chosen": arguments.task.name == chosen,
+                "inline": [self[argument.key] for argument in arguments.inline],
+                "folded": [self[argument.key] for argument in arguments.folded],
+                "is_unfolded": any(_is_set(self[argument.key]) for argument in arguments.folded),
+            }
+            for arguments in self.arguments
+        ]
+
+    def has_policy_errors(self) -> bool:
+        return any(name in self.errors for name in (*POLICIES, "tags"))
+
+    def clean(self) -> dict[str, Any]:
+        cleaned = super().clean()
+        arguments = self._chosen_arguments()
+        if arguments and not any(argument.key in self.errors for argument in arguments.all):
+            cleaned["args"], cleaned["kwargs"] = arguments.collect(cleaned)
+            for key, words in arguments.problems(cleaned["args"], cleaned["kwargs"]).items():
+                self.add_error(key, words)
+        self._forget_other_tasks(arguments)
+        return cleaned
+
+    def _chosen_arguments(self) -> Arguments | None:
+        chosen = self.cleaned_data.get("task")
+        return next((arguments for arguments in self.arguments if arguments.task.name == chosen), None)
+
+    def _forget_other_tasks(self, chosen: Arguments | None) -> None:
+        """What was typed for another task is kept in its fields, but is no error."""
+        for arguments in self.arguments:
+            if arguments is not chosen:
+                for argument in arguments.all:
+                    self._errors.pop(argument.key, None)  # type: ignore[attr-defined]
+
+    def columns(self) -> dict[str, Any]:
+        """Return the columns of `services.schedule`; empty policies keep their default."""
+        cleaned = self.cleaned_data
+        policies = {name: cleaned[name] for name in POLICIES if cleaned.get(name) not in (None, "")}
+        tags = list(dict.fromkeys(tag.strip() for tag in cleaned["tags"].split(",") if tag.strip()))
+        what = {name: cleaned[name] for name in ("name", "task", "args", "kwargs")}
+        return what | self.trigger_columns() | policies | {"tags": tags}
+
+    def changes(self) -> dict[str, Any]:
+        """Return the columns of `services.edit`, without those that nobody touched.
+
+        The form shows moments without their microseconds, and arguments that are not stored.
+        """
+        arguments = self._chosen_arguments()
+        assert arguments is not None
+        shown_by: dict[tuple[str, ...], set[str]] = {
+            ("trigger_type", "run_at", "every", "cron"): SCHEDULE_FIELDS,
+            ("ends_at",): {"ends_at", "timezone"},
+            ("args", "kwargs"): {"task", *(argument.key for argument in arguments.all)},
+            **{(name,): {name} for name in POLICIES},
+        }
+        untouched = {
+            column
+            for columns, fields in shown_by.items()
+            for column in columns
+            if fields.isdisjoint(self.changed_data)
+        }
+        return {name: value for name, value in self.columns().items() if name not in untouched}
+
+    def take_errors(self, errors: Mapping[str, list[str]], message: str) -> None:
+        """Show what a service refused beside the field it is about."""
+        for column, words in errors.items():
+            name = (
+                self.when_field()
+                if column in {"run_at", "every", "cron", "interval"}
+                else SHOWN_AS.get(column, column)
+            )
+            past = self.past_problem(clock.now()) if column == "run_at" else ""
+            self.add_error(name if name in self.fields else None, past or " ".join(words))
+        if not errors:
+            self.add_error(None, message)
+
+
+def _is_set(bound: forms.BoundField) -> bool:
+    """Has it another value than its default, or one that cannot be read?"""
+    return bool(bound.errors) or bound.field.has_changed(bound.field.initial, bound.value())
+
+
+def _shown(job: Job) -> dict[str, Any]:
+    """Say how a stored job fills the form."""
+    shown: dict[str, Any] = {
+        "name": job.name,
+        "task": job.task,
+        "tags": ", ".join(job.tags),
+        "revision": job.revision,
+        "attempts": job.attempts,
+        "backoff": _span(job.backoff),
+        "timeout": _span(job.timeout),
+        "overlap": job.overlap,
+        "catch_up": job.catch_up,
+        "pause_after_failures": job.pause_after_failures,
+    }
+    try:
+        shown |= when_of(job)
+    except TriggerError:
+        shown |= {"timezone": job.timezone, "phrase": job.cron}
+    if task := registry.get(job.task):
+        shown |= Arguments(task).initial(job.args, job.kwargs)
+    return shown
+
+
+def _span(span: timedelta) -> str:
+    """Write a length of time the way it is typed: "1h30m"."""
+    minutes, seconds = divmod(int(span.total_seconds()), 60)
+    hours, minutes = divmod(minutes, 60)
+    return (
+        "".join(f"{count}{unit}" for count, unit in ((hours, "h"), (minutes, "m"), (seconds, "s")) if count)
+        or "0s"
+    )

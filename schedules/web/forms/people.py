@@ -1,0 +1,56 @@
+"""What does a person say about themselves? The forms of the settings and of the first steps."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from django import forms
+from django.core.exceptions import ValidationError
+
+from schedules.services.people import TOPIC, TOPIC_WORDS
+from schedules.web.forms.when import Zone
+
+
+def check_topic(text: str) -> None:
+    if not TOPIC.fullmatch(text):
+        raise ValidationError(TOPIC_WORDS)
+
+
+class SettingsForm(forms.Form):
+    """The clock that times are shown on, and where failures are told."""
+
+    timezone = Zone(
+        label="Your time zone", required=False, help_text="New jobs start with it, and times are shown in it."
+    )
+    failure_topic = forms.CharField(
+        label="Tell failures to this topic",
+        required=False,
+        validators=[check_topic],
+        widget=forms.TextInput(attrs={"autocomplete": "off"}),
+        help_text="Told when a job begins to fail, and when it is paused for failing. "
+        "Empty: failures are only visible here.",
+    )
+
+    def take_errors(self, errors: Mapping[str, list[str]], message: str) -> None:
+        """Show what a service refused, beside its field or on top."""
+        for name, words in errors.items():
+            self.add_error(name if name in self.fields else None, " ".join(words))
+        if not errors:
+            self.add_error(None, message)
+
+
+class WelcomeForm(SettingsForm):
+    """The same, asked of a newcomer, and what the first reminder says."""
+
+    message = forms.CharField(label="What should it say?", max_length=500)
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        zone, topic = self.fields["timezone"], self.fields["failure_topic"]
+        zone.label, zone.help_text = "Time zone", "Times are shown on this clock; each job may have its own."
+        topic.label, topic.help_text = (
+            "Topic",
+            "Failures of your jobs are told there too; change that under Settings.",
+        )
+        topic.widget.attrs["class"] = "mono"
+        for field in (zone, topic):
+            field.required = field.widget.is_required = True

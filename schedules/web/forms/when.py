@@ -1,0 +1,177 @@
+"""When should a job fire? A phrase, a cron expression, a rhythm or a moment becomes a trigger."""
+
+from datetime import datetime, timedelta
+from typing import Any
+from zoneinfo import available_timezones
+
+from django import forms
+from django.core.exceptions import ValidationError
+
+from schedules import clock
+from schedules.models import Job
+from schedules.models.jobs import sentence
+from schedules.when.phrases import PhraseError, parse_moment, parse_trigger
+from schedules.when.triggers import Cron, Interval, Once, Trigger, TriggerError, load_zone
+
+UNITS = {"seconds": 1, "minutes": 60, "hours": 3600, "days": 86_400}
+EXAMPLES = (
+    "every weekday at 8:30",
+    "every 15 minutes",
+    "every day at 18:00",
+    "mondays at 9:00",
+    "tomorrow at 9am",
+)
+
+
+class LocalMoment(forms.CharField):
+    """A date and time as the browser's own control sends it, or as a phrase."""
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(widget=forms.DateTimeInput(attrs={"type": "datetime-local", "step": "1"}), **kwargs)
+
+
+class Zone(forms.CharField):
+    """The name of a time zone."""
+
+    def __init__(self, **kwargs: Any) -> None:
+        widget = forms.TextInput(attrs={"list": "zones", "autocomplete": "off"})
+        super().__init__(max_length=64, widget=widget, **kwargs)
+
+    def clean(self, value: Any) -> str:
+        zone = str(super().clean(value))
+        try:
+            if zone:
+                load_zone(zone)
+        except TriggerError as error:
+            raise ValidationError(sentence(error.reason)) from error
+        return zone
+
+
+class WhenForm(forms.Form):
+    """The schedule alone: what the live preview reads while somebody types."""
+
+    when = forms.ChoiceField(
+        choices=[("phrase", "Phrase or cron"), ("every", "Every"), ("once", "Once")],
+        initial="phrase",
+        required=False,
+    )
+    phrase = forms.CharField(
+        label="Phrase or cron",
+        required=False,
+        max_length=200,
+        widget=forms.TextInput(attrs={"class": "mono", "autocomplete": "off", "spellcheck": "false"}),
+        help_text="In plain words, as five cron fields, or a date and time.",
+    )
+    every_count = forms.IntegerField(
+        label="Every", required=False, min_value=1, max_value=200_000_000, initial=15
+    )
+    every_unit = forms.ChoiceField(
+        label="Unit", choices=[(unit, unit) for unit in UNITS], initial="minutes", required=False
+    )
+    run_at = LocalMoment(
+        label="Date and time", required=False, help_text="On the clock of the time zone below."
+    )
+    timezone = Zone(label="Time zone")
+    ends_at = LocalMoment(label="Stop after", required=False, help_text="No run after this moment.")
+    max_runs = forms.IntegerField(
+        label="Stop after so many runs", required=False, min_value=1, max_value=2_000_000_000
+    )
+
+    trigger: Trigger | None = None
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        # Each is needed when its tab is chosen, so none is shown as optional.
+        for name in ("phrase", "every_count", "run_at"):
+            self.fields[name].widget.is_required = True
+
+    @staticmethod
+    def zones() -> list[str]:
+        return sorted(name for name in available_timezones() if "/" in name or name == "UTC")
+
+    def clean(self) -> dict[str, Any]:
+        cleaned = self.cleaned_data
+        if zone := cleaned.get("timezone"):
+            field = self.when_field()
+            try:
+                self.trigger = self._read_trigger(zone)
+            except PhraseError as error:
+                self.add_error(field, sentence(str(error).removeprefix("cron: ")))
+            except TriggerError as error:
+                self.add_error(field, sentence(error.reason))
+            self._read_end(zone)
+        return cleaned
+
+    def when_field(self) -> str:
+        """The field that the chosen tab shows, and errors stand beside."""
+        return {"every": "every_count", "once": "run_at"}.get(self.cleaned_data.get("when", ""), "phrase")
+
+    def _read_trigger(self, zone: str) -> Trigger | None:
+        field, now = self.when_field(), clock.now()
+        if field in self.errors:
+            return None
+        value = self.cleaned_data.get(field)
+        if not value:
+            self.add_error(field, "Fill this in: when should it run?")
+            return None
+        if field == "run_at":
+            return Once(parse_moment(value, now=now, timezone=zone), zone)
+        if field == "phrase":
+            return parse_trigger(value, now=now, timezone=zone)
+        seconds = value * UNITS[self.cleaned_data.get("every_unit") or "minutes"]
+        try:
+            return Interval(seconds, now + timedelta(seconds=seconds))
+        except OverflowError as error:
+            raise TriggerError("every", "the longest interval is five years") from error
+
+    def _read_end(self, zone: str) -> None:
+        self.cleaned_data["ends_at"] = self._moment("ends_at", zone)
+
+    def _moment(self, field: str, zone: str) -> datetime | None:
+        text = self.cleaned_data.get(field)
+        if not text:
+            return None
+        try:
+            return parse_moment(text, now=clock.now(), timezone=zone)
+        except PhraseError as error:
+            self.add_error(field, sentence(str(error)))
+            return None
+
+    def past_problem(self, now: datetime) -> str:
+        """Refuse a moment that is over, on the clock it was typed for; empty if this is none."""
+        is_past = isinstance(self.trigger, Once) and self.trigger.run_at <= now
+        return in_the_past(now, self.cleaned_data["timezone"]) if is_past else ""
+
+    def trigger_columns(self) -> dict[str, Any]:
+        """Return the columns of the schedule; what the trigger does not use is emptied."""
+        assert self.trigger is not None
+        columns: dict[str, Any] = {"run_at": None, "every": None, "cron": ""}
+        match self.trigger:
+            case Once(run_at=moment):
+                columns |= {"trigger_type": Job.TriggerType.ONCE, "run_at": moment}
+            case Interval(seconds=seconds):
+                columns |= {"trigger_type": Job.TriggerType.INTERVAL, "every": timedelta(seconds=seconds)}
+            case Cron(expression=expression):
+                columns |= {"trigger_type": Job.TriggerType.CRON, "cron": expression}
+        kept = ("timezone", "ends_at", "max_runs")
+        return columns | {name: self.cleaned_data.get(name) for name in kept}
+
+
+def in_the_past(now: datetime, zone: str) -> str:
+    here = now.astimezone(load_zone(zone))
+    return f"This moment is in the past: in {zone} it is {here:%a} {here.day} {here:%b %Y %H:%M:%S}."
+
+
+def when_of(job: Job) -> dict[str, Any]:
+    """Show a stored schedule the way it can be typed."""
+    zone = load_zone(job.timezone)
+    shown: dict[str, Any] = {"timezone": job.timezone, "max_runs": job.max_runs}
+    if job.ends_at:
+        shown["ends_at"] = f"{job.ends_at.astimezone(zone):%Y-%m-%dT%H:%M:%S}"
+    if job.trigger_type == Job.TriggerType.ONCE and job.run_at:
+        return shown | {"when": "once", "run_at": f"{job.run_at.astimezone(zone):%Y-%m-%dT%H:%M:%S}"}
+    if job.trigger_type == Job.TriggerType.INTERVAL and job.every:
+        seconds = int(job.every.total_seconds())
+        unit = next(unit for unit in reversed(UNITS) if seconds % UNITS[unit] == 0)
+        return shown | {"when": "every", "every_count": seconds // UNITS[unit], "every_unit": unit}
+    return shown | {"when": "phrase", "phrase": job.cron}

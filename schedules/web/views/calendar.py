@@ -1,0 +1,230 @@
+"""What fires on which day, and what did?"""
+
+import calendar as months
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime, time, timedelta
+from itertools import islice
+from typing import Any
+from zoneinfo import ZoneInfo
+
+from django.conf import settings
+from django.contrib.auth.decorators import login_not_required
+from django.db.models import Case, Count, IntegerField, Value, When
+from django.http import Http404, HttpRequest, HttpResponse
+from django.urls import reverse
+from django.views.decorators.http import require_safe
+from django.views.generic import TemplateView
+
+from schedules import clock
+from schedules.models import Execution, Job, Profile
+from schedules.web.views.forecast import MOST_JOBS, bursts, per_day, soonest
+from schedules.web.views.page import Page, PageMixin
+
+SHOWN_JOBS = {"month": 3, "week": 12, "day": MOST_JOBS}
+FEED_DAYS = 30
+FEED_EVENTS = 2000
+# A job that fires more often than hourly would bury everything else in a calendar.
+FEED_RUNS_A_DAY = 24
+BAD = (Execution.Status.FAILED, Execution.Status.LOST, Execution.Status.MISSED)
+
+
+@dataclass
+class Planned:
+    """One job on one day."""
+
+    job: Job
+    first: datetime
+    count: int = 0
+
+
+@dataclass
+class Day:
+    """One square of the calendar."""
+
+    date: date
+    is_other: bool = False
+    is_today: bool = False
+    good: int = 0
+    bad: int = 0
+    planned: list[Planned] = field(default_factory=list)
+    most: int = 3
+
+    @property
+    def count(self) -> int:
+        return sum(each.count for each in self.planned)
+
+    @property
+    def shown(self) -> list[Planned]:
+        return self.planned[: self.most]
+
+    @property
+    def hidden(self) -> int:
+        return len(self.planned) - len(self.shown)
+
+    @property
+    def runs(self) -> str:
+        """The address of what ran on it."""
+        following = self.date + timedelta(days=1)
+        return reverse("schedules:runs", query={"since": str(self.date), "until": str(following)})
+
+    @property
+    def is_empty(self) -> bool:
+        return not (self.planned or self.good or self.bad)
+
+
+class CalendarPage(PageMixin, TemplateView):
+    template_name = "schedules/calendar.html"
+
+    def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
+        asked_view = self.request.GET.get("view", "")
+        view = asked_view if asked_view in SHOWN_JOBS else "month"
+        today = self.page.now.astimezone(ZoneInfo(self.page.zone)).date()
+        asked = _date(self.request.GET.get("on", "")) or today
+        weeks = _weeks(asked, view)
+        days = days_between(self.page, weeks[0][0], weeks[-1][-1])
+        for day in days.values():
+            day.is_other = view == "month" and day.date.month != asked.month
+            day.is_today, day.most = day.date == today, SHOWN_JOBS[view]
+        feed = reverse("schedules:calendar-feed", args=[self.page.profile.calendar_key])
+        return super().get_context_data(
+            view=view,
+            views=SHOWN_JOBS,
+            asked=asked,
+            weeks=[[days[day] for day in week] for week in weeks],
+            before=_shifted(asked, view, -1),
+            after=_shifted(asked, view, 1),
+            today=today,
+            feed=f"{settings.CRONTY_URL}{feed}",
+            **kwargs,
+        )
+
+
+def _date(text: str) -> date | None:
+    try:
+        day = date.fromisoformat(text)
+    except ValueError:
+        return None
+    return day if 2000 <= day.year <= 2100 else None
+
+
+def _weeks(day: date, view: str) -> list[list[date]]:
+    if view == "month":
+        return months.Calendar().monthdatescalendar(day.year, day.month)
+    if view == "day":
+        return [[day]]
+    monday = day - timedelta(days=day.weekday())
+    return [[monday + timedelta(days=place) for place in range(7)]]
+
+
+def _shifted(day: date, view: str, step: int) -> date:
+    if view != "month":
+        return day + timedelta(days=step * (7 if view == "week" else 1))
+    return (day.replace(day=15) + timedelta(days=30 * step)).replace(day=1)
+
+
+def days_between(page: Page, first: date, last: date) -> dict[date, Day]:
+    """Fill each day with what happened on it and what is planned for it, in the person's zone."""
+    zone = ZoneInfo(page.zone)
+    start = datetime.combine(first, time(), zone)
+    end = datetime.combine(last + timedelta(days=1), time(), zone)
+    days = {
+        first + timedelta(days=place): Day(first + timedelta(days=place))
+        for place in range((last - first).days + 1)
+    }
+    if start < page.now:
+        _recall(page, days, start, min(end, page.now), zone)
+    if end > page.now:
+        _plan(page, days, max(start, page.now), end)
+    return days
+
+
+def _recall(page: Page, days: dict[date, Day], start: datetime, end: datetime, zone: ZoneInfo) -> None:
+    """Count how past runs ended, day by day, in one query.
+
+    The days are told apart by where they end: a function of the date would be called for every row.
+    """
+    midnights = [datetime.combine(day + timedelta(days=1), time(), zone) for day in days]
+    ends = [When(scheduled_for__lt=midnight, then=Value(place)) for place, midnight in enumerate(midnights)]
+    rows = (
+        page.actor.executions()
+        .filter(scheduled_for__gte=start, scheduled_for__lt=end, status__in=Execution.FINAL)
+        .annotate(place=Case(*ends, output_field=IntegerField()))
+        .order_by()
+        .values_list("place", "status")
+        .annotate(count=Count("pk"))
+    )
+    squares = list(days.values())
+    for place, status, count in rows:
+        if status == Execution.Status.SUCCEEDED:
+            squares[place].good += count
+        elif status in BAD:
+            squares[place].bad += count
+
+
+def _plan(page: Page, days: dict[date, Day], start: datetime, end: datetime) -> None:
+    for job in soonest(page.actor.jobs(), end):
+        for day, (first, count) in per_day(job, page.now, end, page.zone, start=start).items():
+            if day in days:
+                days[day].planned.append(Planned(job, first, count))
+    for square in days.values():
+        # What happens all day long must not hide what happens once.
+        square.planned.sort(key=lambda each: (each.count > FEED_RUNS_A_DAY, each.first))
+
+
+@login_not_required
+@require_safe
+def feed(request: HttpRequest, key: str) -> HttpResponse:
+    """The next month for a calendar app; the address is the secret."""
+    profile = Profile.objects.select_related("user").filter(calendar_key=key, user__is_active=True).first()
+    if profile is None:
+        raise Http404("calendar")
+    text = "\r\n".join(_folded(line) for line in _calendar_lines(profile, clock.now()))
+    response = HttpResponse(f"{text}\r\n", content_type="text/calendar; charset=utf-8")
+    response["Cache-Control"] = "private, max-age=300"
+    return response
+
+
+def _calendar_lines(profile: Profile, now: datetime) -> Iterator[str]:
+    yield from ("BEGIN:VCALENDAR", "VERSION:2.0", "PRODID:-//Cronty//EN", "X-WR-CALNAME:Cronty")
+    for job, moment in islice(_feed_runs(profile, now), FEED_EVENTS):
+        yield from _event_lines(job, moment, now)
+    yield "END:VCALENDAR"
+
+
+def _feed_runs(profile: Profile, now: datetime) -> Iterator[tuple[Job, datetime]]:
+    end = now + timedelta(days=FEED_DAYS)
+    for job in soonest(Job.objects.kept().owned_by(profile.user_id), end):
+        days = per_day(job, now, end, "UTC").values()
+        if all(count <= FEED_RUNS_A_DAY for _, count in days):
+            yield from ((job, moment) for burst in bursts(job, now, end) for moment in burst.moments())
+
+
+def _event_lines(job: Job, moment: datetime, now: datetime) -> Iterator[str]:
+    stamp = moment.astimezone(UTC).strftime("%Y%m%dT%H%M%SZ")
+    yield "BEGIN:VEVENT"
+    yield f"UID:{job.public_id}-{stamp}@cronty"
+    yield f"DTSTAMP:{now.astimezone(UTC):%Y%m%dT%H%M%SZ}"
+    yield f"DTSTART:{stamp}"
+    yield "DURATION:PT5M"
+    yield f"SUMMARY:{_escaped(job.name)}"
+    yield f"URL:{settings.CRONTY_URL}{reverse('schedules:job', args=[job.public_id])}"
+    yield "TRANSP:TRANSPARENT"
+    yield "END:VEVENT"
+
+
+def _escaped(text: str) -> str:
+    for character in ("\\", ";", ","):
+        text = text.replace(character, f"\\{character}")
+    return text.replace("\r", "").replace("\n", "\\n")
+
+
+def _folded(line: str) -> str:
+    """Break a line after 75 octets, as the format wants, and never inside a character."""
+    pieces, piece = [], ""
+    for character in line:
+        if len((piece + character).encode()) > 73:
+            pieces.append(piece)
+            piece = ""
+        piece += character
+    return "\r\n ".join([*pieces, piece])

@@ -1,0 +1,156 @@
+"""How does an agent get in? A token, and what to paste where."""
+
+import base64
+import json
+from datetime import timedelta
+from typing import Any
+
+from django import forms
+from django.conf import settings
+from django.contrib import messages
+from django.db import transaction
+from django.http import Http404, HttpRequest, HttpResponse
+from django.urls import reverse
+from django.views.decorators.http import require_POST, require_safe
+from django.views.generic import TemplateView
+
+from schedules import clock, services
+from schedules.models import Token
+from schedules.result import Err, Ok, Result
+from schedules.services import IssuedToken
+from schedules.services.connecting import local_server, what_is_not_shown
+from schedules.web.views.page import PageMixin, back, render_page, tell_problem
+
+LIFETIMES = {"30": "30 days", "90": "90 days", "365": "a year", "": "never"}
+PLACEHOLDER = "YOUR_TOKEN"
+
+
+class TokenForm(forms.Form):
+    name = forms.CharField(
+        label="Name", max_length=100, help_text="Shown beside everything this agent does, like laptop."
+    )
+    scopes = forms.ChoiceField(
+        label="May", choices=[("read,write", "read and change jobs"), ("read", "only read")], required=False
+    )
+    kind = forms.ChoiceField(label="Kind", choices=Token.Kind.choices, required=False)
+    expires = forms.ChoiceField(
+        label="Ends after", choices=list(LIFETIMES.items()), initial="365", required=False
+    )
+
+    def wanted(self) -> dict[str, Any]:
+        """Return what `services.issue_token` takes."""
+        cleaned = self.cleaned_data
+        return {
+            "name": cleaned["name"],
+            "scopes": (cleaned["scopes"] or "read,write").split(","),
+            "kind": cleaned["kind"] or Token.Kind.CONVERSATION,
+            "expires_in": timedelta(days=int(cleaned["expires"])) if cleaned["expires"] else None,
+        }
+
+
+class ConnectPage(PageMixin, TemplateView):
+    template_name = "schedules/connect.html"
+
+    def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
+        tokens = Token.objects.filter(owner=self.actor.user, revoked_at=None)
+        kwargs.setdefault("form", TokenForm(initial={"name": "" if tokens.exists() else "laptop"}))
+        return super().get_context_data(
+            tokens=tokens,
+            snippets=snippets(PLACEHOLDER, self.actor.user.get_username()),
+            **kwargs,
+        )
+
+    def post(self, request: HttpRequest) -> HttpResponse:
+        """Make a token."""
+        form = TokenForm(request.POST)
+        if not form.is_valid():
+            return self.render_to_response(self.get_context_data(form=form), status=422)
+        match services.issue_token(request.user, **form.wanted()):
+            case Ok(issued):
+                return show_token(request, issued)
+            case Err() as problem:
+                for field, words in problem.errors.items():
+                    form.add_error(field if field in form.fields else None, words)
+                return self.render_to_response(self.get_context_data(form=form), status=422)
+
+
+def snippets(token: str, username: str) -> dict[str, str]:
+    """Write what each client wants to be told, ready to paste."""
+    url, bearer = f"{settings.CRONTY_URL}/mcp", f"Bearer {token}"
+    remote = {"url": url, "headers": {"Authorization": bearer}}
+    vscode = {
+        "inputs": [{"type": "promptString", "id": "cronty", "description": "Cronty token", "password": True}],  # nosec B105
+        "servers": {
+            "cronty": {"type": "http", "url": url, "headers": {"Authorization": "Bearer ${input:cronty}"}}
+        },
+    }
+    config = base64.b64encode(json.dumps(remote).encode()).decode()
+    ping = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "tools/list"})
+    return {
+        "code": f'claude mcp add --transport http cronty {url} --header "Authorization: {bearer}"',
+        "desktop": json.dumps({"mcpServers": {"cronty": local_server(username)}}, indent=2),
+        "desktop_note": what_is_not_shown(),
+        "cursor": json.dumps({"mcpServers": {"cronty": remote}}, indent=2),
+        "cursor_link": f"cursor://anysphere.cursor-deeplink/mcp/install?name=cronty&config={config}",
+        "vscode": json.dumps(vscode, indent=2),
+        "http": f"curl -s {url} -H 'Authorization: {bearer}' -H 'Content-Type: application/json' \\\n"
+        f"  -H 'Accept: application/json, text/event-stream' -d '{ping}'",
+    }
+
+
+@require_POST
+def rotate(request: HttpRequest, token_id: int) -> HttpResponse:
+    """Replace a token by a new one of the same name and rights; the old text ends at once."""
+    with transaction.atomic():
+        replaced = _replace(request.user, token_id)
+        if isinstance(replaced, Err):
+            # Whoever gets no new token keeps the old one.
+            transaction.set_rollback(True)
+    match replaced:
+        case Ok(issued):
+            return show_token(request, issued)
+        case Err() as problem:
+            tell_problem(request, problem)
+            return back(request, reverse("schedules:connect"))
+
+
+def _replace(user: Any, token_id: int) -> Result[IssuedToken]:
+    """The new token ends when the old one would have; after that end it lasts as long as the old one did."""
+    revoked = services.revoke_token(user, min(token_id, 2**63 - 1))
+    if isinstance(revoked, Err):
+        return revoked
+    old, now = revoked.value, clock.now()
+    lifetime = None
+    if old.expires_at:
+        lifetime = old.expires_at - (now if old.expires_at > now else old.created_at)
+    return services.issue_token(
+        user, name=old.name, scopes=old.scopes, kind=old.kind, families=old.families, expires_in=lifetime
+    )
+
+
+def show_token(request: HttpRequest, issued: IssuedToken) -> HttpResponse:
+    """Show a new token's text; it is in this answer and nowhere else."""
+    username = issued.token.owner.get_username()
+    context = {"token": issued.token, "text": issued.text, "snippets": snippets(issued.text, username)}
+    response = render_page(request, "schedules/connect.html", context)
+    response["Cache-Control"] = "no-store"
+    return response
+
+
+@require_safe
+def first_call(request: HttpRequest, token_id: int) -> HttpResponse:
+    """Has the agent called yet? Asked again and again by the page that shows the token."""
+    token = Token.objects.filter(owner_id=request.user.pk, pk=token_id).first() if token_id < 2**63 else None
+    if token is None:
+        raise Http404("token")
+    return render_page(request, "schedules/parts/first_call.html", {"token": token})
+
+
+@require_POST
+def revoke(request: HttpRequest, token_id: int) -> HttpResponse:
+    match services.revoke_token(request.user, min(token_id, 2**63 - 1)):
+        case Ok(token):
+            messages.success(request, f"{token.name} is shut out from now on.")
+        case Err() as problem:
+            tell_problem(request, problem)
+    return back(request, reverse("schedules:connect"))

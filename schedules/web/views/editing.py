@@ -1,0 +1,162 @@
+"""How is a job made or changed? One form, with a preview of what it will do."""
+
+from typing import Any
+
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.urls import reverse
+from django.views.decorators.http import require_safe
+from django.views.generic import TemplateView
+
+from schedules import services
+from schedules.models import Execution, Job
+from schedules.result import Code, Err, Ok
+from schedules.services import Preview
+from schedules.services.checking import nothing_left
+from schedules.services.reading import preview_of
+from schedules.web.forms import JobForm, WhenForm
+from schedules.web.forms.when import EXAMPLES
+from schedules.web.views.page import Page, PageMixin, find_job, page_of, render_page, spoken, tell_problem
+from schedules.when.triggers import Interval
+
+PREVIEWED_RUNS = 6
+
+
+def previewed(form: WhenForm, page: Page, job: Job | None = None) -> Preview | None:
+    """Say what the schedule in a form will do, to a new job or to this one, or None while it cannot be read."""
+    if not form.is_bound:
+        form = WhenForm({"when": "phrase", **form.initial})
+    form.is_valid()
+    if form.trigger is None:
+        return None
+    planned = Job(**form.trigger_columns(), slot_count=job.slot_count if job else 0)
+    if isinstance(form.trigger, Interval):
+        # A job that keeps its interval keeps its grid.
+        planned.anchor_at = job.anchor_at if job and job.every == planned.every else form.trigger.start
+    planned.next_run_at = planned.next_slot(page.now)
+    shown = preview_of(planned, page.now, PREVIEWED_RUNS)
+    if not shown.next_runs:
+        shown.warnings.append(form.past_problem(page.now) or spoken(nothing_left(planned, page.now)))
+    return shown
+
+
+@require_safe
+def preview(request: HttpRequest) -> HttpResponse:
+    """The part beside the form, asked for while somebody types."""
+    form, page = WhenForm(request.GET), page_of(request)
+    edited = request.GET.get("job")
+    shown = previewed(form, page, find_job(page.actor, edited) if edited else None)
+    return render_page(request, "schedules/parts/preview.html", {"form": form, "preview": shown})
+
+
+class _JobFormPage(PageMixin, TemplateView):
+    template_name = "schedules/job_form.html"
+    source: Job | None = None
+
+    def make_form(self, data: Any = None) -> JobForm:
+        profile = self.page.profile
+        return JobForm(data, zone=profile.zone, topic=profile.failure_topic, job=self.source)
+
+    def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
+        form = kwargs.setdefault("form", self.make_form())
+        if not self.page.profile.timezone and self.source is None and not form.is_bound:
+            form.fields["timezone"].widget.attrs["data-browser-zone"] = True
+        return super().get_context_data(
+            preview=previewed(form, self.page, self.source if kwargs.get("is_edit") else None),
+            zones=WhenForm.zones(),
+            examples=EXAMPLES,
+            source=self.source,
+            **kwargs,
+        )
+
+    def post(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+        form = self.make_form(request.POST)
+        if form.is_valid() and request.POST.get("then") != "preview":
+            answer = self.save(form)
+            if answer is not None:
+                return answer
+        return self.render_to_response(self.get_context_data(form=form), status=422)
+
+    def save(self, form: JobForm) -> HttpResponse | None:
+        """Do what the form asks, or put the refusal into it and return None."""
+        raise NotImplementedError
+
+
+class NewJobPage(_JobFormPage):
+    """A new job, from nothing or from a copy."""
+
+    def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
+        if copied := self.request.GET.get("copy"):
+            self.source = find_job(self.actor, copied)
+            form = kwargs.setdefault("form", self.make_form())
+            form.initial["name"] = f"{self.source.name} (copy)"[:200]
+        return super().get_context_data(title="New job", **kwargs)
+
+    def save(self, form: JobForm) -> HttpResponse | None:
+        then = self.request.POST.get("then", "")
+        result = services.schedule(
+            self.actor,
+            paused=then in {"paused", "test"},
+            idempotency_key=form.cleaned_data["idempotency_key"] or None,
+            **form.columns(),
+        )
+        match result:
+            case Err() as problem:
+                form.take_errors(problem.errors, problem.message)
+                return None
+            case Ok(made):
+                return self._answer(made.job, then, similar=made.similar)
+
+    def _answer(self, job: Job, then: str, similar: Job | None) -> HttpResponse:
+        if then == "test":
+            match services.run_now(self.actor, job.public_id):
+                case Ok(execution):
+                    messages.success(self.request, "Saved as paused, and started once to try it.")
+                    return HttpResponseRedirect(reverse("schedules:run", args=[execution.pk]))
+                case Err() as problem:
+                    tell_problem(self.request, problem)
+        messages.success(self.request, f"Made {job.name}." + (" It is paused." if then == "paused" else ""))
+        if similar:
+            messages.warning(self.request, f"{similar.name} does the same on the same schedule.")
+        return HttpResponseRedirect(job_address(job))
+
+
+class EditJobPage(_JobFormPage):
+    """A change; of two people who opened the same page, the second is told."""
+
+    def dispatch(self, request: Any, *args: Any, **kwargs: Any) -> Any:
+        self.source = find_job(self.actor, kwargs["job_id"])
+        return super().dispatch(request, *args, **kwargs)
+
+    def get(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+        assert self.source is not None
+        if self.source.status not in (Job.Status.PENDING, Job.Status.PAUSED):
+            messages.warning(request, f"{self.source.name} is {self.source.status}: copy it to change it.")
+            return HttpResponseRedirect(job_address(self.source))
+        return super().get(request, *args, **kwargs)
+
+    def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
+        return super().get_context_data(title="Edit job", is_edit=True, **kwargs)
+
+    def save(self, form: JobForm) -> HttpResponse | None:
+        assert self.source is not None
+        revision = form.cleaned_data["revision"]
+        match services.edit(self.actor, self.source.public_id, revision=revision, **form.changes()):
+            case Err(code=Code.CONFLICT):
+                words = "Somebody else changed this job meanwhile. Open it again to see what is new; what you typed is below."
+                form.add_error(None, words)
+                return None
+            case Err() as problem:
+                form.take_errors(problem.errors, problem.message)
+                return None
+            case Ok(job):
+                messages.success(self.request, f"Saved {job.name}.")
+                return HttpResponseRedirect(job_address(job))
+
+
+def job_address(job: Job) -> str:
+    return reverse("schedules:job", args=[job.public_id])
+
+
+def run_address(run: Execution) -> str:
+    return reverse("schedules:run", args=[run.pk])

@@ -1,0 +1,65 @@
+"""Which prompts wait for an agent?"""
+
+from typing import Any
+
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse
+from django.urls import reverse
+from django.views.decorators.http import require_POST
+from django.views.generic import TemplateView
+
+from schedules import services
+from schedules.models import Execution, Token
+from schedules.result import Err, Ok, Result
+from schedules.web.forms.arguments import plain_lines
+from schedules.web.views.page import PageMixin, actor_of, back, sliced, tell_problem
+
+
+class InboxPage(PageMixin, TemplateView):
+    """Prompts that no agent has finished yet, oldest first; a person may answer in its place."""
+
+    template_name = "schedules/inbox.html"
+
+    def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
+        waiting = self.actor.executions().waiting().filter(job__deleted_at=None).select_related("job")
+        recent = (
+            self.actor.executions().filter(task="prompt", status__in=Execution.FINAL).select_related("job")
+        )
+        listed = sliced(waiting.order_by("scheduled_for", "pk"), self.request, 20)
+        for run in listed.rows:
+            run.prompt = (run.job and run.job.argument("prompt")) or ""
+            run.is_held = run.is_held_at(self.page.now)
+        return super().get_context_data(
+            listed=listed,
+            ended=recent.order_by("-scheduled_for", "-pk")[:5],
+            has_agent=Token.objects.usable(self.page.now).filter(owner=self.actor.user).exists(),
+            **kwargs,
+        )
+
+
+def _act(request: HttpRequest, result: Result[Execution], words: str) -> HttpResponse:
+    match result:
+        case Ok(run):
+            messages.success(request, words.format(name=run.job_name))
+        case Err() as problem:
+            tell_problem(request, problem)
+    return back(request, reverse("schedules:inbox"))
+
+
+@require_POST
+def answer(request: HttpRequest, run_id: int) -> HttpResponse:
+    text = plain_lines(request.POST.get("answer", "").strip())
+    if not text:
+        messages.error(request, "Write an answer first, or dismiss the prompt.")
+        return back(request, reverse("schedules:inbox"))
+    return _act(request, services.complete_prompt(actor_of(request), run_id, result=text), "Answered {name}.")
+
+
+@require_POST
+def dismiss(request: HttpRequest, run_id: int) -> HttpResponse:
+    return _act(request, services.dismiss_prompt(actor_of(request), run_id), "Dismissed {name}.")
+
+
+@require_POST
+def release(request: HttpRequest, run_id: int) -> HttpResponse:
+    return _act(request, services.release_prompt(actor_of(request), run_id), "Took back {name}.")

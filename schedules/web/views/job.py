@@ -1,0 +1,267 @@
+"""What does one job do, how has it done, and why did it or did it not run?"""
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from copy import copy
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.contrib import messages
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
+from django.urls import reverse
+from django.views.decorators.http import require_POST
+from django.views.generic import TemplateView
+
+from schedules import services
+from schedules.models import Event, Execution, Job
+from schedules.models.jobs import sentence
+from schedules.result import Err, Ok, Result
+from schedules.services.reading import preview_of
+from schedules.templatetags.cronty import duration
+from schedules.web.forms.when import in_the_past
+from schedules.web.views import states
+from schedules.web.views.editing import job_address, run_address
+from schedules.web.views.page import Page, PageMixin, actor_of, back, page_of, sliced, tell_problem
+from schedules.when.phrases import PhraseError, parse_moment
+from schedules.when.triggers import TriggerError
+
+BARS = 60
+RUNS = 20
+PAUSE = ("reason", "until")
+
+
+@dataclass(frozen=True)
+class Health:
+    """How the last runs went."""
+
+    runs: list[Execution]
+
+    @property
+    def ended(self) -> list[Execution]:
+        return [
+            run
+            for run in self.runs
+            if run.status in Execution.FINAL and run.status != Execution.Status.SKIPPED
+        ]
+
+    @property
+    def success(self) -> str:
+        ended = self.ended
+        if not ended:
+            return "—"
+        good = sum(run.status == Execution.Status.SUCCEEDED for run in ended)
+        # Never round a failure away.
+        return f"{good * 100 // len(ended)}%"
+
+    @property
+    def median(self) -> timedelta | None:
+        return percentile([run.took for run in self.runs if run.took], 50)
+
+    @property
+    def p95(self) -> timedelta | None:
+        return percentile([run.took for run in self.runs if run.took], 95)
+
+    @property
+    def lateness(self) -> timedelta | None:
+        return percentile([run.lateness for run in self.runs if run.lateness], 95)
+
+
+def percentile(values: Sequence[timedelta], percent: int) -> timedelta | None:
+    """Return the smallest value that so many percent of the values do not exceed, or None without values."""
+    ordered = sorted(values)
+    return ordered[max(0, -(-len(ordered) * percent // 100) - 1)] if ordered else None
+
+
+class JobPage(PageMixin, TemplateView):
+    template_name = "schedules/job.html"
+
+    def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
+        now, job_id = self.page.now, kwargs["job_id"]
+        found = self.actor.jobs().select_related("owner").called(job_id)
+        job = next(iter(states.named(states.with_rank(found, now))), None)
+        if job is None:
+            raise Http404("job")
+        runs = (
+            Execution.objects.filter(job=job).order_by("-scheduled_for", "-pk").defer("traceback", "result")
+        )
+        last = list(runs[:BARS])
+        asked = {name: self.request.GET.get(name, "") for name in ("outcome", "cause")}
+        listed = sliced(_narrowed(runs, asked), self.request, RUNS)
+        return super().get_context_data(
+            job=job,
+            preview=preview_of(as_resumed(job), now),
+            health=Health(last[::-1]),
+            listed=listed,
+            asked=asked,
+            outcomes=Execution.Status.values,
+            causes=Execution.Cause.values,
+            policies=policies(job),
+            events=Event.objects.filter(job=job)[:10],
+            is_moving=any(run.status in states.MOVING for run in last),
+            can_edit=job.status in (Job.Status.PENDING, Job.Status.PAUSED),
+            crontab=crontab_line(job),
+            **self._why(job),
+            **self._pause(),
+            **kwargs,
+        )
+
+    def _why(self, job: Job) -> dict[str, Any]:
+        """Answer "why did it, or didn't it, run" for the moment in the address."""
+        text = self.request.GET.get("why", "").strip()
+        if not text:
+            return {}
+        try:
+            at = parse_moment(text, now=self.page.now, timezone=job.timezone, past=True)
+        except PhraseError as error:
+            return {"why_text": text, "why_problem": sentence(str(error))}
+        match services.why(self.actor, job.public_id, at, self.page.now):
+            case Ok(answer):
+                return {"why_text": text, "why": answer}
+            case Err() as problem:
+                return {"why_text": text, "why_problem": problem.message}
+
+    def _pause(self) -> dict[str, Any]:
+        """Say what is wrong with the end of a pause that was sent back here, beside what was typed."""
+        typed = {name: self.request.GET.get(name, "") for name in PAUSE}
+        try:
+            read_until(typed["until"], self.page)
+        except PhraseError as error:
+            return {"pause": typed, "pause_problem": sentence(str(error))}
+        return {}
+
+
+def _narrowed(runs: Any, asked: dict[str, str]) -> Any:
+    if asked["outcome"] in Execution.Status.values:
+        runs = runs.filter(status=asked["outcome"])
+    if asked["cause"] in Execution.Cause.values:
+        runs = runs.filter(cause=asked["cause"])
+    return runs
+
+
+def as_resumed(job: Job) -> Job:
+    """Return a job as it will stand when its pause ends, for its next runs; any other as it is."""
+    if job.status != Job.Status.PAUSED or job.paused_until is None:
+        return job
+    later = copy(job)
+    # A schedule that cannot be read is said where it is shown.
+    with suppress(TriggerError):
+        later.status, later.next_run_at = Job.Status.PENDING, job.next_slot(job.paused_until)
+    return later
+
+
+def policies(job: Job) -> list[str]:
+    """Say each policy as a sentence."""
+    retry = (
+        f"A failing run is tried {job.attempts} times, first again after {duration(job.backoff)}."
+        if job.attempts > 1
+        else "A failing run is not tried again."
+    )
+    overlap = {
+        Job.Overlap.SKIP: "While a run is going, the next one is skipped.",
+        Job.Overlap.QUEUE: "While a run is going, the next one waits for it.",
+        Job.Overlap.ALLOW: "Runs may go side by side.",
+    }
+    catch_up = {
+        Job.CatchUp.ONCE: "Missed runs are made up for by one run.",
+        Job.CatchUp.ALL: "Every missed run is made up for.",
+        Job.CatchUp.NONE: "Missed runs are left out.",
+    }
+    sentences = [
+        retry,
+        f"A run may take {duration(job.timeout)}.",
+        overlap[Job.Overlap(job.overlap)],
+        catch_up[Job.CatchUp(job.catch_up)],
+    ]
+    if job.pause_after_failures:
+        sentences.append(f"After {job.pause_after_failures} failures in a row it pauses itself.")
+    if job.max_runs:
+        sentences.append(f"It ends after {job.max_runs:,} runs; {job.slot_count:,} are done.")
+    return sentences
+
+
+def crontab_line(job: Job) -> str:
+    if job.trigger_type != Job.TriggerType.CRON:
+        return ""
+    return f"CRON_TZ={job.timezone}\n{job.cron}  # {job.name}"
+
+
+def _act(
+    request: HttpRequest, job_id: str, verb: Callable[..., Result[Job]], words: str, **extra: Any
+) -> HttpResponse:
+    match verb(actor_of(request), job_id, **extra):
+        case Ok(job):
+            messages.success(request, words.format(name=job.name))
+            return back(request, job_address(job))
+        case Err() as problem:
+            tell_problem(request, problem)
+            return back(request, reverse("schedules:job", args=[job_id]))
+
+
+@require_POST
+def pause(request: HttpRequest, job_id: str) -> HttpResponse:
+    """Pause a job; an end that cannot be read goes back to its field, with all that was typed."""
+    typed = {name: request.POST.get(name, "").strip() for name in PAUSE}
+    try:
+        until = read_until(typed["until"], page_of(request))
+    except PhraseError:
+        address = reverse("schedules:job", args=[job_id], query=typed)
+        return HttpResponseRedirect(address, status=303)
+    return _act(request, job_id, services.pause, "Paused {name}.", reason=typed["reason"], until=until)
+
+
+def read_until(text: str, page: Page) -> datetime | None:
+    """Read the end of a pause on the clock of who typed it; one that is over is refused, too."""
+    if not text:
+        return None
+    until = parse_moment(text, now=page.now, timezone=page.zone)
+    if until <= page.now:
+        raise PhraseError(in_the_past(page.now, page.zone))
+    return until
+
+
+@require_POST
+def resume(request: HttpRequest, job_id: str) -> HttpResponse:
+    return _act(request, job_id, services.resume, "Resumed {name}.")
+
+
+@require_POST
+def cancel(request: HttpRequest, job_id: str) -> HttpResponse:
+    return _act(request, job_id, services.cancel, "Cancelled {name}: it never runs again.")
+
+
+@require_POST
+def delete(request: HttpRequest, job_id: str) -> HttpResponse:
+    match services.delete(actor_of(request), job_id):
+        case Ok(job):
+            messages.success(request, f"Moved {job.name} to the trash.", extra_tags=f"undo {job.public_id}")
+            return HttpResponseRedirect(reverse("schedules:jobs"), status=303)
+        case Err() as problem:
+            tell_problem(request, problem)
+            return back(request, reverse("schedules:jobs"))
+
+
+@require_POST
+def restore(request: HttpRequest) -> HttpResponse:
+    """Take jobs out of the trash: the undo of a delete, and the button in the trash."""
+    results = [services.restore(actor_of(request), job_id) for job_id in request.POST.getlist("job")[:500]]
+    for problem in results:
+        if isinstance(problem, Err):
+            tell_problem(request, problem)
+    restored = [result.value for result in results if isinstance(result, Ok)]
+    if restored:
+        names = restored[0].name if len(restored) == 1 else f"{len(restored)} jobs"
+        messages.success(request, f"Restored {names}.")
+    return back(request, job_address(restored[0]) if len(restored) == 1 else reverse("schedules:jobs"))
+
+
+@require_POST
+def run(request: HttpRequest, job_id: str) -> HttpResponse:
+    """Start one run now; the schedule stays as it was."""
+    match services.run_now(actor_of(request), job_id):
+        case Ok(execution):
+            messages.success(request, f"Started {execution.job_name}.", extra_tags=f"run {execution.pk}")
+            return back(request, run_address(execution))
+        case Err() as problem:
+            tell_problem(request, problem)
+            return back(request, reverse("schedules:job", args=[job_id]))

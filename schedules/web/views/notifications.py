@@ -1,0 +1,101 @@
+"""Where do notifications go, and do they arrive?"""
+
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from asgiref.sync import async_to_sync
+from django.conf import settings
+from django.db.models import Max
+from django.http import HttpRequest, HttpResponse
+from django.views.generic import TemplateView
+
+from schedules.models import Execution
+from schedules.services import Actor
+from schedules.services.people import TOPIC_WORDS
+from schedules.tasks import registry
+from schedules.tasks.registry import Final, RetryLater, Run
+from schedules.web.views.page import PageMixin
+
+MOST_JOBS = 1000
+
+
+@dataclass
+class Topic:
+    """A topic that jobs send to, with its last delivery."""
+
+    name: str
+    jobs: int = 0
+    last: Execution | None = None
+
+    @property
+    def link(self) -> str:
+        return f"{settings.NTFY_URL.rstrip('/')}/{self.name}"
+
+
+class NotificationsPage(PageMixin, TemplateView):
+    template_name = "schedules/notifications.html"
+
+    def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
+        return super().get_context_data(
+            server=settings.NTFY_URL,
+            has_token=bool(settings.NTFY_TOKEN),
+            topics=topics_of(self.actor),
+            **kwargs,
+        )
+
+    def post(self, request: HttpRequest) -> HttpResponse:
+        """Send a test at once, without a worker, and show the server's own answer."""
+        topic = request.POST.get("topic", "").strip()
+        problems = _notify().check([], {"topic": topic, "message": "test"})
+        if problems:
+            context = self.get_context_data(typed=topic, topic_error=TOPIC_WORDS)
+            return self.render_to_response(context, status=422)
+        is_sent, answer = send_test(topic, self.actor)
+        return self.render_to_response(self.get_context_data(typed=topic, is_sent=is_sent, answer=answer))
+
+
+def _notify() -> registry.Task:
+    task = registry.get("notify")
+    assert task is not None
+    return task
+
+
+def topics_of(actor: Actor) -> list[Topic]:
+    """Collect the topics that jobs send to, each with how its last delivery went."""
+    jobs = actor.jobs().filter(task="notify").only("pk", "task", "kwargs", "args")[:MOST_JOBS]
+    topic_by_job = {job.pk: str(job.argument("topic") or "") for job in jobs}
+    topics: dict[str, Topic] = {}
+    for name in topic_by_job.values():
+        if name:
+            topics.setdefault(name, Topic(name)).jobs += 1
+    ended = actor.executions().filter(job__in=list(topic_by_job), finished_at__isnull=False)
+    newest = ended.order_by().values("job").annotate(newest=Max("pk")).values("newest")
+    for run in Execution.objects.filter(pk__in=newest).order_by("finished_at"):
+        if topic := topics.get(topic_by_job.get(run.job_id or 0, "")):
+            topic.last = run
+    return sorted(topics.values(), key=lambda topic: topic.name)
+
+
+def send_test(topic: str, actor: Actor) -> tuple[bool, str]:
+    run = Run(
+        execution_id=0,
+        key="test",
+        job_id="test",
+        job_name="Test",
+        attempt=1,
+        scheduled_for=actor.user.date_joined,
+        owner_id=actor.user.pk,
+        signing_key="",
+        timeout=timedelta(seconds=settings.CRONTY_OUTBOUND_TIMEOUT).total_seconds(),
+    )
+    words = {"topic": topic, "title": "Cronty", "message": "It works: Cronty can reach you here."}
+
+    async def send() -> Any:
+        return await _notify().call(run, [], words)
+
+    try:
+        receipt = async_to_sync(send)()
+    except (Final, RetryLater) as error:
+        return False, str(error)
+    return True, f"{receipt['server']} took it as message {receipt['id']}."

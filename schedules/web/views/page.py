@@ -1,0 +1,156 @@
+"""What does every page know: who looks, in which zone, at what time, and whether a worker is there?"""
+
+import re
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from functools import cached_property
+from typing import Any, cast
+
+from django.conf import settings
+from django.contrib import messages
+from django.contrib.auth.models import User
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
+from django.shortcuts import render
+from django.utils.http import url_has_allowed_host_and_scheme
+from django.views.generic.base import ContextMixin, View
+
+from schedules import clock
+from schedules.models import Cluster, Event, Job, Profile
+from schedules.result import Code, Err
+from schedules.services import Actor, profile_of
+
+PAGE_SIZE = 50
+
+
+@dataclass
+class Page:
+    """The facts that the frame around every page shows."""
+
+    request: HttpRequest
+    actor: Actor
+    now: datetime
+
+    version = settings.VERSION
+
+    @cached_property
+    def profile(self) -> Profile:
+        return profile_of(self.actor.user)
+
+    @property
+    def zone(self) -> str:
+        return self.profile.zone
+
+    @property
+    def theme(self) -> str:
+        theme = self.request.COOKIES.get("theme", "")
+        return theme if theme in {"light", "dark"} else ""
+
+    @cached_property
+    def worker(self) -> Cluster | None:
+        """A cluster that is alive, else the one that was seen last."""
+        return self._fresh_worker or Cluster.objects.order_by("-last_seen_at").first()
+
+    @property
+    def has_worker(self) -> bool:
+        return self._fresh_worker is not None
+
+    @cached_property
+    def _fresh_worker(self) -> Cluster | None:
+        return Cluster.objects.fresh(self.now).first()
+
+    @cached_property
+    def overdue(self) -> int:
+        """How many jobs wait for a worker; asked only when there is none."""
+        return 0 if self.has_worker else self.actor.jobs().due(self.now - timedelta(seconds=5)).count()
+
+
+def page_of(request: HttpRequest) -> Page:
+    return Page(request, actor_of(request), clock.now())
+
+
+def actor_of(request: HttpRequest) -> Actor:
+    return Actor(cast(User, request.user), Event.Door.WEB)
+
+
+class PageMixin(ContextMixin, View):
+    """A class view inside the frame."""
+
+    @cached_property
+    def page(self) -> Page:
+        return page_of(self.request)
+
+    @property
+    def actor(self) -> Actor:
+        return self.page.actor
+
+    def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
+        return super().get_context_data(page=self.page, **kwargs)
+
+
+def render_page(
+    request: HttpRequest, name: str, context: dict[str, Any] | None = None, *, status: int = 200
+) -> HttpResponse:
+    return render(request, name, {"page": page_of(request), **(context or {})}, status=status)
+
+
+def find_job(actor: Actor, job_id: str) -> Job:
+    """Return a job of this person; unknown, deleted and foreign ones are the same 404."""
+    job = actor.jobs().select_related("owner").called(job_id).first()
+    if job is None:
+        raise Http404("job")
+    return job
+
+
+def back(request: HttpRequest, default: str) -> HttpResponseRedirect:
+    """Go where the form says it came from, if that is a page of ours."""
+    target = request.POST.get("next", "")
+    is_ours = url_has_allowed_host_and_scheme(target, None) and target.startswith("/")
+    return HttpResponseRedirect(target if is_ours else default, status=303)
+
+
+def tell_problem(request: HttpRequest, problem: Err) -> None:
+    """Show why a request was refused; what is not there for this person is a 404."""
+    if problem.code == Code.NOT_FOUND:
+        raise Http404(problem.message)
+    messages.error(request, spoken(problem))
+
+
+def spoken(problem: Err) -> str:
+    """Say why something was refused, without the names of columns."""
+    return " ".join(words for reasons in problem.errors.values() for words in reasons) or problem.message
+
+
+@dataclass(frozen=True)
+class Slice:
+    """One page of a long list, without counting the whole."""
+
+    rows: list[Any]
+    number: int
+    has_next: bool
+    size: int = PAGE_SIZE
+
+    @property
+    def previous(self) -> int:
+        return self.number - 1
+
+    @property
+    def following(self) -> int:
+        return self.number + 1
+
+    @property
+    def first(self) -> int:
+        return (self.number - 1) * self.size + 1
+
+    @property
+    def last(self) -> int:
+        return self.first + len(self.rows) - 1
+
+
+def sliced(rows: Any, request: HttpRequest, size: int = PAGE_SIZE) -> Slice:
+    """Read the page that the address asks for, and one row more to know whether another follows."""
+    asked = request.GET.get("page", "")
+    # Python refuses to read a number of thousands of digits.
+    number = max(1, min(int(asked), 100_000)) if re.fullmatch("[0-9]{1,9}", asked) else 1
+    start = (number - 1) * size
+    found = list(rows[start : start + size + 1])
+    return Slice(found[:size], number, len(found) > size, size)

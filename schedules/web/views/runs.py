@@ -1,0 +1,210 @@
+"""What ran, what came of it, and how do I take it elsewhere?"""
+
+import csv
+import json
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Any
+
+from django.http import Http404, HttpRequest, HttpResponse, StreamingHttpResponse
+from django.views.decorators.http import require_safe
+from django.views.generic import TemplateView
+
+from schedules.models import Execution
+from schedules.models.executions import ExecutionQuerySet
+from schedules.models.jobs import sentence
+from schedules.services.reading import explain
+from schedules.web.views.page import Page, PageMixin, actor_of, page_of, sliced
+from schedules.web.views.states import MOVING
+from schedules.when.phrases import PhraseError, parse_moment
+
+FILTERS = ("status", "job", "cause", "q", "since", "until")
+EXPORTED = (
+    "id",
+    "job_id",
+    "job",
+    "task",
+    "scheduled_for",
+    "cause",
+    "status",
+    "reason",
+    "attempt",
+    "started_at",
+    "finished_at",
+    "seconds",
+    "lateness_seconds",
+    "error",
+)
+MOST_EXPORTED = 100_000
+SHOWN_OUTPUT = 20_000
+# A spreadsheet would run a cell that begins with one of these.
+FORMULA = ("=", "+", "-", "@", "\t", "\r")
+
+
+class RunsPage(PageMixin, TemplateView):
+    """All runs, newest first."""
+
+    template_name = "schedules/runs.html"
+
+    def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
+        asked = asked_of(self.request)
+        found, problems = matching(self.page, asked)
+        listed = sliced(found.select_related("job").defer("traceback", "result"), self.request)
+        return super().get_context_data(
+            asked=asked,
+            problems=problems,
+            listed=listed,
+            statuses=Execution.Status.values,
+            causes=Execution.Cause.values,
+            is_filtered=any(asked.values()),
+            is_moving=any(run.status in MOVING for run in listed.rows),
+            query=self.request.GET.urlencode(),
+            **kwargs,
+        )
+
+
+def asked_of(request: HttpRequest) -> dict[str, str]:
+    return {name: request.GET.get(name, "").strip() for name in FILTERS}
+
+
+def matching(page: Page, asked: dict[str, str]) -> tuple[ExecutionQuerySet, dict[str, str]]:
+    """Narrow runs to what the address asks for; a moment that cannot be read is a problem in words."""
+    runs, problems = page.actor.executions().order_by("-scheduled_for", "-pk"), {}
+    if asked["status"] in Execution.Status.values:
+        runs = runs.filter(status=asked["status"])
+    if asked["cause"] in Execution.Cause.values:
+        runs = runs.filter(cause=asked["cause"])
+    if asked["job"]:
+        runs = runs.filter(job__public_id=asked["job"])
+    if asked["q"]:
+        runs = runs.filter(job_name__icontains=asked["q"])
+    for name, bound in (("since", "scheduled_for__gte"), ("until", "scheduled_for__lt")):
+        if asked[name]:
+            try:
+                moment = parse_moment(asked[name], now=page.now, timezone=page.zone, past=True)
+                runs = runs.filter(**{bound: moment})
+            except PhraseError as error:
+                problems[name] = sentence(str(error))
+    return runs, problems
+
+
+class RunPage(PageMixin, TemplateView):
+    template_name = "schedules/run.html"
+
+    def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
+        run = find_run(self.request, kwargs["run_id"])
+        output = written(run.result)
+        zone = run.job.timezone if run.job else self.page.zone
+        return super().get_context_data(
+            run=run,
+            job=run.job if run.job and run.job.deleted_at is None else None,
+            zone=zone,
+            explanation=explain(run, zone, with_error=False),
+            output=output[:SHOWN_OUTPUT],
+            is_cut=len(output) > SHOWN_OUTPUT,
+            receipt=receipt(run),
+            is_moving=run.status in MOVING,
+            **kwargs,
+        )
+
+
+def find_run(request: HttpRequest, run_id: int) -> Execution:
+    """Return a run of this person; an unknown and a foreign one are the same 404."""
+    # Larger numbers do not fit the column, and no row can have them.
+    run = None
+    if run_id < 2**63:
+        run = actor_of(request).executions().select_related("job", "cluster").filter(pk=run_id).first()
+    if run is None:
+        raise Http404("run")
+    return run
+
+
+def written(result: Any) -> str:
+    if result is None:
+        return ""
+    return result if isinstance(result, str) else json.dumps(result, ensure_ascii=False, indent=2)
+
+
+def receipt(run: Execution) -> str:
+    """Say where a delivery arrived, from what the receiver answered."""
+    if not isinstance(run.result, dict) or run.status != Execution.Status.SUCCEEDED:
+        return ""
+    if run.task == "notify":
+        return f"{run.result.get('server')} · {run.result.get('topic')}"
+    return f"HTTP {run.result.get('status')}" if run.task == "webhook" else ""
+
+
+@require_safe
+def output(request: HttpRequest, run_id: int) -> HttpResponse:
+    """The whole output as a file."""
+    run = find_run(request, run_id)
+    parts = [run.error, run.traceback, written(run.result)]
+    response = HttpResponse("\n\n".join(filter(None, parts)), content_type="text/plain; charset=utf-8")
+    response["Content-Disposition"] = f'attachment; filename="run-{run.pk}.txt"'
+    return response
+
+
+@require_safe
+def export(request: HttpRequest, kind: str) -> StreamingHttpResponse:
+    """The runs that the address asks for, as CSV or JSON."""
+    found, _ = matching(page_of(request), asked_of(request))
+    runs = found.select_related("job").defer("traceback", "result")[:MOST_EXPORTED]
+    lines, content_type = (
+        (_csv_lines(runs), "text/csv; charset=utf-8")
+        if kind == "csv"
+        else (_json_lines(runs), "application/json")
+    )
+    response = StreamingHttpResponse(lines, content_type=content_type)
+    response["Content-Disposition"] = f'attachment; filename="runs.{kind}"'
+    return response
+
+
+def _exported(run: Execution) -> dict[str, Any]:
+    values = (
+        run.pk,
+        run.job.public_id if run.job else "",
+        run.job_name,
+        run.task,
+        _iso(run.scheduled_for),
+        run.cause,
+        run.status,
+        run.reason,
+        run.attempt,
+        _iso(run.started_at),
+        _iso(run.finished_at),
+        run.took.total_seconds() if run.took else None,
+        run.lateness.total_seconds() if run.lateness else None,
+        run.error,
+    )
+    return dict(zip(EXPORTED, values, strict=True))
+
+
+def _iso(moment: datetime | None) -> str | None:
+    return moment.astimezone(UTC).isoformat().replace("+00:00", "Z") if moment else None
+
+
+class _Echo:
+    """Lets csv.writer hand back each line instead of storing it."""
+
+    def write(self, line: str) -> str:
+        return line
+
+
+def _csv_lines(runs: Any) -> Iterator[str]:
+    writer = csv.writer(_Echo())
+    yield writer.writerow(EXPORTED)
+    for run in runs.iterator(chunk_size=1000):
+        yield writer.writerow([_harmless(value) for value in _exported(run).values()])
+
+
+def _harmless(value: Any) -> Any:
+    return f"'{value}" if isinstance(value, str) and value.startswith(FORMULA) else value
+
+
+def _json_lines(runs: Any) -> Iterator[str]:
+    yield "["
+    separator = "\n"
+    for run in runs.iterator(chunk_size=1000):
+        yield separator + json.dumps(_exported(run), ensure_ascii=False)
+        separator = ",\n"
+    yield "\n]\n"

@@ -1,0 +1,91 @@
+"""Is the machinery well? Workers, the queue, the clock, the store."""
+
+import platform
+from pathlib import Path
+from typing import Any
+
+import django
+from django.conf import settings
+from django.db import connection
+from django.db.models import Count, Min
+from django.views.generic import TemplateView
+
+from schedules.models import Cluster, Execution, Job
+from schedules.web.views.job import percentile
+from schedules.web.views.page import PageMixin
+
+SETTINGS = (
+    "CRONTY_URL",
+    "CRONTY_TIME_ZONE",
+    "CRONTY_WORKERS",
+    "NTFY_URL",
+    "NTFY_TOKEN",
+    "CRONTY_AGENT_COMMAND",
+    "CRONTY_OUTBOUND_ALLOW",
+    "CRONTY_OUTBOUND_TIMEOUT",
+    "CRONTY_MAX_ACTIVE_JOBS",
+    "CRONTY_MAX_CREATES_PER_MINUTE",
+    "CRONTY_AGENT_MIN_INTERVAL",
+    "CRONTY_CATCH_UP_HOURS",
+    "CRONTY_HISTORY_DAYS",
+    "CRONTY_HISTORY_PER_JOB",
+    "CRONTY_INBOX_HOURS",
+)
+MEASURED_RUNS = 500
+
+
+class SystemPage(PageMixin, TemplateView):
+    """Everybody sees whether it is well; staff also see how it is set up."""
+
+    template_name = "schedules/system.html"
+
+    def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
+        now = self.page.now
+        live = dict(Execution.objects.live().order_by().values_list("status").annotate(count=Count("pk")))
+        due = Job.objects.due(now).aggregate(count=Count("pk"), oldest=Min("next_run_at"))
+        runs = Execution.objects.order_by("-scheduled_for").values_list("cause", "lateness", "finished_at")
+        newest = list(runs[:MEASURED_RUNS])
+        on_schedule = Execution.Cause.SCHEDULE
+        measured = [
+            lateness for cause, lateness, _ in newest if cause == on_schedule and lateness is not None
+        ]
+        return super().get_context_data(
+            workers=Cluster.objects.order_by("-last_seen_at")[:10],
+            fresh={worker.pk for worker in Cluster.objects.fresh(now)},
+            live=live,
+            due=due,
+            lateness=(percentile(measured, 50), percentile(measured, 95)),
+            measured=len(measured),
+            last_finished_at=max((ended for _, _, ended in newest if ended), default=None),
+            versions={
+                "Cronty": settings.VERSION,
+                "Django": django.get_version(),
+                "Python": platform.python_version(),
+            },
+            **(self._operators_view() if self.actor.sees_all else {}),
+            **kwargs,
+        )
+
+    def _operators_view(self) -> dict[str, Any]:
+        return {
+            "settings": [(name, shown(name)) for name in SETTINGS],
+            "database": database_words(),
+        }
+
+
+def shown(name: str) -> str:
+    """Write a setting for reading; a secret shows only that it is there."""
+    value = getattr(settings, name)
+    if name.endswith(("_TOKEN", "_PASSWORD", "_KEY")):
+        return "set" if value else "not set"
+    if isinstance(value, list):
+        return " ".join(map(str, value)) or "—"
+    return str(value)
+
+
+def database_words() -> str:
+    if connection.vendor != "sqlite":
+        return connection.display_name
+    path = Path(str(connection.settings_dict["NAME"]))
+    size = sum(each.stat().st_size for each in path.parent.glob(f"{path.name}*") if each.is_file())
+    return f"SQLite, {path} ({size / 1_000_000:,.1f} MB)"

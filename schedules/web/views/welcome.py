@@ -1,0 +1,123 @@
+"""What does a newcomer need? A zone, a topic on the phone, and a first reminder that arrives."""
+
+import secrets
+from datetime import timedelta
+from typing import Any
+
+from django.conf import settings
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.urls import reverse
+from django.views.decorators.http import require_POST
+from django.views.generic import TemplateView
+
+from schedules import clock, services
+from schedules.models import Job
+from schedules.result import Err, Ok, Result
+from schedules.services import Actor, Scheduled
+from schedules.web.forms import WelcomeForm, WhenForm
+from schedules.web.views.editing import job_address
+from schedules.web.views.page import PageMixin, actor_of, back
+
+FIRST_REMINDER_IN = timedelta(seconds=20)
+DEMO_TAG = "demo"
+# Anybody may tag a job: what the demo made is known by its id.
+DEMO_PREFIX = "demo"
+
+
+class WelcomePage(PageMixin, TemplateView):
+    """Three questions on one page, and a reminder as the answer."""
+
+    template_name = "schedules/welcome.html"
+
+    def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
+        profile = self.page.profile
+        initial = {
+            "timezone": profile.timezone or profile.zone,
+            "failure_topic": profile.failure_topic or f"cronty-{secrets.token_hex(4)}",
+            "message": "Cronty says hello.",
+        }
+        form = kwargs.setdefault("form", WelcomeForm(initial=initial))
+        if not profile.timezone and not form.is_bound:
+            form.fields["timezone"].widget.attrs["data-browser-zone"] = True
+        return super().get_context_data(zones=WhenForm.zones(), server=settings.NTFY_URL, **kwargs)
+
+    def post(self, request: HttpRequest) -> HttpResponse:
+        form = WelcomeForm(request.POST)
+        if form.is_valid():
+            match greet(self.actor, **form.cleaned_data):
+                case Ok(scheduled):
+                    messages.success(request, "Look at your phone in a moment.")
+                    return HttpResponseRedirect(job_address(scheduled.job))
+                case Err() as problem:
+                    form.take_errors(problem.errors, problem.message)
+        return self.render_to_response(self.get_context_data(form=form), status=422)
+
+
+def greet(actor: Actor, *, timezone: str, failure_topic: str, message: str) -> Result[Scheduled]:
+    """Keep a newcomer's zone and topic, and send a first reminder there."""
+    saved = services.update_profile(actor.user, timezone=timezone, failure_topic=failure_topic)
+    if isinstance(saved, Err):
+        return saved
+    return services.schedule(
+        actor,
+        name="My first reminder",
+        task="notify",
+        kwargs={"topic": failure_topic, "message": message},
+        trigger_type=Job.TriggerType.ONCE,
+        run_at=clock.now() + FIRST_REMINDER_IN,
+        timezone=timezone,
+    )
+
+
+@require_POST
+def demo(request: HttpRequest) -> HttpResponse:
+    """Add three jobs to look at, or take them away again."""
+    actor = actor_of(request)
+    if request.POST.get("verb") == "remove":
+        removed = [
+            services.delete(actor, job.public_id)
+            for job in actor.jobs().owned_by(actor.user).filter(public_id__startswith=f"{DEMO_PREFIX}_")
+        ]
+        messages.success(request, f"Moved {len(removed)} demo jobs to the trash.")
+        return back(request, reverse("schedules:jobs"))
+    results = [
+        services.schedule(actor, prefix=DEMO_PREFIX, tags=[DEMO_TAG], **fields) for fields in demo_jobs(actor)
+    ]
+    problems = [result.message for result in results if isinstance(result, Err)]
+    if problems:
+        messages.error(request, problems[0])
+    else:
+        messages.success(request, f"Added {len(results)} demo jobs, tagged {DEMO_TAG}.")
+    return back(request, reverse("schedules:jobs"))
+
+
+def demo_jobs(actor: Actor) -> list[dict[str, Any]]:
+    """Describe one job of each kind; only the prompt stays in the house, so the others start paused."""
+    topic = services.profile_of(actor.user).failure_topic or f"cronty-demo-{secrets.token_hex(4)}"
+    cron = Job.TriggerType.CRON
+    return [
+        {
+            "name": "Stand-up reminder",
+            "task": "notify",
+            "kwargs": {"topic": topic, "message": "Stand-up in five minutes."},
+            "trigger_type": cron,
+            "cron": "55 9 * * 1-5",
+            "paused": True,
+        },
+        {
+            "name": "Morning briefing",
+            "task": "prompt",
+            "kwargs": {"prompt": "Summarise my unread mail and today's calendar in five lines."},
+            "trigger_type": cron,
+            "cron": "0 8 * * 1-5",
+        },
+        {
+            "name": "Uptime ping",
+            "task": "webhook",
+            "kwargs": {"url": "https://example.com/", "method": "GET"},
+            "trigger_type": Job.TriggerType.INTERVAL,
+            "every": timedelta(minutes=45),
+            "paused": True,
+        },
+    ]

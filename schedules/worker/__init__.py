@@ -1,0 +1,1 @@
+"""The processes that run jobs; everything that touches django-q2 is here."""

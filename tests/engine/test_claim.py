@@ -1,0 +1,624 @@
+"""How due work is taken, on the database at hand."""
+
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+from threading import Barrier
+
+import pytest
+from django.db import connection, transaction
+from django.test.utils import CaptureQueriesContext
+
+from schedules import engine, services
+from schedules.engine import claim as claim_module
+from schedules.models import Event, Execution, Job
+from tests.engine.conftest import LEASE, NOW, begin, ledger, new_worker, outcome_of
+from tests.factories import ExecutionFactory, JobFactory, UserFactory
+
+HOUR = timedelta(hours=1)
+MINUTE = timedelta(minutes=1)
+
+
+def due_job(**fields):
+    kind = {} if {"once", "interval"} & fields.keys() else {"cron": "0 * * * *"}
+    return JobFactory(**kind | {"next_run_at": NOW, "created_at": NOW} | fields)
+
+
+def queued(job, **fields):
+    return ExecutionFactory(
+        job=job, **{"status": "queued", "scheduled_for": NOW, "available_at": NOW} | fields
+    )
+
+
+@pytest.mark.django_db
+def test_due_job_is_claimed_and_moved_to_its_next_slot(worker):
+    job = due_job(name="Tidy", timeout=timedelta(seconds=7))
+
+    (claim,) = engine.claim_runs(worker.pk, NOW, 10)
+
+    row = Execution.objects.get()
+    assert (claim.execution_id, claim.attempt, claim.task) == (row.pk, 0, "tests.ping")
+    assert claim.timeout == timedelta(seconds=7)
+    assert (row.job, row.owner, row.job_name) == (job, job.owner, "Tidy")
+    assert (row.scheduled_for, row.status, row.cause) == (NOW, "claimed", "schedule")
+    assert (row.cluster, row.claimed_at, row.lease_until) == (worker, NOW, NOW + LEASE)
+    job.refresh_from_db()
+    assert (job.status, job.next_run_at) == ("pending", NOW + HOUR)
+    assert (job.run_count, job.slot_count) == (1, 1)
+
+
+@pytest.mark.django_db
+def test_nothing_fires_early(worker):
+    due_job(next_run_at=NOW + timedelta(microseconds=1))
+    queued(due_job(status="paused", next_run_at=None), available_at=NOW + timedelta(microseconds=1))
+
+    assert engine.claim_runs(worker.pk, NOW, 10) == []
+    assert Execution.objects.get().status == "queued"
+
+
+@pytest.mark.django_db
+def test_second_claim_finds_nothing(worker):
+    due_job()
+    engine.claim_runs(worker.pk, NOW, 10)
+
+    assert engine.claim_runs(worker.pk, NOW, 10) == []
+    assert Execution.objects.count() == 1
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(
+    ("fields", "status"),
+    [
+        pytest.param({"once": True, "run_at": NOW}, "running", id="one-off"),
+        pytest.param({"max_runs": 3, "slot_count": 2}, "running", id="last of max_runs"),
+        pytest.param({"ends_at": NOW + MINUTE}, "running", id="last before ends_at"),
+        pytest.param({"max_runs": 3, "slot_count": 1}, "pending", id="one more to go"),
+    ],
+)
+def test_job_whose_last_slot_is_claimed_is_running(worker, fields, status):
+    job = due_job(**fields)
+
+    assert len(engine.claim_runs(worker.pk, NOW, 10)) == 1
+
+    job.refresh_from_db()
+    assert (job.status, job.next_run_at is None) == (status, status == "running")
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(
+    ("fields", "status"),
+    [
+        pytest.param({"once": True, "run_at": NOW, "catch_up": "none"}, "failed", id="missed one-off"),
+        pytest.param({"catch_up": "none", "ends_at": NOW + MINUTE}, "completed", id="missed last slot"),
+        pytest.param({"max_runs": 1, "slot_count": 1}, "completed", id="runs spent"),
+    ],
+)
+def test_job_with_nothing_to_run_and_nothing_left_is_over(worker, fields, status):
+    job = due_job(**fields)
+
+    assert engine.claim_runs(worker.pk, NOW + 30 * MINUTE, 10) == []
+
+    job.refresh_from_db()
+    assert (job.status, job.next_run_at) == (status, None)
+
+
+@pytest.mark.django_db
+def test_last_slot_skipped_beside_a_live_run_leaves_the_job_running_until_that_ends(worker):
+    job = due_job(ends_at=NOW + MINUTE)
+    started = begin(worker, job, now=NOW - HOUR)
+
+    engine.claim_runs(worker.pk, NOW, 10)
+    job.refresh_from_db()
+    assert job.status == "running"
+
+    engine.settle_runs(worker.pk, [outcome_of(started)])
+    job.refresh_from_db()
+    assert job.status == "completed"
+    assert ledger(job) == [("succeeded", NOW - HOUR), ("skipped", NOW)]
+
+
+@pytest.mark.django_db
+def test_gap_and_caught_up_run_are_written_together(worker):
+    job = due_job(next_run_at=NOW - 5 * HOUR)
+
+    (claim,) = engine.claim_runs(worker.pk, NOW + 2 * MINUTE, 10)
+
+    missed, run = Execution.objects.order_by("scheduled_for")
+    assert (missed.status, missed.slots, missed.last_slot) == ("missed", 5, NOW - HOUR)
+    assert missed.reason == "Every worker was busy."
+    assert missed.finished_at == NOW + 2 * MINUTE
+    assert (run.pk, run.cause, run.status) == (claim.execution_id, "catch_up", "claimed")
+    job.refresh_from_db()
+    assert (job.run_count, job.slot_count, job.next_run_at) == (1, 1, NOW + HOUR)
+
+
+@pytest.mark.django_db
+def test_gap_without_a_worker_says_so():
+    worker = new_worker(started_at=NOW)
+    due_job(next_run_at=NOW - 5 * HOUR)
+
+    engine.claim_runs(worker.pk, NOW, 10)
+
+    assert Execution.objects.get(status="missed").reason == "No worker was running."
+
+
+@pytest.mark.django_db
+def test_held_runs_wait_for_each_other(worker):
+    job = due_job(next_run_at=NOW - 2 * HOUR, overlap="queue", catch_up="all")
+
+    claimed = engine.claim_runs(worker.pk, NOW, 10)
+
+    assert ledger(job) == [("claimed", NOW - 2 * HOUR), ("queued", NOW - HOUR), ("queued", NOW)]
+    assert engine.claim_runs(worker.pk, NOW, 10) == []
+    for hours in (1, 0):
+        (started,) = engine.start_runs(worker.pk, 0, [claimed[0].execution_id], NOW)
+        engine.settle_runs(worker.pk, [outcome_of(started)])
+        claimed = engine.claim_runs(worker.pk, NOW, 10)
+        assert Execution.objects.get(pk=claimed[0].execution_id).scheduled_for == NOW - hours * HOUR
+    job.refresh_from_db()
+    assert (job.run_count, job.slot_count) == (3, 3)
+
+
+@pytest.mark.django_db
+def test_tasks_to_leave_are_left(worker):
+    plain, coroutine = due_job(overlap="allow"), due_job(task="tests.aping")
+    queued(plain, cause="manual")
+
+    (claim,) = engine.claim_runs(worker.pk, NOW, 10, exclude_tasks=["tests.ping"])
+
+    assert Execution.objects.get(pk=claim.execution_id).job == coroutine
+    assert len(engine.claim_runs(worker.pk, NOW, 10)) == 2
+
+
+@pytest.mark.django_db
+def test_limit_bounds_jobs_and_queued_runs_together(worker):
+    for _ in range(5):
+        queued(due_job(overlap="allow"), cause="manual")
+
+    assert len(engine.claim_runs(worker.pk, NOW, 7)) == 7
+    assert len(engine.claim_runs(worker.pk, NOW, 7)) == 3
+
+
+@pytest.mark.django_db
+def test_jobs_with_many_slots_to_catch_up_share_a_claim_only_within_the_limit(worker):
+    jobs = [due_job(next_run_at=NOW - 9 * HOUR, catch_up="all", overlap="allow") for _ in range(3)]
+
+    assert len(engine.claim_runs(worker.pk, NOW, 15)) == 20
+    assert len(engine.claim_runs(worker.pk, NOW, 15)) == 10
+    assert all(len(ledger(job)) == 10 for job in jobs)
+
+
+@pytest.mark.django_db
+def test_claim_that_thinks_too_long_leaves_the_rest_for_the_next(worker, monkeypatch):
+    monkeypatch.setattr(claim_module, "PLANNING", -1)
+    due_job()
+    assert engine.claim_runs(worker.pk, NOW, 10) == []
+
+    monkeypatch.undo()
+    assert len(engine.claim_runs(worker.pk, NOW, 10)) == 1
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("late", [timedelta(0), 3 * HOUR])
+def test_queries_of_a_claim_do_not_grow_with_the_jobs(worker, late):
+    owner = UserFactory()
+    counts = []
+    for jobs in (10, 200):
+        Execution.objects.all().delete()
+        Job.objects.all().delete()
+        for _ in range(jobs):
+            queued(due_job(owner=owner, overlap="allow"), scheduled_for=NOW - HOUR)
+        with CaptureQueriesContext(connection) as queries:
+            assert len(engine.claim_runs(worker.pk, NOW + late, 1000)) >= jobs
+        counts.append(len(queries))
+
+    # SQLite writes rows that are not plain a few dozen at a time.
+    assert counts[1] - counts[0] <= (10 if late else 0)
+    assert counts[0] < 15
+
+
+@pytest.mark.django_db
+def test_claim_without_work_asks_little(worker, django_assert_max_num_queries):
+    due_job(next_run_at=NOW + HOUR)
+
+    with django_assert_max_num_queries(4):
+        assert engine.claim_runs(worker.pk, NOW, 10) == []
+
+
+# Poison
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(
+    "broken",
+    [
+        pytest.param({"timezone": "Mars/Olympus"}, id="zone"),
+        pytest.param({"cron": "every now and then"}, id="cron"),
+        pytest.param({"cron": "61 * * * *"}, id="minute 61"),
+        pytest.param({"interval": True, "every": timedelta(seconds=1.5)}, id="interval"),
+        pytest.param({"once": True, "run_at": NOW, "timezone": "x" * 64}, id="one-off"),
+    ],
+)
+def test_poisoned_job_fails_alone_and_is_paused(worker, broken):
+    bad, good = due_job(**broken), due_job()
+
+    (claim,) = engine.claim_runs(worker.pk, NOW, 10)
+
+    assert Execution.objects.get(pk=claim.execution_id).job == good
+    row = Execution.objects.get(job=bad)
+    assert (row.status, row.scheduled_for, row.finished_at) == ("failed", NOW, NOW)
+    assert "cannot be read" in row.error
+    bad.refresh_from_db()
+    assert (bad.status, bad.next_run_at, bad.revision) == ("paused", None, 2)
+    assert "cannot be read" in bad.pause_reason
+    event = Event.objects.get(job=bad)
+    assert (event.verb, event.door, event.actor) == ("pause", "engine", "engine")
+
+
+@pytest.mark.django_db
+def test_poisoned_job_whose_slot_has_a_row_harms_nobody_either(worker):
+    bad, good = due_job(cron="no"), due_job()
+    ExecutionFactory(job=bad, scheduled_for=NOW, status="succeeded")
+
+    (claim,) = engine.claim_runs(worker.pk, NOW, 10)
+
+    assert Execution.objects.get(pk=claim.execution_id).job == good
+    assert Execution.objects.get(job=bad).status == "succeeded"
+    bad.refresh_from_db()
+    assert bad.status == "paused"
+
+
+@pytest.mark.django_db
+def test_slot_that_has_a_row_takes_none_of_the_runs_that_are_left(worker):
+    job = due_job(catch_up="all", max_runs=2, slot_count=1, next_run_at=NOW - HOUR)
+    ExecutionFactory(job=job, scheduled_for=NOW - HOUR, status="succeeded")
+
+    (claim,) = engine.claim_runs(worker.pk, NOW, 10)
+
+    assert Execution.objects.get(pk=claim.execution_id).scheduled_for == NOW
+    job.refresh_from_db()
+    assert (job.slot_count, job.next_run_at) == (2, None)
+
+
+@pytest.mark.django_db
+def test_unknown_task_is_claimed_like_any_other(worker):
+    due_job(task="tests.gone")
+
+    (claim,) = engine.claim_runs(worker.pk, NOW, 10)
+
+    assert claim.task == "tests.gone"
+
+
+# Clocks that jump, and rows that are there already
+
+
+@pytest.mark.django_db
+def test_clock_that_went_back_repeats_nothing(worker):
+    job = due_job()
+    engine.claim_runs(worker.pk, NOW, 10)
+
+    assert engine.claim_runs(worker.pk, NOW - HOUR, 10) == []
+    assert ledger(job) == [("claimed", NOW)]
+
+
+@pytest.mark.django_db
+def test_job_armed_again_before_its_own_past_repeats_nothing(worker):
+    job = due_job(overlap="allow", catch_up="all")
+    ExecutionFactory(job=job, scheduled_for=NOW)
+    ExecutionFactory(job=job, scheduled_for=NOW + 2 * HOUR, cause="catch_up")
+
+    assert len(engine.claim_runs(worker.pk, NOW + 3 * HOUR, 10)) == 2
+    assert [status for status, _ in ledger(job)] == ["succeeded", "claimed", "succeeded", "claimed"]
+
+
+@pytest.mark.django_db
+def test_gap_whose_first_slot_has_a_row_keeps_the_rest_and_stops_nobody(worker):
+    job, other = due_job(), due_job()
+    ExecutionFactory(job=job, scheduled_for=NOW)
+
+    assert len(engine.claim_runs(worker.pk, NOW + 3 * HOUR, 10)) == 2
+
+    assert ledger(job) == [("succeeded", NOW), ("missed", NOW + HOUR), ("claimed", NOW + 3 * HOUR)]
+    assert Execution.objects.get(job=job, status="missed").slots == 2
+    assert ledger(other) == [("missed", NOW), ("claimed", NOW + 3 * HOUR)]
+
+
+@pytest.mark.django_db
+def test_run_keeps_its_own_slot_when_the_slot_before_it_has_a_row(worker):
+    job = due_job()
+    ExecutionFactory(job=job, scheduled_for=NOW)
+
+    assert len(engine.claim_runs(worker.pk, NOW + HOUR, 10)) == 1
+    assert ledger(job) == [("succeeded", NOW), ("claimed", NOW + HOUR)]
+
+
+@pytest.mark.django_db
+def test_run_by_hand_at_the_moment_of_a_slot_does_not_stand_for_it(worker):
+    job = due_job()
+    ExecutionFactory(job=job, scheduled_for=NOW, cause="manual")
+
+    assert len(engine.claim_runs(worker.pk, NOW, 10)) == 1
+
+
+@pytest.mark.django_db
+def test_one_off_whose_slot_has_a_row_is_over(worker):
+    job = due_job(once=True, run_at=NOW)
+    ExecutionFactory(job=job, scheduled_for=NOW)
+
+    assert engine.claim_runs(worker.pk, NOW, 10) == []
+    job.refresh_from_db()
+    assert job.status == "completed"
+
+
+# Queued runs
+
+
+@pytest.mark.django_db
+def test_queued_run_is_claimed_with_its_attempt(worker):
+    job = due_job(next_run_at=NOW + HOUR)
+    row = queued(job, attempt=2)
+
+    (claim,) = engine.claim_runs(worker.pk, NOW, 10)
+
+    row.refresh_from_db()
+    assert (claim.execution_id, claim.attempt) == (row.pk, 2)
+    assert (row.status, row.cluster, row.available_at) == ("claimed", worker, None)
+    job.refresh_from_db()
+    assert (job.run_count, job.slot_count) == (0, 0)
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("status", ["pending", "paused", "cancelled", "completed", "failed", "running"])
+def test_run_by_hand_counts_and_runs_whatever_the_job_does(worker, status):
+    job = due_job(status=status, next_run_at=NOW + HOUR if status == "pending" else None)
+    for _ in range(2):
+        queued(job, cause="manual")
+    other = due_job(next_run_at=NOW + HOUR)
+    queued(other, cause="manual")
+
+    assert len(engine.claim_runs(worker.pk, NOW, 10)) == 3
+    assert dict(Job.objects.values_list("pk", "run_count")) == {job.pk: 2, other.pk: 1}
+    assert not Job.objects.exclude(slot_count=0).exists()
+
+
+@pytest.mark.django_db
+def test_run_by_hand_that_was_handed_back_counts_once(worker):
+    job = due_job(next_run_at=NOW + HOUR)
+    queued(job, cause="manual")
+    engine.claim_runs(worker.pk, NOW, 10)
+    engine.hand_back(worker.pk, NOW)
+
+    assert len(engine.claim_runs(worker.pk, NOW, 10)) == 1
+    job.refresh_from_db()
+    assert job.run_count == 1
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(
+    ("job_fields", "row_fields", "expected"),
+    [
+        pytest.param({"status": "cancelled", "next_run_at": None}, {"attempt": 1}, "failed", id="cancel"),
+        pytest.param({"status": "paused", "next_run_at": None}, {"attempt": 1}, "failed", id="pause"),
+        pytest.param({"status": "paused", "next_run_at": None}, {}, "cancelled", id="pause, not started"),
+        pytest.param(
+            {"status": "cancelled", "next_run_at": None},
+            {"attempt": 1, "cause": "manual"},
+            "failed",
+            id="cancel, retry by hand",
+        ),
+        pytest.param({"deleted_at": NOW}, {"cause": "manual"}, "cancelled", id="delete, by hand"),
+    ],
+)
+def test_retry_that_slipped_past_a_stop_is_called_off(worker, job_fields, row_fields, expected):
+    """Settling and stopping at the same moment: each was right when it looked."""
+    job = due_job(**{"next_run_at": NOW + HOUR} | job_fields)
+    row = queued(job, error="it failed", **row_fields)
+
+    assert engine.claim_runs(worker.pk, NOW, 10) == []
+
+    row.refresh_from_db()
+    assert (row.status, row.finished_at, row.available_at) == (expected, NOW, None)
+    assert row.reason == "The job was stopped before it could run."
+    assert row.error == "it failed"
+
+
+@pytest.mark.django_db
+def test_retry_of_a_run_by_hand_goes_on_while_the_job_is_paused(worker):
+    queued(due_job(status="paused", next_run_at=None), cause="manual", attempt=1)
+
+    assert len(engine.claim_runs(worker.pk, NOW, 10)) == 1
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(("attempt", "status"), [(0, "cancelled"), (1, "failed")])
+def test_inactive_owner_ends_a_queued_run_and_with_it_a_one_off(worker, attempt, status):
+    job = due_job(once=True, run_at=NOW, status="running", next_run_at=None, owner__is_active=False)
+    row = queued(job, attempt=attempt)
+
+    assert engine.claim_runs(worker.pk, NOW, 10) == []
+
+    row.refresh_from_db()
+    assert (row.status, row.reason) == (status, "The owner's account is not active.")
+    job.refresh_from_db()
+    assert job.status == "failed"
+    assert job.last_run_at == (NOW if attempt else None)
+    assert engine.wake_up_at(NOW) is None
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(
+    ("fields", "status"),
+    [({"attempt": 1, "error": "no route"}, "failed"), ({"cause": "manual"}, "cancelled")],
+)
+def test_run_of_another_task_than_its_job_has_by_now_is_called_off(worker, fields, status):
+    job = due_job(next_run_at=NOW + HOUR, task="notify", last_error="before")
+    row = queued(job, task="webhook", **fields)
+
+    assert engine.claim_runs(worker.pk, NOW, 10) == []
+
+    row.refresh_from_db()
+    assert (row.status, row.reason) == (status, "The job was given another task before it could run.")
+    job.refresh_from_db()
+    assert job.last_error == fields.get("error", "before")
+
+
+@pytest.mark.django_db
+def test_called_off_run_lets_the_next_in_line_go(worker):
+    job = due_job(next_run_at=NOW + HOUR, overlap="queue")
+    queued(job, attempt=1, scheduled_for=NOW - HOUR)
+    held = queued(job, available_at=None)
+    job.owner.is_active = False
+    job.owner.save()
+
+    engine.claim_runs(worker.pk, NOW, 10)
+
+    held.refresh_from_db()
+    assert held.available_at == NOW
+
+
+@pytest.mark.django_db
+def test_queued_run_of_a_job_that_is_gone_ends(worker):
+    row = queued(due_job())
+    Execution.objects.update(job=None)
+    Job.objects.all().delete()
+
+    assert engine.claim_runs(worker.pk, NOW, 10) == []
+    row.refresh_from_db()
+    assert (row.status, row.reason) == ("cancelled", "Its job is gone.")
+
+
+@pytest.mark.django_db
+def test_inactive_owners_slots_are_skipped_and_the_schedule_goes_on(worker):
+    job = due_job(owner__is_active=False)
+    once = due_job(owner=job.owner, once=True, run_at=NOW)
+
+    assert engine.claim_runs(worker.pk, NOW, 10) == []
+
+    assert ledger(job) == ledger(once) == [("skipped", NOW)]
+    job.refresh_from_db()
+    once.refresh_from_db()
+    assert (job.status, job.next_run_at) == ("pending", NOW + HOUR)
+    assert once.status == "failed"
+
+
+# What was committed before
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("verb", [services.pause, services.cancel, services.delete])
+def test_committed_stop_is_honoured_by_the_next_claim(worker, actor, verb, time_machine):
+    time_machine.move_to(NOW, tick=False)
+    job = due_job(owner=actor.user)
+
+    verb(actor, job.public_id)
+
+    assert engine.claim_runs(worker.pk, NOW + 5 * HOUR, 10) == []
+    assert ledger(job) == [("skipped", NOW)]
+
+
+@pytest.mark.django_db
+def test_committed_edit_is_honoured_by_the_next_claim(worker, actor, time_machine):
+    time_machine.move_to(NOW - MINUTE, tick=False)
+    job = due_job(owner=actor.user)
+
+    services.edit(actor, job.public_id, cron="30 * * * *", task="tests.aping")
+
+    assert engine.claim_runs(worker.pk, NOW, 10) == []
+    (claim,) = engine.claim_runs(worker.pk, NOW + 30 * MINUTE, 10)
+    assert claim.task == "tests.aping"
+    assert ledger(job) == [("claimed", NOW + 30 * MINUTE)]
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("verb", [services.pause, services.cancel, services.delete])
+def test_stop_takes_back_what_was_claimed_but_not_started(worker, actor, verb, time_machine):
+    time_machine.move_to(NOW, tick=False)
+    job = due_job(owner=actor.user)
+    (claim,) = engine.claim_runs(worker.pk, NOW, 10)
+
+    verb(actor, job.public_id)
+
+    assert engine.start_runs(worker.pk, 0, [claim.execution_id], NOW) == []
+    assert ledger(job) == [("cancelled", NOW)]
+
+
+# Several at once
+
+
+def _at_once(*calls):
+    barrier = Barrier(len(calls))
+
+    def call(function):
+        barrier.wait()
+        try:
+            return function()
+        finally:
+            connection.close()
+
+    with ThreadPoolExecutor(len(calls)) as pool:
+        return [future.result() for future in [pool.submit(call, function) for function in calls]]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_two_claimers_never_take_a_slot_twice():
+    owner = UserFactory()
+    jobs = [due_job(owner=owner, overlap="allow") for _ in range(60)]
+    for job in jobs[:20]:
+        queued(job, cause="manual")
+    workers = [new_worker(), new_worker()]
+
+    def claim_all(worker):
+        taken = []
+        for _ in range(40):
+            taken += engine.claim_runs(worker.pk, NOW, 5)
+        return taken
+
+    results = _at_once(*[lambda worker=worker: claim_all(worker) for worker in workers])
+
+    ids = [claim.execution_id for taken in results for claim in taken]
+    assert len(ids) == len(set(ids)) == 80
+    assert Execution.objects.count() == 80
+    rows = Execution.objects.exclude(cause="manual").values_list("job_id", "scheduled_for")
+    assert Counter(rows) == {(job.pk, NOW): 1 for job in jobs}
+    assert set(Job.objects.values_list("next_run_at", flat=True)) == {NOW + HOUR}
+
+
+@pytest.mark.django_db(transaction=True)
+def test_cancels_beside_claims_leave_every_job_whole(actor, time_machine):
+    time_machine.move_to(NOW, tick=False)
+    worker = new_worker()
+    jobs = [due_job(owner=actor.user) for _ in range(30)]
+    for job in jobs:
+        queued(job, cause="manual")
+
+    def cancel_all():
+        return [services.cancel(actor, job.public_id) for job in jobs]
+
+    def claim_all():
+        return [engine.claim_runs(worker.pk, NOW, 3) for _ in range(40)]
+
+    _at_once(cancel_all, claim_all)
+    engine.claim_runs(worker.pk, NOW, 100)
+
+    assert set(Job.objects.values_list("status", flat=True)) == {"cancelled"}
+    scheduled = Execution.objects.exclude(cause="manual")
+    assert Counter(scheduled.values_list("job", flat=True)) == {job.pk: 1 for job in jobs}
+    assert set(Execution.objects.values_list("status", flat=True)) <= {"cancelled", "skipped"}
+
+
+@pytest.mark.django_db(transaction=True)
+def test_job_that_somebody_holds_is_left_for_the_next_claim(worker):
+    if connection.vendor != "postgresql":
+        pytest.skip("SQLite has one writer at a time")
+    held, free = due_job(overlap="allow"), due_job()
+    queued(held, cause="manual")
+
+    def claim():
+        return engine.claim_runs(worker.pk, NOW, 10)
+
+    with transaction.atomic():
+        Job.objects.select_for_update().get(pk=held.pk)
+        (taken,) = _at_once(claim)
+
+    assert [Execution.objects.get(pk=item.execution_id).job for item in taken] == [free]
+    assert len(claim()) == 2

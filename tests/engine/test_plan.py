@@ -1,0 +1,391 @@
+"""Which slots are run, skipped or missed: the policies, without a database."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from schedules.engine.plan import COUNTED_SLOTS, HELD_RUNS, Plan, Slot, gap_slot, plan, remaining
+from schedules.models import Execution, Job
+from tests.engine.conftest import NOW
+
+Status = Execution.Status
+
+DAY = timedelta(days=1)
+HOUR = timedelta(hours=1)
+MINUTE = timedelta(minutes=1)
+SECOND = timedelta(seconds=1)
+
+
+def new_job(**fields: Any) -> Job:
+    first = fields.pop("first", NOW)
+    kind = {"trigger_type": "cron", "cron": "0 * * * *"}
+    if "every" in fields:
+        kind = {"trigger_type": "interval", "anchor_at": first}
+    elif "run_at" in fields:
+        kind = {"trigger_type": "once"}
+        first = fields["run_at"]
+    return Job(**kind | {"next_run_at": first, "created_at": first} | fields)
+
+
+def planned(
+    job: Job,
+    now: datetime,
+    *,
+    live: int = 0,
+    active: bool = True,
+    covered: bool = False,
+    known: Sequence[tuple[datetime, datetime | None]] = (),
+) -> tuple[Plan, list[tuple[str, datetime]]]:
+    result = plan(
+        job, now, live=live, owner_is_active=active, was_covered=lambda moment: covered, known=known
+    )
+    return result, [(slot.status.value, slot.at) for slot in result.slots]
+
+
+def test_slot_on_time_is_run_and_the_next_one_is_named():
+    result, rows = planned(new_job(), NOW)
+
+    assert rows == [("claimed", NOW)]
+    assert result.next_run_at == NOW + HOUR
+    assert result.is_plain
+
+
+@pytest.mark.parametrize("late", [timedelta(0), SECOND, timedelta(seconds=60)])
+def test_slot_within_a_minute_is_on_time_whatever_the_catch_up(late):
+    for catch_up in Job.CatchUp:
+        result, rows = planned(new_job(catch_up=catch_up), NOW + late)
+
+        assert rows == [("claimed", NOW)]
+        assert result.slots[0].cause == Execution.Cause.SCHEDULE
+
+
+@pytest.mark.parametrize(
+    ("catch_up", "expected"),
+    [
+        ("once", ("claimed", Execution.Cause.CATCH_UP)),
+        ("all", ("claimed", Execution.Cause.CATCH_UP)),
+        ("none", ("missed", Execution.Cause.SCHEDULE)),
+    ],
+)
+def test_single_late_slot_follows_the_catch_up_policy(catch_up, expected):
+    result, _ = planned(new_job(catch_up=catch_up), NOW + 2 * MINUTE)
+
+    (slot,) = result.slots
+    assert (slot.status.value, slot.cause) == expected
+    assert not result.is_plain
+
+
+@pytest.mark.parametrize(
+    ("trigger", "slots"),
+    [
+        pytest.param({"cron": "0 * * * *"}, 25, id="hourly"),
+        pytest.param({"cron": "* * * * *"}, 1441, id="minutely"),
+        pytest.param({"every": timedelta(minutes=7)}, 206, id="interval"),
+        pytest.param({"every": timedelta(seconds=1)}, 86_401, id="every second"),
+    ],
+)
+@pytest.mark.parametrize(("catch_up", "runs"), [("once", 1), ("all", 100), ("none", 1)])
+def test_every_slot_of_a_day_without_workers_is_accounted_for(trigger, slots, catch_up, runs):
+    now = NOW + DAY
+    job = new_job(**trigger, catch_up=catch_up, overlap="allow")
+
+    result, _ = planned(job, now)
+
+    chosen = [slot for slot in result.slots if slot.status == Status.CLAIMED]
+    missed = [slot for slot in result.slots if slot.status == Status.MISSED]
+    runs = min(runs, slots)
+    if catch_up == "none" and job.every == timedelta(minutes=7):
+        runs = 0  # Its newest slot was more than a minute ago.
+    assert len(chosen) == runs
+    assert len(missed) == (slots > runs)
+    assert sum(slot.count for slot in result.slots) == slots
+    if missed:
+        assert missed[0].at == NOW
+        assert missed[0].reason == "No worker was running."
+        assert missed[0].last == (_before(job, chosen[0].at) if chosen else _before(job, now + SECOND))
+    assert result.next_run_at == job.trigger.next_after(now)
+
+
+def _before(job: Job, moment: datetime) -> datetime | None:
+    return job.trigger.latest_at_or_before(moment - timedelta(microseconds=1), NOW)
+
+
+def test_gap_says_when_workers_were_there_but_busy():
+    result, _ = planned(new_job(), NOW + 3 * HOUR, covered=True)
+
+    assert result.slots[0].reason == "Every worker was busy."
+
+
+@pytest.mark.parametrize("catch_up", ["once", "all"])
+def test_slots_older_than_the_window_are_missed(settings, catch_up):
+    settings.CRONTY_CATCH_UP_HOURS = 2
+    job = new_job(cron="0 9 * * *", catch_up=catch_up)
+
+    result, rows = planned(job, NOW + DAY + 3 * HOUR)
+
+    assert rows == [("missed", NOW)]
+    assert (result.slots[0].last, result.slots[0].count) == (NOW + DAY, 2)
+
+
+def test_catch_up_of_all_keeps_to_the_window_and_the_cap(settings):
+    settings.CRONTY_CATCH_UP_HOURS, settings.CRONTY_CATCH_UP_RUNS = 5, 3
+    job = new_job(catch_up="all", overlap="allow")
+
+    _, capped = planned(job, NOW + 10 * HOUR)
+    settings.CRONTY_CATCH_UP_RUNS = 100
+    _, windowed = planned(job, NOW + 10 * HOUR)
+
+    assert capped == [("missed", NOW), *(("claimed", NOW + hours * HOUR) for hours in (8, 9, 10))]
+    assert windowed == [("missed", NOW), *(("claimed", NOW + hours * HOUR) for hours in range(5, 11))]
+
+
+@pytest.mark.parametrize(
+    ("overlap", "live", "expected"),
+    [
+        ("skip", 0, "claimed"),
+        ("skip", 1, "skipped"),
+        ("queue", 0, "claimed"),
+        ("queue", 1, "queued"),
+        ("queue", HELD_RUNS, "queued"),
+        ("queue", HELD_RUNS + 1, "skipped"),
+        ("allow", 0, "claimed"),
+        ("allow", 500, "claimed"),
+    ],
+)
+def test_overlap_decides_about_a_slot_beside_live_runs(overlap, live, expected):
+    result, rows = planned(new_job(overlap=overlap), NOW, live=live)
+
+    assert rows == [(expected, NOW)]
+    assert bool(result.slots[0].reason) == (expected != "claimed")
+    assert result.next_run_at == NOW + HOUR
+
+
+def test_one_off_runs_beside_a_run_by_hand():
+    _, rows = planned(new_job(run_at=NOW, overlap="skip"), NOW, live=1)
+
+    assert rows == [("claimed", NOW)]
+
+
+@pytest.mark.parametrize(
+    ("overlap", "expected"),
+    [
+        ("allow", ["claimed", "claimed", "claimed"]),
+        ("queue", ["claimed", "queued", "queued"]),
+        # What is caught up waits its turn; a slot on time does not.
+        ("skip", ["claimed", "queued", "skipped"]),
+    ],
+)
+def test_caught_up_runs_follow_each_other_unless_overlap_is_allowed(overlap, expected):
+    _, rows = planned(new_job(catch_up="all", overlap=overlap), NOW + 2 * HOUR)
+
+    assert [status for status, _ in rows] == expected
+
+
+@pytest.mark.parametrize(
+    ("max_runs", "done", "expected", "goes_on"),
+    [
+        (None, 50, 5, True),
+        (10, 0, 5, True),
+        (5, 0, 5, False),
+        (3, 0, 3, False),
+        (3, 2, 1, False),
+        (3, 3, 0, False),
+        (3, 9, 0, False),
+    ],
+)
+def test_max_runs_cuts_what_is_caught_up_and_ends_the_job(max_runs, done, expected, goes_on):
+    job = new_job(catch_up="all", overlap="allow", max_runs=max_runs, slot_count=done)
+
+    result, rows = planned(job, NOW + 4 * HOUR)
+
+    assert rows == [("claimed", NOW + hours * HOUR) for hours in range(expected)]
+    assert bool(result.next_run_at) is goes_on
+
+
+@pytest.mark.parametrize(
+    ("late", "reason"),
+    [
+        (timedelta(seconds=5), "The run before it was still going."),
+        (timedelta(seconds=6), "The run before it had not been settled yet."),
+    ],
+)
+def test_skipped_slot_says_only_what_is_known_of_the_run_before_it(late, reason):
+    result, _ = planned(new_job(), NOW + late, live=1)
+
+    assert [slot.reason for slot in result.slots] == [reason]
+
+
+@pytest.mark.parametrize("overlap", ["skip", "queue", "allow"])
+def test_slot_that_has_a_row_is_none_to_wait_for_and_takes_no_run(overlap):
+    job = new_job(catch_up="all", overlap=overlap, max_runs=2, slot_count=1)
+
+    result, rows = planned(job, NOW + HOUR + 2 * MINUTE, known=[(NOW, None)])
+
+    assert rows == [("claimed", NOW + HOUR)]
+    assert result.next_run_at is None
+
+
+def test_gap_of_missed_slots_goes_round_those_that_have_a_row():
+    result, rows = planned(new_job(), NOW + 4 * HOUR, known=[(NOW + HOUR, NOW + 2 * HOUR)])
+
+    assert rows == [("missed", NOW), ("missed", NOW + 3 * HOUR), ("claimed", NOW + 4 * HOUR)]
+    assert [slot.count for slot in result.slots] == [1, 1, 1]
+
+
+def test_skipped_slots_do_not_count_as_runs():
+    result, rows = planned(new_job(max_runs=1), NOW, live=1)
+
+    assert rows == [("skipped", NOW)]
+    assert result.next_run_at == NOW + HOUR
+
+
+@pytest.mark.parametrize(
+    ("ends_at", "expected", "following"),
+    [
+        (NOW, [NOW], None),
+        (NOW + HOUR, [NOW, NOW + HOUR], None),
+        (NOW + 90 * MINUTE, [NOW, NOW + HOUR], None),
+        (NOW + 3 * HOUR, [NOW, NOW + HOUR, NOW + 2 * HOUR], NOW + 3 * HOUR),
+        (NOW - HOUR, [NOW], None),
+    ],
+)
+def test_no_slot_lies_beyond_the_end(ends_at, expected, following):
+    result, rows = planned(new_job(catch_up="all", overlap="allow", ends_at=ends_at), NOW + 2 * HOUR)
+
+    assert rows == [("claimed", at) for at in expected]
+    assert result.next_run_at == following
+
+
+@pytest.mark.parametrize(
+    ("late", "catch_up", "expected"),
+    [
+        (timedelta(0), "none", "claimed"),
+        (HOUR, "once", "claimed"),
+        (HOUR, "none", "missed"),
+        (25 * HOUR, "once", "missed"),
+        (25 * HOUR, "all", "missed"),
+    ],
+)
+def test_one_off_has_one_slot_and_no_next(late, catch_up, expected):
+    result, rows = planned(new_job(run_at=NOW, catch_up=catch_up), NOW + late)
+
+    assert rows == [(expected, NOW)]
+    assert result.next_run_at is None
+
+
+def test_inactive_owner_gets_one_row_for_all_that_was_due():
+    result, rows = planned(new_job(), NOW + 3 * HOUR, active=False)
+
+    assert rows == [("skipped", NOW)]
+    assert (result.slots[0].count, result.slots[0].last) == (4, NOW + 3 * HOUR)
+    assert result.next_run_at == NOW + 4 * HOUR
+
+
+def test_interval_keeps_to_its_grid_however_late_it_is():
+    job = new_job(every=timedelta(minutes=10), catch_up="none")
+
+    result, _ = planned(job, NOW + timedelta(minutes=25, seconds=3))
+
+    assert result.next_run_at == NOW + 30 * MINUTE
+
+
+def test_promised_slot_that_the_trigger_no_longer_has_is_accounted_for():
+    """The zone's rules changed, say: next_run_at was computed by the old ones."""
+    job = new_job(first=NOW + 20 * MINUTE)
+
+    result, rows = planned(job, NOW + HOUR)
+
+    assert rows == [("missed", NOW + 20 * MINUTE), ("claimed", NOW + HOUR)]
+    assert not result.is_plain
+
+
+def _utc(*numbers: int) -> datetime:
+    return datetime(*numbers, tzinfo=UTC)  # type: ignore[arg-type,misc]
+
+
+@pytest.mark.parametrize(
+    ("cron", "first", "now", "slots"),
+    [
+        # 29 March 2026: 02:00 to 03:00 does not exist in Berlin.
+        pytest.param("30 2 * * *", _utc(2026, 3, 28, 1, 30), _utc(2026, 3, 30, 0, 30), 3, id="skipped time"),
+        pytest.param("0 * * * *", _utc(2026, 3, 28, 23, 0), _utc(2026, 3, 29, 3, 0), 5, id="hourly"),
+        # 25 October 2026: 02:00 to 03:00 comes twice.
+        pytest.param("30 2 * * *", _utc(2026, 10, 25, 0, 30), _utc(2026, 10, 25, 12, 0), 1, id="fixed twice"),
+        pytest.param(
+            "30 * * * *", _utc(2026, 10, 25, 0, 30), _utc(2026, 10, 25, 2, 30), 3, id="hourly twice"
+        ),
+    ],
+)
+def test_nights_of_a_clock_change_have_each_slot_once(cron, first, now, slots):
+    job = new_job(
+        cron=cron,
+        timezone="Europe/Berlin",
+        first=first,
+        catch_up="all",
+        overlap="allow",
+    )
+
+    result, rows = planned(job, now)
+
+    moments = [at for _, at in rows]
+    assert sum(slot.count for slot in result.slots) == slots
+    assert moments == sorted(set(moments))
+    assert result.next_run_at is not None
+    assert result.next_run_at > now
+
+
+def test_count_of_a_cron_gap_is_bounded():
+    result, _ = planned(new_job(cron="* * * * *"), NOW + 30 * DAY)
+
+    assert result.slots[0].count == COUNTED_SLOTS + 1
+
+
+@pytest.mark.parametrize(
+    ("first", "until", "expected"),
+    [
+        (NOW, NOW, (NOW, None, 1)),
+        (NOW, NOW + 59 * MINUTE, (NOW, None, 1)),
+        (NOW + SECOND, NOW + 3 * HOUR, (NOW + HOUR, NOW + 3 * HOUR, 3)),
+        (NOW + SECOND, NOW + MINUTE, None),
+        (NOW + HOUR, NOW, None),
+    ],
+)
+def test_gap_begins_and_ends_with_a_slot(first, until, expected):
+    slot = gap_slot(new_job(), first, until, Status.SKIPPED, "why")
+
+    assert (slot and (slot.at, slot.last, slot.count)) == expected
+
+
+@pytest.mark.parametrize(
+    ("known", "expected"),
+    [
+        pytest.param([], [(0, 5)], id="none"),
+        pytest.param([(0, 0)], [(1, 5)], id="the first"),
+        pytest.param([(5, 5)], [(0, 4)], id="the last"),
+        pytest.param([(2, 2)], [(0, 1), (3, 5)], id="one between"),
+        pytest.param([(-3, 1), (4, 9)], [(2, 3)], id="gaps that reach beyond"),
+        pytest.param([(1, 4), (2, 2)], [(0, 0), (5, 5)], id="one inside a gap"),
+        pytest.param([(0, 5)], [], id="all"),
+        pytest.param([(7, 9)], [(0, 5)], id="later ones"),
+    ],
+)
+def test_gap_leaves_out_what_has_a_row(known, expected):
+    gap = Slot(NOW, Status.MISSED, reason="why", last=NOW + 5 * HOUR, count=6)
+    spans = [(NOW + first * HOUR, NOW + last * HOUR) for first, last in known]
+
+    pieces = remaining(new_job(), gap, spans)
+
+    assert [(piece.at, piece.last or piece.at) for piece in pieces] == [
+        (NOW + first * HOUR, NOW + last * HOUR) for first, last in expected
+    ]
+    assert [piece.count for piece in pieces] == [last - first + 1 for first, last in expected]
+
+
+@pytest.mark.parametrize(("known", "is_kept"), [((0, 0), False), ((-1, 1), False), ((1, 1), True)])
+def test_single_slot_goes_when_it_has_a_row(known, is_kept):
+    slot = Slot(NOW, Status.CLAIMED)
+    spans = [(NOW + known[0] * HOUR, NOW + known[1] * HOUR)]
+
+    assert remaining(new_job(), slot, spans) == ([slot] if is_kept else [])

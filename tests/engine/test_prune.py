@@ -1,0 +1,173 @@
+"""What is forgotten in the night, and what stays."""
+
+from datetime import timedelta
+
+import pytest
+from axes.models import AccessAttempt, AccessLog
+from django.contrib.sessions.models import Session
+
+from schedules import engine
+from schedules.engine import prune
+from schedules.models import Cluster, Event, Execution, Job
+from tests.engine.conftest import NOW, new_worker
+from tests.factories import ExecutionFactory, JobFactory, UserFactory
+
+pytestmark = pytest.mark.django_db
+
+DAY = timedelta(days=1)
+HOUR = timedelta(hours=1)
+
+
+@pytest.fixture
+def limits(settings, time_machine):
+    time_machine.move_to(NOW, tick=False)
+    settings.CRONTY_HISTORY_DAYS, settings.CRONTY_HISTORY_PER_JOB = 10, 5
+    settings.CRONTY_EVENTS_PER_PERSON = 4
+
+
+@pytest.mark.usefixtures("limits")
+def test_history_keeps_its_days():
+    job = JobFactory()
+    old = [
+        ExecutionFactory(job=job, scheduled_for=NOW - 11 * DAY, status=status, cause="manual")
+        for status in ("succeeded", "skipped", "waiting", "running", "queued")
+    ]
+    kept = ExecutionFactory(job=job, scheduled_for=NOW - 9 * DAY)
+
+    assert engine.prune_history() == {"executions": 2, "jobs": 0, "events": 0}
+    assert set(Execution.objects.values_list("pk", flat=True)) == {kept.pk, *(row.pk for row in old[2:])}
+
+
+@pytest.mark.usefixtures("limits")
+@pytest.mark.parametrize(("last", "is_kept"), [(9 * DAY, True), (11 * DAY, False)])
+def test_gap_is_as_old_as_its_last_slot(last, is_kept):
+    ExecutionFactory(scheduled_for=NOW - 100 * DAY, last_slot=NOW - last, slots=90, status="skipped")
+
+    engine.prune_history()
+
+    assert Execution.objects.exists() == is_kept
+
+
+@pytest.mark.usefixtures("limits")
+def test_logins_are_forgotten_when_they_are_over():
+    for key, age in (("old", DAY), ("young", -DAY)):
+        Session.objects.create(session_key=key, session_data="", expire_date=NOW - age)
+    for age in (11 * DAY, 9 * DAY):
+        for login in (
+            AccessLog.objects.create(username="olga"),
+            AccessAttempt.objects.create(username=f"olga {age}", failures_since_start=1),
+        ):
+            type(login).objects.filter(pk=login.pk).update(attempt_time=NOW - age)
+
+    engine.prune_history()
+
+    assert [session.session_key for session in Session.objects.all()] == ["young"]
+    for table in (AccessLog, AccessAttempt):
+        assert [login.attempt_time for login in table.objects.all()] == [NOW - 9 * DAY]
+
+
+@pytest.mark.usefixtures("limits")
+@pytest.mark.parametrize("status", ["succeeded", "skipped"])
+def test_history_keeps_the_newest_of_each_job(status, monkeypatch):
+    monkeypatch.setattr(prune, "BATCH", 2)
+    job, other = JobFactory(), JobFactory()
+    for hours in range(9):
+        ExecutionFactory(job=job, scheduled_for=NOW - hours * HOUR, status=status)
+    ExecutionFactory(job=other, scheduled_for=NOW - 9 * HOUR)
+
+    assert engine.prune_history()["executions"] == 4
+    rows = Execution.objects.filter(job=job).order_by("-scheduled_for")
+    assert [row.scheduled_for for row in rows] == [NOW - hours * HOUR for hours in range(5)]
+    assert Execution.objects.filter(job=other).exists()
+
+
+@pytest.mark.usefixtures("limits")
+def test_old_trash_and_old_clusters_go_and_the_ledger_stays():
+    gone = JobFactory(deleted_at=NOW - 31 * DAY)
+    row = ExecutionFactory(job=gone, scheduled_for=NOW - DAY)
+    JobFactory(deleted_at=NOW - 29 * DAY)
+    JobFactory()
+    new_worker(last_seen_at=NOW - 11 * DAY)
+    new_worker()
+
+    assert engine.prune_history() == {"executions": 0, "jobs": 1, "events": 0}
+    assert (Job.objects.count(), Cluster.objects.count()) == (2, 1)
+    row.refresh_from_db()
+    assert (row.job, row.job_name) == (None, gone.name)
+
+
+@pytest.mark.usefixtures("limits")
+def test_old_notices_go_when_they_are_over():
+    for number, (age, fields) in enumerate(
+        [(11 * DAY, {"ended": True}), (9 * DAY, {"ended": True}), (11 * DAY, {"next_run_at": NOW})]
+    ):
+        JobFactory(public_id=f"notice_{number}_0", created_at=NOW - age, **fields)
+    JobFactory(created_at=NOW - 11 * DAY, ended=True)
+
+    assert engine.prune_history()["jobs"] == 1
+    assert not Job.objects.filter(public_id="notice_0_0").exists()
+
+
+def record(owner, *ages, job=None):
+    """Write an event for each age, the oldest first as time would."""
+    return [
+        Event.objects.create(at=NOW - age, owner=owner, actor="olga", door="web", verb="edit", job=job)
+        for age in ages
+    ]
+
+
+def kept_events():
+    return list(Event.objects.order_by("pk"))
+
+
+@pytest.mark.usefixtures("limits")
+@pytest.mark.parametrize("batch", [1, 2, 1000])
+def test_trail_keeps_its_days(batch, monkeypatch, owner):
+    monkeypatch.setattr(prune, "BATCH", batch)
+    *_, on_the_edge, young = record(owner, 30 * DAY, 12 * DAY, 11 * DAY, 10 * DAY, DAY)
+
+    assert engine.prune_history()["events"] == 3
+    assert kept_events() == [on_the_edge, young]
+    assert engine.prune_history()["events"] == 0
+
+
+@pytest.mark.usefixtures("limits")
+@pytest.mark.parametrize("batch", [1, 2, 1000])
+def test_trail_keeps_the_newest_of_each_person(batch, monkeypatch, owner):
+    monkeypatch.setattr(prune, "BATCH", batch)
+    few = record(UserFactory(), 3 * HOUR, 2 * HOUR)
+    many = record(owner, *(hours * HOUR for hours in range(9, 0, -1)))
+
+    assert engine.prune_history()["events"] == 5
+    assert kept_events() == few + many[-4:]
+
+
+@pytest.mark.usefixtures("limits")
+def test_trail_is_not_read_beyond_what_is_old(django_assert_num_queries, monkeypatch, owner):
+    monkeypatch.setattr(prune, "BATCH", 2)
+    record(owner, 12 * DAY, 11 * DAY, *[HOUR] * 4)
+
+    # The old batch and its deletion, the first young batch, and no more.
+    with django_assert_num_queries(3):
+        assert prune._prune_old_events(NOW - 10 * DAY) == 2
+
+
+@pytest.mark.usefixtures("limits")
+def test_event_dated_ahead_by_a_wrong_clock_does_not_keep_the_old_ones(monkeypatch, owner):
+    monkeypatch.setattr(prune, "BATCH", 2)
+    _, ahead, _, _ = record(owner, 12 * DAY, -DAY, 11 * DAY, 11 * DAY)
+
+    engine.prune_history()
+
+    assert kept_events() == [ahead]
+
+
+@pytest.mark.usefixtures("limits")
+def test_job_outlives_its_events(owner):
+    job = JobFactory(owner=owner)
+    record(owner, 11 * DAY, job=job)
+
+    engine.prune_history()
+
+    assert not Event.objects.exists()
+    assert Job.objects.get() == job

@@ -1,0 +1,454 @@
+"""How runs are kept, settled, tried again and handed back."""
+
+from datetime import timedelta
+
+import pytest
+
+from schedules import engine
+from schedules.engine.settle import LONGEST_BACKOFF, LONGEST_WAIT, RESCUES, rescue
+from schedules.models import Execution, Job
+from tests.engine.conftest import LEASE, NOW, begin, ledger, new_worker, outcome_of
+from tests.factories import ExecutionFactory, JobFactory
+
+pytestmark = pytest.mark.django_db
+
+HOUR = timedelta(hours=1)
+MINUTE = timedelta(minutes=1)
+SECOND = timedelta(seconds=1)
+
+
+def one_off(**fields):
+    return JobFactory(**{"once": True, "run_at": NOW, "status": "running", "next_run_at": None} | fields)
+
+
+# Settling
+
+
+@pytest.mark.parametrize(
+    ("status", "fields", "letter", "streak"),
+    [
+        ("succeeded", {"result": {"id": "x"}}, "S", 0),
+        ("failed", {"error": "no", "traceback": "at …"}, "F", 3),
+        ("lost", {"error": "gone"}, "L", 3),
+        ("cancelled", {"reason": "taken back"}, "C", 2),
+    ],
+)
+def test_outcome_is_written_to_the_run_and_told_to_its_job(worker, status, fields, letter, streak):
+    job = JobFactory(recent="SF", failure_streak=2, last_error="old", next_run_at=NOW + HOUR)
+    started = begin(worker, job)
+
+    assert engine.settle_runs(worker.pk, [outcome_of(started, status, at=NOW + SECOND, **fields)]) == 1
+
+    row = Execution.objects.get()
+    assert (row.status, row.finished_at, row.lease_until) == (status, NOW + SECOND, None)
+    assert {name: getattr(row, name) for name in fields} == fields
+    job.refresh_from_db()
+    assert (job.recent, job.failure_streak) == (f"SF{letter}", streak)
+    assert job.last_run_at == NOW + SECOND
+    assert job.last_error == ("old" if status == "cancelled" else fields.get("error", ""))
+    assert job.status == "pending"
+
+
+def test_many_outcomes_of_one_job_are_told_in_their_order(worker):
+    job = JobFactory(overlap="allow", recent="S" * 29, failure_streak=7, next_run_at=NOW + HOUR)
+    runs = [begin(worker, job, scheduled_for=NOW - number * MINUTE) for number in range(4)]
+    statuses = ["failed", "succeeded", "failed", "lost"]
+
+    engine.settle_runs(
+        worker.pk, [outcome_of(run, status) for run, status in zip(runs, statuses, strict=True)]
+    )
+
+    job.refresh_from_db()
+    assert (job.recent, job.failure_streak) == ("S" * 26 + "FSFL", 2)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param({"attempt": 2}, id="a later attempt"),
+        pytest.param({"status": "queued"}, id="queued again"),
+        pytest.param({"status": "lost"}, id="given up"),
+        pytest.param({"status": "cancelled"}, id="cancelled"),
+        pytest.param({"status": "claimed"}, id="claimed again"),
+        pytest.param({"cluster": None}, id="nobody's"),
+    ],
+)
+def test_zombie_changes_nothing(worker, change):
+    job = JobFactory(next_run_at=NOW + HOUR)
+    started = begin(worker, job)
+    Execution.objects.update(**change)
+    before = Execution.objects.values().get()
+
+    assert engine.settle_runs(worker.pk, [outcome_of(started, result="mine")]) == 0
+
+    assert Execution.objects.values().get() == before
+    job.refresh_from_db()
+    assert (job.recent, job.last_run_at) == ("", None)
+
+
+def test_another_worker_cannot_settle(worker):
+    started = begin(worker, JobFactory())
+
+    assert engine.settle_runs(new_worker().pk, [outcome_of(started)]) == 0
+
+
+def test_settling_twice_counts_once(worker):
+    job = JobFactory()
+    outcome = outcome_of(begin(worker, job))
+
+    assert [engine.settle_runs(worker.pk, [outcome]) for _ in range(2)] == [1, 0]
+    job.refresh_from_db()
+    assert job.recent == "S"
+
+
+def test_waiting_prompt_is_neither_finished_nor_told(worker):
+    job = JobFactory()
+    started = begin(worker, job)
+
+    engine.settle_runs(worker.pk, [outcome_of(started, "waiting")])
+
+    row = Execution.objects.get()
+    assert (row.status, row.finished_at, row.lease_until) == ("waiting", None, None)
+    job.refresh_from_db()
+    assert job.recent == ""
+
+
+@pytest.mark.parametrize("stop", [{"status": "cancelled", "next_run_at": None}, {"deleted_at": NOW}])
+def test_prompt_of_a_stopped_job_waits_for_nobody(worker, stop):
+    job = JobFactory()
+    started = begin(worker, job)
+    Job.objects.update(**stop)
+
+    engine.settle_runs(worker.pk, [outcome_of(started, "waiting")])
+
+    row = Execution.objects.get()
+    assert (row.status, row.finished_at) == ("cancelled", NOW)
+    assert "stopped" in row.reason
+
+
+@pytest.mark.parametrize(
+    ("fields", "status", "expected"),
+    [
+        ({}, "succeeded", "completed"),
+        ({}, "failed", "failed"),
+        ({}, "lost", "failed"),
+        ({}, "cancelled", "completed"),
+        ({"once": False, "cron": "0 * * * *"}, "failed", "completed"),
+        ({"status": "cancelled"}, "succeeded", "cancelled"),
+    ],
+)
+def test_job_ends_with_its_last_run(worker, fields, status, expected):
+    job = (
+        JobFactory(**fields, status=fields.get("status", "running"), next_run_at=None)
+        if "cron" in fields
+        else (one_off(**fields))
+    )
+
+    engine.settle_runs(worker.pk, [outcome_of(begin(worker, job), status)])
+
+    job.refresh_from_db()
+    assert job.status == expected
+
+
+def test_job_with_another_live_run_is_not_over_yet(worker):
+    job = one_off()
+    by_hand = begin(worker, job, cause="manual")
+
+    engine.settle_runs(worker.pk, [outcome_of(begin(worker, job), "failed")])
+    job.refresh_from_db()
+    assert job.status == "running"
+
+    engine.settle_runs(worker.pk, [outcome_of(by_hand)])
+    job.refresh_from_db()
+    assert job.status == "completed"
+
+
+# Attempts
+
+
+@pytest.mark.parametrize(
+    ("attempt", "backoff", "expected"),
+    [
+        (1, 10 * SECOND, 10 * SECOND),
+        (2, 10 * SECOND, 20 * SECOND),
+        (5, 10 * SECOND, 160 * SECOND),
+        (9, 10 * MINUTE, LONGEST_BACKOFF),
+        (1, 3 * HOUR, 3 * HOUR),
+        (4, 3 * HOUR, 3 * HOUR),
+        (3, timedelta(0), timedelta(0)),
+    ],
+)
+def test_backoff_doubles_with_jitter_up_to_a_limit(worker, attempt, backoff, expected):
+    job = JobFactory(attempts=10, backoff=backoff)
+    run = begin(worker, job, attempt=attempt - 1)
+
+    waits = [engine.retry_at(run, NOW) - NOW for _ in range(50)]
+
+    assert all(expected * 0.75 <= wait <= expected * 1.25 for wait in waits)
+    assert len(set(waits)) > 10 or not expected
+
+
+@pytest.mark.parametrize(
+    ("after", "expected"),
+    [(HOUR, HOUR), (-HOUR, None), (SECOND, None), (timedelta.max, LONGEST_WAIT)],
+)
+def test_task_may_ask_for_a_longer_wait(worker, after, expected):
+    run = begin(worker, JobFactory(attempts=2, backoff=MINUTE))
+
+    wait = engine.retry_at(run, NOW, after) - NOW
+
+    assert wait == expected or (expected is None and 45 * SECOND <= wait <= 75 * SECOND)
+
+
+@pytest.mark.parametrize(("attempt", "attempts"), [(1, 1), (3, 3), (4, 3)])
+def test_spent_attempts_are_not_repeated(worker, attempt, attempts):
+    run = begin(worker, JobFactory(attempts=attempts), attempt=attempt - 1)
+
+    assert engine.retry_at(run, NOW) is None
+
+
+def test_failed_attempt_waits_in_the_queue_and_runs_again(worker):
+    job = one_off(attempts=2)
+    started = begin(worker, job)
+
+    engine.settle_runs(worker.pk, [outcome_of(started, "failed", error="no", retry_at=NOW + MINUTE)])
+
+    row = Execution.objects.get()
+    assert (row.status, row.available_at, row.error) == ("queued", NOW + MINUTE, "no")
+    job.refresh_from_db()
+    assert (job.status, job.recent) == ("running", "")
+    assert engine.claim_runs(worker.pk, NOW, 10) == []
+    (claim,) = engine.claim_runs(worker.pk, NOW + MINUTE, 10)
+    (again,) = engine.start_runs(worker.pk, claim.attempt, [claim.execution_id], NOW + MINUTE)
+    assert again.attempt == 2
+    engine.settle_runs(worker.pk, [outcome_of(again)])
+    job.refresh_from_db()
+    assert (job.status, job.recent) == ("completed", "S")
+
+
+@pytest.mark.parametrize(
+    ("stop", "cause", "goes_on"),
+    [
+        ({"status": "paused", "next_run_at": None}, "schedule", False),
+        ({"status": "paused", "next_run_at": None}, "manual", True),
+        ({"status": "cancelled", "next_run_at": None}, "schedule", False),
+        ({"status": "cancelled", "next_run_at": None}, "manual", False),
+        ({"deleted_at": NOW}, "manual", False),
+        ({}, "schedule", True),
+    ],
+)
+def test_stop_during_a_run_keeps_the_run_and_stops_the_next_attempt(worker, stop, cause, goes_on):
+    job = JobFactory(attempts=3)
+    started = begin(worker, job, cause=cause)
+    Job.objects.update(**stop)
+
+    engine.settle_runs(worker.pk, [outcome_of(started, "failed", error="no", retry_at=NOW + MINUTE)])
+
+    row = Execution.objects.get()
+    assert (row.status, row.available_at) == (("queued", NOW + MINUTE) if goes_on else ("failed", None))
+    assert row.error == "no"
+    assert bool(row.reason) is not goes_on
+
+
+# Next in line
+
+
+def test_oldest_held_run_is_let_go_alone(worker):
+    job = JobFactory(overlap="queue", next_run_at=NOW + HOUR)
+    started = begin(worker, job, scheduled_for=NOW - HOUR)
+    held = [
+        ExecutionFactory(job=job, status="queued", scheduled_for=NOW - minutes * MINUTE, reason="Waits")
+        for minutes in (30, 20)
+    ]
+
+    engine.settle_runs(worker.pk, [outcome_of(started)])
+
+    for row in held:
+        row.refresh_from_db()
+    assert [row.available_at for row in held] == [NOW - 30 * MINUTE, None]
+    assert [row.reason for row in held] == ["", "Waits"]
+
+
+@pytest.mark.parametrize("busy", ["running", "claimed", "waiting"])
+def test_held_run_waits_for_all_before_it(worker, busy):
+    job = JobFactory(overlap="queue")
+    ExecutionFactory(job=job, status=busy, cause="manual", attempt=1)
+    held = ExecutionFactory(job=job, status="queued")
+
+    engine.settle_runs(worker.pk, [outcome_of(begin(worker, job, scheduled_for=NOW - HOUR))])
+
+    held.refresh_from_db()
+    assert held.available_at is None
+
+
+def test_held_run_waits_for_the_next_attempt_of_the_one_before(worker):
+    job = JobFactory(overlap="queue", attempts=2)
+    started = begin(worker, job, scheduled_for=NOW - HOUR)
+    held = ExecutionFactory(job=job, status="queued")
+
+    engine.settle_runs(worker.pk, [outcome_of(started, "failed", retry_at=NOW + MINUTE)])
+
+    held.refresh_from_db()
+    assert held.available_at is None
+
+
+# Leases
+
+
+def test_lease_is_renewed_by_the_one_who_runs(worker):
+    mine = begin(worker, JobFactory())
+    other = begin(new_worker(), JobFactory())
+    ended = begin(worker, JobFactory())
+    engine.settle_runs(worker.pk, [outcome_of(ended)])
+
+    engine.renew(worker.pk, [mine.execution_id, other.execution_id, ended.execution_id], NOW + MINUTE)
+
+    leases = dict(Execution.objects.values_list("pk", "lease_until"))
+    assert leases == {
+        mine.execution_id: NOW + MINUTE + LEASE,
+        other.execution_id: NOW + LEASE,
+        ended.execution_id: None,
+    }
+
+
+def test_claims_that_no_probe_has_overtaken_are_kept(worker):
+    worker.probe_returned_at = NOW
+    worker.save()
+    rows = [
+        ExecutionFactory(
+            status=status, cluster=holder, claimed_at=claimed_at, lease_until=NOW, scheduled_for=NOW
+        )
+        for status, holder, claimed_at in [
+            ("claimed", worker, NOW + SECOND),
+            ("claimed", worker, NOW - SECOND),
+            ("running", worker, NOW + SECOND),
+            ("claimed", new_worker(), NOW + SECOND),
+        ]
+    ]
+
+    engine.renew_claims(worker.pk, NOW + MINUTE)
+
+    for row in rows:
+        row.refresh_from_db()
+    assert [row.lease_until > NOW for row in rows] == [True, False, False, False]
+
+
+# Handing back
+
+
+def test_claims_of_this_worker_can_be_let_go_one_by_one(worker):
+    mine, kept, started, foreign = [
+        ExecutionFactory(status=status, cluster=who, lease_until=NOW + MINUTE)
+        for status, who in (
+            ("claimed", worker),
+            ("claimed", worker),
+            ("running", worker),
+            ("claimed", new_worker()),
+        )
+    ]
+
+    assert engine.let_go(worker.pk, [mine.pk, started.pk, foreign.pk], NOW) == 1
+
+    for row in (mine, kept, started, foreign):
+        row.refresh_from_db()
+    assert (mine.status, mine.cluster, mine.lease_until, mine.available_at) == ("queued", None, None, NOW)
+    assert [row.status for row in (kept, started, foreign)] == ["claimed", "running", "claimed"]
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({}, ["queued", "queued", "running"]),
+        ({"only": ["tests.ping"]}, ["queued", "claimed", "running"]),
+        ({"only": []}, ["claimed", "claimed", "running"]),
+        ({"also_running": True}, ["queued", "queued", "queued"]),
+    ],
+)
+def test_hand_back_frees_what_was_claimed_and_on_demand_what_runs(worker, options, expected):
+    claimed = {"status": "claimed", "cluster": worker, "lease_until": NOW + LEASE}
+    rows = [
+        ExecutionFactory(**claimed).pk,
+        ExecutionFactory(**claimed, job=JobFactory(task="tests.aping")).pk,
+        begin(worker, JobFactory()).execution_id,
+    ]
+    other = ExecutionFactory(**claimed | {"cluster": new_worker()})
+
+    count = engine.hand_back(worker.pk, NOW + SECOND, **options)
+
+    assert [Execution.objects.get(pk=pk).status for pk in rows] == expected
+    assert count == expected.count("queued")
+    assert Execution.objects.filter(status="queued", available_at=NOW + SECOND, cluster=None).count() == count
+    other.refresh_from_db()
+    assert other.status == "claimed"
+
+
+def test_run_handed_back_is_claimed_by_another(worker):
+    job = JobFactory(next_run_at=NOW, cron="0 * * * *")
+    engine.claim_runs(worker.pk, NOW, 10)
+    engine.hand_back(worker.pk, NOW)
+    other = new_worker()
+
+    (claim,) = engine.claim_runs(other.pk, NOW, 10)
+
+    assert engine.start_runs(worker.pk, 0, [claim.execution_id], NOW) == []
+    assert len(engine.start_runs(other.pk, 0, [claim.execution_id], NOW)) == 1
+    assert ledger(job) == [("running", NOW)]
+
+
+@pytest.mark.parametrize(
+    ("attempt", "stop", "expected"),
+    [
+        (1, {}, "queued"),
+        (RESCUES, {}, "queued"),
+        (1 + RESCUES, {}, "lost"),
+        (1, {"status": "cancelled", "next_run_at": None}, "lost"),
+        (1, {"status": "paused", "next_run_at": None}, "lost"),
+        (1, {"deleted_at": NOW}, "lost"),
+    ],
+)
+def test_rescued_run_is_tried_again_unless_it_keeps_killing_its_workers(worker, attempt, stop, expected):
+    job = JobFactory(next_run_at=NOW + HOUR)
+    begin(worker, job, attempt=attempt - 1)
+    Job.objects.update(**stop)
+
+    assert rescue(Execution.objects.all(), NOW, "why") == 1
+
+    row = Execution.objects.get()
+    assert (row.status, row.lease_until) == (expected, None)
+    job.refresh_from_db()
+    if expected == "lost":
+        assert (row.finished_at, job.recent) == (NOW, "L")
+        assert "not started again" in job.last_error
+    else:
+        assert (row.available_at, row.reason, job.recent) == (NOW, "why", "")
+
+
+def test_lost_one_off_has_failed(worker):
+    job = one_off()
+    begin(worker, job, attempt=RESCUES)
+
+    rescue(Execution.objects.all(), NOW, "why")
+
+    job.refresh_from_db()
+    assert job.status == "failed"
+
+
+def test_run_of_a_job_that_is_gone_is_lost(worker):
+    begin(worker, JobFactory())
+    Execution.objects.update(job=None)
+
+    rescue(Execution.objects.all(), NOW, "why")
+
+    assert Execution.objects.get().status == "lost"
+
+
+def test_nothing_to_conclude_is_no_query(django_assert_num_queries):
+    with django_assert_num_queries(0):
+        engine.conclude([])
+
+
+def test_queries_of_settling_do_not_grow_with_the_runs(worker, django_assert_max_num_queries):
+    runs = [begin(worker, JobFactory()) for _ in range(30)]
+
+    with django_assert_max_num_queries(12):
+        assert engine.settle_runs(worker.pk, [outcome_of(run, "failed") for run in runs]) == 30

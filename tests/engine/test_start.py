@@ -1,0 +1,98 @@
+"""How a claimed run is started, and by whom."""
+
+from datetime import timedelta
+
+import pytest
+
+from schedules import engine
+from schedules.models import Execution
+from tests.engine.conftest import LEASE, NOW, begin, new_worker
+from tests.factories import ExecutionFactory, JobFactory
+
+pytestmark = pytest.mark.django_db
+
+LATER = NOW + timedelta(seconds=2, microseconds=5)
+
+
+def claimed(worker, **fields):
+    return ExecutionFactory(**{"status": "claimed", "cluster": worker, "scheduled_for": NOW} | fields)
+
+
+def test_started_run_carries_all_that_its_task_needs(worker):
+    job = JobFactory(
+        name="Ping",
+        args=[1, 2],
+        kwargs={"fail": False, "text": "ü"},
+        timeout=timedelta(seconds=7),
+        backoff=timedelta(minutes=2),
+        attempts=4,
+    )
+
+    started = begin(worker, job)
+
+    assert (started.job_id, started.job_public_id, started.job_name) == (job.pk, job.public_id, "Ping")
+    assert (started.args, started.kwargs) == ([1, 2], {"fail": False, "text": "ü"})
+    assert (started.timeout, started.backoff) == (timedelta(seconds=7), timedelta(minutes=2))
+    assert (started.attempt, started.attempts, started.task) == (1, 4, "tests.ping")
+    assert (started.scheduled_for, started.cause, started.owner_id) == (NOW, "schedule", job.owner_id)
+    assert started.signing_key == job.owner.profile.signing_key
+    assert started.key == Execution.objects.get().key
+
+
+def test_start_notes_moment_lease_and_lateness(worker):
+    row = claimed(worker)
+
+    engine.start_runs(worker.pk, 0, [row.pk], LATER)
+
+    row.refresh_from_db()
+    assert (row.status, row.attempt) == ("running", 1)
+    assert (row.started_at, row.lease_until) == (LATER, LATER + LEASE)
+    assert row.lateness == LATER - NOW
+
+
+def test_lateness_is_that_of_the_first_start(worker):
+    row = claimed(worker, attempt=1, lateness=timedelta(seconds=3))
+
+    engine.start_runs(worker.pk, 1, [row.pk], NOW + timedelta(hours=1))
+
+    row.refresh_from_db()
+    assert (row.attempt, row.lateness) == (2, timedelta(seconds=3))
+
+
+def test_chunk_starts_what_is_still_ours_and_nothing_else(worker):
+    mine = claimed(worker)
+    others = [
+        claimed(new_worker()),
+        claimed(worker, attempt=1),
+        claimed(worker, status="cancelled"),
+        claimed(worker, status="queued"),
+        claimed(worker, status="running"),
+    ]
+
+    started = engine.start_runs(worker.pk, 0, [row.pk for row in [mine, *others]], LATER)
+
+    assert [item.execution_id for item in started] == [mine.pk]
+    assert not Execution.objects.exclude(pk=mine.pk).filter(started_at=LATER).exists()
+
+
+def test_second_start_of_the_same_package_does_nothing(worker):
+    row = claimed(worker)
+    engine.start_runs(worker.pk, 0, [row.pk], NOW)
+
+    assert engine.start_runs(worker.pk, 0, [row.pk], LATER) == []
+    row.refresh_from_db()
+    assert (row.attempt, row.started_at) == (1, NOW)
+
+
+def test_owner_without_a_profile_has_no_key(worker):
+    job = JobFactory()
+    job.owner.profile.delete()
+
+    assert begin(worker, job).signing_key is None
+
+
+def test_run_of_a_job_that_is_gone_is_not_handed_out(worker):
+    row = claimed(worker)
+    Execution.objects.update(job=None)
+
+    assert engine.start_runs(worker.pk, 0, [row.pk], NOW) == []

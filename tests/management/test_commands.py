@@ -1,0 +1,190 @@
+"""The commands a person types; what they start is real."""
+
+import os
+import signal
+import socket
+import sys
+
+import pytest
+from django.contrib.auth.models import User
+from django.core.management import CommandError, call_command
+
+from schedules.management.commands import qcluster, up, web
+from schedules.models import Execution, Job
+from schedules.services.setup import FirstUser
+from tests.clusters import database_url, environment, family_of, running, title_of, wait_for
+
+
+@pytest.fixture
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@pytest.fixture
+def own_processes(monkeypatch):
+    """Let what a command starts use the test's database; put the signals back afterwards."""
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    for name, value in environment().items():
+        monkeypatch.setenv(name, value)
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_up_check_fires_a_job_end_to_end(own_processes, free_port, capsys):
+    call_command("up", "--check", "--port", str(free_port))
+
+    assert "ok: a job was fired, run and recorded" in capsys.readouterr().out
+    assert Execution.objects.get().status == Execution.Status.SUCCEEDED
+    assert Job.objects.get().task == "prune_history"
+    assert not User.objects.filter(is_superuser=True).exists()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_up_heals_a_killed_web_and_cluster_and_stops_on_sigterm(free_port):
+    address = f"http://127.0.0.1:{free_port}"
+    with running("up", "--port", str(free_port), CRONTY_ADMIN_PASSWORD="known") as process:
+        wait_for(lambda: up._answers(f"{address}/readyz"), 60)
+        first = family_of(process.pid)
+        for word in (" web ", "qcluster MainProcess"):
+            next(child for child in first if word in title_of(child)).kill()
+
+        wait_for(lambda: not any(child.is_running() for child in first))
+        wait_for(lambda: up._answers(f"{address}/readyz"), 60)
+        family = family_of(process.pid)
+        process.send_signal(signal.SIGTERM)
+
+        assert process.wait(20) == 0
+    assert not any(child.is_running() for child in family)
+    assert User.objects.get(is_superuser=True).check_password("known")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--no-web", "--no-cluster"], "leave nothing to run"),
+        (["--host", "0.0.0.0"], "not with CRONTY_DEBUG on"),  # noqa: S104
+    ],
+)
+def test_up_refuses_what_makes_no_sense(arguments, words, settings):
+    settings.DEBUG = True
+
+    with pytest.raises(CommandError, match=words):
+        call_command("up", *arguments)
+
+
+def test_up_refuses_a_port_that_is_taken(settings):
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+
+        with pytest.raises(CommandError, match="something else listens there"):
+            call_command("up", "--port", str(taken.getsockname()[1]))
+
+
+@pytest.mark.django_db
+def test_the_greeting_tells_where_who_and_how_an_agent_gets_in(settings):
+    options = {"host": settings.CRONTY_HOST, "port": settings.CRONTY_PORT}
+
+    words = up.greeting(options, FirstUser("admin", "made-up"), "admin")
+
+    assert settings.CRONTY_URL in words
+    assert "Log in as admin, password made-up" in words
+    assert f"{sys.executable} {settings.BASE_DIR / 'manage.py'} mcp_serve --user admin\n" in words
+
+
+def test_the_greeting_hands_on_where_the_data_lie(settings, monkeypatch, tmp_path):
+    settings.CRONTY_DATA = tmp_path / "my data"
+    file = {"ENGINE": "django.db.backends.sqlite3", "NAME": str(settings.CRONTY_DATA / "cronty.sqlite3")}
+    monkeypatch.setitem(settings.DATABASES, "default", file)
+
+    words = up.greeting({"host": "127.0.0.1", "port": 9}, None, "olga")
+
+    assert f"claude mcp add cronty --env 'CRONTY_DATA={tmp_path}/my data' -- {sys.executable} " in words
+    assert "mcp_serve --user olga\n" in words
+
+
+def test_the_greeting_shows_no_password_twice():
+    words = up.greeting({"host": "127.0.0.1", "port": 9}, None, "admin")
+
+    assert "Log in as" not in words
+    assert "http://127.0.0.1:9" in words
+
+
+def test_commands_say_what_is_left_out():
+    web_only = {"host": "h", "port": 1, "no_web": False, "no_cluster": True}
+
+    assert up._commands(web_only) == [["web", "--host", "h", "--port", "1"]]
+
+
+def test_static_files_are_collected_again_when_one_is_newer(settings, tmp_path):
+    settings.STATIC_ROOT = tmp_path
+    assert not up._static_files_are_fresh()
+
+    (tmp_path / "staticfiles.json").touch()
+    assert up._static_files_are_fresh()
+
+    os.utime(tmp_path / "staticfiles.json", (0, 0))
+    assert not up._static_files_are_fresh()
+
+
+@pytest.mark.parametrize("command", ["up", "web", "mcp_serve"])
+@pytest.mark.parametrize("port", ["70000", "0", "-1", "99999999999", "http"])
+def test_what_is_no_port_is_refused(command, port):
+    with pytest.raises(CommandError, match=f"--port: {port} is no port: choose 1 to 65535"):
+        call_command(command, f"--port={port}")
+
+
+def test_web_alone_says_that_nothing_is_prepared(settings, tmp_path):
+    settings.STATIC_ROOT = tmp_path
+    settings.STORAGES = {
+        "staticfiles": {"BACKEND": "django.contrib.staticfiles.storage.ManifestStaticFilesStorage"}
+    }
+
+    with pytest.raises(CommandError, match=r"Nothing is prepared here yet: `manage\.py up` does it"):
+        call_command("web")
+
+
+def test_web_hands_its_address_to_the_server(monkeypatch):
+    served = []
+    monkeypatch.setattr(web.Server, "run", lambda server: served.append(server.config))
+
+    call_command("web", "--host", "127.0.0.1", "--port", "4711")
+
+    [config] = served
+    assert config.app == "cronty_site.asgi:application"
+    assert (config.host, config.port) == ("127.0.0.1", 4711)
+    assert config.timeout_graceful_shutdown
+
+
+def test_qcluster_leads_until_it_is_told_to_stop(monkeypatch):
+    led, tied = [], []
+    monkeypatch.setattr(
+        qcluster, "Leader", lambda: type("Fake", (), {"lead": lambda self: led.append(self)})()
+    )
+    monkeypatch.setattr(qcluster.parent_death, "tie_to_parent", tied.append)
+
+    call_command("qcluster", "--with-parent")
+
+    assert len(led) == 1
+    assert tied == [signal.SIGTERM]
+
+
+def test_the_database_of_a_test_can_be_named_for_other_processes(db):
+    assert database_url().startswith(("sqlite:///", "postgres://"))
+
+
+@pytest.mark.parametrize(
+    ("host", "address"),
+    [
+        ("127.0.0.2", "http://127.0.0.2:9"),
+        ("0.0.0.0", "http://127.0.0.1:9"),  # noqa: S104
+        ("::", "http://[::1]:9"),
+        ("fd00::1", "http://[fd00::1]:9"),
+    ],
+)
+def test_the_greeting_names_an_address_that_can_be_opened(host, address):
+    assert f"is up:  {address}\n" in up.greeting({"host": host, "port": 9}, None, "admin")

@@ -1,0 +1,65 @@
+"""The official client, as tests use it."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from asgiref.sync import async_to_sync
+from mcp import Client, MCPError
+from mcp_types import CallToolResult
+
+from schedules.mcp.server import CrontyServer, build_server
+
+T = TypeVar("T")
+
+
+def mode_of(era: str) -> dict[str, Any]:
+    return {"mode": "legacy"} if era == "legacy" else {}
+
+
+def answer_of(result: CallToolResult) -> Any:
+    """Return what a tool said: its object, its text, or the tool error as an exception."""
+    if result.is_error:
+        raise ToolRefusalError(text_of(result))
+    structured = result.structured_content
+    assert structured is not None
+    return structured["result"] if set(structured) == {"result"} else structured
+
+
+def text_of(result: CallToolResult) -> str:
+    return "\n".join(getattr(block, "text", "") for block in result.content)
+
+
+class ToolRefusalError(Exception):
+    """The call itself was wrong: isError on the wire."""
+
+
+async def connected(connect: Callable[[], Client], work: Callable[[Client], Awaitable[T]]) -> T:
+    """Do some work with a client; what it raises is raised outside, where no task group wraps it."""
+    async with connect() as client:
+        try:
+            result = await work(client)
+        except MCPError as error:
+            refusal = error
+        else:
+            return result
+    raise refusal
+
+
+@dataclass
+class InMemory:
+    """A client joined to a server in this process; each call connects anew."""
+
+    era: str
+    server: CrontyServer = field(default_factory=build_server)
+
+    def call(self, name: str, /, **arguments: Any) -> Any:
+        return answer_of(self.raw(name, arguments))
+
+    def raw(self, name: str, arguments: dict[str, Any]) -> CallToolResult:
+        return self.do(lambda client: client.call_tool(name, arguments))
+
+    def do(self, work: Callable[[Client], Awaitable[T]]) -> T:
+        """Run some work with a connected client."""
+
+        return async_to_sync(connected)(lambda: Client(self.server, **mode_of(self.era)), work)

@@ -1,0 +1,49 @@
+"""Write down what agents are promised: `python -m tests.mcp.contract` rewrites contract.json."""
+
+import asyncio
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import django
+
+FILE = Path(__file__).with_name("contract.json")
+
+
+def current() -> dict[str, Any]:
+    """Read the contract off the server as it is now."""
+    from mcp.server import MCPServer  # noqa: PLC0415
+
+    from schedules.mcp.server import INSTRUCTIONS, build_server  # noqa: PLC0415
+
+    server = build_server()
+
+    async def gather() -> dict[str, Any]:
+        parts = {
+            # As the SDK lists them: what a caller may see of it is another matter.
+            "tools": await MCPServer.list_tools(server),
+            "resources": await server.list_resources(),
+            "resourceTemplates": await server.list_resource_templates(),
+            "prompts": await server.list_prompts(),
+        }
+        return {
+            name: [item.model_dump(mode="json", by_alias=True, exclude_none=True) for item in items]
+            for name, items in parts.items()
+        }
+
+    return {"instructions": INSTRUCTIONS, **asyncio.run(gather())}
+
+
+def recorded() -> dict[str, Any]:
+    return dict(json.loads(FILE.read_text(encoding="utf-8")))
+
+
+def main() -> None:
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "cronty_site.settings")
+    django.setup()
+    FILE.write_text(json.dumps(current(), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

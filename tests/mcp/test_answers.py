@@ -1,0 +1,51 @@
+"""What the answers of every family say alike."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from schedules import clock
+from schedules.mcp.answers import NO_WORKER
+from schedules.models import Execution, Job
+from tests.factories import ClusterFactory, JobFactory
+from tests.mcp.agents import InMemory
+from tests.mcp.examples import examples
+
+GOOD = examples(Job(public_id="job_1"), Job(pk=1), Execution(pk=1))
+every_tool_that_needs_a_worker = pytest.mark.parametrize(
+    "name", ["schedule_job", "schedule", "schedule_notification", "schedule_cron_notification", "run_job"]
+)
+
+
+@pytest.fixture
+def warning_of(caller, owner):
+    """Make a good call on Olga's only job and return the warning in its answer."""
+    JobFactory(owner=owner, public_id="job_1")
+
+    def call(name: str) -> Any:
+        answer = InMemory("modern").call(name, **GOOD[name])
+        if isinstance(answer, str):
+            assert answer.startswith("Scheduled task #")
+            return answer.partition("\nwarning: ")[2] or None
+        assert answer.get("error") is None
+        return answer.get("warning")
+
+    return call
+
+
+@every_tool_that_needs_a_worker
+def test_it_is_said_that_no_worker_is_running(warning_of, name):
+    assert warning_of(name) == NO_WORKER
+
+
+@every_tool_that_needs_a_worker
+def test_worker_that_was_not_seen_for_an_hour_is_none(warning_of, name):
+    ClusterFactory(last_seen_at=clock.now() - timedelta(hours=1))
+
+    assert warning_of(name) == NO_WORKER
+
+
+@every_tool_that_needs_a_worker
+def test_nothing_is_said_while_a_worker_is_running(warning_of, worker, name):
+    assert warning_of(name) is None

@@ -1,0 +1,324 @@
+"""Who is calling, what may they do, how often; and the matrix of every tool and every kind of token."""
+
+from datetime import timedelta
+
+import pytest
+from asgiref.sync import async_to_sync
+from django.core.management import CommandError, call_command
+from django.db import InterfaceError, OperationalError, connection
+from mcp import MCPError
+
+from cronty_site.asgi import build_application
+from schedules import clock, services
+from schedules.mcp.auth import (
+    CallRate,
+    CrontyTokens,
+    call_rate,
+    caller_of,
+    current_caller,
+    local_caller,
+    set_local_caller,
+)
+from schedules.mcp.server import OFFERS
+from schedules.models import Event, Execution, Job, Token
+from schedules.result import Ok
+from schedules.services import Actor, issue_token, revoke_token
+from tests.factories import ExecutionFactory, JobFactory, TokenFactory
+from tests.mcp.agents import InMemory, ToolRefusalError, answer_of, connected
+from tests.mcp.examples import examples
+from tests.mcp.over_http import OverHttp, browser, http_client, modern_call, running
+
+SECRET = "Olga's secret"
+
+
+def token_for(user, name="laptop", **options) -> tuple[Token, str]:
+    match issue_token(user, name=name, **options):
+        case Ok(issued):
+            return issued.token, issued.text
+    raise AssertionError("not issued")
+
+
+@pytest.fixture
+def belongings(owner):
+    """A job, a prompt and a waiting prompt of Olga's, all of them private."""
+    job = JobFactory(owner=owner, name=SECRET, task="notify", kwargs={"message": SECRET, "topic": "olga"})
+    prompt = JobFactory(owner=owner, once=True, name=SECRET, task="prompt", kwargs={"prompt": SECRET})
+    inbox = JobFactory(
+        owner=owner,
+        once=True,
+        status="running",
+        next_run_at=None,
+        name=SECRET,
+        task="prompt",
+        kwargs={"prompt": SECRET},
+    )
+    waiting = ExecutionFactory(job=inbox, status="waiting")
+    return examples(job, prompt, waiting)
+
+
+def state_of_everything():
+    jobs = list(Job.objects.order_by("pk").values("pk", "revision", "status", "name", "kwargs", "deleted_at"))
+    rows = list(Execution.objects.order_by("pk").values("pk", "status", "lease_until", "result"))
+    return jobs, rows, Event.objects.exclude(verb__contains="token").count()
+
+
+def test_the_examples_cover_every_tool(belongings):
+    assert list(belongings) == [offer.name for offer in OFFERS]
+
+
+@pytest.mark.parametrize("kind", ["none", "junk", "basic", "expired", "revoked", "inactive"])
+def test_no_tool_answers_without_a_usable_token(owner, belongings, kind):
+    token, text = token_for(owner, expires_in=timedelta(hours=1))
+    match kind:
+        case "expired":
+            Token.objects.update(expires_at=clock.now() - timedelta(seconds=1))
+        case "revoked":
+            revoke_token(owner, token.pk)
+        case "inactive":
+            owner.is_active = False
+            owner.save()
+    header = {"none": None, "junk": "Bearer cronty_x_y", "basic": f"Basic {text}"}.get(kind, f"Bearer {text}")
+    before = state_of_everything()
+
+    async def call_all():
+        async with running(build_application()) as app, browser(app) as http:
+            return [
+                await http.post(**with_header(modern_call(name, arguments), header))
+                for name, arguments in belongings.items()
+            ]
+
+    for answer in async_to_sync(call_all)():
+        assert answer.status_code == 401
+        assert answer.headers["www-authenticate"].startswith('Bearer error="invalid_token"')
+        assert "resource_metadata" not in answer.headers["www-authenticate"]
+        assert SECRET not in answer.text
+    assert state_of_everything() == before
+
+
+def with_header(request, header):
+    if header is not None:
+        request["headers"]["Authorization"] = header
+    return request
+
+
+def call_every_tool(token: str, calls, era: str = "modern"):
+    async def call_all():
+        async with running(build_application()) as app, browser(app, token) as http:
+
+            async def work(client):
+                return {name: await client.call_tool(name, arguments) for name, arguments in calls.items()}
+
+            return await connected(lambda: http_client(http, era), work)
+
+    return async_to_sync(call_all)()
+
+
+def test_a_read_token_reads_and_changes_nothing(owner, belongings, era):
+    _, text = token_for(owner, scopes=["read"])
+    before = state_of_everything()
+
+    answers = call_every_tool(text, belongings, era)
+
+    for offer in OFFERS:
+        is_refused = offer.scope == "write"
+        assert answers[offer.name].is_error is is_refused, offer.name
+        if is_refused:
+            assert "needs the scope write" in answers[offer.name].content[0].text
+    assert state_of_everything() == before
+
+
+def test_a_write_token_only_writes(owner, belongings, settings):
+    settings.NTFY_URL = "http://127.0.0.1:1"
+    _, text = token_for(owner, scopes=["write"])
+
+    answers = call_every_tool(text, belongings)
+
+    for offer in OFFERS:
+        assert answers[offer.name].is_error is (offer.scope == "read"), offer.name
+
+
+def test_another_owners_token_sees_and_touches_nothing(owner, stranger, belongings, settings, era):
+    settings.NTFY_URL = "http://127.0.0.1:1"
+    _, text = token_for(stranger)
+    mine = state_of_everything()
+
+    answers = call_every_tool(text, belongings, era)
+
+    for name, answer in answers.items():
+        assert not answer.is_error, name
+        assert SECRET not in str(answer), name
+    Job.objects.filter(owner=stranger).delete()
+    Event.objects.filter(owner=stranger).delete()
+    assert state_of_everything() == mine
+    unknown = {
+        "job_status": {"job_id": "nope"},
+        "delete_schedule": {"schedule_id": "nope"},
+        "cancel_job": {"job_id": "nope"},
+    }
+    for name, answer in call_every_tool(text, unknown).items():
+        foreign = belongings[name].get("job_id") or belongings[name]["schedule_id"]
+        assert str(answer.structured_content).replace("nope", foreign) == str(
+            answers[name].structured_content
+        )
+
+
+def test_a_token_names_the_agent_and_is_noted_as_used(owner, era):
+    token, text = token_for(owner, name="kitchen tablet", kind="heartbeat")
+
+    OverHttp(era, text).call("schedule", at="in 1 hour", prompt="x")
+
+    assert Job.objects.get().made_by == "kitchen tablet"
+    token.refresh_from_db()
+    assert token.last_used_at is not None
+
+
+def test_a_token_of_some_families_is_offered_only_those(owner, era):
+    _, text = token_for(owner, families=["prompts"])
+    agent = OverHttp(era, text)
+
+    names = {tool.name for tool in agent.do(lambda client: client.list_tools()).tools}
+
+    assert names == {offer.name for offer in OFFERS if offer.family == "prompts"}
+    with pytest.raises(ToolRefusalError, match="Unknown tool: list_jobs"):
+        agent.call("list_jobs")
+
+
+def test_a_read_token_is_offered_only_what_it_may_call(owner):
+    _, text = token_for(owner, scopes=["read"])
+
+    tools = OverHttp("modern", text).do(lambda client: client.list_tools()).tools
+
+    assert all(tool.annotations.read_only_hint for tool in tools)
+
+
+def test_the_verifier_keeps_the_secret_to_itself(owner):
+    _, text = token_for(owner)
+
+    verified = async_to_sync(CrontyTokens().verify_token)(text)
+
+    assert verified.token == ""
+    assert text not in repr(verified)
+    assert verified.caller.actor.label == "laptop"
+    assert async_to_sync(CrontyTokens().verify_token)("cronty_00000000_nonsense") is None
+
+
+def test_without_a_token_whoever_started_the_process_calls(agent: Actor):
+    assert current_caller() is None
+    set_local_caller(local_caller(agent.user, scopes=["read"]))
+    try:
+        assert current_caller().actor.user == agent.user
+        with pytest.raises(ToolRefusalError, match="needs the scope write"):
+            InMemory("modern").call("cancel_job", job_id="x")
+    finally:
+        set_local_caller(None)
+    with pytest.raises(ToolRefusalError, match="needs the scope read"):
+        InMemory("modern").call("list_jobs")
+
+
+def test_each_token_has_a_bucket_of_calls_that_fills_again(owner, settings, monkeypatch):
+    settings.CRONTY_MCP_CALLS_PER_MINUTE = 60
+    moment = [100.0]
+    monkeypatch.setattr("schedules.mcp.auth.time.monotonic", lambda: moment[0])
+    rate, first, second = (
+        CallRate(),
+        caller_of(TokenFactory(owner=owner)),
+        caller_of(TokenFactory(owner=owner)),
+    )
+
+    assert [rate.wait(first) for _ in range(60)] == [0.0] * 60
+    assert rate.wait(first) == 1.0
+    assert rate.wait(second) == 0.0
+    moment[0] += 1
+    assert rate.wait(first) == 0.0
+    assert rate.wait(first) == 1.0
+
+
+def test_too_many_calls_are_a_normal_answer_in_every_familys_shape(caller, settings, belongings, monkeypatch):
+    settings.CRONTY_MCP_CALLS_PER_MINUTE = 1
+    monkeypatch.setattr(call_rate, "_buckets", {})
+    agent = InMemory("modern")
+    agent.call("list_jobs")
+    before = state_of_everything()
+
+    for name, arguments in belongings.items():
+        answer = answer_of(agent.raw(name, arguments))
+        words = answer if isinstance(answer, str) else answer["error"]
+        assert "at most 1 calls a minute; try again in" in words, name
+        assert isinstance(answer, str) or 0 < answer["retry_after"] <= 60
+    assert state_of_everything() == before
+    with pytest.raises(ToolRefusalError, match="at most 1 calls a minute"):
+        agent.call("job_status", job="an argument it does not have")
+    with pytest.raises(MCPError, match="at most 1 calls a minute"):
+        agent.do(lambda client: client.read_resource("agenda://today"))
+
+
+@pytest.mark.parametrize("error", [OperationalError, InterfaceError])
+def test_a_database_that_is_away_is_told_and_nothing_is_claimed_about_a_change(
+    caller, belongings, caplog, error
+):
+    def fail(*args, **kwargs):
+        raise error("no such table in /var/lib")
+
+    # What is sent at once asks no table; a deletion may be repeated, and says so itself.
+    del belongings["send_push_notification"], belongings["delete_schedule"]
+    agent = InMemory("modern")
+
+    with connection.execute_wrapper(fail):
+        results = {name: agent.raw(name, arguments) for name, arguments in belongings.items()}
+
+    scopes = {offer.name: offer.scope for offer in OFFERS}
+    for name, result in results.items():
+        words = result.content[0].text
+        is_change = scopes[name] == "write"
+        assert result.is_error == is_change
+        assert ("may or may not have been done" if is_change else "try again in a moment") in words, name
+        assert "/var/lib" not in words
+    assert "the database did not answer" in caplog.text
+
+
+def test_the_wait_in_words_is_never_shorter_than_the_wait(caller, monkeypatch):
+    monkeypatch.setattr(CallRate, "wait", lambda rate, caller: 10.42)
+
+    answer = InMemory("modern").call("list_jobs")
+
+    assert "try again in 11 seconds" in answer["error"]
+    assert answer["retry_after"] == 10.5
+
+
+def test_issue_token_prints_the_token_alone(owner, capsys):
+    call_command(
+        "issue_token",
+        user="olga",
+        name="laptop",
+        scopes="read",
+        expires_in="365d",
+        kind="heartbeat",
+        tools="jobs",
+    )
+
+    out = capsys.readouterr().out
+    token = services.verify_token(out.strip())
+    assert out.count("\n") == 1
+    assert (token.name, token.scopes, token.kind, token.families) == (
+        "laptop",
+        ["read"],
+        "heartbeat",
+        ["jobs"],
+    )
+    assert timedelta(days=364) < token.expires_at - clock.now() <= timedelta(days=365)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"user": "nobody"}, "no active user called 'nobody'"),
+        ({"scopes": "admin"}, "scopes: Choose from"),
+        ({"tools": "everything"}, "families: Choose from"),
+        ({"expires_in": "soon"}, "--expires-in: this is not a delay"),
+        ({"name": ""}, "name: Give it a name"),
+    ],
+)
+def test_issue_token_says_what_is_wrong(owner, options, words):
+    with pytest.raises(CommandError, match=words):
+        call_command("issue_token", **{"user": "olga", "name": "laptop", **options})
+    assert not Token.objects.exists()

@@ -1,0 +1,103 @@
+"""What agents are promised is written down, and complete."""
+
+import re
+
+import pytest
+
+from tests.mcp.contract import current, recorded
+
+TOOLS = {tool["name"]: tool for tool in recorded()["tools"]}
+
+NAMED_IN_THE_CONTRACT = [
+    "schedule_job",
+    "list_jobs",
+    "cancel_job",
+    "job_status",
+    "schedule",
+    "schedule_list",
+    "schedule_edit",
+    "schedule_cancel",
+    "claim_prompts",
+    "complete_prompt",
+    "send_push_notification",
+    "schedule_notification",
+    "schedule_cron_notification",
+    "list_scheduled_notifications",
+    "pause_schedule",
+    "resume_schedule",
+    "delete_schedule",
+    "get_current_time",
+    "preview_schedule",
+    "update_job",
+    "pause_job",
+    "resume_job",
+    "run_job",
+    "upcoming",
+    "why",
+]
+CREATING = ["schedule_job", "schedule", "schedule_notification", "schedule_cron_notification"]
+
+
+def test_the_server_keeps_the_recorded_contract():
+    assert current() == recorded(), "run `python -m tests.mcp.contract`, and review the difference"
+
+
+def test_every_tool_of_the_contract_is_there_and_no_other():
+    assert list(TOOLS) == NAMED_IN_THE_CONTRACT
+
+
+@pytest.mark.parametrize("tool", TOOLS.values(), ids=list(TOOLS))
+def test_a_tool_says_all_an_agent_needs(tool):
+    assert tool["title"]
+    assert 40 < len(tool["description"]) < 600
+    assert set(tool["annotations"]) == {"readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint"}
+    assert tool["inputSchema"]["additionalProperties"] is False
+    assert tool["outputSchema"]["type"] == "object"
+    for name, schema in tool["inputSchema"]["properties"].items():
+        assert len(schema["description"]) >= 8, name
+
+
+@pytest.mark.parametrize("tool", TOOLS.values(), ids=list(TOOLS))
+def test_an_optional_argument_may_be_null(tool):
+    required = tool["inputSchema"].get("required", [])
+    for name, schema in tool["inputSchema"]["properties"].items():
+        takes_null = {"type": "null"} in schema.get("anyOf", []) or "type" not in schema
+        assert name in required or takes_null, name
+
+
+@pytest.mark.parametrize("name", CREATING)
+def test_creating_tools_take_an_idempotency_key(name):
+    assert "idempotency_key" in TOOLS[name]["inputSchema"]["properties"]
+
+
+def test_the_hints_tell_what_a_tool_does_to_the_world():
+    def having(**hints):
+        return {name for name, tool in TOOLS.items() if hints.items() <= tool["annotations"].items()}
+
+    assert having(destructiveHint=True) == {"cancel_job", "schedule_cancel", "delete_schedule"}
+    assert having(openWorldHint=True) == {"send_push_notification", "run_job"}
+    assert having(readOnlyHint=True) == {
+        "list_jobs",
+        "job_status",
+        "schedule_list",
+        "list_scheduled_notifications",
+        "get_current_time",
+        "preview_schedule",
+        "upcoming",
+        "why",
+    }
+
+
+def test_descriptions_name_only_tools_that_exist():
+    words = " ".join(tool["description"] for tool in TOOLS.values()) + recorded()["instructions"]
+
+    mentioned = set(re.findall(r"\b[a-z]+(?:_[a-z]+)+\b", words))
+
+    known = {*TOOLS, *(name for tool in TOOLS.values() for name in tool["inputSchema"]["properties"])}
+    assert mentioned - known <= {"next_runs", "lease_until", "schedule_id", "message_id", "user_timezone"}
+
+
+def test_all_tools_together_leave_an_agent_room_to_think():
+    cost = sum(len(tool["description"]) + len(str(tool["inputSchema"])) for tool in TOOLS.values())
+
+    assert cost < 25_000

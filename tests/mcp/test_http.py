@@ -1,0 +1,348 @@
+"""/mcp in the web process and in mcp_serve --http: what the wire answers, and how it stops."""
+
+import asyncio
+import signal
+import socket
+import subprocess
+import sys
+from contextlib import asynccontextmanager, contextmanager
+from urllib.parse import urlsplit
+
+import httpx2
+import pytest
+from asgiref.sync import async_to_sync
+from django.core.management import CommandError, call_command
+from django.db import connection
+from mcp import Client
+from mcp.client.streamable_http import streamable_http_client
+
+from cronty_site.asgi import build_application
+from schedules.mcp.server import _transport_security, build_http_app
+from schedules.mcp.subscriptions import end_streams
+from schedules.models import Job
+from schedules.services import issue_token
+from tests.clusters import PROJECT
+from tests.factories import JobFactory
+from tests.mcp.agents import InMemory, answer_of, mode_of
+from tests.mcp.over_http import ADDRESS, OverHttp, browser, modern_call, running
+from tests.mcp.processes import ROOT, Site, free_port, serving, wait_for_port
+
+DOORS = pytest.mark.parametrize("build", [build_application, build_http_app], ids=["web", "alone"])
+
+
+@pytest.fixture
+def token(owner) -> str:
+    return issue_token(owner, name="laptop").value.text
+
+
+def post(token: str | None, /, build=build_application, **request):
+    """Send one request by hand and return the answer."""
+
+    async def send():
+        async with running(build()) as app, browser(app, token) as http:
+            return await http.request(**{"method": "POST", "url": ADDRESS, **request})
+
+    return async_to_sync(send)()
+
+
+def test_a_tool_is_called_over_http_in_both_eras(token, owner, era):
+    job = JobFactory(owner=owner)
+
+    assert OverHttp(era, token).call("job_status", job_id=job.public_id)["name"] == job.name
+
+
+def test_without_a_token_the_answer_is_401(db):
+    answer = post(None, **modern_call("list_jobs"))
+
+    assert answer.status_code == 401
+    assert answer.json() == {"error": "invalid_token", "error_description": "Authentication required"}
+    assert answer.headers["www-authenticate"].startswith("Bearer ")
+
+
+@DOORS
+@pytest.mark.parametrize("method", ["GET", "DELETE", "PUT", "HEAD"])
+def test_other_methods_are_not_allowed(token, build, method):
+    answer = post(token, build, method=method)
+
+    assert (answer.status_code, answer.headers["allow"]) == (405, "POST")
+
+
+def test_only_the_exact_path_is_the_agents_door(token):
+    for path in ("/mcp/", "/mcp-docs", "/mcp/x"):
+        assert post(token, url=f"http://127.0.0.1:8000{path}", method="GET").status_code in {302, 404}
+    assert post(None, url="http://127.0.0.1:8000/healthz", method="GET").text == "ok\n"
+
+
+def test_the_separate_server_has_the_agents_door_and_nothing_else(token):
+    for path in ("/", "/mcp/", "/mcp-docs", "/healthz"):
+        for method in ("GET", "POST"):
+            url = f"http://127.0.0.1:8000{path}"
+            assert post(token, build_http_app, url=url, method=method).status_code == 404
+    assert post(token, build_http_app, **modern_call("list_jobs")).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("header", "value", "status"),
+    [
+        ("Host", "evil.example", 421),
+        ("Origin", "https://evil.example", 403),
+        ("Origin", "http://localhost:3000", 200),
+        ("Host", "localhost:9999", 200),
+    ],
+)
+def test_host_and_origin_are_checked_against_the_settings(token, header, value, status):
+    request = modern_call("list_jobs")
+    request["headers"][header] = value
+
+    assert post(token, **request).status_code == status
+
+
+def test_the_public_address_is_allowed_and_patterns_switch_the_check_off():
+    exact, pattern = _transport_security(["cronty.example"]), _transport_security([".example"])
+
+    assert exact.enable_dns_rebinding_protection
+    assert "cronty.example:*" in exact.allowed_hosts
+    assert "https://cronty.example" in exact.allowed_origins
+    assert not pattern.enable_dns_rebinding_protection
+
+
+def test_a_public_address_of_ipv6_is_a_host_for_the_pages_and_for_agents(site):
+    code = (
+        "import django; django.setup()\n"
+        "from django.conf import settings\n"
+        "from django.http.request import split_domain_port, validate_host\n"
+        "from schedules.mcp.server import _transport_security\n"
+        "assert validate_host(split_domain_port('[2001:db8::1]:8000')[0], settings.ALLOWED_HOSTS)\n"
+        "assert '[2001:db8::1]:*' in _transport_security(settings.ALLOWED_HOSTS).allowed_hosts\n"
+    )
+    environment = {**site.environment, "CRONTY_URL": "http://[2001:db8::1]:8000"}
+
+    done = subprocess.run([sys.executable, "-c", code], env=environment, cwd=ROOT, check=False)
+
+    assert done.returncode == 0
+
+
+def test_a_body_of_300_kilobytes_is_refused(token):
+    request = modern_call("schedule", {"at": "in 1 hour", "prompt": "x" * 300_000})
+
+    answer = post(token, **request)
+
+    assert answer.status_code == 413
+    assert not Job.objects.exists()
+
+
+@pytest.mark.parametrize(
+    "body", [b"", b"{", b"[]", b"null", b'"x"', b"\xff\xfe", b'{"jsonrpc": "1.0"}', b"[" * 100_000]
+)
+def test_what_is_no_request_is_refused_plainly(token, body):
+    answer = post(
+        token, content=body, headers=modern_call("x")["headers"] | {"Content-Type": "application/json"}
+    )
+
+    assert 400 <= answer.status_code < 500
+    assert "Traceback" not in answer.text
+    assert str(PROJECT) not in answer.text
+
+
+def test_unknown_methods_and_params_that_are_no_object_are_protocol_errors(token):
+    unknown = modern_call("x")
+    unknown["json"]["method"] = unknown["headers"]["Mcp-Method"] = "nope/nope"
+    del unknown["headers"]["Mcp-Name"]
+    wrong = modern_call("list_jobs")
+    wrong["json"]["params"]["arguments"] = [1]
+
+    assert '"code":-32601' in post(token, **unknown).text.replace(" ", "")
+    assert '"code":-32602' in post(token, **wrong).text.replace(" ", "")
+
+
+@pytest.mark.parametrize("number", [{"id": 1}, {}], ids=["request", "notification"])
+@pytest.mark.parametrize("version", ["2025-06-18", "2026-07-28"])
+def test_a_subscription_to_nothing_in_particular_fills_no_log(token, number, version, caplog):
+    request = modern_call("x")
+    request["json"] = {"jsonrpc": "2.0", "method": "subscriptions/listen", "params": {}, **number}
+    request["headers"] |= {"MCP-Protocol-Version": version, "Mcp-Method": "subscriptions/listen"}
+    del request["headers"]["Mcp-Name"]
+
+    answer = post(token, **request)
+
+    assert answer.status_code < 500
+    assert not [record for record in caplog.records if record.exc_info]
+
+
+def test_an_unknown_tool_is_a_tool_error(token):
+    assert "Unknown tool: nope" in post(token, **modern_call("nope")).text
+
+
+@asynccontextmanager
+async def connected(site, address, era="modern"):
+    async with (
+        httpx2.AsyncClient(headers={"Authorization": f"Bearer {site.token}"}, trust_env=False) as http,
+        Client(streamable_http_client(address, http_client=http), **mode_of(era)) as client,
+    ):
+        yield client
+
+
+def test_the_separate_server_serves_both_eras(site, era):
+    async def work(address):
+        async with connected(site, address, era) as client:
+            return answer_of(await client.call_tool("schedule", {"at": "in 1 hour", "prompt": era}))
+
+    with serving(site, "--tools", "prompts") as (_, address):
+        assert asyncio.run(work(address)).startswith("Scheduled task #")
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, -signal.SIGTERM), (signal.SIGINT, 0)])
+@pytest.mark.parametrize("command", [["web", "--with-parent"], ["mcp_serve", "--http"]], ids=["web", "alone"])
+def test_a_stop_ends_an_open_subscription_properly_and_at_once(site, command, number, code):
+    async def work(process, address):
+        async with (
+            connected(site, address) as client,
+            # At a stream that breaks off the client raises an error.
+            client.listen(resource_subscriptions=["agenda://today"]) as changes,
+        ):
+            process.send_signal(number)
+            heard = [change async for change in changes]
+            return heard, await asyncio.to_thread(process.wait, 15)
+
+    port = free_port()
+    process = site.start(*command, "--port", str(port))
+    try:
+        wait_for_port(process, port)
+        heard, ended_as = asyncio.run(work(process, f"http://127.0.0.1:{port}/mcp"))
+    finally:
+        process.kill()
+        _, words = process.communicate()
+
+    assert (heard, ended_as) == ([], code)
+    assert b"Traceback" not in words
+    # What the server says of answers that it waited for in vain.
+    assert b"Cancel" not in words
+
+
+def test_a_subscription_that_opens_while_the_server_stops_ends_at_once(token):
+    request = modern_call("x")
+    request["headers"]["Mcp-Method"] = request["json"]["method"] = "subscriptions/listen"
+    del request["headers"]["Mcp-Name"]
+    wanted = {"resourceSubscriptions": ["agenda://today"]}
+    request["json"]["params"] = {"notifications": wanted, "_meta": request["json"]["params"]["_meta"]}
+
+    async def send():
+        async with running(build_http_app()) as app, browser(app, token) as http:
+            end_streams()
+            return await http.post(**request)
+
+    answer = async_to_sync(send)()
+
+    assert answer.status_code == 200
+    assert "io.modelcontextprotocol/subscriptionId" in answer.text
+
+
+@contextmanager
+def announced(site, *arguments):
+    """Run `mcp_serve --http` and hand out the address that it says it serves at."""
+    process = site.start("mcp_serve", "--http", "--port", str(free_port()), *arguments)
+    try:
+        yield process, process.stdout.readline().decode().removeprefix("Serving MCP at ").strip()
+    finally:
+        process.kill()
+        process.communicate()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems have one loopback address")
+@pytest.mark.parametrize(("host", "name"), [("127.0.0.2", "127.0.0.2"), ("0.0.0.0", "127.0.0.1")])  # noqa: S104
+def test_the_address_that_it_names_may_be_asked_for_and_every_address_is_none(site, host, name):
+    with (
+        announced(site, "--host", host) as (_, address),
+        # It says where before it listens there.
+        httpx2.Client(
+            headers={"Authorization": f"Bearer {site.token}"}, transport=httpx2.HTTPTransport(retries=7)
+        ) as http,
+    ):
+        port = urlsplit(address).port
+        answer = http.post(**{**modern_call("list_jobs"), "url": address})
+        http.headers["Host"] = f"0.0.0.0:{port}"
+        refused = http.post(**{**modern_call("list_jobs"), "url": address})
+
+    assert address == f"http://{name}:{port}/mcp"
+    assert (answer.status_code, refused.status_code) == (200, 421)
+
+
+def test_on_start_it_says_that_no_worker_is_running(site):
+    with announced(site) as (process, _):
+        process.terminate()
+        _, words = process.communicate()
+
+    assert words.startswith(b"No worker is running")
+
+
+def test_it_starts_before_its_database_and_says_so(tmp_path):
+    with announced(Site(tmp_path, "")) as (process, address):
+        process.terminate()
+        _, words = process.communicate()
+
+    assert address.endswith("/mcp")
+    assert words.startswith(b"The database does not answer: no such table")
+
+
+def test_a_database_that_does_not_answer_is_told(tmp_path):
+    patient = httpx2.HTTPTransport(retries=7)
+    with announced(Site(tmp_path, "")) as (process, address), httpx2.Client(transport=patient) as http:
+        request = modern_call("list_jobs")
+        request["headers"]["Authorization"] = f"Bearer cronty_{'0' * 8}_{'a' * 32}"
+        answer = http.post(**{**request, "url": address})
+        process.terminate()
+        process.communicate()
+
+    assert (answer.status_code, answer.headers["retry-after"]) == (503, "5")
+    assert answer.text == "The database does not answer just now: try again in a moment.\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "way_out"),
+    [
+        (["--user", "olga"], "--user: not with --http; `issue_token --user NAME`"),
+        (["--name", "laptop"], "--name: not with --http; `issue_token --name NAME`"),
+        (["--name", ""], "--name: not with --http"),
+        (["--read-only"], "--read-only: not with --http; `issue_token --scopes read`"),
+    ],
+)
+def test_what_a_token_says_is_no_option_over_http(arguments, way_out):
+    with pytest.raises(CommandError, match=way_out):
+        call_command("mcp_serve", "--http", *arguments)
+
+
+def test_a_client_that_leaves_in_the_middle_of_a_call_harms_nobody(site):
+    with serving(site) as (process, address):
+        parts = urlsplit(address)
+        for cut in (20, 200, 400):
+            request = httpx2.Request("POST", **{**modern_call("upcoming"), "url": address})
+            body = request.read()
+            head = f"POST /mcp HTTP/1.1\r\nHost: {parts.netloc}\r\nAuthorization: Bearer {site.token}\r\n"
+            head += "".join(
+                f"{name}: {value}\r\n" for name, value in modern_call("upcoming")["headers"].items()
+            )
+            head += f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+            with socket.create_connection((parts.hostname, parts.port)) as wire:
+                wire.sendall((head.encode() + body)[:cut] if cut < 400 else head.encode() + body)
+
+        with httpx2.Client(headers={"Authorization": f"Bearer {site.token}"}, trust_env=False) as http:
+            answer = http.post(**{**modern_call("get_current_time"), "url": address})
+
+        assert answer.status_code == 200
+        assert process.poll() is None
+
+
+@pytest.mark.skipif(connection.vendor != "postgresql", reason="SQLite has no server to lose")
+@pytest.mark.django_db(transaction=True)
+def test_a_call_works_after_the_database_was_restarted(caller, owner):
+    agent = InMemory("modern")
+    agent.call("list_jobs")
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_backend_pid()")
+        mine = cursor.fetchone()[0]
+    other = connection.copy()
+    with other.cursor() as cursor:
+        cursor.execute("SELECT pg_terminate_backend(%s)", [mine])
+    other.close()
+
+    assert agent.call("list_jobs")["total"] == 0

@@ -1,0 +1,76 @@
+"""Async code reaches the tables, also when the connection it had is dead."""
+
+import pytest
+from asgiref.sync import async_to_sync
+from django.db import connection
+
+from schedules.mcp.orm import orm
+from schedules.models.prepared import PLANNED_AFTER
+from schedules.services import issue_token
+from tests.factories import JobFactory
+from tests.mcp.agents import InMemory
+from tests.mcp.over_http import OverHttp
+
+CALLS = {
+    "job_status": {"job_id": "job_1"},
+    "list_jobs": {},
+    "schedule_job": {
+        "name": "x",
+        "task": "tests.ping",
+        "trigger_type": "interval",
+        "trigger_config": {"hours": 1},
+    },
+}
+
+
+def test_arguments_results_and_errors_pass_through(db):
+    def divide(left, *, right):
+        return left / right
+
+    assert async_to_sync(orm(divide))(6, right=3) == 2
+    with pytest.raises(ZeroDivisionError):
+        async_to_sync(orm(divide))(6, right=0)
+
+
+@pytest.fixture(params=["in memory", "over HTTP"])
+def agent_of_olga(request, owner):
+    if request.param == "in memory":
+        request.getfixturevalue("caller")
+        return InMemory("modern")
+    return OverHttp("modern", issue_token(owner, name="laptop").value.text)
+
+
+@pytest.mark.skipif(connection.vendor != "postgresql", reason="SQLite has no server to lose")
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.usefixtures("unlimited", "worker")
+@pytest.mark.parametrize("name", CALLS)
+def test_tool_whose_plans_were_kept_works_at_once_after_the_database_was_restarted(
+    agent_of_olga, owner, name
+):
+    JobFactory(owner=owner, public_id="job_1")
+    for _ in range(PLANNED_AFTER + 3):
+        before = agent_of_olga.call(name, **CALLS[name])
+    assert kept_plans() > 0
+    end_connection()
+
+    after = agent_of_olga.call(name, **CALLS[name])
+
+    assert set(after) == set(before)
+    assert kept_plans() == 0
+
+
+def kept_plans() -> int:
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT count(*) FROM pg_prepared_statements")
+        return cursor.fetchone()[0]
+
+
+def end_connection() -> None:
+    """Have the server end the connection that the tools use."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_backend_pid()")
+        [mine] = cursor.fetchone()
+    other = connection.copy()
+    with other.cursor() as cursor:
+        cursor.execute("SELECT pg_terminate_backend(%s, 5000)", [mine])
+    other.close()

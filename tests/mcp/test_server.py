@@ -1,0 +1,105 @@
+"""The table of tools, what the server says about itself, and arguments as clients really send them."""
+
+import asyncio
+
+import pytest
+from asgiref.sync import async_to_sync
+from mcp import MCPError
+
+from cronty_site.asgi import build_application
+from schedules import services
+from schedules.mcp.server import INSTRUCTIONS, OFFERS, build_server
+from schedules.models import Job
+from schedules.services import issue_token
+from schedules.services.tokens import FAMILIES
+from tests.mcp.agents import InMemory, ToolRefusalError, answer_of, text_of
+from tests.mcp.over_http import browser, http_client, running
+
+HOURLY = {"name": "x", "task": "tests.ping", "trigger_type": "interval", "trigger_config": {"hours": 1}}
+
+
+def test_the_server_introduces_itself(olga):
+    async def introduction(client):
+        return client.server_info, client.instructions
+
+    info, instructions = olga.do(introduction)
+
+    assert (info.name, info.title, info.version) == ("cronty", "Cronty", "0.1.0")
+    assert instructions == INSTRUCTIONS
+
+
+def test_every_offer_has_a_family_that_tokens_know():
+    assert {offer.family for offer in OFFERS} == set(FAMILIES)
+    assert len({offer.name for offer in OFFERS}) == len(OFFERS)
+
+
+def test_families_can_be_left_out(caller):
+    tools = InMemory("modern", build_server(families=["jobs"])).do(lambda client: client.list_tools()).tools
+
+    assert [tool.name for tool in tools] == ["schedule_job", "list_jobs", "cancel_job", "job_status"]
+
+
+def test_lists_and_objects_may_come_as_json_text(call):
+    answer = call(
+        "schedule_job",
+        name="x",
+        task="tests.ping",
+        trigger_type="cron",
+        trigger_config='{"expression": "@daily"}',
+        args="[1, 2]",
+    )
+
+    assert answer["status"] == "pending"
+    assert Job.objects.get().args == [1, 2]
+
+
+def test_a_bug_is_hidden_from_the_agent_and_logged(olga, monkeypatch, caplog):
+    def fail(*args):
+        raise RuntimeError("SELECT secret FROM /etc/passwd")
+
+    monkeypatch.setattr(services, "cancel", fail)
+
+    result = olga.raw("cancel_job", {"job_id": "x"})
+
+    assert result.is_error
+    assert text_of(result) == "Error executing tool cancel_job"
+    assert "secret" in caplog.text
+
+
+def test_ten_problems_are_enough(olga):
+    with pytest.raises(ToolRefusalError) as refusal:
+        olga.call("list_jobs", **{f"bogus{number}": 1 for number in range(50)})
+
+    assert str(refusal.value).count("Extra inputs are not permitted") == 10
+
+
+def test_an_unknown_tool_resource_or_method_is_refused(olga):
+    with pytest.raises(ToolRefusalError, match="Unknown tool: nope"):
+        olga.call("nope")
+    with pytest.raises(MCPError):
+        olga.do(lambda client: client.read_resource("nope://x"))
+
+
+@pytest.mark.usefixtures("unlimited")
+def test_calls_of_two_owners_at_once_do_not_mix(owner, stranger, era):
+    people = (owner, stranger)
+    tokens = [issue_token(user, name=f"Agent of {user}").value.text for user in people]
+
+    async def make_and_look(client):
+        made = answer_of(await client.call_tool("schedule_job", HOURLY))["job_id"]
+        maker = answer_of(await client.call_tool("job_status", {"job_id": made})).get("made_by")
+        listed = answer_of(await client.call_tool("list_jobs", {}))["jobs"]
+        return made, maker, {job["job_id"] for job in listed}
+
+    async def work(app, token):
+        async with browser(app, token) as http, http_client(http, era) as client:
+            return await asyncio.gather(*(make_and_look(client) for _ in range(10)))
+
+    async def work_at_once():
+        async with running(build_application()) as app:
+            return await asyncio.gather(*(work(app, token) for token in tokens))
+
+    for user, rounds in zip(people, async_to_sync(work_at_once)(), strict=True):
+        made, makers, lists = zip(*rounds, strict=True)
+        assert set(makers) == {f"Agent of {user}"}
+        assert set(made) == set().union(*lists) == set(user.jobs.values_list("public_id", flat=True))

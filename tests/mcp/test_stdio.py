@@ -1,0 +1,328 @@
+"""mcp_serve over standard input and output, in a process of its own."""
+
+import asyncio
+import json
+import signal
+import subprocess
+import sys
+import time
+from typing import Any
+
+import anyio
+import pytest
+from django.core.management import CommandError, call_command
+from mcp import Client
+from mcp.client.stdio import stdio_client
+from mcp.shared.message import SessionMessage
+from mcp_types import JSONRPCNotification, JSONRPCRequest
+
+from schedules.mcp import stdio
+from schedules.mcp.auth import LOCAL_NAME
+from schedules.mcp.server import OFFERS
+from schedules.mcp.stdio import LONGEST_LINE
+from tests.factories import UserFactory
+from tests.mcp.agents import answer_of, mode_of
+from tests.mcp.over_http import modern_call
+from tests.mcp.processes import ROOT, Site
+
+PING = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
+CALL = {**PING, "id": 2, "method": "tools/call", "params": {"name": "list_jobs", "arguments": {}}}
+A_JOB = {
+    "name": "ping",
+    "task": "webhook",
+    "trigger_type": "cron",
+    "trigger_config": {"expression": "@daily"},
+    "kwargs": {"url": "https://example.org"},
+}
+HELLO = {
+    "jsonrpc": "2.0",
+    "id": 1,
+    "method": "initialize",
+    "params": {
+        "protocolVersion": "2025-11-25",
+        "capabilities": {},
+        "clientInfo": {"name": "test", "version": "1"},
+    },
+}
+
+
+def talk(site: Site, work, *arguments: str, era: str = "modern"):
+    async def conversation():
+        async with Client(stdio_client(site.stdio(*arguments)), **mode_of(era)) as client:
+            return await work(client)
+
+    return asyncio.run(conversation())
+
+
+def test_an_agent_lists_schedules_and_finds_its_job(site, era):
+    async def work(client):
+        tools = (await client.list_tools()).tools
+        made = answer_of(await client.call_tool("schedule_job", {**A_JOB, "name": era}))
+        shown = answer_of(await client.call_tool("job_status", {"job_id": made["job_id"]}))
+        return tools, made, shown
+
+    tools, made, shown = talk(site, work, "--user", "olga", era=era)
+
+    assert [tool.name for tool in tools] == [offer.name for offer in OFFERS]
+    assert "No worker is running" in made["warning"]
+    assert (shown["name"], shown["made_by"]) == (era, LOCAL_NAME)
+
+
+def test_families_scopes_and_name_come_from_the_command_line(site):
+    async def work(client):
+        return {tool.name for tool in (await client.list_tools()).tools}
+
+    names = talk(site, work, "--tools", "jobs,more", "--read-only")
+
+    assert names == {"list_jobs", "job_status", "preview_schedule", "upcoming", "why"}
+
+
+def test_nothing_but_protocol_is_printed_and_the_end_of_input_is_the_end(site):
+    process = site.start("mcp_serve")
+
+    out, err = process.communicate(
+        b"".join(json.dumps(line).encode() + b"\n" for line in (HELLO, {**PING, "id": 2})), 30
+    )
+
+    assert process.returncode == 0
+    answers = [json.loads(line) for line in out.splitlines()]
+    assert [(answer["jsonrpc"], answer["id"]) for answer in answers] == [("2.0", 1), ("2.0", 2)]
+    assert b"No worker is running" in err
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_it_at_once(site, number):
+    process = site.start("mcp_serve")
+    process.stdin.write(json.dumps(HELLO).encode() + b"\n")
+    process.stdin.flush()
+    assert b"serverInfo" in process.stdout.readline()
+
+    process.send_signal(number)
+
+    assert process.wait(20) == -number
+    process.communicate()
+
+
+def answers_to(site: Site, *lines: bytes) -> list[dict[str, Any]]:
+    """Say hello, send the lines and a ping, and return all that comes back until the ping's answer."""
+    process = site.start("mcp_serve")
+    sent = [json.dumps(HELLO).encode(), *lines, json.dumps({**PING, "id": 99}).encode()]
+    process.stdin.write(b"\n".join(sent) + b"\n")
+    process.stdin.flush()
+
+    answers = [json.loads(process.stdout.readline())]
+    while answers[-1].get("id") != 99:
+        answers.append(json.loads(process.stdout.readline()))
+    process.communicate(timeout=30)
+
+    assert "result" in answers[-1]
+    assert process.returncode == 0
+    return [answer for answer in answers if answer["id"] not in (1, 99)]
+
+
+def test_broken_lines_are_answered_and_the_server_goes_on(site):
+    unknown = b'{"jsonrpc": "2.0", "id": 7, "method": "nope/nope"}'
+    malformed = b'{"jsonrpc": "2.0", "id": 8, "method": "tools/call", "params": "job_status"}'
+    no_answer = b'{"jsonrpc": "2.0", "id": 9, "result": "an answer to what nobody asked"}'
+    odd_id = b'{"jsonrpc": "2.0", "id": {"a": 1}, "method": "ping"}'
+
+    answers = answers_to(site, b"not json", b"", b"[]", b"\xff\xfe", unknown, malformed, no_answer, odd_id)
+
+    refusals = [(answer["id"], answer["error"]["code"]) for answer in answers]
+    assert sorted(refusals, key=str) == [
+        (7, -32601),
+        (8, -32600),
+        (None, -32600),
+        (None, -32600),
+        (None, -32600),
+        (None, -32700),
+        (None, -32700),
+    ]
+    assert "Traceback" not in str(answers)
+
+
+def test_what_is_printed_by_mistake_does_not_reach_the_wire(site):
+    code = (
+        "import django; django.setup()\n"
+        "from django.core.management import call_command\n"
+        "from schedules.mcp import server\n"
+        "server.too_many_calls = lambda caller: print('stray', flush=True)\n"
+        "call_command('mcp_serve')"
+    )
+    process = site.start_python("-c", code)
+    process.stdin.write(b"".join(json.dumps(line).encode() + b"\n" for line in (HELLO, CALL)))
+    process.stdin.flush()
+
+    answers = [json.loads(process.stdout.readline()) for _ in range(2)]
+    _, err = process.communicate(timeout=30)
+
+    assert "jobs" in answers[1]["result"]["structuredContent"]
+    assert b"stray" in err
+
+
+def test_a_client_that_reads_late_gets_every_answer_whole(site):
+    process = site.start("mcp_serve")
+    asked = [HELLO, *({**PING, "id": number, "method": "tools/list"} for number in range(2, 32))]
+    process.stdin.write(b"".join(json.dumps(line).encode() + b"\n" for line in asked))
+    process.stdin.flush()
+
+    # They are more than a pipe holds, so the server has to wait for us.
+    answers = [json.loads(process.stdout.readline()) for _ in asked]
+    process.communicate(timeout=30)
+
+    assert sorted(answer["id"] for answer in answers) == list(range(1, 32))
+    assert all(len(answer["result"]["tools"]) == len(OFFERS) for answer in answers if answer["id"] > 1)
+
+
+def test_a_line_that_is_too_long_is_answered_and_the_server_goes_on(site):
+    answers = answers_to(site, b"x" * (LONGEST_LINE + 10))
+
+    assert {answer["error"]["code"] for answer in answers} == {-32700}
+
+
+def test_a_client_that_goes_away_without_reading_is_the_end(site):
+    process = site.start("mcp_serve")
+    asked = [HELLO, *({**PING, "id": number, "method": "tools/list"} for number in range(2, 32))]
+    process.stdin.write(b"".join(json.dumps(line).encode() + b"\n" for line in asked))
+    process.stdin.flush()
+    assert b"serverInfo" in process.stdout.readline()
+
+    process.stdout.close()
+    process.stdin.close()
+
+    assert process.wait(20) == 0
+    assert b"Traceback" not in process.stderr.read()
+    process.stderr.close()
+
+
+def test_input_may_come_from_a_file(site, tmp_path):
+    file = tmp_path / "lines"
+    file.write_bytes(json.dumps(HELLO).encode() + b"\n")
+
+    with file.open("rb") as lines:
+        process = site.start("mcp_serve", stdin=lines)
+        out, _ = process.communicate(timeout=30)
+
+    assert json.loads(out)["result"]["serverInfo"]["name"] == "cronty"
+
+
+def test_an_open_subscription_does_not_hold_up_the_end(site):
+    listen = modern_call("x")["json"] | {"method": "subscriptions/listen"}
+    listen["params"] = {
+        "notifications": {"resourceSubscriptions": ["agenda://today"]},
+        "_meta": listen["params"]["_meta"],
+    }
+    process = site.start("mcp_serve")
+    process.stdin.write(json.dumps(listen).encode() + b"\n")
+    process.stdin.flush()
+    acknowledged = json.loads(process.stdout.readline())
+
+    begun = time.monotonic()
+    out, err = process.communicate(timeout=30)
+
+    assert acknowledged["method"] == "notifications/subscriptions/acknowledged"
+    assert process.returncode == 0
+    assert time.monotonic() - begun < stdio.ANSWER_SECONDS
+    [answer] = map(json.loads, out.splitlines())
+    assert answer["result"]["_meta"]["io.modelcontextprotocol/subscriptionId"] == answer["id"] == 1
+    assert b"Traceback" not in err
+
+
+@pytest.mark.parametrize("comes_from", ["pipe", "file"])
+def test_what_was_asked_before_the_end_of_input_is_answered(site, era, comes_from, tmp_path):
+    call = CALL if era == "legacy" else modern_call("list_jobs")["json"]
+    asked = [*([HELLO] if era == "legacy" else []), *({**call, "id": number} for number in range(2, 32))]
+    text = b"".join(json.dumps(line).encode() + b"\n" for line in asked)
+
+    if comes_from == "pipe":
+        process = site.start("mcp_serve")
+        out, _ = process.communicate(text, 30)
+    else:
+        (tmp_path / "lines").write_bytes(text)
+        with (tmp_path / "lines").open("rb") as lines:
+            process = site.start("mcp_serve", stdin=lines)
+            out, _ = process.communicate(timeout=30)
+
+    answers = [json.loads(line) for line in out.splitlines()]
+    assert sorted(answer["id"] for answer in answers) == [line["id"] for line in asked]
+    assert [answer for answer in answers if "result" not in answer] == []
+    assert process.returncode == 0
+
+
+def end_of(*messages):
+    """Let these come and then the end; return when that has arrived, with no answer given."""
+
+    async def conversation():
+        inbox, incoming = anyio.create_memory_object_stream(10)
+        outgoing, outbox = anyio.create_memory_object_stream(10)
+        reading, writing = stdio.answered_to_the_end(incoming, outgoing)
+        async with reading, writing, outbox, asyncio.timeout(5):
+            async with inbox:
+                for message in messages:
+                    await inbox.send(SessionMessage(message))
+            return [item.message async for item in reading]
+
+    return asyncio.run(conversation())
+
+
+def test_a_call_that_was_withdrawn_does_not_hold_up_the_end():
+    call = JSONRPCRequest(jsonrpc="2.0", id=7, method="tools/call")
+    withdrawn = JSONRPCNotification(
+        jsonrpc="2.0", method="notifications/cancelled", params={"requestId": "7"}
+    )
+
+    assert end_of(call, withdrawn) == [call, withdrawn]
+
+
+def test_a_call_that_never_ends_holds_up_the_end_for_a_while_only(monkeypatch):
+    monkeypatch.setattr(stdio, "ANSWER_SECONDS", 0.01)
+    call = JSONRPCRequest(jsonrpc="2.0", id=7, method="tools/call")
+
+    assert end_of(call) == [call]
+
+
+def test_the_command_says_whom_it_needs(db):
+    with pytest.raises(CommandError, match="--user NAME"):
+        call_command("mcp_serve")
+    UserFactory(username="one", is_superuser=True)
+    UserFactory(username="two", is_superuser=True)
+    with pytest.raises(CommandError, match="--user NAME"):
+        call_command("mcp_serve")
+    with pytest.raises(CommandError, match="no active user called 'nobody'"):
+        call_command("mcp_serve", user="nobody")
+    with pytest.raises(CommandError, match="'everything' is no family"):
+        call_command("mcp_serve", tools="everything")
+
+
+@pytest.mark.parametrize("arguments", [[], ["--user", "olga"]])
+def test_a_folder_that_was_never_prepared_is_told_how_it_is(tmp_path, arguments):
+    process = Site(tmp_path, token="").start("mcp_serve", *arguments)
+
+    _, err = process.communicate(timeout=30)
+
+    assert process.returncode == 1
+    assert b"The database cannot be read (" in err
+    assert b"`make up` or `manage.py migrate` prepares it." in err
+    assert b"Traceback" not in err
+
+
+@pytest.mark.parametrize("name", ["", "  ", "x" * 151, "lap\ntop", "\u202elaptop"])
+def test_a_name_that_nobody_could_read_in_a_list_is_refused(name):
+    with pytest.raises(CommandError, match="--name: give it 1 to 150 printable characters"):
+        call_command("mcp_serve", name=name)
+
+
+def test_the_agent_has_the_name_it_was_given(site):
+    async def work(client):
+        made = answer_of(await client.call_tool("schedule_job", A_JOB))
+        return answer_of(await client.call_tool("job_status", {"job_id": made["job_id"]}))["made_by"]
+
+    assert talk(site, work, "--name", "x" * 150) == "x" * 150
+
+
+def test_importing_the_app_does_not_import_the_sdk(site):
+    code = "import django, sys; django.setup(); import cronty_site.urls; sys.exit('mcp' in sys.modules)"
+
+    done = subprocess.run([sys.executable, "-c", code], env=site.environment, cwd=ROOT, check=False)
+
+    assert done.returncode == 0

@@ -1,0 +1,276 @@
+"""Family A: every answer and every refusal, in the specification's words."""
+
+from datetime import timedelta
+
+import pytest
+
+from schedules import clock, services
+from schedules.models import Job
+from schedules.services import Actor
+from schedules.tasks import registry
+from tests.factories import ExecutionFactory, JobFactory
+from tests.mcp.agents import ToolRefusalError
+
+HOURLY = {"name": "hourly", "task": "tests.ping", "trigger_type": "interval", "trigger_config": {"hours": 1}}
+
+
+def cron(expression):
+    return {**HOURLY, "trigger_type": "cron", "trigger_config": {"expression": expression}}
+
+
+def once(run_at):
+    return {**HOURLY, "trigger_type": "once", "trigger_config": {"run_at": run_at}}
+
+
+def interval(**config):
+    return {**HOURLY, "trigger_config": config}
+
+
+def test_schedule_job_answers_with_the_job_and_its_schedule_in_words(olga, worker):
+    answer = olga.call("schedule_job", **HOURLY, max_runs=24)
+
+    job = Job.objects.get()
+    assert answer == {
+        "job_id": job.public_id,
+        "name": "hourly",
+        "next_run": answer["next_runs"][0],
+        "status": "pending",
+        "description": "Every hour",
+        "timezone": "Europe/Berlin",
+        "next_runs": answer["next_runs"],
+    }
+    assert job.public_id.startswith("job_")
+    assert (job.made_by, job.max_runs, len(answer["next_runs"])) == ("laptop", 24, 5)
+
+
+def test_a_naive_time_is_read_in_the_zone_given_else_in_the_users(call):
+    day = (clock.now() + timedelta(days=30)).date()
+
+    in_tokyo = call("schedule_job", **once(f"{day}T15:00:00"), timezone="Asia/Tokyo")
+    at_home = call("schedule_job", **once(f"{day}T15:00:00"))
+
+    assert in_tokyo["next_run"] == f"{day}T15:00:00+09:00"
+    assert at_home["timezone"] == "Europe/Berlin"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error"),
+    [
+        ({**HOURLY, "task": "nonsense"}, "Unknown task: nonsense"),
+        ({**HOURLY, "task": "prune_history"}, "Unknown task: prune_history"),
+        (cron("99 * * * *"), "Invalid cron expression: 99 * * * *"),
+        (cron("* * * * * *"), "Invalid cron expression: * * * * * *"),
+        (cron("0 0 30 2 *"), "Invalid trigger_config: it does not run within five years"),
+        ({**HOURLY, "trigger_type": "hourly"}, "Unknown trigger type: hourly"),
+        (interval(hours=0), "Invalid trigger_config: the interval is zero"),
+        (interval(hours=-1), "Invalid trigger_config: hours must be positive"),
+        (interval(hours="soon"), "Invalid trigger_config: hours must be a number"),
+        (interval(hours=True), "Invalid trigger_config: hours must be a number"),
+        (
+            interval(hours=1e300),
+            "Invalid trigger_config: hours must be positive and not longer than five years",
+        ),
+        (interval(seconds=10.5), "Invalid trigger_config: an interval is made of whole seconds"),
+        (interval(seconds=1), "Invalid trigger_config: the smallest interval for an agent is 10 seconds"),
+        (interval(weeks=1), "Invalid trigger_config: unknown key 'weeks'"),
+        (interval(), "Invalid trigger_config: the interval is zero"),
+        ({**once(""), "trigger_config": {}}, "Invalid trigger_config: run_at is missing"),
+        (once("whenever"), "Invalid trigger_config: run_at: "),
+        (once("2020-01-01T00:00:00"), "Invalid trigger_config: this moment is in the past"),
+        ({**cron(""), "trigger_config": {}}, "Invalid trigger_config: expression is missing"),
+        (
+            {**cron(""), "trigger_config": {"expression": 5}},
+            "Invalid trigger_config: expression must be text",
+        ),
+        ({**HOURLY, "kwargs": {"loud": 1}}, "Invalid arguments for task tests.ping: loud: unknown argument"),
+        ({**HOURLY, "args": ["x"]}, "Invalid arguments for task tests.ping: values.0: "),
+        ({**HOURLY, "max_runs": 0}, "Invalid max_runs: 0"),
+        ({**HOURLY, "timezone": "Mars/Olympus"}, "Unknown timezone: Mars/Olympus"),
+        ({**HOURLY, "timezone": "../../etc/passwd"}, "Unknown timezone: ../../etc/passwd"),
+        ({**HOURLY, "name": ""}, "Invalid name: "),
+        ({**HOURLY, "name": "x" * 300}, "Invalid name: "),
+        ({**HOURLY, "name": "a\u202eb"}, "Invalid name: "),
+        ({**HOURLY, "idempotency_key": ""}, "Invalid idempotency_key: "),
+    ],
+)
+def test_schedule_job_refuses_in_the_contracts_words_and_stores_nothing(call, arguments, error):
+    answer = call("schedule_job", **arguments)
+
+    assert answer["error"].startswith(error)
+    assert not Job.objects.exists()
+
+
+def test_an_unknown_task_comes_with_those_that_exist(call):
+    assert call("schedule_job", **{**HOURLY, "task": "x"})["available_tasks"] == registry.names()
+
+
+def test_fractions_of_an_interval_may_add_up_to_whole_seconds(call):
+    assert call("schedule_job", **interval(minutes=0.7))["description"] == "Every 42 seconds"
+
+
+@pytest.mark.parametrize(
+    "expression", ["@daily", "0 9 * * MON-FRI", "0 9 L JAN *", "0 9 * * 1#2", "*/5 8-18 * * *"]
+)
+def test_standard_cron_is_understood(call, expression):
+    assert call("schedule_job", **cron(expression))["status"] == "pending"
+
+
+def test_a_missing_mistyped_or_unknown_argument_is_a_tool_error_that_names_it(olga):
+    for arguments, words in [
+        ({"name": "x"}, "task: Field required"),
+        ({**HOURLY, "trigger_config": 7}, "trigger_config: Input should be a valid dictionary"),
+        ({**HOURLY, "cron": "* * * * *"}, "cron: Extra inputs are not permitted"),
+    ]:
+        with pytest.raises(ToolRefusalError, match=words):
+            olga.call("schedule_job", **arguments)
+
+
+def test_the_same_key_and_request_answer_with_the_existing_job(call):
+    first = call("schedule_job", **HOURLY, idempotency_key="k1")
+    second = call("schedule_job", **HOURLY, idempotency_key="k1")
+    other = call("schedule_job", **{**HOURLY, "name": "other"}, idempotency_key="k1")
+
+    assert second == {**first, "existing": True}
+    assert "was used for another request" in other["error"]
+    assert Job.objects.count() == 1
+
+
+def test_a_near_duplicate_is_made_with_a_warning_that_names_the_first(call):
+    first = call("schedule_job", **HOURLY)
+    second = call("schedule_job", **{**HOURLY, "name": "again"})
+
+    assert "warning" not in first
+    assert first["job_id"] in second["warning"]
+    assert Job.objects.count() == 2
+
+
+def test_quota_and_rate_are_normal_answers_with_the_wait(call, settings):
+    settings.CRONTY_MAX_CREATES_PER_MINUTE = 1
+    call("schedule_job", **HOURLY)
+
+    too_fast = call("schedule_job", **HOURLY)
+
+    assert too_fast["error"].startswith("Quota exceeded: at most 1 new jobs a minute; try again in ")
+    assert 0 < too_fast["retry_after"] <= 60
+
+    settings.CRONTY_MAX_ACTIVE_JOBS = 1
+    assert call("schedule_job", **HOURLY)["error"].startswith("Quota exceeded: at most 1 active jobs")
+
+
+def test_list_jobs_orders_by_next_run_and_counts_beyond_the_page(call, owner, stranger):
+    now = clock.now()
+    late, soon = (JobFactory(owner=owner, next_run_at=now + timedelta(hours=hours)) for hours in (9, 1))
+    ended = JobFactory(owner=owner, ended=True)
+    JobFactory(owner=stranger)
+
+    answer = call("list_jobs", limit=2)
+
+    assert [job["job_id"] for job in answer["jobs"]] == [soon.public_id, late.public_id]
+    assert answer["total"] == 3
+    assert [job["job_id"] for job in call("list_jobs", offset=2)["jobs"]] == [ended.public_id]
+    assert set(answer["jobs"][0]) == {
+        "job_id",
+        "name",
+        "status",
+        "trigger_type",
+        "next_run",
+        "run_count",
+        "last_run",
+    }
+
+
+def test_a_job_with_a_run_under_way_is_running_and_not_pending(call, owner):
+    job = JobFactory(owner=owner)
+    ExecutionFactory(job=job, status="running")
+
+    assert call("list_jobs", status="running")["total"] == 1
+    assert call("list_jobs", status="pending")["total"] == 0
+    assert call("job_status", job_id=job.public_id)["status"] == "running"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error"),
+    [
+        ({"status": "sleeping"}, "Unknown status: sleeping"),
+        ({"limit": 0}, "Invalid limit: choose 1 to 1000"),
+        ({"limit": 1001}, "Invalid limit: choose 1 to 1000"),
+        ({"offset": -1}, "Invalid offset: choose 0 or more"),
+    ],
+)
+def test_list_jobs_refuses_what_it_cannot_filter_by(call, arguments, error):
+    assert call("list_jobs", **arguments) == {"error": error}
+
+
+def test_cancelling_is_repeatable_and_says_what_it_could_not_do(call, owner, stranger):
+    job = JobFactory(owner=owner)
+    done, failed = JobFactory(owner=owner, ended=True), JobFactory(owner=owner, ended=True, status="failed")
+    foreign = JobFactory(owner=stranger)
+
+    for _ in range(2):
+        assert call("cancel_job", job_id=job.public_id) == {"cancelled": True, "job_id": job.public_id}
+    assert call("cancel_job", job_id=done.public_id) == {
+        "cancelled": False,
+        "job_id": done.public_id,
+        "error": f"Job already completed: {done.public_id}",
+    }
+    assert call("cancel_job", job_id=failed.public_id)["error"] == f"Job already failed: {failed.public_id}"
+    for unknown in ("nope", foreign.public_id):
+        assert call("cancel_job", job_id=unknown) == {"cancelled": False, "job_id": unknown}
+
+
+def test_job_status_shows_the_specified_fields_and_the_last_ten_executions(call, owner):
+    job = JobFactory(owner=owner, last_error="it broke", kwargs={"fail": True}, max_runs=7)
+    now = clock.now()
+    for number in range(12):
+        ExecutionFactory(
+            job=job, scheduled_for=now - timedelta(minutes=number), traceback="secret", result={"n": number}
+        )
+
+    answer = call("job_status", job_id=job.public_id)
+
+    assert answer["error"] == "it broke"
+    assert (answer["max_runs"], answer["kwargs"], answer["trigger_type"]) == (7, {"fail": True}, "cron")
+    assert [row["result"]["n"] for row in answer["executions"]] == list(range(10))
+    assert "secret" not in str(answer)
+
+
+@pytest.mark.parametrize("job_id", ["", "nope", "a\x00b", "\u202e", "x" * 5000, "' OR 1=1 --"])
+def test_an_unknown_id_is_not_found_whatever_it_looks_like(call, job_id):
+    assert call("job_status", job_id=job_id)["error"].startswith("Job not found: ")
+    assert call("cancel_job", job_id=job_id)["cancelled"] is False
+
+
+def test_secrets_and_disguises_do_not_reach_an_agent(call, owner):
+    job = JobFactory(
+        owner=owner,
+        name="a\u202eb",
+        task="webhook",
+        kwargs={
+            "url": "https://example.org",
+            "headers": {"Authorization": "Bearer hush"},
+            "body": "x\u2066y",
+        },
+        last_error="bad\x1b[31m",
+    )
+
+    answer = call("job_status", job_id=job.public_id)
+
+    assert "hush" not in str(answer)
+    assert not any(mark in str(answer) for mark in ("\u202e", "\u2066", "\x1b"))
+
+
+def test_a_broken_schedule_is_shown_as_it_is(call, owner):
+    job = JobFactory(owner=owner, cron="nonsense", timezone="Gone/Zone")
+
+    answer = call("job_status", job_id=job.public_id)
+
+    assert (answer["description"], answer["timezone"]) == ("nonsense", "Gone/Zone")
+    assert answer["next_runs"] == [answer["next_run"]]
+
+
+def test_any_family_finds_any_job_by_its_id(call, agent: Actor):
+    made = call("schedule_job", **HOURLY)
+
+    assert call("pause_schedule", schedule_id=made["job_id"])["paused"] is True
+    assert call("list_jobs", status="paused")["total"] == 1
+    assert services.resume(agent, made["job_id"])

@@ -1,0 +1,394 @@
+"""Beyond the three families: preview, change, pause, run now, upcoming, why."""
+
+from datetime import timedelta
+
+import pytest
+import time_machine
+
+from schedules import clock
+from schedules.mcp.tools import manage
+from schedules.models import Execution, Job
+from tests.factories import ExecutionFactory, JobFactory
+
+
+@pytest.fixture
+def noon():
+    """Wednesday, 4 February 2026, 12:00 in Berlin."""
+    with time_machine.travel("2026-02-04T11:00:00+00:00", tick=False):
+        yield
+
+
+def cron(expression):
+    return {"trigger_type": "cron", "trigger_config": {"expression": expression}}
+
+
+def test_a_preview_says_words_runs_and_warnings_and_stores_nothing(olga, noon):
+    answer = olga.call("preview_schedule", **cron("0 9 13 * 5"), timezone="Europe/Berlin", count=2)
+
+    assert answer["next_runs"] == ["2026-02-06T09:00:00+01:00", "2026-02-13T09:00:00+01:00"]
+    assert "either" in answer["warnings"][0]
+    assert answer["timezone"] == "Europe/Berlin"
+    assert not Job.objects.exists()
+
+
+def test_a_preview_warns_of_an_hour_that_the_clocks_skip(call, noon):
+    answer = call("preview_schedule", **cron("30 2 * * *"), timezone="Europe/Berlin")
+
+    assert any("29 Mar 2026" in warning for warning in answer["warnings"])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error"),
+    [
+        (cron("61 * * * *"), "Invalid cron expression: 61 * * * *"),
+        ({**cron("* * * * *"), "count": 0}, "Invalid count: choose 1 to 50"),
+        ({**cron("* * * * *"), "timezone": "Mars"}, "Unknown timezone: Mars"),
+        ({"trigger_type": "x", "trigger_config": {}}, "Unknown trigger type: x"),
+        (
+            {"trigger_type": "interval", "trigger_config": {"seconds": 5}},
+            "Invalid trigger_config: the smallest interval for an agent is 10 seconds",
+        ),
+        (
+            {"trigger_type": "once", "trigger_config": {"run_at": "2026-02-04T11:00"}},
+            "Invalid trigger_config: the moment is in the past (now 2026-02-04T12:00:00+01:00)",
+        ),
+    ],
+)
+def test_a_preview_refuses_as_scheduling_would(call, noon, arguments, error):
+    assert call("preview_schedule", **arguments)["error"].startswith(error)
+
+
+def test_a_preview_warns_of_what_never_fires(call):
+    answer = call("preview_schedule", **cron("0 0 31 2 *"))
+
+    assert (answer["next_runs"], len(answer["warnings"])) == ([], 1)
+    assert answer["warnings"][0].startswith("This never fires: it does not run within five years")
+
+
+def test_a_preview_of_an_interval_starts_one_interval_from_now(call, noon):
+    answer = call("preview_schedule", trigger_type="interval", trigger_config={"hours": 2}, count=1)
+
+    assert (answer["description"], answer["next_runs"]) == ("Every 2 hours", ["2026-02-04T14:00:00+01:00"])
+
+
+def test_a_job_is_changed_in_place(olga, owner, noon):
+    job = JobFactory(owner=owner, max_runs=5)
+
+    answer = olga.call(
+        "update_job", job_id=job.public_id, name="New", **cron("0 7 * * *"), timezone="Asia/Tokyo"
+    )
+
+    assert (answer["name"], answer["description"], answer["timezone"]) == (
+        "New",
+        "Every day at 07:00",
+        "Asia/Tokyo",
+    )
+    assert answer["next_run"] == "2026-02-05T07:00:00+09:00"
+    assert answer["job_id"] == job.public_id
+    olga.call("update_job", job_id=job.public_id, max_runs=0, tags=["home"], label="L", kwargs={"fail": True})
+    job.refresh_from_db()
+    assert (job.max_runs, job.tags, job.label, job.kwargs) == (None, ["home"], "L", {"fail": True})
+
+
+def test_a_job_changes_from_one_kind_of_trigger_to_another(call, owner, noon):
+    job = JobFactory(owner=owner)
+
+    every = call("update_job", job_id=job.public_id, trigger_type="interval", trigger_config={"hours": 6})
+    once = call(
+        "update_job", job_id=job.public_id, trigger_type="once", trigger_config={"run_at": "tomorrow at 9am"}
+    )
+
+    assert every["description"] == "Every 6 hours"
+    assert once["next_runs"] == ["2026-02-05T09:00:00+00:00"]
+    job.refresh_from_db()
+    assert (job.every, job.anchor_at, job.cron) == (None, None, "")
+
+
+@pytest.mark.parametrize(
+    ("changes", "error"),
+    [
+        ({"trigger_type": "cron"}, "Invalid trigger_config: give trigger_config together with trigger_type"),
+        ({"trigger_config": {"expression": "x"}}, "Invalid cron expression: x"),
+        ({"timezone": "Mars"}, "Unknown timezone: Mars"),
+        ({"max_runs": -1}, "Invalid max_runs: -1"),
+        ({"kwargs": {"loud": 1}}, "Invalid arguments for task tests.ping: loud"),
+        (
+            {"kwargs": {"h": {"token": "••••••"}}},
+            "Invalid arguments for task tests.ping: write the real value",
+        ),
+        ({"name": ""}, "Invalid name: "),
+        ({"tags": ["x" * 60]}, "Invalid tags: "),
+    ],
+)
+def test_a_wrong_change_changes_nothing(call, owner, changes, error):
+    job = JobFactory(owner=owner)
+
+    assert call("update_job", job_id=job.public_id, **changes)["error"].startswith(error)
+    assert Job.objects.get().revision == 1
+
+
+@pytest.mark.parametrize(
+    ("tool", "more_arguments"),
+    [("update_job", {"name": "x"}), ("pause_job", {}), ("resume_job", {}), ("run_job", {}), ("why", {})],
+)
+def test_foreign_and_unknown_ids_answer_alike(call, stranger, tool, more_arguments):
+    foreign = JobFactory(owner=stranger).public_id
+
+    for job_id in (foreign, "nope"):
+        assert call(tool, job_id=job_id, **more_arguments) == {"error": f"Job not found: {job_id}"}
+    assert not Execution.objects.exists()
+
+
+def test_an_ended_job_cannot_be_changed_paused_or_resumed(call, owner):
+    job = JobFactory(owner=owner, ended=True)
+
+    for tool, arguments in (("update_job", {"name": "x"}), ("pause_job", {}), ("resume_job", {})):
+        answer = call(tool, job_id=job.public_id, **arguments)
+        assert answer == {"error": f"Job already completed: {job.public_id}"}
+
+
+def test_pause_until_and_resume(olga, owner, noon):
+    # Who speaks of nine means nine where the job is.
+    job = JobFactory(owner=owner, timezone="America/New_York")
+
+    paused = olga.call("pause_job", job_id=job.public_id, until="tomorrow at 9am", reason="holiday")
+
+    assert (paused["status"], paused["next_run"], paused["paused_until"]) == (
+        "paused",
+        None,
+        "2026-02-05T09:00:00-05:00",
+    )
+    shown = olga.call("job_status", job_id=job.public_id)
+    assert (shown["pause_reason"], shown["paused_until"]) == ("holiday", paused["paused_until"])
+    assert olga.call("pause_job", job_id=job.public_id)["status"] == "paused"
+    assert "error" in olga.call("pause_job", job_id=job.public_id, until="in 2 days")
+    for _ in range(2):
+        assert olga.call("resume_job", job_id=job.public_id)["status"] == "pending"
+
+
+def test_pause_refuses_a_moment_it_cannot_read_or_that_is_past(call, owner, noon):
+    job = JobFactory(owner=owner)
+
+    assert call("pause_job", job_id=job.public_id, until="whenever")["error"].startswith("Invalid until: ")
+    past = call("pause_job", job_id=job.public_id, until="2026-02-04 09:00")
+    assert past["error"] == "Invalid until: choose a moment in the future (now 2026-02-04 11:00:00 UTC)"
+
+
+def test_a_time_that_is_past_names_the_time_it_is_where_the_job_is(call, owner, noon):
+    job = JobFactory(owner=owner, timezone="Asia/Tokyo")
+    past = {"trigger_type": "once", "trigger_config": {"run_at": "2026-02-04T09:00"}}
+
+    answer = call("update_job", job_id=job.public_id, **past)
+
+    now = "2026-02-04 20:00:00 Asia/Tokyo"
+    assert answer["error"] == f"Invalid trigger_config: this moment is in the past (now {now})"
+
+
+def test_a_pause_that_leaves_no_run_says_so(olga, owner, noon):
+    job = JobFactory(owner=owner, once=True)
+
+    shorter = olga.call("pause_job", job_id=job.public_id, until="in 59 minutes")
+    olga.call("resume_job", job_id=job.public_id)
+    longer = olga.call("pause_job", job_id=job.public_id, until="in 1 hour")
+
+    assert "warning" not in shorter
+    assert longer["warning"].startswith("No run is left after this pause")
+
+
+def test_a_job_whose_time_passed_in_its_pause_says_what_helps(olga, owner, noon):
+    job = JobFactory(owner=owner, once=True, timezone="Asia/Tokyo", paused=True)
+    Job.objects.update(run_at=clock.now() - timedelta(hours=1))
+
+    as_job = olga.call("resume_job", job_id=job.public_id)["error"]
+    as_schedule = olga.call("resume_schedule", schedule_id=job.public_id)["error"]
+
+    passed = "Its time (2026-02-04 19:00:00 Asia/Tokyo) has passed: choose a later one."
+    assert as_job == f"{passed} Change its schedule with update_job first, or cancel it and make it anew."
+    assert as_schedule == f"{passed} To do so, delete it with delete_schedule and schedule it anew."
+
+
+def test_a_change_while_a_run_is_under_way_shows_it(olga, owner):
+    job = JobFactory(owner=owner)
+    ExecutionFactory(job=job, status="running", attempt=1)
+
+    changed = olga.call("update_job", job_id=job.public_id, name="Other")
+
+    assert changed["status"] == olga.call("job_status", job_id=job.public_id)["status"] == "running"
+
+
+def test_a_gap_tells_how_many_slots_it_stands_for(olga, owner, noon):
+    job = JobFactory(owner=owner)
+    ExecutionFactory(job=job, scheduled_for=clock.now() - timedelta(hours=2))
+    hour_ago = clock.now() - timedelta(hours=1)
+    ExecutionFactory(job=job, status="missed", scheduled_for=hour_ago, slots=5, last_slot=clock.now())
+
+    gap, one = olga.call("job_status", job_id=job.public_id)["executions"]
+
+    assert (gap["slots"], gap["last_slot"]) == (5, "2026-02-04T11:00:00+00:00")
+    assert not {"slots", "last_slot"} & one.keys()
+    assert olga.call("why", job_id=job.public_id)["execution"] == gap
+
+
+def test_run_job_queues_a_run_and_leaves_the_schedule_alone(olga, worker, owner):
+    job = JobFactory(owner=owner)
+
+    answer = olga.call("run_job", job_id=job.public_id)
+
+    row = Execution.objects.get()
+    assert answer == {
+        "job_id": job.public_id,
+        "execution_id": row.pk,
+        "status": "queued",
+        "result": None,
+        "error": None,
+    }
+    assert row.cause == "manual"
+    before = job.next_run_at
+    job.refresh_from_db()
+    assert job.next_run_at == before
+
+
+def test_run_job_waits_for_a_result_but_not_for_ever(call, owner, monkeypatch):
+    job = JobFactory(owner=owner)
+    monkeypatch.setattr(manage, "POLL_SECONDS", 0.001)
+    looks = []
+
+    def finish_at_the_third_look(execution_id):
+        looks.append(execution_id)
+        if len(looks) == 3:
+            Execution.objects.filter(pk=execution_id).update(status="succeeded", result={"values": []})
+        return Execution.objects.filter(pk=execution_id, status="succeeded").exists()
+
+    monkeypatch.setattr(manage, "_is_settled", finish_at_the_third_look)
+
+    assert call("run_job", job_id=job.public_id, wait_seconds=5)["result"] == {"values": []}
+    assert len(looks) == 3
+    monkeypatch.setattr(manage, "_is_settled", lambda execution_id: False)
+    assert call("run_job", job_id=job.public_id, wait_seconds=0.01)["status"] == "queued"
+
+
+def test_run_job_refuses_an_endless_wait_and_too_many_runs(call, owner):
+    job = JobFactory(owner=owner)
+
+    assert (
+        call("run_job", job_id=job.public_id, wait_seconds=51)["error"]
+        == "Invalid wait_seconds: choose 0 to 50"
+    )
+    for _ in range(10):
+        call("run_job", job_id=job.public_id)
+    assert call("run_job", job_id=job.public_id)["error"].startswith("Quota exceeded: 10 runs of this job")
+
+
+def test_upcoming_lists_every_repetition_in_the_users_zone(olga, owner, stranger, noon):
+    job = JobFactory(owner=owner, cron="0 * * * *", next_run_at=clock.now() + timedelta(hours=1))
+    JobFactory(owner=stranger)
+
+    answer = olga.call("upcoming", hours=3)
+
+    assert [run["at"] for run in answer["upcoming"]] == [
+        f"2026-02-04T{hour}:00:00+01:00" for hour in (13, 14, 15)
+    ]
+    assert {run["job_id"] for run in answer["upcoming"]} == {job.public_id}
+    assert (answer["count"], answer["until"]) == (3, "2026-02-04T15:00:00+01:00")
+    assert "No worker is running" in answer["warning"]
+
+
+@pytest.mark.parametrize("hours", [0, -1, 745, 1e300])
+def test_upcoming_refuses_spans_without_sense(call, hours):
+    assert call("upcoming", hours=hours)["error"].startswith("Invalid hours: ")
+
+
+def test_why_tells_what_became_of_a_run(olga, owner, noon):
+    job = JobFactory(owner=owner, timezone="Europe/Berlin", created_at=clock.now() - timedelta(days=2))
+    row = ExecutionFactory(
+        job=job, scheduled_for=clock.now() - timedelta(hours=1), status="failed", error="it broke", attempt=3
+    )
+
+    answer = olga.call("why", job_id=job.public_id, at="2026-02-04T11:00")
+
+    assert (answer["verdict"], answer["execution"]["id"]) == ("failed", row.pk)
+    assert answer["explanation"] == "It failed after 3 attempts: it broke."
+    assert olga.call("why", job_id=job.public_id, at="2020-01-01T00:00")["verdict"] == "nothing"
+
+
+def test_why_looks_back(call, owner, noon):
+    job = JobFactory(owner=owner, timezone="Europe/Berlin", created_at=clock.now() - timedelta(days=2))
+    row = ExecutionFactory(job=job, scheduled_for=clock.now() - timedelta(hours=1))
+
+    for at in ("11:00", "wednesday 11:00", "1 hour ago", "60m"):
+        assert call("why", job_id=job.public_id, at=at)["execution"]["id"] == row.pk, at
+
+
+def test_a_preview_warns_of_a_moment_that_comes_twice(call, noon):
+    once = {"trigger_type": "once", "trigger_config": {"run_at": "2026-10-25T02:30"}}
+
+    answer = call("preview_schedule", **once, timezone="Europe/Berlin")
+
+    assert answer["warnings"] == [
+        "On 25 Oct 2026 clocks in Europe/Berlin repeat 02:30: it runs once, the first time."
+    ]
+
+
+def test_why_refuses_a_moment_it_cannot_read(call, owner):
+    job = JobFactory(owner=owner)
+
+    assert call("why", job_id=job.public_id, at="back then")["error"].startswith("Invalid at: ")
+
+
+def test_why_says_that_no_worker_is_running(olga, owner):
+    job = JobFactory(owner=owner, next_run_at=clock.now() - timedelta(minutes=5))
+
+    answer = olga.call("why", job_id=job.public_id)
+
+    assert (answer["verdict"], answer["explanation"]) == ("late", "It is due, but no worker is running.")
+
+
+def test_a_run_that_waits_for_a_worker_is_not_under_way(olga, owner):
+    job = JobFactory(owner=owner)
+    olga.call("run_job", job_id=job.public_id)
+
+    assert olga.call("job_status", job_id=job.public_id)["status"] == "pending"
+    assert [found["job_id"] for found in olga.call("list_jobs", status="pending")["jobs"]] == [job.public_id]
+    Execution.objects.update(status="running", attempt=1, started_at=clock.now())
+    assert olga.call("job_status", job_id=job.public_id)["status"] == "running"
+
+
+def test_a_change_is_answered_with_its_warnings(olga, owner):
+    job = JobFactory(owner=owner, timezone="Europe/Berlin")
+
+    changed = olga.call("update_job", job_id=job.public_id, **cron("30 2 * * *"))
+    olga.call("pause_job", job_id=job.public_id)
+    resumed = olga.call("resume_job", job_id=job.public_id)
+
+    for answer in (changed, resumed):
+        assert "clocks in Europe/Berlin skip 02:30" in answer["warning"]
+        assert "No worker is running" in answer["warning"]
+
+
+def test_what_is_cut_off_is_said(call, owner):
+    JobFactory(owner=owner, cron="* * * * *")
+
+    assert "warning" not in call("upcoming", hours=3)
+    assert call("upcoming", hours=4)["warning"].startswith("Only the first 200 runs are listed")
+
+
+@pytest.mark.parametrize("schedule", [cron("0 9 * * *"), cron("61 9 * * *")], ids=["good", "bad"])
+def test_a_task_of_the_system_is_unknown(call, schedule):
+    answer = call("schedule_job", name="x", task="prune_history", kwargs={"days": 1}, **schedule)
+
+    assert answer["error"] == "Unknown task: prune_history"
+
+
+def test_an_empty_zone_is_unknown(call, owner):
+    job = JobFactory(owner=owner, timezone="Asia/Tokyo")
+
+    for more_changes in ({}, cron("0 9 * * *")):
+        answer = call("update_job", job_id=job.public_id, timezone="", **more_changes)
+        assert answer["error"] == "Unknown timezone: "
+
+
+def test_arguments_spelled_out_are_the_same_request(call):
+    request = {"name": "x", "task": "tests.ping", **cron("0 9 * * *"), "idempotency_key": "k"}
+    first = call("schedule_job", **request)
+
+    assert call("schedule_job", **request, args=[], kwargs={})["job_id"] == first["job_id"]

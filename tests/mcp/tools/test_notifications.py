@@ -1,0 +1,407 @@
+"""Family C: the story's words, and a real server to send to."""
+
+import json
+from datetime import timedelta
+
+import pytest
+import time_machine
+from django.db import DatabaseError
+
+from schedules import clock, services
+from schedules.models import Execution, Job
+from tests.factories import ExecutionFactory, JobFactory
+from tests.mcp.agents import ToolRefusalError
+from tests.sink import Answer, Sink
+
+pytest_plugins = ["tests.ntfy"]
+
+NOTE = {"message": "Water the plants", "notification_topic": "olga-home"}
+DAILY = {**NOTE, "cron": "0 9 * * *", "timezone": "Europe/Berlin"}
+
+
+@pytest.fixture
+def sink(settings):
+    with Sink(Answer(body=b'{"id": "abc"}')) as server:
+        settings.NTFY_URL = server.url("")
+        yield server
+
+
+@pytest.fixture
+def noon():
+    """Wednesday, 4 February 2026, 12:00 in Berlin."""
+    with time_machine.travel("2026-02-04T11:00:00+00:00", tick=False):
+        yield
+
+
+def test_a_push_goes_out_at_once_with_everything_that_was_given(olga, sink):
+    extras = {
+        "title": "Plants",
+        "priority": 4,
+        "tags": ["seedling"],
+        "markdown": True,
+        "click": "https://example.org",
+        "icon": "https://example.org/i.png",
+        "attach": "https://example.org/a.pdf",
+        "filename": "a.pdf",
+        "actions": [{"action": "view", "label": "Open", "url": "https://example.org"}],
+    }
+
+    answer = olga.call("send_push_notification", **NOTE, **extras)
+
+    assert answer == {"success": True, "id": "abc", "confirmation": "Push notification sent successfully"}
+    assert json.loads(sink.requests[0].body) == {
+        "topic": "olga-home",
+        "message": "Water the plants",
+        **extras,
+    }
+
+
+def test_a_push_reaches_a_real_server(call, ntfy, settings):
+    settings.NTFY_URL, settings.NTFY_TOKEN = ntfy.url, ntfy.token
+
+    answer = call("send_push_notification", message="Grüße", notification_topic="tools-test")
+
+    assert [message["id"] for message in ntfy.messages("tools-test")] == [answer["id"]]
+
+
+def test_a_service_that_refuses_or_is_not_there_is_a_normal_answer(call, sink, settings):
+    sink.then(Answer(status=403, body=b'{"error": "forbidden"}'), Answer(status=500))
+
+    assert "403: forbidden" in call("send_push_notification", **NOTE)["error"]
+    assert "500" in call("send_push_notification", **NOTE)["error"]
+    settings.NTFY_URL = "http://127.0.0.1:1"
+    assert call("send_push_notification", **NOTE)["success"] is False
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error"),
+    [
+        ({"notification_topic": "no spaces"}, "notification_topic: use 1 to 64 letters, digits, - and _"),
+        ({"notification_topic": "x" * 65}, "notification_topic: use 1 to 64 letters, digits, - and _"),
+        ({"message": ""}, "message: "),
+        ({"priority": 6}, "priority: "),
+        ({"actions": [{"action": "view", "label": "x", "url": "https://e.org"}] * 4}, "actions: "),
+        ({"actions": [{"action": "explode"}]}, "actions.0: choose its action: view, http or broadcast"),
+        ({"actions": [{"label": "x"}]}, "actions.0: choose its action: view, http or broadcast"),
+        ({"icon": "ftp://example.org"}, "icon: "),
+    ],
+)
+def test_what_cannot_be_sent_is_refused_by_every_tool_alike(call, arguments, error):
+    for tool, more in (
+        ("send_push_notification", {}),
+        ("schedule_notification", {"delay": "1h"}),
+        ("schedule_cron_notification", {"cron": "0 9 * * *", "timezone": "UTC"}),
+    ):
+        answer = call(tool, **{**NOTE, **more, **arguments})
+        assert answer["success"] is False
+        assert answer["error"].startswith(error)
+    assert not Job.objects.exists()
+
+
+@pytest.mark.parametrize(
+    ("when", "scheduled_time"),
+    [
+        ({"datetime": "2026-02-05T15:00:00"}, "2026-02-05T15:00:00+01:00"),
+        ({"datetime": "2026-02-05T15:00:00", "timezone": "Asia/Tokyo"}, "2026-02-05T15:00:00+09:00"),
+        ({"datetime": "2026-02-05T15:00:00Z"}, "2026-02-05T16:00:00+01:00"),
+        ({"date": "2026-02-06", "time": "08:30", "timezone": "Europe/Warsaw"}, "2026-02-06T08:30:00+01:00"),
+        ({"time": "18:00", "timezone": "America/New_York"}, "2026-02-04T18:00:00-05:00"),
+        ({"date": "2026-02-06", "time": "8:30", "timezone": "Europe/Warsaw"}, "2026-02-06T08:30:00+01:00"),
+        ({"date": "2026-02-06", "time": "8:30:15", "timezone": "Europe/Warsaw"}, "2026-02-06T08:30:15+01:00"),
+        ({"delay": "1d2h30m10s"}, "2026-02-05T14:30:10+01:00"),
+    ],
+)
+def test_a_notification_is_scheduled_in_one_of_three_ways(olga, worker, noon, when, scheduled_time):
+    answer = olga.call("schedule_notification", **NOTE, **when)
+
+    job = Job.objects.get()
+    assert (answer["success"], answer["scheduled_time"], answer["delay"]) == (
+        True,
+        scheduled_time,
+        when.get("delay"),
+    )
+    assert answer["message_id"] == job.public_id
+    assert job.public_id.startswith("msg_")
+    assert answer["next_runs"] == [scheduled_time]
+    assert answer["confirmation"].startswith("Notification scheduled for ")
+    assert job.kwargs == {"message": "Water the plants", "topic": "olga-home"}
+
+
+@pytest.mark.parametrize(
+    ("when", "error"),
+    [
+        ({}, "missing: datetime, or time with timezone, or delay. Give exactly one of: datetime"),
+        ({"timezone": "UTC"}, "missing: datetime"),
+        ({"time": "15:00"}, "missing: timezone."),
+        ({"date": "2026-02-05"}, "missing: time and timezone."),
+        ({"date": "2026-02-05", "timezone": "UTC"}, "missing: time."),
+        ({"delay": "1h", "datetime": "2026-02-05T15:00"}, "these clash: datetime, delay."),
+        ({"delay": "1h", "time": "15:00", "date": "2026-02-05"}, "these clash: date, time, delay."),
+        ({"delay": "soon"}, 'delay: this is not a delay: try "1d2h30m10s"'),
+        ({"delay": "0s"}, "delay: a delay is at least one second"),
+        ({"datetime": "someday"}, "datetime: "),
+        ({"datetime": "2026-02-04T11:00", "timezone": "Mars"}, "Unknown timezone: Mars"),
+        ({"time": "15:00", "timezone": "Mars"}, "Unknown timezone: Mars"),
+        ({"time": "25:00", "timezone": "UTC"}, 'time: write HH:MM or HH:MM:SS, like "15:00"'),
+        ({"time": "2h30m", "timezone": "UTC"}, "time: write HH:MM"),
+        ({"time": "15", "timezone": "UTC"}, "time: write HH:MM"),
+        ({"time": "", "timezone": "UTC"}, "time: write HH:MM"),
+        ({"time": "15:00+05:30", "timezone": "UTC"}, "time: write HH:MM"),
+        ({"date": "", "time": "15:00", "timezone": "UTC"}, "date: write YYYY-MM-DD"),
+        ({"date": "tomorrow", "time": "15:00", "timezone": "UTC"}, "date: write YYYY-MM-DD"),
+        ({"date": "2026-02-30", "time": "15:00", "timezone": "UTC"}, "date: write YYYY-MM-DD"),
+        (
+            {"date": "2026-03-29", "time": "02:30", "timezone": "Europe/Berlin"},
+            "date and time: clocks in Europe/Berlin skip 02:30 on 2026-03-29",
+        ),
+        ({"delay": ""}, 'delay: nothing is written here: try "1d2h30m10s"'),
+        ({"datetime": ""}, 'datetime: nothing is written here: try "tomorrow at 9am"'),
+        (
+            {"datetime": "2026-02-04T11:00"},
+            "The time is in the past. The current time is 2026-02-04T12:00:00+01:00",
+        ),
+        (
+            {"time": "09:00", "timezone": "Europe/Berlin"},
+            "The time is in the past. The current time is 2026-02-04T12:00:00+01:00",
+        ),
+    ],
+)
+def test_a_wrong_when_says_what_is_missing_clashes_or_past(call, noon, when, error):
+    answer = call("schedule_notification", **NOTE, **when)
+
+    assert answer["success"] is False
+    assert answer["error"].startswith(error)
+    assert not Job.objects.exists()
+
+
+def test_a_retried_delay_with_its_key_finds_the_first_message(call):
+    first = call("schedule_notification", **NOTE, delay="1h", idempotency_key="k")
+    again = call("schedule_notification", **NOTE, delay="1h", idempotency_key="k")
+
+    assert again["message_id"] == first["message_id"]
+    assert again["existing"] is True
+    assert "existing" not in first
+
+
+def test_a_cron_notification_answers_with_zone_words_and_runs(olga, worker, noon):
+    answer = olga.call("schedule_cron_notification", **DAILY, label="Plants", title="Green")
+
+    job = Job.objects.get()
+    assert answer == {
+        "success": True,
+        "schedule_id": job.public_id,
+        "cron": "CRON_TZ=Europe/Berlin 0 9 * * *",
+        "notification_topic": "olga-home",
+        "label": "Plants",
+        "confirmation": "Notification scheduled: Every day at 09:00 (Europe/Berlin)",
+        "description": "Every day at 09:00",
+        "timezone": "Europe/Berlin",
+        "next_runs": answer["next_runs"],
+    }
+    assert answer["next_runs"][0] == "2026-02-05T09:00:00+01:00"
+    assert job.public_id.startswith("scd_")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error"),
+    [
+        ({"cron": "hourly"}, "Invalid cron expression: hourly ("),
+        ({"cron": "0 0 30 2 *"}, "Invalid cron expression: 0 0 30 2 * (it does not run"),
+        ({"timezone": "Mars"}, "Unknown timezone: Mars"),
+        (
+            {"cron": "CRON_TZ=Asia/Tokyo 0 9 * * *"},
+            "Invalid cron expression: CRON_TZ=Asia/Tokyo 0 9 * * * (its zone is not the timezone Europe/Berlin",
+        ),
+        ({"cron": "CRON_TZ=Europe/Berlin"}, "Invalid cron expression: CRON_TZ=Europe/Berlin ("),
+        ({"label": "x" * 300}, "label: "),
+    ],
+)
+def test_a_wrong_cron_notification_is_refused(call, arguments, error):
+    answer = call("schedule_cron_notification", **{**DAILY, **arguments})
+
+    assert answer["success"] is False
+    assert answer["error"].startswith(error)
+
+
+@pytest.mark.parametrize("prefix", ["CRON_TZ", "TZ"])
+def test_a_cron_with_its_zone_can_be_written_as_it_was_read(call, prefix):
+    first = call("schedule_cron_notification", **DAILY)
+    cron = first["cron"].replace("CRON_TZ", prefix)
+
+    again = call("schedule_cron_notification", **DAILY | {"cron": cron})
+
+    assert again["cron"] == first["cron"]
+    assert first["schedule_id"] in again["warning"]
+
+
+def test_the_list_shows_what_is_still_to_come(call, owner, stranger):
+    cron = call("schedule_cron_notification", **DAILY, label="Plants")
+    once = call("schedule_notification", message="Once", notification_topic="olga-work", delay="1h")
+    call("pause_schedule", schedule_id=cron["schedule_id"])
+    JobFactory(owner=owner, task="notify", kwargs={"message": "x", "topic": "y"}, ended=True)
+    JobFactory(owner=stranger, task="notify", kwargs={"message": "x", "topic": "olga-home"})
+    JobFactory(owner=owner, task="notify", args=["by place", "olga-home"])
+
+    answer = call("list_scheduled_notifications")
+    of_topic = call("list_scheduled_notifications", notification_topic="olga-home")
+
+    by_id = {item["schedule_id"]: item for item in answer["schedules"]}
+    assert answer["count"] == 3
+    assert by_id[cron["schedule_id"]] == {
+        "schedule_id": cron["schedule_id"],
+        "cron_expression": "0 9 * * *",
+        "description": "Every day at 09:00",
+        "timezone": "Europe/Berlin",
+        "notification_topic": "olga-home",
+        "label": "Plants",
+        "paused": True,
+        "next_occurrence": None,
+        "last_occurrence": None,
+        "notification_body": "Water the plants",
+    }
+    assert by_id[once["message_id"]]["scheduled_time"] == once["scheduled_time"]
+    assert "cron_expression" not in by_id[once["message_id"]]
+    assert of_topic["count"] == 2
+    assert call("list_scheduled_notifications", notification_topic="none") == {"schedules": [], "count": 0}
+
+
+def test_pause_and_resume_are_repeatable(olga, agent):
+    schedule_id = olga.call("schedule_cron_notification", **DAILY)["schedule_id"]
+
+    for _ in range(2):
+        assert olga.call("pause_schedule", schedule_id=schedule_id) == {
+            "success": True,
+            "schedule_id": schedule_id,
+            "paused": True,
+            "confirmation": f"Schedule {schedule_id} paused successfully",
+        }
+    for _ in range(2):
+        assert olga.call("resume_schedule", schedule_id=schedule_id)["paused"] is False
+    services.cancel(agent, schedule_id)
+    for tool in ("pause_schedule", "resume_schedule"):
+        assert olga.call(tool, schedule_id=schedule_id) == {
+            "success": False,
+            "schedule_id": schedule_id,
+            "error": f"Schedule already cancelled: {schedule_id}",
+        }
+
+
+@pytest.mark.parametrize("tool", ["pause_schedule", "resume_schedule", "delete_schedule"])
+@pytest.mark.parametrize("schedule_id", ["scd_nonexistent", "invalid-id-123", "", "x\x00y", "ü" * 500])
+def test_any_unknown_id_is_not_found(call, tool, schedule_id):
+    answer = call(tool, schedule_id=schedule_id)
+
+    assert answer["success"] is False
+    assert answer["error"].startswith("Schedule not found: ")
+    assert answer["error"].endswith("It may have already been deleted or the ID is incorrect.")
+
+
+def test_a_strangers_schedule_looks_like_none(call, stranger):
+    foreign = JobFactory(owner=stranger, task="notify").public_id
+
+    for tool in ("pause_schedule", "resume_schedule", "delete_schedule"):
+        assert call(tool, schedule_id=foreign) == {
+            "success": False,
+            "schedule_id": foreign,
+            "error": f"Schedule not found: {foreign}. It may have already been deleted or the ID is incorrect.",
+        }
+
+
+def test_a_deleted_schedule_is_gone_and_its_executions_stay(call, owner):
+    job = JobFactory(owner=owner, task="notify")
+    ExecutionFactory(job=job, scheduled_for=clock.now() - timedelta(days=1))
+
+    call("delete_schedule", schedule_id=job.public_id)
+
+    assert call("delete_schedule", schedule_id=job.public_id)["success"] is False
+    assert call("job_status", job_id=job.public_id) == {"error": f"Job not found: {job.public_id}"}
+    assert call("list_jobs")["total"] == 0
+    assert Execution.objects.count() == 1
+
+
+def test_a_store_that_fails_is_told_in_friendly_words(call, owner, monkeypatch):
+    def fail(*args):
+        raise DatabaseError("SELECT secrets FROM /var/lib")
+
+    monkeypatch.setattr(services, "delete", fail)
+
+    assert call("delete_schedule", schedule_id="scd_1") == {
+        "success": False,
+        "schedule_id": "scd_1",
+        "error": "Failed to delete schedule: the store did not answer, try again in a moment.",
+    }
+
+
+def test_a_missing_schedule_id_is_named(olga):
+    with pytest.raises(ToolRefusalError, match="schedule_id: Field required"):
+        olga.call("delete_schedule")
+
+
+def test_the_current_time_is_told_in_a_zone(olga, noon):
+    assert olga.call("get_current_time", timezone="Asia/Tokyo") == {
+        "utc": "2026-02-04T11:00:00+00:00",
+        "date": "2026-02-04",
+        "time": "20:00:00",
+        "timezone": "Asia/Tokyo",
+        "local": "2026-02-04T20:00:00+09:00",
+        "user_timezone": "Europe/Berlin",
+    }
+    assert olga.call("get_current_time")["local"] == "2026-02-04T11:00:00+00:00"
+    assert olga.call("get_current_time", timezone="Mars") == {
+        "success": False,
+        "error": "Unknown timezone: Mars",
+    }
+
+
+def test_a_key_finds_a_notification_that_was_changed_since(call):
+    first = call("schedule_notification", **NOTE, delay="1h", idempotency_key="k")
+    hourly = {"trigger_type": "interval", "trigger_config": {"hours": 1}}
+    call("update_job", job_id=first["message_id"], **hourly, args=["New words", "olga-home"], kwargs={})
+
+    again = call("schedule_notification", **NOTE, delay="1h", idempotency_key="k")
+
+    assert (again["message_id"], again["existing"]) == (first["message_id"], True)
+    assert (again["scheduled_time"], again["notification_topic"]) == (None, "olga-home")
+    assert again["confirmation"] == "Notification scheduled for Every hour"
+
+
+def test_a_key_finds_a_schedule_that_runs_once_now(call, noon):
+    first = call("schedule_cron_notification", **DAILY, idempotency_key="k")
+    once = {"trigger_type": "once", "trigger_config": {"run_at": "2026-02-05T09:00"}}
+    call("update_job", job_id=first["schedule_id"], **once)
+
+    again = call("schedule_cron_notification", **DAILY, idempotency_key="k")
+
+    assert (again["schedule_id"], again["cron"]) == (first["schedule_id"], None)
+
+
+def test_a_key_tells_that_its_notification_was_cancelled(call):
+    first = call("schedule_notification", **NOTE, delay="1h", idempotency_key="k")
+    call("cancel_job", job_id=first["message_id"])
+
+    again = call("schedule_notification", **NOTE, delay="1h", idempotency_key="k")
+
+    assert again["warning"].startswith("It is cancelled: to schedule it again")
+
+
+def test_a_reminder_said_twice_is_pointed_out(call):
+    first = call("schedule_notification", **NOTE, delay="1h")
+
+    assert first["message_id"] in call("schedule_notification", **NOTE, delay="1h")["warning"]
+
+
+def test_a_long_list_comes_in_pages(call, owner):
+    notes = {"task": "notify", "kwargs": {"message": "x", "topic": "home"}}
+    JobFactory.create_batch(102, owner=owner, **notes)
+
+    whole, rest = (call("list_scheduled_notifications", offset=offset) for offset in (0, 100))
+
+    assert (len(whole["schedules"]), whole["count"], len(rest["schedules"])) == (100, 102, 2)
+    assert len(call("list_scheduled_notifications", limit=102)["schedules"]) == 102
+    assert call("list_scheduled_notifications", limit=0)["error"] == "limit: choose 1 to 1000"
+
+
+def test_a_message_that_says_nothing_is_refused(call):
+    answer = call("schedule_notification", **NOTE | {"message": "  "}, delay="1h")
+
+    assert (answer["success"], answer["error"]) == (False, "message: must not be blank")

@@ -1,0 +1,475 @@
+"""Family B: the sentences, and the inbox."""
+
+from datetime import timedelta
+
+import pytest
+import time_machine
+
+from schedules import clock, services
+from schedules.mcp.auth import local_caller, set_local_caller
+from schedules.models import Execution, Job
+from schedules.services import Actor
+from tests.factories import ExecutionFactory, JobFactory
+from tests.mcp.agents import ToolRefusalError
+
+NOON = "2026-02-04T11:00:00+00:00"
+EMPTY = "No scheduled tasks found matching filters."
+
+
+@pytest.fixture(autouse=True)
+def noon():
+    """Wednesday, 4 February 2026, 12:00 in Berlin, where Olga lives."""
+    with time_machine.travel(NOON, tick=False):
+        yield
+
+
+def prompt_job(owner, number=1, **fields):
+    return JobFactory(
+        owner=owner,
+        once=True,
+        task="prompt",
+        timezone="Europe/Berlin",
+        kwargs={"prompt": f"Prompt {number}"},
+        run_at=clock.now() + timedelta(hours=number),
+        **fields,
+    )
+
+
+def waiting(owner, text="Look at the build"):
+    job = JobFactory(
+        owner=owner, once=True, status="running", next_run_at=None, task="prompt", kwargs={"prompt": text}
+    )
+    return ExecutionFactory(job=job, status="waiting")
+
+
+@pytest.mark.parametrize(
+    ("at", "local"),
+    [
+        ("2026-02-04 3:00 PM", "Wed 2026-02-04 15:00 Europe/Berlin"),
+        ("2026-02-05T09:30", "Thu 2026-02-05 09:30 Europe/Berlin"),
+        ("2026-02-05T09:30:15Z", "Thu 2026-02-05 10:30:15 Europe/Berlin"),
+        ("tomorrow at 9am", "Thu 2026-02-05 09:00 Europe/Berlin"),
+        ("in 20 minutes", "Wed 2026-02-04 12:20 Europe/Berlin"),
+    ],
+)
+def test_schedule_confirms_number_time_and_prompt(olga, worker, at, local):
+    answer = olga.call("schedule", at=at, prompt="Check the oven")
+
+    job = Job.objects.get()
+    assert answer == f'Scheduled task #{job.pk} for {local}: "Check the oven"'
+    assert (job.task, job.kwargs) == ("prompt", {"prompt": "Check the oven"})
+    assert job.public_id.startswith("tsk_")
+
+
+@pytest.mark.parametrize("offset", ["+02:00", "+01:00"])
+def test_a_time_that_clocks_show_twice_has_its_offset(call, offset):
+    answer = call("schedule", at=f"2026-10-25T02:30{offset}", prompt="x")
+
+    assert f" for Sun 2026-10-25 02:30{offset} Europe/Berlin: " in answer
+
+
+def test_a_long_prompt_is_shown_by_its_first_80_characters_and_kept_whole(call):
+    text = "Water " * 40
+
+    answer = call("schedule", at="in 1 hour", prompt=text)
+
+    shown = answer.split('"')[1]
+    assert len(shown) == 80
+    assert shown.endswith("…")
+    assert Job.objects.get().kwargs["prompt"] == text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "answer"),
+    [
+        ({"at": "whenever"}, 'Error: could not parse "whenever" as a date/time.'),
+        ({"at": ""}, 'Error: could not parse "" as a date/time.'),
+        ({"at": "2026-02-30 10:00"}, 'Error: could not parse "2026-02-30 10:00" as a date/time.'),
+        (
+            {"at": "2026-02-04 11:00"},
+            'Error: "2026-02-04 11:00" is in the past (now Wed 2026-02-04 12:00 Europe/Berlin).',
+        ),
+        ({"timezone": "Mars"}, 'Error: unknown timezone "Mars".'),
+        ({"prompt": ""}, "Error: invalid prompt: "),
+        ({"prompt": "x" * 17_000}, "Error: invalid prompt: "),
+        ({"idempotency_key": "\x00"}, "Error: idempotency_key: "),
+    ],
+)
+def test_schedule_refuses_in_the_designs_words(call, arguments, answer):
+    assert call("schedule", **{"at": "in 1 hour", "prompt": "x", **arguments}).startswith(answer)
+    assert not Job.objects.exists()
+
+
+def test_the_same_key_finds_the_task_again_though_the_clock_moved_on(call):
+    first = call("schedule", at="in 20 minutes", prompt="x", idempotency_key="k")
+    with time_machine.travel("2026-02-04T11:05:00+00:00", tick=False):
+        again = call("schedule", at="in 20 minutes", prompt="x", idempotency_key="k")
+    other = call("schedule", at="in 30 minutes", prompt="x", idempotency_key="k")
+
+    assert again.startswith(first + "\nexisting: true")
+    assert "was used for another request" in other
+    assert Job.objects.count() == 1
+
+
+def test_warnings_follow_on_a_line_of_their_own(olga):
+    olga.call("schedule", at="2026-02-05 09:00", prompt="x")
+
+    lines = olga.call("schedule", at="2026-02-05 09:00", prompt="x").splitlines()
+
+    assert lines[1].startswith("warning: An active job does the same")
+    assert "No worker is running" in lines[1]
+
+
+def test_quota_is_a_sentence_too(call, settings):
+    settings.CRONTY_MAX_ACTIVE_JOBS = 1
+    call("schedule", at="in 1 hour", prompt="x")
+
+    assert call("schedule", at="in 1 hour", prompt="x").startswith(
+        "Error: quota exceeded: at most 1 active jobs"
+    )
+
+
+def test_schedule_list_shows_a_line_a_task_in_the_order_they_fire(olga, owner, stranger):
+    second, first = prompt_job(owner, 2), prompt_job(owner, 1)
+    prompt_job(owner, 3, status="cancelled", next_run_at=None)
+    prompt_job(stranger)
+    JobFactory(owner=owner)
+
+    assert olga.call("schedule_list") == (
+        f"#{first.pk}  Wed 2026-02-04 13:00 Europe/Berlin  [pending]  Prompt 1\n"
+        f"#{second.pk}  Wed 2026-02-04 14:00 Europe/Berlin  [pending]  Prompt 2"
+    )
+    assert "[cancelled]  Prompt 3" in olga.call("schedule_list", status="cancelled")
+    assert olga.call("schedule_list", status=None).count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("filters", "found"),
+    [
+        ({"from": "2026-02-04"}, ["Prompt 1", "Prompt 30"]),
+        ({"from": "2026-02-05"}, ["Prompt 30"]),
+        ({"to": "2026-02-04"}, ["Prompt 1"]),
+        ({"to": "2026-02-05"}, ["Prompt 1", "Prompt 30"]),
+        ({"from": "2026-02-04T13:30", "to": "tomorrow at 20:00"}, ["Prompt 30"]),
+        ({"from": "2026-02-05", "to": "2026-02-05", "status": "pending"}, ["Prompt 30"]),
+        ({"from": "2026-03-01"}, []),
+        ({"status": "failed", "from": "2026-02-04"}, []),
+    ],
+)
+def test_schedule_list_filters_by_date_and_status(call, owner, filters, found):
+    prompt_job(owner, 1)
+    prompt_job(owner, 30)
+
+    answer = call("schedule_list", **filters)
+
+    assert [line.split("  ")[-1] for line in answer.splitlines()] == (found or [EMPTY])
+
+
+def test_a_paused_task_that_repeats_shows_its_schedule_and_is_in_no_span(call, owner):
+    daily = {"owner": owner, "task": "prompt", "cron": "0 9 * * *", "paused": True}
+    job = JobFactory(**daily, kwargs={"prompt": "Repeat"}, last_run_at=clock.now() - timedelta(days=1))
+    once = prompt_job(owner, 1, paused=True)
+
+    assert call("schedule_list", status="paused").splitlines() == [
+        f"#{once.pk}  Wed 2026-02-04 13:00 Europe/Berlin  [paused]  Prompt 1",
+        f"#{job.pk}  Every day at 09:00  [paused]  Repeat",
+    ]
+    assert "Repeat" not in call("schedule_list", status="paused", **{"from": "2026-01-01"})
+
+
+def test_a_time_can_be_written_as_it_was_read(call, owner):
+    job = prompt_job(owner)
+    Job.objects.update(timezone="Asia/Kolkata")
+
+    listed = call("schedule_list")
+    edited = call("schedule_edit", id=job.pk, at="2026-02-04 17:31")
+
+    assert "  Wed 2026-02-04 17:30 Asia/Kolkata  " in listed
+    assert edited == f"Updated task #{job.pk}: time → Wed 2026-02-04 17:31 Asia/Kolkata"
+    job.refresh_from_db()
+    assert job.run_at == clock.now() + timedelta(minutes=61)
+
+
+def test_schedule_list_names_what_it_cannot_read(call):
+    assert call("schedule_list") == EMPTY
+    assert call("schedule_list", status="done") == 'Error: unknown status "done".'
+    assert call("schedule_list", **{"from": "soon"}) == 'Error: could not parse "soon" as a date.'
+    assert call("schedule_list", to="32.13.2026") == 'Error: could not parse "32.13.2026" as a date.'
+
+
+def test_a_long_list_says_how_much_is_left_out(call, owner):
+    for number in range(1, 104):
+        prompt_job(owner, number)
+
+    assert call("schedule_list").splitlines()[-1] == "… and 3 more: narrow the list with from and to."
+
+
+def test_a_line_stays_one_line_of_60_characters(call, owner):
+    job = prompt_job(owner)
+    Job.objects.filter(pk=job.pk).update(kwargs={"prompt": "a\nb\u202e" + "c" * 100})
+
+    assert call("schedule_list").endswith("  a b" + "c" * 56 + "…")
+
+
+def test_schedule_edit_changes_time_and_prompt(olga, owner):
+    job = prompt_job(owner)
+
+    assert olga.call("schedule_edit", id=job.pk, at="2026-02-06 08:00", prompt="New words") == (
+        f'Updated task #{job.pk}: time → Fri 2026-02-06 08:00 Europe/Berlin, prompt → "New words"'
+    )
+    assert (
+        olga.call("schedule_edit", id=job.pk, prompt="Newer") == f'Updated task #{job.pk}: prompt → "Newer"'
+    )
+    job.refresh_from_db()
+    assert (job.kwargs, f"{job.run_at:%d %H:%M}") == ({"prompt": "Newer"}, "06 07:00")
+    assert job.next_run_at == job.run_at
+
+
+def test_only_a_name_that_was_the_prompts_own_follows_it(call, owner):
+    chosen = prompt_job(owner, name="Morning round")
+    derived = prompt_job(owner, name="Prompt 1")
+
+    for job in (chosen, derived):
+        call("schedule_edit", id=job.pk, prompt="Other words")
+        job.refresh_from_db()
+
+    assert (chosen.name, derived.name) == ("Morning round", "Other words")
+
+
+def test_schedule_edit_says_what_it_needs(call, owner):
+    job = prompt_job(owner)
+
+    assert call("schedule_edit", id=job.pk) == "Error: provide at least one of 'at' or 'prompt' to edit."
+    assert call("schedule_edit", id=job.pk, at="huh") == 'Error: could not parse "huh" as a date/time.'
+    assert call("schedule_edit", id=job.pk, at="2026-02-04 09:00").startswith(
+        'Error: "2026-02-04 09:00" is in the past (now '
+    )
+    assert call("schedule_edit", id=job.pk, prompt="").startswith("Error: invalid prompt: ")
+
+
+def test_a_repeating_prompt_keeps_its_rhythm(call, owner):
+    job = JobFactory(owner=owner, task="prompt", kwargs={"prompt": "x"})
+
+    assert "use update_job" in call("schedule_edit", id=job.pk, at="in 1 hour")
+    assert call("schedule_edit", id=job.pk, prompt="y").startswith("Updated task")
+
+
+@pytest.mark.parametrize("status", ["running", "paused", "completed", "failed", "cancelled"])
+def test_only_pending_tasks_can_be_edited_or_cancelled(call, owner, status):
+    job = prompt_job(owner, status=status, next_run_at=None)
+
+    assert call("schedule_edit", id=job.pk, prompt="x") == (
+        f"Task #{job.pk} not found or not editable (only pending tasks can be edited)."
+    )
+    assert call("schedule_cancel", id=job.pk) == (
+        f"Task #{job.pk} not found or not editable (only pending tasks can be cancelled)."
+    )
+    job.refresh_from_db()
+    assert (job.status, job.kwargs["prompt"]) == (status, "Prompt 1")
+
+
+def test_foreign_unknown_and_other_jobs_are_all_not_found(call, owner, stranger):
+    others = [prompt_job(stranger).pk, JobFactory(owner=owner).pk, 10**12, -1, 10**30]
+
+    for number in others:
+        assert call("schedule_cancel", id=number).startswith(f"Task #{number} not found or not editable")
+        assert call("schedule_edit", id=number, prompt="x").startswith(f"Task #{number} not found")
+
+
+def test_schedule_cancel_ends_a_pending_task_once(olga, owner):
+    job = prompt_job(owner)
+
+    assert olga.call("schedule_cancel", id=job.pk) == f"Cancelled task #{job.pk}."
+    assert "not found or not editable" in olga.call("schedule_cancel", id=job.pk)
+    job.refresh_from_db()
+    assert job.status == "cancelled"
+
+
+def test_text_is_never_taken_for_json(call, owner):
+    job = prompt_job(owner)
+
+    call("schedule_edit", id=job.pk, prompt='["a", "b"]')
+
+    job.refresh_from_db()
+    assert job.kwargs == {"prompt": '["a", "b"]'}
+
+
+def test_a_waiting_prompt_is_claimed_worked_on_and_completed(olga, owner):
+    row = waiting(owner)
+
+    claimed = olga.call("claim_prompts", limit=5, lease_minutes=30)
+
+    assert claimed == {
+        "prompts": [
+            {
+                "execution_id": row.pk,
+                "job_id": row.job.public_id,
+                "prompt": "Look at the build",
+                "scheduled_for": "2026-02-04T12:00:00+01:00",
+                "lease_until": "2026-02-04T12:30:00+01:00",
+            }
+        ]
+    }
+    assert olga.call("claim_prompts") == {"prompts": []}
+    assert olga.call("complete_prompt", execution_id=row.pk, result={"build": "green"}) == {
+        "completed": True,
+        "execution_id": row.pk,
+        "status": "succeeded",
+    }
+    row.refresh_from_db()
+    assert (row.status, row.result) == ("succeeded", {"build": "green"})
+
+
+def test_a_failed_prompt_keeps_its_error(call, owner):
+    row = waiting(owner)
+    call("claim_prompts")
+
+    assert call("complete_prompt", execution_id=row.pk, error="no access")["status"] == "failed"
+    row.refresh_from_db()
+    assert row.error == "no access"
+
+
+def test_of_two_agents_one_completes(call, agent: Actor, owner):
+    row = waiting(owner)
+    call("claim_prompts")
+    set_local_caller(local_caller(owner, name="phone"))
+
+    lost = call("complete_prompt", execution_id=row.pk, result="mine")
+    set_local_caller(local_caller(owner, name=agent.name))
+    first = call("complete_prompt", execution_id=row.pk, result="done")
+    second = call("complete_prompt", execution_id=row.pk, result="again")
+
+    assert lost["completed"] is False
+    assert lost["error"].startswith(f"Another agent holds prompt {row.pk} until ")
+    assert first["completed"] is True
+    assert second == {
+        "completed": False,
+        "execution_id": row.pk,
+        "error": f"Prompt already succeeded: {row.pk}",
+    }
+    assert Execution.objects.get(pk=row.pk).result == "done"
+
+
+def test_an_expired_lease_makes_a_prompt_claimable_and_its_completion_refused(call, owner):
+    row = waiting(owner)
+    call("claim_prompts", lease_minutes=1)
+    with time_machine.travel("2026-02-04T11:02:00+00:00", tick=False):
+        refused = call("complete_prompt", execution_id=row.pk)
+        again = call("claim_prompts")
+
+    assert refused["completed"] is False
+    assert again["prompts"][0]["execution_id"] == row.pk
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"limit": 0},
+        {"limit": 21},
+        {"limit": -1},
+        {"lease_minutes": 0},
+        {"lease_minutes": 1e300},
+        {"lease_minutes": -5},
+    ],
+)
+def test_claim_prompts_names_what_is_out_of_range(call, arguments):
+    answer = call("claim_prompts", **arguments)
+
+    assert answer["prompts"] == []
+    assert answer["error"].startswith(next(iter(arguments)))
+
+
+def test_completing_what_is_not_there_is_a_normal_answer(call, owner, stranger):
+    foreign = waiting(stranger)
+
+    for number in (foreign.pk, 10**12, -1, 10**30):
+        answer = call("complete_prompt", execution_id=number, result="x")
+        assert answer == {"completed": False, "execution_id": number, "error": f"Prompt not found: {number}"}
+    mine = waiting(owner)
+    call("claim_prompts")
+    assert "result" in call("complete_prompt", execution_id=mine.pk, result="x" * 20_000)["error"]
+
+
+def test_a_missing_argument_is_named(olga):
+    with pytest.raises(ToolRefusalError, match="prompt: Field required"):
+        olga.call("schedule", at="in 1 hour")
+    with pytest.raises(ToolRefusalError, match="id: Input should be a valid integer"):
+        olga.call("schedule_cancel", id="seventeen")
+
+
+@pytest.mark.parametrize(
+    ("at", "hint"),
+    [
+        ("tomorrow at 9", "morning or evening? Write 9am, 9pm or 24-hour time like 20:00"),
+        ("2026-03-29 02:30", "clocks in Europe/Berlin skip 02:30 on 2026-03-29"),
+        ("2040-01-01 10:00", "that is too far away"),
+    ],
+)
+def test_a_time_that_was_understood_is_refused_with_the_reason(call, at, hint):
+    first, second = call("schedule", at=at, prompt="x").splitlines()
+
+    assert first == f'Error: could not parse "{at}" as a date/time.'
+    assert second.startswith(f"hint: {hint}")
+
+
+@pytest.mark.parametrize(
+    ("zone", "bounds", "is_found"),
+    [
+        ("America/New_York", {"to": "9999-12-31"}, True),
+        ("Europe/Berlin", {"from": "0001-01-01"}, True),
+        ("America/New_York", {"from": "9999-12-31"}, False),
+        ("Europe/Berlin", {"to": "0001-01-01"}, False),
+    ],
+)
+def test_a_list_may_be_bounded_by_the_calendars_ends(call, owner, zone, bounds, is_found):
+    prompt_job(owner)
+    services.update_profile(owner, timezone=zone)
+
+    assert call("schedule_list", **bounds).startswith("#" if is_found else "No scheduled tasks found")
+
+
+def test_a_key_finds_a_task_that_was_changed_since(call):
+    call("schedule", at="in 1 hour", prompt="x", idempotency_key="k")
+    job = Job.objects.get()
+    daily = {"trigger_type": "cron", "trigger_config": {"expression": "0 9 * * *"}}
+    call("update_job", job_id=job.public_id, **daily)
+
+    again = call("schedule", at="in 1 hour", prompt="x", idempotency_key="k")
+
+    assert again.startswith(f'Scheduled task #{job.pk} for Every day at 09:00: "x"\nexisting: true')
+
+
+def test_a_key_tells_that_its_task_was_cancelled(call):
+    call("schedule", at="in 1 hour", prompt="x", idempotency_key="k")
+    call("schedule_cancel", id=Job.objects.get().pk)
+
+    again = call("schedule", at="in 1 hour", prompt="x", idempotency_key="k")
+
+    assert "warning: It is cancelled: to schedule it again, use a new idempotency_key." in again
+
+
+@pytest.mark.parametrize("id", [True, "1", 1.5, None], ids=str)
+def test_a_number_is_a_number(call, owner, id):  # noqa: A002
+    prompt_job(owner)
+
+    with pytest.raises(ToolRefusalError, match="id: Input should be a valid integer"):
+        call("schedule_cancel", id=id)
+    assert Job.objects.get().status == "pending"
+
+
+def test_a_result_that_looks_like_json_stays_the_text_it_is(call, owner):
+    row = ExecutionFactory(job=prompt_job(owner), status="waiting", attempt=1)
+    call("claim_prompts")
+
+    call("complete_prompt", execution_id=row.pk, result="[1, 2]")
+
+    row.refresh_from_db()
+    assert row.result == "[1, 2]"
+
+
+@pytest.mark.parametrize("text", ["", "   ", "\n"], ids=["empty", "blanks", "line end"])
+def test_a_prompt_that_says_nothing_is_refused(call, text):
+    answer = call("schedule", at="in 1 hour", prompt=text)
+
+    assert answer == "Error: invalid prompt: must not be blank."
+    assert not Job.objects.exists()

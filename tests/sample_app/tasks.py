@@ -1,0 +1,43 @@
+"""Tasks for tests; the notes they leave in a file are a record apart from the ledger."""
+
+import asyncio
+import os
+import time
+from typing import Any
+
+from schedules.tasks.registry import Run, task
+
+
+def _note(path: str, *words: object) -> None:
+    """Append one line; the kernel keeps the lines of several processes apart."""
+    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    os.write(handle, (" ".join(map(str, words)) + "\n").encode())
+    os.close(handle)
+
+
+@task("tests.ping", description="A plain function for tests.")
+def ping(*values: int, fail: bool = False) -> dict[str, Any]:
+    if fail:
+        raise RuntimeError("told to fail")
+    return {"values": list(values)}
+
+
+@task("tests.aping", description="A coroutine for tests.")
+async def aping(fail: bool = False) -> str:
+    if fail:
+        raise RuntimeError("told to fail")
+    return "pong"
+
+
+@task("tests.note", description="A plain function that notes when it began and ended.")
+def note(path: str, seconds: float = 0, *, run: Run) -> None:
+    _note(path, "begin", run.key, run.attempt, os.getpid())
+    time.sleep(seconds)  # noqa: TID251
+    _note(path, "end", run.key, run.attempt, os.getpid())
+
+
+@task("tests.anote", description="A coroutine that notes when it began and ended.")
+async def anote(path: str, seconds: float = 0, *, run: Run) -> None:
+    _note(path, "begin", run.key, run.attempt, os.getpid())
+    await asyncio.sleep(seconds)
+    _note(path, "end", run.key, run.attempt, os.getpid())

@@ -1,0 +1,185 @@
+"""The calendar, and the feed for calendar apps."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+import time_machine
+from django.contrib.auth.models import User
+from django.test import Client
+from django.utils.html import escape
+
+from schedules.models import Job
+from schedules.web.views import calendar
+from tests.factories import ExecutionFactory, JobFactory
+
+NOW = datetime(2026, 11, 15, 10, 0, tzinfo=UTC)
+
+
+def day_of(answer: object, number: int) -> object:
+    weeks = answer.context["weeks"]  # type: ignore[attr-defined]
+    return next(day for week in weeks for day in week if day.date.day == number and not day.is_other)
+
+
+@time_machine.travel(NOW, tick=False)
+def test_days_hold_what_is_planned_in_the_persons_zone(web: Client, owner: User):
+    JobFactory(
+        owner=owner, name="Late shift", cron="30 23 * * *", next_run_at=NOW.replace(hour=23, minute=30)
+    )
+
+    answer = web.get("/calendar/")
+
+    # 23:30 UTC is half past midnight in Berlin, the next day.
+    assert day_of(answer, 15).count == 0
+    assert day_of(answer, 16).count == 1
+    assert "Late shift" in answer.content.decode()
+
+
+@time_machine.travel(NOW, tick=False)
+def test_month_ahead_holds_what_falls_into_it(web: Client, owner: User):
+    JobFactory(owner=owner, name="Tomorrow", once=True, run_at=NOW + timedelta(days=1))
+    JobFactory(owner=owner, name="Overdue", once=True, run_at=NOW - timedelta(minutes=1))
+    JobFactory(
+        owner=owner,
+        name="Weekly",
+        interval=True,
+        every=timedelta(days=7),
+        next_run_at=NOW + timedelta(days=3, minutes=30),
+    )
+
+    answer = web.get("/calendar/", {"on": "2026-12-01"})
+
+    planned = {
+        day.date.day: [each.job.name for each in day.planned]
+        for week in answer.context["weeks"]
+        for day in week
+        if day.planned and not day.is_other
+    }
+    assert planned == {number: ["Weekly"] for number in (2, 9, 16, 23, 30)}
+    assert [each.job.name for each in day_of(web.get("/calendar/"), 15).planned] == ["Overdue"]
+
+
+@time_machine.travel(NOW, tick=False)
+def test_days_hold_what_happened(web: Client, owner: User):
+    job = JobFactory(owner=owner, next_run_at=NOW)
+    ExecutionFactory(job=job, scheduled_for=NOW - timedelta(days=1), status="failed")
+    ExecutionFactory(job=job, scheduled_for=NOW - timedelta(days=1, hours=1))
+    ExecutionFactory(job=job, scheduled_for=NOW - timedelta(days=2), status="skipped")
+
+    answer = web.get("/calendar/")
+
+    assert (day_of(answer, 14).good, day_of(answer, 14).bad) == (1, 1)
+    assert (day_of(answer, 13).good, day_of(answer, 13).bad) == (0, 0)
+
+
+@time_machine.travel(NOW, tick=False)
+def test_busy_job_does_not_hide_a_rare_one(web: Client, owner: User):
+    for number in range(4):
+        JobFactory(owner=owner, name=f"Busy {number}", cron="* * * * *", next_run_at=NOW)
+    JobFactory(owner=owner, name="Rare", cron="0 20 * * *", next_run_at=NOW.replace(hour=20))
+
+    assert day_of(web.get("/calendar/"), 16).shown[0].job.name == "Rare"
+
+
+@pytest.mark.parametrize("on", ["2026-02-30", "x", "0001-01-01", "9999-12-31", "2026-12-31", "2026-01-31"])
+@pytest.mark.parametrize("view", ["month", "week"])
+def test_odd_date_is_no_error(web: Client, owner: User, on: str, view: str):
+    JobFactory(owner=owner)
+
+    assert web.get("/calendar/", {"on": on, "view": view}).status_code == 200
+
+
+@time_machine.travel(NOW, tick=False)
+def test_feed_needs_no_login_but_its_secret(client: Client, owner: User):
+    JobFactory(owner=owner, name="Tea, please; now", cron="0 20 * * *", next_run_at=NOW.replace(hour=20))
+    JobFactory(owner=owner, name="Every minute", cron="* * * * *", next_run_at=NOW)
+
+    answer = client.get(f"/calendar/{owner.profile.calendar_key}.ics")
+
+    text = answer.content.decode()
+    assert answer["Content-Type"].startswith("text/calendar")
+    assert text.count("SUMMARY:Tea\\, please\\; now") == 30
+    assert "DTSTART:20261115T200000Z" in text
+    assert "DTSTART:20261214T200000Z" in text
+    assert text.endswith("END:VCALENDAR\r\n")
+    assert all(len(line.encode()) <= 75 for line in text.split("\r\n"))
+
+
+@pytest.mark.parametrize(
+    ("cron", "timezone", "count"),
+    [
+        pytest.param("*/30 * * * *", "UTC", 0, id="half-hourly"),
+        pytest.param("0 * * * *", "UTC", 30 * 24, id="hourly"),
+        pytest.param("0 * * * *", "Europe/Berlin", 30 * 24, id="hourly where clocks skip an hour"),
+    ],
+)
+@time_machine.travel(datetime(2026, 3, 20, 10, 30, tzinfo=UTC), tick=False)
+def test_feed_leaves_out_all_of_a_job_that_fires_more_often_than_hourly(
+    client: Client, owner: User, cron: str, timezone: str, count: int
+):
+    JobFactory(owner=owner, cron=cron, timezone=timezone)
+
+    text = client.get(f"/calendar/{owner.profile.calendar_key}.ics").content.decode()
+
+    assert text.count("BEGIN:VEVENT") == count
+
+
+@time_machine.travel(NOW, tick=False)
+def test_day_leads_to_what_ran_on_it(web: Client, owner: User):
+    job = JobFactory(owner=owner)
+    midnight = datetime(2026, 11, 13, 23, 0, tzinfo=UTC)
+    runs = [
+        ExecutionFactory(job=job, scheduled_for=midnight + timedelta(hours=hours))
+        for hours in (-1, 0, 23, 24)
+    ]
+
+    day = day_of(web.get("/calendar/"), 14)
+    listed = web.get(day.runs).context["listed"].rows  # type: ignore[attr-defined]
+
+    assert f'href="{escape(day.runs)}"' in web.get("/calendar/").content.decode()  # type: ignore[attr-defined]
+    assert listed == [runs[2], runs[1]]
+
+
+@time_machine.travel(NOW, tick=False)
+def test_day_leads_to_all_that_is_planned_on_it(web: Client, owner: User):
+    JobFactory.create_batch(5, owner=owner, cron="0 20 * * *", next_run_at=NOW.replace(hour=20))
+
+    month = web.get("/calendar/").content.decode()
+    day = web.get("/calendar/?view=day&on=2026-11-16")
+
+    assert '<a class="mut" href="?view=day&amp;on=2026-11-16">and 2 more</a>' in month
+    assert day_of(day, 16).hidden == 0  # type: ignore[attr-defined]
+    assert "Monday 16 November 2026" in day.content.decode()
+    assert "on=2026-11-17" in day.content.decode()
+
+
+@time_machine.travel(NOW, tick=False)
+def test_feed_ends_with_its_last_event(client: Client, owner: User, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(calendar, "FEED_EVENTS", 40)
+    JobFactory.create_batch(3, owner=owner, cron="0 20 * * *", next_run_at=NOW.replace(hour=20))
+
+    text = client.get(f"/calendar/{owner.profile.calendar_key}.ics").content.decode()
+
+    assert text.count("BEGIN:VEVENT") == text.count("END:VEVENT") == 40
+    assert text.endswith("END:VCALENDAR\r\n")
+
+
+@pytest.mark.parametrize("key", ["", "guess", "x" * 500])
+def test_feed_of_nobody_is_a_404(client: Client, db: None, key: str):
+    assert client.get(f"/calendar/{key}.ics").status_code == 404
+
+
+def test_feed_of_somebody_who_left_is_a_404(client: Client, owner: User):
+    owner.is_active = False
+    owner.save(update_fields=["is_active"])
+
+    assert client.get(f"/calendar/{owner.profile.calendar_key}.ics").status_code == 404
+
+
+def test_feed_leaves_out_deleted_and_foreign_jobs(client: Client, owner: User, stranger: User):
+    JobFactory(owner=owner, name="Deleted", deleted_at=NOW, cron="0 * * * *")
+    JobFactory(owner=stranger, name="Foreign", cron="0 * * * *")
+
+    text = client.get(f"/calendar/{owner.profile.calendar_key}.ics").content.decode()
+
+    assert "VEVENT" not in text
+    assert Job.objects.count() == 2

@@ -1,0 +1,112 @@
+"""Letting an agent in, and shutting it out."""
+
+from datetime import timedelta
+
+import pytest
+from django.contrib.auth.models import User
+from django.test import Client
+from django.utils.html import strip_tags
+
+from schedules import clock
+from schedules.models import Event, Token
+from schedules.services import verify_token
+from schedules.web.views import connect
+from tests.factories import TokenFactory
+
+
+def test_token_is_shown_once_and_works(web: Client, owner: User):
+    answer = web.post("/connect/", {"name": "laptop", "scopes": "read", "expires": "30"})
+
+    text = answer.context["text"]
+    token = verify_token(text)
+    assert token is not None
+    assert (token.owner, token.name, token.scopes) == (owner, "laptop", ["read"])
+    assert token.expires_at is not None
+    assert answer["Cache-Control"] == "no-store"
+    assert answer.content.decode().count(text) >= 4
+    assert text not in web.get("/connect/").content.decode()
+
+
+@pytest.mark.parametrize(
+    "data", [{"name": ""}, {"name": " "}, {"name": "x" * 101}, {"name": "x", "scopes": "root"}]
+)
+def test_bad_token_is_refused_beside_its_field(web: Client, data: dict[str, str]):
+    answer = web.post("/connect/", data)
+
+    assert answer.status_code == 422
+    assert 'class="err"' in answer.content.decode()
+    assert not Token.objects.exists()
+
+
+def test_second_token_of_a_name_is_refused(web: Client, owner: User):
+    TokenFactory(owner=owner, name="laptop")
+
+    answer = web.post("/connect/", {"name": "laptop"})
+
+    assert "A token that is not revoked is called" in answer.content.decode()
+
+
+def test_first_call_turns_waiting_into_connected(web: Client, owner: User):
+    token = TokenFactory(owner=owner, name="laptop")
+    path = f"/connect/{token.pk}/"
+    assert strip_tags(web.get(path).content.decode()).strip() == "Waiting for the first call of laptop…"
+
+    Token.objects.filter(pk=token.pk).update(last_used_at=clock.now())
+
+    assert strip_tags(web.get(path).content.decode()).strip().startswith("laptop is connected: it called")
+
+
+def test_revoked_token_is_out(web: Client, owner: User):
+    token = TokenFactory(owner=owner, name="laptop")
+
+    page = web.post(f"/connect/{token.pk}/revoke/", follow=True).content.decode()
+
+    assert "laptop is shut out" in page
+    assert "was revoked before" in web.post(f"/connect/{token.pk}/revoke/", follow=True).content.decode()
+
+
+def test_rotated_token_keeps_its_name_and_ends_the_old_text(web: Client):
+    old = web.post("/connect/", {"name": "laptop", "scopes": "read", "expires": "30"}).context
+
+    new = web.post(f"/connect/{old['token'].pk}/rotate/").context
+
+    assert verify_token(old["text"]) is None
+    fresh = verify_token(new["text"])
+    assert fresh is not None
+    assert (fresh.name, fresh.scopes) == ("laptop", ["read"])
+
+
+def test_rotated_token_ends_when_the_old_one_would_have(web: Client, owner: User):
+    old = TokenFactory(owner=owner, expires_at=clock.now() + timedelta(days=3))
+
+    fresh = web.post(f"/connect/{old.pk}/rotate/").context["token"]
+
+    assert abs(fresh.expires_at - old.expires_at) < timedelta(minutes=1)
+
+
+def test_expired_token_is_rotated_into_one_that_lasts_as_long(web: Client, owner: User):
+    made = clock.now() - timedelta(days=31)
+    old = TokenFactory(owner=owner, name="laptop", created_at=made, expires_at=made + timedelta(days=30))
+
+    answer = web.post(f"/connect/{old.pk}/rotate/")
+
+    fresh = verify_token(answer.context["text"])
+    assert fresh is not None
+    assert fresh.expires_at == fresh.created_at + timedelta(days=30)
+
+
+def test_token_that_cannot_be_replaced_is_kept(web: Client, owner: User):
+    old = TokenFactory(owner=owner, expires_at=clock.now() + timedelta(days=5000))
+
+    page = web.post(f"/connect/{old.pk}/rotate/", follow=True).content.decode()
+
+    assert "Choose between now and ten years" in page
+    old.refresh_from_db()
+    assert old.revoked_at is None
+    assert not Event.objects.exists()
+
+
+def test_page_says_what_its_snippets_leave_out(web: Client, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(connect, "what_is_not_shown", lambda: "It needs one thing more.")
+
+    assert "It needs one thing more." in web.get("/connect/").content.decode()

@@ -1,0 +1,199 @@
+"""One job: what its page says, and what its buttons do."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+import time_machine
+from django.contrib.auth.models import User
+from django.db import connection
+from django.test import Client
+
+from schedules import clock
+from schedules.models import Execution, Job
+from schedules.web.views.job import Health, percentile, policies
+from tests.factories import ExecutionFactory, JobFactory
+
+
+@pytest.fixture
+def job(owner: User) -> Job:
+    return JobFactory(owner=owner, name="Backup", timezone="Europe/Berlin")
+
+
+def test_page_says_when_where_and_what(web: Client, job: Job):
+    page = web.get(f"/jobs/{job.public_id}/").content.decode()
+
+    assert "Every 5 minutes" in page
+    assert "Europe/Berlin" in page
+    assert "While a run is going, the next one is skipped." in page
+
+
+def test_job_deleted_while_its_page_is_made_is_no_error(web: Client, job: Job):
+    def delete_after_a_look(execute: Any, sql: str, params: Any, many: bool, context: Any) -> Any:
+        found = execute(sql, params, many, context)
+        if 'FROM "schedules_job"' in sql:
+            Job.objects.filter(pk=job.pk).update(deleted_at=clock.now())
+        return found
+
+    with connection.execute_wrapper(delete_after_a_look):
+        assert web.get(f"/jobs/{job.public_id}/").status_code == 200
+
+    assert web.get(f"/jobs/{job.public_id}/").status_code == 404
+
+
+def test_page_hides_secrets(web: Client, owner: User):
+    hook = {"url": "https://example.com", "headers": {"Authorization": "Bearer hunter2"}}
+    job = JobFactory(owner=owner, task="webhook", kwargs=hook)
+
+    assert "hunter2" not in web.get(f"/jobs/{job.public_id}/").content.decode()
+
+
+def test_new_job_says_when_it_first_runs(web: Client, job: Job):
+    assert "First run" in web.get(f"/jobs/{job.public_id}/").content.decode()
+
+
+def test_runs_are_narrowed_by_the_address(web: Client, job: Job):
+    ExecutionFactory(job=job, status="failed", error="disk full")
+    ExecutionFactory(job=job, status="succeeded", scheduled_for=clock.now() - timedelta(hours=1))
+
+    answer = web.get(f"/jobs/{job.public_id}/?outcome=failed")
+
+    assert [run.status for run in answer.context["listed"].rows] == ["failed"]
+
+
+def test_runs_say_whose_clock_they_are_on(web: Client, job: Job):
+    assert "times in Europe/Berlin" in web.get(f"/jobs/{job.public_id}/").content.decode()
+
+
+def test_why_is_answered_from_the_ledger(web: Client, job: Job):
+    ExecutionFactory(job=job, status="skipped", reason="The run before it was still going.")
+
+    page = web.get(f"/jobs/{job.public_id}/", {"why": clock.now().isoformat()}).content.decode()
+
+    assert "It was skipped. The run before it was still going." in page
+
+
+@pytest.mark.parametrize("moment", ["an hour ago", "yesterday"])
+def test_why_looks_back(web: Client, owner: User, moment: str):
+    job = JobFactory(owner=owner, created_at=clock.now())
+
+    page = web.get(f"/jobs/{job.public_id}/", {"why": moment}).content.decode()
+
+    assert "The job did not exist yet." in page
+
+
+def test_why_says_what_it_does_not_understand(web: Client, job: Job):
+    page = web.get(f"/jobs/{job.public_id}/", {"why": "once upon a time"}).content.decode()
+
+    assert "once upon a time" in page
+    assert 'id="why-err"' in page
+
+
+def test_run_now_leads_to_the_run(web: Client, job: Job):
+    answer = web.post(f"/jobs/{job.public_id}/run/")
+
+    run = Execution.objects.get(job=job)
+    assert run.cause == "manual"
+    assert answer["Location"] == f"/runs/{run.pk}/"
+
+
+def test_pause_takes_a_reason_and_an_end(web: Client, job: Job):
+    web.post(f"/jobs/{job.public_id}/pause/", {"reason": "Holiday", "until": "in 3 days"})
+
+    job.refresh_from_db()
+    assert (job.status, job.pause_reason) == ("paused", "Holiday")
+    assert job.paused_until is not None
+
+
+@time_machine.travel("2026-11-15T10:00:00Z", tick=False)
+@pytest.mark.parametrize(
+    ("until", "words"),
+    [
+        ("some day", "This is not a date with a time"),
+        ("2026-11-15 10:59", "This moment is in the past: in Europe/Berlin it is Sun 15 Nov 2026 11:00:00."),
+    ],
+)
+def test_pause_with_an_end_that_cannot_be_is_asked_again(web: Client, job: Job, until: str, words: str):
+    answer = web.post(f"/jobs/{job.public_id}/pause/", {"reason": "Holiday", "until": until}, follow=True)
+
+    job.refresh_from_db()
+    page = answer.content.decode()
+    assert job.status == "pending"
+    assert f'<p class="err" id="until_error">{words}' in page
+    assert 'value="Holiday"' in page
+    assert f'value="{until}"' in page
+
+
+def test_pause_with_a_reason_too_long_says_so_without_names_of_columns(web: Client, job: Job):
+    answer = web.post(f"/jobs/{job.public_id}/pause/", {"reason": "x" * 201}, follow=True)
+
+    job.refresh_from_db()
+    assert job.status == "pending"
+    assert "<span>Use at most 200 printable characters.</span>" in answer.content.decode()
+
+
+def test_pausing_twice_says_so(web: Client, job: Job):
+    web.post(f"/jobs/{job.public_id}/pause/")
+
+    assert "Job already paused" in web.post(f"/jobs/{job.public_id}/pause/", follow=True).content.decode()
+
+
+@pytest.mark.parametrize(("cron", "count"), [("0 * * * *", 5), ("nonsense", 0)])
+def test_pause_that_ends_shows_the_runs_after_it(web: Client, owner: User, cron: str, count: int):
+    until = clock.now() + timedelta(days=3)
+    job = JobFactory(owner=owner, paused=True, cron=cron, paused_until=until)
+
+    runs = web.get(f"/jobs/{job.public_id}/").context["preview"].next_runs
+
+    assert len(runs) == count
+    assert all(run > until for run in runs)
+
+
+def test_resume_sets_it_going(web: Client, owner: User):
+    job = JobFactory(owner=owner, paused=True)
+
+    web.post(f"/jobs/{job.public_id}/resume/")
+
+    job.refresh_from_db()
+    assert job.status == "pending"
+
+
+def test_cancel_ends_it(web: Client, job: Job):
+    web.post(f"/jobs/{job.public_id}/cancel/")
+
+    job.refresh_from_db()
+    assert job.status == "cancelled"
+
+
+def test_delete_offers_undo_and_undo_works(web: Client, job: Job):
+    page = web.post(f"/jobs/{job.public_id}/delete/", follow=True).content.decode()
+    assert "Moved Backup to the trash." in page
+    assert web.get(f"/jobs/{job.public_id}/").status_code == 404
+
+    web.post("/jobs/restore/", {"job": job.public_id})
+
+    assert web.get(f"/jobs/{job.public_id}/").status_code == 200
+
+
+def test_health_never_rounds_a_failure_away():
+    runs = [Execution(status="succeeded") for _ in range(199)] + [Execution(status="failed")]
+
+    assert Health(runs).success == "99%"
+    assert Health([]).success == "—"
+
+
+@pytest.mark.parametrize(("percent", "seconds"), [(50, 5), (95, 10), (1, 1), (100, 10)])
+def test_percentile_is_a_value_that_occurred(percent: int, seconds: int):
+    values = [timedelta(seconds=each) for each in range(1, 11)]
+
+    assert percentile(values, percent) == timedelta(seconds=seconds)
+    assert percentile([], percent) is None
+
+
+def test_every_policy_is_a_sentence():
+    job = Job(attempts=3, max_runs=5, overlap="queue", catch_up="all")
+
+    sentences = policies(job)
+
+    assert len(sentences) == 6
+    assert all(sentence.endswith(".") for sentence in sentences)

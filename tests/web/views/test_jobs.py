@@ -1,0 +1,288 @@
+"""The list: what it shows, how it is narrowed, and what it costs."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from django.contrib.auth.models import User
+from django.test import Client
+
+from schedules import clock
+from schedules.models import Job
+from schedules.services.setup import ensure_system_job
+from tests.factories import ClusterFactory, ExecutionFactory, JobFactory
+
+
+def shown(answer: object) -> list[str]:
+    return [job.name for job in answer.context["listed"].rows]  # type: ignore[attr-defined]
+
+
+def in_every_state(owner: User) -> dict[str, Job]:
+    now = clock.now()
+    past, ran = now - timedelta(minutes=5), {"last_run_at": now - timedelta(hours=1)}
+    jobs = {
+        "late": JobFactory(owner=owner, next_run_at=past, **ran),
+        "failing": JobFactory(owner=owner, failure_streak=2, recent="SFF", last_error="boom", **ran),
+        "running": JobFactory(owner=owner, **ran),
+        "healthy": JobFactory(owner=owner, recent="S", **ran),
+        "new": JobFactory(owner=owner),
+        "paused": JobFactory(owner=owner, paused=True, failure_streak=3, **ran),
+        "failed": JobFactory(
+            owner=owner, once=True, status="failed", next_run_at=None, failure_streak=1, **ran
+        ),
+        "completed": JobFactory(owner=owner, ended=True, **ran),
+        "cancelled": JobFactory(owner=owner, status="cancelled", next_run_at=None, **ran),
+    }
+    ExecutionFactory(job=jobs["running"], status="running")
+    ExecutionFactory(job=jobs["healthy"], status="queued")
+    return jobs
+
+
+def test_job_stands_as_the_worst_that_fits(web: Client, owner: User):
+    jobs = in_every_state(owner)
+
+    answer = web.get("/")
+
+    listed = {job.pk: job.standing for job in answer.context["listed"].rows}
+    assert listed == {job.pk: name for name, job in jobs.items()}
+    assert answer.context["counts"] == dict.fromkeys(jobs, 1)
+    assert shown(answer) == [job.name for job in jobs.values()]
+
+
+@pytest.mark.parametrize(
+    "name", ["late", "failing", "running", "healthy", "new", "paused", "failed", "completed", "cancelled"]
+)
+def test_chip_shows_the_jobs_that_stand_so(web: Client, owner: User, name: str):
+    jobs = in_every_state(owner)
+
+    answer = web.get("/", {"status": name})
+
+    assert shown(answer) == [jobs[name].name]
+    assert answer.context["total"] == len(jobs)
+
+
+@pytest.mark.parametrize(
+    ("asked", "found"),
+    [
+        ({"q": "backup"}, ["Nightly backup"]),
+        ({"q": "häus"}, ["Blumen"]),
+        ({"q": "17 3"}, ["Nightly backup"]),
+        ({"tag": "häuslich"}, ["Blumen"]),
+        ({"tag": "häus"}, []),
+        ({"tag": "DB"}, []),
+        ({"tag": "db"}, ["Nightly backup"]),
+        ({"tag": 'say "db"'}, ["Blumen"]),
+        ({"task": "prompt"}, ["Blumen"]),
+        ({"made_by": "laptop"}, ["Nightly backup"]),
+        ({"q": "%"}, []),
+        ({"q": "' OR 1=1 --"}, []),
+    ],
+)
+def test_list_is_narrowed_by_the_address(web: Client, owner: User, asked: dict[str, str], found: list[str]):
+    JobFactory(owner=owner, name="Nightly backup", cron="17 3 * * *", made_by="laptop", tags=["db"])
+    JobFactory(owner=owner, name="Blumen", task="prompt", tags=["häuslich", 'say "db"', 'x"db'])
+
+    assert shown(web.get("/", asked)) == found
+
+
+@pytest.mark.parametrize(
+    ("sort", "first"),
+    [("name", "Alpha"), ("-name", "Zulu"), ("-last", "Alpha"), ("next", "Zulu"), ("nonsense", "Alpha")],
+)
+def test_list_is_sorted_by_the_address(web: Client, owner: User, sort: str, first: str):
+    now = clock.now()
+    JobFactory(owner=owner, name="Alpha", next_run_at=now + timedelta(hours=2), last_run_at=now)
+    JobFactory(owner=owner, name="Zulu", next_run_at=now + timedelta(hours=1))
+
+    assert shown(web.get("/", {"sort": sort}))[0] == first
+
+
+def test_list_comes_in_pages(web: Client, owner: User):
+    JobFactory.create_batch(51, owner=owner)
+
+    first, second = web.get("/"), web.get("/", {"page": "2"})
+
+    assert len(shown(first)) == 50
+    assert len(shown(second)) == 1
+    assert "of 51" in first.content.decode()
+
+
+@pytest.mark.parametrize("page", ["0", "-1", "x", "²", "99999999999999999999"])
+def test_odd_page_number_is_no_error(web: Client, owner: User, page: str):
+    JobFactory(owner=owner)
+
+    assert web.get("/", {"page": page}).status_code == 200
+
+
+def test_empty_list_says_what_to_do(web: Client):
+    page = web.get("/").content.decode()
+
+    assert "Nothing scheduled yet" in page
+    assert "Add three demo jobs" in page
+
+
+def test_first_person_is_shown_what_to_do_above_the_housekeeping(staff: Client):
+    ensure_system_job()
+
+    page = staff.get("/").content.decode()
+
+    assert "Add three demo jobs" in page
+    assert "Prune the history" in page
+
+
+@pytest.mark.parametrize("asked", ["/", "/?page=2", "/?q=prune"])
+def test_first_steps_are_gone_once_there_is_a_job(staff: Client, owner: User, asked: str):
+    ensure_system_job()
+    JobFactory(owner=owner)
+
+    assert "Add three demo jobs" not in staff.get(asked).content.decode()
+
+
+def test_no_match_offers_to_clear_the_filters(web: Client, owner: User):
+    JobFactory(owner=owner)
+
+    assert "Clear filters" in web.get("/?q=zzz").content.decode()
+
+
+def test_no_worker_is_said_on_every_page(web: Client, owner: User):
+    JobFactory(owner=owner, next_run_at=clock.now() - timedelta(minutes=5))
+
+    assert "No worker is running: 1 job is overdue." in web.get("/runs/").content.decode()
+
+
+def test_worker_is_shown_when_it_is_up(web: Client):
+    ClusterFactory()
+
+    page = web.get("/").content.decode()
+
+    assert "worker is up" in page
+    assert "No worker is running" not in page
+
+
+def test_worker_that_stopped_hides_none_that_is_up(web: Client):
+    now = clock.now()
+    ClusterFactory(last_seen_at=now - timedelta(seconds=2))
+    ClusterFactory(last_seen_at=now - timedelta(seconds=1), stopped_at=now)
+
+    assert "worker is up" in web.get("/").content.decode()
+
+
+def test_worker_that_was_there_last_is_told_when_none_is(web: Client):
+    now = clock.now()
+    ClusterFactory(last_seen_at=now - timedelta(hours=2))
+    stopped = ClusterFactory(last_seen_at=now - timedelta(hours=1), stopped_at=now - timedelta(hours=1))
+
+    answer = web.get("/")
+
+    assert answer.context["page"].worker == stopped
+    assert "No worker is running since" in answer.content.decode()
+
+
+def test_title_counts_what_fails(web: Client, owner: User):
+    JobFactory(owner=owner, failure_streak=1, last_run_at=clock.now())
+
+    page = web.get("/").content.decode()
+
+    assert "<title>1 failing – Jobs – Cronty</title>" in page
+    assert "favicon-failing.svg" in page
+
+
+def test_zone_stands_beside_every_schedule(web: Client, owner: User):
+    JobFactory(owner=owner, timezone="Asia/Kathmandu")
+
+    assert "Asia/Kathmandu" in web.get("/").content.decode()
+
+
+def test_next_run_is_shown_on_the_clock_of_who_looks(web: Client, owner: User):
+    due = datetime(2030, 1, 1, 12, 0, tzinfo=UTC)
+    JobFactory(owner=owner, timezone="Asia/Kathmandu", next_run_at=due)
+
+    page = web.get("/").content.decode()
+
+    assert ">1 Jan 2030 13:00<" in page
+    assert "Times in Europe/Berlin" in page
+
+
+def test_job_that_runs_once_shows_when(web: Client, owner: User):
+    JobFactory(
+        owner=owner, once=True, timezone="Asia/Kathmandu", run_at=datetime(2030, 1, 1, 12, 0, tzinfo=UTC)
+    )
+
+    page = web.get("/").content.decode()
+
+    assert ">1 Jan 2030 17:45</span>" in page
+    assert 'title="Once, Tue 1 Jan 2030 17:45 +0545"' in page
+
+
+@pytest.mark.parametrize(("maker", "words"), [("olga", "· olga<"), ("laptop", "· laptop for olga<")])
+def test_staff_see_whose_job_it_is_unless_it_is_the_makers(
+    staff: Client, owner: User, maker: str, words: str
+):
+    JobFactory(owner=owner, made_by=maker)
+
+    assert words in staff.get("/").content.decode()
+
+
+def test_broken_schedule_breaks_no_page(web: Client, owner: User):
+    job = JobFactory(owner=owner, cron="not a cron", timezone="Nowhere/Land", last_run_at=clock.now())
+
+    for path in ("/", f"/jobs/{job.public_id}/", f"/jobs/{job.public_id}/edit/", "/calendar/", "/runs/"):
+        assert web.get(path).status_code == 200
+
+
+@pytest.mark.parametrize("count", [20, 200])
+def test_list_costs_the_same_few_queries(
+    web: Client, owner: User, count: int, django_assert_num_queries: object
+):
+    ClusterFactory()
+    for job in JobFactory.create_batch(count, owner=owner):
+        ExecutionFactory.create_batch(2, job=job)
+
+    with django_assert_num_queries(7):  # type: ignore[operator]
+        web.get("/")
+
+
+def test_bulk_pauses_what_is_ticked(web: Client, owner: User):
+    first, second, third = JobFactory.create_batch(3, owner=owner)
+
+    answer = web.post(
+        "/jobs/bulk/", {"verb": "pause", "job": [first.public_id, second.public_id]}, follow=True
+    )
+
+    assert "Paused: 2 jobs." in answer.content.decode()
+    assert set(Job.objects.filter(status="paused")) == {first, second}
+    third.refresh_from_db()
+    assert third.status == "pending"
+
+
+def test_bulk_leaves_what_does_not_fit(web: Client, owner: User, stranger: User):
+    mine, foreign = JobFactory(owner=owner, ended=True), JobFactory(owner=stranger)
+
+    answer = web.post(
+        "/jobs/bulk/", {"verb": "pause", "job": [mine.public_id, foreign.public_id]}, follow=True
+    )
+
+    assert "2 left as they were" in answer.content.decode()
+
+
+@pytest.mark.parametrize("data", [{}, {"verb": "pause"}, {"verb": "explode", "job": ["x"]}])
+def test_bulk_without_a_choice_says_so(web: Client, data: dict[str, str]):
+    assert "Tick the jobs first" in web.post("/jobs/bulk/", data, follow=True).content.decode()
+
+
+def test_bulk_delete_can_be_undone(web: Client, owner: User):
+    ids = [job.public_id for job in JobFactory.create_batch(2, owner=owner)]
+
+    page = web.post("/jobs/bulk/", {"verb": "delete", "job": ids}, follow=True).content.decode()
+    web.post("/jobs/restore/", {"job": ids})
+
+    assert "Undo" in page
+    assert Job.objects.kept().count() == 2
+
+
+@pytest.mark.parametrize("target", ["https://evil.example/", "//evil.example/", "javascript:alert(1)"])
+def test_action_goes_back_to_our_own_pages_only(web: Client, owner: User, target: str):
+    job = JobFactory(owner=owner)
+
+    answer = web.post(f"/jobs/{job.public_id}/pause/", {"next": target})
+
+    assert answer["Location"] == f"/jobs/{job.public_id}/"

@@ -1,0 +1,156 @@
+"""The runs: listed, one by one, and taken elsewhere."""
+
+import csv
+import io
+import json
+from datetime import timedelta
+
+import pytest
+from django.contrib.auth.models import User
+from django.test import Client
+
+from schedules import clock
+from schedules.models import Job
+from schedules.web.views.runs import EXPORTED
+from tests.factories import ExecutionFactory, JobFactory
+
+
+@pytest.fixture
+def job(owner: User) -> Job:
+    return JobFactory(owner=owner, name="Backup")
+
+
+def test_runs_are_newest_first(web: Client, job: Job):
+    old = ExecutionFactory(job=job, scheduled_for=clock.now() - timedelta(hours=1))
+    new = ExecutionFactory(job=job)
+
+    assert web.get("/runs/").context["listed"].rows == [new, old]
+
+
+@pytest.mark.parametrize(
+    ("asked", "count"),
+    [
+        ({"status": "failed"}, 1),
+        ({"status": "nonsense"}, 2),
+        ({"cause": "manual"}, 1),
+        ({"q": "back"}, 2),
+        ({"q": "other"}, 0),
+        ({"since": "2020-01-01 00:00"}, 2),
+        ({"since": "yesterday"}, 2),
+        ({"since": "now"}, 0),
+        ({"until": "2020-01-01 00:00"}, 0),
+        ({"job": "unknown"}, 0),
+    ],
+)
+def test_runs_are_narrowed_by_the_address(web: Client, job: Job, asked: dict[str, str], count: int):
+    ExecutionFactory(job=job, status="failed")
+    ExecutionFactory(job=job, cause="manual")
+
+    assert len(web.get("/runs/", asked).context["listed"].rows) == count
+
+
+@pytest.mark.parametrize("name", ["since", "until"])
+def test_moment_that_cannot_be_read_is_said_beside_it(web: Client, name: str):
+    page = web.get("/runs/", {name: "gibberish"}).content.decode()
+
+    assert f'id="{name}-err"' in page
+    assert 'value="gibberish"' in page
+
+
+def test_run_page_shows_the_error_first(web: Client, job: Job):
+    now = clock.now()
+    run = ExecutionFactory(
+        job=job,
+        status="failed",
+        attempt=2,
+        error="disk full",
+        traceback="Traceback: x",
+        result={"a": 1},
+        started_at=now,
+        finished_at=now + timedelta(seconds=2),
+        lateness=timedelta(milliseconds=40),
+    )
+
+    page = web.get(f"/runs/{run.pk}/").content.decode()
+
+    assert (
+        page.index("disk full") < page.index("It failed after 2 attempts.") < page.index("&quot;a&quot;: 1")
+    )
+
+
+@pytest.mark.parametrize(("attempt", "words"), [(1, "· 40 ms late"), (2, "· the first time 40 ms late")])
+def test_lateness_is_that_of_the_first_start(web: Client, job: Job, attempt: int, words: str):
+    run = ExecutionFactory(
+        job=job, attempt=attempt, started_at=clock.now(), lateness=timedelta(milliseconds=40)
+    )
+
+    assert words in web.get(f"/runs/{run.pk}/").content.decode()
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"), [(90, "0 of 1 · next <time"), (-90, "0 of 1 · waits for a worker")]
+)
+def test_queued_run_says_what_it_waits_for(web: Client, job: Job, seconds: int, words: str):
+    due = clock.now() + timedelta(seconds=seconds)
+    run = ExecutionFactory(job=job, status="queued", available_at=due)
+
+    assert words in web.get(f"/runs/{run.pk}/").content.decode()
+
+
+@pytest.mark.parametrize(("attempt", "words"), [(2, "2 of 3<"), (4, "4<")])
+def test_run_that_was_taken_up_once_more_is_not_the_fourth_of_three(
+    web: Client, job: Job, attempt: int, words: str
+):
+    Job.objects.filter(pk=job.pk).update(attempts=3)
+    run = ExecutionFactory(job=job, status="running", attempt=attempt)
+
+    assert f"<dt>Attempts</dt><dd>{words}" in web.get(f"/runs/{run.pk}/").content.decode()
+
+
+def test_run_of_a_deleted_job_still_opens(web: Client, job: Job):
+    run = ExecutionFactory(job=job)
+    web.post(f"/jobs/{job.public_id}/delete/")
+
+    page = web.get(f"/runs/{run.pk}/").content.decode()
+
+    assert "Backup" in page
+    assert "Run again" not in page
+
+
+def test_receipt_says_where_it_was_delivered(web: Client, owner: User):
+    job = JobFactory(owner=owner, task="notify")
+    run = ExecutionFactory(job=job, result={"id": "x", "topic": "home", "server": "ntfy.sh"})
+
+    assert "ntfy.sh · home" in web.get(f"/runs/{run.pk}/").content.decode()
+
+
+def test_output_is_a_plain_file(web: Client, job: Job):
+    run = ExecutionFactory(job=job, result="<script>alert(1)</script>")
+
+    answer = web.get(f"/runs/{run.pk}/output.txt")
+
+    assert answer["Content-Type"].startswith("text/plain")
+    assert "attachment" in answer["Content-Disposition"]
+    assert b"<script>" in answer.content
+
+
+def test_csv_holds_what_was_asked_for_and_no_formula(web: Client, owner: User):
+    evil = JobFactory(owner=owner, name="=HYPERLINK(1)")
+    ExecutionFactory(job=evil, status="failed", error="@SUM(1)")
+    ExecutionFactory(job=evil, cause="manual")
+
+    answer = web.get("/runs/export.csv?status=failed")
+
+    rows = list(csv.DictReader(io.StringIO(b"".join(answer).decode())))
+    assert tuple(rows[0]) == EXPORTED
+    assert [(row["job"], row["error"]) for row in rows] == [("'=HYPERLINK(1)", "'@SUM(1)")]
+
+
+def test_json_holds_what_was_asked_for(web: Client, job: Job, other: Client):
+    ExecutionFactory(job=job, lateness=timedelta(seconds=1))
+    ExecutionFactory(job=job, cause="manual")
+
+    rows = json.loads(b"".join(web.get("/runs/export.json")))
+
+    assert [row["lateness_seconds"] for row in rows] == [None, 1.0]
+    assert json.loads(b"".join(other.get("/runs/export.json"))) == []

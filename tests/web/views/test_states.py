@@ -1,0 +1,35 @@
+"""How jobs stand, when there are very many."""
+
+import pytest
+from django.contrib.auth.models import User
+
+from schedules import clock
+from schedules.models import Job
+from schedules.web.views import states
+from tests.factories import ExecutionFactory, JobFactory
+from tests.web.views.test_jobs import in_every_state
+
+
+@pytest.mark.parametrize("status", ["paused", "cancelled"])
+def test_job_that_was_stopped_stands_so_while_its_last_run_goes_on(owner: User, status: str):
+    job = JobFactory(owner=owner, status=status, next_run_at=None)
+    ExecutionFactory(job=job, status="running")
+
+    [shown] = states.named(states.with_rank(Job.objects.all(), clock.now()))
+
+    assert shown.standing == status  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("wanted", [slice(0, 4), slice(3, 9), slice(8, 20), slice(20, 30), slice(0, 51)])
+def test_large_list_reads_the_same_page_as_a_small_one(
+    owner: User, monkeypatch: pytest.MonkeyPatch, wanted: slice
+):
+    for _ in range(2):
+        in_every_state(owner)
+    ranked = states.with_rank(Job.objects.all(), clock.now())
+    rows = states.WorstFirst(ranked, states.count_by_standing(ranked))
+    small = [job.pk for job in rows[wanted]]
+
+    monkeypatch.setattr(states, "LARGE", 0)
+
+    assert [job.pk for job in rows[wanted]] == small

@@ -1,0 +1,75 @@
+"""Whether the machinery is well, and how it is set up."""
+
+from datetime import timedelta
+
+import pytest
+from django.conf import LazySettings
+from django.contrib.auth.models import User
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+
+from schedules import clock
+from schedules.web.views.system import shown
+from tests.factories import ClusterFactory, ExecutionFactory, JobFactory
+
+
+def test_workers_queue_and_lateness_are_shown(web: Client, owner: User):
+    ClusterFactory(host="kettle")
+    ClusterFactory(host="gone", last_seen_at=clock.now() - timedelta(hours=1))
+    job = JobFactory(owner=owner, next_run_at=clock.now() - timedelta(minutes=9))
+    ExecutionFactory(job=job, status="queued", cause="manual")
+    ExecutionFactory(job=job, lateness=timedelta(milliseconds=40))
+
+    answer = web.get("/system/")
+
+    page = answer.content.decode()
+    assert answer.context["live"] == {"queued": 1}
+    assert "40 ms median" in page
+    assert "kettle" in page
+    assert "Lost" in page
+
+
+def test_last_finished_run_is_told(web: Client, owner: User):
+    job, now = JobFactory(owner=owner), clock.now()
+    ExecutionFactory(job=job, scheduled_for=now - timedelta(hours=2), finished_at=now - timedelta(hours=1))
+    ExecutionFactory(job=job, scheduled_for=now, status="running")
+
+    assert web.get("/system/").context["last_finished_at"] == now - timedelta(hours=1)
+
+
+@pytest.mark.skipif(connection.vendor != "sqlite", reason="PostgreSQL plans by the size of its tables")
+def test_page_does_not_read_the_whole_ledger(web: Client):
+    with CaptureQueriesContext(connection) as asked:
+        web.get("/system/")
+
+    plans = []
+    with connection.cursor() as cursor:
+        for query in asked.captured_queries:
+            cursor.execute(f"EXPLAIN QUERY PLAN {query['sql']}")
+            plans += [row[3] for row in cursor.fetchall()]
+    ledger = [plan for plan in plans if "schedules_execution" in plan]
+    assert ledger
+    assert all("INDEX" in plan for plan in ledger)
+
+
+def test_backup_is_made_by_the_command_for_it(staff: Client):
+    assert "manage.py backup PATH" in staff.get("/system/").content.decode()
+
+
+def test_settings_are_for_staff(web: Client, staff: Client):
+    assert "CRONTY_MAX_ACTIVE_JOBS" not in web.get("/system/").content.decode()
+    assert "CRONTY_MAX_ACTIVE_JOBS" in staff.get("/system/").content.decode()
+
+
+def test_secret_setting_is_never_shown(staff: Client, settings: LazySettings):
+    settings.NTFY_TOKEN = "tk_verysecret"
+
+    assert "tk_verysecret" not in staff.get("/system/").content.decode()
+
+
+@pytest.mark.parametrize(("value", "words"), [([], "—"), (["a", "b"], "a b"), (5, "5")])
+def test_setting_is_written_for_reading(settings: LazySettings, value: object, words: str):
+    settings.CRONTY_OUTBOUND_ALLOW = value
+
+    assert shown("CRONTY_OUTBOUND_ALLOW") == words

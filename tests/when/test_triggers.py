@@ -1,0 +1,472 @@
+import json
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from schedules.when import cron
+from schedules.when.triggers import Cron, Interval, Once, TriggerError, load_zone
+
+VECTORS = Path(__file__).parent / "data" / "cron_vectors.jsonl"
+START = datetime(2026, 1, 1, tzinfo=UTC)
+AFTER = datetime(2026, 11, 15, 10, tzinfo=UTC)
+END_OF_TIME = datetime(9999, 12, 31, 23, 59, 30, tzinfo=UTC)
+
+
+def utc(text):
+    return datetime.fromisoformat(text).replace(tzinfo=UTC)
+
+
+def texts(moments):
+    return [f"{moment:%Y-%m-%d %H:%M}" for moment in moments]
+
+
+def test_every_answer_of_debian_cron_is_ours():
+    differences = []
+    for line in VECTORS.read_text().splitlines():
+        vector = json.loads(line)
+        trigger = Cron(vector["cron"], vector["timezone"])
+        runs = trigger.upcoming(datetime.fromisoformat(vector["after"]), len(vector["next"]))
+        if [f"{run:%Y-%m-%dT%H:%M:%SZ}" for run in runs] != vector["next"]:
+            differences.append((vector, runs))
+
+    assert differences == []
+
+
+@pytest.mark.parametrize(
+    ("expression", "zone", "after", "expected"),
+    [
+        pytest.param(
+            "30 2 * * *",
+            "Europe/Berlin",
+            "2027-03-27 12:00",
+            ["2027-03-28 01:00", "2027-03-29 00:30"],
+            id="fixed time in a gap fires when the gap ends",
+        ),
+        pytest.param(
+            "0,30 2 * * *",
+            "Europe/Berlin",
+            "2027-03-28 00:00",
+            ["2027-03-28 01:00", "2027-03-29 00:00"],
+            id="two skipped times fire once",
+        ),
+        pytest.param(
+            "30 2 * * *",
+            "Europe/Berlin",
+            "2026-10-24 12:00",
+            ["2026-10-25 00:30", "2026-10-26 01:30"],
+            id="fixed time in an overlap fires on the first pass",
+        ),
+        pytest.param(
+            "30 2 * * *",
+            "Europe/Berlin",
+            "2026-10-25 01:10",
+            ["2026-10-26 01:30"],
+            id="second pass does not fire again",
+        ),
+        pytest.param(
+            "*/30 * * * *",
+            "Europe/Berlin",
+            "2026-10-25 00:15",
+            ["2026-10-25 00:30", "2026-10-25 01:00", "2026-10-25 01:30", "2026-10-25 02:00"],
+            id="wildcard follows the real clock through an overlap",
+        ),
+        pytest.param(
+            "*/30 2 * * *",
+            "Europe/Berlin",
+            "2027-03-28 00:00",
+            ["2027-03-29 00:00"],
+            id="wildcard has no run in a gap",
+        ),
+        pytest.param(
+            "15 * * * *",
+            "Australia/Lord_Howe",
+            "2026-10-03 14:50",
+            ["2026-10-03 16:15", "2026-10-03 17:15"],
+            id="half-hour gap",
+        ),
+        pytest.param(
+            "15 2 * * *",
+            "Australia/Lord_Howe",
+            "2026-10-03 14:50",
+            ["2026-10-03 15:30", "2026-10-04 15:15"],
+            id="fixed time in a half-hour gap",
+        ),
+        pytest.param(
+            "30 2 * * *",
+            "Antarctica/Troll",
+            "2027-03-28 00:00",
+            ["2027-03-28 01:00", "2027-03-29 00:30"],
+            id="two-hour gap",
+        ),
+        pytest.param(
+            "30 0 * * *",
+            "Pacific/Chatham",
+            "2026-11-15 00:00",
+            ["2026-11-15 10:45"],
+            id="quarter-hour offset",
+        ),
+        pytest.param(
+            "0 12 30 12 *",
+            "Pacific/Apia",
+            "2011-12-29 00:00",
+            ["2011-12-30 10:00", "2012-12-29 22:00"],
+            id="a day that was skipped",
+        ),
+        pytest.param(
+            "* * * * *",
+            "Africa/Monrovia",
+            "1971-06-01 00:00",
+            ["1971-06-01 00:00", "1971-06-01 00:01"],
+            id="offset with odd seconds",
+        ),
+    ],
+)
+def test_runs_around_clock_changes(expression, zone, after, expected):
+    assert texts(Cron(expression, zone).upcoming(utc(after), len(expected))) == expected
+
+
+def test_run_inside_the_minute_is_strictly_later():
+    trigger = Cron("* * * * *", "Africa/Monrovia")
+    first = trigger.next_after(utc("1971-06-01 00:00"))
+
+    assert first == utc("1971-06-01 00:00:30")
+    assert trigger.next_after(first + timedelta(seconds=10)) == utc("1971-06-01 00:01:30")
+
+
+expressions = st.builds(
+    " ".join,
+    st.tuples(
+        st.sampled_from(["*", "*/15", "0", "30", "7,37", "10-20/5"]),
+        st.sampled_from(["*", "*/2", "0", "2", "1-3", "9,17"]),
+        st.sampled_from(["*", "*", "1", "13", "L"]),
+        st.sampled_from(["*", "*", "3", "OCT-NOV"]),
+        st.sampled_from(["*", "*", "SUN", "1-5", "6,7"]),
+    ),
+)
+zones = st.sampled_from(
+    ["UTC", "Europe/Berlin", "America/St_Johns", "Australia/Lord_Howe", "Antarctica/Troll"]
+)
+moments = st.integers(0, 6 * 366 * 86400 * 1000).map(lambda tick: START + timedelta(milliseconds=tick))
+triggers = st.one_of(
+    st.builds(Cron, expressions, zones),
+    st.builds(Interval, st.integers(1, 10**7), moments),
+    st.builds(Once, moments),
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(trigger=triggers, moment=moments, share=st.floats(0, 1))
+def test_answer_is_later_and_stays_the_same_until_it_comes(trigger, moment, share):
+    answer = trigger.next_after(moment)
+
+    if answer is not None:
+        assert answer > moment
+        between = min(moment + (answer - moment) * share, answer - timedelta(microseconds=1))
+        assert trigger.next_after(between) == answer
+
+
+@settings(max_examples=100, deadline=None)
+@given(trigger=triggers, moment=moments, limit=st.integers(0, 30), hours=st.integers(0, 200))
+def test_count_agrees_with_upcoming(trigger, moment, limit, hours):
+    until = moment + timedelta(hours=hours)
+
+    listed = [slot for slot in trigger.upcoming(moment, limit) if slot <= until]
+
+    assert trigger.count_between(moment, until, limit) == len(listed)
+
+
+@settings(max_examples=100, deadline=None)
+@given(trigger=triggers, moment=moments, hours=st.integers(0, 24 * 400))
+def test_latest_is_the_newest_slot_of_the_window(trigger, moment, hours):
+    not_before = moment - timedelta(hours=hours)
+
+    latest = trigger.latest_at_or_before(moment, not_before)
+
+    if latest is None:
+        first = trigger.next_after(not_before - timedelta(microseconds=1))
+        assert first is None or first > moment
+    else:
+        assert not_before <= latest <= moment
+        following = trigger.next_after(latest)
+        assert following is None or following > moment
+
+
+@pytest.mark.parametrize(
+    "trigger", [Once(START), Interval(60, START), Cron("0 0 1 1 *")], ids=lambda t: t.words()
+)
+def test_latest_includes_both_ends(trigger):
+    assert trigger.latest_at_or_before(START, START) == START
+    assert trigger.latest_at_or_before(START - timedelta(seconds=1), START - timedelta(days=9)) is None
+    assert trigger.latest_at_or_before(START, START + timedelta(seconds=1)) is None
+
+
+def test_latest_minute_of_a_long_gap_asks_few_questions():
+    cron.next_run.cache_clear()
+
+    latest = Cron("* * 1 * *").latest_at_or_before(utc("2026-11-20 12:00"), utc("2024-01-01"))
+
+    assert latest == utc("2026-11-01 23:59")
+    assert cron.next_run.cache_info().misses < 60
+
+
+def test_once_fires_once():
+    trigger = Once(AFTER)
+
+    assert trigger.next_after(AFTER - timedelta(seconds=1)) == AFTER
+    assert trigger.next_after(AFTER) is None
+    assert trigger.upcoming(START, 5) == [AFTER]
+
+
+def test_interval_keeps_its_grid():
+    trigger = Interval(2700.0, START)
+
+    assert trigger.seconds == 2700
+    assert trigger.next_after(START - timedelta(days=1)) == START
+    assert trigger.next_after(START) == START + timedelta(minutes=45)
+    assert trigger.next_after(
+        START + 1000 * timedelta(minutes=45, microseconds=1)
+    ) == START + 1001 * timedelta(minutes=45)
+    assert trigger.count_between(START, START + timedelta(days=365), 10**9) == 365 * 32
+    assert trigger.count_between(AFTER, START, 5) == 0
+
+
+@pytest.mark.parametrize(
+    "trigger",
+    [Interval(3600, START), Cron("* * * * *"), Cron("0 0 * * *", "Pacific/Kiritimati"), Cron("0 0 31 12 *")],
+    ids=lambda t: t.words(),
+)
+def test_calendar_ends_without_a_crash(trigger):
+    assert trigger.next_after(END_OF_TIME) is None
+
+
+def test_cron_needs_an_aware_moment():
+    with pytest.raises(TypeError, match="zone"):
+        Cron("* * * * *").next_after(START.replace(tzinfo=None))
+
+
+@pytest.mark.parametrize(
+    ("expression", "reason"),
+    [
+        ("0 0 9 * * *", "five fields, without seconds or years"),
+        ("0 0 9 * * * 2026", "not 7"),
+        ("0 9 * *", "not 4"),
+        ("", "not 0"),
+        ("0 9 ? * 1", r"write \* instead"),
+        ("H * * * *", "hashed"),
+        ("0 R * * *", "random"),
+        ("0 0 15W * *", "nearest weekday"),
+        ("0 0 LW * *", "nearest weekday"),
+        ("@reboot", "no time of its own"),
+        ("@noon", "@hourly @daily"),
+        ("5-1 * * * *", "backwards"),
+        ("0 0 * * FRI-SUN", "backwards"),
+        ("0 0 * dec-feb *", "backwards"),
+        ("*/0 * * * *", "step of zero"),
+        ("60 * * * *", "minute field takes 0-59"),
+        ("0 24 * * *", "hour field takes 0-23"),
+        ("0 0 0 * *", "day-of-month field takes 1-31"),
+        ("0 0 * 13 *", "month field takes 1-12"),
+        ("0 0 * * 8", "weekday field takes 0-7"),
+        ("0 0 * april *", "write APR"),
+        ("0 0 * foo *", 'does not know "FOO": it takes 1-12 or JAN-DEC$'),
+        ("0 0 * * fril", "5L is the last Friday"),
+        ("0 0 * * 1#6", "1 to 5"),
+        ("*-5 * * * *", "cannot read"),
+        ("1,,2 * * * *", "cannot read"),
+        ("5-5 * * * *", "write 5"),
+        ("59/15 * * * *", "write 59"),
+        ("0 0 1,*/2 * 5", "must come first"),
+        ("0 0 13 * 5#2", "disagree"),
+        ("0 0 * * 1,5#2", "disagree"),
+        ("0 0 30 2 *", "within five years"),
+        ("0 0 29 2 */7", "within five years"),
+        ("0 0 * * *;", "does not belong"),
+        ("\u0661 * * * *", "does not belong"),
+        ("* * * * *\0", "does not belong"),
+        ("\u00a0* * * * *", "does not belong"),
+        ("1," * 60 + "1 * * * *", "at most 100 characters"),
+        (None, "as text"),
+    ],
+)
+def test_bad_expression_is_refused_with_its_reason(expression, reason):
+    with pytest.raises(TriggerError, match=reason) as refusal:
+        Cron(expression)
+
+    assert refusal.value.field == "cron"
+    assert str(refusal.value).startswith("cron: ")
+
+
+@pytest.mark.parametrize(
+    "zone",
+    ["", "../x", "/etc", "\0", "UTC\0", "UTC\n", "Europe", "Mars/Base", "localtime", "posixrules", "right/UTC",
+     "posix/UTC", "zone.tab", "A" * 300, None, 3],
+    ids=ascii,
+)  # fmt: skip
+def test_unknown_zone_is_refused(zone):
+    with pytest.raises(TriggerError, match="Europe/Berlin") as refusal:
+        Cron("* * * * *", zone)
+
+    assert refusal.value.field == "timezone"
+
+
+@pytest.mark.parametrize(
+    ("seconds", "reason"),
+    [
+        (0, "1 second"),
+        (-5, "1 second"),
+        (0.5, "1 second"),
+        (1.5, "whole seconds"),
+        (True, "number of seconds"),
+        ("60", "number of seconds"),
+        (float("nan"), "number of seconds"),
+        (float("inf"), "five years"),
+        (10**400, "five years"),
+    ],
+    ids=lambda value: str(value)[:20],
+)
+def test_bad_interval_is_refused_with_its_reason(seconds, reason):
+    with pytest.raises(TriggerError, match=reason) as refusal:
+        Interval(seconds, START)
+
+    assert refusal.value.field == "every"
+
+
+@pytest.mark.parametrize(
+    ("make", "field"),
+    [
+        (lambda: Once("tomorrow"), "run_at"),
+        (lambda: Once(START.replace(tzinfo=None)), "run_at"),
+        (lambda: Once(END_OF_TIME, "Pacific/Kiritimati"), "run_at"),
+        (lambda: Once(END_OF_TIME.replace(tzinfo=load_zone("America/Lima"))), "run_at"),
+        (lambda: Once(START, "Mars/Base"), "timezone"),
+        (lambda: Interval(60, START.replace(tzinfo=None)), "every"),
+    ],
+    ids=["text", "naive", "beyond in its zone", "beyond in UTC", "zone", "naive start"],
+)
+def test_bad_moment_names_its_field(make, field):
+    with pytest.raises(TriggerError) as refusal:
+        make()
+
+    assert refusal.value.field == field
+
+
+@pytest.mark.parametrize(
+    ("typed", "kept"),
+    [("  0\t9  * * mon ", "0 9 * * mon"), ("@Daily", "@Daily"), ("0 17 * * 5L", "0 17 * * 5L")],
+)
+def test_expression_is_kept_as_typed_with_single_spaces(typed, kept):
+    assert Cron(typed).expression == kept
+
+
+@pytest.mark.parametrize("macro", cron.MACROS)
+def test_macro_runs_like_what_it_stands_for(macro):
+    assert Cron(macro.upper()).upcoming(START, 3) == Cron(cron.MACROS[macro]).upcoming(START, 3)
+
+
+@pytest.mark.parametrize(
+    ("trigger", "words"),
+    [
+        (Cron("* * * * *"), "Every minute"),
+        (Cron("*/15 * * * *"), "Every 15 minutes"),
+        (Cron("@hourly"), "Every hour"),
+        (Cron("0 */6 * * *"), "Every 6 hours"),
+        (Cron("0 9 * * *"), "Every day at 09:00"),
+        (Cron("30 8 * * 1-5"), "At 08:30 on Monday through Friday"),
+        (Cron("*/45 * * * *"), "Every 45th minute of every hour"),
+        (Cron("0 0 13 * 5"), "At 00:00 on the 13th day of month or on Friday"),
+        (Cron("0 0 22 * *"), "At 00:00 on the 22nd day of every month"),
+        (Cron("0 0 11 * *"), "At 00:00 on the 11th day of every month"),
+        (Cron("0 17 * * 5L"), "At 17:00 on the last Friday of the month"),
+        (Cron("0 10 * * 1#1"), "At 10:00 on the first Monday of the month"),
+        (Cron("5 * * * *"), "At minute 5 of every hour"),
+        (Interval(1, START), "Every second"),
+        (Interval(2700, START), "Every 45 minutes"),
+        (Interval(9000, START), "Every 2 hours 30 minutes"),
+        (Interval(5400, START), "Every 1 hour 30 minutes"),
+        (Interval(86400, START), "Every day"),
+        (Once(utc("2026-12-03 08:30")), "Once, Thu 3 Dec 2026 08:30 UTC"),
+        (Once(utc("2026-12-03 08:30:15"), "Europe/Berlin"), "Once, Thu 3 Dec 2026 09:30:15 CET"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_words(trigger, words):
+    assert trigger.words() == words
+
+
+def test_words_fall_back_to_the_expression(monkeypatch):
+    monkeypatch.setattr("schedules.when.triggers.explain", lambda fields: 1 / 0)
+
+    assert Cron("30 8 * * 1-5").words() == "30 8 * * 1-5"
+
+
+@pytest.mark.parametrize(
+    ("trigger", "parts"),
+    [
+        (Cron("0 9 * * 1-5", "Europe/Berlin"), []),
+        (Cron("*/20 * * * *", "Europe/Berlin"), []),
+        (Cron("0 0 13 * 5"), ["match either"]),
+        (Cron("0 0 */2 * 1"), ["must both match", "starts again every month"]),
+        (Cron("*/45 * * * *"), ["*/45 starts again every hour: it means minute :00 and :45."]),
+        (Cron("0 */5 * * *"), ["it means hour 0, 5, 10, 15 and 20."]),
+        (Cron("*/70 * * * *"), ["it means minute :00."]),
+        (Cron("0 0 31 * *"), ["without a day 31 are skipped"]),
+        (Cron("0 0 31 1 *"), []),
+        (Cron("0 0 29 2 *"), ["leap years"]),
+        (Cron("0 0 L * *"), []),
+        (
+            Cron("30 2 * * *", "Europe/Berlin"),
+            [
+                "On 28 Mar 2027 clocks in Europe/Berlin skip 02:30: that run comes at 03:00.",
+                "On 31 Oct 2027 clocks in Europe/Berlin repeat 02:30: it runs once, the first time.",
+            ],
+        ),
+        (Cron("*/10 2 * * *", "Europe/Berlin"), ["there is no run then", "it runs both times"]),
+        (Interval(30, START), ["more than once a minute"]),
+        (Interval(60, START), []),
+        (Once(AFTER), []),
+        (
+            Once(utc("2027-10-31 00:30"), "Europe/Berlin"),
+            ["On 31 Oct 2027 clocks in Europe/Berlin repeat 02:30: it runs once, the first time."],
+        ),
+        (Once(utc("2027-10-31 01:30"), "Europe/Berlin"), ["it runs once, the second time."]),
+        (Once(utc("2027-10-31 02:00"), "Europe/Berlin"), []),
+    ],
+    ids=lambda value: getattr(value, "expression", ""),
+)
+def test_warnings(trigger, parts):
+    warnings = trigger.warnings(AFTER)
+
+    assert len(warnings) == len(parts)
+    assert all(part in warning for part, warning in zip(parts, warnings, strict=True))
+
+
+@pytest.mark.timeout(10)
+def test_clock_change_is_found_when_asked_within_a_second_of_its_time_of_day():
+    trigger = Cron("30 2 * * *", "Europe/Berlin")
+
+    for microseconds in (1, 500_000, 1_500_000, 1_999_999):
+        asked_at = utc("2027-03-01 01:00") + timedelta(microseconds=microseconds)
+        assert [warning[:14] for warning in trigger.warnings(asked_at)] == [
+            "On 28 Mar 2027",
+            "On 31 Oct 2027",
+        ]
+
+
+def test_warnings_without_a_moment_leave_clock_changes_out():
+    assert Cron("30 2 31 * *", "Europe/Berlin").warnings() == [
+        "Months without a day 31 are skipped; L means the last day of every month."
+    ]
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.text(alphabet=st.sampled_from("0123456789*/,-#@LWHR? monfrijan\0\u202e\u0661"), max_size=110))
+def test_junk_is_refused_and_never_crashes(text):
+    try:
+        trigger = Cron(text)
+    except TriggerError:
+        return
+    assert trigger.words()
+    assert trigger.next_after(START) > START

@@ -1,0 +1,249 @@
+"""Real processes: whatever is killed, frozen or stopped, every slot ends as one row."""
+
+import signal
+import subprocess
+import sys
+from collections import Counter
+from datetime import timedelta
+from pathlib import Path
+
+import psycopg
+import pytest
+from django.db import connection, connections
+
+from schedules import clock
+from schedules.models import Cluster, Execution, Job
+from schedules.worker.cluster import Watch, _write_lazily
+from tests.clusters import PROJECT, environment, family_of, manage, member, running, running_cluster, wait_for
+from tests.factories import ClusterFactory, JobFactory, UserFactory
+from tests.postgres import Postgres
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+Status = Execution.Status
+
+
+def make_due(count: int, task: str, *, after: float = 0.5, **kwargs: object) -> list[Job]:
+    owner = UserFactory()
+    at = clock.now() + timedelta(seconds=after)
+    return [JobFactory(owner=owner, once=True, run_at=at, task=task, kwargs=kwargs) for _ in range(count)]
+
+
+def all_ended() -> bool:
+    return not Execution.objects.live().exists() and not Job.objects.armed().exists()
+
+
+def notes(path: Path, word: str) -> Counter[str]:
+    """Count the notes of each execution that the tasks themselves left."""
+    lines = path.read_text().splitlines() if path.exists() else []
+    return Counter(line.split()[1] for line in lines if line.startswith(word))
+
+
+def test_two_clusters_run_every_slot_once(tmp_path):
+    path = tmp_path / "notes"
+    with running_cluster(), running_cluster():
+        make_due(60, "tests.anote", path=str(path))
+        make_due(30, "tests.note", path=str(path))
+        wait_for(all_ended)
+
+    assert Counter(Execution.objects.values_list("status", flat=True)) == {Status.SUCCEEDED: 90}
+    assert set(notes(path, "end").values()) == {1}
+    assert len(notes(path, "end")) == 90
+    assert all(row.lateness >= timedelta(0) for row in Execution.objects.all())
+
+
+@pytest.mark.parametrize("role", ["busy", "idle", "pusher", "monitor", "sentinel", "leader"])
+def test_a_killed_process_loses_nothing(role, tmp_path):
+    path = tmp_path / "notes"
+    with running_cluster() as cluster:
+        make_due(1, "tests.note", path=str(path), seconds=2)
+        make_due(20, "tests.anote", path=str(path), seconds=0.2)
+        wait_for(lambda: notes(path, "begin"))
+
+        member(cluster.pid, role).kill()
+
+        if role == "leader":
+            cluster.wait()
+            # What `manage.py up` does: start another one.
+            with running_cluster():
+                wait_for(all_ended)
+        else:
+            wait_for(all_ended)
+
+    assert Counter(Execution.objects.values_list("status", flat=True)) == {Status.SUCCEEDED: 21}
+    assert len(notes(path, "end")) == 21
+
+
+def test_a_frozen_worker_that_wakes_up_changes_nothing(tmp_path):
+    path = tmp_path / "notes"
+    with running_cluster() as cluster:
+        make_due(1, "tests.note", path=str(path), seconds=1)
+        wait_for(lambda: notes(path, "begin"))
+        frozen = member(cluster.pid, "busy")
+
+        frozen.suspend()
+        wait_for(lambda: Execution.objects.filter(status=Status.SUCCEEDED).exists())
+        settled = Execution.objects.values("status", "attempt", "finished_at").get()
+        frozen.resume()
+        wait_for(lambda: sum(notes(path, "end").values()) == 2)
+        wait_for(all_ended)
+
+    assert settled["attempt"] == 2
+    assert Execution.objects.values("status", "attempt", "finished_at").get() == settled
+
+
+def test_killing_the_leader_leaves_no_orphan():
+    with running_cluster() as cluster:
+        family = family_of(cluster.pid)
+        assert len(family) >= 5
+
+        cluster.kill()
+        cluster.wait()
+
+        wait_for(lambda: not any(process.is_running() for process in family), 5)
+    assert not any(process.is_running() for process in family)
+
+
+def test_a_stopped_cluster_finishes_what_runs_and_hands_back_the_rest(tmp_path):
+    path = tmp_path / "notes"
+    with running_cluster(CRONTY_WORKERS=1) as cluster:
+        make_due(8, "tests.note", path=str(path), seconds=1.5)
+        wait_for(lambda: notes(path, "begin"))
+        family = family_of(cluster.pid)
+
+        cluster.send_signal(signal.SIGTERM)
+
+        assert cluster.wait(12) == 0
+    assert not any(process.is_running() for process in family)
+    assert Execution.objects.filter(status=Status.SUCCEEDED).exists()
+    assert not Execution.objects.filter(status__in=Execution.HELD).exists()
+    assert Execution.objects.filter(status=Status.QUEUED).exists()
+    assert notes(path, "begin").keys() == notes(path, "end").keys()
+    assert Cluster.objects.get().stopped_at is not None
+
+
+def test_a_frozen_claim_loop_is_restarted_and_the_row_says_so():
+    with running_cluster() as cluster:
+        first = Cluster.objects.get()
+
+        member(cluster.pid, "pusher").suspend()
+
+        wait_for(lambda: Cluster.objects.exclude(pk=first.pk).exists(), 16)
+        first.refresh_from_db()
+        assert "claim loop" in first.note
+        make_due(1, "tests.ping")
+        wait_for(all_ended)
+    assert Execution.objects.get().status == Status.SUCCEEDED
+
+
+def test_long_plain_functions_do_not_keep_coroutines_waiting(tmp_path):
+    path = tmp_path / "notes"
+    with running_cluster(CRONTY_WORKERS=2):
+        make_due(6, "tests.note", path=str(path), seconds=3)
+        wait_for(lambda: len(notes(path, "begin")) == 2)
+
+        make_due(1, "tests.aping", after=0.1)
+
+        wait_for(lambda: Execution.objects.filter(task="tests.aping", status=Status.SUCCEEDED).exists(), 3)
+        assert not notes(path, "end")
+        wait_for(all_ended)
+    assert set(notes(path, "begin").values()) == {1}
+
+
+def test_a_plain_function_beyond_its_timeout_fails_alone(tmp_path):
+    path = tmp_path / "notes"
+    with running_cluster():
+        slow = JobFactory(
+            once=True,
+            run_at=clock.now() + timedelta(seconds=0.5),
+            task="tests.note",
+            kwargs={"path": str(path), "seconds": 30},
+            timeout=timedelta(seconds=1),
+        )
+        make_due(5, "tests.ping")
+        wait_for(all_ended)
+
+    row = Execution.objects.get(job=slow)
+    assert (row.status, row.error) == (Status.FAILED, "Timed out after 1 seconds.")
+    assert Execution.objects.filter(status=Status.SUCCEEDED).count() == 5
+
+
+def test_watch_is_quiet_while_the_pulse_moves(monkeypatch):
+    moments = iter(range(0, 100, 3))
+    monkeypatch.setattr("schedules.worker.cluster.time.monotonic", lambda: next(moments) / 2)
+    worker = ClusterFactory()
+    watch = Watch()
+
+    for _ in range(10):
+        Cluster.objects.filter(pk=worker.pk).update(last_seen_at=clock.now(), probe_returned_at=clock.now())
+        assert watch.trouble(worker.pk) == ""
+
+
+def test_watch_does_not_blame_a_cluster_for_a_database_that_is_away():
+    watch = Watch()
+    watch._looked_at -= 100
+
+    assert watch.trouble(cluster_id=0) == ""
+
+
+@pytest.mark.skipif(connection.vendor != "postgresql", reason="SQLite has no such options")
+@pytest.mark.parametrize(
+    ("is_pooled", "options"),
+    [(False, "-c search_path=jobs -c synchronous_commit=off"), (True, "-c search_path=jobs")],
+)
+def test_a_cluster_keeps_what_the_operator_asks_of_the_database(monkeypatch, is_pooled, options):
+    asked = {"OPTIONS": {"options": "-c search_path=jobs"}, "DISABLE_SERVER_SIDE_CURSORS": is_pooled}
+    monkeypatch.setattr(connections["default"], "settings_dict", connection.settings_dict | asked)
+
+    _write_lazily()
+
+    assert connection.settings_dict["OPTIONS"]["options"] == options
+
+
+@pytest.mark.skipif(connection.vendor != "postgresql", reason="SQLite has no server that counts connections")
+def test_processes_of_a_cluster_do_not_keep_connections_of_the_dead():
+    with running_cluster() as cluster:
+        for _ in range(3):
+            known = set(family_of(cluster.pid))
+            member(cluster.pid, "pusher").kill()
+            wait_for(lambda known=known: set(family_of(cluster.pid)) - known)
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()")
+            assert cursor.fetchone()[0] < 20
+
+
+SPREAD_JOBS = """
+import django; django.setup()
+from datetime import timedelta
+from schedules import clock
+from tests.factories import JobFactory, UserFactory
+owner = UserFactory()
+for number in range(40):
+    at = clock.now() + timedelta(seconds=3 + number / 5)
+    JobFactory(owner=owner, once=True, run_at=at, task="tests.anote", kwargs={"path": PATH, "seconds": 0.2})
+"""
+
+
+@pytest.mark.skipif(connection.vendor != "postgresql", reason="SQLite has no server that could be restarted")
+def test_a_restart_of_the_database_loses_nothing(tmp_path):
+    path = tmp_path / "notes"
+    with Postgres() as server:
+        settings = {"DATABASE_URL": server.url, "CRONTY_DATA": tmp_path}
+        assert manage("migrate", "-v0", **settings).wait(60) == 0
+        script = SPREAD_JOBS.replace("PATH", repr(str(path)))
+        subprocess.run([sys.executable, "-c", script], env=environment(**settings), cwd=PROJECT, check=True)
+        with running("qcluster", **settings):
+            wait_for(lambda: len(notes(path, "end")) > 5)
+
+            server.stop(signal.SIGQUIT)
+            server.start()
+
+            wait_for(lambda: len(notes(path, "end")) == 40, 40)
+            wait_for(lambda: _statuses(server.url) == {"succeeded": 40}, 20)
+
+
+def _statuses(url: str) -> dict[str, int]:
+    with psycopg.connect(url) as database:
+        return dict(
+            database.execute("SELECT status, count(*) FROM schedules_execution GROUP BY status").fetchall()
+        )

@@ -1,0 +1,165 @@
+"""Several processes that live as one, with real ones."""
+
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from schedules.worker import supervisor
+from schedules.worker.supervisor import Child, Supervisor
+
+# Stands where Cronty's own manage.py would: what it does is told by its first argument.
+SCRIPT = """
+import signal, sys, time
+from pathlib import Path
+
+what, name = sys.argv[1:3]
+folder = Path(__file__).parent
+assert sys.argv[3:] == ["--with-parent"]
+signals = []
+if what != "deadly":
+    signal.signal(signal.SIGTERM, lambda number, frame: signals.append(number))
+runs = folder / name
+with runs.open("a") as file:
+    file.write("x")
+if what == "frail":
+    sys.exit(3)
+while len(signals) < {"good": 1, "patient": 2, "busy": 3, "stubborn": 9, "deadly": 1}[what]:
+    time.sleep(0.01)
+"""
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, settings, monkeypatch) -> Iterator[Path]:
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+    (tmp_path / "manage.py").write_text(SCRIPT)
+    settings.BASE_DIR = tmp_path
+    monkeypatch.setattr(supervisor, "LOOK_EVERY", 0.02)
+    yield tmp_path
+    for number, handler in handlers.items():
+        signal.signal(number, handler)
+
+
+@pytest.fixture
+def supervise() -> Iterator[object]:
+    made: list[Supervisor] = []
+
+    def start(*commands: tuple[str, str]) -> Supervisor:
+        made.append(Supervisor(commands))
+        made[0].start()
+        return made[0]
+
+    yield start
+    for child in made[0].children:
+        if child.process:
+            child.process.kill()
+            child.process.wait()
+
+
+def wait_for(condition) -> None:
+    deadline = time.monotonic() + 20
+    while not condition():
+        assert time.monotonic() < deadline
+        threading.Event().wait(0.01)
+
+
+def starts(folder: Path, name: str) -> int:
+    path = folder / name
+    return len(path.read_text()) if path.exists() else 0
+
+
+def test_children_run_until_it_is_done_and_stop_together(supervise, folder):
+    group = supervise(("good", "web"), ("good", "cluster"))
+
+    assert group.run(lambda: starts(folder, "web") == starts(folder, "cluster") == 1)
+    group.stop()
+
+    assert [child.process.returncode for child in group.children] == [0, 0]
+
+
+def test_dead_child_is_started_again(supervise, folder, caplog):
+    group = supervise(("deadly", "web"), ("good", "cluster"))
+    wait_for(lambda: starts(folder, "web") and starts(folder, "cluster"))
+    group.children[0].process.kill()
+
+    assert group.run(lambda: starts(folder, "web") == 2)
+    group.stop()
+
+    assert starts(folder, "cluster") == 1
+    assert "deadly ended with status -9; starting it again" in caplog.text
+
+
+def test_child_that_keeps_dying_is_given_up(supervise, folder, caplog):
+    group = supervise(("frail", "web"), ("good", "cluster"))
+
+    assert group.run() is False
+    group.stop()
+
+    assert starts(folder, "web") == supervisor.DEATHS
+    assert "frail keeps dying; giving up" in caplog.text
+
+
+def test_deaths_long_apart_are_forgiven(monkeypatch):
+    moments = iter(range(0, 1000, 20))
+    monkeypatch.setattr(time, "monotonic", lambda: next(moments))
+    child = Child(["web"])
+
+    assert not any(child.keeps_dying() for _ in range(20))
+
+
+def test_signal_ends_the_watch(supervise):
+    group = supervise(("good", "web"))
+
+    signal.raise_signal(signal.SIGTERM)
+
+    assert group.run() is True
+    assert group.stops == 1
+
+
+# Of the signals sent to a busy process, some are lost on it.
+@pytest.mark.parametrize("kind", ["patient", "busy"])
+def test_second_signal_is_passed_on_until_it_is_heeded(supervise, folder, monkeypatch, kind):
+    monkeypatch.setattr(supervisor, "ASK_AGAIN_AFTER", 0.1)
+    group = supervise((kind, "web"))
+    wait_for(lambda: starts(folder, "web"))
+    signal.raise_signal(signal.SIGINT)
+    signal.raise_signal(signal.SIGINT)
+
+    group.stop()
+
+    assert group.children[0].process.returncode == 0
+
+
+def test_first_signal_is_passed_on_once(supervise, folder, settings, monkeypatch):
+    monkeypatch.setattr(supervisor, "ASK_AGAIN_AFTER", 0.1)
+    settings.CRONTY_STOP_SECONDS = -4
+    group = supervise(("patient", "web"))
+    wait_for(lambda: starts(folder, "web"))
+    signal.raise_signal(signal.SIGINT)
+
+    group.stop()
+
+    assert group.children[0].process.returncode == -signal.SIGKILL
+
+
+def test_child_that_does_not_stop_in_time_is_killed(supervise, folder, settings, caplog):
+    settings.CRONTY_STOP_SECONDS = -4.9
+    group = supervise(("stubborn", "web"))
+    wait_for(lambda: starts(folder, "web"))
+
+    group.stop()
+
+    assert group.children[0].process.returncode == -signal.SIGKILL
+    assert "did not stop in time" in caplog.text
+
+
+def test_stopping_before_the_start_is_nothing():
+    group = Supervisor([("good", "web")])
+
+    group.stop()
+
+    assert group.children[0].process is None
+    assert not group.children[0].has_died()

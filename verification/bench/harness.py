@@ -1,0 +1,181 @@
+"""A database, a cluster and due jobs, for benchmarks: everything on loopback, bounded, and cleaned up."""
+
+import os
+import shutil
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+PROJECT = Path(__file__).resolve().parent.parent.parent
+
+
+def prepare() -> Path:
+    """Point Django at a throw-away data folder; DATABASE_URL, if set, still decides about the database."""
+    data = Path(tempfile.mkdtemp(prefix="cronty-bench-"))
+    os.environ |= {
+        "CRONTY_DATA": str(data),
+        "DJANGO_SETTINGS_MODULE": "verification.bench.settings",
+        "CRONTY_LOG_LEVEL": "ERROR",
+        "CRONTY_OUTBOUND_ALLOW": "127.0.0.1",
+    }
+    sys.path.insert(0, str(PROJECT))
+    import django
+
+    django.setup()
+    from django.core.management import call_command
+
+    call_command("migrate", verbosity=0)
+    return data
+
+
+def database_name() -> str:
+    from django.db import connection
+
+    return connection.vendor
+
+
+@contextmanager
+def cluster(workers: int = 2) -> Iterator[subprocess.Popen[bytes]]:
+    """Run one real cluster, and stop it cleanly."""
+    process = subprocess.Popen(
+        [sys.executable, "manage.py", "qcluster"],
+        cwd=PROJECT,
+        env=os.environ | {"CRONTY_WORKERS": str(workers)},
+    )
+    try:
+        yield process
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.wait(40)
+
+
+@contextmanager
+def slow_server() -> Iterator[None]:
+    """Run the slow server, and have notifications go there."""
+    server = subprocess.Popen(
+        [sys.executable, "-m", "verification.bench.slow_server"], cwd=PROJECT, stdout=subprocess.PIPE
+    )
+    try:
+        assert server.stdout
+        os.environ["NTFY_URL"] = f"http://127.0.0.1:{int(server.stdout.readline())}"
+        yield
+    finally:
+        server.kill()
+        server.wait()
+
+
+def make_idle_jobs(count: int) -> None:
+    """Fill the table with jobs that are due in a year, by copying one inside the database."""
+    from django.db import connection
+
+    from schedules import clock
+    from schedules.models import Job
+
+    make_jobs([clock.now() + timedelta(days=365)], "bench.coroutine")
+    columns = [field.column for field in Job._meta.concrete_fields if field.column not in ("id", "public_id")]
+    numbers = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < %s) "
+    with connection.cursor() as cursor:
+        cursor.execute(
+            f"INSERT INTO {Job._meta.db_table} (public_id, {', '.join(columns)}) {numbers} "
+            f"SELECT 'idle_' || i, {', '.join(columns)} FROM {Job._meta.db_table}, n WHERE name = 'bench 0'",
+            [count],
+        )
+        cursor.execute("ANALYZE")
+
+
+def wait_for_worker(seconds: float = 30) -> None:
+    from schedules.models import Cluster
+
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        row = Cluster.objects.filter(stopped_at=None).first()
+        if row and row.probe_returned_at > row.started_at:
+            return
+        time.sleep(0.05)
+    raise SystemExit("no worker came up")
+
+
+def make_jobs(moments: Sequence[Any], task: str, **fields: Any) -> None:
+    from django.contrib.auth.models import User
+
+    from schedules import clock
+    from schedules.models import Job, Profile
+
+    owner, _ = User.objects.get_or_create(username="bench")
+    Profile.objects.get_or_create(user=owner)
+    now = clock.now()
+    stem = f"job_{time.time_ns()}"
+    Job.objects.bulk_create(
+        [
+            Job(
+                owner=owner,
+                public_id=f"{stem}_{number}",
+                name=f"bench {number}",
+                task=task,
+                trigger_type="once",
+                run_at=at,
+                next_run_at=at,
+                created_at=now,
+                updated_at=now,
+                **fields,
+            )
+            for number, at in enumerate(moments)
+        ],
+        batch_size=500,
+    )
+
+
+def wait_until_settled(count: int, seconds: float = 120) -> None:
+    from schedules.models import Execution
+
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        if Execution.objects.filter(status__in=Execution.FINAL).count() >= count:
+            return
+        time.sleep(0.1)
+    raise SystemExit(
+        f"only {Execution.objects.filter(status__in=Execution.FINAL).count()} of {count} settled"
+    )
+
+
+def forget_everything() -> None:
+    from schedules.models import Execution, Job
+
+    Execution.objects.all().delete()
+    Job.objects.exclude(public_id__startswith="idle_").delete()
+
+
+def percentile(values: Sequence[float], share: float) -> float:
+    ordered = sorted(values)
+    return ordered[min(len(ordered) - 1, int(len(ordered) * share))]
+
+
+def show(name: str, value: float, unit: str) -> None:
+    print(f"{name} {value:.4g} {unit}", flush=True)
+
+
+def load() -> str:
+    return " ".join(f"{value:.2f}" for value in os.getloadavg())
+
+
+def discard(data: Path) -> None:
+    shutil.rmtree(data, ignore_errors=True)
+
+
+def seconds_late() -> list[float]:
+    from schedules.models import Execution
+
+    rows = Execution.objects.values_list("started_at", "scheduled_for")
+    return [(started - due) / timedelta(seconds=1) for started, due in rows if started]
+
+
+def median(values: Sequence[float]) -> float:
+    return statistics.median(values)

@@ -1,0 +1,13 @@
+"""Trivial tasks: what is measured is the engine."""
+
+from schedules.tasks.registry import task
+
+
+@task("bench.coroutine", description="A trivial coroutine.")
+async def coroutine() -> None:
+    return None
+
+
+@task("bench.plain", description="A trivial plain function.")
+def plain() -> None:
+    return None

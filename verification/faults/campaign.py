@@ -1,0 +1,290 @@
+"""The campaign: python -m verification.faults.campaign --database sqlite|postgresql|both --rounds N --seconds N --seed S."""
+
+import argparse
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from types import FrameType
+
+import psutil
+from django.db import Error
+
+from verification.faults import report
+from verification.faults.checker import check
+from verification.faults.driver import Driver
+from verification.faults.excuses import Bounds
+from verification.faults.faults import BESIDE_CLUSTERS, LONG, SHORT, kinds
+from verification.faults.product import PROJECT, Product, rest
+from verification.faults.records import Fault, History
+from verification.faults.world import World
+
+DATABASES = ("sqlite", "postgresql")
+PATIENCE = 90.0
+# What starting Python with Django takes on a quiet machine of the kind the bars are meant for.
+QUIET_START = 1.5
+DRAIN = 90.0
+# Within this time a healthy cluster comes round.
+ROUND = 4.0
+
+
+# Set by the first signal to stop: the fault under way is taken back, and what there is so far is judged.
+over = threading.Event()
+_stopped_at = 0.0
+# Some senders signal the process and then its group: within this time it is one and the same wish.
+SAME_SIGNAL = 3.0
+
+
+def run(options: argparse.Namespace) -> int:
+    """Run one campaign and judge it; the number of violations."""
+    say(f"seed {options.seed}, database {options.database}, at most {options.seconds} s of faults")
+    dice = random.Random(options.seed)
+    paces = [pace()]
+    faults: list[Fault] = []
+    with World(options.database, options.lease) as world:
+        say(f"the product is up in {world.folder}")
+        drivers = [_driver(world, options, number) for number in range(options.drivers)]
+        with looked_after(world.product):
+            for driver in drivers:
+                driver.start()
+            wait_for_jobs(options)
+            for fault in inject_faults(world, dice, options):
+                faults.append(fault)
+            paces.append(pace())
+            ended_at = time.time()
+            complaints = wind_down(drivers)
+            drain(world)
+        aftermath = world.aftermath(complaints)
+        rows = world.rows()
+        aftermath = replace(aftermath, orphans=world.product.stop())
+        log = (world.folder / "product.log").read_bytes()
+    history = History(
+        operations=[operation for driver in drivers for operation in driver.operations],
+        rows=rows,
+        deliveries=world.sink.deliveries,
+        faults=faults,
+        shifts=world.shifts,
+        aftermath=aftermath,
+        ended_at=ended_at,
+    )
+    return judge(history, Bounds(pace=max(paces)), options, log)
+
+
+def _driver(world: World, options: argparse.Namespace, number: int) -> Driver:
+    return Driver(
+        number=number,
+        seed=options.seed,
+        jobs=options.jobs // options.drivers,
+        doors=world.product.doors(),
+        pages=world.product.url,
+        token=world.token,
+        target=world.target,
+        offset=lambda: world.clock.offset,
+        period=0.3,
+    )
+
+
+def wait_for_jobs(options: argparse.Namespace) -> None:
+    """Let the first slots fall due before the first fault."""
+    over.wait(min(20, options.seconds / 6))
+
+
+def inject_faults(world: World, dice: random.Random, options: argparse.Namespace) -> Iterator[Fault]:
+    """One fault after the other in rounds of all kinds, at random moments, until the time or the rounds are over."""
+    chosen = options.kinds or list(kinds(options.database))
+    until = time.monotonic() + options.seconds
+    for _ in range(options.rounds):
+        for kind in dice.sample(chosen, len(chosen)):
+            if time.monotonic() > until or over.wait(dice.uniform(0.1, 0.6)):
+                say("cut short: this is judged as it is")
+                return
+            fault = inject(world, dice, kind, options)
+            after = f"{fault.healing:5.1f} s" if fault.healing is not None else "  never"
+            lasted = fault.ended_at - fault.began_at
+            say(f"{fault.kind:<20} {lasted:5.1f} s, healed after {after}  {fault.note}")
+            yield fault
+
+
+def inject(world: World, dice: random.Random, kind: str, options: argparse.Namespace) -> Fault:
+    """Do one fault to the product, take it back, and wait until all is well."""
+    began_at = time.time()
+    try:
+        note = kinds(options.database)[kind](world, dice, SHORT if options.short else LONG)
+    except (OSError, RuntimeError, psutil.Error, Error) as error:
+        # The machine is in the way of the harness, too: a process it aims at may just have ended.
+        note = f"cut short: {error!r}"
+        world.mend()
+    ended_at = time.time()
+    # The clusters come round every few seconds; where nothing was done to them, the last time will do.
+    since = began_at - ROUND if kind.startswith(BESIDE_CLUSTERS) else ended_at
+    healed_at, trouble = healing(world, since)
+    return Fault(kind, began_at, ended_at, healed_at, f"({note}) {trouble}".strip())
+
+
+def healing(world: World, since: float) -> tuple[float | None, str]:
+    """Wait until all is well; else say what is not."""
+    trouble, until = "", time.monotonic() + PATIENCE
+    while time.monotonic() < until:
+        at = time.time()
+        trouble = world.is_well(since)
+        if not trouble:
+            return at, ""
+        rest(0.15)
+    return None, trouble
+
+
+@contextmanager
+def looked_after(product: Product) -> Iterator[None]:
+    """Play the service manager: start again whatever dies at the top."""
+    gone = threading.Event()
+
+    def look() -> None:
+        while not gone.wait(0.3):
+            with suppress(OSError):
+                product.keep_running()
+
+    thread = threading.Thread(target=look, daemon=True, name="service manager")
+    thread.start()
+    try:
+        yield
+    finally:
+        gone.set()
+        thread.join(10)
+
+
+def wind_down(drivers: Sequence[Driver]) -> list[str]:
+    """Stop the drivers and what they started; say what did not work."""
+    for driver in drivers:
+        driver.stopping.set()
+    for driver in drivers:
+        driver.join(60)
+    left = sum(driver.wind_down(60) for driver in drivers)
+    complaints = [driver.trouble for driver in drivers if driver.trouble]
+    return [*complaints, f"{left} jobs could not be cancelled"] if left else complaints
+
+
+def drain(world: World) -> None:
+    """Let what is under way end."""
+    from schedules.models import Execution  # noqa: PLC0415
+
+    until = time.monotonic() + DRAIN
+    while time.monotonic() < until and Execution.objects.live().exists():
+        rest(0.3)
+    healing(world, time.time())
+
+
+def pace() -> float:
+    """How slow this machine is at the moment, against a quiet one: the best of three starts of Python and Django."""
+    times = []
+    for _ in range(3):
+        began = time.monotonic()
+        subprocess.run(
+            [sys.executable, "-c", "import django.db.models, httpx2, mcp.types"], check=True, cwd=PROJECT
+        )
+        times.append(time.monotonic() - began)
+    return max(1.0, min(times) / QUIET_START)
+
+
+def judge(history: History, bounds: Bounds, options: argparse.Namespace, log: bytes = b"") -> int:
+    violations = check(history, bounds)
+    text = report.table(history, bounds, violations)
+    folder = Path(options.out)
+    folder.mkdir(parents=True, exist_ok=True)
+    stem = f"{options.database}-{options.seed}-{datetime.now(UTC):%Y%m%d-%H%M%S}"
+    (folder / f"{stem}.txt").write_text(f"seed {options.seed}, database {options.database}\n\n{text}")
+    (folder / f"{stem}.svg").write_text(report.picture(history))
+    (folder / f"{stem}.log").write_bytes(log[-5_000_000:])
+    report.save(history, folder / f"{stem}.json")
+    say(f"\n{text}\nreport: {folder / stem}.txt, .svg, .json, .log")
+    shortfalls = [] if not options.bars else report.shortfalls(history, kinds=15, faults=10, slots=10_000)
+    for words in shortfalls:
+        say(f"short of the bar: {words}")
+    return len(violations) + len(shortfalls)
+
+
+def run_both(arguments: Sequence[str], options: argparse.Namespace) -> int:
+    """Run a campaign on each database at the same time, each with a world of its own; how many of them failed."""
+    folder = Path(options.out)
+    folder.mkdir(parents=True, exist_ok=True)
+    running = {}
+    for database in DATABASES:
+        command = [sys.executable, "-m", "verification.faults.campaign", *arguments, "--database", database]
+        with (folder / f"{database}.out").open("wb") as out:
+            running[database] = subprocess.Popen(
+                [*command, "--seed", str(options.seed)],
+                cwd=PROJECT,
+                stdout=out,
+                stderr=out,
+                start_new_session=True,
+            )
+        say(f"{database}: follow {folder / database}.out")
+    is_told = False
+    while any(process.poll() is None for process in running.values()):
+        if over.wait(1) and not is_told:
+            is_told = True
+            for process in running.values():
+                process.send_signal(signal.SIGTERM)
+        rest(0.2)
+    for database in running:
+        say(f"\n{database}\n{(folder / database).with_suffix('.out').read_text()}")
+    return sum(process.returncode != 0 for process in running.values())
+
+
+def again(options: argparse.Namespace) -> int:
+    """Judge kept records once more, with the checker as it is now."""
+    return judge(report.load(Path(options.recheck)), Bounds(pace=options.pace), options)
+
+
+def stop(number: int, frame: FrameType | None) -> None:
+    """At the first signal come to an end, with a report; at a later one leave, ending only what was started."""
+    global _stopped_at
+    if over.is_set() and time.monotonic() > _stopped_at + SAME_SIGNAL:
+        sys.exit(3)
+    _stopped_at = _stopped_at if over.is_set() else time.monotonic()
+    over.set()
+
+
+def say(words: str) -> None:
+    sys.stdout.write(f"{words}\n")
+    sys.stdout.flush()
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--database", choices=[*DATABASES, "both"], default="sqlite", help="both: at once")
+    parser.add_argument("--seconds", type=int, default=3600, help="no new fault after this long")
+    parser.add_argument("--seed", type=int, default=int(time.time()))
+    parser.add_argument("--kinds", nargs="*", help="only these; default: all")
+    parser.add_argument("--rounds", type=int, default=10**6, help="how often each kind comes at most")
+    parser.add_argument("--jobs", type=int, default=200)
+    parser.add_argument("--drivers", type=int, default=2)
+    parser.add_argument(
+        "--lease", type=int, default=3, help="seconds; shorter than shipped, to meet more faults an hour"
+    )
+    parser.add_argument("--short", action="store_true", help="faults that last shorter")
+    parser.add_argument(
+        "--bars", action="store_true", help="fail, too, if it was not long enough to prove much"
+    )
+    parser.add_argument("--out", default=str(PROJECT / ".cache" / "faults"))
+    parser.add_argument("--recheck", help="judge the records in this file again")
+    parser.add_argument("--pace", type=float, default=1.0, help="for --recheck")
+    options = parser.parse_args(arguments)
+    unknown = set(options.kinds or ()) - set(kinds(options.database))
+    if unknown:
+        parser.error(f"--kinds: unknown {sorted(unknown)}; choose from {', '.join(kinds(options.database))}")
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, stop)
+    if options.database == "both":
+        return 1 if run_both(sys.argv[1:] if arguments is None else arguments, options) else 0
+    return 1 if (again if options.recheck else run)(options) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,339 @@
+"""Judges a history: each rule is a function of the records alone and returns what it finds wrong, in words."""
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from verification.faults.excuses import (
+    SLACK,
+    Bounds,
+    arrivals,
+    by_job,
+    faults_between,
+    faults_that_repeat,
+    moment_of,
+    name_of,
+    near_shift,
+    offset_in,
+)
+from verification.faults.policies import (
+    attempts_are_kept,
+    gaps_are_made_up_for_as_asked,
+    limits_are_kept,
+    overlap_is_kept,
+)
+from verification.faults.records import Delivery, Fault, History, Operation, Row
+from verification.faults.timelines import gave_up_at, jobs_of, offsets_between, periods, policy_of, spent_at
+
+FINAL = {"succeeded", "failed", "skipped", "missed", "cancelled", "lost"}
+NEVER_RAN = {"skipped", "missed", "cancelled"}
+STOPPED = ("The job was", "The schedule was", "Its job is gone")
+
+
+@dataclass(frozen=True, slots=True)
+class Violation:
+    rule: str
+    words: str
+
+    def __str__(self) -> str:
+        return f"{self.rule}: {self.words}"
+
+
+Rule = Callable[[History, Bounds], Iterator[str]]
+
+
+def check(history: History, bounds: Bounds | None = None) -> list[Violation]:
+    """Apply every rule."""
+    limits = bounds or Bounds()
+    return [Violation(name, words) for name, rule in RULES.items() for words in rule(history, limits)]
+
+
+def owed_slots_have_one_row(history: History, bounds: Bounds) -> Iterator[str]:
+    rows_of = by_job(history.rows)
+    for job_id, operations in jobs_of(history).items():
+        rows = [row for row in rows_of[job_id] if row.cause != "manual"]
+        over_at = min(gave_up_at(rows), spent_at(rows, policy_of(operations, for_certain=True)))
+        for period in periods(history, operations):
+            for slot in period.slots():
+                if slot < over_at and not any(row.slot <= slot <= row.until for row in rows):
+                    yield f"{job_id} was owed {moment_of(slot)}, and there is no row of it"
+
+
+def no_slot_has_two_rows(history: History, bounds: Bounds) -> Iterator[str]:
+    for job_id, mine in by_job(history.rows).items():
+        rows = sorted((row for row in mine if row.cause != "manual"), key=lambda row: row.scheduled_for)
+        for one, other in pairwise(rows):
+            if _accounts_for(one, other.scheduled_for):
+                yield f"{job_id} has rows {one.id} and {other.id} for {moment_of(other.scheduled_for)}"
+
+
+def every_row_is_final(history: History, bounds: Bounds) -> Iterator[str]:
+    for row in history.rows:
+        if row.status not in FINAL:
+            yield f"{name_of(row)} is still {row.status}"
+
+
+def succeeded_was_accepted(history: History, bounds: Bounds) -> Iterator[str]:
+    accepted = {delivery.execution for delivery in history.deliveries if delivery.verdict != "refused"}
+    for row in history.rows:
+        if row.status == "succeeded" and row.task in ("webhook", "faults.deliver") and row.id not in accepted:
+            yield f"{name_of(row)} succeeded, but the sink accepted nothing"
+
+
+def accepted_at_most_once(history: History, bounds: Bounds) -> Iterator[str]:
+    accepted = Counter(
+        delivery.execution for delivery in history.deliveries if delivery.verdict == "accepted"
+    )
+    for execution, count in accepted.items():
+        if count > 1:
+            yield f"execution {execution} was accepted {count} times"
+    for name, pairs in (
+        ("execution", {(delivery.execution, delivery.key) for delivery in history.deliveries}),
+        ("key", {(delivery.key, delivery.execution) for delivery in history.deliveries}),
+    ):
+        for value, count in Counter(value for value, _ in pairs).items():
+            if count > 1:
+                yield f"{name} {value} goes with {count} different partners"
+
+
+def repeats_have_a_reason(history: History, bounds: Bounds) -> Iterator[str]:
+    """A fault repeats at most what was in flight in the process it hit, and that once.
+
+    So no attempt is sent twice; and whatever is sent again after it was accepted had arrived in a fault that can
+    explain it, or shortly before. Where the network lost the answer, each attempt may meet the same fault.
+    """
+    for execution, received in arrivals(history).items():
+        for attempt, count in Counter(delivery.attempt for delivery in received).items():
+            if count > 1:
+                yield f"execution {execution} was sent {count} times in its attempt {attempt}"
+        repeats = [(one, other) for one, other in pairwise(received) if other.verdict == "repeated"]
+        explaining: set[Fault] = set()
+        for one, _ in repeats:
+            found = faults_that_repeat(history, one.at)
+            explaining |= found
+            if not found:
+                yield f"execution {execution} was repeated, but no fault hit it in flight at {moment_of(one.at)}"
+        is_network = any(fault.kind.startswith("target") for fault in explaining)
+        if explaining and len(repeats) > len(explaining) and not is_network:
+            yield f"execution {execution} was repeated {len(repeats)} times in {len(explaining)} faults"
+
+
+def what_did_not_run_was_not_delivered(history: History, bounds: Bounds) -> Iterator[str]:
+    delivered = Counter(delivery.execution for delivery in history.deliveries)
+    for row in history.rows:
+        if row.status in NEVER_RAN and delivered[row.id]:
+            yield f"{name_of(row)} is {row.status}, but was delivered"
+        # A prompt is started by waiting for an agent; that can be taken back.
+        if row.status in NEVER_RAN and row.attempt and row.task != "prompt":
+            yield f"{name_of(row)} is {row.status}, but was started"
+
+
+def deliveries_belong_to_rows(history: History, bounds: Bounds) -> Iterator[str]:
+    attempts = {row.id: row.attempt for row in history.rows}
+    for delivery in history.deliveries:
+        if delivery.execution not in attempts:
+            yield f"execution {delivery.execution} was delivered, but is not in the ledger"
+        elif delivery.attempt > attempts[delivery.execution]:
+            yield f"execution {delivery.execution} was delivered in attempt {delivery.attempt}, unknown to its row"
+
+
+def missed_has_a_reason(history: History, bounds: Bounds) -> Iterator[str]:
+    for row in history.rows:
+        if row.status != "missed":
+            continue
+        if not faults_between(history, row.scheduled_for, row.until, and_healing=bounds):
+            yield f"{name_of(row)} is missed although all was well"
+
+
+def failed_has_a_reason(history: History, bounds: Bounds) -> Iterator[str]:
+    for row in history.rows:
+        if row.status not in ("failed", "lost") or "poison" in row.task or row.reason.startswith(STOPPED):
+            continue
+        if not faults_between(history, row.scheduled_for, row.ended_at, and_healing=bounds):
+            yield f"{name_of(row)} is {row.status} although all was well: {row.error or row.reason}"
+
+
+def skipped_has_a_reason(history: History, bounds: Bounds) -> Iterator[str]:
+    """While a job was certainly armed, only a run before it that was still going is a reason, if it may be one."""
+    rows_of = by_job(history.rows)
+    received = defaultdict(list)
+    for delivery in history.deliveries:
+        received[delivery.job_id].append(delivery)
+    for job_id, operations in jobs_of(history).items():
+        policy, rows = policy_of(operations), rows_of[job_id]
+        over_at = gave_up_at(rows)
+        for period in periods(history, operations):
+            for row in rows:
+                if row.status != "skipped" or not period.is_armed or not period.holds(row.slot):
+                    continue
+                if row.slot >= over_at or near_shift(history, row.scheduled_for):
+                    continue
+                if _was_stopped_in_a_fault(history, row, operations):
+                    continue
+                if policy.overlap != "skip":
+                    yield f"{name_of(row)} is skipped ({row.reason}), which nobody asked for"
+                elif not (
+                    any(_was_going(other, row) for other in rows)
+                    or any(_was_held(delivery, row) for delivery in received[job_id])
+                    # In a fault the end of the run before it may not have been written yet.
+                    or faults_between(history, row.scheduled_for, row.ended_at)
+                ):
+                    yield f"{name_of(row)} is skipped ({row.reason}), but nothing was going on"
+
+
+def _was_stopped_in_a_fault(history: History, row: Row, operations: Sequence[Operation]) -> bool:
+    """Tell whether a slot could not be claimed in a fault, and its job was stopped or changed before it could."""
+    if not row.reason.startswith(STOPPED) or not faults_between(history, row.scheduled_for, row.ended_at):
+        return False
+    return any(
+        op.verb in ("pause", "cancel", "delete", "edit")
+        and op.outcome != "refused"
+        and op.sent_at - SLACK <= row.ended_at <= op.answered_at + SLACK
+        for op in operations
+    )
+
+
+def nothing_is_late(history: History, bounds: Bounds) -> Iterator[str]:
+    """Within the bound; or, where a fault lay in between, within its healing time after its end.
+
+    Whoever waits for the run before it is late from the end of that run on.
+    """
+    waiting = {job for job, ops in jobs_of(history).items() if policy_of(ops).overlap == "queue"}
+    ends = defaultdict(list)
+    for row in history.rows:
+        if row.job_id in waiting and row.finished_at is not None:
+            ends[row.job_id].append(row.finished_at)
+    for row in history.rows:
+        if row.first_started_at is None or row.cause == "manual" or "poison" in row.task:
+            continue
+        before = [at for at in ends[row.job_id] if at <= row.first_started_at]
+        late = row.first_started_at - max(row.scheduled_for, *before, 0.0)
+        if late <= bounds.late(row):
+            continue
+        faults = faults_between(history, row.scheduled_for, row.first_started_at, and_healing=bounds)
+        if not any(
+            row.first_started_at
+            <= fault.ended_at + offset_in(history, fault) + bounds.heals_within(fault.kind)
+            for fault in faults
+        ):
+            yield f"{name_of(row)} started {late:.1f} s late"
+
+
+def nothing_is_early(history: History, bounds: Bounds) -> Iterator[str]:
+    slots = {row.id: row.scheduled_for for row in history.rows}
+    for row in history.rows:
+        if row.first_started_at is not None and row.first_started_at < row.scheduled_for - 0.001:
+            if near_shift(history, row.scheduled_for) or row.cause == "manual":
+                continue
+            yield f"{name_of(row)} started {row.scheduled_for - row.first_started_at:.3f} s early"
+    for delivery in history.deliveries:
+        ahead = max(0.0, *offsets_between(history, delivery.at - 60, delivery.at))
+        slot = slots.get(delivery.execution, 0.0)
+        if delivery.at + ahead < slot - 0.001 and "-manual" not in delivery.key:
+            yield f"execution {delivery.execution} was delivered {slot - delivery.at:.3f} s early"
+
+
+def nothing_runs_unasked(history: History, bounds: Bounds) -> Iterator[str]:
+    rows_of = by_job(history.rows)
+    for job_id, operations in jobs_of(history).items():
+        for period in periods(history, operations):
+            for row in rows_of[job_id]:
+                if row.cause == "manual" or not row.attempt or not period.holds(row.slot):
+                    continue
+                if not period.asks_for(row.slot) and not near_shift(history, row.scheduled_for):
+                    stood = "armed for other moments" if period.is_armed else "stopped"
+                    yield f"{name_of(row)} ran, but its job was {stood}"
+
+
+def runs_by_hand_are_kept(history: History, bounds: Bounds) -> Iterator[str]:
+    rows = {row.id: row for row in history.rows}
+    rows_of = by_job(history.rows)
+    for job_id, operations in jobs_of(history).items():
+        asked = [op for op in operations if op.verb == "run" and op.outcome != "refused"]
+        for op in asked:
+            if op.execution is not None and op.execution not in rows:
+                yield f"{job_id} was told to run, and the row {op.execution} it got is gone"
+        manual = [row for row in rows_of[job_id] if row.cause == "manual"]
+        if len(manual) > len(asked):
+            yield f"{job_id} ran {len(manual)} times by hand, but was asked {len(asked)} times"
+        if len(manual) < sum(op.outcome == "acknowledged" for op in asked):
+            yield f"{job_id} ran {len(manual)} times by hand, fewer than was acknowledged"
+
+
+def faults_heal(history: History, bounds: Bounds) -> Iterator[str]:
+    for fault in history.faults:
+        limit = bounds.heals_within(fault.kind)
+        if fault.healing is None:
+            yield f"{fault.kind} at {moment_of(fault.began_at)} never healed {fault.note}"
+        elif fault.healing > limit:
+            yield (
+                f"{fault.kind} at {moment_of(fault.began_at)} healed after {fault.healing:.1f} s,"
+                f" not {limit:.0f} s {fault.note}"
+            )
+
+
+def all_is_quiet_afterwards(history: History, bounds: Bounds) -> Iterator[str]:
+    after = history.aftermath
+    if after.fresh_workers != after.expected_workers:
+        yield f"{after.fresh_workers} clusters are fresh, not {after.expected_workers}"
+    if after.live_runs:
+        yield f"{after.live_runs} runs are still in the queue"
+    if after.overdue_jobs:
+        yield f"{after.overdue_jobs} jobs are overdue"
+    yield from after.complaints
+    if after.orphans:
+        yield f"processes were left behind: {'; '.join(after.orphans)}"
+    if after.connections > after.most_connections:
+        yield f"{after.connections} connections to the database, more than {after.most_connections}"
+
+
+RULES: dict[str, Rule] = {
+    "lost": owed_slots_have_one_row,
+    "doubled": no_slot_has_two_rows,
+    "unfinished": every_row_is_final,
+    "undelivered": succeeded_was_accepted,
+    "accepted twice": accepted_at_most_once,
+    "repeated": repeats_have_a_reason,
+    "not run, yet delivered": what_did_not_run_was_not_delivered,
+    "unknown delivery": deliveries_belong_to_rows,
+    "attempts": attempts_are_kept,
+    "overlap": overlap_is_kept,
+    "catch-up": gaps_are_made_up_for_as_asked,
+    "limits": limits_are_kept,
+    "missed": missed_has_a_reason,
+    "failed": failed_has_a_reason,
+    "skipped": skipped_has_a_reason,
+    "late": nothing_is_late,
+    "early": nothing_is_early,
+    "unasked": nothing_runs_unasked,
+    "by hand": runs_by_hand_are_kept,
+    "healing": faults_heal,
+    "aftermath": all_is_quiet_afterwards,
+}
+
+
+def _accounts_for(row: Row, moment: float) -> bool:
+    """Tell whether a row stands for the slot of a moment; a gap stands for as many, evenly spread.
+
+    Between them may lie slots of another schedule, where a job was edited and the clock went back.
+    """
+    if row.last_slot is None or row.slots < 2 or moment > row.last_slot:
+        return moment == row.scheduled_for
+    step = (row.last_slot - row.scheduled_for) / (row.slots - 1)
+    off_by = (moment - row.scheduled_for) % step
+    return min(off_by, step - off_by) < 0.01
+
+
+def _was_going(other: Row, row: Row) -> bool:
+    if other is row or other.status in ("skipped", "missed"):
+        return False
+    return other.scheduled_for < row.scheduled_for and (
+        other.finished_at is None or other.finished_at > row.scheduled_for - SLACK
+    )
+
+
+def _was_held(delivery: Delivery, row: Row) -> bool:
+    """Tell whether the sink still had another run of the job when this slot was due."""
+    since, until = delivery.at - SLACK, delivery.at + delivery.held + SLACK
+    return delivery.execution != row.id and since <= row.scheduled_for <= until

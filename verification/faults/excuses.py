@@ -1,0 +1,147 @@
+"""What may explain what: how long things may take, and which faults and clocks lie around a moment."""
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+from verification.faults.records import Delivery, Fault, History, Row
+from verification.faults.timelines import offsets_between
+
+# A fault may be felt a little before the harness noted its beginning.
+SLACK = 2.0
+# No clock is shifted further than this.
+FURTHEST = 200.0
+# How long after a clock was put right, or before it was shifted, what follows from it may still be seen.
+NEAR = 15.0
+# How long before a fault the sink may have received what was still in flight then: the longest hold of a caller, the
+# moment until outcomes are written, and the slack of the clocks.
+IN_FLIGHT = 5.0
+# The faults in which a run can be delivered, and nobody learns of it: its process dies (a poisoned task may kill it,
+# and a cluster whose pusher, monitor or sentinel is gone or still is restarted as a whole), freezes for longer than
+# its lease, cannot reach the database to write the outcome, or does not get the answer. Others, like a clock that
+# jumps, a polite restart or a migration, must repeat nothing.
+REPEATING = (
+    "kill-busy-worker",
+    "kill-idle-worker",
+    "kill-pusher",
+    "kill-monitor",
+    "kill-sentinel",
+    "kill-leader",
+    "kill-everything",
+    "freeze-",
+    "database-",
+    "disk-full",
+    "target-cut",
+    "target-slow",
+    "target-reset",
+    "poisoned-job",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """How long things may take, in seconds. `pace` is how much slower than a quiet machine this one is.
+
+    What the product waits for by design (leases, the watchdog) does not depend on the machine; starting processes
+    does. So only `work` of each bound is multiplied by the pace.
+    """
+
+    pace: float = 1.0
+    lateness: float = 1.0
+    plain_lateness: float = 3.0
+    work: float = 5.0
+    healing: Mapping[str, float] = field(
+        default_factory=lambda: {"kill": 15.0, "freeze": 25.0, "database": 30.0, "disk": 30.0}
+    )
+    other_healing: float = 25.0
+
+    def bar(self, kind: str) -> float:
+        """As it is promised, on a quiet machine."""
+        return self.healing.get(kind.partition("-")[0], self.other_healing)
+
+    def heals_within(self, kind: str) -> float:
+        return self.bar(kind) + self.work * (self.pace - 1)
+
+    def late(self, row: Row) -> float:
+        return (self.plain_lateness if row.task == "faults.deliver" else self.lateness) * self.pace
+
+
+def faults_that_repeat(history: History, arrived_at: float) -> set[Fault]:
+    """The faults in which what arrived then can have been in flight."""
+    return {
+        fault
+        for fault in history.faults
+        if fault.kind.startswith(REPEATING)
+        and fault.began_at - IN_FLIGHT <= arrived_at <= _last_felt_at(history, fault) + SLACK
+    }
+
+
+def _last_felt_at(history: History, fault: Fault) -> float:
+    """When a fault was over; a poisoned job does its harm anew in each attempt."""
+    attempts = [
+        row.started_at
+        for row in history.rows
+        if fault.kind == "poisoned-job"
+        and "poison" in row.task
+        and row.started_at
+        and fault.began_at - SLACK <= row.scheduled_for <= fault.ended_at + SLACK
+    ]
+    return max([fault.healed_at or fault.ended_at, *attempts])
+
+
+def arrivals(history: History) -> dict[int, list[Delivery]]:
+    """What the sink saw of each execution, in order."""
+    arrivals: dict[int, list[Delivery]] = defaultdict(list)
+    for delivery in sorted(history.deliveries, key=lambda delivery: delivery.at):
+        arrivals[delivery.execution].append(delivery)
+    return arrivals
+
+
+def by_job(rows: Sequence[Row]) -> dict[str, list[Row]]:
+    jobs: dict[str, list[Row]] = defaultdict(list)
+    for row in rows:
+        jobs[row.job_id].append(row)
+    return jobs
+
+
+def faults_between(
+    history: History, start: float, end: float, *, and_healing: Bounds | None = None
+) -> list[Fault]:
+    """The faults that touch a stretch of the product's time, with the time they may take to heal."""
+    found = []
+    for fault in history.faults:
+        extra = and_healing.heals_within(fault.kind) if and_healing else (fault.healing or 0.0)
+        if fault.began_at - FURTHEST > end or start > fault.ended_at + extra + FURTHEST:
+            continue
+        ahead = offset_in(history, fault)
+        if fault.began_at - SLACK + min(0.0, ahead) <= end and start <= fault.ended_at + extra + max(
+            0.0, ahead
+        ):
+            found.append(fault)
+    return found
+
+
+def offset_in(history: History, fault: Fault) -> float:
+    """How far the product's clock was shifted in a fault."""
+    # Without slack: just before it, another fault may have shifted the clock the other way.
+    return max(offsets_between(history, fault.began_at, fault.ended_at), key=abs)
+
+
+def near_shift(history: History, moment: float) -> bool:
+    """Tell whether a moment lies in a time that the clock left out, or that has happened twice."""
+    for fault in history.faults:
+        if fault.kind.startswith("clock"):
+            ahead = offset_in(history, fault)
+            began_at, ended_at = fault.began_at + min(0.0, ahead), fault.ended_at + max(0.0, ahead)
+            if began_at - NEAR <= moment <= ended_at + NEAR:
+                return True
+    return False
+
+
+def name_of(row: Row) -> str:
+    return f"{row.job_id} at {moment_of(row.scheduled_for)} (row {row.id}, {row.task})"
+
+
+def moment_of(at: float) -> str:
+    return datetime.fromtimestamp(at, UTC).strftime("%H:%M:%S.%f")[:-3]

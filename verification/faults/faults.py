@@ -1,0 +1,340 @@
+"""The faults: each does its harm to a running product, holds it for a while, and takes it back."""
+
+import random
+import signal
+import sqlite3
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from datetime import timedelta
+from typing import Any
+
+import psutil
+
+from tests.postgres import _as_nobody as as_nobody
+from verification.faults.product import rest
+from verification.faults.sink import Manner
+from verification.faults.world import World
+
+Inject = Callable[[World, random.Random, float], str]
+# How long the faults last that have a length, in the long form and in the short one.
+LONG, SHORT = 1.0, 0.4
+# These do not touch the clusters: that all is well shows as soon as what they did touch is.
+BESIDE_CLUSTERS = ("target-", "kill-web", "kill-mcp")
+
+
+def kill(role: str) -> Inject:
+    def inject(world: World, dice: random.Random, length: float) -> str:
+        leaders = list(world.product.leaders().items())
+        name, leader = dice.choice(leaders)
+        victim = _find(world, leader, role)
+        if victim is None:
+            return f"no {role} in {name}"
+        victim.kill()
+        return f"{name} {victim.pid}"
+
+    return inject
+
+
+def _find(world: World, leader: int, role: str) -> psutil.Process | None:
+    """A busy worker must be caught in the act; failing that, any worker will do."""
+    until = time.monotonic() + 3
+    while time.monotonic() < until:
+        if found := world.product.member(leader, role):
+            return found
+        rest(0.005)
+    return world.product.member(leader, "idle") if role == "busy" else None
+
+
+def kill_web(world: World, dice: random.Random, length: float) -> str:
+    if web := world.product.web():
+        web.kill()
+    return ""
+
+
+def kill_top(name: str) -> Inject:
+    def inject(world: World, dice: random.Random, length: float) -> str:
+        process = world.product.processes[name]
+        world.product.remember()
+        process.kill()
+        process.wait()
+        return str(process.pid)
+
+    return inject
+
+
+def freeze(role: str) -> Inject:
+    """Stop processes for longer than their lease, and let them go on."""
+
+    def inject(world: World, dice: random.Random, length: float) -> str:
+        name, leader = dice.choice(list(world.product.leaders().items()))
+        found = _find(world, leader, role) if role != "cluster" else None
+        victims = world.product.cluster(leader) if role == "cluster" else [found] if found else []
+        with suppress(psutil.Error):
+            for victim in victims:
+                victim.suspend()
+        rest(world.lease + 1 + dice.uniform(1, 6) * length)
+        for victim in victims:
+            with suppress(psutil.Error):
+                victim.resume()
+        return f"{name}, {len(victims)} processes"
+
+    return inject
+
+
+def rolling_restart(world: World, dice: random.Random, length: float) -> str:
+    """What a new version does: stop one cluster politely, start another, then the next."""
+    for leader in world.product.leaders().values():
+        began_at = time.time()
+        with suppress(psutil.Error):
+            psutil.Process(leader).send_signal(signal.SIGTERM)
+        until = time.monotonic() + 40
+        while time.monotonic() < until and (psutil.pid_exists(leader) or world.is_well(began_at)):
+            world.product.keep_running()
+            rest(0.2)
+    return ""
+
+
+def restart_database(world: World, dice: random.Random, length: float) -> str:
+    assert world.postgres
+    world.postgres.stop(signal.SIGQUIT)
+    rest(dice.uniform(0.2, 5 * length))
+    world.postgres.start()
+    return "immediate"
+
+
+def lock_database(world: World, dice: random.Random, length: float) -> str:
+    """Hold a write lock: on SQLite the only one, on PostgreSQL that of the two tables."""
+    seconds = dice.choice([4, 8, 20]) * length
+    if world.postgres:
+        from django.db import connection, transaction  # noqa: PLC0415
+
+        with transaction.atomic(), connection.cursor() as cursor:
+            cursor.execute("LOCK TABLE schedules_job, schedules_execution IN EXCLUSIVE MODE")
+            rest(seconds)
+    else:
+        holder = sqlite3.connect(world.sqlite_file, timeout=20, isolation_level=None)
+        holder.execute("BEGIN IMMEDIATE")
+        rest(seconds)
+        holder.execute("ROLLBACK")
+        holder.close()
+    return f"{seconds:.0f} s"
+
+
+def cut(wire: str) -> Inject:
+    def inject(world: World, dice: random.Random, length: float) -> str:
+        line = getattr(world, wire)
+        line.is_cut = True
+        rest(2 + dice.uniform(1, 4) * length)
+        line.is_cut = False
+        world.loop.do(line.reset())
+        return ""
+
+    return inject
+
+
+def slow_down(wire: str) -> Inject:
+    def inject(world: World, dice: random.Random, length: float) -> str:
+        line = getattr(world, wire)
+        line.delay = dice.uniform(0.02, 0.1) if wire == "database_wire" else dice.uniform(0.3, 1.5)
+        rest(2 + dice.uniform(1, 4) * length)
+        line.delay = 0.0
+        return ""
+
+    return inject
+
+
+def reset(wire: str) -> Inject:
+    def inject(world: World, dice: random.Random, length: float) -> str:
+        for _ in range(3):
+            world.loop.do(getattr(world, wire).reset())
+            rest(dice.uniform(0.05, 0.5))
+        return ""
+
+    return inject
+
+
+def fill_disk(world: World, dice: random.Random, length: float) -> str:
+    """Let no file of the database grow: what a full disk does, without root and without harming the machine."""
+    hit: set[psutil.Process] = set()
+    until = time.monotonic() + 2 + dice.uniform(1, 6) * length
+    while time.monotonic() < until:
+        hit |= {
+            process for process in _writers(world) if process not in hit and _limit(world, process, "4096")
+        }
+        rest(0.1)
+    for _ in range(2):
+        for process in {*hit, *_writers(world)}:
+            _limit(world, process, "unlimited")
+        rest(0.2)
+    if world.postgres and world.postgres.process and world.postgres.process.poll() is not None:
+        # It gave up, as PostgreSQL does; whoever looks after the server makes room and starts it again.
+        world.postgres.process = None
+        world.postgres.start()
+        return f"{len(hit)} processes; PostgreSQL had to be started again"
+    return f"{len(hit)} processes"
+
+
+def _limit(world: World, process: psutil.Process, most: str) -> bool:
+    """Bound the files a process writes; the server's own user may do that, where root may not."""
+    done = subprocess.run(
+        ["prlimit", f"--pid={process.pid}", f"--fsize={most}:unlimited"],
+        stderr=subprocess.DEVNULL,
+        check=False,
+        **(as_nobody() if world.postgres else {}),
+    )
+    return done.returncode == 0
+
+
+def _writers(world: World) -> list[psutil.Process]:
+    if world.postgres:
+        server = world.postgres.process
+        if server is None or server.poll() is not None:
+            return []
+        with suppress(psutil.Error):
+            return psutil.Process(server.pid).children()
+        return []
+    return world.product.everybody()
+
+
+def shift_clock(*distances: float) -> Inject:
+    def inject(world: World, dice: random.Random, length: float) -> str:
+        offset = dice.choice(distances) * dice.uniform(0.7, 1)
+        world.shift_clock(offset)
+        rest(2 + 3 * length)
+        world.shift_clock(0.0)
+        return f"{offset:+.0f} s"
+
+    return inject
+
+
+def misbehave(manner: Manner) -> Inject:
+    def inject(world: World, dice: random.Random, length: float) -> str:
+        world.sink.manner = manner
+        rest(1.5 + dice.uniform(0.5, 2.5) * length)
+        world.sink.manner = "well"
+        return ""
+
+    return inject
+
+
+def poison(world: World, dice: random.Random, length: float) -> str:
+    """A job that harms its worker, or a row that no longer makes sense."""
+    from django.contrib.auth.models import User  # noqa: PLC0415
+
+    from schedules import clock  # noqa: PLC0415
+    from schedules.models import Job  # noqa: PLC0415
+    from schedules.models.jobs import new_public_id  # noqa: PLC0415
+
+    now = clock.now()
+    task, how = dice.choice(
+        [
+            *(("faults.poison", how) for how in ("exit", "leave", "recurse", "unprintable")),
+            *(("faults.apoison", how) for how in ("leave", "unwritable", "unprintable")),
+            ("faults.poison that vanished", ""),
+            ("faults.poison", "zone"),
+        ]
+    )
+    when = (
+        {"trigger_type": "once", "run_at": now} if how != "zone" else {"trigger_type": "cron", "cron": "no"}
+    )
+    Job.objects.create(
+        owner=User.objects.get(username="admin"),
+        public_id=new_public_id("job", now),
+        name=f"poison {task} {how}",
+        task=task,
+        kwargs={"how": how},
+        next_run_at=now,
+        timezone="Nowhere/Land" if how == "zone" else "UTC",
+        created_at=now - timedelta(seconds=1),
+        updated_at=now,
+        **when,
+    )
+    return f"{task} {how}"
+
+
+def two_clusters_at_once(world: World, dice: random.Random, length: float) -> str:
+    started = [world.product.manage("qcluster") for _ in range(2)]
+    try:
+        rest(3 + 3 * length)
+        world.product.seen |= {member for one in started for member in psutil.Process(one.pid).children(True)}
+        for one in started:
+            one.send_signal(signal.SIGTERM)
+    finally:
+        for one in started:
+            try:
+                one.wait(30)
+            except subprocess.TimeoutExpired:
+                one.kill()
+                one.wait()
+    return ""
+
+
+def migrate(world: World, dice: random.Random, length: float) -> str:
+    """Take a migration of the engine's own tables back and forth."""
+    tries = 0
+    for target in ("zero", "0001"):
+        code = 1
+        while code and tries < 6:
+            # It may lose a deadlock against the engine, as an operator's may: then it is tried again.
+            tries += 1
+            with _bounded(world.product.manage("migrate", "faults", target)) as process:
+                code = process.wait(60)
+        if code:
+            raise RuntimeError(f"the migration to {target} ended with {code}")
+    return f"{tries} tries"
+
+
+@contextmanager
+def _bounded(process: "subprocess.Popen[bytes]") -> Iterator["subprocess.Popen[bytes]"]:
+    try:
+        yield process
+    finally:
+        if process.poll() is None:
+            process.kill()
+            process.wait()
+
+
+BOTH: dict[str, Inject] = {
+    "kill-busy-worker": kill("busy"),
+    "kill-idle-worker": kill("idle"),
+    "kill-pusher": kill("pusher"),
+    "kill-monitor": kill("monitor"),
+    "kill-sentinel": kill("sentinel"),
+    "kill-leader": kill("leader"),
+    "kill-web": kill_web,
+    "kill-mcp": kill_top("mcp"),
+    "kill-everything": kill_top("up"),
+    "freeze-worker": freeze("busy"),
+    "freeze-pusher": freeze("pusher"),
+    "freeze-monitor": freeze("monitor"),
+    "freeze-cluster": freeze("cluster"),
+    "rolling-restart": rolling_restart,
+    "database-locked": lock_database,
+    "disk-full": fill_disk,
+    "target-cut": cut("target_wire"),
+    "target-slow": slow_down("target_wire"),
+    "target-reset": reset("target_wire"),
+    "clock-back": shift_clock(-40),
+    # Far enough, one time in three, that slots are no longer on time, and catching up is a matter of policy.
+    "clock-forward": shift_clock(40, 40, 120),
+    "target-hangs": misbehave("hangs"),
+    "target-streams": misbehave("streams"),
+    "target-429": misbehave("429"),
+    "target-500": misbehave("500"),
+    "target-redirects": misbehave("redirects"),
+    "poisoned-job": poison,
+    "two-clusters-start": two_clusters_at_once,
+    "migration": migrate,
+}
+POSTGRESQL: dict[str, Inject] = {
+    "database-restart": restart_database,
+    "database-cut": cut("database_wire"),
+    "database-slow": slow_down("database_wire"),
+    "database-reset": reset("database_wire"),
+}
+
+
+def kinds(database: str) -> dict[str, Any]:
+    return BOTH | (POSTGRESQL if database == "postgresql" else {})

@@ -1,0 +1,191 @@
+"""Runs the real product on a fresh database, finds its processes by what they are, and restarts what it must."""
+
+import os
+import random
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+PROJECT = Path(__file__).resolve().parent.parent.parent
+TOKEN_USER = "admin"
+PASSWORD = "correct-horse-battery"
+
+
+def rest(seconds: float) -> None:
+    time.sleep(seconds)  # noqa: TID251
+
+
+def free_port() -> int:
+    """A port below those that outgoing connections take: it must still be free when its owner is started again."""
+    for port in random.sample(range(15_000, 32_000), 100):
+        with socket.socket() as probe, suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
+    raise OSError("no port is free")
+
+
+class Product:
+    """`manage.py up` (web and a cluster), a second cluster, and a second door for agents."""
+
+    def __init__(self, folder: Path, database_url: str, clock_file: Path, lease: int) -> None:
+        self.folder = folder
+        self.port, self.mcp_port = free_port(), free_port()
+        self.log = (folder / "product.log").open("ab")
+        self.processes: dict[str, subprocess.Popen[bytes]] = {}
+        self.seen: set[psutil.Process] = set()
+        # The service manager and a rolling restart both look after the dead.
+        self._lock = threading.Lock()
+        self.commands = {
+            "up": ("up", "--port", str(self.port)),
+            "second": ("qcluster",),
+            "mcp": ("mcp_serve", "--http", "--port", str(self.mcp_port)),
+        }
+        self.environment = {
+            name: value
+            for name, value in os.environ.items()
+            if not name.startswith(("CRONTY_", "NTFY_", "DATABASE_URL", "COVERAGE_", "PYTEST_"))
+        } | {
+            "DJANGO_SETTINGS_MODULE": "verification.faults.settings",
+            "DATABASE_URL": database_url,
+            "CRONTY_DATA": str(folder),
+            "CRONTY_PORT": str(self.port),
+            "CRONTY_ADMIN_PASSWORD": PASSWORD,
+            "CRONTY_LEASE_SECONDS": str(lease),
+            "CRONTY_STOP_SECONDS": "5",
+            "CRONTY_OUTBOUND_ALLOW": "127.0.0.1",
+            "CRONTY_OUTBOUND_TIMEOUT": "4",
+            "CRONTY_AGENT_MIN_INTERVAL": "1",
+            "CRONTY_MAX_ACTIVE_JOBS": "5000",
+            "CRONTY_MAX_CREATES_PER_MINUTE": "100000",
+            "CRONTY_MCP_CALLS_PER_MINUTE": "100000",
+            "CRONTY_CATCH_UP_RUNS": "8",
+            "CRONTY_LOG_LEVEL": "WARNING",
+            "CRONTY_FAULTS_CLOCK": str(clock_file),
+        }
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    def doors(self) -> list[str]:
+        return [f"{self.url}/mcp", f"http://127.0.0.1:{self.mcp_port}/mcp"]
+
+    def start(self, name: str) -> subprocess.Popen[bytes]:
+        """Start one part, as an operator's service manager would."""
+        process = self.manage(*self.commands[name])
+        self.processes[name] = process
+        return process
+
+    def manage(self, *arguments: str, **more: Any) -> subprocess.Popen[bytes]:
+        return subprocess.Popen(
+            [sys.executable, "manage.py", *arguments],
+            cwd=PROJECT,
+            env=self.environment,
+            stdout=self.log,
+            stderr=self.log,
+            start_new_session=True,
+            **more,
+        )
+
+    def keep_running(self) -> list[str]:
+        """Start again what has died at the top: the campaign plays the service manager."""
+        with self._lock:
+            return self._start_dead()
+
+    def _start_dead(self) -> list[str]:
+        self.remember()
+        dead = [name for name, process in self.processes.items() if process.poll() is not None]
+        for name in dead:
+            if name in self.commands:
+                self.start(name)
+        return dead
+
+    def remember(self) -> None:
+        """Note who belongs to the product, to find at the end whoever was left behind."""
+        for process in self.processes.values():
+            self.seen |= set(family_of(process.pid))
+
+    def leaders(self) -> dict[str, int]:
+        """The leading process of each cluster; a cluster that is just being restarted has none."""
+        found = {}
+        if (up := self._child_of_up("qcluster")) is not None:
+            found["up"] = up.pid
+        if self.processes["second"].poll() is None:
+            found["second"] = self.processes["second"].pid
+        return found
+
+    def web(self) -> psutil.Process | None:
+        return self._child_of_up(" web ")
+
+    def _child_of_up(self, word: str) -> psutil.Process | None:
+        with suppress(psutil.Error):
+            for child in psutil.Process(self.processes["up"].pid).children():
+                if word in f"{' '.join(child.cmdline())} ":
+                    return child
+        return None
+
+    def member(self, leader: int, role: str) -> psutil.Process | None:
+        """A process of a cluster by its role; None while there is none."""
+        with suppress(psutil.Error, IndexError):
+            if role == "leader":
+                return psutil.Process(leader)
+            if role == "sentinel":
+                return psutil.Process(leader).children()[0]
+            word = {"busy": " processing "}.get(role, f" {role}")
+            return next((one for one in family_of(leader) if word in _title(one)), None)
+        return None
+
+    def cluster(self, leader: int) -> list[psutil.Process]:
+        with suppress(psutil.Error):
+            return [psutil.Process(leader), *family_of(leader)]
+        return []
+
+    def everybody(self) -> list[psutil.Process]:
+        found = []
+        for process in self.processes.values():
+            with suppress(psutil.Error):
+                found += [psutil.Process(process.pid), *family_of(process.pid)]
+        return found
+
+    def stop(self) -> list[str]:
+        """Stop everything in order, and name whoever is still there after that; those are then killed."""
+        self.remember()
+        for process in self.processes.values():
+            if process.poll() is None:
+                process.send_signal(signal.SIGTERM)
+        for process in self.processes.values():
+            try:
+                process.wait(30)
+            except subprocess.TimeoutExpired:
+                self.seen.add(psutil.Process(process.pid))
+        rest(0.5)
+        orphans = []
+        for process in self.seen:
+            with suppress(psutil.Error):
+                if process.is_running() and process.status() != psutil.STATUS_ZOMBIE:
+                    orphans.append(f"{process.pid} {_title(process)[-60:]}")
+                    process.kill()
+        self.processes.clear()
+        self.seen.clear()
+        self.log.close()
+        return orphans
+
+
+def family_of(pid: int) -> list[psutil.Process]:
+    with suppress(psutil.Error):
+        return psutil.Process(pid).children(recursive=True)
+    return []
+
+
+def _title(process: psutil.Process) -> str:
+    with suppress(psutil.Error):
+        return " ".join(process.cmdline())
+    return ""

@@ -1,0 +1,223 @@
+"""What a campaign found, for people: a table, and a picture of slots and faults over time."""
+
+import json
+from collections import Counter, defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from statistics import median
+from xml.sax.saxutils import escape
+
+from verification.faults.checker import Violation
+from verification.faults.excuses import REPEATING, Bounds, faults_that_repeat
+from verification.faults.records import Aftermath, Delivery, Fault, History, Operation, Policy, Row, When
+
+COLOURS = {
+    "succeeded": "#2e9e5b",
+    "failed": "#d64545",
+    "lost": "#7a1f1f",
+    "skipped": "#b9bec6",
+    "missed": "#222222",
+    "cancelled": "#8a93a6",
+}
+WIDTH, LABELS, BINS, LANE, CHART = 1200, 170, 240, 14, 120
+
+
+def table(history: History, bounds: Bounds, violations: Sequence[Violation]) -> str:
+    """The report as text."""
+    by_kind: dict[str, list[Fault]] = defaultdict(list)
+    for fault in history.faults:
+        by_kind[fault.kind].append(fault)
+    lines = [
+        f"{'fault':<20} {'count':>5} {'healed: p50':>12} {'max':>8} {'bar':>6}            at this pace",
+        *(_line(kind, faults, bounds) for kind, faults in sorted(by_kind.items())),
+    ]
+    scheduled = [row for row in history.rows if row.cause != "manual"]
+    late = sorted(
+        row.first_started_at - row.scheduled_for for row in scheduled if row.first_started_at is not None
+    )
+    verdicts = Counter(delivery.verdict for delivery in history.deliveries)
+    outcomes = Counter(op.outcome for op in history.operations)
+    lines += [
+        "",
+        f"kinds {len(by_kind)}, faults {len(history.faults)}, pace of this machine {bounds.pace:.1f}",
+        f"slots {sum(row.slots for row in scheduled)}, rows {len(history.rows)}: {_counts(history.rows)}",
+        f"operations {len(history.operations)}: {_words(outcomes)}",
+        f"policies asked for: {_words(_policies(history))}",
+        f"deliveries {len(history.deliveries)}: {_words(verdicts)}",
+        _repeats(history),
+    ]
+    if late:
+        shares = ", ".join(f"p{share} {_share(late, share):.3f} s" for share in (50, 95, 99))
+        lines.append(f"lateness, faults included: {shares}, max {late[-1]:.1f} s")
+    lines += ["", f"violations {len(violations)}", *(f"  {violation}" for violation in violations[:60])]
+    return "\n".join(lines) + "\n"
+
+
+def _line(kind: str, faults: Sequence[Fault], bounds: Bounds) -> str:
+    """One kind: how it healed against the bar as promised, and against the bar that this machine can be held to."""
+    times = [fault.healing for fault in faults if fault.healing is not None]
+    is_whole = len(times) == len(faults)
+    shown = f"{median(times):>10.1f} s {max(times):>6.1f} s" if times else f"{'never':>12} {'never':>8}"
+    met = "met    " if is_whole and max(times) <= bounds.bar(kind) else "not met"
+    return f"{kind:<20} {len(faults):>5} {shown} {bounds.bar(kind):>4.0f} s  {met}  {bounds.heals_within(kind):>4.0f} s"
+
+
+def _repeats(history: History) -> str:
+    """How often something was delivered again, and what one fault did at most."""
+    again = [delivery for delivery in history.deliveries if delivery.verdict == "repeated"]
+    counts = Counter(fault for delivery in again if (fault := _blamed(history, delivery)))
+    able = sum(fault.kind.startswith(REPEATING) for fault in history.faults)
+    most = ", ".join(f"{count} in one {fault.kind}" for fault, count in counts.most_common(3))
+    return f"repeats {len(again)} in {able} faults that can repeat what is in flight; most: {most or 'none'}"
+
+
+def _blamed(history: History, again: Delivery) -> Fault | None:
+    """The fault in which the delivery before this one arrived, or else the nearest that can be blamed."""
+    before = max(
+        one.at
+        for one in history.deliveries
+        if one.execution == again.execution and one.at < again.at and one.verdict != "refused"
+    )
+
+    def distance(fault: Fault) -> float:
+        return max(fault.began_at - before, before - fault.ended_at, 0.0)
+
+    return min(faults_that_repeat(history, before), key=distance, default=None)
+
+
+def shortfalls(history: History, *, kinds: int, faults: int, slots: int) -> list[str]:
+    """Say where a campaign was too short to be a proof."""
+    counts = Counter(fault.kind for fault in history.faults)
+    enough = sum(count >= faults for count in counts.values())
+    fallen_due = sum(row.slots for row in history.rows if row.cause != "manual")
+    words = []
+    if enough < kinds:
+        words.append(f"{enough} kinds of fault came {faults} times or more, not {kinds}")
+    if fallen_due < slots:
+        words.append(f"{fallen_due} slots fell due, not {slots}")
+    return words
+
+
+def _policies(history: History) -> Counter[str]:
+    counts: Counter[str] = Counter()
+    for op in history.operations:
+        if op.verb == "create" and op.outcome == "acknowledged" and op.policy:
+            counts[f"overlap {op.policy.overlap}"] += 1
+            counts[f"catch_up {op.policy.catch_up}"] += 1
+            counts["max_runs"] += op.policy.max_runs is not None
+            counts["ends_at"] += op.policy.ends_at is not None
+            counts["attempts"] += op.policy.attempts is not None
+    return counts
+
+
+def _counts(rows: Sequence[Row]) -> str:
+    return _words(Counter(row.status for row in rows))
+
+
+def _words(counts: Counter[str]) -> str:
+    return ", ".join(f"{name} {count}" for name, count in counts.most_common())
+
+
+def _share(ordered: Sequence[float], percent: int) -> float:
+    return ordered[min(len(ordered) - 1, len(ordered) * percent // 100)]
+
+
+def picture(history: History) -> str:
+    """The timeline as SVG: slots by how they ended, and below them the faults with their healing."""
+    start = min((op.sent_at for op in history.operations), default=0.0)
+    end = max([history.ended_at, start + 1, *(fault.healed_at or fault.ended_at for fault in history.faults)])
+    scale = (WIDTH - LABELS - 10) / (end - start)
+
+    def x(at: float) -> float:
+        return LABELS + max(0.0, min(at, end) - start) * scale
+
+    kinds = sorted({fault.kind for fault in history.faults})
+    height = CHART + 40 + LANE * len(kinds)
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" font-family="sans-serif"'
+        ' font-size="10">',
+        "<title>Slots and faults</title>",
+        f'<rect width="{WIDTH}" height="{height}" fill="#ffffff"/>',
+        f'<text x="4" y="14">slots per {(end - start) / BINS:.1f} s</text>',
+    ]
+    parts += _legend()
+    parts += _bars(history.rows, start, end)
+    for lane, kind in enumerate(kinds):
+        top = CHART + 24 + lane * LANE
+        parts.append(f'<text x="4" y="{top + 9}">{escape(kind)}</text>')
+        parts.append(f'<line x1="{LABELS}" y1="{top + 12}" x2="{WIDTH}" y2="{top + 12}" stroke="#eee"/>')
+        for fault in history.faults:
+            if fault.kind == kind:
+                parts += _fault(fault, top, x)
+    minutes = range(0, int(end - start) + 1, max(10, int((end - start) / 12) // 10 * 10))
+    parts += [f'<text x="{x(start + at):.0f}" y="{CHART + 18}" fill="#666">{at} s</text>' for at in minutes]
+    return "\n".join([*parts, "</svg>"]) + "\n"
+
+
+def _legend() -> list[str]:
+    parts = []
+    for number, (status, colour) in enumerate(COLOURS.items()):
+        parts.append(f'<rect x="4" y="{22 + 14 * number}" width="9" height="9" fill="{colour}"/>')
+        parts.append(f'<text x="18" y="{30 + 14 * number}">{status}</text>')
+    return parts
+
+
+def _bars(rows: Sequence[Row], start: float, end: float) -> list[str]:
+    bins: dict[int, Counter[str]] = defaultdict(Counter)
+    for row in rows:
+        place = int((row.scheduled_for - start) / (end - start) * BINS)
+        if 0 <= place < BINS:
+            bins[place][row.status] += 1
+    most = max((sum(counts.values()) for counts in bins.values()), default=1)
+    width, parts = (WIDTH - LABELS - 10) / BINS, []
+    for place, counts in bins.items():
+        top = float(CHART)
+        for status, colour in COLOURS.items():
+            tall = counts[status] / most * (CHART - 14)
+            top -= tall
+            if tall:
+                parts.append(
+                    f'<rect x="{LABELS + place * width:.1f}" y="{top:.1f}" width="{width:.1f}"'
+                    f' height="{tall:.1f}" fill="{colour}"/>'
+                )
+    return parts
+
+
+def _fault(fault: Fault, top: float, x: Callable[[float], float]) -> list[str]:
+    began, ended = x(fault.began_at), x(fault.ended_at)
+    healed = x(fault.healed_at or fault.ended_at)
+    words = escape(f"{fault.kind} {fault.note}")
+    return [
+        f'<rect x="{ended:.1f}" y="{top}" width="{max(healed - ended, 0.5):.1f}" height="10" fill="#f2c14e">'
+        f"<title>{words}</title></rect>",
+        f'<rect x="{began:.1f}" y="{top}" width="{max(ended - began, 2):.1f}" height="10" fill="#d64545">'
+        f"<title>{words}</title></rect>",
+    ]
+
+
+def save(history: History, path: Path) -> None:
+    """Keep the records, so that a verdict can be looked into, or given again."""
+    path.write_text(json.dumps(asdict(history)))
+
+
+def load(path: Path) -> History:
+    kept = json.loads(path.read_text())
+    return History(
+        operations=[
+            Operation(
+                **op
+                | {
+                    "when": When(**op["when"]) if op["when"] else None,
+                    "policy": Policy(**op["policy"]) if op["policy"] else None,
+                }
+            )
+            for op in kept["operations"]
+        ],
+        rows=[Row(**row) for row in kept["rows"]],
+        deliveries=[Delivery(**delivery) for delivery in kept["deliveries"]],
+        faults=[Fault(**fault) for fault in kept["faults"]],
+        shifts=[(at, offset) for at, offset in kept["shifts"]],
+        aftermath=Aftermath(**kept["aftermath"]),
+        ended_at=kept["ended_at"],
+    )

@@ -1,0 +1,168 @@
+"""Where the campaign's jobs deliver to: it notes every delivery by its own clock, and misbehaves when told."""
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
+from types import TracebackType
+from typing import Any, Literal, Self, TypeAlias
+
+from verification.faults.records import Delivery
+
+Manner: TypeAlias = Literal["well", "hangs", "streams", "429", "500", "redirects"]
+ANSWERS = {
+    "well": b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok",
+    "429": b"HTTP/1.1 429 Slow Down\r\nRetry-After: 3\r\nContent-Length: 0\r\nConnection: close\r\n\r\n",
+    "500": b"HTTP/1.1 500 Broken\r\nContent-Length: 0\r\nConnection: close\r\n\r\n",
+    "redirects": b"HTTP/1.1 302 Found\r\nLocation: /again\r\nContent-Length: 0\r\nConnection: close\r\n\r\n",
+}
+
+
+# How long targets below /slow/ keep their callers waiting, in seconds.
+HOLD = 1.3
+
+
+class Loop:
+    """An event loop in a thread of its own, for servers that live beside the campaign."""
+
+    def __init__(self) -> None:
+        self.loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self.loop.run_forever, daemon=True, name="servers")
+
+    def do(self, work: Coroutine[Any, Any, Any]) -> Any:
+        return asyncio.run_coroutine_threadsafe(work, self.loop).result(30)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.do(self._end_all())
+        self.loop.call_soon_threadsafe(self.loop.stop)
+        self._thread.join(5)
+        self.loop.close()
+
+    async def _end_all(self) -> None:
+        others = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in others:
+            task.cancel()
+        if others:
+            await asyncio.wait(others, timeout=5)
+
+
+class Sink:
+    """Accepts each Idempotency-Key once. Only targets below /weak/ misbehave; those below /slow/ take their time."""
+
+    def __init__(self) -> None:
+        self.deliveries: list[Delivery] = []
+        self.manner: Manner = "well"
+        self.port = 0
+        self._accepted: set[str] = set()
+
+    async def start(self) -> None:
+        server = await asyncio.start_server(self._serve, "127.0.0.1", 0, backlog=512)
+        self.port = server.sockets[0].getsockname()[1]
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(OSError, asyncio.IncompleteReadError, ValueError):
+            path, headers = await _read(reader)
+            manner = self.manner if path.startswith("/weak/") else "well"
+            hold = HOLD if path.startswith("/slow/") else 0.0
+            if key := headers.get("idempotency-key", ""):
+                self._note(key, headers, manner, hold)
+            await asyncio.sleep(hold)
+            await self._answer(writer, manner)
+        writer.close()
+
+    def _note(self, key: str, headers: dict[str, str], manner: Manner, hold: float) -> None:
+        verdict: Any = "refused" if manner != "well" else "repeated" if key in self._accepted else "accepted"
+        if verdict == "accepted":
+            self._accepted.add(key)
+        self.deliveries.append(
+            Delivery(
+                at=time.time(),
+                execution=int(headers.get("cronty-execution", 0)),
+                key=key,
+                attempt=int(headers.get("cronty-attempt", 0)),
+                verdict=verdict,
+                held=hold,
+            )
+        )
+
+    async def _answer(self, writer: asyncio.StreamWriter, manner: Manner) -> None:
+        if manner == "hangs":
+            await asyncio.sleep(30)
+        if manner == "streams":
+            # With a length: without one, a hang-up would end the answer properly, and it would count as taken.
+            writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 100000000\r\n\r\n")
+            for _ in range(300):
+                writer.write(b"." * 1024)
+                await writer.drain()
+                await asyncio.sleep(0.1)
+            return
+        writer.write(ANSWERS.get(manner, b""))
+        await writer.drain()
+
+
+async def _read(reader: asyncio.StreamReader) -> tuple[str, dict[str, str]]:
+    lines = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
+    headers = {}
+    for line in lines[1:]:
+        name, _, value = line.partition(":")
+        headers[name.strip().lower()] = value.strip()
+    await reader.readexactly(int(headers.get("content-length", 0)))
+    return lines[0].split()[1], headers
+
+
+class Proxy:
+    """A wire between the product and a server, that can be cut, slowed down, or reset."""
+
+    def __init__(self, target: Callable[[], int]) -> None:
+        self.port = 0
+        self.delay = 0.0
+        self.is_cut = False
+        self._target = target
+        self._open: set[asyncio.StreamWriter] = set()
+
+    async def start(self) -> None:
+        server = await asyncio.start_server(self._serve, "127.0.0.1", 0, backlog=512)
+        self.port = server.sockets[0].getsockname()[1]
+
+    async def reset(self) -> None:
+        """Hang up on everybody at once."""
+        for writer in list(self._open):
+            writer.transport.abort()
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._open.add(writer)
+        try:
+            with suppress(OSError):
+                far_reader, far_writer = await asyncio.open_connection("127.0.0.1", self._target())
+                self._open.add(far_writer)
+                try:
+                    await asyncio.gather(
+                        self._pass(reader, far_writer), self._pass(far_reader, writer), return_exceptions=True
+                    )
+                finally:
+                    self._open.discard(far_writer)
+                    far_writer.close()
+        finally:
+            self._open.discard(writer)
+            writer.close()
+
+    async def _pass(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            while data := await reader.read(65_536):
+                if self.delay:
+                    await asyncio.sleep(self.delay)
+                while self.is_cut:
+                    # What was sent is under way for ever: neither end is told anything.
+                    await asyncio.sleep(0.05)
+                writer.write(data)
+                await writer.drain()
+        finally:
+            with suppress(OSError, RuntimeError):
+                writer.write_eof()

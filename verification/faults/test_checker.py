@@ -1,0 +1,689 @@
+"""The judge is judged: every kind of defect is caught, and histories without one raise no alarm."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+from xml.etree import ElementTree
+
+import pytest
+
+from verification.faults import report
+from verification.faults.checker import RULES, check
+from verification.faults.excuses import Bounds
+from verification.faults.records import Aftermath, Delivery, Fault, History, Operation, Policy, Row, When
+
+T0 = 1_800_000_000
+STEP = 10
+ENDED_AT = T0 + 100.5
+JOB = "job_1"
+
+
+def operation(verb, at, **values) -> Operation:
+    return Operation(
+        verb, "tag", T0 + at, T0 + at + 0.1, values.pop("outcome", "acknowledged"), job_id=JOB, **values
+    )
+
+
+def row(number: int, at: float, status: str = "succeeded", **values) -> Row:
+    ran = status in ("succeeded", "failed", "lost")
+    known = {
+        "attempt": int(ran),
+        "first_started_at": T0 + at + 0.01 if ran else None,
+        "finished_at": T0 + at + 0.1,
+    }
+    return Row(number, JOB, T0 + at, status, **(known | values))
+
+
+def delivery(number: int, at: float, verdict: str = "accepted", attempt: int = 1, **values) -> Delivery:
+    key = values.pop("key", f"{JOB}@{number}")
+    return Delivery(T0 + at + 0.02, number, key, attempt, verdict, **values)
+
+
+def fault(at: float, kind: str = "kill-pusher", seconds: float = 0.0, healing: float | None = 2.0) -> Fault:
+    began_at = T0 + at
+    ended_at = began_at + seconds
+    return Fault(kind, began_at, ended_at, None if healing is None else ended_at + healing)
+
+
+def quiet() -> History:
+    """A job every ten seconds, created in the beginning, and nothing goes wrong."""
+    slots = range(STEP, 101, STEP)
+    return History(
+        operations=[operation("create", 0, when=When("interval", STEP), grid=T0 + STEP)],
+        rows=[row(at, at) for at in slots],
+        deliveries=[delivery(at, at) for at in slots],
+        ended_at=ENDED_AT,
+    )
+
+
+def eventful() -> History:
+    """The same job, paused, resumed, edited, run by hand and cancelled, among faults of several kinds."""
+    return History(
+        operations=[
+            operation("create", 0, outcome="unknown", when=When("interval", STEP)),
+            operation("create", 1, when=When("interval", STEP), grid=T0 + STEP),
+            operation("pause", 35),
+            operation("run", 40, execution=900),
+            operation("run", 41, outcome="unknown"),
+            operation("run", 42, outcome="refused"),
+            operation("resume", 55, grid=T0 + 60),
+            operation("edit", 85, when=When("interval", 7), grid=T0 + 92),
+            operation("edit", 100, outcome="refused", when=When("interval", 5)),
+            operation("cancel", 108),
+        ],
+        rows=[
+            row(10, 10),
+            # Killed after it was accepted, and taken up again.
+            row(20, 20, attempt=2, finished_at=T0 + 29),
+            row(30, 30, "skipped", reason="The run before it was still going.", finished_at=T0 + 30),
+            row(900, 40.1, cause="manual"),
+            row(901, 41.1, cause="manual"),
+            row(40, 40, "skipped", last_slot=T0 + 50, slots=2, reason="Paused: no reason given"),
+            row(60, 60, "missed", reason="No worker was running."),
+            row(70, 70, first_started_at=T0 + 78.0, finished_at=T0 + 78.1),
+            row(80, 80, "failed", error="127.0.0.1 did not answer", finished_at=T0 + 81),
+            row(92, 92),
+            row(99, 99),
+            row(106, 106, "cancelled", reason="The job was cancelled before it could run."),
+        ],
+        deliveries=[
+            delivery(10, 10),
+            delivery(20, 20),
+            delivery(20, 29, "repeated", attempt=2),
+            delivery(900, 40.1, key=f"{JOB}@900-manual"),
+            delivery(901, 41.1, key=f"{JOB}@901-manual"),
+            delivery(70, 78),
+            delivery(80, 80, "refused"),
+            delivery(92, 92),
+            delivery(99, 99),
+        ],
+        faults=[fault(20.5), fault(60, "database-restart", 12, 3), fault(79, "target-500", 3, 1)],
+        ended_at=ENDED_AT + 20,
+    )
+
+
+def shifted() -> History:
+    """The clock goes forward by half a minute and back: nothing is early, and nothing is repeated."""
+    early = [row(at, at, first_started_at=T0 + at + 0.5) for at in (50,)]
+    return quiet().with_(
+        rows=[row(10, 10), row(20, 20), row(30, 30, "missed", last_slot=T0 + 40, slots=2), *early]
+        + [row(at, at) for at in range(60, 101, STEP)],
+        deliveries=[delivery(10, 10), delivery(20, 20), delivery(50, 22)]
+        + [delivery(at, at) for at in range(60, 101, STEP)],
+        faults=[fault(22, "clock-forward", 5, 1)],
+        shifts=[(T0 + 22, 30.0), (T0 + 27, 0.0)],
+    )
+
+
+def asked(**policy: object) -> Operation:
+    return operation("create", 0, when=When("interval", STEP), grid=T0 + STEP, policy=Policy(**policy))
+
+
+def limited() -> History:
+    """The same job, but for three runs only; then it is over, and says so."""
+    return History(
+        operations=[
+            asked(max_runs=3),
+            operation("pause", 60, outcome="refused", words="Job already completed: job_1"),
+        ],
+        rows=[
+            row(10, 10),
+            row(20, 20, "skipped", reason="The run before it was still going."),
+            *(row(at, at) for at in (30, 40)),
+        ],
+        deliveries=[delivery(10, 10, held=9.5), delivery(30, 30), delivery(40, 40)],
+        ended_at=ENDED_AT,
+    )
+
+
+def ending() -> History:
+    """The same job, with an end after the third run."""
+    return History(
+        operations=[
+            asked(ends_at=T0 + 35),
+            operation("edit", 50, outcome="refused", words="already completed"),
+        ],
+        rows=[row(at, at) for at in (10, 20, 30)],
+        deliveries=[delivery(at, at) for at in (10, 20, 30)],
+        ended_at=ENDED_AT,
+    )
+
+
+def holding(overlap: str) -> History:
+    """A target that takes longer than it should once: what comes next is skipped, waits, or starts beside it."""
+    following = {
+        "skip": [row(30, 30, "skipped", reason="The run before it was still going.")],
+        "queue": [row(30, 30, first_started_at=T0 + 34.2, finished_at=T0 + 35)],
+        "allow": [row(30, 30, finished_at=T0 + 35)],
+    }[overlap]
+    second = {"skip": [], "queue": [delivery(30, 34.2, held=1.0)], "allow": [delivery(30, 30, held=4.0)]}
+    slots = (10, *range(40, 101, STEP))
+    return History(
+        operations=[asked(overlap=overlap)],
+        rows=[row(20, 20, finished_at=T0 + 34), *following, *(row(at, at) for at in slots)],
+        deliveries=[delivery(20, 20, held=14.0), *second[overlap], *(delivery(at, at) for at in slots)],
+        ended_at=ENDED_AT,
+    )
+
+
+def outage(catch_up: str) -> History:
+    """Nobody is there from the second slot to after the ninth: most of them are missed, or all are run late."""
+    late = {"first_started_at": T0 + 95, "finished_at": T0 + 95.1}
+    first = {"once": 90, "all": 20, "none": 40}[catch_up]
+    made_up = (
+        [row(at, at, **late) for at in range(first, 91, STEP)]
+        if catch_up != "none"
+        else [row(90, 90, **late)]
+    )
+    missed = [] if catch_up == "all" else [row(20, 20, "missed", last_slot=T0 + 80, slots=7)]
+    return History(
+        operations=[asked(catch_up=catch_up, overlap="allow")],
+        rows=[row(10, 10), *missed, *made_up, row(100, 100)],
+        deliveries=[delivery(10, 10), *(delivery(one.id, 95) for one in made_up), delivery(100, 100)],
+        faults=[fault(15, "database-restart", 75, 5)],
+        ended_at=ENDED_AT,
+    )
+
+
+def retried() -> History:
+    """Two attempts were asked for; a run whose worker was killed in the second has a third."""
+    return quiet().with_(
+        operations=[asked(attempts=2)],
+        rows=[row(at, at) for at in range(10, 91, STEP)] + [row(100, 100, attempt=3, finished_at=T0 + 110)],
+        deliveries=[delivery(at, at) for at in range(10, 91, STEP)]
+        + [delivery(100, 100, "refused"), delivery(100, 102, attempt=2), delivery(100, 109, "repeated", 3)],
+        faults=[fault(100, "target-500", 1, 1), fault(103, "kill-busy-worker", 0, 3)],
+    )
+
+
+CLEAN: dict[str, Callable[[], History]] = {
+    "quiet": quiet,
+    "eventful": eventful,
+    "shifted": shifted,
+    "limited": limited,
+    "ending": ending,
+    "retried": retried,
+    **{f"overlap {name}": partial(holding, name) for name in ("skip", "queue", "allow")},
+    **{f"catch-up {name}": partial(outage, name) for name in ("once", "all", "none")},
+}
+
+
+@pytest.mark.parametrize("make", CLEAN.values(), ids=CLEAN.keys())
+def test_a_clean_history_raises_no_alarm(make: Callable[[], History]):
+    assert check(make()) == []
+
+
+def swap(history: History, number: int, **changes: object) -> History:
+    return history.with_(rows=[replace(row, **changes) if row.id == number else row for row in history.rows])
+
+
+def add(history: History, **more: list[object]) -> History:
+    return history.with_(**{name: [*getattr(history, name), *values] for name, values in more.items()})
+
+
+def without_row(history: History, number: int) -> History:
+    return history.with_(
+        rows=[row for row in history.rows if row.id != number],
+        deliveries=[one for one in history.deliveries if one.execution != number],
+    )
+
+
+def after(**values: object) -> Callable[[], History]:
+    return lambda: quiet().with_(aftermath=Aftermath(**values))
+
+
+DEFECTS: list[tuple[str, str, Callable[[], History]]] = [
+    ("lost", "a slot without a row", lambda: without_row(quiet(), 50)),
+    ("lost", "a slot after a resume", lambda: without_row(eventful(), 70)),
+    ("lost", "a slot of the new schedule", lambda: without_row(eventful(), 99)),
+    ("doubled", "two rows for a slot", lambda: add(quiet(), rows=[row(51, 50, "skipped")])),
+    ("doubled", "a gap over a row", lambda: swap(eventful(), 40, last_slot=T0 + 60, slots=3)),
+    ("unfinished", "a row still running", lambda: swap(quiet(), 50, status="running", finished_at=None)),
+    ("unfinished", "a row still queued", lambda: swap(quiet(), 50, status="queued", finished_at=None)),
+    (
+        "undelivered",
+        "a success that nobody received",
+        lambda: quiet().with_(deliveries=[one for one in quiet().deliveries if one.execution != 50]),
+    ),
+    ("accepted twice", "the same key, twice", lambda: add(quiet(), deliveries=[delivery(50, 51)])),
+    (
+        "accepted twice",
+        "two keys for an execution",
+        lambda: add(quiet(), deliveries=[delivery(50, 51, "refused", key="another")]),
+    ),
+    (
+        "accepted twice",
+        "one key for two executions",
+        lambda: add(quiet(), deliveries=[delivery(60, 61, "refused", key=f"{JOB}@50")]),
+    ),
+    ("repeated", "a repeat without a fault", lambda: add(quiet(), deliveries=[delivery(50, 51, "repeated")])),
+    (
+        "repeated",
+        "two repeats in one fault",
+        lambda: add(eventful(), deliveries=[delivery(20, 28, "repeated", attempt=2)]),
+    ),
+    (
+        "not run, yet delivered",
+        "a skipped row that was delivered",
+        lambda: add(eventful(), deliveries=[delivery(30, 30)]),
+    ),
+    (
+        "not run, yet delivered",
+        "a missed row that was delivered",
+        lambda: add(eventful(), deliveries=[delivery(60, 61)]),
+    ),
+    ("not run, yet delivered", "a cancelled row that was started", lambda: swap(eventful(), 106, attempt=1)),
+    ("unknown delivery", "a delivery of no row", lambda: add(quiet(), deliveries=[delivery(77, 77)])),
+    (
+        "unknown delivery",
+        "an attempt the row does not know",
+        lambda: add(quiet(), deliveries=[delivery(50, 51, "refused", attempt=4)]),
+    ),
+    (
+        "missed",
+        "missed on a quiet day",
+        lambda: swap(without_row(quiet(), 0), 50, status="missed", attempt=0, first_started_at=None),
+    ),
+    ("failed", "a failure on a quiet day", lambda: swap(quiet(), 50, status="failed", error="odd")),
+    ("failed", "lost on a quiet day", lambda: swap(quiet(), 50, status="lost")),
+    (
+        "skipped",
+        "skipped while nothing was going on",
+        lambda: swap(quiet(), 50, status="skipped", attempt=0, first_started_at=None),
+    ),
+    ("late", "late on a quiet day", lambda: swap(quiet(), 50, first_started_at=T0 + 52.0)),
+    (
+        "late",
+        "later than a fault explains",
+        lambda: swap(add(quiet(), faults=[fault(49)]), 50, first_started_at=T0 + 70.0),
+    ),
+    ("early", "started before its moment", lambda: swap(quiet(), 50, first_started_at=T0 + 49.5)),
+    (
+        "early",
+        "delivered before its moment",
+        lambda: quiet().with_(
+            deliveries=[
+                replace(one, at=T0 + 49.0) if one.execution == 50 else one for one in quiet().deliveries
+            ]
+        ),
+    ),
+    (
+        "unasked",
+        "run in a pause",
+        lambda: add(swap(eventful(), 40, last_slot=T0 + 40.5, slots=1), rows=[row(50, 50)]),
+    ),
+    (
+        "unasked",
+        "run by the old schedule after an edit",
+        lambda: add(eventful(), rows=[row(95, 95)], deliveries=[delivery(95, 95)]),
+    ),
+    (
+        "unasked",
+        "run after a cancel",
+        lambda: add(eventful(), rows=[row(113, 113)], deliveries=[delivery(113, 113)]),
+    ),
+    (
+        "unasked",
+        "run after a delete",
+        lambda: add(quiet(), operations=[operation("delete", 75)]),
+    ),
+    ("by hand", "an acknowledged run that left no row", lambda: without_row(eventful(), 900)),
+    (
+        "by hand",
+        "a run by hand that nobody asked for",
+        lambda: add(
+            quiet(),
+            rows=[row(900, 40, cause="manual")],
+            deliveries=[delivery(900, 40, key=f"{JOB}@900-manual")],
+        ),
+    ),
+    ("repeated", "an attempt sent twice", lambda: add(eventful(), deliveries=[delivery(20, 28, "repeated")])),
+    (
+        "repeated",
+        "a repeat after a fault that repeats nothing",
+        lambda: eventful().with_(faults=[fault(20.5, "rolling-restart", 9), *eventful().faults[1:]]),
+    ),
+    (
+        "repeated",
+        "a repeat of what was delivered long before the fault",
+        lambda: eventful().with_(faults=[fault(27), *eventful().faults[1:]]),
+    ),
+    ("attempts", "one attempt too many on a quiet day", lambda: retried().with_(faults=[])),
+    ("attempts", "more attempts than any rescue gives", lambda: swap(retried(), 100, attempt=5)),
+    (
+        "attempts",
+        "sent more often than any rescue allows",
+        lambda: add(retried(), deliveries=[delivery(100, 110, "repeated", 7)]),
+    ),
+    (
+        "overlap",
+        "two at once where the second is to be skipped",
+        lambda: add(holding("skip"), deliveries=[delivery(30, 30, held=1.0)]),
+    ),
+    (
+        "overlap",
+        "two at once where the second is to wait",
+        lambda: add(holding("queue"), deliveries=[delivery(31, 31, held=1.0)]),
+    ),
+    ("skipped", "skipped where runs wait", lambda: swap(holding("queue"), 30, status="skipped", attempt=0)),
+    ("skipped", "skipped where runs may overlap", lambda: swap(holding("allow"), 30, status="skipped")),
+    (
+        "late",
+        "late after the run it waited for",
+        lambda: swap(holding("queue"), 30, first_started_at=T0 + 38),
+    ),
+    (
+        "catch-up",
+        "the newest slot of a gap missed, too",
+        lambda: swap(outage("once"), 90, status="missed", attempt=0, first_started_at=None),
+    ),
+    (
+        "catch-up",
+        "two slots of a gap made up for",
+        lambda: add(
+            outage("once").with_(rows=[one for one in outage("once").rows if one.status != "missed"]),
+            rows=[row(20, 20, first_started_at=T0 + 95), row(30, 30, first_started_at=T0 + 95)],
+        ),
+    ),
+    (
+        "catch-up",
+        "a gap where every slot should run",
+        lambda: outage("all").with_(
+            rows=[
+                replace(one, status="missed", attempt=0, first_started_at=None) if one.id in (70, 80) else one
+                for one in outage("all").rows
+            ]
+        ),
+    ),
+    (
+        "catch-up",
+        "an old slot run where none should be made up for",
+        lambda: swap(outage("none"), 10, first_started_at=T0 + 105),
+    ),
+    (
+        "limits",
+        "accepted once more than the limit",
+        lambda: add(limited(), deliveries=[delivery(50, 50)]),
+    ),
+    ("limits", "started once more than the limit", lambda: add(limited(), rows=[row(50, 50)])),
+    ("limits", "over before the last run", lambda: without_row(limited(), 40)),
+    (
+        "limits",
+        "not over after the last run",
+        lambda: limited().with_(operations=[asked(max_runs=3), operation("pause", 90)]),
+    ),
+    ("lost", "a slot of the runs that were left", lambda: without_row(limited(), 30)),
+    ("limits", "a run after the end", lambda: add(ending(), rows=[row(40, 40)])),
+    ("lost", "the last slot before the end", lambda: without_row(ending(), 30)),
+    ("aftermath", "a driver that gave up", after(complaints=["driver 1 gave up"])),
+    ("healing", "a fault that healed too late", lambda: quiet().with_(faults=[fault(20, healing=30.0)])),
+    ("healing", "a fault that never healed", lambda: quiet().with_(faults=[fault(20, healing=None)])),
+    ("aftermath", "a cluster that is not fresh", after(fresh_workers=1)),
+    ("aftermath", "a queue that is not empty", after(live_runs=1)),
+    ("aftermath", "jobs that are overdue", after(overdue_jobs=2)),
+    ("aftermath", "a process left behind", after(orphans=["123 qcluster"])),
+    ("aftermath", "leaked connections", after(connections=99)),
+]
+
+
+@pytest.mark.parametrize(
+    ("rule", "make"), [(rule, make) for rule, _, make in DEFECTS], ids=[words for _, words, _ in DEFECTS]
+)
+def test_a_seeded_defect_is_caught(rule: str, make: Callable[[], History]):
+    assert rule in {violation.rule for violation in check(make())}
+
+
+def test_every_rule_has_a_seeded_defect():
+    assert {rule for rule, _, _ in DEFECTS} == set(RULES)
+
+
+def test_a_job_of_which_an_answer_is_unknown_is_owed_nothing():
+    unsure = add(without_row(quiet(), 80), operations=[operation("pause", 75, outcome="unknown")])
+
+    assert check(unsure) == []
+
+
+def test_a_job_of_which_nothing_was_certain_may_run_after_it_came_back_from_the_trash():
+    history = quiet().with_(
+        operations=[
+            *quiet().operations,
+            operation("pause", 12, outcome="unknown"),
+            operation("delete", 21),
+            operation("restore", 23),
+        ]
+    )
+
+    assert check(history) == []
+
+
+def test_an_edit_under_a_clock_put_back_takes_back_what_was_written_off_beyond_it():
+    """At 62 the clock says 32: the slots of 40 and 50 have not come yet, and the new schedule does not ask for them."""
+    rows = [row(at, at) for at in (10, 20, 30)] + [row(at, at) for at in (85, 92, 99)]
+    history = quiet().with_(
+        operations=[
+            *quiet().operations,
+            operation("pause", 54),
+            operation("resume", 56, grid=T0 + 60),
+            operation("edit", 62, when=When("interval", 7), grid=T0 + 85),
+        ],
+        rows=rows,
+        deliveries=[delivery(item.id, item.id) for item in rows],
+        shifts=[(T0 + 61.0, -30.0), (T0 + 66.0, 0.0)],
+        faults=[fault(61, "clock-back", 5, 1)],
+    )
+
+    assert check(history) == []
+
+
+def test_a_limit_of_which_nobody_knows_the_answer_is_neither_owed_nor_broken():
+    raised = operation("edit", 38, outcome="unknown", policy=Policy(max_runs=6))
+
+    assert check(add(limited(), operations=[raised])) == []
+
+
+def test_a_run_that_began_before_the_clock_jumped_was_not_made_up_for():
+    """Claimed on time, it started when the clock showed two minutes more; what follows runs by the right time."""
+    leapt = quiet().with_(
+        operations=[asked(catch_up="none")],
+        rows=[
+            replace(one, first_started_at=T0 + 141, finished_at=T0 + 141.1) if one.id == 20 else one
+            for one in quiet().rows
+        ],
+        faults=[fault(20.5, "clock-forward", 4, 1)],
+        shifts=[(T0 + 20.5, 120.0), (T0 + 24.5, 0.0)],
+    )
+
+    assert check(leapt) == []
+
+
+def line_at_a_jump(*, others: Sequence[Delivery]) -> History:
+    """A long run holds up two more, and the clock jumps ahead by two minutes while they wait in line."""
+    waited = {"first_started_at": T0 + 172, "finished_at": T0 + 173}
+    return quiet().with_(
+        operations=[asked(overlap="queue")],
+        rows=[
+            row(10, 10, finished_at=T0 + 171),
+            *(row(at, at, **waited) for at in (20, 30)),
+            *(row(at, at) for at in range(40, 101, STEP)),
+        ],
+        deliveries=[delivery(10, 10, held=41.0), *others, *(delivery(at, at) for at in range(60, 101, STEP))]
+        + [delivery(at, 51 + at / 20) for at in (20, 30, 40, 50)],
+        faults=[fault(45, "clock-forward", 8, 1)],
+        shifts=[(T0 + 45, 120.0), (T0 + 53, 0.0)],
+    )
+
+
+def test_runs_that_waited_in_line_while_the_clock_jumped_were_not_made_up_for():
+    """A row of another job that was written after theirs arrived before the jump, so theirs were there by then."""
+    arrived = [delivery(31, 31, key="other@31")]
+
+    assert not [found for found in check(line_at_a_jump(others=arrived)) if found.rule == "catch-up"]
+
+
+def test_runs_that_nothing_shows_in_line_before_the_clock_jumped_were_made_up_for():
+    found = check(line_at_a_jump(others=[]))
+
+    assert [violation.rule for violation in found if violation.rule == "catch-up"] == ["catch-up"]
+
+
+def stopped_in_a_cut(*, deleted_at: float) -> History:
+    """Two slots fall due while the database is away; the job is deleted as soon as it is back."""
+    taken_away = "The job was deleted before it could run."
+    return quiet().with_(
+        operations=[asked(overlap="allow"), operation("delete", deleted_at)],
+        rows=[row(at, at) for at in range(10, 41, STEP)]
+        + [row(50, 50, "skipped", last_slot=T0 + 60, slots=2, reason=taken_away, finished_at=T0 + 62)],
+        deliveries=[delivery(at, at) for at in range(10, 41, STEP)],
+        faults=[fault(48, "database-cut", 13, 3)],
+    )
+
+
+def test_what_fell_due_in_a_fault_may_be_taken_away_before_it_is_claimed():
+    assert check(stopped_in_a_cut(deleted_at=62)) == []
+
+
+def test_what_nobody_took_away_is_not_skipped():
+    assert "skipped" in {found.rule for found in check(stopped_in_a_cut(deleted_at=75))}
+
+
+def test_what_falls_due_on_a_quiet_day_is_not_taken_away():
+    quiet_day = stopped_in_a_cut(deleted_at=62).with_(faults=[])
+
+    assert "skipped" in {found.rule for found in check(quiet_day)}
+
+
+def poisoned(*, last_attempt: float) -> History:
+    """A poisoned job kills its worker in each of its attempts; the last one takes a run of ours along."""
+    poison = Row(
+        15,
+        "poison",
+        T0 + 40,
+        "lost",
+        attempt=3,
+        started_at=T0 + last_attempt,
+        task="faults.poison",
+        cause="manual",
+    )
+    return quiet().with_(
+        rows=[replace(one, attempt=2, finished_at=T0 + 56) if one.id == 50 else one for one in quiet().rows]
+        + [replace(poison, first_started_at=T0 + 40, finished_at=T0 + 56)],
+        deliveries=[*quiet().deliveries, delivery(50, 54, "repeated", attempt=2)],
+        faults=[fault(40, "poisoned-job", 0, 4)],
+    )
+
+
+def test_a_poisoned_job_may_make_repeat_until_its_last_attempt():
+    assert check(poisoned(last_attempt=51)) == []
+
+
+def test_nothing_is_repeated_after_a_poisoned_jobs_last_attempt():
+    assert [found.rule for found in check(poisoned(last_attempt=44))] == ["repeated"]
+
+
+def test_a_clock_that_goes_ahead_right_after_it_was_behind_is_ahead():
+    """The runs of the minute it showed are asked for, although the job is cancelled before that minute comes."""
+    slots = range(STEP, 41, STEP)
+    jumped = History(
+        operations=[
+            operation("create", 0, when=When("interval", STEP), grid=T0 + STEP),
+            operation("cancel", 25),
+        ],
+        rows=[row(at, at, first_started_at=T0 + max(at, 47), finished_at=T0 + 48) for at in slots],
+        deliveries=[delivery(at, 17) for at in slots],
+        faults=[fault(9, "clock-back", 5, 1), fault(15.5, "clock-forward", 5, 1)],
+        shifts=[(T0 + 9, -31.0), (T0 + 14, 0.0), (T0 + 15.5, 30.0), (T0 + 20.5, 0.0)],
+        ended_at=ENDED_AT,
+    )
+
+    assert "unasked" not in {found.rule for found in check(jumped)}
+
+
+def test_a_rescue_counts_also_where_it_ended_under_a_clock_put_back():
+    rescued = quiet().with_(
+        operations=[asked(attempts=1)],
+        rows=[
+            replace(one, attempt=2, started_at=T0 + 58, finished_at=T0 + 30) if one.id == 50 else one
+            for one in quiet().rows
+        ],
+        faults=[fault(51, "kill-leader", 0, 5), fault(58.5, "clock-back", 5, 1)],
+        shifts=[(T0 + 58.5, -30.0), (T0 + 63.5, 0.0)],
+    )
+
+    assert check(rescued) == []
+
+
+def test_a_job_that_failed_too_often_pauses_itself():
+    failing = quiet().with_(
+        operations=[operation("create", 0, when=When("interval", 5), grid=T0 + 5)],
+        rows=[row(at, at, "failed") for at in range(5, 51, 5)],
+        deliveries=[],
+        faults=[fault(0, "target-500", 60)],
+    )
+
+    assert check(failing) == []
+
+
+def test_a_slow_machine_stretches_only_what_is_work():
+    assert Bounds(pace=3).heals_within("kill-web") == 15 + 2 * Bounds().work
+    assert Bounds().heals_within("database-restart") == 30
+
+
+@pytest.mark.parametrize(
+    ("when", "slots"),
+    [
+        (When("once", T0 + 5), [T0 + 5]),
+        (When("once", T0 + 50), []),
+        (When("interval", 7), [T0 + 3, T0 + 10, T0 + 17]),
+        (When("cron", 1), [T0 + 0] if T0 % 60 == 0 else []),
+    ],
+)
+def test_the_checker_counts_slots_by_itself(when: When, slots: list[int]):
+    assert when.slots(T0 + 24, T0 - 1, T0 + 20) == slots
+
+
+def test_the_report_names_what_happened_and_the_picture_is_one():
+    history = eventful()
+
+    text = report.table(history, Bounds(), check(history))
+    picture = ElementTree.fromstring(report.picture(history))  # noqa: S314
+
+    assert "violations 0" in text
+    assert all(fault.kind in text for fault in history.faults)
+    assert picture.tag.endswith("svg")
+
+
+@pytest.mark.parametrize(("healing", "verdict"), [(14.9, "met"), (15.1, "not met"), (None, "not met")])
+def test_the_report_holds_healing_against_the_bar_as_it_is_promised(healing: float | None, verdict: str):
+    """A slow machine widens what the checker allows, but not what the table says of the promise."""
+    history = quiet().with_(faults=[fault(20, healing=5.0), fault(40, healing=healing)])
+
+    text = report.table(history, Bounds(pace=2.0), [])
+
+    line = next(line for line in text.splitlines() if line.startswith("kill-pusher"))
+    assert f"15 s  {verdict} " in line
+    assert line.endswith("20 s")
+
+
+def test_the_report_counts_repeats_beside_the_faults_that_explain_them():
+    assert "repeats 1 in 2 faults that can" in report.table(eventful(), Bounds(), [])
+
+
+def test_records_are_read_back_as_they_were_kept(tmp_path):
+    report.save(limited(), tmp_path / "limited.json")
+    report.save(shifted(), tmp_path / "history.json")
+
+    kept = report.load(tmp_path / "history.json")
+
+    assert (kept.operations, kept.rows, kept.deliveries) == (
+        shifted().operations,
+        shifted().rows,
+        shifted().deliveries,
+    )
+    assert report.load(tmp_path / "limited.json").operations == limited().operations
+    assert (kept.faults, kept.shifts) == (shifted().faults, shifted().shifts)
+    assert check(kept) == []
+
+
+def test_a_short_campaign_is_no_proof():
+    assert len(report.shortfalls(quiet(), kinds=15, faults=10, slots=10_000)) == 2
+    assert not report.shortfalls(eventful(), kinds=3, faults=1, slots=10)

@@ -1,0 +1,85 @@
+"""What the campaign found, each as small as it can be shown."""
+
+from datetime import timedelta
+
+import pytest
+from django.db import connection
+
+from schedules import clock, engine
+from schedules.models import Execution
+from schedules.worker import broker
+from schedules.worker.cluster import Leader, Watch
+from tests.factories import ClusterFactory, ExecutionFactory, JobFactory
+
+
+@pytest.mark.django_db(transaction=True)
+def test_the_watch_sees_again_after_its_connection_broke():
+    """After one restart of PostgreSQL no leader noticed a frozen cluster any more, for as long as it lived."""
+    worker, watch = ClusterFactory(), Watch()
+    connection.ensure_connection()
+    connection.connection.close()
+
+    for _ in range(2):
+        watch._looked_at -= 100
+        assert watch.trouble(worker.pk) == ""
+
+    worker.refresh_from_db()
+    assert worker.watched_at is not None
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_leader_whose_connection_broke_still_signs_off(monkeypatch):
+    """A cluster stopped after a restart of PostgreSQL was listed as running until it fell silent."""
+    worker = ClusterFactory()
+    leader = object.__new__(Leader)
+    monkeypatch.setattr(broker, "cluster_id", worker.pk)
+    connection.ensure_connection()
+    connection.connection.close()
+
+    leader._give_up_claims("stopped")
+
+    worker.refresh_from_db()
+    assert worker.stopped_at is not None
+
+
+@pytest.mark.django_db
+def test_a_job_resumed_after_the_clock_went_back_has_one_row_a_slot():
+    """Forward, back, pause and resume: the slots that the jump had written off as missed got a second row."""
+    start = clock.now().replace(microsecond=0)
+    moments = [start + timedelta(seconds=seconds) for seconds in range(0, 30, 5)]
+    job = JobFactory(
+        interval=True, paused=True, every=timedelta(seconds=5), anchor_at=start, paused_at=moments[1]
+    )
+    ExecutionFactory(
+        job=job, scheduled_for=moments[1], last_slot=moments[3], slots=3, status=Execution.Status.MISSED
+    )
+
+    engine.rearm(job, moments[1] + timedelta(seconds=1))
+
+    job.refresh_from_db()
+    assert job.next_run_at == moments[2]
+    assert job.executions.values_list("scheduled_for", "last_slot", "slots").get() == (moments[1], None, 1)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_run_is_on_disk_before_its_task_is_called():
+    """A crash of PostgreSQL took starts back: runs were delivered, and then cancelled, or their numbers given away."""
+    if connection.vendor != "postgresql":
+        pytest.skip("SQLite's log survives every death but that of the machine")
+    worker = ClusterFactory()
+    run = ExecutionFactory(
+        status=Execution.Status.CLAIMED, cluster=worker, lease_until=clock.now() + timedelta(seconds=10)
+    )
+    with connection.cursor() as cursor:
+        cursor.execute("SET synchronous_commit = off")
+        Execution.objects.filter(pk=run.pk).update(reason="written lazily")
+        cursor.execute("SELECT pg_current_wal_insert_lsn()")
+        (written,) = cursor.fetchone()
+
+        assert engine.start_runs(worker.pk, 0, [run.pk], clock.now())
+
+        cursor.execute("SELECT pg_current_wal_flush_lsn() > %s::pg_lsn", [written])
+        assert cursor.fetchone() == (True,)
+        cursor.execute("SHOW synchronous_commit")
+        assert cursor.fetchone() == ("off",)
+    connection.close()

@@ -1,0 +1,157 @@
+"""What the operations alone say about each job: when it was certainly armed, and when it certainly was not."""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from verification.faults.records import History, Operation, Policy, Row, When
+
+# Slots are cut to seconds, and the two clocks are read one after the other.
+MARGIN = 1.5
+FAILURES_BEFORE_A_PAUSE = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Period:
+    """A stretch of the product's time in which the driver knows how a job stands."""
+
+    after: float
+    before: float
+    is_armed: bool
+    when: When | None = None
+    grid: int | None = None
+    ends_at: int | None = None
+
+    def holds(self, slot: int) -> bool:
+        return self.after + MARGIN < slot < self.before - MARGIN
+
+    def slots(self) -> list[int]:
+        if not self.is_armed or self.when is None or self.grid is None:
+            return []
+        # The answer named the first slot: there is none before it, whatever the clock said then.
+        earliest = self.grid - 1 if self.when.kind == "interval" else 0
+        latest = min(self.before - MARGIN, self.ends_at or float("inf"))
+        return self.when.slots(self.grid, max(self.after + MARGIN, earliest), latest)
+
+    def next_slots(self, after: int, count: int) -> list[int]:
+        """The slots that follow one of them, as far as they are certain."""
+        return [slot for slot in self.slots() if slot > after][:count]
+
+    def asks_for(self, slot: int) -> bool:
+        """Also where the grid was never told: then any slot may be right."""
+        if not self.is_armed or (self.ends_at is not None and slot > self.ends_at):
+            return False
+        return self.when is None or self.grid is None or self.when.has(slot, self.grid)
+
+
+def jobs_of(history: History) -> dict[str, list[Operation]]:
+    """Operations by the product's id of the job, in the order they were sent."""
+    names = {op.tag: op.job_id for op in history.operations if op.verb == "create" and op.job_id}
+    jobs: dict[str, list[Operation]] = defaultdict(list)
+    for op in sorted(history.operations, key=lambda op: op.sent_at):
+        if op.tag in names:
+            jobs[names[op.tag]].append(op)
+    return jobs
+
+
+def policy_of(operations: Sequence[Operation], *, for_certain: bool = False) -> Policy:
+    """What was asked for when the job was made; of several limits of runs the highest, which may never be passed.
+
+    `for_certain` leaves out limits of which nobody knows whether they came into force.
+    """
+    outcomes = ("acknowledged",) if for_certain else ("acknowledged", "unknown")
+    asked = [op.policy for op in operations if op.policy and op.outcome in outcomes]
+    if not asked:
+        return Policy()
+    limits = [policy.max_runs for policy in asked]
+    return replace(asked[0], max_runs=None if None in limits else max(limit for limit in limits if limit))
+
+
+def periods(history: History, operations: Sequence[Operation]) -> list[Period]:
+    """The certain stretches of one job; between an operation and its answer nothing is certain."""
+    ends_at = policy_of(operations).ends_at
+    return [replace(period, ends_at=ends_at) for period in _periods(history, operations)]
+
+
+def _periods(history: History, operations: Sequence[Operation]) -> list[Period]:
+    found: list[Period] = []
+    current: Period | None = None
+    when: When | None = None
+    grid: int | None = None
+    was_armed_when_deleted: bool | None = None
+    for op in operations:
+        if op.outcome == "refused" or op.verb == "run":
+            continue
+        low, high = span(history, op)
+        if current:
+            found.append(current)
+        # All that is known so far, not only the last: where the clock was set back, an operation comes before slots
+        # that had passed already, and takes back what was written off of them.
+        found = [
+            replace(period, before=min(period.before, low))
+            for period in found
+            if period.after < min(period.before, low)
+        ]
+        is_known, was_armed = current is not None, current is not None and current.is_armed
+        current = None
+        if op.outcome == "unknown":
+            continue
+        # A new schedule has a grid of its own, known once an answer has named one of its slots.
+        grid = op.grid if op.grid is not None or op.when else grid
+        when = op.when or when
+        if op.verb == "delete":
+            was_armed_when_deleted = was_armed if is_known else None
+        if op.verb in ("cancel", "delete"):
+            current = Period(high, float("inf"), False)
+        elif op.verb == "restore" and was_armed_when_deleted is not None:
+            current = Period(high, float("inf"), was_armed_when_deleted, when, grid)
+        elif op.verb == "create" or (is_known and op.verb == "resume"):
+            current = Period(high, float("inf"), True, when, grid)
+        elif is_known and op.verb == "pause":
+            current = Period(high, float("inf"), False, when, grid)
+        elif is_known and op.verb == "edit":
+            current = Period(high, float("inf"), was_armed, when, grid)
+    if current:
+        found.append(replace(current, before=history.ended_at) if current.is_armed else current)
+    return found
+
+
+def span(history: History, op: Operation) -> tuple[float, float]:
+    """From when to when, by the product's clock, the operation may have taken effect."""
+    offsets = {0.0, *offsets_between(history, op.sent_at - 1, op.answered_at + 1)}
+    return op.sent_at + min(offsets), op.answered_at + max(offsets)
+
+
+def offsets_between(history: History, start: float, end: float) -> list[float]:
+    """Every offset of the product's clock that was in force at some moment between the two."""
+    found, offset = [], 0.0
+    for at, following in history.shifts:
+        if at > end:
+            break
+        if at >= start:
+            found.append(offset)
+        offset = following
+    return [*found, offset]
+
+
+def spent_at(rows: Sequence[Row], policy: Policy) -> float:
+    """When the last run that its limit allows was due; what was called off after its claim counts, too.
+
+    By the order of the claims: where the clock was ahead for a while, later slots were claimed before earlier ones.
+    """
+    counted = sorted((row for row in rows if row.status not in ("skipped", "missed")), key=lambda row: row.id)
+    if policy.max_runs is None or len(counted) < policy.max_runs:
+        return float("inf")
+    return counted[policy.max_runs - 1].scheduled_for
+
+
+def gave_up_at(rows: Sequence[Row]) -> float:
+    """When the engine paused the job by itself, because it failed too often in a row."""
+    failures = 0
+    for row in sorted(rows, key=lambda row: row.finished_at or 0.0):
+        if row.status == "succeeded":
+            failures = 0
+        failures += row.status in ("failed", "lost")
+        if failures >= FAILURES_BEFORE_A_PAUSE:
+            return row.finished_at or 0.0
+    return float("inf")

@@ -1,0 +1,238 @@
+"""Everything a campaign needs, started and ended together: database, sink, wires, clock and product."""
+
+import os
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.error
+import urllib.request
+from contextlib import ExitStack, suppress
+from datetime import timedelta
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+import psutil
+
+from tests.postgres import Postgres
+from verification.faults.product import PROJECT, TOKEN_USER, Product, free_port, rest
+from verification.faults.records import Aftermath, Row
+from verification.faults.shift import ShiftedClock
+from verification.faults.sink import Loop, Proxy, Sink
+
+if TYPE_CHECKING:
+    from schedules.models import Cluster
+
+# Leader, pusher, monitor, three workers with two threads each, web and agents: per process at most a few.
+MOST_CONNECTIONS = 45
+
+
+class World:
+    """The campaign's side of the stage."""
+
+    def __init__(self, database: str, lease: int) -> None:
+        self.database = database
+        self.lease = lease
+        self.shifts: list[tuple[float, float]] = []
+        self.token = ""
+        self._stack = ExitStack()
+
+    def __enter__(self) -> Self:
+        with self._stack as stack:
+            self.folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="cronty-faults-")))
+            self.clock = ShiftedClock.create(self.folder / "clock")
+            self.loop = stack.enter_context(Loop())
+            self.sink = Sink()
+            self.loop.do(self.sink.start())
+            self.target_wire = Proxy(lambda: self.sink.port)
+            self.loop.do(self.target_wire.start())
+            self.postgres = Postgres() if self.database == "postgresql" else None
+            self.database_wire: Proxy | None = None
+            self.sqlite_file = self.folder / "cronty.sqlite3"
+            direct = near = f"sqlite:///{self.sqlite_file}"
+            if self.postgres:
+                server = self.postgres
+                server.port = free_port()
+                stack.enter_context(server)
+                self.database_wire = Proxy(lambda: server.port)
+                self.loop.do(self.database_wire.start())
+                direct = server.url
+                near = direct.replace(f":{server.port}/", f":{self.database_wire.port}/")
+            self.product = Product(self.folder, near, self.folder / "clock", self.lease)
+            stack.callback(self.product.stop)
+            self.product.environment["NTFY_URL"] = f"http://127.0.0.1:{self.target_wire.port}"
+            self._set_up_django(direct)
+            self._start_product()
+            # From here on it is ours to end.
+            self._stack = stack.pop_all()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stack.close()
+
+    @property
+    def target(self) -> str:
+        return f"http://127.0.0.1:{self.target_wire.port}"
+
+    def shift_clock(self, seconds: float) -> None:
+        self.clock.offset = seconds
+        self.shifts.append((time.time(), seconds))
+
+    def mend(self) -> None:
+        """Take back whatever a fault left behind that could not be done to its end."""
+        for wire in (self.target_wire, self.database_wire):
+            if wire:
+                wire.is_cut, wire.delay = False, 0.0
+        self.sink.manner = "well"
+        if self.clock.offset:
+            self.shift_clock(0.0)
+        for process in self.product.everybody():
+            with suppress(psutil.Error):
+                process.resume()
+        if self.postgres and (self.postgres.process is None or self.postgres.process.poll() is not None):
+            self.postgres.process = None
+            self.postgres.start()
+
+    def is_well(self, since: float) -> str:
+        """Say what is not well yet, or nothing: clusters come round, the web answers, nothing is overdue."""
+        from django.db import Error, connections  # noqa: PLC0415
+
+        try:
+            return self._trouble(since)
+        except Error as error:
+            connections.close_all()
+            return f"the database does not answer: {error}"
+
+    def rows(self) -> list[Row]:
+        from schedules.models import Execution  # noqa: PLC0415
+
+        rows = Execution.objects.filter(job__isnull=False).select_related("job").defer("traceback", "result")
+        return [_row(row) for row in rows.iterator(2000)]
+
+    def aftermath(self, complaints: list[str]) -> Aftermath:
+        """Look at the tables, before the product is stopped."""
+        from schedules import clock  # noqa: PLC0415
+        from schedules.models import Execution, Job  # noqa: PLC0415
+
+        now = clock.now()
+        return Aftermath(
+            fresh_workers=len(self._fresh()),
+            live_runs=Execution.objects.live().count(),
+            overdue_jobs=Job.objects.due(now - timedelta(seconds=5)).count(),
+            complaints=complaints,
+            connections=self.connections(),
+            most_connections=MOST_CONNECTIONS,
+        )
+
+    def connections(self) -> int:
+        if not self.postgres:
+            return 0
+        from django.db import connection  # noqa: PLC0415
+
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()")
+            return int(cursor.fetchone()[0])
+
+    def _trouble(self, since: float) -> str:
+        from schedules import clock  # noqa: PLC0415
+        from schedules.models import Execution, Job  # noqa: PLC0415
+
+        now = clock.now()
+        overdue = Job.objects.due(now - timedelta(seconds=1.5)).count()
+        if overdue:
+            return f"{overdue} jobs are overdue"
+        if abandoned := Execution.objects.abandoned(now).count():
+            return f"{abandoned} runs are abandoned"
+        leaders = set(self.product.leaders().values())
+        # Not from the future, as after a clock that was put back.
+        earliest, latest = since + self.clock.offset, now.timestamp() + 0.5
+        round_again = {
+            row.pid for row in self._fresh() if earliest < row.probe_returned_at.timestamp() < latest
+        }
+        if missing := leaders - round_again or len(leaders) < 2:
+            return f"clusters {missing} have not come round"
+        for url in (f"{self.product.url}/healthz", self.product.doors()[1]):
+            if not _answers(url):
+                return f"{url} does not answer"
+        return ""
+
+    def _fresh(self) -> "list[Cluster]":
+        from schedules import clock  # noqa: PLC0415
+        from schedules.models import Cluster  # noqa: PLC0415
+
+        leaders = set(self.product.leaders().values())
+        return [row for row in Cluster.objects.fresh(clock.now()) if row.pid in leaders]
+
+    def _set_up_django(self, url: str) -> None:
+        for name in list(os.environ):
+            if name.startswith(("CRONTY_", "NTFY_")):
+                del os.environ[name]
+        os.environ |= self.product.environment | {"DATABASE_URL": url, "CRONTY_LOG_LEVEL": "CRITICAL"}
+        import django  # noqa: PLC0415
+
+        django.setup()
+
+    def _start_product(self) -> None:
+        self.product.start("up")
+        began_at = time.time()
+        wait_until(lambda: _answers(f"{self.product.url}/healthz"), 90)
+        self.token = self._issue_token()
+        self.product.start("second")
+        self.product.start("mcp")
+        wait_until(lambda: not self.is_well(began_at), 90)
+
+    def _issue_token(self) -> str:
+        done = subprocess.run(
+            [sys.executable, "manage.py", "issue_token", "--user", TOKEN_USER, "--name", "campaign"],
+            cwd=PROJECT,
+            env=self.product.environment,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        return done.stdout.strip()
+
+
+def wait_until(condition: Any, seconds: float) -> None:
+    until = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > until:
+            raise TimeoutError(f"did not come true within {seconds} s")
+        rest(0.1)
+
+
+def _answers(url: str) -> bool:
+    with suppress(OSError):
+        try:
+            urllib.request.urlopen(url, timeout=2).close()
+        except urllib.error.HTTPError as error:
+            # Refused in words is an answer, too.
+            error.close()
+        return True
+    return False
+
+
+def _row(row: Any) -> Row:
+    def seconds(moment: Any) -> float | None:
+        return None if moment is None else moment.timestamp()
+
+    first = row.scheduled_for + row.lateness if row.lateness is not None else None
+    return Row(
+        id=row.pk,
+        job_id=row.job.public_id,
+        scheduled_for=row.scheduled_for.timestamp(),
+        status=row.status,
+        cause=row.cause,
+        attempt=row.attempt,
+        first_started_at=seconds(first),
+        started_at=seconds(row.started_at),
+        finished_at=seconds(row.finished_at),
+        last_slot=seconds(row.last_slot),
+        slots=row.slots,
+        task=row.task,
+        reason=row.reason,
+        error=row.error[:200],
+    )

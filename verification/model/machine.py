@@ -1,0 +1,465 @@
+"""Any sequence of what people, workers and the clock may do, done to Cronty and to the reference at once."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import datetime, timedelta
+from itertools import pairwise
+from types import SimpleNamespace
+from typing import Any, TypeAlias
+
+from django.db import transaction
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from schedules import engine, models, services
+from schedules.engine import Claim, Outcome, Started, clock_rollback
+from schedules.models import Event, Execution
+from schedules.result import Ok, Result
+from tests.factories import ClusterFactory, UserFactory
+from verification.model import model
+from verification.model.choices import (
+    AHEAD,
+    DAY,
+    ENDINGS,
+    ENDS,
+    HOUR,
+    LATE,
+    LENGTHS,
+    MINUTE,
+    NEW_JOB,
+    POLICIES,
+    SECOND,
+    STARTS,
+    WHEN,
+    When,
+    columns_of,
+)
+from verification.model.slots import Once
+
+Span: TypeAlias = tuple[datetime, datetime]
+
+MOST_JOBS = 3
+PLENTY = 1000
+
+
+class SimulatedTime:
+    """The wall clock, which may go back, and the seconds that have really passed."""
+
+    def __init__(self, now: datetime) -> None:
+        self.now = now
+        self.passed = 0.0
+        self.furthest = now
+
+    def step(self, step: timedelta) -> None:
+        self.now += step
+        self.passed += max(0.0, step.total_seconds())
+        self.furthest = max(self.furthest, self.now)
+
+
+TIME = SimulatedTime(STARTS[0])
+
+
+class Pair:
+    """One job, here and there."""
+
+    def __init__(self, job: model.Job, stored_id: int, public_id: str) -> None:
+        self.model = job
+        self.stored_id = stored_id
+        self.public_id = public_id
+        self.revision = 0
+        # Slots that fell due while the job could run, or was paused: each must end in one row.
+        self.owed: set[datetime] = set()
+        self.most_attempts = 0
+        self.ever_allowed_overlap = False
+        self.remember_terms()
+
+    def remember_terms(self) -> None:
+        terms = self.model.terms
+        self.most_attempts = max(self.most_attempts, terms.attempts)
+        # What was made a one-off has one slot only, and runs it beside what is left of its recurring life.
+        self.ever_allowed_overlap |= terms.overlap == "allow" or isinstance(terms.schedule, Once)
+
+    def is_owed(self, slot: datetime) -> bool:
+        job = self.model
+        if job.deleted_at:
+            return False
+        if job.status == "paused" and job.paused_at:
+            return slot > job.paused_at
+        return job.next_run_at is not None and slot >= job.next_run_at
+
+    def rows_by_id(self) -> dict[int, model.Row]:
+        """Both write the rows of one job in the same order."""
+        stored = Execution.objects.filter(job=self.stored_id).order_by("pk").values_list("pk", flat=True)
+        assert len(stored) == len(self.model.rows)
+        return dict(zip(stored, self.model.rows, strict=True))
+
+
+class Agreement(RuleBasedStateMachine):
+    def __init__(self) -> None:
+        super().__init__()
+        self.transaction = transaction.atomic()
+        self.transaction.__enter__()
+        # A new process: it has not looked at the clock yet.
+        clock_rollback._after_setback = clock_rollback._AfterSetback()
+        self.setback = model.SETBACK + SECOND
+        self.pairs: list[Pair] = []
+        self.claims: list[tuple[Pair, model.Row, int, Claim]] = []
+        self.runs: list[tuple[Pair, model.Row, int, Started]] = []
+        self.final: dict[int, tuple[Any, ...]] = {}
+
+    def teardown(self) -> None:
+        transaction.set_rollback(True)
+        self.transaction.__exit__(None, None, None)
+
+    @initialize(
+        start=st.sampled_from(STARTS), jobs=st.lists(st.fixed_dictionaries(NEW_JOB), min_size=1, max_size=2)
+    )
+    def begin(self, start: datetime, jobs: list[dict[str, Any]]) -> None:
+        TIME.__init__(start)  # type: ignore[misc]
+        owner = UserFactory()
+        self.actor = services.Actor(owner, Event.Door.WEB)
+        self.rescheduled_at = start - DAY
+        self.workers = {ClusterFactory(started_at=start).pk: model.Cluster(start) for _ in range(2)}
+        for job in jobs:
+            self.create(**job)
+
+    # People
+
+    @precondition(lambda self: len(self.pairs) < MOST_JOBS)
+    @rule(**NEW_JOB)
+    def create(self, when: When, ends_in: timedelta | None, paused: bool, policies: dict[str, Any]) -> None:
+        ends_at = TIME.now + ends_in if ends_in else None
+        terms = model.Terms(when.at(TIME.now), ends_at, **policies)
+        job = model.Job(terms)
+        is_accepted = job.create(TIME.now, paused=paused)
+        result = self._ask(
+            is_accepted,
+            lambda: services.schedule(
+                self.actor, name="job", task="tests.ping", paused=paused, **columns_of(terms)
+            ),
+        )
+        if is_accepted:
+            self.pairs.append(Pair(job, result.value.job.pk, result.value.job.public_id))
+
+    @precondition(lambda self: self.pairs)
+    @rule(
+        which=st.integers(0, 9),
+        when=st.none() | WHEN,
+        ends_in=st.just(()) | ENDS,
+        policies=st.fixed_dictionaries({}, optional=POLICIES),
+    )
+    def edit(
+        self, which: int, when: When | None, ends_in: timedelta | tuple[()] | None, policies: dict[str, Any]
+    ) -> None:
+        pair = self._pick(which)
+        old = pair.model.terms
+        terms = replace(old, **policies)
+        if when:
+            terms = replace(terms, schedule=when.at(TIME.now, old.schedule))
+        if ends_in != ():
+            terms = replace(terms, ends_at=TIME.now + ends_in if ends_in else None)  # type: ignore[operator]
+        is_accepted = pair.model.edit(terms, TIME.now)
+        if pair.model.terms.when != old.when:
+            self.rescheduled_at = TIME.now
+        self._ask(is_accepted, lambda: services.edit(self.actor, pair.public_id, **columns_of(terms)))
+        pair.remember_terms()
+
+    @precondition(lambda self: self.pairs)
+    @rule(which=st.integers(0, 9), until_in=st.none() | AHEAD)
+    def pause(self, which: int, until_in: timedelta | None) -> None:
+        pair = self._pick(which)
+        until = TIME.now + until_in if until_in else None
+        is_accepted = pair.model.pause(TIME.now, until)
+        self._ask(is_accepted, lambda: services.pause(self.actor, pair.public_id, until=until))
+
+    @precondition(lambda self: self.pairs)
+    @rule(which=st.integers(0, 9), verb=st.sampled_from(["run_now", "resume", "restore", "delete", "cancel"]))
+    def act(self, which: int, verb: str) -> None:
+        self._act(self._pick(which), verb)
+
+    @precondition(lambda self: self._those(lambda job: job.status == "paused"))
+    @rule(which=st.integers(0, 9))
+    def resume(self, which: int) -> None:
+        self._act(self._pick(which, lambda job: job.status == "paused"), "resume")
+
+    @precondition(lambda self: self._those(lambda job: job.deleted_at is not None))
+    @rule(which=st.integers(0, 9))
+    def restore(self, which: int) -> None:
+        self._act(self._pick(which, lambda job: job.deleted_at is not None), "restore")
+
+    def _act(self, pair: Pair, verb: str) -> None:
+        is_accepted = getattr(pair.model, verb)(TIME.now)
+        self._ask(is_accepted, lambda: getattr(services, verb)(self.actor, pair.public_id))
+
+    # Time
+
+    @rule(length=LENGTHS)
+    def time_passes(self, length: timedelta) -> None:
+        self._step(length)
+
+    @precondition(lambda self: self._those(lambda job: job.is_armed))
+    @rule(which=st.integers(0, 9), late=LATE)
+    def next_slot_comes(self, which: int, late: timedelta) -> None:
+        moment = self._pick(which, lambda job: job.is_armed).model.next_run_at
+        assert moment is not None
+        self._step(min(max(moment + late - TIME.now, timedelta(0)), 3 * DAY))
+
+    @precondition(lambda self: self.pairs and TIME.now == TIME.furthest)
+    @rule(
+        length=st.sampled_from([2 * HOUR, 15 * MINUTE, 40 * SECOND, SECOND]),
+        is_noticed=st.sampled_from([True, True, False]),
+    )
+    def clock_is_set_back(self, length: timedelta, is_noticed: bool) -> None:
+        # Not before a schedule was changed: a gap does not remember which slots it once consisted of.
+        length = min(length, TIME.now - self.rescheduled_at)
+        self.setback += length
+        self._step(-length)
+        if is_noticed:
+            self.sweep()
+
+    def _step(self, length: timedelta) -> None:
+        before = TIME.now
+        TIME.step(length)
+        for pair in self.pairs:
+            pair.owed = {slot for slot in pair.owed if slot <= TIME.now}
+            pair.owed.update(filter(pair.is_owed, pair.model.slots(before, TIME.now)))
+
+    # Workers
+
+    @precondition(lambda self: self.pairs)
+    @rule(number=st.integers(0, 1), limit=st.sampled_from([PLENTY, PLENTY, 1, 2]))
+    def claim(self, number: int, limit: int) -> None:
+        worker = list(self.workers)[number]
+        engine.beat(worker, TIME.now)
+        self.workers[worker] = model.Cluster(TIME.now)
+        ready = [(pair, row) for pair in self.pairs for row in pair.model.rows if row.is_ready(TIME.now)]
+        due = [pair for pair in self.pairs if pair.model.is_armed and pair.model.next_run_at <= TIME.now]  # type: ignore[operator]
+        ids = {row: row_id for pair in self.pairs for row_id, row in pair.rows_by_id().items()}
+
+        claims = {claim.execution_id: claim for claim in engine.claim_runs(worker, TIME.now, limit)}
+
+        taken = [(pair, row) for pair, row in ready if ids[row] in claims]
+        assert len(taken) == min(limit, len(ready)), "a queued run was ready and was not taken"
+        # Where not everything fits, the oldest goes first; which of two equals is for the engine to choose.
+        left = [row.available_at for _, row in ready if ids[row] not in claims]
+        assert not left or max(row.available_at for _, row in taken) <= min(left)
+        for pair, row in taken:
+            pair.model.take_ready(row, TIME.now, worker)
+        moments = dict(models.Job.objects.values_list("pk", "next_run_at"))
+        for pair in due:
+            if moments[pair.stored_id] != pair.model.next_run_at:
+                pair.model.take(TIME.now, worker)
+            else:
+                assert limit < PLENTY, "a due job was left out"
+        for pair in self.pairs:
+            for row_id, row in pair.rows_by_id().items():
+                if claim := claims.pop(row_id, None):
+                    self._check_claim(pair.model, row, claim)
+                    self.claims.append((pair, row, worker, claim))
+        assert not claims
+
+    def _check_claim(self, job: model.Job, row: model.Row, claim: Claim) -> None:
+        """Nothing early, and nothing for a job that was stopped."""
+        # By the clock as it was: what it said then was handed back, and is taken again after it was set back.
+        assert row.slots[0] <= (TIME.furthest if row.times_claimed > 1 else TIME.now)
+        assert job.deleted_at is None
+        assert row.cause == "manual" or job.status in ("pending", "running")
+        assert claim.attempt == row.attempt
+
+    @precondition(lambda self: self.claims)
+    @rule(which=st.integers(0, 99), is_kept=st.sampled_from([False, False, False, True]))
+    def start(self, which: int, is_kept: bool) -> None:
+        """A claim that is kept is delivered once more, later: it must not start anything then."""
+        index = which % len(self.claims)
+        pair, row, worker, claim = self.claims[index] if is_kept else self.claims.pop(index)
+        # No two deliveries happen within one microsecond.
+        self._step(model.TICK)
+        is_ours = pair.model.start(row, worker, claim.attempt, TIME.now)
+        started = engine.start_runs(worker, claim.attempt, [claim.execution_id], TIME.now)
+        assert bool(started) is is_ours
+        for run in started:
+            assert run.scheduled_for == row.slots[0]
+            self.runs.append((pair, row, worker, run))
+
+    @precondition(lambda self: self.runs)
+    @rule(which=st.integers(0, 99), ends=st.sampled_from(["succeeded", "failed", "failed for good"]))
+    def settle(self, which: int, ends: str) -> None:
+        """Whoever was given up for dead may still report; it must not change anything then."""
+        pair, row, worker, run = self.runs.pop(which % len(self.runs))
+        retry_at = engine.retry_at(run, TIME.now) if ends == "failed" else None
+        if ends == "failed":
+            self._check_retry(run, retry_at)
+        status = ends.split()[0]
+        is_ours = pair.model.settle(row, worker, run.attempt, status, TIME.now, retry_at)
+        outcome = Outcome(
+            run.execution_id,
+            run.attempt,
+            run.job_id,
+            Execution.Status(status),
+            TIME.now,
+            retry_at=retry_at,
+        )
+        assert engine.settle_runs(worker, [outcome]) == is_ours
+
+    def _check_retry(self, run: Started, retry_at: datetime | None) -> None:
+        assert (retry_at is None) == (run.attempt >= run.attempts)
+        if retry_at:
+            wait = min(run.backoff * 2 ** (run.attempt - 1), HOUR)
+            assert wait * 0.75 <= retry_at - TIME.now <= wait * 1.25
+
+    @precondition(lambda self: self._those(lambda job: job.is_armed))
+    @rule(
+        rounds=st.lists(st.tuples(st.integers(0, 9), LATE, st.sampled_from(ENDINGS)), min_size=1, max_size=4)
+    )
+    def slots_come_and_are_worked_on(self, rounds: list[tuple[int, timedelta, str]]) -> None:
+        """What happens most of the time; the steps above are for everything else."""
+        for which, late, ending in rounds:
+            if self._those(lambda job: job.is_armed):
+                self.next_slot_comes(which, late)
+            self.claim(which % 2, PLENTY)
+            while self.claims and ending != "claimed":
+                self.start(0, is_kept=False)
+            while self.runs and ending in ("succeeded", "failed"):
+                self.settle(0, ending)
+
+    @precondition(lambda self: self.pairs)
+    @rule(number=st.integers(0, 1), also_running=st.booleans())
+    def hand_back(self, number: int, also_running: bool) -> None:
+        worker = list(self.workers)[number]
+        model.hand_back(self._models, worker, TIME.now, also_running=also_running)
+        engine.hand_back(worker, TIME.now, also_running=also_running)
+
+    @precondition(lambda self: self.runs)
+    @rule(which=st.integers(0, 99))
+    def renew(self, which: int) -> None:
+        _, row, worker, run = self.runs[which % len(self.runs)]
+        if (row.status, row.worker) == ("running", worker):
+            row.lease_until = TIME.now + model.LEASE
+        engine.renew(worker, [run.execution_id], TIME.now)
+
+    @precondition(lambda self: self.pairs)
+    @rule()
+    def sweep(self) -> None:
+        model.sweep(self._models, self.workers, TIME.now, after_setback=self.setback > model.SETBACK)
+        engine.sweep(TIME.now)
+        engine.recover_from_clock_rollback(TIME.now)
+        self.setback = timedelta(0)
+
+    # What must be true after every step
+
+    @invariant()
+    def everything_is_right(self) -> None:
+        jobs = models.Job.objects.in_bulk()
+        rows = list(Execution.objects.order_by("pk"))
+        for pair in self.pairs:
+            job = jobs[pair.stored_id]
+            own = [row for row in rows if row.job_id == job.pk]
+            self._both_say_the_same(pair.model, job, own)
+            self._limits_hold(pair, job, own)
+            scheduled = [row for row in own if row.cause != "manual"]
+            spans = sorted((row.scheduled_for, row.last_slot or row.scheduled_for) for row in scheduled)
+            self._no_slot_has_two_rows(spans)
+            self._every_slot_that_fell_due_has_its_row(pair, job, spans)
+        self._what_is_final_stays(rows)
+
+    def _both_say_the_same(self, job: model.Job, stored: models.Job, rows: list[Execution]) -> None:
+        assert stored.status == job.status
+        assert stored.next_run_at == job.next_run_at
+        assert (stored.slot_count, stored.run_count) == (job.slot_count, job.run_count)
+        assert stored.failure_streak == job.failure_streak
+        assert (stored.deleted_at, stored.paused_until) == (job.deleted_at, job.paused_until)
+        assert [_shown(row) for row in rows] == [_expected(row) for row in job.rows]
+
+    def _limits_hold(self, pair: Pair, stored: models.Job, rows: list[Execution]) -> None:
+        assert stored.revision >= pair.revision
+        pair.revision = stored.revision
+        assert stored.max_runs is None or stored.slot_count <= stored.max_runs
+        assert all(row.attempt <= pair.most_attempts + model.RESCUES for row in rows)
+        under_way = [row for row in rows if row.status in model.UNDER_WAY and row.cause != "manual"]
+        assert len(under_way) <= 1 or pair.ever_allowed_overlap
+
+    def _no_slot_has_two_rows(self, spans: list[Span]) -> None:
+        assert all(one[1] < other[0] for one, other in pairwise(spans))
+
+    def _every_slot_that_fell_due_has_its_row(self, pair: Pair, job: models.Job, spans: list[Span]) -> None:
+        for slot in pair.owed:
+            assert _is_open(job, slot) or any(first <= slot <= last for first, last in spans), slot
+
+    def _what_is_final_stays(self, rows: list[Execution]) -> None:
+        shown = {row.pk: _shown(row) | {"reason": row.reason} for row in rows}
+        for row_id, before in self.final.items():
+            # A clock that was ahead may have written off slots that are still to come.
+            is_ahead = before["status"] in model.NOT_RUN and (before["last"] or before["first"]) > TIME.now
+            assert is_ahead or shown[row_id] == before
+        self.final = {row.pk: shown[row.pk] for row in rows if row.status in Execution.FINAL}
+
+    # Help
+
+    @property
+    def _models(self) -> list[model.Job]:
+        return [pair.model for pair in self.pairs]
+
+    def _those(self, condition: Callable[[model.Job], bool]) -> list[Pair]:
+        return [pair for pair in self.pairs if condition(pair.model)]
+
+    def _pick(self, which: int, condition: Callable[[model.Job], bool] = lambda job: True) -> Pair:
+        pairs = self._those(condition)
+        return pairs[which % len(pairs)]
+
+    def _ask(self, is_accepted: bool, verb: Callable[[], Result[Any]]) -> Any:
+        """Do it, and see that it is accepted or refused as it should be; a refusal changes nothing."""
+        before = None if is_accepted else _everything()
+        result = verb()
+        assert isinstance(result, Ok) is is_accepted, result
+        assert is_accepted or _everything() == before
+        return result
+
+
+def _shown(row: Execution) -> dict[str, Any]:
+    return {
+        "first": row.scheduled_for,
+        "last": row.last_slot,
+        "count": row.slots,
+        "cause": row.cause,
+        "status": row.status,
+        "attempt": row.attempt,
+        "available_at": row.available_at,
+        "lease_until": row.lease_until,
+        "worker": row.cluster_id if row.status in model.UNDER_WAY else None,
+    }
+
+
+def _expected(row: model.Row) -> dict[str, Any]:
+    return {
+        "first": row.slots[0],
+        "last": row.slots[-1] if len(row.slots) > 1 else None,
+        "count": len(row.slots),
+        "cause": row.cause,
+        "status": row.status,
+        "attempt": row.attempt,
+        "available_at": row.available_at,
+        "lease_until": row.lease_until,
+        "worker": row.worker if row.status in model.UNDER_WAY else None,
+    }
+
+
+def _is_open(job: models.Job, slot: datetime) -> bool:
+    """Tell whether nobody has decided about a slot yet, or nobody has to: its job had run as often as it may."""
+    if job.max_runs is not None and job.slot_count >= job.max_runs:
+        return True
+    if job.deleted_at:
+        return False
+    if job.next_run_at:
+        return slot >= job.next_run_at
+    return bool(job.status == "paused" and job.paused_at and slot > job.paused_at)
+
+
+def _everything() -> list[Any]:
+    return [
+        list(rows.order_by("pk").values()) for rows in (models.Job.objects, Execution.objects, Event.objects)
+    ]
+
+
+def ticking() -> SimpleNamespace:
+    """A stand-in for the module `time`, where it limits how long a step may think."""
+    return SimpleNamespace(monotonic=lambda: TIME.passed)

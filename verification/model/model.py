@@ -1,0 +1,433 @@
+"""What should become of a job, in the plainest terms: every slot is listed, and every rule is one sentence."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from typing import Any
+
+from verification.model.slots import Once, Schedule
+
+ON_TIME = timedelta(seconds=60)
+CATCH_UP_WINDOW = timedelta(hours=6)
+CATCH_UP_RUNS = 4
+LEASE = timedelta(seconds=10)
+WORKER_IS_SILENT = timedelta(seconds=15)
+SETBACK = timedelta(seconds=60)
+RESCUES = 2
+HELD_RUNS = 100
+RUNS_BY_HAND = 10
+TICK = timedelta(microseconds=1)
+
+UNDER_WAY = ("claimed", "running")
+LIVE = ("queued", *UNDER_WAY)
+NOT_RUN = ("missed", "skipped")
+
+
+@dataclass(frozen=True)
+class Terms:
+    """What a person may choose about a job."""
+
+    schedule: Schedule
+    ends_at: datetime | None = None
+    max_runs: int | None = None
+    overlap: str = "skip"
+    catch_up: str = "once"
+    attempts: int = 1
+    backoff: timedelta = timedelta(seconds=10)
+    pause_after_failures: int = 10
+    label: str = ""
+
+    @property
+    def when(self) -> tuple[Any, ...]:
+        return self.schedule, self.ends_at, self.max_runs
+
+
+@dataclass(eq=False)
+class Row:
+    """One line of the ledger; several slots only where none of them was run."""
+
+    slots: list[datetime]
+    cause: str
+    status: str
+    attempt: int = 0
+    available_at: datetime | None = None
+    worker: int | None = None
+    lease_until: datetime | None = None
+    times_claimed: int = 0
+
+    @property
+    def is_live(self) -> bool:
+        return self.status in LIVE
+
+    @property
+    def is_held_back(self) -> bool:
+        return self.status == "queued" and self.available_at is None
+
+    @property
+    def never_began(self) -> bool:
+        return self.status == "queued" and self.attempt == 0
+
+    def is_ready(self, now: datetime) -> bool:
+        return self.status == "queued" and self.available_at is not None and self.available_at <= now
+
+    def covers(self, slot: datetime) -> bool:
+        return self.cause != "manual" and self.slots[0] <= slot <= self.slots[-1]
+
+    def claim(self, worker: int, now: datetime) -> None:
+        self.status, self.worker, self.lease_until, self.available_at = "claimed", worker, now + LEASE, None
+        self.times_claimed += 1
+
+    def queue(self, now: datetime) -> None:
+        self.status, self.worker, self.lease_until, self.available_at = "queued", None, None, now
+
+    def end(self, status: str) -> None:
+        self.status, self.lease_until, self.available_at = status, None, None
+
+
+@dataclass(eq=False)
+class Job:
+    terms: Terms
+    status: str = "pending"
+    next_run_at: datetime | None = None
+    paused_at: datetime | None = None
+    paused_until: datetime | None = None
+    deleted_at: datetime | None = None
+    slot_count: int = 0
+    run_count: int = 0
+    failure_streak: int = 0
+    rows: list[Row] = field(default_factory=list)
+
+    # When it is owed a run
+
+    def slots(self, after: datetime, until: datetime) -> list[datetime]:
+        """Every slot later than the one moment and not later than the other."""
+        return self.terms.schedule.between(after, min(until, self.terms.ends_at or until))
+
+    def first_after(self, moment: datetime) -> datetime | None:
+        if self.has_spent_its_runs:
+            return None
+        slot = self.terms.schedule.first_after(moment)
+        return slot if slot and slot <= (self.terms.ends_at or slot) else None
+
+    @property
+    def has_spent_its_runs(self) -> bool:
+        return self.terms.max_runs is not None and self.slot_count >= self.terms.max_runs
+
+    @property
+    def is_armed(self) -> bool:
+        return self.status == "pending" and self.deleted_at is None
+
+    @property
+    def live(self) -> list[Row]:
+        return [row for row in self.rows if row.is_live]
+
+    def is_accounted_for(self, slot: datetime) -> bool:
+        return any(row.covers(slot) for row in self.rows)
+
+    # What people do to it; each says whether it was accepted
+
+    def create(self, now: datetime, *, paused: bool) -> bool:
+        self.next_run_at = self.first_after(now)
+        if self.next_run_at is None:
+            return False
+        if paused:
+            self.status, self.next_run_at, self.paused_at = "paused", None, now
+        return True
+
+    def edit(self, terms: Terms, now: datetime) -> bool:
+        if terms == self.terms:
+            return self.deleted_at is None
+        if self.deleted_at or self.status not in ("pending", "paused"):
+            return False
+        if terms.when == self.terms.when:
+            self.terms = terms
+            return True
+        following = replace(self, terms=terms).first_after(now)
+        if following is None:
+            return False
+        self._skip_what_was_due(now)
+        self._take_back_what_lies_ahead(now)
+        self.terms = terms
+        if self.status == "pending":
+            self.next_run_at = following
+        else:
+            self.paused_at = now
+        return True
+
+    def pause(self, now: datetime, until: datetime | None) -> bool:
+        if not self.is_armed or (until and until <= now):
+            return False
+        self._pause(now, until)
+        return True
+
+    def _pause(self, now: datetime, until: datetime | None) -> None:
+        self._skip_what_was_due(now)
+        self._withdraw(by_hand=False)
+        self.status, self.next_run_at, self.paused_at, self.paused_until = "paused", None, now, until
+
+    def resume(self, now: datetime) -> bool:
+        following = self.first_after(now)
+        if self.deleted_at or self.status != "paused" or following is None:
+            return False
+        self._skip_what_was_due(now)
+        self._take_back_what_lies_ahead(now)
+        self.status, self.next_run_at, self.paused_at, self.paused_until = "pending", following, None, None
+        self.failure_streak = 0
+        return True
+
+    def cancel(self, now: datetime) -> bool:
+        if self.deleted_at or self.status not in ("pending", "paused", "running"):
+            return False
+        self._skip_what_was_due(now)
+        self._withdraw(by_hand=True)
+        self.status, self.next_run_at, self.paused_until = "cancelled", None, None
+        return True
+
+    def delete(self, now: datetime) -> bool:
+        if self.deleted_at:
+            return False
+        self._skip_what_was_due(now)
+        self._withdraw(by_hand=True)
+        self.deleted_at = now
+        return True
+
+    def restore(self, now: datetime) -> bool:
+        if self.deleted_at is None:
+            return False
+        if self.status in ("pending", "paused"):
+            self._account_for(self.slots(self.deleted_at, now), "skipped")
+        self.deleted_at = None
+        self.failure_streak = 0
+        if self.status == "pending":
+            self._take_back_what_lies_ahead(now)
+            self.next_run_at = self.first_after(now)
+            if self.next_run_at is None:
+                self.status = "paused"
+        if self.status == "paused":
+            self.paused_at = now
+        if self.status == "running" and not self.live:
+            self.status = "completed"
+        return True
+
+    def run_now(self, now: datetime) -> bool:
+        waiting = [row for row in self.rows if row.cause == "manual" and row.status in ("queued", "claimed")]
+        if self.deleted_at or len(waiting) >= RUNS_BY_HAND:
+            return False
+        self.rows.append(Row([now], "manual", "queued", available_at=now))
+        return True
+
+    # What workers do with it
+
+    def take(self, now: datetime, worker: int) -> None:
+        """Decide about every slot that has fallen due, oldest first, and move on to the next one."""
+        assert self.is_armed
+        assert self.next_run_at is not None
+        due = [self.next_run_at, *self.slots(self.next_run_at, now)]
+        chosen = self._chosen(due, now)
+        known = len(self.rows)
+        self._account_for([slot for slot in due if slot not in chosen], "missed")
+        for slot in chosen:
+            if self.is_accounted_for(slot):
+                continue
+            cause = "schedule" if now - slot <= ON_TIME else "catch_up"
+            status = self._beside_live_runs(cause)
+            if status != "skipped" and self.has_spent_its_runs:
+                break
+            self.rows.append(row := Row([slot], cause, status))
+            if status != "skipped":
+                self.slot_count += 1
+                self.run_count += 1
+            if status == "claimed":
+                row.claim(worker, now)
+        self.next_run_at = self.first_after(max(now, due[-1]))
+        if self.next_run_at is None:
+            self._end(has_failed=len(self.rows) > known)
+
+    def _chosen(self, due: list[datetime], now: datetime) -> list[datetime]:
+        """The newest of the slots that are due: as many as the job wants to catch up."""
+        recent = [slot for slot in due if now - slot <= CATCH_UP_WINDOW]
+        match self.terms.catch_up:
+            case "all":
+                return recent[-CATCH_UP_RUNS:]
+            case "once":
+                return recent[-1:]
+            case _:
+                return [slot for slot in recent[-1:] if now - slot <= ON_TIME]
+
+    def _beside_live_runs(self, cause: str) -> str:
+        live = len(self.live)
+        if not live or self.terms.overlap == "allow" or isinstance(self.terms.schedule, Once):
+            return "claimed"
+        if (self.terms.overlap == "skip" and cause == "schedule") or live > HELD_RUNS:
+            return "skipped"
+        return "queued"
+
+    def take_ready(self, row: Row, now: datetime, worker: int) -> None:
+        assert row.is_ready(now)
+        assert self._may_go_on(row) or (row.cause == "manual" and row.attempt == 0 and not self.deleted_at)
+        if row.cause == "manual" and not row.times_claimed:
+            self.run_count += 1
+        row.claim(worker, now)
+
+    def start(self, row: Row, worker: int, attempt: int, now: datetime) -> bool:
+        if (row.status, row.worker, row.attempt) != ("claimed", worker, attempt):
+            return False
+        row.status, row.attempt, row.lease_until = "running", attempt + 1, now + LEASE
+        return True
+
+    def settle(
+        self, row: Row, worker: int, attempt: int, status: str, now: datetime, retry_at: datetime | None
+    ) -> bool:
+        if (row.status, row.worker, row.attempt) != ("running", worker, attempt):
+            return False
+        if retry_at and self._may_go_on(row):
+            row.status, row.available_at, row.lease_until = "queued", retry_at, None
+        else:
+            row.end(status)
+            self._conclude([row], now)
+        return True
+
+    def rescue(self, rows: Iterable[Row], now: datetime) -> None:
+        """Run again what a dead worker was running, unless it has killed too many or is not wanted any more."""
+        lost = []
+        for row in rows:
+            if self._may_go_on(row) and row.attempt < self.terms.attempts + RESCUES:
+                row.queue(now)
+            else:
+                row.end("lost")
+                lost.append(row)
+        if lost:
+            self._conclude(lost, now)
+
+    def end_pause(self, now: datetime) -> None:
+        """What the clock does to a pause that was to end by now."""
+        if not self.resume(now):
+            self._skip_what_was_due(now)
+            self._take_back_what_lies_ahead(now)
+            self.status, self.paused_until = "completed", None
+
+    def arm_for_now(self, now: datetime) -> None:
+        """What follows when a clock was set back: the slots between are still to come."""
+        following = self.first_after(now)
+        if self.is_armed and following and self.next_run_at and following + SETBACK < self.next_run_at:
+            self.next_run_at = following
+            self._take_back_what_lies_ahead(now)
+
+    # The rules they share
+
+    def _may_go_on(self, row: Row) -> bool:
+        if self.deleted_at or self.status == "cancelled":
+            return False
+        return self.status != "paused" or row.cause == "manual"
+
+    def _account_for(self, slots: list[datetime], status: str) -> None:
+        """One row for all slots that have none; several where rows of others lie between them."""
+        spans = sorted((row.slots[0], row.slots[-1]) for row in self.rows if row.cause != "manual")
+        gaps: list[list[datetime]] = []
+        before: datetime | None = None
+        for slot in slots:
+            while spans and spans[0][1] < slot:
+                spans.pop(0)
+                before = None
+            if spans and spans[0][0] <= slot:
+                before = None
+                continue
+            if before is None:
+                gaps.append([])
+            gaps[-1].append(slot)
+            before = slot
+        self.rows += [Row(gap, "schedule", status) for gap in gaps]
+
+    def _skip_what_was_due(self, now: datetime) -> None:
+        if self.status == "paused" and self.paused_at:
+            self._account_for(self.slots(self.paused_at, now), "skipped")
+        elif self.next_run_at:
+            self._account_for(self.slots(self.next_run_at - TICK, now), "skipped")
+
+    def _take_back_what_lies_ahead(self, now: datetime) -> None:
+        ahead = [row for row in self.rows if row.never_began and row.cause != "manual" and row.slots[0] > now]
+        if ahead:
+            self.rows = [row for row in self.rows if row not in ahead]
+            self.slot_count -= len(ahead)
+            self.run_count -= len(ahead)
+            self._let_the_next_go()
+        for row in self.rows:
+            if row.status in NOT_RUN:
+                row.slots = [slot for slot in row.slots if slot <= now]
+        self.rows = [row for row in self.rows if row.slots]
+
+    def _withdraw(self, *, by_hand: bool) -> None:
+        for row in self.rows:
+            if row.status in ("queued", "claimed") and (by_hand or row.cause != "manual"):
+                self.failure_streak += bool(row.attempt)
+                row.end("failed" if row.attempt else "cancelled")
+        self._let_the_next_go()
+
+    def _conclude(self, ended: list[Row], now: datetime) -> None:
+        for row in ended:
+            self.failure_streak = 0 if row.status == "succeeded" else self.failure_streak + 1
+        has_failed = ended[-1].status != "succeeded"
+        if self.status == "running" and not self.live:
+            self._end(has_failed=has_failed)
+        self._let_the_next_go()
+        limit = self.terms.pause_after_failures
+        if has_failed and self.is_armed and 0 < limit <= self.failure_streak:
+            self._pause(now, None)
+
+    def _let_the_next_go(self) -> None:
+        if self.live and all(row.is_held_back for row in self.live):
+            self.live[0].available_at = self.live[0].slots[0]
+
+    def _end(self, *, has_failed: bool) -> None:
+        if self.live:
+            self.status = "running"
+        else:
+            is_one_off = isinstance(self.terms.schedule, Once)
+            self.status = "failed" if has_failed and is_one_off else "completed"
+
+
+@dataclass(eq=False)
+class Cluster:
+    last_seen_at: datetime
+    is_given_up: bool = False
+
+
+def hand_back(jobs: list[Job], worker: int, now: datetime, *, also_running: bool) -> None:
+    for job in jobs:
+        for row in job.rows:
+            if row.status == "claimed" and row.worker == worker:
+                row.queue(now)
+        if also_running:
+            job.rescue([row for row in job.rows if row.status == "running" and row.worker == worker], now)
+
+
+def sweep(jobs: list[Job], workers: dict[int, Cluster], now: datetime, *, after_setback: bool) -> None:
+    for number, worker in workers.items():
+        if not worker.is_given_up and now - worker.last_seen_at > WORKER_IS_SILENT:
+            hand_back(jobs, number, now, also_running=False)
+            worker.is_given_up = True
+    for job in jobs:
+        expired = [row for row in job.rows if row.lease_until and row.lease_until < now]
+        job.rescue([row for row in expired if row.status == "running"], now)
+        for row in expired:
+            if row.status == "claimed":
+                row.queue(now)
+    for job in jobs:
+        if job.status == "paused" and not job.deleted_at and job.paused_until and job.paused_until <= now:
+            job.end_pause(now)
+    if after_setback:
+        bring_back(jobs, workers, now)
+        for job in jobs:
+            if job.next_run_at and job.next_run_at > now + SETBACK:
+                job.arm_for_now(now)
+
+
+def bring_back(jobs: list[Job], workers: dict[int, Cluster], now: datetime) -> None:
+    """No worker was seen later than now, none holds a run for longer than a lease, and no first attempt waits."""
+    for worker in workers.values():
+        worker.last_seen_at = min(worker.last_seen_at, now)
+    for row in (row for job in jobs for row in job.rows):
+        if row.lease_until:
+            row.lease_until = min(row.lease_until, now + LEASE)
+        if row.never_began and row.available_at and row.slots[0] <= now:
+            row.available_at = min(row.available_at, now)

@@ -1,0 +1,127 @@
+"""Any sequence of operations and time steps agrees with the reference; the long form is MODEL_EXAMPLES=2000."""
+
+import os
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+from hypothesis import HealthCheck, Phase, settings
+from hypothesis.stateful import run_state_machine_as_test
+
+from schedules import clock, engine, services
+from schedules.engine import claim, clock_rollback, plan, rescue, settle
+from schedules.models import Execution, Job
+from verification.model import machine, model
+
+EXAMPLES = int(os.environ.get("MODEL_EXAMPLES", "0"))
+
+pytestmark = [pytest.mark.usefixtures("simulated_time"), pytest.mark.django_db(transaction=True)]
+
+
+@pytest.fixture
+def simulated_time(monkeypatch, settings):
+    monkeypatch.setattr(clock, "now", lambda: machine.TIME.now)
+    for module in (claim, clock_rollback, rescue):
+        monkeypatch.setattr(module, "time", machine.ticking())
+    monkeypatch.setattr(clock_rollback, "_after_setback", None)
+    settings.CRONTY_CATCH_UP_HOURS = model.CATCH_UP_WINDOW / timedelta(hours=1)
+    settings.CRONTY_CATCH_UP_RUNS = model.CATCH_UP_RUNS
+    settings.CRONTY_LEASE_SECONDS = model.LEASE.total_seconds()
+
+
+def explore(examples: int, *, randomly: bool = False) -> list[int]:
+    """Go through so many sequences, and tell how many rows of the ledger each ended with.
+
+    A random one that fails is made small, and says how to repeat it.
+    """
+    rows = []
+
+    class Counted(machine.Agreement):
+        def teardown(self) -> None:
+            rows.append(Execution.objects.count())
+            super().teardown()
+
+    run_state_machine_as_test(
+        Counted,
+        settings=settings(
+            max_examples=examples,
+            stateful_step_count=50,
+            derandomize=not randomly,
+            print_blob=randomly,
+            phases=[Phase.generate, Phase.shrink] if randomly else [Phase.generate],
+            report_multiple_bugs=False,
+            database=None,
+            deadline=None,
+            suppress_health_check=list(HealthCheck),
+        ),
+    )
+    return rows
+
+
+@pytest.mark.timeout(0 if EXAMPLES else 120)
+def test_cronty_agrees_with_the_reference():
+    rows = explore(EXAMPLES or 25, randomly=bool(EXAMPLES))
+
+    # They were compared at every step; here it is shown that there was something to compare.
+    assert len(rows) >= (EXAMPLES or 25)
+    assert sum(rows) > 2 * len(rows)
+
+
+# The reference notices
+
+
+def test_claim_that_forgets_to_advance_is_noticed(monkeypatch):
+    claim = engine.claim_runs
+
+    def forgetful(cluster_id, now, limit):
+        armed = list(Job.objects.due(now))
+        claimed = claim(cluster_id, now, limit)
+        Job.objects.bulk_update(armed, ["status", "next_run_at"])
+        return claimed
+
+    monkeypatch.setattr(engine, "claim_runs", forgetful)
+
+    with pytest.raises(AssertionError):
+        explore(60)
+
+
+def test_cancel_that_does_not_stop_is_noticed(monkeypatch):
+    cancel = services.cancel
+
+    def powerless(actor, job_id):
+        before = list(actor.jobs().called(job_id))
+        result = cancel(actor, job_id)
+        Job.objects.bulk_update(before, ["status", "next_run_at"])
+        return result
+
+    monkeypatch.setattr(services, "cancel", powerless)
+
+    with pytest.raises(AssertionError):
+        explore(60)
+
+
+def test_gap_that_counts_one_too_many_is_noticed(monkeypatch):
+    gap = plan._gap
+
+    def generous(*arguments):
+        slot = gap(*arguments)
+        return replace(slot, count=slot.count + 1) if slot.last else slot
+
+    monkeypatch.setattr(plan, "_gap", generous)
+
+    with pytest.raises(AssertionError):
+        explore(60)
+
+
+def test_pause_that_leaves_a_claimed_run_is_noticed(monkeypatch):
+    monkeypatch.setattr(engine, "withdraw", lambda *arguments, **options: None)
+
+    with pytest.raises(AssertionError):
+        explore(60)
+
+
+def test_run_that_waits_for_ever_is_noticed(monkeypatch):
+    monkeypatch.setattr(settle, "release_next", lambda job_ids: None)
+
+    with pytest.raises(AssertionError):
+        explore(60)
