@@ -12,7 +12,6 @@ from django.db.models import F
 from schedules import clock, engine, limits
 from schedules.models import Execution, Job, Profile
 from schedules.models.jobs import new_public_id
-from schedules.models.prepared import insert
 from schedules.result import Code, Err, Ok, Result, invalid, invalid_fields
 from schedules.services.actors import Actor, not_found, record
 from schedules.services.checking import nothing_left, problem_with
@@ -81,7 +80,7 @@ def schedule(
         if refusal := quota_problem(profile) or rate_problem(profile, now):
             return refusal
         similar = similar_to(job)
-        insert(job)
+        job.save(force_insert=True)
         record(actor, "create", now, job=job, after=_changes(job, fields))
     return Ok(Scheduled(job, similar=similar))
 

@@ -4,18 +4,16 @@ import re
 from typing import Any
 
 from schedules.models import Profile
-from schedules.models.prepared import Given, Prepared
 from schedules.result import Code, Err, Ok, Result, invalid
 from schedules.when.triggers import TriggerError, load_zone
 
 TOPIC = re.compile(r"[A-Za-z0-9_-]{1,64}")
 TOPIC_WORDS = "Use 1 to 64 letters, digits, - and _."
-_PROFILE = Prepared(lambda: Profile.objects.filter(user=Given("user")))
 
 
 def profile_of(user: Any) -> Profile:
     """Return a person's profile, making it the first time."""
-    return _PROFILE.first(user=user.pk) or Profile.objects.get_or_create(user=user)[0]
+    return Profile.objects.get_or_create(user=user)[0]
 
 
 def update_profile(

@@ -8,45 +8,13 @@ from datetime import UTC, timedelta
 from typing import Any
 
 from django.core.serializers.json import DjangoJSONEncoder
+from django.db.models import Q
 
 from schedules.models import Job
-from schedules.models.prepared import Given, Prepared
 from schedules.result import Code, Err, Ok, Result
 from schedules.services.actors import Actor
 
 SAME_TIME = timedelta(minutes=1)
-
-
-def _twins_by(kind: Job.TriggerType) -> Prepared[Job]:
-    """Look for the active jobs of one task and one schedule; the other triggers' columns are empty in all of them."""
-    column = getattr(Job, kind.column).field
-    same: dict[str, Any] = {
-        "task": Given("task"),
-        "timezone": Given("timezone"),
-        kind.column: Given(kind.column, column),
-    }
-    if kind == Job.TriggerType.ONCE:
-        # A moment is the same in every zone, and "in an hour", said twice, is not the same moment.
-        same = {
-            "task": Given("task"),
-            "run_at__gt": Given("after", column),
-            "run_at__lt": Given("before", column),
-        }
-    # Unordered: in the list's order the database would walk through every job the owner ever had.
-    return Prepared(
-        lambda: (
-            Job.objects.owned_by(Given("owner"))
-            .active()
-            .filter(trigger_type=kind, **same)
-            .order_by()
-            .only("public_id", "name", "args", "kwargs")
-        ),
-        # How best to look for a schedule depends on how many have it.
-        keeps_plan=False,
-    )
-
-
-_TWINS = {kind: _twins_by(kind) for kind in Job.TriggerType}
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,10 +51,19 @@ def answer_of_key(actor: Actor, key: str, digest: str) -> Result[Scheduled] | No
 def similar_to(job: Job) -> Job | None:
     """Find an active job that does the same thing on the same schedule."""
     kind = Job.TriggerType(job.trigger_type)
-    same = {"task": job.task, "timezone": job.timezone, kind.column: getattr(job, kind.column)}
     if job.run_at:
-        # In a zone it would be added to what the clock shows, which comes twice when clocks are set back.
+        # Compared as moments, whatever their zones; "in an hour", said twice, is not the same moment to the second.
+        # In UTC, because wall-clock arithmetic is ambiguous when clocks are set back.
         moment = job.run_at.astimezone(UTC)
-        same |= {"after": moment - SAME_TIME, "before": moment + SAME_TIME}
-    twins = _TWINS[kind].all(owner=job.owner_id, **same)
+        same = Q(run_at__gt=moment - SAME_TIME, run_at__lt=moment + SAME_TIME)
+    else:
+        same = Q(timezone=job.timezone, **{kind.column: getattr(job, kind.column)})
+    # Unordered: in the list's order the database would walk through every job the owner ever had.
+    twins = (
+        Job.objects.owned_by(job.owner_id)
+        .active()
+        .filter(same, trigger_type=kind, task=job.task)
+        .order_by()
+        .only("public_id", "name", "args", "kwargs")
+    )
     return next((twin for twin in twins if (twin.args, twin.kwargs) == (job.args, job.kwargs)), None)
