@@ -67,9 +67,9 @@ def test_call_asks_the_same_however_much_there_is(rows, queries, name):
     assert queries(name, **arguments) == asked
 
 
-def test_list_and_its_total_are_one_question_unless_it_is_narrowed_down(rows, queries):
-    assert queries("list_jobs") == 1
-    assert queries("list_jobs", status="pending", limit=10) == 2
+@pytest.mark.parametrize("arguments", [{}, {"status": "pending", "limit": 10}])
+def test_list_takes_one_query_for_the_page_and_one_for_the_total(rows, queries, arguments):
+    assert queries("list_jobs", **arguments) == 2
 
 
 def test_scheduling_asks_the_same_however_much_there_is(rows, unlimited, queries):

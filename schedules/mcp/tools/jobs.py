@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Annotated, Any, NotRequired
 
-from django.db.models import Q, Subquery
+from django.db.models import Q
 from pydantic import Field
 from typing_extensions import TypedDict
 
@@ -13,7 +13,6 @@ from schedules.mcp.auth import current_actor
 from schedules.mcp.triggers import read_trigger, refuse
 from schedules.models import Execution, Job
 from schedules.models.jobs import JobQuerySet
-from schedules.models.prepared import Given, Prepared, counted
 from schedules.result import Code, Err, Ok
 from schedules.services.people import profile_of
 from schedules.tasks import registry
@@ -190,15 +189,10 @@ def list_jobs(
         return refused(refuse("status", "unknown"), {"status": status})
     if problem := page_problem(size, start):
         return refused(problem, {})
-    actor = current_actor()
-    if (status, size, start) == (None, PAGE, 0):
-        page = _FIRST_PAGE.all(owner=actor.user.pk)
-        total = page[0].total if page else 0
-    else:
-        jobs = in_state(actor.jobs(), status)
-        page = list(jobs.with_activity().values_list(*SUMMARY_COLUMNS, named=True)[start : start + size])
-        # Naming every state lets SQLite count inside its index of states.
-        total = jobs.filter(status__in=Job.Status.values).count()
+    jobs = in_state(current_actor().jobs(), status)
+    page = jobs.with_activity().values_list(*SUMMARY_COLUMNS, named=True)[start : start + size]
+    # Naming every state lets SQLite count inside its index of states.
+    total = jobs.filter(status__in=Job.Status.values).count()
     return {"jobs": [_summary(row) for row in page], "total": total}
 
 
@@ -274,6 +268,7 @@ def job_out(job: Job) -> JobOut:
 
 def status_out(job: Job) -> StatusOut:
     """Show a job, read with its activity, and its last executions."""
+    rows = Execution.objects.filter(job=job).values_list(*answers.EXECUTION_COLUMNS, named=True)
     return {
         **job_out(job),
         "trigger_type": job.trigger_type,
@@ -288,7 +283,7 @@ def status_out(job: Job) -> StatusOut:
         "made_by": job.made_by,
         "paused_until": answers.iso_or_none(job.paused_until, job.timezone),
         "pause_reason": answers.readable(job.pause_reason) or None,
-        "executions": [answers.execution_out(row, job.timezone) for row in _LATEST.all(job=job.pk)],
+        "executions": [answers.execution_out(row, job.timezone) for row in rows[:EXECUTIONS]],
     }
 
 
@@ -325,27 +320,6 @@ SUMMARY_COLUMNS = (
     "last_run_at",
     "is_running",
 )
-
-
-_LATEST = Prepared(
-    lambda: Execution.objects.filter(job=Given("job")).values_list(*answers.EXECUTION_COLUMNS, named=True)[
-        :EXECUTIONS
-    ]
-)
-
-
-def _first_page() -> Any:
-    """Ask for what most calls ask for, and for how many jobs there are, in one go.
-
-    All but the trash: SQLite counts both inside an index, where for the kept ones it would read every row.
-    """
-    mine = Job.objects.owned_by(Given("owner"))
-    everything, trash = (Subquery(jobs.order_by().values_list(counted())) for jobs in (mine, mine.trashed()))
-    page = mine.kept().with_activity().annotate(total=everything - trash)
-    return page.values_list(*SUMMARY_COLUMNS, "total", named=True)[:PAGE]
-
-
-_FIRST_PAGE = Prepared(_first_page)
 
 
 def _summary(job: Any) -> SummaryOut:
