@@ -1,7 +1,7 @@
-"""Is it alive, is it ready, and how much is going on: answers for machines."""
+"""Health checks and metrics for monitoring."""
 
 from django.contrib.auth.decorators import login_not_required
-from django.db import DatabaseError
+from django.db import Error
 from django.db.models import Count, Sum
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.views.decorators.http import require_safe
@@ -13,14 +13,14 @@ from schedules.models import Cluster, Execution, Job
 @login_not_required
 @require_safe
 def alive(request: HttpRequest) -> HttpResponse:
-    """The process answers; nothing else is asked."""
+    """Answer that the process is alive, without looking at anything else."""
     return HttpResponse("ok\n", content_type="text/plain")
 
 
 @login_not_required
 @require_safe
 def ready(request: HttpRequest) -> JsonResponse:
-    """The database answers, a worker is alive, and nothing is overdue."""
+    """Report whether the database answers, a cluster is alive, and no job is overdue."""
     now = clock.now()
     try:
         facts = {
@@ -28,7 +28,8 @@ def ready(request: HttpRequest) -> JsonResponse:
             "worker": engine.is_any_worker_running(now),
             "on_time": not Job.objects.late(now).exists(),
         }
-    except DatabaseError:
+    # Not only DatabaseError: drivers report a lost connection as InterfaceError, too.
+    except Error:
         facts = {"database": False, "worker": False, "on_time": False}
     return JsonResponse(facts, status=200 if all(facts.values()) else 503)
 
@@ -36,22 +37,38 @@ def ready(request: HttpRequest) -> JsonResponse:
 @login_not_required
 @require_safe
 def metrics(request: HttpRequest) -> HttpResponse:
-    """Prometheus text; counts of live rows only, so that it never grows with the history."""
+    """Return gauges in the Prometheus text format.
+
+    Only clusters that are alive and runs under way are counted, so that the cost does not grow with the history.
+    """
     now = clock.now()
-    fresh = Cluster.objects.fresh(now)
-    gauges: list[tuple[str, str, float]] = [
-        ("cronty_workers", "Clusters alive.", fresh.count()),
-        ("cronty_jobs_late", "Jobs more than two minutes overdue.", Job.objects.late(now).count()),
-        ("cronty_claimed_total", "Executions claimed by live clusters.", _claimed(fresh)),
-    ]
-    lines = [f"# HELP {name} {words}\n# TYPE {name} gauge\n{name} {value:g}" for name, words, value in gauges]
-    live = (
-        Execution.objects.live().values("status").annotate(count=Count("pk")).values_list("status", "count")
+    clusters = Cluster.objects.fresh(now).aggregate(count=Count("pk"), claimed=Sum("claimed_count"))
+    live = Execution.objects.live().order_by().values_list("status").annotate(count=Count("pk"))
+    text = "".join(
+        [
+            _gauge("cronty_clusters", "Clusters that are alive.", {"": clusters["count"]}),
+            _gauge(
+                "cronty_jobs_late",
+                "Jobs that are more than two minutes overdue.",
+                {"": Job.objects.late(now).count()},
+            ),
+            # A gauge, not a counter: it falls when a cluster stops.
+            _gauge(
+                "cronty_claimed_executions",
+                "Executions claimed by the clusters that are alive, since each started.",
+                {"": clusters["claimed"] or 0},
+            ),
+            _gauge(
+                "cronty_executions",
+                "Executions that are not finished, by status.",
+                {f'{{status="{status}"}}': count for status, count in live},
+            ),
+        ]
     )
-    lines.append("# HELP cronty_executions Executions under way.\n# TYPE cronty_executions gauge")
-    lines += [f'cronty_executions{{status="{status}"}} {count}' for status, count in live]
-    return HttpResponse("\n".join(lines) + "\n", content_type="text/plain; version=0.0.4")
+    return HttpResponse(text, content_type="text/plain; version=0.0.4; charset=utf-8")
 
 
-def _claimed(workers: object) -> float:
-    return workers.aggregate(total=Sum("claimed_count"))["total"] or 0  # type: ignore[attr-defined]
+def _gauge(name: str, description: str, samples: dict[str, int]) -> str:
+    lines = [f"# HELP {name} {description}", f"# TYPE {name} gauge"]
+    lines += [f"{name}{labels} {value}" for labels, value in samples.items()]
+    return "\n".join(lines) + "\n"

@@ -1,7 +1,11 @@
+import re
+
 import pytest
+from django.db import InterfaceError, OperationalError, connection
 
 from schedules import clock
-from tests.factories import ClusterFactory, JobFactory
+from schedules.models import Execution
+from tests.factories import ClusterFactory, ExecutionFactory, JobFactory
 
 
 def test_alive_answers_without_login(client):
@@ -32,10 +36,38 @@ def test_not_ready_when_a_job_is_long_overdue(client):
 
 
 @pytest.mark.django_db
-def test_metrics_count_workers(client):
+@pytest.mark.parametrize("error", [OperationalError, InterfaceError])
+def test_not_ready_when_the_database_connection_is_lost(client, error):
+    def refuse(*args):
+        raise error("the connection is closed")
+
+    with connection.execute_wrapper(refuse):
+        answer = client.get("/readyz")
+
+    assert answer.status_code == 503
+    assert answer.json() == {"database": False, "worker": False, "on_time": False}
+
+
+@pytest.mark.django_db
+def test_metrics_count_clusters_and_unfinished_runs(client):
     ClusterFactory(claimed_count=7)
+    ExecutionFactory(status=Execution.Status.QUEUED)
 
     text = client.get("/metrics").content.decode()
 
-    assert "cronty_workers 1" in text
-    assert "cronty_claimed_total 7" in text
+    assert "\ncronty_clusters 1\n" in text
+    assert "\ncronty_claimed_executions 7\n" in text
+    assert '\ncronty_executions{status="queued"} 1\n' in text
+
+
+@pytest.mark.django_db
+def test_metric_names_follow_the_conventions_for_their_types(client):
+    ClusterFactory()
+
+    text = client.get("/metrics").content.decode()
+
+    types = dict(re.findall(r"^# TYPE (\S+) (\S+)$", text, re.MULTILINE))
+    samples = set(re.findall(r"^(cronty_\w+)[{ ]", text, re.MULTILINE))
+    assert types
+    assert samples <= set(types)
+    assert all(name.endswith("_total") == (kind == "counter") for name, kind in types.items())
