@@ -14,7 +14,6 @@ from cronty_site import environment
 
 django_stubs_ext.monkeypatch()
 
-VERSION = "0.1.0"
 BASE_DIR = Path(__file__).resolve().parent.parent
 environment.load_dotenv(BASE_DIR / ".env")
 
@@ -81,7 +80,7 @@ MIDDLEWARE = [
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "django.middleware.gzip.GZipMiddleware",
     "csp.middleware.CSPMiddleware",
-    "schedules.web.views.guard.guard",
+    "schedules.web.middleware.guard",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",

@@ -1,6 +1,11 @@
-"""The addresses of the pages; include them with `path("", include("schedules.urls"))`."""
+"""The URLs of the pages; include them with `path("", include("schedules.urls"))`."""
 
-from django.urls import path
+from collections.abc import Callable
+from typing import Any
+
+from django.contrib.auth.decorators import login_required
+from django.http.response import HttpResponseBase
+from django.urls import URLPattern, path
 
 from schedules.web import health
 from schedules.web.views import (
@@ -19,41 +24,50 @@ from schedules.web.views import (
 )
 
 app_name = "schedules"
+
+
+def page(
+    route: str, view: Callable[..., HttpResponseBase], options: dict[str, Any] | None = None, *, name: str
+) -> URLPattern:
+    """A URL for people who are logged in, also in a project without LoginRequiredMiddleware."""
+    return path(route, login_required(view), options, name=name)
+
+
 urlpatterns = [
-    path("", jobs.JobsPage.as_view(), name="jobs"),
-    path("jobs/new/", editing.NewJobPage.as_view(), name="new"),
-    path("jobs/preview/", editing.preview, name="preview"),
-    path("jobs/bulk/", jobs.bulk, name="bulk"),
-    path("jobs/restore/", job.restore, name="restore"),
-    path("jobs/<str:job_id>/", job.JobPage.as_view(), name="job"),
-    path("jobs/<str:job_id>/edit/", editing.EditJobPage.as_view(), name="edit"),
-    path("jobs/<str:job_id>/run/", job.run, name="run-now"),
-    path("jobs/<str:job_id>/pause/", job.pause, name="pause"),
-    path("jobs/<str:job_id>/resume/", job.resume, name="resume"),
-    path("jobs/<str:job_id>/cancel/", job.cancel, name="cancel"),
-    path("jobs/<str:job_id>/delete/", job.delete, name="delete"),
-    path("runs/", runs.RunsPage.as_view(), name="runs"),
-    path("runs/export.csv", runs.export, {"kind": "csv"}, name="runs-csv"),
-    path("runs/export.json", runs.export, {"kind": "json"}, name="runs-json"),
-    path("runs/<int:run_id>/", runs.RunPage.as_view(), name="run"),
-    path("runs/<int:run_id>/output.txt", runs.output, name="run-output"),
-    path("calendar/", calendar.CalendarPage.as_view(), name="calendar"),
+    page("", jobs.JobsPage.as_view(), name="jobs"),
+    page("jobs/new/", editing.NewJobPage.as_view(), name="new"),
+    page("jobs/preview/", editing.preview, name="preview"),
+    page("jobs/bulk/", jobs.bulk, name="bulk"),
+    page("jobs/restore/", job.restore, name="restore"),
+    page("jobs/<str:job_id>/", job.JobPage.as_view(), name="job"),
+    page("jobs/<str:job_id>/edit/", editing.EditJobPage.as_view(), name="edit"),
+    page("jobs/<str:job_id>/run/", job.run, name="run-now"),
+    page("jobs/<str:job_id>/pause/", job.pause, name="pause"),
+    page("jobs/<str:job_id>/resume/", job.resume, name="resume"),
+    page("jobs/<str:job_id>/cancel/", job.cancel, name="cancel"),
+    page("jobs/<str:job_id>/delete/", job.delete, name="delete"),
+    page("runs/", runs.RunsPage.as_view(), name="runs"),
+    page("runs/export.csv", runs.export, {"kind": "csv"}, name="runs-csv"),
+    page("runs/export.json", runs.export, {"kind": "json"}, name="runs-json"),
+    page("runs/<int:run_id>/", runs.RunPage.as_view(), name="run"),
+    page("runs/<int:run_id>/output.txt", runs.output, name="run-output"),
+    page("calendar/", calendar.CalendarPage.as_view(), name="calendar"),
     path("calendar/<str:key>.ics", calendar.feed, name="calendar-feed"),
-    path("inbox/", inbox.InboxPage.as_view(), name="inbox"),
-    path("inbox/<int:run_id>/answer/", inbox.answer, name="answer"),
-    path("inbox/<int:run_id>/dismiss/", inbox.dismiss, name="dismiss"),
-    path("inbox/<int:run_id>/release/", inbox.release, name="release"),
-    path("notifications/", notifications.NotificationsPage.as_view(), name="notifications"),
-    path("connect/", connect.ConnectPage.as_view(), name="connect"),
-    path("connect/<int:token_id>/", connect.first_call, name="first-call"),
-    path("connect/<int:token_id>/rotate/", connect.rotate, name="rotate"),
-    path("connect/<int:token_id>/revoke/", connect.revoke, name="revoke"),
-    path("activity/", activity.ActivityPage.as_view(), name="activity"),
-    path("trash/", activity.TrashPage.as_view(), name="trash"),
-    path("system/", system.SystemPage.as_view(), name="system"),
-    path("welcome/", welcome.WelcomePage.as_view(), name="welcome"),
-    path("demo/", welcome.demo, name="demo"),
-    path("settings/", account.SettingsPage.as_view(), name="settings"),
+    page("inbox/", inbox.InboxPage.as_view(), name="inbox"),
+    page("inbox/<int:run_id>/answer/", inbox.answer, name="answer"),
+    page("inbox/<int:run_id>/dismiss/", inbox.dismiss, name="dismiss"),
+    page("inbox/<int:run_id>/release/", inbox.release, name="release"),
+    page("notifications/", notifications.NotificationsPage.as_view(), name="notifications"),
+    page("connect/", connect.ConnectPage.as_view(), name="connect"),
+    page("connect/<int:token_id>/", connect.first_call, name="first-call"),
+    page("connect/<int:token_id>/rotate/", connect.rotate, name="rotate"),
+    page("connect/<int:token_id>/revoke/", connect.revoke, name="revoke"),
+    page("activity/", activity.ActivityPage.as_view(), name="activity"),
+    page("trash/", activity.TrashPage.as_view(), name="trash"),
+    page("system/", system.SystemPage.as_view(), name="system"),
+    page("welcome/", welcome.WelcomePage.as_view(), name="welcome"),
+    page("demo/", welcome.demo, name="demo"),
+    page("settings/", account.SettingsPage.as_view(), name="settings"),
     path("theme/", account.theme, name="theme"),
     path("healthz", health.alive, name="alive"),
     path("readyz", health.ready, name="ready"),

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 from django.conf import LazySettings
 from django.contrib.auth.models import User
+from django.test import Client
 
 from schedules.models import Event
 from schedules.services import Actor
@@ -61,3 +62,27 @@ def actor(owner: User) -> Actor:
 @pytest.fixture
 def agent(owner: User) -> Actor:
     return Actor(owner, Event.Door.MCP, name="laptop")
+
+
+@pytest.fixture
+def web(owner: User) -> Client:
+    """A browser session of the owner."""
+    return session_of(owner)
+
+
+@pytest.fixture
+def other(stranger: User) -> Client:
+    """A browser session of somebody else."""
+    return session_of(stranger)
+
+
+@pytest.fixture
+def staff(operator: User) -> Client:
+    """A browser session of the operator."""
+    return session_of(operator)
+
+
+def session_of(user: User) -> Client:
+    client = Client()
+    client.force_login(user, backend="django.contrib.auth.backends.ModelBackend")
+    return client

@@ -37,6 +37,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from schedules import __version__
 from schedules.mcp import notification_answers
 from schedules.mcp.auth import CrontyTokens, current_caller, too_many_calls
 from schedules.mcp.orm import orm
@@ -266,7 +267,7 @@ def build_server(*, families: Collection[str] = FAMILIES, with_tokens: bool = Fa
         title="Cronty",
         description="A scheduler for people and their agents.",
         instructions=INSTRUCTIONS,
-        version=settings.VERSION,
+        version=__version__,
         website_url=settings.CRONTY_URL,
         tools=[_tool(offer) for offer in OFFERS if offer.family in families],
         subscriptions=watch.bus,

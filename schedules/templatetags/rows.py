@@ -68,7 +68,7 @@ def _short(job: Job, sentence: str) -> str:
 
 def _tags(job: Job) -> str:
     shown = "".join(
-        f' <a class="tag" href="/?{escape(urlencode({"tag": tag}))}">{escape(tag)}</a>'
+        f' <a class="tag" href="{reverse("schedules:jobs")}?{escape(urlencode({"tag": tag}))}">{escape(tag)}</a>'
         for tag in job.tags[:SHOWN_TAGS]
     )
     more = len(job.tags) - SHOWN_TAGS

@@ -19,7 +19,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import connections
 
 from cronty_site.environment import host_in_address
-from schedules import clock
+from schedules import __version__, clock
 from schedules.management.arguments import port
 from schedules.models import Execution
 from schedules.services.connecting import local_server, what_is_not_shown
@@ -149,7 +149,7 @@ def greeting(options: dict[str, Any], first: FirstUser | None, operator: str) ->
     url = settings.CRONTY_URL
     if (options["host"], options["port"]) != (settings.CRONTY_HOST, settings.CRONTY_PORT):
         url = f"http://{host_in_address(options['host'])}:{options['port']}"
-    lines = ["", f"  Cronty {settings.VERSION} is up:  {url}", ""]
+    lines = ["", f"  Cronty {__version__} is up:  {url}", ""]
     if first and first.password:
         lines += [f"  Log in as {first.name}, password {first.password}", "  (shown only this once)", ""]
     elif first:

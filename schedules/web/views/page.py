@@ -6,7 +6,6 @@ from datetime import datetime, timedelta
 from functools import cached_property
 from typing import Any, cast
 
-from django.conf import settings
 from django.contrib import messages
 from django.contrib.auth.models import User
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
@@ -14,7 +13,7 @@ from django.shortcuts import render
 from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.generic.base import ContextMixin, View
 
-from schedules import clock
+from schedules import __version__, clock
 from schedules.models import Cluster, Event, Job, Profile
 from schedules.result import Code, Err
 from schedules.services import Actor, profile_of
@@ -30,7 +29,7 @@ class Page:
     actor: Actor
     now: datetime
 
-    version = settings.VERSION
+    version = __version__
 
     @cached_property
     def profile(self) -> Profile:

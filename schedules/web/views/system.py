@@ -10,6 +10,7 @@ from django.db import connection
 from django.db.models import Count, Min
 from django.views.generic import TemplateView
 
+from schedules import __version__
 from schedules.models import Cluster, Execution, Job
 from schedules.web.views.job import percentile
 from schedules.web.views.page import PageMixin
@@ -58,7 +59,7 @@ class SystemPage(PageMixin, TemplateView):
             measured=len(measured),
             last_finished_at=max((ended for _, _, ended in newest if ended), default=None),
             versions={
-                "Cronty": settings.VERSION,
+                "Cronty": __version__,
                 "Django": django.get_version(),
                 "Python": platform.python_version(),
             },
@@ -68,7 +69,7 @@ class SystemPage(PageMixin, TemplateView):
 
     def _operators_view(self) -> dict[str, Any]:
         return {
-            "settings": [(name, shown(name)) for name in SETTINGS],
+            "settings": [(name, shown(name)) for name in SETTINGS if hasattr(settings, name)],
             "database": database_words(),
         }
 

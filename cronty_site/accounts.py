@@ -1,0 +1,54 @@
+"""Login and password pages of the site; a project that embeds the app has its own."""
+
+from typing import Any
+
+from django import forms
+from django.contrib import messages
+from django.contrib.auth import get_user_model, views
+from django.contrib.auth.decorators import login_not_required
+from django.contrib.auth.forms import AuthenticationForm, UsernameField
+from django.http import HttpResponse
+from django.urls import reverse_lazy
+from django.utils.decorators import method_decorator
+from django_htmx.http import HttpResponseClientRefresh
+
+from schedules.web.views.page import PageMixin
+
+
+class LoginForm(AuthenticationForm):
+    """Takes a username, or an email address that belongs to exactly one person."""
+
+    username = UsernameField(
+        label="Email or username",
+        widget=forms.TextInput(attrs={"autofocus": True, "autocomplete": "username"}),
+    )
+
+    def clean_username(self) -> str:
+        typed = str(self.cleaned_data["username"])
+        users = get_user_model().objects.all()
+        if "@" not in typed or users.filter(username=typed).exists():
+            return typed
+        owners = list(users.filter(email__iexact=typed).values_list("username", flat=True)[:2])
+        return owners[0] if len(owners) == 1 else typed
+
+
+@method_decorator(login_not_required, name="dispatch")
+class LoginPage(views.LoginView):
+    template_name = "login.html"
+    authentication_form = LoginForm
+    redirect_authenticated_user = True
+
+    def dispatch(self, request: Any, *args: Any, **kwargs: Any) -> Any:
+        # A live refresh after the session has ended: reload the whole page, so that it goes to the login.
+        if getattr(request, "htmx", False):
+            return HttpResponseClientRefresh()
+        return super().dispatch(request, *args, **kwargs)
+
+
+class PasswordPage(PageMixin, views.PasswordChangeView):
+    template_name = "password.html"
+    success_url = reverse_lazy("schedules:settings")
+
+    def form_valid(self, form: Any) -> HttpResponse:
+        messages.success(self.request, "Your password is changed.")
+        return super().form_valid(form)

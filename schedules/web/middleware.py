@@ -1,0 +1,42 @@
+"""Middleware for every request: refuses addresses with a NUL, and keeps pages out of shared caches."""
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from asgiref.sync import iscoroutinefunction
+from django.core.exceptions import BadRequest
+from django.http import HttpRequest
+from django.http.response import HttpResponseBase
+from django.utils.decorators import sync_and_async_middleware
+
+
+@sync_and_async_middleware
+def guard(get_response: Callable[[HttpRequest], Any]) -> Callable[[HttpRequest], Any]:
+    """Check each request and mark each response as private, under WSGI and ASGI."""
+    if iscoroutinefunction(get_response):
+
+        async def respond_async(request: HttpRequest) -> HttpResponseBase:
+            _remove_nul(request)
+            response: Awaitable[HttpResponseBase] = get_response(request)
+            return _mark_private(await response)
+
+        return respond_async
+
+    def respond(request: HttpRequest) -> HttpResponseBase:
+        _remove_nul(request)
+        return _mark_private(get_response(request))
+
+    return respond
+
+
+def _remove_nul(request: HttpRequest) -> None:
+    """Refuse a NUL in the path and remove it from the query: PostgreSQL raises an error when it is given one."""
+    if "\x00" in request.path:
+        raise BadRequest("A NUL in the address")
+    request.META["QUERY_STRING"] = request.META.get("QUERY_STRING", "").replace("%00", "%20")
+
+
+def _mark_private(response: HttpResponseBase) -> HttpResponseBase:
+    """Keep shared caches from showing a page to another person, unless the view has set its own header."""
+    response.headers.setdefault("Cache-Control", "private, no-cache")
+    return response

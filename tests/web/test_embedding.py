@@ -1,0 +1,66 @@
+"""The pages inside a project that has only Django's own apps and middleware around them."""
+
+import pytest
+from django.conf import LazySettings
+from django.contrib.auth.models import User
+from django.test import Client
+from django.urls import URLPattern, include, path, reverse
+
+from schedules import urls
+from tests.factories import ExecutionFactory, JobFactory
+
+urlpatterns = [path("tools/cronty/", include("schedules.urls"))]
+
+PUBLIC = {"theme", "alive", "ready", "metrics", "calendar-feed"}
+NAMES = sorted(str(pattern.name) for pattern in urls.urlpatterns if isinstance(pattern, URLPattern))
+ARGUMENTS = {"job_id": "job_1", "run_id": 1, "token_id": 1, "key": "unknown"}
+
+
+@pytest.fixture(autouse=True)
+def other_project(settings: LazySettings) -> None:
+    settings.ROOT_URLCONF = __name__
+    settings.LOGIN_URL = "/accounts/login/"
+    settings.TEMPLATES = [{**settings.TEMPLATES[0], "DIRS": []}]
+    settings.AUTHENTICATION_BACKENDS = ["django.contrib.auth.backends.ModelBackend"]
+    settings.MIDDLEWARE = [
+        "django.contrib.sessions.middleware.SessionMiddleware",
+        "django.middleware.common.CommonMiddleware",
+        "django.middleware.csrf.CsrfViewMiddleware",
+        "django.contrib.auth.middleware.AuthenticationMiddleware",
+        "django.contrib.messages.middleware.MessageMiddleware",
+    ]
+
+
+def address_of(name: str) -> str:
+    pattern = next(pattern for pattern in urls.urlpatterns if pattern.name == name)
+    wanted = pattern.pattern.converters
+    return reverse(f"schedules:{name}", kwargs={key: ARGUMENTS[key] for key in wanted})
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("name", [name for name in NAMES if name not in PUBLIC])
+def test_anonymous_visitor_is_sent_to_the_login_of_the_project(client: Client, name: str):
+    for answer in (client.get(address_of(name)), client.post(address_of(name))):
+        assert answer.status_code == 302
+        assert answer["Location"].startswith("/accounts/login/?next=/tools/cronty/")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "jobs", "new", "job", "edit", "runs", "run", "calendar", "inbox", "notifications", "connect",
+        "activity", "trash", "system", "welcome", "settings",
+    ],
+)  # fmt: skip
+def test_page_works_without_the_pages_of_the_site(web: Client, owner: User, name: str):
+    job = JobFactory(owner=owner, public_id="job_1", tags=["home"])
+    ExecutionFactory(pk=1, job=job, owner=owner)
+
+    answer = web.get(address_of(name))
+
+    assert answer.status_code == 200
+    page = answer.content.decode()
+    assert "Change password" not in page
+    assert "Log out" not in page
+    assert 'href="/"' not in page
+    assert 'href="/?' not in page
