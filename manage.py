@@ -4,8 +4,20 @@
 import os
 import sys
 
+import django
+from django.core.exceptions import ImproperlyConfigured
 from django.core.management import execute_from_command_line
 
-if __name__ == "__main__":
+
+def main() -> None:
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "cronty_site.settings")
+    try:
+        django.setup()
+    except ImproperlyConfigured as error:
+        # A wrong setting is for the operator to fix; a traceback would only hide the sentence that says how.
+        sys.exit(f"Cronty cannot start. {error}")
     execute_from_command_line(sys.argv)
+
+
+if __name__ == "__main__":
+    main()

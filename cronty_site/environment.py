@@ -1,4 +1,4 @@
-"""How settings are read from the environment: every reader refuses nonsense loudly."""
+"""Readers of environment variables, which refuse a wrong value in one sentence that names the variable."""
 
 import json
 import os
@@ -6,19 +6,27 @@ import re
 import secrets
 import shlex
 from contextlib import suppress
+from importlib.util import find_spec
 from ipaddress import ip_address
 from pathlib import Path
 from tempfile import NamedTemporaryFile
+from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
+from zoneinfo import ZoneInfo
 
+import dj_database_url
 from django.core.exceptions import ImproperlyConfigured
+
+
+def refuse(name: str, fix: str) -> ImproperlyConfigured:
+    return ImproperlyConfigured(f"{name}: {fix}")
 
 
 def load_dotenv(path: Path) -> None:
     """Take `NAME=value` lines from a file; the real environment wins."""
     if not path.is_file():
         return
-    for line in path.read_text(encoding="utf-8").splitlines():
+    for line in _content(str(path), path).splitlines():
         name, separator, value = line.strip().removeprefix("export ").partition("=")
         if separator and not name.startswith("#"):
             os.environ.setdefault(name.strip(), value.strip().strip("\"'"))
@@ -31,7 +39,7 @@ def text(name: str, default: str = "") -> str:
 def secret(name: str, default: str = "") -> str:
     """Read a secret from `NAME`, or from the file that `NAME_FILE` points at."""
     path = text(f"{name}_FILE")
-    return Path(path).read_text(encoding="utf-8").strip() if path else text(name, default)
+    return _content(f"{name}_FILE", Path(path)).strip() if path else text(name, default)
 
 
 def boolean(name: str, default: bool) -> bool:
@@ -40,19 +48,37 @@ def boolean(name: str, default: bool) -> bool:
         return True
     if value in {"0", "false", "no", "off"}:
         return False
-    raise ImproperlyConfigured(f"{name}: use true or false, not {value!r}.")
+    raise refuse(name, f"use true or false, not {value!r}.")
 
 
-def integer(name: str, default: int, *, minimum: int = 0) -> int:
+def integer(name: str, default: int, *, minimum: int, maximum: int) -> int:
     value = text(name, str(default))
-    if not re.fullmatch(r"[0-9]{1,12}", value) or int(value) < minimum:
-        raise ImproperlyConfigured(f"{name}: use a whole number of at least {minimum}, not {value!r}.")
+    if not re.fullmatch(r"[0-9]{1,12}", value) or not minimum <= int(value) <= maximum:
+        raise refuse(name, f"use a whole number from {minimum} to {maximum}, not {value!r}.")
     return int(value)
+
+
+def choice(name: str, default: str, choices: tuple[str, ...]) -> str:
+    """Read one of these words, in upper or lower case."""
+    value = text(name, default).upper()
+    if value not in choices:
+        raise refuse(name, f"use one of {', '.join(choices)}, not {value!r}.")
+    return value
 
 
 def words(name: str, default: str = "") -> list[str]:
     """Split a list at commas and blanks."""
     return text(name, default).replace(",", " ").split()
+
+
+def apps(name: str) -> list[str]:
+    """Read a list of Django apps: packages, or paths of AppConfig classes, that Python can import."""
+    found = words(name)
+    for app in found:
+        parent, _, last = app.rpartition(".")
+        if not _is_importable(parent if last[:1].isupper() else app):
+            raise refuse(name, f"{app!r} cannot be imported; install it, or put its folder on PYTHONPATH.")
+    return found
 
 
 def command(name: str) -> list[str]:
@@ -61,10 +87,30 @@ def command(name: str) -> list[str]:
     try:
         arguments = json.loads(value) if value.startswith("[") else shlex.split(value)
     except ValueError as error:
-        raise ImproperlyConfigured(f"{name}: not a command line or JSON array ({error}).") from error
+        raise refuse(name, f"not a command line or JSON array ({error}).") from error
     if not all(isinstance(argument, str) for argument in arguments):
-        raise ImproperlyConfigured(f"{name}: every argument must be a string.")
+        raise refuse(name, "every argument must be a string.")
     return list(arguments)
+
+
+def time_zone(name: str, default: str) -> str:
+    value = text(name, default)
+    try:
+        ZoneInfo(value)
+    except (KeyError, ValueError, OSError) as error:
+        raise refuse(name, f"use the name of a zone, like Europe/Berlin, not {value!r}.") from error
+    return value
+
+
+def host(name: str, default: str) -> str:
+    """Read an IP address or a host name to listen on."""
+    value = text(name, default)
+    with suppress(ValueError):
+        return str(ip_address(value))
+    is_name = re.fullmatch(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,251}[A-Za-z0-9])?", value)
+    if not is_name or re.fullmatch(r"[0-9.]+", value):
+        raise refuse(name, f"use an IP address or a host name, like 127.0.0.1, not {value!r}.")
+    return value
 
 
 def web_address(name: str, default: str) -> str:
@@ -76,7 +122,7 @@ def web_address(name: str, default: str) -> str:
     except ValueError:
         is_address = False
     if not is_address:
-        raise ImproperlyConfigured(f"{name}: use an address like https://cronty.example, not {value!r}.")
+        raise refuse(name, f"use an address like https://cronty.example, not {value!r}.")
     return value
 
 
@@ -91,32 +137,95 @@ def host_in_address(host: str) -> str:
     return "[::1]" if address.is_unspecified else f"[{host}]"
 
 
-def generated_secret(path: Path) -> str:
-    """Return the secret kept in a file, making it the first time; two processes agree on one."""
-    if not path.exists():
-        path.parent.mkdir(parents=True, exist_ok=True)
-        # Linked to its name when it is whole: nobody ever reads half of one, and of two the first stays.
-        with NamedTemporaryFile("w", dir=path.parent) as file, suppress(FileExistsError):
-            file.write(secrets.token_urlsafe(64))
-            file.flush()
-            os.link(file.name, path)
-    return path.read_text(encoding="utf-8").strip()
+def folder(name: str, default: Path) -> Path:
+    """Read the path of a folder, and make it if it is missing."""
+    path = Path(text(name, str(default))).resolve()
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise refuse(name, f"the folder {path} cannot be made ({error.strerror}); choose another.") from error
+    return path
 
 
-def email_settings(name: str) -> dict[str, object]:
-    """Turn `smtp://user:password@host:587?tls=true` into Django's e-mail settings; empty prints to the console."""
+def generated_secret(name: str, path: Path) -> str:
+    """Return the secret kept in a file, making it the first time; two processes agree on one.
+
+    `name` is the variable that decides where the file is.
+    """
+    try:
+        if not path.exists():
+            # Linked to its name when it is complete: no process reads half a secret, and the first of two stays.
+            with NamedTemporaryFile("w", dir=path.parent) as file, suppress(FileExistsError):
+                file.write(secrets.token_urlsafe(64))
+                file.flush()
+                os.link(file.name, path)
+    except OSError as error:
+        raise refuse(name, f"{path} cannot be written ({error.strerror}); choose another folder.") from error
+    return _content(name, path).strip()
+
+
+def database(name: str, default: str, **options: Any) -> dj_database_url.DBConfig:
+    """Read the address of a database; the value is never shown, because it may hold a password."""
+    usage = "use postgres://user:password@host:5432/name or sqlite:////path/to/file."
+    try:
+        found = dj_database_url.parse(secret(name, default), **options)
+    except ValueError as error:
+        raise refuse(name, f"not a database address; {usage}") from error
+    engine, file = found.get("ENGINE"), Path(found.get("NAME") or ":memory:").absolute()
+    if engine not in {"django.db.backends.sqlite3", "django.db.backends.postgresql"}:
+        raise refuse(name, f"Cronty runs on PostgreSQL and SQLite only; {usage}")
+    # In memory every process would see a database of its own.
+    if file.name == ":memory:":
+        raise refuse(name, f"it names no database; {usage}")
+    if engine == "django.db.backends.sqlite3" and not os.access(file.parent, os.W_OK):
+        raise refuse(name, f"there is no folder {file.parent} that Cronty may write to; {usage}")
+    return found
+
+
+def email_settings(name: str, sender: str) -> dict[str, object]:
+    """Turn `smtp://user:password@host:587?tls=true&from=me@host` into Django's e-mail settings.
+
+    Without a mail server, messages go to the console.
+    """
     value = secret(name)
     if not value:
         return {"EMAIL_BACKEND": "django.core.mail.backends.console.EmailBackend"}
-    parts = urlsplit(value)
-    if parts.scheme not in {"smtp", "smtps"} or not parts.hostname:
-        raise ImproperlyConfigured(f"{name}: use smtp://user:password@host:587?tls=true.")
-    use_ssl = parts.scheme == "smtps"
+    try:
+        parts = urlsplit(value)
+        is_server = parts.scheme in {"smtp", "smtps"} and parts.hostname and parts.port != 0
+    except ValueError:
+        is_server = False
+    if not is_server:
+        raise refuse(name, "use smtp://user:password@host:587?tls=true&from=cronty@host.")
+    use_ssl, options = parts.scheme == "smtps", parse_qs(parts.query)
+    use_tls = options.get("tls") == ["true"]
+    if use_ssl and use_tls:
+        raise refuse(name, "use either smtps:// or tls=true, not both.")
+    user = unquote(parts.username or "")
     return {
+        "EMAIL_BACKEND": "django.core.mail.backends.smtp.EmailBackend",
         "EMAIL_HOST": parts.hostname,
         "EMAIL_PORT": parts.port or (465 if use_ssl else 25),
-        "EMAIL_HOST_USER": unquote(parts.username or ""),
+        "EMAIL_HOST_USER": user,
         "EMAIL_HOST_PASSWORD": unquote(parts.password or ""),
         "EMAIL_USE_SSL": use_ssl,
-        "EMAIL_USE_TLS": parse_qs(parts.query).get("tls") == ["true"],
+        "EMAIL_USE_TLS": use_tls,
+        "EMAIL_TIMEOUT": 10,
+        "DEFAULT_FROM_EMAIL": options.get("from", [user if "@" in user else sender])[0],
     }
+
+
+def _content(name: str, path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise refuse(name, f"{path} cannot be read ({error.strerror}).") from error
+    except UnicodeDecodeError as error:
+        raise refuse(name, f"{path} is not UTF-8 text.") from error
+
+
+def _is_importable(module: str) -> bool:
+    try:
+        return find_spec(module) is not None
+    except (ImportError, ValueError):
+        return False

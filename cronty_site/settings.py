@@ -1,26 +1,31 @@
 """Every setting of Cronty; the README lists the environment variables with their defaults."""
 
+import sys
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
-from zoneinfo import ZoneInfo
 
-import dj_database_url
 import django_stubs_ext
 from csp.constants import NONE, SELF
-from django.core.exceptions import ImproperlyConfigured
 
 from cronty_site import environment
+from schedules import defaults
 
 django_stubs_ext.monkeypatch()
+
+
+def _limit(name: str, minimum: int, maximum: int = 1_000_000_000) -> int:
+    return environment.integer(name, getattr(defaults, name), minimum=minimum, maximum=maximum)
+
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 environment.load_dotenv(BASE_DIR / ".env")
 
 # Where it lives
-CRONTY_DATA = Path(environment.text("CRONTY_DATA", str(BASE_DIR / "data"))).resolve()
-CRONTY_HOST = environment.text("CRONTY_HOST", "127.0.0.1")
-CRONTY_PORT = environment.integer("CRONTY_PORT", 8000, minimum=1)
+CRONTY_DATA = environment.folder("CRONTY_DATA", BASE_DIR / "data")
+CRONTY_HOST = environment.host("CRONTY_HOST", defaults.CRONTY_HOST)
+CRONTY_PORT = environment.integer("CRONTY_PORT", defaults.CRONTY_PORT, minimum=1, maximum=65_535)
 CRONTY_URL = environment.web_address(
     "CRONTY_URL", f"http://{environment.host_in_address(CRONTY_HOST)}:{CRONTY_PORT}"
 )
@@ -28,7 +33,7 @@ CRONTY_ADMIN_PASSWORD = environment.secret("CRONTY_ADMIN_PASSWORD")
 
 DEBUG = environment.boolean("CRONTY_DEBUG", False)
 SECRET_KEY = environment.secret("CRONTY_SECRET_KEY") or environment.generated_secret(
-    CRONTY_DATA / "secret_key"
+    "CRONTY_DATA", CRONTY_DATA / "secret_key"
 )
 
 _public = urlsplit(CRONTY_URL)
@@ -42,8 +47,10 @@ CSRF_TRUSTED_ORIGINS = [f"{_public.scheme}://{_public.netloc}"]
 
 _https = _public.scheme == "https"
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = SECURE_SSL_REDIRECT = _https
-SECURE_HSTS_SECONDS = 31_536_000 if _https else 0
-SECURE_HSTS_INCLUDE_SUBDOMAINS = SECURE_HSTS_PRELOAD = _https
+# Browsers remember HSTS for as long as this says, so the operator decides, and only about this host name:
+# subdomains and the preload list concern other sites. W004, W005 and W021 ask for all three by default.
+SECURE_HSTS_SECONDS = environment.integer("CRONTY_HSTS_SECONDS", 0, minimum=0, maximum=63_072_000)
+SILENCED_SYSTEM_CHECKS = ["security.W004", "security.W005", "security.W021"]
 SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https") if _https else None
 SECURE_REDIRECT_EXEMPT = [r"^(healthz|readyz|metrics)$"]
 SESSION_COOKIE_HTTPONLY = CSRF_COOKIE_HTTPONLY = True
@@ -61,6 +68,10 @@ CONTENT_SECURITY_POLICY = {
     }
 }
 
+# Apps of the operator: installed packages, modules on PYTHONPATH, or folders in CRONTY_DATA/apps.
+if (CRONTY_DATA / "apps").is_dir() and str(CRONTY_DATA / "apps") not in sys.path:
+    sys.path.append(str(CRONTY_DATA / "apps"))
+CRONTY_APPS = environment.apps("CRONTY_APPS")
 INSTALLED_APPS = [
     # First, so that our qcluster command is the one that runs.
     "schedules",
@@ -74,6 +85,7 @@ INSTALLED_APPS = [
     "django_htmx",
     "axes",
     "csp",
+    *CRONTY_APPS,
 ]
 MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",
@@ -110,8 +122,9 @@ ASGI_APPLICATION = "cronty_site.asgi.application"
 
 # The store: one SQLite file by default, PostgreSQL by DATABASE_URL
 DATABASES = {
-    "default": dj_database_url.parse(
-        environment.secret("DATABASE_URL", f"sqlite:///{CRONTY_DATA / 'cronty.sqlite3'}"),
+    "default": environment.database(
+        "DATABASE_URL",
+        f"sqlite:///{CRONTY_DATA / 'cronty.sqlite3'}",
         conn_max_age=60,
         conn_health_checks=True,
         disable_server_side_cursors=environment.boolean("CRONTY_DATABASE_POOLED", False),
@@ -163,70 +176,54 @@ LANGUAGE_CODE = "en-gb"
 USE_I18N = False
 USE_TZ = True
 TIME_ZONE = "UTC"
-CRONTY_TIME_ZONE = environment.text("CRONTY_TIME_ZONE", "UTC")
-try:
-    ZoneInfo(CRONTY_TIME_ZONE)
-except (KeyError, ValueError, OSError) as error:
-    raise ImproperlyConfigured(
-        f"CRONTY_TIME_ZONE: {CRONTY_TIME_ZONE!r} is no zone like Europe/Berlin."
-    ) from error
+CRONTY_TIME_ZONE = environment.time_zone("CRONTY_TIME_ZONE", "UTC")
 
 STATIC_URL = "/static/"
 STATIC_ROOT = CRONTY_DATA / "static"
 STORAGES = {"staticfiles": {"BACKEND": "whitenoise.storage.CompressedManifestStaticFilesStorage"}}
 DATA_UPLOAD_MAX_MEMORY_SIZE = 1_000_000
 
-globals().update(environment.email_settings("EMAIL_URL"))
+# Password reset needs a mail server; without one its pages are left out.
+globals().update(environment.email_settings("EMAIL_URL", sender=f"cronty@{_public.hostname}"))
+CRONTY_PASSWORD_RESET = bool(environment.secret("EMAIL_URL"))
 
 # What the tasks may reach
-NTFY_URL = environment.web_address("NTFY_URL", "https://ntfy.sh")
+NTFY_URL = environment.web_address("NTFY_URL", defaults.NTFY_URL)
 NTFY_TOKEN = environment.secret("NTFY_TOKEN")
 CRONTY_AGENT_COMMAND = environment.command("CRONTY_AGENT_COMMAND")
 CRONTY_OUTBOUND_ALLOW = environment.words("CRONTY_OUTBOUND_ALLOW")
-CRONTY_OUTBOUND_TIMEOUT = environment.integer("CRONTY_OUTBOUND_TIMEOUT", 10, minimum=1)
-CRONTY_OUTBOUND_BYTES = environment.integer("CRONTY_OUTBOUND_BYTES", 65_536, minimum=1024)
+CRONTY_OUTBOUND_TIMEOUT = _limit("CRONTY_OUTBOUND_TIMEOUT", 1, 3_600)
+CRONTY_OUTBOUND_BYTES = _limit("CRONTY_OUTBOUND_BYTES", 1024)
 
 # How much is too much
-CRONTY_MAX_JSON_BYTES = environment.integer("CRONTY_MAX_JSON_BYTES", 16_384, minimum=256)
-CRONTY_MAX_ACTIVE_JOBS = environment.integer("CRONTY_MAX_ACTIVE_JOBS", 1000, minimum=1)
-CRONTY_MAX_CREATES_PER_MINUTE = environment.integer("CRONTY_MAX_CREATES_PER_MINUTE", 60, minimum=1)
-CRONTY_AGENT_MIN_INTERVAL = environment.integer("CRONTY_AGENT_MIN_INTERVAL", 10, minimum=1)
-CRONTY_MCP_CALLS_PER_MINUTE = environment.integer("CRONTY_MCP_CALLS_PER_MINUTE", 600, minimum=1)
-CRONTY_MCP_BODY_BYTES = environment.integer("CRONTY_MCP_BODY_BYTES", 262_144, minimum=1024)
-CRONTY_CATCH_UP_HOURS = environment.integer("CRONTY_CATCH_UP_HOURS", 24, minimum=1)
-CRONTY_CATCH_UP_RUNS = environment.integer("CRONTY_CATCH_UP_RUNS", 100, minimum=1)
-CRONTY_HISTORY_DAYS = environment.integer("CRONTY_HISTORY_DAYS", 90, minimum=1)
-CRONTY_HISTORY_PER_JOB = environment.integer("CRONTY_HISTORY_PER_JOB", 1000, minimum=30)
-CRONTY_EVENTS_PER_PERSON = environment.integer("CRONTY_EVENTS_PER_PERSON", 20_000, minimum=100)
-CRONTY_INBOX_HOURS = environment.integer("CRONTY_INBOX_HOURS", 24, minimum=1)
+CRONTY_MAX_JSON_BYTES = _limit("CRONTY_MAX_JSON_BYTES", 256)
+CRONTY_MAX_ACTIVE_JOBS = _limit("CRONTY_MAX_ACTIVE_JOBS", 1)
+CRONTY_MAX_CREATES_PER_MINUTE = _limit("CRONTY_MAX_CREATES_PER_MINUTE", 1)
+CRONTY_AGENT_MIN_INTERVAL = _limit("CRONTY_AGENT_MIN_INTERVAL", 1)
+CRONTY_MCP_CALLS_PER_MINUTE = _limit("CRONTY_MCP_CALLS_PER_MINUTE", 1)
+CRONTY_MCP_BODY_BYTES = _limit("CRONTY_MCP_BODY_BYTES", 1024)
+CRONTY_CATCH_UP_HOURS = _limit("CRONTY_CATCH_UP_HOURS", 1, 87_600)
+CRONTY_CATCH_UP_RUNS = _limit("CRONTY_CATCH_UP_RUNS", 1, 100_000)
+CRONTY_HISTORY_DAYS = _limit("CRONTY_HISTORY_DAYS", 1, 36_500)
+CRONTY_HISTORY_PER_JOB = _limit("CRONTY_HISTORY_PER_JOB", 30)
+CRONTY_EVENTS_PER_PERSON = _limit("CRONTY_EVENTS_PER_PERSON", 100)
+CRONTY_INBOX_HOURS = _limit("CRONTY_INBOX_HOURS", 1, 87_600)
 
-# The engine: django-q2 is the muscle, our tables are the truth
-CRONTY_WORKERS = environment.integer("CRONTY_WORKERS", 2, minimum=1)
-CRONTY_LEASE_SECONDS = environment.integer("CRONTY_LEASE_SECONDS", 10, minimum=3)
-CRONTY_STOP_SECONDS = environment.integer("CRONTY_STOP_SECONDS", 20, minimum=1)
-Q_CLUSTER = {
-    "name": "cronty",
-    "broker_class": "schedules.worker.broker.LedgerBroker",
-    # One more than may run plain functions: long ones must never keep notifications waiting.
-    "workers": CRONTY_WORKERS + 1,
-    "scheduler": False,
-    "save_limit": -1,
-    "ack_failures": True,
-    "max_attempts": 1,
-    "queue_limit": 10_000,
-    "recycle": 100_000,
-    "timeout": 86_400,
-    "retry": 90_000,
-    "guard_cycle": 1,
-    "log_level": "WARNING",
-}
+# Clusters: django-q2 runs the processes, our tables decide what they do
+CRONTY_WORKERS = _limit("CRONTY_WORKERS", 1, 256)
+CRONTY_LEASE_SECONDS = _limit("CRONTY_LEASE_SECONDS", 3, 3_600)
+CRONTY_STOP_SECONDS = _limit("CRONTY_STOP_SECONDS", 1, 86_400)
+Q_CLUSTER: dict[str, Any] = {**defaults.Q_CLUSTER, "workers": CRONTY_WORKERS + 1}
 
+CRONTY_LOG_LEVEL = environment.choice(
+    "CRONTY_LOG_LEVEL", "INFO", ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
+)
 LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
     "formatters": {"line": {"format": "%(asctime)s %(levelname)s %(name)s: %(message)s"}},
     "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line"}},
-    "root": {"handlers": ["stderr"], "level": environment.text("CRONTY_LOG_LEVEL", "INFO").upper()},
+    "root": {"handlers": ["stderr"], "level": CRONTY_LOG_LEVEL},
     "loggers": {
         "axes": {"level": "WARNING"},
         "mcp": {"level": "WARNING"},

@@ -3,7 +3,10 @@
 from importlib import import_module
 
 from django.apps import AppConfig
+from django.conf import settings
 from django.utils.module_loading import autodiscover_modules
+
+from schedules import defaults
 
 
 class SchedulesConfig(AppConfig):
@@ -11,6 +14,15 @@ class SchedulesConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
+        _apply_defaults()
         # Importing a module of tasks registers them: our own, and the tasks.py of every installed app.
         import_module("schedules.tasks.builtin")
         autodiscover_modules("tasks")
+
+
+def _apply_defaults() -> None:
+    """Give Django's settings every value of ours that the project has not set."""
+    values = {name: value for name, value in vars(defaults).items() if name.startswith(("CRONTY_", "NTFY_"))}
+    for name, value in {**values, "CRONTY_TIME_ZONE": settings.TIME_ZONE}.items():
+        if not hasattr(settings, name):
+            setattr(settings, name, value)

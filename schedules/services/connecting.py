@@ -36,4 +36,4 @@ def _variables() -> dict[str, str]:
 
 
 def _is_one_file() -> bool:
-    return settings.DATABASES["default"]["ENGINE"] == "django.db.backends.sqlite3"
+    return bool(settings.DATABASES["default"]["ENGINE"] == "django.db.backends.sqlite3")

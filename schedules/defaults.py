@@ -1,0 +1,54 @@
+"""Default values of the app's settings.
+
+Django settings of the same names override them, so a project that installs the app sets only what it changes.
+"""
+
+# Addresses
+CRONTY_URL = "http://127.0.0.1:8000"
+CRONTY_HOST = "127.0.0.1"
+CRONTY_PORT = 8000
+CRONTY_ADMIN_PASSWORD = ""
+
+# What tasks may reach
+NTFY_URL = "https://ntfy.sh"
+NTFY_TOKEN = ""
+CRONTY_AGENT_COMMAND: list[str] = []
+CRONTY_OUTBOUND_ALLOW: list[str] = []
+CRONTY_OUTBOUND_TIMEOUT = 10
+CRONTY_OUTBOUND_BYTES = 65_536
+
+# Limits
+CRONTY_MAX_JSON_BYTES = 16_384
+CRONTY_MAX_ACTIVE_JOBS = 1000
+CRONTY_MAX_CREATES_PER_MINUTE = 60
+CRONTY_AGENT_MIN_INTERVAL = 10
+CRONTY_MCP_CALLS_PER_MINUTE = 600
+CRONTY_MCP_BODY_BYTES = 262_144
+CRONTY_CATCH_UP_HOURS = 24
+CRONTY_CATCH_UP_RUNS = 100
+CRONTY_HISTORY_DAYS = 90
+CRONTY_HISTORY_PER_JOB = 1000
+CRONTY_EVENTS_PER_PERSON = 20_000
+CRONTY_INBOX_HOURS = 24
+
+# Clusters
+CRONTY_WORKERS = 2
+CRONTY_LEASE_SECONDS = 10
+CRONTY_STOP_SECONDS = 20
+# django-q2 reads this one before the app is ready: import it into your settings.
+Q_CLUSTER = {
+    "name": "cronty",
+    "broker_class": "schedules.worker.broker.LedgerBroker",
+    # One more than may run plain functions, so that long ones never delay notifications.
+    "workers": CRONTY_WORKERS + 1,
+    "scheduler": False,
+    "save_limit": -1,
+    "ack_failures": True,
+    "max_attempts": 1,
+    "queue_limit": 10_000,
+    "recycle": 100_000,
+    "timeout": 86_400,
+    "retry": 90_000,
+    "guard_cycle": 1,
+    "log_level": "WARNING",
+}

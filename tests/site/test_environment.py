@@ -1,0 +1,258 @@
+"""Readers of environment variables: what they accept, and what they refuse."""
+
+import os
+from pathlib import Path
+
+import pytest
+from django.core.exceptions import ImproperlyConfigured
+
+from cronty_site import environment
+
+
+@pytest.fixture
+def given(monkeypatch):
+    """Set the variable that the readers are asked for."""
+    return lambda value: monkeypatch.setenv("X", value)
+
+
+def test_text_is_trimmed_and_empty_is_the_default(given):
+    assert environment.text("X", "default") == "default"
+    given("  ")
+    assert environment.text("X", "default") == "default"
+    given(" value ")
+    assert environment.text("X", "default") == "value"
+
+
+def test_secret_is_read_from_a_file(given, monkeypatch, tmp_path):
+    given("plain")
+    assert environment.secret("X") == "plain"
+    (tmp_path / "secret").write_text("hidden\n")
+    monkeypatch.setenv("X_FILE", str(tmp_path / "secret"))
+    assert environment.secret("X") == "hidden"
+
+
+@pytest.mark.parametrize(("value", "truth"), [("1", True), ("Yes", True), ("off", False), ("FALSE", False)])
+def test_boolean_accepts_common_words(given, value, truth):
+    given(value)
+
+    assert environment.boolean("X", not truth) is truth
+
+
+def test_whole_number_within_its_bounds_is_read(given):
+    given("7")
+
+    assert environment.integer("X", 1, minimum=7, maximum=7) == 7
+
+
+def test_list_is_split_at_commas_and_blanks(given):
+    given("a.example, b.example  c.example")
+
+    assert environment.words("X") == ["a.example", "b.example", "c.example"]
+
+
+@pytest.mark.parametrize(
+    ("value", "arguments"),
+    [
+        pytest.param("", [], id="none"),
+        pytest.param("agent --say 'two words'", ["agent", "--say", "two words"], id="line"),
+        pytest.param('["agent", "two words"]', ["agent", "two words"], id="array"),
+    ],
+)
+def test_command_is_a_list_of_arguments(given, value, arguments):
+    given(value)
+
+    assert environment.command("X") == arguments
+
+
+def test_web_address_loses_its_last_slash(given):
+    given("https://cronty.example/")
+
+    assert environment.web_address("X", "") == "https://cronty.example"
+
+
+@pytest.mark.parametrize(
+    ("reader", "value"),
+    [
+        pytest.param(lambda: environment.boolean("X", True), "perhaps", id="boolean"),
+        pytest.param(lambda: environment.integer("X", 1, minimum=0, maximum=9), "many", id="no number"),
+        pytest.param(lambda: environment.integer("X", 1, minimum=0, maximum=9), "1.5", id="fraction"),
+        pytest.param(lambda: environment.integer("X", 1, minimum=1, maximum=9), "0", id="below the minimum"),
+        pytest.param(lambda: environment.command("X"), "[torn", id="torn array"),
+        pytest.param(lambda: environment.command("X"), "[1]", id="array of numbers"),
+        pytest.param(lambda: environment.web_address("X", ""), "cronty.example", id="no scheme"),
+        pytest.param(lambda: environment.web_address("X", ""), "ftp://cronty.example", id="another scheme"),
+        pytest.param(lambda: environment.web_address("X", ""), "http://[torn", id="torn address"),
+        pytest.param(lambda: environment.web_address("X", ""), "http://a:70000", id="no such port"),
+        pytest.param(lambda: environment.email_settings("X", ""), "http://mail.example", id="no mail server"),
+        pytest.param(lambda: environment.email_settings("X", ""), "smtp://a:b", id="mail port is no number"),
+        pytest.param(lambda: environment.email_settings("X", ""), "smtps://a?tls=true", id="ssl and tls"),
+        pytest.param(lambda: environment.integer("X", 1, minimum=1, maximum=9), "10", id="above the maximum"),
+        pytest.param(lambda: environment.choice("X", "A", ("A", "B")), "C", id="not a choice"),
+        pytest.param(lambda: environment.time_zone("X", "UTC"), "Mars/Base", id="unknown zone"),
+        pytest.param(
+            lambda: environment.time_zone("X", "UTC"), "../etc/passwd", id="zone outside the folder"
+        ),
+        pytest.param(lambda: environment.host("X", ""), "http://a", id="address as host"),
+        pytest.param(lambda: environment.host("X", ""), "300.1.1.1", id="not an IP address"),
+        pytest.param(lambda: environment.apps("X"), "tests.no_such_app", id="app cannot be imported"),
+        pytest.param(lambda: environment.apps("X"), "no_such_app.sub", id="package cannot be imported"),
+        pytest.param(lambda: environment.apps("X"), "no-such-app.Config", id="AppConfig without module"),
+        pytest.param(lambda: environment.database("X", ""), "mysql://u:p@h/name", id="another database"),
+        pytest.param(lambda: environment.database("X", ""), "nonsense", id="no database address"),
+        pytest.param(lambda: environment.database("X", ""), "postgres://u:p@h:port/n", id="database port"),
+        pytest.param(lambda: environment.database("X", ""), "postgres://u:p@h", id="database without name"),
+        pytest.param(lambda: environment.database("X", ""), "sqlite://:memory:", id="database in memory"),
+        pytest.param(lambda: environment.database("X", ""), "sqlite:////no/such/db", id="no such folder"),
+        pytest.param(
+            lambda: environment.folder("X", Path("data")), "/dev/null/data", id="folder under a file"
+        ),
+    ],
+)
+def test_wrong_value_is_refused_by_name(given, reader, value):
+    given(value)
+
+    with pytest.raises(ImproperlyConfigured, match=r"^X: "):
+        reader()
+
+
+def test_database_address_is_refused_without_showing_its_password(given):
+    given("mysql://u:hunter2@h/name")
+
+    with pytest.raises(ImproperlyConfigured) as refused:
+        environment.database("X", "")
+
+    assert "hunter2" not in str(refused.value)
+
+
+@pytest.mark.parametrize("content", [None, b"\xff\xfe"], ids=["missing", "not UTF-8"])
+def test_secret_file_that_cannot_be_read_is_refused_by_name(monkeypatch, tmp_path, content):
+    if content:
+        (tmp_path / "secret").write_bytes(content)
+    monkeypatch.setenv("X_FILE", str(tmp_path / "secret"))
+
+    with pytest.raises(ImproperlyConfigured, match=r"^X_FILE: .*secret"):
+        environment.secret("X")
+
+
+@pytest.mark.parametrize("app", ["tests.sample_app", "django.contrib.sites.apps.SitesConfig"])
+def test_app_is_a_package_or_the_path_of_its_config(given, app):
+    given(app)
+
+    assert environment.apps("X") == [app]
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "::1", "localhost", "node1", "cronty.example"])
+def test_host_is_an_ip_address_or_a_name(given, host):
+    given(host)
+
+    assert environment.host("X", "") == host
+
+
+def test_folder_is_made_with_its_parents(given, tmp_path):
+    given(str(tmp_path / "a" / "b"))
+
+    assert environment.folder("X", Path("data")) == tmp_path / "a" / "b"
+    assert (tmp_path / "a" / "b").is_dir()
+
+
+def test_dotenv_fills_in_what_the_environment_leaves_open(monkeypatch, tmp_path):
+    monkeypatch.setenv("X", "real")
+    # Set and deleted, so that the test's own additions are undone with it.
+    for name in ("Y", "Z"):
+        monkeypatch.setenv(name, "")
+        monkeypatch.delenv(name)
+    (tmp_path / ".env").write_text("# note=1\nX=file\nexport Y='quoted'\nnonsense\nZ=a=b\n")
+
+    environment.load_dotenv(tmp_path / ".env")
+    environment.load_dotenv(tmp_path / "missing")
+
+    assert (os.environ["X"], os.environ["Y"], os.environ["Z"]) == ("real", "quoted", "a=b")
+
+
+def test_generated_secret_is_made_once_and_closed_to_others(tmp_path):
+    path = tmp_path / "secret_key"
+
+    first, second = environment.generated_secret("X", path), environment.generated_secret("X", path)
+
+    assert first == second
+    assert len(first) > 60
+    assert path.stat().st_mode & 0o077 == 0
+    assert list(path.parent.iterdir()) == [path]
+
+
+def test_first_of_two_processes_that_make_a_secret_wins(tmp_path, monkeypatch):
+    path = tmp_path / "secret_key"
+    link = os.link
+
+    def late_link(source: str, target: Path) -> None:
+        path.write_text("the other's")
+        link(source, target)
+
+    monkeypatch.setattr(os, "link", late_link)
+
+    assert environment.generated_secret("X", path) == "the other's"
+
+
+def test_secret_that_cannot_be_kept_is_refused_by_name(tmp_path):
+    with pytest.raises(ImproperlyConfigured, match=r"^X: .*missing"):
+        environment.generated_secret("X", tmp_path / "missing" / "secret_key")
+
+
+def test_mail_goes_to_the_console_without_a_mail_server():
+    assert environment.email_settings("X", "cronty@here") == {
+        "EMAIL_BACKEND": "django.core.mail.backends.console.EmailBackend"
+    }
+
+
+@pytest.mark.parametrize(
+    ("url", "port", "use_ssl", "use_tls"),
+    [
+        pytest.param("smtp://me:p%40ss@mail.example:587?tls=true", 587, False, True, id="tls"),
+        pytest.param("smtps://me:p%40ss@mail.example", 465, True, False, id="ssl"),
+        pytest.param("smtp://me:p%40ss@mail.example", 25, False, False, id="plain"),
+    ],
+)
+def test_mail_server_is_read_from_one_address(given, url, port, use_ssl, use_tls):
+    given(url)
+
+    assert environment.email_settings("X", "cronty@here") == {
+        "EMAIL_BACKEND": "django.core.mail.backends.smtp.EmailBackend",
+        "EMAIL_HOST": "mail.example",
+        "EMAIL_PORT": port,
+        "EMAIL_HOST_USER": "me",
+        "EMAIL_HOST_PASSWORD": "p@ss",
+        "EMAIL_USE_SSL": use_ssl,
+        "EMAIL_USE_TLS": use_tls,
+        "EMAIL_TIMEOUT": 10,
+        "DEFAULT_FROM_EMAIL": "cronty@here",
+    }
+
+
+@pytest.mark.parametrize(
+    ("url", "sender"),
+    [
+        ("smtp://mail.example?from=jobs@mail.example", "jobs@mail.example"),
+        ("smtp://me%40mail.example@mail.example", "me@mail.example"),
+        ("smtp://me@mail.example", "cronty@here"),
+    ],
+)
+def test_sender_of_mail_is_given_or_derived(given, url, sender):
+    given(url)
+
+    assert environment.email_settings("X", "cronty@here")["DEFAULT_FROM_EMAIL"] == sender
+
+
+@pytest.mark.parametrize(
+    ("host", "written"),
+    [
+        ("0.0.0.0", "127.0.0.1"),  # noqa: S104
+        ("::", "[::1]"),
+        ("0:0::0", "[::1]"),
+        ("", "127.0.0.1"),
+        ("127.0.0.2", "127.0.0.2"),
+        ("fd00::1", "[fd00::1]"),
+        ("cronty.example", "cronty.example"),
+    ],
+)
+def test_host_is_written_as_an_address_that_answers(host, written):
+    assert environment.host_in_address(host) == written
