@@ -126,17 +126,6 @@ def web_address(name: str, default: str) -> str:
     return value
 
 
-def host_in_address(host: str) -> str:
-    """Write a host as an address has it: IPv6 in brackets, and this machine for what listens everywhere."""
-    try:
-        address = ip_address(host)
-    except ValueError:
-        return host or "127.0.0.1"
-    if address.version == 4:
-        return "127.0.0.1" if address.is_unspecified else host
-    return "[::1]" if address.is_unspecified else f"[{host}]"
-
-
 def folder(name: str, default: Path) -> Path:
     """Read the path of a folder, and make it if it is missing."""
     path = Path(text(name, str(default))).resolve()

@@ -11,6 +11,7 @@ from csp.constants import NONE, SELF
 
 from cronty_site import environment
 from schedules import defaults
+from schedules.management.arguments import host_in_url
 
 django_stubs_ext.monkeypatch()
 
@@ -26,9 +27,7 @@ environment.load_dotenv(BASE_DIR / ".env")
 CRONTY_DATA = environment.folder("CRONTY_DATA", BASE_DIR / "data")
 CRONTY_HOST = environment.host("CRONTY_HOST", defaults.CRONTY_HOST)
 CRONTY_PORT = environment.integer("CRONTY_PORT", defaults.CRONTY_PORT, minimum=1, maximum=65_535)
-CRONTY_URL = environment.web_address(
-    "CRONTY_URL", f"http://{environment.host_in_address(CRONTY_HOST)}:{CRONTY_PORT}"
-)
+CRONTY_URL = environment.web_address("CRONTY_URL", f"http://{host_in_url(CRONTY_HOST)}:{CRONTY_PORT}")
 CRONTY_ADMIN_PASSWORD = environment.secret("CRONTY_ADMIN_PASSWORD")
 
 DEBUG = environment.boolean("CRONTY_DEBUG", False)
@@ -38,10 +37,7 @@ SECRET_KEY = environment.secret("CRONTY_SECRET_KEY") or environment.generated_se
 
 _public = urlsplit(CRONTY_URL)
 ALLOWED_HOSTS = sorted(
-    {
-        environment.host_in_address(host)
-        for host in (str(_public.hostname), CRONTY_HOST, "127.0.0.1", "localhost", "::1")
-    }
+    {host_in_url(host) for host in (str(_public.hostname), CRONTY_HOST, "127.0.0.1", "localhost", "::1")}
 )
 CSRF_TRUSTED_ORIGINS = [f"{_public.scheme}://{_public.netloc}"]
 

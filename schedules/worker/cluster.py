@@ -22,6 +22,7 @@ logger = logging.getLogger(__name__)
 LOOK_EVERY = 0.5
 WATCH_EVERY = 2.0
 SILENT_AFTER = 9.0
+KEEP_CONNECTION = 60
 
 
 class Leader:
@@ -32,7 +33,7 @@ class Leader:
         self._cluster: Any = None
         self._row: Cluster | None = None
         self._watch = Watch()
-        parent_death.tie_forks()
+        parent_death.end_forks_with_parent()
         _write_lazily()
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._note_stop)
@@ -158,19 +159,23 @@ def _pulse_of(cluster_id: int) -> tuple[datetime, datetime]:
 
 
 def _write_lazily() -> None:
-    """Let the database sync the engine's own steps lazily: what a power cut takes back is fired again, never lost.
+    """Let the engine commit without waiting for the disk: what a power cut takes back is fired again, never lost.
 
-    What people and agents were told is kept is written by other processes, which sync at once.
+    Changes by people and agents are written by other processes, which do wait for the disk.
     """
     database = connections["default"].settings_dict
     options = database["OPTIONS"]
     if connections["default"].vendor == "sqlite":
-        options["init_command"] = options["init_command"].replace("synchronous=FULL", "synchronous=NORMAL")
-    elif not database["DISABLE_SERVER_SIDE_CURSORS"]:
-        # Poolers refuse such options. They stand beside what the operator asks of the server, such as a schema.
+        if command := options.get("init_command"):
+            options["init_command"] = command.replace("synchronous=FULL", "synchronous=NORMAL")
+    elif not database.get("DISABLE_SERVER_SIDE_CURSORS"):
+        # Poolers refuse such options. Keep the operator's own options, such as a schema.
         options["options"] = f"{options.get('options', '')} -c synchronous_commit=off".strip()
-    # One question less before every run: the runner notices a broken connection when it uses it.
+    # Saves a query before every run: the runner notices a broken connection when it uses it.
     database["CONN_HEALTH_CHECKS"] = False
+    if not options.get("pool"):
+        # The project's own setting may close a connection after each use: too slow for a loop that polls.
+        database["CONN_MAX_AGE"] = database["CONN_MAX_AGE"] or KEEP_CONNECTION
 
 
 def _survive(step: Callable[[], object]) -> None:

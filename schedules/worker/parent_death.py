@@ -1,4 +1,8 @@
-"""How a process ends with the one that started it: a dead parent leaves no orphan at work."""
+"""End this process when its parent dies, so that no orphan keeps working.
+
+Both functions compare with a parent's pid that was recorded before the child existed: a parent that was killed while
+its child started would otherwise go unnoticed.
+"""
 
 import ctypes
 import os
@@ -11,10 +15,11 @@ IS_LINUX = platform.system() == "Linux"
 PR_SET_PDEATHSIG = 1
 LOOK_EVERY = 1.0
 
+_forking_pid = 0
 
-def tie_to_parent(how: signal.Signals = signal.SIGKILL) -> None:
-    """End this process when its parent ends: at once on Linux, within a second elsewhere."""
-    parent = os.getppid()
+
+def end_with_parent(parent: int, how: signal.Signals = signal.SIGKILL) -> None:
+    """End this process when the process `parent` ends: at once on Linux, within a second elsewhere."""
     if IS_LINUX:
         ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, how, 0, 0, 0)
         if os.getppid() != parent:
@@ -23,9 +28,14 @@ def tie_to_parent(how: signal.Signals = signal.SIGKILL) -> None:
     threading.Thread(target=_end_after, args=(parent, how), daemon=True, name="parent-death").start()
 
 
-def tie_forks() -> None:
-    """Tie every process that this one and its children fork from now on."""
-    os.register_at_fork(after_in_child=tie_to_parent)
+def end_forks_with_parent() -> None:
+    """End every process that this one and its children fork from now on when its parent ends."""
+    os.register_at_fork(before=_record_pid, after_in_child=lambda: end_with_parent(_forking_pid))
+
+
+def _record_pid() -> None:
+    global _forking_pid
+    _forking_pid = os.getpid()
 
 
 def _end_after(parent: int, how: signal.Signals) -> None:

@@ -1,6 +1,7 @@
-"""How several processes live as one: started together, restarted when they die, stopped together."""
+"""Supervisor of child processes: start them together, restart those that die, stop them together."""
 
 import logging
+import os
 import signal
 import subprocess
 import sys
@@ -17,22 +18,31 @@ logger = logging.getLogger(__name__)
 
 LOOK_EVERY = 0.2
 ASK_AGAIN_AFTER = 0.5
-# A child that dies this often within this time is not going to live.
+# Give up on a child that dies this often within this time.
 DEATHS, WITHIN = 5, 60.0
+
+
+def manage_command() -> list[str]:
+    """Return the command line that runs management commands of this project, to be followed by their names."""
+    script = Path(sys.argv[0])
+    if script.name == "manage.py" and script.is_file():
+        return [sys.executable, str(script.resolve())]
+    # Django has put the settings module into the environment, which the children inherit.
+    return [sys.executable, "-m", "django"]
 
 
 @dataclass
 class Child:
-    """One manage.py command that is to be kept running."""
+    """One management command that is kept running."""
 
     arguments: Sequence[str]
     process: subprocess.Popen[bytes] | None = None
     deaths: deque[float] = field(default_factory=lambda: deque(maxlen=DEATHS))
 
     def start(self) -> None:
-        # A session of its own: Ctrl-C reaches the parent alone, which then stops everybody in order.
+        # In a session of its own, so that Ctrl-C reaches only the parent, which stops its children in order.
         self.process = subprocess.Popen(  # noqa: S603  # nosec B603
-            [sys.executable, str(Path(settings.BASE_DIR) / "manage.py"), *self.arguments, "--with-parent"],
+            [*manage_command(), *self.arguments, "--with-parent", str(os.getpid())],
             start_new_session=True,
         )
 
@@ -45,7 +55,7 @@ class Child:
 
 
 class Supervisor:
-    """Keeps children running until it is told to stop."""
+    """Keep children running until a signal says stop."""
 
     def __init__(self, commands: Sequence[Sequence[str]]) -> None:
         self.children = [Child(command) for command in commands]
@@ -58,7 +68,7 @@ class Supervisor:
             child.start()
 
     def run(self, is_done: Callable[[], bool] = lambda: False) -> bool:
-        """Watch the children until a signal, or until it is done; False when one of them will not live."""
+        """Watch the children until a signal or `is_done`; return False when one of them keeps dying."""
         while not self.stops and not is_done():
             time.sleep(LOOK_EVERY)  # noqa: TID251
             for child in self.children:
@@ -67,12 +77,12 @@ class Supervisor:
         return True
 
     def stop(self) -> None:
-        """Ask everybody to finish; whoever has not within the limit is killed."""
+        """Ask every child to finish; kill those that have not finished within the limit."""
         deadline = time.monotonic() + settings.CRONTY_STOP_SECONDS + 5
         asked_at: float | None = None
         while self._alive() and time.monotonic() < deadline:
-            # A second Ctrl-C means leave now. It is passed on until it is heeded: of two signals that reach a busy
-            # process before it looks, it notices one.
+            # A second Ctrl-C means leave now. Repeat it until the children end: a busy process that receives two
+            # signals before it handles the first one sees only one.
             if asked_at is None or (self.stops > 1 and time.monotonic() - asked_at >= ASK_AGAIN_AFTER):
                 asked_at = time.monotonic()
                 for process in self._alive():

@@ -9,6 +9,7 @@ import pytest
 from django.contrib.auth.models import User
 from django.core.management import CommandError, call_command
 
+from cronty_site import asgi
 from schedules.management.commands import qcluster, up, web
 from schedules.models import Execution, Job
 from schedules.services.setup import FirstUser
@@ -155,9 +156,21 @@ def test_web_hands_its_address_to_the_server(monkeypatch):
     call_command("web", "--host", "127.0.0.1", "--port", "4711")
 
     [config] = served
-    assert config.app == "cronty_site.asgi:application"
+    assert config.app is asgi.application
     assert (config.host, config.port) == ("127.0.0.1", 4711)
     assert config.timeout_graceful_shutdown
+
+
+def test_web_serves_pages_and_mcp_in_a_project_without_an_asgi_application(monkeypatch, settings):
+    del settings.ASGI_APPLICATION
+    served = []
+    monkeypatch.setattr(web.Server, "run", lambda server: served.append(server.config.app))
+
+    call_command("web")
+
+    [app] = served
+    assert callable(app)
+    assert app is not asgi.application
 
 
 def test_qcluster_leads_until_it_is_told_to_stop(monkeypatch):
@@ -165,12 +178,12 @@ def test_qcluster_leads_until_it_is_told_to_stop(monkeypatch):
     monkeypatch.setattr(
         qcluster, "Leader", lambda: type("Fake", (), {"lead": lambda self: led.append(self)})()
     )
-    monkeypatch.setattr(qcluster.parent_death, "tie_to_parent", tied.append)
+    monkeypatch.setattr(qcluster.parent_death, "end_with_parent", lambda *arguments: tied.append(arguments))
 
-    call_command("qcluster", "--with-parent")
+    call_command("qcluster", "--with-parent", "77")
 
     assert len(led) == 1
-    assert tied == [signal.SIGTERM]
+    assert tied == [(77, signal.SIGTERM)]
 
 
 def test_the_database_of_a_test_can_be_named_for_other_processes(db):

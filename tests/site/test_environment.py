@@ -240,19 +240,3 @@ def test_sender_of_mail_is_given_or_derived(given, url, sender):
     given(url)
 
     assert environment.email_settings("X", "cronty@here")["DEFAULT_FROM_EMAIL"] == sender
-
-
-@pytest.mark.parametrize(
-    ("host", "written"),
-    [
-        ("0.0.0.0", "127.0.0.1"),  # noqa: S104
-        ("::", "[::1]"),
-        ("0:0::0", "[::1]"),
-        ("", "127.0.0.1"),
-        ("127.0.0.2", "127.0.0.2"),
-        ("fd00::1", "[fd00::1]"),
-        ("cronty.example", "cronty.example"),
-    ],
-)
-def test_host_is_written_as_an_address_that_answers(host, written):
-    assert environment.host_in_address(host) == written

@@ -200,6 +200,21 @@ def test_a_cluster_keeps_what_the_operator_asks_of_the_database(monkeypatch, is_
     assert connection.settings_dict["OPTIONS"]["options"] == options
 
 
+def test_a_cluster_works_with_the_database_options_of_another_project(monkeypatch):
+    bare = {"OPTIONS": {}, "CONN_MAX_AGE": 0, "CONN_HEALTH_CHECKS": True}
+    own = {
+        name: value
+        for name, value in connection.settings_dict.items()
+        if name != "DISABLE_SERVER_SIDE_CURSORS"
+    }
+    monkeypatch.setattr(connections["default"], "settings_dict", own | bare)
+
+    _write_lazily()
+
+    assert "init_command" not in connection.settings_dict["OPTIONS"]
+    assert connection.settings_dict["CONN_MAX_AGE"] > 0
+
+
 @pytest.mark.skipif(connection.vendor != "postgresql", reason="SQLite has no server that counts connections")
 def test_processes_of_a_cluster_do_not_keep_connections_of_the_dead():
     with running_cluster() as cluster:

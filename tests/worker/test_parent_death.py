@@ -1,4 +1,4 @@
-"""A dead parent leaves no orphan at work."""
+"""Processes that end with their parent."""
 
 import os
 import signal
@@ -10,23 +10,23 @@ import pytest
 
 from schedules.worker import parent_death
 
-# Each line of a process's output is a sign of life; the pipe closes when the last of them is dead.
+# The output pipe closes when the last process that inherited it has ended.
 CHILD = """
-import signal, sys, time
+import os, signal, sys, time
 from schedules.worker import parent_death
 {before}
-parent_death.tie_to_parent({how})
+parent_death.end_with_parent(int(sys.argv[1]), {how})
 print("ready", flush=True)
 time.sleep(60)
 """
 PARENT = """
-import subprocess, sys
-subprocess.run([sys.executable, "-c", sys.argv[1]])
+import os, subprocess, sys
+subprocess.run([sys.executable, "-c", sys.argv[1], str(os.getpid())])
 """
 FORKING = """
 import os, time
 from schedules.worker import parent_death
-parent_death.tie_forks()
+parent_death.end_forks_with_parent()
 if os.fork() == 0:
     if os.fork() == 0:
         print("ready", flush=True)
@@ -36,7 +36,7 @@ time.sleep(60)
 
 
 def kill_once_ready(*command: str) -> str:
-    """Kill the parent when its child is ready; return what the child said until it was dead, too."""
+    """Kill the parent when its child is ready; return what the child printed until it ended, too."""
     parent = subprocess.Popen([sys.executable, "-c", *command], stdout=subprocess.PIPE, text=True)
     assert parent.stdout is not None
     assert parent.stdout.readline() == "ready\n"
@@ -53,7 +53,8 @@ def kill_once_ready(*command: str) -> str:
             "parent_death.IS_LINUX, parent_death.LOOK_EVERY = False, 0.02", "", "", id="without Linux"
         ),
         pytest.param(
-            "signal.signal(signal.SIGTERM, lambda *_: (print('bye', flush=True), sys.exit()))",
+            # Not print(): the signal may arrive while the child is still inside its own print().
+            "signal.signal(signal.SIGTERM, lambda *_: (os.write(1, b'bye\\n'), os._exit(0)))",
             "signal.SIGTERM",
             "bye\n",
             id="gently",
@@ -78,7 +79,7 @@ def kills(monkeypatch) -> list[tuple[int, int]]:
 
 
 class FakeLibrary:
-    """The C library, but for the call that could end the test's own process."""
+    """The C library without the call that could end the test's own process."""
 
     def __init__(self, *arguments: object, **options: object) -> None:
         pass
@@ -87,13 +88,44 @@ class FakeLibrary:
         return 0
 
 
-@pytest.mark.parametrize(("parents", "is_ended"), [([7, 7], False), ([7, 1], True)])
-def test_parent_that_died_while_being_tied_to_is_noticed(monkeypatch, kills, parents, is_ended):
+# A child that asks for its parent only when it has started, which is too late if that parent was killed meanwhile.
+ORPHAN = """
+import os, signal, subprocess, sys
+child = subprocess.Popen([sys.executable, "-c", sys.argv[1], str(os.getpid())], stdin=subprocess.PIPE)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+LATE_CHILD = """
+import sys, time
+from schedules.worker import parent_death
+{before}
+sys.stdin.read()
+parent_death.end_with_parent(int(sys.argv[1]))
+time.sleep(60)
+print("still alive", flush=True)
+"""
+
+
+@pytest.mark.parametrize("before", ["", "parent_death.IS_LINUX, parent_death.LOOK_EVERY = False, 0.02"])
+def test_child_ends_when_its_parent_was_killed_during_its_start(before):
+    # The child's standard input ends when its parent is dead: only then does it look for a parent.
+    parent = subprocess.run(
+        [sys.executable, "-c", ORPHAN, LATE_CHILD.format(before=before)],
+        stdout=subprocess.PIPE,
+        timeout=20,
+        check=False,
+    )
+
+    assert parent.returncode == -signal.SIGKILL
+    assert parent.stdout == b""
+
+
+@pytest.mark.parametrize(("parent", "is_ended"), [(7, False), (1, True)])
+def test_parent_that_died_before_the_kernel_was_asked_is_noticed(monkeypatch, kills, parent, is_ended):
     monkeypatch.setattr(parent_death, "IS_LINUX", True)
     monkeypatch.setattr("ctypes.CDLL", FakeLibrary)
-    monkeypatch.setattr(os, "getppid", lambda: parents.pop(0))
+    monkeypatch.setattr(os, "getppid", lambda: parent)
 
-    parent_death.tie_to_parent(signal.SIGTERM)
+    parent_death.end_with_parent(7, signal.SIGTERM)
 
     assert kills == ([(os.getpid(), signal.SIGTERM)] if is_ended else [])
 
@@ -113,15 +145,30 @@ def test_without_linux_a_thread_watches(monkeypatch):
     monkeypatch.setattr(parent_death, "IS_LINUX", False)
     monkeypatch.setattr(parent_death, "_end_after", lambda *arguments: started.put(arguments))
 
-    parent_death.tie_to_parent(signal.SIGTERM)
+    parent_death.end_with_parent(7, signal.SIGTERM)
 
-    assert started.get(timeout=10) == (os.getppid(), signal.SIGTERM)
+    assert started.get(timeout=10) == (7, signal.SIGTERM)
 
 
-def test_forks_are_tied_by_a_hook(monkeypatch):
-    hooks = {}
-    monkeypatch.setattr(os, "register_at_fork", lambda **options: hooks.update(options))
+LATE_FORK = """
+import os, signal, sys
+from schedules.worker import parent_death
+# Runs in the child before the hook under test: the parent is dead by the time the child looks for it.
+# Hooks of the child run in the order of registration.
+ready, started = os.pipe()
+os.register_at_fork(after_in_child=lambda: (os.close(started), os.read(ready, 1)))
+parent_death.end_forks_with_parent()
+if os.fork() == 0:
+    print("still alive", flush=True)
+    os._exit(0)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
 
-    parent_death.tie_forks()
 
-    assert hooks == {"after_in_child": parent_death.tie_to_parent}
+def test_fork_ends_when_its_parent_was_killed_during_the_fork():
+    parent = subprocess.run(
+        [sys.executable, "-c", LATE_FORK], stdout=subprocess.PIPE, timeout=20, check=False
+    )
+
+    assert parent.returncode == -signal.SIGKILL
+    assert parent.stdout == b""

@@ -1,6 +1,7 @@
-"""Several processes that live as one, with real ones."""
+"""The supervisor, with real child processes."""
 
 import signal
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -9,16 +10,16 @@ from pathlib import Path
 import pytest
 
 from schedules.worker import supervisor
-from schedules.worker.supervisor import Child, Supervisor
+from schedules.worker.supervisor import Child, Supervisor, manage_command
 
-# Stands where Cronty's own manage.py would: what it does is told by its first argument.
+# Takes the place of the project's manage.py; its first argument says what it does.
 SCRIPT = """
-import signal, sys, time
+import os, signal, sys, time
 from pathlib import Path
 
 what, name = sys.argv[1:3]
 folder = Path(__file__).parent
-assert sys.argv[3:] == ["--with-parent"]
+assert sys.argv[3:] == ["--with-parent", str(os.getppid())]
 signals = []
 if what != "deadly":
     signal.signal(signal.SIGTERM, lambda number, frame: signals.append(number))
@@ -36,7 +37,7 @@ while len(signals) < {"good": 1, "patient": 2, "busy": 3, "stubborn": 9, "deadly
 def folder(tmp_path, settings, monkeypatch) -> Iterator[Path]:
     handlers = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
     (tmp_path / "manage.py").write_text(SCRIPT)
-    settings.BASE_DIR = tmp_path
+    monkeypatch.setattr(sys, "argv", [str(tmp_path / "manage.py"), "up"])
     monkeypatch.setattr(supervisor, "LOOK_EVERY", 0.02)
     yield tmp_path
     for number, handler in handlers.items():
@@ -69,6 +70,17 @@ def wait_for(condition) -> None:
 def starts(folder: Path, name: str) -> int:
     path = folder / name
     return len(path.read_text()) if path.exists() else 0
+
+
+def test_children_are_started_through_the_manage_py_of_the_project(folder):
+    assert manage_command() == [sys.executable, str(folder / "manage.py")]
+
+
+@pytest.mark.parametrize("name", ["-c", "/usr/bin/django-admin", "/nowhere/manage.py"])
+def test_without_a_manage_py_children_are_started_through_django(monkeypatch, name):
+    monkeypatch.setattr(sys, "argv", [name])
+
+    assert manage_command() == [sys.executable, "-m", "django"]
 
 
 def test_children_run_until_it_is_done_and_stop_together(supervise, folder):

@@ -9,9 +9,8 @@ from django.contrib.auth.models import User
 from django.core.management.base import BaseCommand, CommandError
 from django.db import DatabaseError, connections
 
-from cronty_site.environment import host_in_address
 from schedules import clock, engine, limits
-from schedules.management.arguments import port
+from schedules.management.arguments import host_in_url, port
 from schedules.models import Event
 from schedules.services.tokens import FAMILIES
 
@@ -48,7 +47,7 @@ class Command(BaseCommand):
 
         self._say_if_nothing_fires()
         host, port = options["host"], options["port"]
-        name = host_in_address(host)
+        name = host_in_url(host)
         self.stdout.write(f"Serving MCP at http://{name}:{port}/mcp")
         # Whoever reads it through a pipe waits for it.
         self.stdout.flush()

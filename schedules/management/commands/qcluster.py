@@ -1,4 +1,4 @@
-"""manage.py qcluster: one cluster, watched and restarted, until it is told to stop."""
+"""manage.py qcluster: run one cluster, watch it and restart it, until a signal says stop."""
 
 import signal
 from typing import Any
@@ -13,9 +13,11 @@ class Command(BaseCommand):
     help = "Fire jobs: run one more cluster, on this host or another."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("--with-parent", action="store_true", help="Stop when the parent process ends.")
+        parser.add_argument(
+            "--with-parent", type=int, metavar="PID", help="Stop when this parent process ends."
+        )
 
     def handle(self, *args: Any, **options: Any) -> None:
         if options["with_parent"]:
-            parent_death.tie_to_parent(signal.SIGTERM)
+            parent_death.end_with_parent(options["with_parent"], signal.SIGTERM)
         Leader().lead()

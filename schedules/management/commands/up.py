@@ -1,4 +1,4 @@
-"""manage.py up: everything, in one command."""
+"""manage.py up: the web pages and a cluster, in one command."""
 
 import multiprocessing
 import os
@@ -12,15 +12,15 @@ from urllib.error import URLError
 from urllib.request import urlopen
 
 from django.conf import settings
-from django.contrib.auth.models import User
+from django.contrib.auth import get_user_model
 from django.contrib.staticfiles.finders import get_finders
 from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import connections
+from django.urls import reverse
 
-from cronty_site.environment import host_in_address
 from schedules import __version__, clock
-from schedules.management.arguments import port
+from schedules.management.arguments import host_in_url, port
 from schedules.models import Execution
 from schedules.services.connecting import local_server, what_is_not_shown
 from schedules.services.setup import FirstUser, ensure_first_user, ensure_system_job
@@ -44,15 +44,15 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         self._refuse_danger(options)
         _in_a_process_of_its_own(prepare)
-        # A check that made up a password would keep it to itself.
+        # A check must not generate a password: nobody would see it.
         first = None if options["check"] else ensure_first_user()
-        operators = User.objects.filter(is_superuser=True, is_active=True).order_by("pk")
-        operator = operators.values_list("username", flat=True).first() or "NAME"
-        # The children open their own.
+        operators = get_user_model().objects.filter(is_superuser=True, is_active=True).order_by("pk")
+        operator = operators.first()
+        # The children open their own connections.
         connections.close_all()
         if options["workers"]:
             os.environ["CRONTY_WORKERS"] = str(options["workers"])
-        # The pages answer only to hosts that the settings know.
+        # The pages answer only to hosts that the settings allow.
         os.environ |= {"CRONTY_HOST": options["host"], "CRONTY_PORT": str(options["port"])}
         supervisor = Supervisor(_commands(options))
         supervisor.start()
@@ -62,7 +62,7 @@ class Command(BaseCommand):
             if options["check"]:
                 self._check(supervisor)
                 return
-            self.stdout.write(greeting(options, first, operator))
+            self.stdout.write(greeting(options, first, operator.get_username() if operator else "NAME"))
             if not supervisor.run():
                 raise CommandError("A part of Cronty keeps dying: see the messages above.")
         finally:
@@ -77,7 +77,7 @@ class Command(BaseCommand):
             raise CommandError(f"--port {options['port']}: something else listens there; choose another one.")
 
     def _wait_for_web(self, supervisor: Supervisor, options: dict[str, Any]) -> None:
-        url = f"http://{host_in_address(options['host'])}:{options['port']}/healthz"
+        url = f"http://{host_in_url(options['host'])}:{options['port']}{reverse('schedules:alive')}"
         deadline = time.monotonic() + PATIENCE
         is_up = False
 
@@ -91,7 +91,7 @@ class Command(BaseCommand):
             raise CommandError(f"The web process did not come up at {url}.")
 
     def _check(self, supervisor: Supervisor) -> None:
-        """Have the engine fire one job, and read in the ledger that it did."""
+        """Let the cluster run one job, and read the result in the ledger."""
         now = clock.now()
         job = ensure_system_job()
         run = Execution.objects.create(
@@ -117,9 +117,10 @@ class Command(BaseCommand):
 
 
 def prepare() -> None:
-    """Bring the database and the static files up to date, and make what a new installation needs."""
+    """Bring the database and the static files up to date, and create the system's own job."""
     call_command("migrate", verbosity=0)
-    if not _static_files_are_fresh():
+    # A project without STATIC_ROOT serves its static files in its own way.
+    if getattr(settings, "STATIC_ROOT", None) and not _static_files_are_fresh():
         call_command("collectstatic", verbosity=0, interactive=False)
     ensure_system_job()
 
@@ -135,7 +136,7 @@ def _static_files_are_fresh() -> bool:
 
 
 def _in_a_process_of_its_own(step: Callable[[], None]) -> None:
-    """Compressing and migrating take memory that the supervisor would keep for as long as it lives."""
+    """Run a step in a child process: the memory it takes would otherwise stay with the supervisor."""
     connections.close_all()
     process = multiprocessing.get_context("fork").Process(target=step)
     process.start()
@@ -145,10 +146,10 @@ def _in_a_process_of_its_own(step: Callable[[], None]) -> None:
 
 
 def greeting(options: dict[str, Any], first: FirstUser | None, operator: str) -> str:
-    """What a person needs to know now: where, who, and how an agent gets in."""
+    """Return what a person needs to know: the address, the first login, and how to connect an agent."""
     url = settings.CRONTY_URL
     if (options["host"], options["port"]) != (settings.CRONTY_HOST, settings.CRONTY_PORT):
-        url = f"http://{host_in_address(options['host'])}:{options['port']}"
+        url = f"http://{host_in_url(options['host'])}:{options['port']}"
     lines = ["", f"  Cronty {__version__} is up:  {url}", ""]
     if first and first.password:
         lines += [f"  Log in as {first.name}, password {first.password}", "  (shown only this once)", ""]

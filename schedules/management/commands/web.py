@@ -8,7 +8,9 @@ from typing import Any
 import uvicorn
 from django.conf import settings
 from django.contrib.staticfiles.storage import staticfiles_storage
+from django.core.asgi import get_asgi_application
 from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.utils.module_loading import import_string
 
 from schedules.management.arguments import port
 from schedules.worker import parent_death
@@ -23,25 +25,37 @@ class Command(BaseCommand):
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("--host", default=settings.CRONTY_HOST)
         parser.add_argument("--port", type=port, default=str(settings.CRONTY_PORT))
-        parser.add_argument("--with-parent", action="store_true", help="Stop when the parent process ends.")
+        parser.add_argument(
+            "--with-parent", type=int, metavar="PID", help="Stop when this parent process ends."
+        )
 
     def handle(self, *args: Any, **options: Any) -> None:
         if options["with_parent"]:
-            parent_death.tie_to_parent(signal.SIGTERM)
+            parent_death.end_with_parent(options["with_parent"], signal.SIGTERM)
         elif not _are_static_files_collected():
             raise CommandError(
                 "Nothing is prepared here yet: `manage.py up` does it, or `manage.py migrate` and `collectstatic`."
             )
-        serve("cronty_site.asgi:application", host=options["host"], port=options["port"])
+        serve(_application(), host=options["host"], port=options["port"])
+
+
+def _application() -> Any:
+    """Return the project's ASGI application; a project without one gets its pages with /mcp beside them."""
+    if path := getattr(settings, "ASGI_APPLICATION", None):
+        return import_string(path)
+    from schedules.mcp.server import build_http_app
+
+    pages: Any = get_asgi_application()
+    return build_http_app(elsewhere=pages)
 
 
 def _are_static_files_collected() -> bool:
-    """Tell whether pages can name their static files; while debugging they need no manifest for that."""
+    """Tell whether pages can name their static files; with DEBUG they need no manifest for that."""
     return settings.DEBUG or getattr(staticfiles_storage, "hashed_files", None) != {}
 
 
 class Server(uvicorn.Server):
-    """Ends the agents' subscriptions before it waits for open answers: theirs would stay open for ever."""
+    """A server that ends agents' subscriptions before it waits for open responses, which would never end."""
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         from schedules.mcp.subscriptions import end_streams
@@ -51,7 +65,7 @@ class Server(uvicorn.Server):
 
 
 def serve(app: Any, *, host: str, port: int) -> None:
-    """Serve an ASGI app until a signal; what is under way then has a few seconds to finish."""
+    """Serve an ASGI app until a signal; open requests then have a few seconds to finish."""
     config = uvicorn.Config(
         app,
         host=host,
@@ -60,11 +74,9 @@ def serve(app: Any, *, host: str, port: int) -> None:
         log_config=None,
         access_log=False,
         timeout_graceful_shutdown=STOP_SECONDS,
-        # Longer than proxies and clients keep a connection: one that is closed under a request is an error to them.
+        # Longer than proxies and clients keep a connection: closing it under a request is an error to them.
         timeout_keep_alive=KEEP_ALIVE_SECONDS,
     )
-    # Imported before there is a loop, as Django expects it.
-    config.load_app()
     # The signal is raised again when the server has stopped.
     with suppress(KeyboardInterrupt):
         Server(config).run()
