@@ -1,12 +1,14 @@
 """Login and password pages of the site; a project that embeds the app has its own."""
 
+from threading import Thread
 from typing import Any
 
 from django import forms
+from django.conf import settings
 from django.contrib import messages
 from django.contrib.auth import get_user_model, views
 from django.contrib.auth.decorators import login_not_required
-from django.contrib.auth.forms import AuthenticationForm, UsernameField
+from django.contrib.auth.forms import AuthenticationForm, PasswordResetForm, UsernameField
 from django.http import HttpResponse
 from django.urls import reverse_lazy
 from django.utils.decorators import method_decorator
@@ -52,3 +54,31 @@ class PasswordPage(PageMixin, views.PasswordChangeView):
     def form_valid(self, form: Any) -> HttpResponse:
         messages.success(self.request, "Your password is changed.")
         return super().form_valid(form)
+
+
+class ForgottenPasswordForm(PasswordResetForm):
+    """Sends the message in the background, so that the time to answer does not show whether an address is known."""
+
+    def send_mail(self, *args: Any, **kwargs: Any) -> None:
+        Thread(target=super().send_mail, args=args, kwargs=kwargs, daemon=True).start()
+
+
+class ForgottenPasswordPage(views.PasswordResetView):
+    template_name = "password_reset.html"
+    subject_template_name = "password_reset_subject.txt"
+    email_template_name = "password_reset_email.txt"
+    form_class = ForgottenPasswordForm
+    # The configured address: the Host header of a request is no safe source for a link in a message.
+    extra_email_context = {"site": settings.CRONTY_URL}
+
+
+class ForgottenPasswordSentPage(views.PasswordResetDoneView):
+    template_name = "password_reset_sent.html"
+
+
+class NewPasswordPage(views.PasswordResetConfirmView):
+    template_name = "password_reset_new.html"
+
+
+class NewPasswordSetPage(views.PasswordResetCompleteView):
+    template_name = "password_reset_done.html"

@@ -1,15 +1,25 @@
 """The URLs of the site: the app's pages, the admin, and accounts."""
 
+from django.conf import settings
 from django.contrib import admin
 from django.contrib.auth.views import LogoutView
 from django.urls import include, path
 
 from cronty_site import accounts
 
+password_reset = [
+    path("password/forgotten/", accounts.ForgottenPasswordPage.as_view(), name="password_reset"),
+    path(
+        "password/forgotten/sent/", accounts.ForgottenPasswordSentPage.as_view(), name="password_reset_done"
+    ),
+    path("password/new/<uidb64>/<token>/", accounts.NewPasswordPage.as_view(), name="password_reset_confirm"),
+    path("password/new/done/", accounts.NewPasswordSetPage.as_view(), name="password_reset_complete"),
+]
 urlpatterns = [
     path("admin/", admin.site.urls),
     path("login/", accounts.LoginPage.as_view(), name="login"),
     path("logout/", LogoutView.as_view(next_page="login"), name="logout"),
     path("password/", accounts.PasswordPage.as_view(), name="password_change"),
+    *(password_reset if settings.CRONTY_PASSWORD_RESET else []),
     path("", include("schedules.urls")),
 ]

@@ -159,3 +159,18 @@ def test_address_of_the_pages_follows_from_host_and_port(tmp_path, host, name):
 
     assert seen["CRONTY_URL"] == f"http://{name}:9000"
     assert set(seen["ALLOWED_HOSTS"]) == {name, "127.0.0.1", "localhost", "[::1]"}
+
+
+@pytest.mark.parametrize(
+    ("variables", "is_offered"), [({}, False), ({"EMAIL_URL": "smtp://mail.example"}, True)]
+)
+def test_password_reset_needs_a_mail_server(tmp_path, variables, is_offered):
+    code = (
+        "import django; django.setup();"
+        "from cronty_site.urls import urlpatterns;"
+        "print('password_reset' in [getattr(pattern, 'name', '') for pattern in urlpatterns])"
+    )
+
+    done = run(["-c", code], tmp_path, **variables)
+
+    assert done.stdout.strip() == str(is_offered), done.stderr
