@@ -17,7 +17,6 @@ from mcp.server.mcpserver import Context
 from mcp.server.mcpserver.exceptions import ToolError, UnexpectedToolError
 from mcp.server.mcpserver.tools import Tool
 from mcp.server.mcpserver.utilities.func_metadata import FuncMetadata
-from mcp.server.stdio import stdio_server
 from mcp.server.transport_security import TransportSecuritySettings
 from mcp_types import (
     INTERNAL_ERROR,
@@ -42,7 +41,7 @@ from schedules.mcp import notification_answers
 from schedules.mcp.auth import CrontyTokens, current_caller, too_many_calls
 from schedules.mcp.orm import orm
 from schedules.mcp.resources import add_prompts, add_resources
-from schedules.mcp.stdio import answered_to_the_end, standard_files
+from schedules.mcp.stdio import standard_streams
 from schedules.mcp.subscriptions import Watch
 from schedules.mcp.tools import jobs, manage, notifications, prompts
 from schedules.result import Code, Err
@@ -189,12 +188,9 @@ class CrontyServer(MCPServer[dict[str, Any]]):
             return CallToolResult(content=[text], is_error=True)
 
     async def run_stdio_async(self) -> None:
-        async with (
-            standard_files() as (lines, writing),
-            stdio_server(lines, writing) as (read_stream, write_stream),
-        ):
-            options = self._lowlevel_server.create_initialization_options()
-            await self._lowlevel_server.run(*answered_to_the_end(read_stream, write_stream), options)
+        options = self._lowlevel_server.create_initialization_options()
+        async with standard_streams() as (read_stream, write_stream):
+            await self._lowlevel_server.run(read_stream, write_stream, options)
 
     async def get_prompt(
         self,

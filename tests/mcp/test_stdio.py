@@ -255,8 +255,11 @@ def end_of(*messages):
     async def conversation():
         inbox, incoming = anyio.create_memory_object_stream(10)
         outgoing, outbox = anyio.create_memory_object_stream(10)
-        reading, writing = stdio.answered_to_the_end(incoming, outgoing)
-        async with reading, writing, outbox, asyncio.timeout(5):
+        async with (
+            asyncio.timeout(5),
+            outbox,
+            stdio.answering_streams(incoming, outgoing) as (reading, _),
+        ):
             async with inbox:
                 for message in messages:
                     await inbox.send(SessionMessage(message))
