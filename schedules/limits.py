@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 NAME_LENGTH = 200
+ACTOR_LENGTH = 150
 CRON_LENGTH = 100
 JSON_DEPTH = 10
 TAGS = 20

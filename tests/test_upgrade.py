@@ -26,7 +26,7 @@ from tests.mcp.agents import InMemory
 
 FIRST = ("schedules", "0001_initial")
 # The content without its formatting and comments.
-FIRST_DIGEST = "00d37abbbd8f831e7eef5f081a6a4a8e86700b4ec948f13589da4c75e5981fba"
+FIRST_DIGEST = "98beb2e5da2abaf90d50c92275f67812c4c146da5ea16c5632827c83af1e63f5"
 
 NAMES = ("Cluster", "Job", "Execution", "Event", "Profile", "Token")
 NOW = datetime(2026, 2, 4, 9, 0, tzinfo=UTC)

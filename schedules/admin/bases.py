@@ -6,7 +6,8 @@ from typing import Any, TypeVar
 
 from django import forms
 from django.contrib import admin, messages
-from django.contrib.auth.models import User
+from django.contrib.auth import get_user_model
+from django.contrib.auth.base_user import AbstractBaseUser
 from django.db.models import Model, QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.utils.html import format_html
@@ -19,6 +20,7 @@ from schedules.services import Actor
 from schedules.tasks import registry
 
 Row = TypeVar("Row", bound=Model)
+USERNAME = get_user_model().USERNAME_FIELD
 
 
 class Refused(Exception):  # noqa: N818
@@ -98,8 +100,8 @@ class TaskFilter(admin.SimpleListFilter):
         return queryset.filter(task=self.value()) if self.value() else queryset
 
 
-def user_of(request: HttpRequest) -> User:
-    assert isinstance(request.user, User)
+def user_of(request: HttpRequest) -> AbstractBaseUser:
+    assert isinstance(request.user, AbstractBaseUser)
     return request.user
 
 

@@ -11,7 +11,7 @@ from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
 from schedules import clock, limits, services
-from schedules.admin.bases import ServiceAdmin, TaskFilter, actor_of, as_json, in_utc, tell
+from schedules.admin.bases import USERNAME, ServiceAdmin, TaskFilter, actor_of, as_json, in_utc, tell
 from schedules.admin.forms import JobForm
 from schedules.models import Job
 from schedules.result import Ok, Result
@@ -61,7 +61,7 @@ class JobAdmin(ServiceAdmin[Job]):
     ]
     list_select_related = ["owner"]
     list_per_page = 50
-    search_fields = ["name", "public_id", "label", "owner__username"]
+    search_fields = ["name", "public_id", "label", f"owner__{USERNAME}"]
     date_hierarchy = "created_at"
     actions = ["run_now", "pause", "resume", "cancel", "delete_selected", "restore"]
     readonly_fields = [

@@ -8,7 +8,7 @@ from django.http import HttpRequest
 from django.utils.safestring import SafeString
 
 from schedules import clock, limits
-from schedules.admin.bases import ReadOnlyAdmin, TaskFilter, as_json, in_utc
+from schedules.admin.bases import USERNAME, ReadOnlyAdmin, TaskFilter, as_json, in_utc
 from schedules.models import Cluster, Event, Execution
 
 
@@ -29,7 +29,7 @@ class ExecutionAdmin(ReadOnlyAdmin[Execution]):
     list_select_related = ["owner"]
     list_per_page = 50
     show_full_result_count = False
-    search_fields = ["job_name", "job__public_id", "owner__username"]
+    search_fields = ["job_name", "job__public_id", f"owner__{USERNAME}"]
     date_hierarchy = "scheduled_for"
     fields = [
         *("job", "owner", "task", "arguments"),

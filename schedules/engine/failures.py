@@ -21,9 +21,9 @@ def answer_failures(ended: Mapping[int, Sequence[Outcome]], now: datetime) -> No
     if not failures:
         return
     paused = _pause_worn_out(failures, now)
-    watched = Job.objects.kept().filter(pk__in=failures, owner__profile__failure_topic__gt="")
+    watched = Job.objects.kept().filter(pk__in=failures, owner__cronty_profile__failure_topic__gt="")
     news: dict[int, list[Job]] = defaultdict(list)
-    for job in watched.select_related("owner__profile").order_by("pk"):
+    for job in watched.select_related("owner__cronty_profile").order_by("pk"):
         if job.pk in paused or _begins_to_fail(job, failures[job.pk]):
             news[job.owner_id].append(job)
     for jobs in news.values():
@@ -74,7 +74,7 @@ def _begins_to_fail(job: Job, failures: int) -> bool:
     """Tell a first failure since a success from one in a row, or of a job that somebody stopped meanwhile."""
     is_stopped = job.status in (Job.Status.PAUSED, Job.Status.CANCELLED)
     # What could not be told at this topic, such as these notices, cannot be told of there either.
-    is_unheard = job.task == "notify" and job.argument("topic") == job.owner.profile.failure_topic
+    is_unheard = job.task == "notify" and job.argument("topic") == job.owner.cronty_profile.failure_topic
     return job.failure_streak <= failures and not is_stopped and not is_unheard
 
 
@@ -90,7 +90,7 @@ def _tell_owner(jobs: Sequence[Job], now: datetime) -> None:
         task="notify",
         kwargs={
             "message": "\n".join(words)[:LONGEST_NOTICE],
-            "topic": first.owner.profile.failure_topic,
+            "topic": first.owner.cronty_profile.failure_topic,
             "title": title if len(jobs) == 1 else f"{len(jobs)} jobs failed",
             "priority": 4,
             "tags": ["warning"],

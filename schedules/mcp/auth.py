@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from django.conf import settings
-from django.contrib.auth.models import User
+from django.contrib.auth.base_user import AbstractBaseUser
 from mcp.server.auth.middleware.auth_context import get_access_token
 from mcp.server.auth.provider import AccessToken
 from mcp.server.mcpserver.exceptions import ToolError
@@ -71,7 +71,7 @@ def caller_of(token: Token) -> Caller:
 
 
 def local_caller(
-    user: User,
+    user: AbstractBaseUser,
     *,
     scopes: Collection[str] = SCOPES,
     families: Collection[str] = FAMILIES,

@@ -198,7 +198,7 @@ def _these_jobs(actor: Actor, job_ids: Collection[str]) -> dict[str, Any]:
 
 def _every_job(actor: Actor) -> Any:
     """Look at all jobs that have something to do; a claim counts a slot, and a run that ends leaves its time."""
-    changed = Event.objects.filter(owner=actor.user).aggregate(Max("pk"))
+    changed = Event.objects.filter(owner=actor.user.pk).aggregate(Max("pk"))
     jobs = actor.jobs().active().order_by()
     return changed, jobs.aggregate(Count("pk"), Sum("slot_count"), Min("next_run_at"), Max("last_run_at"))
 

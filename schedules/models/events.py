@@ -18,9 +18,9 @@ class Event(models.Model):
 
     at = models.DateTimeField()
     owner = models.ForeignKey(
-        settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="events", db_index=False
+        settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="cronty_events", db_index=False
     )
-    actor = models.CharField(max_length=150)
+    actor = models.CharField(max_length=limits.ACTOR_LENGTH)
     door = models.CharField(max_length=7, choices=Door)
     verb = models.CharField(max_length=20)
     job = models.ForeignKey(

@@ -108,7 +108,7 @@ class Execution(models.Model):
         Job, null=True, on_delete=models.SET_NULL, related_name="executions", db_index=False
     )
     owner = models.ForeignKey(
-        settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="executions", db_index=False
+        settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="cronty_executions", db_index=False
     )
     job_name = models.CharField(max_length=limits.NAME_LENGTH)
     task = models.CharField(max_length=100)
@@ -125,7 +125,7 @@ class Execution(models.Model):
     claimed_at = models.DateTimeField(null=True)
     lease_until = models.DateTimeField(null=True)
     leased_to = models.CharField(
-        max_length=150, blank=True, help_text="The agent that holds a waiting prompt."
+        max_length=limits.ACTOR_LENGTH, blank=True, help_text="The agent that holds a waiting prompt."
     )
     lease_key = models.CharField(
         max_length=32,

@@ -129,7 +129,7 @@ class Job(models.Model):
     )
 
     owner = models.ForeignKey(
-        settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="jobs", db_index=False
+        settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="cronty_jobs", db_index=False
     )
     public_id = models.CharField(max_length=64, unique=True, editable=False)
     name = models.CharField(max_length=limits.NAME_LENGTH)
@@ -174,7 +174,7 @@ class Job(models.Model):
 
     label = models.CharField(max_length=limits.NAME_LENGTH, blank=True)
     tags = models.JSONField(default=list, blank=True)
-    made_by = models.CharField(max_length=150, blank=True, editable=False)
+    made_by = models.CharField(max_length=limits.ACTOR_LENGTH, blank=True, editable=False)
     idempotency_key = models.CharField(max_length=200, null=True, editable=False)  # noqa: DJ001
     request_digest = models.CharField(max_length=64, blank=True, editable=False)
 

@@ -5,15 +5,21 @@ from datetime import datetime
 from typing import Self
 
 from django.conf import settings
+from django.contrib.auth import get_user_model
 from django.db import models
 from django.db.models import Expression, Q
 
 
+def is_active(path: str = "") -> Q:
+    """Select active users; in a user model without a column for it everybody is active."""
+    columns = {field.name for field in get_user_model()._meta.get_fields()}
+    return Q(**{f"{path}is_active": True}) if "is_active" in columns else Q()
+
+
 class TokenQuerySet(models.QuerySet["Token"]):
     def usable(self, now: datetime | Expression) -> Self:
-        return self.filter(revoked_at=None, owner__is_active=True).filter(
-            Q(expires_at=None) | Q(expires_at__gt=now)
-        )
+        is_unexpired = Q(expires_at=None) | Q(expires_at__gt=now)
+        return self.filter(is_unexpired, is_active("owner__"), revoked_at=None)
 
 
 class Token(models.Model):
@@ -23,7 +29,9 @@ class Token(models.Model):
         CONVERSATION = "conversation", "Talks with a person"
         HEARTBEAT = "heartbeat", "Wakes up by itself"
 
-    owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="tokens")
+    owner = models.ForeignKey(
+        settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="cronty_tokens"
+    )
     name = models.CharField(max_length=100)
     kind = models.CharField(max_length=12, choices=Kind, default=Kind.CONVERSATION)
     prefix = models.CharField(max_length=16, unique=True)
@@ -59,7 +67,9 @@ def _random_key() -> str:
 class Profile(models.Model):
     """What Cronty knows about a person beyond their login."""
 
-    user = models.OneToOneField(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="profile")
+    user = models.OneToOneField(
+        settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="cronty_profile"
+    )
     timezone = models.CharField(max_length=64, blank=True)
     failure_topic = models.CharField(max_length=64, blank=True)
     signing_key = models.CharField(max_length=64, default=_random_key)

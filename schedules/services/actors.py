@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from django.contrib.auth.models import User
+from django.contrib.auth.base_user import AbstractBaseUser
 
 from schedules import limits
 from schedules.models import Event, Execution, Job
@@ -17,7 +17,7 @@ from schedules.result import Code, Err
 class Actor:
     """A person or an agent of theirs; `name` is the token's name when an agent acts."""
 
-    user: User
+    user: AbstractBaseUser
     door: Event.Door
     name: str = ""
     key: str = ""
@@ -25,7 +25,8 @@ class Actor:
 
     @property
     def label(self) -> str:
-        return self.name or self.user.get_username()
+        # A custom user model may have longer names than the columns that hold this label.
+        return (self.name or self.user.get_username())[: limits.ACTOR_LENGTH]
 
     @property
     def is_agent(self) -> bool:
@@ -34,20 +35,20 @@ class Actor:
     @property
     def sees_all(self) -> bool:
         """Staff look after everybody's jobs on the pages; an agent only ever sees its person's."""
-        return self.user.is_staff and self.door in (Event.Door.WEB, Event.Door.ADMIN)
+        return getattr(self.user, "is_staff", False) and self.door in (Event.Door.WEB, Event.Door.ADMIN)
 
     def jobs(self) -> JobQuerySet:
-        return Job.objects.kept() if self.sees_all else Job.objects.kept().owned_by(self.user)
+        return Job.objects.kept() if self.sees_all else Job.objects.kept().owned_by(self.user.pk)
 
     def job(self, public_id: str) -> Job | None:
         """Return one job, as it stands, with its activity."""
         return self.jobs().called(public_id).with_activity().first()
 
     def trash(self) -> JobQuerySet:
-        return Job.objects.trashed() if self.sees_all else Job.objects.trashed().owned_by(self.user)
+        return Job.objects.trashed() if self.sees_all else Job.objects.trashed().owned_by(self.user.pk)
 
     def executions(self) -> ExecutionQuerySet:
-        return Execution.objects.all() if self.sees_all else Execution.objects.filter(owner=self.user)
+        return Execution.objects.all() if self.sees_all else Execution.objects.filter(owner=self.user.pk)
 
 
 def not_found(job_id: str) -> Err:

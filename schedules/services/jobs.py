@@ -55,7 +55,7 @@ def schedule(
             return answer
     profile = profile or profile_of(actor.user)
     job = Job(
-        owner=actor.user,
+        owner_id=actor.user.pk,
         public_id=new_public_id(prefix, now),
         made_by=actor.label,
         idempotency_key=idempotency_key,

@@ -3,12 +3,31 @@
 import re
 from typing import Any
 
+from django.contrib.auth import get_user_model
+from django.contrib.auth.base_user import AbstractBaseUser
+from django.db.models import QuerySet
+
 from schedules.models import Profile
+from schedules.models.people import is_active
 from schedules.result import Code, Err, Ok, Result, invalid
 from schedules.when.triggers import TriggerError, load_zone
 
 TOPIC = re.compile(r"[A-Za-z0-9_-]{1,64}")
 TOPIC_WORDS = "Use 1 to 64 letters, digits, - and _."
+
+
+def find_user(username: str) -> AbstractBaseUser | None:
+    """Return the active user with this login name, or None."""
+    users = get_user_model()
+    return users._default_manager.filter(is_active(), **{users.USERNAME_FIELD: username}).first()
+
+
+def superusers() -> QuerySet[Any]:
+    """Return the active superusers, oldest first; a user model without permissions has none."""
+    users = get_user_model()
+    if not hasattr(users, "is_superuser"):
+        return users._default_manager.none()
+    return users._default_manager.filter(is_active(), is_superuser=True).order_by("pk")
 
 
 def profile_of(user: Any) -> Profile:

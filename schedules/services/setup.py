@@ -3,9 +3,11 @@
 import secrets
 from dataclasses import dataclass
 from itertools import chain, count
+from typing import Any
 
 from django.conf import settings
-from django.contrib.auth.models import User
+from django.contrib.auth import get_user_model
+from django.contrib.auth.base_user import AbstractBaseUser
 from django.db import transaction
 
 from schedules import clock
@@ -26,22 +28,35 @@ class FirstUser:
 
 
 def ensure_first_user() -> FirstUser | None:
-    """Make the first superuser unless there is one; the password comes from the settings, or is generated."""
-    if User.objects.filter(is_superuser=True).exists():
+    """Create the first superuser unless there is one; the password comes from the settings, or is generated.
+
+    A user model without permissions, or with required fields that only the project can fill in, gets none.
+    """
+    users = get_user_model()
+    if not hasattr(users, "is_superuser") or set(users.REQUIRED_FIELDS) - {users.get_email_field_name()}:
+        return None
+    if users._default_manager.filter(is_superuser=True).exists():
         return None
     password = settings.CRONTY_ADMIN_PASSWORD or secrets.token_urlsafe(12)
     # An ordinary person of that name must not become one.
     names = chain([FIRST_USER], (f"{FIRST_USER}{number}" for number in count(2)))
-    name = next(name for name in names if not User.objects.filter(username=name).exists())
-    user = User.objects.create_superuser(name, password=password)
+    name = next(
+        name for name in names if not users._default_manager.filter(**{users.USERNAME_FIELD: name}).exists()
+    )
+    required = dict.fromkeys(users.REQUIRED_FIELDS, "")
+    user = users._default_manager.create_superuser(
+        **{users.USERNAME_FIELD: name}, **required, password=password
+    )
     profile_of(user)
-    return FirstUser(user.username, None if settings.CRONTY_ADMIN_PASSWORD else password)
+    return FirstUser(user.get_username(), None if settings.CRONTY_ADMIN_PASSWORD else password)
 
 
 def ensure_system_job() -> Job:
     """Make the nightly job that keeps the history within its limits, owned by Cronty itself."""
     with transaction.atomic():
-        owner, is_new = User.objects.get_or_create(username=SYSTEM_USER)
+        users = get_user_model()
+        name: dict[str, Any] = {users.USERNAME_FIELD: SYSTEM_USER}
+        owner, is_new = users._default_manager.get_or_create(**name)
         if is_new:
             owner.set_unusable_password()
             owner.save(update_fields=["password"])
@@ -50,10 +65,10 @@ def ensure_system_job() -> Job:
         return job or _prune_nightly(owner)
 
 
-def _prune_nightly(owner: User) -> Job:
+def _prune_nightly(owner: AbstractBaseUser) -> Job:
     now = clock.now()
     job = Job(
-        owner=owner,
+        owner_id=owner.pk,
         public_id=new_public_id("job", now),
         name="Prune the history",
         task="prune_history",

@@ -54,8 +54,8 @@ def job_row(job: Job, page: Any) -> SafeString:
 
 def _people(job: Job, page: Any) -> str:
     maker = f"· {escape(job.made_by)}" if job.made_by else ""
-    is_foreign = page.actor.sees_all and job.owner.username != job.made_by
-    owner = f" for {escape(job.owner.username)}" if is_foreign else ""
+    is_foreign = page.actor.sees_all and job.owner.get_username() != job.made_by
+    owner = f" for {escape(job.owner.get_username())}" if is_foreign else ""
     return f'<span class="cut">{maker}{owner}</span>'
 
 

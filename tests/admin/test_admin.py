@@ -586,25 +586,25 @@ def test_token_is_revoked_once_and_neither_changed_nor_deleted(office, owner):
 def test_profile_is_changed_through_the_services(office, owner):
     response = posted(
         office,
-        page(Profile, "change", owner.profile.pk),
+        page(Profile, "change", owner.cronty_profile.pk),
         {"timezone": "Asia/Tokyo", "failure_topic": "alarm"},
     )
 
     assert "was changed successfully" in messages_of(response)[0]
-    owner.profile.refresh_from_db()
-    assert (owner.profile.timezone, owner.profile.failure_topic) == ("Asia/Tokyo", "alarm")
+    owner.cronty_profile.refresh_from_db()
+    assert (owner.cronty_profile.timezone, owner.cronty_profile.failure_topic) == ("Asia/Tokyo", "alarm")
 
 
 def test_nonsense_in_a_profile_stands_beside_its_field(office, owner):
-    response = office.post(page(Profile, "change", owner.profile.pk), {"timezone": "Mars/Base"})
+    response = office.post(page(Profile, "change", owner.cronty_profile.pk), {"timezone": "Mars/Base"})
 
     assert list(response.context["adminform"].form.errors) == ["timezone"]
 
 
 def test_keys_of_a_profile_are_not_shown_and_profiles_come_and_go_with_people(office, owner):
-    html = office.get(page(Profile, "change", owner.profile.pk)).content.decode()
+    html = office.get(page(Profile, "change", owner.cronty_profile.pk)).content.decode()
 
-    assert owner.profile.signing_key not in html
-    assert owner.profile.calendar_key not in html
+    assert owner.cronty_profile.signing_key not in html
+    assert owner.cronty_profile.calendar_key not in html
     assert office.get(page(Profile, "add")).status_code == 403
-    assert office.get(page(Profile, "delete", owner.profile.pk)).status_code == 403
+    assert office.get(page(Profile, "delete", owner.cronty_profile.pk)).status_code == 403

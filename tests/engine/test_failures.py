@@ -109,8 +109,8 @@ def test_slots_of_such_a_pause_are_told_when_it_ends(worker):
 @pytest.mark.parametrize("topic", ["", "alarm"])
 def test_owner_with_a_topic_is_told(worker, topic):
     job = failing(name="Backup")
-    job.owner.profile.failure_topic = topic
-    job.owner.profile.save()
+    job.owner.cronty_profile.failure_topic = topic
+    job.owner.cronty_profile.save()
 
     fail(worker, job)
 
@@ -128,8 +128,8 @@ def test_owner_with_a_topic_is_told(worker, topic):
 @pytest.fixture
 def told(owner):
     """Give the owner a topic, and return what was said there."""
-    owner.profile.failure_topic = "alarm"
-    owner.profile.save()
+    owner.cronty_profile.failure_topic = "alarm"
+    owner.cronty_profile.save()
     return lambda: [
         (notice.kwargs["title"], notice.kwargs["message"])
         for notice in Job.objects.filter(name__startswith="Failure notice").order_by("pk")

@@ -35,7 +35,7 @@ def test_started_run_carries_all_that_its_task_needs(worker):
     assert (started.timeout, started.backoff) == (timedelta(seconds=7), timedelta(minutes=2))
     assert (started.attempt, started.attempts, started.task) == (1, 4, "tests.ping")
     assert (started.scheduled_for, started.cause, started.owner_id) == (NOW, "schedule", job.owner_id)
-    assert started.signing_key == job.owner.profile.signing_key
+    assert started.signing_key == job.owner.cronty_profile.signing_key
     assert started.key == Execution.objects.get().key
 
 
@@ -86,7 +86,7 @@ def test_second_start_of_the_same_package_does_nothing(worker):
 
 def test_owner_without_a_profile_has_no_key(worker):
     job = JobFactory()
-    job.owner.profile.delete()
+    job.owner.cronty_profile.delete()
 
     assert begin(worker, job).signing_key is None
 

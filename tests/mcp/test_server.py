@@ -102,4 +102,4 @@ def test_calls_of_two_owners_at_once_do_not_mix(owner, stranger, era):
     for user, rounds in zip(people, async_to_sync(work_at_once)(), strict=True):
         made, makers, lists = zip(*rounds, strict=True)
         assert set(makers) == {f"Agent of {user}"}
-        assert set(made) == set().union(*lists) == set(user.jobs.values_list("public_id", flat=True))
+        assert set(made) == set().union(*lists) == set(user.cronty_jobs.values_list("public_id", flat=True))

@@ -41,7 +41,7 @@ class Belongings:
 
     @property
     def profile(self) -> Profile:
-        return self.owner.profile
+        return self.owner.cronty_profile
 
 
 def make_belongings() -> Belongings:
@@ -123,7 +123,7 @@ def make_belongings() -> Belongings:
     )
     attempt = {"username": marked("attempt"), "ip_address": "192.0.2.1", "user_agent": "", "path_info": "/"}
     rows: list[Model] = [
-        *(owner, owner.profile, job, run, token, event, ClusterFactory(pk=910000001)),
+        *(owner, owner.cronty_profile, job, run, token, event, ClusterFactory(pk=910000001)),
         Group.objects.create(pk=910000001, name=marked("group")),
         AccessAttempt.objects.create(pk=910000001, failures_since_start=1, **attempt),
         AccessFailureLog.objects.create(pk=910000001, locked_out=False, **attempt),

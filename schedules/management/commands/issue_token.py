@@ -3,12 +3,12 @@
 from argparse import ArgumentParser
 from typing import Any
 
-from django.contrib.auth.models import User
 from django.core.management.base import BaseCommand, CommandError
 
 from schedules.models import Event, Token
 from schedules.result import Ok
 from schedules.services import issue_token
+from schedules.services.people import find_user
 from schedules.services.tokens import FAMILIES, SCOPES
 from schedules.when.phrases import PhraseError, parse_delay
 
@@ -25,7 +25,7 @@ class Command(BaseCommand):
         parser.add_argument("--tools", default="", help=f"families to offer; default: {','.join(FAMILIES)}")
 
     def handle(self, *args: Any, **options: Any) -> str:
-        user = User.objects.filter(username=options["user"], is_active=True).first()
+        user = find_user(options["user"])
         if user is None:
             raise CommandError(f"--user: there is no active user called {options['user']!r}.")
         try:

@@ -5,13 +5,14 @@ from argparse import ArgumentParser
 from typing import Any
 
 from django.conf import settings
-from django.contrib.auth.models import User
+from django.contrib.auth.base_user import AbstractBaseUser
 from django.core.management.base import BaseCommand, CommandError
 from django.db import DatabaseError, connections
 
 from schedules import clock, engine, limits
 from schedules.management.arguments import host_in_url, port
 from schedules.models import Event
+from schedules.services.people import find_user, superusers
 from schedules.services.tokens import FAMILIES
 
 
@@ -105,11 +106,13 @@ def _families(text: str | None) -> list[str]:
     return families
 
 
-def _user(username: str | None) -> User:
-    active = User.objects.filter(is_active=True)
-    wanted = active.filter(username=username) if username else active.filter(is_superuser=True)
+def _user(username: str | None) -> AbstractBaseUser:
     try:
-        found = list(wanted[:2])
+        if username:
+            named = find_user(username)
+            found = [named] if named else []
+        else:
+            found = list(superusers()[:2])
     except DatabaseError as error:
         why = str(error).partition("\n")[0]
         raise CommandError(

@@ -12,7 +12,6 @@ from urllib.error import URLError
 from urllib.request import urlopen
 
 from django.conf import settings
-from django.contrib.auth import get_user_model
 from django.contrib.staticfiles.finders import get_finders
 from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandError, CommandParser
@@ -23,6 +22,7 @@ from schedules import __version__, clock
 from schedules.management.arguments import host_in_url, port
 from schedules.models import Execution
 from schedules.services.connecting import local_server, what_is_not_shown
+from schedules.services.people import superusers
 from schedules.services.setup import FirstUser, ensure_first_user, ensure_system_job
 from schedules.worker.supervisor import Supervisor
 
@@ -46,8 +46,7 @@ class Command(BaseCommand):
         _in_a_process_of_its_own(prepare)
         # A check must not generate a password: nobody would see it.
         first = None if options["check"] else ensure_first_user()
-        operators = get_user_model().objects.filter(is_superuser=True, is_active=True).order_by("pk")
-        operator = operators.first()
+        operator = superusers().first()
         # The children open their own connections.
         connections.close_all()
         if options["workers"]:

@@ -20,7 +20,7 @@ class ActivityPage(PageMixin, TemplateView):
         asked = {name: self.request.GET.get(name, "").strip() for name in FILTERS}
         events = Event.objects.select_related("job")
         if not self.actor.sees_all:
-            events = events.filter(owner=self.actor.user)
+            events = events.filter(owner=self.actor.user.pk)
         for name in ("actor", "door", "verb"):
             if asked[name]:
                 events = events.filter(**{name: asked[name]})

@@ -52,7 +52,7 @@ class ConnectPage(PageMixin, TemplateView):
     template_name = "schedules/connect.html"
 
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
-        tokens = Token.objects.filter(owner=self.actor.user, revoked_at=None)
+        tokens = Token.objects.filter(owner=self.actor.user.pk, revoked_at=None)
         kwargs.setdefault("form", TokenForm(initial={"name": "" if tokens.exists() else "laptop"}))
         return super().get_context_data(
             tokens=tokens,

@@ -32,7 +32,7 @@ class InboxPage(PageMixin, TemplateView):
         return super().get_context_data(
             listed=listed,
             ended=recent.order_by("-scheduled_for", "-pk")[:5],
-            has_agent=Token.objects.usable(self.page.now).filter(owner=self.actor.user).exists(),
+            has_agent=Token.objects.usable(self.page.now).filter(owner=self.actor.user.pk).exists(),
             **kwargs,
         )
 

@@ -10,6 +10,7 @@ from django.db.models import Max
 from django.http import HttpRequest, HttpResponse
 from django.views.generic import TemplateView
 
+from schedules import clock
 from schedules.models import Execution
 from schedules.services import Actor
 from schedules.services.people import TOPIC_WORDS
@@ -84,7 +85,7 @@ def send_test(topic: str, actor: Actor) -> tuple[bool, str]:
         job_id="test",
         job_name="Test",
         attempt=1,
-        scheduled_for=actor.user.date_joined,
+        scheduled_for=clock.now(),
         owner_id=actor.user.pk,
         signing_key="",
         timeout=timedelta(seconds=settings.CRONTY_OUTBOUND_TIMEOUT).total_seconds(),

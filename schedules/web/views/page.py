@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import Any, cast
 
 from django.contrib import messages
-from django.contrib.auth.models import User
+from django.contrib.auth.base_user import AbstractBaseUser
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import render
 from django.utils.http import url_has_allowed_host_and_scheme
@@ -68,7 +68,7 @@ def page_of(request: HttpRequest) -> Page:
 
 
 def actor_of(request: HttpRequest) -> Actor:
-    return Actor(cast(User, request.user), Event.Door.WEB)
+    return Actor(cast(AbstractBaseUser, request.user), Event.Door.WEB)
 
 
 class PageMixin(ContextMixin, View):

@@ -93,7 +93,7 @@ def test_feed_needs_no_login_but_its_secret(client: Client, owner: User):
     JobFactory(owner=owner, name="Tea, please; now", cron="0 20 * * *", next_run_at=NOW.replace(hour=20))
     JobFactory(owner=owner, name="Every minute", cron="* * * * *", next_run_at=NOW)
 
-    answer = client.get(f"/calendar/{owner.profile.calendar_key}.ics")
+    answer = client.get(f"/calendar/{owner.cronty_profile.calendar_key}.ics")
 
     text = answer.content.decode()
     assert answer["Content-Type"].startswith("text/calendar")
@@ -118,7 +118,7 @@ def test_feed_leaves_out_all_of_a_job_that_fires_more_often_than_hourly(
 ):
     JobFactory(owner=owner, cron=cron, timezone=timezone)
 
-    text = client.get(f"/calendar/{owner.profile.calendar_key}.ics").content.decode()
+    text = client.get(f"/calendar/{owner.cronty_profile.calendar_key}.ics").content.decode()
 
     assert text.count("BEGIN:VEVENT") == count
 
@@ -157,7 +157,7 @@ def test_feed_ends_with_its_last_event(client: Client, owner: User, monkeypatch:
     monkeypatch.setattr(calendar, "FEED_EVENTS", 40)
     JobFactory.create_batch(3, owner=owner, cron="0 20 * * *", next_run_at=NOW.replace(hour=20))
 
-    text = client.get(f"/calendar/{owner.profile.calendar_key}.ics").content.decode()
+    text = client.get(f"/calendar/{owner.cronty_profile.calendar_key}.ics").content.decode()
 
     assert text.count("BEGIN:VEVENT") == text.count("END:VEVENT") == 40
     assert text.endswith("END:VCALENDAR\r\n")
@@ -172,14 +172,14 @@ def test_feed_of_somebody_who_left_is_a_404(client: Client, owner: User):
     owner.is_active = False
     owner.save(update_fields=["is_active"])
 
-    assert client.get(f"/calendar/{owner.profile.calendar_key}.ics").status_code == 404
+    assert client.get(f"/calendar/{owner.cronty_profile.calendar_key}.ics").status_code == 404
 
 
 def test_feed_leaves_out_deleted_and_foreign_jobs(client: Client, owner: User, stranger: User):
     JobFactory(owner=owner, name="Deleted", deleted_at=NOW, cron="0 * * * *")
     JobFactory(owner=stranger, name="Foreign", cron="0 * * * *")
 
-    text = client.get(f"/calendar/{owner.profile.calendar_key}.ics").content.decode()
+    text = client.get(f"/calendar/{owner.cronty_profile.calendar_key}.ics").content.decode()
 
     assert "VEVENT" not in text
     assert Job.objects.count() == 2
