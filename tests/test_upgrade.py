@@ -26,7 +26,7 @@ from tests.mcp.agents import InMemory
 
 FIRST = ("schedules", "0001_initial")
 # The content without its formatting and comments.
-FIRST_DIGEST = "98beb2e5da2abaf90d50c92275f67812c4c146da5ea16c5632827c83af1e63f5"
+FIRST_DIGEST = "45a7e8ec8103c98229c716092d07cfb655bb385fe9a77fa4af48e4f23add1c15"
 
 NAMES = ("Cluster", "Job", "Execution", "Event", "Profile", "Token")
 NOW = datetime(2026, 2, 4, 9, 0, tzinfo=UTC)

@@ -326,6 +326,7 @@ class Migration(migrations.Migration):
                             ("admin", "Admin"),
                             ("mcp", "Mcp"),
                             ("command", "Command"),
+                            ("code", "Code"),
                             ("engine", "Engine"),
                         ],
                         max_length=7,

@@ -14,6 +14,8 @@ class Event(models.Model):
         ADMIN = "admin"
         MCP = "mcp"
         COMMAND = "command"
+        CODE = "code"
+        """A project that embeds the app."""
         ENGINE = "engine"
 
     at = models.DateTimeField()

@@ -18,7 +18,7 @@ class Actor:
     """A person or an agent of theirs; `name` is the token's name when an agent acts."""
 
     user: AbstractBaseUser
-    door: Event.Door
+    door: Event.Door = Event.Door.CODE
     name: str = ""
     key: str = ""
     """Tells apart agents of one name."""
