@@ -16,7 +16,7 @@ from schedules.result import Err
 from schedules.services.columns import EDITABLE
 from schedules.services.tokens import FAMILIES, SCOPES
 from schedules.tasks import registry
-from schedules.when import phrases
+from schedules.when import durations, phrases
 
 
 class DelayField(forms.DurationField):
@@ -142,10 +142,7 @@ def delay_text(delay: timedelta) -> str:
     """Write a duration the way it is read: 1d2h30m10s; fractions and zero in Django's way."""
     if delay <= timedelta(0) or delay.microseconds:
         return duration_string(delay)
-    minutes, seconds = divmod(delay.seconds, 60)
-    hours, minutes = divmod(minutes, 60)
-    amounts = {"d": delay.days, "h": hours, "m": minutes, "s": seconds}
-    return "".join(f"{amount}{unit}" for unit, amount in amounts.items() if amount)
+    return durations.typed(delay)
 
 
 def _is_django_duration(text: str) -> bool:

@@ -15,6 +15,7 @@ from schedules import clock, limits
 from schedules.models import Event, Job
 from schedules.services.reading import words_of
 from schedules.tasks import registry
+from schedules.when import durations
 
 register = template.Library()
 register.filter("words", words_of)
@@ -148,19 +149,10 @@ def in_utc(moment: datetime) -> str:
 
 @register.filter
 def duration(span: timedelta | float | None) -> str:
-    """Say how long something took: "258 ms", "2.8 s", "2 min 30 s", "1 h 5 min"."""
+    """Write a duration, given as such or in seconds: "2 min 30 s"."""
     if span is None:
         return "—"
-    seconds = span.total_seconds() if isinstance(span, timedelta) else float(span)
-    if seconds < 1:
-        return f"{max(seconds, 0) * 1000:.0f} ms"
-    if seconds < 60:
-        return f"{seconds:.1f}".removesuffix(".0") + " s"
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    days, hours = divmod(hours, 24)
-    amounts = {"d": days, "h": hours, "min": minutes, "s": rest}
-    return " ".join([f"{count} {unit}" for unit, count in amounts.items() if count][:2])
+    return durations.short(span if isinstance(span, timedelta) else timedelta(seconds=float(span)))
 
 
 @register.filter

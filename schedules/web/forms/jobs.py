@@ -14,6 +14,7 @@ from schedules.models.jobs import sentence
 from schedules.tasks import registry
 from schedules.web.forms.arguments import Arguments
 from schedules.web.forms.when import WhenForm, when_of
+from schedules.when import durations
 from schedules.when.phrases import PhraseError, parse_delay
 from schedules.when.triggers import TriggerError
 
@@ -183,8 +184,8 @@ def _shown(job: Job) -> dict[str, Any]:
         "tags": ", ".join(job.tags),
         "revision": job.revision,
         "attempts": job.attempts,
-        "backoff": _span(job.backoff),
-        "timeout": _span(job.timeout),
+        "backoff": durations.typed(job.backoff),
+        "timeout": durations.typed(job.timeout),
         "overlap": job.overlap,
         "catch_up": job.catch_up,
         "pause_after_failures": job.pause_after_failures,
@@ -196,13 +197,3 @@ def _shown(job: Job) -> dict[str, Any]:
     if task := registry.get(job.task):
         shown |= Arguments(task).initial(job.args, job.kwargs)
     return shown
-
-
-def _span(span: timedelta) -> str:
-    """Write a length of time the way it is typed: "1h30m"."""
-    minutes, seconds = divmod(int(span.total_seconds()), 60)
-    hours, minutes = divmod(minutes, 60)
-    return (
-        "".join(f"{count}{unit}" for count, unit in ((hours, "h"), (minutes, "m"), (seconds, "s")) if count)
-        or "0s"
-    )

@@ -1,0 +1,35 @@
+"""Durations written for people: in full words, short, and as they are typed."""
+
+from datetime import timedelta
+
+_NAMES = {"day": "d", "hour": "h", "minute": "min", "second": "s"}
+
+
+def in_words(span: timedelta) -> str:
+    """Write a duration in full: "2 hours 30 minutes"; fractions of a second are left out."""
+    return " ".join(f"{count} {name}{'' if count == 1 else 's'}" for name, count in _parts(span))
+
+
+def short(span: timedelta) -> str:
+    """Write a duration by its two largest units: "258 ms", "2.8 s", "2 min 30 s", "1 h 5 min"."""
+    seconds = max(span.total_seconds(), 0)
+    if seconds < 1:
+        return f"{seconds * 1000:.0f} ms"
+    if seconds < 60:
+        return f"{seconds:.1f}".removesuffix(".0") + " s"
+    return " ".join(
+        f"{count} {_NAMES[name]}" for name, count in _parts(timedelta(seconds=round(seconds)))[:2]
+    )
+
+
+def typed(span: timedelta) -> str:
+    """Write a duration as a person types it: "1d2h30m10s"; `parse_delay` reads it back, except for "0s"."""
+    return "".join(f"{count}{name[0]}" for name, count in _parts(span))
+
+
+def _parts(span: timedelta) -> list[tuple[str, int]]:
+    """Return the units that a duration has, the largest first; a zero duration has zero seconds."""
+    minutes, seconds = divmod(span.seconds, 60)
+    hours, minutes = divmod(minutes, 60)
+    counts = zip(_NAMES, (span.days, hours, minutes, seconds), strict=True)
+    return [(name, count) for name, count in counts if count] or [("second", 0)]
