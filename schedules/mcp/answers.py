@@ -15,7 +15,8 @@ from schedules.models.jobs import sentence
 from schedules.result import Code, Err
 from schedules.services import Scheduled
 from schedules.services.reading import next_runs_of, words_of
-from schedules.when.triggers import TriggerError, is_repeated, load_zone
+from schedules.when.triggers import TriggerError, load_zone
+from schedules.when.zones import is_repeated
 
 
 def _only_numbers(kind: str) -> BeforeValidator:

@@ -4,7 +4,6 @@ A loop in a template takes ten times as long; whatever goes in is escaped here.
 """
 
 from collections.abc import Iterable
-from datetime import timedelta
 from math import sqrt
 from typing import Any
 
@@ -89,9 +88,9 @@ def next_24_hours(ahead: Any) -> SafeString:
 def _bucket_words(bucket: Any, ahead: Any) -> str:
     names = [f"{name} ({count})" if count > 1 else name for name, count in bucket.jobs.items()]
     more = f" and {len(names) - NAMED_JOBS} more" if len(names) > NAMED_JOBS else ""
-    start = local(bucket.start, ahead.zone)
+    start, end = (local(moment, ahead.zone) for moment in (bucket.start, bucket.start + ahead.QUARTER))
     runs = f"{bucket.count} run{'' if bucket.count == 1 else 's'}"
-    return f"{start:%H:%M}—{start + ahead.QUARTER:%H:%M} · {runs}: {', '.join(names[:NAMED_JOBS])}{more}"
+    return f"{start:%H:%M}—{end:%H:%M} · {runs}: {', '.join(names[:NAMED_JOBS])}{more}"
 
 
 def _hours(ahead: Any) -> str:
@@ -101,13 +100,15 @@ def _hours(ahead: Any) -> str:
         f'<line class="grid" x1="0" x2="100%" y1="{base}" y2="{base}"/>',
         f'<text x="0" y="{base + 17}">now</text>',
     ]
-    start = local(ahead.start, ahead.zone)
-    hour = start.replace(minute=0, second=0, microsecond=0) + timedelta(hours=1)
-    while hour < start + timedelta(hours=24):
-        x = (hour - start) / timedelta(hours=24) * 100
-        if hour.hour % 3 == 0:
-            marks.append(f'<line class="grid" x1="{x:.2f}%" x2="{x:.2f}%" y1="0" y2="{base + 4}"/>')
-        if hour.hour % 6 == 0 and 12 < x < 95:
-            marks.append(f'<text x="{x:.2f}%" y="{base + 17}" text-anchor="middle">{hour:%H:%M}</text>')
-        hour += timedelta(hours=1)
+    # Quarter by quarter in elapsed time: clocks may skip or repeat an hour, or half of one.
+    past_quarter = (ahead.start - ahead.start.replace(minute=0, second=0, microsecond=0)) % ahead.QUARTER
+    for quarter in range(1, ahead.QUARTERS + 1):
+        moment = ahead.start - past_quarter + quarter * ahead.QUARTER
+        clock = local(moment, ahead.zone)
+        x = (moment - ahead.start) / (ahead.QUARTERS * ahead.QUARTER) * 100
+        if clock.minute or clock.hour % 3 or x >= 100:
+            continue
+        marks.append(f'<line class="grid" x1="{x:.2f}%" x2="{x:.2f}%" y1="0" y2="{base + 4}"/>')
+        if clock.hour % 6 == 0 and 12 < x < 95:
+            marks.append(f'<text x="{x:.2f}%" y="{base + 17}" text-anchor="middle">{clock:%H:%M}</text>')
     return "".join(marks)

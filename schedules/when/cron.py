@@ -1,10 +1,10 @@
-"""When does a cron expression match, and how is it said in words?"""
+"""Cron expressions: validation, and the wall times and moments they match."""
 
 import re
 from bisect import bisect_left
 from collections.abc import Iterator
 from copy import copy
-from datetime import MAXYEAR, UTC, date, datetime, time, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 from functools import lru_cache
 from itertools import islice
 from typing import NamedTuple
@@ -12,6 +12,8 @@ from zoneinfo import ZoneInfo
 
 from croniter import croniter
 from cronsim import CronSim, CronSimError
+
+from schedules.when.zones import first_change, first_pass, offset_at, wall_time
 
 MAX_LENGTH = 100
 MACROS = {
@@ -24,15 +26,12 @@ MACROS = {
     "@annually": "0 0 1 1 *",
 }
 
-# Expressions are judged from a fixed moment: one that is stored today must not become invalid with time.
+# A fixed moment, so that an expression that is valid today does not become invalid later.
 REFERENCE = datetime(2026, 1, 1, tzinfo=UTC).replace(tzinfo=None)
 _FIVE_YEARS = timedelta(days=5 * 366)
 _COMPARED_RUNS = 10
-# Short enough to see every change: since 1990 no zone has changed its offset twice within a week.
-_STEP = timedelta(hours=12)
 _DAY = timedelta(days=1)
 _MINUTE = timedelta(minutes=1)
-_SECOND = timedelta(seconds=1)
 _TICK = timedelta(microseconds=1)
 
 
@@ -41,11 +40,11 @@ class CronError(ValueError):
 
 
 class NeverRunsError(CronError):
-    """The expression can be read, but no day is such a day."""
+    """The expression is readable, but no date within five years matches it."""
 
 
 class Field(NamedTuple):
-    """One of the five fields: what it is called, takes, and restarts with."""
+    """One of the five fields: its name, its range of values, and the cycle after which its steps restart."""
 
     name: str
     low: int
@@ -55,11 +54,11 @@ class Field(NamedTuple):
 
     @property
     def size(self) -> int:
-        """Return how many values there are; 0 and 7 are the same Sunday."""
+        """Return the number of distinct values; 0 and 7 are both Sunday."""
         return 7 if self.cycle == "week" else self.high - self.low + 1
 
     def number(self, value: str) -> int:
-        """Return the number behind a value or a name."""
+        """Return the number that a value or a name stands for."""
         if value in self.names:
             return self.names.index(value) + self.low
         if not value.isdigit():
@@ -142,7 +141,7 @@ def _check_macro(macro: str) -> None:
 
 
 def _check_term(field: Field, term: str) -> None:
-    """Refuse what the grammar does not allow, in words the parsers do not have."""
+    """Refuse a term that the grammar does not allow, with a clearer message than the parsers give."""
     if (field.name, term) == ("day-of-month", "L"):
         return
     if field.name == "weekday" and re.fullmatch(r"[0-7]L", term):
@@ -169,14 +168,14 @@ def _check_term(field: Field, term: str) -> None:
 
 
 def _check_agreement(fields: str) -> None:
-    """Accept only what two independent parsers read alike, and what does run."""
+    """Accept only expressions that two independent parsers read alike and that run within five years."""
     days = "0 0 " + fields.split(" ", 2)[2]
     try:
         ours, theirs = _parse(fields), CronSim(fields, REFERENCE)
         same_values = _value_sets(ours) == [theirs.minutes, theirs.hours, theirs.months]
         alike = same_values and _same_days(days)
     except CronSimError as error:
-        # After the grammar, a day that none of the months has is all that cronsim still refuses.
+        # The grammar was checked before, so cronsim refuses only a day that none of the months has.
         raise NeverRunsError(
             "it does not run within five years: none of its months has such a day"
         ) from error
@@ -190,7 +189,7 @@ def _check_agreement(fields: str) -> None:
 
 
 def _value_sets(parsed: croniter) -> list[set[int]]:
-    """Return the minutes, hours and months that croniter has understood."""
+    """Return the minutes, hours and months as croniter reads them."""
     return [
         set(range(FIELDS[index].low, FIELDS[index].high + 1)) if values == ["*"] else set(values)
         for index, values in enumerate(parsed.expanded)
@@ -200,7 +199,7 @@ def _value_sets(parsed: croniter) -> list[set[int]]:
 
 @lru_cache(maxsize=1024)
 def _same_days(fields: str) -> bool:
-    """Compare runs, because whether day and weekday mean "and" or "or" is not in the values."""
+    """Compare the first runs: the values alone do not say whether day and weekday mean "and" or "or"."""
     wall: datetime | None = REFERENCE
     for expected in islice(CronSim(fields, REFERENCE), _COMPARED_RUNS):
         wall = next_wall(fields, wall) if wall else None
@@ -222,7 +221,7 @@ def split(expression: str) -> list[str]:
 
 
 def is_fixed(fields: list[str]) -> bool:
-    """Tell a job with a time of day from one that follows the clock round."""
+    """Tell a fixed time of day from a schedule whose minute or hour starts with *."""
     return not (fields[0].startswith("*") or fields[1].startswith("*"))
 
 
@@ -231,7 +230,7 @@ def next_wall(fields: str, wall: datetime) -> datetime | None:
     days = fields.split(" ", 2)[2]
     try:
         start = wall.replace(second=0, microsecond=0) + _MINUTE
-        minutes, hours = _times(fields)
+        minutes, hours = times(fields)
         day = _next_day(days, start.date())
         if day == start.date() and (found := _first_time(minutes, hours, start.hour, start.minute)):
             return datetime.combine(day, found)
@@ -243,7 +242,7 @@ def next_wall(fields: str, wall: datetime) -> datetime | None:
 
 
 def _first_time(minutes: list[int], hours: list[int], hour: int, minute: int) -> time | None:
-    """Return the first of the times of a day that is not before the given one."""
+    """Return the first matching time of a day from the given hour and minute on, or None."""
     index = bisect_left(hours, hour)
     if index < len(hours) and hours[index] == hour:
         if minute <= minutes[-1]:
@@ -253,17 +252,31 @@ def _first_time(minutes: list[int], hours: list[int], hour: int, minute: int) ->
 
 
 @lru_cache(maxsize=8192)
-def _times(fields: str) -> tuple[list[int], list[int]]:
+def times(fields: str) -> tuple[list[int], list[int]]:
+    """Return the minutes and the hours that the fields match, in order."""
     minutes, hours, _ = _value_sets(_parse(fields))
     return sorted(minutes), sorted(hours)
 
 
-# Days apart from times of day, because many schedules share their days and croniter is slow to find one.
+def days_between(days: str, first: date, last: date) -> Iterator[date]:
+    """Yield the dates from the first to the last that the last three fields match."""
+    try:
+        day = _next_day(days, first)
+        while day <= last:
+            yield day
+            day = _next_day(days, day + _DAY)
+    except (ValueError, OverflowError):
+        # The calendar ends before the next such day.
+        return
+
+
+# Days are searched separately from times, because many schedules share their days and croniter is slow.
 @lru_cache(maxsize=16384)
 def _next_day(days: str, day: date) -> date:
-    """Return the first day from the given one on that the last three fields match; ValueError if there is none."""
-    before = datetime.combine(day, time()) - _TICK
-    # A copy, because croniter keeps its position in itself and threads share the parsed one.
+    """Return the first date from the given one on that the last three fields match; ValueError if there is none."""
+    # A whole minute: croniter computes with floats, which lose a microsecond in the far future.
+    before = datetime.combine(day, time()) - _MINUTE
+    # A copy, because a croniter object stores its position and threads share the parsed one.
     found: datetime = copy(_parse(f"0 0 {days}")).get_next(datetime, start_time=before)
     return found.date()
 
@@ -280,10 +293,10 @@ def next_run(expression: str, timezone: str, after: datetime) -> datetime | None
 
 
 def _next_fixed(fields: str, zone: ZoneInfo, after: datetime) -> datetime | None:
-    """Fire once for each wall time: on its first pass, or when the gap that skips it ends."""
-    wall = next_wall(fields, _wall(after, zone))
+    """Return the next run of a fixed time: when clocks first show it, or when the gap that skips it ends."""
+    wall = next_wall(fields, wall_time(after, zone))
     while wall is not None:
-        run = _first_pass(wall, zone)
+        run = first_pass(wall, zone)
         if run > after:
             return run
         wall = next_wall(fields, wall)
@@ -291,72 +304,13 @@ def _next_fixed(fields: str, zone: ZoneInfo, after: datetime) -> datetime | None
 
 
 def _next_wildcard(fields: str, zone: ZoneInfo, after: datetime) -> datetime | None:
-    """Follow the real clock, one stretch of constant offset at a time."""
-    start, wall = after, _wall(after, zone)
+    """Return the next run of a wildcard schedule, searching one period of constant offset at a time."""
+    start, wall = after, wall_time(after, zone)
     while (match := next_wall(fields, wall)) is not None:
-        run = match.replace(tzinfo=UTC) - _offset(start, zone)
-        change = _first_change(zone, start, run)
+        run = match.replace(tzinfo=UTC) - offset_at(start, zone)
+        change = first_change(zone, start, run)
         if change is None:
             return run
-        # One tick back, so that a match at the very change counts.
-        start, wall = change, _wall(change, zone) - _TICK
+        # One tick earlier, so that a match at the change itself counts.
+        start, wall = change, wall_time(change, zone) - _TICK
     return None
-
-
-def _first_pass(wall: datetime, zone: ZoneInfo) -> datetime:
-    """Return the first instant at which clocks show the wall time, or the end of the gap that skips it."""
-    run = wall.replace(tzinfo=zone, fold=0).astimezone(UTC)
-    if _wall(run, zone) == wall:
-        return run
-    before_gap = wall.replace(tzinfo=zone, fold=1).astimezone(UTC)
-    return _first_change(zone, before_gap, run) or run
-
-
-def _first_change(zone: ZoneInfo, start: datetime, end: datetime) -> datetime | None:
-    """Return the first instant after start, up to end, with another offset than start has."""
-    # Offsets change at whole seconds, and the search below ends only among such.
-    start, end = start.replace(microsecond=0), end.replace(microsecond=0)
-    offset = _offset(start, zone)
-    while start < end:
-        stop = min(start + _STEP, end)
-        if _offset(stop, zone) != offset:
-            break
-        start = stop
-    else:
-        return None
-    while stop - start > _SECOND:
-        middle = (start + (stop - start) / 2).replace(microsecond=0)
-        if _offset(middle, zone) == offset:
-            start = middle
-        else:
-            stop = middle
-    return stop
-
-
-def clock_changes(zone: ZoneInfo, after: datetime, until: datetime) -> Iterator[tuple[datetime, datetime]]:
-    """Yield what clocks show when an offset ends, and what they show when the next begins."""
-    for year in range(after.year, until.year + 1):
-        for change, old, new in _changes_of(zone, year):
-            if after < change <= until:
-                yield old, new
-
-
-@lru_cache(maxsize=1024)
-def _changes_of(zone: ZoneInfo, year: int) -> list[tuple[datetime, datetime, datetime]]:
-    """List a year's changes, the next New Year included: the moment, and what clocks show before and after."""
-    changes = []
-    start = datetime(year, 1, 1, tzinfo=UTC)
-    end = start.replace(year=year + 1) if year < MAXYEAR else datetime.max.replace(tzinfo=UTC)
-    while (change := _first_change(zone, start, end)) is not None:
-        changes.append((change, (change + _offset(start, zone)).replace(tzinfo=None), _wall(change, zone)))
-        start = change
-    return changes
-
-
-def _wall(moment: datetime, zone: ZoneInfo) -> datetime:
-    return moment.astimezone(zone).replace(tzinfo=None, fold=0)
-
-
-def _offset(moment: datetime, zone: ZoneInfo) -> timedelta:
-    local = moment.astimezone(zone)
-    return local.replace(tzinfo=UTC) - moment

@@ -1,8 +1,7 @@
-"""When a cron expression matches, where the search takes a short cut."""
+"""Wall times that a cron expression matches."""
 
-from datetime import UTC, datetime
+from datetime import date, datetime
 from itertools import pairwise
-from zoneinfo import ZoneInfo
 
 import pytest
 from croniter import croniter
@@ -33,7 +32,7 @@ MOMENTS = (
 
 @pytest.mark.parametrize("expression", EXPRESSIONS)
 @pytest.mark.parametrize("moment", MOMENTS)
-def test_days_and_times_apart_find_what_croniter_finds_together(expression, moment):
+def test_next_wall_equals_croniter(expression, moment):
     start = datetime.fromisoformat(moment)
     # The two spell "last Friday" differently.
     whole = croniter(expression.replace("5L", "L5"), start, implement_cron_bug=True)
@@ -45,36 +44,18 @@ def test_days_and_times_apart_find_what_croniter_finds_together(expression, mome
     assert all(earlier < later for earlier, later in pairwise(found))
 
 
-def test_calendar_ends():
+def test_no_match_after_the_end_of_the_calendar():
     assert cron.next_wall("0 0 * * *", datetime.fromisoformat("9999-12-31T12:00")) is None
 
 
-def changes(zone: str, after: str, until: str) -> list[str]:
-    bounds = (datetime.fromisoformat(moment).replace(tzinfo=UTC) for moment in (after, until))
-    return [f"{old:%Y-%m-%d %H:%M} → {new:%H:%M}" for old, new in cron.clock_changes(ZoneInfo(zone), *bounds)]
+def test_days_between_are_the_matching_dates():
+    days = cron.days_between("13 * 5", date(2026, 11, 1), date(2026, 11, 20))
+
+    assert [day.day for day in days] == [6, 13, 20]
+    assert list(cron.days_between("* * *", date(9999, 12, 30), date.max)) == [date(9999, 12, 30), date.max]
 
 
-def test_clock_changes_of_several_years_come_in_order():
-    assert changes("Europe/Berlin", "2026-06-01", "2027-12-31") == [
-        "2026-10-25 03:00 → 02:00",
-        "2027-03-28 02:00 → 03:00",
-        "2027-10-31 03:00 → 02:00",
-    ]
-    assert changes("UTC", "2026-06-01", "2027-12-31") == []
+def test_run_later_on_the_same_day_is_found_in_the_far_future():
+    noon = datetime.fromisoformat("2400-06-01T12:00")
 
-
-def test_clock_change_on_the_last_day_of_a_year_comes_once():
-    assert changes("Asia/Singapore", "1981-12-01", "1982-02-01") == ["1981-12-31 23:30 → 00:00"]
-
-
-@pytest.mark.parametrize(
-    ("after", "until", "count"),
-    [
-        pytest.param("2026-10-25T01:00:00", "2026-10-26", 0, id="it has just been"),
-        pytest.param("2026-10-25T00:59:59", "2026-10-26", 1, id="it is next"),
-        pytest.param("2026-10-24", "2026-10-25T01:00:00", 1, id="it is last"),
-        pytest.param("2026-10-24", "2026-10-25T00:59:59", 0, id="it is yet to come"),
-    ],
-)
-def test_clock_changes_keep_to_their_bounds(after, until, count):
-    assert len(changes("Europe/Berlin", after, until)) == count
+    assert cron.next_wall("0 15 * * *", noon) == noon.replace(hour=15)

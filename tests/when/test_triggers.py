@@ -397,7 +397,7 @@ def test_words(trigger, words):
 
 
 def test_words_fall_back_to_the_expression(monkeypatch):
-    monkeypatch.setattr("schedules.when.triggers.explain", lambda fields: 1 / 0)
+    monkeypatch.setattr("schedules.when.words.explain", lambda fields: 1 / 0)
 
     assert Cron("30 8 * * 1-5").words() == "30 8 * * 1-5"
 

@@ -1,4 +1,4 @@
-"""What fires on which day, and what did?"""
+"""The calendar page, and the feed for calendar apps."""
 
 import calendar as months
 from collections.abc import Iterator
@@ -18,13 +18,13 @@ from django.views.generic import TemplateView
 
 from schedules import clock
 from schedules.models import Execution, Job, Profile
-from schedules.web.views.forecast import MOST_JOBS, bursts, per_day, soonest
+from schedules.web.views.forecast import MOST_JOBS, days_of, runs_of, soonest
 from schedules.web.views.page import Page, PageMixin
 
 SHOWN_JOBS = {"month": 3, "week": 12, "day": MOST_JOBS}
 FEED_DAYS = 30
 FEED_EVENTS = 2000
-# A job that fires more often than hourly would bury everything else in a calendar.
+# A job that fires more often than hourly would hide everything else in a calendar.
 FEED_RUNS_A_DAY = 24
 BAD = (Execution.Status.FAILED, Execution.Status.LOST, Execution.Status.MISSED)
 
@@ -64,7 +64,7 @@ class Day:
 
     @property
     def runs(self) -> str:
-        """The address of what ran on it."""
+        """The address of the list of runs of that day."""
         following = self.date + timedelta(days=1)
         return reverse("schedules:runs", query={"since": str(self.date), "until": str(following)})
 
@@ -124,7 +124,7 @@ def _shifted(day: date, view: str, step: int) -> date:
 
 
 def days_between(page: Page, first: date, last: date) -> dict[date, Day]:
-    """Fill each day with what happened on it and what is planned for it, in the person's zone."""
+    """Return each day with its past runs and its planned runs, in the person's zone."""
     zone = ZoneInfo(page.zone)
     start = datetime.combine(first, time(), zone)
     end = datetime.combine(last + timedelta(days=1), time(), zone)
@@ -140,9 +140,9 @@ def days_between(page: Page, first: date, last: date) -> dict[date, Day]:
 
 
 def _recall(page: Page, days: dict[date, Day], start: datetime, end: datetime, zone: ZoneInfo) -> None:
-    """Count how past runs ended, day by day, in one query.
+    """Count the outcomes of past runs per day, in one query.
 
-    The days are told apart by where they end: a function of the date would be called for every row.
+    Rows are compared with the midnights, because a database function of the date would be called for every row.
     """
     midnights = [datetime.combine(day + timedelta(days=1), time(), zone) for day in days]
     ends = [When(scheduled_for__lt=midnight, then=Value(place)) for place, midnight in enumerate(midnights)]
@@ -164,18 +164,18 @@ def _recall(page: Page, days: dict[date, Day], start: datetime, end: datetime, z
 
 def _plan(page: Page, days: dict[date, Day], start: datetime, end: datetime) -> None:
     for job in soonest(page.actor.jobs(), end):
-        for day, (first, count) in per_day(job, page.now, end, page.zone, start=start).items():
+        for day, (first, count) in days_of(job, page.now, end, page.zone, start=start).items():
             if day in days:
                 days[day].planned.append(Planned(job, first, count))
     for square in days.values():
-        # What happens all day long must not hide what happens once.
+        # Frequent jobs must not hide those that run once.
         square.planned.sort(key=lambda each: (each.count > FEED_RUNS_A_DAY, each.first))
 
 
 @login_not_required
 @require_safe
 def feed(request: HttpRequest, key: str) -> HttpResponse:
-    """The next month for a calendar app; the address is the secret."""
+    """Serve the next 30 days to a calendar app; the secret is in the address."""
     profile = Profile.objects.select_related("user").filter(calendar_key=key, user__is_active=True).first()
     if profile is None:
         raise Http404("calendar")
@@ -195,9 +195,9 @@ def _calendar_lines(profile: Profile, now: datetime) -> Iterator[str]:
 def _feed_runs(profile: Profile, now: datetime) -> Iterator[tuple[Job, datetime]]:
     end = now + timedelta(days=FEED_DAYS)
     for job in soonest(Job.objects.kept().owned_by(profile.user_id), end):
-        days = per_day(job, now, end, "UTC").values()
+        days = days_of(job, now, end, "UTC").values()
         if all(count <= FEED_RUNS_A_DAY for _, count in days):
-            yield from ((job, moment) for burst in bursts(job, now, end) for moment in burst.moments())
+            yield from ((job, moment) for batch in runs_of(job, now, end) for moment in batch.moments())
 
 
 def _event_lines(job: Job, moment: datetime, now: datetime) -> Iterator[str]:
@@ -220,7 +220,7 @@ def _escaped(text: str) -> str:
 
 
 def _folded(line: str) -> str:
-    """Break a line after 75 octets, as the format wants, and never inside a character."""
+    """Break a line after 75 octets, as the format requires, and never inside a character."""
     pieces, piece = [], ""
     for character in line:
         if len((piece + character).encode()) > 73:

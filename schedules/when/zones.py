@@ -1,0 +1,89 @@
+"""UTC offsets of a time zone and the moments at which they change."""
+
+from collections.abc import Iterator
+from datetime import MAXYEAR, UTC, datetime, timedelta
+from functools import lru_cache
+from typing import NamedTuple
+from zoneinfo import ZoneInfo
+
+# Short enough to see every change: since 1990 no zone has changed its offset twice within a week.
+_STEP = timedelta(hours=12)
+_SECOND = timedelta(seconds=1)
+
+
+class Change(NamedTuple):
+    """A clock change: the moment, the wall time when the old offset ends, and the one when the new offset begins."""
+
+    at: datetime
+    old: datetime
+    new: datetime
+
+    @property
+    def is_forward(self) -> bool:
+        return self.new > self.old
+
+
+def wall_time(moment: datetime, zone: ZoneInfo) -> datetime:
+    """Return what clocks in the zone show at a moment, without a zone."""
+    return moment.astimezone(zone).replace(tzinfo=None, fold=0)
+
+
+def offset_at(moment: datetime, zone: ZoneInfo) -> timedelta:
+    """Return the zone's offset from UTC at a moment in UTC."""
+    return moment.astimezone(zone).replace(tzinfo=UTC) - moment
+
+
+def is_repeated(local: datetime) -> bool:
+    """Tell whether clocks show this local time twice on that day."""
+    return local.utcoffset() != local.replace(fold=1 - local.fold).utcoffset()
+
+
+def first_pass(wall: datetime, zone: ZoneInfo) -> datetime:
+    """Return the first moment at which clocks show the wall time, or the end of the gap that skips it."""
+    moment = wall.replace(tzinfo=zone, fold=0).astimezone(UTC)
+    if wall_time(moment, zone) == wall:
+        return moment
+    before_gap = wall.replace(tzinfo=zone, fold=1).astimezone(UTC)
+    return first_change(zone, before_gap, moment) or moment
+
+
+def first_change(zone: ZoneInfo, start: datetime, end: datetime) -> datetime | None:
+    """Return the first moment after start, up to end, whose offset differs from the one at start."""
+    # Offsets change at whole seconds, so the search below works on whole seconds.
+    start, end = start.replace(microsecond=0), end.replace(microsecond=0)
+    offset = offset_at(start, zone)
+    while start < end:
+        stop = min(start + _STEP, end)
+        if offset_at(stop, zone) != offset:
+            break
+        start = stop
+    else:
+        return None
+    while stop - start > _SECOND:
+        middle = (start + (stop - start) / 2).replace(microsecond=0)
+        if offset_at(middle, zone) == offset:
+            start = middle
+        else:
+            stop = middle
+    return stop
+
+
+def clock_changes(zone: ZoneInfo, after: datetime, until: datetime) -> Iterator[Change]:
+    """Yield the clock changes later than one moment and not later than another."""
+    for year in range(after.year, until.year + 1):
+        for change in _changes_of(zone, year):
+            if after < change.at <= until:
+                yield change
+
+
+@lru_cache(maxsize=1024)
+def _changes_of(zone: ZoneInfo, year: int) -> list[Change]:
+    """List the clock changes of a year, including one at the start of the next year."""
+    changes = []
+    start = datetime(year, 1, 1, tzinfo=UTC)
+    end = start.replace(year=year + 1) if year < MAXYEAR else datetime.max.replace(tzinfo=UTC)
+    while (at := first_change(zone, start, end)) is not None:
+        old = (at + offset_at(start, zone)).replace(tzinfo=None)
+        changes.append(Change(at, old, wall_time(at, zone)))
+        start = at
+    return changes
