@@ -13,6 +13,7 @@ CRON_LENGTH = 100
 JSON_DEPTH = 10
 TAGS = 20
 TAG_LENGTH = 50
+TOPIC_PATTERN = r"^[A-Za-z0-9_-]{1,64}$"
 
 # Characters that reorder the text around them: a name could be made to read as another name.
 _REORDERING = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
@@ -27,6 +28,11 @@ def line_problem(text: str) -> str | None:
         if unicodedata.category(character) in _CONTROL:
             return f"Remove the control character U+{ord(character):04X}."
     return None
+
+
+def topic_problem(text: str) -> str | None:
+    """Say why a text cannot be an ntfy topic, or None."""
+    return None if re.fullmatch(TOPIC_PATTERN, text) else "Use 1 to 64 letters, digits, - and _."
 
 
 def strip_unprintable(text: str) -> str:

@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta, timezone
 import pytest
 
 from schedules import limits
+from schedules.tasks import registry
 
 
 @pytest.mark.parametrize("text", ["", "Backup", "日本語 🙂", "שלום", "tab-less line"])
@@ -109,3 +110,21 @@ def test_secrets_are_masked_at_any_depth():
         "password": limits.MASK,
         "token": "",
     }
+
+
+@pytest.mark.parametrize("topic", ["alerts", "a", "A-b_9", "t" * 64])
+def test_topic_is_accepted_as_a_setting_and_as_an_argument(topic):
+    assert limits.topic_problem(topic) is None
+    assert not _notify_problems(topic)
+
+
+@pytest.mark.parametrize("topic", ["", "two words", "a/b", "ünder", "t" * 65, "alerts\n"])
+def test_text_that_is_no_topic_is_refused_as_a_setting_and_as_an_argument(topic):
+    assert limits.topic_problem(topic) == "Use 1 to 64 letters, digits, - and _."
+    assert _notify_problems(topic)
+
+
+def _notify_problems(topic):
+    task = registry.get("notify")
+    assert task is not None
+    return task.check([], {"topic": topic, "message": "Hello"})

@@ -13,7 +13,7 @@ from django.http import HttpRequest, HttpResponse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from schedules.admin.forms import show_refusal
+from schedules.form_errors import add_errors
 from schedules.models import Event
 from schedules.result import Err, Ok, Result
 from schedules.services import Actor
@@ -69,7 +69,7 @@ def _refused(base: Any, refusal: Err) -> type[forms.ModelForm[Any]]:
     class RefusedForm(base):  # type: ignore[misc]
         def full_clean(self) -> None:
             super().full_clean()
-            show_refusal(self, refusal)
+            add_errors(self, refusal)
 
     return RefusedForm
 

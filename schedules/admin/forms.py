@@ -12,7 +12,6 @@ from django.utils.duration import duration_string
 from schedules import limits
 from schedules.models import Job, Profile, Token
 from schedules.models.jobs import sentence
-from schedules.result import Err
 from schedules.services.columns import EDITABLE
 from schedules.services.tokens import FAMILIES, SCOPES
 from schedules.tasks import registry
@@ -128,14 +127,6 @@ class ProfileForm(forms.ModelForm[Profile]):
     class Meta:
         model = Profile
         fields = ["timezone", "failure_topic"]
-
-
-def show_refusal(form: forms.BaseForm, refusal: Err) -> None:
-    """Put what a service refused beside the fields it names, and the rest on top."""
-    for field, words in refusal.errors.items():
-        form.add_error(field if field in form.fields else None, list(words))
-    if not refusal.errors:
-        form.add_error(None, refusal.message)
 
 
 def delay_text(delay: timedelta) -> str:

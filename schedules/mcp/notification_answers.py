@@ -172,7 +172,7 @@ def listed_out(job: Job) -> ListedOut:
         "paused": job.status == Job.Status.PAUSED,
         "next_occurrence": answers.iso_or_none(job.next_run_at, job.timezone),
         "last_occurrence": answers.iso_or_none(job.last_run_at, job.timezone),
-        "notification_body": answers.readable(str(_arguments(job).get("message", ""))),
+        "notification_body": answers.readable(str(job.argument("message") or "")),
     }
     if job.run_at:
         out["scheduled_time"] = answers.iso(job.run_at, job.timezone)
@@ -182,9 +182,4 @@ def listed_out(job: Job) -> ListedOut:
 
 
 def topic_of(job: Job) -> str:
-    return str(_arguments(job).get("topic", ""))
-
-
-def _arguments(job: Job) -> dict[str, Any]:
-    names = ("message", "topic")
-    return {**dict(zip(names, job.args, strict=False)), **job.kwargs}
+    return str(job.argument("topic") or "")

@@ -1,19 +1,16 @@
 """What a person may set about themselves."""
 
-import re
 from typing import Any
 
 from django.contrib.auth import get_user_model
 from django.contrib.auth.base_user import AbstractBaseUser
 from django.db.models import QuerySet
 
+from schedules import limits
 from schedules.models import Profile
 from schedules.models.people import is_active
 from schedules.result import Code, Err, Ok, Result, invalid
 from schedules.when.triggers import TriggerError, load_zone
-
-TOPIC = re.compile(r"[A-Za-z0-9_-]{1,64}")
-TOPIC_WORDS = "Use 1 to 64 letters, digits, - and _."
 
 
 def find_user(username: str) -> AbstractBaseUser | None:
@@ -44,8 +41,8 @@ def update_profile(
             load_zone(timezone)
         except TriggerError as error:
             return Err(Code.INVALID, str(error), errors={"timezone": [error.reason]})
-    if failure_topic and not TOPIC.fullmatch(failure_topic):
-        return invalid("failure_topic", TOPIC_WORDS)
+    if failure_topic and (problem := limits.topic_problem(failure_topic)):
+        return invalid("failure_topic", problem)
     changes = {"timezone": timezone, "failure_topic": failure_topic}
     for name, value in changes.items():
         if value is not None:

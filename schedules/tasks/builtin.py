@@ -19,7 +19,7 @@ from django.conf import settings
 from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, JsonValue
 from typing_extensions import TypedDict
 
-from schedules import engine
+from schedules import engine, limits
 from schedules.tasks import outbound
 from schedules.tasks.registry import WAITING, Final, Outcome, RetryLater, Run, task
 
@@ -89,9 +89,7 @@ def _prompt_size(prompt: str) -> str:
     return prompt
 
 
-Topic = Annotated[
-    str, Field(pattern=r"^[A-Za-z0-9_-]{1,64}$", description="Letters, digits, - and _; 1 to 64.")
-]
+Topic = Annotated[str, Field(pattern=limits.TOPIC_PATTERN, description="Letters, digits, - and _; 1 to 64.")]
 Priority = Annotated[int, Field(ge=1, le=5, description="1 (min) to 5 (urgent); 3 is the default.")]
 Line = Annotated[str, Field(min_length=1, max_length=256)]
 Link = Annotated[str, Field(min_length=1, max_length=outbound.LONGEST_URL)]

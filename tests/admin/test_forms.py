@@ -5,9 +5,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from django import forms
 
-from schedules.admin.forms import ArgumentsField, DelayField, JobForm, delay_text, show_refusal
+from schedules.admin.forms import ArgumentsField, DelayField, JobForm, delay_text
 from schedules.models import Job
-from schedules.result import Code, Err
 from schedules.services.columns import EDITABLE
 from tests.factories import JobFactory
 
@@ -179,17 +178,3 @@ def test_form_of_a_job_carries_its_revision_and_sees_no_change_in_its_microsecon
     assert form["seen_revision"].initial == 7
     assert form.is_valid(), form.errors
     assert form.changed_data == []
-
-
-# Refusals
-
-
-@pytest.mark.django_db
-def test_refusal_stands_beside_the_fields_it_names_and_else_on_top():
-    form = JobForm({})
-
-    show_refusal(form, Err(Code.INVALID, "…", errors={"run_at": ["Past."], "nonsense": ["Odd."]}))
-    show_refusal(form, Err(Code.QUOTA, "Too many jobs."))
-
-    assert "Past." in form.errors["run_at"]
-    assert form.non_field_errors() == ["Odd.", "Too many jobs."]

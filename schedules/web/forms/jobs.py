@@ -2,6 +2,7 @@
 
 import uuid
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -9,8 +10,10 @@ from django import forms
 from django.core.exceptions import ValidationError
 
 from schedules import clock
+from schedules.form_errors import add_errors
 from schedules.models import Job
 from schedules.models.jobs import sentence
+from schedules.result import Err
 from schedules.tasks import registry
 from schedules.web.forms.arguments import Arguments
 from schedules.web.forms.when import WhenForm, when_of
@@ -157,18 +160,12 @@ class JobForm(WhenForm):
         }
         return {name: value for name, value in self.columns().items() if name not in untouched}
 
-    def take_errors(self, errors: Mapping[str, list[str]], message: str) -> None:
-        """Show what a service refused beside the field it is about."""
-        for column, words in errors.items():
-            name = (
-                self.when_field()
-                if column in {"run_at", "every", "cron", "interval"}
-                else SHOWN_AS.get(column, column)
-            )
-            past = self.past_problem(clock.now()) if column == "run_at" else ""
-            self.add_error(name if name in self.fields else None, past or " ".join(words))
-        if not errors:
-            self.add_error(None, message)
+    def add_service_errors(self, problem: Err) -> None:
+        """Show what a service refused at the field where the user typed it."""
+        if "run_at" in problem.errors and (past := self.past_problem(clock.now())):
+            problem = replace(problem, errors={**problem.errors, "run_at": [past]})
+        schedule = dict.fromkeys(("run_at", "every", "cron", "interval"), self.when_field())
+        add_errors(self, problem, fields=SHOWN_AS | schedule)
 
 
 def _is_set(bound: forms.BoundField) -> bool:

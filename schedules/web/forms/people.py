@@ -1,18 +1,17 @@
 """What does a person say about themselves? The forms of the settings and of the first steps."""
 
-from collections.abc import Mapping
 from typing import Any
 
 from django import forms
 from django.core.exceptions import ValidationError
 
-from schedules.services.people import TOPIC, TOPIC_WORDS
+from schedules import limits
 from schedules.web.forms.when import Zone
 
 
 def check_topic(text: str) -> None:
-    if not TOPIC.fullmatch(text):
-        raise ValidationError(TOPIC_WORDS)
+    if problem := limits.topic_problem(text):
+        raise ValidationError(problem)
 
 
 class SettingsForm(forms.Form):
@@ -29,13 +28,6 @@ class SettingsForm(forms.Form):
         help_text="Told when a job begins to fail, and when it is paused for failing. "
         "Empty: failures are only visible here.",
     )
-
-    def take_errors(self, errors: Mapping[str, list[str]], message: str) -> None:
-        """Show what a service refused, beside its field or on top."""
-        for name, words in errors.items():
-            self.add_error(name if name in self.fields else None, " ".join(words))
-        if not errors:
-            self.add_error(None, message)
 
 
 class WelcomeForm(SettingsForm):

@@ -10,6 +10,7 @@ from django.views.decorators.http import require_POST
 from django.views.generic import TemplateView
 
 from schedules import services
+from schedules.form_errors import add_errors
 from schedules.result import Err, Ok
 from schedules.web.forms import SettingsForm, WhenForm
 from schedules.web.views.page import PageMixin, back
@@ -36,7 +37,7 @@ class SettingsPage(PageMixin, TemplateView):
                     messages.success(request, "Saved.")
                     return HttpResponseRedirect(reverse("schedules:settings"))
                 case Err() as problem:
-                    form.take_errors(problem.errors, problem.message)
+                    add_errors(form, problem)
         return self.render_to_response(self.get_context_data(form=form), status=422)
 
 

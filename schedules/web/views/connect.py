@@ -15,6 +15,7 @@ from django.views.decorators.http import require_POST, require_safe
 from django.views.generic import TemplateView
 
 from schedules import clock, services
+from schedules.form_errors import add_errors
 from schedules.models import Token
 from schedules.result import Err, Ok, Result
 from schedules.services import IssuedToken
@@ -69,8 +70,7 @@ class ConnectPage(PageMixin, TemplateView):
             case Ok(issued):
                 return show_token(request, issued)
             case Err() as problem:
-                for field, words in problem.errors.items():
-                    form.add_error(field if field in form.fields else None, words)
+                add_errors(form, problem)
                 return self.render_to_response(self.get_context_data(form=form), status=422)
 
 

@@ -102,7 +102,7 @@ class NewJobPage(_JobFormPage):
         )
         match result:
             case Err() as problem:
-                form.take_errors(problem.errors, problem.message)
+                form.add_service_errors(problem)
                 return None
             case Ok(made):
                 return self._answer(made.job, then, similar=made.similar)
@@ -147,7 +147,7 @@ class EditJobPage(_JobFormPage):
                 form.add_error(None, words)
                 return None
             case Err() as problem:
-                form.take_errors(problem.errors, problem.message)
+                form.add_service_errors(problem)
                 return None
             case Ok(job):
                 messages.success(self.request, f"Saved {job.name}.")

@@ -10,10 +10,9 @@ from django.db.models import Max
 from django.http import HttpRequest, HttpResponse
 from django.views.generic import TemplateView
 
-from schedules import clock
+from schedules import clock, limits
 from schedules.models import Execution
 from schedules.services import Actor
-from schedules.services.people import TOPIC_WORDS
 from schedules.tasks import registry
 from schedules.tasks.registry import Final, RetryLater, Run
 from schedules.web.views.page import PageMixin
@@ -48,9 +47,8 @@ class NotificationsPage(PageMixin, TemplateView):
     def post(self, request: HttpRequest) -> HttpResponse:
         """Send a test at once, without a worker, and show the server's own answer."""
         topic = request.POST.get("topic", "").strip()
-        problems = _notify().check([], {"topic": topic, "message": "test"})
-        if problems:
-            context = self.get_context_data(typed=topic, topic_error=TOPIC_WORDS)
+        if problem := limits.topic_problem(topic):
+            context = self.get_context_data(typed=topic, topic_error=problem)
             return self.render_to_response(context, status=422)
         is_sent, answer = send_test(topic, self.actor)
         return self.render_to_response(self.get_context_data(typed=topic, is_sent=is_sent, answer=answer))

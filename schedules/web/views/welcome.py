@@ -12,6 +12,7 @@ from django.views.decorators.http import require_POST
 from django.views.generic import TemplateView
 
 from schedules import clock, services
+from schedules.form_errors import add_errors
 from schedules.models import Job
 from schedules.result import Err, Ok, Result
 from schedules.services import Actor, Scheduled
@@ -50,7 +51,7 @@ class WelcomePage(PageMixin, TemplateView):
                     messages.success(request, "Look at your phone in a moment.")
                     return HttpResponseRedirect(job_address(scheduled.job))
                 case Err() as problem:
-                    form.take_errors(problem.errors, problem.message)
+                    add_errors(form, problem)
         return self.render_to_response(self.get_context_data(form=form), status=422)
 
 
