@@ -1,0 +1,61 @@
+"""Django projects in processes of their own, without the environment of the tests."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+STOP_SECONDS = 20
+
+
+@dataclass(frozen=True)
+class Project:
+    """A folder with a manage.py, and the environment variables of its processes."""
+
+    folder: Path
+    variables: Mapping[str, str]
+
+    @property
+    def environment(self) -> dict[str, str]:
+        inherited = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
+        return inherited | dict(self.variables)
+
+    def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "manage.py", *arguments],
+            cwd=self.folder,
+            env=self.environment,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    def manage(self, *arguments: str) -> str:
+        """Run a command that must succeed, and return what it printed."""
+        done = self.run(*arguments)
+        assert done.returncode == 0, done.stderr
+        return done.stdout.strip()
+
+    def shell(self, code: str) -> str:
+        return self.manage("shell", "--no-imports", "--command", code)
+
+    @contextmanager
+    def running(self, *arguments: str) -> Iterator["subprocess.Popen[bytes]"]:
+        """Run a command for the length of a `with` block."""
+        process = subprocess.Popen(
+            [sys.executable, "manage.py", *arguments], cwd=self.folder, env=self.environment
+        )
+        try:
+            yield process
+        finally:
+            process.send_signal(signal.SIGTERM)
+            try:
+                process.wait(STOP_SECONDS)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()

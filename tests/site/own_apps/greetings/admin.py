@@ -1,0 +1,5 @@
+from django.contrib import admin
+
+from greetings.models import Greeting
+
+admin.site.register(Greeting)
