@@ -1,14 +1,14 @@
-"""What time does: claim what is due, start it, settle how it went, and sweep up after the dead."""
+"""What the clock does to jobs: claim due slots, start and settle runs, rescue what dead clusters left."""
 
-from schedules.engine.claim import Claim, claim_runs
-from schedules.engine.clock_rollback import recover_from_clock_rollback
-from schedules.engine.clusters import beat, enlist, is_any_worker_running, probe_returned, retire
-from schedules.engine.gaps import account_for, take_back_ahead, withdraw
-from schedules.engine.outcomes import Outcome
-from schedules.engine.plan import COUNTED_SLOTS
+from schedules.engine.claim import Claim, claim_runs, wake_up_at
+from schedules.engine.clock_rollback import recover_from_clock_rollback, take_back_ahead
+from schedules.engine.clusters import beat, enlist, is_any_cluster_running, probe_returned, retire
+from schedules.engine.gaps import COUNTED_SLOTS, account_for
+from schedules.engine.history import Outcome
+from schedules.engine.pauses import pause, rearm, withdraw
 from schedules.engine.prune import prune_history
-from schedules.engine.rescue import rearm, sweep, wake_up_at
-from schedules.engine.settle import conclude, hand_back, let_go, renew, renew_claims, retry_at, settle_runs
+from schedules.engine.rescue import hand_back, let_go, sweep
+from schedules.engine.settle import conclude, renew, renew_claims, retry_at, settle_runs
 from schedules.engine.start import Started, start_runs
 
 __all__ = [
@@ -22,8 +22,9 @@ __all__ = [
     "conclude",
     "enlist",
     "hand_back",
-    "is_any_worker_running",
+    "is_any_cluster_running",
     "let_go",
+    "pause",
     "probe_returned",
     "prune_history",
     "rearm",

@@ -1,4 +1,4 @@
-"""How due work is taken: one transaction writes the ledger rows and moves every job to its next slot."""
+"""The claim: one transaction that writes the ledger rows of due slots and moves every job to its next slot."""
 
 import logging
 import time
@@ -8,24 +8,26 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from django.conf import settings
-from django.db import connection, transaction
-from django.db.models import F
+from django.db import transaction
+from django.db.models import F, Value
 
-from schedules.engine import gaps
 from schedules.engine.clusters import coverage
-from schedules.engine.failures import note
-from schedules.engine.plan import Plan, Slot, plan, remaining
-from schedules.engine.settle import call_off, may_go_on
-from schedules.engine.sql import integers, update_rows
+from schedules.engine.gaps import Slot, remaining
+from schedules.engine.pauses import pause_unreadable, unreadable
+from schedules.engine.plan import Plan, plan
+from schedules.engine.settle import call_off
+from schedules.engine.sql import earliest_moment, insert_claimed, update_rows
 from schedules.models import Execution, Job
+from schedules.models.executions import job_was_stopped
+from schedules.models.people import is_active
 
 logger = logging.getLogger(__name__)
 
 Status = Execution.Status
 
-# How long a claim may think about gaps, in seconds; after an outage the rest is planned by the next ones.
+# How long one claim may plan, in seconds; after an outage, the next claims plan the rest.
 PLANNING = 1.0
-# What a claim needs of a job; the rest of the row is the runner's business.
+# What a claim needs of a job.
 _JOB_COLUMNS = (
     "pk",
     "owner_id",
@@ -55,7 +57,7 @@ class Claim:
 def claim_runs(
     cluster_id: int, now: datetime, limit: int, *, exclude_tasks: Sequence[str] = ()
 ) -> list[Claim]:
-    """Take up to `limit` executions that are due, for this worker; tasks in `exclude_tasks` are left for later."""
+    """Take up to `limit` executions that are due, for this cluster; tasks in `exclude_tasks` are left for later."""
     lease_until = now + timedelta(seconds=settings.CRONTY_LEASE_SECONDS)
     with transaction.atomic():
         claims = _claim_ready(cluster_id, now, lease_until, limit, exclude_tasks)
@@ -63,21 +65,37 @@ def claim_runs(
     return claims
 
 
+def wake_up_at(now: datetime, *, exclude_tasks: Sequence[str] = ()) -> datetime | None:
+    """Return the earliest moment at which something will be due, other than tasks in `exclude_tasks`."""
+    if not exclude_tasks:
+        return earliest_moment()
+    due = Job.objects.armed().exclude(task__in=exclude_tasks)
+    ready = Execution.objects.filter(status=Status.QUEUED, available_at__isnull=False)
+    moments = (
+        due.order_by("next_run_at").values_list("next_run_at", flat=True).first(),
+        ready.exclude(task__in=exclude_tasks)
+        .order_by("available_at")
+        .values_list("available_at", flat=True)
+        .first(),
+    )
+    return min((at for at in moments if at), default=None)
+
+
 def _claim_ready(
     cluster_id: int, now: datetime, lease_until: datetime, limit: int, exclude_tasks: Sequence[str]
 ) -> list[Claim]:
-    """Take queued runs: run-now, retries, and what an overlap or a hand-back let go."""
+    """Take queued runs: by hand, retries, released by an overlap, or handed back by another cluster."""
     rows = list(
         Execution.objects.ready(now)
         .exclude(task__in=exclude_tasks)
         .select_for_update(skip_locked=True, of=("self",))
         .order_by("available_at")
-        .annotate(owner_is_active=F("owner__is_active"))
+        .annotate(owner_is_active=is_active("owner__") or Value(True))
         .only("pk", "attempt", "task", "cause", "job_id", "claimed_at")[:limit]
     )
     if not rows:
         return []
-    # A job that somebody holds is left for the next claim: this one waits for nobody, so nobody waits in a ring.
+    # A locked job is left for the next claim: a claim that never waits cannot be part of a deadlock.
     jobs = (
         Job.objects.filter(pk__in={row.job_id for row in rows})
         .select_for_update(skip_locked=True, of=("self",))
@@ -106,7 +124,7 @@ def _claim_ready(
 
 
 def _why_not(row: Execution, job: Job | None) -> str:
-    """Say why a queued run must not start any more, or nothing."""
+    """Say why a queued run must not start any more, or return an empty text."""
     if row.job_id is None:
         return "Its job is gone."
     if job is None:
@@ -114,10 +132,10 @@ def _why_not(row: Execution, job: Job | None) -> str:
     if not row.owner_is_active:  # type: ignore[attr-defined]
         return "The owner's account is not active."
     if row.task != job.task:
-        # It would be given the arguments of the new one.
+        # The job's arguments belong to its new task.
         return "The job was given another task before it could run."
     is_asked_for = row.cause == Execution.Cause.MANUAL and row.attempt == 0 and job.deleted_at is None
-    if is_asked_for or may_go_on(row.cause, job.status, job.deleted_at):
+    if is_asked_for or not job_was_stopped(row.cause, job.status, job.deleted_at):
         return ""
     return "The job was stopped before it could run."
 
@@ -134,14 +152,14 @@ def _count_manual_runs(rows: Iterable[Execution]) -> None:
 def _claim_due(
     cluster_id: int, now: datetime, lease_until: datetime, limit: int, exclude_tasks: Sequence[str]
 ) -> list[Claim]:
-    """Turn the due slots of jobs into ledger rows, claimed for this worker where they are to run."""
+    """Turn the due slots of jobs into ledger rows; those to run now are claimed for this cluster."""
     if limit <= 0:
         return []
     jobs = list(
         Job.objects.due(now)
         .exclude(task__in=exclude_tasks)
         .select_for_update(skip_locked=True, of=("self",))
-        .annotate(owner_is_active=F("owner__is_active"))
+        .annotate(owner_is_active=is_active("owner__") or Value(True))
         .only(*_JOB_COLUMNS)
         .order_by("next_run_at")[:limit]
     )
@@ -161,7 +179,7 @@ def _claim_due(
     _advance([item for item in plans.values() if not item.broken], live)
     for item in plans.values():
         if item.broken:
-            _pause_broken(item.job, now, item.broken)
+            pause_unreadable(item.job, now, item.broken)
     return [*claims.values(), *_insert_others(others, cluster_id, lease_until, now)]
 
 
@@ -172,7 +190,7 @@ def _plan_all(
     limit: int,
     was_covered: Callable[[datetime], bool],
 ) -> list[Plan]:
-    """Plan one job after the other until there is enough to do; the others are still due after this claim."""
+    """Plan jobs until there is enough to do; the others stay due for the next claim."""
     plans: list[Plan] = []
     rows, deadline = 0, time.monotonic() + PLANNING
     for job in jobs:
@@ -190,7 +208,7 @@ def _plan_safely(
     was_covered: Callable[[datetime], bool],
     known: Sequence[tuple[datetime, datetime | None]] = (),
 ) -> Plan:
-    """Plan one job; a row that no longer makes sense is recorded and paused, and harms nobody else."""
+    """Plan one job; one that cannot be planned gets a failed row and a pause, and does not affect the others."""
     try:
         return plan(
             job,
@@ -203,26 +221,13 @@ def _plan_safely(
     except Exception as error:
         logger.exception("Job %s cannot be planned", job.pk)
         assert job.next_run_at is not None
-        words = f"Its schedule cannot be read: {error}"[:200]
+        words = unreadable(error)
         slot = Slot(job.next_run_at, Status.FAILED, reason=words, error=words)
         return Plan(job, remaining(job, slot, known), broken=words)
 
 
-def _pause_broken(job: Job, now: datetime, words: str) -> None:
-    Job.objects.filter(pk=job.pk).update(
-        status=Job.Status.PAUSED,
-        next_run_at=None,
-        paused_at=now,
-        pause_reason=words,
-        last_error=words,
-        revision=F("revision") + 1,
-        updated_at=now,
-    )
-    note(job, "pause", now, {"reason": words})
-
-
 def _known_slots(job_ids: Sequence[int]) -> dict[int, list[tuple[datetime, datetime | None]]]:
-    """Find the slots from a job's next one on that have a row already: a clock that went back must not repeat them."""
+    """Find the rows of slots from each job's next one on: they must not be repeated after a clock was set back."""
     known: dict[int, list[tuple[datetime, datetime | None]]] = defaultdict(list)
     if job_ids:
         rows = (
@@ -239,40 +244,22 @@ def _known_slots(job_ids: Sequence[int]) -> dict[int, list[tuple[datetime, datet
 def _insert_plain(
     jobs: dict[int, Job], cluster_id: int, lease_until: datetime, now: datetime
 ) -> dict[int, Claim]:
-    """Write the rows of plain slots set-based, by job: its columns are copied inside the database.
-
-    A job that has rows from its next slot on is left out: its clock went back.
-    """
+    """Write the rows of plain slots in one statement; a job whose slot has a row already is left out."""
     if not jobs:
         return {}
-    with connection.cursor() as cursor:
-        cursor.execute(
-            "INSERT INTO schedules_execution (job_id, owner_id, job_name, task, scheduled_for, cause, status, reason,"  # noqa: S608  # nosec B608
-            " attempt, cluster_id, claimed_at, lease_until, leased_to, error, traceback, slots)"
-            " SELECT id, owner_id, name, task, next_run_at, %s, %s, '', 0, %s, %s, %s, '', '', '', 1"
-            f" FROM schedules_job job WHERE id IN ({integers(jobs)}) AND NOT EXISTS ("
-            " SELECT 1 FROM schedules_execution known WHERE known.job_id = job.id"
-            " AND known.scheduled_for >= job.next_run_at AND known.cause <> %s)"
-            " RETURNING id, job_id",
-            [
-                Execution.Cause.SCHEDULE.value,
-                Status.CLAIMED.value,
-                cluster_id,
-                connection.ops.adapt_datetimefield_value(now),
-                connection.ops.adapt_datetimefield_value(lease_until),
-                Execution.Cause.MANUAL.value,
-            ],
-        )
-        return {
-            job_id: Claim(execution_id, 0, jobs[job_id].task, jobs[job_id].timeout)
-            for execution_id, job_id in cursor.fetchall()
-        }
+    template = Execution(
+        status=Status.CLAIMED, cluster_id=cluster_id, claimed_at=now, lease_until=lease_until
+    )
+    return {
+        job_id: Claim(execution_id, 0, jobs[job_id].task, jobs[job_id].timeout)
+        for execution_id, job_id in insert_claimed(template, jobs)
+    }
 
 
 def _insert_others(
     plans: Sequence[Plan], cluster_id: int, lease_until: datetime, now: datetime
 ) -> list[Claim]:
-    rows = [gaps.row_of(item.job, slot, now) for item in plans for slot in item.slots]
+    rows = [slot.row_of(item.job, now) for item in plans for slot in item.slots]
     for row in rows:
         if row.status == Status.CLAIMED:
             row.cluster_id, row.claimed_at, row.lease_until = cluster_id, now, lease_until

@@ -1,4 +1,4 @@
-"""What did a clock leave behind that was ahead, and was set back?"""
+"""Repair after a clock that was ahead has been set back: jobs and runs must not wait for moments it had written."""
 
 import logging
 import time
@@ -6,79 +6,115 @@ from datetime import datetime, timedelta
 
 from django.conf import settings
 from django.db import transaction
+from django.db.models import F
+from django.db.models.functions import Greatest
 
-from schedules.engine.gaps import take_back_ahead
+from schedules.engine.gaps import Slot, gap_between
+from schedules.engine.overlap import release_next
 from schedules.models import Cluster, Execution, Job
 from schedules.when.triggers import TriggerError
 
 logger = logging.getLogger(__name__)
 
-# How far the clocks of two hosts may differ before that looks like a clock set back; and how many jobs, for how long,
-# one turn looks at after it.
-SETBACK = timedelta(seconds=60)
-LOOKED_AT = 200
-LOOKING = 0.05
+# A smaller step back may be the difference between the clocks of two hosts.
+ROLLBACK = timedelta(seconds=60)
+# How many jobs are checked at a time after a rollback, and for how many seconds in one call.
+BATCH = 200
+CHECKING = 0.05
+
+Status = Execution.Status
 
 
 def recover_from_clock_rollback(now: datetime) -> None:
-    """Notice a clock that was set back, and see to what it had written; to be called every few seconds."""
-    _after_setback.look(now)
+    """Detect a clock that was set back, and repair what it had written; to be called every few seconds."""
+    _recovery.step(now)
 
 
-class _AfterSetback:
-    """Arms jobs for now that wait for the moment a clock had reached before it was set back.
-
-    It looks at every job once after such a jump, and once after the start, for it may have happened meanwhile.
-    """
+class _Recovery:
+    """Checks every job once after a rollback, and once after the start, because the clock may have been set before."""
 
     def __init__(self) -> None:
-        self._clock = float("inf")
-        self._last_looked_at: int | None = None
+        self._offset = float("inf")
+        self._last_checked: int | None = None
 
-    def look(self, now: datetime) -> None:
-        clock_ahead_of_ticks = now.timestamp() - time.monotonic()
-        if clock_ahead_of_ticks < self._clock - SETBACK.total_seconds():
-            self._last_looked_at = 0
+    def step(self, now: datetime) -> None:
+        offset = now.timestamp() - time.monotonic()
+        if offset < self._offset - ROLLBACK.total_seconds():
+            self._last_checked = 0
             _bring_back(now)
-        self._clock = clock_ahead_of_ticks
-        deadline = time.monotonic() + LOOKING
-        while self._last_looked_at is not None and time.monotonic() < deadline:
-            self._look_at_some(now)
+        self._offset = offset
+        deadline = time.monotonic() + CHECKING
+        while self._last_checked is not None and time.monotonic() < deadline:
+            self._check_batch(now)
 
-    def _look_at_some(self, now: datetime) -> None:
-        jobs = Job.objects.armed().filter(pk__gt=self._last_looked_at, next_run_at__gt=now + SETBACK)
-        some = list(jobs.order_by("pk")[:LOOKED_AT])
-        for job in some:
-            _arm_for_now(job, now)
-        self._last_looked_at = some[-1].pk if len(some) == LOOKED_AT else None
+    def _check_batch(self, now: datetime) -> None:
+        jobs = Job.objects.armed().filter(pk__gt=self._last_checked, next_run_at__gt=now + ROLLBACK)
+        batch = list(jobs.order_by("pk")[:BATCH])
+        for job in batch:
+            _arm_again(job, now)
+        self._last_checked = batch[-1].pk if len(batch) == BATCH else None
 
 
-_after_setback = _AfterSetback()
+_recovery = _Recovery()
 
 
 def _bring_back(now: datetime) -> None:
-    """Bring moments back that a clock wrote while it was ahead: until it is there again, nobody would act on them."""
+    """Move heartbeats, leases and waiting runs back that a clock wrote ahead of time: nobody would act on them until then."""
     lease_until = now + timedelta(seconds=settings.CRONTY_LEASE_SECONDS)
     Cluster.objects.filter(stopped_at=None, last_seen_at__gt=now).update(last_seen_at=now)
     Execution.objects.held().filter(lease_until__gt=lease_until).update(lease_until=lease_until)
-    # Later attempts wait as long as they were told to.
-    first_attempts = Execution.objects.filter(
-        status=Execution.Status.QUEUED, attempt=0, scheduled_for__lte=now
-    )
+    # Later attempts keep their backoff.
+    first_attempts = Execution.objects.filter(status=Status.QUEUED, attempt=0, scheduled_for__lte=now)
     first_attempts.filter(available_at__gt=now).update(available_at=now)
 
 
-def _arm_for_now(job: Job, now: datetime) -> None:
-    """Move a job back to its next slot, where it was moved past slots that are still to come."""
+def _arm_again(job: Job, now: datetime) -> None:
+    """Move a job back to its next slot, if it was moved past slots that are still to come."""
     try:
         following = job.next_slot(now)
     except TriggerError:
-        # The claim says so when its moment comes.
+        # The claim pauses such a job when it falls due.
         return
-    if following is None or job.next_run_at is None or following + SETBACK >= job.next_run_at:
+    if following is None or job.next_run_at is None or following + ROLLBACK >= job.next_run_at:
         return
     with transaction.atomic():
         unchanged = Job.objects.armed().filter(pk=job.pk, revision=job.revision, next_run_at=job.next_run_at)
         if unchanged.update(next_run_at=following):
             take_back_ahead(job, now)
             logger.warning("The clock was set back: job %s is armed for %s again", job.pk, following)
+
+
+def take_back_ahead(job: Job, now: datetime) -> None:
+    """Delete what the ledger says about slots still to come: a clock that was ahead had skipped or missed them.
+
+    Slots that have run stay, and are not run again.
+    """
+    _take_back_queued(job, now)
+    unrun = Execution.objects.filter(job=job, status__in=[Status.MISSED, Status.SKIPPED])
+    unrun.filter(scheduled_for__gt=now).delete()
+    for row in unrun.filter(last_slot__gt=now).only("pk", "scheduled_for", "status"):
+        kept = _cut(job, row, now)
+        unrun.filter(pk=row.pk).update(last_slot=kept and kept.last, slots=kept.count if kept else 1)
+
+
+def _take_back_queued(job: Job, now: datetime) -> None:
+    """Delete queued runs of slots still to come: they would wait for their moment and hold up what is due earlier."""
+    queued = (
+        Execution.objects.live()
+        .filter(job=job, status=Status.QUEUED, attempt=0, scheduled_for__gt=now)
+        .exclude(cause=Execution.Cause.MANUAL)
+    )
+    taken = list(queued.select_for_update().values_list("pk", flat=True))
+    if taken:
+        Execution.objects.filter(pk__in=taken).delete()
+        counts = {name: Greatest(F(name) - len(taken), 0) for name in ("slot_count", "run_count")}
+        Job.objects.filter(pk=job.pk).update(**counts)
+        release_next([job.pk])
+
+
+def _cut(job: Job, row: Execution, now: datetime) -> Slot | None:
+    """Return what is left of a gap until now; None if only its first slot is certain."""
+    try:
+        return gap_between(job, row.scheduled_for, now, Status(row.status), "")
+    except TriggerError:
+        return None

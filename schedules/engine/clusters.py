@@ -1,4 +1,4 @@
-"""Who is there to fire jobs: the rows of running clusters."""
+"""The rows of running clusters: their heartbeats, and when some cluster was alive."""
 
 import os
 import socket
@@ -6,10 +6,9 @@ from collections.abc import Callable
 from datetime import datetime
 from functools import cache
 
-from django.db.models import DateTimeField, F
+from django.db.models import F
 
-from schedules.models import FRESH_FOR, Cluster
-from schedules.models.prepared import Given, Prepared
+from schedules.models import Cluster
 
 
 def enlist(now: datetime) -> Cluster:
@@ -20,14 +19,14 @@ def enlist(now: datetime) -> Cluster:
 
 
 def beat(cluster_id: int, now: datetime, *, claimed: int = 0) -> None:
-    """Note that the claim loop came round; who was given up for dead, but only slept, is back."""
+    """Note that the claim loop is alive; a cluster that was given up for dead is back."""
     Cluster.objects.filter(pk=cluster_id).update(
         last_seen_at=now, stopped_at=None, claimed_count=F("claimed_count") + claimed
     )
 
 
 def probe_returned(cluster_id: int, sent_at: datetime) -> None:
-    """Note that a probe which set out then has come all the way round the cluster."""
+    """Note that a probe sent at that moment has passed through the whole cluster."""
     Cluster.objects.filter(pk=cluster_id).update(probe_returned_at=sent_at)
 
 
@@ -35,21 +34,12 @@ def retire(cluster_id: int, now: datetime, note: str = "") -> None:
     Cluster.objects.filter(pk=cluster_id, stopped_at=None).update(stopped_at=now, note=note)
 
 
-_SEEN = Prepared(
-    lambda: (
-        Cluster.objects.seen_since(Given("moment", DateTimeField()))
-        .order_by()
-        .values_list("pk", flat=True)[:1]
-    )
-)
-
-
-def is_any_worker_running(now: datetime) -> bool:
-    return _SEEN.first(moment=now - FRESH_FOR) is not None
+def is_any_cluster_running(now: datetime) -> bool:
+    return Cluster.objects.fresh(now).exists()
 
 
 def coverage() -> Callable[[datetime], bool]:
-    """Give what tells whether some cluster was alive at a moment; it asks the database once, if at all."""
+    """Return a function that tells whether some cluster was alive at a moment; it asks the database once, if at all."""
 
     @cache
     def spans() -> list[tuple[datetime, datetime]]:

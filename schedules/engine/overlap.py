@@ -1,32 +1,44 @@
-"""Whose turn is it, where runs of a job wait for each other?"""
+"""The overlap policy: what happens to a run while an earlier run of the same job has not ended."""
 
 from collections.abc import Iterable
+from datetime import datetime, timedelta
 
-from django.db import connection
 from django.db.models import F
 
-from schedules.engine.sql import integers
-from schedules.models import Execution
+from schedules.engine import sql
+from schedules.engine.gaps import Slot
+from schedules.models import Execution, Job
 
-# Written out, with `LIMIT 1`, like the end of a job in `runs.py`: it is asked for every run that ends.
-_NEXT_HELD = """
-    SELECT min(held.id) FROM schedules_execution held
-    WHERE held.job_id IN ({ids}) AND held.finished_at IS NULL
-        AND held.status = 'queued' AND held.available_at IS NULL
-        AND (
-            SELECT 1 FROM schedules_execution busy
-            WHERE busy.job_id = held.job_id AND busy.finished_at IS NULL
-                AND (busy.status IN ('claimed', 'running', 'waiting')
-                    OR busy.status = 'queued' AND busy.available_at IS NOT NULL)
-            LIMIT 1) IS NULL
-    GROUP BY held.job_id
-"""
+# When a slot is planned later than this, the clusters could not write for a while: the run before it may have ended
+# without being able to say so.
+PLANNED_SOON = timedelta(seconds=5)
+HELD_RUNS = 100
+
+Status = Execution.Status
+
+
+def apply_overlap(job: Job, slots: list[Slot], live: int, now: datetime) -> list[Slot]:
+    """Skip or queue the slots that would run beside others; `live` is the number of runs that have not ended."""
+    if job.overlap == Job.Overlap.ALLOW or job.trigger_type == Job.TriggerType.ONCE:
+        return slots
+    rows = []
+    for slot in slots:
+        if live == 0:
+            rows.append(slot)
+        elif job.overlap == Job.Overlap.SKIP and slot.cause == Execution.Cause.SCHEDULE:
+            why = "was still going" if now - slot.at <= PLANNED_SOON else "had not been settled yet"
+            rows.append(Slot(slot.at, Status.SKIPPED, reason=f"The run before it {why}."))
+            continue
+        elif live > HELD_RUNS:
+            rows.append(Slot(slot.at, Status.SKIPPED, slot.cause, f"{HELD_RUNS} runs were waiting already."))
+            continue
+        else:
+            rows.append(Slot(slot.at, Status.QUEUED, slot.cause, "Waits for the run before it."))
+        live += 1
+    return rows
 
 
 def release_next(job_ids: Iterable[int]) -> None:
-    """Let the oldest run that waited for its predecessor go, where none is left before it."""
-    with connection.cursor() as cursor:
-        cursor.execute(_NEXT_HELD.format(ids=integers(job_ids)))
-        released = [row[0] for row in cursor.fetchall()]
-    if released:
+    """Make the oldest waiting run of each of these jobs ready, unless another one is still under way."""
+    if released := sql.next_in_line(job_ids):
         Execution.objects.filter(pk__in=released).update(available_at=F("scheduled_for"), reason="")

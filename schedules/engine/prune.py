@@ -1,12 +1,11 @@
-"""What is forgotten in the night: runs, changes, trash, clusters and logins beyond the limits of the history."""
+"""Pruning of history: old runs, events, trash, clusters, sessions and login attempts."""
 
 from datetime import datetime, timedelta
 from typing import Any
 
-from axes.models import AccessAttempt, AccessLog
+from django.apps import apps
 from django.conf import settings
 from django.contrib.auth import get_user_model
-from django.contrib.sessions.models import Session
 from django.db.models import Count, Q, QuerySet
 
 from schedules import clock
@@ -17,18 +16,27 @@ TRASH_DAYS = 30
 
 
 def prune_history() -> dict[str, int]:
-    """Delete what lies beyond the limits of the history, in bounded steps; return how much of each."""
+    """Delete what is beyond the limits of the history, in bounded steps; return how much of each."""
     now = clock.now()
     oldest = now - timedelta(days=settings.CRONTY_HISTORY_DAYS)
     executions = _prune_executions(oldest)
     jobs = _delete_in_steps(Job.objects.trashed().filter(deleted_at__lt=now - timedelta(days=TRASH_DAYS)))
-    # Nobody made these, so nobody would ever tidy them up.
+    # Cronty made these, so no person would ever delete them.
     jobs += _delete_in_steps(Job.objects.notices().filter(next_run_at=None, created_at__lt=oldest))
     Cluster.objects.filter(last_seen_at__lt=oldest).delete()
-    _delete_in_steps(Session.objects.filter(expire_date__lt=now))
-    for logins in (AccessLog, AccessAttempt):
-        _delete_in_steps(logins.objects.filter(attempt_time__lt=oldest))
+    _prune_logins(now, oldest)
     return {"executions": executions, "jobs": jobs, "events": _prune_events(oldest)}
+
+
+def _prune_logins(now: datetime, oldest: datetime) -> None:
+    """Prune sessions and login attempts, if the project has the apps that store them."""
+    if apps.is_installed("django.contrib.sessions"):
+        sessions: Any = apps.get_model("sessions", "Session")
+        _delete_in_steps(sessions.objects.filter(expire_date__lt=now))
+    if apps.is_installed("axes"):
+        for name in ("AccessLog", "AccessAttempt"):
+            logins: Any = apps.get_model("axes", name)
+            _delete_in_steps(logins.objects.filter(attempt_time__lt=oldest))
 
 
 def _prune_executions(oldest: datetime) -> int:
@@ -56,8 +64,8 @@ def _prune_events(oldest: datetime) -> int:
 
 
 def _prune_old_events(oldest: datetime) -> int:
-    """Go through the events from the first on, as long as there are old ones among them."""
-    # Events are numbered in the order of time, so their key serves as an index of the moment.
+    """Go through the events from the oldest on, as long as a batch has old ones."""
+    # Events are numbered in the order of time, so the primary key serves as an index of the moment.
     pruned, seen = 0, 0
     while batch := Event.objects.filter(pk__gt=seen).order_by("pk").values_list("pk", "at")[:BATCH]:
         old = [pk for pk, at in batch if at < oldest]

@@ -1,48 +1,33 @@
-"""How a run is kept, settled and handed back: conditional on still being ours, so a zombie changes nothing."""
+"""Leases and outcomes of runs: every write requires that the run is still ours, so a late worker changes nothing."""
 
 import random
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
-from typing import Any
 
 from django.conf import settings
-from django.db import connection, transaction
+from django.db import transaction
 from django.db.models import Subquery
 
 from schedules.engine.failures import answer_failures
-from schedules.engine.outcomes import Outcome, remember
+from schedules.engine.history import Outcome, add_to_history
 from schedules.engine.overlap import release_next
-from schedules.engine.sql import integers, update_rows
+from schedules.engine.sql import end_finished_jobs, update_rows
 from schedules.engine.start import Started
-from schedules.models import Cluster, Execution, Job
-from schedules.models.executions import ExecutionQuerySet
+from schedules.models import Cluster, Execution
+from schedules.models.executions import job_was_stopped
 
 Status = Execution.Status
 
-# How often a run is taken up again after its worker died under it, beyond the attempts of its policy.
-RESCUES = 2
 LONGEST_BACKOFF = timedelta(hours=1)
 LONGEST_WAIT = timedelta(days=30)
 
-# Written out, like the start of a run: it is asked for every run that ends. `LIMIT 1` keeps PostgreSQL from making a
-# join of it: in a burst it knows nothing yet of the thousand live rows, and would read them all for each job.
-_END_FINISHED = """
-    UPDATE schedules_job SET status =
-        CASE WHEN trigger_type = 'once' AND id IN ({failed}) THEN 'failed' ELSE 'completed' END
-    WHERE id IN ({ids}) AND status = 'running' AND (
-        SELECT 1 FROM schedules_execution live
-        WHERE live.job_id = schedules_job.id AND live.finished_at IS NULL
-            AND live.status IN ('queued', 'claimed', 'running', 'waiting')
-        LIMIT 1) IS NULL
-"""
-
 
 def renew_claims(cluster_id: int, now: datetime) -> None:
-    """Keep the claims that still lie in the cluster's queue: no probe sent after them has come round yet.
+    """Renew the claims that are still in the cluster's queue: no probe sent after them has returned yet.
 
-    A claim older than that was taken by a worker that died before it could start it; its lease runs out.
+    An older claim was taken by a worker that died before it could start it; its lease runs out.
     """
     probe_returned_at = Cluster.objects.filter(pk=cluster_id).values("probe_returned_at")
     Execution.objects.held().filter(
@@ -51,14 +36,14 @@ def renew_claims(cluster_id: int, now: datetime) -> None:
 
 
 def renew(cluster_id: int, execution_ids: Iterable[int], now: datetime) -> None:
-    """Keep the lease of what is being run; whoever runs it renews it."""
+    """Renew the leases of runs; the worker that runs them calls this."""
     Execution.objects.filter(pk__in=list(execution_ids), status=Status.RUNNING, cluster_id=cluster_id).update(
         lease_until=now + timedelta(seconds=settings.CRONTY_LEASE_SECONDS)
     )
 
 
 def retry_at(run: Started, now: datetime, after: timedelta | None = None) -> datetime | None:
-    """When a failed attempt may be repeated: exponential, with jitter; None when the attempts are spent."""
+    """Return when a failed attempt is repeated: exponential backoff with jitter; None when the attempts are spent."""
     if run.attempt >= run.attempts:
         return None
     growth: timedelta = min(run.backoff * 2 ** (run.attempt - 1), max(LONGEST_BACKOFF, run.backoff))
@@ -67,11 +52,11 @@ def retry_at(run: Started, now: datetime, after: timedelta | None = None) -> dat
 
 
 def settle_runs(cluster_id: int, outcomes: Sequence[Outcome]) -> int:
-    """Write how attempts ended, for those that are still ours; returns how many were."""
+    """Write the outcomes of the attempts that are still ours; return how many were."""
     with transaction.atomic():
         mine = _still_mine(cluster_id, outcomes)
         kept = [
-            _honouring_a_stop(outcome, *mine[outcome.execution_id])
+            _honour_stop(outcome, *mine[outcome.execution_id])
             for outcome in outcomes
             if outcome.execution_id in mine
         ]
@@ -101,7 +86,7 @@ def settle_runs(cluster_id: int, outcomes: Sequence[Outcome]) -> int:
 def _still_mine(
     cluster_id: int, outcomes: Sequence[Outcome]
 ) -> dict[int, tuple[str, str | None, datetime | None]]:
-    """Map the executions this worker still holds to their cause and their job's status and end."""
+    """Map the executions that this cluster still holds to their cause and their job's status and deletion."""
     attempts = {outcome.execution_id: outcome.attempt for outcome in outcomes}
     rows = (
         Execution.objects.filter(pk__in=list(attempts), status=Status.RUNNING, cluster_id=cluster_id)
@@ -115,18 +100,11 @@ def _still_mine(
     }
 
 
-def may_go_on(cause: str, job_status: str | None, job_deleted_at: datetime | None) -> bool:
-    """Tell whether anything may follow for a run of such a job: a pause stops all but what was asked for by hand."""
-    if job_status is None or job_deleted_at is not None or job_status == Job.Status.CANCELLED:
-        return False
-    return job_status != Job.Status.PAUSED or cause == Execution.Cause.MANUAL
-
-
-def _honouring_a_stop(
+def _honour_stop(
     outcome: Outcome, cause: str, job_status: str | None, job_deleted_at: datetime | None
 ) -> Outcome:
-    """A pause or cancel during a run keeps the run and stops what follows."""
-    if may_go_on(cause, job_status, job_deleted_at):
+    """Keep a run whose job was paused or cancelled meanwhile, but stop what would follow."""
+    if not job_was_stopped(cause, job_status, job_deleted_at):
         return outcome
     if outcome.retry_at:
         return replace(outcome, retry_at=None, reason="The job was stopped before the next attempt.")
@@ -137,7 +115,7 @@ def _honouring_a_stop(
 
 
 def call_off(queued: Iterable[tuple[int, int, int | None]], now: datetime, reason: str) -> None:
-    """End queued runs (id, attempt, job) that must not start any more; one between attempts has failed."""
+    """End queued runs (id, attempt, job) that must not start any more; one between two attempts has failed."""
     ended: dict[Execution.Status, list[Outcome]] = defaultdict(list)
     for execution_id, attempt, job_id in queued:
         status = Status.FAILED if attempt else Status.CANCELLED
@@ -150,76 +128,15 @@ def call_off(queued: Iterable[tuple[int, int, int | None]], now: datetime, reaso
 
 
 def conclude(outcomes: Sequence[Outcome]) -> None:
-    """Tell the jobs about runs that ended for good: history strip, streak, end of one-offs, next in line."""
+    """Update the jobs of runs that ended for good: history, end of the job, next run in line, failures."""
     if not outcomes:
         return
-    by_job = remember(outcomes)
-    _end_finished_jobs(by_job)
+    by_job = add_to_history(outcomes)
+    # A one-time job whose run was called off before it began counts as failed, too.
+    end_finished_jobs(
+        by_job,
+        failed=[job_id for job_id, ended in by_job.items() if ended[-1].is_failure or not ended[-1].attempt],
+    )
     release_next(by_job)
-    answer_failures(by_job, outcomes[0].finished_at)
-
-
-def _end_finished_jobs(by_job: dict[int, list[Outcome]]) -> None:
-    """A job whose last slot has ended is over: a one-off by its outcome, a recurring one completed."""
-    # A one-off that was called off before it began has done as little as one that failed.
-    failed = [job_id for job_id, ended in by_job.items() if ended[-1].is_failure or not ended[-1].attempt]
-    with connection.cursor() as cursor:
-        cursor.execute(_END_FINISHED.format(ids=integers(by_job), failed=integers(failed) or "NULL"))
-
-
-def hand_back(
-    cluster_id: int, now: datetime, *, also_running: bool = False, only: Sequence[str] | None = None
-) -> int:
-    """Give up what this worker claimed (`only` these tasks) and, once it is surely dead, what it was running."""
-    mine = Execution.objects.held().filter(cluster_id=cluster_id)
-    count = _unclaim(mine if only is None else mine.filter(task__in=only), now)
-    if also_running:
-        # Apart from the claims: whoever holds a job waits for its claims, and this waits for jobs.
-        with transaction.atomic():
-            count += rescue(mine.filter(status=Status.RUNNING), now, "Its worker was stopped.")
-    return count
-
-
-def let_go(cluster_id: int, execution_ids: Sequence[int], now: datetime) -> int:
-    """Give up these claims of this worker: somebody else may come to them sooner."""
-    return _unclaim(Execution.objects.held().filter(pk__in=execution_ids, cluster_id=cluster_id), now)
-
-
-def _unclaim(mine: ExecutionQuerySet, now: datetime) -> int:
-    return mine.filter(status=Status.CLAIMED).update(
-        status=Status.QUEUED, cluster=None, lease_until=None, available_at=now
-    )
-
-
-def rescue(abandoned: Any, now: datetime, reason: str) -> int:
-    """Queue again what a dead worker was running; give it up as lost when it keeps killing its workers.
-
-    A rescue by time can run a task twice: the attempt number and the idempotency key make that visible.
-    """
-    rows = list(
-        abandoned.select_for_update(skip_locked=True, of=("self",))
-        .select_related("job")
-        .order_by("pk")[:1000]
-    )
-    lost: list[Execution] = []
-    again: list[Execution] = []
-    for row in rows:
-        job = row.job
-        is_wanted = job is not None and may_go_on(row.cause, job.status, job.deleted_at)
-        is_spent = job is None or row.attempt >= job.attempts + RESCUES
-        (again if is_wanted and not is_spent else lost).append(row)
-    Execution.objects.filter(pk__in=[row.pk for row in again]).update(
-        status=Status.QUEUED, cluster=None, lease_until=None, available_at=now, reason=reason
-    )
-    words = "Its worker died while it ran; it was not started again."
-    Execution.objects.filter(pk__in=[row.pk for row in lost]).update(
-        status=Status.LOST, lease_until=None, finished_at=now, reason=words, error=words
-    )
-    conclude(
-        [
-            Outcome(row.pk, row.attempt, row.job_id, Status.LOST, now, error=words)
-            for row in lost
-            if row.job_id is not None
-        ]
-    )
-    return len(rows)
+    if any(outcome.is_failure for outcome in outcomes):
+        answer_failures(by_job, outcomes[0].finished_at)

@@ -1,11 +1,89 @@
-"""One statement for many rows, on SQLite and on PostgreSQL."""
+"""Hand-written SQL for the steps whose speed matters; each has its ORM twin in a test."""
 
 import json
 from collections.abc import Callable, Iterable, Sequence
+from datetime import UTC, datetime
 from functools import cache
 from typing import Any
 
+import psycopg
 from django.db import connection, models
+
+from schedules.models import Execution
+from schedules.models.executions import COPIED_FROM_JOB
+
+# psycopg's own default; Django switches it off.
+_PREPARE_THRESHOLD = 5
+
+_INSERT_CLAIMED = """
+    INSERT INTO schedules_execution ({columns})
+    SELECT {values} FROM schedules_job job
+    WHERE job.id IN ({ids}) AND NOT EXISTS (
+        SELECT 1 FROM schedules_execution known
+        WHERE known.job_id = job.id AND known.scheduled_for >= job.next_run_at AND known.cause <> 'manual')
+    RETURNING id, job_id
+"""
+
+_START = """
+    UPDATE schedules_execution SET status = 'running', attempt = attempt + 1, started_at = %s, finished_at = NULL,
+        lease_until = %s, lateness = CASE WHEN attempt = 0 THEN {lateness} ELSE lateness END
+    WHERE id IN ({ids}) AND status = 'claimed' AND cluster_id = %s AND attempt = %s
+"""
+_READ_STARTED = """
+    SELECT run.id, run.attempt, run.cause, run.scheduled_for, run.owner_id, run.job_id, run.task,
+        job.public_id, job.name, job.args, job.kwargs, job.timeout, job.attempts, job.backoff, profile.signing_key
+    FROM {started} run JOIN schedules_job job ON job.id = run.job_id
+        LEFT JOIN schedules_profile profile ON profile.user_id = run.owner_id
+"""
+_START_ON_SQLITE = _START.replace("{lateness}", "django_timestamp_diff(%s, scheduled_for)")
+_READ_STARTED_ON_SQLITE = (
+    _READ_STARTED.replace("{started}", "schedules_execution")
+    + "WHERE run.id IN ({ids}) AND run.status = 'running' AND run.cluster_id = %s AND run.attempt = %s"
+    " AND run.started_at = %s"
+)
+# One round trip. `set_config` makes this one commit synchronous: after a crash, the server must still know a run that
+# was delivered, or its id would be given to another run.
+_START_ON_POSTGRESQL = (
+    "WITH started AS ("
+    + _START.replace("{lateness}", "%s::timestamptz - scheduled_for")
+    + "AND (SELECT set_config('synchronous_commit', 'on', true)) = 'on'"
+    " RETURNING id, attempt, cause, scheduled_for, owner_id, job_id, task)"
+    + _READ_STARTED.replace("{started}", "started")
+)
+_START_ONE_ON_POSTGRESQL = _START_ON_POSTGRESQL.replace("id IN ({ids})", "id = %s")
+
+# `LIMIT 1` keeps PostgreSQL from turning the subqueries into joins: in a burst its statistics do not show the thousands
+# of live rows yet, and it would read all of them for each job.
+_END_FINISHED_JOBS = """
+    UPDATE schedules_job SET status =
+        CASE WHEN trigger_type = 'once' AND id IN ({failed}) THEN 'failed' ELSE 'completed' END
+    WHERE id IN ({ids}) AND status = 'running' AND (
+        SELECT 1 FROM schedules_execution live
+        WHERE live.job_id = schedules_job.id AND live.finished_at IS NULL
+            AND live.status IN ('queued', 'claimed', 'running', 'waiting')
+        LIMIT 1) IS NULL
+"""
+_NEXT_IN_LINE = """
+    SELECT min(held.id) FROM schedules_execution held
+    WHERE held.job_id IN ({ids}) AND held.finished_at IS NULL
+        AND held.status = 'queued' AND held.available_at IS NULL
+        AND (
+            SELECT 1 FROM schedules_execution busy
+            WHERE busy.job_id = held.job_id AND busy.finished_at IS NULL
+                AND (busy.status IN ('claimed', 'running', 'waiting')
+                    OR busy.status = 'queued' AND busy.available_at IS NOT NULL)
+            LIMIT 1) IS NULL
+    GROUP BY held.job_id
+"""
+
+_NEXT_DUE = """
+    SELECT next_run_at FROM schedules_job
+    WHERE status = 'pending' AND deleted_at IS NULL ORDER BY next_run_at LIMIT 1
+"""
+_NEXT_READY = """
+    SELECT available_at FROM schedules_execution
+    WHERE status = 'queued' AND available_at IS NOT NULL ORDER BY available_at LIMIT 1
+"""
 
 
 def update_rows(
@@ -36,7 +114,7 @@ def update_rows(
             )
         else:
             names = {name: f"?{number}" for number, name in enumerate(columns, start=1)}
-            # The driver's own numbered parameters: a value may stand in several assignments.
+            # The driver's numbered parameters: one value may be used in several assignments.
             with connection.wrap_database_errors:
                 cursor.connection.executemany(
                     f"UPDATE {table} SET {assignments.format(**names)} WHERE id = ?1",  # noqa: S608  # nosec B608
@@ -44,8 +122,101 @@ def update_rows(
                 )
 
 
-def integers(values: Iterable[int]) -> str:
-    """Write keys into a statement: numbers need no parameters, of which a database takes only so many."""
+def insert_claimed(template: Execution, job_ids: Iterable[int]) -> list[tuple[int, int]]:
+    """Write one row like `template` for the next slot of each job; return the ids of the rows with their jobs.
+
+    A job that has rows from its next slot on is left out: its clock was set back.
+    """
+    sources = {"job_id": "id", "scheduled_for": "next_run_at", **COPIED_FROM_JOB}
+    columns: list[str] = []
+    values: list[str] = []
+    parameters: list[Any] = []
+    for field in Execution._meta.concrete_fields:
+        if field.primary_key:
+            continue
+        columns.append(str(field.column))
+        if source := sources.get(field.attname):
+            values.append(f"job.{source}")
+        else:
+            values.append("%s")
+            parameters.append(field.get_db_prep_save(getattr(template, field.attname), connection))
+    statement = _INSERT_CLAIMED.format(
+        columns=", ".join(columns), values=", ".join(values), ids=_integers(job_ids)
+    )
+    with connection.cursor() as cursor:
+        cursor.execute(statement, parameters)
+        return [(execution_id, job_id) for execution_id, job_id in cursor.fetchall()]
+
+
+def start(
+    cluster_id: int, attempt: int, execution_ids: Sequence[int], now: datetime, lease_until: datetime
+) -> list[list[Any]]:
+    """Mark the claimed executions of this cluster as running; return what a run needs, in the order of `Started`."""
+    started_at = connection.ops.adapt_datetimefield_value(now)
+    times: list[Any] = [started_at, connection.ops.adapt_datetimefield_value(lease_until), started_at]
+    claim = [cluster_id, attempt]
+    if connection.vendor == "postgresql" and len(execution_ids) == 1:
+        return _start_one_on_postgresql([*times, execution_ids[0], *claim])
+    ids = _integers(execution_ids)
+    with connection.cursor() as cursor:
+        if connection.vendor == "postgresql":
+            cursor.execute(_START_ON_POSTGRESQL.format(ids=ids), times + claim)
+        else:
+            cursor.execute(_START_ON_SQLITE.format(ids=ids), times + claim)
+            cursor.execute(_READ_STARTED_ON_SQLITE.format(ids=ids), [cluster_id, attempt + 1, started_at])
+        return [list(row) for row in cursor.fetchall()]
+
+
+def _start_one_on_postgresql(values: list[Any]) -> list[list[Any]]:
+    """Start one execution with a prepared statement: plain functions start one by one, and planning takes half of it."""
+    with connection.cursor() as cursor:
+        if _has_pooler():
+            cursor.execute(_START_ONE_ON_POSTGRESQL, values)
+            return [list(row) for row in cursor.fetchall()]
+        driver: psycopg.Connection[Any] = cursor.connection
+        if driver.prepare_threshold is None:
+            driver.prepare_threshold = _PREPARE_THRESHOLD
+        # Django's own cursors write the values into the statement, which leaves nothing to prepare.
+        with connection.wrap_database_errors, psycopg.Cursor(driver) as prepared:
+            prepared.execute(_START_ONE_ON_POSTGRESQL, values, prepare=True)
+            return [list(row) for row in prepared.fetchall()]
+
+
+def _has_pooler() -> bool:
+    """Tell whether a pooler hands the server's connections round: prepared statements would stay behind in them."""
+    return bool(connection.settings_dict["DISABLE_SERVER_SIDE_CURSORS"])
+
+
+def end_finished_jobs(job_ids: Iterable[int], failed: Iterable[int]) -> None:
+    """End the jobs that have no slot and no live run left: as failed the one-time jobs in `failed`, else completed."""
+    with connection.cursor() as cursor:
+        cursor.execute(_END_FINISHED_JOBS.format(ids=_integers(job_ids), failed=_integers(failed) or "NULL"))
+
+
+def next_in_line(job_ids: Iterable[int]) -> list[int]:
+    """Return the oldest run that waits for its predecessor, of each job that has nothing else under way."""
+    with connection.cursor() as cursor:
+        cursor.execute(_NEXT_IN_LINE.format(ids=_integers(job_ids)))
+        return [row[0] for row in cursor.fetchall()]
+
+
+def earliest_moment() -> datetime | None:
+    """Return the earliest moment at which a job is due or a queued run is ready; an idle cluster asks all the time."""
+    with connection.cursor() as cursor:
+        found = []
+        for statement in (_NEXT_DUE, _NEXT_READY):
+            cursor.execute(statement)
+            found += [_aware(row[0]) for row in cursor.fetchall()]
+    return min(found, default=None)
+
+
+def _aware(moment: datetime) -> datetime:
+    """Give a moment its zone: SQLite stores UTC without saying so."""
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+
+
+def _integers(values: Iterable[int]) -> str:
+    """Write keys into a statement: integers are safe there, and parameters are limited in number."""
     return ",".join(str(int(value)) for value in values)
 
 

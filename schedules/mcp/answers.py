@@ -131,7 +131,7 @@ def warning_on(job: Job, *others: str) -> WarningOut:
         warnings = [*job.trigger.warnings(now), *others]
     except TriggerError as error:
         warnings = [f"Its schedule cannot be read: {error.reason}.", *others]
-    if not engine.is_any_worker_running(now):
+    if not engine.is_any_cluster_running(now):
         warnings.append(NO_WORKER)
     return {"warning": " ".join(warnings)} if warnings else {}
 

@@ -1,10 +1,10 @@
 """When, in an agent's words: a trigger type with its configuration, or a moment."""
 
 from collections.abc import Mapping
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any, TypeAlias
 
-from schedules.models import Job
+from schedules.models.triggers import columns_of
 from schedules.result import Code, Err, Ok, Result
 from schedules.when.cron import NeverRunsError
 from schedules.when.phrases import NotUnderstoodError, PhraseError, parse_moment
@@ -27,32 +27,20 @@ def read_trigger(
     if unknown := [key for key in config if key not in KEYS[trigger_type]]:
         known = ", ".join(KEYS[trigger_type])
         return refuse("trigger_config", f"unknown key {ascii(unknown[0])[:70]}; {trigger_type} takes {known}")
-    empty: Columns = {"run_at": None, "every": None, "cron": ""}
-    columns = empty | {"trigger_type": trigger_type, "timezone": timezone}
     try:
         load_zone(timezone)
         match trigger_type:
             case "once":
-                columns["run_at"] = _run_at(config, timezone, now)
+                trigger: Trigger = Once(_run_at(config, timezone, now))
             case "interval":
-                columns["every"] = _every(config, now)
-            case "cron":
-                columns["cron"] = _expression(config, timezone)
+                trigger = _every(config, now)
+            case _:
+                trigger = _expression(config, timezone)
     except TriggerError as error:
         if isinstance(error.__cause__, NeverRunsError):
             return Err(Code.NEVER_RUNS, error.reason, errors={error.field: [error.reason]})
         return refuse(error.field, error.reason)
-    return Ok(columns)
-
-
-def trigger_of(columns: Columns, now: datetime) -> Trigger:
-    """Build the trigger that columns just read describe."""
-    if columns["trigger_type"] == Job.TriggerType.ONCE:
-        return Once(columns["run_at"], columns["timezone"])
-    if columns["trigger_type"] == Job.TriggerType.INTERVAL:
-        every: timedelta = columns["every"]
-        return Interval(int(every.total_seconds()), now + every)
-    return Cron(columns["cron"], columns["timezone"])
+    return Ok(columns_of(trigger) | {"timezone": timezone})
 
 
 def read_moment(
@@ -86,7 +74,7 @@ def _run_at(config: Mapping[str, Any], timezone: str, now: datetime) -> datetime
         raise TriggerError("trigger_config", f"run_at: {error}") from error
 
 
-def _every(config: Mapping[str, Any], now: datetime) -> timedelta:
+def _every(config: Mapping[str, Any], now: datetime) -> Interval:
     total: float = 0
     for unit, number in config.items():
         if isinstance(number, bool) or not isinstance(number, int | float):
@@ -97,12 +85,12 @@ def _every(config: Mapping[str, Any], now: datetime) -> timedelta:
     if not total:
         raise TriggerError("trigger_config", 'the interval is zero: write {"minutes": 15}')
     # A tenth of a minute is six seconds, whatever binary fractions make of it.
-    return timedelta(seconds=Interval(round(total, 6), now).seconds)
+    return Interval(round(total, 6), now)
 
 
-def _expression(config: Mapping[str, Any], timezone: str) -> str:
+def _expression(config: Mapping[str, Any], timezone: str) -> Cron:
     text = config.get("expression")
     if not isinstance(text, str):
         what = "must be text" if "expression" in config else "is missing"
         raise TriggerError("trigger_config", f'expression {what}: write {{"expression": "30 8 * * 1-5"}}')
-    return Cron(text, timezone).expression
+    return Cron(text, timezone)

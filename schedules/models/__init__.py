@@ -1,9 +1,10 @@
-"""What is stored: jobs and their ledger, the clusters, the people with their agents, and the trail of changes."""
+"""The tables: jobs, executions, clusters, profiles, tokens, and the audit trail."""
 
 from schedules.models.clusters import FRESH_FOR, Cluster
 from schedules.models.events import Event
 from schedules.models.executions import Execution
 from schedules.models.jobs import LATE_AFTER, Job
-from schedules.models.people import Profile, Token
+from schedules.models.people import Profile
+from schedules.models.tokens import Token
 
 __all__ = ["FRESH_FOR", "LATE_AFTER", "Cluster", "Event", "Execution", "Job", "Profile", "Token"]

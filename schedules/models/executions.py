@@ -1,7 +1,7 @@
-"""What is stored of every slot: the ledger, which is the queue, too."""
+"""Executions: one row per slot, which is both the ledger and the queue."""
 
 from datetime import UTC, datetime, timedelta
-from typing import Self
+from typing import Any, Self
 
 from django.conf import settings
 from django.db import models
@@ -17,35 +17,52 @@ def slot_key(job_public_id: str, scheduled_for: datetime, cause: str) -> str:
     return f"{job_public_id}@{moment}" + ("-manual" if cause == Execution.Cause.MANUAL else "")
 
 
-# A pause stops all but what was asked for by hand.
-_ITS_JOB_WAS_STOPPED = (
+# The columns that a run copies from its job, which may change later, and the job's columns that they come from.
+COPIED_FROM_JOB = {"owner_id": "owner_id", "job_name": "name", "task": "task"}
+
+# Whether a job was stopped, so that nothing more may start for a run of it: a pause stops all runs but those by hand.
+# Once for querysets, once for values that were read already; a test holds the two together.
+JOB_WAS_STOPPED = (
     Q(job=None)
     | Q(job__deleted_at__isnull=False)
     | Q(job__status=Job.Status.CANCELLED)
     | Q(job__status=Job.Status.PAUSED) & ~Q(cause="manual")
-    | ~Q(job__task=F("task"))
 )
+
+
+def job_was_stopped(cause: str, job_status: str | None, job_deleted_at: datetime | None) -> bool:
+    """Tell whether nothing more may start for a run of such a job; a job that is gone has no status."""
+    if job_status is None or job_deleted_at is not None or job_status == Job.Status.CANCELLED:
+        return True
+    return job_status == Job.Status.PAUSED and cause != Execution.Cause.MANUAL
+
+
+# A prompt that nobody should answer any more: its job was stopped, or was given another task.
+_IS_OUTDATED = JOB_WAS_STOPPED | ~Q(job__task=F("task"))
 
 
 class ExecutionQuerySet(models.QuerySet["Execution"]):
     def ready(self, now: datetime) -> Self:
-        """Queued runs whose moment has come: run-now, retries, and runs let go by an overlap."""
+        """Queued runs whose moment has come: runs by hand, retries, and runs that waited for their predecessor."""
         return self.filter(status=Execution.Status.QUEUED, available_at__lte=now)
 
     def live(self) -> Self:
-        # The null test is what lets SQLite use the small index: it cannot see through a list of parameters.
+        # With the null test SQLite can use the partial index; a list of parameters is not enough for it.
         return self.filter(finished_at=None, status__in=Execution.LIVE)
 
     def under_way(self) -> Self:
-        """Begun and not ended; what waits for its first start is not under way yet."""
+        """Runs that have begun and not ended, among them retries and prompts that wait for an agent.
+
+        This is what makes a job "running" for agents and on pages. A run that waits for its first start is not under way.
+        """
         return self.live().exclude(status=Execution.Status.QUEUED, attempt=0)
 
     def held(self) -> Self:
-        """Claimed or running: somebody has them, under a lease."""
+        """Claimed or running: a cluster has a lease on them."""
         return self.filter(lease_until__isnull=False, status__in=Execution.HELD)
 
     def abandoned(self, now: datetime) -> Self:
-        """Claimed or running, but whoever held them stopped renewing the lease."""
+        """Claimed or running, but the lease was not renewed in time."""
         return self.held().filter(lease_until__lt=now)
 
     def waiting(self) -> Self:
@@ -57,36 +74,36 @@ class ExecutionQuerySet(models.QuerySet["Execution"]):
 
     def claimable(self, now: datetime) -> Self:
         """Prompts for any agent to take."""
-        return self.unheld(now).exclude(_ITS_JOB_WAS_STOPPED)
+        return self.unheld(now).exclude(_IS_OUTDATED)
 
     def left_over(self, now: datetime) -> Self:
-        """Prompts that no agent holds, of a job that was stopped or does something else by now."""
-        return self.unheld(now).filter(_ITS_JOB_WAS_STOPPED)
+        """Prompts that no agent holds, of a job that was stopped or has another task by now."""
+        return self.unheld(now).filter(_IS_OUTDATED)
 
 
 class Execution(models.Model):
-    """One slot of one job, and what became of it: the ledger and the queue in one."""
+    """One slot of one job, and its outcome: the ledger and the queue in one table."""
 
     class Status(models.TextChoices):
         QUEUED = "queued"
-        """Waits for `available_at`; without one it waits for the run before it to end."""
+        """Waits for `available_at`; without one it waits for the previous run to end."""
         CLAIMED = "claimed"
         """A cluster took it and will start it within the lease."""
         RUNNING = "running"
-        """A worker is at it and renews the lease."""
+        """A worker runs it and renews the lease."""
         WAITING = "waiting"
         """A prompt that waits for an agent to claim and complete it."""
         SUCCEEDED = "succeeded"
         FAILED = "failed"
         """Its attempts are spent, or the failure was final."""
         SKIPPED = "skipped"
-        """Not run on purpose; `reason` says whose."""
+        """Not run on purpose; `reason` says why."""
         MISSED = "missed"
-        """Not run because nobody was there to run it."""
+        """Not run because no cluster was there to run it."""
         CANCELLED = "cancelled"
-        """Taken back before it started."""
+        """Withdrawn before it started."""
         LOST = "lost"
-        """Its workers died under it, more than once; nobody knows how far it came."""
+        """Its workers died while they ran it, more than once; how far it came is unknown."""
 
     class Cause(models.TextChoices):
         SCHEDULE = "schedule"
@@ -118,7 +135,7 @@ class Execution(models.Model):
     reason = models.CharField(max_length=300, blank=True)
     attempt = models.PositiveSmallIntegerField(default=0, help_text="How often it was started.")
     available_at = models.DateTimeField(null=True)
-    # Without an index: a cluster's history only grows, and what it holds now is found by its lease.
+    # No index: what a cluster holds now is found by its lease, and its history only grows.
     cluster = models.ForeignKey(
         "Cluster", null=True, on_delete=models.SET_NULL, related_name="executions", db_index=False
     )
@@ -175,18 +192,24 @@ class Execution(models.Model):
     def __str__(self) -> str:
         return f"{self.job_name} {self.scheduled_for:%Y-%m-%d %H:%M:%S}"
 
+    @classmethod
+    def of(cls, job: Job, scheduled_for: datetime, **values: Any) -> Self:
+        """Build the row of one slot of a job, with what it copies from the job."""
+        copied = {name: getattr(job, source) for name, source in COPIED_FROM_JOB.items()}
+        return cls(job=job, scheduled_for=scheduled_for, **copied, **values)
+
     @property
     def key(self) -> str:
-        """What a receiver may use to take a delivery once: the same for every attempt at this slot."""
+        """The idempotency key of deliveries: the same for every attempt at this slot."""
         return slot_key(self.job.public_id if self.job else "gone", self.scheduled_for, self.cause)
 
     def is_held_at(self, now: datetime) -> bool:
-        """Does an agent hold this prompt?"""
+        """Tell whether an agent holds this prompt."""
         return self.lease_until is not None and self.lease_until >= now
 
     @property
     def was_held(self) -> bool:
-        """Has an agent claimed this prompt before?"""
+        """Tell whether an agent has claimed this prompt before."""
         return bool(self.leased_to or self.lease_key)
 
     @property

@@ -1,7 +1,7 @@
-"""What is stored of a job: what to run, when, and how it stands."""
+"""Jobs: what to run, when, under which policies, and in which state."""
 
 import secrets
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any, Self
 
 from django.apps import apps
@@ -12,15 +12,12 @@ from django.db import models
 from django.db.models import F, Q
 
 from schedules import limits
+from schedules.models.triggers import TriggerType, trigger_of
 from schedules.tasks import registry
-from schedules.when.triggers import Cron, Interval, Once, Trigger, TriggerError, load_zone
+from schedules.when.triggers import Trigger, TriggerError, load_zone
 
 LATE_AFTER = timedelta(minutes=2)
-# For an interval that is only being filled in: its grid starts when it is made.
-_SOME_GRID = datetime(2000, 1, 1, tzinfo=UTC)
-
-
-# A name may be anybody's: what Cronty made itself, to tell of failures, is known by its id.
+# The public ids of failure notices, which Cronty makes itself, start with this; their names could be anybody's.
 NOTICE_PREFIX = "notice"
 
 
@@ -30,7 +27,7 @@ def new_public_id(prefix: str, now: datetime) -> str:
 
 
 def is_public_id(text: str) -> bool:
-    """Tell what may be an id from what PostgreSQL would choke on."""
+    """Tell whether the text may be an id; PostgreSQL raises an error for some other text."""
     return text.isascii() and text.isprintable()
 
 
@@ -40,11 +37,11 @@ def sentence(words: str) -> str:
 
 class JobQuerySet(models.QuerySet["Job"]):
     def notices(self) -> Self:
-        """What Cronty made itself, to tell somebody of failures."""
+        """Failure notices, which Cronty made itself."""
         return self.filter(public_id__startswith=f"{NOTICE_PREFIX}_")
 
     def kept(self) -> Self:
-        """Leave out what lies in the trash."""
+        """Jobs that are not in the trash."""
         return self.filter(deleted_at=None)
 
     def trashed(self) -> Self:
@@ -54,7 +51,7 @@ class JobQuerySet(models.QuerySet["Job"]):
         return self.filter(owner=user)
 
     def called(self, public_id: str) -> Self:
-        """The job of that id, at most; an odd id finds nothing instead of upsetting the database."""
+        """The job of that id, if any; text that PostgreSQL cannot compare finds nothing."""
         return self.filter(public_id=public_id) if is_public_id(public_id) else self.none()
 
     def active(self) -> Self:
@@ -68,27 +65,49 @@ class JobQuerySet(models.QuerySet["Job"]):
         return self.armed().filter(next_run_at__lte=now)
 
     def late(self, now: datetime) -> Self:
-        """Jobs whose moment passed so long ago that something must be wrong."""
+        """Jobs that have been due for so long that something must be wrong."""
         return self.due(now - LATE_AFTER)
 
     def with_activity(self) -> Self:
-        """Annotate `is_running`: an execution is under way."""
-        executions: Any = apps.get_model("schedules", "Execution").objects
-        # All that is under way, from its small index: asked job by job, SQLite would read each one's history.
-        under_way = executions.under_way().filter(job__isnull=False).values("job")
-        return self.annotate(is_running=Q(pk__in=under_way))
+        """Annotate `is_running`: a run is under way."""
+        return self.annotate(is_running=_has_run_under_way())
+
+    def in_state(self, state: str) -> Self:
+        """Jobs whose `state` is this one."""
+        match state:
+            case Job.Status.RUNNING:
+                return self.filter(is_running())
+            case Job.Status.PENDING:
+                return self.filter(~is_running(), status=Job.Status.PENDING)
+        return self.filter(status=state)
+
+
+def state_of(status: str, has_run_under_way: bool) -> str:
+    """The state that agents and pages show: a pending job with a run under way is running."""
+    return Job.Status.RUNNING.value if status == Job.Status.PENDING and has_run_under_way else status
+
+
+def is_running() -> Q:
+    """Match the jobs that `state_of` calls running."""
+    return Q(status=Job.Status.RUNNING) | (Q(status=Job.Status.PENDING) & _has_run_under_way())
+
+
+def _has_run_under_way() -> Q:
+    executions: Any = apps.get_model("schedules", "Execution").objects
+    # One subquery for all jobs, which uses a partial index: job by job, SQLite would read each one's whole history.
+    return Q(pk__in=executions.under_way().filter(job__isnull=False).order_by().values("job"))
 
 
 class Job(models.Model):
-    """What to run, when, and how it stands."""
+    """What to run, when, under which policies, and in which state."""
 
     class Status(models.TextChoices):
         PENDING = "pending"
         """Armed: `next_run_at` says when. A recurring job is pending between and during runs."""
         RUNNING = "running"
-        """Its last slot was claimed and is under way; the engine ends it as completed or failed."""
+        """Its last slot was claimed and is under way; the engine will end the job as completed or failed."""
         PAUSED = "paused"
-        """Stopped by a person, an agent or too many failures, until somebody or `paused_until` resumes it."""
+        """Stopped by a person, an agent or too many failures, until someone resumes it or `paused_until` passes."""
         COMPLETED = "completed"
         """Nothing left to do: it ran as often, or as long, as was asked."""
         FAILED = "failed"
@@ -96,15 +115,7 @@ class Job(models.Model):
         CANCELLED = "cancelled"
         """Ended by a person or an agent; it never fires again."""
 
-    class TriggerType(models.TextChoices):
-        ONCE = "once"
-        INTERVAL = "interval"
-        CRON = "cron"
-
-        @property
-        def column(self) -> str:
-            """The column that this type fills, and the others leave empty."""
-            return {"once": "run_at", "interval": "every", "cron": "cron"}[self.value]
+    TriggerType = TriggerType
 
     class Overlap(models.TextChoices):
         SKIP = "skip", "Skip the new run while the last one is going"
@@ -231,7 +242,7 @@ class Job(models.Model):
             ),
         ]
         indexes = [
-            # The claim loop asks this several times a second, whatever else the table holds.
+            # For the claim loop, which asks several times a second.
             models.Index(
                 name="job_due", fields=["next_run_at"], condition=Q(status="pending", deleted_at=None)
             ),
@@ -254,19 +265,20 @@ class Job(models.Model):
     @property
     def trigger(self) -> Trigger:
         """When it fires; raises TriggerError for a row that no longer makes sense."""
-        match self.trigger_type:
-            case Job.TriggerType.ONCE if self.run_at:
-                return Once(self.run_at, self.timezone)
-            case Job.TriggerType.INTERVAL if self.every is not None:
-                start = self.anchor_at or (_SOME_GRID if self._state.adding else self.created_at)
-                # A fraction of a second goes in as it is, for Interval to refuse.
-                return Interval(self.every.total_seconds(), start)
-            case Job.TriggerType.CRON:
-                return Cron(self.cron, self.timezone)
-        raise TriggerError("trigger_type", "choose once, interval or cron, and fill in what it needs.")
+        grid = self.anchor_at or (None if self._state.adding else self.created_at)
+        return trigger_of(
+            {
+                "trigger_type": self.trigger_type,
+                "run_at": self.run_at,
+                "every": self.every,
+                "anchor_at": grid,
+                "cron": self.cron,
+                "timezone": self.timezone,
+            }
+        )
 
     def argument(self, name: str) -> Any:
-        """Return what the task is given under a name, be it by position, or None."""
+        """Return the task's argument of that name, given by name or by position, or None."""
         task = registry.get(self.task)
         by_position = dict(zip(task.signature.parameters, self.args, strict=False)) if task else {}
         return {**by_position, **self.kwargs}.get(name)
@@ -280,10 +292,8 @@ class Job(models.Model):
 
     @property
     def state(self) -> str:
-        """The status on the wire: a pending job with a run under way is running."""
-        if self.status == Job.Status.PENDING and getattr(self, "is_running", False):
-            return Job.Status.RUNNING.value
-        return self.status
+        """The state to show; the job must come from `with_activity()`."""
+        return state_of(self.status, getattr(self, "is_running", False))
 
     def clean(self) -> None:
         problems: dict[str, str] = {}

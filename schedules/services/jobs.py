@@ -157,17 +157,7 @@ def pause(actor: Actor, job_id: str, *, reason: str = "", until: datetime | None
             return not_found(job_id)
         if job.status != Job.Status.PENDING:
             return Err(Code.WRONG_STATE, f"Job already {job.status}: {job_id}")
-        _move(
-            job,
-            now,
-            status=Job.Status.PAUSED,
-            next_run_at=None,
-            paused_at=now,
-            paused_until=until,
-            pause_reason=reason,
-        )
-        _account_until(job, now, "The job was paused before it could run.")
-        engine.withdraw(job, now, "paused")
+        engine.pause(job, now, reason, until=until)
         record(actor, "pause", now, job=job, after={"reason": reason, "until": until and until.isoformat()})
     job.refresh_from_db()
     return Ok(job)
@@ -248,7 +238,13 @@ def restore(actor: Actor, job_id: str) -> Result[Job]:
             case Job.Status.PENDING:
                 engine.account_for(job, job.deleted_at + _TICK, now, "The job lay in the trash.")
                 engine.take_back_ahead(job, now)
-                changes |= _armed_again(job, now)
+                following, reason = _slot_after_trash(job, now)
+                if following:
+                    changes["next_run_at"] = following
+                else:
+                    # Its owner is to decide what becomes of it.
+                    engine.pause(job, now, reason)
+                    job.refresh_from_db(fields=["revision"])
             case Job.Status.PAUSED:
                 engine.account_for(job, job.deleted_at + _TICK, now, "The job lay in the trash.")
                 changes["paused_at"] = now
@@ -274,15 +270,8 @@ def run_now(actor: Actor, job_id: str) -> Result[Execution]:
         )
         if waiting.count() >= WAITING_MANUAL_RUNS:
             return Err(Code.QUOTA, f"{WAITING_MANUAL_RUNS} runs of this job are waiting already.")
-        execution = Execution.objects.create(
-            job=job,
-            owner_id=job.owner_id,
-            job_name=job.name,
-            task=job.task,
-            scheduled_for=now,
-            available_at=now,
-            cause=Execution.Cause.MANUAL,
-        )
+        execution = Execution.of(job, now, available_at=now, cause=Execution.Cause.MANUAL)
+        execution.save(force_insert=True)
         record(actor, "run", now, job=job, after={"execution": execution.pk})
     return Ok(execution)
 
@@ -308,16 +297,12 @@ def _account_until(job: Job, now: datetime, reason: str) -> None:
         engine.account_for(job, job.next_run_at, now, reason)
 
 
-def _armed_again(job: Job, now: datetime) -> dict[str, Any]:
-    """Give a job its next slot, or pause it where there is none, for its owner to decide."""
-    reason = "Its time passed while it lay in the trash."
+def _slot_after_trash(job: Job, now: datetime) -> tuple[datetime | None, str]:
+    """Return the next slot of a job, or None and the reason why there is none."""
     try:
-        following = job.next_slot(now)
+        return job.next_slot(now), "Its time passed while it lay in the trash."
     except TriggerError as error:
-        following, reason = None, f"Its schedule cannot be read: {error.reason}"[: limits.NAME_LENGTH]
-    if following:
-        return {"next_run_at": following}
-    return {"status": Job.Status.PAUSED, "next_run_at": None, "paused_at": now, "pause_reason": reason}
+        return None, f"Its schedule cannot be read: {error.reason}"[: limits.NAME_LENGTH]
 
 
 def _task_defaults(name: str) -> dict[str, Any]:

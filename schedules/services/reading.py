@@ -213,7 +213,7 @@ def _why_not_yet(job: Job, now: datetime) -> Why:
     assert job.next_run_at is not None
     if job.next_run_at > now:
         return Why(job, job.next_run_at, "pending", "It has not fallen due yet.")
-    if engine.is_any_worker_running(now):
+    if engine.is_any_cluster_running(now):
         return Why(job, job.next_run_at, "late", "It is due and will be started in a moment.")
     return Why(job, job.next_run_at, "late", "It is due, but no worker is running.")
 

@@ -25,7 +25,7 @@ def ready(request: HttpRequest) -> JsonResponse:
     try:
         facts = {
             "database": True,
-            "worker": engine.is_any_worker_running(now),
+            "worker": engine.is_any_cluster_running(now),
             "on_time": not Job.objects.late(now).exists(),
         }
     # Not only DatabaseError: drivers report a lost connection as InterfaceError, too.

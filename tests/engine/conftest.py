@@ -1,4 +1,4 @@
-"""A cluster that has been there for a while, and the steps of a run one by one."""
+"""A running cluster, and helpers for the steps of a run."""
 
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
@@ -18,29 +18,29 @@ Settle = Callable[..., int]
 
 
 @pytest.fixture
-def worker(db: None) -> Cluster:
-    return new_worker()
+def cluster(db: None) -> Cluster:
+    return new_cluster()
 
 
-def new_worker(**fields: Any) -> Cluster:
+def new_cluster(**fields: Any) -> Cluster:
     began = NOW - timedelta(days=7)
     return ClusterFactory(**{"started_at": began, "last_seen_at": NOW, "probe_returned_at": NOW} | fields)
 
 
-def begin(worker: Cluster, job: Job, *, now: datetime = NOW, **fields: Any) -> Started:
-    """Give the job a run that this worker has just started."""
+def begin(cluster: Cluster, job: Job, *, now: datetime = NOW, **fields: Any) -> Started:
+    """Give the job a run that this cluster has just started."""
     row = ExecutionFactory(
         job=job,
         **{
             "scheduled_for": now,
             "status": "claimed",
-            "cluster": worker,
+            "cluster": cluster,
             "claimed_at": now,
             "lease_until": now + LEASE,
         }
         | fields,
     )
-    return engine.start_runs(worker.pk, row.attempt, [row.pk], now)[0]
+    return engine.start_runs(cluster.pk, row.attempt, [row.pk], now)[0]
 
 
 def outcome_of(started: Started, status: str = "succeeded", *, at: datetime = NOW, **fields: Any) -> Outcome:
@@ -50,6 +50,6 @@ def outcome_of(started: Started, status: str = "succeeded", *, at: datetime = NO
 
 
 def ledger(job: Job) -> list[tuple[str, datetime]]:
-    """What became of each slot, oldest first."""
+    """Return the status of each slot, oldest first."""
     rows = Execution.objects.filter(job=job).order_by("scheduled_for", "pk")
     return list(rows.values_list("status", "scheduled_for"))

@@ -12,7 +12,7 @@ from django.test.utils import CaptureQueriesContext
 from schedules import engine, services
 from schedules.engine import claim as claim_module
 from schedules.models import Event, Execution, Job
-from tests.engine.conftest import LEASE, NOW, begin, ledger, new_worker, outcome_of
+from tests.engine.conftest import LEASE, NOW, begin, ledger, new_cluster, outcome_of
 from tests.factories import ExecutionFactory, JobFactory, UserFactory
 
 HOUR = timedelta(hours=1)
@@ -31,37 +31,37 @@ def queued(job, **fields):
 
 
 @pytest.mark.django_db
-def test_due_job_is_claimed_and_moved_to_its_next_slot(worker):
+def test_due_job_is_claimed_and_moved_to_its_next_slot(cluster):
     job = due_job(name="Tidy", timeout=timedelta(seconds=7))
 
-    (claim,) = engine.claim_runs(worker.pk, NOW, 10)
+    (claim,) = engine.claim_runs(cluster.pk, NOW, 10)
 
     row = Execution.objects.get()
     assert (claim.execution_id, claim.attempt, claim.task) == (row.pk, 0, "tests.ping")
     assert claim.timeout == timedelta(seconds=7)
     assert (row.job, row.owner, row.job_name) == (job, job.owner, "Tidy")
     assert (row.scheduled_for, row.status, row.cause) == (NOW, "claimed", "schedule")
-    assert (row.cluster, row.claimed_at, row.lease_until) == (worker, NOW, NOW + LEASE)
+    assert (row.cluster, row.claimed_at, row.lease_until) == (cluster, NOW, NOW + LEASE)
     job.refresh_from_db()
     assert (job.status, job.next_run_at) == ("pending", NOW + HOUR)
     assert (job.run_count, job.slot_count) == (1, 1)
 
 
 @pytest.mark.django_db
-def test_nothing_fires_early(worker):
+def test_nothing_fires_early(cluster):
     due_job(next_run_at=NOW + timedelta(microseconds=1))
     queued(due_job(status="paused", next_run_at=None), available_at=NOW + timedelta(microseconds=1))
 
-    assert engine.claim_runs(worker.pk, NOW, 10) == []
+    assert engine.claim_runs(cluster.pk, NOW, 10) == []
     assert Execution.objects.get().status == "queued"
 
 
 @pytest.mark.django_db
-def test_second_claim_finds_nothing(worker):
+def test_second_claim_finds_nothing(cluster):
     due_job()
-    engine.claim_runs(worker.pk, NOW, 10)
+    engine.claim_runs(cluster.pk, NOW, 10)
 
-    assert engine.claim_runs(worker.pk, NOW, 10) == []
+    assert engine.claim_runs(cluster.pk, NOW, 10) == []
     assert Execution.objects.count() == 1
 
 
@@ -75,10 +75,10 @@ def test_second_claim_finds_nothing(worker):
         pytest.param({"max_runs": 3, "slot_count": 1}, "pending", id="one more to go"),
     ],
 )
-def test_job_whose_last_slot_is_claimed_is_running(worker, fields, status):
+def test_job_whose_last_slot_is_claimed_is_running(cluster, fields, status):
     job = due_job(**fields)
 
-    assert len(engine.claim_runs(worker.pk, NOW, 10)) == 1
+    assert len(engine.claim_runs(cluster.pk, NOW, 10)) == 1
 
     job.refresh_from_db()
     assert (job.status, job.next_run_at is None) == (status, status == "running")
@@ -93,35 +93,35 @@ def test_job_whose_last_slot_is_claimed_is_running(worker, fields, status):
         pytest.param({"max_runs": 1, "slot_count": 1}, "completed", id="runs spent"),
     ],
 )
-def test_job_with_nothing_to_run_and_nothing_left_is_over(worker, fields, status):
+def test_job_with_nothing_to_run_and_nothing_left_is_over(cluster, fields, status):
     job = due_job(**fields)
 
-    assert engine.claim_runs(worker.pk, NOW + 30 * MINUTE, 10) == []
+    assert engine.claim_runs(cluster.pk, NOW + 30 * MINUTE, 10) == []
 
     job.refresh_from_db()
     assert (job.status, job.next_run_at) == (status, None)
 
 
 @pytest.mark.django_db
-def test_last_slot_skipped_beside_a_live_run_leaves_the_job_running_until_that_ends(worker):
+def test_last_slot_skipped_beside_a_live_run_leaves_the_job_running_until_that_ends(cluster):
     job = due_job(ends_at=NOW + MINUTE)
-    started = begin(worker, job, now=NOW - HOUR)
+    started = begin(cluster, job, now=NOW - HOUR)
 
-    engine.claim_runs(worker.pk, NOW, 10)
+    engine.claim_runs(cluster.pk, NOW, 10)
     job.refresh_from_db()
     assert job.status == "running"
 
-    engine.settle_runs(worker.pk, [outcome_of(started)])
+    engine.settle_runs(cluster.pk, [outcome_of(started)])
     job.refresh_from_db()
     assert job.status == "completed"
     assert ledger(job) == [("succeeded", NOW - HOUR), ("skipped", NOW)]
 
 
 @pytest.mark.django_db
-def test_gap_and_caught_up_run_are_written_together(worker):
+def test_gap_and_caught_up_run_are_written_together(cluster):
     job = due_job(next_run_at=NOW - 5 * HOUR)
 
-    (claim,) = engine.claim_runs(worker.pk, NOW + 2 * MINUTE, 10)
+    (claim,) = engine.claim_runs(cluster.pk, NOW + 2 * MINUTE, 10)
 
     missed, run = Execution.objects.order_by("scheduled_for")
     assert (missed.status, missed.slots, missed.last_slot) == ("missed", 5, NOW - HOUR)
@@ -134,73 +134,73 @@ def test_gap_and_caught_up_run_are_written_together(worker):
 
 @pytest.mark.django_db
 def test_gap_without_a_worker_says_so():
-    worker = new_worker(started_at=NOW)
+    cluster = new_cluster(started_at=NOW)
     due_job(next_run_at=NOW - 5 * HOUR)
 
-    engine.claim_runs(worker.pk, NOW, 10)
+    engine.claim_runs(cluster.pk, NOW, 10)
 
     assert Execution.objects.get(status="missed").reason == "No worker was running."
 
 
 @pytest.mark.django_db
-def test_held_runs_wait_for_each_other(worker):
+def test_held_runs_wait_for_each_other(cluster):
     job = due_job(next_run_at=NOW - 2 * HOUR, overlap="queue", catch_up="all")
 
-    claimed = engine.claim_runs(worker.pk, NOW, 10)
+    claimed = engine.claim_runs(cluster.pk, NOW, 10)
 
     assert ledger(job) == [("claimed", NOW - 2 * HOUR), ("queued", NOW - HOUR), ("queued", NOW)]
-    assert engine.claim_runs(worker.pk, NOW, 10) == []
+    assert engine.claim_runs(cluster.pk, NOW, 10) == []
     for hours in (1, 0):
-        (started,) = engine.start_runs(worker.pk, 0, [claimed[0].execution_id], NOW)
-        engine.settle_runs(worker.pk, [outcome_of(started)])
-        claimed = engine.claim_runs(worker.pk, NOW, 10)
+        (started,) = engine.start_runs(cluster.pk, 0, [claimed[0].execution_id], NOW)
+        engine.settle_runs(cluster.pk, [outcome_of(started)])
+        claimed = engine.claim_runs(cluster.pk, NOW, 10)
         assert Execution.objects.get(pk=claimed[0].execution_id).scheduled_for == NOW - hours * HOUR
     job.refresh_from_db()
     assert (job.run_count, job.slot_count) == (3, 3)
 
 
 @pytest.mark.django_db
-def test_tasks_to_leave_are_left(worker):
+def test_tasks_to_leave_are_left(cluster):
     plain, coroutine = due_job(overlap="allow"), due_job(task="tests.aping")
     queued(plain, cause="manual")
 
-    (claim,) = engine.claim_runs(worker.pk, NOW, 10, exclude_tasks=["tests.ping"])
+    (claim,) = engine.claim_runs(cluster.pk, NOW, 10, exclude_tasks=["tests.ping"])
 
     assert Execution.objects.get(pk=claim.execution_id).job == coroutine
-    assert len(engine.claim_runs(worker.pk, NOW, 10)) == 2
+    assert len(engine.claim_runs(cluster.pk, NOW, 10)) == 2
 
 
 @pytest.mark.django_db
-def test_limit_bounds_jobs_and_queued_runs_together(worker):
+def test_limit_bounds_jobs_and_queued_runs_together(cluster):
     for _ in range(5):
         queued(due_job(overlap="allow"), cause="manual")
 
-    assert len(engine.claim_runs(worker.pk, NOW, 7)) == 7
-    assert len(engine.claim_runs(worker.pk, NOW, 7)) == 3
+    assert len(engine.claim_runs(cluster.pk, NOW, 7)) == 7
+    assert len(engine.claim_runs(cluster.pk, NOW, 7)) == 3
 
 
 @pytest.mark.django_db
-def test_jobs_with_many_slots_to_catch_up_share_a_claim_only_within_the_limit(worker):
+def test_jobs_with_many_slots_to_catch_up_share_a_claim_only_within_the_limit(cluster):
     jobs = [due_job(next_run_at=NOW - 9 * HOUR, catch_up="all", overlap="allow") for _ in range(3)]
 
-    assert len(engine.claim_runs(worker.pk, NOW, 15)) == 20
-    assert len(engine.claim_runs(worker.pk, NOW, 15)) == 10
+    assert len(engine.claim_runs(cluster.pk, NOW, 15)) == 20
+    assert len(engine.claim_runs(cluster.pk, NOW, 15)) == 10
     assert all(len(ledger(job)) == 10 for job in jobs)
 
 
 @pytest.mark.django_db
-def test_claim_that_thinks_too_long_leaves_the_rest_for_the_next(worker, monkeypatch):
+def test_claim_that_thinks_too_long_leaves_the_rest_for_the_next(cluster, monkeypatch):
     monkeypatch.setattr(claim_module, "PLANNING", -1)
     due_job()
-    assert engine.claim_runs(worker.pk, NOW, 10) == []
+    assert engine.claim_runs(cluster.pk, NOW, 10) == []
 
     monkeypatch.undo()
-    assert len(engine.claim_runs(worker.pk, NOW, 10)) == 1
+    assert len(engine.claim_runs(cluster.pk, NOW, 10)) == 1
 
 
 @pytest.mark.django_db
 @pytest.mark.parametrize("late", [timedelta(0), 3 * HOUR])
-def test_queries_of_a_claim_do_not_grow_with_the_jobs(worker, late):
+def test_queries_of_a_claim_do_not_grow_with_the_jobs(cluster, late):
     owner = UserFactory()
     counts = []
     for jobs in (10, 200):
@@ -209,7 +209,7 @@ def test_queries_of_a_claim_do_not_grow_with_the_jobs(worker, late):
         for _ in range(jobs):
             queued(due_job(owner=owner, overlap="allow"), scheduled_for=NOW - HOUR)
         with CaptureQueriesContext(connection) as queries:
-            assert len(engine.claim_runs(worker.pk, NOW + late, 1000)) >= jobs
+            assert len(engine.claim_runs(cluster.pk, NOW + late, 1000)) >= jobs
         counts.append(len(queries))
 
     # SQLite writes rows that are not plain a few dozen at a time.
@@ -218,11 +218,11 @@ def test_queries_of_a_claim_do_not_grow_with_the_jobs(worker, late):
 
 
 @pytest.mark.django_db
-def test_claim_without_work_asks_little(worker, django_assert_max_num_queries):
+def test_claim_without_work_asks_little(cluster, django_assert_max_num_queries):
     due_job(next_run_at=NOW + HOUR)
 
     with django_assert_max_num_queries(4):
-        assert engine.claim_runs(worker.pk, NOW, 10) == []
+        assert engine.claim_runs(cluster.pk, NOW, 10) == []
 
 
 # Poison
@@ -239,10 +239,10 @@ def test_claim_without_work_asks_little(worker, django_assert_max_num_queries):
         pytest.param({"once": True, "run_at": NOW, "timezone": "x" * 64}, id="one-off"),
     ],
 )
-def test_poisoned_job_fails_alone_and_is_paused(worker, broken):
+def test_poisoned_job_fails_alone_and_is_paused(cluster, broken):
     bad, good = due_job(**broken), due_job()
 
-    (claim,) = engine.claim_runs(worker.pk, NOW, 10)
+    (claim,) = engine.claim_runs(cluster.pk, NOW, 10)
 
     assert Execution.objects.get(pk=claim.execution_id).job == good
     row = Execution.objects.get(job=bad)
@@ -256,11 +256,11 @@ def test_poisoned_job_fails_alone_and_is_paused(worker, broken):
 
 
 @pytest.mark.django_db
-def test_poisoned_job_whose_slot_has_a_row_harms_nobody_either(worker):
+def test_poisoned_job_whose_slot_has_a_row_harms_nobody_either(cluster):
     bad, good = due_job(cron="no"), due_job()
     ExecutionFactory(job=bad, scheduled_for=NOW, status="succeeded")
 
-    (claim,) = engine.claim_runs(worker.pk, NOW, 10)
+    (claim,) = engine.claim_runs(cluster.pk, NOW, 10)
 
     assert Execution.objects.get(pk=claim.execution_id).job == good
     assert Execution.objects.get(job=bad).status == "succeeded"
@@ -269,11 +269,11 @@ def test_poisoned_job_whose_slot_has_a_row_harms_nobody_either(worker):
 
 
 @pytest.mark.django_db
-def test_slot_that_has_a_row_takes_none_of_the_runs_that_are_left(worker):
+def test_slot_that_has_a_row_takes_none_of_the_runs_that_are_left(cluster):
     job = due_job(catch_up="all", max_runs=2, slot_count=1, next_run_at=NOW - HOUR)
     ExecutionFactory(job=job, scheduled_for=NOW - HOUR, status="succeeded")
 
-    (claim,) = engine.claim_runs(worker.pk, NOW, 10)
+    (claim,) = engine.claim_runs(cluster.pk, NOW, 10)
 
     assert Execution.objects.get(pk=claim.execution_id).scheduled_for == NOW
     job.refresh_from_db()
@@ -281,10 +281,10 @@ def test_slot_that_has_a_row_takes_none_of_the_runs_that_are_left(worker):
 
 
 @pytest.mark.django_db
-def test_unknown_task_is_claimed_like_any_other(worker):
+def test_unknown_task_is_claimed_like_any_other(cluster):
     due_job(task="tests.gone")
 
-    (claim,) = engine.claim_runs(worker.pk, NOW, 10)
+    (claim,) = engine.claim_runs(cluster.pk, NOW, 10)
 
     assert claim.task == "tests.gone"
 
@@ -293,30 +293,30 @@ def test_unknown_task_is_claimed_like_any_other(worker):
 
 
 @pytest.mark.django_db
-def test_clock_that_went_back_repeats_nothing(worker):
+def test_clock_that_went_back_repeats_nothing(cluster):
     job = due_job()
-    engine.claim_runs(worker.pk, NOW, 10)
+    engine.claim_runs(cluster.pk, NOW, 10)
 
-    assert engine.claim_runs(worker.pk, NOW - HOUR, 10) == []
+    assert engine.claim_runs(cluster.pk, NOW - HOUR, 10) == []
     assert ledger(job) == [("claimed", NOW)]
 
 
 @pytest.mark.django_db
-def test_job_armed_again_before_its_own_past_repeats_nothing(worker):
+def test_job_armed_again_before_its_own_past_repeats_nothing(cluster):
     job = due_job(overlap="allow", catch_up="all")
     ExecutionFactory(job=job, scheduled_for=NOW)
     ExecutionFactory(job=job, scheduled_for=NOW + 2 * HOUR, cause="catch_up")
 
-    assert len(engine.claim_runs(worker.pk, NOW + 3 * HOUR, 10)) == 2
+    assert len(engine.claim_runs(cluster.pk, NOW + 3 * HOUR, 10)) == 2
     assert [status for status, _ in ledger(job)] == ["succeeded", "claimed", "succeeded", "claimed"]
 
 
 @pytest.mark.django_db
-def test_gap_whose_first_slot_has_a_row_keeps_the_rest_and_stops_nobody(worker):
+def test_gap_whose_first_slot_has_a_row_keeps_the_rest_and_stops_nobody(cluster):
     job, other = due_job(), due_job()
     ExecutionFactory(job=job, scheduled_for=NOW)
 
-    assert len(engine.claim_runs(worker.pk, NOW + 3 * HOUR, 10)) == 2
+    assert len(engine.claim_runs(cluster.pk, NOW + 3 * HOUR, 10)) == 2
 
     assert ledger(job) == [("succeeded", NOW), ("missed", NOW + HOUR), ("claimed", NOW + 3 * HOUR)]
     assert Execution.objects.get(job=job, status="missed").slots == 2
@@ -324,28 +324,28 @@ def test_gap_whose_first_slot_has_a_row_keeps_the_rest_and_stops_nobody(worker):
 
 
 @pytest.mark.django_db
-def test_run_keeps_its_own_slot_when_the_slot_before_it_has_a_row(worker):
+def test_run_keeps_its_own_slot_when_the_slot_before_it_has_a_row(cluster):
     job = due_job()
     ExecutionFactory(job=job, scheduled_for=NOW)
 
-    assert len(engine.claim_runs(worker.pk, NOW + HOUR, 10)) == 1
+    assert len(engine.claim_runs(cluster.pk, NOW + HOUR, 10)) == 1
     assert ledger(job) == [("succeeded", NOW), ("claimed", NOW + HOUR)]
 
 
 @pytest.mark.django_db
-def test_run_by_hand_at_the_moment_of_a_slot_does_not_stand_for_it(worker):
+def test_run_by_hand_at_the_moment_of_a_slot_does_not_stand_for_it(cluster):
     job = due_job()
     ExecutionFactory(job=job, scheduled_for=NOW, cause="manual")
 
-    assert len(engine.claim_runs(worker.pk, NOW, 10)) == 1
+    assert len(engine.claim_runs(cluster.pk, NOW, 10)) == 1
 
 
 @pytest.mark.django_db
-def test_one_off_whose_slot_has_a_row_is_over(worker):
+def test_one_off_whose_slot_has_a_row_is_over(cluster):
     job = due_job(once=True, run_at=NOW)
     ExecutionFactory(job=job, scheduled_for=NOW)
 
-    assert engine.claim_runs(worker.pk, NOW, 10) == []
+    assert engine.claim_runs(cluster.pk, NOW, 10) == []
     job.refresh_from_db()
     assert job.status == "completed"
 
@@ -354,41 +354,41 @@ def test_one_off_whose_slot_has_a_row_is_over(worker):
 
 
 @pytest.mark.django_db
-def test_queued_run_is_claimed_with_its_attempt(worker):
+def test_queued_run_is_claimed_with_its_attempt(cluster):
     job = due_job(next_run_at=NOW + HOUR)
     row = queued(job, attempt=2)
 
-    (claim,) = engine.claim_runs(worker.pk, NOW, 10)
+    (claim,) = engine.claim_runs(cluster.pk, NOW, 10)
 
     row.refresh_from_db()
     assert (claim.execution_id, claim.attempt) == (row.pk, 2)
-    assert (row.status, row.cluster, row.available_at) == ("claimed", worker, None)
+    assert (row.status, row.cluster, row.available_at) == ("claimed", cluster, None)
     job.refresh_from_db()
     assert (job.run_count, job.slot_count) == (0, 0)
 
 
 @pytest.mark.django_db
 @pytest.mark.parametrize("status", ["pending", "paused", "cancelled", "completed", "failed", "running"])
-def test_run_by_hand_counts_and_runs_whatever_the_job_does(worker, status):
+def test_run_by_hand_counts_and_runs_whatever_the_job_does(cluster, status):
     job = due_job(status=status, next_run_at=NOW + HOUR if status == "pending" else None)
     for _ in range(2):
         queued(job, cause="manual")
     other = due_job(next_run_at=NOW + HOUR)
     queued(other, cause="manual")
 
-    assert len(engine.claim_runs(worker.pk, NOW, 10)) == 3
+    assert len(engine.claim_runs(cluster.pk, NOW, 10)) == 3
     assert dict(Job.objects.values_list("pk", "run_count")) == {job.pk: 2, other.pk: 1}
     assert not Job.objects.exclude(slot_count=0).exists()
 
 
 @pytest.mark.django_db
-def test_run_by_hand_that_was_handed_back_counts_once(worker):
+def test_run_by_hand_that_was_handed_back_counts_once(cluster):
     job = due_job(next_run_at=NOW + HOUR)
     queued(job, cause="manual")
-    engine.claim_runs(worker.pk, NOW, 10)
-    engine.hand_back(worker.pk, NOW)
+    engine.claim_runs(cluster.pk, NOW, 10)
+    engine.hand_back(cluster.pk, NOW)
 
-    assert len(engine.claim_runs(worker.pk, NOW, 10)) == 1
+    assert len(engine.claim_runs(cluster.pk, NOW, 10)) == 1
     job.refresh_from_db()
     assert job.run_count == 1
 
@@ -409,12 +409,12 @@ def test_run_by_hand_that_was_handed_back_counts_once(worker):
         pytest.param({"deleted_at": NOW}, {"cause": "manual"}, "cancelled", id="delete, by hand"),
     ],
 )
-def test_retry_that_slipped_past_a_stop_is_called_off(worker, job_fields, row_fields, expected):
+def test_retry_that_slipped_past_a_stop_is_called_off(cluster, job_fields, row_fields, expected):
     """Settling and stopping at the same moment: each was right when it looked."""
     job = due_job(**{"next_run_at": NOW + HOUR} | job_fields)
     row = queued(job, error="it failed", **row_fields)
 
-    assert engine.claim_runs(worker.pk, NOW, 10) == []
+    assert engine.claim_runs(cluster.pk, NOW, 10) == []
 
     row.refresh_from_db()
     assert (row.status, row.finished_at, row.available_at) == (expected, NOW, None)
@@ -423,19 +423,19 @@ def test_retry_that_slipped_past_a_stop_is_called_off(worker, job_fields, row_fi
 
 
 @pytest.mark.django_db
-def test_retry_of_a_run_by_hand_goes_on_while_the_job_is_paused(worker):
+def test_retry_of_a_run_by_hand_goes_on_while_the_job_is_paused(cluster):
     queued(due_job(status="paused", next_run_at=None), cause="manual", attempt=1)
 
-    assert len(engine.claim_runs(worker.pk, NOW, 10)) == 1
+    assert len(engine.claim_runs(cluster.pk, NOW, 10)) == 1
 
 
 @pytest.mark.django_db
 @pytest.mark.parametrize(("attempt", "status"), [(0, "cancelled"), (1, "failed")])
-def test_inactive_owner_ends_a_queued_run_and_with_it_a_one_off(worker, attempt, status):
+def test_inactive_owner_ends_a_queued_run_and_with_it_a_one_off(cluster, attempt, status):
     job = due_job(once=True, run_at=NOW, status="running", next_run_at=None, owner__is_active=False)
     row = queued(job, attempt=attempt)
 
-    assert engine.claim_runs(worker.pk, NOW, 10) == []
+    assert engine.claim_runs(cluster.pk, NOW, 10) == []
 
     row.refresh_from_db()
     assert (row.status, row.reason) == (status, "The owner's account is not active.")
@@ -450,11 +450,11 @@ def test_inactive_owner_ends_a_queued_run_and_with_it_a_one_off(worker, attempt,
     ("fields", "status"),
     [({"attempt": 1, "error": "no route"}, "failed"), ({"cause": "manual"}, "cancelled")],
 )
-def test_run_of_another_task_than_its_job_has_by_now_is_called_off(worker, fields, status):
+def test_run_of_another_task_than_its_job_has_by_now_is_called_off(cluster, fields, status):
     job = due_job(next_run_at=NOW + HOUR, task="notify", last_error="before")
     row = queued(job, task="webhook", **fields)
 
-    assert engine.claim_runs(worker.pk, NOW, 10) == []
+    assert engine.claim_runs(cluster.pk, NOW, 10) == []
 
     row.refresh_from_db()
     assert (row.status, row.reason) == (status, "The job was given another task before it could run.")
@@ -463,36 +463,36 @@ def test_run_of_another_task_than_its_job_has_by_now_is_called_off(worker, field
 
 
 @pytest.mark.django_db
-def test_called_off_run_lets_the_next_in_line_go(worker):
+def test_called_off_run_lets_the_next_in_line_go(cluster):
     job = due_job(next_run_at=NOW + HOUR, overlap="queue")
     queued(job, attempt=1, scheduled_for=NOW - HOUR)
     held = queued(job, available_at=None)
     job.owner.is_active = False
     job.owner.save()
 
-    engine.claim_runs(worker.pk, NOW, 10)
+    engine.claim_runs(cluster.pk, NOW, 10)
 
     held.refresh_from_db()
     assert held.available_at == NOW
 
 
 @pytest.mark.django_db
-def test_queued_run_of_a_job_that_is_gone_ends(worker):
+def test_queued_run_of_a_job_that_is_gone_ends(cluster):
     row = queued(due_job())
     Execution.objects.update(job=None)
     Job.objects.all().delete()
 
-    assert engine.claim_runs(worker.pk, NOW, 10) == []
+    assert engine.claim_runs(cluster.pk, NOW, 10) == []
     row.refresh_from_db()
     assert (row.status, row.reason) == ("cancelled", "Its job is gone.")
 
 
 @pytest.mark.django_db
-def test_inactive_owners_slots_are_skipped_and_the_schedule_goes_on(worker):
+def test_inactive_owners_slots_are_skipped_and_the_schedule_goes_on(cluster):
     job = due_job(owner__is_active=False)
     once = due_job(owner=job.owner, once=True, run_at=NOW)
 
-    assert engine.claim_runs(worker.pk, NOW, 10) == []
+    assert engine.claim_runs(cluster.pk, NOW, 10) == []
 
     assert ledger(job) == ledger(once) == [("skipped", NOW)]
     job.refresh_from_db()
@@ -506,39 +506,39 @@ def test_inactive_owners_slots_are_skipped_and_the_schedule_goes_on(worker):
 
 @pytest.mark.django_db
 @pytest.mark.parametrize("verb", [services.pause, services.cancel, services.delete])
-def test_committed_stop_is_honoured_by_the_next_claim(worker, actor, verb, time_machine):
+def test_committed_stop_is_honoured_by_the_next_claim(cluster, actor, verb, time_machine):
     time_machine.move_to(NOW, tick=False)
     job = due_job(owner=actor.user)
 
     verb(actor, job.public_id)
 
-    assert engine.claim_runs(worker.pk, NOW + 5 * HOUR, 10) == []
+    assert engine.claim_runs(cluster.pk, NOW + 5 * HOUR, 10) == []
     assert ledger(job) == [("skipped", NOW)]
 
 
 @pytest.mark.django_db
-def test_committed_edit_is_honoured_by_the_next_claim(worker, actor, time_machine):
+def test_committed_edit_is_honoured_by_the_next_claim(cluster, actor, time_machine):
     time_machine.move_to(NOW - MINUTE, tick=False)
     job = due_job(owner=actor.user)
 
     services.edit(actor, job.public_id, cron="30 * * * *", task="tests.aping")
 
-    assert engine.claim_runs(worker.pk, NOW, 10) == []
-    (claim,) = engine.claim_runs(worker.pk, NOW + 30 * MINUTE, 10)
+    assert engine.claim_runs(cluster.pk, NOW, 10) == []
+    (claim,) = engine.claim_runs(cluster.pk, NOW + 30 * MINUTE, 10)
     assert claim.task == "tests.aping"
     assert ledger(job) == [("claimed", NOW + 30 * MINUTE)]
 
 
 @pytest.mark.django_db
 @pytest.mark.parametrize("verb", [services.pause, services.cancel, services.delete])
-def test_stop_takes_back_what_was_claimed_but_not_started(worker, actor, verb, time_machine):
+def test_stop_takes_back_what_was_claimed_but_not_started(cluster, actor, verb, time_machine):
     time_machine.move_to(NOW, tick=False)
     job = due_job(owner=actor.user)
-    (claim,) = engine.claim_runs(worker.pk, NOW, 10)
+    (claim,) = engine.claim_runs(cluster.pk, NOW, 10)
 
     verb(actor, job.public_id)
 
-    assert engine.start_runs(worker.pk, 0, [claim.execution_id], NOW) == []
+    assert engine.start_runs(cluster.pk, 0, [claim.execution_id], NOW) == []
     assert ledger(job) == [("cancelled", NOW)]
 
 
@@ -565,15 +565,15 @@ def test_two_claimers_never_take_a_slot_twice():
     jobs = [due_job(owner=owner, overlap="allow") for _ in range(60)]
     for job in jobs[:20]:
         queued(job, cause="manual")
-    workers = [new_worker(), new_worker()]
+    workers = [new_cluster(), new_cluster()]
 
-    def claim_all(worker):
+    def claim_all(cluster):
         taken = []
         for _ in range(40):
-            taken += engine.claim_runs(worker.pk, NOW, 5)
+            taken += engine.claim_runs(cluster.pk, NOW, 5)
         return taken
 
-    results = _at_once(*[lambda worker=worker: claim_all(worker) for worker in workers])
+    results = _at_once(*[lambda cluster=cluster: claim_all(cluster) for cluster in workers])
 
     ids = [claim.execution_id for taken in results for claim in taken]
     assert len(ids) == len(set(ids)) == 80
@@ -586,7 +586,7 @@ def test_two_claimers_never_take_a_slot_twice():
 @pytest.mark.django_db(transaction=True)
 def test_cancels_beside_claims_leave_every_job_whole(actor, time_machine):
     time_machine.move_to(NOW, tick=False)
-    worker = new_worker()
+    cluster = new_cluster()
     jobs = [due_job(owner=actor.user) for _ in range(30)]
     for job in jobs:
         queued(job, cause="manual")
@@ -595,10 +595,10 @@ def test_cancels_beside_claims_leave_every_job_whole(actor, time_machine):
         return [services.cancel(actor, job.public_id) for job in jobs]
 
     def claim_all():
-        return [engine.claim_runs(worker.pk, NOW, 3) for _ in range(40)]
+        return [engine.claim_runs(cluster.pk, NOW, 3) for _ in range(40)]
 
     _at_once(cancel_all, claim_all)
-    engine.claim_runs(worker.pk, NOW, 100)
+    engine.claim_runs(cluster.pk, NOW, 100)
 
     assert set(Job.objects.values_list("status", flat=True)) == {"cancelled"}
     scheduled = Execution.objects.exclude(cause="manual")
@@ -607,14 +607,14 @@ def test_cancels_beside_claims_leave_every_job_whole(actor, time_machine):
 
 
 @pytest.mark.django_db(transaction=True)
-def test_job_that_somebody_holds_is_left_for_the_next_claim(worker):
+def test_job_that_somebody_holds_is_left_for_the_next_claim(cluster):
     if connection.vendor != "postgresql":
         pytest.skip("SQLite has one writer at a time")
     held, free = due_job(overlap="allow"), due_job()
     queued(held, cause="manual")
 
     def claim():
-        return engine.claim_runs(worker.pk, NOW, 10)
+        return engine.claim_runs(cluster.pk, NOW, 10)
 
     with transaction.atomic():
         Job.objects.select_for_update().get(pk=held.pk)

@@ -7,7 +7,7 @@ import pytest
 from schedules import engine
 from schedules.engine import clock_rollback
 from schedules.models import FRESH_FOR, Execution, Job
-from tests.engine.conftest import LEASE, NOW, ledger, new_worker, outcome_of
+from tests.engine.conftest import LEASE, NOW, ledger, new_cluster, outcome_of
 from tests.factories import ExecutionFactory, JobFactory
 
 pytestmark = pytest.mark.django_db
@@ -21,7 +21,7 @@ SECOND = timedelta(seconds=1)
 @pytest.fixture
 def after_setback(monkeypatch):
     """As in a cluster that has just been started."""
-    monkeypatch.setattr(clock_rollback, "_after_setback", clock_rollback._AfterSetback())
+    monkeypatch.setattr(clock_rollback, "_recovery", clock_rollback._Recovery())
 
 
 def hourly(**fields):
@@ -30,8 +30,8 @@ def hourly(**fields):
 
 @pytest.mark.parametrize("catch_up", ["once", "all", "none"])
 def test_job_that_a_clock_far_ahead_moved_on_is_armed_for_now(after_setback, catch_up):
-    job, worker = hourly(catch_up=catch_up, overlap="allow"), new_worker()
-    engine.claim_runs(worker.pk, NOW + DAY, 100)
+    job, cluster = hourly(catch_up=catch_up, overlap="allow"), new_cluster()
+    engine.claim_runs(cluster.pk, NOW + DAY, 100)
     engine.recover_from_clock_rollback(NOW + DAY)
     set_back = NOW + 90 * MINUTE
 
@@ -42,7 +42,7 @@ def test_job_that_a_clock_far_ahead_moved_on_is_armed_for_now(after_setback, cat
     gap = job.executions.filter(status="missed").first()
     assert gap is None or (gap.scheduled_for, gap.last_slot, gap.slots) == (NOW, NOW + HOUR, 2)
     for hour in range(2, 27):
-        engine.claim_runs(worker.pk, NOW + hour * HOUR, 10)
+        engine.claim_runs(cluster.pk, NOW + hour * HOUR, 10)
     rows = job.executions.values_list("scheduled_for", "slots")
     assert sorted(NOW + number * HOUR for number in range(27)) == sorted(
         slot + number * HOUR for slot, count in rows for number in range(count)
@@ -51,11 +51,11 @@ def test_job_that_a_clock_far_ahead_moved_on_is_armed_for_now(after_setback, cat
 
 def test_run_of_a_slot_to_come_leaves_the_line_it_would_hold_up(after_setback):
     """It was put into the line while the clock was ahead, and was let go when the run before it ended."""
-    job, worker = hourly(overlap="queue", max_runs=5), new_worker()
-    engine.claim_runs(worker.pk, NOW, 10)
-    [running] = engine.start_runs(worker.pk, 0, [job.executions.get().pk], NOW)
-    engine.claim_runs(worker.pk, NOW + DAY, 10)
-    engine.settle_runs(worker.pk, [outcome_of(running, at=NOW + DAY)])
+    job, cluster = hourly(overlap="queue", max_runs=5), new_cluster()
+    engine.claim_runs(cluster.pk, NOW, 10)
+    [running] = engine.start_runs(cluster.pk, 0, [job.executions.get().pk], NOW)
+    engine.claim_runs(cluster.pk, NOW + DAY, 10)
+    engine.settle_runs(cluster.pk, [outcome_of(running, at=NOW + DAY)])
     engine.recover_from_clock_rollback(NOW + DAY)
 
     engine.recover_from_clock_rollback(NOW + 90 * MINUTE)
@@ -63,11 +63,11 @@ def test_run_of_a_slot_to_come_leaves_the_line_it_would_hold_up(after_setback):
     job.refresh_from_db()
     assert (job.next_run_at, job.slot_count, job.run_count) == (NOW + 2 * HOUR, 1, 1)
     assert ledger(job) == [("succeeded", NOW), ("missed", NOW + HOUR)]
-    [claim] = engine.claim_runs(worker.pk, NOW + 2 * HOUR, 10)
+    [claim] = engine.claim_runs(cluster.pk, NOW + 2 * HOUR, 10)
     assert job.executions.get(pk=claim.execution_id).scheduled_for == NOW + 2 * HOUR
 
 
-def test_run_that_waited_behind_a_slot_to_come_is_let_go(after_setback, worker):
+def test_run_that_waited_behind_a_slot_to_come_is_let_go(after_setback, cluster):
     job = hourly(overlap="queue", next_run_at=NOW + 2 * DAY)
     ahead = ExecutionFactory(job=job, status="queued", scheduled_for=NOW + DAY, available_at=NOW + DAY)
     behind = ExecutionFactory(job=job, status="queued", scheduled_for=NOW - HOUR, available_at=None)
@@ -75,10 +75,10 @@ def test_run_that_waited_behind_a_slot_to_come_is_let_go(after_setback, worker):
     engine.recover_from_clock_rollback(NOW)
 
     assert not Execution.objects.filter(pk=ahead.pk).exists()
-    assert [claim.execution_id for claim in engine.claim_runs(worker.pk, NOW, 10)] == [behind.pk]
+    assert [claim.execution_id for claim in engine.claim_runs(cluster.pk, NOW, 10)] == [behind.pk]
 
 
-def test_what_a_clock_that_was_ahead_let_go_waits_no_longer(after_setback, worker):
+def test_what_a_clock_that_was_ahead_let_go_waits_no_longer(after_setback, cluster):
     job = JobFactory(paused=True)
     let_go = ExecutionFactory(
         job=job, status="queued", cause="manual", available_at=NOW + DAY, scheduled_for=NOW
@@ -89,13 +89,13 @@ def test_what_a_clock_that_was_ahead_let_go_waits_no_longer(after_setback, worke
 
     engine.recover_from_clock_rollback(NOW)
 
-    assert [claim.execution_id for claim in engine.claim_runs(worker.pk, NOW, 10)] == [let_go.pk]
+    assert [claim.execution_id for claim in engine.claim_runs(cluster.pk, NOW, 10)] == [let_go.pk]
     retry.refresh_from_db()
     assert retry.available_at == NOW + DAY
 
 
 def test_cluster_that_died_while_the_clock_was_ahead_is_given_up_in_time(after_setback):
-    dead = new_worker(last_seen_at=NOW + DAY)
+    dead = new_cluster(last_seen_at=NOW + DAY)
     row = ExecutionFactory(status="claimed", cluster=dead, lease_until=NOW + DAY + LEASE)
 
     engine.recover_from_clock_rollback(NOW)
@@ -107,8 +107,8 @@ def test_cluster_that_died_while_the_clock_was_ahead_is_given_up_in_time(after_s
     assert (row.status, row.available_at) == ("queued", NOW + FRESH_FOR + SECOND)
 
 
-def test_lease_from_a_clock_that_was_ahead_runs_out_in_time(after_setback, worker):
-    row = ExecutionFactory(status="claimed", cluster=worker, lease_until=NOW + DAY + LEASE)
+def test_lease_from_a_clock_that_was_ahead_runs_out_in_time(after_setback, cluster):
+    row = ExecutionFactory(status="claimed", cluster=cluster, lease_until=NOW + DAY + LEASE)
 
     engine.recover_from_clock_rollback(NOW)
     engine.sweep(NOW + LEASE + SECOND)
@@ -160,14 +160,14 @@ def test_jobs_are_looked_at_again_only_when_the_clock_was_set_back(after_setback
 
 def test_many_jobs_are_looked_at_by_and_by(after_setback, monkeypatch):
     jobs = [hourly(next_run_at=NOW + DAY) for _ in range(7)]
-    monkeypatch.setattr(clock_rollback, "LOOKED_AT", 3)
-    monkeypatch.setattr(clock_rollback, "LOOKING", 0)
-    monkeypatch.setattr(clock_rollback._after_setback, "_last_looked_at", 0)
+    monkeypatch.setattr(clock_rollback, "BATCH", 3)
+    monkeypatch.setattr(clock_rollback, "CHECKING", 0)
+    monkeypatch.setattr(clock_rollback._recovery, "_last_checked", 0)
 
     for _ in range(3):
-        clock_rollback._after_setback._look_at_some(NOW)
+        clock_rollback._recovery._check_batch(NOW)
 
     assert set(Job.objects.filter(pk__in=[job.pk for job in jobs]).values_list("next_run_at", flat=True)) == {
         NOW + HOUR
     }
-    assert clock_rollback._after_setback._last_looked_at is None
+    assert clock_rollback._recovery._last_checked is None

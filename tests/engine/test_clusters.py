@@ -8,7 +8,7 @@ import pytest
 from schedules import engine
 from schedules.engine.clusters import coverage
 from schedules.models import FRESH_FOR, Cluster
-from tests.engine.conftest import NOW, new_worker
+from tests.engine.conftest import NOW, new_cluster
 
 pytestmark = pytest.mark.django_db
 
@@ -16,48 +16,48 @@ HOUR = timedelta(hours=1)
 
 
 def test_enlisted_cluster_is_this_process_and_fresh():
-    worker = engine.enlist(NOW)
+    cluster = engine.enlist(NOW)
 
-    assert worker.pid == os.getpid()
-    assert engine.is_any_worker_running(NOW + FRESH_FOR)
-    assert not engine.is_any_worker_running(NOW + FRESH_FOR + timedelta(seconds=1))
+    assert cluster.pid == os.getpid()
+    assert engine.is_any_cluster_running(NOW + FRESH_FOR)
+    assert not engine.is_any_cluster_running(NOW + FRESH_FOR + timedelta(seconds=1))
 
 
 def test_beat_keeps_it_fresh_and_retiring_ends_that():
-    worker = engine.enlist(NOW)
+    cluster = engine.enlist(NOW)
 
-    engine.beat(worker.pk, NOW + HOUR)
-    assert engine.is_any_worker_running(NOW + HOUR)
+    engine.beat(cluster.pk, NOW + HOUR)
+    assert engine.is_any_cluster_running(NOW + HOUR)
 
-    engine.retire(worker.pk, NOW + HOUR, "why")
-    assert not engine.is_any_worker_running(NOW + HOUR)
-    worker.refresh_from_db()
-    assert (worker.stopped_at, worker.note) == (NOW + HOUR, "why")
+    engine.retire(cluster.pk, NOW + HOUR, "why")
+    assert not engine.is_any_cluster_running(NOW + HOUR)
+    cluster.refresh_from_db()
+    assert (cluster.stopped_at, cluster.note) == (NOW + HOUR, "why")
 
 
 def test_retiring_twice_keeps_the_first_moment():
-    worker = engine.enlist(NOW)
+    cluster = engine.enlist(NOW)
 
-    engine.retire(worker.pk, NOW)
-    engine.retire(worker.pk, NOW + HOUR, "again")
+    engine.retire(cluster.pk, NOW)
+    engine.retire(cluster.pk, NOW + HOUR, "again")
 
-    worker.refresh_from_db()
-    assert (worker.stopped_at, worker.note) == (NOW, "")
+    cluster.refresh_from_db()
+    assert (cluster.stopped_at, cluster.note) == (NOW, "")
 
 
 def test_cluster_that_was_given_up_and_beats_again_is_back():
-    worker = engine.enlist(NOW)
-    engine.retire(worker.pk, NOW)
+    cluster = engine.enlist(NOW)
+    engine.retire(cluster.pk, NOW)
 
-    engine.beat(worker.pk, NOW + HOUR)
+    engine.beat(cluster.pk, NOW + HOUR)
 
-    assert engine.is_any_worker_running(NOW + HOUR)
+    assert engine.is_any_cluster_running(NOW + HOUR)
 
 
 def test_circle_notes_when_the_probe_set_out():
-    worker = engine.enlist(NOW)
+    cluster = engine.enlist(NOW)
 
-    engine.probe_returned(worker.pk, NOW + HOUR)
+    engine.probe_returned(cluster.pk, NOW + HOUR)
 
     assert Cluster.objects.get().probe_returned_at == NOW + HOUR
 
@@ -66,8 +66,8 @@ def test_circle_notes_when_the_probe_set_out():
     ("hours", "covered"), [(-1, False), (0, True), (2, True), (3, False), (5, True), (6, True), (7, False)]
 )
 def test_moment_is_covered_by_a_cluster_that_lived_then(hours, covered, django_assert_num_queries):
-    new_worker(started_at=NOW, last_seen_at=NOW + 2 * HOUR)
-    new_worker(started_at=NOW + 5 * HOUR, last_seen_at=NOW + 5 * HOUR, stopped_at=NOW + 6 * HOUR)
+    new_cluster(started_at=NOW, last_seen_at=NOW + 2 * HOUR)
+    new_cluster(started_at=NOW + 5 * HOUR, last_seen_at=NOW + 5 * HOUR, stopped_at=NOW + 6 * HOUR)
     was_covered = coverage()
 
     with django_assert_num_queries(1):

@@ -25,15 +25,15 @@ def failing(**fields):
     return JobFactory(**defaults | fields)
 
 
-def fail(worker, job, **fields):
-    engine.settle_runs(worker.pk, [outcome_of(begin(worker, job), "failed", error="no route", **fields)])
+def fail(cluster, job, **fields):
+    engine.settle_runs(cluster.pk, [outcome_of(begin(cluster, job), "failed", error="no route", **fields)])
     job.refresh_from_db()
 
 
-def test_job_is_paused_by_its_last_allowed_failure(worker):
+def test_job_is_paused_by_its_last_allowed_failure(cluster):
     job = failing()
 
-    fail(worker, job)
+    fail(cluster, job)
 
     assert (job.status, job.next_run_at, job.paused_at) == ("paused", None, NOW)
     assert job.pause_reason == "Paused after 3 failures in a row."
@@ -52,34 +52,34 @@ def test_job_is_paused_by_its_last_allowed_failure(worker):
         pytest.param({"status": "cancelled", "next_run_at": None}, id="cancelled"),
     ],
 )
-def test_other_jobs_are_not_paused(worker, fields):
+def test_other_jobs_are_not_paused(cluster, fields):
     job = failing(**fields)
 
-    fail(worker, job)
+    fail(cluster, job)
 
     assert job.status == fields.get("status", "pending")
     assert not Event.objects.exists()
 
 
-def test_success_begins_the_streak_anew(worker):
+def test_success_begins_the_streak_anew(cluster):
     job = failing()
 
-    engine.settle_runs(worker.pk, [outcome_of(begin(worker, job))])
+    engine.settle_runs(cluster.pk, [outcome_of(begin(cluster, job))])
 
     job.refresh_from_db()
     assert (job.status, job.failure_streak) == ("pending", 0)
 
 
-def test_slots_due_at_that_moment_are_accounted_for(worker):
+def test_slots_due_at_that_moment_are_accounted_for(cluster):
     job = failing(next_run_at=NOW - HOUR)
 
-    fail(worker, job)
+    fail(cluster, job)
 
     skipped = Execution.objects.get(status="skipped")
     assert (skipped.scheduled_for, skipped.reason) == (NOW - HOUR, "The job was paused before it could run.")
 
 
-def test_runs_in_line_are_taken_back(worker):
+def test_runs_in_line_are_taken_back(cluster):
     job = failing(overlap="queue")
     held = ExecutionFactory(job=job, status="queued", scheduled_for=NOW - HOUR)
     retry = ExecutionFactory(
@@ -87,16 +87,16 @@ def test_runs_in_line_are_taken_back(worker):
     )
     by_hand = ExecutionFactory(job=job, status="queued", cause="manual", available_at=NOW)
 
-    fail(worker, job)
+    fail(cluster, job)
 
     for row, status in ((held, "cancelled"), (retry, "failed"), (by_hand, "queued")):
         row.refresh_from_db()
         assert row.status == status
 
 
-def test_slots_of_such_a_pause_are_told_when_it_ends(worker):
+def test_slots_of_such_a_pause_are_told_when_it_ends(cluster):
     job = failing()
-    fail(worker, job, at=NOW)
+    fail(cluster, job, at=NOW)
 
     assert engine.rearm(job, NOW + 3 * HOUR)
 
@@ -107,12 +107,12 @@ def test_slots_of_such_a_pause_are_told_when_it_ends(worker):
 
 
 @pytest.mark.parametrize("topic", ["", "alarm"])
-def test_owner_with_a_topic_is_told(worker, topic):
+def test_owner_with_a_topic_is_told(cluster, topic):
     job = failing(name="Backup")
     job.owner.cronty_profile.failure_topic = topic
     job.owner.cronty_profile.save()
 
-    fail(worker, job)
+    fail(cluster, job)
 
     notice = Job.objects.filter(task="notify").first()
     assert bool(notice) == bool(topic)
@@ -121,7 +121,7 @@ def test_owner_with_a_topic_is_told(worker, topic):
         assert (notice.owner, notice.trigger_type, notice.next_run_at) == (job.owner, "once", NOW)
         assert notice.kwargs["topic"] == "alarm"
         assert notice.kwargs["message"] == "Backup: Paused after 3 failures in a row.\nno route"
-        (claim,) = engine.claim_runs(worker.pk, NOW, 10)
+        (claim,) = engine.claim_runs(cluster.pk, NOW, 10)
         assert claim.task == "notify"
 
 
@@ -136,14 +136,14 @@ def told(owner):
     ]
 
 
-def test_first_failure_since_a_success_is_told_once(worker, owner, told):
+def test_first_failure_since_a_success_is_told_once(cluster, owner, told):
     job = failing(owner=owner, name="Backup", failure_streak=0, pause_after_failures=10)
 
     counts = []
     for status in ("failed", "failed", "succeeded", "failed"):
-        run = begin(worker, job, cause="manual")
+        run = begin(cluster, job, cause="manual")
         engine.settle_runs(
-            worker.pk, [outcome_of(run, status, error="no route" if status == "failed" else "")]
+            cluster.pk, [outcome_of(run, status, error="no route" if status == "failed" else "")]
         )
         counts.append(len(told()))
 
@@ -151,34 +151,34 @@ def test_first_failure_since_a_success_is_told_once(worker, owner, told):
     assert told()[0] == ("A job failed", "Backup: no route")
 
 
-def test_failed_one_off_is_told(worker, owner, told):
+def test_failed_one_off_is_told(cluster, owner, told):
     job = failing(
         owner=owner, name="Call", once=True, cron="", run_at=NOW, status="running", next_run_at=None,
         failure_streak=0,
     )  # fmt: skip
 
-    fail(worker, job)
+    fail(cluster, job)
 
     assert job.status == "failed"
     assert told() == [("A job failed", "Call: no route")]
 
 
-def test_failures_of_one_moment_are_told_together(worker, owner, stranger, told):
+def test_failures_of_one_moment_are_told_together(cluster, owner, stranger, told):
     jobs = [failing(owner=owner, name=f"Job {number}", failure_streak=0) for number in range(3)]
     foreign = failing(owner=stranger, failure_streak=0)
 
     engine.settle_runs(
-        worker.pk,
-        [outcome_of(begin(worker, job), "failed", error="no route") for job in (*jobs, foreign)],
+        cluster.pk,
+        [outcome_of(begin(cluster, job), "failed", error="no route") for job in (*jobs, foreign)],
     )
 
     assert told() == [("3 jobs failed", "Job 0: no route\nJob 1: no route\nJob 2: no route")]
 
 
-def test_job_that_was_paused_is_told_of_as_paused_alone(worker, owner, told):
+def test_job_that_was_paused_is_told_of_as_paused_alone(cluster, owner, told):
     job = failing(owner=owner, name="Backup", failure_streak=0, pause_after_failures=1)
 
-    fail(worker, job)
+    fail(cluster, job)
 
     assert told() == [("A job was paused", "Backup: Paused after its first failure.\nno route")]
 
@@ -191,43 +191,43 @@ def test_job_that_was_paused_is_told_of_as_paused_alone(worker, owner, told):
         pytest.param({"status": "paused", "next_run_at": None}, id="paused"),
     ],
 )
-def test_failure_of_a_job_that_was_stopped_is_not_told(worker, owner, told, fields):
-    fail(worker, failing(owner=owner, failure_streak=0, **fields))
+def test_failure_of_a_job_that_was_stopped_is_not_told(cluster, owner, told, fields):
+    fail(cluster, failing(owner=owner, failure_streak=0, **fields))
 
     assert told() == []
 
 
-def test_cancelled_run_is_no_failure(worker, owner, told):
+def test_cancelled_run_is_no_failure(cluster, owner, told):
     job = failing(owner=owner, failure_streak=0)
 
-    engine.settle_runs(worker.pk, [outcome_of(begin(worker, job), "cancelled")])
+    engine.settle_runs(cluster.pk, [outcome_of(begin(cluster, job), "cancelled")])
 
     assert told() == []
 
 
 @pytest.mark.parametrize(("topic", "count"), [("alarm", 0), ("other", 1)])
-def test_what_could_not_be_told_is_not_told_of_at_the_same_topic(worker, owner, told, topic, count):
+def test_what_could_not_be_told_is_not_told_of_at_the_same_topic(cluster, owner, told, topic, count):
     job = failing(owner=owner, task="notify", kwargs={"message": "Tea", "topic": topic}, failure_streak=0)
 
-    fail(worker, job)
+    fail(cluster, job)
 
     assert len(told()) == count
 
 
-def test_topic_given_by_position_is_the_same_topic(worker, owner, told):
+def test_topic_given_by_position_is_the_same_topic(cluster, owner, told):
     job = failing(owner=owner, task="notify", args=["Tea", "alarm"], failure_streak=0)
 
-    fail(worker, job)
+    fail(cluster, job)
 
     assert told() == []
 
 
 def test_notices_are_none_of_the_jobs_that_an_owner_may_make_in_a_minute(
-    worker, actor, told, settings, time_machine
+    cluster, actor, told, settings, time_machine
 ):
     time_machine.move_to(NOW, tick=False)
     settings.CRONTY_MAX_CREATES_PER_MINUTE = 1
-    fail(worker, failing(owner=actor.user, failure_streak=0, created_at=NOW - HOUR))
+    fail(cluster, failing(owner=actor.user, failure_streak=0, created_at=NOW - HOUR))
     request = {"name": "Backup", "task": "tests.ping", "trigger_type": "cron", "cron": "0 9 * * *"}
 
     made, refused = (services.schedule(actor, **request) for _ in range(2))

@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 
-from schedules.engine.plan import COUNTED_SLOTS, HELD_RUNS, Plan, Slot, gap_slot, plan, remaining
+from schedules.engine.gaps import COUNTED_SLOTS, Slot, gap_between, remaining
+from schedules.engine.overlap import HELD_RUNS
+from schedules.engine.plan import Plan, plan
 from schedules.models import Execution, Job
 from tests.engine.conftest import NOW
 
@@ -353,7 +355,7 @@ def test_count_of_a_cron_gap_is_bounded():
     ],
 )
 def test_gap_begins_and_ends_with_a_slot(first, until, expected):
-    slot = gap_slot(new_job(), first, until, Status.SKIPPED, "why")
+    slot = gap_between(new_job(), first, until, Status.SKIPPED, "why")
 
     assert (slot and (slot.at, slot.last, slot.count)) == expected
 

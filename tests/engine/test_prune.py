@@ -9,7 +9,7 @@ from django.contrib.sessions.models import Session
 from schedules import engine
 from schedules.engine import prune
 from schedules.models import Cluster, Event, Execution, Job
-from tests.engine.conftest import NOW, new_worker
+from tests.engine.conftest import NOW, new_cluster
 from tests.factories import ExecutionFactory, JobFactory, UserFactory
 
 pytestmark = pytest.mark.django_db
@@ -87,8 +87,8 @@ def test_old_trash_and_old_clusters_go_and_the_ledger_stays():
     row = ExecutionFactory(job=gone, scheduled_for=NOW - DAY)
     JobFactory(deleted_at=NOW - 29 * DAY)
     JobFactory()
-    new_worker(last_seen_at=NOW - 11 * DAY)
-    new_worker()
+    new_cluster(last_seen_at=NOW - 11 * DAY)
+    new_cluster()
 
     assert engine.prune_history() == {"executions": 0, "jobs": 1, "events": 0}
     assert (Job.objects.count(), Cluster.objects.count()) == (2, 1)

@@ -5,9 +5,9 @@ from datetime import timedelta
 import pytest
 
 from schedules import engine
-from schedules.engine import rescue
+from schedules.engine import pauses
 from schedules.models import FRESH_FOR, Cluster, Event, Execution, Job
-from tests.engine.conftest import LEASE, NOW, begin, ledger, new_worker
+from tests.engine.conftest import LEASE, NOW, begin, ledger, new_cluster
 from tests.factories import ExecutionFactory, JobFactory
 
 pytestmark = pytest.mark.django_db
@@ -42,11 +42,11 @@ def test_trash_wakes_nobody():
 
 
 def test_silent_cluster_is_given_up_and_its_claims_are_free():
-    dead = new_worker(last_seen_at=NOW - FRESH_FOR - SECOND)
-    alive = new_worker(last_seen_at=NOW)
+    dead = new_cluster(last_seen_at=NOW - FRESH_FOR - SECOND)
+    alive = new_cluster(last_seen_at=NOW)
     rows = [
-        ExecutionFactory(status="claimed", cluster=worker, lease_until=NOW + LEASE)
-        for worker in (dead, alive)
+        ExecutionFactory(status="claimed", cluster=cluster, lease_until=NOW + LEASE)
+        for cluster in (dead, alive)
     ]
 
     engine.sweep(NOW)
@@ -60,7 +60,7 @@ def test_silent_cluster_is_given_up_and_its_claims_are_free():
 
 def test_many_dead_clusters_are_all_given_up_in_time(django_assert_max_num_queries):
     for _ in range(25):
-        new_worker(last_seen_at=NOW - HOUR)
+        new_cluster(last_seen_at=NOW - HOUR)
 
     for _ in range(3):
         engine.sweep(NOW)
@@ -80,10 +80,10 @@ def test_many_dead_clusters_are_all_given_up_in_time(django_assert_max_num_queri
         ("waiting", NOW - SECOND, "waiting"),
     ],
 )
-def test_lease_that_ran_out_frees_the_run(worker, status, lease_until, expected):
+def test_lease_that_ran_out_frees_the_run(cluster, status, lease_until, expected):
     row = ExecutionFactory(
         status=status,
-        cluster=worker,
+        cluster=cluster,
         lease_until=lease_until,
         scheduled_for=NOW,
         attempt=int(status != "claimed"),
@@ -98,15 +98,15 @@ def test_lease_that_ran_out_frees_the_run(worker, status, lease_until, expected)
         assert bool(row.reason) == (status == "running")
 
 
-def test_run_whose_worker_died_again_and_again_is_lost(worker):
+def test_run_whose_worker_died_again_and_again_is_lost(cluster):
     job = JobFactory(once=True, run_at=NOW, cron="", next_run_at=None, status="running")
-    begin(worker, job)
+    begin(cluster, job)
     now = NOW
     for attempt in (2, 3):
         now += LEASE + SECOND
         engine.sweep(now)
-        (claim,) = engine.claim_runs(worker.pk, now, 10)
-        (started,) = engine.start_runs(worker.pk, claim.attempt, [claim.execution_id], now)
+        (claim,) = engine.claim_runs(cluster.pk, now, 10)
+        (started,) = engine.start_runs(cluster.pk, claim.attempt, [claim.execution_id], now)
         assert started.attempt == attempt
     engine.sweep(now + LEASE + SECOND)
 
@@ -275,7 +275,7 @@ def test_trash_is_not_resumed():
 
 
 def test_many_pauses_end_over_several_sweeps(monkeypatch):
-    monkeypatch.setattr(rescue, "RESUMING", -1)
+    monkeypatch.setattr(pauses, "RESUMING", -1)
     for _ in range(3):
         paused()
 

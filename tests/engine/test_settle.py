@@ -5,9 +5,10 @@ from datetime import timedelta
 import pytest
 
 from schedules import engine
-from schedules.engine.settle import LONGEST_BACKOFF, LONGEST_WAIT, RESCUES, rescue
+from schedules.engine.rescue import RESCUES, rescue
+from schedules.engine.settle import LONGEST_BACKOFF, LONGEST_WAIT
 from schedules.models import Execution, Job
-from tests.engine.conftest import LEASE, NOW, begin, ledger, new_worker, outcome_of
+from tests.engine.conftest import LEASE, NOW, begin, ledger, new_cluster, outcome_of
 from tests.factories import ExecutionFactory, JobFactory
 
 pytestmark = pytest.mark.django_db
@@ -33,11 +34,11 @@ def one_off(**fields):
         ("cancelled", {"reason": "taken back"}, "C", 2),
     ],
 )
-def test_outcome_is_written_to_the_run_and_told_to_its_job(worker, status, fields, letter, streak):
+def test_outcome_is_written_to_the_run_and_told_to_its_job(cluster, status, fields, letter, streak):
     job = JobFactory(recent="SF", failure_streak=2, last_error="old", next_run_at=NOW + HOUR)
-    started = begin(worker, job)
+    started = begin(cluster, job)
 
-    assert engine.settle_runs(worker.pk, [outcome_of(started, status, at=NOW + SECOND, **fields)]) == 1
+    assert engine.settle_runs(cluster.pk, [outcome_of(started, status, at=NOW + SECOND, **fields)]) == 1
 
     row = Execution.objects.get()
     assert (row.status, row.finished_at, row.lease_until) == (status, NOW + SECOND, None)
@@ -49,13 +50,13 @@ def test_outcome_is_written_to_the_run_and_told_to_its_job(worker, status, field
     assert job.status == "pending"
 
 
-def test_many_outcomes_of_one_job_are_told_in_their_order(worker):
+def test_many_outcomes_of_one_job_are_told_in_their_order(cluster):
     job = JobFactory(overlap="allow", recent="S" * 29, failure_streak=7, next_run_at=NOW + HOUR)
-    runs = [begin(worker, job, scheduled_for=NOW - number * MINUTE) for number in range(4)]
+    runs = [begin(cluster, job, scheduled_for=NOW - number * MINUTE) for number in range(4)]
     statuses = ["failed", "succeeded", "failed", "lost"]
 
     engine.settle_runs(
-        worker.pk, [outcome_of(run, status) for run, status in zip(runs, statuses, strict=True)]
+        cluster.pk, [outcome_of(run, status) for run, status in zip(runs, statuses, strict=True)]
     )
 
     job.refresh_from_db()
@@ -73,39 +74,39 @@ def test_many_outcomes_of_one_job_are_told_in_their_order(worker):
         pytest.param({"cluster": None}, id="nobody's"),
     ],
 )
-def test_zombie_changes_nothing(worker, change):
+def test_zombie_changes_nothing(cluster, change):
     job = JobFactory(next_run_at=NOW + HOUR)
-    started = begin(worker, job)
+    started = begin(cluster, job)
     Execution.objects.update(**change)
     before = Execution.objects.values().get()
 
-    assert engine.settle_runs(worker.pk, [outcome_of(started, result="mine")]) == 0
+    assert engine.settle_runs(cluster.pk, [outcome_of(started, result="mine")]) == 0
 
     assert Execution.objects.values().get() == before
     job.refresh_from_db()
     assert (job.recent, job.last_run_at) == ("", None)
 
 
-def test_another_worker_cannot_settle(worker):
-    started = begin(worker, JobFactory())
+def test_another_worker_cannot_settle(cluster):
+    started = begin(cluster, JobFactory())
 
-    assert engine.settle_runs(new_worker().pk, [outcome_of(started)]) == 0
+    assert engine.settle_runs(new_cluster().pk, [outcome_of(started)]) == 0
 
 
-def test_settling_twice_counts_once(worker):
+def test_settling_twice_counts_once(cluster):
     job = JobFactory()
-    outcome = outcome_of(begin(worker, job))
+    outcome = outcome_of(begin(cluster, job))
 
-    assert [engine.settle_runs(worker.pk, [outcome]) for _ in range(2)] == [1, 0]
+    assert [engine.settle_runs(cluster.pk, [outcome]) for _ in range(2)] == [1, 0]
     job.refresh_from_db()
     assert job.recent == "S"
 
 
-def test_waiting_prompt_is_neither_finished_nor_told(worker):
+def test_waiting_prompt_is_neither_finished_nor_told(cluster):
     job = JobFactory()
-    started = begin(worker, job)
+    started = begin(cluster, job)
 
-    engine.settle_runs(worker.pk, [outcome_of(started, "waiting")])
+    engine.settle_runs(cluster.pk, [outcome_of(started, "waiting")])
 
     row = Execution.objects.get()
     assert (row.status, row.finished_at, row.lease_until) == ("waiting", None, None)
@@ -114,12 +115,12 @@ def test_waiting_prompt_is_neither_finished_nor_told(worker):
 
 
 @pytest.mark.parametrize("stop", [{"status": "cancelled", "next_run_at": None}, {"deleted_at": NOW}])
-def test_prompt_of_a_stopped_job_waits_for_nobody(worker, stop):
+def test_prompt_of_a_stopped_job_waits_for_nobody(cluster, stop):
     job = JobFactory()
-    started = begin(worker, job)
+    started = begin(cluster, job)
     Job.objects.update(**stop)
 
-    engine.settle_runs(worker.pk, [outcome_of(started, "waiting")])
+    engine.settle_runs(cluster.pk, [outcome_of(started, "waiting")])
 
     row = Execution.objects.get()
     assert (row.status, row.finished_at) == ("cancelled", NOW)
@@ -137,28 +138,28 @@ def test_prompt_of_a_stopped_job_waits_for_nobody(worker, stop):
         ({"status": "cancelled"}, "succeeded", "cancelled"),
     ],
 )
-def test_job_ends_with_its_last_run(worker, fields, status, expected):
+def test_job_ends_with_its_last_run(cluster, fields, status, expected):
     job = (
         JobFactory(**fields, status=fields.get("status", "running"), next_run_at=None)
         if "cron" in fields
         else (one_off(**fields))
     )
 
-    engine.settle_runs(worker.pk, [outcome_of(begin(worker, job), status)])
+    engine.settle_runs(cluster.pk, [outcome_of(begin(cluster, job), status)])
 
     job.refresh_from_db()
     assert job.status == expected
 
 
-def test_job_with_another_live_run_is_not_over_yet(worker):
+def test_job_with_another_live_run_is_not_over_yet(cluster):
     job = one_off()
-    by_hand = begin(worker, job, cause="manual")
+    by_hand = begin(cluster, job, cause="manual")
 
-    engine.settle_runs(worker.pk, [outcome_of(begin(worker, job), "failed")])
+    engine.settle_runs(cluster.pk, [outcome_of(begin(cluster, job), "failed")])
     job.refresh_from_db()
     assert job.status == "running"
 
-    engine.settle_runs(worker.pk, [outcome_of(by_hand)])
+    engine.settle_runs(cluster.pk, [outcome_of(by_hand)])
     job.refresh_from_db()
     assert job.status == "completed"
 
@@ -178,9 +179,9 @@ def test_job_with_another_live_run_is_not_over_yet(worker):
         (3, timedelta(0), timedelta(0)),
     ],
 )
-def test_backoff_doubles_with_jitter_up_to_a_limit(worker, attempt, backoff, expected):
+def test_backoff_doubles_with_jitter_up_to_a_limit(cluster, attempt, backoff, expected):
     job = JobFactory(attempts=10, backoff=backoff)
-    run = begin(worker, job, attempt=attempt - 1)
+    run = begin(cluster, job, attempt=attempt - 1)
 
     waits = [engine.retry_at(run, NOW) - NOW for _ in range(50)]
 
@@ -192,8 +193,8 @@ def test_backoff_doubles_with_jitter_up_to_a_limit(worker, attempt, backoff, exp
     ("after", "expected"),
     [(HOUR, HOUR), (-HOUR, None), (SECOND, None), (timedelta.max, LONGEST_WAIT)],
 )
-def test_task_may_ask_for_a_longer_wait(worker, after, expected):
-    run = begin(worker, JobFactory(attempts=2, backoff=MINUTE))
+def test_task_may_ask_for_a_longer_wait(cluster, after, expected):
+    run = begin(cluster, JobFactory(attempts=2, backoff=MINUTE))
 
     wait = engine.retry_at(run, NOW, after) - NOW
 
@@ -201,27 +202,27 @@ def test_task_may_ask_for_a_longer_wait(worker, after, expected):
 
 
 @pytest.mark.parametrize(("attempt", "attempts"), [(1, 1), (3, 3), (4, 3)])
-def test_spent_attempts_are_not_repeated(worker, attempt, attempts):
-    run = begin(worker, JobFactory(attempts=attempts), attempt=attempt - 1)
+def test_spent_attempts_are_not_repeated(cluster, attempt, attempts):
+    run = begin(cluster, JobFactory(attempts=attempts), attempt=attempt - 1)
 
     assert engine.retry_at(run, NOW) is None
 
 
-def test_failed_attempt_waits_in_the_queue_and_runs_again(worker):
+def test_failed_attempt_waits_in_the_queue_and_runs_again(cluster):
     job = one_off(attempts=2)
-    started = begin(worker, job)
+    started = begin(cluster, job)
 
-    engine.settle_runs(worker.pk, [outcome_of(started, "failed", error="no", retry_at=NOW + MINUTE)])
+    engine.settle_runs(cluster.pk, [outcome_of(started, "failed", error="no", retry_at=NOW + MINUTE)])
 
     row = Execution.objects.get()
     assert (row.status, row.available_at, row.error) == ("queued", NOW + MINUTE, "no")
     job.refresh_from_db()
     assert (job.status, job.recent) == ("running", "")
-    assert engine.claim_runs(worker.pk, NOW, 10) == []
-    (claim,) = engine.claim_runs(worker.pk, NOW + MINUTE, 10)
-    (again,) = engine.start_runs(worker.pk, claim.attempt, [claim.execution_id], NOW + MINUTE)
+    assert engine.claim_runs(cluster.pk, NOW, 10) == []
+    (claim,) = engine.claim_runs(cluster.pk, NOW + MINUTE, 10)
+    (again,) = engine.start_runs(cluster.pk, claim.attempt, [claim.execution_id], NOW + MINUTE)
     assert again.attempt == 2
-    engine.settle_runs(worker.pk, [outcome_of(again)])
+    engine.settle_runs(cluster.pk, [outcome_of(again)])
     job.refresh_from_db()
     assert (job.status, job.recent) == ("completed", "S")
 
@@ -237,12 +238,12 @@ def test_failed_attempt_waits_in_the_queue_and_runs_again(worker):
         ({}, "schedule", True),
     ],
 )
-def test_stop_during_a_run_keeps_the_run_and_stops_the_next_attempt(worker, stop, cause, goes_on):
+def test_stop_during_a_run_keeps_the_run_and_stops_the_next_attempt(cluster, stop, cause, goes_on):
     job = JobFactory(attempts=3)
-    started = begin(worker, job, cause=cause)
+    started = begin(cluster, job, cause=cause)
     Job.objects.update(**stop)
 
-    engine.settle_runs(worker.pk, [outcome_of(started, "failed", error="no", retry_at=NOW + MINUTE)])
+    engine.settle_runs(cluster.pk, [outcome_of(started, "failed", error="no", retry_at=NOW + MINUTE)])
 
     row = Execution.objects.get()
     assert (row.status, row.available_at) == (("queued", NOW + MINUTE) if goes_on else ("failed", None))
@@ -253,15 +254,15 @@ def test_stop_during_a_run_keeps_the_run_and_stops_the_next_attempt(worker, stop
 # Next in line
 
 
-def test_oldest_held_run_is_let_go_alone(worker):
+def test_oldest_held_run_is_let_go_alone(cluster):
     job = JobFactory(overlap="queue", next_run_at=NOW + HOUR)
-    started = begin(worker, job, scheduled_for=NOW - HOUR)
+    started = begin(cluster, job, scheduled_for=NOW - HOUR)
     held = [
         ExecutionFactory(job=job, status="queued", scheduled_for=NOW - minutes * MINUTE, reason="Waits")
         for minutes in (30, 20)
     ]
 
-    engine.settle_runs(worker.pk, [outcome_of(started)])
+    engine.settle_runs(cluster.pk, [outcome_of(started)])
 
     for row in held:
         row.refresh_from_db()
@@ -270,23 +271,23 @@ def test_oldest_held_run_is_let_go_alone(worker):
 
 
 @pytest.mark.parametrize("busy", ["running", "claimed", "waiting"])
-def test_held_run_waits_for_all_before_it(worker, busy):
+def test_held_run_waits_for_all_before_it(cluster, busy):
     job = JobFactory(overlap="queue")
     ExecutionFactory(job=job, status=busy, cause="manual", attempt=1)
     held = ExecutionFactory(job=job, status="queued")
 
-    engine.settle_runs(worker.pk, [outcome_of(begin(worker, job, scheduled_for=NOW - HOUR))])
+    engine.settle_runs(cluster.pk, [outcome_of(begin(cluster, job, scheduled_for=NOW - HOUR))])
 
     held.refresh_from_db()
     assert held.available_at is None
 
 
-def test_held_run_waits_for_the_next_attempt_of_the_one_before(worker):
+def test_held_run_waits_for_the_next_attempt_of_the_one_before(cluster):
     job = JobFactory(overlap="queue", attempts=2)
-    started = begin(worker, job, scheduled_for=NOW - HOUR)
+    started = begin(cluster, job, scheduled_for=NOW - HOUR)
     held = ExecutionFactory(job=job, status="queued")
 
-    engine.settle_runs(worker.pk, [outcome_of(started, "failed", retry_at=NOW + MINUTE)])
+    engine.settle_runs(cluster.pk, [outcome_of(started, "failed", retry_at=NOW + MINUTE)])
 
     held.refresh_from_db()
     assert held.available_at is None
@@ -295,13 +296,13 @@ def test_held_run_waits_for_the_next_attempt_of_the_one_before(worker):
 # Leases
 
 
-def test_lease_is_renewed_by_the_one_who_runs(worker):
-    mine = begin(worker, JobFactory())
-    other = begin(new_worker(), JobFactory())
-    ended = begin(worker, JobFactory())
-    engine.settle_runs(worker.pk, [outcome_of(ended)])
+def test_lease_is_renewed_by_the_one_who_runs(cluster):
+    mine = begin(cluster, JobFactory())
+    other = begin(new_cluster(), JobFactory())
+    ended = begin(cluster, JobFactory())
+    engine.settle_runs(cluster.pk, [outcome_of(ended)])
 
-    engine.renew(worker.pk, [mine.execution_id, other.execution_id, ended.execution_id], NOW + MINUTE)
+    engine.renew(cluster.pk, [mine.execution_id, other.execution_id, ended.execution_id], NOW + MINUTE)
 
     leases = dict(Execution.objects.values_list("pk", "lease_until"))
     assert leases == {
@@ -311,22 +312,22 @@ def test_lease_is_renewed_by_the_one_who_runs(worker):
     }
 
 
-def test_claims_that_no_probe_has_overtaken_are_kept(worker):
-    worker.probe_returned_at = NOW
-    worker.save()
+def test_claims_that_no_probe_has_overtaken_are_kept(cluster):
+    cluster.probe_returned_at = NOW
+    cluster.save()
     rows = [
         ExecutionFactory(
             status=status, cluster=holder, claimed_at=claimed_at, lease_until=NOW, scheduled_for=NOW
         )
         for status, holder, claimed_at in [
-            ("claimed", worker, NOW + SECOND),
-            ("claimed", worker, NOW - SECOND),
-            ("running", worker, NOW + SECOND),
-            ("claimed", new_worker(), NOW + SECOND),
+            ("claimed", cluster, NOW + SECOND),
+            ("claimed", cluster, NOW - SECOND),
+            ("running", cluster, NOW + SECOND),
+            ("claimed", new_cluster(), NOW + SECOND),
         ]
     ]
 
-    engine.renew_claims(worker.pk, NOW + MINUTE)
+    engine.renew_claims(cluster.pk, NOW + MINUTE)
 
     for row in rows:
         row.refresh_from_db()
@@ -336,18 +337,18 @@ def test_claims_that_no_probe_has_overtaken_are_kept(worker):
 # Handing back
 
 
-def test_claims_of_this_worker_can_be_let_go_one_by_one(worker):
+def test_claims_of_this_worker_can_be_let_go_one_by_one(cluster):
     mine, kept, started, foreign = [
         ExecutionFactory(status=status, cluster=who, lease_until=NOW + MINUTE)
         for status, who in (
-            ("claimed", worker),
-            ("claimed", worker),
-            ("running", worker),
-            ("claimed", new_worker()),
+            ("claimed", cluster),
+            ("claimed", cluster),
+            ("running", cluster),
+            ("claimed", new_cluster()),
         )
     ]
 
-    assert engine.let_go(worker.pk, [mine.pk, started.pk, foreign.pk], NOW) == 1
+    assert engine.let_go(cluster.pk, [mine.pk, started.pk, foreign.pk], NOW) == 1
 
     for row in (mine, kept, started, foreign):
         row.refresh_from_db()
@@ -364,16 +365,16 @@ def test_claims_of_this_worker_can_be_let_go_one_by_one(worker):
         ({"also_running": True}, ["queued", "queued", "queued"]),
     ],
 )
-def test_hand_back_frees_what_was_claimed_and_on_demand_what_runs(worker, options, expected):
-    claimed = {"status": "claimed", "cluster": worker, "lease_until": NOW + LEASE}
+def test_hand_back_frees_what_was_claimed_and_on_demand_what_runs(cluster, options, expected):
+    claimed = {"status": "claimed", "cluster": cluster, "lease_until": NOW + LEASE}
     rows = [
         ExecutionFactory(**claimed).pk,
         ExecutionFactory(**claimed, job=JobFactory(task="tests.aping")).pk,
-        begin(worker, JobFactory()).execution_id,
+        begin(cluster, JobFactory()).execution_id,
     ]
-    other = ExecutionFactory(**claimed | {"cluster": new_worker()})
+    other = ExecutionFactory(**claimed | {"cluster": new_cluster()})
 
-    count = engine.hand_back(worker.pk, NOW + SECOND, **options)
+    count = engine.hand_back(cluster.pk, NOW + SECOND, **options)
 
     assert [Execution.objects.get(pk=pk).status for pk in rows] == expected
     assert count == expected.count("queued")
@@ -382,15 +383,15 @@ def test_hand_back_frees_what_was_claimed_and_on_demand_what_runs(worker, option
     assert other.status == "claimed"
 
 
-def test_run_handed_back_is_claimed_by_another(worker):
+def test_run_handed_back_is_claimed_by_another(cluster):
     job = JobFactory(next_run_at=NOW, cron="0 * * * *")
-    engine.claim_runs(worker.pk, NOW, 10)
-    engine.hand_back(worker.pk, NOW)
-    other = new_worker()
+    engine.claim_runs(cluster.pk, NOW, 10)
+    engine.hand_back(cluster.pk, NOW)
+    other = new_cluster()
 
     (claim,) = engine.claim_runs(other.pk, NOW, 10)
 
-    assert engine.start_runs(worker.pk, 0, [claim.execution_id], NOW) == []
+    assert engine.start_runs(cluster.pk, 0, [claim.execution_id], NOW) == []
     assert len(engine.start_runs(other.pk, 0, [claim.execution_id], NOW)) == 1
     assert ledger(job) == [("running", NOW)]
 
@@ -406,9 +407,9 @@ def test_run_handed_back_is_claimed_by_another(worker):
         (1, {"deleted_at": NOW}, "lost"),
     ],
 )
-def test_rescued_run_is_tried_again_unless_it_keeps_killing_its_workers(worker, attempt, stop, expected):
+def test_rescued_run_is_tried_again_unless_it_keeps_killing_its_workers(cluster, attempt, stop, expected):
     job = JobFactory(next_run_at=NOW + HOUR)
-    begin(worker, job, attempt=attempt - 1)
+    begin(cluster, job, attempt=attempt - 1)
     Job.objects.update(**stop)
 
     assert rescue(Execution.objects.all(), NOW, "why") == 1
@@ -423,9 +424,9 @@ def test_rescued_run_is_tried_again_unless_it_keeps_killing_its_workers(worker, 
         assert (row.available_at, row.reason, job.recent) == (NOW, "why", "")
 
 
-def test_lost_one_off_has_failed(worker):
+def test_lost_one_off_has_failed(cluster):
     job = one_off()
-    begin(worker, job, attempt=RESCUES)
+    begin(cluster, job, attempt=RESCUES)
 
     rescue(Execution.objects.all(), NOW, "why")
 
@@ -433,8 +434,8 @@ def test_lost_one_off_has_failed(worker):
     assert job.status == "failed"
 
 
-def test_run_of_a_job_that_is_gone_is_lost(worker):
-    begin(worker, JobFactory())
+def test_run_of_a_job_that_is_gone_is_lost(cluster):
+    begin(cluster, JobFactory())
     Execution.objects.update(job=None)
 
     rescue(Execution.objects.all(), NOW, "why")
@@ -447,8 +448,8 @@ def test_nothing_to_conclude_is_no_query(django_assert_num_queries):
         engine.conclude([])
 
 
-def test_queries_of_settling_do_not_grow_with_the_runs(worker, django_assert_max_num_queries):
-    runs = [begin(worker, JobFactory()) for _ in range(30)]
+def test_queries_of_settling_do_not_grow_with_the_runs(cluster, django_assert_max_num_queries):
+    runs = [begin(cluster, JobFactory()) for _ in range(30)]
 
     with django_assert_max_num_queries(12):
-        assert engine.settle_runs(worker.pk, [outcome_of(run, "failed") for run in runs]) == 30
+        assert engine.settle_runs(cluster.pk, [outcome_of(run, "failed") for run in runs]) == 30

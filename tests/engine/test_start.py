@@ -6,7 +6,7 @@ import pytest
 
 from schedules import engine
 from schedules.models import Execution
-from tests.engine.conftest import LEASE, NOW, begin, new_worker
+from tests.engine.conftest import LEASE, NOW, begin, new_cluster
 from tests.factories import ExecutionFactory, JobFactory
 
 pytestmark = pytest.mark.django_db
@@ -14,11 +14,11 @@ pytestmark = pytest.mark.django_db
 LATER = NOW + timedelta(seconds=2, microseconds=5)
 
 
-def claimed(worker, **fields):
-    return ExecutionFactory(**{"status": "claimed", "cluster": worker, "scheduled_for": NOW} | fields)
+def claimed(cluster, **fields):
+    return ExecutionFactory(**{"status": "claimed", "cluster": cluster, "scheduled_for": NOW} | fields)
 
 
-def test_started_run_carries_all_that_its_task_needs(worker):
+def test_started_run_carries_all_that_its_task_needs(cluster):
     job = JobFactory(
         name="Ping",
         args=[1, 2],
@@ -28,7 +28,7 @@ def test_started_run_carries_all_that_its_task_needs(worker):
         attempts=4,
     )
 
-    started = begin(worker, job)
+    started = begin(cluster, job)
 
     assert (started.job_id, started.job_public_id, started.job_name) == (job.pk, job.public_id, "Ping")
     assert (started.args, started.kwargs) == ([1, 2], {"fail": False, "text": "ü"})
@@ -39,10 +39,10 @@ def test_started_run_carries_all_that_its_task_needs(worker):
     assert started.key == Execution.objects.get().key
 
 
-def test_start_notes_moment_lease_and_lateness(worker):
-    row = claimed(worker)
+def test_start_notes_moment_lease_and_lateness(cluster):
+    row = claimed(cluster)
 
-    engine.start_runs(worker.pk, 0, [row.pk], LATER)
+    engine.start_runs(cluster.pk, 0, [row.pk], LATER)
 
     row.refresh_from_db()
     assert (row.status, row.attempt) == ("running", 1)
@@ -50,49 +50,49 @@ def test_start_notes_moment_lease_and_lateness(worker):
     assert row.lateness == LATER - NOW
 
 
-def test_lateness_is_that_of_the_first_start(worker):
-    row = claimed(worker, attempt=1, lateness=timedelta(seconds=3))
+def test_lateness_is_that_of_the_first_start(cluster):
+    row = claimed(cluster, attempt=1, lateness=timedelta(seconds=3))
 
-    engine.start_runs(worker.pk, 1, [row.pk], NOW + timedelta(hours=1))
+    engine.start_runs(cluster.pk, 1, [row.pk], NOW + timedelta(hours=1))
 
     row.refresh_from_db()
     assert (row.attempt, row.lateness) == (2, timedelta(seconds=3))
 
 
-def test_chunk_starts_what_is_still_ours_and_nothing_else(worker):
-    mine = claimed(worker)
+def test_chunk_starts_what_is_still_ours_and_nothing_else(cluster):
+    mine = claimed(cluster)
     others = [
-        claimed(new_worker()),
-        claimed(worker, attempt=1),
-        claimed(worker, status="cancelled"),
-        claimed(worker, status="queued"),
-        claimed(worker, status="running"),
+        claimed(new_cluster()),
+        claimed(cluster, attempt=1),
+        claimed(cluster, status="cancelled"),
+        claimed(cluster, status="queued"),
+        claimed(cluster, status="running"),
     ]
 
-    started = engine.start_runs(worker.pk, 0, [row.pk for row in [mine, *others]], LATER)
+    started = engine.start_runs(cluster.pk, 0, [row.pk for row in [mine, *others]], LATER)
 
     assert [item.execution_id for item in started] == [mine.pk]
     assert not Execution.objects.exclude(pk=mine.pk).filter(started_at=LATER).exists()
 
 
-def test_second_start_of_the_same_package_does_nothing(worker):
-    row = claimed(worker)
-    engine.start_runs(worker.pk, 0, [row.pk], NOW)
+def test_second_start_of_the_same_package_does_nothing(cluster):
+    row = claimed(cluster)
+    engine.start_runs(cluster.pk, 0, [row.pk], NOW)
 
-    assert engine.start_runs(worker.pk, 0, [row.pk], LATER) == []
+    assert engine.start_runs(cluster.pk, 0, [row.pk], LATER) == []
     row.refresh_from_db()
     assert (row.attempt, row.started_at) == (1, NOW)
 
 
-def test_owner_without_a_profile_has_no_key(worker):
+def test_owner_without_a_profile_has_no_key(cluster):
     job = JobFactory()
     job.owner.cronty_profile.delete()
 
-    assert begin(worker, job).signing_key is None
+    assert begin(cluster, job).signing_key is None
 
 
-def test_run_of_a_job_that_is_gone_is_not_handed_out(worker):
-    row = claimed(worker)
+def test_run_of_a_job_that_is_gone_is_not_handed_out(cluster):
+    row = claimed(cluster)
     Execution.objects.update(job=None)
 
-    assert engine.start_runs(worker.pk, 0, [row.pk], NOW) == []
+    assert engine.start_runs(cluster.pk, 0, [row.pk], NOW) == []

@@ -421,7 +421,7 @@ def test_after_a_jump_those_who_live_get_a_lease_to_show_it(broker, time, wall, 
 def test_clock_that_was_ahead_for_a_few_seconds_leaves_nothing_ahead(broker, time, monkeypatch):
     """Too short for a sweep, long enough for somebody to make a job."""
     monkeypatch.setattr(clock_rollback, "time", time)
-    monkeypatch.setattr(clock_rollback, "_after_setback", clock_rollback._AfterSetback())
+    monkeypatch.setattr(clock_rollback, "_recovery", clock_rollback._Recovery())
     broker.dequeue()
     time.clock.shift(HOUR)
     time.go_on(TIDY_EVERY + 0.1)

@@ -100,7 +100,7 @@ class Agreement(RuleBasedStateMachine):
         self.transaction = transaction.atomic()
         self.transaction.__enter__()
         # A new process: it has not looked at the clock yet.
-        clock_rollback._after_setback = clock_rollback._AfterSetback()
+        clock_rollback._recovery = clock_rollback._Recovery()
         self.setback = model.SETBACK + SECOND
         self.pairs: list[Pair] = []
         self.claims: list[tuple[Pair, model.Row, int, Claim]] = []

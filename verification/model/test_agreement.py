@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
 
 from schedules import clock, engine, services
-from schedules.engine import claim, clock_rollback, plan, rescue, settle
+from schedules.engine import claim, clock_rollback, gaps, pauses, plan, settle
 from schedules.models import Execution, Job
 from verification.model import machine, model
 
@@ -21,9 +21,9 @@ pytestmark = [pytest.mark.usefixtures("simulated_time"), pytest.mark.django_db(t
 @pytest.fixture
 def simulated_time(monkeypatch, settings):
     monkeypatch.setattr(clock, "now", lambda: machine.TIME.now)
-    for module in (claim, clock_rollback, rescue):
+    for module in (claim, clock_rollback, pauses):
         monkeypatch.setattr(module, "time", machine.ticking())
-    monkeypatch.setattr(clock_rollback, "_after_setback", None)
+    monkeypatch.setattr(clock_rollback, "_recovery", None)
     settings.CRONTY_CATCH_UP_HOURS = model.CATCH_UP_WINDOW / timedelta(hours=1)
     settings.CRONTY_CATCH_UP_RUNS = model.CATCH_UP_RUNS
     settings.CRONTY_LEASE_SECONDS = model.LEASE.total_seconds()
@@ -101,20 +101,21 @@ def test_cancel_that_does_not_stop_is_noticed(monkeypatch):
 
 
 def test_gap_that_counts_one_too_many_is_noticed(monkeypatch):
-    gap = plan._gap
+    gap = gaps.gap_from
 
     def generous(*arguments):
         slot = gap(*arguments)
         return replace(slot, count=slot.count + 1) if slot.last else slot
 
-    monkeypatch.setattr(plan, "_gap", generous)
+    for module in (gaps, plan):
+        monkeypatch.setattr(module, "gap_from", generous)
 
     with pytest.raises(AssertionError):
         explore(60)
 
 
 def test_pause_that_leaves_a_claimed_run_is_noticed(monkeypatch):
-    monkeypatch.setattr(engine, "withdraw", lambda *arguments, **options: None)
+    monkeypatch.setattr(pauses, "withdraw", lambda *arguments, **options: None)
 
     with pytest.raises(AssertionError):
         explore(60)

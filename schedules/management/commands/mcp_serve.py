@@ -69,7 +69,7 @@ class Command(BaseCommand):
 
     def _say_if_nothing_fires(self) -> None:
         try:
-            if not engine.is_any_worker_running(clock.now()):
+            if not engine.is_any_cluster_running(clock.now()):
                 self.stderr.write(
                     "No worker is running: nothing fires until `manage.py up` or `qcluster` runs."
                 )

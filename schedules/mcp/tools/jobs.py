@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from typing import Annotated, Any, NotRequired
 
-from django.db.models import Q
 from pydantic import Field
 from typing_extensions import TypedDict
 
@@ -12,7 +11,7 @@ from schedules.mcp import answers
 from schedules.mcp.auth import current_actor
 from schedules.mcp.triggers import read_trigger, refuse
 from schedules.models import Execution, Job
-from schedules.models.jobs import JobQuerySet
+from schedules.models.jobs import JobQuerySet, state_of
 from schedules.result import Code, Err, Ok
 from schedules.services.people import profile_of
 from schedules.tasks import registry
@@ -295,18 +294,8 @@ def page_problem(size: int, start: int) -> Err | None:
 
 
 def in_state(jobs: JobQuerySet, status: str | None) -> JobQuerySet:
-    """Filter by the state on the wire, where a pending job with a run under way counts as running."""
-    under_way = Execution.objects.under_way().filter(job__isnull=False).values("job")
-    pending = Q(status=Job.Status.PENDING)
-    match status:
-        case None:
-            return jobs
-        case Job.Status.RUNNING:
-            return jobs.filter(Q(status=Job.Status.RUNNING) | (pending & Q(pk__in=under_way)))
-        case Job.Status.PENDING:
-            return jobs.filter(pending & ~Q(pk__in=under_way))
-        case _:
-            return jobs.filter(status=status)
+    """Filter by state, unless there is none to filter by."""
+    return jobs if status is None else jobs.in_state(status)
 
 
 SUMMARY_COLUMNS = (
@@ -323,11 +312,10 @@ SUMMARY_COLUMNS = (
 
 
 def _summary(job: Any) -> SummaryOut:
-    is_running = job.is_running and job.status == Job.Status.PENDING
     return {
         "job_id": job.public_id,
         "name": answers.line(job.name, 200),
-        "status": Job.Status.RUNNING.value if is_running else job.status,
+        "status": state_of(job.status, job.is_running),
         "trigger_type": job.trigger_type,
         "next_run": answers.iso_or_none(job.next_run_at, job.timezone),
         "run_count": job.run_count,

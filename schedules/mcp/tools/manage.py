@@ -23,8 +23,9 @@ from schedules.mcp.tools.jobs import (
     job_out,
     refused,
 )
-from schedules.mcp.triggers import Columns, read_moment, read_trigger, refuse, trigger_of
+from schedules.mcp.triggers import Columns, read_moment, read_trigger, refuse
 from schedules.models import Execution, Job
+from schedules.models.triggers import trigger_of
 from schedules.result import Code, Err, Ok, Result
 from schedules.services.checking import interval_problem
 from schedules.services.people import profile_of
@@ -110,7 +111,8 @@ def preview_schedule(
         case Ok(columns):
             if columns["every"] and (problem := interval_problem(actor, columns["every"])):
                 return refused(problem, given)
-            shown = services.preview(trigger_of(columns, now), zone, now, number)
+            grid = columns["every"] and now + columns["every"]
+            shown = services.preview(trigger_of(columns | {"anchor_at": grid}), zone, now, number)
         case Err(code=Code.NEVER_RUNS, message=why):
             return {
                 "description": "Never",
@@ -263,7 +265,7 @@ def upcoming(
         "count": len(runs),
         "until": answers.iso(now + timedelta(hours=span), zone),
     }
-    warnings = [] if engine.is_any_worker_running(now) else [answers.NO_WORKER]
+    warnings = [] if engine.is_any_cluster_running(now) else [answers.NO_WORKER]
     if len(runs) == MOST_UPCOMING:
         warnings.append(
             f"Only the first {MOST_UPCOMING} runs are listed: ask for fewer hours, or job by job."
@@ -385,4 +387,4 @@ def _run_out(execution_id: int, job_id: str) -> RunOut:
         "result": answers.readable(row.result),
         "error": limits.strip_unprintable(row.error) or None,
     }
-    return out if engine.is_any_worker_running(clock.now()) else {**out, "warning": answers.NO_WORKER}
+    return out if engine.is_any_cluster_running(clock.now()) else {**out, "warning": answers.NO_WORKER}

@@ -10,8 +10,9 @@ from django.core.exceptions import ValidationError
 from schedules import clock
 from schedules.models import Job
 from schedules.models.jobs import sentence
+from schedules.models.triggers import columns_of
 from schedules.when.phrases import PhraseError, parse_moment, parse_trigger
-from schedules.when.triggers import Cron, Interval, Once, Trigger, TriggerError, load_zone
+from schedules.when.triggers import Interval, Once, Trigger, TriggerError, load_zone
 
 UNITS = {"seconds": 1, "minutes": 60, "hours": 3600, "days": 86_400}
 EXAMPLES = (
@@ -145,16 +146,8 @@ class WhenForm(forms.Form):
     def trigger_columns(self) -> dict[str, Any]:
         """Return the columns of the schedule; what the trigger does not use is emptied."""
         assert self.trigger is not None
-        columns: dict[str, Any] = {"run_at": None, "every": None, "cron": ""}
-        match self.trigger:
-            case Once(run_at=moment):
-                columns |= {"trigger_type": Job.TriggerType.ONCE, "run_at": moment}
-            case Interval(seconds=seconds):
-                columns |= {"trigger_type": Job.TriggerType.INTERVAL, "every": timedelta(seconds=seconds)}
-            case Cron(expression=expression):
-                columns |= {"trigger_type": Job.TriggerType.CRON, "cron": expression}
         kept = ("timezone", "ends_at", "max_runs")
-        return columns | {name: self.cleaned_data.get(name) for name in kept}
+        return columns_of(self.trigger) | {name: self.cleaned_data.get(name) for name in kept}
 
 
 def in_the_past(now: datetime, zone: str) -> str:

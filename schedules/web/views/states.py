@@ -7,7 +7,7 @@ from typing import Any
 from django.db.models import Case, Count, F, IntegerField, Q, Value, When
 
 from schedules.models import LATE_AFTER, Execution, Job
-from schedules.models.jobs import JobQuerySet
+from schedules.models.jobs import JobQuerySet, is_running
 
 # Runs that change within seconds; one that waits for an agent may wait for hours.
 MOVING = (Execution.Status.QUEUED, *Execution.HELD)
@@ -40,12 +40,11 @@ def with_rank(jobs: JobQuerySet, now: datetime) -> JobQuerySet:
     """Annotate `rank`: the place of how a job stands in STANDINGS."""
     Status = Job.Status  # noqa: N806
     armed = Q(status__in=[Status.PENDING, Status.RUNNING])
-    under_way = Q(pk__in=Execution.objects.held().order_by().values("job_id"))
     conditions = {
         "late": Q(status=Status.PENDING, next_run_at__lt=now - LATE_AFTER),
         "failing": armed & Q(failure_streak__gt=0),
         # A job that was stopped stands so, even while its last run goes on.
-        "running": Q(status=Status.RUNNING) | (armed & under_way),
+        "running": is_running(),
         "healthy": armed & Q(last_run_at__isnull=False),
         "new": armed,
         "paused": Q(status=Status.PAUSED),

@@ -1,4 +1,4 @@
-"""How a run ended, and what its job remembers of it."""
+"""Outcomes of runs, and what their jobs keep of them: history strip, failure streak, last error."""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -36,8 +36,8 @@ class Outcome:
         return self.status in (Status.FAILED, Status.LOST)
 
 
-def remember(outcomes: Sequence[Outcome]) -> dict[int, list[Outcome]]:
-    """Write runs that ended for good into their jobs' history strip, streak and last error; return them by job."""
+def add_to_history(outcomes: Sequence[Outcome]) -> dict[int, list[Outcome]]:
+    """Write runs that ended for good into the columns of their jobs; return them by job."""
     by_job: dict[int, list[Outcome]] = defaultdict(list)
     for outcome in outcomes:
         by_job[outcome.job_id].append(outcome)
@@ -48,7 +48,7 @@ def remember(outcomes: Sequence[Outcome]) -> dict[int, list[Outcome]]:
         f"recent = {right.format('recent || {recent}')},"
         " last_run_at = COALESCE({last_run_at}, last_run_at), "
         " last_error = COALESCE({last_error}, last_error),"
-        # Below zero the streak begins anew: -1 is none, -2 is one failure since the last success.
+        # A negative value starts a new streak: -1 has no failure, -2 has one failure since the last success.
         " failure_streak = CASE WHEN {failure_streak} < 0 THEN -1 - {failure_streak}"
         " ELSE failure_streak + {failure_streak} END",
         ("id", "recent", "last_run_at", "last_error", "failure_streak"),
@@ -77,6 +77,6 @@ def _summary(ended: list[Outcome]) -> tuple[str, datetime | None, str | None, in
 
 
 def _lock_in_order(by_job: dict[int, list[Outcome]]) -> None:
-    """Take the jobs one after the other: two clusters that end runs of the same jobs would wait for each other."""
+    """Lock the jobs in one order: two clusters that settle runs of the same jobs would deadlock otherwise."""
     if len(by_job) > 1 and connection.features.has_select_for_update:
         list(Job.objects.filter(pk__in=by_job).order_by("pk").select_for_update().values_list("pk"))

@@ -1,0 +1,149 @@
+"""Pausing a job, taking back its runs, and setting it going again."""
+
+import logging
+import time
+from datetime import datetime
+from typing import Any
+
+from django.db import transaction
+from django.db.models import F
+
+from schedules import limits
+from schedules.engine.clock_rollback import take_back_ahead
+from schedules.engine.gaps import account_for
+from schedules.engine.history import Outcome, add_to_history
+from schedules.engine.overlap import release_next
+from schedules.models import Event, Execution, Job
+from schedules.when.triggers import TriggerError
+
+logger = logging.getLogger(__name__)
+
+BATCH = 1000
+# How long one sweep may spend on pauses that are over, in seconds.
+RESUMING = 1.0
+
+Status = Execution.Status
+
+
+def pause(job: Job, now: datetime, reason: str, *, until: datetime | None = None) -> None:
+    """Pause a job that the caller has locked: account for its due slots, and take back what has not begun."""
+    _write_pause(job, now, reason, paused_until=until)
+    account_for(job, job.next_run_at, now, "The job was paused before it could run.")
+    withdraw(job, now, "paused")
+
+
+def pause_unreadable(job: Job, now: datetime, words: str) -> None:
+    """Pause a job whose schedule cannot be read, so its slots cannot be accounted for; `words` say why."""
+    _write_pause(job, now, words, paused_until=None, last_error=words)
+    withdraw(job, now, "paused")
+    note(job, "pause", now, {"reason": words})
+
+
+def unreadable(error: Exception) -> str:
+    return f"Its schedule cannot be read: {error}"[: limits.NAME_LENGTH]
+
+
+def _write_pause(job: Job, now: datetime, reason: str, **values: Any) -> None:
+    # A job that is paused already keeps the moment from which on its slots have yet to be accounted for.
+    paused_at = job.paused_at if job.status == Job.Status.PAUSED else now
+    Job.objects.filter(pk=job.pk).update(
+        status=Job.Status.PAUSED,
+        next_run_at=None,
+        paused_at=paused_at,
+        pause_reason=reason,
+        revision=F("revision") + 1,
+        updated_at=now,
+        **values,
+    )
+
+
+def withdraw(job: Job, now: datetime, done: str, *, also_manual: bool = False) -> None:
+    """Take back what has not begun from a job that was stopped; `done` says how.
+
+    A run between two attempts ends as failed. What runs, and a prompt that an agent holds, is left to finish.
+    """
+    rows = Execution.objects.live().filter(job=job)
+    if not also_manual:
+        rows = rows.exclude(cause=Execution.Cause.MANUAL)
+    unstarted = rows.filter(status__in=[Status.QUEUED, Status.CLAIMED])
+    ended = {"finished_at": now, "lease_until": None, "available_at": None}
+    words = f"The job was {done} before "
+    unstarted.filter(attempt=0).update(status=Status.CANCELLED, reason=f"{words}it could run.", **ended)
+    rows.unheld(now).update(status=Status.CANCELLED, reason=f"{words}an agent took this prompt.", **ended)
+    failed = [
+        Outcome(pk, attempt, job.pk, Status.FAILED, now, error=error)
+        for pk, attempt, error in unstarted.select_for_update().values_list("pk", "attempt", "error")
+    ]
+    if failed:
+        Execution.objects.filter(pk__in=[outcome.execution_id for outcome in failed]).update(
+            status=Status.FAILED, reason=f"{words}the next attempt.", **ended
+        )
+        add_to_history(failed)
+    release_next([job.pk])
+
+
+def rearm(job: Job, now: datetime) -> bool:
+    """Set a paused job going again, accounting for the slots of the pause; False when none is left."""
+    following = job.next_slot(now)
+    account_for(job, job.paused_at, now, f"Paused: {job.pause_reason or 'no reason given'}"[:300])
+    take_back_ahead(job, now)
+    if following is None:
+        return False
+    return bool(
+        Job.objects.filter(pk=job.pk, status=Job.Status.PAUSED, revision=job.revision).update(
+            status=Job.Status.PENDING,
+            next_run_at=following,
+            paused_at=None,
+            paused_until=None,
+            pause_reason="",
+            failure_streak=0,
+            revision=F("revision") + 1,
+            updated_at=now,
+        )
+    )
+
+
+def end_pauses(now: datetime) -> None:
+    """Resume the jobs whose pause is over."""
+    with transaction.atomic():
+        jobs = list(
+            Job.objects.kept()
+            .filter(status=Job.Status.PAUSED, paused_until__lte=now)
+            .select_for_update(skip_locked=True)[:BATCH]
+        )
+        deadline = time.monotonic() + RESUMING
+        for job in jobs:
+            _resume(job, now)
+            if time.monotonic() > deadline:
+                break
+
+
+def _resume(job: Job, now: datetime) -> None:
+    """End one pause; a job whose schedule cannot be read stays paused and says why."""
+    try:
+        is_armed = rearm(job, now)
+    except TriggerError as error:
+        logger.exception("Job %s cannot be resumed", job.pk)
+        pause_unreadable(job, now, unreadable(error))
+        return
+    if is_armed:
+        note(job, "resume", now, {"reason": "The pause was over."})
+    else:
+        Job.objects.filter(pk=job.pk).update(
+            status=Job.Status.COMPLETED, paused_until=None, revision=F("revision") + 1, updated_at=now
+        )
+        note(job, "finish", now, {"reason": "Nothing was left to run when the pause was over."})
+
+
+def note(job: Job, verb: str, now: datetime, after: dict[str, Any]) -> None:
+    """Write what the engine did to a job into the audit trail."""
+    Event.objects.create(
+        at=now,
+        owner_id=job.owner_id,
+        actor="engine",
+        door=Event.Door.ENGINE,
+        verb=verb,
+        job=job,
+        subject=job.name,
+        after=after,
+    )

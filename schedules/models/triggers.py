@@ -1,0 +1,51 @@
+"""The columns of a job that hold its trigger, and the trigger that they describe."""
+
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from django.db import models
+
+from schedules.when.triggers import Cron, Interval, Once, Trigger, TriggerError
+
+# For an interval that is not stored yet: its grid starts when it is.
+_SOME_GRID = datetime(2000, 1, 1, tzinfo=UTC)
+
+
+class TriggerType(models.TextChoices):
+    ONCE = "once"
+    INTERVAL = "interval"
+    CRON = "cron"
+
+    @property
+    def column(self) -> str:
+        """The column that this type fills, and the others leave empty."""
+        return {"once": "run_at", "interval": "every", "cron": "cron"}[self.value]
+
+
+def trigger_of(columns: Mapping[str, Any]) -> Trigger:
+    """Build the trigger of a job from its columns; raises TriggerError if they do not make sense."""
+    match columns["trigger_type"]:
+        case TriggerType.ONCE if columns["run_at"]:
+            return Once(columns["run_at"], columns["timezone"])
+        case TriggerType.INTERVAL if columns["every"] is not None:
+            # A fraction of a second goes in as it is, for Interval to refuse.
+            return Interval(columns["every"].total_seconds(), columns.get("anchor_at") or _SOME_GRID)
+        case TriggerType.CRON:
+            return Cron(columns["cron"], columns["timezone"])
+    raise TriggerError("trigger_type", "choose once, interval or cron, and fill in what it needs.")
+
+
+def columns_of(trigger: Trigger) -> dict[str, Any]:
+    """Return the columns that hold a trigger; those of the other types are emptied.
+
+    Zone and grid are left out: a job has a zone whatever its trigger, and an interval that did not change keeps its grid.
+    """
+    columns: dict[str, Any] = {"run_at": None, "every": None, "cron": ""}
+    match trigger:
+        case Once(run_at=moment):
+            return columns | {"trigger_type": TriggerType.ONCE, "run_at": moment}
+        case Interval(seconds=seconds):
+            return columns | {"trigger_type": TriggerType.INTERVAL, "every": timedelta(seconds=seconds)}
+        case Cron(expression=expression):
+            return columns | {"trigger_type": TriggerType.CRON, "cron": expression}
