@@ -259,7 +259,7 @@ def test_a_database_that_is_away_is_told_and_nothing_is_claimed_about_a_change(
     def fail(*args, **kwargs):
         raise error("no such table in /var/lib")
 
-    # What is sent at once asks no table; a deletion may be repeated, and says so itself.
+    # A notification sent at once uses no table; a failed deletion is a normal answer by its contract.
     del belongings["send_push_notification"], belongings["delete_schedule"]
     agent = InMemory("modern")
 

@@ -266,9 +266,12 @@ def delete_schedule(
     try:
         deleted = services.delete(current_actor(), schedule_id)
     except DatabaseError:
+        # The connection may have broken after the change was made.
+        words = (
+            "the database did not answer, so this may or may not have been done: look before you repeat it."
+        )
         return refused(
-            Err(Code.CONFLICT, "Failed to delete schedule: the store did not answer, try again in a moment."),
-            {"schedule_id": schedule_id},
+            Err(Code.CONFLICT, f"Failed to delete schedule: {words}"), {"schedule_id": schedule_id}
         )
     match deleted:
         case Ok(job):
