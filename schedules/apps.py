@@ -6,7 +6,7 @@ from django.apps import AppConfig
 from django.conf import settings
 from django.utils.module_loading import autodiscover_modules
 
-from schedules import defaults
+from schedules import checks, defaults
 
 
 class SchedulesConfig(AppConfig):
@@ -15,6 +15,7 @@ class SchedulesConfig(AppConfig):
 
     def ready(self) -> None:
         _apply_defaults()
+        checks.register_checks()
         # Importing a module of tasks registers them: our own, and the tasks.py of every installed app.
         import_module("schedules.tasks.builtin")
         autodiscover_modules("tasks")

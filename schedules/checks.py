@@ -1,1 +1,155 @@
-"""System checks."""
+"""System checks: what a project must set up for the app to work, each with an id and a hint."""
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from django.conf import settings
+from django.core.checks import CheckMessage, Error, register
+from django.core.checks import Warning as CheckWarning
+from django.db import connections
+from django.shortcuts import resolve_url
+from django.urls import NoReverseMatch, Resolver404, resolve, reverse
+from django.utils.module_loading import import_string
+
+from schedules import defaults
+
+SESSION = "django.contrib.sessions.middleware.SessionMiddleware"
+AUTHENTICATION = "django.contrib.auth.middleware.AuthenticationMiddleware"
+MESSAGES = "django.contrib.messages.middleware.MessageMiddleware"
+CSRF = "django.middleware.csrf.CsrfViewMiddleware"
+GUARD = "schedules.web.middleware.guard"
+PROCESSORS = (
+    "django.template.context_processors.request",
+    "django.contrib.messages.context_processors.messages",
+)
+
+
+def register_checks() -> None:
+    for check in (check_broker, check_database, check_app_order, check_time, check_pages):
+        register(check)
+
+
+def check_broker(**options: Any) -> Iterator[CheckMessage]:
+    cluster = getattr(settings, "Q_CLUSTER", {})
+    broker = defaults.Q_CLUSTER["broker_class"]
+    if cluster.get("broker_class") != broker:
+        yield Error(
+            "django-q2 does not use Cronty's broker, so no job would ever run.",
+            hint=f'Set Q_CLUSTER["broker_class"] = "{broker}", or import Q_CLUSTER from schedules.defaults.',
+            id="schedules.E001",
+        )
+    longest = int(str(defaults.Q_CLUSTER["timeout"]))
+    if cluster.get("timeout") and cluster["timeout"] < longest:
+        yield CheckWarning(
+            f"django-q2 kills workers after {cluster['timeout']} seconds, whatever time limit their tasks have.",
+            hint='Remove Q_CLUSTER["timeout"]: every task has a time limit of its own.',
+            id="schedules.W001",
+        )
+
+
+def check_database(**options: Any) -> Iterator[CheckMessage]:
+    database = connections["default"]
+    if database.vendor not in ("sqlite", "postgresql"):
+        yield Error(
+            f"Cronty does not run on {database.display_name}.",
+            hint="Use PostgreSQL, or SQLite on a single host, as the default database.",
+            id="schedules.E004",
+        )
+    mode = database.settings_dict.get("OPTIONS", {}).get("transaction_mode") or ""
+    if database.vendor == "sqlite" and mode.upper() not in ("IMMEDIATE", "EXCLUSIVE"):
+        yield Error(
+            "Two processes that read and then write one SQLite file would fail with `database is locked`.",
+            hint='Set DATABASES["default"]["OPTIONS"]["transaction_mode"] = "IMMEDIATE".',
+            id="schedules.E002",
+        )
+
+
+def check_app_order(**options: Any) -> Iterator[CheckMessage]:
+    names = [name.removesuffix(".apps.SchedulesConfig") for name in settings.INSTALLED_APPS]
+    if "django_q" not in names or names.index("django_q") < names.index("schedules"):
+        yield Error(
+            "`manage.py qcluster` would not be Cronty's command.",
+            hint='List "schedules" before "django_q" in INSTALLED_APPS.',
+            id="schedules.E003",
+        )
+
+
+def check_time(**options: Any) -> Iterator[CheckMessage]:
+    if not settings.USE_TZ:
+        yield Error(
+            "Jobs need moments with a time zone.",
+            hint="Set USE_TZ = True.",
+            id="schedules.E005",
+        )
+
+
+def check_pages(**options: Any) -> Iterator[CheckMessage]:
+    """Check what only the pages need; a project may leave them out and use clusters and agents alone."""
+    try:
+        reverse("schedules:jobs")
+    except NoReverseMatch:
+        return
+    yield from _check_templates()
+    yield from _check_middleware()
+    yield from _check_login()
+
+
+def _check_templates() -> Iterator[CheckMessage]:
+    engines: list[dict[str, Any]] = [
+        engine
+        for engine in settings.TEMPLATES
+        if engine["BACKEND"] == "django.template.backends.django.DjangoTemplates"
+    ]
+    if not any(_finds_app_templates(engine) for engine in engines):
+        yield Error(
+            "No template engine looks into the apps, so the pages have no templates.",
+            hint='Set "APP_DIRS": True in TEMPLATES.',
+            id="schedules.E006",
+        )
+    for name in PROCESSORS:
+        if not any(name in engine.get("OPTIONS", {}).get("context_processors", []) for engine in engines):
+            yield Error(
+                f"The pages need the context processor {name}.",
+                hint='Add it to "context_processors" in the OPTIONS of TEMPLATES.',
+                id="schedules.E007",
+            )
+
+
+def _finds_app_templates(engine: dict[str, Any]) -> bool:
+    return bool(engine.get("APP_DIRS") or engine.get("OPTIONS", {}).get("loaders"))
+
+
+def _check_middleware() -> Iterator[CheckMessage]:
+    for name in (SESSION, AUTHENTICATION, MESSAGES, CSRF):
+        if not _has_middleware(name, settings.MIDDLEWARE):
+            yield Error(
+                f"The pages need {name}.",
+                hint="Add it to MIDDLEWARE.",
+                id="schedules.E008",
+            )
+    if GUARD not in settings.MIDDLEWARE:
+        yield CheckWarning(
+            "Caches on the way may keep pages, and a NUL in an address ends in an error on PostgreSQL.",
+            hint=f'Add "{GUARD}" to MIDDLEWARE, before SessionMiddleware.',
+            id="schedules.W002",
+        )
+
+
+def _has_middleware(name: str, installed: Iterable[str]) -> bool:
+    """Tell whether a middleware or a subclass of it is installed."""
+    wanted = import_string(name)
+    found = (import_string(path) for path in installed)
+    return any(isinstance(middleware, type) and issubclass(middleware, wanted) for middleware in found)
+
+
+def _check_login() -> Iterator[CheckMessage]:
+    try:
+        address = resolve_url(settings.LOGIN_URL)
+        if address.startswith("/"):
+            resolve(address)
+    except (NoReverseMatch, Resolver404):
+        yield CheckWarning(
+            f"The pages send people to LOGIN_URL ({settings.LOGIN_URL!r}), where this project has no page.",
+            hint="Set LOGIN_URL to the name or the address of your login page.",
+            id="schedules.W003",
+        )

@@ -66,6 +66,13 @@ class LedgerBroker(Broker):
     def info(self) -> str:
         return "Cronty's ledger"
 
+    def enqueue(self, task: str) -> None:
+        """Refuse django-q2's own tasks: the base class would drop them silently."""
+        raise NotImplementedError(
+            "Cronty's broker takes no django-q2 tasks (async_task, Schedule): register a function with"
+            " schedules.tasks.task, and make a job of it with schedules.services.schedule."
+        )
+
     def dequeue(self) -> list[tuple[str, str]] | None:
         """Return packages of claimed executions, or None after a short rest."""
         try:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from django.db import Error, OperationalError, connection, connections
 from django_q.signing import SignedPackage
+from django_q.tasks import async_task
 
 from schedules import engine
 from schedules.engine import clock_rollback
@@ -516,3 +517,8 @@ def test_broker_tells_what_lies_there(broker, worker):
     assert broker.ping()
     assert broker.info() == "Cronty's ledger"
     assert pickle.loads(pickle.dumps(broker)).ping()  # noqa: S301
+
+
+def test_task_of_django_q2_is_refused_instead_of_dropped():
+    with pytest.raises(NotImplementedError, match=r"schedules\.tasks\.task"):
+        async_task("math.sqrt", 4)
