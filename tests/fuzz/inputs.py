@@ -1,4 +1,4 @@
-"""What people, agents and mischief may type where a schedule is asked for: the same for the same dice."""
+"""Generators of valid, broken and hostile schedule inputs; the same seed gives the same inputs."""
 
 import json
 import math
@@ -54,7 +54,7 @@ RHYTHMS = [
     "every other day at 8am",
 ]
 PHRASES = MOMENTS + RHYTHMS + EXPRESSIONS[-20:]
-# More than either door lets in: the web takes a megabyte, the tools a quarter of it.
+# As much as any interface accepts: the web takes a megabyte, the tools a quarter of it.
 MOST_CHARACTERS = 1_000_000
 DELAYS = ["1d2h30m10s", "2h30m", "90m", "45s", "365d", "1830d", "1831d", "01:30:00", "P1DT2H", "3 days"]
 WORDS = sorted({word for phrase in MOMENTS + RHYTHMS for word in phrase.split()} | {"half", "second", "each"})
@@ -104,7 +104,7 @@ JUNK: list[Any] = [
 
 
 def text(dice: random.Random, valid: list[str]) -> str:
-    """Return something close to what is valid, or far from it."""
+    """Return a valid text, a slightly changed one, or something quite different."""
     match dice.randrange(12):
         case 0:
             return shuffled(dice)
@@ -121,12 +121,12 @@ def text(dice: random.Random, valid: list[str]) -> str:
 
 
 def anything(dice: random.Random, valid: list[str]) -> Any:
-    """Return a text, or now and then what is none: the wire carries any JSON."""
+    """Return a text, or sometimes another JSON value, because agents can send any JSON."""
     return dice.choice(JUNK) if dice.random() < 0.1 else text(dice, valid)
 
 
 def zone(dice: random.Random) -> Any:
-    """Return mostly a real zone, else a text like one."""
+    """Return a real zone in most cases, else something that looks like one."""
     return (
         dice.choice(ZONES)
         if dice.random() < 0.8
@@ -135,14 +135,14 @@ def zone(dice: random.Random) -> Any:
 
 
 def number(dice: random.Random) -> Any:
-    """Return an amount as JSON has it."""
+    """Return an amount as JSON can carry it."""
     if dice.random() < 0.3:
         return dice.choice(JUNK)
     return dice.choice([dice.randrange(-5, 100), dice.uniform(-1, 100), 10 ** dice.randrange(1, 330)])
 
 
 def fields(dice: random.Random) -> str:
-    """Return about five cron fields made by the grammar, with values in range and a little out of it."""
+    """Return about five cron fields by the grammar, with values in range and slightly out of range."""
     return " ".join(
         ",".join(term(dice) for _ in range(dice.choice([1, 1, 1, 2, 3])))
         for _ in range(dice.choice([4, 5, 5, 5, 5, 6]))
@@ -183,7 +183,7 @@ def shuffled(dice: random.Random) -> str:
 
 
 def long(dice: random.Random) -> str:
-    """Return a piece again and again: what makes careless patterns slow."""
+    """Return a text that repeats one piece many times, which makes careless patterns slow."""
     piece = dice.choice(
         [*WORDS, *NUMBERS, *EXPRESSIONS[:50], "*/5,", "1-", " ,", "1d", "1 a ", "at 9am and ", "#", "/", ODD]
     )
@@ -226,7 +226,7 @@ def mutated(dice: random.Random, text: str) -> str:
 
 
 def configuration(dice: random.Random) -> tuple[str, dict[str, Any]]:
-    """Return a trigger type with its configuration, as an agent sends them."""
+    """Return a trigger type and its configuration as an agent sends them."""
     kind = dice.choice(["once", "interval", "cron", text(dice, ["once"])])
     fitting = {
         "once": {"run_at": anything(dice, MOMENTS)},
@@ -243,7 +243,7 @@ def configuration(dice: random.Random) -> tuple[str, dict[str, Any]]:
 
 
 def notification(dice: random.Random) -> dict[str, str]:
-    """Return the fields that say when a notification is sent: usually those of one way, sometimes a clash."""
+    """Return the time fields of a notification: usually one valid combination, sometimes two that clash."""
     ways: list[dict[str, str]] = [
         {"datetime": text(dice, MOMENTS)},
         {"delay": text(dice, DELAYS)},
@@ -254,7 +254,7 @@ def notification(dice: random.Random) -> dict[str, str]:
 
 
 def form(dice: random.Random) -> dict[str, str]:
-    """Return what the schedule form posts."""
+    """Return data as the schedule form posts it."""
     return {
         "when": dice.choice(["phrase", "phrase", "every", "once", "", "never"]),
         "phrase": text(dice, PHRASES),

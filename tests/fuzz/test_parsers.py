@@ -1,7 +1,7 @@
-"""Any text or JSON where a schedule is asked for is understood or refused in words, at once.
+"""Random text and JSON for every parser of schedules: each input is read, or refused with a reason, at once.
 
-Long form: FUZZ_INPUTS=200000 in the environment; FUZZ_SEED plays other inputs. Only the long form minds the time,
-because it runs alone and without coverage.
+Long form: FUZZ_INPUTS=200000 in the environment; FUZZ_SEED chooses other inputs. Only the long form checks the time
+per input, because it runs alone and without coverage.
 """
 
 import os
@@ -26,7 +26,8 @@ from schedules.web.forms.jobs import Span
 from schedules.web.forms.when import WhenForm
 from schedules.when import cron
 from schedules.when.cron import CronError
-from schedules.when.phrases import MAX_DELAY, PhraseError, parse_delay, parse_moment, parse_trigger
+from schedules.when.phrases import MAX_DELAY, PhraseError, parse_delay, parse_moment
+from schedules.when.repeats import parse_trigger
 from schedules.when.triggers import Cron, Interval, Once, TriggerError, load_zone
 from tests.fuzz import inputs
 from tests.fuzz.inputs import DELAYS, EXPRESSIONS, MOMENTS, PHRASES, anything, number, text, zone
@@ -47,14 +48,14 @@ NOWS = [
     datetime(2028, 2, 29, 12, tzinfo=UTC),
     datetime(2026, 12, 31, 23, 59, 59, 999_999, tzinfo=UTC),
 ]
-# A reason that names no field says what would be right.
+# A reason that names no field must say how to fix the input.
 A_FIX = re.compile(
     r"\b(?:write|try|give|make|enter|takes|at most|at least|must|the known ones are)\b", re.IGNORECASE
 )
 
 
 class Refusal(Exception):  # noqa: N818
-    """What all the ways to refuse come to: the reasons, each with its field if one is named."""
+    """A refusal by any parser: its reasons, each with the field it names, if any."""
 
     def __init__(self, reasons: list[tuple[str, str]]) -> None:
         super().__init__(reasons)
@@ -62,7 +63,7 @@ class Refusal(Exception):  # noqa: N818
 
 
 class Reader(NamedTuple):
-    """One of the product's parsers: what it is given, and how it is called."""
+    """One of the product's parsers: how to make its input, and how to call it."""
 
     make: Callable[[random.Random], tuple[Any, ...]]
     read: Callable[..., Any]
@@ -105,7 +106,7 @@ READERS = {
         lambda dice: (anything(dice, MOMENTS), zone(dice)),
         lambda now, phrase, timezone: parse_moment(phrase, now=now, timezone=timezone),
     ),
-    "moment that was": Reader(
+    "past moment": Reader(
         lambda dice: (anything(dice, MOMENTS), zone(dice)),
         lambda now, phrase, timezone: parse_moment(phrase, now=now, timezone=timezone, past=True),
     ),
@@ -132,7 +133,7 @@ READERS = {
 
 
 def use(value: Any, now: datetime) -> None:
-    """Do what the product does with what it has accepted."""
+    """Use an accepted value as the product does."""
     match value:
         case Cron() | Interval() | Once():
             use_trigger(value, now)
@@ -143,10 +144,10 @@ def use(value: Any, now: datetime) -> None:
             if timedelta(0) < value <= MAX_DELAY and not value.microseconds:
                 assert parse_delay(delay_text(value)) == value
         case ZoneInfo():
-            # As differences: two zones never count as equal at an hour that clocks show twice.
+            # Subtracted, because moments of two zones never compare equal within a repeated hour.
             assert now.astimezone(value) - now == timedelta(0)
         case _:
-            assert value is None, "only a field that may be empty reads as nothing"
+            assert value is None, "only an optional field may be read as None"
 
 
 def use_trigger(trigger: Cron | Interval | Once, now: datetime) -> None:
@@ -168,7 +169,7 @@ def check_refusal(refusal: Refusal) -> None:
 
 
 def read(reader: Reader, now: datetime, given: tuple[Any, ...]) -> Any:
-    """Read, with the documented refusals as one; anything else that is raised is a crash."""
+    """Read an input; turn every documented error into a Refusal and let anything else rise as a crash."""
     try:
         return reader.read(now, *given)
     except TriggerError as error:
@@ -176,15 +177,15 @@ def read(reader: Reader, now: datetime, given: tuple[Any, ...]) -> Any:
     except (PhraseError, CronError) as error:
         raise Refusal([("", str(error))]) from error
     except ValidationError as error:
-        # A field of a form says this, and the page shows it beside the field.
+        # Raised by a form field; the page shows it beside that field.
         raise Refusal([("field", reason) for reason in error.messages]) from error
 
 
 def play(reader: Reader, now: datetime, given: tuple[Any, ...]) -> tuple[str, float]:
-    """Read one input and use what comes of it; return the answer and the longer of the two steps."""
-    for cached in (cron.normalise, cron._same_days, cron._parse, cron._times, cron._next_day, cron.next_run):
+    """Read one input and use the result; return the answer and the time of the longer of the two steps."""
+    for cached in (cron.normalise, cron._same_days, cron._parse, cron.times, cron._next_day, cron.next_run):
         cached.cache_clear()
-    # The processor's time: on a busy machine the clock on the wall blames the innocent.
+    # Processor time, because wall time says little on a busy machine.
     started = time.thread_time()
     try:
         value = read(reader, now, given)
@@ -219,7 +220,7 @@ def test_any_input_is_read_or_refused_in_words_at_once():
         answers[name, answer] += 1
         slowest = max(slowest, (took, words))
     for name in READERS:
-        # A generator that only ever makes nonsense, or none, tests nothing.
+        # A generator that makes only valid or only invalid inputs would test nothing.
         assert answers[name, "accepted"] > 0
         assert answers[name, "refused"] > 0
     for (name, answer), count in sorted(answers.items()):

@@ -11,7 +11,8 @@ from schedules import clock
 from schedules.models import Job
 from schedules.models.jobs import sentence
 from schedules.models.triggers import columns_of
-from schedules.when.phrases import PhraseError, parse_moment, parse_trigger
+from schedules.when.phrases import PhraseError, parse_moment
+from schedules.when.repeats import parse_trigger
 from schedules.when.triggers import Interval, Once, Trigger, TriggerError, load_zone
 
 UNITS = {"seconds": 1, "minutes": 60, "hours": 3600, "days": 86_400}
