@@ -9,7 +9,7 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "cronty_site.settings")
 pages: Any = get_asgi_application()
 
 # After Django is set up, because the tools import models.
-from schedules.mcp.server import build_http_app  # noqa: E402
+from schedules.mcp.http import build_http_app  # noqa: E402
 
 
 def build_application() -> Any:

@@ -12,9 +12,9 @@ from mcp.server.mcpserver.exceptions import ResourceError, ResourceNotFoundError
 
 from schedules import clock, services
 from schedules.mcp import answers
+from schedules.mcp.answers.jobs import status_out
 from schedules.mcp.auth import Caller, require, too_many_calls
 from schedules.mcp.orm import orm
-from schedules.mcp.tools.jobs import status_out
 from schedules.mcp.tools.notifications import list_scheduled_notifications
 from schedules.services.people import profile_of
 from schedules.services.reading import MOST_UPCOMING

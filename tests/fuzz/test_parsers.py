@@ -19,8 +19,8 @@ import time_machine
 from django.core.exceptions import ValidationError
 
 from schedules.admin.forms import DelayField, delay_text
-from schedules.mcp.tools import notifications
-from schedules.mcp.triggers import read_moment, read_trigger, trigger_of
+from schedules.mcp.tools.arguments import read_moment, read_one_moment, read_trigger
+from schedules.models.triggers import trigger_of
 from schedules.result import Err, Ok
 from schedules.web.forms.jobs import Span
 from schedules.web.forms.when import WhenForm
@@ -70,7 +70,7 @@ class Reader(NamedTuple):
 
 
 def read_columns(now: datetime, kind: str, config: dict[str, Any], timezone: str) -> Any:
-    return trigger_of(unwrapped(read_trigger(kind, config, timezone, now)), now)
+    return trigger_of(unwrapped(read_trigger(kind, config, timezone, now)) | {"anchor_at": now})
 
 
 def read_form(now: datetime, data: dict[str, str]) -> Any:
@@ -122,7 +122,7 @@ READERS = {
     ),
     "agent's notification": Reader(
         lambda dice: (inputs.notification(dice), zone(dice)),
-        lambda now, when, timezone: unwrapped(notifications._moment(when, timezone)),
+        lambda now, when, timezone: unwrapped(read_one_moment(when, timezone)),
     ),
     "span in a form": Reader(lambda dice: (text(dice, DELAYS),), lambda now, span: Span().clean(span)),
     "duration in the admin": Reader(

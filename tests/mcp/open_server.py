@@ -13,7 +13,8 @@ def main() -> None:
     from django.contrib.auth.models import User  # noqa: PLC0415
 
     from schedules.mcp.auth import local_caller, set_local_caller  # noqa: PLC0415
-    from schedules.mcp.server import build_server, serve_over_http  # noqa: PLC0415
+    from schedules.mcp.http import serve_over_http  # noqa: PLC0415
+    from schedules.mcp.server import build_server  # noqa: PLC0415
 
     set_local_caller(local_caller(User.objects.get(username="olga")))
     app = serve_over_http(build_server())

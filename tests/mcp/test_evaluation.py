@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from schedules.mcp.server import OFFERS
+from schedules.mcp.registration import OFFERS
 from schedules.result import Code, Err
 from schedules.services.tokens import FAMILIES
 

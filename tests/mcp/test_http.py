@@ -1,6 +1,7 @@
 """/mcp in the web process and in mcp_serve --http: what the wire answers, and how it stops."""
 
 import asyncio
+import os
 import signal
 import socket
 import subprocess
@@ -17,7 +18,7 @@ from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 
 from cronty_site.asgi import build_application
-from schedules.mcp.server import _transport_security, build_http_app
+from schedules.mcp.http import _transport_security, build_http_app
 from schedules.mcp.subscriptions import end_streams
 from schedules.models import Job
 from schedules.services import issue_token
@@ -111,7 +112,7 @@ def test_a_public_address_of_ipv6_is_a_host_for_the_pages_and_for_agents(site):
         "import django; django.setup()\n"
         "from django.conf import settings\n"
         "from django.http.request import split_domain_port, validate_host\n"
-        "from schedules.mcp.server import _transport_security\n"
+        "from schedules.mcp.http import _transport_security\n"
         "assert validate_host(split_domain_port('[2001:db8::1]:8000')[0], settings.ALLOWED_HOSTS)\n"
         "assert '[2001:db8::1]:*' in _transport_security(settings.ALLOWED_HOSTS).allowed_hosts\n"
     )
@@ -192,7 +193,9 @@ def test_the_separate_server_serves_both_eras(site, era):
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, -signal.SIGTERM), (signal.SIGINT, 0)])
-@pytest.mark.parametrize("command", [["web", "--with-parent"], ["mcp_serve", "--http"]], ids=["web", "alone"])
+@pytest.mark.parametrize(
+    "command", [["web", f"--with-parent={os.getpid()}"], ["mcp_serve", "--http"]], ids=["web", "alone"]
+)
 def test_a_stop_ends_an_open_subscription_properly_and_at_once(site, command, number, code):
     async def work(process, address):
         async with (

@@ -8,7 +8,8 @@ from mcp import MCPError
 
 from cronty_site.asgi import build_application
 from schedules import services
-from schedules.mcp.server import INSTRUCTIONS, OFFERS, build_server
+from schedules.mcp.registration import OFFERS
+from schedules.mcp.server import INSTRUCTIONS, build_server
 from schedules.models import Job
 from schedules.services import issue_token
 from schedules.services.tokens import FAMILIES

@@ -18,7 +18,7 @@ from mcp_types import JSONRPCNotification, JSONRPCRequest
 
 from schedules.mcp import stdio
 from schedules.mcp.auth import LOCAL_NAME
-from schedules.mcp.server import OFFERS
+from schedules.mcp.registration import OFFERS
 from schedules.mcp.stdio import LONGEST_LINE
 from tests.factories import UserFactory
 from tests.mcp.agents import answer_of, mode_of
@@ -145,8 +145,8 @@ def test_what_is_printed_by_mistake_does_not_reach_the_wire(site):
     code = (
         "import django; django.setup()\n"
         "from django.core.management import call_command\n"
-        "from schedules.mcp import server\n"
-        "server.too_many_calls = lambda caller: print('stray', flush=True)\n"
+        "from schedules.mcp import registration\n"
+        "registration.too_many_calls = lambda caller: print('stray', flush=True)\n"
         "call_command('mcp_serve')"
     )
     process = site.start_python("-c", code)

@@ -44,7 +44,7 @@ class Command(BaseCommand):
 
     def _serve_http(self, options: dict[str, Any], families: list[str]) -> None:
         from schedules.management.commands.web import serve
-        from schedules.mcp.server import build_http_app
+        from schedules.mcp.http import build_http_app
 
         self._say_if_nothing_fires()
         host, port = options["host"], options["port"]

@@ -43,7 +43,7 @@ def _application() -> Any:
     """Return the project's ASGI application; a project without one gets its pages with /mcp beside them."""
     if path := getattr(settings, "ASGI_APPLICATION", None):
         return import_string(path)
-    from schedules.mcp.server import build_http_app
+    from schedules.mcp.http import build_http_app
 
     pages: Any = get_asgi_application()
     return build_http_app(elsewhere=pages)

@@ -4,26 +4,28 @@ import asyncio
 import math
 from collections.abc import Mapping
 from datetime import timedelta
-from typing import Annotated, Any, NotRequired
+from typing import Annotated, Any
 
 from pydantic import Field
-from typing_extensions import TypedDict
 
 from schedules import clock, engine, limits, services
 from schedules.mcp import answers
+from schedules.mcp.answers.jobs import ErrorOut, ExecutionOut, execution_out, job_out, refused
+from schedules.mcp.answers.manage import ChangedOut, PreviewOut, RunOut, UpcomingOut, WhyOut, run_out
 from schedules.mcp.auth import current_actor
 from schedules.mcp.orm import orm
-from schedules.mcp.tools.jobs import (
-    ErrorOut,
+from schedules.mcp.tools.arguments import (
+    Columns,
     JobId,
-    JobOut,
+    Number,
     Timezone,
     TriggerConfig,
     TriggerType,
-    job_out,
-    refused,
+    Whole,
+    read_moment,
+    read_trigger,
+    refuse,
 )
-from schedules.mcp.triggers import Columns, read_moment, read_trigger, refuse
 from schedules.models import Execution, Job
 from schedules.models.triggers import trigger_of
 from schedules.result import Code, Err, Ok, Result
@@ -38,63 +40,12 @@ POLL_SECONDS = 0.2
 SETTLED = {*Execution.FINAL, Execution.Status.WAITING}
 
 
-class PreviewOut(answers.ScheduleOut):
-    """What a schedule would do."""
-
-    warnings: list[str]
-
-
-class ChangedOut(JobOut, answers.WarningOut):
-    """The job as it stands now."""
-
-    paused_until: str | None
-
-
-class RunOut(TypedDict):
-    """One run, started by hand, and how far it came."""
-
-    job_id: str
-    execution_id: int
-    status: str
-    result: Any
-    error: str | None
-    warning: NotRequired[str]
-
-
-class ComingOut(TypedDict):
-    """One run that is still to come."""
-
-    at: str
-    job_id: str
-    name: str
-    task: str
-
-
-class UpcomingOut(TypedDict):
-    """What fires in the next hours, soonest first."""
-
-    upcoming: list[ComingOut]
-    count: int
-    until: str
-    warning: NotRequired[str]
-
-
-class WhyOut(TypedDict):
-    """What became of one slot."""
-
-    job_id: str
-    at: str
-    verdict: str
-    explanation: str
-    execution: answers.ExecutionOut | None
-
-
 def preview_schedule(
     trigger_type: TriggerType,
     trigger_config: TriggerConfig,
     timezone: Timezone = None,
     count: Annotated[
-        answers.Whole | None, Field(description="How many runs to list, 1 to 50; 5 if not given.")
+        Whole | None, Field(description="How many runs to list, 1 to 50; 5 if not given.")
     ] = None,
 ) -> PreviewOut | ErrorOut:
     """Say a schedule in words and list its next runs and pitfalls, without storing anything.
@@ -145,7 +96,7 @@ def update_job(
     ] = None,
     timezone: Annotated[str | None, Field(description="The new IANA zone.")] = None,
     max_runs: Annotated[
-        answers.Whole | None, Field(description="The new limit of runs; 0 removes the limit.")
+        Whole | None, Field(description="The new limit of runs; 0 removes the limit.")
     ] = None,
     label: Annotated[str | None, Field(description="The new label.")] = None,
     tags: Annotated[list[str] | None, Field(description="All tags anew.")] = None,
@@ -218,7 +169,7 @@ def resume_job(job_id: JobId) -> ChangedOut | ErrorOut:
 async def run_job(
     job_id: JobId,
     wait_seconds: Annotated[
-        answers.Number | None,
+        Number | None,
         Field(description="Wait up to this long for the result, at most 50; 0 if not given."),
     ] = None,
 ) -> RunOut | ErrorOut:
@@ -237,13 +188,11 @@ async def run_job(
         if await orm(_is_settled)(started.value):
             break
         await asyncio.sleep(POLL_SECONDS)
-    return await orm(_run_out)(started.value, job_id)
+    return await orm(run_out)(started.value, job_id)
 
 
 def upcoming(
-    hours: Annotated[
-        answers.Number | None, Field(description="How far to look, up to 744; 24 if not given.")
-    ] = None,
+    hours: Annotated[Number | None, Field(description="How far to look, up to 744; 24 if not given.")] = None,
 ) -> UpcomingOut | ErrorOut:
     """List what will run in the next hours, soonest first, every repetition on its own line; at most 200 runs."""
     actor, now = current_actor(), clock.now()
@@ -315,8 +264,8 @@ def _zone_of(actor: services.Actor, job_id: str) -> str:
     return zone or profile_of(actor.user).zone
 
 
-def _execution(found: services.Why) -> answers.ExecutionOut | None:
-    return answers.execution_out(found.execution, found.job.timezone) if found.execution else None
+def _execution(found: services.Why) -> ExecutionOut | None:
+    return execution_out(found.execution, found.job.timezone) if found.execution else None
 
 
 def _new_trigger(
@@ -376,15 +325,3 @@ def _start(job_id: str) -> Result[int]:
 
 def _is_settled(execution_id: int) -> bool:
     return Execution.objects.filter(pk=execution_id, status__in=SETTLED).exists()
-
-
-def _run_out(execution_id: int, job_id: str) -> RunOut:
-    row = Execution.objects.defer("traceback").get(pk=execution_id)
-    out: RunOut = {
-        "job_id": job_id,
-        "execution_id": row.pk,
-        "status": row.status,
-        "result": answers.readable(row.result),
-        "error": limits.strip_unprintable(row.error) or None,
-    }
-    return out if engine.is_any_cluster_running(clock.now()) else {**out, "warning": answers.NO_WORKER}

@@ -1,19 +1,14 @@
 """Family C: push notifications, at once, later, or by cron."""
 
 import re
-from collections.abc import Mapping
-from datetime import date as Date  # noqa: N812
-from datetime import datetime as DateTime  # noqa: N812
-from datetime import time as Time  # noqa: N812
 from typing import Annotated, Any
 
-from django.db import DatabaseError
+from django.db import DatabaseError, InterfaceError
 from pydantic import Field, StrictBool
 
 from schedules import clock, services
 from schedules.mcp import answers
-from schedules.mcp.auth import current_actor
-from schedules.mcp.notification_answers import (
+from schedules.mcp.answers.notifications import (
     ChangedOut,
     CronOut,
     LaterOut,
@@ -27,24 +22,24 @@ from schedules.mcp.notification_answers import (
     refused,
     topic_of,
 )
-from schedules.mcp.tools.jobs import PAGE, IdempotencyKey, PageLimit, PageOffset, page_problem
-from schedules.mcp.triggers import read_moment, read_trigger, refuse
+from schedules.mcp.auth import current_actor
+from schedules.mcp.tools.arguments import (
+    PAGE,
+    IdempotencyKey,
+    PageLimit,
+    PageOffset,
+    Whole,
+    page_problem,
+    read_one_moment,
+    read_trigger,
+    refuse,
+)
 from schedules.models import Job
 from schedules.result import Code, Err, Ok, Result
 from schedules.services.people import profile_of
 from schedules.tasks import registry
-from schedules.when.phrases import PhraseError, parse_delay
 from schedules.when.triggers import TriggerError, load_zone
 
-EXAMPLES = (
-    'Give exactly one of: datetime ("2026-02-05T15:00:00+01:00"); '
-    'time with timezone and perhaps date (date "2026-02-05", time "15:00", timezone "Europe/Berlin"); '
-    'delay ("1d2h30m10s").'
-)
-
-# Python would also take 20260205, 2026-W06-4, 15 and 15:00+01:00.
-_DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
-_TIME = re.compile(r"[0-9]{1,2}:[0-9]{2}(:[0-9]{2})?")
 _ZONED_CRON = re.compile(r"\s*(?:CRON_)?TZ=(?P<zone>\S+)\s+(?P<cron>.+)", re.DOTALL)
 
 Message = Annotated[
@@ -58,7 +53,7 @@ Topic = Annotated[
 ]
 ScheduleId = Annotated[str, Field(description="The schedule_id or message_id that was returned at creation.")]
 Title = Annotated[str | None, Field(description="A title above the message.")]
-Priority = Annotated[answers.Whole | None, Field(description="1 (min) to 5 (urgent); 3 if not given.")]
+Priority = Annotated[Whole | None, Field(description="1 (min) to 5 (urgent); 3 if not given.")]
 Tags = Annotated[list[str] | None, Field(description='Words or emoji names, like ["warning"].')]
 Markdown = Annotated[StrictBool | None, Field(description="Show the message as Markdown.")]
 Click = Annotated[str | None, Field(description="Address to open when tapped.")]
@@ -138,7 +133,7 @@ def schedule_notification(
     profile = profile_of(actor.user)
     zone = timezone if timezone is not None else profile.zone
     when = {"datetime": datetime, "date": date, "time": time, "timezone": timezone, "delay": delay}
-    moment = _moment({name: text for name, text in when.items() if text is not None}, zone)
+    moment = read_one_moment({name: text for name, text in when.items() if text is not None}, zone)
     if isinstance(moment, Err):
         return refused(moment, {"timezone": zone})
     content = _content(
@@ -265,7 +260,7 @@ def delete_schedule(
     """
     try:
         deleted = services.delete(current_actor(), schedule_id)
-    except DatabaseError:
+    except (DatabaseError, InterfaceError):
         # The connection may have broken after the change was made.
         words = (
             "the database did not answer, so this may or may not have been done: look before you repeat it."
@@ -327,55 +322,6 @@ def _content(message: str, topic: str, *optional: Any) -> dict[str, Any]:
     names = ("title", "priority", "tags", "markdown", "click", "icon", "attach", "filename", "actions")
     given = {name: value for name, value in zip(names, optional, strict=True) if value is not None}
     return {"message": message, "topic": topic, **given}
-
-
-def _moment(when: Mapping[str, str], zone: str) -> Result[DateTime]:
-    """Read one of the three ways to say when, or say what is missing or clashes."""
-    now = clock.now()
-    ways = [
-        name
-        for name, names in {"datetime": {"datetime"}, "time": {"date", "time"}, "delay": {"delay"}}.items()
-        if names & when.keys()
-    ]
-    if len(ways) > 1:
-        clash = ", ".join(name for name in ("datetime", "date", "time", "delay") if name in when)
-        return refuse("when", f"these clash: {clash}. {EXAMPLES}")
-    if not ways:
-        return refuse("when", f"missing: datetime, or time with timezone, or delay. {EXAMPLES}")
-    match ways[0]:
-        case "delay":
-            try:
-                return Ok(now + parse_delay(when["delay"]))
-            except PhraseError as error:
-                return refuse("delay", str(error))
-        case "datetime":
-            return read_moment(when["datetime"], zone, now, "datetime")
-    if missing := [name for name in ("time", "timezone") if name not in when]:
-        return refuse("when", f"missing: {' and '.join(missing)}. {EXAMPLES}")
-    try:
-        today = now.astimezone(load_zone(zone)).date()
-    except TriggerError as error:
-        return refuse(error.field, error.reason)
-    day, time = _date(when.get("date", str(today))), _time(when["time"])
-    if day is None:
-        return refuse("date", 'write YYYY-MM-DD, like "2026-02-05", or leave it out for today')
-    if time is None:
-        return refuse("time", 'write HH:MM or HH:MM:SS, like "15:00"; the zone goes into timezone')
-    return read_moment(f"{day} {time}", zone, now, "date and time")
-
-
-def _date(text: str) -> Date | None:
-    try:
-        return Date.fromisoformat(text) if _DATE.fullmatch(text) else None
-    except ValueError:
-        return None
-
-
-def _time(text: str) -> Time | None:
-    try:
-        return Time.fromisoformat(text if text[1:2] != ":" else f"0{text}") if _TIME.fullmatch(text) else None
-    except ValueError:
-        return None
 
 
 def _changed(result: Result[Job], schedule_id: str, *, paused: bool) -> ChangedOut | RefusedOut:

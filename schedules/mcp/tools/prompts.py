@@ -1,23 +1,33 @@
 """Family B: prompts for an agent, in sentences; and the inbox where they wait."""
 
-from collections.abc import Mapping
 from datetime import UTC, date, datetime, time, timedelta
-from typing import Annotated, Any, NotRequired
+from typing import Annotated, Any
 
 from django.db.models import Case, F, When
 from django.db.models.functions import Coalesce
 from pydantic import Field
-from typing_extensions import TypedDict
 
 from schedules import clock, limits, services
 from schedules.mcp import answers
+from schedules.mcp.answers.prompts import (
+    ClaimOut,
+    CompleteOut,
+    edited,
+    not_editable,
+    prompt_out,
+    prompt_text,
+    refused,
+    refused_claim,
+    refused_completion,
+    scheduled,
+    task_line,
+)
 from schedules.mcp.auth import current_actor
-from schedules.mcp.tools.jobs import IdempotencyKey, Timezone, in_state
-from schedules.mcp.triggers import read_moment
-from schedules.models import Execution, Job
+from schedules.mcp.tools.arguments import IdempotencyKey, Number, Timezone, Whole, read_moment
+from schedules.mcp.tools.jobs import in_state
+from schedules.models import Job
 from schedules.result import Code, Err, Ok
 from schedules.services.people import profile_of
-from schedules.services.reading import words_of
 from schedules.when.triggers import load_zone
 
 LINES = 100
@@ -29,33 +39,7 @@ At = Annotated[
         "Read in `timezone` unless it has an offset."
     ),
 ]
-Number = Annotated[answers.Whole, Field(description="The number after # in schedule and schedule_list.")]
-
-
-class PromptOut(TypedDict):
-    """A prompt that is yours until the lease ends."""
-
-    execution_id: int
-    job_id: str | None
-    prompt: str
-    scheduled_for: str
-    lease_until: str
-
-
-class ClaimOut(answers.WaitOut):
-    """What was claimed; empty when nothing waits."""
-
-    prompts: list[PromptOut]
-    error: NotRequired[str]
-
-
-class CompleteOut(answers.WaitOut):
-    """Whether this completion was taken."""
-
-    completed: bool
-    execution_id: int
-    status: NotRequired[str]
-    error: NotRequired[str]
+TaskNumber = Annotated[Whole, Field(description="The number after # in schedule and schedule_list.")]
 
 
 def schedule(
@@ -92,8 +76,8 @@ def schedule(
         timezone=zone,
     )
     match made:
-        case Ok(scheduled):
-            return _scheduled(scheduled)
+        case Ok(new):
+            return scheduled(new)
         case error:
             return refused(error, given)
 
@@ -134,14 +118,14 @@ def schedule_list(
     rows = list(tasks.with_activity().order_by(F("fire_at").asc(nulls_last=True), "pk")[: LINES + 1])
     if not rows:
         return "No scheduled tasks found matching filters."
-    lines = [_line(job) for job in rows[:LINES]]
+    lines = [task_line(job) for job in rows[:LINES]]
     if len(rows) > LINES:
         lines.append(f"… and {tasks.count() - LINES} more: narrow the list with from and to.")
     return "\n".join(lines)
 
 
 def schedule_edit(
-    id: Number,  # noqa: A002
+    id: TaskNumber,  # noqa: A002
     at: Annotated[
         str | None,
         Field(
@@ -156,7 +140,7 @@ def schedule_edit(
         return "Error: provide at least one of 'at' or 'prompt' to edit."
     job = actor.jobs().filter(pk=id, task="prompt", status=Job.Status.PENDING).first()
     if job is None:
-        return _not_editable(id, "edited")
+        return not_editable(id, "edited")
     changes: dict[str, Any] = {}
     if at is not None:
         moment = read_moment(at, job.timezone, clock.now(), "at")
@@ -172,15 +156,15 @@ def schedule_edit(
             changes["name"] = _name_of(prompt)
     # The revision makes it one conditional UPDATE: whoever changed or claimed the task first wins.
     match services.edit(actor, job.public_id, revision=job.revision, **changes):
-        case Ok(edited):
-            return _edited(edited, at, prompt)
+        case Ok(changed):
+            return edited(changed, at, prompt)
         case Err(code=Code.INVALID) as error:
             return refused(error, {"at": at, "prompt": prompt, "timezone": job.timezone})
         case _:
-            return _not_editable(id, "edited")
+            return not_editable(id, "edited")
 
 
-def schedule_cancel(id: Number) -> str:  # noqa: A002
+def schedule_cancel(id: TaskNumber) -> str:  # noqa: A002
     """Cancel a pending prompt: it will not reach an agent. Make sure it is the one the user means."""
     actor = current_actor()
     job_id = actor.jobs().filter(pk=id, task="prompt").values_list("public_id", flat=True).first()
@@ -188,15 +172,13 @@ def schedule_cancel(id: Number) -> str:  # noqa: A002
         match services.cancel(actor, job_id, only=(Job.Status.PENDING,)):
             case Ok():
                 return f"Cancelled task #{id}."
-    return _not_editable(id, "cancelled")
+    return not_editable(id, "cancelled")
 
 
 def claim_prompts(
-    limit: Annotated[
-        answers.Whole | None, Field(description="At most this many, 1 to 20; 1 if not given.")
-    ] = None,
+    limit: Annotated[Whole | None, Field(description="At most this many, 1 to 20; 1 if not given.")] = None,
     lease_minutes: Annotated[
-        answers.Number | None, Field(description="How long they are yours alone, 1 to 1440; 15 if not given.")
+        Number | None, Field(description="How long they are yours alone, 1 to 1440; 15 if not given.")
     ] = None,
 ) -> ClaimOut:
     """Take prompts that have fallen due out of the inbox, to work on them.
@@ -211,13 +193,13 @@ def claim_prompts(
     match services.claim_prompts(actor, limit=1 if limit is None else limit, lease=lease):
         case Ok(rows):
             zone = profile_of(actor.user).zone
-            return {"prompts": [_prompt_out(row, zone) for row in rows]}
+            return {"prompts": [prompt_out(row, zone) for row in rows]}
         case error:
             return refused_claim(error, {})
 
 
 def complete_prompt(
-    execution_id: Annotated[answers.Whole, Field(description="From claim_prompts.")],
+    execution_id: Annotated[Whole, Field(description="From claim_prompts.")],
     result: Annotated[Any, Field(description="What came of it, for the user to read: text or JSON.")] = None,
     error: Annotated[str | None, Field(description="Why it could not be done; null if it was done.")] = None,
 ) -> CompleteOut:
@@ -229,74 +211,8 @@ def complete_prompt(
             return refused_completion(refusal, {"execution_id": execution_id})
 
 
-def refused(error: Err, given: Mapping[str, Any]) -> str:
-    """Turn a refusal into this family's sentence."""
-    if error.code == Code.QUOTA or error.code == Code.TOO_FAST:
-        return f"Error: quota exceeded: {error.message}."
-    name, why = answers.first_problem(error)
-    at = answers.line(str(given.get("at")), 100)
-    match name:
-        case "at":
-            hint = f"\nhint: {error.hint}" if error.hint else ""
-            return f'Error: could not parse "{at}" as a date/time.{hint}'
-        case "run_at":
-            now = answers.local(clock.now(), given.get("timezone") or "UTC")
-            return f'Error: "{at}" is in the past (now {now}).'
-        case "timezone":
-            return f'Error: unknown timezone "{answers.line(str(given.get("timezone")), 100)}".'
-        case "args" | "kwargs" | "name":
-            why = why.removeprefix("invalid arguments for task prompt: ").removeprefix("prompt: ")
-            return f"Error: invalid prompt: {answers.line(why, 300)}."
-        case _:
-            return f"Error: {answers.line(f'{name}: {why}' if name else why, 300)}."
-
-
-def refused_claim(error: Err, given: Mapping[str, Any]) -> ClaimOut:
-    out: ClaimOut = {"prompts": [], "error": error.message}
-    return answers.with_wait(out, error)
-
-
-def refused_completion(error: Err, given: Mapping[str, Any]) -> CompleteOut:
-    out: CompleteOut = {"completed": False, "execution_id": given["execution_id"], "error": error.message}
-    return answers.with_wait(out, error)
-
-
-def prompt_text(job: Job) -> str:
-    """Return the prompt of a job, however its arguments were given."""
-    return str(job.argument("prompt") or "")
-
-
-def _scheduled(made: services.Scheduled) -> str:
-    job = made.job
-    words = f'Scheduled task #{job.pk} for {answers.when(job)}: "{answers.line(prompt_text(job), 80)}"'
-    advice = answers.advice_on(made)
-    if "existing" in advice:
-        words += "\nexisting: true (this idempotency_key made it before)"
-    if "warning" in advice:
-        words += f"\nwarning: {advice['warning']}"
-    return words
-
-
-def _edited(job: Job, at: str | None, prompt: str | None) -> str:
-    parts = []
-    if at is not None and job.run_at is not None:
-        parts.append(f"time → {answers.local(job.run_at, job.timezone)}")
-    if prompt is not None:
-        parts.append(f'prompt → "{answers.line(prompt_text(job), 80)}"')
-    return f"Updated task #{job.pk}: {', '.join(parts)}"
-
-
-def _line(job: Any) -> str:
-    when = answers.local(job.fire_at, job.timezone) if job.fire_at else words_of(job)
-    return f"#{job.pk}  {when}  [{job.state}]  {answers.line(prompt_text(job), 60)}"
-
-
 def _name_of(prompt: str) -> str:
     return answers.line(prompt, 80) or "Prompt"
-
-
-def _not_editable(number: int, verb: str) -> str:
-    return f"Task #{number} not found or not editable (only pending tasks can be {verb})."
 
 
 def _bound(text: str, zone: str, *, is_end: bool) -> datetime | None:
@@ -314,14 +230,3 @@ def _bound(text: str, zone: str, *, is_end: bool) -> datetime | None:
         return moment
     # The first and the last day of the calendar go beyond it elsewhere.
     return moment.replace(tzinfo=UTC)
-
-
-def _prompt_out(row: Execution, zone: str) -> PromptOut:
-    assert row.lease_until is not None
-    return {
-        "execution_id": row.pk,
-        "job_id": row.job.public_id if row.job else None,
-        "prompt": answers.readable(prompt_text(row.job)) if row.job else "",
-        "scheduled_for": answers.iso(row.scheduled_for, zone),
-        "lease_until": answers.iso(row.lease_until, zone),
-    }

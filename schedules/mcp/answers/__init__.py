@@ -3,10 +3,8 @@
 import math
 from datetime import UTC, datetime, tzinfo
 from functools import lru_cache
-from typing import Annotated, Any, NotRequired, TypeVar
+from typing import Any, NotRequired, TypeVar
 
-from pydantic import BeforeValidator
-from pydantic_core import PydanticCustomError
 from typing_extensions import TypedDict
 
 from schedules import clock, engine, limits
@@ -18,21 +16,11 @@ from schedules.services.reading import next_runs_of, words_of
 from schedules.when.triggers import TriggerError, load_zone
 from schedules.when.zones import is_repeated
 
-
-def _only_numbers(kind: str) -> BeforeValidator:
-    """Refuse what Pydantic would make a number of: true would be 1, and task #1 be cancelled."""
-
-    def check(value: Any) -> Any:
-        if isinstance(value, bool | str):
-            raise PydanticCustomError("number_type", "Input should be a valid {kind}", {"kind": kind})
-        return value
-
-    return BeforeValidator(check)
-
-
-Whole = Annotated[int, _only_numbers("integer")]
-Number = Annotated[float, _only_numbers("number")]
-
+DATABASE_AWAY = Err(Code.CONFLICT, "The database does not answer just now: try again in a moment")
+PERHAPS_DONE = (
+    "The database did not answer, so this may or may not have been done: look before you repeat it, "
+    "or repeat it with the same idempotency_key"
+)
 NO_WORKER = "No worker is running, so nothing fires until one is started: tell the user."
 
 
@@ -63,22 +51,6 @@ class WaitOut(TypedDict):
 
 
 Refusal = TypeVar("Refusal", bound=WaitOut)
-
-
-class ExecutionOut(TypedDict):
-    """One slot and what became of it; a gap of several has their number, and the last of them."""
-
-    id: int
-    scheduled_for: str
-    started_at: str | None
-    finished_at: str | None
-    status: str
-    attempt: int
-    error: str | None
-    result: Any
-    reason: str | None
-    slots: NotRequired[int]
-    last_slot: NotRequired[str]
 
 
 def iso(moment: datetime, timezone: str, timespec: str = "seconds") -> str:
@@ -164,39 +136,6 @@ def advice_on(made: Scheduled) -> AdviceOut:
     if warning := warning_on(made.job, *others).get("warning"):
         advice["warning"] = warning
     return advice
-
-
-EXECUTION_COLUMNS = (
-    "pk",
-    "scheduled_for",
-    "started_at",
-    "finished_at",
-    "status",
-    "attempt",
-    "error",
-    "result",
-    "reason",
-    "slots",
-    "last_slot",
-)
-
-
-def execution_out(row: Any, timezone: str) -> ExecutionOut:
-    """Show an execution, or as much of its row as EXECUTION_COLUMNS names."""
-    out: ExecutionOut = {
-        "id": row.pk,
-        "scheduled_for": iso(row.scheduled_for, timezone),
-        "started_at": iso_or_none(row.started_at, timezone, "milliseconds"),
-        "finished_at": iso_or_none(row.finished_at, timezone, "milliseconds"),
-        "status": row.status,
-        "attempt": row.attempt,
-        "error": limits.strip_unprintable(row.error) or None,
-        "result": readable(row.result),
-        "reason": row.reason or None,
-    }
-    if row.slots > 1:
-        out |= {"slots": row.slots, "last_slot": iso(row.last_slot, timezone)}
-    return out
 
 
 def first_problem(error: Err) -> tuple[str, str]:

@@ -1,0 +1,241 @@
+"""Answers of the job tools: how a job, a list of jobs and a refusal look to an agent."""
+
+from collections.abc import Mapping
+from typing import Any, NotRequired
+
+from typing_extensions import TypedDict
+
+from schedules import clock, limits
+from schedules.mcp import answers
+from schedules.models import Execution, Job
+from schedules.models.jobs import state_of
+from schedules.result import Code, Err
+from schedules.tasks import registry
+
+EXECUTIONS = 10
+
+
+class ErrorOut(answers.WaitOut):
+    """Why nothing was done."""
+
+    error: str
+    hint: NotRequired[str]
+    available_tasks: NotRequired[list[str]]
+
+
+class JobOut(answers.ScheduleOut):
+    """A job as it stands."""
+
+    job_id: str
+    name: str
+    next_run: str | None
+    status: str
+
+
+class ScheduledOut(JobOut, answers.AdviceOut):
+    """The job that was made."""
+
+
+class SummaryOut(TypedDict):
+    """One line of the list."""
+
+    job_id: str
+    name: str
+    status: str
+    trigger_type: str
+    next_run: str | None
+    run_count: int
+    last_run: str | None
+
+
+class JobsOut(TypedDict):
+    """One page of the list, and how many jobs match in all."""
+
+    jobs: list[SummaryOut]
+    total: int
+
+
+class CancelOut(answers.WaitOut):
+    """Whether the job is cancelled now."""
+
+    cancelled: bool
+    job_id: str
+    error: NotRequired[str]
+
+
+class ExecutionOut(TypedDict):
+    """One slot and what became of it; a gap of several has their number, and the last of them."""
+
+    id: int
+    scheduled_for: str
+    started_at: str | None
+    finished_at: str | None
+    status: str
+    attempt: int
+    error: str | None
+    result: Any
+    reason: str | None
+    slots: NotRequired[int]
+    last_slot: NotRequired[str]
+
+
+class StatusOut(JobOut):
+    """Everything about one job."""
+
+    trigger_type: str
+    created_at: str
+    last_run: str | None
+    run_count: int
+    max_runs: int | None
+    error: str | None
+    task: str
+    args: list[Any]
+    kwargs: dict[str, Any]
+    made_by: str
+    paused_until: str | None
+    pause_reason: str | None
+    executions: list[ExecutionOut]
+
+
+def refused(error: Err, given: Mapping[str, Any]) -> ErrorOut:
+    """Turn a refusal into this family's shape, in the contract's words."""
+    match error.code:
+        case Code.NOT_FOUND:
+            return {"error": f"Job not found: {_echo(given.get('job_id'))}"}
+        case Code.QUOTA | Code.TOO_FAST:
+            out: ErrorOut = {"error": f"Quota exceeded: {error.message}"}
+            return answers.with_wait(out, error)
+        case Code.INVALID:
+            return _invalid(error, given)
+        case Code.NEVER_RUNS:
+            return {"error": f"Invalid trigger_config: {answers.line(error.message, 300)}"}
+        case _:
+            return {"error": error.message}
+
+
+def refused_cancel(error: Err, given: Mapping[str, Any]) -> CancelOut:
+    """The same for cancel_job, where an unknown id is no error."""
+    out: CancelOut = {"cancelled": False, "job_id": _echo(given.get("job_id"))}
+    if error.code == Code.NOT_FOUND:
+        return out
+    out["error"] = refused(error, given)["error"]
+    return answers.with_wait(out, error)
+
+
+def job_out(job: Job) -> JobOut:
+    """Show a job as the tools that make and change jobs do."""
+    return {
+        "job_id": job.public_id,
+        "name": answers.line(job.name, 200),
+        "next_run": answers.iso_or_none(job.next_run_at, job.timezone),
+        "status": job.state,
+        **answers.schedule_of(job, clock.now()),
+    }
+
+
+def status_out(job: Job) -> StatusOut:
+    """Show a job, read with its activity, and its last executions."""
+    rows = Execution.objects.filter(job=job).values_list(*EXECUTION_COLUMNS, named=True)
+    return {
+        **job_out(job),
+        "trigger_type": job.trigger_type,
+        "created_at": answers.iso(job.created_at, job.timezone),
+        "last_run": answers.iso_or_none(job.last_run_at, job.timezone),
+        "run_count": job.run_count,
+        "max_runs": job.max_runs,
+        "error": answers.readable(job.last_error) or None,
+        "task": job.task,
+        "args": answers.readable(job.args),
+        "kwargs": answers.readable(job.kwargs),
+        "made_by": job.made_by,
+        "paused_until": answers.iso_or_none(job.paused_until, job.timezone),
+        "pause_reason": answers.readable(job.pause_reason) or None,
+        "executions": [execution_out(row, job.timezone) for row in rows[:EXECUTIONS]],
+    }
+
+
+SUMMARY_COLUMNS = (
+    "public_id",
+    "name",
+    "status",
+    "trigger_type",
+    "timezone",
+    "next_run_at",
+    "run_count",
+    "last_run_at",
+    "is_running",
+)
+
+
+def summary_out(job: Any) -> SummaryOut:
+    return {
+        "job_id": job.public_id,
+        "name": answers.line(job.name, 200),
+        "status": state_of(job.status, job.is_running),
+        "trigger_type": job.trigger_type,
+        "next_run": answers.iso_or_none(job.next_run_at, job.timezone),
+        "run_count": job.run_count,
+        "last_run": answers.iso_or_none(job.last_run_at, job.timezone),
+    }
+
+
+EXECUTION_COLUMNS = (
+    "pk",
+    "scheduled_for",
+    "started_at",
+    "finished_at",
+    "status",
+    "attempt",
+    "error",
+    "result",
+    "reason",
+    "slots",
+    "last_slot",
+)
+
+
+def execution_out(row: Any, timezone: str) -> ExecutionOut:
+    """Show an execution, or as much of its row as EXECUTION_COLUMNS names."""
+    out: ExecutionOut = {
+        "id": row.pk,
+        "scheduled_for": answers.iso(row.scheduled_for, timezone),
+        "started_at": answers.iso_or_none(row.started_at, timezone, "milliseconds"),
+        "finished_at": answers.iso_or_none(row.finished_at, timezone, "milliseconds"),
+        "status": row.status,
+        "attempt": row.attempt,
+        "error": limits.strip_unprintable(row.error) or None,
+        "result": answers.readable(row.result),
+        "reason": row.reason or None,
+    }
+    if row.slots > 1:
+        out |= {"slots": row.slots, "last_slot": answers.iso(row.last_slot, timezone)}
+    return out
+
+
+def _invalid(error: Err, given: Mapping[str, Any]) -> ErrorOut:
+    name, why = answers.first_problem(error)
+    match name:
+        case "task":
+            return {"error": f"Unknown task: {_echo(given.get('task'))}", "available_tasks": registry.names()}
+        case "trigger_type":
+            return {"error": f"Unknown trigger type: {_echo(given.get('trigger_type'))}"}
+        case "cron":
+            expression = given.get("trigger_config", {}).get("expression", "")
+            return {"error": f"Invalid cron expression: {_echo(expression)}", "hint": why}
+        case "timezone":
+            return {"error": f"Unknown timezone: {_echo(given.get('timezone'))}"}
+        case "args" | "kwargs":
+            why = why.removeprefix(f"invalid arguments for task {given.get('task')}: ")
+            return {"error": f"Invalid arguments for task {_echo(given.get('task'))}: {why}"}
+        case "max_runs":
+            return {"error": f"Invalid max_runs: {_echo(given.get('max_runs'))}", "hint": why}
+        case "status":
+            return {"error": f"Unknown status: {_echo(given.get('status'))}"}
+        case "run_at" | "every" | "trigger_config" | "interval" | "once":
+            return {"error": f"Invalid trigger_config: {answers.line(why, 300)}"}
+        case _:
+            return {"error": f"Invalid {name}: {answers.line(why, 300)}"}
+
+
+def _echo(value: Any) -> str:
+    return answers.line(str(value), 200)

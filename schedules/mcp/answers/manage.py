@@ -1,0 +1,73 @@
+"""Answers of the tools that preview, change, run and explain jobs."""
+
+from typing import Any, NotRequired
+
+from typing_extensions import TypedDict
+
+from schedules import clock, engine, limits
+from schedules.mcp import answers
+from schedules.mcp.answers.jobs import ExecutionOut, JobOut
+from schedules.models import Execution
+
+
+class PreviewOut(answers.ScheduleOut):
+    """What a schedule would do."""
+
+    warnings: list[str]
+
+
+class ChangedOut(JobOut, answers.WarningOut):
+    """The job as it stands now."""
+
+    paused_until: str | None
+
+
+class RunOut(TypedDict):
+    """One run, started by hand, and how far it came."""
+
+    job_id: str
+    execution_id: int
+    status: str
+    result: Any
+    error: str | None
+    warning: NotRequired[str]
+
+
+class ComingOut(TypedDict):
+    """One run that is still to come."""
+
+    at: str
+    job_id: str
+    name: str
+    task: str
+
+
+class UpcomingOut(TypedDict):
+    """What fires in the next hours, soonest first."""
+
+    upcoming: list[ComingOut]
+    count: int
+    until: str
+    warning: NotRequired[str]
+
+
+class WhyOut(TypedDict):
+    """What became of one slot."""
+
+    job_id: str
+    at: str
+    verdict: str
+    explanation: str
+    execution: ExecutionOut | None
+
+
+def run_out(execution_id: int, job_id: str) -> RunOut:
+    row = Execution.objects.defer("traceback").get(pk=execution_id)
+    out: RunOut = {
+        "job_id": job_id,
+        "execution_id": row.pk,
+        "status": row.status,
+        "result": answers.readable(row.result),
+        "error": limits.strip_unprintable(row.error) or None,
+    }
+    return out if engine.is_any_cluster_running(clock.now()) else {**out, "warning": answers.NO_WORKER}

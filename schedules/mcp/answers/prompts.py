@@ -1,0 +1,115 @@
+"""Answers of the prompt tools: mostly sentences, as their contract has them."""
+
+from collections.abc import Mapping
+from typing import Any, NotRequired
+
+from typing_extensions import TypedDict
+
+from schedules import clock, services
+from schedules.mcp import answers
+from schedules.models import Execution, Job
+from schedules.result import Code, Err
+from schedules.services.reading import words_of
+
+
+class PromptOut(TypedDict):
+    """A prompt that is yours until the lease ends."""
+
+    execution_id: int
+    job_id: str | None
+    prompt: str
+    scheduled_for: str
+    lease_until: str
+
+
+class ClaimOut(answers.WaitOut):
+    """What was claimed; empty when nothing waits."""
+
+    prompts: list[PromptOut]
+    error: NotRequired[str]
+
+
+class CompleteOut(answers.WaitOut):
+    """Whether this completion was taken."""
+
+    completed: bool
+    execution_id: int
+    status: NotRequired[str]
+    error: NotRequired[str]
+
+
+def refused(error: Err, given: Mapping[str, Any]) -> str:
+    """Turn a refusal into this family's sentence."""
+    if error.code == Code.QUOTA or error.code == Code.TOO_FAST:
+        return f"Error: quota exceeded: {error.message}."
+    name, why = answers.first_problem(error)
+    at = answers.line(str(given.get("at")), 100)
+    match name:
+        case "at":
+            hint = f"\nhint: {error.hint}" if error.hint else ""
+            return f'Error: could not parse "{at}" as a date/time.{hint}'
+        case "run_at":
+            now = answers.local(clock.now(), given.get("timezone") or "UTC")
+            return f'Error: "{at}" is in the past (now {now}).'
+        case "timezone":
+            return f'Error: unknown timezone "{answers.line(str(given.get("timezone")), 100)}".'
+        case "args" | "kwargs" | "name":
+            why = why.removeprefix("invalid arguments for task prompt: ").removeprefix("prompt: ")
+            return f"Error: invalid prompt: {answers.line(why, 300)}."
+        case _:
+            return f"Error: {answers.line(f'{name}: {why}' if name else why, 300)}."
+
+
+def refused_claim(error: Err, given: Mapping[str, Any]) -> ClaimOut:
+    out: ClaimOut = {"prompts": [], "error": error.message}
+    return answers.with_wait(out, error)
+
+
+def refused_completion(error: Err, given: Mapping[str, Any]) -> CompleteOut:
+    out: CompleteOut = {"completed": False, "execution_id": given["execution_id"], "error": error.message}
+    return answers.with_wait(out, error)
+
+
+def prompt_text(job: Job) -> str:
+    """Return the prompt of a job, however its arguments were given."""
+    return str(job.argument("prompt") or "")
+
+
+def scheduled(made: services.Scheduled) -> str:
+    job = made.job
+    words = f'Scheduled task #{job.pk} for {answers.when(job)}: "{answers.line(prompt_text(job), 80)}"'
+    advice = answers.advice_on(made)
+    if "existing" in advice:
+        words += "\nexisting: true (this idempotency_key made it before)"
+    if "warning" in advice:
+        words += f"\nwarning: {advice['warning']}"
+    return words
+
+
+def edited(job: Job, at: str | None, prompt: str | None) -> str:
+    parts = []
+    if at is not None and job.run_at is not None:
+        parts.append(f"time → {answers.local(job.run_at, job.timezone)}")
+    if prompt is not None:
+        parts.append(f'prompt → "{answers.line(prompt_text(job), 80)}"')
+    return f"Updated task #{job.pk}: {', '.join(parts)}"
+
+
+def task_line(job: Any) -> str:
+    when = answers.local(job.fire_at, job.timezone) if job.fire_at else words_of(job)
+    return f"#{job.pk}  {when}  [{job.state}]  {answers.line(prompt_text(job), 60)}"
+
+
+def not_editable(number: int, verb: str) -> str:
+    return f"Task #{number} not found or not editable (only pending tasks can be {verb})."
+
+
+def prompt_out(row: Execution, zone: str) -> PromptOut:
+    assert row.lease_until is not None
+    return {
+        "execution_id": row.pk,
+        "job_id": row.job.public_id if row.job else None,
+        "prompt": answers.readable(prompt_text(row.job)) if row.job else "",
+        "scheduled_for": answers.iso(row.scheduled_for, zone),
+        "lease_until": answers.iso(row.lease_until, zone),
+    }

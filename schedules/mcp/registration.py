@@ -1,0 +1,203 @@
+"""The tools that are offered, and how a plain function becomes a tool of the SDK."""
+
+import functools
+import inspect
+import keyword
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from django.db import InterfaceError, OperationalError
+from mcp.server.mcpserver.exceptions import ToolError
+from mcp.server.mcpserver.tools import Tool
+from mcp.server.mcpserver.utilities.func_metadata import FuncMetadata
+from mcp_types import CallToolResult, TextContent, ToolAnnotations
+from pydantic import ConfigDict, RootModel, TypeAdapter
+from pydantic.json_schema import GenerateJsonSchema
+from pydantic_core import to_json
+
+from schedules.mcp import answers
+from schedules.mcp.answers.jobs import refused as refused_job
+from schedules.mcp.answers.jobs import refused_cancel
+from schedules.mcp.answers.notifications import refused as refused_notification
+from schedules.mcp.answers.prompts import refused as refused_prompt
+from schedules.mcp.answers.prompts import refused_claim, refused_completion
+from schedules.mcp.auth import require, too_many_calls
+from schedules.mcp.orm import orm
+from schedules.mcp.tools import jobs, manage, notifications, prompts
+from schedules.result import Err
+
+logger = logging.getLogger(__name__)
+
+Refuse = Callable[[Err, Mapping[str, Any]], object]
+
+
+def _hints(
+    *, reads: bool = False, destroys: bool = False, repeatable: bool = False, reaches_out: bool = False
+) -> ToolAnnotations:
+    return ToolAnnotations(
+        read_only_hint=reads,
+        destructive_hint=destroys,
+        idempotent_hint=repeatable,
+        open_world_hint=reaches_out,
+    )
+
+
+READS = _hints(reads=True, repeatable=True)
+CREATES = _hints()
+CHANGES = _hints(repeatable=True)
+ENDS = _hints(destroys=True, repeatable=True)
+ACTS = _hints(reaches_out=True)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Offer:
+    """One tool: what it is called by people, what it does to the world, and how it refuses."""
+
+    function: Callable[..., Any]
+    title: str
+    hints: ToolAnnotations
+    refuse: Refuse
+
+    @property
+    def name(self) -> str:
+        return self.function.__name__
+
+    @property
+    def family(self) -> str:
+        return FAMILY_OF_MODULE[self.function.__module__]
+
+    @property
+    def scope(self) -> str:
+        return "read" if self.hints.read_only_hint else "write"
+
+
+# What `--tools` and tokens call the modules.
+FAMILY_OF_MODULE = {
+    jobs.__name__: "jobs",
+    prompts.__name__: "prompts",
+    notifications.__name__: "notifications",
+    manage.__name__: "more",
+}
+
+OFFERS = (
+    Offer(jobs.schedule_job, "Schedule a job", CREATES, refused_job),
+    Offer(jobs.list_jobs, "List jobs", READS, refused_job),
+    Offer(jobs.cancel_job, "Cancel a job", ENDS, refused_cancel),
+    Offer(jobs.job_status, "Show a job", READS, refused_job),
+    Offer(prompts.schedule, "Schedule a prompt", CREATES, refused_prompt),
+    Offer(prompts.schedule_list, "List prompts", READS, refused_prompt),
+    Offer(prompts.schedule_edit, "Edit a prompt", CHANGES, refused_prompt),
+    Offer(prompts.schedule_cancel, "Cancel a prompt", ENDS, refused_prompt),
+    Offer(prompts.claim_prompts, "Claim waiting prompts", CREATES, refused_claim),
+    Offer(prompts.complete_prompt, "Complete a prompt", CREATES, refused_completion),
+    Offer(notifications.send_push_notification, "Send a notification now", ACTS, refused_notification),
+    Offer(notifications.schedule_notification, "Schedule a notification", CREATES, refused_notification),
+    Offer(
+        notifications.schedule_cron_notification,
+        "Schedule a repeating notification",
+        CREATES,
+        refused_notification,
+    ),
+    Offer(notifications.list_scheduled_notifications, "List notifications", READS, refused_notification),
+    Offer(notifications.pause_schedule, "Pause a schedule", CHANGES, refused_notification),
+    Offer(notifications.resume_schedule, "Resume a schedule", CHANGES, refused_notification),
+    Offer(notifications.delete_schedule, "Delete a schedule", ENDS, refused_notification),
+    Offer(notifications.get_current_time, "Current time", READS, refused_notification),
+    Offer(manage.preview_schedule, "Preview a schedule", READS, refused_job),
+    Offer(manage.update_job, "Change a job", CHANGES, refused_job),
+    Offer(manage.pause_job, "Pause a job", CHANGES, refused_job),
+    Offer(manage.resume_job, "Resume a job", CHANGES, refused_job),
+    Offer(manage.run_job, "Run a job now", ACTS, refused_job),
+    Offer(manage.upcoming, "What comes next", READS, refused_job),
+    Offer(manage.why, "Explain a run", READS, refused_job),
+)
+OFFER_BY_NAME = {offer.name: offer for offer in OFFERS}
+
+
+@functools.cache
+def make_tool(offer: Offer) -> Tool:
+    """Make the SDK's tool of an offer: it checks scope and rate, then runs the function on the database thread."""
+    function = offer.function
+    run: Callable[..., Awaitable[Any]] = function if inspect.iscoroutinefunction(function) else orm(function)
+
+    @functools.wraps(function)
+    async def call(**arguments: Any) -> CallToolResult:
+        if refusal := too_many_calls(require(offer.scope)):
+            return _result(offer.refuse(refusal, arguments))
+        # `from` cannot be the name of a parameter, so the function calls it `from_`.
+        named = {f"{name}_" if keyword.iskeyword(name) else name: value for name, value in arguments.items()}
+        try:
+            return _result(await run(**named))
+        except (OperationalError, InterfaceError) as error:
+            logger.exception("the database did not answer %s", offer.name)
+            if offer.scope == "write":
+                # The connection may have broken after the change was made.
+                raise ToolError(answers.PERHAPS_DONE) from error
+            return _result(offer.refuse(answers.DATABASE_AWAY, arguments))
+
+    call.__signature__ = _signature(function)  # type: ignore[attr-defined]
+    tool = Tool.from_function(
+        call,
+        title=offer.title,
+        description=inspect.getdoc(function),
+        annotations=offer.hints,
+        structured_output=True,
+    )
+    metadata = tool.fn_metadata
+    metadata.arg_model.model_config["extra"] = "forbid"
+    metadata.arg_model.model_rebuild(force=True)
+    tool.parameters = metadata.arg_model.model_json_schema(by_alias=True, schema_generator=Untitled)
+    schema = TypeAdapter(metadata.output_model).json_schema(schema_generator=Untitled, mode="serialization")
+    tool.fn_metadata = ToolMetadata(**{**dict(metadata), "output_schema": schema})
+    return tool
+
+
+class Untitled(GenerateJsonSchema):
+    """Leaves out titles that only repeat an argument's name: every word costs an agent context."""
+
+    def field_title_should_be_set(self, schema: Any) -> bool:
+        return False
+
+
+class ToolMetadata(FuncMetadata):
+    """Arguments and result of a tool, where an argument that is text is never read as JSON."""
+
+    @functools.cached_property
+    def _texts(self) -> frozenset[str]:
+        return frozenset(
+            info.alias or name
+            for name, info in self.arg_model.model_fields.items()
+            if info.annotation in (str, str | None, Any)
+        )
+
+    def pre_parse_json(self, data: dict[str, Any]) -> dict[str, Any]:
+        """Read JSON inside strings, as some clients send lists, except where a string is expected."""
+        others = {name: value for name, value in data.items() if name not in self._texts}
+        return data | super().pre_parse_json(others)
+
+
+def _result(answer: Any) -> CallToolResult:
+    """Wrap an answer, as an object and as text for clients that read only text."""
+    if isinstance(answer, str):
+        return CallToolResult(
+            content=[TextContent(type="text", text=answer)], structured_content={"result": answer}
+        )
+    # Compact, where the SDK would indent: an agent pays for every space.
+    text = to_json(answer).decode()
+    return CallToolResult(content=[TextContent(type="text", text=text)], structured_content=answer)
+
+
+def _signature(function: Callable[..., Any]) -> inspect.Signature:
+    """Return the signature with a result that every client can read.
+
+    A union of answers would arrive wrapped in another object; as a model whose schema says "object" it does not.
+    """
+    signature = inspect.signature(function, eval_str=True)
+    if signature.return_annotation is str:
+        return signature
+    answer: Any = RootModel.__class_getitem__(signature.return_annotation)
+    config = ConfigDict(json_schema_extra={"type": "object"})
+    result = type(f"{function.__name__}_result", (answer,), {"model_config": config, "__module__": __name__})
+    return signature.replace(return_annotation=result)
