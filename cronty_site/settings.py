@@ -6,14 +6,11 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-import django_stubs_ext
 from csp.constants import NONE, SELF
 
 from cronty_site import environment
 from schedules import defaults
 from schedules.management.arguments import host_in_url
-
-django_stubs_ext.monkeypatch()
 
 
 def _limit(name: str, minimum: int, maximum: int = 1_000_000_000) -> int:
@@ -68,6 +65,12 @@ CONTENT_SECURITY_POLICY = {
 if (CRONTY_DATA / "apps").is_dir() and str(CRONTY_DATA / "apps") not in sys.path:
     sys.path.append(str(CRONTY_DATA / "apps"))
 CRONTY_APPS = environment.apps("CRONTY_APPS")
+# What a server that an agent's client starts needs to find them, too.
+CRONTY_APPS_VARIABLES = {
+    name: environment.text(name)
+    for name in ("CRONTY_APPS", "PYTHONPATH")
+    if CRONTY_APPS and environment.text(name)
+}
 INSTALLED_APPS = [
     # First, so that our qcluster command is the one that runs.
     "schedules",

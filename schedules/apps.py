@@ -2,11 +2,15 @@
 
 from importlib import import_module
 
+import django_stubs_ext
 from django.apps import AppConfig
 from django.conf import settings
 from django.utils.module_loading import autodiscover_modules
 
 from schedules import checks, defaults
+
+# Type arguments such as `ModelAdmin[Job]` need this before any model is imported.
+django_stubs_ext.monkeypatch()
 
 
 class SchedulesConfig(AppConfig):

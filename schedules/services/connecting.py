@@ -1,5 +1,9 @@
-"""How does an agent on this machine start the server? It knows nothing of our interpreter and our environment."""
+"""The command with which an agent's client on this machine starts the MCP server.
 
+The client has neither our interpreter nor our environment.
+"""
+
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -9,23 +13,27 @@ from django.conf import settings
 
 def local_server(username: str) -> dict[str, Any]:
     """Return the command, its arguments, and the variables without which it would open another database."""
+    base = getattr(settings, "BASE_DIR", None)
+    manage = [str(Path(base) / "manage.py")] if base else ["-m", "django"]
     server: dict[str, Any] = {
         "command": sys.executable,
-        "args": [str(settings.BASE_DIR / "manage.py"), "mcp_serve", "--user", username],
+        "args": [*manage, "mcp_serve", "--user", username],
     }
-    variables = _variables()
+    variables = _variables() if _is_product() else {}
+    if not base:
+        variables["DJANGO_SETTINGS_MODULE"] = os.environ["DJANGO_SETTINGS_MODULE"]
     return server | {"env": variables} if variables else server
 
 
 def what_is_not_shown() -> str:
     """Say what else the server needs, if that may hold a password."""
-    if _is_one_file():
+    if _is_one_file() or not _is_product():
         return ""
     return "It needs Cronty's DATABASE_URL, too, unless that stands in .env: it may hold a password, so it is not shown."
 
 
 def _variables() -> dict[str, str]:
-    found = {}
+    found = dict(settings.CRONTY_APPS_VARIABLES)
     data: Path = settings.CRONTY_DATA
     if data != (settings.BASE_DIR / "data").resolve():
         found["CRONTY_DATA"] = str(data)
@@ -33,6 +41,11 @@ def _variables() -> dict[str, str]:
     if _is_one_file() and file != (data / "cronty.sqlite3").resolve():
         found["DATABASE_URL"] = f"sqlite:///{file}"
     return found
+
+
+def _is_product() -> bool:
+    """Tell whether these are the product's settings; a project that embeds the app has its own variables."""
+    return hasattr(settings, "CRONTY_DATA")
 
 
 def _is_one_file() -> bool:

@@ -40,3 +40,27 @@ def test_address_of_a_database_server_is_named_and_not_shown(home, settings):
 
     assert "env" not in local_server("olga")
     assert "needs Cronty's DATABASE_URL, too" in what_is_not_shown()
+
+
+def test_apps_of_the_operator_are_handed_on(home, settings):
+    settings.CRONTY_APPS_VARIABLES = {"CRONTY_APPS": "greetings", "PYTHONPATH": "/srv/apps"}
+
+    assert local_server("olga")["env"] == {"CRONTY_APPS": "greetings", "PYTHONPATH": "/srv/apps"}
+
+
+@pytest.mark.parametrize("engine", [SQLITE, "django.db.backends.postgresql"])
+def test_project_that_embeds_the_app_hands_on_no_variables_of_the_product(home, settings, engine):
+    del settings.CRONTY_DATA
+    settings.DATABASES["default"] |= {"ENGINE": engine}
+
+    assert "env" not in local_server("olga")
+    assert what_is_not_shown() == ""
+
+
+def test_project_without_base_dir_is_started_by_its_settings_module(home, settings):
+    del settings.BASE_DIR, settings.CRONTY_DATA
+
+    server = local_server("olga")
+
+    assert server["args"] == ["-m", "django", "mcp_serve", "--user", "olga"]
+    assert server["env"] == {"DJANGO_SETTINGS_MODULE": "cronty_site.settings"}

@@ -73,6 +73,14 @@ def test_app_is_found_in_the_data_folder(tmp_path: Path):
     assert found == "True"
 
 
+def test_agents_client_is_told_where_the_apps_are(site: Project):
+    found = site.shell(
+        "from schedules.services.connecting import local_server; print(local_server('o')['env'])"
+    )
+
+    assert f"'CRONTY_APPS': 'greetings', 'PYTHONPATH': '{OWN_APPS}'" in found
+
+
 def rows(folder: Path, query: str) -> list[tuple[object, ...]]:
     with closing(sqlite3.connect(folder / "cronty.sqlite3")) as database:
         return database.execute(query).fetchall()

@@ -1,0 +1,27 @@
+"""What the shop does with orders."""
+
+from django.conf import settings
+from django.db import transaction
+from django.utils import timezone
+
+from orders.models import Customer, Order
+from schedules.result import Err
+from schedules.services import Actor, schedule
+
+
+@transaction.atomic
+def place_order(customer: Customer, item: str) -> Order:
+    """Store an order and the job that reminds its customer: both, or neither."""
+    order = Order.objects.create(customer=customer, item=item)
+    answer = schedule(
+        Actor(customer),
+        name=f"Remind of order {order.pk}",
+        task="orders.remind",
+        kwargs={"order_id": order.pk},
+        trigger_type="once",
+        run_at=timezone.now() + settings.ORDER_REMINDER_AFTER,
+    )
+    if isinstance(answer, Err):
+        # Leaving the block with an exception also takes the order back.
+        raise ValueError(answer.message)
+    return order

@@ -1,0 +1,13 @@
+"""The web process of the shop, with Cronty's MCP server at /mcp."""
+
+import os
+
+from django.core.asgi import get_asgi_application
+
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "shop.settings")
+pages = get_asgi_application()
+
+# After Django is set up, because the server imports models.
+from schedules.mcp.server import build_http_app  # noqa: E402
+
+application = build_http_app(elsewhere=pages)

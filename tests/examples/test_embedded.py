@@ -1,0 +1,121 @@
+"""The example project that embeds the app: its own tests, and its processes."""
+
+import asyncio
+import os
+import re
+import sys
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import psycopg
+import pytest
+from mcp import Client
+from mcp.client.stdio import StdioServerParameters, stdio_client
+from mcp.client.streamable_http import streamable_http_client
+
+from tests.clusters import wait_for
+from tests.mcp.agents import answer_of
+from tests.mcp.processes import free_port
+from tests.projects import ROOT, Project
+
+EXAMPLE = ROOT / "examples" / "embedded"
+
+PREPARE = """
+from django.core.management import call_command
+from orders.models import Customer
+
+call_command("check", fail_level="WARNING")
+call_command("makemigrations", check_changes=True, dry_run=True, verbosity=0)
+call_command("migrate", verbosity=0)
+Customer.objects.create_superuser("olga@example.org", "correct horse")
+call_command("issue_token", user="olga@example.org", name="laptop")
+"""
+
+
+@pytest.fixture
+def database(tmp_path: Path) -> Iterator[str]:
+    """The address of an empty database, on the kind of server that the tests run on."""
+    server = os.environ.get("DATABASE_URL", "")
+    if not server.startswith("postgres"):
+        yield f"sqlite:///{tmp_path / 'shop.sqlite3'}"
+        return
+    name = f"shop_{os.getpid()}"
+    with psycopg.connect(server, autocommit=True) as connection:
+        connection.execute(f"CREATE DATABASE {name}")
+        yield f"{server.rpartition('/')[0]}/{name}"
+        connection.execute(f"DROP DATABASE {name} WITH (FORCE)")
+
+
+@pytest.fixture
+def shop(database: str) -> Project:
+    variables = {"PYTHONPATH": str(ROOT), "DATABASE_URL": database, "SHOP_REMINDER_SECONDS": "1"}
+    return Project(EXAMPLE, variables)
+
+
+def test_example_passes_its_own_tests(shop: Project):
+    done = shop.run("test")
+
+    assert done.returncode == 0, done.stderr
+    assert re.search(r"Ran [1-9]\d* tests", done.stderr)
+
+
+def test_job_made_by_the_project_is_fired_and_seen_by_people_and_agents(shop: Project):
+    token = shop.shell(PREPARE).splitlines()[-1]
+    port = free_port()
+    address = f"http://127.0.0.1:{port}"
+
+    with shop.running("up", "--port", str(port)), httpx2.Client(base_url=address) as browser:
+        wait_for(lambda: answers(browser, "/cronty/healthz"), 60)
+        log_in(browser)
+        placed = browser.post("/", data={"item": "lamp"}, headers=csrf(browser))
+        assert placed.status_code == 201, placed.text
+        wait_for(lambda: browser.get("/").json()["orders"][0]["reminded_at"])
+        wait_for(lambda: "Remind of order" in browser.get("/cronty/runs/").text)
+        in_the_admin = browser.get("/admin/schedules/execution/")
+        over_http = asyncio.run(jobs_over_http(f"{address}/mcp", token))
+
+    assert "Remind of order" in in_the_admin.text
+    over_stdio = asyncio.run(jobs_over_stdio(shop))
+    assert over_http == over_stdio == ["Remind of order 1"]
+
+
+def answers(browser: httpx2.Client, path: str) -> bool:
+    with suppress(httpx2.TransportError):
+        return browser.get(path).status_code == 200
+    return False
+
+
+def log_in(browser: httpx2.Client) -> None:
+    browser.get("/login/")
+    form = {"username": "olga@example.org", "password": "correct horse"}
+    answer = browser.post("/login/", data=form, headers=csrf(browser))
+    assert answer.status_code == 302, answer.text
+
+
+def csrf(browser: httpx2.Client) -> dict[str, str]:
+    return {"X-CSRFToken": browser.cookies["csrftoken"]}
+
+
+async def jobs_over_http(address: str, token: str) -> list[str]:
+    async with httpx2.AsyncClient(headers={"Authorization": f"Bearer {token}"}) as http:
+        return await names_of_jobs(streamable_http_client(address, http_client=http))
+
+
+async def jobs_over_stdio(shop: Project) -> list[str]:
+    arguments = ["manage.py", "mcp_serve", "--user", "olga@example.org"]
+    return await names_of_jobs(
+        stdio_client(
+            StdioServerParameters(
+                command=sys.executable, args=arguments, env=shop.environment, cwd=str(shop.folder)
+            )
+        )
+    )
+
+
+async def names_of_jobs(transport: Any) -> list[str]:
+    async with Client(transport) as client:
+        answer = answer_of(await client.call_tool("list_jobs", {}))
+    return [job["name"] for job in answer["jobs"]]
