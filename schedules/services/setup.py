@@ -11,12 +11,16 @@ from django.contrib.auth.base_user import AbstractBaseUser
 from django.db import transaction
 
 from schedules import clock
-from schedules.models import Job
+from schedules.models import Event, Job
 from schedules.models.jobs import new_public_id
+from schedules.services.actors import Actor
+from schedules.services.jobs import restore, resume
 from schedules.services.people import profile_of
+from schedules.services.quotas import wait_for_turn
 
 FIRST_USER = "admin"
 SYSTEM_USER = "cronty"
+PRUNING = "prune_history"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,29 +56,54 @@ def ensure_first_user() -> FirstUser | None:
 
 
 def ensure_system_job() -> Job:
-    """Make the nightly job that keeps the history within its limits, owned by Cronty itself."""
+    """Return the nightly job that prunes the history, armed; create, restore or resume it where needed.
+
+    Called at every start: a job that staff trashed, paused or cancelled must not stop the pruning for good.
+    """
     with transaction.atomic():
-        users = get_user_model()
-        name: dict[str, Any] = {users.USERNAME_FIELD: SYSTEM_USER}
-        owner, is_new = users._default_manager.get_or_create(**name)
-        if is_new:
-            owner.set_unusable_password()
-            owner.save(update_fields=["password"])
-        profile_of(owner)
-        job = Job.objects.owned_by(owner).filter(task="prune_history").first()
-        return job or _prune_nightly(owner)
+        owner = _system_user()
+        # Of several clusters that start at the same time, one makes the job.
+        wait_for_turn(profile_of(owner))
+        jobs = Job.objects.owned_by(owner.pk).filter(task=PRUNING).order_by("-pk")
+        actor = Actor(owner, Event.Door.ENGINE)
+        return next(filter(None, (_rearmed(actor, job) for job in jobs)), None) or _create_pruning(owner)
 
 
-def _prune_nightly(owner: AbstractBaseUser) -> Job:
+def _system_user() -> AbstractBaseUser:
+    users = get_user_model()
+    name: dict[str, Any] = {users.USERNAME_FIELD: SYSTEM_USER}
+    user, is_new = users._default_manager.get_or_create(**name)
+    if is_new:
+        user.set_unusable_password()
+        user.save(update_fields=["password"])
+    return user
+
+
+def _rearmed(actor: Actor, job: Job) -> Job | None:
+    """Take a job out of the trash and end its pause; None for a job that is over."""
+    if job.status not in Job.ACTIVE:
+        return None
+    if job.deleted_at:
+        restore(actor, job.public_id)
+        job.refresh_from_db()
+    if job.status == Job.Status.PAUSED:
+        resume(actor, job.public_id)
+        job.refresh_from_db()
+    return job if job.deleted_at is None and job.status == Job.Status.PENDING else None
+
+
+def _create_pruning(owner: AbstractBaseUser) -> Job:
     now = clock.now()
     job = Job(
         owner_id=owner.pk,
         public_id=new_public_id("job", now),
         name="Prune the history",
-        task="prune_history",
+        task=PRUNING,
         trigger_type=Job.TriggerType.CRON,
         cron="15 3 * * *",
         timezone=settings.CRONTY_TIME_ZONE,
+        # Never: failures are shown, and tomorrow's run may succeed.
+        pause_after_failures=0,
         made_by=SYSTEM_USER,
         created_at=now,
         updated_at=now,

@@ -28,8 +28,9 @@ KEEP_CONNECTION = 60
 class Leader:
     """Leads one cluster until it is told to stop."""
 
-    def __init__(self) -> None:
+    def __init__(self, on_start: Callable[[], object] = lambda: None) -> None:
         self.stops = 0
+        self._on_start = on_start
         self._cluster: Any = None
         self._row: Cluster | None = None
         self._watch = Watch()
@@ -56,6 +57,7 @@ class Leader:
     def _start(self) -> bool:
         """Enlist and fork a new cluster; False while the database does not answer."""
         try:
+            self._on_start()
             self._row = engine.enlist(clock.now())
         except Error:
             logger.warning("The database does not answer; trying again", exc_info=True)

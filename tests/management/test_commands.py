@@ -8,6 +8,7 @@ import sys
 import pytest
 from django.contrib.auth.models import User
 from django.core.management import CommandError, call_command
+from django.db import IntegrityError
 
 from cronty_site import asgi
 from schedules.management.commands import qcluster, up, web
@@ -173,17 +174,37 @@ def test_web_serves_pages_and_mcp_in_a_project_without_an_asgi_application(monke
     assert app is not asgi.application
 
 
-def test_qcluster_leads_until_it_is_told_to_stop(monkeypatch):
-    led, tied = [], []
-    monkeypatch.setattr(
-        qcluster, "Leader", lambda: type("Fake", (), {"lead": lambda self: led.append(self)})()
-    )
+class FakeLeader:
+    """Starts once, as the real one does, and stops at once."""
+
+    def __init__(self, on_start):
+        self.on_start = on_start
+
+    def lead(self):
+        self.on_start()
+
+
+def test_qcluster_ends_with_its_parent_and_makes_sure_of_the_pruning_job(db, monkeypatch):
+    tied = []
+    monkeypatch.setattr(qcluster, "Leader", FakeLeader)
     monkeypatch.setattr(qcluster.parent_death, "end_with_parent", lambda *arguments: tied.append(arguments))
 
     call_command("qcluster", "--with-parent", "77")
 
-    assert len(led) == 1
     assert tied == [(77, signal.SIGTERM)]
+    assert Job.objects.armed().get().task == "prune_history"
+
+
+def test_qcluster_starts_where_the_user_model_refuses_the_system_user(db, monkeypatch, caplog):
+    def refuse():
+        raise IntegrityError("NOT NULL constraint failed: members_member.birthday")
+
+    monkeypatch.setattr(qcluster, "Leader", FakeLeader)
+    monkeypatch.setattr(qcluster, "ensure_system_job", refuse)
+
+    call_command("qcluster")
+
+    assert "The history is not pruned: create a user named cronty." in caplog.text
 
 
 def test_the_database_of_a_test_can_be_named_for_other_processes(db):

@@ -5,8 +5,10 @@ from datetime import timedelta
 import pytest
 from django.contrib.auth.models import User
 
-from schedules import engine
-from schedules.models import Execution, Job, Profile
+from schedules import engine, services
+from schedules.models import Event, Execution, Job, Profile
+from schedules.result import Ok
+from schedules.services import Actor
 from schedules.services.setup import FIRST_USER, SYSTEM_USER, ensure_first_user, ensure_system_job
 from tests.factories import ClusterFactory, UserFactory
 
@@ -73,13 +75,55 @@ def test_system_job_follows_the_zone_of_the_installation(settings, now):
     assert ensure_system_job().next_run_at.strftime("%H:%M") == "18:15"
 
 
-def test_system_job_is_not_made_again_while_it_is_paused_or_deleted(now):
-    ensure_system_job()
-    Job.objects.update(status="paused", next_run_at=None, deleted_at=now)
+@pytest.mark.parametrize(
+    "verbs",
+    [
+        pytest.param([services.delete], id="trashed"),
+        pytest.param([services.pause], id="paused"),
+        pytest.param([services.pause, services.delete], id="paused and trashed"),
+    ],
+)
+def test_system_job_that_staff_stopped_is_armed_again_at_the_next_start(operator, now, verbs):
+    job = ensure_system_job()
+    for verb in verbs:
+        assert isinstance(verb(Actor(operator, Event.Door.ADMIN), job.public_id), Ok)
 
     ensure_system_job()
 
-    assert Job.objects.count() == 1
+    job = Job.objects.get()
+    assert (job.status, job.deleted_at) == ("pending", None)
+    assert now < job.next_run_at <= now + timedelta(days=1)
+    assert Event.objects.first().actor == SYSTEM_USER
+
+
+@pytest.mark.parametrize("is_trashed", [False, True], ids=["kept", "trashed"])
+def test_system_job_that_staff_cancelled_is_replaced_at_the_next_start(operator, now, is_trashed):
+    old = ensure_system_job()
+    staff = Actor(operator, Event.Door.ADMIN)
+    services.cancel(staff, old.public_id)
+    if is_trashed:
+        services.delete(staff, old.public_id)
+
+    new = ensure_system_job()
+
+    assert new != old
+    assert ensure_system_job() == new
+    old.refresh_from_db()
+    assert (new.status, old.status) == ("pending", "cancelled")
+
+
+def test_system_job_whose_schedule_cannot_be_read_is_replaced(now):
+    old = ensure_system_job()
+    Job.objects.update(status="paused", next_run_at=None, cron="nonsense")
+
+    new = ensure_system_job()
+
+    assert new != old
+    assert new.next_run_at is not None
+
+
+def test_system_job_is_never_paused_for_failing():
+    assert ensure_system_job().pause_after_failures == 0
 
 
 def test_system_job_fires_like_any_other():

@@ -1,12 +1,17 @@
 """manage.py qcluster: run one cluster, watch it and restart it, until a signal says stop."""
 
+import logging
 import signal
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandParser
+from django.db import IntegrityError
 
+from schedules.services.setup import SYSTEM_USER, ensure_system_job
 from schedules.worker import parent_death
 from schedules.worker.cluster import Leader
+
+logger = logging.getLogger(__name__)
 
 
 class Command(BaseCommand):
@@ -20,4 +25,12 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         if options["with_parent"]:
             parent_death.end_with_parent(options["with_parent"], signal.SIGTERM)
-        Leader().lead()
+        Leader(on_start=_ensure_system_job).lead()
+
+
+def _ensure_system_job() -> None:
+    try:
+        ensure_system_job()
+    except IntegrityError:
+        # A user model with required columns that only the project can fill in.
+        logger.warning("The history is not pruned: create a user named %s.", SYSTEM_USER, exc_info=True)
