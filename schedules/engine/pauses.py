@@ -34,8 +34,9 @@ def pause(job: Job, now: datetime, reason: str, *, until: datetime | None = None
 
 def pause_unreadable(job: Job, now: datetime, words: str) -> None:
     """Pause a job whose schedule cannot be read, so its slots cannot be accounted for; `words` say why."""
-    _write_pause(job, now, words, paused_until=None, last_error=words)
+    # Before the words are written: a run that ends here has an error of its own.
     withdraw(job, now, "paused")
+    _write_pause(job, now, words, paused_until=None, last_error=words)
     note(job, "pause", now, {"reason": words})
 
 

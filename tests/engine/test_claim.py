@@ -622,3 +622,25 @@ def test_job_that_somebody_holds_is_left_for_the_next_claim(cluster):
 
     assert [Execution.objects.get(pk=item.execution_id).job for item in taken] == [free]
     assert len(claim()) == 2
+
+
+# Waking up
+
+
+@pytest.mark.django_db
+def test_wakes_for_the_earliest_of_jobs_and_queued_runs():
+    assert engine.wake_up_at(NOW) is None
+    JobFactory(next_run_at=NOW + HOUR)
+    assert engine.wake_up_at(NOW) == NOW + HOUR
+    job = JobFactory(paused=True)
+    ExecutionFactory(job=job, status="queued", available_at=NOW)
+    ExecutionFactory(job=job, status="queued", scheduled_for=NOW)
+    assert engine.wake_up_at(NOW) == NOW
+    assert engine.wake_up_at(NOW, exclude_tasks=["tests.ping"]) is None
+
+
+@pytest.mark.django_db
+def test_trash_wakes_nobody():
+    JobFactory(next_run_at=NOW, deleted_at=NOW)
+
+    assert engine.wake_up_at(NOW) is None

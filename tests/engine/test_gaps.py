@@ -1,21 +1,30 @@
-"""Slots that a change took away still get their row."""
+"""Slots as rows of the ledger, and gap rows."""
 
 from datetime import timedelta
 
 import pytest
 
 from schedules import engine
-from schedules.models import Execution
+from schedules.engine.gaps import Slot, gap_between, remaining
+from schedules.models import Execution, Job
 from tests.engine.conftest import NOW, ledger
 from tests.factories import ExecutionFactory, JobFactory
 
 pytestmark = pytest.mark.django_db
 
 HOUR = timedelta(hours=1)
+MINUTE = timedelta(minutes=1)
+SECOND = timedelta(seconds=1)
+
+Status = Execution.Status
 
 
 def hourly(**fields):
     return JobFactory(**{"cron": "0 * * * *", "next_run_at": NOW, "created_at": NOW} | fields)
+
+
+def unstored():
+    return Job(trigger_type="cron", cron="0 * * * *", next_run_at=NOW, created_at=NOW)
 
 
 @pytest.mark.parametrize(
@@ -73,71 +82,50 @@ def test_broken_schedule_has_no_slots_to_tell_of(broken):
     assert not Execution.objects.exists()
 
 
-TOOK = {"attempt": 1, "leased_to": "laptop"}
+@pytest.mark.parametrize(
+    ("first", "until", "expected"),
+    [
+        (NOW, NOW, (NOW, None, 1)),
+        (NOW, NOW + 59 * MINUTE, (NOW, None, 1)),
+        (NOW + SECOND, NOW + 3 * HOUR, (NOW + HOUR, NOW + 3 * HOUR, 3)),
+        (NOW + SECOND, NOW + MINUTE, None),
+        (NOW + HOUR, NOW, None),
+    ],
+)
+def test_gap_begins_and_ends_with_a_slot(first, until, expected):
+    slot = gap_between(unstored(), first, until, Status.SKIPPED, "why")
+
+    assert (slot and (slot.at, slot.last, slot.count)) == expected
 
 
 @pytest.mark.parametrize(
-    ("fields", "also_manual", "expected", "before"),
+    ("known", "expected"),
     [
-        ({"status": "queued"}, False, "cancelled", "it could run"),
-        ({"status": "queued", "attempt": 1}, False, "failed", "the next attempt"),
-        ({"status": "claimed"}, False, "cancelled", "it could run"),
-        ({"status": "claimed", "attempt": 2}, False, "failed", "the next attempt"),
-        ({"status": "running", "attempt": 1}, True, "running", None),
-        ({"status": "waiting", "attempt": 1}, False, "cancelled", "an agent took this prompt"),
-        ({"status": "waiting", "attempt": 1}, True, "cancelled", "an agent took this prompt"),
-        ({"status": "waiting", "attempt": 1, "cause": "manual"}, False, "waiting", None),
-        ({"status": "waiting", "lease_until": NOW + HOUR, **TOOK}, True, "waiting", None),
-        (
-            {"status": "waiting", "lease_until": NOW - HOUR, **TOOK},
-            True,
-            "cancelled",
-            "an agent took this prompt",
-        ),
-        ({"status": "queued", "cause": "manual"}, False, "queued", None),
-        ({"status": "queued", "cause": "manual"}, True, "cancelled", "it could run"),
-        ({"status": "succeeded"}, True, "succeeded", None),
+        pytest.param([], [(0, 5)], id="none"),
+        pytest.param([(0, 0)], [(1, 5)], id="the first"),
+        pytest.param([(5, 5)], [(0, 4)], id="the last"),
+        pytest.param([(2, 2)], [(0, 1), (3, 5)], id="one between"),
+        pytest.param([(-3, 1), (4, 9)], [(2, 3)], id="gaps that reach beyond"),
+        pytest.param([(1, 4), (2, 2)], [(0, 0), (5, 5)], id="one inside a gap"),
+        pytest.param([(0, 5)], [], id="all"),
+        pytest.param([(7, 9)], [(0, 5)], id="later ones"),
     ],
 )
-def test_withdrawing_takes_back_what_has_not_started(fields, also_manual, expected, before):
-    row = ExecutionFactory(available_at=NOW, **fields)
+def test_gap_leaves_out_what_has_a_row(known, expected):
+    gap = Slot(NOW, Status.MISSED, reason="why", last=NOW + 5 * HOUR, count=6)
+    spans = [(NOW + first * HOUR, NOW + last * HOUR) for first, last in known]
 
-    engine.withdraw(row.job, NOW, "stopped", also_manual=also_manual)
+    pieces = remaining(unstored(), gap, spans)
 
-    row.refresh_from_db()
-    assert row.status == expected
-    if before:
-        assert row.reason == f"The job was stopped before {before}."
-        assert (row.finished_at, row.available_at, row.lease_until) == (NOW, None, None)
-
-
-def test_job_remembers_the_error_of_a_run_that_was_withdrawn_between_attempts():
-    job = hourly(recent="S")
-    row = ExecutionFactory(job=job, status="queued", attempt=2, error="no route", available_at=NOW + HOUR)
-
-    engine.withdraw(job, NOW, "cancelled", also_manual=True)
-
-    job.refresh_from_db()
-    row.refresh_from_db()
-    assert (job.recent, job.last_error, job.last_run_at, job.failure_streak) == ("SF", "no route", NOW, 1)
-    assert (row.status, row.error) == ("failed", "no route")
+    assert [(piece.at, piece.last or piece.at) for piece in pieces] == [
+        (NOW + first * HOUR, NOW + last * HOUR) for first, last in expected
+    ]
+    assert [piece.count for piece in pieces] == [last - first + 1 for first, last in expected]
 
 
-def test_run_by_hand_goes_on_when_the_one_before_it_was_withdrawn():
-    job = hourly(overlap="queue")
-    ExecutionFactory(job=job, status="queued", attempt=1, available_at=NOW + HOUR)
-    by_hand = ExecutionFactory(job=job, status="queued", cause="manual", scheduled_for=NOW)
+@pytest.mark.parametrize(("known", "is_kept"), [((0, 0), False), ((-1, 1), False), ((1, 1), True)])
+def test_single_slot_goes_when_it_has_a_row(known, is_kept):
+    slot = Slot(NOW, Status.CLAIMED)
+    spans = [(NOW + known[0] * HOUR, NOW + known[1] * HOUR)]
 
-    engine.withdraw(job, NOW, "paused")
-
-    by_hand.refresh_from_db()
-    assert by_hand.available_at == NOW
-
-
-def test_withdrawing_leaves_other_jobs_alone():
-    row = ExecutionFactory(status="queued")
-
-    engine.withdraw(JobFactory(), NOW, "stopped", also_manual=True)
-
-    row.refresh_from_db()
-    assert row.status == "queued"
+    assert remaining(unstored(), slot, spans) == ([slot] if is_kept else [])

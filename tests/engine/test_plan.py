@@ -1,4 +1,4 @@
-"""Which slots are run, skipped or missed: the policies, without a database."""
+"""Which slots are run, skipped or missed, by the policies of the job; no database needed."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from schedules.engine.gaps import COUNTED_SLOTS, Slot, gap_between, remaining
-from schedules.engine.overlap import HELD_RUNS
+from schedules.engine.gaps import COUNTED_SLOTS
 from schedules.engine.plan import Plan, plan
 from schedules.models import Execution, Job
 from tests.engine.conftest import NOW
@@ -144,33 +143,6 @@ def test_catch_up_of_all_keeps_to_the_window_and_the_cap(settings):
 
 
 @pytest.mark.parametrize(
-    ("overlap", "live", "expected"),
-    [
-        ("skip", 0, "claimed"),
-        ("skip", 1, "skipped"),
-        ("queue", 0, "claimed"),
-        ("queue", 1, "queued"),
-        ("queue", HELD_RUNS, "queued"),
-        ("queue", HELD_RUNS + 1, "skipped"),
-        ("allow", 0, "claimed"),
-        ("allow", 500, "claimed"),
-    ],
-)
-def test_overlap_decides_about_a_slot_beside_live_runs(overlap, live, expected):
-    result, rows = planned(new_job(overlap=overlap), NOW, live=live)
-
-    assert rows == [(expected, NOW)]
-    assert bool(result.slots[0].reason) == (expected != "claimed")
-    assert result.next_run_at == NOW + HOUR
-
-
-def test_one_off_runs_beside_a_run_by_hand():
-    _, rows = planned(new_job(run_at=NOW, overlap="skip"), NOW, live=1)
-
-    assert rows == [("claimed", NOW)]
-
-
-@pytest.mark.parametrize(
     ("overlap", "expected"),
     [
         ("allow", ["claimed", "claimed", "claimed"]),
@@ -204,19 +176,6 @@ def test_max_runs_cuts_what_is_caught_up_and_ends_the_job(max_runs, done, expect
 
     assert rows == [("claimed", NOW + hours * HOUR) for hours in range(expected)]
     assert bool(result.next_run_at) is goes_on
-
-
-@pytest.mark.parametrize(
-    ("late", "reason"),
-    [
-        (timedelta(seconds=5), "The run before it was still going."),
-        (timedelta(seconds=6), "The run before it had not been settled yet."),
-    ],
-)
-def test_skipped_slot_says_only_what_is_known_of_the_run_before_it(late, reason):
-    result, _ = planned(new_job(), NOW + late, live=1)
-
-    assert [slot.reason for slot in result.slots] == [reason]
 
 
 @pytest.mark.parametrize("overlap", ["skip", "queue", "allow"])
@@ -342,52 +301,3 @@ def test_count_of_a_cron_gap_is_bounded():
     result, _ = planned(new_job(cron="* * * * *"), NOW + 30 * DAY)
 
     assert result.slots[0].count == COUNTED_SLOTS + 1
-
-
-@pytest.mark.parametrize(
-    ("first", "until", "expected"),
-    [
-        (NOW, NOW, (NOW, None, 1)),
-        (NOW, NOW + 59 * MINUTE, (NOW, None, 1)),
-        (NOW + SECOND, NOW + 3 * HOUR, (NOW + HOUR, NOW + 3 * HOUR, 3)),
-        (NOW + SECOND, NOW + MINUTE, None),
-        (NOW + HOUR, NOW, None),
-    ],
-)
-def test_gap_begins_and_ends_with_a_slot(first, until, expected):
-    slot = gap_between(new_job(), first, until, Status.SKIPPED, "why")
-
-    assert (slot and (slot.at, slot.last, slot.count)) == expected
-
-
-@pytest.mark.parametrize(
-    ("known", "expected"),
-    [
-        pytest.param([], [(0, 5)], id="none"),
-        pytest.param([(0, 0)], [(1, 5)], id="the first"),
-        pytest.param([(5, 5)], [(0, 4)], id="the last"),
-        pytest.param([(2, 2)], [(0, 1), (3, 5)], id="one between"),
-        pytest.param([(-3, 1), (4, 9)], [(2, 3)], id="gaps that reach beyond"),
-        pytest.param([(1, 4), (2, 2)], [(0, 0), (5, 5)], id="one inside a gap"),
-        pytest.param([(0, 5)], [], id="all"),
-        pytest.param([(7, 9)], [(0, 5)], id="later ones"),
-    ],
-)
-def test_gap_leaves_out_what_has_a_row(known, expected):
-    gap = Slot(NOW, Status.MISSED, reason="why", last=NOW + 5 * HOUR, count=6)
-    spans = [(NOW + first * HOUR, NOW + last * HOUR) for first, last in known]
-
-    pieces = remaining(new_job(), gap, spans)
-
-    assert [(piece.at, piece.last or piece.at) for piece in pieces] == [
-        (NOW + first * HOUR, NOW + last * HOUR) for first, last in expected
-    ]
-    assert [piece.count for piece in pieces] == [last - first + 1 for first, last in expected]
-
-
-@pytest.mark.parametrize(("known", "is_kept"), [((0, 0), False), ((-1, 1), False), ((1, 1), True)])
-def test_single_slot_goes_when_it_has_a_row(known, is_kept):
-    slot = Slot(NOW, Status.CLAIMED)
-    spans = [(NOW + known[0] * HOUR, NOW + known[1] * HOUR)]
-
-    assert remaining(new_job(), slot, spans) == ([slot] if is_kept else [])

@@ -1,10 +1,12 @@
-"""What is forgotten in the night, and what stays."""
+"""What is pruned from the history, and what is kept."""
 
 from datetime import timedelta
 
 import pytest
 from axes.models import AccessAttempt, AccessLog
+from django.apps import apps
 from django.contrib.sessions.models import Session
+from django.test import modify_settings
 
 from schedules import engine
 from schedules.engine import prune
@@ -171,3 +173,13 @@ def test_job_outlives_its_events(owner):
 
     assert not Event.objects.exists()
     assert Job.objects.get() == job
+
+
+@pytest.mark.usefixtures("limits")
+def test_project_without_sessions_and_login_limits_is_pruned_all_the_same(settings):
+    names = ("axes", "django.contrib.sessions")
+    ExecutionFactory(scheduled_for=NOW - 11 * DAY)
+
+    with modify_settings(INSTALLED_APPS={"remove": names}):
+        assert not any(map(apps.is_installed, names))
+        assert engine.prune_history()["executions"] == 1

@@ -1,12 +1,12 @@
-"""What is tidied in passing."""
+"""Runs of clusters that died or stop, and prompts that nobody finished."""
 
 from datetime import timedelta
 
 import pytest
 
 from schedules import engine
-from schedules.engine import pauses
-from schedules.models import FRESH_FOR, Cluster, Event, Execution, Job
+from schedules.engine.rescue import RESCUES, rescue
+from schedules.models import FRESH_FOR, Cluster, Execution, Job
 from tests.engine.conftest import LEASE, NOW, begin, ledger, new_cluster
 from tests.factories import ExecutionFactory, JobFactory
 
@@ -18,27 +18,7 @@ MINUTE = timedelta(minutes=1)
 SECOND = timedelta(seconds=1)
 
 
-# Waking up
-
-
-def test_wakes_for_the_earliest_of_jobs_and_queued_runs():
-    assert engine.wake_up_at(NOW) is None
-    JobFactory(next_run_at=NOW + HOUR)
-    assert engine.wake_up_at(NOW) == NOW + HOUR
-    job = JobFactory(paused=True)
-    ExecutionFactory(job=job, status="queued", available_at=NOW)
-    ExecutionFactory(job=job, status="queued", scheduled_for=NOW)
-    assert engine.wake_up_at(NOW) == NOW
-    assert engine.wake_up_at(NOW, exclude_tasks=["tests.ping"]) is None
-
-
-def test_trash_wakes_nobody():
-    JobFactory(next_run_at=NOW, deleted_at=NOW)
-
-    assert engine.wake_up_at(NOW) is None
-
-
-# Dead workers and leases
+# Dead clusters and expired leases
 
 
 def test_silent_cluster_is_given_up_and_its_claims_are_free():
@@ -191,102 +171,110 @@ def test_prompt_that_was_asked_for_by_hand_outlives_a_pause():
     assert row.status == "waiting"
 
 
-# Pauses
+# Handing back
 
 
-def paused(**fields):
-    return JobFactory(
-        **{
-            "cron": "0 * * * *",
-            "status": "paused",
-            "next_run_at": None,
-            "paused_at": NOW - 150 * timedelta(minutes=1),
-            "paused_until": NOW,
-            "pause_reason": "holiday",
-        }
-        | fields
-    )
+def test_claims_of_this_worker_can_be_let_go_one_by_one(cluster):
+    mine, kept, started, foreign = [
+        ExecutionFactory(status=status, cluster=who, lease_until=NOW + MINUTE)
+        for status, who in (
+            ("claimed", cluster),
+            ("claimed", cluster),
+            ("running", cluster),
+            ("claimed", new_cluster()),
+        )
+    ]
 
+    assert engine.let_go(cluster.pk, [mine.pk, started.pk, foreign.pk], NOW) == 1
 
-def test_pause_that_is_over_ends_with_an_account_of_its_slots():
-    job = paused(failure_streak=4)
-
-    engine.sweep(NOW - SECOND)
-    job.refresh_from_db()
-    assert job.status == "paused"
-
-    engine.sweep(NOW)
-    job.refresh_from_db()
-    assert (job.status, job.next_run_at, job.revision) == ("pending", NOW + HOUR, 2)
-    assert (job.paused_at, job.paused_until, job.pause_reason, job.failure_streak) == (None, None, "", 0)
-    row = Execution.objects.get()
-    assert (row.status, row.slots, row.reason) == ("skipped", 3, "Paused: holiday")
-    assert (row.scheduled_for, row.last_slot) == (NOW - 2 * HOUR, NOW)
-    assert Event.objects.get().verb == "resume"
-
-
-def test_pause_begun_at_the_moment_of_a_slot_tells_of_it_once():
-    job = paused(paused_at=NOW - 2 * HOUR)
-    ExecutionFactory(job=job, scheduled_for=NOW - 2 * HOUR, status="skipped")
-
-    engine.sweep(NOW)
-
-    assert ledger(job) == [("skipped", NOW - 2 * HOUR), ("skipped", NOW - HOUR)]
-    assert Execution.objects.get(scheduled_for=NOW - HOUR).slots == 2
+    for row in (mine, kept, started, foreign):
+        row.refresh_from_db()
+    assert (mine.status, mine.cluster, mine.lease_until, mine.available_at) == ("queued", None, None, NOW)
+    assert [row.status for row in (kept, started, foreign)] == ["claimed", "running", "claimed"]
 
 
 @pytest.mark.parametrize(
-    "fields",
+    ("options", "expected"),
     [
-        pytest.param({"once": True, "cron": "", "run_at": NOW - HOUR}, id="one-off"),
-        pytest.param({"ends_at": NOW - HOUR}, id="ended"),
-        pytest.param({"max_runs": 1, "slot_count": 1}, id="runs spent"),
+        ({}, ["queued", "queued", "running"]),
+        ({"only": ["tests.ping"]}, ["queued", "claimed", "running"]),
+        ({"only": []}, ["claimed", "claimed", "running"]),
+        ({"also_running": True}, ["queued", "queued", "queued"]),
     ],
 )
-def test_job_with_nothing_left_after_its_pause_is_completed(fields):
-    job = paused(**fields)
+def test_hand_back_frees_what_was_claimed_and_on_demand_what_runs(cluster, options, expected):
+    claimed = {"status": "claimed", "cluster": cluster, "lease_until": NOW + LEASE}
+    rows = [
+        ExecutionFactory(**claimed).pk,
+        ExecutionFactory(**claimed, job=JobFactory(task="tests.aping")).pk,
+        begin(cluster, JobFactory()).execution_id,
+    ]
+    other = ExecutionFactory(**claimed | {"cluster": new_cluster()})
 
-    engine.sweep(NOW)
+    count = engine.hand_back(cluster.pk, NOW + SECOND, **options)
+
+    assert [Execution.objects.get(pk=pk).status for pk in rows] == expected
+    assert count == expected.count("queued")
+    assert Execution.objects.filter(status="queued", available_at=NOW + SECOND, cluster=None).count() == count
+    other.refresh_from_db()
+    assert other.status == "claimed"
+
+
+def test_run_handed_back_is_claimed_by_another(cluster):
+    job = JobFactory(next_run_at=NOW, cron="0 * * * *")
+    engine.claim_runs(cluster.pk, NOW, 10)
+    engine.hand_back(cluster.pk, NOW)
+    other = new_cluster()
+
+    (claim,) = engine.claim_runs(other.pk, NOW, 10)
+
+    assert engine.start_runs(cluster.pk, 0, [claim.execution_id], NOW) == []
+    assert len(engine.start_runs(other.pk, 0, [claim.execution_id], NOW)) == 1
+    assert ledger(job) == [("running", NOW)]
+
+
+@pytest.mark.parametrize(
+    ("attempt", "stop", "expected"),
+    [
+        (1, {}, "queued"),
+        (RESCUES, {}, "queued"),
+        (1 + RESCUES, {}, "lost"),
+        (1, {"status": "cancelled", "next_run_at": None}, "lost"),
+        (1, {"status": "paused", "next_run_at": None}, "lost"),
+        (1, {"deleted_at": NOW}, "lost"),
+    ],
+)
+def test_rescued_run_is_tried_again_unless_it_keeps_killing_its_workers(cluster, attempt, stop, expected):
+    job = JobFactory(next_run_at=NOW + HOUR)
+    begin(cluster, job, attempt=attempt - 1)
+    Job.objects.update(**stop)
+
+    assert rescue(Execution.objects.all(), NOW, "why") == 1
+
+    row = Execution.objects.get()
+    assert (row.status, row.lease_until) == (expected, None)
+    job.refresh_from_db()
+    if expected == "lost":
+        assert (row.finished_at, job.recent) == (NOW, "L")
+        assert "not started again" in job.last_error
+    else:
+        assert (row.available_at, row.reason, job.recent) == (NOW, "why", "")
+
+
+def test_lost_one_off_has_failed(cluster):
+    job = JobFactory(once=True, run_at=NOW, cron="", next_run_at=None, status="running")
+    begin(cluster, job, attempt=RESCUES)
+
+    rescue(Execution.objects.all(), NOW, "why")
 
     job.refresh_from_db()
-    assert (job.status, job.next_run_at, job.paused_until) == ("completed", None, None)
-    assert Event.objects.get().verb == "finish"
+    assert job.status == "failed"
 
 
-def test_broken_job_stays_paused_and_harms_nobody_else():
-    bad, good = paused(timezone="Mars/Olympus"), paused()
+def test_run_of_a_job_that_is_gone_is_lost(cluster):
+    begin(cluster, JobFactory())
+    Execution.objects.update(job=None)
 
-    engine.sweep(NOW)
+    rescue(Execution.objects.all(), NOW, "why")
 
-    bad.refresh_from_db()
-    good.refresh_from_db()
-    assert (bad.status, bad.paused_until, good.status) == ("paused", None, "pending")
-    assert "cannot be read" in bad.pause_reason
-    assert Event.objects.get(job=bad).verb == "pause"
-
-
-def test_trash_is_not_resumed():
-    job = paused(deleted_at=NOW)
-
-    engine.sweep(NOW)
-
-    job.refresh_from_db()
-    assert job.status == "paused"
-
-
-def test_many_pauses_end_over_several_sweeps(monkeypatch):
-    monkeypatch.setattr(pauses, "RESUMING", -1)
-    for _ in range(3):
-        paused()
-
-    engine.sweep(NOW)
-    assert Job.objects.filter(status="pending").count() == 1
-    engine.sweep(NOW)
-    assert Job.objects.filter(status="pending").count() == 2
-
-
-def test_rearming_a_job_that_somebody_changed_meanwhile_does_nothing():
-    job = paused()
-    Job.objects.update(revision=5)
-
-    assert engine.rearm(job, NOW) is False
+    assert Execution.objects.get().status == "lost"

@@ -1,14 +1,13 @@
-"""How runs are kept, settled, tried again and handed back."""
+"""Leases, outcomes and retries of runs."""
 
 from datetime import timedelta
 
 import pytest
 
 from schedules import engine
-from schedules.engine.rescue import RESCUES, rescue
 from schedules.engine.settle import LONGEST_BACKOFF, LONGEST_WAIT
 from schedules.models import Execution, Job
-from tests.engine.conftest import LEASE, NOW, begin, ledger, new_cluster, outcome_of
+from tests.engine.conftest import LEASE, NOW, begin, new_cluster, outcome_of
 from tests.factories import ExecutionFactory, JobFactory
 
 pytestmark = pytest.mark.django_db
@@ -251,48 +250,6 @@ def test_stop_during_a_run_keeps_the_run_and_stops_the_next_attempt(cluster, sto
     assert bool(row.reason) is not goes_on
 
 
-# Next in line
-
-
-def test_oldest_held_run_is_let_go_alone(cluster):
-    job = JobFactory(overlap="queue", next_run_at=NOW + HOUR)
-    started = begin(cluster, job, scheduled_for=NOW - HOUR)
-    held = [
-        ExecutionFactory(job=job, status="queued", scheduled_for=NOW - minutes * MINUTE, reason="Waits")
-        for minutes in (30, 20)
-    ]
-
-    engine.settle_runs(cluster.pk, [outcome_of(started)])
-
-    for row in held:
-        row.refresh_from_db()
-    assert [row.available_at for row in held] == [NOW - 30 * MINUTE, None]
-    assert [row.reason for row in held] == ["", "Waits"]
-
-
-@pytest.mark.parametrize("busy", ["running", "claimed", "waiting"])
-def test_held_run_waits_for_all_before_it(cluster, busy):
-    job = JobFactory(overlap="queue")
-    ExecutionFactory(job=job, status=busy, cause="manual", attempt=1)
-    held = ExecutionFactory(job=job, status="queued")
-
-    engine.settle_runs(cluster.pk, [outcome_of(begin(cluster, job, scheduled_for=NOW - HOUR))])
-
-    held.refresh_from_db()
-    assert held.available_at is None
-
-
-def test_held_run_waits_for_the_next_attempt_of_the_one_before(cluster):
-    job = JobFactory(overlap="queue", attempts=2)
-    started = begin(cluster, job, scheduled_for=NOW - HOUR)
-    held = ExecutionFactory(job=job, status="queued")
-
-    engine.settle_runs(cluster.pk, [outcome_of(started, "failed", retry_at=NOW + MINUTE)])
-
-    held.refresh_from_db()
-    assert held.available_at is None
-
-
 # Leases
 
 
@@ -332,115 +289,6 @@ def test_claims_that_no_probe_has_overtaken_are_kept(cluster):
     for row in rows:
         row.refresh_from_db()
     assert [row.lease_until > NOW for row in rows] == [True, False, False, False]
-
-
-# Handing back
-
-
-def test_claims_of_this_worker_can_be_let_go_one_by_one(cluster):
-    mine, kept, started, foreign = [
-        ExecutionFactory(status=status, cluster=who, lease_until=NOW + MINUTE)
-        for status, who in (
-            ("claimed", cluster),
-            ("claimed", cluster),
-            ("running", cluster),
-            ("claimed", new_cluster()),
-        )
-    ]
-
-    assert engine.let_go(cluster.pk, [mine.pk, started.pk, foreign.pk], NOW) == 1
-
-    for row in (mine, kept, started, foreign):
-        row.refresh_from_db()
-    assert (mine.status, mine.cluster, mine.lease_until, mine.available_at) == ("queued", None, None, NOW)
-    assert [row.status for row in (kept, started, foreign)] == ["claimed", "running", "claimed"]
-
-
-@pytest.mark.parametrize(
-    ("options", "expected"),
-    [
-        ({}, ["queued", "queued", "running"]),
-        ({"only": ["tests.ping"]}, ["queued", "claimed", "running"]),
-        ({"only": []}, ["claimed", "claimed", "running"]),
-        ({"also_running": True}, ["queued", "queued", "queued"]),
-    ],
-)
-def test_hand_back_frees_what_was_claimed_and_on_demand_what_runs(cluster, options, expected):
-    claimed = {"status": "claimed", "cluster": cluster, "lease_until": NOW + LEASE}
-    rows = [
-        ExecutionFactory(**claimed).pk,
-        ExecutionFactory(**claimed, job=JobFactory(task="tests.aping")).pk,
-        begin(cluster, JobFactory()).execution_id,
-    ]
-    other = ExecutionFactory(**claimed | {"cluster": new_cluster()})
-
-    count = engine.hand_back(cluster.pk, NOW + SECOND, **options)
-
-    assert [Execution.objects.get(pk=pk).status for pk in rows] == expected
-    assert count == expected.count("queued")
-    assert Execution.objects.filter(status="queued", available_at=NOW + SECOND, cluster=None).count() == count
-    other.refresh_from_db()
-    assert other.status == "claimed"
-
-
-def test_run_handed_back_is_claimed_by_another(cluster):
-    job = JobFactory(next_run_at=NOW, cron="0 * * * *")
-    engine.claim_runs(cluster.pk, NOW, 10)
-    engine.hand_back(cluster.pk, NOW)
-    other = new_cluster()
-
-    (claim,) = engine.claim_runs(other.pk, NOW, 10)
-
-    assert engine.start_runs(cluster.pk, 0, [claim.execution_id], NOW) == []
-    assert len(engine.start_runs(other.pk, 0, [claim.execution_id], NOW)) == 1
-    assert ledger(job) == [("running", NOW)]
-
-
-@pytest.mark.parametrize(
-    ("attempt", "stop", "expected"),
-    [
-        (1, {}, "queued"),
-        (RESCUES, {}, "queued"),
-        (1 + RESCUES, {}, "lost"),
-        (1, {"status": "cancelled", "next_run_at": None}, "lost"),
-        (1, {"status": "paused", "next_run_at": None}, "lost"),
-        (1, {"deleted_at": NOW}, "lost"),
-    ],
-)
-def test_rescued_run_is_tried_again_unless_it_keeps_killing_its_workers(cluster, attempt, stop, expected):
-    job = JobFactory(next_run_at=NOW + HOUR)
-    begin(cluster, job, attempt=attempt - 1)
-    Job.objects.update(**stop)
-
-    assert rescue(Execution.objects.all(), NOW, "why") == 1
-
-    row = Execution.objects.get()
-    assert (row.status, row.lease_until) == (expected, None)
-    job.refresh_from_db()
-    if expected == "lost":
-        assert (row.finished_at, job.recent) == (NOW, "L")
-        assert "not started again" in job.last_error
-    else:
-        assert (row.available_at, row.reason, job.recent) == (NOW, "why", "")
-
-
-def test_lost_one_off_has_failed(cluster):
-    job = one_off()
-    begin(cluster, job, attempt=RESCUES)
-
-    rescue(Execution.objects.all(), NOW, "why")
-
-    job.refresh_from_db()
-    assert job.status == "failed"
-
-
-def test_run_of_a_job_that_is_gone_is_lost(cluster):
-    begin(cluster, JobFactory())
-    Execution.objects.update(job=None)
-
-    rescue(Execution.objects.all(), NOW, "why")
-
-    assert Execution.objects.get().status == "lost"
 
 
 def test_nothing_to_conclude_is_no_query(django_assert_num_queries):

@@ -1,16 +1,23 @@
-"""One statement for many rows."""
+"""Hand-written statements, each beside its ORM twin: both must give the same rows."""
 
 from datetime import timedelta
+from typing import Any
 
 import pytest
-from django.db import DatabaseError
+from django.db import DatabaseError, connection
+from django.db.models import Exists, F, Min, OuterRef, Q
 
+from schedules.engine import sql
 from schedules.engine.sql import update_rows
-from schedules.models import Execution, Job
-from tests.engine.conftest import NOW
+from schedules.engine.start import Started, start_runs
+from schedules.models import Cluster, Execution, Job, Profile
+from tests.engine.conftest import LEASE, NOW, new_cluster
 from tests.factories import ExecutionFactory, JobFactory
 
 pytestmark = pytest.mark.django_db
+
+HOUR = timedelta(hours=1)
+LATER = NOW + timedelta(seconds=2, microseconds=5)
 
 
 def test_each_row_gets_its_own_values_and_others_are_left_alone():
@@ -71,3 +78,228 @@ def test_moments_keep_their_microseconds():
 
     row.refresh_from_db()
     assert row.finished_at == moment
+
+
+# Claimed rows
+
+
+def test_row_inserted_for_a_job_is_the_one_built_from_it():
+    cluster = new_cluster()
+    jobs = JobFactory.create_batch(3, next_run_at=NOW)
+    claimed = {
+        "status": Execution.Status.CLAIMED,
+        "cluster": cluster,
+        "claimed_at": NOW,
+        "lease_until": NOW + LEASE,
+    }
+
+    inserted = sql.insert_claimed(Execution(**claimed), [job.pk for job in jobs])
+
+    rows = Execution.objects.in_bulk([pk for pk, _ in inserted])
+    assert {rows[pk].job_id: job_id for pk, job_id in inserted} == {job.pk: job.pk for job in jobs}
+    twins = {job.pk: Execution.of(job, NOW, **claimed) for job in jobs}
+    for row in rows.values():
+        assert columns_of(row) == columns_of(twins[row.job_id])
+
+
+def columns_of(row: Execution) -> dict[str, Any]:
+    return {
+        field.attname: getattr(row, field.attname)
+        for field in Execution._meta.concrete_fields
+        if not field.primary_key
+    }
+
+
+@pytest.mark.parametrize(
+    ("known", "is_inserted"),
+    [
+        ({"scheduled_for": NOW}, False),
+        ({"scheduled_for": NOW + HOUR}, False),
+        ({"scheduled_for": NOW - HOUR}, True),
+        ({"scheduled_for": NOW + HOUR, "cause": "manual"}, True),
+    ],
+)
+def test_job_with_rows_from_its_next_slot_on_gets_no_row(known, is_inserted):
+    job = JobFactory(next_run_at=NOW)
+    ExecutionFactory(job=job, **known)
+
+    assert bool(sql.insert_claimed(Execution(), [job.pk])) is is_inserted
+
+
+# Starting
+
+
+def start_by_orm(cluster: Cluster, attempt: int, execution_ids: list[int]) -> list[Started]:
+    """Start runs as `sql.start` does, in the plain way."""
+    mine = Execution.objects.filter(pk__in=execution_ids, status="claimed", cluster=cluster, attempt=attempt)
+    started = [row.pk for row in mine]
+    mine.filter(attempt=0).update(lateness=LATER - F("scheduled_for"))
+    mine.update(
+        status="running",
+        attempt=attempt + 1,
+        started_at=LATER,
+        finished_at=None,
+        lease_until=LATER + LEASE,
+    )
+    keys = dict(Profile.objects.values_list("user", "signing_key"))
+    return [
+        Started(
+            execution_id=row.pk,
+            attempt=row.attempt,
+            cause=row.cause,
+            scheduled_for=row.scheduled_for,
+            owner_id=row.owner_id,
+            job_id=row.job.pk,
+            task=row.task,
+            job_public_id=row.job.public_id,
+            job_name=row.job.name,
+            args=row.job.args,
+            kwargs=row.job.kwargs,
+            timeout=row.job.timeout,
+            attempts=row.job.attempts,
+            backoff=row.job.backoff,
+            signing_key=keys.get(row.owner_id),
+        )
+        for row in Execution.objects.filter(pk__in=started).select_related("job")
+        if row.job
+    ]
+
+
+@pytest.mark.parametrize("attempt", [0, 2])
+@pytest.mark.parametrize("together", [True, False], ids=["in a chunk", "one by one"])
+def test_runs_start_as_by_the_orm(attempt, together):
+    cluster = new_cluster()
+    rows = [
+        ExecutionFactory(
+            **{
+                "job": JobFactory(args=[1], kwargs={"text": "ü"}, backoff=timedelta(minutes=2)),
+                "status": "claimed",
+                "cluster": cluster,
+                "attempt": attempt,
+                "lateness": timedelta(seconds=9) if attempt else None,
+                "scheduled_for": NOW,
+            }
+            | change
+        )
+        for change in (
+            *({} for _ in range(7)),
+            {"cause": "manual"},
+            {"status": "queued"},
+            {"attempt": 5},
+            {"cluster": new_cluster()},
+        )
+    ]
+    rows[0].owner.cronty_profile.delete()
+    ids = [row.pk for row in rows]
+    chunks = [ids] if together else [[pk] for pk in ids]
+
+    # More often than it takes the driver to prepare a statement.
+    started = [run for chunk in chunks for run in start_runs(cluster.pk, attempt, chunk, LATER)]
+
+    after = {row.pk: columns_of(row) for row in Execution.objects.all()}
+    for row in rows:
+        row.save()
+    wanted = start_by_orm(cluster, attempt, ids)
+    assert sorted(started, key=lambda run: run.execution_id) == sorted(
+        wanted, key=lambda run: run.execution_id
+    )
+    assert len(started) == 8
+    assert after == {row.pk: columns_of(row) for row in Execution.objects.all()}
+
+
+@pytest.mark.skipif(connection.vendor != "postgresql", reason="sqlite3 prepares statements itself")
+@pytest.mark.parametrize("has_pooler", [False, True])
+def test_start_of_one_run_is_prepared_unless_a_pooler_is_between(monkeypatch, has_pooler):
+    monkeypatch.setitem(connection.settings_dict, "DISABLE_SERVER_SIDE_CURSORS", has_pooler)
+    cluster, row = new_cluster(), ExecutionFactory(status="claimed")
+    with connection.cursor() as cursor:
+        cursor.execute("DEALLOCATE ALL")
+
+        start_runs(cluster.pk, 0, [row.pk], NOW)
+
+        cursor.execute("SELECT count(*) FROM pg_prepared_statements WHERE statement LIKE '%set_config%'")
+        assert cursor.fetchone() == (0 if has_pooler else 1,)
+
+
+# Ends of jobs, and runs that wait for their predecessor
+
+LIVES = [
+    {"status": "queued"},
+    {"status": "queued", "available_at": NOW},
+    {"status": "claimed"},
+    {"status": "running"},
+    {"status": "waiting"},
+    {"status": "succeeded", "finished_at": NOW},
+    {"status": "cancelled", "finished_at": NOW},
+]
+
+
+@pytest.fixture
+def jobs() -> list[Job]:
+    """Make jobs of every status and type with runs in any two states."""
+    made = []
+    for status in ("running", "paused"):
+        for kind in ({"once": True}, {}):
+            for one, other in [(one, other) for one in LIVES for other in [None, *LIVES]]:
+                job = JobFactory(**kind | {"status": status, "next_run_at": None})
+                for number, fields in enumerate(filter(None, (one, other))):
+                    ExecutionFactory(job=job, scheduled_for=NOW + number * HOUR, **fields)
+                made.append(job)
+    return made
+
+
+def test_jobs_end_as_by_the_orm(jobs):
+    failed = [job.pk for job in jobs[::3]]
+    considered = [job.pk for job in jobs[5:]]
+    live = Execution.objects.live().filter(job=OuterRef("pk"))
+    over = Job.objects.filter(~Exists(live), pk__in=considered, status="running")
+    wanted = {
+        job.pk: "failed" if job.pk in failed and job.trigger_type == "once" else "completed" for job in over
+    }
+
+    sql.end_finished_jobs(considered, failed)
+
+    ended = Job.objects.filter(pk__in=[job.pk for job in jobs]).exclude(status__in=["running", "paused"])
+    assert dict(ended.values_list("pk", "status")) == wanted
+    assert {"failed", "completed"} == set(wanted.values())
+
+
+def test_no_job_need_have_failed(jobs):
+    sql.end_finished_jobs([job.pk for job in jobs], failed=[])
+
+    assert Job.objects.filter(status="completed").exists()
+    assert not Job.objects.filter(status="failed").exists()
+
+
+def test_next_in_line_is_as_by_the_orm(jobs):
+    considered = [job.pk for job in jobs[5:]]
+    is_busy = Q(status__in=["claimed", "running", "waiting"]) | Q(status="queued", available_at__isnull=False)
+    busy = Execution.objects.filter(is_busy, job=OuterRef("job"))
+    held = Execution.objects.filter(
+        ~Exists(busy), job__in=considered, status="queued", available_at=None, finished_at=None
+    )
+    wanted = held.order_by().values("job").annotate(first=Min("pk")).values_list("first", flat=True)
+
+    found = sql.next_in_line(considered)
+
+    assert sorted(found) == sorted(wanted)
+    assert found
+
+
+# Waking up
+
+
+@pytest.mark.parametrize("moments", [(), (NOW,), (NOW + HOUR, NOW), (NOW, NOW + HOUR)])
+@pytest.mark.parametrize("ready", [(), (NOW + HOUR / 2,), (NOW - HOUR, None)])
+def test_earliest_moment_is_as_by_the_orm(moments, ready):
+    for moment in moments:
+        JobFactory(next_run_at=moment)
+    JobFactory(next_run_at=NOW - 5 * HOUR, deleted_at=NOW)
+    idle = JobFactory(paused=True)
+    for moment in ready:
+        ExecutionFactory(job=idle, status="queued", available_at=moment, cause="manual")
+    ExecutionFactory(job=idle, status="running", available_at=NOW - 5 * HOUR)
+    due = Job.objects.armed().aggregate(at=Min("next_run_at"))["at"]
+    queued = Execution.objects.filter(status="queued").aggregate(at=Min("available_at"))["at"]
+
+    assert sql.earliest_moment() == min(filter(None, (due, queued)), default=None)

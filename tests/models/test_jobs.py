@@ -1,4 +1,4 @@
-"""Jobs and executions: what the tables refuse, what they find, and what a job owes."""
+"""Jobs: what the table and validation refuse, what its queries find, and the next slot."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -7,7 +7,7 @@ from django.core.exceptions import ValidationError
 from django.db import IntegrityError, transaction
 
 from schedules.models import LATE_AFTER, Execution, Job
-from schedules.models.jobs import new_public_id, sentence
+from schedules.models.jobs import is_running, new_public_id, sentence
 from schedules.when.triggers import Cron, Interval, Once, TriggerError
 from tests.factories import ExecutionFactory, JobFactory, UserFactory
 
@@ -75,27 +75,6 @@ def test_jobs_without_a_key_do_not_collide():
     assert Job.objects.filter(idempotency_key=None).count() == 2
 
 
-@pytest.mark.parametrize("cause", ["schedule", "catch_up"])
-def test_slot_has_one_row(cause):
-    taken = ExecutionFactory(scheduled_for=NOW)
-
-    assert refused(ExecutionFactory, {"job": taken.job, "scheduled_for": NOW, "cause": cause})
-
-
-def test_manual_runs_stand_beside_the_slot():
-    taken = ExecutionFactory(scheduled_for=NOW)
-
-    ExecutionFactory.create_batch(2, job=taken.job, scheduled_for=NOW, cause="manual")
-
-    assert Execution.objects.count() == 3
-
-
-def test_gap_has_a_last_slot():
-    job = JobFactory()
-
-    assert refused(ExecutionFactory, {"job": job, "slots": 2, "last_slot": None})
-
-
 @pytest.mark.parametrize("kind", ["cron", "once", "interval", "paused", "ended"])
 def test_whole_job_is_accepted_and_read_back_as_it_was(kind):
     made = JobFactory(**({} if kind == "cron" else {kind: True}))
@@ -145,7 +124,7 @@ def test_owner_with_jobs_cannot_be_deleted_and_history_outlives_the_job():
         run.owner.delete()
 
 
-# Adjectives
+# Queries
 
 
 def test_jobs_are_found_by_how_they_stand():
@@ -167,49 +146,32 @@ def test_jobs_are_found_by_how_they_stand():
     assert list(jobs.armed()) == [late, due, ahead]
 
 
-def test_executions_are_found_by_how_they_stand():
-    rows = {
-        name: ExecutionFactory(**fields)
-        for name, fields in {
-            "ready": {"status": "queued", "available_at": NOW},
-            "later": {"status": "queued", "available_at": NOW + timedelta(seconds=1)},
-            "held": {"status": "running", "lease_until": NOW},
-            "abandoned": {"status": "claimed", "lease_until": NOW - timedelta(seconds=1)},
-            "free": {"status": "waiting"},
-            "given up": {"status": "waiting", "lease_until": NOW - timedelta(seconds=1)},
-            "at an agent": {"status": "waiting", "lease_until": NOW},
-            "over": {"status": "succeeded", "lease_until": NOW - timedelta(days=1)},
-        }.items()
-    }
-    names = {row.pk: name for name, row in rows.items()}
-
-    def found(queryset):
-        return {names[row.pk] for row in queryset}
-
-    assert found(Execution.objects.ready(NOW)) == {"ready"}
-    assert found(Execution.objects.live()) == set(rows) - {"over"}
-    assert found(Execution.objects.abandoned(NOW)) == {"abandoned"}
-    assert found(Execution.objects.waiting()) == {"free", "given up", "at an agent"}
-    assert found(Execution.objects.claimable(NOW)) == {"free", "given up"}
+RUNS = {
+    "none": None,
+    "queued": {"status": "queued"},
+    "between attempts": {"status": "queued", "attempt": 1},
+    "claimed": {"status": "claimed"},
+    "running": {"status": "running", "attempt": 1},
+    "prompt that waits for an agent": {"status": "waiting", "attempt": 1},
+    "ended": {"status": "succeeded", "attempt": 1, "finished_at": NOW},
+}
 
 
-@pytest.mark.parametrize(
-    ("status", "run", "state"),
-    [
-        pytest.param("pending", "running", "running", id="between and during runs"),
-        pytest.param("pending", "succeeded", "pending", id="between runs"),
-        pytest.param("paused", "running", "paused", id="paused during a run"),
-    ],
-)
-def test_pending_job_with_a_run_under_way_is_running_on_the_wire(status, run, state):
-    job = JobFactory(**({"paused": True} if status == "paused" else {}))
-    ExecutionFactory(job=job, status=run)
+@pytest.mark.parametrize("status", list(Job.Status))
+@pytest.mark.parametrize("run", RUNS.values(), ids=RUNS)
+def test_job_is_running_while_a_run_is_under_way_unless_it_was_stopped(status, run):
+    job = JobFactory(status=status, next_run_at=NOW if status == "pending" else None)
+    if run:
+        ExecutionFactory(job=job, **run)
+    has_run = Execution.objects.under_way().exists()
+    expected = "running" if status == "pending" and has_run else status
 
-    assert Job.objects.with_activity().get().state == state
-    assert job.state == status
+    assert Job.objects.with_activity().get().state == expected
+    assert [state for state in Job.Status if Job.objects.in_state(state).exists()] == [expected]
+    assert Job.objects.filter(is_running()).exists() is (expected == "running")
 
 
-# What a job owes
+# Triggers, slots, names
 
 
 def test_job_knows_its_trigger():
@@ -240,23 +202,6 @@ def test_row_that_makes_no_sense_has_no_trigger(values):
 )
 def test_next_slot_lies_within_the_runs_and_the_end(values, slot):
     assert JobFactory.build(**values).next_slot(NOW) == slot
-
-
-def test_execution_has_one_key_for_every_attempt():
-    job = JobFactory(public_id="job_7_7")
-    run = ExecutionFactory(job=job, scheduled_for=NOW)
-    manual = ExecutionFactory(job=job, scheduled_for=NOW, cause="manual")
-
-    assert run.key == "job_7_7@20260204T090000.000000Z"
-    assert manual.key == f"{run.key}-manual"
-    assert Execution(scheduled_for=NOW).key.startswith("gone@")
-
-
-def test_execution_knows_how_long_it_took():
-    run = Execution(started_at=NOW, finished_at=NOW + timedelta(seconds=2))
-
-    assert run.took == timedelta(seconds=2)
-    assert Execution(started_at=NOW).took is None
 
 
 def test_rows_are_called_by_name():

@@ -1,5 +1,7 @@
 """How jobs stand, when there are very many."""
 
+from typing import Any
+
 import pytest
 from django.contrib.auth.models import User
 
@@ -7,6 +9,7 @@ from schedules import clock
 from schedules.models import Job
 from schedules.web.views import states
 from tests.factories import ExecutionFactory, JobFactory
+from tests.models.test_jobs import RUNS
 from tests.web.views.test_jobs import in_every_state
 
 
@@ -18,6 +21,17 @@ def test_job_that_was_stopped_stands_so_while_its_last_run_goes_on(owner: User, 
     [shown] = states.named(states.with_rank(Job.objects.all(), clock.now()))
 
     assert shown.standing == status  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("run", RUNS.values(), ids=RUNS)
+def test_pages_call_a_job_running_when_agents_do(owner: User, run: dict[str, Any] | None):
+    job = JobFactory(owner=owner)
+    if run:
+        ExecutionFactory(job=job, **run)
+
+    [shown] = states.named(states.with_rank(Job.objects.with_activity(), clock.now()))
+
+    assert (shown.standing == "running") is (shown.state == "running")  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize("wanted", [slice(0, 4), slice(3, 9), slice(8, 20), slice(20, 30), slice(0, 51)])

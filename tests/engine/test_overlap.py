@@ -1,0 +1,118 @@
+"""The overlap policy: slots beside runs that have not ended, and runs that wait for their predecessor."""
+
+from datetime import timedelta
+
+import pytest
+
+from schedules import engine
+from schedules.engine.gaps import Slot
+from schedules.engine.overlap import HELD_RUNS, apply_overlap
+from schedules.models import Execution, Job
+from tests.engine.conftest import NOW, begin, outcome_of
+from tests.factories import ExecutionFactory, JobFactory
+
+pytestmark = pytest.mark.django_db
+
+HOUR = timedelta(hours=1)
+MINUTE = timedelta(minutes=1)
+
+Status = Execution.Status
+
+
+def decided(live: int, *, late: timedelta = timedelta(), **fields: str) -> Slot:
+    """Apply the policy of such a job to one slot."""
+    job = Job(**{"trigger_type": "cron"} | fields)
+    [slot] = apply_overlap(job, [Slot(NOW, Status.CLAIMED)], live, NOW + late)
+    return slot
+
+
+@pytest.mark.parametrize(
+    ("overlap", "live", "expected"),
+    [
+        ("skip", 0, "claimed"),
+        ("skip", 1, "skipped"),
+        ("queue", 0, "claimed"),
+        ("queue", 1, "queued"),
+        ("queue", HELD_RUNS, "queued"),
+        ("queue", HELD_RUNS + 1, "skipped"),
+        ("allow", 0, "claimed"),
+        ("allow", 500, "claimed"),
+    ],
+)
+def test_overlap_decides_about_a_slot_beside_live_runs(overlap, live, expected):
+    slot = decided(live, overlap=overlap)
+
+    assert (slot.status, slot.at) == (expected, NOW)
+    assert bool(slot.reason) == (expected != "claimed")
+
+
+def test_one_time_job_runs_beside_a_run_by_hand():
+    assert decided(1, trigger_type="once", overlap="skip").status == Status.CLAIMED
+
+
+@pytest.mark.parametrize(
+    ("late", "reason"),
+    [
+        (timedelta(seconds=5), "The run before it was still going."),
+        (timedelta(seconds=6), "The run before it had not been settled yet."),
+    ],
+)
+def test_skipped_slot_does_not_claim_more_than_is_known_about_the_previous_run(late, reason):
+    assert decided(1, overlap="skip", late=late).reason == reason
+
+
+@pytest.mark.parametrize(
+    ("overlap", "expected"),
+    [
+        ("allow", ["claimed", "claimed", "claimed"]),
+        ("queue", ["claimed", "queued", "queued"]),
+        # Catch-up runs wait for their turn; a slot on time is skipped.
+        ("skip", ["claimed", "queued", "skipped"]),
+    ],
+)
+def test_catch_up_runs_follow_each_other_unless_overlap_is_allowed(overlap, expected):
+    job = Job(trigger_type="cron", overlap=overlap)
+    causes = [Execution.Cause.CATCH_UP, Execution.Cause.CATCH_UP, Execution.Cause.SCHEDULE]
+
+    slots = apply_overlap(job, [Slot(NOW, Status.CLAIMED, cause) for cause in causes], 0, NOW)
+
+    assert [slot.status.value for slot in slots] == expected
+
+
+def test_oldest_held_run_is_let_go_alone(cluster):
+    job = JobFactory(overlap="queue", next_run_at=NOW + HOUR)
+    started = begin(cluster, job, scheduled_for=NOW - HOUR)
+    held = [
+        ExecutionFactory(job=job, status="queued", scheduled_for=NOW - minutes * MINUTE, reason="Waits")
+        for minutes in (30, 20)
+    ]
+
+    engine.settle_runs(cluster.pk, [outcome_of(started)])
+
+    for row in held:
+        row.refresh_from_db()
+    assert [row.available_at for row in held] == [NOW - 30 * MINUTE, None]
+    assert [row.reason for row in held] == ["", "Waits"]
+
+
+@pytest.mark.parametrize("busy", ["running", "claimed", "waiting"])
+def test_held_run_waits_for_all_before_it(cluster, busy):
+    job = JobFactory(overlap="queue")
+    ExecutionFactory(job=job, status=busy, cause="manual", attempt=1)
+    held = ExecutionFactory(job=job, status="queued")
+
+    engine.settle_runs(cluster.pk, [outcome_of(begin(cluster, job, scheduled_for=NOW - HOUR))])
+
+    held.refresh_from_db()
+    assert held.available_at is None
+
+
+def test_held_run_waits_for_the_next_attempt_of_the_one_before(cluster):
+    job = JobFactory(overlap="queue", attempts=2)
+    started = begin(cluster, job, scheduled_for=NOW - HOUR)
+    held = ExecutionFactory(job=job, status="queued")
+
+    engine.settle_runs(cluster.pk, [outcome_of(started, "failed", retry_at=NOW + MINUTE)])
+
+    held.refresh_from_db()
+    assert held.available_at is None

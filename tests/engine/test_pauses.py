@@ -1,0 +1,225 @@
+"""Pausing a job, taking back its runs, and setting it going again."""
+
+from datetime import timedelta
+
+import pytest
+
+from schedules import engine
+from schedules.engine import pauses
+from schedules.models import Event, Execution, Job
+from tests.engine.conftest import NOW, ledger
+from tests.factories import ExecutionFactory, JobFactory
+
+pytestmark = pytest.mark.django_db
+
+HOUR = timedelta(hours=1)
+SECOND = timedelta(seconds=1)
+
+
+def hourly(**fields):
+    return JobFactory(**{"cron": "0 * * * *", "next_run_at": NOW, "created_at": NOW} | fields)
+
+
+def test_pause_accounts_for_due_slots_and_takes_back_what_has_not_begun():
+    job = hourly(next_run_at=NOW - HOUR)
+    ExecutionFactory(job=job, status="queued", scheduled_for=NOW - 2 * HOUR)
+
+    engine.pause(job, NOW, "holiday", until=NOW + HOUR)
+
+    job.refresh_from_db()
+    assert (job.status, job.next_run_at, job.revision, job.updated_at) == ("paused", None, 2, NOW)
+    assert (job.paused_at, job.paused_until, job.pause_reason) == (NOW, NOW + HOUR, "holiday")
+    assert ledger(job) == [("cancelled", NOW - 2 * HOUR), ("skipped", NOW - HOUR)]
+    assert Execution.objects.get(status="skipped").slots == 2
+    assert not Event.objects.exists()
+
+
+def test_job_that_cannot_be_read_is_paused_and_says_why():
+    job = hourly(timezone="Mars/Olympus")
+    ExecutionFactory(job=job, status="queued", attempt=1, scheduled_for=NOW - HOUR)
+
+    pauses.pause_unreadable(job, NOW, "It cannot be read.")
+
+    job.refresh_from_db()
+    assert (job.status, job.next_run_at, job.paused_at) == ("paused", None, NOW)
+    assert job.pause_reason == job.last_error == "It cannot be read."
+    assert ledger(job) == [("failed", NOW - HOUR)]
+    event = Event.objects.get()
+    assert (event.verb, event.door, event.after) == ("pause", "engine", {"reason": "It cannot be read."})
+
+
+def test_second_pause_keeps_the_moment_from_which_slots_are_owed():
+    job = paused(paused_at=NOW - 3 * HOUR)
+
+    pauses.pause_unreadable(job, NOW, "It cannot be read.")
+
+    job.refresh_from_db()
+    assert (job.paused_at, job.paused_until) == (NOW - 3 * HOUR, None)
+
+
+TOOK = {"attempt": 1, "leased_to": "laptop"}
+
+
+@pytest.mark.parametrize(
+    ("fields", "also_manual", "expected", "before"),
+    [
+        ({"status": "queued"}, False, "cancelled", "it could run"),
+        ({"status": "queued", "attempt": 1}, False, "failed", "the next attempt"),
+        ({"status": "claimed"}, False, "cancelled", "it could run"),
+        ({"status": "claimed", "attempt": 2}, False, "failed", "the next attempt"),
+        ({"status": "running", "attempt": 1}, True, "running", None),
+        ({"status": "waiting", "attempt": 1}, False, "cancelled", "an agent took this prompt"),
+        ({"status": "waiting", "attempt": 1}, True, "cancelled", "an agent took this prompt"),
+        ({"status": "waiting", "attempt": 1, "cause": "manual"}, False, "waiting", None),
+        ({"status": "waiting", "lease_until": NOW + HOUR, **TOOK}, True, "waiting", None),
+        (
+            {"status": "waiting", "lease_until": NOW - HOUR, **TOOK},
+            True,
+            "cancelled",
+            "an agent took this prompt",
+        ),
+        ({"status": "queued", "cause": "manual"}, False, "queued", None),
+        ({"status": "queued", "cause": "manual"}, True, "cancelled", "it could run"),
+        ({"status": "succeeded"}, True, "succeeded", None),
+    ],
+)
+def test_withdrawing_takes_back_what_has_not_started(fields, also_manual, expected, before):
+    row = ExecutionFactory(available_at=NOW, **fields)
+
+    engine.withdraw(row.job, NOW, "stopped", also_manual=also_manual)
+
+    row.refresh_from_db()
+    assert row.status == expected
+    if before:
+        assert row.reason == f"The job was stopped before {before}."
+        assert (row.finished_at, row.available_at, row.lease_until) == (NOW, None, None)
+
+
+def test_job_remembers_the_error_of_a_run_that_was_withdrawn_between_attempts():
+    job = hourly(recent="S")
+    row = ExecutionFactory(job=job, status="queued", attempt=2, error="no route", available_at=NOW + HOUR)
+
+    engine.withdraw(job, NOW, "cancelled", also_manual=True)
+
+    job.refresh_from_db()
+    row.refresh_from_db()
+    assert (job.recent, job.last_error, job.last_run_at, job.failure_streak) == ("SF", "no route", NOW, 1)
+    assert (row.status, row.error) == ("failed", "no route")
+
+
+def test_run_by_hand_goes_on_when_the_one_before_it_was_withdrawn():
+    job = hourly(overlap="queue")
+    ExecutionFactory(job=job, status="queued", attempt=1, available_at=NOW + HOUR)
+    by_hand = ExecutionFactory(job=job, status="queued", cause="manual", scheduled_for=NOW)
+
+    engine.withdraw(job, NOW, "paused")
+
+    by_hand.refresh_from_db()
+    assert by_hand.available_at == NOW
+
+
+def test_withdrawing_leaves_other_jobs_alone():
+    row = ExecutionFactory(status="queued")
+
+    engine.withdraw(JobFactory(), NOW, "stopped", also_manual=True)
+
+    row.refresh_from_db()
+    assert row.status == "queued"
+
+
+def paused(**fields):
+    return JobFactory(
+        **{
+            "cron": "0 * * * *",
+            "status": "paused",
+            "next_run_at": None,
+            "paused_at": NOW - 150 * timedelta(minutes=1),
+            "paused_until": NOW,
+            "pause_reason": "holiday",
+        }
+        | fields
+    )
+
+
+def test_pause_that_is_over_ends_with_an_account_of_its_slots():
+    job = paused(failure_streak=4)
+
+    engine.sweep(NOW - SECOND)
+    job.refresh_from_db()
+    assert job.status == "paused"
+
+    engine.sweep(NOW)
+    job.refresh_from_db()
+    assert (job.status, job.next_run_at, job.revision) == ("pending", NOW + HOUR, 2)
+    assert (job.paused_at, job.paused_until, job.pause_reason, job.failure_streak) == (None, None, "", 0)
+    row = Execution.objects.get()
+    assert (row.status, row.slots, row.reason) == ("skipped", 3, "Paused: holiday")
+    assert (row.scheduled_for, row.last_slot) == (NOW - 2 * HOUR, NOW)
+    assert Event.objects.get().verb == "resume"
+
+
+def test_pause_begun_at_the_moment_of_a_slot_tells_of_it_once():
+    job = paused(paused_at=NOW - 2 * HOUR)
+    ExecutionFactory(job=job, scheduled_for=NOW - 2 * HOUR, status="skipped")
+
+    engine.sweep(NOW)
+
+    assert ledger(job) == [("skipped", NOW - 2 * HOUR), ("skipped", NOW - HOUR)]
+    assert Execution.objects.get(scheduled_for=NOW - HOUR).slots == 2
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        pytest.param({"once": True, "cron": "", "run_at": NOW - HOUR}, id="one-off"),
+        pytest.param({"ends_at": NOW - HOUR}, id="ended"),
+        pytest.param({"max_runs": 1, "slot_count": 1}, id="runs spent"),
+    ],
+)
+def test_job_with_nothing_left_after_its_pause_is_completed(fields):
+    job = paused(**fields)
+
+    engine.sweep(NOW)
+
+    job.refresh_from_db()
+    assert (job.status, job.next_run_at, job.paused_until) == ("completed", None, None)
+    assert Event.objects.get().verb == "finish"
+
+
+def test_broken_job_stays_paused_and_harms_nobody_else():
+    bad, good = paused(timezone="Mars/Olympus"), paused()
+
+    engine.sweep(NOW)
+
+    bad.refresh_from_db()
+    good.refresh_from_db()
+    assert (bad.status, bad.paused_until, good.status) == ("paused", None, "pending")
+    assert "cannot be read" in bad.pause_reason
+    assert Event.objects.get(job=bad).verb == "pause"
+
+
+def test_trash_is_not_resumed():
+    job = paused(deleted_at=NOW)
+
+    engine.sweep(NOW)
+
+    job.refresh_from_db()
+    assert job.status == "paused"
+
+
+def test_many_pauses_end_over_several_sweeps(monkeypatch):
+    monkeypatch.setattr(pauses, "RESUMING", -1)
+    for _ in range(3):
+        paused()
+
+    engine.sweep(NOW)
+    assert Job.objects.filter(status="pending").count() == 1
+    engine.sweep(NOW)
+    assert Job.objects.filter(status="pending").count() == 2
+
+
+def test_rearming_a_job_that_somebody_changed_meanwhile_does_nothing():
+    job = paused()
+    Job.objects.update(revision=5)
+
+    assert engine.rearm(job, NOW) is False

@@ -1,0 +1,142 @@
+"""Executions: what the table refuses, what its queries find, and which runs a stopped job may still start."""
+
+from datetime import UTC, datetime, timedelta
+from itertools import product
+
+import pytest
+
+from schedules.models import Execution, Job
+from schedules.models.executions import JOB_WAS_STOPPED, job_was_stopped
+from tests.factories import ExecutionFactory, JobFactory
+from tests.models.test_jobs import refused
+
+pytestmark = pytest.mark.django_db
+
+NOW = datetime(2026, 2, 4, 9, 0, tzinfo=UTC)
+
+
+def test_row_copies_what_may_change_in_its_job():
+    job = JobFactory(name="Backup", task="tests.ping")
+
+    row = Execution.of(job, NOW, cause=Execution.Cause.MANUAL, available_at=NOW)
+
+    assert (row.job, row.owner, row.job_name, row.task) == (job, job.owner, "Backup", "tests.ping")
+    assert (row.scheduled_for, row.cause, row.available_at, row.status) == (NOW, "manual", NOW, "queued")
+
+
+@pytest.mark.parametrize(
+    ("status", "cause", "is_deleted"), list(product(Job.Status, Execution.Cause, [False, True]))
+)
+def test_stop_of_a_job_is_the_same_in_python_and_in_a_query(status, cause, is_deleted):
+    job = JobFactory(
+        status=status,
+        next_run_at=NOW if status == Job.Status.PENDING else None,
+        deleted_at=NOW if is_deleted else None,
+    )
+    ExecutionFactory(job=job, cause=cause)
+    is_stopping = status in ("paused", "cancelled") and not (status == "paused" and cause == "manual")
+
+    assert job_was_stopped(cause, job.status, job.deleted_at) is (is_stopping or is_deleted)
+    assert Execution.objects.filter(JOB_WAS_STOPPED).exists() is (is_stopping or is_deleted)
+    assert Execution.objects.exclude(JOB_WAS_STOPPED).exists() is not (is_stopping or is_deleted)
+
+
+@pytest.mark.parametrize("cause", list(Execution.Cause))
+def test_job_that_is_gone_was_stopped(cause):
+    ExecutionFactory(cause=cause)
+    Execution.objects.update(job=None)
+
+    assert job_was_stopped(cause, None, None)
+    assert Execution.objects.filter(JOB_WAS_STOPPED).exists()
+
+
+def test_prompt_of_a_job_with_another_task_by_now_is_not_claimable():
+    row = ExecutionFactory(status="waiting", task="prompt", job__task="prompt")
+    assert Execution.objects.claimable(NOW).exists()
+
+    Job.objects.update(task="tests.ping")
+
+    assert not Execution.objects.claimable(NOW).exists()
+    assert list(Execution.objects.left_over(NOW)) == [row]
+
+
+@pytest.mark.parametrize(
+    ("fields", "is_under_way"),
+    [
+        pytest.param({"status": "queued"}, False, id="waits for its first start"),
+        pytest.param({"status": "queued", "attempt": 1}, True, id="waits for its next attempt"),
+        pytest.param({"status": "claimed"}, True, id="claimed"),
+        pytest.param({"status": "running", "attempt": 1}, True, id="running"),
+        pytest.param({"status": "waiting", "attempt": 1}, True, id="prompt that waits for an agent"),
+        pytest.param({"status": "succeeded", "attempt": 1, "finished_at": NOW}, False, id="ended"),
+        pytest.param({"status": "skipped", "finished_at": NOW}, False, id="skipped"),
+    ],
+)
+def test_run_is_under_way_from_its_claim_to_its_end(fields, is_under_way):
+    ExecutionFactory(**fields)
+
+    assert Execution.objects.under_way().exists() is is_under_way
+
+
+@pytest.mark.parametrize("cause", ["schedule", "catch_up"])
+def test_slot_has_one_row(cause):
+    taken = ExecutionFactory(scheduled_for=NOW)
+
+    assert refused(ExecutionFactory, {"job": taken.job, "scheduled_for": NOW, "cause": cause})
+
+
+def test_manual_runs_stand_beside_the_slot():
+    taken = ExecutionFactory(scheduled_for=NOW)
+
+    ExecutionFactory.create_batch(2, job=taken.job, scheduled_for=NOW, cause="manual")
+
+    assert Execution.objects.count() == 3
+
+
+def test_gap_has_a_last_slot():
+    job = JobFactory()
+
+    assert refused(ExecutionFactory, {"job": job, "slots": 2, "last_slot": None})
+
+
+def test_executions_are_found_by_how_they_stand():
+    rows = {
+        name: ExecutionFactory(**fields)
+        for name, fields in {
+            "ready": {"status": "queued", "available_at": NOW},
+            "later": {"status": "queued", "available_at": NOW + timedelta(seconds=1)},
+            "held": {"status": "running", "lease_until": NOW},
+            "abandoned": {"status": "claimed", "lease_until": NOW - timedelta(seconds=1)},
+            "free": {"status": "waiting"},
+            "given up": {"status": "waiting", "lease_until": NOW - timedelta(seconds=1)},
+            "at an agent": {"status": "waiting", "lease_until": NOW},
+            "over": {"status": "succeeded", "lease_until": NOW - timedelta(days=1)},
+        }.items()
+    }
+    names = {row.pk: name for name, row in rows.items()}
+
+    def found(queryset):
+        return {names[row.pk] for row in queryset}
+
+    assert found(Execution.objects.ready(NOW)) == {"ready"}
+    assert found(Execution.objects.live()) == set(rows) - {"over"}
+    assert found(Execution.objects.abandoned(NOW)) == {"abandoned"}
+    assert found(Execution.objects.waiting()) == {"free", "given up", "at an agent"}
+    assert found(Execution.objects.claimable(NOW)) == {"free", "given up"}
+
+
+def test_execution_has_one_key_for_every_attempt():
+    job = JobFactory(public_id="job_7_7")
+    run = ExecutionFactory(job=job, scheduled_for=NOW)
+    manual = ExecutionFactory(job=job, scheduled_for=NOW, cause="manual")
+
+    assert run.key == "job_7_7@20260204T090000.000000Z"
+    assert manual.key == f"{run.key}-manual"
+    assert Execution(scheduled_for=NOW).key.startswith("gone@")
+
+
+def test_execution_knows_how_long_it_took():
+    run = Execution(started_at=NOW, finished_at=NOW + timedelta(seconds=2))
+
+    assert run.took == timedelta(seconds=2)
+    assert Execution(started_at=NOW).took is None

@@ -1,0 +1,70 @@
+"""Triggers and the columns that hold them: either can be made from the other."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from schedules.models import Job
+from schedules.models.triggers import TriggerType, columns_of, trigger_of
+from schedules.when.triggers import Cron, Interval, Once, TriggerError
+from tests.factories import JobFactory
+
+NOW = datetime(2026, 2, 4, 9, 0, tzinfo=UTC)
+
+TRIGGERS = [
+    pytest.param(Once(NOW, "Europe/Berlin"), id="once"),
+    pytest.param(Interval(5400, NOW), id="interval"),
+    pytest.param(Cron("*/5 8-17 * * 1-5", "Europe/Berlin"), id="cron"),
+]
+
+
+@pytest.mark.parametrize("trigger", TRIGGERS)
+def test_columns_of_a_trigger_describe_it(trigger):
+    # Grid and zone are columns of every job, which a trigger need not know.
+    others = {"timezone": "Europe/Berlin", "anchor_at": NOW}
+
+    assert trigger_of(columns_of(trigger) | others) == trigger
+
+
+@pytest.mark.parametrize("trigger", TRIGGERS)
+def test_columns_of_other_types_are_emptied(trigger):
+    columns = columns_of(trigger)
+
+    used = TriggerType(columns.pop("trigger_type")).column
+    assert columns.pop(used)
+    assert not any(columns.values())
+    assert set(columns) | {used} == {kind.column for kind in TriggerType}
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("trigger", TRIGGERS)
+def test_job_made_of_such_columns_has_the_trigger(trigger):
+    grid = NOW if isinstance(trigger, Interval) else None
+    job = JobFactory(**{"cron": "", "timezone": "Europe/Berlin"} | columns_of(trigger), anchor_at=grid)
+
+    assert Job.objects.get(pk=job.pk).trigger == trigger
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [
+        {"trigger_type": "lunar"},
+        {"trigger_type": "once", "run_at": None},
+        {"trigger_type": "interval", "every": None},
+        {"trigger_type": "interval", "every": timedelta(milliseconds=1500)},
+        {"trigger_type": "cron", "cron": ""},
+        {"trigger_type": "cron", "cron": "0 9 * * *", "timezone": "Mars/Base"},
+    ],
+)
+def test_columns_that_make_no_sense_have_no_trigger(columns):
+    with pytest.raises(TriggerError):
+        trigger_of({"timezone": "UTC"} | columns)
+
+
+@pytest.mark.parametrize("anchored", [True, False])
+def test_interval_without_a_grid_starts_it_when_the_job_was_made(db, anchored):
+    made, grid = NOW - timedelta(hours=3), NOW if anchored else None
+    job = JobFactory.build(interval=True, anchor_at=grid, created_at=made, owner=None)
+    job._state.adding = False
+
+    assert job.trigger == Interval(300, grid or made)
