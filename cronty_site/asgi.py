@@ -1,4 +1,4 @@
-"""The web process: Django's pages, and /mcp beside them."""
+"""The ASGI application of the web process: Django's pages, and the MCP server at /mcp."""
 
 import os
 from typing import Any
@@ -13,7 +13,7 @@ from schedules.mcp.http import build_http_app  # noqa: E402
 
 
 def build_application() -> Any:
-    """Join the two doors; one object serves one run of the process."""
+    """Build the application; each start of a server needs a new one."""
     return build_http_app(elsewhere=pages)
 
 

@@ -8,6 +8,6 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "shop.settings")
 pages = get_asgi_application()
 
 # After Django is set up, because the server imports models.
-from schedules.mcp.server import build_http_app  # noqa: E402
+from schedules.mcp.http import build_http_app  # noqa: E402
 
 application = build_http_app(elsewhere=pages)
