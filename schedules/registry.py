@@ -1,3 +1,29 @@
-"""The old address of `schedules.tasks`, kept for tasks that were written for it."""
+"""The former address of `schedules.tasks`, kept for projects that import from it."""
 
-from schedules.tasks.registry import *  # noqa: F403
+from schedules.tasks.registry import (
+    WAITING,
+    Final,
+    Outcome,
+    RetryLater,
+    Run,
+    Task,
+    all_tasks,
+    get,
+    names,
+    plain_names,
+    task,
+)
+
+__all__ = [
+    "WAITING",
+    "Final",
+    "Outcome",
+    "RetryLater",
+    "Run",
+    "Task",
+    "all_tasks",
+    "get",
+    "names",
+    "plain_names",
+    "task",
+]

@@ -1,4 +1,4 @@
-"""What a job may run. Register your own: `from schedules.tasks import task`."""
+"""The functions that jobs may run; a project registers its own with `from schedules.tasks import task`."""
 
 from schedules.tasks.registry import Final, RetryLater, Run, task
 

@@ -1,5 +1,10 @@
 """What a person may set about themselves."""
 
+import os
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 from django.contrib.auth.models import User
 
@@ -48,3 +53,16 @@ def test_nonsense_is_refused_and_changes_nothing(owner, changes, field):
     assert isinstance(refusal, Err)
     assert (refusal.code, list(refusal.errors)) == (Code.INVALID, [field])
     assert Profile.objects.values().get(user=owner) == before
+
+
+def test_everything_works_with_a_user_model_that_has_only_what_django_promises(tmp_path):
+    journey = subprocess.run(
+        [sys.executable, "-m", "tests.bare_user.journey"],
+        env={"CRONTY_DATA": str(tmp_path), "PATH": os.environ["PATH"]},
+        cwd=Path(__file__).parents[2],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert (journey.stdout, journey.returncode) == ("done\n", 0), journey.stderr

@@ -1,0 +1,1 @@
+"""A project whose user model has only what AbstractBaseUser promises."""

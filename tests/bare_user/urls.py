@@ -1,0 +1,5 @@
+"""The app's own pages alone."""
+
+from django.urls import include, path
+
+urlpatterns = [path("", include("schedules.urls"))]
