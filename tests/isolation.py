@@ -1,6 +1,6 @@
-"""Settings for tests: a data folder of their own, and nothing from the machine's environment.
+"""Isolation of the tests from the machine: an own data folder, and no setting from the environment.
 
-A plugin rather than a conftest, because the settings are read before any conftest is.
+This is a plugin and not a conftest, because the settings are read before any conftest.
 """
 
 import atexit
@@ -15,3 +15,8 @@ for name in list(os.environ):
 os.environ["CRONTY_DATA"] = tempfile.mkdtemp(prefix="cronty-tests-")
 Path(os.environ["CRONTY_DATA"], "static").mkdir()
 atexit.register(shutil.rmtree, os.environ["CRONTY_DATA"], ignore_errors=True)
+
+
+def pytest_xdist_auto_num_workers() -> int:
+    """Run three workers on two cores: tests that start processes spend much of their time waiting for them."""
+    return max(1, (os.cpu_count() or 1) * 3 // 2)

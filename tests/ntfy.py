@@ -21,7 +21,7 @@ HERE = Path(__file__).resolve().parent
 CACHE = HERE.parent / ".cache" / "ntfy"
 START_SECONDS = 15
 
-# Proxies of the environment are for other hosts.
+# Ignore the environment's proxies: this is loopback.
 _loopback = build_opener(ProxyHandler({}))
 
 
@@ -33,7 +33,7 @@ class Ntfy:
     token: str
 
     def messages(self, topic: str) -> list[dict[str, Any]]:
-        """Return what the topic received, oldest first."""
+        """Return the messages of a topic, oldest first."""
         request = Request(
             f"{self.url}/{topic}/json?poll=1&since=all", headers={"Authorization": f"Bearer {self.token}"}
         )
@@ -93,7 +93,7 @@ def _fetch() -> None:
         ["/bin/sh", HERE / "bin" / "get-ntfy.sh", CACHE], capture_output=True, text=True, timeout=120
     )
     if fetched.returncode != 0:
-        # Remembered for an hour, so that the other workers need not wait for the same answer.
+        # Remember the failure for an hour, so that other test workers do not wait for it again.
         refusal.write_text(f"no ntfy server: {fetched.stderr.strip()[-300:]}")
         pytest.skip(refusal.read_text())
 
@@ -123,7 +123,7 @@ def _wait_until_healthy(url: str, process: subprocess.Popen[bytes]) -> None:
             with _loopback.open(f"{url}/v1/health", timeout=1):
                 return
         except OSError:
-            # Waits for the process to end, which is what must not happen, for a moment.
+            # Pause for a moment; end early if the server ends.
             with pytest.raises(subprocess.TimeoutExpired):
                 process.wait(timeout=0.02)
     raise RuntimeError("the ntfy server did not start")

@@ -1,4 +1,4 @@
-"""A real PostgreSQL for tests, from a wheel: `python -m tests.postgres [--durable] COMMAND…` runs a command beside it."""
+"""A real PostgreSQL server for tests, from a wheel: `python -m tests.postgres [--durable] COMMAND…`."""
 
 import os
 import shutil
@@ -16,10 +16,10 @@ NOBODY = 65534
 
 
 class Postgres:
-    """One throw-away server on a free loopback port; it also works for root, whom PostgreSQL refuses."""
+    """A temporary server on a free loopback port; run by root, it runs as `nobody`, because PostgreSQL refuses root."""
 
     def __init__(self, *, is_durable: bool = False) -> None:
-        # Without syncing, a crash of the server still loses nothing; only one of the machine would.
+        # Without fsync a crash of the server loses nothing; only a crash of the machine would.
         self.is_durable = is_durable
         self.folder = Path(tempfile.mkdtemp(prefix="cronty-postgres-"))
         self.port = _free_port()
@@ -43,6 +43,8 @@ class Postgres:
         self._run(
             "initdb", "-D", data, "-U", "cronty", "-E", "UTF8", "--locale=C", "--auth=scram-sha-256",
             f"--pwfile={password}", "--no-sync",
+            # Every test connects anew, and hashing the password would be the largest part of it.
+            "--set=scram_iterations=1",
         )  # fmt: skip
         self.start()
         return self
@@ -64,7 +66,7 @@ class Postgres:
         }
         arguments = [part for name, value in options.items() for part in ("-c", f"{name}={value}")]
         with (self.folder / "log").open("ab") as log:
-            # Its own session, so that a Ctrl-C meant for the tests does not stop the server first.
+            # An own session, so that Ctrl-C in the terminal stops the tests before the server.
             self.process = subprocess.Popen(
                 [self.programs / "postgres", "-D", self.folder / "data", *arguments],
                 stdout=subprocess.DEVNULL,
@@ -105,7 +107,7 @@ class Postgres:
         raise RuntimeError(f"{program} failed: {done.stderr.decode()} {self.folder}/log")
 
     def _move_where_nobody_can_read(self) -> None:
-        """A checkout may lie in a folder that is closed to other users: run a copy from ours."""
+        """Copy the programs: other users may not be able to read the folder of the checkout."""
         package = _wheel()
         libraries = package.with_name(f"{package.name}.libs")
         shutil.copytree(package / "pginstall18", self.folder / package.name / "pginstall18", symlinks=True)
@@ -133,11 +135,11 @@ def _free_port() -> int:
 
 
 if __name__ == "__main__":
-    # Told to end, it stops the server, too.
+    # Stop the server on SIGTERM, too.
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     command = sys.argv[1:]
     is_durable = command[0] == "--durable"
     with Postgres(is_durable=is_durable) as server:
-        # Forty callers at once may keep a busy machine from answering for longer than an operator would wait.
+        # With forty callers at once, a busy machine may take longer to answer than the default allows.
         environment = os.environ | {"DATABASE_URL": f"{server.url}?connect_timeout=60"}
         sys.exit(subprocess.run(command[is_durable:], env=environment, check=False).returncode)

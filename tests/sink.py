@@ -1,4 +1,4 @@
-"""A real HTTP server on loopback that records what it gets and misbehaves as told."""
+"""A real HTTP server on loopback that records requests and misbehaves on demand."""
 
 import gzip
 import socket
@@ -18,7 +18,7 @@ Manner = Literal["answer", "hang", "drip", "endless", "endless-headers", "reset"
 
 @dataclass(frozen=True)
 class Answer:
-    """What one request gets: after `delay` seconds, this answer in this manner."""
+    """The answer to one request, sent after `delay` seconds in the given manner."""
 
     status: int = 200
     body: bytes = b""
@@ -66,7 +66,7 @@ class Sink:
         return f"{scheme}://{host}:{self.port}{path}"
 
     def then(self, *answers: Answer) -> None:
-        """Give these answers first, one a request; afterwards the default again."""
+        """Queue answers for the next requests; the default follows."""
         self.next_answers.extend(answers)
 
     def reset(self) -> None:
@@ -128,7 +128,7 @@ class _Server(ThreadingHTTPServer):
                     continue
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Say nothing: clients that hang up are what this server is for."""
+        """Log nothing: clients are expected to hang up."""
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -195,4 +195,4 @@ class _Handler(BaseHTTPRequestHandler):
         self.close_connection = True
 
     def log_message(self, *args: Any) -> None:
-        """Say nothing."""
+        """Log nothing."""

@@ -1,47 +1,115 @@
-"""Olga, who owns things, and everybody who might be after them."""
+"""Fixtures: Olga, who owns one row of everything, and the people who must not reach it.
 
-from collections.abc import Callable
+Hundreds of tests look at the same rows without changing them for good, so a module creates the rows once, in a
+transaction that it rolls back at its end, and each test runs in a savepoint inside it.
+"""
+
+from collections.abc import Callable, Iterator
+from copy import deepcopy
+from dataclasses import dataclass
+from http.cookies import SimpleCookie
 
 import pytest
 from django.conf import LazySettings
 from django.contrib.auth.models import User
+from django.db import connection, transaction
 from django.test import Client
+from pytest_django import DjangoDbBlocker
 
 from tests.factories import UserFactory
 from tests.security.belongings import Belongings, make_belongings
 
 
+@dataclass
+class Shared:
+    """The rows of a module, and one session for each person."""
+
+    hers: Belongings
+    people: dict[str, User]
+    sessions: dict[str, SimpleCookie]
+
+
 @pytest.fixture(autouse=True)
-def nothing_leaves_the_house(settings: LazySettings) -> None:
-    """Nobody answers there, so that a test notification ends at once; and calls are not counted."""
+def no_outside_effects(settings: LazySettings) -> None:
+    """Refuse test notifications at once, and count no calls."""
     settings.NTFY_URL = "http://127.0.0.1:1"
     settings.CRONTY_MCP_CALLS_PER_MINUTE = 10**6
 
 
-@pytest.fixture
-def hers(db: None) -> Belongings:
-    return make_belongings()
+@pytest.fixture(scope="module")
+def shared(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Iterator[Shared]:
+    with django_db_blocker.unblock():
+        block = transaction.atomic()
+        block.__enter__()
+        hers = make_belongings()
+        people = {
+            "owner": hers.owner,
+            "stranger": UserFactory(username="sam"),
+            "staff": UserFactory(username="otto", is_staff=True, is_superuser=True),
+            # Staff without any permission in the admin.
+            "clerk": UserFactory(username="carl", is_staff=True),
+        }
+        sessions = {name: _log_in(user) for name, user in people.items()}
+    yield Shared(hers, people, sessions)
+    with django_db_blocker.unblock():
+        transaction.set_rollback(True)
+        block.__exit__(None, None, None)
+        connection.close()
+
+
+def _log_in(user: User) -> SimpleCookie:
+    client = Client()
+    client.force_login(user, backend="django.contrib.auth.backends.ModelBackend")
+    return client.cookies
 
 
 @pytest.fixture
-def clerk(db: None) -> User:
-    """Staff, but without any permission in the back office."""
-    return UserFactory(username="carl", is_staff=True)
+def db(shared: Shared, django_db_blocker: DjangoDbBlocker) -> Iterator[None]:
+    """Run the test in a savepoint over the shared rows; replaces the fixture of pytest-django here."""
+    with django_db_blocker.unblock(), transaction.atomic():
+        yield
+        transaction.set_rollback(True)
 
 
 @pytest.fixture
-def people(hers: Belongings, stranger: User, operator: User, clerk: User) -> dict[str, User]:
-    return {"owner": hers.owner, "stranger": stranger, "staff": operator, "clerk": clerk}
+def rows(db: None, shared: Shared) -> Shared:
+    """The shared rows, as objects that the test may change."""
+    return deepcopy(shared)
 
 
 @pytest.fixture
-def visit(people: dict[str, User]) -> Callable[[str], Client]:
-    """Open a browser of somebody: each time a new one, with a session of its own."""
+def hers(rows: Shared) -> Belongings:
+    return rows.hers
+
+
+@pytest.fixture
+def people(rows: Shared) -> dict[str, User]:
+    return rows.people
+
+
+@pytest.fixture
+def owner(people: dict[str, User]) -> User:
+    return people["owner"]
+
+
+@pytest.fixture
+def stranger(people: dict[str, User]) -> User:
+    return people["stranger"]
+
+
+@pytest.fixture
+def operator(people: dict[str, User]) -> User:
+    return people["staff"]
+
+
+@pytest.fixture
+def visit(rows: Shared) -> Callable[[str], Client]:
+    """Open a new browser for a person, who is logged in."""
 
     def open_browser(person: str) -> Client:
         client = Client()
         if person != "anonymous":
-            client.force_login(people[person], backend="django.contrib.auth.backends.ModelBackend")
+            client.cookies = SimpleCookie(rows.sessions[person].output(header=""))
         return client
 
     return open_browser

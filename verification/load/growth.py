@@ -1,4 +1,4 @@
-"""Does a server grow while it works? Memory, file handles and database connections, sampled and judged."""
+"""Growth of the server processes: memory, file handles and database connections, sampled and judged."""
 
 import os
 import statistics

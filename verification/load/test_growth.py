@@ -1,4 +1,4 @@
-"""A soak is only worth its hour if it would notice a leak."""
+"""The soak's judgement of growth notices a leak and accepts a process that stays flat."""
 
 import subprocess
 import sys

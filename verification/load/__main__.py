@@ -1,8 +1,7 @@
-"""Many people and agents at once, while jobs fire: python -m verification.load.run [--seconds 60 | --soak 3600].
+"""Load test: many people and agents at once while jobs fire: `python -m verification.load [--seconds 60 | --soak 3600]`.
 
-Fifty people read and press buttons, twenty agents call tools, ten thousand jobs lie in the table and sixty of them
-fire every minute. Nothing may answer with a server error, and what is due must still start on time. A soak goes on
-for longer, and nothing may grow meanwhile.
+Fifty people use the pages, twenty agents call tools, and of ten thousand jobs sixty fire every minute. No request
+may end in a server error, and due jobs must still start on time. A soak runs longer, and no process may grow.
 """
 
 import argparse
