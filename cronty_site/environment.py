@@ -7,7 +7,7 @@ import secrets
 import shlex
 from contextlib import suppress
 from importlib.util import find_spec
-from ipaddress import ip_address
+from ipaddress import ip_address, ip_network
 from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import Any
@@ -26,7 +26,7 @@ def load_dotenv(path: Path) -> None:
     """Take `NAME=value` lines from a file; the real environment wins."""
     if not path.is_file():
         return
-    for line in _content(str(path), path).splitlines():
+    for line in _content(path.name, path).splitlines():
         name, separator, value = line.strip().removeprefix("export ").partition("=")
         if separator and not name.startswith("#"):
             os.environ.setdefault(name.strip(), value.strip().strip("\"'"))
@@ -93,6 +93,23 @@ def command(name: str) -> list[str]:
     return list(arguments)
 
 
+def destinations(name: str) -> list[str]:
+    """Read a list of networks (10.0.0.0/8), hosts (nas.local) and hosts with a port (nas.local:8080)."""
+    found = words(name)
+    for entry in found:
+        with suppress(ValueError):
+            ip_network(entry, strict=False)
+            continue
+        try:
+            parts = urlsplit(f"//{entry}")
+            is_host = parts.netloc == entry and parts.hostname and "@" not in entry and parts.port != 0
+        except ValueError:
+            is_host = False
+        if not is_host:
+            raise refuse(name, f"use networks and hosts like 10.0.0.0/8 or nas.local:8080, not {entry!r}.")
+    return found
+
+
 def time_zone(name: str, default: str) -> str:
     value = text(name, default)
     try:
@@ -119,6 +136,7 @@ def web_address(name: str, default: str) -> str:
     try:
         parts = urlsplit(value)
         is_address = parts.scheme in {"http", "https"} and parts.hostname and parts.port != 0
+        is_address = is_address and not re.search(r"\s", value)
     except ValueError:
         is_address = False
     if not is_address:

@@ -7,11 +7,11 @@ Django settings of the same names override them, so a project that installs the 
 CRONTY_URL = "http://127.0.0.1:8000"
 CRONTY_HOST = "127.0.0.1"
 CRONTY_PORT = 8000
-CRONTY_ADMIN_PASSWORD = ""
+CRONTY_ADMIN_PASSWORD = ""  # nosec B105
 
 # What tasks may reach
 NTFY_URL = "https://ntfy.sh"
-NTFY_TOKEN = ""
+NTFY_TOKEN = ""  # nosec B105
 CRONTY_AGENT_COMMAND: list[str] = []
 CRONTY_OUTBOUND_ALLOW: list[str] = []
 CRONTY_OUTBOUND_TIMEOUT = 10

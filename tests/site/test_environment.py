@@ -87,6 +87,9 @@ def test_web_address_loses_its_last_slash(given):
         pytest.param(lambda: environment.email_settings("X", ""), "smtp://a:b", id="mail port is no number"),
         pytest.param(lambda: environment.email_settings("X", ""), "smtps://a?tls=true", id="ssl and tls"),
         pytest.param(lambda: environment.integer("X", 1, minimum=1, maximum=9), "10", id="above the maximum"),
+        pytest.param(lambda: environment.web_address("X", ""), "https://a b", id="blank in an address"),
+        pytest.param(lambda: environment.destinations("X"), "nas.local:99999", id="destination port"),
+        pytest.param(lambda: environment.destinations("X"), "http://nas.local", id="address as destination"),
         pytest.param(lambda: environment.choice("X", "A", ("A", "B")), "C", id="not a choice"),
         pytest.param(lambda: environment.time_zone("X", "UTC"), "Mars/Base", id="unknown zone"),
         pytest.param(
@@ -141,6 +144,15 @@ def test_app_is_a_package_or_the_path_of_its_config(given, app):
     assert environment.apps("X") == [app]
 
 
+@pytest.mark.parametrize(
+    "entry", ["10.0.0.0/8", "fd00::/8", "127.0.0.1", "nas.local", "nas.local:8080", "[::1]:80"]
+)
+def test_destination_is_a_network_or_a_host(given, entry):
+    given(entry)
+
+    assert environment.destinations("X") == [entry]
+
+
 @pytest.mark.parametrize("host", ["127.0.0.1", "::1", "localhost", "node1", "cronty.example"])
 def test_host_is_an_ip_address_or_a_name(given, host):
     given(host)
@@ -178,6 +190,13 @@ def test_generated_secret_is_made_once_and_closed_to_others(tmp_path):
     assert len(first) > 60
     assert path.stat().st_mode & 0o077 == 0
     assert list(path.parent.iterdir()) == [path]
+
+
+def test_dotenv_that_is_not_text_is_refused_by_name(tmp_path):
+    (tmp_path / ".env").write_bytes(b"\xff")
+
+    with pytest.raises(ImproperlyConfigured, match=r"^\.env: .* is not UTF-8"):
+        environment.load_dotenv(tmp_path / ".env")
 
 
 def test_first_of_two_processes_that_make_a_secret_wins(tmp_path, monkeypatch):

@@ -88,6 +88,7 @@ WRONG = [
     ("CRONTY_HSTS_SECONDS", "-1"),
     ("CRONTY_AGENT_COMMAND", "'open"),
     ("CRONTY_APPS", "no_such_app"),
+    ("CRONTY_OUTBOUND_ALLOW", "nas.local:99999"),
     ("NTFY_URL", "ntfy.sh"),
     ("EMAIL_URL", "mail.example"),
 ]
@@ -111,6 +112,18 @@ def test_every_command_refuses_a_wrong_setting_alike(tmp_path, command):
     assert done.stderr == (
         "Cronty cannot start. CRONTY_PORT: use a whole number from 1 to 65535, not '99999'.\n"
     )
+
+
+@pytest.mark.parametrize("kind", ["server", "file"])
+def test_database_that_cannot_be_used_ends_up_with_one_sentence(tmp_path, kind):
+    (tmp_path / "notes.txt").write_text("no database " * 100)
+    address = {"server": "postgres://u:p@127.0.0.1:1/x", "file": f"sqlite:///{tmp_path / 'notes.txt'}"}[kind]
+
+    done = run(["manage.py", "up", "--no-web"], tmp_path, DATABASE_URL=address)
+
+    assert done.returncode == 1
+    assert done.stderr.startswith("CommandError: DATABASE_URL: the database cannot be used (")
+    assert done.stderr.count("\n") == 1
 
 
 def test_asgi_import_refuses_a_wrong_setting_as_improperly_configured(tmp_path):

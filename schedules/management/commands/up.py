@@ -15,7 +15,7 @@ from django.conf import settings
 from django.contrib.staticfiles.finders import get_finders
 from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandError, CommandParser
-from django.db import connections
+from django.db import Error, connections
 from django.urls import reverse
 
 from schedules import __version__, clock
@@ -43,6 +43,7 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         self._refuse_danger(options)
+        _require_database()
         _in_a_process_of_its_own(prepare)
         # A check must not generate a password: nobody would see it.
         first = None if options["check"] else ensure_first_user()
@@ -113,6 +114,14 @@ class Command(BaseCommand):
             raise CommandError(f"The test job ended as {run.status}: {run.error or run.reason}")
         late = run.lateness.total_seconds() * 1000 if run.lateness else 0
         self.stdout.write(f"ok: a job was fired, run and recorded, {late:.0f} ms after it was due")
+
+
+def _require_database() -> None:
+    try:
+        connections["default"].ensure_connection()
+    except Error as error:
+        reason = " ".join(str(error).split())
+        raise CommandError(f"DATABASE_URL: the database cannot be used ({reason}).") from error
 
 
 def prepare() -> None:
