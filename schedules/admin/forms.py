@@ -12,8 +12,8 @@ from django.utils.duration import duration_string
 from schedules import limits
 from schedules.models import Job, Profile, Token
 from schedules.models.jobs import sentence
-from schedules.services.columns import EDITABLE
 from schedules.services.tokens import FAMILIES, SCOPES
+from schedules.services.validation import EDITABLE
 from schedules.tasks import registry
 from schedules.when import durations, phrases
 

@@ -1,11 +1,11 @@
 """What people and agents may do; the only door through which they change anything."""
 
 from schedules.services.actors import Actor
-from schedules.services.inbox import claim_prompts, complete_prompt, dismiss_prompt, release_prompt
+from schedules.services.duplicates import Scheduled
 from schedules.services.jobs import cancel, delete, edit, pause, restore, resume, run_now, schedule
 from schedules.services.people import profile_of, update_profile
+from schedules.services.prompts import claim_prompts, complete_prompt, dismiss_prompt, release_prompt
 from schedules.services.reading import Preview, Why, preview, upcoming, why
-from schedules.services.requests import Scheduled
 from schedules.services.tokens import IssuedToken, issue_token, revoke_token, verify_token
 
 __all__ = [

@@ -14,11 +14,10 @@ from schedules.models import Execution, Job, Profile
 from schedules.models.jobs import new_public_id
 from schedules.result import Code, Err, Ok, Result, invalid, invalid_fields
 from schedules.services.actors import Actor, not_found, record
-from schedules.services.checking import nothing_left, problem_with
-from schedules.services.columns import EDITABLE, kind_problems, tidied
+from schedules.services.duplicates import Scheduled, answer_of_key, digest_of, similar_to
 from schedules.services.people import profile_of
 from schedules.services.quotas import quota_problem, rate_problem, wait_for_turn
-from schedules.services.requests import Scheduled, answer_of_key, digest_of, similar_to
+from schedules.services.validation import EDITABLE, editable_only, job_problem, no_runs_left, type_problems
 from schedules.tasks import registry
 from schedules.when.triggers import TriggerError
 
@@ -43,9 +42,9 @@ def schedule(
     `request` is what the caller wrote, if the columns depend on the clock ("in 20 minutes"): a key stands for it.
     `profile` is the actor's, if the caller has read it already.
     """
-    fields = tidied(fields)
+    fields = editable_only(fields)
     now = clock.now()
-    if problems := kind_problems(fields):
+    if problems := type_problems(fields):
         return invalid_fields(problems)
     digest = digest_of(fields if request is None else request)
     if idempotency_key is not None:
@@ -65,11 +64,11 @@ def schedule(
         **(_task_defaults(fields.get("task", "")) | {"timezone": profile.zone} | fields),
     )
     _give_grid(job, now)
-    if problem := problem_with(actor, job, now, changed=set(fields) | {"run_at", "every"}):
+    if problem := job_problem(actor, job, now, changed=set(fields) | {"run_at", "every"}):
         return problem
     job.next_run_at = job.next_slot(now)
     if job.next_run_at is None:
-        return nothing_left(job, now)
+        return no_runs_left(job, now)
     if paused:
         job.status, job.next_run_at, job.paused_at = Job.Status.PAUSED, None, now
     with transaction.atomic():
@@ -87,7 +86,7 @@ def schedule(
 
 def edit(actor: Actor, job_id: str, *, revision: int | None = None, **changes: Any) -> Result[Job]:
     """Change a job that is pending or paused; of two callers who saw the same revision, one wins."""
-    changes = tidied(changes)
+    changes = editable_only(changes)
     for _ in range(EDIT_TRIES):
         if answer := _try_to_edit(actor, job_id, revision, changes):
             return answer
@@ -104,7 +103,7 @@ def _try_to_edit(
         return not_found(job_id)
     if revision is not None and revision != job.revision:
         return _changed_meanwhile(job)
-    if problems := kind_problems(changes):
+    if problems := type_problems(changes):
         return invalid_fields(problems)
     changes = {name: value for name, value in changes.items() if getattr(job, name) != value}
     if not changes:
@@ -120,12 +119,12 @@ def _try_to_edit(
     _give_grid(job, now)
     if job.anchor_at != old.anchor_at:
         changes["anchor_at"] = job.anchor_at
-    if problem := problem_with(actor, job, now, changed=set(changes)):
+    if problem := job_problem(actor, job, now, changed=set(changes)):
         return problem
     if is_rescheduled:
         following = job.next_slot(now)
         if following is None:
-            return nothing_left(job, now)
+            return no_runs_left(job, now)
         changes |= _rescheduled(old, following, now)
     with transaction.atomic():
         won = Job.objects.filter(
@@ -178,7 +177,7 @@ def resume(actor: Actor, job_id: str) -> Result[Job]:
         except TriggerError as error:
             return invalid(error.field, f"Its schedule cannot be read: {error.reason}.")
         if following is None:
-            return nothing_left(job, now)
+            return no_runs_left(job, now)
         if job.paused_at:
             job.paused_at += _TICK
         engine.rearm(job, now)

@@ -10,7 +10,7 @@ from schedules import clock, engine
 from schedules.models import Event, Execution, Job
 from schedules.result import Ok, Result
 from schedules.services.actors import Actor, not_found
-from schedules.services.checking import local_words
+from schedules.when.moments import local_words
 from schedules.when.triggers import Trigger, TriggerError
 
 Status = Execution.Status

@@ -7,7 +7,7 @@ from django import forms
 
 from schedules.admin.forms import ArgumentsField, DelayField, JobForm, delay_text
 from schedules.models import Job
-from schedules.services.columns import EDITABLE
+from schedules.services.validation import EDITABLE
 from tests.factories import JobFactory
 
 FILLED_IN = {

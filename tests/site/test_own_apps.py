@@ -75,7 +75,7 @@ def test_app_is_found_in_the_data_folder(tmp_path: Path):
 
 def test_agents_client_is_told_where_the_apps_are(site: Project):
     found = site.shell(
-        "from schedules.services.connecting import local_server; print(local_server('o')['env'])"
+        "from schedules.services.local_server import local_server; print(local_server('o')['env'])"
     )
 
     assert f"'CRONTY_APPS': 'greetings', 'PYTHONPATH': '{OWN_APPS}'" in found

@@ -21,7 +21,7 @@ from django.urls import reverse
 from schedules import __version__, clock
 from schedules.management.arguments import host_in_url, port
 from schedules.models import Execution
-from schedules.services.connecting import local_server, what_is_not_shown
+from schedules.services.local_server import local_server, what_is_not_shown
 from schedules.services.people import superusers
 from schedules.services.setup import FirstUser, ensure_first_user, ensure_system_job
 from schedules.worker.supervisor import Supervisor

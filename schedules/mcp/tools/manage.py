@@ -29,9 +29,9 @@ from schedules.mcp.tools.arguments import (
 from schedules.models import Execution, Job
 from schedules.models.triggers import trigger_of
 from schedules.result import Code, Err, Ok, Result
-from schedules.services.checking import interval_problem
 from schedules.services.people import profile_of
 from schedules.services.reading import MOST_UPCOMING
+from schedules.services.validation import interval_problem
 
 MOST_RUNS = 50
 MOST_HOURS = 24 * 31

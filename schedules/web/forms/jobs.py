@@ -2,14 +2,12 @@
 
 import uuid
 from collections.abc import Mapping
-from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
 from django import forms
 from django.core.exceptions import ValidationError
 
-from schedules import clock
 from schedules.form_errors import add_errors
 from schedules.models import Job
 from schedules.models.jobs import sentence
@@ -162,8 +160,6 @@ class JobForm(WhenForm):
 
     def add_service_errors(self, problem: Err) -> None:
         """Show what a service refused at the field where the user typed it."""
-        if "run_at" in problem.errors and (past := self.past_problem(clock.now())):
-            problem = replace(problem, errors={**problem.errors, "run_at": [past]})
         schedule = dict.fromkeys(("run_at", "every", "cron", "interval"), self.when_field())
         add_errors(self, problem, fields=SHOWN_AS | schedule)
 

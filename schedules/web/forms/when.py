@@ -11,6 +11,7 @@ from schedules import clock
 from schedules.models import Job
 from schedules.models.jobs import sentence
 from schedules.models.triggers import columns_of
+from schedules.when.moments import in_the_past
 from schedules.when.phrases import PhraseError, parse_moment
 from schedules.when.repeats import parse_trigger
 from schedules.when.triggers import Interval, Once, Trigger, TriggerError, load_zone
@@ -149,11 +150,6 @@ class WhenForm(forms.Form):
         assert self.trigger is not None
         kept = ("timezone", "ends_at", "max_runs")
         return columns_of(self.trigger) | {name: self.cleaned_data.get(name) for name in kept}
-
-
-def in_the_past(now: datetime, zone: str) -> str:
-    here = now.astimezone(load_zone(zone))
-    return f"This moment is in the past: in {zone} it is {here:%a} {here.day} {here:%b %Y %H:%M:%S}."
 
 
 def when_of(job: Job) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from schedules.form_errors import add_errors
 from schedules.models import Token
 from schedules.result import Err, Ok, Result
 from schedules.services import IssuedToken
-from schedules.services.connecting import local_server, what_is_not_shown
+from schedules.services.local_server import local_server, what_is_not_shown
 from schedules.web.views.page import PageMixin, back, render_page, tell_problem
 
 LIFETIMES = {"30": "30 days", "90": "90 days", "365": "a year", "": "never"}

@@ -12,8 +12,8 @@ from schedules import services
 from schedules.models import Execution, Job
 from schedules.result import Code, Err, Ok
 from schedules.services import Preview
-from schedules.services.checking import nothing_left
 from schedules.services.reading import preview_of
+from schedules.services.validation import no_runs_left
 from schedules.web.forms import JobForm, WhenForm
 from schedules.web.forms.when import EXAMPLES
 from schedules.web.views.page import Page, PageMixin, find_job, page_of, render_page, spoken, tell_problem
@@ -36,7 +36,7 @@ def previewed(form: WhenForm, page: Page, job: Job | None = None) -> Preview | N
     planned.next_run_at = planned.next_slot(page.now)
     shown = preview_of(planned, page.now, PREVIEWED_RUNS)
     if not shown.next_runs:
-        shown.warnings.append(form.past_problem(page.now) or spoken(nothing_left(planned, page.now)))
+        shown.warnings.append(form.past_problem(page.now) or spoken(no_runs_left(planned, page.now)))
     return shown
 
 

@@ -19,10 +19,10 @@ from schedules.models.jobs import sentence
 from schedules.result import Err, Ok, Result
 from schedules.services.reading import preview_of
 from schedules.templatetags.cronty import duration
-from schedules.web.forms.when import in_the_past
 from schedules.web.views import states
 from schedules.web.views.editing import job_address, run_address
 from schedules.web.views.page import Page, PageMixin, actor_of, back, page_of, sliced, tell_problem
+from schedules.when.moments import in_the_past
 from schedules.when.phrases import PhraseError, parse_moment
 from schedules.when.triggers import TriggerError
 

@@ -110,7 +110,7 @@ def test_pause_takes_a_reason_and_an_end(web: Client, job: Job):
     ("until", "words"),
     [
         ("some day", "This is not a date with a time"),
-        ("2026-11-15 10:59", "This moment is in the past: in Europe/Berlin it is Sun 15 Nov 2026 11:00:00."),
+        ("2026-11-15 10:59", "This moment is in the past (now 2026-11-15 11:00:00 Europe/Berlin)."),
     ],
 )
 def test_pause_with_an_end_that_cannot_be_is_asked_again(web: Client, job: Job, until: str, words: str):

@@ -10,7 +10,7 @@ from schedules import clock, engine, limits
 from schedules.models import Execution, Job
 from schedules.result import Code, Err, Ok, Result, invalid
 from schedules.services.actors import Actor, record
-from schedules.services.checking import local_words
+from schedules.when.moments import local_words
 
 Status = Execution.Status
 

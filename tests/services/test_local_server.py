@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from schedules.services.connecting import local_server, what_is_not_shown
+from schedules.services.local_server import local_server, what_is_not_shown
 
 SQLITE = "django.db.backends.sqlite3"
 

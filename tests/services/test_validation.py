@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta, timezone
 import pytest
 
 from schedules.models import Job
-from schedules.services.columns import EDITABLE, kind_problems, tidied
+from schedules.services.validation import EDITABLE, editable_only, type_problems
 
 GOOD = {
     "name": "Backup",
@@ -46,22 +46,26 @@ def test_every_editable_column_is_one_that_people_may_see():
 
 
 def test_good_values_have_no_problem():
-    assert kind_problems(GOOD) == {}
+    assert type_problems(GOOD) == {}
 
 
 @pytest.mark.parametrize(("field", "value", "words"), BAD.values(), ids=BAD.keys())
 def test_value_of_the_wrong_kind_is_named_with_its_field(field, value, words):
-    problems = kind_problems(GOOD | {field: value})
+    problems = type_problems(GOOD | {field: value})
 
     assert list(problems) == [field]
     assert words in problems[field][0]
 
 
 def test_none_is_an_empty_text_where_a_text_may_be_empty():
-    assert tidied({"cron": None, "label": None, "run_at": None}) == {"cron": "", "label": "", "run_at": None}
+    assert editable_only({"cron": None, "label": None, "run_at": None}) == {
+        "cron": "",
+        "label": "",
+        "run_at": None,
+    }
 
 
 @pytest.mark.parametrize("name", ["owner", "status", "next_run_at", "public_id", "nonsense"])
 def test_column_that_is_nobodys_to_set_is_a_bug(name):
     with pytest.raises(TypeError, match=name):
-        tidied({name: 1})
+        editable_only({name: 1})

@@ -1,0 +1,108 @@
+"""Validation of jobs: which columns a caller may set, which values they take, and who may have which schedule."""
+
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.conf import settings
+from django.core.exceptions import ValidationError
+from django.db import models
+
+from schedules import limits
+from schedules.models import Job
+from schedules.result import Err, invalid, invalid_fields
+from schedules.services.actors import Actor
+from schedules.tasks import registry
+from schedules.when.moments import in_the_past, local_words
+
+EDITABLE = (
+    "name",
+    "task",
+    "args",
+    "kwargs",
+    *Job.TRIGGER_FIELDS,
+    "attempts",
+    "backoff",
+    "timeout",
+    "overlap",
+    "catch_up",
+    "pause_after_failures",
+    "label",
+    "tags",
+)
+_MAY_BE_EMPTY = ("cron", "label")
+_KINDS: dict[type[models.Field[Any, Any]], tuple[type, str]] = {
+    models.CharField: (str, "Give a text."),
+    models.DateTimeField: (datetime, "Give a date and time with its zone: 2026-12-24T18:00+01:00."),
+    models.DurationField: (timedelta, "Give a duration."),
+    models.IntegerField: (int, "Give a whole number."),
+}
+_FURTHEST = timedelta(days=5 * 366)
+_REQUIRED = frozenset(("name", "task", "trigger_type"))
+_COLUMNS = frozenset(field.name for field in Job._meta.concrete_fields)
+
+
+def editable_only(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Copy the values a caller set, with an empty text for None; raise TypeError for any other column."""
+    if unknown := set(fields) - set(EDITABLE):
+        raise TypeError(f"not editable: {', '.join(sorted(unknown))}")
+    return {name: "" if value is None and name in _MAY_BE_EMPTY else value for name, value in fields.items()}
+
+
+def type_problems(fields: Mapping[str, Any]) -> dict[str, list[str]]:
+    """Find values that a column's own validation would round, or fail on instead of refusing."""
+    return {name: [problem] for name, value in fields.items() if (problem := _type_problem(name, value))}
+
+
+def _type_problem(name: str, value: Any) -> str | None:
+    column = Job._meta.get_field(name)
+    if isinstance(column, models.JSONField):
+        return limits.json_problem(value, max_bytes=settings.CRONTY_MAX_JSON_BYTES)
+    wanted, words = next(kind for field, kind in _KINDS.items() if isinstance(column, field))
+    if value is not None and (not isinstance(value, wanted) or isinstance(value, bool)):
+        return words
+    return limits.moment_problem(value) if isinstance(value, datetime) else None
+
+
+def job_problem(actor: Actor, job: Job, now: datetime, *, changed: set[str]) -> Err | None:
+    """Refuse a job that is invalid, or that this caller may not have; None if it is fine."""
+    task = registry.get(job.task)
+    if task and task.system:
+        return invalid("task", f"Unknown task: {job.task}. Choose one of: {', '.join(registry.names())}.")
+    # The untouched columns of a new job hold our own defaults.
+    untouched = _COLUMNS - changed - _REQUIRED if job._state.adding else {"owner"}
+    try:
+        job.full_clean(validate_unique=False, validate_constraints=False, exclude=untouched)
+    except ValidationError as error:
+        return invalid_fields(error.message_dict)
+    if job.trigger_type == Job.TriggerType.ONCE and job.run_at and "run_at" in changed:
+        if job.run_at <= now:
+            return invalid("run_at", in_the_past(now, job.timezone))
+        if job.run_at > now + _FURTHEST:
+            return invalid("run_at", "Choose a moment within the next five years.")
+    if job.anchor_at and job.trigger_type != Job.TriggerType.INTERVAL:
+        return invalid("anchor_at", "Leave this empty: it belongs to a job of type interval.")
+    if job.anchor_at and "anchor_at" in changed and job.anchor_at > now + _FURTHEST:
+        return invalid("anchor_at", "Choose a moment within the next five years.")
+    return interval_problem(actor, job.every) if job.every and "every" in changed else None
+
+
+def interval_problem(actor: Actor, every: timedelta) -> Err | None:
+    """Refuse an interval that is too short for an agent."""
+    smallest = settings.CRONTY_AGENT_MIN_INTERVAL
+    if actor.is_agent and every.total_seconds() < smallest:
+        return invalid("every", f"The smallest interval for an agent is {smallest} seconds.")
+    return None
+
+
+def no_runs_left(job: Job, now: datetime) -> Err:
+    """Explain why a job would never fire again."""
+    if job.run_at and job.run_at <= now:
+        return invalid(
+            "run_at", f"Its time ({local_words(job.run_at, job.timezone)}) has passed: choose a later one."
+        )
+    if job.max_runs is not None and job.slot_count >= job.max_runs:
+        return invalid("max_runs", f"It has run {job.slot_count} times already: choose a higher number.")
+    if job.ends_at:
+        return invalid("ends_at", "There is no run before this end: choose a later one.")
+    return invalid("trigger_type", "This schedule has no further run.")
