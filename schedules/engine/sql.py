@@ -113,12 +113,12 @@ def update_rows(
                 by_column,
             )
         else:
-            names = {name: f"?{number}" for number, name in enumerate(columns, start=1)}
-            # The driver's numbered parameters: one value may be used in several assignments.
+            # The driver's named parameters: one value may be used in several assignments.
+            names = {name: f":{name}" for name in columns}
             with connection.wrap_database_errors:
                 cursor.connection.executemany(
-                    f"UPDATE {table} SET {assignments.format(**names)} WHERE id = ?1",  # noqa: S608  # nosec B608
-                    zip(*by_column, strict=True),
+                    f"UPDATE {table} SET {assignments.format(**names)} WHERE id = :id",  # noqa: S608  # nosec B608
+                    (dict(zip(columns, row, strict=True)) for row in zip(*by_column, strict=True)),
                 )
 
 

@@ -1,6 +1,7 @@
-"""The process that leads a cluster: it starts django-q2, watches it, restarts it, and stops it cleanly."""
+"""The leader of a cluster: the process that starts django-q2, watches it, restarts it and stops it cleanly."""
 
 import logging
+import multiprocessing
 import signal
 import threading
 import time
@@ -8,14 +9,21 @@ from collections.abc import Callable
 from datetime import datetime
 from types import FrameType
 from typing import Any
+from uuid import uuid4
 
 from django.conf import settings
 from django.db import Error, connections
-from django_q.cluster import Cluster as DjangoQCluster
+from django_q.cluster import Sentinel
+from django_q.conf import Conf
+from django_q.worker import worker
+from setproctitle import setproctitle
 
 from schedules import clock, engine
 from schedules.models import Cluster
-from schedules.worker import broker, concurrency, parent_death
+from schedules.worker import parent_death, runner
+from schedules.worker.broker import LedgerBroker
+from schedules.worker.concurrency import Permits
+from schedules.worker.context import ClusterContext
 
 logger = logging.getLogger(__name__)
 
@@ -24,23 +32,58 @@ WATCH_EVERY = 2.0
 SILENT_AFTER = 9.0
 KEEP_CONNECTION = 60
 
+# All processes inherit the context, and connections are closed before a fork. From Python 3.14 on, fork is not the
+# default; a process that was started in this way uses it for its own children, too.
+fork = multiprocessing.get_context("fork")
+
+
+class LedgerSentinel(Sentinel):
+    """django-q2's sentinel, with our broker, and with workers that finish their executions before they end."""
+
+    def __init__(self, context: ClusterContext, stop_event: Any, start_event: Any) -> None:
+        setproctitle("qcluster sentinel")
+        self.context = context
+        # Runs until the cluster stops.
+        broker = LedgerBroker(context=context)
+        super().__init__(stop_event, start_event, uuid4(), broker)  # type: ignore[no-untyped-call]
+
+    def spawn_worker(self) -> None:
+        timer = fork.Value("f", -1)
+        process: Any = fork.Process(
+            target=run_worker,
+            args=(self.context, self.task_queue, self.result_queue, timer, self.timeout),
+            name=f"Process-{uuid4().hex}",
+            daemon=Conf.DAEMONIZE_WORKERS,
+        )
+        process.timer = timer
+        self.pool.append(process)
+        process.start()
+
+
+def run_worker(context: ClusterContext, *arguments: Any) -> None:
+    """Run django-q2's worker function in this process; then finish the executions in progress."""
+    with runner.executing(context):
+        worker(*arguments)
+
 
 class Leader:
-    """Leads one cluster until it is told to stop."""
+    """Lead one cluster until a signal says stop."""
 
     def __init__(self, on_start: Callable[[], object] = lambda: None) -> None:
         self.stops = 0
         self._on_start = on_start
-        self._cluster: Any = None
-        self._row: Cluster | None = None
+        self._context: ClusterContext | None = None
+        self._sentinel: Any = None
+        self._stop_event: Any = None
         self._watch = Watch()
         parent_death.end_forks_with_parent()
         _write_lazily()
+        setproctitle("qcluster leader")
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._note_stop)
 
     def lead(self) -> None:
-        """Run until the first signal; the second one leaves at once."""
+        """Run until the first signal, then stop cleanly; the second signal ends everything at once."""
         self._start_when_possible()
         while not self.stops:
             self._rest()
@@ -55,72 +98,79 @@ class Leader:
             self._rest()
 
     def _start(self) -> bool:
-        """Enlist and fork a new cluster; False while the database does not answer."""
+        """Enlist and fork a new cluster; return False while the database does not answer."""
         try:
             self._on_start()
-            self._row = engine.enlist(clock.now())
+            row = engine.enlist(clock.now())
         except Error:
             logger.warning("The database does not answer; trying again", exc_info=True)
             return False
         finally:
             # A forked process must not share its parent's connection.
             connections.close_all()
-        broker.cluster_id = self._row.pk
-        broker.is_stopping.value = 0
-        concurrency.open_lanes(settings.CRONTY_WORKERS)
+        self._context = ClusterContext(row.pk, Permits(settings.CRONTY_WORKERS))
         self._watch = Watch()
-        self._cluster = _QuietCluster()
-        self._cluster.start()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, self._note_stop)
+        self._stop_event, start_event = fork.Event(), fork.Event()
+        self._sentinel = fork.Process(
+            target=LedgerSentinel, args=(self._context, self._stop_event, start_event), name="sentinel"
+        )
+        self._sentinel.start()
+        while not self.stops and not start_event.is_set():
+            if not self._sentinel.is_alive():
+                self._release_claims("It could not be started.")
+                raise RuntimeError(f"The sentinel ended at its start, with status {self._sentinel.exitcode}.")
+            self._rest(0.1)
         return True
 
     def _trouble(self) -> str:
         """Say why the cluster must be restarted, or nothing."""
-        assert self._row is not None
-        if not self._cluster.sentinel.is_alive():
+        assert self._context is not None
+        if not self._sentinel.is_alive():
             return "its sentinel died"
-        return self._watch.trouble(self._row.pk)
+        return self._watch.trouble(self._context.cluster_id)
 
     def _kill(self, reason: str) -> None:
-        """End every process of the cluster, and free what it held: they are surely dead."""
-        self._cluster.sentinel.kill()
-        self._cluster.sentinel.join()
-        self._give_up_claims(f"Restarted: {reason}")
+        """End every process of the cluster, and release what it held."""
+        self._sentinel.kill()
+        self._sentinel.join()
+        self._release_claims(f"Restarted: {reason}")
 
     def _stop(self) -> None:
         """Finish what is running, within the limit, and hand back the rest."""
-        if self._cluster is None or self._row is None:
+        if self._context is None:
             return
-        # Before django-q2 is asked to: a process that was killed may hold a lock that its stop waits for, and what is
+        # Before django-q2 is asked to stop: a killed process may hold a lock that its stop waits for, and executions
         # claimed meanwhile would be cut off at the deadline.
-        broker.is_stopping.value = 1
-        _survive(lambda: engine.hand_back(broker.cluster_id, clock.now()))
-        # In a thread: setting the event waits for whoever listens, for ever if the sentinel died listening.
-        threading.Thread(target=self._cluster.stop_event.set, daemon=True).start()
+        self._context.stop_claiming()
+        cluster_id = self._context.cluster_id
+        _try(lambda: engine.hand_back(cluster_id, clock.now()))
+        # In a thread: setting the event waits for the sentinel, for ever if it was killed while it listened.
+        threading.Thread(target=self._stop_event.set, daemon=True).start()
         deadline = time.monotonic() + settings.CRONTY_STOP_SECONDS
-        while self._cluster.sentinel.is_alive() and time.monotonic() < deadline and self.stops < 2:
-            self._cluster.sentinel.join(0.1)
-        self._cluster.sentinel.kill()
-        self._cluster.sentinel.join()
-        self._give_up_claims("")
+        while self._sentinel.is_alive() and time.monotonic() < deadline and self.stops < 2:
+            self._sentinel.join(0.1)
+        self._sentinel.kill()
+        self._sentinel.join()
+        self._release_claims("")
 
-    def _give_up_claims(self, note: str) -> None:
-        cluster_id = broker.cluster_id
-        _survive(lambda: engine.hand_back(cluster_id, clock.now(), also_running=True))
-        _survive(lambda: engine.retire(cluster_id, clock.now(), note))
+    def _release_claims(self, note: str) -> None:
+        """Hand back all that the cluster held, and mark its row as stopped; its processes are dead."""
+        assert self._context is not None
+        cluster_id = self._context.cluster_id
+        _try(lambda: engine.hand_back(cluster_id, clock.now(), also_running=True))
+        _try(lambda: engine.retire(cluster_id, clock.now(), note))
         connections.close_all()
-        concurrency.close_lanes()
+        self._context.close()
 
     def _note_stop(self, number: int, frame: FrameType | None) -> None:
         self.stops += 1
 
-    def _rest(self) -> None:
-        time.sleep(LOOK_EVERY)  # noqa: TID251
+    def _rest(self, seconds: float = LOOK_EVERY) -> None:
+        time.sleep(seconds)  # noqa: TID251
 
 
 class Watch:
-    """Notices a cluster whose pulse stands still although the database answers."""
+    """Notice a cluster whose heartbeats stop although the database answers."""
 
     def __init__(self) -> None:
         self._looked_at = time.monotonic()
@@ -128,7 +178,7 @@ class Watch:
         self._silent_for = {"claim loop": 0.0, "probe": 0.0}
 
     def trouble(self, cluster_id: int) -> str:
-        """Look at the cluster's row every few seconds; say what has been silent for too long."""
+        """Read the cluster's row every few seconds; say which heartbeat has been silent for too long."""
         passed = time.monotonic() - self._looked_at
         if passed < WATCH_EVERY:
             return ""
@@ -136,8 +186,8 @@ class Watch:
         try:
             pulse = _pulse_of(cluster_id)
         except Error:
-            # A database that is away, or locked, silences everybody: that is not the cluster's fault.
-            # A connection that broke stays broken until it is closed, and the watch would be blind for ever.
+            # Not the cluster's fault: a database that is away or locked silences every cluster.
+            # A broken connection stays broken until it is closed.
             connections.close_all()
             self._silent_for = dict.fromkeys(self._silent_for, 0.0)
             return ""
@@ -152,7 +202,7 @@ class Watch:
 
 
 def _pulse_of(cluster_id: int) -> tuple[datetime, datetime]:
-    """Read the two heartbeats; the write shows that the cluster could have written, too."""
+    """Read the two heartbeats; the write before it shows that the cluster could write, too."""
     Cluster.objects.filter(pk=cluster_id).update(watched_at=clock.now())
     row = Cluster.objects.filter(pk=cluster_id).values_list("last_seen_at", "probe_returned_at").first()
     if row is None:
@@ -180,18 +230,11 @@ def _write_lazily() -> None:
         database["CONN_MAX_AGE"] = database["CONN_MAX_AGE"] or KEEP_CONNECTION
 
 
-def _survive(step: Callable[[], object]) -> None:
-    """On the way out a database that is away must not keep us: leases end by themselves."""
+def _try(step: Callable[[], object]) -> None:
+    """Run a database step on the way out; without a database, leases expire by themselves."""
     try:
         step()
     except Error:
         logger.warning("The database does not answer; the leases will run out instead", exc_info=True)
-        # The next step begins with a new connection.
+        # Let the next step open a new connection.
         connections.close_all()
-
-
-class _QuietCluster(DjangoQCluster):
-    """A cluster that leaves signals to its leader."""
-
-    def sig_handler(self, signum: int, frame: FrameType | None) -> None:
-        return

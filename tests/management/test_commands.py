@@ -51,7 +51,7 @@ def test_up_heals_a_killed_web_and_cluster_and_stops_on_sigterm(free_port):
     with running("up", "--port", str(free_port), CRONTY_ADMIN_PASSWORD="known") as process:
         wait_for(lambda: up._answers(f"{address}/readyz"), 60)
         first = family_of(process.pid)
-        for word in (" web ", "qcluster MainProcess"):
+        for word in (" web ", "qcluster leader"):
             next(child for child in first if word in title_of(child)).kill()
 
         wait_for(lambda: not any(child.is_running() for child in first))

@@ -25,7 +25,7 @@ from schedules.services import issue_token, schedule, verify_token
 from schedules.services.actors import Actor
 from schedules.tasks import registry
 from schedules.web.views import system
-from schedules.worker import runner
+from schedules.worker import calls
 from tests.clusters import PROJECT
 from tests.factories import ClusterFactory, ExecutionFactory, JobFactory
 from tests.security.addresses import every_address
@@ -129,7 +129,7 @@ def fire(job: Any) -> str:
     (started,) = engine.start_runs(worker.pk, 0, [row.pk], clock.now())
     task = registry.get(job.task)
     assert task is not None
-    outcome = asyncio.run(runner.run_coroutine(started, task))
+    outcome = asyncio.run(calls.run_coroutine(started, task))
     engine.settle_runs(worker.pk, [outcome])
     row.refresh_from_db()
     return outcome.error

@@ -1,4 +1,4 @@
-"""How many plain functions run at once: locks that the dead cannot hold."""
+"""Permits for plain functions: file locks that the kernel frees when their holder dies."""
 
 import os
 import shutil
@@ -11,23 +11,24 @@ from pathlib import Path
 
 import pytest
 
-from schedules.worker import concurrency
+from schedules.worker.concurrency import PREFIX, Permits
 
 HOLDER = """
 import sys
 from pathlib import Path
-from schedules.worker import concurrency
-concurrency._folder, concurrency._count = Path(sys.argv[1]), 1
-with concurrency.lane(5) as is_free:
-    print(is_free, flush=True)
+from schedules.worker.concurrency import Permits
+permits = Permits(1)
+permits.folder = Path(sys.argv[1])
+with permits.acquire(5) as is_permitted:
+    print(is_permitted, flush=True)
     sys.stdin.read()
 """
 
 LEADER = """
 import os, sys
-from schedules.worker import concurrency
-concurrency.open_lanes(1)
-print(concurrency._folder, flush=True)
+from schedules.worker.concurrency import Permits
+permits = Permits(1)
+print(permits.folder, flush=True)
 if os.fork() == 0:
     print(os.getpid(), flush=True)
 sys.stdin.read()
@@ -35,17 +36,17 @@ sys.stdin.read()
 
 
 @pytest.fixture
-def folder() -> Iterator[Path]:
-    concurrency.open_lanes(1)
-    assert concurrency._folder is not None
-    yield concurrency._folder
-    concurrency.close_lanes()
+def permits() -> Iterator[Permits]:
+    """One permit."""
+    made = Permits(1)
+    yield made
+    made.close()
 
 
-def hold(folder: Path) -> subprocess.Popen[str]:
-    """Let another process take the lane."""
+def hold(permits: Permits) -> subprocess.Popen[str]:
+    """Let another process hold the permit."""
     holder = subprocess.Popen(
-        [sys.executable, "-c", HOLDER, str(folder)],
+        [sys.executable, "-c", HOLDER, str(permits.folder)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
@@ -59,61 +60,61 @@ def end(holder: subprocess.Popen[str]) -> None:
     holder.communicate(timeout=10)
 
 
-def test_lane_is_free_again_after_use(folder):
+def test_permit_is_free_again_after_use(permits):
     for _ in range(2):
-        with concurrency.lane(0) as is_free:
-            assert is_free
+        with permits.acquire(0) as is_permitted:
+            assert is_permitted
 
 
-def test_there_are_as_many_lanes_as_were_opened():
-    concurrency.open_lanes(2)
+def test_no_more_permits_are_given_than_there_are():
+    permits = Permits(2)
     try:
-        with concurrency.lane(0) as first, concurrency.lane(0) as second, concurrency.lane(0) as third:
+        with permits.acquire(0) as first, permits.acquire(0) as second, permits.acquire(0) as third:
             assert (first, second, third) == (True, True, False)
     finally:
-        concurrency.close_lanes()
+        permits.close()
 
 
-def test_lane_is_freed_by_a_function_that_fails(folder):
-    with pytest.raises(RuntimeError), concurrency.lane(0):
+def test_permit_is_freed_by_a_function_that_fails(permits):
+    with pytest.raises(RuntimeError), permits.acquire(0):
         raise RuntimeError
 
-    with concurrency.lane(0) as is_free:
-        assert is_free
+    with permits.acquire(0) as is_permitted:
+        assert is_permitted
 
 
-def test_lane_of_another_process_is_taken_until_that_ends(folder):
-    holder = hold(folder)
+def test_permit_of_another_process_is_taken_until_that_ends(permits):
+    holder = hold(permits)
 
-    with concurrency.lane(0.01) as is_free:
-        assert not is_free
+    with permits.acquire(0.01) as is_permitted:
+        assert not is_permitted
     end(holder)
-    with concurrency.lane(0) as is_free:
-        assert is_free
+    with permits.acquire(0) as is_permitted:
+        assert is_permitted
 
 
-def test_killed_holder_frees_its_lane(folder):
-    holder = hold(folder)
+def test_killed_holder_frees_its_permit(permits):
+    holder = hold(permits)
 
     holder.kill()
     end(holder)
 
-    with concurrency.lane(0) as is_free:
-        assert is_free
+    with permits.acquire(0) as is_permitted:
+        assert is_permitted
 
 
-def test_whoever_waits_gets_the_lane_when_it_is_freed(folder):
-    holder = hold(folder)
+def test_waiting_process_gets_the_permit_when_it_is_freed(permits):
+    holder = hold(permits)
     assert holder.stdin is not None
     holder.stdin.close()
 
-    with concurrency.lane(10) as is_free:
-        assert is_free
+    with permits.acquire(10) as is_permitted:
+        assert is_permitted
     holder.stdin = None
     end(holder)
 
 
-def test_copy_of_the_handle_left_behind_does_not_hold_the_lane(folder, monkeypatch):
+def test_inherited_copy_of_the_descriptor_does_not_hold_the_permit(permits, monkeypatch):
     copies = []
     close = os.close
 
@@ -123,30 +124,30 @@ def test_copy_of_the_handle_left_behind_does_not_hold_the_lane(folder, monkeypat
 
     with monkeypatch.context() as patch:
         patch.setattr(os, "close", copy_and_close)
-        with concurrency.lane(0):
+        with permits.acquire(0):
             pass
 
-    with concurrency.lane(0) as is_free:
-        assert is_free
+    with permits.acquire(0) as is_permitted:
+        assert is_permitted
     for handle in copies:
         close(handle)
 
 
-def test_lanes_survive_a_tidied_temporary_folder(folder):
-    shutil.rmtree(folder)
+def test_permits_survive_a_cleaned_temporary_folder(permits):
+    shutil.rmtree(permits.folder)
 
-    with concurrency.lane(0) as first, concurrency.lane(0) as second:
+    with permits.acquire(0) as first, permits.acquire(0) as second:
         assert (first, second) == (True, False)
 
 
-def test_closing_leaves_nothing_behind_and_may_be_done_twice(folder):
-    with concurrency.lane(0):
+def test_closing_removes_the_folder_and_may_be_repeated(permits):
+    with permits.acquire(0):
         pass
 
-    concurrency.close_lanes()
-    concurrency.close_lanes()
+    permits.close()
+    permits.close()
 
-    assert not folder.exists()
+    assert not permits.folder.exists()
 
 
 # Folders that a killed cluster left behind
@@ -182,8 +183,7 @@ def folder_and_worker(leader: subprocess.Popen[str]) -> tuple[Path, int]:
 
 
 def start_another() -> None:
-    concurrency.open_lanes(1)
-    concurrency.close_lanes()
+    Permits(1).close()
 
 
 def test_next_start_removes_the_folder_of_a_killed_cluster(leader, temporary):
@@ -193,7 +193,7 @@ def test_next_start_removes_the_folder_of_a_killed_cluster(leader, temporary):
 
     leader.kill()
     os.kill(worker, signal.SIGKILL)
-    # Both ends of its output are closed when both are dead.
+    # Its output is closed when both processes are dead.
     leader.communicate(timeout=10)
     start_another()
 
@@ -221,7 +221,7 @@ def test_folder_of_a_living_leader_is_kept(leader):
 
 
 def test_folder_that_is_just_being_made_is_kept(temporary):
-    folder = Path(tempfile.mkdtemp(prefix=concurrency.PREFIX))
+    folder = Path(tempfile.mkdtemp(prefix=PREFIX))
 
     start_another()
 
@@ -233,7 +233,7 @@ def test_link_that_looks_like_a_folder_is_left_alone(temporary):
     elsewhere.mkdir()
     (elsewhere / "precious").touch()
     os.utime(elsewhere, (0, 0))
-    (temporary / f"{concurrency.PREFIX}link").symlink_to(elsewhere)
+    (temporary / f"{PREFIX}link").symlink_to(elsewhere)
 
     start_another()
 

@@ -7,8 +7,9 @@ from django.db import connection
 
 from schedules import clock, engine
 from schedules.models import Execution
-from schedules.worker import broker
 from schedules.worker.cluster import Leader, Watch
+from schedules.worker.concurrency import Permits
+from schedules.worker.context import ClusterContext
 from tests.factories import ClusterFactory, ExecutionFactory, JobFactory
 
 
@@ -28,15 +29,15 @@ def test_the_watch_sees_again_after_its_connection_broke():
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_leader_whose_connection_broke_still_signs_off(monkeypatch):
+def test_a_leader_whose_connection_broke_still_signs_off():
     """A cluster stopped after a restart of PostgreSQL was listed as running until it fell silent."""
     worker = ClusterFactory()
     leader = object.__new__(Leader)
-    monkeypatch.setattr(broker, "cluster_id", worker.pk)
+    leader._context = ClusterContext(worker.pk, Permits(1))
     connection.ensure_connection()
     connection.connection.close()
 
-    leader._give_up_claims("stopped")
+    leader._release_claims("stopped")
 
     worker.refresh_from_db()
     assert worker.stopped_at is not None

@@ -1,0 +1,128 @@
+"""Calls of tasks: run one execution within its time limit and describe how it ended."""
+
+import asyncio
+import inspect
+import json
+import math
+import traceback
+from contextlib import suppress
+from datetime import timedelta
+from typing import Any
+
+from django_q.exceptions import TimeoutException
+from django_q.timeout import TimeoutHandler
+
+from schedules import clock, engine, limits
+from schedules.engine import Outcome, Started
+from schedules.models import Execution
+from schedules.tasks import registry
+
+Status = Execution.Status
+
+KEPT_BYTES = 16_384
+
+
+def run_plain(started: Started, task: registry.Task | None) -> Outcome:
+    """Call a plain function within its time limit; whatever it raises becomes the outcome."""
+    try:
+        # A time limit of its own: the one that django-q2 set covers all executions of the package.
+        with TimeoutHandler(max(1, math.ceil(started.timeout.total_seconds()))):
+            return _returned(
+                started, _known(started, task).call(_context(started), started.args, started.kwargs)
+            )
+    except TimeoutException:
+        return _failed(started, TimeoutError(_timeout_message(started)))
+    except BaseException as error:
+        return _failed(started, error)
+
+
+async def run_coroutine(started: Started, task: registry.Task | None) -> Outcome:
+    """Await a coroutine task within its time limit."""
+    try:
+        async with asyncio.timeout(started.timeout.total_seconds()):
+            value = _known(started, task).call(_context(started), started.args, started.kwargs)
+            return _returned(started, await value if inspect.isawaitable(value) else value)
+    except TimeoutError as error:
+        return _failed(started, TimeoutError(str(error) or _timeout_message(started)))
+    except BaseException as error:
+        # Includes CancelledError: only the task itself raises it, or the end of the process, which writes nothing.
+        return _failed(started, error)
+
+
+def _known(started: Started, task: registry.Task | None) -> registry.Task:
+    if task is None:
+        raise registry.Final(f"Unknown task: {started.task}")
+    return task
+
+
+def _context(started: Started) -> registry.Run:
+    return registry.Run(
+        execution_id=started.execution_id,
+        key=started.key,
+        job_id=started.job_public_id,
+        job_name=started.job_name,
+        attempt=started.attempt,
+        scheduled_for=started.scheduled_for,
+        owner_id=started.owner_id,
+        signing_key=started.signing_key or "",
+        timeout=started.timeout.total_seconds(),
+    )
+
+
+def _returned(started: Started, value: Any) -> Outcome:
+    if value is registry.WAITING:
+        return _outcome(started, Status.WAITING)
+    if problem := limits.json_problem(value, max_bytes=KEPT_BYTES):
+        value = {"kept": _shortened(value), "note": problem}
+    return _outcome(started, Status.SUCCEEDED, result=value)
+
+
+def _failed(started: Started, error: BaseException) -> Outcome:
+    after = error.after if isinstance(error, registry.RetryLater) else None
+    message = _message_of(error) or type(error).__name__
+    if not isinstance(error, registry.Final | registry.RetryLater | TimeoutError):
+        message = f"{type(error).__name__}: {message}"
+    is_final = isinstance(error, registry.Final)
+    trace = "" if isinstance(error, registry.Final | registry.RetryLater) else _trace(error)
+    return _outcome(
+        started,
+        Status.FAILED,
+        error=_shortened(message),
+        traceback=_shortened(trace),
+        retry_at=None if is_final else engine.retry_at(started, clock.now(), after),
+    )
+
+
+def _outcome(started: Started, status: Execution.Status, **values: Any) -> Outcome:
+    return Outcome(
+        started.execution_id, started.attempt, started.job_id, status, finished_at=clock.now(), **values
+    )
+
+
+def _timeout_message(started: Started) -> str:
+    return f"Timed out after {started.timeout / timedelta(seconds=1):g} seconds."
+
+
+def _message_of(error: BaseException) -> str:
+    with suppress(Exception):
+        return str(error)
+    return ""
+
+
+def _trace(error: BaseException) -> str:
+    return "".join(traceback.format_exception(error, limit=-20))
+
+
+def _shortened(value: Any) -> str:
+    text = value if isinstance(value, str) else _as_text(value)
+    clean = limits.strip_unprintable(text).encode("utf-8", "replace")
+    return clean[:KEPT_BYTES].decode("utf-8", "ignore")
+
+
+def _as_text(value: Any) -> str:
+    """Describe a value that JSON cannot hold: the run succeeded, whatever it returned."""
+    with suppress(Exception):
+        return json.dumps(value, default=repr, ensure_ascii=False)
+    with suppress(Exception):
+        return repr(value)
+    return f"A {type(value).__name__} that cannot be shown."

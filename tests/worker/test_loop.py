@@ -1,0 +1,316 @@
+"""The loop of a worker process: coroutines, leases, and outcomes that are written in batches."""
+
+import asyncio
+import logging
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from django.db import OperationalError, connection
+
+from schedules import engine
+from schedules.engine import Started
+from schedules.models import Cluster, Execution, Job
+from schedules.tasks.registry import WAITING, Final, task
+from schedules.worker import loop as loop_module
+from schedules.worker.concurrency import Permits
+from schedules.worker.context import ClusterContext
+from schedules.worker.loop import WorkerLoop, write_outcomes
+from tests.factories import ClusterFactory, ExecutionFactory, JobFactory
+
+NOW = datetime(2026, 2, 4, 9, 0, tzinfo=UTC)
+
+RESULTS: dict[str, Any] = {"text": "fine", "waiting": WAITING}
+ERRORS: dict[str, BaseException] = {"final": Final("never again"), "cancelled": asyncio.CancelledError()}
+
+
+@task("tests.loop.agive")
+async def agive(name: str) -> Any:
+    return RESULTS[name]
+
+
+@task("tests.loop.afail")
+async def afail(name: str) -> None:
+    await asyncio.sleep(0)
+    raise ERRORS[name]
+
+
+@task("tests.loop.slow")
+async def slow(seconds: float = 60) -> str:
+    await asyncio.sleep(seconds)
+    return "done"
+
+
+@task("tests.loop.breaks_out")
+async def breaks_out() -> str:
+    async def leave() -> None:
+        raise SystemExit(1)
+
+    leaving = asyncio.create_task(leave())
+    await asyncio.sleep(0.02)
+    leaving.exception()
+    return "survived"
+
+
+# Writing
+
+
+def make_running(cluster: Cluster, job: Job | None = None, **fields: Any) -> Started:
+    row = ExecutionFactory(
+        job=job or JobFactory(task="tests.loop.agive"), status="claimed", cluster=cluster, **fields
+    )
+    return engine.start_runs(cluster.pk, 0, [row.pk], NOW)[0]
+
+
+def outcome_of(run: Started, **fields: Any) -> engine.Outcome:
+    return engine.Outcome(
+        run.execution_id, run.attempt, run.job_id, Execution.Status.SUCCEEDED, NOW, **fields
+    )
+
+
+@pytest.mark.django_db
+def test_outcome_that_the_database_refuses_fails_alone():
+    cluster = ClusterFactory()
+    runs = [make_running(cluster) for _ in range(3)]
+    # A set is not JSON; no real outcome holds one.
+    outcomes = [outcome_of(runs[0], result=1), outcome_of(runs[1], result={2}), outcome_of(runs[2], result=3)]
+
+    write_outcomes(cluster.pk, outcomes)
+
+    rows = Execution.objects.order_by("pk").values_list("status", "result", "error")
+    assert list(rows) == [
+        ("succeeded", 1, ""),
+        ("failed", None, "The outcome of this run could not be stored."),
+        ("succeeded", 3, ""),
+    ]
+
+
+@pytest.mark.django_db
+def test_nul_in_an_outcome_does_not_affect_other_outcomes():
+    cluster = ClusterFactory()
+    runs = [make_running(cluster) for _ in range(2)]
+
+    write_outcomes(cluster.pk, [outcome_of(runs[0], error="a\x00b"), outcome_of(runs[1])])
+
+    first, second = Execution.objects.order_by("pk")
+    assert first.status == ("failed" if connection.vendor == "postgresql" else "succeeded")
+    assert second.status == "succeeded"
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("count", [1, 2])
+def test_locked_database_fails_no_outcome(monkeypatch, count):
+    cluster = ClusterFactory()
+    runs = [make_running(cluster) for _ in range(count)]
+
+    def refuse(*arguments: object) -> None:
+        raise OperationalError("database is locked")
+
+    monkeypatch.setattr(engine, "settle_runs", refuse)
+
+    with pytest.raises(OperationalError):
+        write_outcomes(cluster.pk, [outcome_of(run) for run in runs])
+
+    assert set(Execution.objects.values_list("status", flat=True)) == {"running"}
+
+
+@pytest.mark.django_db
+def test_database_that_went_away_is_not_blamed_on_the_outcome(monkeypatch):
+    cluster = ClusterFactory()
+    run = make_running(cluster)
+    monkeypatch.setattr(connection, "is_usable", lambda: False)
+
+    with pytest.raises(TypeError):
+        write_outcomes(cluster.pk, [outcome_of(run, result={1})])
+
+
+# The loop
+
+
+@pytest.fixture
+def cluster(transactional_db: None) -> Cluster:
+    return ClusterFactory()
+
+
+@pytest.fixture
+def context(cluster: Cluster) -> Iterator[ClusterContext]:
+    made = ClusterContext(cluster.pk, Permits(1))
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def loop(context: ClusterContext) -> Iterator[WorkerLoop]:
+    made = WorkerLoop(context)
+    yield made
+    end(made)
+
+
+def end(loop: WorkerLoop) -> None:
+    """Drain a loop and wait for its threads, whose connections would keep the test's database open."""
+    loop.drain(5)
+    loop._thread.join(10)
+    loop._writer.shutdown(wait=True)
+
+
+def until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 20
+    while not condition():
+        assert time.monotonic() < deadline, "did not come true in time"
+        threading.Event().wait(0.005)
+
+
+def status_of(run: Started) -> str:
+    return Execution.objects.values_list("status", flat=True).get(pk=run.execution_id)
+
+
+def test_chunk_runs_together_and_each_outcome_is_written(cluster, loop):
+    runs = [
+        make_running(cluster, JobFactory(task=name, args=args))
+        for name, args in [
+            ("tests.loop.agive", ["text"]),
+            ("tests.loop.afail", ["final"]),
+            ("tests.loop.afail", ["cancelled"]),
+            ("tests.loop.agive", ["waiting"]),
+            ("tests.gone", []),
+            ("tests.loop.slow", [0.01]),
+        ]
+    ]
+
+    loop.start_coroutines(runs)
+
+    assert loop.drain(20)
+    assert [status_of(run) for run in runs] == [
+        "succeeded",
+        "failed",
+        "failed",
+        "waiting",
+        "failed",
+        "succeeded",
+    ]
+
+
+def test_outcomes_are_written_without_being_asked_for(cluster, loop):
+    first, second = make_running(cluster), make_running(cluster)
+
+    loop.add_outcome(outcome_of(first))
+    loop.add_outcome(outcome_of(second))
+
+    until(lambda: {status_of(first), status_of(second)} == {"succeeded"})
+    assert not loop._finished
+
+
+def test_in_a_burst_outcomes_are_written_between_runs(cluster, loop, monkeypatch):
+    run = make_running(cluster)
+    loop.write_if_due()
+    monkeypatch.setattr(loop_module, "FLUSH_BURST_AFTER", 1000)
+    loop.add_outcome(outcome_of(run))
+    loop.write_if_due()
+    assert status_of(run) == "running"
+
+    loop._write_at = 0
+    loop.write_if_due()
+
+    assert status_of(run) == "succeeded"
+
+
+def test_leases_of_executions_in_progress_are_renewed(cluster, context, settings):
+    settings.CRONTY_LEASE_SECONDS = 0.03
+    loop = WorkerLoop(context)
+    plain, coroutine = make_running(cluster), make_running(cluster, JobFactory(task="tests.loop.slow"))
+    idle = make_running(cluster)
+    loop.start_coroutines([coroutine])
+
+    def leases() -> dict[int, datetime]:
+        return dict(Execution.objects.values_list("pk", "lease_until"))
+
+    before = leases()
+    with loop.keep_lease(plain):
+        until(
+            lambda: all(leases()[run.execution_id] > before[run.execution_id] for run in (plain, coroutine))
+        )
+
+    assert leases()[idle.execution_id] == before[idle.execution_id]
+    loop.drain(0)
+    end(loop)
+
+
+def test_drain_waits_no_longer_than_its_limit(cluster, loop):
+    run = make_running(cluster, JobFactory(task="tests.loop.slow"))
+    loop.start_coroutines([run])
+
+    assert loop.drain(0.05) is False
+    assert loop.drain(5) is True
+    loop._thread.join(10)
+    # The leader hands it back; an execution that was cut off has no outcome.
+    assert status_of(run) == "running"
+
+
+def test_loop_survives_a_task_that_breaks_out_of_it(cluster, loop, caplog):
+    rude = make_running(cluster, JobFactory(task="tests.loop.breaks_out"))
+    polite = make_running(cluster, JobFactory(task="tests.loop.slow", args=[0.05]))
+
+    loop.start_coroutines([rude, polite])
+
+    assert loop.drain(20)
+    assert {status_of(rude), status_of(polite)} == {"succeeded"}
+    assert "broke out of the loop" in caplog.text
+
+
+@pytest.mark.parametrize("between_runs", [True, False])
+def test_outcomes_outlast_a_database_that_is_away(cluster, loop, monkeypatch, caplog, between_runs):
+    caplog.set_level(logging.CRITICAL)
+    monkeypatch.setattr(loop_module, "RETRY_WRITE_AFTER", 0.01)
+    settle, refusals = engine.settle_runs, [3]
+
+    def away_for_a_while(cluster_id: int, outcomes: Any) -> int:
+        if refusals[0]:
+            refusals[0] -= 1
+            raise OperationalError("the server closed the connection unexpectedly")
+        return settle(cluster_id, outcomes)
+
+    run = make_running(cluster)
+    monkeypatch.setattr(engine, "settle_runs", away_for_a_while)
+    loop.add_outcome(outcome_of(run))
+    if between_runs:
+        loop._write_at = 0
+        loop.write_if_due()
+        assert status_of(run) == "running"
+
+    until(lambda: status_of(run) == "succeeded")
+    assert refusals == [0]
+
+
+def test_drain_outlasts_a_database_that_is_away(cluster, loop, monkeypatch, caplog):
+    """An outcome that could not be written at once must not be lost: the execution would run again."""
+    caplog.set_level(logging.CRITICAL)
+    monkeypatch.setattr(loop_module, "RETRY_WRITE_AFTER", 0.01)
+    settle, refusals = engine.settle_runs, [3]
+
+    def away_for_a_while(cluster_id: int, outcomes: Any) -> int:
+        if refusals[0]:
+            refusals[0] -= 1
+            raise OperationalError("the server closed the connection unexpectedly")
+        return settle(cluster_id, outcomes)
+
+    run = make_running(cluster)
+    monkeypatch.setattr(engine, "settle_runs", away_for_a_while)
+    loop.add_outcome(outcome_of(run))
+
+    assert loop.drain(20)
+    assert status_of(run) == "succeeded"
+
+
+def test_queue_that_another_thread_takes_from_is_drained_without_loss():
+    class Shared(deque):
+        def popleft(self):
+            mine = super().popleft()
+            if self:
+                super().popleft()
+            return mine
+
+    assert list(loop_module._drained(Shared([1, 2, 3, 4, 5]))) == [1, 3, 5]
