@@ -20,7 +20,7 @@ def _limit(name: str, minimum: int, maximum: int = 1_000_000_000) -> int:
 BASE_DIR = Path(__file__).resolve().parent.parent
 environment.load_dotenv(BASE_DIR / ".env")
 
-# Where it lives
+# Addresses and data
 CRONTY_DATA = environment.folder("CRONTY_DATA", BASE_DIR / "data")
 CRONTY_HOST = environment.host("CRONTY_HOST", defaults.CRONTY_HOST)
 CRONTY_PORT = environment.integer("CRONTY_PORT", defaults.CRONTY_PORT, minimum=1, maximum=65_535)
@@ -65,7 +65,7 @@ CONTENT_SECURITY_POLICY = {
 if (CRONTY_DATA / "apps").is_dir() and str(CRONTY_DATA / "apps") not in sys.path:
     sys.path.append(str(CRONTY_DATA / "apps"))
 CRONTY_APPS = environment.apps("CRONTY_APPS")
-# What a server that an agent's client starts needs to find them, too.
+# Handed on to a server that an agent's client starts, so that it finds the same apps.
 CRONTY_APPS_VARIABLES = {
     name: environment.text(name)
     for name in ("CRONTY_APPS", "PYTHONPATH")
@@ -119,7 +119,7 @@ TEMPLATES = [
 ROOT_URLCONF = "cronty_site.urls"
 ASGI_APPLICATION = "cronty_site.asgi.application"
 
-# The store: one SQLite file by default, PostgreSQL by DATABASE_URL
+# Database: one SQLite file by default, PostgreSQL by DATABASE_URL
 DATABASES = {
     "default": environment.database(
         "DATABASE_URL",
@@ -137,7 +137,7 @@ if DATABASES["default"]["ENGINE"] == "django.db.backends.sqlite3":
         "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL;",
     }
 else:
-    # A database that went away must be noticed in seconds, not by the kernel's two hours.
+    # Notice a lost database within seconds: the kernel would take two hours.
     DATABASES["default"]["OPTIONS"] = {
         "connect_timeout": 5,
         "keepalives_idle": 10,
@@ -170,7 +170,7 @@ AXES_LOCKOUT_PARAMETERS = [["username", "ip_address"]]
 AXES_VERBOSE = False
 AXES_LOCKOUT_TEMPLATE = "lockout.html"
 
-# Words and times
+# Language and time
 LANGUAGE_CODE = "en-gb"
 USE_I18N = False
 USE_TZ = True
@@ -186,7 +186,7 @@ DATA_UPLOAD_MAX_MEMORY_SIZE = 1_000_000
 globals().update(environment.email_settings("EMAIL_URL", sender=f"cronty@{_public.hostname}"))
 CRONTY_PASSWORD_RESET = bool(environment.secret("EMAIL_URL"))
 
-# What the tasks may reach
+# What tasks may reach
 NTFY_URL = environment.web_address("NTFY_URL", defaults.NTFY_URL)
 NTFY_TOKEN = environment.secret("NTFY_TOKEN")
 CRONTY_AGENT_COMMAND = environment.command("CRONTY_AGENT_COMMAND")
@@ -194,7 +194,7 @@ CRONTY_OUTBOUND_ALLOW = environment.destinations("CRONTY_OUTBOUND_ALLOW")
 CRONTY_OUTBOUND_TIMEOUT = _limit("CRONTY_OUTBOUND_TIMEOUT", 1, 3_600)
 CRONTY_OUTBOUND_BYTES = _limit("CRONTY_OUTBOUND_BYTES", 1024)
 
-# How much is too much
+# Limits
 CRONTY_MAX_JSON_BYTES = _limit("CRONTY_MAX_JSON_BYTES", 256)
 CRONTY_MAX_ACTIVE_JOBS = _limit("CRONTY_MAX_ACTIVE_JOBS", 1)
 CRONTY_MAX_CREATES_PER_MINUTE = _limit("CRONTY_MAX_CREATES_PER_MINUTE", 1)

@@ -1,5 +1,6 @@
 """System checks: what a project must set up for the app to work, each with an id and a hint."""
 
+import os
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -37,6 +38,13 @@ def check_broker(**options: Any) -> Iterator[CheckMessage]:
             "django-q2 does not use Cronty's broker, so no job would ever run.",
             hint=f'Set Q_CLUSTER["broker_class"] = "{broker}", or import Q_CLUSTER from schedules.defaults.',
             id="schedules.E001",
+        )
+    workers = cluster.get("workers") or os.cpu_count() or 1
+    if workers <= settings.CRONTY_WORKERS:
+        yield CheckWarning(
+            f"{settings.CRONTY_WORKERS} long tasks would keep all {workers} workers busy and delay the others.",
+            hint='Set Q_CLUSTER["workers"] to CRONTY_WORKERS + 1 or more.',
+            id="schedules.W004",
         )
     longest = int(str(defaults.Q_CLUSTER["timeout"]))
     if cluster.get("timeout") and cluster["timeout"] < longest:

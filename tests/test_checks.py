@@ -29,7 +29,7 @@ def test_site_passes_every_check():
 
 @pytest.mark.parametrize("cluster", [{}, {"orm": "default"}, {"broker_class": "shop.Broker"}])
 def test_schedules_e001_another_broker(settings: LazySettings, cluster: dict[str, str]):
-    settings.Q_CLUSTER = cluster
+    settings.Q_CLUSTER = {**cluster, "workers": 3}
 
     assert ids_of(list(checks.check_broker())) == ["schedules.E001"]
 
@@ -110,6 +110,13 @@ def test_schedules_w003_login_page_is_missing(settings: LazySettings, login: str
     settings.LOGIN_URL = login
 
     assert ids_of(list(checks.check_pages())) == ["schedules.W003"]
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_schedules_w004_too_few_workers(settings: LazySettings, workers: int):
+    settings.CRONTY_WORKERS, settings.Q_CLUSTER = 2, {**settings.Q_CLUSTER, "workers": workers}
+
+    assert ids_of(list(checks.check_broker())) == ["schedules.W004"]
 
 
 def test_login_page_on_another_site_is_not_looked_up(settings: LazySettings):

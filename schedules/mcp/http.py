@@ -48,7 +48,7 @@ def serve_over_http(server: CrontyServer, hosts: Collection[str] = ()) -> Starle
         streamable_http_path=MCP_PATH,
         stateless_http=True,
         max_request_body_size=settings.CRONTY_MCP_BODY_BYTES,
-        transport_security=_transport_security([*settings.ALLOWED_HOSTS, *hosts]),
+        transport_security=_transport_security([*_allowed_hosts(), *hosts]),
     )
     app.add_exception_handler(Exception, _sorry)
     return app
@@ -59,6 +59,12 @@ def _sorry(request: Request, error: Exception) -> Response:
     if isinstance(error, (OperationalError, InterfaceError)):
         return PlainTextResponse(f"{DATABASE_AWAY.message}.\n", 503, headers={"Retry-After": "5"})
     return PlainTextResponse("Internal server error\n", 500)
+
+
+def _allowed_hosts() -> list[str]:
+    """Read ALLOWED_HOSTS as Django does: with DEBUG, an empty list allows this machine."""
+    this_machine = ["localhost", "127.0.0.1", "[::1]"]
+    return [*settings.ALLOWED_HOSTS] or (this_machine if settings.DEBUG else [])
 
 
 def _transport_security(hosts: Collection[str]) -> TransportSecuritySettings:

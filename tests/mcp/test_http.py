@@ -98,6 +98,13 @@ def test_host_and_origin_are_checked_against_the_settings(token, header, value, 
     assert post(token, **request).status_code == status
 
 
+@pytest.mark.parametrize(("is_debug", "status"), [(True, 200), (False, 421)])
+def test_empty_allowed_hosts_allow_this_machine_while_debugging(token, settings, is_debug, status):
+    settings.ALLOWED_HOSTS, settings.DEBUG = [], is_debug
+
+    assert post(token, build_http_app, **modern_call("list_jobs")).status_code == status
+
+
 def test_the_public_address_is_allowed_and_patterns_switch_the_check_off():
     exact, pattern = _transport_security(["cronty.example"]), _transport_security([".example"])
 

@@ -11,7 +11,6 @@ from schedules.defaults import Q_CLUSTER as CRONTY_CLUSTER
 BASE_DIR = Path(__file__).resolve().parent.parent
 SECRET_KEY = os.environ.get("SHOP_SECRET_KEY", "only-for-this-example")
 DEBUG = True
-ALLOWED_HOSTS = ["127.0.0.1", "localhost"]
 
 INSTALLED_APPS = [
     "schedules",  # Cronty: before django_q
