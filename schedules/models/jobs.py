@@ -68,6 +68,11 @@ class JobQuerySet(models.QuerySet["Job"]):
         """Jobs that have been due for so long that something must be wrong."""
         return self.due(now - LATE_AFTER)
 
+    def only_schedule(self, *more: str) -> Self:
+        """Read the columns that a line of a list needs: on long lists a whole row costs three times as much."""
+        columns = ("public_id", "name", "task", "status", "slot_count", "next_run_at", "created_at")
+        return self.only(*columns, *Job.TRIGGER_FIELDS, *more)
+
     def with_activity(self) -> Self:
         """Annotate `is_running`: a run is under way."""
         return self.annotate(is_running=_has_run_under_way())

@@ -74,7 +74,7 @@ def upcoming(
 ) -> list[tuple[datetime, Job]]:
     """List what fires in the next hours, soonest first."""
     until = now + timedelta(hours=hours)
-    jobs = actor.jobs().armed().filter(next_run_at__lte=until).order_by("next_run_at")[:limit]
+    jobs = actor.jobs().armed().filter(next_run_at__lte=until).only_schedule().order_by("next_run_at")[:limit]
     streams = [[(slot, job.pk, job) for slot in islice(_slots(job, now, until), limit)] for job in jobs]
     return [(slot, job) for slot, _, job in islice(merge(*streams), limit)]
 

@@ -1,4 +1,4 @@
-"""The least a server on the SDK can do: one tool that says back what it hears. `… [PORT]`; stdio without one."""
+"""The smallest server on the SDK, with one tool that echoes a text: over HTTP on a port, or over stdio without one."""
 
 import sys
 

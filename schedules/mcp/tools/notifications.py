@@ -4,9 +4,10 @@ import re
 from typing import Annotated, Any
 
 from django.db import DatabaseError, InterfaceError
+from django.db.models import Q
 from pydantic import Field, StrictBool
 
-from schedules import clock, services
+from schedules import clock, limits, services
 from schedules.mcp import answers
 from schedules.mcp.answers.notifications import (
     ChangedOut,
@@ -20,7 +21,6 @@ from schedules.mcp.answers.notifications import (
     later_out,
     listed_out,
     refused,
-    topic_of,
 )
 from schedules.mcp.auth import current_actor
 from schedules.mcp.tools.arguments import (
@@ -225,12 +225,14 @@ def list_scheduled_notifications(
     size, start = PAGE if limit is None else limit, offset or 0
     if problem := page_problem(size, start):
         return refused(problem, {})
-    found = [
-        job
-        for job in current_actor().jobs().active().filter(task="notify")
-        if notification_topic in (None, topic_of(job))
-    ]
-    return {"schedules": [listed_out(job) for job in found[start : start + size]], "count": len(found)}
+    found = current_actor().jobs().active().filter(task="notify")
+    if notification_topic is not None:
+        if limits.topic_problem(notification_topic):
+            return {"schedules": [], "count": 0}
+        # The second positional argument of the task is its topic.
+        found = found.filter(Q(kwargs__topic=notification_topic) | Q(args__1=notification_topic))
+    page = found.only_schedule("args", "kwargs", "label", "last_run_at")[start : start + size]
+    return {"schedules": [listed_out(job) for job in page], "count": found.count()}
 
 
 def pause_schedule(schedule_id: ScheduleId) -> ChangedOut | RefusedOut:

@@ -115,7 +115,8 @@ def schedule_list(
         if moment is None:
             return f'Error: could not parse "{answers.line(text, 100)}" as a date.'
         tasks = tasks.filter(**{bound: moment})
-    rows = list(tasks.with_activity().order_by(F("fire_at").asc(nulls_last=True), "pk")[: LINES + 1])
+    lines_of = tasks.with_activity().only_schedule("args", "kwargs")
+    rows = list(lines_of.order_by(F("fire_at").asc(nulls_last=True), "pk")[: LINES + 1])
     if not rows:
         return "No scheduled tasks found matching filters."
     lines = [task_line(job) for job in rows[:LINES]]

@@ -1,0 +1,21 @@
+"""The small form of the benchmark of the tools: every tool is measured, and none fails."""
+
+import asyncio
+
+from schedules.mcp.registration import OFFERS
+from verification.bench.mcp import ARGUMENTS, bench, over_stdio
+
+
+def test_bench_covers_every_tool():
+    assert set(ARGUMENTS) == {offer.name for offer in OFFERS}
+
+
+def test_bench_prints_the_milliseconds_of_every_tool_above_the_echo(capsys, monkeypatch):
+    monkeypatch.delenv("DATABASE_URL", raising=False)
+
+    above = asyncio.run(bench({"stdio": over_stdio}, jobs=700, calls=2))
+
+    printed = capsys.readouterr().out
+    assert set(above) == {f"stdio_{name}" for name in ARGUMENTS}
+    assert all(f"mcp_stdio_{name}_above_echo " in printed for name in ARGUMENTS)
+    assert "mcp_bar_sqlite 8 ms" in printed
