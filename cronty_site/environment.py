@@ -5,6 +5,7 @@ import os
 import re
 import secrets
 import shlex
+import zoneinfo
 from contextlib import suppress
 from importlib.util import find_spec
 from ipaddress import ip_address, ip_network
@@ -108,6 +109,20 @@ def destinations(name: str) -> list[str]:
         if not is_host:
             raise refuse(name, f"use networks and hosts like 10.0.0.0/8 or nas.local:8080, not {entry!r}.")
     return found
+
+
+def zone_data(name: str) -> str:
+    """Choose the source of zone data for this process: the pinned `tzdata` package, or the system's files.
+
+    Settings call it before anything else uses a zone. The default makes all hosts compute the same moments.
+    """
+    value = text(name, "package").lower()
+    if value not in {"package", "system"}:
+        raise refuse(name, f"use package (the pinned tzdata package) or system, not {value!r}.")
+    if value == "package":
+        zoneinfo.reset_tzpath(to=[])
+        ZoneInfo.clear_cache()
+    return value
 
 
 def time_zone(name: str, default: str) -> str:

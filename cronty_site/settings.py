@@ -19,6 +19,7 @@ def _limit(name: str, minimum: int, maximum: int = 1_000_000_000) -> int:
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 environment.load_dotenv(BASE_DIR / ".env")
+CRONTY_ZONE_DATA = environment.zone_data("CRONTY_ZONE_DATA")
 
 # Addresses and data
 CRONTY_DATA = environment.folder("CRONTY_DATA", BASE_DIR / "data")

@@ -1,10 +1,15 @@
-"""UTC offsets of a time zone and the moments at which they change."""
+"""UTC offsets of a time zone, the moments at which they change, and the release of the zone data."""
 
+import zoneinfo
 from collections.abc import Iterator
+from contextlib import suppress
 from datetime import MAXYEAR, UTC, datetime, timedelta
 from functools import lru_cache
+from pathlib import Path
 from typing import NamedTuple
 from zoneinfo import ZoneInfo
+
+import tzdata
 
 # Short enough to see every change: since 1990 no zone has changed its offset twice within a week.
 _STEP = timedelta(hours=12)
@@ -87,3 +92,18 @@ def _changes_of(zone: ZoneInfo, year: int) -> list[Change]:
         changes.append(Change(at, old, wall_time(at, zone)))
         start = at
     return changes
+
+
+def data_version() -> str:
+    """Return the release and the source of the zone data in use: "2026f (tzdata package)"."""
+    # Python reads the first folder that has the zone, and the package only if no folder has it.
+    folder = next((Path(path) for path in zoneinfo.TZPATH if Path(path, "UTC").is_file()), None)
+    if folder is None:
+        return f"{tzdata.IANA_VERSION} (tzdata package)"
+    # Linux distributions keep the release in the first line of tzdata.zi, macOS and BSD in +VERSION.
+    for name, prefix in (("tzdata.zi", "# version "), ("+VERSION", "")):
+        with suppress(OSError, UnicodeDecodeError), (folder / name).open(encoding="utf-8") as file:
+            line = file.readline(100).strip()
+            if line.startswith(prefix):
+                return f"{line.removeprefix(prefix)} (system)"
+    return "system"

@@ -91,6 +91,7 @@ def test_web_address_loses_its_last_slash(given):
         pytest.param(lambda: environment.destinations("X"), "nas.local:99999", id="destination port"),
         pytest.param(lambda: environment.destinations("X"), "http://nas.local", id="address as destination"),
         pytest.param(lambda: environment.choice("X", "A", ("A", "B")), "C", id="not a choice"),
+        pytest.param(lambda: environment.zone_data("X"), "elsewhere", id="unknown source of zone data"),
         pytest.param(lambda: environment.time_zone("X", "UTC"), "Mars/Base", id="unknown zone"),
         pytest.param(
             lambda: environment.time_zone("X", "UTC"), "../etc/passwd", id="zone outside the folder"

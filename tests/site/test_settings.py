@@ -4,9 +4,11 @@ import json
 import os
 import subprocess
 import sys
+from importlib import resources
 from pathlib import Path
 
 import pytest
+import tzdata
 
 ROOT = Path(__file__).parent.parent.parent
 
@@ -75,6 +77,7 @@ WRONG = [
     ("CRONTY_HOST", "http://localhost"),
     ("CRONTY_URL", "cronty.example"),
     ("CRONTY_TIME_ZONE", "Mars/Base"),
+    ("CRONTY_ZONE_DATA", "elsewhere"),
     ("CRONTY_DATA", "/dev/null/data"),
     ("DATABASE_URL", "mysql://u:p@localhost/cronty"),
     ("DATABASE_URL", "postgres://u:p@localhost:port/cronty"),
@@ -187,3 +190,49 @@ def test_password_reset_needs_a_mail_server(tmp_path, variables, is_offered):
     done = run(["-c", code], tmp_path, **variables)
 
     assert done.stdout.strip() == str(is_offered), done.stderr
+
+
+SHOW_ZONE_DATA = (
+    "import json, zoneinfo, django; django.setup();"
+    "from schedules.when import zones; from schedules.when.triggers import load_zone;"
+    "load_zone('Europe/Berlin');"
+    "print(json.dumps([list(zoneinfo.TZPATH), zones.data_version()]))"
+)
+
+
+@pytest.mark.parametrize("variables", [{}, {"CRONTY_ZONE_DATA": "Package"}])
+def test_zone_data_is_the_pinned_package(tmp_path, variables):
+    done = run(["-c", SHOW_ZONE_DATA], tmp_path, **variables)
+
+    assert json.loads(done.stdout) == [[], f"{tzdata.IANA_VERSION} (tzdata package)"], done.stderr
+
+
+def test_zone_data_of_the_system_is_used_if_asked_for(tmp_path):
+    # A system without zone data falls back to the package, as Python does.
+    version, path = tmp_path / "zones" / "+VERSION", tmp_path / "zones"
+    path.mkdir()
+    (path / "UTC").write_bytes(resources.files("tzdata.zoneinfo").joinpath("UTC").read_bytes())
+    version.write_text("2031a\n")
+
+    done = run(["-c", SHOW_ZONE_DATA], tmp_path, CRONTY_ZONE_DATA="system", PYTHONTZPATH=str(path))
+
+    assert json.loads(done.stdout) == [[str(path)], "2031a (system)"], done.stderr
+
+
+@pytest.mark.parametrize("method", ["spawn", "forkserver"])
+def test_child_that_shares_no_memory_uses_the_same_zone_data(tmp_path, method):
+    # A worker of django-q2 loads the settings by importing its module.
+    code = (
+        "import importlib, multiprocessing\n"
+        "if __name__ == '__main__':\n"
+        f"    context = multiprocessing.get_context({method!r})\n"
+        "    pool = context.Pool(1, importlib.import_module, ['django_q.worker'])\n"
+        "    from schedules.when.zones import data_version\n"
+        "    print(pool.apply(data_version))\n"
+    )
+    script = tmp_path / "script.py"
+    script.write_text(code)
+
+    done = run([str(script)], tmp_path, PYTHONPATH=str(ROOT))
+
+    assert done.stdout.strip() == f"{tzdata.IANA_VERSION} (tzdata package)", done.stderr

@@ -1,11 +1,14 @@
 """Offsets of a zone and the moments at which they change."""
 
+import zoneinfo
 from datetime import UTC, datetime
+from importlib import resources
 from zoneinfo import ZoneInfo
 
 import pytest
+import tzdata
 
-from schedules.when.zones import clock_changes
+from schedules.when.zones import clock_changes, data_version
 
 
 def changes(zone: str, after: str, until: str) -> list[str]:
@@ -37,3 +40,35 @@ def test_clock_change_on_the_last_day_of_a_year_is_listed_once():
 )
 def test_clock_changes_lie_within_the_bounds(after, until, count):
     assert len(changes("Europe/Berlin", after, until)) == count
+
+
+@pytest.fixture
+def zone_files(tmp_path):
+    """Zone files of a system, with a copy of UTC alone; the search path is restored afterwards."""
+    before = zoneinfo.TZPATH
+    (tmp_path / "UTC").write_bytes(resources.files("tzdata.zoneinfo").joinpath("UTC").read_bytes())
+    zoneinfo.reset_tzpath(to=[tmp_path])
+    yield tmp_path
+    zoneinfo.reset_tzpath(to=before)
+
+
+@pytest.mark.parametrize(
+    ("files", "version"),
+    [
+        ({"tzdata.zi": "# version 2026b\n# redo posix_only\n"}, "2026b (system)"),
+        ({"+VERSION": "2026c\n"}, "2026c (system)"),
+        ({"tzdata.zi": "something else", "+VERSION": "2026c"}, "2026c (system)"),
+        ({}, "system"),
+    ],
+)
+def test_version_of_system_zone_data(zone_files, files, version):
+    for name, text in files.items():
+        (zone_files / name).write_text(text)
+
+    assert data_version() == version
+
+
+def test_version_is_that_of_the_package_where_the_system_has_no_zones(zone_files):
+    (zone_files / "UTC").unlink()
+
+    assert data_version() == f"{tzdata.IANA_VERSION} (tzdata package)"

@@ -14,10 +14,12 @@ from schedules import __version__
 from schedules.models import Cluster, Execution, Job
 from schedules.web.views.job import percentile
 from schedules.web.views.page import PageMixin
+from schedules.when import zones
 
 SETTINGS = (
     "CRONTY_URL",
     "CRONTY_TIME_ZONE",
+    "CRONTY_ZONE_DATA",
     "CRONTY_WORKERS",
     "NTFY_URL",
     "NTFY_TOKEN",
@@ -62,6 +64,7 @@ class SystemPage(PageMixin, TemplateView):
                 "Cronty": __version__,
                 "Django": django.get_version(),
                 "Python": platform.python_version(),
+                "Zone data": zones.data_version(),
             },
             **(self._operators_view() if self.actor.sees_all else {}),
             **kwargs,

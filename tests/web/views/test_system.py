@@ -11,6 +11,7 @@ from django.test.utils import CaptureQueriesContext
 
 from schedules import clock
 from schedules.web.views.system import shown
+from schedules.when import zones
 from tests.factories import ClusterFactory, ExecutionFactory, JobFactory
 
 
@@ -73,3 +74,9 @@ def test_setting_is_written_for_reading(settings: LazySettings, value: object, w
     settings.CRONTY_OUTBOUND_ALLOW = value
 
     assert shown("CRONTY_OUTBOUND_ALLOW") == words
+
+
+def test_release_of_the_zone_data_is_shown(web: Client):
+    page = web.get("/system/").content.decode()
+
+    assert f"<dt>Zone data</dt><dd>{zones.data_version()}</dd>" in page
