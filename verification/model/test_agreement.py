@@ -114,8 +114,9 @@ def test_gap_that_counts_one_too_many_is_noticed(monkeypatch):
         explore(60)
 
 
-def test_pause_that_leaves_a_claimed_run_is_noticed(monkeypatch):
-    monkeypatch.setattr(pauses, "withdraw", lambda *arguments, **options: None)
+def test_stop_that_leaves_a_claimed_run_is_noticed(monkeypatch):
+    for module in (engine, pauses):
+        monkeypatch.setattr(module, "withdraw", lambda *arguments, **options: None)
 
     with pytest.raises(AssertionError):
         explore(60)
