@@ -3,9 +3,9 @@
 from schedules.tasks.registry import (
     WAITING,
     Final,
-    Outcome,
     RetryLater,
     Run,
+    SpecialResult,
     Task,
     all_tasks,
     get,
@@ -17,9 +17,9 @@ from schedules.tasks.registry import (
 __all__ = [
     "WAITING",
     "Final",
-    "Outcome",
     "RetryLater",
     "Run",
+    "SpecialResult",
     "Task",
     "all_tasks",
     "get",

@@ -23,7 +23,7 @@ Row = TypeVar("Row", bound=Model)
 USERNAME = get_user_model().USERNAME_FIELD
 
 
-class Refused(Exception):  # noqa: N818
+class ChangeRefused(Exception):  # noqa: N818
     """A service refused what was typed: nothing was saved, and the page is to say why."""
 
     def __init__(self, refusal: Err) -> None:
@@ -43,7 +43,7 @@ class ServiceAdmin(admin.ModelAdmin[Row]):
     ) -> HttpResponse:
         try:
             return super().changeform_view(request, object_id, form_url, extra_context)
-        except Refused as refused:
+        except ChangeRefused as refused:
             request.refusal = refused.refusal  # type: ignore[attr-defined]
             return super().changeform_view(request, object_id, form_url, extra_context)
 
@@ -57,7 +57,7 @@ class ServiceAdmin(admin.ModelAdmin[Row]):
     def save_model(self, request: HttpRequest, obj: Row, form: Any, change: bool) -> None:
         answer = self.save_by_service(request, obj, form)
         if isinstance(answer, Err):
-            raise Refused(answer)
+            raise ChangeRefused(answer)
         obj.pk = answer.value.pk
         obj.refresh_from_db()
 

@@ -55,7 +55,7 @@ def _task_choices() -> list[tuple[str, str]]:
     return [("", "---------"), *((task.name, f"{task.title} ({task.name})") for task in registry.all_tasks())]
 
 
-class JobForm(forms.ModelForm[Job]):
+class JobAdminForm(forms.ModelForm[Job]):
     task = forms.ChoiceField(choices=_task_choices)
     args = ArgumentsField(required=False, initial=list, help_text="A JSON list of positional arguments.")
     kwargs = ArgumentsField(required=False, initial=dict, help_text="A JSON object of named arguments.")
@@ -104,7 +104,7 @@ class JobForm(forms.ModelForm[Job]):
         return super()._get_validation_exclusions() | {"anchor_at"}  # type: ignore[misc, no-any-return]
 
 
-class TokenForm(forms.ModelForm[Token]):
+class TokenAdminForm(forms.ModelForm[Token]):
     scopes = forms.MultipleChoiceField(
         choices=[(scope, scope) for scope in SCOPES],
         initial=SCOPES,

@@ -12,7 +12,7 @@ from django.utils.safestring import SafeString
 
 from schedules import clock, limits, services
 from schedules.admin.bases import USERNAME, ServiceAdmin, TaskFilter, actor_of, as_json, in_utc, tell
-from schedules.admin.forms import JobForm
+from schedules.admin.forms import JobAdminForm
 from schedules.models import Job
 from schedules.result import Ok, Result
 from schedules.services.reading import preview_of, words_of
@@ -42,7 +42,7 @@ class TrashFilter(admin.SimpleListFilter):
 
 @admin.register(Job)
 class JobAdmin(ServiceAdmin[Job]):
-    form = JobForm
+    form = JobAdminForm
     list_display = [
         "name",
         "owner",

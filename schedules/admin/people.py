@@ -10,7 +10,7 @@ from django.utils.html import format_html
 
 from schedules import services
 from schedules.admin.bases import USERNAME, ServiceAdmin, tell
-from schedules.admin.forms import ProfileForm, TokenForm
+from schedules.admin.forms import ProfileForm, TokenAdminForm
 from schedules.models import Event, Profile, Token
 from schedules.result import Err, Ok, Result
 
@@ -36,7 +36,7 @@ class TokenAdmin(ServiceAdmin[Token]):
         self, request: HttpRequest, obj: Token | None = None, change: bool = False, **kwargs: Any
     ) -> type[forms.ModelForm[Token]]:
         if obj is None:
-            kwargs["form"] = TokenForm
+            kwargs["form"] = TokenAdminForm
         return super().get_form(request, obj, change=change, **kwargs)
 
     def get_fields(self, request: HttpRequest, obj: Token | None = None) -> list[Any]:

@@ -21,7 +21,7 @@ from typing_extensions import TypedDict
 
 from schedules import engine, limits
 from schedules.tasks import outbound
-from schedules.tasks.registry import WAITING, Final, Outcome, RetryLater, Run, task
+from schedules.tasks.registry import WAITING, Final, RetryLater, Run, SpecialResult, task
 
 # ntfy takes a message of 4096 bytes for a file already, and reads at most twice that of JSON.
 NTFY_MESSAGE_BYTES = 4095
@@ -231,7 +231,7 @@ async def webhook(
 @task(title="Prompt for an agent", timeout=timedelta(minutes=10))
 async def prompt(
     prompt: Annotated[str, AfterValidator(_visible), AfterValidator(_prompt_size)], *, run: Run
-) -> str | Outcome:
+) -> str | SpecialResult:
     """Hand a prompt to the operator's agent command, or leave it in the inbox for an agent to claim."""
     if not settings.CRONTY_AGENT_COMMAND:
         return WAITING

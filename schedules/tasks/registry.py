@@ -20,14 +20,14 @@ NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,99}")
 MOST_ATTEMPTS = 10
 
 
-class Outcome(enum.Enum):
+class SpecialResult(enum.Enum):
     """What a task may return instead of a result."""
 
     WAITING = "waiting"
 
 
 # Returned by a task whose work an agent has yet to claim and complete.
-WAITING = Outcome.WAITING
+WAITING = SpecialResult.WAITING
 
 
 class Final(Exception):  # noqa: N818

@@ -75,7 +75,7 @@ class Leader:
         self._context: ClusterContext | None = None
         self._sentinel: Any = None
         self._stop_event: Any = None
-        self._watch = Watch()
+        self._watch = HeartbeatWatch()
         parent_death.end_forks_with_parent()
         _write_lazily()
         setproctitle("qcluster leader")
@@ -109,7 +109,7 @@ class Leader:
             # A forked process must not share its parent's connection.
             connections.close_all()
         self._context = ClusterContext(row.pk, Permits(settings.CRONTY_WORKERS))
-        self._watch = Watch()
+        self._watch = HeartbeatWatch()
         self._stop_event, start_event = fork.Event(), fork.Event()
         self._sentinel = fork.Process(
             target=LedgerSentinel, args=(self._context, self._stop_event, start_event), name="sentinel"
@@ -169,7 +169,7 @@ class Leader:
         time.sleep(seconds)  # noqa: TID251
 
 
-class Watch:
+class HeartbeatWatch:
     """Notice a cluster whose heartbeats stop although the database answers."""
 
     def __init__(self) -> None:

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from django import forms
 
-from schedules.admin.forms import ArgumentsField, DelayField, JobForm, delay_text
+from schedules.admin.forms import ArgumentsField, DelayField, JobAdminForm, delay_text
 from schedules.models import Job
 from schedules.services.validation import EDITABLE
 from tests.factories import JobFactory
@@ -28,8 +28,8 @@ FILLED_IN = {
 }
 
 
-def filled_in(**fields) -> JobForm:
-    return JobForm(FILLED_IN | fields)
+def filled_in(**fields) -> JobAdminForm:
+    return JobAdminForm(FILLED_IN | fields)
 
 
 # Durations
@@ -106,11 +106,11 @@ def test_json_that_cannot_be_kept_is_refused(text, words):
 
 
 def test_form_offers_every_column_that_may_be_set():
-    assert set(JobForm().fields) == {*EDITABLE, "seen_revision"}
+    assert set(JobAdminForm().fields) == {*EDITABLE, "seen_revision"}
 
 
 def test_task_is_chosen_from_those_a_user_may_run():
-    form = JobForm()
+    form = JobAdminForm()
 
     names = [name for name, _ in form.fields["task"].choices]
     assert "tests.ping" in names
@@ -166,14 +166,14 @@ def test_form_of_a_job_carries_its_revision_and_sees_no_change_in_its_microsecon
     job = JobFactory(
         once=True, revision=7, run_at=datetime(2030, 1, 1, 9, 0, 0, 123456, tzinfo=UTC), timezone="UTC"
     )
-    unchanged = JobForm(instance=job).initial | {"seen_revision": 7, "run_at": "2030-01-01 09:00:00"}
+    unchanged = JobAdminForm(instance=job).initial | {"seen_revision": 7, "run_at": "2030-01-01 09:00:00"}
     values = {
-        name: JobForm(instance=job)[name].value()
-        for name in JobForm().fields
+        name: JobAdminForm(instance=job)[name].value()
+        for name in JobAdminForm().fields
         if unchanged.get(name) is not None
     }
 
-    form = JobForm(values, instance=Job.objects.get())
+    form = JobAdminForm(values, instance=Job.objects.get())
 
     assert form["seen_revision"].initial == 7
     assert form.is_valid(), form.errors

@@ -13,7 +13,7 @@ from django.db import connection, connections
 
 from schedules import clock
 from schedules.models import Cluster, Execution, Job
-from schedules.worker.cluster import Watch, _write_lazily
+from schedules.worker.cluster import HeartbeatWatch, _write_lazily
 from tests.clusters import PROJECT, environment, family_of, manage, member, running, running_cluster, wait_for
 from tests.factories import ClusterFactory, JobFactory, UserFactory
 from tests.postgres import Postgres
@@ -174,7 +174,7 @@ def test_watch_is_quiet_while_the_pulse_moves(monkeypatch):
     moments = iter(range(0, 100, 3))
     monkeypatch.setattr("schedules.worker.cluster.time.monotonic", lambda: next(moments) / 2)
     worker = ClusterFactory()
-    watch = Watch()
+    watch = HeartbeatWatch()
 
     for _ in range(10):
         Cluster.objects.filter(pk=worker.pk).update(last_seen_at=clock.now(), probe_returned_at=clock.now())
@@ -182,7 +182,7 @@ def test_watch_is_quiet_while_the_pulse_moves(monkeypatch):
 
 
 def test_watch_does_not_blame_a_cluster_for_a_database_that_is_away():
-    watch = Watch()
+    watch = HeartbeatWatch()
     watch._looked_at -= 100
 
     assert watch.trouble(cluster_id=0) == ""

@@ -7,7 +7,7 @@ from django.db import connection
 
 from schedules import clock, engine
 from schedules.models import Execution
-from schedules.worker.cluster import Leader, Watch
+from schedules.worker.cluster import HeartbeatWatch, Leader
 from schedules.worker.concurrency import Permits
 from schedules.worker.context import ClusterContext
 from tests.factories import ClusterFactory, ExecutionFactory, JobFactory
@@ -16,7 +16,7 @@ from tests.factories import ClusterFactory, ExecutionFactory, JobFactory
 @pytest.mark.django_db(transaction=True)
 def test_the_watch_sees_again_after_its_connection_broke():
     """After one restart of PostgreSQL no leader noticed a frozen cluster any more, for as long as it lived."""
-    worker, watch = ClusterFactory(), Watch()
+    worker, watch = ClusterFactory(), HeartbeatWatch()
     connection.ensure_connection()
     connection.connection.close()
 
