@@ -33,6 +33,7 @@ check: install-dev
 	@echo "Static checks …"
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
+	@$(BIN)/djlint --check --lint --quiet schedules/templates templates
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
 	@$(BIN)/bandit -q -r schedules cronty_site -c pyproject.toml 2>/dev/null

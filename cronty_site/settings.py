@@ -117,6 +117,7 @@ TEMPLATES = [
         },
     },
 ]
+FORM_RENDERER = "schedules.web.forms.rendering.PageRenderer"
 ROOT_URLCONF = "cronty_site.urls"
 ASGI_APPLICATION = "cronty_site.asgi.application"
 

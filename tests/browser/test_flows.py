@@ -12,7 +12,7 @@ from playwright.sync_api import Page, Route, expect
 
 from schedules import clock
 from schedules.models import Execution, Job, Token
-from schedules.templatetags.cronty import relative
+from schedules.templatetags.cronty_times import relative
 from tests.browser.conftest import Visitor, full_matrix
 
 

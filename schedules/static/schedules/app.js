@@ -15,7 +15,7 @@
   }, 1000);
   document.addEventListener("visibilitychange", () => { waited = 99; });
 
-  // Times: the words of templatetags/cronty.py, kept true while the page is open.
+  // Times: the words of templatetags/cronty_times.py, kept true while the page is open.
   const steps = [[59.5, 1, "s"], [7170, 60, "min"], [171000, 3600, "h"], [Infinity, 86400, "d"]];
   const words = (seconds) => {
     const size = Math.abs(seconds);

@@ -6,6 +6,7 @@ from django import forms
 from django.core.exceptions import ValidationError
 
 from schedules import limits
+from schedules.web.forms.rendering import PageForm
 from schedules.web.forms.when import Zone
 
 
@@ -14,7 +15,7 @@ def check_topic(text: str) -> None:
         raise ValidationError(problem)
 
 
-class SettingsForm(forms.Form):
+class SettingsForm(PageForm):
     """The clock that times are shown on, and where failures are told."""
 
     timezone = Zone(

@@ -11,6 +11,7 @@ from schedules import clock
 from schedules.models import Job
 from schedules.models.jobs import sentence
 from schedules.models.triggers import columns_of
+from schedules.web.forms.rendering import PageForm
 from schedules.when.moments import in_the_past
 from schedules.when.phrases import PhraseError, parse_moment
 from schedules.when.repeats import parse_trigger
@@ -50,7 +51,7 @@ class Zone(forms.CharField):
         return zone
 
 
-class WhenForm(forms.Form):
+class WhenForm(PageForm):
     """The schedule alone: what the live preview reads while somebody types."""
 
     when = forms.ChoiceField(

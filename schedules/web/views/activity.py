@@ -5,7 +5,7 @@ from typing import Any
 from django.views.generic import TemplateView
 
 from schedules.models import Event
-from schedules.templatetags.cronty import DONE
+from schedules.templatetags.cronty_text import VERBS
 from schedules.web.views.page import PageMixin, sliced
 
 FILTERS = ("actor", "door", "verb", "job")
@@ -31,7 +31,7 @@ class ActivityPage(PageMixin, TemplateView):
             asked=asked,
             is_filtered=any(asked.values()),
             doors=Event.Door.values,
-            verbs=list(DONE),
+            verbs=list(VERBS),
             **kwargs,
         )
 

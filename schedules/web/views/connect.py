@@ -20,13 +20,14 @@ from schedules.models import Token
 from schedules.result import Err, Ok, Result
 from schedules.services import IssuedToken
 from schedules.services.local_server import local_server, what_is_not_shown
+from schedules.web.forms.rendering import PageForm
 from schedules.web.views.page import PageMixin, back, render_page, tell_problem
 
 LIFETIMES = {"30": "30 days", "90": "90 days", "365": "a year", "": "never"}
 PLACEHOLDER = "YOUR_TOKEN"
 
 
-class TokenForm(forms.Form):
+class TokenForm(PageForm):
     name = forms.CharField(
         label="Name", max_length=100, help_text="Shown beside everything this agent does, like laptop."
     )

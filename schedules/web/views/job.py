@@ -18,7 +18,7 @@ from schedules.models import Event, Execution, Job
 from schedules.models.jobs import sentence
 from schedules.result import Err, Ok, Result
 from schedules.services.reading import preview_of
-from schedules.templatetags.cronty import duration
+from schedules.templatetags.cronty_times import duration
 from schedules.web.views import states
 from schedules.web.views.editing import job_address, run_address
 from schedules.web.views.page import Page, PageMixin, actor_of, back, page_of, sliced, tell_problem

@@ -9,6 +9,7 @@ from django.db.models import BooleanField, Func, Q, TextField, Value
 from django.db.models.functions import Cast
 from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
+from django.utils.http import urlencode
 from django.views.decorators.http import require_POST
 from django.views.generic import TemplateView
 
@@ -22,6 +23,7 @@ from schedules.web.views.forecast import Ahead
 from schedules.web.views.page import PageMixin, actor_of, back, sliced
 
 FILTERS = ("q", "status", "task", "tag", "made_by")
+CHIPS = ("task", "tag", "made_by")
 BULK = {
     "pause": (services.pause, "Paused"),
     "resume": (services.resume, "Resumed"),
@@ -51,6 +53,7 @@ class JobsPage(PageMixin, TemplateView):
             total=total,
             listed=listed,
             is_filtered=is_filtered,
+            chosen_filters=_chosen_filters(asked),
             is_unused=has_all and all(_is_housekeeping(job) for job in listed.rows),
             failing=counts["failing"] + counts["late"],
             is_moving=bool(counts["running"] or counts["late"]),
@@ -65,6 +68,19 @@ class JobsPage(PageMixin, TemplateView):
         if sort in states.SORTS and sort:
             return ranked.order_by(*states.SORTS[sort])
         return states.WorstFirst(ranked, counts)
+
+
+def _chosen_filters(asked: dict[str, str]) -> list[dict[str, str]]:
+    """List the filters to show as chips, each with the query string that removes it."""
+    return [
+        {
+            "name": name.replace("_", " "),
+            "value": asked[name],
+            "without": f"?{urlencode({other: kept for other, kept in asked.items() if kept and other != name})}",
+        }
+        for name in CHIPS
+        if asked[name]
+    ]
 
 
 def _is_housekeeping(job: Job) -> bool:

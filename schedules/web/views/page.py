@@ -57,10 +57,13 @@ class Page:
     def _fresh_worker(self) -> Cluster | None:
         return Cluster.objects.fresh(self.now).first()
 
-    @cached_property
-    def overdue(self) -> int:
-        """How many jobs wait for a worker; asked only when there is none."""
-        return 0 if self.has_worker else self.actor.jobs().due(self.now - timedelta(seconds=5)).count()
+    @property
+    def overdue_words(self) -> str:
+        """Say how many jobs wait for a cluster, or nothing if one is alive or no job is due."""
+        if self.has_worker:
+            return ""
+        count = self.actor.jobs().due(self.now - timedelta(seconds=5)).count()
+        return f"{count} job{' is' if count == 1 else 's are'} overdue" if count else ""
 
 
 def page_of(request: HttpRequest) -> Page:

@@ -53,8 +53,8 @@ class SystemPage(PageMixin, TemplateView):
             lateness for cause, lateness, _ in newest if cause == on_schedule and lateness is not None
         ]
         return super().get_context_data(
-            workers=Cluster.objects.order_by("-last_seen_at")[:10],
-            fresh={worker.pk for worker in Cluster.objects.fresh(now)},
+            clusters=Cluster.objects.order_by("-last_seen_at")[:10],
+            fresh={cluster.pk for cluster in Cluster.objects.fresh(now)},
             live=live,
             due=due,
             lateness=(percentile(measured, 50), percentile(measured, 95)),

@@ -8,6 +8,7 @@ from schedules import clock, engine, services
 from schedules.models import Job
 from schedules.services import Actor
 from tests.factories import ExecutionFactory, JobFactory
+from tests.web.html import html_of
 
 
 @pytest.fixture
@@ -28,7 +29,7 @@ def test_job_that_ended_with_its_pause_is_no_prompt(web: Client, owner: User):
     JobFactory(owner=owner, name="Backup", paused=True, paused_until=now, max_runs=1, slot_count=1)
     engine.sweep(now)
 
-    page = web.get("/activity/", {"verb": "finish"}).content.decode()
+    page = html_of(web.get("/activity/", {"verb": "finish"}))
 
     assert "<b>engine</b> finished <a" in page
     assert '<option value="finish" selected>' in page
@@ -39,7 +40,7 @@ def test_prompt_that_was_taken_back_is_told(web: Client, owner: User):
     run = ExecutionFactory(job=job, status="waiting", attempt=1, leased_to="laptop")
     web.post(f"/inbox/{run.pk}/release/")
 
-    page = web.get("/activity/", {"verb": "release"}).content.decode()
+    page = html_of(web.get("/activity/", {"verb": "release"}))
 
     assert "<b>olga</b> took back a prompt of <a" in page
     assert '<option value="release" selected>' in page
@@ -48,7 +49,7 @@ def test_prompt_that_was_taken_back_is_told(web: Client, owner: User):
 def test_door_of_agents_is_called_by_its_name(web: Client, agent: Actor, owner: User):
     services.pause(agent, JobFactory(owner=owner).public_id)
 
-    page = web.get("/activity/").content.decode()
+    page = html_of(web.get("/activity/"))
 
     assert "· MCP</span>" in page
     assert '<option value="mcp">MCP</option>' in page

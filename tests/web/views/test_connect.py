@@ -110,3 +110,7 @@ def test_page_says_what_its_snippets_leave_out(web: Client, monkeypatch: pytest.
     monkeypatch.setattr(connect, "what_is_not_shown", lambda: "It needs one thing more.")
 
     assert "It needs one thing more." in web.get("/connect/").content.decode()
+
+
+def test_examples_promise_nothing_about_tags_which_no_tool_knows(web: Client):
+    assert "tagged" not in web.get("/connect/").content.decode()

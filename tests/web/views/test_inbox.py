@@ -8,6 +8,7 @@ from schedules import services
 from schedules.models import Event, Execution
 from schedules.services import Actor
 from tests.factories import ExecutionFactory, JobFactory
+from tests.web.html import html_of
 
 
 @pytest.fixture
@@ -62,7 +63,7 @@ def test_how_often_a_prompt_was_claimed_is_told(web: Client, waiting: Execution)
     agent = Actor(waiting.owner, Event.Door.MCP, "laptop")
 
     def told() -> str:
-        page = web.get("/inbox/").content.decode()
+        page = html_of(web.get("/inbox/"))
         return page[page.index("Since") : page.index("Answer it yourself")]
 
     assert "not claimed yet" in told()

@@ -10,6 +10,7 @@ from schedules import clock
 from schedules.models import Job
 from schedules.services.setup import ensure_system_job
 from tests.factories import ClusterFactory, ExecutionFactory, JobFactory
+from tests.web.html import html_of
 
 
 def shown(answer: object) -> list[str]:
@@ -219,7 +220,7 @@ def test_staff_see_whose_job_it_is_unless_it_is_the_makers(
 ):
     JobFactory(owner=owner, made_by=maker)
 
-    assert words in staff.get("/").content.decode()
+    assert words in html_of(staff.get("/"))
 
 
 def test_broken_schedule_breaks_no_page(web: Client, owner: User):

@@ -13,6 +13,7 @@ from schedules import clock
 from schedules.models import Job
 from schedules.web.views.runs import EXPORTED
 from tests.factories import ExecutionFactory, JobFactory
+from tests.web.html import html_of
 
 
 @pytest.fixture
@@ -94,7 +95,7 @@ def test_queued_run_says_what_it_waits_for(web: Client, job: Job, seconds: int, 
     due = clock.now() + timedelta(seconds=seconds)
     run = ExecutionFactory(job=job, status="queued", available_at=due)
 
-    assert words in web.get(f"/runs/{run.pk}/").content.decode()
+    assert words in html_of(web.get(f"/runs/{run.pk}/"))
 
 
 @pytest.mark.parametrize(("attempt", "words"), [(2, "2 of 3<"), (4, "4<")])
@@ -104,7 +105,7 @@ def test_run_that_was_taken_up_once_more_is_not_the_fourth_of_three(
     Job.objects.filter(pk=job.pk).update(attempts=3)
     run = ExecutionFactory(job=job, status="running", attempt=attempt)
 
-    assert f"<dt>Attempts</dt><dd>{words}" in web.get(f"/runs/{run.pk}/").content.decode()
+    assert f"<dt>Attempts</dt> <dd> {words}" in html_of(web.get(f"/runs/{run.pk}/"))
 
 
 def test_run_of_a_deleted_job_still_opens(web: Client, job: Job):

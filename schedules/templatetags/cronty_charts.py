@@ -1,0 +1,114 @@
+"""Template tags that draw runs as SVG: recent outcomes, durations, and the next 24 hours."""
+
+from collections.abc import Iterable, Iterator
+from functools import lru_cache
+from math import sqrt
+from typing import Any
+
+from django import template
+from django.template.loader import render_to_string
+from django.utils.safestring import SafeString
+
+from schedules.models import Execution
+from schedules.templatetags.cronty_statuses import OUTCOMES, STATUSES
+from schedules.templatetags.cronty_times import duration, local, local_and_utc
+
+register = template.Library()
+
+LETTERS = {"succeeded": "s", "failed": "f", "lost": "l", "cancelled": "c", "missed": "m", "skipped": "k"}
+NAMED_JOBS = 3
+BARS = 60
+BAR_HEIGHT = 70
+AHEAD_HEIGHT = 34
+
+
+@register.simple_tag
+@lru_cache(maxsize=1024)
+def strip(recent: str) -> SafeString:
+    """Draw the last outcomes as bars, newest on the right; one path per outcome keeps the page small."""
+    paths: dict[str, str] = {}
+    for place, letter in enumerate(recent):
+        paths[letter] = paths.get(letter, "") + f"M{place * 7} 0h5v18h-5z"
+    counts = ", ".join(f"{recent.count(letter)} {OUTCOMES.get(letter, letter)}" for letter in paths)
+    # Cached: a list shows 50 of them, and most jobs have the same history.
+    return render_to_string(
+        "schedules/parts/strip.html", {"recent": recent, "counts": counts, "paths": paths}
+    )
+
+
+@register.inclusion_tag("schedules/parts/bars.html")
+def bars(runs: Iterable[Execution], zone: str = "UTC") -> dict[str, Any]:
+    """Draw how long the last runs took, oldest on the left; a run that never started is an outline."""
+    rows = list(runs)
+    longest = max((run.took.total_seconds() for run in rows if run.took), default=0) or 1
+    drawn = []
+    for place, run in enumerate(rows, start=BARS - len(rows)):
+        height = max(4, run.took.total_seconds() / longest * BAR_HEIGHT) if run.took else BAR_HEIGHT
+        took = f" · {duration(run.took)}" if run.took else ""
+        drawn.append(
+            {
+                "letter": LETTERS.get(run.status, "r"),
+                "x": place * 10 + 1,
+                "y": f"{BAR_HEIGHT + 1 - height:.1f}",
+                "height": f"{height:.1f}",
+                "title": f"{local_and_utc(run.scheduled_for, zone)} · {STATUSES[run.status][0]}{took}",
+            }
+        )
+    return {"bars": drawn}
+
+
+@register.inclusion_tag("schedules/parts/next_24_hours.html")
+def next_24_hours(ahead: Any) -> dict[str, Any]:
+    """Draw how many runs start in each quarter of an hour; overdue jobs are red, at the left edge."""
+    most = max((bucket.count for bucket in ahead.buckets), default=0) or 1
+    share = 100 / len(ahead.buckets)
+    drawn = []
+    for place, bucket in enumerate(ahead.buckets):
+        if not bucket.count:
+            continue
+        height = 5 + (AHEAD_HEIGHT - 5) * sqrt(bucket.count / most)
+        drawn.append(
+            {
+                "title": _bucket_title(bucket, ahead),
+                "colour": "late" if place == 0 and ahead.late else "bar",
+                "left": f"{place * share:.3f}",
+                "x": f"{(place + 0.15) * share:.3f}",
+                "y": f"{AHEAD_HEIGHT - height:.1f}",
+                "height": f"{height:.1f}",
+            }
+        )
+    return {
+        "total": ahead.total,
+        "height": AHEAD_HEIGHT,
+        "hours": list(_hours(ahead)),
+        "dense": _names([f"{name} ({count:,})" for name, count in ahead.dense.items()]),
+        "bars": drawn,
+        "share": f"{share:.3f}",
+        "width": f"{share * 0.7:.3f}",
+    }
+
+
+def _bucket_title(bucket: Any, ahead: Any) -> str:
+    names = [f"{name} ({count})" if count > 1 else name for name, count in bucket.jobs.items()]
+    start, end = (local(moment, ahead.zone) for moment in (bucket.start, bucket.start + ahead.QUARTER))
+    runs = f"{bucket.count} run{'' if bucket.count == 1 else 's'}"
+    return f"{start:%H:%M}—{end:%H:%M} · {runs}: {_names(names)}"
+
+
+def _names(names: list[str]) -> str:
+    more = f" and {len(names) - NAMED_JOBS} more" if len(names) > NAMED_JOBS else ""
+    return ", ".join(names[:NAMED_JOBS]) + more
+
+
+def _hours(ahead: Any) -> Iterator[dict[str, Any]]:
+    """Mark every third hour of the clock, and label those that fit on a phone."""
+    # Quarter by quarter in elapsed time: clocks may skip or repeat an hour, or half of one.
+    past_quarter = (ahead.start - ahead.start.replace(minute=0, second=0, microsecond=0)) % ahead.QUARTER
+    for quarter in range(1, ahead.QUARTERS + 1):
+        moment = ahead.start - past_quarter + quarter * ahead.QUARTER
+        clock = local(moment, ahead.zone)
+        x = (moment - ahead.start) / (ahead.QUARTERS * ahead.QUARTER) * 100
+        if clock.minute or clock.hour % 3 or x >= 100:
+            continue
+        has_label = clock.hour % 6 == 0 and 12 < x < 95
+        yield {"x": f"{x:.2f}", "label": f"{clock:%H:%M}" if has_label else ""}

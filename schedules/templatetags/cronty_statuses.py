@@ -1,0 +1,82 @@
+"""Template tags for statuses, outcomes and causes, and their icons."""
+
+from functools import cache, lru_cache
+
+from django import template
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+
+register = template.Library()
+
+_CIRCLE = "M22 12a10 10 0 1 1-20 0 10 10 0 1 1 20 0"
+# Outlines from Lucide (ISC licence), on a grid of 24 by 24.
+ICONS = {
+    "check": f"{_CIRCLE}M8 12l3 3 5-6",
+    "cross": f"{_CIRCLE}M15 9l-6 6m0-6 6 6",
+    "alarm": f"{_CIRCLE}M12 7v6m0 4h.01",
+    "turning": "M21 12a9 9 0 1 1-6.2-8.6",
+    "circle": "M21 12a9 9 0 1 1-18 0 9 9 0 1 1 18 0",
+    "pause": f"{_CIRCLE}M10 15V9m4 6V9",
+    "flag": "M4 22V4h13l-2 4 2 4H4",
+    "ban": f"{_CIRCLE}M5 5l14 14",
+    "clock": f"{_CIRCLE}M12 6v6l4 2",
+    "inbox": "M22 12h-6l-2 3h-4l-2-3H2l3-7h14l3 7v7H2v-7",
+    "skip": "M5 4l10 8-10 8zM19 5v14",
+    "play": "M6 3l14 9-14 9z",
+    "warning": "M12 3l10 18H2zM12 10v4m0 4h.01",
+}
+# Word, colour and icon of every status of a job and of a run: colour alone is never enough.
+STATUSES = {
+    "late": ("Late", "fail", "alarm"),
+    "failing": ("Failing", "fail", "cross"),
+    "running": ("Running", "run", "turning"),
+    "healthy": ("Healthy", "ok", "check"),
+    "new": ("New", "pau", "circle"),
+    "paused": ("Paused", "pau", "pause"),
+    "completed": ("Finished", "pau", "flag"),
+    "failed": ("Failed", "fail", "cross"),
+    "cancelled": ("Cancelled", "pau", "ban"),
+    "queued": ("Queued", "pau", "clock"),
+    "claimed": ("Starting", "run", "turning"),
+    "waiting": ("Waiting for an agent", "warn", "inbox"),
+    "succeeded": ("Succeeded", "ok", "check"),
+    "skipped": ("Skipped", "pau", "skip"),
+    "missed": ("Missed", "fail", "alarm"),
+    "lost": ("Lost", "fail", "alarm"),
+}
+# The letters of `Job.recent`.
+OUTCOMES = {"S": "succeeded", "F": "failed", "L": "lost", "C": "cancelled"}
+CAUSES = {"schedule": "on schedule", "manual": "run by hand", "catch_up": "catching up"}
+
+
+@register.simple_tag
+@cache
+def icon(name: str) -> SafeString:
+    return format_html(
+        '<svg class="icon{}" viewBox="0 0 24 24" aria-hidden="true"><path d="{}"/></svg>',
+        " spin" if name == "turning" else "",
+        ICONS[name],
+    )
+
+
+@register.simple_tag
+@lru_cache(maxsize=128)
+def status(key: str, size: str = "") -> SafeString:
+    """Show a status as icon and word; cached, since a list shows 50 of them."""
+    word, colour, shape = STATUSES.get(key, (key, "pau", "circle"))
+    return format_html('<span class="st {} {}">{}{}</span>', colour, size, icon(shape), word)
+
+
+@register.filter
+def status_word(key: str) -> str:
+    return STATUSES[key][0] if key in STATUSES else key
+
+
+@register.filter
+def last_outcome(recent: str) -> str:
+    return OUTCOMES.get(recent[-1:], "")
+
+
+@register.filter
+def cause(key: str) -> str:
+    return CAUSES.get(key, key)

@@ -1,0 +1,130 @@
+"""Template filters that write jobs, events and stored values as text."""
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from django import template
+from django.forms import Form
+
+from schedules import clock, limits
+from schedules.models import Event, Job
+from schedules.services.reading import words_of
+from schedules.tasks import registry
+from schedules.templatetags.cronty_times import day_and_clock, duration
+
+register = template.Library()
+register.filter("words", words_of)
+
+VERBS = {
+    "create": "made",
+    "edit": "changed",
+    "pause": "paused",
+    "resume": "resumed",
+    "cancel": "cancelled",
+    "delete": "moved to the trash",
+    "restore": "restored",
+    "run": "ran",
+    "finish": "finished",
+    "complete": "answered a prompt of",
+    "dismiss": "dismissed a prompt of",
+    "release": "took back a prompt of",
+    "issue token": "made the token",
+    "revoke token": "revoked the token",
+}
+LONG_VALUE = 120
+SHOWN_CHANGE = 200
+_WEEKDAY = re.compile(r"\b(Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)day")
+
+
+@register.filter
+def expression(job: Job) -> str:
+    """The schedule as it is stored, to be shown beside its words."""
+    if job.trigger_type == Job.TriggerType.CRON:
+        return job.cron
+    return f"every {duration(job.every)}" if job.every else "once"
+
+
+@register.filter
+def short_words(job: Job, words: str) -> str:
+    """Shorten the words of a schedule so that they fit into a column."""
+    if job.run_at:
+        return day_and_clock(job.run_at, job.timezone, clock.now())
+    return _WEEKDAY.sub(lambda match: match[0][:3], words).replace(" through ", "\N{EN DASH}")
+
+
+@register.filter
+def task_title(name: str) -> str:
+    task = registry.get(name)
+    return task.title if task else name
+
+
+@register.filter
+def pretty(value: Any) -> str:
+    """Write a stored JSON value for reading, with its secrets masked; text stays text."""
+    if isinstance(value, str):
+        return value
+    return json.dumps(limits.masked(value), ensure_ascii=False, indent=2)
+
+
+@register.filter
+def hide_secrets(values: Mapping[str, Any]) -> list[tuple[str, Any]]:
+    masked = limits.masked(dict(values))
+    return list(masked.items())
+
+
+@register.filter
+def is_long(value: Any) -> bool:
+    return not isinstance(value, str) or len(value) > LONG_VALUE or "\n" in value
+
+
+@register.filter
+def first_line(text: str) -> str:
+    return text.strip().partition("\n")[0]
+
+
+@register.filter
+def split_words(text: str) -> list[str]:
+    return text.split()
+
+
+@register.filter
+def grouped(number: int) -> str:
+    """Write a number with its thousands separated."""
+    return f"{number:,}"
+
+
+@register.filter
+def verb(event: Event) -> str:
+    return VERBS.get(event.verb, event.verb)
+
+
+@register.filter
+def door(key: str) -> str:
+    return "MCP" if key == Event.Door.MCP else key
+
+
+@register.filter
+def changes(event: Event) -> list[tuple[str, str, str]]:
+    """List what an event changed, as (column, before, after)."""
+    names = [name for name in {**event.before, **event.after} if name != "execution"]
+    return [
+        (name.replace("_", " "), _change(event.before.get(name)), _change(event.after.get(name)))
+        for name in names
+        if event.before.get(name) != event.after.get(name)
+    ]
+
+
+def _change(value: Any) -> str:
+    if value in (None, "", [], {}):
+        return "—"
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= SHOWN_CHANGE else f"{text[:SHOWN_CHANGE]}…"
+
+
+@register.filter
+def when_errors(form: Form) -> list[str]:
+    """List the errors of the schedule in a form, except those of fields that are still empty."""
+    shown = ("phrase", "every_count", "run_at", "timezone")
+    return [str(error) for name in shown if form[name].value() for error in form[name].errors]

@@ -1,0 +1,119 @@
+"""Template tags for moments and lengths of time."""
+
+from datetime import UTC, datetime, timedelta
+from functools import lru_cache
+from zoneinfo import ZoneInfo
+
+from django import template
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+
+from schedules import clock
+from schedules.when import durations
+
+register = template.Library()
+
+# (end in seconds, size of the unit, its name): a unit ends where rounding would give a whole one of the next.
+# app.js has the same table.
+UNITS = ((59.5, 1, "s"), (7170, 60, "min"), (171_000, 3600, "h"), (float("inf"), 86_400, "d"))
+NO_MOMENT = "—"
+
+
+def relative(moment: datetime, now: datetime) -> str:
+    """Say about how far away a moment is: "in 49 s", "3 h ago"."""
+    seconds = (moment - now).total_seconds()
+    size = abs(seconds)
+    if size < 1:
+        return "now"
+    unit, name = next((unit, name) for end, unit, name in UNITS if size < end)
+    words = f"{int(size / unit + 0.5)} {name}"
+    return f"in {words}" if seconds > 0 else f"{words} ago"
+
+
+def local(moment: datetime, zone: str) -> datetime:
+    """Convert a moment to a zone, or to UTC if the zone is unknown."""
+    try:
+        return moment.astimezone(ZoneInfo(zone))
+    except (KeyError, ValueError, OSError, OverflowError):
+        return moment.astimezone(UTC)
+
+
+@lru_cache(maxsize=4096)
+def local_and_utc(moment: datetime, zone: str) -> str:
+    """Write a moment in full, in its zone and in UTC."""
+    here = local(moment, zone)
+    full = f"{here:%a} {here.day} {here:%b %Y %H:%M:%S} {here.tzname()}"
+    return full if here.tzname() == "UTC" else f"{full} · {moment.astimezone(UTC):%a %H:%M:%S} UTC"
+
+
+def day_and_clock(moment: datetime, zone: str, now: datetime, *, exact: bool = False) -> str:
+    """Write a moment of this year with its weekday, any other with its year."""
+    here = local(moment, zone)
+    is_this_year = here.year == local(now, zone).year
+    day = f"{here:%a} {here.day} {here:%b}" if is_this_year else f"{here.day} {here:%b %Y}"
+    return f"{day} {here:%H:%M:%S}" if exact else f"{day} {here:%H:%M}"
+
+
+@register.simple_tag
+def ago(moment: datetime | None, zone: str = "UTC") -> SafeString:
+    """Show how far away a moment is; app.js keeps the text up to date."""
+    if moment is None:
+        return _no_moment("never")
+    return format_html(
+        '<time datetime="{}" title="{}" data-rel>{}</time>',
+        moment.astimezone(UTC).isoformat(),
+        local_and_utc(moment, zone),
+        relative(moment, clock.now()),
+    )
+
+
+@register.simple_tag
+def at(moment: datetime | None, zone: str = "UTC", *, exact: bool = False) -> SafeString:
+    """Show a moment on the clock of a zone, to the minute or to the second."""
+    if moment is None:
+        return _no_moment(NO_MOMENT)
+    return _time(moment, zone, day_and_clock(moment, zone, clock.now(), exact=exact))
+
+
+@register.simple_tag
+def to_the_second(moment: datetime | None, zone: str = "UTC") -> SafeString:
+    if moment is None:
+        return _no_moment(NO_MOMENT)
+    return _time(moment, zone, f"{local(moment, zone):%H:%M:%S}")
+
+
+def _time(moment: datetime, zone: str, words: str) -> SafeString:
+    return format_html(
+        '<time datetime="{}" title="{}">{}</time>',
+        moment.astimezone(UTC).isoformat(),
+        local_and_utc(moment, zone),
+        words,
+    )
+
+
+def _no_moment(words: str) -> SafeString:
+    return format_html('<span class="mut">{}</span>', words)
+
+
+@register.simple_tag(name="clock")
+def clock_time(moment: datetime, zone: str) -> str:
+    return f"{local(moment, zone):%H:%M}"
+
+
+@register.filter
+def need_seconds(moments: list[datetime]) -> bool:
+    """Tell whether some of these moments are not on a full minute."""
+    return any(moment.second for moment in moments)
+
+
+@register.filter
+def in_utc(moment: datetime) -> str:
+    return f"{moment.astimezone(UTC):%a %H:%M} UTC"
+
+
+@register.filter
+def duration(span: timedelta | float | None) -> str:
+    """Write a duration, given as such or in seconds: "2 min 30 s"."""
+    if span is None:
+        return "—"
+    return durations.short(span if isinstance(span, timedelta) else timedelta(seconds=float(span)))

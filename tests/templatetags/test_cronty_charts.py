@@ -1,0 +1,71 @@
+from datetime import UTC, datetime, timedelta
+
+from django.template import Context, Template
+from django.utils.translation import override
+
+from schedules.models import Execution
+from schedules.web.views.forecast import Ahead, Bucket
+
+NOW = datetime(2026, 11, 15, 10, 0, tzinfo=UTC)
+EVIL = "<script>\"&'</script>"
+
+
+def render(tag: str, **context: object) -> str:
+    return Template(f"{{% load cronty_charts %}}{{% {tag} %}}").render(Context(context))
+
+
+def ahead(*names: str, dense: dict[str, int] | None = None, late: int = 0) -> Ahead:
+    buckets = [Bucket(NOW + place * Ahead.QUARTER) for place in range(Ahead.QUARTERS)]
+    for place, name in enumerate(names):
+        buckets[place].add(name, place + 1)
+    return Ahead(NOW, "Europe/Berlin", buckets, dense or {}, [], late, False)
+
+
+def test_strip_counts_outcomes_for_screen_readers():
+    shown = render("strip recent", recent="SSFLC")
+
+    assert 'aria-label="Last 5 runs: 2 succeeded, 1 failed, 1 lost, 1 cancelled"' in shown
+    assert shown.count("<path") == 4
+    assert "No runs yet" in render("strip recent", recent="")
+    assert "<script" not in render("strip recent", recent="<")
+
+
+def test_bars_show_every_run():
+    runs = [
+        Execution(
+            status=status, scheduled_for=NOW, started_at=NOW, finished_at=NOW + timedelta(seconds=place)
+        )
+        for place, status in enumerate(Execution.Status.values)
+    ]
+
+    assert render("bars runs", runs=runs).count("<rect") == len(runs)
+
+
+def test_next_24_hours_names_the_jobs_of_each_quarter():
+    shown = render("next_24_hours ahead", ahead=ahead("Backup", "Report"))
+
+    assert shown.count('class="bar"') == 2
+    assert "<title>11:15—11:30 · 2 runs: Report (2)</title>" in shown
+
+
+def test_next_24_hours_shows_overdue_and_frequent_jobs():
+    dense = {f"Job {number}": 96 for number in range(5)}
+
+    shown = render("next_24_hours ahead", ahead=ahead("Backup", dense=dense, late=1))
+
+    assert shown.count('class="late"') == 1
+    assert "<title>All day: Job 0 (96), Job 1 (96), Job 2 (96) and 2 more</title>" in shown
+
+
+def test_next_24_hours_escapes_names():
+    shown = render("next_24_hours ahead", ahead=ahead(EVIL, dense={EVIL: 96}))
+
+    assert "<script" not in shown
+
+
+def test_numbers_of_a_chart_ignore_the_language(settings):
+    settings.USE_I18N = True
+    plain = render("next_24_hours ahead", ahead=ahead("Backup"))
+
+    with override("de"):
+        assert render("next_24_hours ahead", ahead=ahead("Backup")) == plain

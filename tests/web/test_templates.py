@@ -1,0 +1,76 @@
+"""The templates themselves: their form, and that what people wrote stays text."""
+
+from datetime import UTC, datetime
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from django.template.loader import render_to_string
+
+from schedules.models import Execution
+from tests.factories import JobFactory
+
+ROOT = Path(__file__).resolve().parents[2]
+TEMPLATES = sorted([*ROOT.glob("templates/**/*.html"), *ROOT.glob("schedules/templates/**/*.html")])
+NOW = datetime(2026, 11, 15, 10, 0, tzinfo=UTC)
+EVIL = "<script>\"&'</script>"
+LONGEST_LINE = 160
+
+
+@pytest.mark.parametrize("path", TEMPLATES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_no_line_of_a_template_is_too_long(path: Path):
+    lines = path.read_text(encoding="utf-8").splitlines()
+
+    assert [line for line in lines if len(line) > LONGEST_LINE] == []
+
+
+@pytest.mark.parametrize("path", TEMPLATES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_template_never_switches_escaping_off(path: Path):
+    text = path.read_text(encoding="utf-8")
+
+    assert "|safe" not in text
+    assert "autoescape off" not in text
+
+
+def test_job_row_escapes_everything():
+    job = JobFactory.build(
+        owner=None,
+        pk=1,
+        public_id="job_1_1",
+        name=EVIL,
+        task=EVIL,
+        cron=EVIL,
+        timezone=EVIL,
+        tags=[EVIL],
+        made_by=EVIL,
+        last_error=EVIL,
+        failure_streak=1,
+        recent="F",
+        last_run_at=NOW,
+    )
+    job.standing = "failing"
+    page = SimpleNamespace(actor=SimpleNamespace(sees_all=False), zone="UTC")
+
+    shown = render_to_string("schedules/parts/job_row.html", {"job": job, "page": page})
+
+    assert shown.count("&lt;script&gt;") >= 8
+    assert "<script" not in shown
+
+
+def test_run_row_escapes_everything():
+    run = Execution(pk=1, job_name=EVIL, error=EVIL, status="failed", scheduled_for=NOW)
+
+    shown = render_to_string("schedules/parts/run_row.html", {"run": run, "zone": "UTC", "show_job": True})
+
+    assert shown.count("&lt;script&gt;") == 2
+    assert "<script" not in shown
+
+
+def test_run_row_cuts_a_long_error_and_counts_slots():
+    run = Execution(
+        pk=1, job_name="Job", error="x" * 200, status="missed", scheduled_for=NOW, slots=1234, last_slot=NOW
+    )
+
+    shown = render_to_string("schedules/parts/run_row.html", {"run": run, "zone": "UTC"})
+
+    assert f">{'x' * 120} (1,234 slots)</span>" in shown
