@@ -1,9 +1,11 @@
+import re
 from datetime import UTC, datetime, timedelta
 
+import pytest
 from django.template import Context, Template
 from django.utils.translation import override
 
-from schedules.models import Execution
+from schedules.models import Execution, Job
 from schedules.web.views.forecast import Ahead, Bucket
 
 NOW = datetime(2026, 11, 15, 10, 0, tzinfo=UTC)
@@ -69,3 +71,21 @@ def test_numbers_of_a_chart_ignore_the_language(settings):
 
     with override("de"):
         assert render("next_24_hours ahead", ahead=ahead("Backup")) == plain
+
+
+@pytest.mark.parametrize(
+    ("start", "hours_until_noon"),
+    [
+        pytest.param(datetime(2026, 10, 23, 22, tzinfo=UTC), 12, id="ordinary day"),
+        pytest.param(datetime(2026, 3, 28, 23, tzinfo=UTC), 11, id="skipped hour"),
+        pytest.param(datetime(2026, 10, 24, 22, tzinfo=UTC), 13, id="repeated hour"),
+        pytest.param(datetime(2026, 10, 24, 22, 7, 30, tzinfo=UTC), 12.875, id="between two quarters"),
+    ],
+)
+def test_hour_marks_stand_where_the_hours_are(start: datetime, hours_until_noon: float):
+    drawn = render("next_24_hours ahead", ahead=Ahead.of(Job.objects.none(), start, "Europe/Berlin"))
+
+    place = re.search(r'<text x="([0-9.]+)%"[^>]*>12:00</text>', drawn)
+
+    assert place
+    assert float(place[1]) == pytest.approx(hours_until_noon / 24 * 100, abs=0.01)
