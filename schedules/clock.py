@@ -1,4 +1,4 @@
-"""What time it is: the one place that asks, so that a test can answer."""
+"""The current time, read in one place."""
 
 from datetime import datetime
 

@@ -1,4 +1,4 @@
-"""What a stored value may look like: how long, how deep, and which characters."""
+"""Limits of stored values: length, depth and allowed characters."""
 
 import json
 import math
@@ -15,13 +15,13 @@ TAGS = 20
 TAG_LENGTH = 50
 TOPIC_PATTERN = r"^[A-Za-z0-9_-]{1,64}$"
 
-# Characters that reorder the text around them: a name could be made to read as another name.
+# Characters that reorder the text around them: one name could be made to look like another.
 _REORDERING = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 _CONTROL = {"Cc", "Cs", "Zl", "Zp"}
 
 
 def line_problem(text: str) -> str | None:
-    """Say what is wrong with a one-line text that people and agents will read, or None."""
+    """Say what is wrong with a one-line text, or None."""
     for character in text:
         if character in _REORDERING:
             return f"Remove the invisible character U+{ord(character):04X}: it reorders text."
@@ -36,7 +36,7 @@ def topic_problem(text: str) -> str | None:
 
 
 def strip_unprintable(text: str) -> str:
-    """Drop what could disguise text when it is shown; line breaks and tabs stay."""
+    """Remove control and reordering characters, except line breaks and tabs."""
     return "".join(
         character
         for character in text
@@ -46,7 +46,7 @@ def strip_unprintable(text: str) -> str:
 
 
 def moment_problem(moment: datetime) -> str | None:
-    """Say why a moment cannot be kept, or None."""
+    """Say why a moment cannot be stored, or None."""
     if moment.utcoffset() is None:
         return "Give a date and time with its zone: 2026-12-24T18:00+01:00."
     try:
@@ -57,7 +57,7 @@ def moment_problem(moment: datetime) -> str | None:
 
 
 def json_problem(value: Any, *, max_bytes: int) -> str | None:
-    """Say why a value cannot be kept as JSON, or None."""
+    """Say why a value cannot be stored as JSON, or None."""
     problem = _structure_problem(value, depth=1)
     if problem:
         return problem
@@ -101,7 +101,7 @@ MASK = "••••••"
 
 
 def masked(value: Any) -> Any:
-    """Copy a JSON value with everything under a secret-sounding key hidden."""
+    """Copy a JSON value and mask everything under a key that looks like a secret."""
     match value:
         case dict():
             return {

@@ -1,4 +1,4 @@
-"""What a service answers: Ok with a value, or Err with a reason; surprises still raise."""
+"""Results of services: Ok with a value, or Err with a reason; unexpected failures raise."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -9,22 +9,22 @@ T = TypeVar("T")
 
 
 class Code(StrEnum):
-    """Why a request was refused; callers match on these, people read the message."""
+    """The kind of refusal: code matches on it, people read the message."""
 
     NOT_FOUND = "not_found"
-    """No such thing for this caller: unknown, deleted, or somebody else's."""
+    """It does not exist for this caller: unknown, deleted, or somebody else's."""
     INVALID = "invalid"
     """A value is missing or wrong; `errors` names each field."""
     NEVER_RUNS = "never_runs"
-    """The schedule can be read, but there is no run in it."""
+    """The schedule is valid but has no run."""
     WRONG_STATE = "wrong_state"
-    """The thing exists, but what was asked does not fit its state."""
+    """It exists, but its state does not allow the request."""
     CONFLICT = "conflict"
     """Somebody else changed it first."""
     QUOTA = "quota"
-    """The caller has too much of it already."""
+    """The caller has reached a quota."""
     TOO_FAST = "too_fast"
-    """Fine, but later: `retry_after` says when."""
+    """Too many requests: `retry_after` says how long to wait, in seconds."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Who is acting, through which door, and which jobs they can see."""
+"""The actor of a change: a person or an agent, the door they came through, and the jobs they may see."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -15,13 +15,13 @@ from schedules.result import Code, Err
 
 @dataclass(frozen=True, slots=True)
 class Actor:
-    """A person or an agent of theirs; `name` is the token's name when an agent acts."""
+    """A person, or an agent that acts for them; `name` is the name of the agent's token."""
 
     user: AbstractBaseUser
     door: Event.Door = Event.Door.CODE
     name: str = ""
     key: str = ""
-    """Tells apart agents of one name."""
+    """Distinguishes agents with the same name."""
 
     @property
     def label(self) -> str:
@@ -34,14 +34,14 @@ class Actor:
 
     @property
     def sees_all(self) -> bool:
-        """Staff look after everybody's jobs on the pages; an agent only ever sees its person's."""
+        """Staff see everybody's jobs on the pages and in the admin; an agent sees only its owner's."""
         return getattr(self.user, "is_staff", False) and self.door in (Event.Door.WEB, Event.Door.ADMIN)
 
     def jobs(self) -> JobQuerySet:
         return Job.objects.kept() if self.sees_all else Job.objects.kept().owned_by(self.user.pk)
 
     def job(self, public_id: str) -> Job | None:
-        """Return one job, as it stands, with its activity."""
+        """Return one job with its activity, or None."""
         return self.jobs().called(public_id).with_activity().first()
 
     def trash(self) -> JobQuerySet:
@@ -58,7 +58,7 @@ def not_found(job_id: str) -> Err:
 def record(
     actor: Actor, verb: str, now: datetime, *, job: Job, before: Any = None, after: Any = None
 ) -> None:
-    """Write the trail; call it inside the transaction that makes the change."""
+    """Write an event; call it inside the transaction that makes the change."""
     Event.objects.create(
         at=now,
         owner_id=job.owner_id,

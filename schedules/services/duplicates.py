@@ -1,4 +1,4 @@
-"""Was this asked for before? Idempotency keys, and jobs that are twins."""
+"""Repeated requests: idempotency keys, and active jobs that do the same thing."""
 
 import hashlib
 import json
@@ -19,7 +19,7 @@ SAME_TIME = timedelta(minutes=1)
 
 @dataclass(frozen=True, slots=True)
 class Scheduled:
-    """A job that was made, or the one that the same request made before."""
+    """A new job, or the existing one that the same request created before."""
 
     job: Job
     existing: bool = False
@@ -27,13 +27,13 @@ class Scheduled:
 
 
 def digest_of(fields: Mapping[str, Any]) -> str:
-    """Stand for a request: the same values give the same digest."""
+    """Return a digest of a request; equal values give equal digests."""
     text = json.dumps(fields, sort_keys=True, cls=DjangoJSONEncoder, default=str)
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def answer_of_key(actor: Actor, key: str, digest: str) -> Result[Scheduled] | None:
-    """What this key was answered before, or None for a new one."""
+    """Return the earlier answer to this key, or None for a new key."""
     job = Job.objects.owned_by(actor.user).filter(idempotency_key=key).first()
     if job is None:
         return None
@@ -49,16 +49,16 @@ def answer_of_key(actor: Actor, key: str, digest: str) -> Result[Scheduled] | No
 
 
 def similar_to(job: Job) -> Job | None:
-    """Find an active job that does the same thing on the same schedule."""
+    """Return an active job with the same task, arguments and schedule, or None."""
     kind = Job.TriggerType(job.trigger_type)
     if job.run_at:
-        # Compared as moments, whatever their zones; "in an hour", said twice, is not the same moment to the second.
-        # In UTC, because wall-clock arithmetic is ambiguous when clocks are set back.
+        # "In an hour", said twice, does not give the same second. Compare in UTC, because arithmetic on wall
+        # time is ambiguous when clocks are set back.
         moment = job.run_at.astimezone(UTC)
         same = Q(run_at__gt=moment - SAME_TIME, run_at__lt=moment + SAME_TIME)
     else:
         same = Q(timezone=job.timezone, **{kind.column: getattr(job, kind.column)})
-    # Unordered: in the list's order the database would walk through every job the owner ever had.
+    # Unordered: for the default order the database would read every job of the owner.
     twins = (
         Job.objects.owned_by(job.owner_id)
         .active()

@@ -1,4 +1,4 @@
-"""The verbs on jobs: each checks the owner, changes one row conditionally, and leaves one event."""
+"""Creating, changing and stopping jobs: each function checks the owner, changes one row and writes one event."""
 
 import json
 from collections.abc import Collection, Mapping
@@ -23,7 +23,7 @@ from schedules.when.triggers import TriggerError
 
 WAITING_MANUAL_RUNS = 10
 EDIT_TRIES = 3
-# Whoever stopped a job accounted for the slots up to and including that moment.
+# The slots up to and including the moment of a stop are already accounted for.
 _TICK = timedelta(microseconds=1)
 
 
@@ -37,10 +37,10 @@ def schedule(
     profile: Profile | None = None,
     **fields: Any,
 ) -> Result[Scheduled]:
-    """Make a job from its editable columns; what is not given takes the task's or the model's default.
+    """Create a job from its editable columns; a missing one takes the default of the task or the model.
 
-    `request` is what the caller wrote, if the columns depend on the clock ("in 20 minutes"): a key stands for it.
-    `profile` is the actor's, if the caller has read it already.
+    `request` is the caller's own wording where the columns depend on the clock ("in 20 minutes"): the
+    idempotency key then stands for that wording. `profile` is the actor's, if the caller has already read it.
     """
     fields = editable_only(fields)
     now = clock.now()
@@ -73,7 +73,7 @@ def schedule(
         job.status, job.next_run_at, job.paused_at = Job.Status.PAUSED, None, now
     with transaction.atomic():
         wait_for_turn(profile)
-        # Of two callers with one key, the other may have been first.
+        # Another caller with the same key may have been faster.
         if idempotency_key is not None and (answer := answer_of_key(actor, idempotency_key, digest)):
             return answer
         if refusal := quota_problem(profile) or rate_problem(profile, now):
@@ -85,7 +85,7 @@ def schedule(
 
 
 def edit(actor: Actor, job_id: str, *, revision: int | None = None, **changes: Any) -> Result[Job]:
-    """Change a job that is pending or paused; of two callers who saw the same revision, one wins."""
+    """Change a pending or paused job; of two callers that saw the same revision, the second is refused."""
     changes = editable_only(changes)
     for _ in range(EDIT_TRIES):
         if answer := _try_to_edit(actor, job_id, revision, changes):
@@ -96,7 +96,7 @@ def edit(actor: Actor, job_id: str, *, revision: int | None = None, **changes: A
 def _try_to_edit(
     actor: Actor, job_id: str, revision: int | None, changes: Mapping[str, Any]
 ) -> Result[Job] | None:
-    """Edit once; None if the job merely fired in between, which is no reason to bother anybody."""
+    """Try to edit once; None if the job fired meanwhile, so that the caller can try again."""
     now = clock.now()
     job = actor.jobs().called(job_id).first()
     if job is None:
@@ -141,7 +141,7 @@ def _try_to_edit(
 
 
 def pause(actor: Actor, job_id: str, *, reason: str = "", until: datetime | None = None) -> Result[Job]:
-    """Stop a pending job from firing until it is resumed, by somebody or by the clock."""
+    """Stop a pending job from firing until somebody resumes it or `until` is reached."""
     now = clock.now()
     if until is not None and (problem := limits.moment_problem(until)):
         return invalid("until", problem)
@@ -163,7 +163,7 @@ def pause(actor: Actor, job_id: str, *, reason: str = "", until: datetime | None
 
 
 def resume(actor: Actor, job_id: str) -> Result[Job]:
-    """Set a paused job going again; the slots of the pause are accounted for as skipped."""
+    """Resume a paused job; the slots within the pause are recorded as skipped."""
     now = clock.now()
     with transaction.atomic():
         job = _locked(actor, job_id)
@@ -187,7 +187,7 @@ def resume(actor: Actor, job_id: str) -> Result[Job]:
 
 
 def cancel(actor: Actor, job_id: str, *, only: Collection[str] = Job.ACTIVE) -> Result[Job]:
-    """End a job in one of these states: it never fires again; a run under way finishes and is recorded."""
+    """Cancel a job that is in one of these states: it never fires again, but a run in progress may finish."""
     now = clock.now()
     with transaction.atomic():
         job = _locked(actor, job_id)
@@ -205,7 +205,7 @@ def cancel(actor: Actor, job_id: str, *, only: Collection[str] = Job.ACTIVE) -> 
 
 
 def delete(actor: Actor, job_id: str) -> Result[Job]:
-    """Put a job into the trash: it is gone for agents and lists, its executions stay."""
+    """Move a job to the trash: agents and lists no longer show it, but its executions stay."""
     now = clock.now()
     with transaction.atomic():
         job = _locked(actor, job_id)
@@ -220,7 +220,7 @@ def delete(actor: Actor, job_id: str) -> Result[Job]:
 
 
 def restore(actor: Actor, job_id: str) -> Result[Job]:
-    """Take a job out of the trash, as it was; the slots in between are accounted for as skipped."""
+    """Restore a job from the trash in its former state; the slots meanwhile are recorded as skipped."""
     now = clock.now()
     with transaction.atomic():
         job = actor.trash().called(job_id).select_for_update(of=("self",)).first()
@@ -256,7 +256,7 @@ def restore(actor: Actor, job_id: str) -> Result[Job]:
 
 
 def run_now(actor: Actor, job_id: str) -> Result[Execution]:
-    """Queue one run at once, in whatever state the job is; its schedule stays as it was."""
+    """Queue one run now, whatever state the job is in; its schedule does not change."""
     now = clock.now()
     with transaction.atomic():
         job = _locked(actor, job_id)
@@ -280,7 +280,7 @@ def _locked(actor: Actor, job_id: str) -> Job | None:
 
 
 def _move(job: Job, now: datetime, **changes: Any) -> None:
-    """Change the row under the lock, on condition that it is still what was read."""
+    """Update a locked row, on condition that its revision is the one that was read."""
     moved = Job.objects.filter(pk=job.pk, revision=job.revision).update(
         **changes, revision=F("revision") + 1, updated_at=now
     )
@@ -288,7 +288,7 @@ def _move(job: Job, now: datetime, **changes: Any) -> None:
 
 
 def _account_until(job: Job, now: datetime, reason: str) -> None:
-    """Account for the slots a job was owed and did not get; those of a pause say so."""
+    """Record the slots that the job will no longer run; those within a pause say so."""
     if job.status == Job.Status.PAUSED and job.paused_at:
         words = f"Paused: {job.pause_reason or 'no reason given'}"
         engine.account_for(job, job.paused_at + _TICK, now, words)
@@ -310,7 +310,7 @@ def _task_defaults(name: str) -> dict[str, Any]:
 
 
 def _give_grid(job: Job, now: datetime) -> None:
-    """Start an interval's grid one interval from now, unless it was told where."""
+    """Let an interval start one interval from now, unless the caller chose its start."""
     if job.trigger_type != Job.TriggerType.INTERVAL or not job.every or job.anchor_at:
         return
     try:
@@ -327,7 +327,7 @@ def _rescheduled(old: Job, following: datetime, now: datetime) -> dict[str, Any]
 
 
 def _lost_the_race(actor: Actor, seen: Job) -> Err | None:
-    """Say who was first; None if it was only a claim, which moves a job on and changes nothing else."""
+    """Explain which change came first; None if it was only a claim, which does not conflict with an edit."""
     job = actor.jobs().called(seen.public_id).first()
     if job is None:
         return not_found(seen.public_id)

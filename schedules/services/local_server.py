@@ -26,7 +26,7 @@ def local_server(username: str) -> dict[str, Any]:
 
 
 def what_is_not_shown() -> str:
-    """Say what else the server needs, if that may hold a password."""
+    """Name the variable that the server also needs but that may contain a password, or return an empty text."""
     if _is_one_file() or not _is_product():
         return ""
     return "It needs Cronty's DATABASE_URL, too, unless that stands in .env: it may hold a password, so it is not shown."

@@ -1,4 +1,4 @@
-"""What a person may set about themselves."""
+"""Users and their profiles."""
 
 from typing import Any
 
@@ -28,7 +28,7 @@ def superusers() -> QuerySet[Any]:
 
 
 def profile_of(user: Any) -> Profile:
-    """Return a person's profile, making it the first time."""
+    """Return a user's profile; create it the first time."""
     return Profile.objects.get_or_create(user=user)[0]
 
 

@@ -1,4 +1,4 @@
-"""Prompts that wait for an agent: claimed under a lease, completed once."""
+"""Prompts that wait for an agent: claimed with a lease, completed once."""
 
 from datetime import datetime, timedelta
 from typing import Any
@@ -53,7 +53,7 @@ def claim_prompts(
 def complete_prompt(
     actor: Actor, execution_id: int, *, result: Any = None, error: str | None = None
 ) -> Result[Execution]:
-    """Finish a prompt that this agent, or a person at the pages, holds."""
+    """Record the answer to a prompt; an agent must hold its lease, a person need not."""
     now = clock.now()
     if problem := limits.json_problem(result, max_bytes=settings.CRONTY_MAX_JSON_BYTES):
         return invalid("result", problem)
@@ -80,7 +80,7 @@ def complete_prompt(
 
 
 def dismiss_prompt(actor: Actor, execution_id: int) -> Result[Execution]:
-    """Take a waiting prompt out of the inbox without an answer."""
+    """Remove a waiting prompt from the inbox without an answer."""
     now = clock.now()
     with transaction.atomic():
         row = _locked(actor, execution_id, now)
@@ -93,7 +93,7 @@ def dismiss_prompt(actor: Actor, execution_id: int) -> Result[Execution]:
 
 
 def release_prompt(actor: Actor, execution_id: int) -> Result[Execution]:
-    """Take a prompt away from the agent that holds it, so that another can claim it."""
+    """End an agent's lease on a prompt, so that another agent can claim it."""
     now = clock.now()
     with transaction.atomic():
         row = _locked(actor, execution_id, now)
@@ -109,9 +109,10 @@ def release_prompt(actor: Actor, execution_id: int) -> Result[Execution]:
 
 
 def _holds(actor: Actor, row: Execution, now: datetime) -> bool:
-    """Tell whether this agent may complete it; the first to hold it is known by its name alone.
+    """Tell whether this agent holds the lease.
 
-    A client may start its server anew between claim and completion. Later on, one of that name has lost its lease.
+    The first holder is recognised by name alone, because a client may restart its server between claim and
+    completion. After a lease has expired, the name is not enough: an agent of that name has lost its lease.
     """
     return row.is_held_at(now) and row.leased_to == actor.label and row.lease_key in ("", actor.key)
 
@@ -126,15 +127,15 @@ def _why_not_yours(actor: Actor, row: Execution, now: datetime) -> str:
 
 
 def _locked(actor: Actor, execution_id: int, now: datetime) -> Execution | Err:
-    """Hold a waiting prompt, and its job, for the rest of the transaction."""
+    """Lock a waiting prompt and its job for the rest of the transaction."""
     wanted = actor.executions().filter(pk=execution_id).select_related("job")
-    # The job before its execution, like every other verb: two orders would be a deadlock.
+    # Lock the job before its execution, as every other service does: two orders would deadlock.
     row = None
     if Job.objects.filter(pk__in=wanted.values("job")).select_for_update().exists():
-        # What runs is its worker's, who takes them the other way round.
+        # Do not lock a running execution: its worker locks the execution before the job.
         row = wanted.waiting().select_for_update(of=("self",)).first() or wanted.first()
     is_held = row is not None and row.status == Status.WAITING and row.is_held_at(now)
-    # A job in the trash is gone for everybody but the agent that is at it.
+    # A trashed job is gone for everybody except the agent that is working on its prompt.
     if row is None or (_job_of(row).deleted_at and not is_held):
         return Err(Code.NOT_FOUND, f"Prompt not found: {execution_id}")
     if row.status != Status.WAITING:
@@ -151,6 +152,6 @@ def _finish(row: Execution, status: Execution.Status, now: datetime, **values: A
 
 
 def _job_of(row: Execution) -> Job:
-    """The job of a row that `_locked` gave: never gone."""
+    """Return the job of a row from `_locked`, which always has one."""
     assert row.job is not None
     return row.job

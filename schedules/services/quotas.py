@@ -1,4 +1,4 @@
-"""How much one owner may have, and how fast."""
+"""Quotas: how many active jobs an owner may have, and how many they may create per minute."""
 
 import math
 from datetime import datetime, timedelta
@@ -14,14 +14,14 @@ RATE_WINDOW = timedelta(minutes=1)
 
 
 def wait_for_turn(profile: Profile) -> None:
-    """Let the owner's callers make jobs one after the other, for the rest of the transaction."""
+    """Lock the owner's profile, so that their callers create jobs one after the other."""
     if connection.features.has_select_for_update:
-        # SQLite has none and needs none: there, whoever has begun a transaction is alone.
+        # SQLite has no row locks and needs none: only one transaction writes at a time.
         Profile.objects.select_for_update().values_list("pk").get(pk=profile.pk)
 
 
 def quota_problem(profile: Profile) -> Err | None:
-    """Refuse a further active job over the owner's quota."""
+    """Refuse another active job if the owner has reached the quota."""
     if Job.objects.owned_by(profile.user_id).active().count() < settings.CRONTY_MAX_ACTIVE_JOBS:
         return None
     return Err(
@@ -31,12 +31,12 @@ def quota_problem(profile: Profile) -> Err | None:
 
 
 def rate_problem(profile: Profile, now: datetime) -> Err | None:
-    """Refuse a further new job when the owner made too many within the last minute."""
+    """Refuse another new job if the owner created too many within the last minute."""
     most = settings.CRONTY_MAX_CREATES_PER_MINUTE
     made_by_hand = Job.objects.owned_by(profile.user_id).exclude(public_id__startswith=f"{NOTICE_PREFIX}_")
     if made_by_hand.filter(created_at__gt=now - RATE_WINDOW).count() < most:
         return None
-    # The minute is full until the job made as many jobs ago as are allowed is older than that.
+    # There is room again once the oldest of the last `most` jobs is a minute old.
     newest = made_by_hand.order_by("-created_at")
     full_since: datetime = newest.values_list("created_at", flat=True)[most - 1]
     wait = (full_since + RATE_WINDOW - now).total_seconds()

@@ -1,4 +1,4 @@
-"""What will happen, what happened, and why: answers read from the tables, never guessed."""
+"""Answers read from the tables: what a schedule will do, what comes next, and why a slot ran or did not."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ _STOPPED = {"pause": "paused", "cancel": "cancelled", "delete": "deleted"}
 
 @dataclass(frozen=True, slots=True)
 class Preview:
-    """A schedule in words, with its next runs: for the form, the admin and the tools."""
+    """A schedule in words with its next runs, for the form, the admin and the tools."""
 
     description: str
     timezone: str
@@ -33,7 +33,7 @@ class Preview:
 
 @dataclass(frozen=True, slots=True)
 class Why:
-    """What became of one slot."""
+    """The explanation of one slot."""
 
     job: Job
     at: datetime
@@ -43,12 +43,12 @@ class Why:
 
 
 def preview(trigger: Trigger, timezone: str, now: datetime, count: int = 5) -> Preview:
-    """Say a schedule in words and list its next runs; nothing is stored."""
+    """Describe a schedule in words and list its next runs; nothing is stored."""
     return Preview(trigger.words(), timezone, trigger.upcoming(now, count), trigger.warnings(now))
 
 
 def words_of(job: Job) -> str:
-    """Say a stored job's schedule in words; a broken one shows its raw text."""
+    """Describe a stored job's schedule in words; show the raw text if it cannot be read."""
     try:
         return job.trigger.words()
     except TriggerError:
@@ -56,7 +56,7 @@ def words_of(job: Job) -> str:
 
 
 def preview_of(job: Job, now: datetime, count: int = 5) -> Preview:
-    """Preview a stored job within its end and its runs left; a broken schedule says why in its warnings."""
+    """Preview a stored job within its end and its remaining runs; an unreadable schedule is a warning."""
     try:
         warnings = job.trigger.warnings(now)
     except TriggerError as error:
@@ -65,7 +65,7 @@ def preview_of(job: Job, now: datetime, count: int = 5) -> Preview:
 
 
 def next_runs_of(job: Job, now: datetime, count: int = 5) -> list[datetime]:
-    """List the next runs of a pending job within its end and its runs left; any other job has none."""
+    """List the next runs of a pending job within its end and its remaining runs; other jobs have none."""
     return list(islice(_slots(job, now), count)) if job.status == Job.Status.PENDING else []
 
 
@@ -99,7 +99,7 @@ def _slots(
 
 
 def why(actor: Actor, job_id: str, at: datetime | None, now: datetime) -> Result[Why]:
-    """Tell what became of the slot nearest to a moment, from the ledger and the trail."""
+    """Explain the slot nearest to a moment, from the ledger and the events."""
     job = actor.jobs().called(job_id).first()
     if job is None:
         return not_found(job_id)
@@ -117,11 +117,11 @@ def why(actor: Actor, job_id: str, at: datetime | None, now: datetime) -> Result
 
 
 def explain(row: Execution, timezone: str = "UTC", *, with_error: bool = True) -> str:
-    """Say in one sentence what became of a slot."""
+    """Describe the state or the result of a run in one sentence."""
     tries = f"{row.attempt} attempt{'' if row.attempt == 1 else 's'}"
     error = f": {row.error.removesuffix('.')}" if row.error and with_error else ""
     began = "It first ran" if row.attempt > 1 else "It ran"
-    # A cron gap is counted so far, and no further.
+    # The slots of a gap are counted only up to this number.
     is_more = row.slots == engine.COUNTED_SLOTS + 1
     slots = f"more than {engine.COUNTED_SLOTS:,}" if is_more else f"{row.slots:,}"
     many = f"{slots} slots were".capitalize() if row.slots > 1 else "It was"
@@ -146,7 +146,7 @@ def explain(row: Execution, timezone: str = "UTC", *, with_error: bool = True) -
 def _nearest_execution(job: Job, moment: datetime) -> Execution | None:
     rows = Execution.objects.filter(job=job)
     earlier = rows.filter(scheduled_for__lte=moment).order_by("-scheduled_for")
-    # Slots follow each other, but runs by hand may lie within a gap.
+    # Manual runs may lie within a gap, so look at scheduled slots alone first.
     slot = earlier.exclude(cause=Execution.Cause.MANUAL).first()
     if slot and slot.last_slot and slot.last_slot >= moment:
         return slot
@@ -157,7 +157,7 @@ def _nearest_execution(job: Job, moment: datetime) -> Execution | None:
 
 
 def _is_near(job: Job, row: Execution, moment: datetime) -> bool:
-    """A row answers for a moment if no other slot of the schedule lies closer to it."""
+    """Tell whether no other slot of the schedule is closer to the moment than this row."""
     last = row.last_slot or row.scheduled_for
     if row.scheduled_for <= moment <= last:
         return True
@@ -170,7 +170,7 @@ def _is_near(job: Job, row: Execution, moment: datetime) -> bool:
 
 
 def _why_ahead(job: Job, moment: datetime, now: datetime) -> Why:
-    """Tell about the run nearest to a moment that lies ahead."""
+    """Explain the run nearest to a moment in the future."""
     if slot := _nearest_slot(job, moment, now):
         return (
             Why(job, slot, "pending", "It has not fallen due yet.") if slot > now else _why_not_yet(job, now)
@@ -182,7 +182,7 @@ def _why_ahead(job: Job, moment: datetime, now: datetime) -> Why:
 
 
 def _nearest_slot(job: Job, moment: datetime, now: datetime) -> datetime | None:
-    """Return the slot nearest to a moment that a pending job is still owed, if there is one."""
+    """Return the planned slot of a pending job that is nearest to a moment, if there is one."""
     if job.status != Job.Status.PENDING or job.next_run_at is None:
         return None
     start = job.next_run_at
@@ -199,7 +199,7 @@ def _nearest_slot(job: Job, moment: datetime, now: datetime) -> datetime | None:
 
 
 def _start_near(job: Job, moment: datetime) -> datetime | None:
-    """Return a slot to look from, if the moment is far ahead: none before it is as near as the one that follows."""
+    """Return the slot to start looking from for a distant moment; no earlier slot is as near to it."""
     assert job.next_run_at is not None
     try:
         following = job.trigger.next_after(moment)
@@ -219,11 +219,11 @@ def _why_not_yet(job: Job, now: datetime) -> Why:
 
 
 def _why_without_row(job: Job, moment: datetime, now: datetime) -> Why:
-    # What else was done to it, such as an edit, neither stopped it nor set it going.
+    # Other events, such as edits, neither stop nor start a job.
     turns = Event.objects.filter(job=job, at__lte=moment, verb__in=[*_STOPPED, *_SET_GOING])
     last = turns.first()
     if last and last.verb == "restore":
-        # It stands again as it stood before it was deleted.
+        # A restored job has the state it had before it was deleted.
         last = turns.exclude(verb__in=["delete", "restore"]).first()
     if last and last.verb in _STOPPED:
         reason = str(last.after.get("reason") or "").removesuffix(".")

@@ -1,4 +1,4 @@
-"""What a new installation needs: the first person, and the job that keeps its own history short."""
+"""What every installation needs: a first superuser, and the nightly job that prunes the history."""
 
 import secrets
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ PRUNING = "prune_history"
 
 @dataclass(frozen=True, slots=True)
 class FirstUser:
-    """The first person's login; the password is known only when it was just made up."""
+    """The first superuser's login; the password is set only if it was generated."""
 
     name: str
     password: str | None
@@ -42,7 +42,7 @@ def ensure_first_user() -> FirstUser | None:
     if users._default_manager.filter(is_superuser=True).exists():
         return None
     password = settings.CRONTY_ADMIN_PASSWORD or secrets.token_urlsafe(12)
-    # An ordinary person of that name must not become one.
+    # An existing ordinary user with that name must not become a superuser.
     names = chain([FIRST_USER], (f"{FIRST_USER}{number}" for number in count(2)))
     name = next(
         name for name in names if not users._default_manager.filter(**{users.USERNAME_FIELD: name}).exists()

@@ -1,4 +1,4 @@
-"""Keys for agents: shown once, stored as a keyed digest."""
+"""Access tokens for agents: shown once, stored as a keyed digest."""
 
 import hmac
 import re
@@ -21,14 +21,14 @@ from schedules.result import Code, Err, Ok, Result, invalid
 SCOPES = ("read", "write")
 FAMILIES = ("jobs", "prompts", "notifications", "more")
 LAST_USED_EVERY = timedelta(minutes=1)
-# Checked before the database sees it: PostgreSQL chokes on some characters instead of finding nothing.
+# Check the form first: PostgreSQL raises an error for some characters instead of finding nothing.
 SHAPE = re.compile(r"cronty_(?P<prefix>[0-9a-f]{8})_[A-Za-z0-9_-]{32}")
-_DIGEST_OF_NOBODY = "0" * 64
+_DIGEST_OF_NO_TOKEN = "0" * 64
 
 
 @dataclass(frozen=True, slots=True)
 class IssuedToken:
-    """A new token and its secret text, which nobody will see again."""
+    """A new token and its secret text, which is shown only once."""
 
     token: Token
     text: str
@@ -45,7 +45,7 @@ def issue_token(
     by: Any = None,
     door: Event.Door = Event.Door.WEB,
 ) -> Result[IssuedToken]:
-    """Make a token for an agent of this person; `by` says who, when it was somebody else."""
+    """Create a token for an agent of this user; `by` is the user who created it, if somebody else."""
     now = clock.now()
     if problem := _problem_with(name, scopes, expires_in, kind, families):
         return problem
@@ -73,7 +73,7 @@ def issue_token(
 
 
 def revoke_token(user: Any, token_id: int, *, door: Event.Door = Event.Door.WEB) -> Result[Token]:
-    """End a token at once; staff may end anybody's in the admin."""
+    """Revoke a token at once; in the admin, staff may revoke anybody's."""
     now = clock.now()
     mine = (
         Token.objects.all()
@@ -92,7 +92,7 @@ def revoke_token(user: Any, token_id: int, *, door: Event.Door = Event.Door.WEB)
 
 
 def verify_token(text: str) -> Token | None:
-    """Return the usable token that this text is, or None; takes the same time either way."""
+    """Return the usable token with this text, or None; takes the same time in both cases."""
     now = clock.now()
     shape = SHAPE.fullmatch(text)
     token = (
@@ -101,12 +101,12 @@ def verify_token(text: str) -> Token | None:
         .select_related("owner")
         .first()
     )
-    is_right = hmac.compare_digest(_digest(text), token.digest if token else _DIGEST_OF_NOBODY)
+    is_right = hmac.compare_digest(_digest(text), token.digest if token else _DIGEST_OF_NO_TOKEN)
     if token is None or not is_right:
         return None
     if token.last_used_at is None or token.last_used_at < now - LAST_USED_EVERY:
         stale = Q(last_used_at=None) | Q(last_used_at__lt=now - LAST_USED_EVERY)
-        # Not worth a call: somebody may hold the database for a while.
+        # A locked database must not fail the call for the sake of this timestamp.
         with suppress(OperationalError):
             Token.objects.filter(stale, pk=token.pk).update(last_used_at=now)
     return token

@@ -1,4 +1,4 @@
-"""Which tasks does Cronty ship? They are registered like anybody's."""
+"""The built-in tasks: notification, webhook, prompt and pruning, registered like any other task."""
 
 import asyncio
 import hashlib
@@ -23,7 +23,7 @@ from schedules import engine, limits
 from schedules.tasks import outbound
 from schedules.tasks.registry import WAITING, Final, RetryLater, Run, SpecialResult, task
 
-# ntfy takes a message of 4096 bytes for a file already, and reads at most twice that of JSON.
+# ntfy turns a message of 4096 bytes or more into a file, and reads at most 8192 bytes of JSON.
 NTFY_MESSAGE_BYTES = 4095
 NTFY_REQUEST_BYTES = 8192
 NTFY_PAUSE_SECONDS = 5
@@ -48,7 +48,7 @@ HEADERS = {
     "private-token",
     "user-agent",
 }
-# Receivers take these as the word of their own proxy.
+# Receivers trust these headers as set by their own proxy.
 FORGEABLE_HEADERS = ("x-forwarded-", "x-real-ip", "x-original-", "x-rewrite-")
 HEADER_NAME = re.compile(r"[A-Za-z0-9-]{1,64}")
 HEADER_VALUE = re.compile(r"[\x20-\x7e]{0,2048}")
@@ -133,7 +133,7 @@ class BroadcastAction(TypedDict):
 
 
 def _known_action(button: Any) -> Any:
-    """Say which buttons there are, where Pydantic would speak of tags and discriminators."""
+    """Name the allowed actions; Pydantic's own message would speak of tags and discriminators."""
     if isinstance(button, dict) and button.get("action") not in ("view", "http", "broadcast"):
         raise ValueError("choose its action: view, http or broadcast")
     return button
@@ -178,7 +178,7 @@ async def notify(
         f"{settings.NTFY_URL.rstrip('/')}/",
         headers={"Authorization": f"Bearer {settings.NTFY_TOKEN}"} if settings.NTFY_TOKEN else {},
         content=_ntfy_body(message, {name: value for name, value in fields.items() if value is not None}),
-        # The operator chose this server, which often lives on the local network.
+        # The operator chose this server, which is often on the local network.
         trusted=True,
     )
     server = urlsplit(settings.NTFY_URL).hostname
@@ -273,7 +273,7 @@ def _failure(reply: outbound.Reply, words: str) -> Exception:
 
 
 def _ntfy_body(message: str, fields: dict[str, Any]) -> bytes:
-    # Escapes and the other fields count too, so a long text may have to lose more.
+    # Escapes and other fields count too, so a long text may need a second cut.
     limit = NTFY_MESSAGE_BYTES
     while True:
         body = json.dumps({**fields, "message": _shortened(message, limit)}, ensure_ascii=False).encode()
@@ -314,7 +314,7 @@ def _beginning(text: str, characters: int) -> str:
 
 
 class _Conversation(asyncio.SubprocessProtocol):
-    """Read all that a command says; keep the beginning of its output and the end of its complaints."""
+    """Read everything a command prints; keep the start of its output and the end of its error output."""
 
     def __init__(self) -> None:
         self.exited = asyncio.Event()
@@ -324,7 +324,7 @@ class _Conversation(asyncio.SubprocessProtocol):
 
     def pipe_data_received(self, fd: int, data: bytes) -> None:
         if fd == STANDARD_OUTPUT:
-            # One byte more than is kept, so that it shows when something was left out.
+            # One byte more than the limit shows that the output was cut.
             self.output = (self.output + data)[: OUTPUT_BYTES + 1]
         else:
             self.complaints = (self.complaints + data)[-KEPT_CHARACTERS:]
@@ -353,7 +353,7 @@ async def _start_agent(prompt: str, run: Run) -> tuple[asyncio.SubprocessTranspo
     except OSError as error:
         raise Final(f"The agent command cannot be started: {error.strerror}") from error
     except asyncio.CancelledError:
-        # A start that is cancelled halfway can wait for ever: let it come about, then end what it started.
+        # Cancelling a start halfway can hang for ever: let it finish, then kill the process.
         await _end(*await starting)
         raise
     standard_input = cast(asyncio.WriteTransport, transport.get_pipe_transport(0))
@@ -363,10 +363,10 @@ async def _start_agent(prompt: str, run: Run) -> tuple[asyncio.SubprocessTranspo
 
 
 async def _end(transport: asyncio.SubprocessTransport, conversation: _Conversation) -> None:
-    # The whole group, also after a good end: nothing an agent started outlives its run.
+    # Kill the whole process group, also after success: nothing an agent started may outlive its run.
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(transport.get_pid(), signal.SIGKILL)
-    # The dead close their pipes at once; a process that left the group must not hold us up.
+    # Killed processes close their pipes at once; do not wait long for one that left the group.
     with suppress(TimeoutError):
         async with asyncio.timeout(1):
             await conversation.closed.wait()

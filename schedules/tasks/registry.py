@@ -1,4 +1,4 @@
-"""What may a job run, and with which arguments?"""
+"""The registry of tasks: the functions that jobs may run, and the arguments they take."""
 
 import enum
 import inspect
@@ -21,21 +21,21 @@ MOST_ATTEMPTS = 10
 
 
 class SpecialResult(enum.Enum):
-    """What a task may return instead of a result."""
+    """Special values that a task may return instead of a result."""
 
     WAITING = "waiting"
 
 
-# Returned by a task whose work an agent has yet to claim and complete.
+# Returned by a task whose work waits for an agent to claim and complete it.
 WAITING = SpecialResult.WAITING
 
 
 class Final(Exception):  # noqa: N818
-    """The run failed, and trying again would not help."""
+    """Raised by a task: the run failed, and a retry would not help."""
 
 
 class RetryLater(Exception):  # noqa: N818
-    """The run failed; trying again may help, but not before `after` has passed."""
+    """Raised by a task: the run failed, and a retry may help once `after` has passed."""
 
     def __init__(self, words: str, after: timedelta | None = None) -> None:
         super().__init__(words)
@@ -44,7 +44,7 @@ class RetryLater(Exception):  # noqa: N818
 
 @dataclass(frozen=True)
 class Run:
-    """The run a task is called for; a task asks for it with a keyword-only parameter annotated `Run`."""
+    """The current run, passed to a task that has a keyword-only parameter annotated `Run`."""
 
     execution_id: int
     key: str
@@ -59,7 +59,7 @@ class Run:
 
 @dataclass(frozen=True)
 class Task:
-    """A function that jobs may name."""
+    """A registered function that jobs may run."""
 
     name: str
     title: str
@@ -84,7 +84,7 @@ class Task:
         return schema
 
     def check(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[str]:
-        """Say what is wrong with the arguments, each problem beginning with the argument's name."""
+        """List the problems of the arguments; each begins with the argument's name."""
         try:
             self._validate(args, kwargs)
         except _ArgumentsError as bad:
@@ -92,7 +92,7 @@ class Task:
         return []
 
     def call(self, run: Run, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-        """Call the function with checked arguments; a coroutine function gives its coroutine."""
+        """Call the function with validated arguments; a coroutine function returns its coroutine."""
         try:
             values = self._validate(args, kwargs)
         except _ArgumentsError as bad:
@@ -104,7 +104,7 @@ class Task:
     def _validate(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
         given = self._by_name(args, kwargs)
         try:
-            # As JSON, because there an ISO string may be a datetime while "7" is still no integer.
+            # Strict mode on JSON accepts an ISO string as a datetime, but not "7" as an integer.
             values: dict[str, Any] = self.adapter.validate_json(json.dumps(given), strict=True)
         except ValidationError as error:
             raise _ArgumentsError([self._words(detail) for detail in error.errors()]) from error
@@ -155,7 +155,7 @@ def task(
     timeout: timedelta = timedelta(seconds=60),
     system: bool = False,
 ) -> Callable[[Function], Function]:
-    """Register a function or coroutine function for jobs to run; the function itself stays as it is."""
+    """Register a function or coroutine function for jobs to run; the function itself is not changed."""
     if name is not None and not isinstance(name, str):
         raise TypeError("Write @task(), with parentheses.")
     if not 1 <= attempts <= MOST_ATTEMPTS or timeout <= timedelta(0):
@@ -185,12 +185,12 @@ def task(
 
 
 def get(name: str) -> Task | None:
-    """Return the task of that name, or None."""
+    """Return the task with this name, or None."""
     return _tasks.get(name)
 
 
 def all_tasks(include_system: bool = False) -> list[Task]:
-    """Return the registered tasks by name; system tasks are Cronty's own and not offered to users."""
+    """Return the registered tasks, sorted by name; system tasks are internal and not offered to users."""
     return [_tasks[name] for name in sorted(_tasks) if include_system or not _tasks[name].system]
 
 
@@ -214,12 +214,12 @@ def _add(new: Task) -> None:
 
 
 def _origin(task: Task) -> str:
-    # Not the function itself: a reloaded module brings a new one and must not count as a second task.
+    # Compare names, not functions: a reloaded module registers a new function for the same task.
     return f"{task.function.__module__}.{task.function.__qualname__}"
 
 
 def _signature(function: Callable[..., Any]) -> tuple[inspect.Signature, str | None]:
-    """Return the signature with resolved types, and the parameter to give the run to, which it leaves out."""
+    """Return the signature with resolved types and without the run parameter, and that parameter's name."""
     hints = get_type_hints(function, include_extras=True)
     signature = inspect.signature(function)
     run_parameter = None
@@ -236,7 +236,7 @@ def _signature(function: Callable[..., Any]) -> tuple[inspect.Signature, str | N
 
 
 def _adapter(name: str, signature: inspect.Signature) -> TypeAdapter[Any]:
-    # A TypedDict, because a model would reserve names like "json" and would fill in defaults a second time.
+    # A TypedDict: a model would reserve names like "json" and fill in the defaults a second time.
     fields = {parameter.name: _field(parameter) for parameter in signature.parameters.values()}
     arguments = TypedDict(name, fields)  # type: ignore[misc]
     arguments.__pydantic_config__ = ConfigDict(extra="forbid")  # type: ignore[attr-defined]

@@ -1,4 +1,4 @@
-"""How does anything leave for another host? Through `send`, which guards addresses, time and size."""
+"""HTTP requests to other hosts: `send` is the only way out, and limits addresses, time and size."""
 
 from schedules.tasks.outbound.errors import OutboundError, Refused
 from schedules.tasks.outbound.requests import LONGEST_URL, Reply, problem_with_url, send

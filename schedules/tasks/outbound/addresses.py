@@ -1,4 +1,4 @@
-"""Which addresses does a name stand for, and which of them may be reached?"""
+"""Name resolution, and the check that an address is public or allowed by the operator."""
 
 import asyncio
 import socket
@@ -20,7 +20,7 @@ NOT_PUBLIC_BLOCKS = """
 """
 NOT_PUBLIC = [ip_network(block) for block in NOT_PUBLIC_BLOCKS.split()]
 GLOBAL_IPV6 = IPv6Network("2000::/3")
-# Both carry an IPv4 address in their last four bytes, and reach exactly that.
+# Both embed an IPv4 address in their last four bytes and lead to it.
 CARRIERS = [IPv6Network("::ffff:0:0/96"), IPv6Network("64:ff9b::/96")]
 
 
@@ -37,7 +37,7 @@ async def resolve(host: str, port: int) -> list[Address]:
 
 
 def literal_address(host: str) -> Address | None:
-    """Read an address as the resolver would, with spellings like 127.1 and 0x7f000001; None for a name."""
+    """Parse an address as the resolver would, including 127.1 and 0x7f000001; None for a name."""
     try:
         return ip_address(host)
     except ValueError:

@@ -1,4 +1,4 @@
-"""Which connections are open? Each event loop keeps its own, to checked addresses only."""
+"""Connections to checked addresses; each event loop keeps its own."""
 
 import asyncio
 import functools
@@ -19,7 +19,7 @@ _Owner = tuple[str, bool]
 
 
 class _Guard(httpcore.AnyIOBackend):
-    """Connect to checked addresses only: here, because what is checked and what is connected to must be one."""
+    """Connect to checked addresses only; checking here ensures that the checked address is the one used."""
 
     def __init__(self, trusted: bool) -> None:
         self.trusted = trusted
@@ -36,7 +36,7 @@ class _Guard(httpcore.AnyIOBackend):
         addresses = await resolve(host, port)
         if not self.trusted:
             guard(host, port, addresses)
-        # A dead address must leave time for the next one.
+        # An address that does not answer must leave time for the next one.
         share = settings.CRONTY_OUTBOUND_TIMEOUT / min(len(addresses), MOST_ADDRESSES)
         for address in addresses[:MOST_ADDRESSES]:
             try:
@@ -58,13 +58,13 @@ class _Connection(httpcore.AsyncHTTPConnection):
 
     async def aclose(self) -> None:
         await super().aclose()
-        # httpcore forgets its socket when a TLS handshake is cancelled.
+        # httpcore does not close its socket when a TLS handshake is cancelled.
         if self.guard.stream is not None:
             await self.guard.stream.aclose()
 
 
 class Channel:
-    """The connections of one event loop. Not httpcore's own pool, whose cost grows with the square of its size."""
+    """The connections of one event loop; the cost of httpcore's own pool grows with the square of its size."""
 
     def __init__(self) -> None:
         self.places = asyncio.Semaphore(MOST_CONNECTIONS)
@@ -72,7 +72,7 @@ class Channel:
 
     @asynccontextmanager
     async def connection(self, origin: httpcore.Origin, trusted: bool) -> AsyncIterator[_Connection]:
-        # The owner includes trust: a connection opened on trust must not be there for others to use.
+        # Trust is part of the key: an untrusted request must not reuse a trusted connection.
         owner = str(origin), trusted
         connection = await self._reuse(owner) or _Connection(origin, trusted)
         try:
@@ -98,7 +98,7 @@ class Channel:
             self.idle.append((owner, connection))
         else:
             await connection.aclose()
-        # The oldest come first.
+        # The oldest connections come first.
         while self.idle and self.idle[0][1].has_expired():
             await self.idle.pop(0)[1].aclose()
 
@@ -112,7 +112,7 @@ _channels: dict[asyncio.AbstractEventLoop, tuple[Channel, AsyncGenerator[Channel
 
 
 async def channel_of_this_loop() -> Channel:
-    """Return the connections of the running event loop; they are closed when it ends."""
+    """Return the connections of the running event loop, which are closed when it ends."""
     loop = asyncio.get_running_loop()
     if loop not in _channels:
         life = _channel_life(loop)
@@ -121,7 +121,7 @@ async def channel_of_this_loop() -> Channel:
 
 
 async def _channel_life(loop: asyncio.AbstractEventLoop) -> AsyncGenerator[Channel, None]:
-    # A generator, because a loop that ends closes its unfinished generators: no owner has to remember to.
+    # An event loop closes its unfinished generators when it ends, so nobody has to close the channel.
     channel = Channel()
     try:
         yield channel

@@ -1,8 +1,8 @@
-"""Why a request did not come back with a reply."""
+"""Errors of requests that got no reply."""
 
 
 class OutboundError(Exception):
-    """The other side was not reached or did not answer properly."""
+    """The other host was not reached or did not answer properly."""
 
     def __init__(self, words: str, *, retryable: bool) -> None:
         super().__init__(words)
@@ -10,7 +10,7 @@ class OutboundError(Exception):
 
 
 class Refused(OutboundError):  # noqa: N818
-    """The guard does not let this request out."""
+    """The request is not allowed."""
 
     def __init__(self, words: str) -> None:
         super().__init__(words, retryable=False)

@@ -1,4 +1,4 @@
-"""What is sent and what came back: one request, its limits of time and size. Redirects are not followed."""
+"""One request and its reply, limited in time and size; redirects are not followed."""
 
 import asyncio
 import re
@@ -23,7 +23,7 @@ USER_AGENT = "Cronty"
 
 @dataclass(frozen=True)
 class Reply:
-    """What came back; header names are in lower case, and `truncated` says that the text goes on."""
+    """The reply; header names are lower case, and `truncated` tells that the text was cut."""
 
     status: int
     headers: dict[str, str]
@@ -39,12 +39,12 @@ async def send(
     content: bytes | None = None,
     trusted: bool = False,
 ) -> Reply:
-    """Send one request and return the reply, whatever its status; `trusted` is for the operator's own hosts."""
+    """Send one request and return the reply, whatever its status; `trusted` allows the operator's own hosts."""
     fields = {name.lower(): value for name, value in (headers or {}).items()}
     request = _Request(method, _Target.parse(url), fields, content, trusted)
     limit = settings.CRONTY_OUTBOUND_TIMEOUT
     channel = await channel_of_this_loop()
-    # Waiting for a place is not the other side's fault, so it does not count against the limit.
+    # Waiting for a free connection does not count against the time limit.
     async with channel.places:
         try:
             async with asyncio.timeout(limit):
@@ -56,7 +56,7 @@ async def send(
 
 
 def problem_with_url(url: str) -> str | None:
-    """Say why `send` would refuse this URL, as far as that is known without asking the network."""
+    """Say why `send` would refuse this URL, as far as that is known without a network request."""
     try:
         target = _Target.parse(url)
         if literal := literal_address(target.host):
@@ -145,7 +145,7 @@ async def _read(response: httpcore.Response) -> Reply:
         if len(body) > most:
             break
     data = bytes(body)
-    # Some servers pack although asked not to.
+    # Some servers compress although the request asks them not to.
     if headers.get("content-encoding", "").lower() in ("gzip", "deflate"):
         data = _unpacked(data, most + 1)
     truncated = max(len(body), len(data)) > most
