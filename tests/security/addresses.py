@@ -1,4 +1,4 @@
-"""Every address of the site, read from the URL configuration: a new page cannot be forgotten."""
+"""Every address of the site, read from the URL configuration, so that no new page is forgotten."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -31,7 +31,7 @@ class Address:
 
     @property
     def model(self) -> type[Model] | None:
-        """The model whose back office page this is."""
+        """The model whose admin page this is."""
         return next((model for model in admin.site._registry if self.route.startswith(_folder(model))), None)
 
     def path(self, values: Mapping[str, Any]) -> str:
@@ -57,7 +57,7 @@ def _walk(resolver: URLResolver, prefix: str, namespace: str) -> Iterator[Addres
 
 
 def _readable(pattern: str) -> str:
-    """Write a regular expression of the admin's as the others are written."""
+    """Write a regular expression of the admin in the syntax of the other routes."""
     return REGEX_GROUP.sub(r"<\g<name>>", pattern).strip("^$")
 
 

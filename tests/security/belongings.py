@@ -16,7 +16,7 @@ from schedules.models import Event, Execution, Job, Profile, Token
 from tests.factories import ClusterFactory, ExecutionFactory, JobFactory, TokenFactory, UserFactory
 
 MARK = "zqmark"
-# The same length as the ids that exist, so that not even the length of an answer tells them apart.
+# As long as existing ids, so that not even the length of an answer differs.
 UNKNOWN_JOB = "job_910000999_1700000000"
 UNKNOWN_NUMBER = 910000999
 
@@ -46,7 +46,7 @@ class Belongings:
 
 
 def make_belongings() -> Belongings:
-    """Fill every column that can hold a text of hers with a mark of its own."""
+    """Create the rows, with a different mark in every text column."""
     now = clock.now()
     owner = UserFactory(
         pk=910000001,

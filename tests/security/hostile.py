@@ -1,4 +1,4 @@
-"""Requests that no browser and no agent would send, made from a seed: the same number makes the same requests."""
+"""Generators of requests that no browser and no agent would send; the same seed gives the same requests."""
 
 import json
 import re
@@ -91,7 +91,7 @@ def fields_of(html: str) -> dict[str, str]:
 
 
 def address(random: Random, route: str, examples: dict[str, Any]) -> str:
-    """Fill the parameters of a route with what exists, or with junk."""
+    """Fill the parameters of a route with existing ids or with junk."""
 
     def value(found: re.Match[str]) -> str:
         is_junk = random.random() < 0.4
@@ -103,7 +103,7 @@ def address(random: Random, route: str, examples: dict[str, Any]) -> str:
 def to_page(
     random: Random, route: str, examples: dict[str, Any], fields: dict[str, str], names: list[str]
 ) -> Hostile:
-    """Make a request to a page: a form that is nearly right, or nothing like one."""
+    """Return a request to a page: an almost valid form, or junk."""
     known = list(fields) if fields and random.random() < 0.5 else names
     pairs: list[tuple[str, str | bytes]] = list(fields.items()) if random.random() < 0.7 else []
     for _ in range(random.randint(0, 4)):
@@ -126,7 +126,7 @@ def to_page(
 
 
 def headers(random: Random) -> dict[str, str]:
-    """Make a few headers that a server lets through: one line each."""
+    """Return a few headers that a server accepts: one line each."""
     if random.random() < 0.7:
         return {}
     made = {}
@@ -137,11 +137,11 @@ def headers(random: Random) -> dict[str, str]:
 
 
 def _one_line(text: str) -> str:
-    # As servers hand it on: bytes, each as the character of that number.
+    # Servers pass headers on as bytes decoded with latin-1.
     return re.sub(r"[\r\n\x00]", "", text)[:4000].encode().decode("latin-1")
 
 
-# What agents never say
+# Requests to /mcp
 
 RPC_METHODS = (
     *("initialize", "ping", "tools/list", "tools/call", "resources/list", "resources/read", "prompts/list"),
@@ -172,7 +172,7 @@ RAW_BODIES = (
 
 
 def value(random: Random, depth: int = 3) -> Any:
-    """Make any JSON."""
+    """Return any JSON value."""
     kind = random.randrange(9 if depth else 7)
     if kind == 7:
         return [value(random, depth - 1) for _ in range(random.randint(0, 4))]
@@ -183,7 +183,7 @@ def value(random: Random, depth: int = 3) -> Any:
 
 
 def to_mcp(random: Random, token: str, tools: dict[str, Any]) -> Hostile:
-    """Make a request to /mcp: a call that is nearly right, junk in its place, or no call at all."""
+    """Return a request to /mcp: an almost valid call, a call with junk in it, or no call at all."""
     name, method = random.choice(list(tools)), random.choice(RPC_METHODS + ("tools/call",) * 20)
     arguments = {
         argument: value(random)
@@ -229,6 +229,6 @@ def to_mcp(random: Random, token: str, tools: dict[str, Any]) -> Hostile:
         body,
         random.choice(MCP_TYPES),
         {key: _one_line(text) for key, text in given.items()},
-        # A stream of news stays open by design, until the other side leaves.
+        # A subscription stays open by design, until the client leaves.
         closes_after=0.05 if method == "subscriptions/listen" else 10.0,
     )

@@ -1,4 +1,4 @@
-"""Who may see and do what on the pages? Every address of the site, for everybody who might ask."""
+"""Authorization on the pages: every address of the site, for every kind of visitor."""
 
 import re
 from collections.abc import Callable
@@ -18,10 +18,10 @@ from tests.security.belongings import MARK, UNKNOWN_JOB, UNKNOWN_NUMBER, Belongi
 
 ADDRESSES = every_address()
 PAGES = [address for address in ADDRESSES if not address.is_admin]
-OFFICE = [address for address in ADDRESSES if address.is_admin]
+ADMIN_PAGES = [address for address in ADDRESSES if address.is_admin]
 METHODS = ("get", "post")
 
-# These ask for no login. The key in the address of a calendar is its own permission: calendar apps cannot log in.
+# Addresses without a login. A calendar address carries a key instead, because calendar apps cannot log in.
 PUBLIC = {
     "login",
     "schedules:theme",
@@ -33,7 +33,7 @@ PUBLIC = {
 }
 IDS = {"job_id", "run_id", "token_id"}
 WELL = {200, 302, 303, 422}
-# What staff may not do either: history is looked at, never changed; tokens end, but are not changed.
+# What not even superusers may do: history is read-only, and tokens can be revoked but not changed.
 STAFF_REFUSED = {
     "schedules_execution_add": METHODS,
     "schedules_execution_delete": METHODS,
@@ -56,12 +56,12 @@ STAFF_REFUSED = {
 Visit = Callable[[str], Client]
 
 each_page = pytest.mark.parametrize("address", PAGES, ids=str)
-each_office_page = pytest.mark.parametrize("address", OFFICE, ids=str)
+each_admin_page = pytest.mark.parametrize("address", ADMIN_PAGES, ids=str)
 each_address = pytest.mark.parametrize("address", ADDRESSES, ids=str)
 
 
 def examples(address: Address, hers: Belongings) -> dict[str, Any]:
-    """Return what of hers the parameters of an address can point at."""
+    """Return values for the parameters of an address that point at the owner's rows."""
     known: dict[str, Any] = {
         "job_id": hers.job.public_id,
         "run_id": hers.run.pk,
@@ -82,7 +82,7 @@ def examples(address: Address, hers: Belongings) -> dict[str, Any]:
 
 
 def form(address: Address, hers: Belongings) -> dict[str, Any]:
-    """Return what a form at this address would send to do the most harm."""
+    """Return the most harmful form data for this address."""
     if address.model is not None:
         action = "revoke" if "token" in address.route else "delete_selected"
         return {"action": action, "_selected_action": hers.rows[address.model].pk, "post": "yes"}
@@ -111,12 +111,12 @@ def test_every_address_has_an_example_that_leads_to_it(hers: Belongings):
         assert found.view_name == address.name or address.name in {"", "admin:"}
 
 
-def test_what_is_public_is_listed():
+def test_public_addresses_are_listed():
     assert {address.name for address in ADDRESSES if address.is_public} == PUBLIC
 
 
 @each_address
-def test_nobody_sees_or_does_anything_without_a_login(hers: Belongings, visit: Visit, address: Address):
+def test_nothing_is_shown_or_changed_without_a_login(hers: Belongings, visit: Visit, address: Address):
     before = everything()
     for method in METHODS:
         wrong = {"key": "no-such-key"} if address.name == "schedules:calendar-feed" else {}
@@ -133,7 +133,7 @@ def test_nobody_sees_or_does_anything_without_a_login(hers: Belongings, visit: V
 
 
 @each_page
-def test_stranger_sees_and_does_nothing_of_hers(
+def test_stranger_can_neither_see_nor_change_the_owners_rows(
     hers: Belongings, visit: Visit, stranger: Any, address: Address
 ):
     before, statuses = everything(but_of=stranger), []
@@ -148,7 +148,7 @@ def test_stranger_sees_and_does_nothing_of_hers(
 
         statuses.append(answer.status_code)
         assert leaks(answer) == []
-    # The undo of a delete carries the id in its form.
+    # The form that restores a job carries the id.
     has_id = address.parameters or address.name == "schedules:restore"
     assert set(statuses) <= ({404, 405} if has_id else {*WELL, 405, 503})
     assert set(statuses) != {405}
@@ -164,7 +164,7 @@ def test_owner_is_never_refused(hers: Belongings, visit: Visit, address: Address
 
 
 @each_page
-def test_staff_reach_every_job_and_run_but_nobodys_tokens(hers: Belongings, visit: Visit, address: Address):
+def test_staff_reach_every_job_and_run_but_no_token(hers: Belongings, visit: Visit, address: Address):
     statuses = {ask(visit("staff"), method, address, hers).status_code for method in METHODS}
 
     if "token_id" in address.parameters:
@@ -174,9 +174,9 @@ def test_staff_reach_every_job_and_run_but_nobodys_tokens(hers: Belongings, visi
         assert statuses <= {*WELL, 405, 503}
 
 
-@each_office_page
+@each_admin_page
 @pytest.mark.parametrize("person", ["owner", "stranger"])
-def test_back_office_is_closed_to_those_who_are_not_staff(
+def test_admin_is_closed_to_everybody_but_staff(
     hers: Belongings, visit: Visit, address: Address, person: str
 ):
     browsers = {method: visit(person) for method in METHODS}
@@ -193,7 +193,7 @@ def test_back_office_is_closed_to_those_who_are_not_staff(
     assert everything() == before
 
 
-@each_office_page
+@each_admin_page
 def test_staff_without_permission_see_no_rows(hers: Belongings, visit: Visit, address: Address):
     browsers = {method: visit("clerk") for method in METHODS}
     before = everything()
@@ -201,16 +201,14 @@ def test_staff_without_permission_see_no_rows(hers: Belongings, visit: Visit, ad
         answer = ask(client, method, address, hers)
 
         assert leaks(answer) == []
-        # The address without a verb only leads on to the one with it.
+        # The address without a verb only redirects to the one with it.
         if address.model is not None and address.name != "admin:":
             assert answer.status_code == 403
     assert everything() == before
 
 
-@each_office_page
-def test_staff_reach_the_back_office_but_cannot_change_what_happened(
-    hers: Belongings, visit: Visit, address: Address
-):
+@each_admin_page
+def test_staff_reach_the_admin_but_cannot_change_history(hers: Belongings, visit: Visit, address: Address):
     for method in METHODS:
         answer = ask(visit("staff"), method, address, hers)
 
@@ -222,7 +220,7 @@ def test_staff_reach_the_back_office_but_cannot_change_what_happened(
             assert answer.status_code in {200, 302, 405}
 
 
-def test_owner_sees_her_marks_so_that_a_leak_would_be_noticed(hers: Belongings, visit: Visit):
+def test_owner_sees_the_marks_so_that_a_leak_would_be_noticed(hers: Belongings, visit: Visit):
     client = visit("owner")
     seen = "".join(
         body(client.get(address.path(examples(address, hers) | {"run_id": run})))
@@ -246,11 +244,11 @@ def test_owner_sees_her_marks_so_that_a_leak_would_be_noticed(hers: Belongings, 
         assert f"{MARK}-{what}" in seen, what
 
 
-# A foreign id and an id that never was
+# Another person's id is answered like an unknown one
 
 
 def same_for_all(answers: dict[str, Any]) -> Any:
-    """Assert that whole answers are equal once the id each was asked for is taken out, and return one.
+    """Assert that whole answers are equal except for the requested id, and return one.
 
     Left out are the only parts that differ from one request to the next by design: the random mask of the CSRF
     token, in its cookie and in forms, and the signature of the cookie that carries a message to the next page,
@@ -271,12 +269,12 @@ def _plain(answer: Any, identifier: str) -> tuple[Any, ...]:
 
 
 def follow(client: Client, answer: Any) -> list[Any]:
-    """Return the answer, and the page it sends one to."""
+    """Return the answer and, if it redirects, the page that follows."""
     return [answer, client.get(answer["Location"])] if answer.status_code in {302, 303} else [answer]
 
 
 def ids_of(address: Address, hers: Belongings) -> list[dict[str, Any]]:
-    """Return ids of hers, ids of what she deleted, and at last ids that never existed."""
+    """Return the owner's ids, ids of rows she deleted, and ids that never existed."""
     gone = hers.trashed_run.pk
     numbers = [dict.fromkeys(("run_id", "token_id", "object_id", "id"), pk) for pk in (910000001, gone)]
     return [
@@ -289,7 +287,7 @@ def ids_of(address: Address, hers: Belongings) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize("address", [each for each in ADDRESSES if each.parameters], ids=str)
 @pytest.mark.parametrize("person", ["anonymous", "stranger"])
-def test_foreign_id_is_answered_like_one_that_never_was(
+def test_foreign_id_is_answered_like_an_unknown_one(
     hers: Belongings, visit: Visit, time_machine: Any, address: Address, person: str
 ):
     time_machine.move_to(clock.now(), tick=False)
@@ -306,7 +304,7 @@ def test_foreign_id_is_answered_like_one_that_never_was(
 
 
 @pytest.mark.parametrize("address", [each for each in PAGES if "token_id" in each.parameters], ids=str)
-def test_token_of_somebody_is_to_staff_like_one_that_never_was(
+def test_staff_get_the_same_answer_for_a_foreign_and_an_unknown_token(
     hers: Belongings, visit: Visit, address: Address
 ):
     for method in METHODS:
@@ -316,7 +314,7 @@ def test_token_of_somebody_is_to_staff_like_one_that_never_was(
         assert same_for_all(answers)[0] != HTTPStatus.OK
 
 
-def test_calendar_of_an_inactive_owner_is_like_one_that_never_was(hers: Belongings, client: Client):
+def test_calendar_of_an_inactive_owner_is_answered_like_an_unknown_one(hers: Belongings, client: Client):
     hers.owner.is_active = False
     hers.owner.save()
     key = hers.profile.calendar_key
@@ -330,7 +328,7 @@ def test_calendar_of_an_inactive_owner_is_like_one_that_never_was(hers: Belongin
     "path",
     ["/jobs/new/?copy=", "/runs/?job=", "/runs/export.csv?job=", "/runs/export.json?job=", "/activity/?job="],
 )
-def test_foreign_id_in_a_query_is_answered_like_one_that_never_was(
+def test_foreign_id_in_a_query_is_answered_like_an_unknown_one(
     hers: Belongings, visit: Visit, time_machine: Any, path: str
 ):
     time_machine.move_to(clock.now(), tick=False)
@@ -348,7 +346,7 @@ def test_foreign_id_in_a_query_is_answered_like_one_that_never_was(
         ("/jobs/restore/", {}),
     ],
 )
-def test_foreign_id_in_a_form_is_answered_like_one_that_never_was(
+def test_foreign_id_in_a_form_is_answered_like_an_unknown_one(
     hers: Belongings, visit: Visit, stranger: Any, time_machine: Any, path: str, fields: dict[str, str]
 ):
     time_machine.move_to(clock.now(), tick=False)

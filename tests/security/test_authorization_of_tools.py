@@ -1,4 +1,4 @@
-"""Who may see and do what through the tools? Every tool and resource of the server, for everybody who might call.
+"""Authorization of the tools: every tool and resource of the server, for every kind of caller.
 
 That no tool answers without a usable token, and that a token of some families is offered only those, is tested with
 the tools' own door, in tests/tools/test_auth.py.
@@ -21,7 +21,7 @@ from tests.mcp.examples import examples
 from tests.mcp.over_http import browser, modern_call, running
 from tests.security.belongings import MARK, UNKNOWN_JOB, UNKNOWN_NUMBER, Belongings, everything
 
-# Arguments that point at something of the owner's; of these, and of all others, a new one must be known here.
+# Arguments that point at the owner's rows. A new argument must be added here or to the others.
 IDS = {"job_id", "schedule_id", "id", "execution_id"}
 NO_IDS = {"idempotency_key"}
 LEGACY = {
@@ -84,7 +84,7 @@ def send(token: str | None, calls: dict[Any, dict[str, Any]]) -> dict[Any, httpx
 
 
 def hers_called(hers: Belongings, era: str) -> dict[str, dict[str, Any]]:
-    """Return a call of every tool and resource, aimed at what is hers."""
+    """Return a call of every tool and resource that aims at the owner's rows."""
     uris = [uri.format(job=hers.job.public_id) for uri in RESOURCES]
     reads = {uri: other_call("resources/read", {"uri": uri}, era, uri) for uri in uris}
     tools = examples(hers.job, hers.prompt, hers.run)
@@ -140,7 +140,7 @@ def test_nothing_answers_without_a_usable_token(hers: Belongings, era: str, kind
     assert everything() == before
 
 
-def test_read_token_reads_hers_and_changes_nothing(hers: Belongings, era: str):
+def test_read_token_reads_the_owners_rows_and_changes_nothing(hers: Belongings, era: str):
     token = token_of(hers.owner, scopes=["read"])
     reading = {tool["name"] for tool in offered(token, era)} | {
         uri.format(job=hers.job.public_id) for uri in RESOURCES
@@ -153,7 +153,7 @@ def test_read_token_reads_hers_and_changes_nothing(hers: Belongings, era: str):
     assert everything() == before
 
 
-def test_owners_token_reaches_all_that_is_hers(hers: Belongings, era: str):
+def test_owners_token_reaches_all_of_the_owners_rows(hers: Belongings, era: str):
     answers = send(token_of(hers.owner), hers_called(hers, era))
 
     refused = {name for name, answer in answers.items() if is_refused(answer)}
@@ -163,10 +163,10 @@ def test_owners_token_reaches_all_that_is_hers(hers: Belongings, era: str):
 
 
 @pytest.mark.parametrize("person", ["stranger", "staff"])
-def test_token_of_somebody_else_sees_and_changes_nothing_of_hers(
+def test_foreign_token_can_neither_see_nor_change_the_owners_rows(
     hers: Belongings, people: dict[str, User], era: str, person: str
 ):
-    """Staff look after everybody's jobs on the pages; an agent of theirs must not."""
+    """Staff manage everybody's jobs on the pages; their agents must not."""
     token = token_of(people[person])
     before = everything(but_of=people[person])
 
@@ -174,16 +174,16 @@ def test_token_of_somebody_else_sees_and_changes_nothing_of_hers(
 
     assert all(answer.status_code < 500 for answer in answers.values())
     for name, answer in answers.items():
-        # The topic is what was asked for; the answer may repeat it.
+        # The answer may repeat the topic from the request.
         assert not re.search(rf"{MARK}-(?!topic)", answer.text), name
     assert everything(but_of=people[person]) == before
 
 
 @pytest.mark.parametrize("person", ["stranger", "staff"])
-def test_foreign_id_is_answered_like_one_that_never_was(
+def test_foreign_id_is_answered_like_an_unknown_one(
     hers: Belongings, people: dict[str, User], era: str, person: str
 ):
-    """Whole answers are compared, with every header; only the id that was asked for is taken out."""
+    """Compare whole answers with every header, except for the requested id."""
     token = token_of(people[person])
     jobs = [hers.job.public_id, hers.prompt.public_id, hers.trashed.public_id, UNKNOWN_JOB]
     pointing: dict[str, list[Any]] = {

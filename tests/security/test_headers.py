@@ -19,7 +19,7 @@ from tests.security.test_authorization import ask, everything
 ADDRESSES = every_address()
 Visit = Callable[[str], Client]
 
-# Settings are read once, so the site behind https is a process of its own.
+# Settings are read once, so the site behind https runs in its own process.
 BEHIND_HTTPS = """
 import json, sys
 import django
@@ -41,7 +41,7 @@ print(json.dumps([plain.status_code, plain["Location"], inside.status_code, dict
 
 
 @pytest.mark.parametrize("address", ADDRESSES, ids=str)
-def test_every_answer_carries_the_guards(hers: Belongings, visit: Visit, address: Address):
+def test_every_answer_has_the_security_headers(hers: Belongings, visit: Visit, address: Address):
     for person in ("anonymous", "staff"):
         for method in ("get", "post"):
             answer = ask(visit(person), method, address, hers)
@@ -65,14 +65,14 @@ def test_every_answer_carries_the_guards(hers: Belongings, visit: Visit, address
 
 
 @pytest.mark.parametrize("address", ADDRESSES, ids=str)
-def test_no_form_is_taken_without_its_token(hers: Belongings, operator: Any, address: Address):
+def test_no_form_is_accepted_without_its_csrf_token(hers: Belongings, operator: Any, address: Address):
     strict = Client(enforce_csrf_checks=True)
     strict.force_login(operator, backend="django.contrib.auth.backends.ModelBackend")
     before = everything()
 
     answer = ask(strict, "post", address, hers)
 
-    # Whoever takes no form at all need not look for a token.
+    # An address that accepts no form answers 405.
     assert answer.status_code in {403, 405}
     assert everything() == before
 
@@ -93,7 +93,7 @@ def test_form_from_another_origin_is_refused(hers: Belongings, visit: Visit):
     "target",
     ["https://evil.example/", "//evil.example", "/\\evil.example", "javascript:alert(1)", "///evil.example"],
 )
-def test_no_form_leads_to_another_site(hers: Belongings, visit: Visit, target: str):
+def test_no_form_redirects_to_another_site(hers: Belongings, visit: Visit, target: str):
     asked = [
         ("/theme/", {"next": target}),
         (f"/jobs/{hers.job.public_id}/pause/", {"next": target}),
@@ -138,5 +138,5 @@ def test_site_behind_https_guards_its_cookies_and_insists_on_https(tmp_path: Pat
         assert (cookie["secure"], cookie["httponly"], cookie["samesite"]) == (True, True, "Lax")
 
 
-def test_host_that_is_not_ours_is_refused(client: Client, db: None):
+def test_unknown_host_is_refused(client: Client, db: None):
     assert client.get("/login/", headers={"Host": "evil.example"}).status_code == 400

@@ -1,4 +1,4 @@
-"""Does a secret turn up where it has no business: in a log, an answer, the back office, or a table?
+"""Secrets stay out of logs, answers, the admin and tables.
 
 The paths are the real ones. A secret that a job carries is shown in one place only, by design: the form that edits it.
 """
@@ -40,12 +40,12 @@ Visit = Callable[[str], Client]
 
 @pytest.fixture
 def heard() -> Iterator[StringIO]:
-    """Everything that any logger says, however quiet, with tracebacks written out."""
+    """Everything that any logger writes, at any level, with tracebacks."""
     heard, root = StringIO(), logging.getLogger()
     handler, level = logging.StreamHandler(heard), root.level
     root.addHandler(handler)
     root.setLevel(logging.DEBUG)
-    # The database's own log of statements holds every value, and nobody switches it on outside of development.
+    # Django's log of SQL statements holds every value; it is only for development.
     statements = logging.getLogger("django.db.backends")
     statements.setLevel(logging.INFO)
     yield heard
@@ -62,7 +62,7 @@ def stored() -> str:
 
 
 def shown(hers: Belongings, visit: Visit, *, but: frozenset[str] = frozenset()) -> str:
-    """Return every page and every page of the back office, as the owner and as staff see them."""
+    """Return every page, also of the admin, as the owner and as staff see it."""
     run = Execution.objects.order_by("-pk")[0].pk
     pages = []
     for person in ("owner", "staff"):
@@ -100,7 +100,7 @@ def test_command_prints_the_token_and_logs_nothing_of_it(hers: Belongings, heard
 
 
 @pytest.mark.parametrize("status", [401, 500])
-def test_failing_webhook_keeps_its_headers_and_key_to_itself(
+def test_failing_webhook_does_not_reveal_its_headers_or_key(
     hers: Belongings, visit: Visit, heard: StringIO, settings: Any, status: int
 ):
     settings.CRONTY_OUTBOUND_ALLOW = ["127.0.0.1"]
@@ -123,7 +123,7 @@ def test_failing_webhook_keeps_its_headers_and_key_to_itself(
 
 
 def fire(job: Any) -> str:
-    """Run a job once as a worker does, write down what came of it, and return its error."""
+    """Run a job once as a worker does, record the outcome, and return its error."""
     worker = ClusterFactory()
     row = ExecutionFactory(job=job, status="claimed", cluster=worker)
     (started,) = engine.start_runs(worker.pk, 0, [row.pk], clock.now())
@@ -150,7 +150,7 @@ def actor(hers: Belongings) -> Actor:
     return Actor(hers.owner, apps.get_model("schedules.Event").Door.WEB)
 
 
-def test_failing_notification_keeps_the_ntfy_token_to_itself(
+def test_failing_notification_does_not_reveal_the_ntfy_token(
     hers: Belongings, visit: Visit, heard: StringIO, settings: Any
 ):
     with Sink(Answer(status=500, body=b"no")) as sink:
@@ -163,7 +163,7 @@ def test_failing_notification_keeps_the_ntfy_token_to_itself(
         assert SECRET not in error + tested + heard.getvalue() + stored() + shown(hers, visit)
 
 
-def test_settings_that_are_secret_are_on_no_page(
+def test_secret_settings_are_on_no_page(
     hers: Belongings, visit: Visit, heard: StringIO, settings: Any, monkeypatch: pytest.MonkeyPatch
 ):
     for name in ("NTFY_TOKEN", "CRONTY_ADMIN_PASSWORD", "EMAIL_HOST_PASSWORD"):
@@ -178,7 +178,7 @@ def test_settings_that_are_secret_are_on_no_page(
     assert SECRET not in pg_dump_command(connection.settings_dict, PROJECT / "x")
 
 
-def test_broken_page_says_nothing_of_what_broke(
+def test_broken_page_reveals_no_details(
     hers: Belongings, visit: Visit, heard: StringIO, settings: Any, monkeypatch: pytest.MonkeyPatch
 ):
     def break_down() -> str:
@@ -222,7 +222,7 @@ def test_new_password_is_neither_logged_nor_stored_in_the_clear(
     assert SECRET not in heard.getvalue() + stored()
 
 
-def test_refused_bearer_is_not_repeated(hers: Belongings, heard: StringIO):
+def test_refused_bearer_token_is_not_repeated(hers: Belongings, heard: StringIO):
     issue_token(hers.owner, name="laptop")
 
     answer = send(SECRET, {"list": tool_call("list_jobs", {}, "legacy")})["list"]
@@ -249,12 +249,12 @@ def test_commands_do_not_print_settings(tmp_path: Any, command: str):
         check=False,
     )
 
-    # Nobody answers at that address, so that the second one fails, with the driver's words about it.
+    # Nothing listens at that address, so the second command fails with the driver's message.
     assert (done.returncode == 0) == (command == "check")
     assert SECRET not in done.stdout + done.stderr
 
 
-def test_job_made_with_a_secret_shows_a_mask_to_its_owner(hers: Belongings, visit: Visit):
+def test_job_with_a_secret_shows_a_mask_to_its_owner(hers: Belongings, visit: Visit):
     job = JobFactory(owner=hers.owner, task="webhook", kwargs={"headers": {"Authorization": SECRET}})
 
     page = visit("owner").get(f"/jobs/{job.public_id}/").content.decode()
