@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PIP_INSTALL := install -q --disable-pip-version-check --no-input --require-hashes
 ARGS ?=
 
-.PHONY: up test install install-dev check check-types check-rules bare bench faults load soak browser conformance fuzz model contract lock clean
+.PHONY: up test install install-dev check check-types check-rules bare pythons bench faults load soak browser conformance fuzz model contract lock clean
 
 up: install
 	@$(BIN)/python manage.py up $(ARGS)
@@ -67,6 +67,11 @@ test: check
 # Both README commands on a minimal Debian 12 as an ordinary user (needs root): ARGS="--times 3", "--only up".
 bare:
 	@$(PYTHON) -m verification.bare $(ARGS)
+
+# Every Python from 3.11 on that this machine has: `up --check`, the process tests, a stop under load; ARGS=--others leaves
+# out the Python of `make test`.
+pythons: install-dev
+	@$(BIN)/python -m verification.pythons $(ARGS)
 
 # Figures as `name value unit`, on both databases, beside django-q2's own scheduler.
 bench: install-dev

@@ -1,4 +1,4 @@
-"""Real clusters on the test's own database, and the processes they are made of."""
+"""Real clusters on the test's own database, and the processes they consist of."""
 
 import os
 import signal
@@ -7,20 +7,22 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 from pathlib import Path
 
 import psutil
 from django.db import connection
 
 from schedules import clock
-from schedules.models import Cluster
+from schedules.models import Cluster, Job
+from tests.factories import JobFactory, UserFactory
 
 PROJECT = Path(__file__).resolve().parent.parent
 PATIENCE = 25.0
 
 
 def database_url() -> str:
-    """The address of the database this test runs on, for other processes."""
+    """Return the address of the test's database, for other processes."""
     values = connection.settings_dict
     if connection.vendor == "sqlite":
         return f"sqlite:///{values['NAME']}"
@@ -53,7 +55,7 @@ def manage(*arguments: str, **settings: object) -> subprocess.Popen[bytes]:
 
 @contextmanager
 def running(*arguments: str, **settings: object) -> Iterator[subprocess.Popen[bytes]]:
-    """Run a manage.py command for the length of a test; whatever it left is ended, by pid."""
+    """Run a manage.py command inside the block; then stop it, and kill what it left, by pid."""
     process = manage(*arguments, **settings)
     try:
         yield process
@@ -72,17 +74,24 @@ def running(*arguments: str, **settings: object) -> Iterator[subprocess.Popen[by
 
 @contextmanager
 def running_cluster(**settings: object) -> Iterator[subprocess.Popen[bytes]]:
-    """Run one cluster and wait until it has come round once."""
+    """Run one cluster; wait until its first probe has returned."""
     known = set(Cluster.objects.values_list("pk", flat=True))
     with running("qcluster", **settings) as process:
-        wait_for(lambda: fresh_worker(known) is not None)
+        wait_for(lambda: fresh_cluster(known) is not None)
         yield process
 
 
-def fresh_worker(exclude_tasks: set[int]) -> Cluster | None:
-    """A cluster whose probe has gone all the way round."""
-    alive = Cluster.objects.exclude(pk__in=exclude_tasks).fresh(clock.now())
+def fresh_cluster(known: set[int]) -> Cluster | None:
+    """Find a new cluster whose probe has returned."""
+    alive = Cluster.objects.exclude(pk__in=known).fresh(clock.now())
     return next((row for row in alive if row.probe_returned_at > row.started_at), None)
+
+
+def make_due(count: int, task: str, *, after: float = 0.5, **kwargs: object) -> list[Job]:
+    """Make jobs of one person that are due once, in a moment."""
+    owner = UserFactory()
+    at = clock.now() + timedelta(seconds=after)
+    return [JobFactory(owner=owner, once=True, run_at=at, task=task, kwargs=kwargs) for _ in range(count)]
 
 
 def wait_for(condition: Callable[[], object], seconds: float = PATIENCE) -> None:
@@ -97,7 +106,7 @@ def family_of(pid: int) -> list[psutil.Process]:
 
 
 def member(leader: int, role: str) -> psutil.Process:
-    """Find a process of a cluster by what it is: sentinel, pusher, monitor, idle (worker), busy (worker)."""
+    """Find a process of a cluster by its role: leader, sentinel, pusher, monitor, idle or busy (worker)."""
     if role == "leader":
         return psutil.Process(leader)
     if role == "sentinel":
@@ -107,7 +116,7 @@ def member(leader: int, role: str) -> psutil.Process:
 
 
 def title_of(process: psutil.Process) -> str:
-    """What a process calls itself; nothing when it has just died."""
+    """Return the title of a process; nothing when it has just died."""
     try:
         return " ".join(process.cmdline())
     except psutil.Error:

@@ -5,7 +5,6 @@ import subprocess
 import sys
 from collections import Counter
 from datetime import timedelta
-from pathlib import Path
 
 import psycopg
 import pytest
@@ -14,31 +13,30 @@ from django.db import connection, connections
 from schedules import clock
 from schedules.models import Cluster, Execution, Job
 from schedules.worker.cluster import HeartbeatWatch, _write_lazily
-from tests.clusters import PROJECT, environment, family_of, manage, member, running, running_cluster, wait_for
-from tests.factories import ClusterFactory, JobFactory, UserFactory
+from tests.clusters import (
+    PROJECT,
+    environment,
+    family_of,
+    make_due,
+    manage,
+    member,
+    running,
+    running_cluster,
+    wait_for,
+)
+from tests.factories import ClusterFactory, JobFactory
 from tests.postgres import Postgres
+from verification.stop_under_load import notes, stop_under_load
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
 Status = Execution.Status
 
 
-def make_due(count: int, task: str, *, after: float = 0.5, **kwargs: object) -> list[Job]:
-    owner = UserFactory()
-    at = clock.now() + timedelta(seconds=after)
-    return [JobFactory(owner=owner, once=True, run_at=at, task=task, kwargs=kwargs) for _ in range(count)]
-
-
 def all_ended() -> bool:
     # Every cluster makes sure of the nightly pruning job, which stays armed.
     jobs = Job.objects.exclude(task="prune_history")
     return not Execution.objects.live().exists() and not jobs.armed().exists()
-
-
-def notes(path: Path, word: str) -> Counter[str]:
-    """Count the notes of each execution that the tasks themselves left."""
-    lines = path.read_text().splitlines() if path.exists() else []
-    return Counter(line.split()[1] for line in lines if line.startswith(word))
 
 
 def test_two_clusters_run_every_slot_once(tmp_path):
@@ -121,6 +119,34 @@ def test_a_stopped_cluster_finishes_what_runs_and_hands_back_the_rest(tmp_path):
     assert not Execution.objects.filter(status__in=Execution.HELD).exists()
     assert Execution.objects.filter(status=Status.QUEUED).exists()
     assert notes(path, "begin").keys() == notes(path, "end").keys()
+    assert Cluster.objects.get().stopped_at is not None
+
+
+def test_a_cluster_stopped_under_load_cuts_nothing_off_and_runs_nothing_twice(tmp_path):
+    """The small form of what `make pythons` does on every Python."""
+    assert stop_under_load(tmp_path / "notes", coroutines=60, coroutine_seconds=1.5, plain_seconds=2) == []
+
+
+FORKSERVER = """
+import multiprocessing, sys
+from django.core.management import execute_from_command_line
+multiprocessing.set_start_method("forkserver")
+execute_from_command_line(["manage.py", "qcluster"])
+"""
+
+
+def test_a_cluster_forks_whatever_the_default_start_method_is():
+    """The default is forkserver from Python 3.14 on, where a child inherits neither context nor hooks."""
+    process = subprocess.Popen([sys.executable, "-c", FORKSERVER], cwd=PROJECT, env=environment())
+    try:
+        make_due(2, "tests.ping")
+        make_due(2, "tests.aping")
+        wait_for(lambda: Execution.objects.filter(status=Status.SUCCEEDED).count() == 4)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(15) == 0
+    finally:
+        process.kill()
+        process.wait()
     assert Cluster.objects.get().stopped_at is not None
 
 

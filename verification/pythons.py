@@ -1,0 +1,129 @@
+"""The proof on every Python from 3.11 on: `make pythons`.
+
+For each Python that it finds it makes a virtual environment, then runs `manage.py up --check`, the tests of the
+engine, the workers and the commands, and a stop under load. It needs the standard library only.
+"""
+
+import hashlib
+import json
+import os
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from argparse import ArgumentParser
+from pathlib import Path
+
+PROJECT = Path(__file__).resolve().parent.parent
+CACHE = PROJECT / ".cache" / "pythons"
+LOCK = PROJECT / "requirements-dev.txt"
+OLDEST = (3, 11)
+NAMES = [f"python3.{minor}" for minor in range(OLDEST[1], 16)]
+TESTS = ["tests/engine", "tests/worker", "tests/management"]
+
+Version = tuple[int, ...]
+
+
+def find_pythons() -> dict[Version, str]:
+    """Find interpreters among pyenv's versions and on the path: the newest release of each minor version."""
+    pyenv = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
+    on_path = (shutil.which(name) for name in NAMES)
+    candidates = [str(path) for path in pyenv.glob("*/bin/python3")] + [path for path in on_path if path]
+    found: dict[Version, str] = {}
+    for candidate in candidates:
+        version = version_of(candidate)
+        if version and version[:2] >= OLDEST:
+            known = next((other for other in found if other[:2] == version[:2]), (0,))
+            if version > known:
+                found.pop(known, None)
+                found[version] = candidate
+    return dict(sorted(found.items()))
+
+
+def version_of(python: str) -> Version | None:
+    """Ask an interpreter for its version; a shim without a Python behind it gives no answer."""
+    question = "import json, sys; print(json.dumps(sys.version_info[:3]))"
+    try:
+        answer = subprocess.run([python, "-c", question], capture_output=True, check=True, timeout=30)
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return tuple(json.loads(answer.stdout))
+
+
+def install(python: str, version: Version) -> Path:
+    """Make a virtual environment from the lock, unless there is one already; return its interpreter."""
+    folder = CACHE / ".".join(map(str, version))
+    stamp, wanted = folder / ".installed", hashlib.sha256(LOCK.read_bytes()).hexdigest()
+    own = folder / "bin" / "python"
+    if not stamp.exists() or stamp.read_text() != wanted:
+        subprocess.run([python, "-m", "venv", "--clear", str(folder)], check=True)
+        pip = [str(own), "-m", "pip", "install", "-q", "--disable-pip-version-check", "--no-input"]
+        subprocess.run([*pip, "--require-hashes", "-r", str(LOCK)], check=True, stderr=subprocess.DEVNULL)
+        stamp.write_text(wanted)
+    return own
+
+
+def steps(python: Path, folder: str) -> dict[str, list[str]]:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    return {
+        "up --check": [str(python), "manage.py", "up", "--check", "--port", str(port)],
+        "tests": [str(python), "-m", "pytest", *TESTS, "-n", "2", "-p", "no:cacheprovider", "--basetemp", f"{folder}/tests"],
+        "stop under load": [str(python), "-m", "verification.stop_under_load"],
+    }  # fmt: skip
+
+
+def prove(python: Path, version: str) -> bool:
+    """Run every step on one Python; tell whether all of them passed."""
+    is_good = True
+    with tempfile.TemporaryDirectory(prefix="cronty-pythons-") as folder:
+        environment = os.environ | {"CRONTY_DATA": folder, "PYTHONDONTWRITEBYTECODE": "1"}
+        environment.pop("DATABASE_URL", None)
+        for name, command in steps(python, folder).items():
+            began = time.monotonic()
+            done = subprocess.run(
+                command,
+                cwd=PROJECT,
+                env=environment,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+            )
+            verdict = "passed" if done.returncode == 0 else f"FAILED with status {done.returncode}"
+            say(f"Python {version}: {name} {verdict} ({time.monotonic() - began:.0f} s)")
+            if done.returncode or name == "stop under load":
+                say(re.sub(r"(?m)^", "    ", done.stdout.strip()))
+            is_good &= done.returncode == 0
+    return is_good
+
+
+def say(words: str) -> None:
+    sys.stdout.write(f"{words}\n")
+    sys.stdout.flush()
+
+
+def main() -> int:
+    parser = ArgumentParser(description="Prove that Cronty works on every Python from 3.11 on.")
+    parser.add_argument("--others", action="store_true", help="leave out the Python that runs this program")
+    options = parser.parse_args()
+    found = find_pythons()
+    if options.others:
+        found = {version: path for version, path in found.items() if version[:2] != sys.version_info[:2]}
+    if not found or (not options.others and len(found) == 1):
+        say(f"No other Python from 3.11 on was found; `make test` covers {sys.version.split()[0]}.")
+        return 0
+    results = []
+    for version, path in found.items():
+        began, name = time.monotonic(), ".".join(map(str, version))
+        say(f"Python {name}: installing …")
+        results.append(prove(install(path, version), name))
+        say(f"Python {name}: {time.monotonic() - began:.0f} s in all")
+    return 0 if all(results) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,81 @@
+"""Stop under load: SIGTERM to a cluster with many executions in progress; none may be cut off or run twice.
+
+`python -m verification.stop_under_load` runs it on an SQLite database of its own and prints one line.
+"""
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from argparse import ArgumentParser
+from collections import Counter
+from pathlib import Path
+
+PROJECT = Path(__file__).resolve().parent.parent
+
+
+def notes(path: Path, word: str) -> Counter[str]:
+    """Count, for each execution, how often its task noted that it began or ended: a record beside the ledger."""
+    lines = path.read_text().splitlines() if path.exists() else []
+    return Counter(line.split()[1] for line in lines if line.startswith(word))
+
+
+def stop_under_load(path: Path, coroutines: int, coroutine_seconds: float, plain_seconds: float) -> list[str]:
+    """Start a cluster, load it, stop it, and return what went wrong."""
+    from schedules import clock  # noqa: PLC0415
+    from schedules.models import Execution, Job  # noqa: PLC0415
+    from tests.clusters import make_due, running_cluster, wait_for  # noqa: PLC0415
+
+    with running_cluster(CRONTY_WORKERS=2, CRONTY_STOP_SECONDS=30) as cluster:
+        make_due(2, "tests.note", path=str(path), seconds=plain_seconds)
+        wait_for(lambda: len(notes(path, "begin")) == 2)
+        jobs = make_due(coroutines, "tests.anote", after=3600, path=str(path), seconds=coroutine_seconds)
+        # Due all at once, however long it took to make them.
+        Job.objects.filter(pk__in=[job.pk for job in jobs]).update(
+            run_at=clock.now(), next_run_at=clock.now()
+        )
+        wait_for(lambda: len(notes(path, "begin")) == coroutines + 2)
+        in_progress = coroutines + 2 - len(notes(path, "end"))
+        cluster.send_signal(signal.SIGTERM)
+        status = cluster.wait(40)
+    begun, ended = notes(path, "begin"), notes(path, "end")
+    ledger = Counter(Execution.objects.values_list("status", "attempt"))
+    problems = {
+        f"the leader ended with status {status}": status != 0,
+        f"only {in_progress} executions were in progress": in_progress < coroutines / 2,
+        f"{len(begun - ended)} executions were cut off": bool(begun - ended),
+        f"executions ran twice: {[key for key, count in begun.items() if count > 1][:3]}": max(begun.values())
+        > 1,
+        f"the ledger says {dict(ledger)}": ledger != {(Execution.Status.SUCCEEDED, 1): coroutines + 2},
+    }
+    return [problem for problem, is_so in problems.items() if is_so]
+
+
+def main() -> int:
+    parser = ArgumentParser(description=__doc__)
+    parser.add_argument("--coroutines", type=int, default=500)
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="cronty-stop-") as folder:
+        os.environ |= {
+            "DJANGO_SETTINGS_MODULE": "tests.settings",
+            "DATABASE_URL": f"sqlite:///{folder}/cronty.sqlite3",
+            "CRONTY_DATA": folder,
+        }
+        subprocess.run([sys.executable, "manage.py", "migrate", "-v0"], cwd=PROJECT, check=True)
+        import django  # noqa: PLC0415
+
+        django.setup()
+        began = time.monotonic()
+        problems = stop_under_load(Path(folder) / "notes", options.coroutines, 3, 8)
+    words = "; ".join(problems) or "0 cut off, 0 run twice"
+    sys.stdout.write(
+        f"stop under load on Python {sys.version.split()[0]}: {options.coroutines} coroutines and 2 plain functions"
+        f" in progress, {words} ({time.monotonic() - began:.0f} s)\n"
+    )
+    return 1 if problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
