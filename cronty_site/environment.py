@@ -78,7 +78,7 @@ def apps(name: str) -> list[str]:
     for app in found:
         parent, _, last = app.rpartition(".")
         if not _is_importable(parent if last[:1].isupper() else app):
-            raise refuse(name, f"{app!r} cannot be imported; install it, or put its folder on PYTHONPATH.")
+            raise refuse(name, f"{app!r} cannot be imported; install it, or put it into CRONTY_DATA/apps.")
     return found
 
 
