@@ -1,4 +1,4 @@
-"""What is stored of the clusters that fire jobs."""
+"""Clusters: one row per running cluster, with its heartbeat."""
 
 from datetime import datetime, timedelta
 from typing import Self
@@ -11,14 +11,11 @@ FRESH_FOR = timedelta(seconds=15)
 class ClusterQuerySet(models.QuerySet["Cluster"]):
     def fresh(self, now: datetime) -> Self:
         """Clusters that are alive: seen within the last seconds and not stopped."""
-        return self.seen_since(now - FRESH_FOR)
-
-    def seen_since(self, moment: datetime | models.Expression) -> Self:
-        return self.filter(stopped_at=None, last_seen_at__gte=moment)
+        return self.filter(stopped_at=None, last_seen_at__gte=now - FRESH_FOR)
 
 
 class Cluster(models.Model):
-    """One running cluster: its heartbeat makes "no worker is running" a fact."""
+    """One running cluster; without a recent heartbeat, "no worker is running" is certain."""
 
     host = models.CharField(max_length=255)
     pid = models.PositiveIntegerField()

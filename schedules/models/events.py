@@ -1,4 +1,4 @@
-"""What is stored of every change: the audit trail."""
+"""Events: the audit trail of changes."""
 
 from django.conf import settings
 from django.db import models
@@ -7,7 +7,7 @@ from schedules import limits
 
 
 class Event(models.Model):
-    """Who did what to which job, through which door; written in the same transaction as the change."""
+    """Who did what to which job, through which interface; written in the same transaction as the change."""
 
     class Door(models.TextChoices):
         WEB = "web"

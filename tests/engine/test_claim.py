@@ -189,7 +189,7 @@ def test_jobs_with_many_slots_to_catch_up_share_a_claim_only_within_the_limit(cl
 
 
 @pytest.mark.django_db
-def test_claim_that_thinks_too_long_leaves_the_rest_for_the_next(cluster, monkeypatch):
+def test_claim_that_plans_too_long_leaves_the_rest_for_the_next(cluster, monkeypatch):
     monkeypatch.setattr(claim_module, "PLANNING", -1)
     due_job()
     assert engine.claim_runs(cluster.pk, NOW, 10) == []
@@ -218,7 +218,7 @@ def test_queries_of_a_claim_do_not_grow_with_the_jobs(cluster, late):
 
 
 @pytest.mark.django_db
-def test_claim_without_work_asks_little(cluster, django_assert_max_num_queries):
+def test_claim_without_work_makes_few_queries(cluster, django_assert_max_num_queries):
     due_job(next_run_at=NOW + HOUR)
 
     with django_assert_max_num_queries(4):
@@ -239,7 +239,7 @@ def test_claim_without_work_asks_little(cluster, django_assert_max_num_queries):
         pytest.param({"once": True, "run_at": NOW, "timezone": "x" * 64}, id="one-off"),
     ],
 )
-def test_poisoned_job_fails_alone_and_is_paused(cluster, broken):
+def test_job_that_cannot_be_planned_fails_alone_and_is_paused(cluster, broken):
     bad, good = due_job(**broken), due_job()
 
     (claim,) = engine.claim_runs(cluster.pk, NOW, 10)
@@ -256,7 +256,7 @@ def test_poisoned_job_fails_alone_and_is_paused(cluster, broken):
 
 
 @pytest.mark.django_db
-def test_poisoned_job_whose_slot_has_a_row_harms_nobody_either(cluster):
+def test_job_that_cannot_be_planned_and_has_a_row_affects_no_other(cluster):
     bad, good = due_job(cron="no"), due_job()
     ExecutionFactory(job=bad, scheduled_for=NOW, status="succeeded")
 
@@ -293,7 +293,7 @@ def test_unknown_task_is_claimed_like_any_other(cluster):
 
 
 @pytest.mark.django_db
-def test_clock_that_went_back_repeats_nothing(cluster):
+def test_clock_set_back_repeats_nothing(cluster):
     job = due_job()
     engine.claim_runs(cluster.pk, NOW, 10)
 
@@ -312,7 +312,7 @@ def test_job_armed_again_before_its_own_past_repeats_nothing(cluster):
 
 
 @pytest.mark.django_db
-def test_gap_whose_first_slot_has_a_row_keeps_the_rest_and_stops_nobody(cluster):
+def test_gap_whose_first_slot_has_a_row_keeps_the_rest(cluster):
     job, other = due_job(), due_job()
     ExecutionFactory(job=job, scheduled_for=NOW)
 
@@ -409,7 +409,7 @@ def test_run_by_hand_that_was_handed_back_counts_once(cluster):
         pytest.param({"deleted_at": NOW}, {"cause": "manual"}, "cancelled", id="delete, by hand"),
     ],
 )
-def test_retry_that_slipped_past_a_stop_is_called_off(cluster, job_fields, row_fields, expected):
+def test_retry_left_over_by_a_stop_is_called_off(cluster, job_fields, row_fields, expected):
     """Settling and stopping at the same moment: each was right when it looked."""
     job = due_job(**{"next_run_at": NOW + HOUR} | job_fields)
     row = queued(job, error="it failed", **row_fields)
@@ -463,7 +463,7 @@ def test_run_of_another_task_than_its_job_has_by_now_is_called_off(cluster, fiel
 
 
 @pytest.mark.django_db
-def test_called_off_run_lets_the_next_in_line_go(cluster):
+def test_called_off_run_releases_the_next_in_line(cluster):
     job = due_job(next_run_at=NOW + HOUR, overlap="queue")
     queued(job, attempt=1, scheduled_for=NOW - HOUR)
     held = queued(job, available_at=None)
@@ -477,7 +477,7 @@ def test_called_off_run_lets_the_next_in_line_go(cluster):
 
 
 @pytest.mark.django_db
-def test_queued_run_of_a_job_that_is_gone_ends(cluster):
+def test_queued_run_of_a_deleted_job_ends(cluster):
     row = queued(due_job())
     Execution.objects.update(job=None)
     Job.objects.all().delete()
@@ -584,7 +584,7 @@ def test_two_claimers_never_take_a_slot_twice():
 
 
 @pytest.mark.django_db(transaction=True)
-def test_cancels_beside_claims_leave_every_job_whole(actor, time_machine):
+def test_cancels_beside_claims_leave_every_job_consistent(actor, time_machine):
     time_machine.move_to(NOW, tick=False)
     cluster = new_cluster()
     jobs = [due_job(owner=actor.user) for _ in range(30)]
@@ -607,7 +607,7 @@ def test_cancels_beside_claims_leave_every_job_whole(actor, time_machine):
 
 
 @pytest.mark.django_db(transaction=True)
-def test_job_that_somebody_holds_is_left_for_the_next_claim(cluster):
+def test_locked_job_is_left_for_the_next_claim(cluster):
     if connection.vendor != "postgresql":
         pytest.skip("SQLite has one writer at a time")
     held, free = due_job(overlap="allow"), due_job()
@@ -640,7 +640,7 @@ def test_wakes_for_the_earliest_of_jobs_and_queued_runs():
 
 
 @pytest.mark.django_db
-def test_trash_wakes_nobody():
+def test_job_in_the_trash_is_no_reason_to_wake_up():
     JobFactory(next_run_at=NOW, deleted_at=NOW)
 
     assert engine.wake_up_at(NOW) is None

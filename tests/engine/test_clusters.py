@@ -15,7 +15,7 @@ pytestmark = pytest.mark.django_db
 HOUR = timedelta(hours=1)
 
 
-def test_enlisted_cluster_is_this_process_and_fresh():
+def test_registered_cluster_is_this_process_and_alive():
     cluster = engine.enlist(NOW)
 
     assert cluster.pid == os.getpid()
@@ -23,7 +23,7 @@ def test_enlisted_cluster_is_this_process_and_fresh():
     assert not engine.is_any_cluster_running(NOW + FRESH_FOR + timedelta(seconds=1))
 
 
-def test_beat_keeps_it_fresh_and_retiring_ends_that():
+def test_heartbeat_keeps_a_cluster_alive_until_it_is_retired():
     cluster = engine.enlist(NOW)
 
     engine.beat(cluster.pk, NOW + HOUR)
@@ -45,7 +45,7 @@ def test_retiring_twice_keeps_the_first_moment():
     assert (cluster.stopped_at, cluster.note) == (NOW, "")
 
 
-def test_cluster_that_was_given_up_and_beats_again_is_back():
+def test_cluster_given_up_for_dead_is_back_with_its_next_heartbeat():
     cluster = engine.enlist(NOW)
     engine.retire(cluster.pk, NOW)
 
@@ -54,7 +54,7 @@ def test_cluster_that_was_given_up_and_beats_again_is_back():
     assert engine.is_any_cluster_running(NOW + HOUR)
 
 
-def test_circle_notes_when_the_probe_set_out():
+def test_returned_probe_notes_when_it_was_sent():
     cluster = engine.enlist(NOW)
 
     engine.probe_returned(cluster.pk, NOW + HOUR)

@@ -61,7 +61,7 @@ def test_other_jobs_are_not_paused(cluster, fields):
     assert not Event.objects.exists()
 
 
-def test_success_begins_the_streak_anew(cluster):
+def test_success_resets_the_streak(cluster):
     job = failing()
 
     engine.settle_runs(cluster.pk, [outcome_of(begin(cluster, job))])
@@ -79,7 +79,7 @@ def test_slots_due_at_that_moment_are_accounted_for(cluster):
     assert (skipped.scheduled_for, skipped.reason) == (NOW - HOUR, "The job was paused before it could run.")
 
 
-def test_runs_in_line_are_taken_back(cluster):
+def test_waiting_runs_are_withdrawn(cluster):
     job = failing(overlap="queue")
     held = ExecutionFactory(job=job, status="queued", scheduled_for=NOW - HOUR)
     retry = ExecutionFactory(
@@ -94,7 +94,7 @@ def test_runs_in_line_are_taken_back(cluster):
         assert row.status == status
 
 
-def test_slots_of_such_a_pause_are_told_when_it_ends(cluster):
+def test_slots_of_such_a_pause_are_accounted_for_when_it_ends(cluster):
     job = failing()
     fail(cluster, job, at=NOW)
 
@@ -107,7 +107,7 @@ def test_slots_of_such_a_pause_are_told_when_it_ends(cluster):
 
 
 @pytest.mark.parametrize("topic", ["", "alarm"])
-def test_owner_with_a_topic_is_told(cluster, topic):
+def test_owner_with_a_topic_is_notified(cluster, topic):
     job = failing(name="Backup")
     job.owner.cronty_profile.failure_topic = topic
     job.owner.cronty_profile.save()
@@ -136,7 +136,7 @@ def told(owner):
     ]
 
 
-def test_first_failure_since_a_success_is_told_once(cluster, owner, told):
+def test_first_failure_since_a_success_is_notified_once(cluster, owner, told):
     job = failing(owner=owner, name="Backup", failure_streak=0, pause_after_failures=10)
 
     counts = []
@@ -151,7 +151,7 @@ def test_first_failure_since_a_success_is_told_once(cluster, owner, told):
     assert told()[0] == ("A job failed", "Backup: no route")
 
 
-def test_failed_one_off_is_told(cluster, owner, told):
+def test_failed_one_time_job_is_notified(cluster, owner, told):
     job = failing(
         owner=owner, name="Call", once=True, cron="", run_at=NOW, status="running", next_run_at=None,
         failure_streak=0,
@@ -163,7 +163,7 @@ def test_failed_one_off_is_told(cluster, owner, told):
     assert told() == [("A job failed", "Call: no route")]
 
 
-def test_failures_of_one_moment_are_told_together(cluster, owner, stranger, told):
+def test_failures_of_one_moment_make_one_notice(cluster, owner, stranger, told):
     jobs = [failing(owner=owner, name=f"Job {number}", failure_streak=0) for number in range(3)]
     foreign = failing(owner=stranger, failure_streak=0)
 
@@ -175,7 +175,7 @@ def test_failures_of_one_moment_are_told_together(cluster, owner, stranger, told
     assert told() == [("3 jobs failed", "Job 0: no route\nJob 1: no route\nJob 2: no route")]
 
 
-def test_job_that_was_paused_is_told_of_as_paused_alone(cluster, owner, told):
+def test_paused_job_is_notified_as_paused_only(cluster, owner, told):
     job = failing(owner=owner, name="Backup", failure_streak=0, pause_after_failures=1)
 
     fail(cluster, job)
@@ -191,7 +191,7 @@ def test_job_that_was_paused_is_told_of_as_paused_alone(cluster, owner, told):
         pytest.param({"status": "paused", "next_run_at": None}, id="paused"),
     ],
 )
-def test_failure_of_a_job_that_was_stopped_is_not_told(cluster, owner, told, fields):
+def test_failure_of_a_stopped_job_is_not_notified(cluster, owner, told, fields):
     fail(cluster, failing(owner=owner, failure_streak=0, **fields))
 
     assert told() == []
@@ -206,7 +206,7 @@ def test_cancelled_run_is_no_failure(cluster, owner, told):
 
 
 @pytest.mark.parametrize(("topic", "count"), [("alarm", 0), ("other", 1)])
-def test_what_could_not_be_told_is_not_told_of_at_the_same_topic(cluster, owner, told, topic, count):
+def test_failed_notification_is_not_notified_at_the_same_topic(cluster, owner, told, topic, count):
     job = failing(owner=owner, task="notify", kwargs={"message": "Tea", "topic": topic}, failure_streak=0)
 
     fail(cluster, job)
@@ -222,9 +222,7 @@ def test_topic_given_by_position_is_the_same_topic(cluster, owner, told):
     assert told() == []
 
 
-def test_notices_are_none_of_the_jobs_that_an_owner_may_make_in_a_minute(
-    cluster, actor, told, settings, time_machine
-):
+def test_notices_do_not_count_towards_the_owner_s_rate_limit(cluster, actor, told, settings, time_machine):
     time_machine.move_to(NOW, tick=False)
     settings.CRONTY_MAX_CREATES_PER_MINUTE = 1
     fail(cluster, failing(owner=actor.user, failure_streak=0, created_at=NOW - HOUR))

@@ -66,7 +66,7 @@ def test_gap_beside_known_slots_fills_in_what_is_left():
     assert Execution.objects.get(status="skipped").slots == 4
 
 
-def test_gap_inside_a_known_gap_is_not_told_again():
+def test_slots_inside_a_known_gap_are_not_written_again():
     job = hourly()
     engine.account_for(job, NOW, NOW + 4 * HOUR, "why")
 
@@ -76,7 +76,7 @@ def test_gap_inside_a_known_gap_is_not_told_again():
 
 
 @pytest.mark.parametrize("broken", [{"timezone": "Mars/Olympus"}, {"cron": "nonsense"}])
-def test_broken_schedule_has_no_slots_to_tell_of(broken):
+def test_schedule_that_cannot_be_read_has_no_slots_to_account_for(broken):
     engine.account_for(hourly(**broken), NOW, NOW + HOUR, "why")
 
     assert not Execution.objects.exists()
@@ -124,7 +124,7 @@ def test_gap_leaves_out_what_has_a_row(known, expected):
 
 
 @pytest.mark.parametrize(("known", "is_kept"), [((0, 0), False), ((-1, 1), False), ((1, 1), True)])
-def test_single_slot_goes_when_it_has_a_row(known, is_kept):
+def test_single_slot_that_has_a_row_is_left_out(known, is_kept):
     slot = Slot(NOW, Status.CLAIMED)
     spans = [(NOW + known[0] * HOUR, NOW + known[1] * HOUR)]
 

@@ -79,7 +79,7 @@ def test_catch_up_runs_follow_each_other_unless_overlap_is_allowed(overlap, expe
     assert [slot.status.value for slot in slots] == expected
 
 
-def test_oldest_held_run_is_let_go_alone(cluster):
+def test_only_the_oldest_waiting_run_is_released(cluster):
     job = JobFactory(overlap="queue", next_run_at=NOW + HOUR)
     started = begin(cluster, job, scheduled_for=NOW - HOUR)
     held = [
@@ -96,7 +96,7 @@ def test_oldest_held_run_is_let_go_alone(cluster):
 
 
 @pytest.mark.parametrize("busy", ["running", "claimed", "waiting"])
-def test_held_run_waits_for_all_before_it(cluster, busy):
+def test_waiting_run_waits_for_all_runs_under_way(cluster, busy):
     job = JobFactory(overlap="queue")
     ExecutionFactory(job=job, status=busy, cause="manual", attempt=1)
     held = ExecutionFactory(job=job, status="queued")
@@ -107,7 +107,7 @@ def test_held_run_waits_for_all_before_it(cluster, busy):
     assert held.available_at is None
 
 
-def test_held_run_waits_for_the_next_attempt_of_the_one_before(cluster):
+def test_waiting_run_waits_for_the_next_attempt_of_its_predecessor(cluster):
     job = JobFactory(overlap="queue", attempts=2)
     started = begin(cluster, job, scheduled_for=NOW - HOUR)
     held = ExecutionFactory(job=job, status="queued")

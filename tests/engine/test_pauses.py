@@ -95,7 +95,7 @@ def test_withdrawing_takes_back_what_has_not_started(fields, also_manual, expect
         assert (row.finished_at, row.available_at, row.lease_until) == (NOW, None, None)
 
 
-def test_job_remembers_the_error_of_a_run_that_was_withdrawn_between_attempts():
+def test_job_keeps_the_error_of_a_run_withdrawn_between_attempts():
     job = hourly(recent="S")
     row = ExecutionFactory(job=job, status="queued", attempt=2, error="no route", available_at=NOW + HOUR)
 
@@ -141,7 +141,7 @@ def paused(**fields):
     )
 
 
-def test_pause_that_is_over_ends_with_an_account_of_its_slots():
+def test_pause_that_is_over_is_ended_and_its_slots_are_accounted_for():
     job = paused(failure_streak=4)
 
     engine.sweep(NOW - SECOND)
@@ -158,7 +158,7 @@ def test_pause_that_is_over_ends_with_an_account_of_its_slots():
     assert Event.objects.get().verb == "resume"
 
 
-def test_pause_begun_at_the_moment_of_a_slot_tells_of_it_once():
+def test_slot_at_the_moment_of_the_pause_is_accounted_for_once():
     job = paused(paused_at=NOW - 2 * HOUR)
     ExecutionFactory(job=job, scheduled_for=NOW - 2 * HOUR, status="skipped")
 
@@ -186,7 +186,7 @@ def test_job_with_nothing_left_after_its_pause_is_completed(fields):
     assert Event.objects.get().verb == "finish"
 
 
-def test_broken_job_stays_paused_and_harms_nobody_else():
+def test_job_that_cannot_be_read_stays_paused_and_others_are_resumed():
     bad, good = paused(timezone="Mars/Olympus"), paused()
 
     engine.sweep(NOW)
@@ -198,7 +198,7 @@ def test_broken_job_stays_paused_and_harms_nobody_else():
     assert Event.objects.get(job=bad).verb == "pause"
 
 
-def test_trash_is_not_resumed():
+def test_job_in_the_trash_is_not_resumed():
     job = paused(deleted_at=NOW)
 
     engine.sweep(NOW)
@@ -218,7 +218,7 @@ def test_many_pauses_end_over_several_sweeps(monkeypatch):
     assert Job.objects.filter(status="pending").count() == 2
 
 
-def test_rearming_a_job_that_somebody_changed_meanwhile_does_nothing():
+def test_rearming_a_job_that_was_changed_meanwhile_does_nothing():
     job = paused()
     Job.objects.update(revision=5)
 

@@ -45,7 +45,7 @@ def planned(
     return result, [(slot.status.value, slot.at) for slot in result.slots]
 
 
-def test_slot_on_time_is_run_and_the_next_one_is_named():
+def test_slot_on_time_is_run_and_the_next_slot_is_set():
     result, rows = planned(new_job(), NOW)
 
     assert rows == [("claimed", NOW)]
@@ -88,7 +88,7 @@ def test_single_late_slot_follows_the_catch_up_policy(catch_up, expected):
     ],
 )
 @pytest.mark.parametrize(("catch_up", "runs"), [("once", 1), ("all", 100), ("none", 1)])
-def test_every_slot_of_a_day_without_workers_is_accounted_for(trigger, slots, catch_up, runs):
+def test_every_slot_of_a_day_without_clusters_is_accounted_for(trigger, slots, catch_up, runs):
     now = NOW + DAY
     job = new_job(**trigger, catch_up=catch_up, overlap="allow")
 
@@ -113,7 +113,7 @@ def _before(job: Job, moment: datetime) -> datetime | None:
     return job.trigger.latest_at_or_before(moment - timedelta(microseconds=1), NOW)
 
 
-def test_gap_says_when_workers_were_there_but_busy():
+def test_gap_says_when_clusters_were_alive_but_busy():
     result, _ = planned(new_job(), NOW + 3 * HOUR, covered=True)
 
     assert result.slots[0].reason == "Every worker was busy."
@@ -179,7 +179,7 @@ def test_max_runs_cuts_what_is_caught_up_and_ends_the_job(max_runs, done, expect
 
 
 @pytest.mark.parametrize("overlap", ["skip", "queue", "allow"])
-def test_slot_that_has_a_row_is_none_to_wait_for_and_takes_no_run(overlap):
+def test_slot_that_has_a_row_neither_holds_up_others_nor_counts_as_a_run(overlap):
     job = new_job(catch_up="all", overlap=overlap, max_runs=2, slot_count=1)
 
     result, rows = planned(job, NOW + HOUR + 2 * MINUTE, known=[(NOW, None)])
@@ -188,7 +188,7 @@ def test_slot_that_has_a_row_is_none_to_wait_for_and_takes_no_run(overlap):
     assert result.next_run_at is None
 
 
-def test_gap_of_missed_slots_goes_round_those_that_have_a_row():
+def test_gap_of_missed_slots_leaves_out_those_that_have_a_row():
     result, rows = planned(new_job(), NOW + 4 * HOUR, known=[(NOW + HOUR, NOW + 2 * HOUR)])
 
     assert rows == [("missed", NOW), ("missed", NOW + 3 * HOUR), ("claimed", NOW + 4 * HOUR)]

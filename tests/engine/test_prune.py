@@ -51,7 +51,7 @@ def test_gap_is_as_old_as_its_last_slot(last, is_kept):
 
 
 @pytest.mark.usefixtures("limits")
-def test_logins_are_forgotten_when_they_are_over():
+def test_expired_sessions_and_old_logins_are_pruned():
     for key, age in (("old", DAY), ("young", -DAY)):
         Session.objects.create(session_key=key, session_data="", expire_date=NOW - age)
     for age in (11 * DAY, 9 * DAY):

@@ -78,7 +78,7 @@ def test_lease_that_ran_out_frees_the_run(cluster, status, lease_until, expected
         assert bool(row.reason) == (status == "running")
 
 
-def test_run_whose_worker_died_again_and_again_is_lost(cluster):
+def test_run_whose_workers_keep_dying_is_lost(cluster):
     job = JobFactory(once=True, run_at=NOW, cron="", next_run_at=None, status="running")
     begin(cluster, job)
     now = NOW
@@ -129,7 +129,7 @@ def test_prompt_that_waited_too_long_has_failed(fields, expected):
         assert job.last_error == row.error == "No agent completed this prompt within 24 hours."
 
 
-def test_prompt_of_a_job_that_is_gone_is_taken_back():
+def test_prompt_of_a_deleted_job_is_cancelled():
     ExecutionFactory(status="waiting", started_at=NOW)
     Execution.objects.update(job=None)
 
@@ -147,7 +147,7 @@ def test_prompt_of_a_job_that_is_gone_is_taken_back():
     ],
 )
 @pytest.mark.parametrize(("lease", "expected"), [(HOUR, "waiting"), (-HOUR, "cancelled")])
-def test_prompt_of_a_stopped_job_is_taken_back_when_its_agent_lets_it_go(stopped, lease, expected):
+def test_prompt_of_a_stopped_job_is_cancelled_when_its_lease_ends(stopped, lease, expected):
     job = JobFactory(task="prompt", cron="0 * * * *", **stopped)
     row = ExecutionFactory(job=job, status="waiting", attempt=1, leased_to="laptop", lease_until=NOW + lease)
 
@@ -161,7 +161,7 @@ def test_prompt_of_a_stopped_job_is_taken_back_when_its_agent_lets_it_go(stopped
         assert row.reason == "The job was stopped before an agent finished this prompt."
 
 
-def test_prompt_that_was_asked_for_by_hand_outlives_a_pause():
+def test_prompt_of_a_run_by_hand_survives_a_pause():
     job = JobFactory(task="prompt", cron="0 * * * *", status="paused", next_run_at=None)
     row = ExecutionFactory(job=job, status="waiting", attempt=1, cause="manual")
 
@@ -174,7 +174,7 @@ def test_prompt_that_was_asked_for_by_hand_outlives_a_pause():
 # Handing back
 
 
-def test_claims_of_this_worker_can_be_let_go_one_by_one(cluster):
+def test_claims_of_this_cluster_can_be_given_up_one_by_one(cluster):
     mine, kept, started, foreign = [
         ExecutionFactory(status=status, cluster=who, lease_until=NOW + MINUTE)
         for status, who in (
@@ -244,7 +244,7 @@ def test_run_handed_back_is_claimed_by_another(cluster):
         (1, {"deleted_at": NOW}, "lost"),
     ],
 )
-def test_rescued_run_is_tried_again_unless_it_keeps_killing_its_workers(cluster, attempt, stop, expected):
+def test_rescued_run_is_queued_again_unless_its_workers_keep_dying(cluster, attempt, stop, expected):
     job = JobFactory(next_run_at=NOW + HOUR)
     begin(cluster, job, attempt=attempt - 1)
     Job.objects.update(**stop)
@@ -261,7 +261,7 @@ def test_rescued_run_is_tried_again_unless_it_keeps_killing_its_workers(cluster,
         assert (row.available_at, row.reason, job.recent) == (NOW, "why", "")
 
 
-def test_lost_one_off_has_failed(cluster):
+def test_one_time_job_whose_run_is_lost_has_failed(cluster):
     job = JobFactory(once=True, run_at=NOW, cron="", next_run_at=None, status="running")
     begin(cluster, job, attempt=RESCUES)
 

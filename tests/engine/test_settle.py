@@ -33,7 +33,7 @@ def one_off(**fields):
         ("cancelled", {"reason": "taken back"}, "C", 2),
     ],
 )
-def test_outcome_is_written_to_the_run_and_told_to_its_job(cluster, status, fields, letter, streak):
+def test_outcome_is_written_to_the_run_and_to_its_job(cluster, status, fields, letter, streak):
     job = JobFactory(recent="SF", failure_streak=2, last_error="old", next_run_at=NOW + HOUR)
     started = begin(cluster, job)
 
@@ -49,7 +49,7 @@ def test_outcome_is_written_to_the_run_and_told_to_its_job(cluster, status, fiel
     assert job.status == "pending"
 
 
-def test_many_outcomes_of_one_job_are_told_in_their_order(cluster):
+def test_many_outcomes_of_one_job_are_written_in_order(cluster):
     job = JobFactory(overlap="allow", recent="S" * 29, failure_streak=7, next_run_at=NOW + HOUR)
     runs = [begin(cluster, job, scheduled_for=NOW - number * MINUTE) for number in range(4)]
     statuses = ["failed", "succeeded", "failed", "lost"]
@@ -73,7 +73,7 @@ def test_many_outcomes_of_one_job_are_told_in_their_order(cluster):
         pytest.param({"cluster": None}, id="nobody's"),
     ],
 )
-def test_zombie_changes_nothing(cluster, change):
+def test_outcome_of_a_run_that_is_no_longer_ours_changes_nothing(cluster, change):
     job = JobFactory(next_run_at=NOW + HOUR)
     started = begin(cluster, job)
     Execution.objects.update(**change)
@@ -86,7 +86,7 @@ def test_zombie_changes_nothing(cluster, change):
     assert (job.recent, job.last_run_at) == ("", None)
 
 
-def test_another_worker_cannot_settle(cluster):
+def test_another_cluster_cannot_settle(cluster):
     started = begin(cluster, JobFactory())
 
     assert engine.settle_runs(new_cluster().pk, [outcome_of(started)]) == 0
@@ -101,7 +101,7 @@ def test_settling_twice_counts_once(cluster):
     assert job.recent == "S"
 
 
-def test_waiting_prompt_is_neither_finished_nor_told(cluster):
+def test_waiting_prompt_is_neither_finished_nor_in_the_history(cluster):
     job = JobFactory()
     started = begin(cluster, job)
 
@@ -114,7 +114,7 @@ def test_waiting_prompt_is_neither_finished_nor_told(cluster):
 
 
 @pytest.mark.parametrize("stop", [{"status": "cancelled", "next_run_at": None}, {"deleted_at": NOW}])
-def test_prompt_of_a_stopped_job_waits_for_nobody(cluster, stop):
+def test_prompt_of_a_stopped_job_does_not_wait_for_an_agent(cluster, stop):
     job = JobFactory()
     started = begin(cluster, job)
     Job.objects.update(**stop)
@@ -253,7 +253,7 @@ def test_stop_during_a_run_keeps_the_run_and_stops_the_next_attempt(cluster, sto
 # Leases
 
 
-def test_lease_is_renewed_by_the_one_who_runs(cluster):
+def test_lease_is_renewed_only_by_the_cluster_that_runs(cluster):
     mine = begin(cluster, JobFactory())
     other = begin(new_cluster(), JobFactory())
     ended = begin(cluster, JobFactory())
@@ -269,7 +269,7 @@ def test_lease_is_renewed_by_the_one_who_runs(cluster):
     }
 
 
-def test_claims_that_no_probe_has_overtaken_are_kept(cluster):
+def test_claims_newer_than_the_last_returned_probe_are_renewed(cluster):
     cluster.probe_returned_at = NOW
     cluster.save()
     rows = [

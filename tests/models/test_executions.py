@@ -85,7 +85,7 @@ def test_slot_has_one_row(cause):
     assert refused(ExecutionFactory, {"job": taken.job, "scheduled_for": NOW, "cause": cause})
 
 
-def test_manual_runs_stand_beside_the_slot():
+def test_runs_by_hand_may_share_the_moment_of_a_slot():
     taken = ExecutionFactory(scheduled_for=NOW)
 
     ExecutionFactory.create_batch(2, job=taken.job, scheduled_for=NOW, cause="manual")
@@ -99,7 +99,7 @@ def test_gap_has_a_last_slot():
     assert refused(ExecutionFactory, {"job": job, "slots": 2, "last_slot": None})
 
 
-def test_executions_are_found_by_how_they_stand():
+def test_executions_are_found_by_status_and_lease():
     rows = {
         name: ExecutionFactory(**fields)
         for name, fields in {

@@ -127,7 +127,7 @@ def test_owner_with_jobs_cannot_be_deleted_and_history_outlives_the_job():
 # Queries
 
 
-def test_jobs_are_found_by_how_they_stand():
+def test_jobs_are_found_by_status_and_moment():
     due = JobFactory(next_run_at=NOW)
     late = JobFactory(next_run_at=NOW - LATE_AFTER)
     ahead = JobFactory(next_run_at=NOW + timedelta(seconds=1))
@@ -204,7 +204,7 @@ def test_next_slot_lies_within_the_runs_and_the_end(values, slot):
     assert JobFactory.build(**values).next_slot(NOW) == slot
 
 
-def test_rows_are_called_by_name():
+def test_rows_are_shown_by_name():
     run = ExecutionFactory(job__name="Backup", scheduled_for=NOW)
 
     assert (str(run.job), str(run)) == ("Backup", "Backup 2026-02-04 09:00:00")

@@ -37,7 +37,7 @@ def test_zone_falls_back_to_the_sites(settings):
     assert Profile(timezone="Europe/Paris").zone == "Europe/Paris"
 
 
-def test_rows_are_called_by_name():
+def test_rows_are_shown_by_name():
     profile, token = ProfileFactory(user__username="olga"), TokenFactory(name="laptop")
 
     assert (str(profile), str(token)) == ("olga", "laptop")

@@ -94,15 +94,8 @@ class Command(BaseCommand):
         """Let the cluster run one job, and read the result in the ledger."""
         now = clock.now()
         job = ensure_system_job()
-        run = Execution.objects.create(
-            job=job,
-            owner=job.owner,
-            job_name=job.name,
-            task=job.task,
-            cause=Execution.Cause.MANUAL,
-            scheduled_for=now,
-            available_at=now,
-        )
+        run = Execution.of(job, now, available_at=now, cause=Execution.Cause.MANUAL)
+        run.save(force_insert=True)
         deadline = time.monotonic() + PATIENCE
 
         def is_settled() -> bool:
