@@ -1,4 +1,4 @@
-"""Who is calling, what may they do, and how often?"""
+"""The caller of a tool: identity, scopes, tool families and call rate."""
 
 import math
 import secrets
@@ -26,7 +26,7 @@ _PROCESS = secrets.token_hex(8)
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """An agent at the door: for whom it acts, and what it was given."""
+    """An agent that calls: for whom it acts, and what it may do."""
 
     actor: Actor
     scopes: frozenset[str] = frozenset(SCOPES)
@@ -38,14 +38,14 @@ class Caller:
 
 
 class CallerToken(AccessToken):
-    """The SDK's view of a token, with the caller it stands for."""
+    """The SDK's access token, with the caller that it identifies."""
 
     model_config = ConfigDict(arbitrary_types_allowed=True)
     caller: Caller
 
 
 class CrontyTokens:
-    """Looks bearer tokens up; the SDK asks for every request."""
+    """The token verifier that the SDK calls for every request."""
 
     async def verify_token(self, token: str) -> AccessToken | None:
         found = await orm(verify_token)(token)
@@ -77,7 +77,7 @@ def local_caller(
     families: Collection[str] = FAMILIES,
     name: str = LOCAL_NAME,
 ) -> Caller:
-    """Describe who calls over stdio, where the protocol carries no identity."""
+    """Build the caller for stdio, where the protocol carries no identity."""
     actor = Actor(user, Event.Door.MCP, name=name, key=_PROCESS)
     return Caller(actor, frozenset(scopes), frozenset(families))
 
@@ -86,19 +86,19 @@ _local: Caller | None = None
 
 
 def set_local_caller(caller: Caller | None) -> None:
-    """Say who calls when no token does: whoever started this process."""
+    """Set the caller for requests without a token: the person who started this process."""
     global _local
     _local = caller
 
 
 def current_caller() -> Caller | None:
-    """Return who makes this call, or None for nobody we know."""
+    """Return the caller of the current request, or None if it is unknown."""
     token = get_access_token()
     return token.caller if isinstance(token, CallerToken) else _local
 
 
 def require(scope: str) -> Caller:
-    """Return the caller, if it has the scope."""
+    """Return the caller, or raise ToolError if it lacks the scope."""
     caller = current_caller()
     if caller is None or scope not in caller.scopes:
         raise ToolError(f"this call needs the scope {scope}")
@@ -106,7 +106,7 @@ def require(scope: str) -> Caller:
 
 
 def current_actor() -> Actor:
-    """Return for whom this call is made; only ever asked behind the scope check."""
+    """Return the actor for whom the current call is made; the scope has been checked before."""
     caller = current_caller()
     if caller is None:
         raise ToolError("this call needs a token")
@@ -115,12 +115,12 @@ def current_actor() -> Actor:
 
 @dataclass(slots=True)
 class CallRate:
-    """A bucket of calls for each caller, filled again by the clock."""
+    """A token bucket per caller, which limits calls per minute."""
 
     _buckets: dict[Any, tuple[float, float]] = field(default_factory=dict)
 
     def wait(self, caller: Caller) -> float:
-        """Take one call from the caller's bucket, or return the seconds until there is one."""
+        """Count one call; return the seconds to wait if the caller has none left, else zero."""
         most = settings.CRONTY_MCP_CALLS_PER_MINUTE
         now = time.monotonic()
         left, at = self._buckets.get(caller.token_id, (float(most), now))
@@ -135,7 +135,7 @@ call_rate = CallRate()
 
 
 def too_many_calls(caller: Caller) -> Err | None:
-    """Count a call of this caller, or refuse it with the wait until the next."""
+    """Count one call of this caller; return an error with the time to wait if there were too many."""
     wait = call_rate.wait(caller)
     if not wait:
         return None

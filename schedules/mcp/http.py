@@ -22,22 +22,22 @@ ONLY_POST = Response(status_code=405, headers={"Allow": "POST"})
 def build_http_app(
     *, families: Collection[str] = FAMILIES, hosts: Collection[str] = (), elsewhere: ASGIApp = NOT_FOUND
 ) -> ASGIApp:
-    """Make the ASGI app with the agents' door at /mcp; one object serves one run of the process.
+    """Build the ASGI app that serves /mcp; an app can be started only once.
 
-    `hosts` may be asked for besides those of the settings; `elsewhere` answers at every other path.
+    `hosts` are accepted in addition to ALLOWED_HOSTS; `elsewhere` serves every other path.
     """
     agents = serve_over_http(build_server(families=families, with_tokens=True), hosts)
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
-            # Only the agents' door has something to start and stop.
+            # Django has no lifespan; the SDK's app needs it to start and stop.
             await agents(scope, receive, send)
         elif scope["type"] != "http" or scope["path"] != MCP_PATH:
             await elsewhere(scope, receive, send)
         elif scope["method"] in {"POST", "OPTIONS"}:
             await agents(scope, receive, send)
         else:
-            # A GET would be an idle stream for ever; no client needs it.
+            # A GET would open a stream that never carries anything; no client needs it.
             await ONLY_POST(scope, receive, send)
 
     return app
@@ -50,12 +50,12 @@ def serve_over_http(server: CrontyServer, hosts: Collection[str] = ()) -> Starle
         max_request_body_size=settings.CRONTY_MCP_BODY_BYTES,
         transport_security=_transport_security([*_allowed_hosts(), *hosts]),
     )
-    app.add_exception_handler(Exception, _sorry)
+    app.add_exception_handler(Exception, _server_error)
     return app
 
 
-def _sorry(request: Request, error: Exception) -> Response:
-    """Answer where no tool was reached: a token cannot be looked up without a database."""
+def _server_error(request: Request, error: Exception) -> Response:
+    """Answer a request that failed before it reached a tool, such as when the token could not be looked up."""
     if isinstance(error, (OperationalError, InterfaceError)):
         return PlainTextResponse(f"{DATABASE_AWAY.message}.\n", 503, headers={"Retry-After": "5"})
     return PlainTextResponse("Internal server error\n", 500)
@@ -68,7 +68,7 @@ def _allowed_hosts() -> list[str]:
 
 
 def _transport_security(hosts: Collection[str]) -> TransportSecuritySettings:
-    # Patterns are beyond the SDK; whoever allows any host also gave up this protection.
+    # The SDK knows no patterns; whoever allows any host has given up this protection.
     is_exact = not any(host == "*" or host.startswith(".") for host in hosts)
     return TransportSecuritySettings(
         enable_dns_rebinding_protection=is_exact,

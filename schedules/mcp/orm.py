@@ -1,4 +1,4 @@
-"""How does async code reach the tables? Through one door that never hands out a dead connection."""
+"""Database access from async code, which never uses a dead connection."""
 
 import functools
 from collections.abc import Awaitable, Callable
@@ -12,7 +12,7 @@ T = TypeVar("T")
 
 
 def orm(function: Callable[P, T]) -> Callable[P, Awaitable[T]]:
-    """Make a function that uses the tables awaitable; one runs at a time in each process."""
+    """Make a function that uses the database awaitable; in each process, one such function runs at a time."""
 
     def guarded(*args: P.args, **kwargs: P.kwargs) -> T:
         _drop_stale_connections()
@@ -28,7 +28,7 @@ def orm(function: Callable[P, T]) -> Callable[P, Awaitable[T]]:
 
 
 def _drop_stale_connections() -> None:
-    # No request begins or ends here, so Django would never look; inside a transaction it must not.
+    # There are no Django requests here, after which Django would do this itself; never inside a transaction.
     for connection in connections.all(initialized_only=True):
         if not connection.in_atomic_block:
             connection.close_if_unusable_or_obsolete()

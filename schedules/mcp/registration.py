@@ -53,7 +53,7 @@ ACTS = _hints(reaches_out=True)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Offer:
-    """One tool: what it is called by people, what it does to the world, and how it refuses."""
+    """One tool: its function, its title, its hints, and the function that shapes its refusals."""
 
     function: Callable[..., Any]
     title: str
@@ -73,7 +73,7 @@ class Offer:
         return "read" if self.hints.read_only_hint else "write"
 
 
-# What `--tools` and tokens call the modules.
+# The names of the families in `--tools` and in tokens.
 FAMILY_OF_MODULE = {
     jobs.__name__: "jobs",
     prompts.__name__: "prompts",
@@ -110,7 +110,7 @@ OFFERS = (
     Offer(manage.pause_job, "Pause a job", CHANGES, refused_job),
     Offer(manage.resume_job, "Resume a job", CHANGES, refused_job),
     Offer(manage.run_job, "Run a job now", ACTS, refused_job),
-    Offer(manage.upcoming, "What comes next", READS, refused_job),
+    Offer(manage.upcoming, "List upcoming runs", READS, refused_job),
     Offer(manage.why, "Explain a run", READS, refused_job),
 )
 OFFER_BY_NAME = {offer.name: offer for offer in OFFERS}
@@ -155,7 +155,7 @@ def make_tool(offer: Offer) -> Tool:
 
 
 class Untitled(GenerateJsonSchema):
-    """Leaves out titles that only repeat an argument's name: every word costs an agent context."""
+    """Schemas without titles that only repeat an argument's name: every word costs an agent context."""
 
     def field_title_should_be_set(self, schema: Any) -> bool:
         return False
@@ -190,9 +190,9 @@ def _result(answer: Any) -> CallToolResult:
 
 
 def _signature(function: Callable[..., Any]) -> inspect.Signature:
-    """Return the signature with a result that every client can read.
+    """Return the signature with a result type that every client can read.
 
-    A union of answers would arrive wrapped in another object; as a model whose schema says "object" it does not.
+    The SDK would wrap a union of answers in another object; it does not wrap a model whose schema says "object".
     """
     signature = inspect.signature(function, eval_str=True)
     if signature.return_annotation is str:

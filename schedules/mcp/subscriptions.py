@@ -1,4 +1,4 @@
-"""Who hears of a change? Subscribers, whoever made it: a page, another agent, a worker elsewhere."""
+"""Resource subscriptions: notify connected agents about changed jobs, whoever changed them."""
 
 import asyncio
 import functools
@@ -29,7 +29,7 @@ from schedules.models import Event, Execution, Token
 from schedules.models.jobs import is_public_id
 from schedules.services import Actor
 
-LOOK_SECONDS = 1.0
+POLL_SECONDS = 1.0
 MOST_ADDRESSES = 100
 MOST_STREAMS = 5
 
@@ -38,13 +38,13 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class JobChanged(ResourceUpdated):
-    """Something of this owner changed; nobody else is told."""
+    """A changed resource; only streams of its owner are notified."""
 
     owner_id: int | None = None
 
 
 class OwnerBus(InMemorySubscriptionBus):
-    """Delivers an event only to the streams of its owner: the stock bus would tell anybody who guesses an id."""
+    """An event bus that delivers only to the owner's streams; the stock bus would notify anyone who guesses an id."""
 
     def subscribe(self, listener: Callable[[ServerEvent], None]) -> Callable[[], None]:
         caller = current_caller()
@@ -58,7 +58,7 @@ class OwnerBus(InMemorySubscriptionBus):
 
 @dataclass(eq=False, slots=True)
 class Watcher:
-    """One open stream: who listens, to what, and how that looked last."""
+    """One open stream: its caller, its resources, and their last known state."""
 
     caller: Caller
     addresses: Sequence[str]
@@ -68,14 +68,14 @@ class Watcher:
 
 @dataclass(eq=False, slots=True)
 class Watch:
-    """Looks at what is subscribed to, and at nothing when nobody listens."""
+    """Polls the subscribed resources for changes; does nothing while there is no subscription."""
 
     bus: OwnerBus = field(default_factory=OwnerBus)
     _watchers: set[Watcher] = field(default_factory=set)
     _is_over: bool = False
 
     async def __call__(self, ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
-        """Keep note of a stream while it is open; every other request passes."""
+        """Register a stream while it is open, as a middleware of the server; pass on every other request."""
         if ctx.method != "subscriptions/listen":
             return await call_next(ctx)
         caller = current_caller()
@@ -84,7 +84,7 @@ class Watch:
         try:
             params = SubscriptionsListenRequestParams.model_validate(ctx.params or {})
         except ValidationError:
-            # The SDK's own check refuses it, in its own words, or passes over it where nobody waits for an answer.
+            # Leave it to the SDK's own validation, which refuses requests and ignores notifications.
             return await call_next(ctx)
         addresses = list(params.notifications.resource_subscriptions or ())
         if len(addresses) > MOST_ADDRESSES:
@@ -100,7 +100,7 @@ class Watch:
             if self._is_over:
                 stream.cancel()
             try:
-                watcher.seen = await orm(_look)(caller.actor, addresses)
+                watcher.seen = await orm(_states)(caller.actor, addresses)
                 return await call_next(ctx)
             finally:
                 self._watchers.discard(watcher)
@@ -108,9 +108,9 @@ class Watch:
 
     @asynccontextmanager
     async def lifespan(self, server: object) -> AsyncIterator[dict[str, Any]]:
-        """Look every second for as long as the server runs, then end the streams."""
+        """Poll every second while the server runs, then end the streams."""
         self._is_over = False
-        task = asyncio.create_task(self._look_on())
+        task = asyncio.create_task(self._poll())
         _running.add(self)
         try:
             yield {}
@@ -120,22 +120,22 @@ class Watch:
             self.end()
 
     def end(self) -> None:
-        """End every stream with an answer, and those at once that are about to open."""
+        """End every open stream with an answer, and any stream that opens later at once."""
         self._is_over = True
         for watcher in list(self._watchers):
             watcher.stream.cancel()
 
     async def step(self) -> None:
-        """Tell every subscriber what changed since the last look, and end the streams of tokens that are no more."""
+        """Notify subscribers about changes since the last step, and end the streams of tokens that are no longer valid."""
         changes: set[JobChanged] = set()
         for watcher in list(self._watchers):
             if watcher.seen is None:
                 continue
-            if not await orm(_is_welcome)(watcher.caller):
+            if not await orm(_is_valid)(watcher.caller):
                 watcher.stream.cancel()
                 continue
             actor = watcher.caller.actor
-            now = await orm(_look)(actor, watcher.addresses)
+            now = await orm(_states)(actor, watcher.addresses)
             changes |= {
                 JobChanged(uri, owner_id=actor.user.pk) for uri in now if now[uri] != watcher.seen.get(uri)
             }
@@ -143,27 +143,27 @@ class Watch:
         for change in changes:
             await self.bus.publish(change)
 
-    async def _look_on(self) -> None:
+    async def _poll(self) -> None:
         while True:
-            await asyncio.sleep(LOOK_SECONDS)
+            await asyncio.sleep(POLL_SECONDS)
             try:
                 await self.step()
             except Exception:
-                # A database that is away comes back; the streams must not end for it.
-                logger.exception("looking for changes failed; trying again")
+                # Keep the streams open: the database will come back.
+                logger.exception("polling for changes failed; trying again")
 
 
 _running: set[Watch] = set()
 
 
 def end_streams() -> None:
-    """End the streams of this process: a web server that stops waits for open answers, and these never finish."""
+    """End all streams of this process: a stopping web server waits for open responses, and these never finish."""
     for watch in list(_running):
         watch.end()
 
 
-def _look(actor: Actor, addresses: Sequence[str]) -> dict[str, Any]:
-    """Return for each address something that differs as soon as what is read there differs."""
+def _states(actor: Actor, addresses: Sequence[str]) -> dict[str, Any]:
+    """Return for each address a value that changes whenever the resource changes."""
     every_job = functools.cache(lambda: _every_job(actor))
     named = [address.removeprefix("jobs://") for address in addresses if address.startswith("jobs://")]
     jobs = _these_jobs(actor, named) if named else {}
@@ -181,7 +181,7 @@ def _look(actor: Actor, addresses: Sequence[str]) -> dict[str, Any]:
 
 
 def _these_jobs(actor: Actor, job_ids: Collection[str]) -> dict[str, Any]:
-    """Look at jobs by their ids: how each stands, and how far those of its runs are that are not over."""
+    """Return the state of jobs by id, with the progress of their unfinished runs."""
     jobs = actor.jobs().filter(public_id__in=filter(is_public_id, job_ids)).order_by().in_bulk()
     runs: dict[int | None, list[Any]] = defaultdict(list)
     live = Execution.objects.live().filter(job__in=jobs).order_by("pk")
@@ -197,13 +197,13 @@ def _these_jobs(actor: Actor, job_ids: Collection[str]) -> dict[str, Any]:
 
 
 def _every_job(actor: Actor) -> Any:
-    """Look at all jobs that have something to do; a claim counts a slot, and a run that ends leaves its time."""
+    """Return a summary of all active jobs; a claim changes `slot_count`, and the end of a run `last_run_at`."""
     changed = Event.objects.filter(owner=actor.user.pk).aggregate(Max("pk"))
     jobs = actor.jobs().active().order_by()
     return changed, jobs.aggregate(Count("pk"), Sum("slot_count"), Min("next_run_at"), Max("last_run_at"))
 
 
-def _is_welcome(caller: Caller) -> bool:
+def _is_valid(caller: Caller) -> bool:
     if caller.token_id is None:
         return True
     return Token.objects.usable(clock.now()).filter(pk=caller.token_id).exists()

@@ -18,19 +18,23 @@ from schedules.services.tokens import FAMILIES
 
 class Command(BaseCommand):
     help = "Serve the MCP tools to an agent: over stdio by default, over HTTP with --http."
-    # Checks print, and over stdio every line on standard output is protocol.
+    # Checks print, and over stdio standard output carries only the protocol.
     requires_system_checks: list[str] = []
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("--user", help="for whom the agent acts (stdio); default: the only superuser")
-        parser.add_argument("--name", help="what the agent is called in lists (stdio)")
+        parser.add_argument(
+            "--user", help="user for whom the agent acts (stdio); default: the only superuser"
+        )
+        parser.add_argument("--name", help="name of the agent in lists (stdio)")
         parser.add_argument(
             "--read-only", action="store_true", help="offer only tools that change nothing (stdio)"
         )
         parser.add_argument(
             "--tools", help=f"families to offer, like jobs,prompts; default: {','.join(FAMILIES)}"
         )
-        parser.add_argument("--http", action="store_true", help="serve over HTTP, where agents bring tokens")
+        parser.add_argument(
+            "--http", action="store_true", help="serve over HTTP, where every agent needs a token"
+        )
         parser.add_argument("--host", default=settings.CRONTY_HOST)
         parser.add_argument("--port", type=port, default=str(settings.CRONTY_PORT))
 
@@ -50,7 +54,7 @@ class Command(BaseCommand):
         host, port = options["host"], options["port"]
         name = host_in_url(host)
         self.stdout.write(f"Serving MCP at http://{name}:{port}/mcp")
-        # Whoever reads it through a pipe waits for it.
+        # A process that reads this through a pipe waits for the line.
         self.stdout.flush()
         serve(build_http_app(families=families, hosts=[name.lower()]), host=host, port=port)
 
@@ -74,14 +78,14 @@ class Command(BaseCommand):
                     "No worker is running: nothing fires until `manage.py up` or `qcluster` runs."
                 )
         except DatabaseError as error:
-            # It may come later; until then every call fails by itself.
+            # The database may start later; until then every call says so.
             self.stderr.write(f"The database does not answer: {error}")
-        # The tools have a thread of their own, and a connection with it.
+        # The tools run in another thread, with a connection of their own.
         connections.close_all()
 
 
 def _refuse_what_a_token_says(options: dict[str, Any]) -> None:
-    """Over HTTP every call brings a token: what it may do and for whom is said where that is made."""
+    """Refuse options that over HTTP belong to the token of each call."""
     ways_out = {
         "user": "`issue_token --user NAME` says for whom an agent acts",
         "name": "`issue_token --name NAME` says what an agent is called",

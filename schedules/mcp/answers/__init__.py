@@ -1,4 +1,4 @@
-"""How does a job look to an agent?"""
+"""Answers to agents: the parts that all tool families share."""
 
 import math
 from datetime import UTC, datetime, tzinfo
@@ -25,7 +25,7 @@ NO_WORKER = "No worker is running, so nothing fires until one is started: tell t
 
 
 class ScheduleOut(TypedDict):
-    """What every answer says about a schedule that was made or changed."""
+    """The schedule of a job, in every answer that creates or changes one."""
 
     description: str
     timezone: str
@@ -33,19 +33,19 @@ class ScheduleOut(TypedDict):
 
 
 class WarningOut(TypedDict):
-    """What the user should know, if there is something."""
+    """A warning for the user, if there is one."""
 
     warning: NotRequired[str]
 
 
 class AdviceOut(WarningOut):
-    """What a creating tool adds where there is something to say."""
+    """What a creating tool adds if there is something to point out."""
 
     existing: NotRequired[bool]
 
 
 class WaitOut(TypedDict):
-    """When to try again, if waiting helps."""
+    """The seconds after which to try again, if waiting helps."""
 
     retry_after: NotRequired[float]
 
@@ -54,7 +54,7 @@ Refusal = TypeVar("Refusal", bound=WaitOut)
 
 
 def iso(moment: datetime, timezone: str, timespec: str = "seconds") -> str:
-    """Write a moment for the wire: ISO 8601 with the offset of the zone."""
+    """Format a moment as ISO 8601 with the offset of the zone."""
     return moment.astimezone(_zone(timezone)).isoformat(timespec=timespec)
 
 
@@ -63,7 +63,7 @@ def iso_or_none(moment: datetime | None, timezone: str, timespec: str = "seconds
 
 
 def local(moment: datetime, timezone: str) -> str:
-    """Write a moment for a sentence: "Wed 2026-02-04 15:00 Europe/Berlin"; with its offset if clocks show it twice."""
+    """Format a moment for a sentence: "Wed 2026-02-04 15:00 Europe/Berlin"; with the offset if clocks show it twice."""
     there = moment.astimezone(_zone(timezone))
     seconds = f":{there:%S}" if there.second else ""
     offset = there.isoformat(timespec="seconds")[19:] if is_repeated(there) else ""
@@ -71,12 +71,12 @@ def local(moment: datetime, timezone: str) -> str:
 
 
 def when(job: Job) -> str:
-    """Say for a sentence when a job runs: its moment, or in words what it was made into since."""
+    """Describe when a job runs: its moment, or its schedule in words if it now repeats."""
     return local(job.run_at, job.timezone) if job.run_at else words_of(job)
 
 
 def readable(value: Any) -> Any:
-    """Copy stored JSON for an agent: secrets masked, no character that disguises text."""
+    """Copy stored JSON for an agent, with secrets masked and unprintable characters removed."""
     return _stripped(limits.masked(value))
 
 
@@ -88,7 +88,7 @@ def line(text: str, length: int) -> str:
 
 
 def schedule_of(job: Job, now: datetime) -> ScheduleOut:
-    """Say a job's schedule in words, with its next five runs."""
+    """Return a job's schedule in words, with its next five runs."""
     return {
         "description": words_of(job),
         "timezone": job.timezone,
@@ -97,7 +97,7 @@ def schedule_of(job: Job, now: datetime) -> ScheduleOut:
 
 
 def warning_on(job: Job, *others: str) -> WarningOut:
-    """Say what the user should know about a job that was just made or changed."""
+    """Return the warnings about a job that was just created or changed."""
     now = clock.now()
     try:
         warnings = [*job.trigger.warnings(now), *others]
@@ -109,7 +109,7 @@ def warning_on(job: Job, *others: str) -> WarningOut:
 
 
 def pause_warning_on(job: Job) -> WarningOut:
-    """Say so if a paused job will have nothing left to run when its pause ends."""
+    """Return a warning if a paused job will have no run left when its pause ends."""
     try:
         if job.paused_until is None or job.next_slot(job.paused_until):
             return {}
@@ -122,7 +122,7 @@ def pause_warning_on(job: Job) -> WarningOut:
 
 
 def advice_on(made: Scheduled) -> AdviceOut:
-    """Say what the caller should know about what it just made."""
+    """Return the warnings about a new job, and whether it existed before."""
     others = []
     if made.existing and made.job.status not in Job.ACTIVE:
         others.append(f"It is {made.job.status}: to schedule it again, use a new idempotency_key.")
@@ -139,7 +139,7 @@ def advice_on(made: Scheduled) -> AdviceOut:
 
 
 def first_problem(error: Err) -> tuple[str, str]:
-    """Return the first field that was refused, and why, as the end of a sentence."""
+    """Return the first field that was refused, and the reason as the end of a sentence."""
     for name, messages in error.errors.items():
         why = " ".join(messages)
         return name, f"{why[:1].lower()}{why[1:]}".rstrip(".")
@@ -147,12 +147,12 @@ def first_problem(error: Err) -> tuple[str, str]:
 
 
 def nothing_to_resume(error: Err, way_out: str) -> Err:
-    """Say what helps a job that has no run left: the tools that resume take no new time."""
+    """Refuse to resume a job that has no run left, and say what to do instead."""
     return Err(Code.WRONG_STATE, f"{sentence(first_problem(error)[1])} {way_out}")
 
 
 def with_wait(out: Refusal, error: Err) -> Refusal:
-    """Add the wait that a refusal names, for those who count rather than read."""
+    """Add the time to wait to a refusal, as a number."""
     if error.retry_after is not None:
         out["retry_after"] = math.ceil(error.retry_after * 10) / 10
     return out
@@ -172,9 +172,9 @@ def _stripped(value: Any) -> Any:
 
 @lru_cache(maxsize=1024)
 def _zone(name: str) -> tzinfo:
-    """Return the zone, or UTC for a row whose zone went away with an update of the zone data."""
+    """Return the zone, or UTC if the zone data no longer knows it."""
     try:
-        # What is stored is in Python's own UTC, so that there is nothing to convert.
+        # Stored moments are in this UTC already, so there is nothing to convert.
         return UTC if name == "UTC" else load_zone(name)
     except TriggerError:
         return UTC

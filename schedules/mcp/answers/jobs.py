@@ -16,7 +16,7 @@ EXECUTIONS = 10
 
 
 class ErrorOut(answers.WaitOut):
-    """Why nothing was done."""
+    """The reason for a refusal."""
 
     error: str
     hint: NotRequired[str]
@@ -24,7 +24,7 @@ class ErrorOut(answers.WaitOut):
 
 
 class JobOut(answers.ScheduleOut):
-    """A job as it stands."""
+    """A job as it is now."""
 
     job_id: str
     name: str
@@ -33,11 +33,11 @@ class JobOut(answers.ScheduleOut):
 
 
 class ScheduledOut(JobOut, answers.AdviceOut):
-    """The job that was made."""
+    """The new job."""
 
 
 class SummaryOut(TypedDict):
-    """One line of the list."""
+    """One job in a list."""
 
     job_id: str
     name: str
@@ -49,7 +49,7 @@ class SummaryOut(TypedDict):
 
 
 class JobsOut(TypedDict):
-    """One page of the list, and how many jobs match in all."""
+    """One page of jobs, and the number of all matching jobs."""
 
     jobs: list[SummaryOut]
     total: int
@@ -64,7 +64,7 @@ class CancelOut(answers.WaitOut):
 
 
 class ExecutionOut(TypedDict):
-    """One slot and what became of it; a gap of several has their number, and the last of them."""
+    """One execution; one that stands for several missed slots has their number, and the last of them."""
 
     id: int
     scheduled_for: str
@@ -98,7 +98,7 @@ class StatusOut(JobOut):
 
 
 def refused(error: Err, given: Mapping[str, Any]) -> ErrorOut:
-    """Turn a refusal into this family's shape, in the contract's words."""
+    """Turn an error into the shape and the words of the job tools."""
     match error.code:
         case Code.NOT_FOUND:
             return {"error": f"Job not found: {_echo(given.get('job_id'))}"}
@@ -114,7 +114,7 @@ def refused(error: Err, given: Mapping[str, Any]) -> ErrorOut:
 
 
 def refused_cancel(error: Err, given: Mapping[str, Any]) -> CancelOut:
-    """The same for cancel_job, where an unknown id is no error."""
+    """Turn an error into the shape of cancel_job, where an unknown id is not an error."""
     out: CancelOut = {"cancelled": False, "job_id": _echo(given.get("job_id"))}
     if error.code == Code.NOT_FOUND:
         return out
@@ -123,7 +123,7 @@ def refused_cancel(error: Err, given: Mapping[str, Any]) -> CancelOut:
 
 
 def job_out(job: Job) -> JobOut:
-    """Show a job as the tools that make and change jobs do."""
+    """Return a job as the tools that create and change jobs show it."""
     return {
         "job_id": job.public_id,
         "name": answers.line(job.name, 200),
@@ -134,7 +134,7 @@ def job_out(job: Job) -> JobOut:
 
 
 def status_out(job: Job) -> StatusOut:
-    """Show a job, read with its activity, and its last executions."""
+    """Return everything about a job, which must be read with its activity, and its last executions."""
     rows = Execution.objects.filter(job=job).values_list(*EXECUTION_COLUMNS, named=True)
     return {
         **job_out(job),
@@ -195,7 +195,7 @@ EXECUTION_COLUMNS = (
 
 
 def execution_out(row: Any, timezone: str) -> ExecutionOut:
-    """Show an execution, or as much of its row as EXECUTION_COLUMNS names."""
+    """Return an execution, of which only EXECUTION_COLUMNS are needed."""
     out: ExecutionOut = {
         "id": row.pk,
         "scheduled_for": answers.iso(row.scheduled_for, timezone),

@@ -11,19 +11,19 @@ from schedules.models import Execution
 
 
 class PreviewOut(answers.ScheduleOut):
-    """What a schedule would do."""
+    """The description and the next runs of a schedule that is not stored."""
 
     warnings: list[str]
 
 
 class ChangedOut(JobOut, answers.WarningOut):
-    """The job as it stands now."""
+    """The job after the change."""
 
     paused_until: str | None
 
 
 class RunOut(TypedDict):
-    """One run, started by hand, and how far it came."""
+    """A run that was started by hand, and its current status."""
 
     job_id: str
     execution_id: int
@@ -34,7 +34,7 @@ class RunOut(TypedDict):
 
 
 class ComingOut(TypedDict):
-    """One run that is still to come."""
+    """One upcoming run."""
 
     at: str
     job_id: str
@@ -43,7 +43,7 @@ class ComingOut(TypedDict):
 
 
 class UpcomingOut(TypedDict):
-    """What fires in the next hours, soonest first."""
+    """The runs of the next hours, in order."""
 
     upcoming: list[ComingOut]
     count: int
@@ -52,7 +52,7 @@ class UpcomingOut(TypedDict):
 
 
 class WhyOut(TypedDict):
-    """What became of one slot."""
+    """The outcome of one slot, and its explanation."""
 
     job_id: str
     at: str

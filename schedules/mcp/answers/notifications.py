@@ -1,4 +1,4 @@
-"""How does a notification, or a refusal, look in family C?"""
+"""Answers of the notification tools: schedules, lists and refusals."""
 
 from collections.abc import Mapping
 from typing import Any, NotRequired
@@ -15,7 +15,7 @@ GONE = "Schedule not found: {id}. It may have already been deleted or the ID is 
 
 
 class RefusedOut(answers.WaitOut):
-    """Why nothing was done."""
+    """The reason for a refusal."""
 
     success: bool
     schedule_id: NotRequired[str]
@@ -23,7 +23,7 @@ class RefusedOut(answers.WaitOut):
 
 
 class SentOut(TypedDict):
-    """The notification went out."""
+    """The notification was sent."""
 
     success: bool
     id: str | None
@@ -31,7 +31,7 @@ class SentOut(TypedDict):
 
 
 class LaterOut(answers.ScheduleOut, answers.AdviceOut):
-    """A one-off notification that will go out."""
+    """A one-off notification that is scheduled."""
 
     success: bool
     message_id: str
@@ -42,7 +42,7 @@ class LaterOut(answers.ScheduleOut, answers.AdviceOut):
 
 
 class CronOut(answers.ScheduleOut, answers.AdviceOut):
-    """A notification that repeats."""
+    """A repeating notification."""
 
     success: bool
     schedule_id: str
@@ -69,14 +69,14 @@ class ListedOut(TypedDict):
 
 
 class ListOut(TypedDict):
-    """All notifications that are still to come."""
+    """One page of scheduled notifications, and the number of all matching ones."""
 
     schedules: list[ListedOut]
     count: int
 
 
 class ChangedOut(TypedDict):
-    """The schedule stands as was asked."""
+    """The schedule after the change."""
 
     success: bool
     schedule_id: str
@@ -96,7 +96,7 @@ class TimeOut(TypedDict):
 
 
 def refused(error: Err, given: Mapping[str, Any]) -> RefusedOut:
-    """Turn a refusal into this family's shape, with the id it was given."""
+    """Turn an error into the shape of the notification tools, with the given id."""
     out: RefusedOut = {"success": False, "error": _words(error, given)}
     if "schedule_id" in given:
         out["schedule_id"] = answers.line(given["schedule_id"], 200)
@@ -132,7 +132,7 @@ def _words(error: Err, given: Mapping[str, Any]) -> str:
 
 
 def later_out(made: services.Scheduled, delay: str | None) -> LaterOut:
-    """Show the notification that was made, or the one that the key made before, as it stands."""
+    """Return the new notification, or the one that the idempotency key created before."""
     job = made.job
     return {
         "success": True,
@@ -147,7 +147,7 @@ def later_out(made: services.Scheduled, delay: str | None) -> LaterOut:
 
 
 def cron_out(made: services.Scheduled) -> CronOut:
-    """Show the schedule that was made, or the one that the key made before, as it stands."""
+    """Return the new schedule, or the one that the idempotency key created before."""
     job = made.job
     schedule = answers.schedule_of(job, clock.now())
     return {

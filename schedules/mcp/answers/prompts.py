@@ -13,7 +13,7 @@ from schedules.services.reading import words_of
 
 
 class PromptOut(TypedDict):
-    """A prompt that is yours until the lease ends."""
+    """A prompt that is reserved for the caller until the lease ends."""
 
     execution_id: int
     job_id: str | None
@@ -23,14 +23,14 @@ class PromptOut(TypedDict):
 
 
 class ClaimOut(answers.WaitOut):
-    """What was claimed; empty when nothing waits."""
+    """The claimed prompts; empty if none is waiting."""
 
     prompts: list[PromptOut]
     error: NotRequired[str]
 
 
 class CompleteOut(answers.WaitOut):
-    """Whether this completion was taken."""
+    """Whether the completion was accepted."""
 
     completed: bool
     execution_id: int
@@ -39,7 +39,7 @@ class CompleteOut(answers.WaitOut):
 
 
 def refused(error: Err, given: Mapping[str, Any]) -> str:
-    """Turn a refusal into this family's sentence."""
+    """Turn an error into a sentence of the prompt tools."""
     if error.code == Code.QUOTA or error.code == Code.TOO_FAST:
         return f"Error: quota exceeded: {error.message}."
     name, why = answers.first_problem(error)
@@ -71,7 +71,7 @@ def refused_completion(error: Err, given: Mapping[str, Any]) -> CompleteOut:
 
 
 def prompt_text(job: Job) -> str:
-    """Return the prompt of a job, however its arguments were given."""
+    """Return the prompt of a job, whether given by name or by position."""
     return str(job.argument("prompt") or "")
 
 

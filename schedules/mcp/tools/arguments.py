@@ -19,7 +19,7 @@ Columns: TypeAlias = dict[str, Any]
 
 KEYS = {"once": ("run_at",), "interval": ("seconds", "minutes", "hours", "days"), "cron": ("expression",)}
 SECONDS = {"seconds": 1, "minutes": 60, "hours": 3600, "days": 86_400}
-# Beyond any limit, but still an exact sum: an interval this long is refused further down.
+# Large enough to be refused later, small enough for an exact sum.
 MOST = 10**12
 EXAMPLES = (
     'Give exactly one of: datetime ("2026-02-05T15:00:00+01:00"); '
@@ -27,7 +27,7 @@ EXAMPLES = (
     'delay ("1d2h30m10s").'
 )
 
-# Python would also take 20260205, 2026-W06-4, 15 and 15:00+01:00.
+# fromisoformat() also accepts 20260205, 2026-W06-4, 15 and 15:00+01:00.
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _TIME = re.compile(r"[0-9]{1,2}:[0-9]{2}(:[0-9]{2})?")
 PAGE = 100
@@ -35,7 +35,7 @@ LONGEST_PAGE = 1000
 
 
 def _only_numbers(kind: str) -> BeforeValidator:
-    """Refuse what Pydantic would make a number of: true would be 1, and task #1 be cancelled."""
+    """Refuse booleans and strings, which Pydantic would convert: true would cancel task #1."""
 
     def check(value: Any) -> Any:
         if isinstance(value, bool | str):
@@ -49,7 +49,9 @@ Whole = Annotated[int, _only_numbers("integer")]
 Number = Annotated[float, _only_numbers("number")]
 
 
-JobId = Annotated[str, Field(description="The public id, as a creating tool or list_jobs returned it.")]
+JobId = Annotated[
+    str, Field(description="The job's id, as returned by list_jobs or by the tool that created the job.")
+]
 TriggerType = Annotated[
     str,
     Field(description="once, interval or cron.", json_schema_extra={"enum": ["once", "interval", "cron"]}),
@@ -58,24 +60,26 @@ TriggerConfig = Annotated[
     dict[str, Any],
     Field(
         description='once: {"run_at": "2026-02-05T15:00:00"}. interval: any of seconds, minutes, hours, days, '
-        'like {"hours": 1}. cron: {"expression": "0 9 * * 1-5"} (five fields, or @daily and the like).'
+        'like {"hours": 1}. cron: {"expression": "0 9 * * 1-5"} (five fields, or a macro like @daily).'
     ),
 ]
 Timezone = Annotated[
     str | None,
     Field(
-        description="IANA zone that times are meant in, like Europe/Berlin. Default: the user's own; ask if unsure."
+        description="IANA time zone of the times, like Europe/Berlin. Default: the user's zone; ask if unsure."
     ),
 ]
 IdempotencyKey = Annotated[
     str | None,
     Field(
-        description="Any text unique to this request: repeating it returns the first job instead of a second one."
+        description="Any text unique to this request. Repeating it returns the first job instead of creating another."
     ),
 ]
 
-PageLimit = Annotated[Whole | None, Field(description="At most this many, 1 to 1000; 100 if not given.")]
-PageOffset = Annotated[Whole | None, Field(description="Skip this many, to page through a long list.")]
+PageLimit = Annotated[Whole | None, Field(description="Maximum number of results, 1 to 1000. Default: 100.")]
+PageOffset = Annotated[
+    Whole | None, Field(description="Number of results to skip, to page through a long list.")
+]
 
 
 def read_trigger(
@@ -106,7 +110,7 @@ def read_trigger(
 def read_moment(
     text: str, timezone: str, now: datetime, field: str, *, past: bool = False
 ) -> Result[datetime]:
-    """Read an ISO time or a phrase; a naive time is meant in the zone."""
+    """Read an ISO time or a phrase; a time without an offset is read in the given zone."""
     try:
         load_zone(timezone)
         return Ok(parse_moment(text, now=now, timezone=timezone, past=past))
@@ -119,7 +123,7 @@ def read_moment(
 
 
 def read_one_moment(when: Mapping[str, str], zone: str) -> Result[datetime]:
-    """Read one of the three ways to say when, or say what is missing or clashes."""
+    """Read a moment given in one of three ways, or say which arguments are missing or contradict each other."""
     now = clock.now()
     ways = [
         name
@@ -154,12 +158,12 @@ def read_one_moment(when: Mapping[str, str], zone: str) -> Result[datetime]:
 
 
 def refuse(field: str, why: str, *, hint: str = "") -> Err:
-    """Refuse one argument; the hint is for a family whose own words would not say why."""
+    """Refuse one argument; the hint is for a family whose fixed sentence does not give the reason."""
     return Err(Code.INVALID, f"{field}: {why}", errors={field: [why]}, hint=hint)
 
 
 def page_problem(size: int, start: int) -> Err | None:
-    """Refuse a page that cannot be."""
+    """Return an error if the limit or the offset is out of range."""
     if not 1 <= size <= LONGEST_PAGE:
         return refuse("limit", f"choose 1 to {LONGEST_PAGE}")
     return None if 0 <= start <= 10**9 else refuse("offset", "choose 0 or more")
@@ -186,7 +190,7 @@ def _every(config: Mapping[str, Any], now: datetime) -> Interval:
         total += number * SECONDS[unit]
     if not total:
         raise TriggerError("trigger_config", 'the interval is zero: write {"minutes": 15}')
-    # A tenth of a minute is six seconds, whatever binary fractions make of it.
+    # 0.1 minutes must be exactly six seconds, despite binary fractions.
     return Interval(round(total, 6), now)
 
 

@@ -1,4 +1,4 @@
-"""Family A: jobs, scheduled by task name and trigger."""
+"""Tools for jobs: schedule, list, cancel and show registered tasks."""
 
 from typing import Annotated, Any
 
@@ -44,25 +44,26 @@ STATUSES = [*Job.Status.values, None]
 
 
 def schedule_job(
-    name: Annotated[str, Field(description="A name the user will recognise in a list.")],
+    name: Annotated[str, Field(description="A name that the user will recognise in a list.")],
     task: Annotated[
-        str, Field(description="A registered task; tasks://registered lists them with their arguments.")
+        str,
+        Field(
+            description="Name of a registered task. tasks://registered lists the tasks and their arguments."
+        ),
     ],
     trigger_type: TriggerType,
     trigger_config: TriggerConfig,
-    args: Annotated[list[Any] | None, Field(description="Positional arguments of the task.")] = None,
-    kwargs: Annotated[dict[str, Any] | None, Field(description="Named arguments of the task.")] = None,
-    max_runs: Annotated[
-        Whole | None, Field(description="Stop after this many runs; null is no limit.")
-    ] = None,
+    args: Annotated[list[Any] | None, Field(description="Positional arguments for the task.")] = None,
+    kwargs: Annotated[dict[str, Any] | None, Field(description="Named arguments for the task.")] = None,
+    max_runs: Annotated[Whole | None, Field(description="Stop after this many runs. null: no limit.")] = None,
     timezone: Timezone = None,
     idempotency_key: IdempotencyKey = None,
 ) -> ScheduledOut | ErrorOut:
-    """Schedule a registered task: once, at an interval, or by cron.
+    """Schedule a registered task to run once, at an interval, or by a cron expression.
 
-    Use it for webhooks and other tasks; for reminders use the notification tools, for prompts to yourself `schedule`.
-    Preview an unusual schedule first (preview_schedule). Tell the user `description` and the first of `next_runs`,
-    so that a wrong translation is noticed. Each call makes a new job unless idempotency_key is repeated.
+    Use this for webhooks and other tasks. For reminders, use the notification tools; for prompts to an agent, use
+    `schedule`. Preview unusual schedules with preview_schedule. Tell the user the `description` and the first of
+    `next_runs`, so that they notice a misunderstanding. Every call creates a job, unless idempotency_key is repeated.
     """
     actor = current_actor()
     given = {
@@ -76,7 +77,7 @@ def schedule_job(
     zone = timezone if timezone is not None else profile.zone
     when = read_trigger(trigger_type, trigger_config, zone, clock.now())
     if isinstance(when, Err):
-        # What runs matters more than when: say first what is wrong with the task.
+        # An unknown task is the more important mistake, so report it first.
         return refused(when if task in registry.names() else unknown_task(task), given | {"timezone": zone})
     made = services.schedule(
         actor,
@@ -97,14 +98,14 @@ def schedule_job(
 
 def list_jobs(
     status: Annotated[
-        str | None, Field(description="Only jobs in this state.", json_schema_extra={"enum": STATUSES})
+        str | None, Field(description="Only jobs with this status.", json_schema_extra={"enum": STATUSES})
     ] = None,
     limit: PageLimit = None,
     offset: PageOffset = None,
 ) -> JobsOut | ErrorOut:
-    """List the user's jobs, soonest first, whichever tool or page made them.
+    """List the user's jobs, the next to run first, however they were created.
 
-    Use it to find the id of a job the user speaks of. `total` counts all that match, also beyond the page.
+    Use this to find the id of a job that the user mentions. `total` counts all matching jobs, not only this page.
     """
     size, start = PAGE if limit is None else limit, offset or 0
     if status is not None and status not in Job.Status.values:
@@ -119,10 +120,10 @@ def list_jobs(
 
 
 def cancel_job(job_id: JobId) -> CancelOut:
-    """Cancel a job: it never runs again; a run under way finishes. This cannot be undone.
+    """Cancel a job permanently. A run in progress finishes; no other run starts. This cannot be undone.
 
-    Make sure it is the job the user means. To stop it only for a while, use pause_job.
-    Cancelling twice is harmless; `cancelled` is false if there is no such job or it had already ended.
+    Make sure that this is the job the user means. To stop a job for a while, use pause_job. Cancelling twice is
+    harmless. `cancelled` is false if there is no such job, or if it had already ended.
     """
     actor = current_actor()
     match services.cancel(actor, job_id):
@@ -138,9 +139,9 @@ def cancel_job(job_id: JobId) -> CancelOut:
 
 
 def job_status(job_id: JobId) -> StatusOut | ErrorOut:
-    """Show one job in full: state, schedule in words, next runs, what it does, and its last ten executions.
+    """Show everything about a job: status, schedule in words, next runs, task, and its last ten executions.
 
-    Use it to answer "did it run?" and "what went wrong?"; `error` is the last error, or null.
+    Use this to answer "did it run?" and "what went wrong?". `error` is the last error, or null.
     """
     job = current_actor().job(job_id)
     if job is None:
@@ -149,7 +150,7 @@ def job_status(job_id: JobId) -> StatusOut | ErrorOut:
 
 
 def in_state(jobs: JobQuerySet, status: str | None) -> JobQuerySet:
-    """Filter by state, unless there is none to filter by."""
+    """Filter by state; None means all."""
     return jobs if status is None else jobs.in_state(status)
 
 

@@ -1,4 +1,4 @@
-"""Beyond the three families: preview, change, pause, run now, what comes next, and why."""
+"""Tools to preview a schedule, to change, pause and run a job, and to explain its runs."""
 
 import asyncio
 import math
@@ -44,13 +44,11 @@ def preview_schedule(
     trigger_type: TriggerType,
     trigger_config: TriggerConfig,
     timezone: Timezone = None,
-    count: Annotated[
-        Whole | None, Field(description="How many runs to list, 1 to 50; 5 if not given.")
-    ] = None,
+    count: Annotated[Whole | None, Field(description="How many runs to list, 1 to 50. Default: 5.")] = None,
 ) -> PreviewOut | ErrorOut:
-    """Say a schedule in words and list its next runs and pitfalls, without storing anything.
+    """Describe a schedule in words and list its next runs and warnings, without storing anything.
 
-    Use it before creating anything unusual, and show the user the result when their wish was not exact.
+    Use this before you create an unusual schedule, and show the user the result if their request was ambiguous.
     """
     actor, now = current_actor(), clock.now()
     zone = timezone if timezone is not None else profile_of(actor.user).zone
@@ -86,24 +84,29 @@ def preview_schedule(
 def update_job(
     job_id: JobId,
     name: Annotated[str | None, Field(description="The new name.")] = None,
-    args: Annotated[list[Any] | None, Field(description="All positional arguments anew.")] = None,
-    kwargs: Annotated[dict[str, Any] | None, Field(description="All named arguments anew.")] = None,
+    args: Annotated[
+        list[Any] | None, Field(description="The new positional arguments; they replace all old ones.")
+    ] = None,
+    kwargs: Annotated[
+        dict[str, Any] | None, Field(description="The new named arguments; they replace all old ones.")
+    ] = None,
     trigger_type: Annotated[
-        str | None, Field(description="With trigger_config: once, interval or cron.")
+        str | None, Field(description="once, interval or cron; requires trigger_config.")
     ] = None,
     trigger_config: Annotated[
-        dict[str, Any] | None, Field(description="The new schedule, written as in schedule_job.")
+        dict[str, Any] | None, Field(description="The new schedule, in the format of schedule_job.")
     ] = None,
-    timezone: Annotated[str | None, Field(description="The new IANA zone.")] = None,
+    timezone: Annotated[str | None, Field(description="The new IANA time zone.")] = None,
     max_runs: Annotated[
-        Whole | None, Field(description="The new limit of runs; 0 removes the limit.")
+        Whole | None, Field(description="The new maximum number of runs. 0 removes the limit.")
     ] = None,
     label: Annotated[str | None, Field(description="The new label.")] = None,
-    tags: Annotated[list[str] | None, Field(description="All tags anew.")] = None,
+    tags: Annotated[list[str] | None, Field(description="The new tags; they replace all old ones.")] = None,
 ) -> ChangedOut | ErrorOut:
-    """Change a pending or paused job; what is null or left out stays as it is.
+    """Change a pending or paused job. Arguments that are null or left out keep their current value.
 
-    Better than cancelling and scheduling anew: the id and the history stay. Confirm `description` with the user.
+    Prefer this to cancelling and creating a new job: the id and the history are kept. Confirm `description` with
+    the user.
     """
     actor = current_actor()
     job = actor.jobs().called(job_id).first()
@@ -136,11 +139,13 @@ def pause_job(
     job_id: JobId,
     until: Annotated[
         str | None,
-        Field(description="When it resumes by itself: ISO 8601 or a phrase, read in the job's zone."),
+        Field(
+            description="When the job resumes by itself: ISO 8601 or a phrase, read in the job's time zone."
+        ),
     ] = None,
-    reason: Annotated[str | None, Field(description="Why, for the user to read later.")] = None,
+    reason: Annotated[str | None, Field(description="The reason, for the user to read later.")] = None,
 ) -> ChangedOut | ErrorOut:
-    """Pause a job: it does not run until resume_job, or until the given time. Runs of the pause are not made up."""
+    """Pause a job until resume_job is called or until a given time. Runs that fall into the pause are skipped."""
     actor, moment = current_actor(), None
     given = {"job_id": job_id}
     if until is not None:
@@ -156,7 +161,7 @@ def pause_job(
 
 
 def resume_job(job_id: JobId) -> ChangedOut | ErrorOut:
-    """Set a paused job going again, from its next time on. Harmless if it is not paused."""
+    """Resume a paused job, starting with its next scheduled time. Harmless if the job is not paused."""
     given = {"job_id": job_id}
     match services.resume(current_actor(), job_id):
         case Err(code=Code.INVALID) as error:
@@ -170,13 +175,13 @@ async def run_job(
     job_id: JobId,
     wait_seconds: Annotated[
         Number | None,
-        Field(description="Wait up to this long for the result, at most 50; 0 if not given."),
+        Field(description="Seconds to wait for the result, at most 50. Default: 0."),
     ] = None,
 ) -> RunOut | ErrorOut:
-    """Run a job once now, in whatever state it is; its schedule stays as it was.
+    """Run a job once, now, whatever its status. Its schedule does not change.
 
-    With wait_seconds the answer holds the result if the run ends in time; else ask job_status later. Each call starts
-    a run of its own: do not repeat it because the status is still queued.
+    With wait_seconds, the answer contains the result if the run ends in time; otherwise, call job_status later. Every
+    call starts another run: do not repeat the call because the status is still queued.
     """
     wait = 0.0 if wait_seconds is None else wait_seconds
     if not 0 <= wait <= LONGEST_WAIT:
@@ -192,9 +197,11 @@ async def run_job(
 
 
 def upcoming(
-    hours: Annotated[Number | None, Field(description="How far to look, up to 744; 24 if not given.")] = None,
+    hours: Annotated[
+        Number | None, Field(description="How many hours to look ahead, up to 744. Default: 24.")
+    ] = None,
 ) -> UpcomingOut | ErrorOut:
-    """List what will run in the next hours, soonest first, every repetition on its own line; at most 200 runs."""
+    """List the runs of the next hours in order, every repetition as its own entry; at most 200 runs."""
     actor, now = current_actor(), clock.now()
     span = 24.0 if hours is None else hours
     if not 0 < span <= MOST_HOURS:
@@ -229,14 +236,14 @@ def why(
     at: Annotated[
         str | None,
         Field(
-            description='The moment in question: ISO 8601 or a phrase like "yesterday at 9:00", read in the job\'s '
-            "zone; the latest run if not given."
+            description='The time in question: ISO 8601 or a phrase like "yesterday at 9:00", read in the job\'s '
+            "time zone. Default: the latest run."
         ),
     ] = None,
 ) -> WhyOut | ErrorOut:
-    """Explain what became of a job's run nearest to a moment, from the ledger: ran, failed, skipped, missed, waiting.
+    """Explain from the records what happened to the run nearest to a time: ran, failed, skipped, missed, waiting.
 
-    Use it for "why did my reminder not come?". Quote the explanation; do not guess beyond it.
+    Use this to answer "why did my reminder not come?". Quote the explanation; do not add guesses.
     """
     actor, now, moment = current_actor(), clock.now(), None
     if at is not None:
@@ -259,7 +266,7 @@ def why(
 
 
 def _zone_of(actor: services.Actor, job_id: str) -> str:
-    """Return the zone that a time without one is meant in: the job's."""
+    """Return the zone in which a time without an offset is read: the job's, else the user's."""
     zone = actor.jobs().called(job_id).values_list("timezone", flat=True).first()
     return zone or profile_of(actor.user).zone
 
@@ -284,7 +291,7 @@ def _changed(result: Result[Job], given: Mapping[str, Any]) -> ChangedOut | Erro
             until = answers.iso_or_none(job.paused_until, job.timezone)
             if job.status != Job.Status.PENDING:
                 return {**job_out(job), "paused_until": until, **answers.pause_warning_on(job)}
-            # Read again with its activity: a run may be under way.
+            # Read the job again with its activity: a run may be in progress.
             now = current_actor().job(job.public_id) or job
             return {**job_out(now), "paused_until": until, **answers.warning_on(now)}
         case error:
@@ -292,7 +299,7 @@ def _changed(result: Result[Job], given: Mapping[str, Any]) -> ChangedOut | Erro
 
 
 def _or_as_it_was(result: Result[Job], job_id: str, wanted: Job.Status) -> Result[Job]:
-    """Asking twice is no mistake: a job that already stands as was asked is the answer."""
+    """Treat a job that already has the wanted status as a success: asking twice is harmless."""
     if isinstance(result, Ok) or result.code != Code.WRONG_STATE:
         return result
     job = current_actor().jobs().called(job_id).first()

@@ -1,4 +1,4 @@
-"""Family C: push notifications, at once, later, or by cron."""
+"""Tools for push notifications: send one now, later, or repeatedly."""
 
 import re
 from typing import Annotated, Any
@@ -42,23 +42,23 @@ from schedules.when.triggers import TriggerError, load_zone
 
 _ZONED_CRON = re.compile(r"\s*(?:CRON_)?TZ=(?P<zone>\S+)\s+(?P<cron>.+)", re.DOTALL)
 
-Message = Annotated[
-    str, Field(description="The text of the notification; what is beyond 4,000 bytes is cut off.")
-]
+Message = Annotated[str, Field(description="The text of the notification; it is cut off after 4,000 bytes.")]
 Topic = Annotated[
     str,
     Field(
-        description="The ntfy topic the user follows: letters, digits, - and _, 1 to 64. Ask; never invent one."
+        description="The ntfy topic that the user follows: 1 to 64 letters, digits, - and _. Ask; never invent one."
     ),
 ]
-ScheduleId = Annotated[str, Field(description="The schedule_id or message_id that was returned at creation.")]
+ScheduleId = Annotated[
+    str, Field(description="The schedule_id or message_id that was returned when it was created.")
+]
 Title = Annotated[str | None, Field(description="A title above the message.")]
-Priority = Annotated[Whole | None, Field(description="1 (min) to 5 (urgent); 3 if not given.")]
+Priority = Annotated[Whole | None, Field(description="1 (lowest) to 5 (urgent). Default: 3.")]
 Tags = Annotated[list[str] | None, Field(description='Words or emoji names, like ["warning"].')]
 Markdown = Annotated[StrictBool | None, Field(description="Show the message as Markdown.")]
-Click = Annotated[str | None, Field(description="Address to open when tapped.")]
-Icon = Annotated[str | None, Field(description="Address of an icon.")]
-Attach = Annotated[str | None, Field(description="Address of a file to attach.")]
+Click = Annotated[str | None, Field(description="URL to open when the notification is tapped.")]
+Icon = Annotated[str | None, Field(description="URL of an icon.")]
+Attach = Annotated[str | None, Field(description="URL of a file to attach.")]
 Filename = Annotated[str | None, Field(description="Name of the attached file.")]
 Actions = Annotated[
     list[dict[str, Any]] | None,
@@ -81,8 +81,8 @@ async def send_push_notification(
 ) -> SentOut | RefusedOut:
     """Send a push notification to the user's phone now.
 
-    For later use schedule_notification, to repeat schedule_cron_notification. Do not send the same message twice:
-    if this answers with an error, tell the user instead of trying again at once.
+    To send it later, use schedule_notification; to repeat it, schedule_cron_notification. Do not send the same message
+    twice: if this returns an error, tell the user instead of trying again at once.
     """
     task = registry.get("notify")
     assert task is not None
@@ -103,16 +103,16 @@ def schedule_notification(
     notification_topic: Topic,
     datetime: Annotated[
         str | None,
-        Field(description="ISO 8601; without an offset it is read in timezone, else the user's zone."),
+        Field(description="ISO 8601. Without an offset it is read in timezone, or in the user's zone."),
     ] = None,
     date: Annotated[
-        str | None, Field(description="YYYY-MM-DD, with time and timezone; today if not given.")
+        str | None, Field(description="YYYY-MM-DD, together with time and timezone. Default: today.")
     ] = None,
-    time: Annotated[str | None, Field(description="HH:MM or HH:MM:SS, with timezone.")] = None,
+    time: Annotated[str | None, Field(description="HH:MM or HH:MM:SS, together with timezone.")] = None,
     timezone: Annotated[
-        str | None, Field(description="The user's IANA zone, like Europe/Berlin. Ask if unknown.")
+        str | None, Field(description="The user's IANA time zone, like Europe/Berlin. Ask if unknown.")
     ] = None,
-    delay: Annotated[str | None, Field(description='From now on, like "30m" or "1d2h30m10s".')] = None,
+    delay: Annotated[str | None, Field(description='Time from now, like "30m" or "1d2h30m10s".')] = None,
     title: Title = None,
     priority: Priority = None,
     tags: Tags = None,
@@ -124,10 +124,10 @@ def schedule_notification(
     actions: Actions = None,
     idempotency_key: IdempotencyKey = None,
 ) -> LaterOut | RefusedOut:
-    """Schedule one push notification: the user's reminder.
+    """Schedule one push notification, such as a reminder.
 
-    Say when in exactly one way: datetime, or time (with date and timezone), or delay. Check the current time first if
-    the user speaks of "tomorrow" or "tonight" (get_current_time). Keep message_id: delete_schedule takes it back.
+    Give the time in exactly one way: datetime, or time (with timezone and an optional date), or delay. If the user
+    says "tomorrow" or "tonight", call get_current_time first. Keep the message_id: delete_schedule needs it.
     """
     actor = current_actor()
     profile = profile_of(actor.user)
@@ -165,8 +165,10 @@ def schedule_cron_notification(
     cron: Annotated[
         str, Field(description='Five fields: minute hour day month weekday, like "0 9 * * 1-5".')
     ],
-    timezone: Annotated[str, Field(description="The user's IANA zone, like Europe/Berlin. Ask if unknown.")],
-    label: Annotated[str | None, Field(description="A name for lists.")] = None,
+    timezone: Annotated[
+        str, Field(description="The user's IANA time zone, like Europe/Berlin. Ask if unknown.")
+    ],
+    label: Annotated[str | None, Field(description="A name to show in lists.")] = None,
     title: Title = None,
     priority: Priority = None,
     tags: Tags = None,
@@ -178,14 +180,14 @@ def schedule_cron_notification(
     actions: Actions = None,
     idempotency_key: IdempotencyKey = None,
 ) -> CronOut | RefusedOut:
-    """Schedule a push notification that repeats by a cron expression, in the user's time zone.
+    """Schedule a push notification that repeats according to a cron expression in the user's time zone.
 
-    Tell the user `description` and the first of `next_runs` to confirm. Keep schedule_id: the user will want to pause
-    or delete it. cron://examples has expressions for common wishes.
+    Confirm the `description` and the first of `next_runs` with the user. Keep the schedule_id: it is needed to pause
+    or delete the schedule. cron://examples lists common expressions.
     """
     actor = current_actor()
     given = {"timezone": timezone, "cron": cron}
-    # Our own answers carry the zone in front: what was read there may be written here.
+    # Our own answers put the zone in front of the expression, so accept it here too.
     zoned = _ZONED_CRON.fullmatch(cron)
     if zoned and zoned["zone"] != timezone:
         return refused(refuse("cron", f"its zone is not the timezone {timezone}: give one of them"), given)
@@ -214,13 +216,15 @@ def schedule_cron_notification(
 
 
 def list_scheduled_notifications(
-    notification_topic: Annotated[str | None, Field(description="Only this topic; all if not given.")] = None,
+    notification_topic: Annotated[
+        str | None, Field(description="Only this topic. Default: all topics.")
+    ] = None,
     limit: PageLimit = None,
     offset: PageOffset = None,
 ) -> ListOut | RefusedOut:
-    """List the user's notifications that are still to come, repeating and one-off, with their ids.
+    """List the user's scheduled notifications, repeating and one-off, with their ids.
 
-    `count` counts all that match, also beyond the page.
+    `count` counts all matching notifications, not only this page.
     """
     size, start = PAGE if limit is None else limit, offset or 0
     if problem := page_problem(size, start):
@@ -236,14 +240,14 @@ def list_scheduled_notifications(
 
 
 def pause_schedule(schedule_id: ScheduleId) -> ChangedOut | RefusedOut:
-    """Pause a schedule until resume_schedule: nothing is sent meanwhile, nothing is sent late. Harmless twice."""
+    """Pause a schedule until resume_schedule is called. What falls into the pause is not sent. Harmless if repeated."""
     actor = current_actor()
     result = services.pause(actor, schedule_id)
     return _changed(result, schedule_id, paused=True)
 
 
 def resume_schedule(schedule_id: ScheduleId) -> ChangedOut | RefusedOut:
-    """Set a paused schedule going again, from its next time on. Harmless twice."""
+    """Resume a paused schedule, starting with its next scheduled time. Harmless if repeated."""
     actor = current_actor()
     result = services.resume(actor, schedule_id)
     return _changed(result, schedule_id, paused=False)
@@ -255,10 +259,10 @@ def delete_schedule(
         Field(description="The schedule ID to delete. This ID is returned when creating a cron schedule."),
     ],
 ) -> ChangedOut | RefusedOut:
-    """Delete a scheduled notification by its ID: it stops firing and agents cannot bring it back.
+    """Delete a scheduled notification by its ID. It stops firing, and no tool can restore it.
 
-    Take the ID from the conversation or from the user's words; ask only if it is neither there nor in
-    list_scheduled_notifications. To stop it for a while, use pause_schedule.
+    Take the ID from the conversation or from list_scheduled_notifications, and ask the user only if it is in neither.
+    To stop a schedule for a while, use pause_schedule.
     """
     try:
         deleted = services.delete(current_actor(), schedule_id)
@@ -280,12 +284,12 @@ def delete_schedule(
 
 def get_current_time(
     timezone: Annotated[
-        str | None, Field(description="IANA zone, like Europe/Berlin; UTC if not given.")
+        str | None, Field(description="IANA time zone, like Europe/Berlin. Default: UTC.")
     ] = "UTC",
 ) -> TimeOut | RefusedOut:
-    """Tell the current date and time in a zone. Ask this before turning "tomorrow" or "in an hour" into a time.
+    """Return the current date and time in a time zone. Call this before turning "tomorrow" or "tonight" into a time.
 
-    `user_timezone` is the zone the user has set, or null: then ask the user.
+    `user_timezone` is the zone that the user has set. If it is null, ask the user.
     """
     name = "UTC" if timezone is None else timezone
     try:
@@ -305,7 +309,7 @@ def get_current_time(
 
 
 def _run_at_once() -> registry.Run:
-    """Describe a run that belongs to no job: a message sent now has no slot, and nobody to try again."""
+    """Describe a run that belongs to no job: a message sent now has no slot and is not retried."""
     return registry.Run(
         execution_id=0,
         key="",
@@ -320,7 +324,7 @@ def _run_at_once() -> registry.Run:
 
 
 def _content(message: str, topic: str, *optional: Any) -> dict[str, Any]:
-    """Gather the arguments of the task notify, leaving out what was not given."""
+    """Collect the arguments for the task notify, without those that were not given."""
     names = ("title", "priority", "tags", "markdown", "click", "icon", "attach", "filename", "actions")
     given = {name: value for name, value in zip(names, optional, strict=True) if value is not None}
     return {"message": message, "topic": topic, **given}
@@ -330,7 +334,7 @@ def _changed(result: Result[Job], schedule_id: str, *, paused: bool) -> ChangedO
     wanted = Job.Status.PAUSED if paused else Job.Status.PENDING
     match result:
         case Err(code=Code.WRONG_STATE):
-            # Asking twice is no mistake: the schedule already stands as was asked.
+            # Asking twice is harmless: the schedule already has the wanted status.
             status = current_actor().jobs().called(schedule_id).values_list("status", flat=True).first()
             if status != wanted:
                 return refused(

@@ -1,4 +1,4 @@
-"""Family B: prompts for an agent, in sentences; and the inbox where they wait."""
+"""Tools for prompts: schedule them for an agent, and claim and complete the ones that are due."""
 
 from datetime import UTC, date, datetime, time, timedelta
 from typing import Annotated, Any
@@ -36,24 +36,26 @@ At = Annotated[
     str,
     Field(
         description='When: "2026-02-04T15:00", "2026-02-04 3:00 PM", "tomorrow at 9am", "in 20 minutes". '
-        "Read in `timezone` unless it has an offset."
+        "Read in `timezone`, unless it has an offset."
     ),
 ]
-TaskNumber = Annotated[Whole, Field(description="The number after # in schedule and schedule_list.")]
+TaskNumber = Annotated[
+    Whole, Field(description="The task number, shown after # by schedule and schedule_list.")
+]
 
 
 def schedule(
     at: At,
     prompt: Annotated[
-        str, Field(description="What the agent shall do then, complete: it will not see this chat.")
+        str, Field(description="Complete instructions for the agent: it will not see this conversation.")
     ],
     timezone: Timezone = None,
     idempotency_key: IdempotencyKey = None,
 ) -> str:
-    """Schedule a prompt for an agent, once, at a moment.
+    """Schedule a prompt for an agent, once, at a given time.
 
-    Use it when the user wants an agent to do something later ("check the build at 6pm"). For a plain reminder to the
-    user's phone use schedule_notification; to repeat, use schedule_job with the task "prompt".
+    Use this when the user wants an agent to do something later ("check the build at 6pm"). For a reminder on the
+    user's phone, use schedule_notification. For a prompt that repeats, use schedule_job with the task "prompt".
     """
     actor = current_actor()
     profile = profile_of(actor.user)
@@ -86,19 +88,19 @@ def schedule_list(
     status: Annotated[
         str | None,
         Field(
-            description="Only tasks in this state; pending if not given.",
+            description="Only tasks with this status. Default: pending.",
             json_schema_extra={"enum": [*Job.Status.values, None]},
         ),
     ] = "pending",
     from_: Annotated[
-        str | None, Field(alias="from", description="From this date or time on, like 2026-02-04.")
+        str | None, Field(alias="from", description="Earliest date or time, like 2026-02-04.")
     ] = None,
-    to: Annotated[str | None, Field(description="Up to this date (the whole day) or time.")] = None,
+    to: Annotated[str | None, Field(description="Latest date (including the whole day) or time.")] = None,
 ) -> str:
-    """List scheduled prompts, one a line, in the order they fire: number, time, state, beginning of the prompt.
+    """List scheduled prompts in the order they fire, one per line: number, time, status, start of the prompt.
 
-    Use it to find the number for schedule_edit and schedule_cancel. Each time is in the task's own zone; `from` and
-    `to` are read in the user's. A paused task that repeats has no time: its schedule stands there in words.
+    Use this to find the number for schedule_edit and schedule_cancel. Times are in each task's own zone; `from` and
+    `to` are read in the user's zone. A paused task that repeats has no next time, so its schedule is shown in words.
     """
     actor = current_actor()
     state = "pending" if status is None else status
@@ -130,10 +132,10 @@ def schedule_edit(
     at: Annotated[
         str | None,
         Field(
-            description="The new time, written as in schedule, read in the task's own zone; null leaves it."
+            description="The new time, in the format of schedule, read in the task's own zone. null: no change."
         ),
     ] = None,
-    prompt: Annotated[str | None, Field(description="The new prompt; null leaves it.")] = None,
+    prompt: Annotated[str | None, Field(description="The new prompt. null: no change.")] = None,
 ) -> str:
     """Change the time or the text of a pending prompt."""
     actor = current_actor()
@@ -152,10 +154,10 @@ def schedule_edit(
         changes["run_at"] = moment.value
     if prompt is not None:
         changes |= {"args": [], "kwargs": {"prompt": prompt}}
-        # A name that somebody chose stays.
+        # Keep a name that somebody chose.
         if job.name == _name_of(prompt_text(job)):
             changes["name"] = _name_of(prompt)
-    # The revision makes it one conditional UPDATE: whoever changed or claimed the task first wins.
+    # With the revision this is one conditional UPDATE: whoever changed or claimed the task first wins.
     match services.edit(actor, job.public_id, revision=job.revision, **changes):
         case Ok(changed):
             return edited(changed, at, prompt)
@@ -166,7 +168,7 @@ def schedule_edit(
 
 
 def schedule_cancel(id: TaskNumber) -> str:  # noqa: A002
-    """Cancel a pending prompt: it will not reach an agent. Make sure it is the one the user means."""
+    """Cancel a pending prompt, so that it never reaches an agent. Make sure that it is the one the user means."""
     actor = current_actor()
     job_id = actor.jobs().filter(pk=id, task="prompt").values_list("public_id", flat=True).first()
     if job_id is not None:
@@ -177,19 +179,21 @@ def schedule_cancel(id: TaskNumber) -> str:  # noqa: A002
 
 
 def claim_prompts(
-    limit: Annotated[Whole | None, Field(description="At most this many, 1 to 20; 1 if not given.")] = None,
+    limit: Annotated[
+        Whole | None, Field(description="Maximum number of prompts, 1 to 20. Default: 1.")
+    ] = None,
     lease_minutes: Annotated[
-        Number | None, Field(description="How long they are yours alone, 1 to 1440; 15 if not given.")
+        Number | None, Field(description="How long the prompts are reserved for you, 1 to 1440. Default: 15.")
     ] = None,
 ) -> ClaimOut:
-    """Take prompts that have fallen due out of the inbox, to work on them.
+    """Claim prompts that are due, to work on them.
 
-    For an agent that wakes up by itself. Do what each prompt asks, then call complete_prompt before lease_until;
-    after that another agent may claim it. An empty list means nothing waits.
+    For agents that run on their own. Do what each prompt asks, then call complete_prompt before lease_until; after
+    that, another agent may claim the prompt. An empty list means that no prompt is waiting.
     """
     actor = current_actor()
     minutes = 15.0 if lease_minutes is None else lease_minutes
-    # Longer than allowed is refused below; this only keeps it a duration.
+    # The service refuses a lease that is too long; this only avoids an overflow.
     lease = timedelta(minutes=minutes) if 0 <= minutes <= 10**6 else timedelta(0)
     match services.claim_prompts(actor, limit=1 if limit is None else limit, lease=lease):
         case Ok(rows):
@@ -200,11 +204,13 @@ def claim_prompts(
 
 
 def complete_prompt(
-    execution_id: Annotated[Whole, Field(description="From claim_prompts.")],
-    result: Annotated[Any, Field(description="What came of it, for the user to read: text or JSON.")] = None,
-    error: Annotated[str | None, Field(description="Why it could not be done; null if it was done.")] = None,
+    execution_id: Annotated[Whole, Field(description="The execution_id from claim_prompts.")],
+    result: Annotated[Any, Field(description="The result for the user to read, as text or JSON.")] = None,
+    error: Annotated[
+        str | None, Field(description="Why the prompt could not be carried out. null if it was.")
+    ] = None,
 ) -> CompleteOut:
-    """Report a claimed prompt as done, or as failed with an error. Call it once, while the lease lasts."""
+    """Report a claimed prompt as done, or as failed with an error. Call this once, before the lease ends."""
     match services.complete_prompt(current_actor(), execution_id, result=result, error=error):
         case Ok(row):
             return {"completed": True, "execution_id": execution_id, "status": row.status}
@@ -229,5 +235,5 @@ def _bound(text: str, zone: str, *, is_end: bool) -> datetime | None:
     moment = datetime.combine(day, time.max if is_end else time.min, tzinfo=load_zone(zone))
     if limits.moment_problem(moment) is None:
         return moment
-    # The first and the last day of the calendar go beyond it elsewhere.
+    # In another zone, the first and the last day of the calendar would overflow.
     return moment.replace(tzinfo=UTC)

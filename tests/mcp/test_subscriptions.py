@@ -1,0 +1,205 @@
+"""Resource subscriptions: who is notified of which change, and when a stream ends."""
+
+import asyncio
+from contextlib import AsyncExitStack
+
+import anyio
+import pytest
+from asgiref.sync import async_to_sync
+from mcp import Client, MCPError
+
+from schedules import clock, services
+from schedules.mcp import subscriptions
+from schedules.mcp.auth import call_rate, local_caller, set_local_caller
+from schedules.models import Execution, Job
+from schedules.services import Actor
+from tests.factories import ExecutionFactory, JobFactory, TokenFactory
+from tests.mcp.agents import InMemory
+
+
+@pytest.fixture
+def fast_polling(monkeypatch):
+    monkeypatch.setattr(subscriptions, "POLL_SECONDS", 0.01)
+
+
+async def first_event(client: Client, uri: str, change) -> str:
+    """Open a stream, make a change elsewhere, and return the address of the first notice."""
+    async with client.listen(resource_subscriptions=[uri]) as stream:
+        await change()
+        async with asyncio.timeout(10):
+            async for event in stream:
+                return str(event.uri)
+    raise AssertionError("the stream ended")
+
+
+@pytest.mark.parametrize("address", ["agenda://today", "schedules://home"])
+def test_subscriber_is_notified_of_a_claimed_run(caller, owner, fast_polling, address):
+    JobFactory.create_batch(2, owner=owner)
+    job = JobFactory(owner=owner)
+
+    async def work(client):
+        claim = Job.objects.filter(pk=job.pk).update
+        return await first_event(client, address, lambda: subscriptions.orm(claim)(slot_count=1))
+
+    assert InMemory("modern").do(work) == address
+
+
+def test_subscriber_is_notified_of_a_change_made_elsewhere(caller, actor, owner, fast_polling):
+    job = JobFactory(owner=owner)
+    changes = [
+        lambda: services.edit(actor, job.public_id, name="Changed on a page"),
+        lambda: services.pause(actor, job.public_id),
+        # A worker counts a run; no event is written for it.
+        lambda: Job.objects.filter(pk=job.pk).update(run_count=1),
+    ]
+    for make_change in changes:
+
+        async def work(client, make_change=make_change):
+            return await first_event(client, f"jobs://{job.public_id}", subscriptions.orm(make_change))
+
+        assert InMemory("modern").do(work) == f"jobs://{job.public_id}"
+
+
+def test_the_agenda_changes_with_any_job_of_its_owner(caller, actor, owner, fast_polling):
+    job = JobFactory(owner=owner)
+
+    async def work(client):
+        return await first_event(
+            client, "agenda://today", subscriptions.orm(lambda: services.cancel(actor, job.public_id))
+        )
+
+    assert InMemory("modern").do(work) == "agenda://today"
+
+
+def test_nobody_is_notified_of_another_owners_jobs(caller, owner, stranger):
+    foreign = JobFactory(owner=stranger)
+    watch = subscriptions.Watch()
+    heard = []
+
+    async def listen():
+        watch.bus.subscribe(heard.append)
+        await watch.bus.publish(subscriptions.JobChanged(f"jobs://{foreign.public_id}", owner_id=stranger.pk))
+        await watch.bus.publish(subscriptions.JobChanged("jobs://mine", owner_id=owner.pk))
+
+    async_to_sync(listen)()
+
+    assert [event.uri for event in heard] == ["jobs://mine"]
+    assert subscriptions._states(caller, [f"jobs://{foreign.public_id}"]) == {
+        f"jobs://{foreign.public_id}": None
+    }
+
+
+def test_stream_of_a_revoked_token_ends(owner, fast_polling):
+    token = TokenFactory(owner=owner)
+    set_local_caller(subscriptions.Caller(Actor(owner, "mcp", "laptop"), token_id=token.pk))
+
+    async def work(client):
+        async with client.listen(resource_subscriptions=["agenda://today"]) as stream:
+            await subscriptions.orm(lambda: type(token).objects.update(revoked_at=clock.now()))()
+            async with asyncio.timeout(10):
+                return [event async for event in stream]
+
+    try:
+        assert InMemory("modern").do(work) == []
+    finally:
+        set_local_caller(None)
+
+
+def test_polling_continues_after_a_database_error(caller, owner, fast_polling, monkeypatch, caplog):
+    job = JobFactory(owner=owner)
+    look, failures = subscriptions._states, [OSError("the database is away")]
+
+    def look_or_fail(actor, addresses):
+        if failures and caplog is not None and armed:
+            raise failures.pop()
+        return look(actor, addresses)
+
+    armed: list[bool] = []
+    monkeypatch.setattr(subscriptions, "_states", look_or_fail)
+
+    async def change():
+        armed.append(True)
+        await subscriptions.orm(lambda: Job.objects.filter(pk=job.pk).update(run_count=1))()
+
+    async def work(client):
+        return await first_event(client, f"jobs://{job.public_id}", change)
+
+    assert InMemory("modern").do(work) == f"jobs://{job.public_id}"
+    assert not failures
+    assert "polling for changes failed" in caplog.text
+
+
+def test_subscriber_is_notified_of_an_attempt_that_will_be_repeated(caller, owner, fast_polling):
+    job = JobFactory(owner=owner, attempts=3)
+    row = ExecutionFactory(job=job, status="running", attempt=1)
+
+    async def work(client):
+        again = Execution.objects.filter(pk=row.pk).update
+        return await first_event(
+            client,
+            f"jobs://{job.public_id}",
+            lambda: subscriptions.orm(again)(status="queued", lease_until=None),
+        )
+
+    assert InMemory("modern").do(work) == f"jobs://{job.public_id}"
+
+
+def test_many_jobs_are_polled_in_two_queries(caller, owner, django_assert_num_queries):
+    jobs = JobFactory.create_batch(30, owner=owner)
+
+    with django_assert_num_queries(2):
+        seen = subscriptions._states(caller, [f"jobs://{job.public_id}" for job in jobs] + ["jobs://\x00"])
+
+    assert sum(each is not None for each in seen.values()) == 30
+
+
+def test_stream_that_is_about_to_open_does_not_delay_the_others(caller, owner):
+    watch, heard = subscriptions.Watch(), []
+    address = f"jobs://{JobFactory(owner=owner).public_id}"
+    watch.bus.subscribe(heard.append)
+
+    async def step():
+        for seen in (None, {}):
+            watch._watchers.add(
+                subscriptions.Watcher(local_caller(owner), [address], anyio.CancelScope(), seen)
+            )
+        await watch.step()
+
+    async_to_sync(step)()
+
+    assert [change.uri for change in heard] == [address]
+
+
+def test_subscription_counts_as_a_call(caller, settings, monkeypatch):
+    settings.CRONTY_MCP_CALLS_PER_MINUTE = 1
+    monkeypatch.setattr(call_rate, "_buckets", {})
+
+    async def work(client):
+        for _ in range(2):
+            async with client.listen(resource_subscriptions=["agenda://today"]):
+                pass
+
+    with pytest.raises(MCPError, match="at most 1 calls a minute; try again in"):
+        InMemory("modern").do(work)
+
+
+def test_too_many_open_subscriptions_are_refused(caller):
+    async def work(client):
+        async with AsyncExitStack() as streams:
+            for _ in range(subscriptions.MOST_STREAMS):
+                await streams.enter_async_context(client.listen(resource_subscriptions=["agenda://today"]))
+            with pytest.raises(MCPError, match="at most 5 subscriptions at a time"):
+                await streams.enter_async_context(client.listen(resource_subscriptions=["agenda://today"]))
+        async with client.listen(resource_subscriptions=["agenda://today"]):
+            return "there is room again"
+
+    assert InMemory("modern").do(work) == "there is room again"
+
+
+def test_too_many_addresses_are_refused(caller):
+    async def work(client):
+        async with client.listen(resource_subscriptions=[f"jobs://{number}" for number in range(101)]):
+            pass
+
+    with pytest.raises(MCPError, match="at most 100"):
+        InMemory("modern").do(work)
