@@ -1,4 +1,4 @@
-"""How late are jobs, and how fast is a burst? Prints `name value unit`; run on SQLite, or beside a DATABASE_URL."""
+"""Benchmark of the engine: lateness and speed of a burst, as `name value unit`, on SQLite or DATABASE_URL."""
 
 import sys
 import time

@@ -1,4 +1,4 @@
-"""A database, a cluster and due jobs, for benchmarks: everything on loopback, bounded, and cleaned up."""
+"""Harness of the benchmarks: a database, a cluster and due jobs, on loopback, bounded and cleaned up."""
 
 import os
 import shutil

@@ -1,4 +1,4 @@
-"""How long does the jobs page take on the server? Prints `name value unit`; many jobs, many executions."""
+"""Benchmark of the jobs page with many jobs and runs: time on the server, as `name value unit`."""
 
 import time
 from datetime import timedelta

@@ -1,4 +1,4 @@
-"""Cronty's settings, with the benchmark's own tasks to run; or django-q2 as it comes, for comparison."""
+"""Settings of the benchmarks: Cronty with the benchmark's tasks, or plain django-q2 for comparison."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""django-q2's own Schedule, for comparison: the same jobs, due in the same second."""
+"""Benchmark of django-q2's own Schedule for comparison: the same jobs, due in the same second."""
 
 import os
 import signal

@@ -1,1 +1,1 @@
-"""The proof of the worst day: real processes, real faults, and a checker that judges what is left."""
+"""Fault campaign: real processes, real faults, and a checker that judges the records."""

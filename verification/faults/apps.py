@@ -1,4 +1,4 @@
-"""How the campaign gets into the product: its tasks, its migration, and its hand on the clock."""
+"""App that adds the campaign to the product: its tasks, its migration and a clock that can be shifted."""
 
 import os
 

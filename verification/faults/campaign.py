@@ -1,4 +1,4 @@
-"""The campaign: python -m verification.faults.campaign --database sqlite|postgresql|both --rounds N --seconds N --seed S."""
+"""Fault campaign: `python -m verification.faults.campaign --database sqlite|postgresql|both --rounds N --seconds N --seed S`."""
 
 import argparse
 import random
@@ -28,22 +28,22 @@ from verification.faults.world import World
 
 DATABASES = ("sqlite", "postgresql")
 PATIENCE = 90.0
-# What starting Python with Django takes on a quiet machine of the kind the bars are meant for.
+# Seconds that a quiet machine takes to start Python with Django.
 QUIET_START = 1.5
 DRAIN = 90.0
-# Within this time a healthy cluster comes round.
+# Seconds within which the probe of a healthy cluster returns.
 ROUND = 4.0
 
 
-# Set by the first signal to stop: the fault under way is taken back, and what there is so far is judged.
+# Set by the first signal: the current fault is undone, and the records so far are judged.
 over = threading.Event()
 _stopped_at = 0.0
-# Some senders signal the process and then its group: within this time it is one and the same wish.
+# Some senders signal the process and then its group: within this time both count as one signal.
 SAME_SIGNAL = 3.0
 
 
 def run(options: argparse.Namespace) -> int:
-    """Run one campaign and judge it; the number of violations."""
+    """Run one campaign, judge it, and return the number of violations."""
     say(f"seed {options.seed}, database {options.database}, at most {options.seconds} s of faults")
     dice = random.Random(options.seed)
     paces = [pace()]
@@ -97,7 +97,7 @@ def wait_for_jobs(options: argparse.Namespace) -> None:
 
 
 def inject_faults(world: World, dice: random.Random, options: argparse.Namespace) -> Iterator[Fault]:
-    """One fault after the other in rounds of all kinds, at random moments, until the time or the rounds are over."""
+    """Inject all kinds of faults in rounds, one at a time and at random moments, until the time or the rounds are over."""
     chosen = options.kinds or list(kinds(options.database))
     until = time.monotonic() + options.seconds
     for _ in range(options.rounds):
@@ -113,23 +113,23 @@ def inject_faults(world: World, dice: random.Random, options: argparse.Namespace
 
 
 def inject(world: World, dice: random.Random, kind: str, options: argparse.Namespace) -> Fault:
-    """Do one fault to the product, take it back, and wait until all is well."""
+    """Inject one fault, undo it, and wait until the product has recovered."""
     began_at = time.time()
     try:
         note = kinds(options.database)[kind](world, dice, SHORT if options.short else LONG)
     except (OSError, RuntimeError, psutil.Error, Error) as error:
-        # The machine is in the way of the harness, too: a process it aims at may just have ended.
+        # Faults hit the harness, too: the process it wants to kill may have just ended.
         note = f"cut short: {error!r}"
         world.mend()
     ended_at = time.time()
-    # The clusters come round every few seconds; where nothing was done to them, the last time will do.
+    # Probes return every few seconds; if the fault spared the clusters, the last one counts.
     since = began_at - ROUND if kind.startswith(BESIDE_CLUSTERS) else ended_at
     healed_at, trouble = healing(world, since)
     return Fault(kind, began_at, ended_at, healed_at, f"({note}) {trouble}".strip())
 
 
 def healing(world: World, since: float) -> tuple[float | None, str]:
-    """Wait until all is well; else say what is not."""
+    """Wait until the product has recovered; return when, or what is still wrong."""
     trouble, until = "", time.monotonic() + PATIENCE
     while time.monotonic() < until:
         at = time.time()
@@ -142,7 +142,7 @@ def healing(world: World, since: float) -> tuple[float | None, str]:
 
 @contextmanager
 def looked_after(product: Product) -> Iterator[None]:
-    """Play the service manager: start again whatever dies at the top."""
+    """Act as the service manager: restart top-level processes that die."""
     gone = threading.Event()
 
     def look() -> None:
@@ -160,7 +160,7 @@ def looked_after(product: Product) -> Iterator[None]:
 
 
 def wind_down(drivers: Sequence[Driver]) -> list[str]:
-    """Stop the drivers and what they started; say what did not work."""
+    """Stop the drivers, cancel their jobs, and return what did not work."""
     for driver in drivers:
         driver.stopping.set()
     for driver in drivers:
@@ -171,7 +171,7 @@ def wind_down(drivers: Sequence[Driver]) -> list[str]:
 
 
 def drain(world: World) -> None:
-    """Let what is under way end."""
+    """Wait until the runs in progress have ended."""
     from schedules.models import Execution  # noqa: PLC0415
 
     until = time.monotonic() + DRAIN
@@ -181,7 +181,7 @@ def drain(world: World) -> None:
 
 
 def pace() -> float:
-    """How slow this machine is at the moment, against a quiet one: the best of three starts of Python and Django."""
+    """Return how much slower this machine is than a quiet one: the best of three starts of Python and Django."""
     times = []
     for _ in range(3):
         began = time.monotonic()
@@ -210,7 +210,7 @@ def judge(history: History, bounds: Bounds, options: argparse.Namespace, log: by
 
 
 def run_both(arguments: Sequence[str], options: argparse.Namespace) -> int:
-    """Run a campaign on each database at the same time, each with a world of its own; how many of them failed."""
+    """Run a campaign on each database at the same time, and return how many failed."""
     folder = Path(options.out)
     folder.mkdir(parents=True, exist_ok=True)
     running = {}
@@ -238,12 +238,12 @@ def run_both(arguments: Sequence[str], options: argparse.Namespace) -> int:
 
 
 def again(options: argparse.Namespace) -> int:
-    """Judge kept records once more, with the checker as it is now."""
+    """Judge saved records again with the current checker."""
     return judge(report.load(Path(options.recheck)), Bounds(pace=options.pace), options)
 
 
 def stop(number: int, frame: FrameType | None) -> None:
-    """At the first signal come to an end, with a report; at a later one leave, ending only what was started."""
+    """Finish with a report at the first signal; exit at a later one."""
     global _stopped_at
     if over.is_set() and time.monotonic() > _stopped_at + SAME_SIGNAL:
         sys.exit(3)

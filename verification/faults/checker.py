@@ -1,4 +1,4 @@
-"""Judges a history: each rule is a function of the records alone and returns what it finds wrong, in words."""
+"""Rules that judge a history: each is a function of the records and returns violations in words."""
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence

@@ -1,4 +1,4 @@
-"""The mark of tests that run a whole campaign: `-m faults` runs them alone."""
+"""The marker `faults` for tests that run a whole campaign: `-m faults` selects them."""
 
 import pytest
 

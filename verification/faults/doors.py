@@ -1,4 +1,4 @@
-"""The product's real doors: tool calls over HTTP, and the buttons of the pages."""
+"""Clients of the product: tool calls over HTTP, and forms of the pages."""
 
 import json
 import re
@@ -27,7 +27,7 @@ class Answer:
 
 
 class Agent:
-    """Calls tools at one address; says whether the product certainly did what was asked."""
+    """Call tools at one address, and tell whether the product certainly did what was asked."""
 
     def __init__(self, url: str, token: str) -> None:
         self.url = url
@@ -79,7 +79,7 @@ def _read(answer: httpx2.Response) -> Answer:
 
 
 class Browser:
-    """Presses the buttons of the pages, as the first user."""
+    """Submit the forms of the pages as the first user."""
 
     SUCCESS = {
         "pause": "Paused {name}.",

@@ -1,4 +1,4 @@
-"""Keeps jobs of every kind changing through the real doors, and writes down what it asked for and was told."""
+"""Driver that creates and changes jobs through pages and tools, and records its requests and their answers."""
 
 import random
 import threading
@@ -43,7 +43,7 @@ class Asked:
 
 
 class Driver(threading.Thread):
-    """One agent with jobs of its own, so that its view of them is certain."""
+    """One agent that alone changes its jobs, so that it knows their state."""
 
     def __init__(
         self,
@@ -105,7 +105,7 @@ class Driver(threading.Thread):
                 self._do(verb, job)
 
     def wind_down(self, seconds: float) -> int:
-        """Cancel everything, and say how many jobs could not be reached."""
+        """Cancel everything, and return how many jobs could not be reached."""
         until = time.monotonic() + seconds
         while self._jobs and time.monotonic() < until:
             self._do("cancel", self._jobs[0], is_final=True)
@@ -116,7 +116,7 @@ class Driver(threading.Thread):
         return len(self._jobs)
 
     def _cancel_unknown(self) -> None:
-        """End what was made although nobody ever said so."""
+        """Cancel jobs that were created although no answer confirmed it."""
         for status in ("pending", "running", "paused"):
             found = self._agents[0].call("list_jobs", status=status, limit=1000)
             for job in found.body.get("jobs", []):
@@ -294,7 +294,7 @@ class Driver(threading.Thread):
             self._agent().call("complete_prompt", execution_id=prompt["execution_id"], result="thought")
 
     def _forget_spent(self) -> None:
-        """One-offs that have run are history; others take their place."""
+        """Replace one-time jobs that have run."""
         now = time.time() + self._offset()
         self._jobs = [job for job in self._jobs if job.when.kind != "once" or job.when.at > now - 20]
 
@@ -303,7 +303,7 @@ class Driver(threading.Thread):
 
 
 def _form(request: dict[str, Any], when: When, policy: Policy) -> dict[str, str]:
-    """The same request, as somebody fills it in on the page."""
+    """Return the same request as form data of the page."""
     every = {"when": "every", "every_count": str(when.at), "every_unit": "seconds"}
     cron = {"when": "phrase", "phrase": f"*/{when.at} * * * *"}
     ends_at = datetime.fromtimestamp(policy.ends_at, UTC) if policy.ends_at else None

@@ -1,4 +1,4 @@
-"""What may explain what: how long things may take, and which faults and clocks lie around a moment."""
+"""Allowances of the checker: how long things may take, and which faults and clock shifts surround a moment."""
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -68,7 +68,7 @@ class Bounds:
 
 
 def faults_that_repeat(history: History, arrived_at: float) -> set[Fault]:
-    """The faults in which what arrived then can have been in flight."""
+    """Return the faults during which a delivery of that moment can have been in flight."""
     return {
         fault
         for fault in history.faults
@@ -78,7 +78,7 @@ def faults_that_repeat(history: History, arrived_at: float) -> set[Fault]:
 
 
 def _last_felt_at(history: History, fault: Fault) -> float:
-    """When a fault was over; a poisoned job does its harm anew in each attempt."""
+    """Return when a fault was over; a poisoned job does its harm again in each attempt."""
     attempts = [
         row.started_at
         for row in history.rows
@@ -91,7 +91,7 @@ def _last_felt_at(history: History, fault: Fault) -> float:
 
 
 def arrivals(history: History) -> dict[int, list[Delivery]]:
-    """What the sink saw of each execution, in order."""
+    """Return the deliveries of each execution, in order."""
     arrivals: dict[int, list[Delivery]] = defaultdict(list)
     for delivery in sorted(history.deliveries, key=lambda delivery: delivery.at):
         arrivals[delivery.execution].append(delivery)
@@ -108,7 +108,7 @@ def by_job(rows: Sequence[Row]) -> dict[str, list[Row]]:
 def faults_between(
     history: History, start: float, end: float, *, and_healing: Bounds | None = None
 ) -> list[Fault]:
-    """The faults that touch a stretch of the product's time, with the time they may take to heal."""
+    """Return the faults that overlap a period of the product's time, including their time to recover."""
     found = []
     for fault in history.faults:
         extra = and_healing.heals_within(fault.kind) if and_healing else (fault.healing or 0.0)
@@ -123,13 +123,13 @@ def faults_between(
 
 
 def offset_in(history: History, fault: Fault) -> float:
-    """How far the product's clock was shifted in a fault."""
+    """Return how far the product's clock was shifted in a fault."""
     # Without slack: just before it, another fault may have shifted the clock the other way.
     return max(offsets_between(history, fault.began_at, fault.ended_at), key=abs)
 
 
 def near_shift(history: History, moment: float) -> bool:
-    """Tell whether a moment lies in a time that the clock left out, or that has happened twice."""
+    """Tell whether a moment lies in a period that the clock skipped or repeated."""
     for fault in history.faults:
         if fault.kind.startswith("clock"):
             ahead = offset_in(history, fault)

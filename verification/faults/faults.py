@@ -1,4 +1,4 @@
-"""The faults: each does its harm to a running product, holds it for a while, and takes it back."""
+"""The faults: each breaks a running product for a while and then undoes it."""
 
 import random
 import signal
@@ -18,9 +18,9 @@ from verification.faults.sink import Manner
 from verification.faults.world import World
 
 Inject = Callable[[World, random.Random, float], str]
-# How long the faults last that have a length, in the long form and in the short one.
+# Factors for the duration of faults, in the long form and in the short one.
 LONG, SHORT = 1.0, 0.4
-# These do not touch the clusters: that all is well shows as soon as what they did touch is.
+# Kinds that spare the clusters: the product has recovered as soon as the part they hit has.
 BESIDE_CLUSTERS = ("target-", "kill-web", "kill-mcp")
 
 
@@ -38,7 +38,7 @@ def kill(role: str) -> Inject:
 
 
 def _find(world: World, leader: int, role: str) -> psutil.Process | None:
-    """A busy worker must be caught in the act; failing that, any worker will do."""
+    """Find a process by its role; take an idle worker if none is busy for a while."""
     until = time.monotonic() + 3
     while time.monotonic() < until:
         if found := world.product.member(leader, role):
@@ -65,7 +65,7 @@ def kill_top(name: str) -> Inject:
 
 
 def freeze(role: str) -> Inject:
-    """Stop processes for longer than their lease, and let them go on."""
+    """Suspend processes for longer than their lease, then resume them."""
 
     def inject(world: World, dice: random.Random, length: float) -> str:
         name, leader = dice.choice(list(world.product.leaders().items()))
@@ -84,7 +84,7 @@ def freeze(role: str) -> Inject:
 
 
 def rolling_restart(world: World, dice: random.Random, length: float) -> str:
-    """What a new version does: stop one cluster politely, start another, then the next."""
+    """Restart the clusters one after the other with SIGTERM, as an upgrade does."""
     for leader in world.product.leaders().values():
         began_at = time.time()
         with suppress(psutil.Error):
@@ -156,7 +156,7 @@ def reset(wire: str) -> Inject:
 
 
 def fill_disk(world: World, dice: random.Random, length: float) -> str:
-    """Let no file of the database grow: what a full disk does, without root and without harming the machine."""
+    """Let no file of the database grow, as on a full disk, without root and without harming the machine."""
     hit: set[psutil.Process] = set()
     until = time.monotonic() + 2 + dice.uniform(1, 6) * length
     while time.monotonic() < until:
@@ -220,7 +220,7 @@ def misbehave(manner: Manner) -> Inject:
 
 
 def poison(world: World, dice: random.Random, length: float) -> str:
-    """A job that harms its worker, or a row that no longer makes sense."""
+    """Create a job that harms its worker, or one with an invalid row."""
     from django.contrib.auth.models import User  # noqa: PLC0415
 
     from schedules import clock  # noqa: PLC0415
@@ -272,12 +272,12 @@ def two_clusters_at_once(world: World, dice: random.Random, length: float) -> st
 
 
 def migrate(world: World, dice: random.Random, length: float) -> str:
-    """Take a migration of the engine's own tables back and forth."""
+    """Apply and revert a migration of the engine's tables."""
     tries = 0
     for target in ("zero", "0001"):
         code = 1
         while code and tries < 6:
-            # It may lose a deadlock against the engine, as an operator's may: then it is tried again.
+            # Try again if it loses a deadlock against the engine, as an operator would.
             tries += 1
             with _bounded(world.product.manage("migrate", "faults", target)) as process:
                 code = process.wait(60)

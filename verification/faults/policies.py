@@ -1,4 +1,4 @@
-"""The rules of what was asked for beside the schedule: attempts, overlap, catching up, and limits."""
+"""Rules about policies of jobs: attempts, overlap, catch-up and limits of runs."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence

@@ -1,4 +1,4 @@
-"""Runs the real product on a fresh database, finds its processes by what they are, and restarts what it must."""
+"""The real product as processes: started on a fresh database, found by role, and restarted."""
 
 import os
 import random

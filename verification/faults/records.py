@@ -1,4 +1,4 @@
-"""What the campaign writes down: operations, ledger rows, deliveries and faults. Moments are Unix seconds."""
+"""Records of a campaign: operations, ledger rows, deliveries and faults. Moments are Unix seconds."""
 
 import math
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""What a campaign found, for people: a table, and a picture of slots and faults over time."""
+"""Reports of a campaign: a table, and a picture of slots and faults over time."""
 
 import json
 from collections import Counter, defaultdict

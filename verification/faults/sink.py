@@ -1,4 +1,4 @@
-"""Where the campaign's jobs deliver to: it notes every delivery by its own clock, and misbehaves when told."""
+"""The target of the campaign's jobs: records every delivery by its own clock, and misbehaves on demand."""
 
 import asyncio
 import threading

@@ -1,4 +1,4 @@
-"""What the campaign's jobs run beside webhooks: plain functions that deliver, and one that is poison."""
+"""Tasks of the campaign: plain functions that deliver, and one that harms its worker."""
 
 import os
 import sys

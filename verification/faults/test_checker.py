@@ -1,4 +1,4 @@
-"""The judge is judged: every kind of defect is caught, and histories without one raise no alarm."""
+"""The checker reports every kind of defect, and reports nothing for histories without one."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""What the campaign found, each as small as it can be shown."""
+"""Defects that the campaign found, each as the smallest test that shows it."""
 
 from datetime import timedelta
 

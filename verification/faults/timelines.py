@@ -1,4 +1,4 @@
-"""What the operations alone say about each job: when it was certainly armed, and when it certainly was not."""
+"""Periods of each job derived from the operations: when it was certainly armed, and when it certainly was not."""
 
 from collections import defaultdict
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Everything a campaign needs, started and ended together: database, sink, wires, clock and product."""
+"""Everything a campaign needs, started and stopped together: database, sink, connections, clock and product."""
 
 import os
 import subprocess
