@@ -1,4 +1,4 @@
-"""What every installation needs: a first superuser, and the nightly job that prunes the history."""
+"""What every installation needs: a first superuser, the nightly job that prunes the history, and a job to check it."""
 
 import secrets
 from dataclasses import dataclass
@@ -21,6 +21,7 @@ from schedules.services.quotas import wait_for_turn
 FIRST_USER = "admin"
 SYSTEM_USER = "cronty"
 PRUNING = "prune_history"
+CHECK = "check_cluster"
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +70,17 @@ def ensure_system_job() -> Job:
         return next(filter(None, (_rearmed(actor, job) for job in jobs)), None) or _create_pruning(owner)
 
 
+def create_check() -> Job:
+    """Create a job that is due now and does nothing: it shows whether a cluster fires jobs."""
+    with transaction.atomic():
+        owner = _system_user()
+        profile_of(owner)
+        job = _system_job(owner, name="Check the cluster", task=CHECK)
+        job.trigger_type, job.run_at, job.next_run_at = Job.TriggerType.ONCE, job.created_at, job.created_at
+        job.save(force_insert=True)
+        return job
+
+
 def _system_user() -> AbstractBaseUser:
     users = get_user_model()
     name: dict[str, Any] = {users.USERNAME_FIELD: SYSTEM_USER}
@@ -93,21 +105,24 @@ def _rearmed(actor: Actor, job: Job) -> Job | None:
 
 
 def _create_pruning(owner: AbstractBaseUser) -> Job:
+    job = _system_job(owner, name="Prune the history", task=PRUNING)
+    job.trigger_type, job.cron = Job.TriggerType.CRON, "15 3 * * *"
+    # Never: failures are shown, and tomorrow's run may succeed.
+    job.pause_after_failures = 0
+    job.next_run_at = job.next_slot(job.created_at)
+    job.save(force_insert=True)
+    return job
+
+
+def _system_job(owner: AbstractBaseUser, *, name: str, task: str) -> Job:
     now = clock.now()
-    job = Job(
+    return Job(
         owner_id=owner.pk,
         public_id=new_public_id("job", now),
-        name="Prune the history",
-        task=PRUNING,
-        trigger_type=Job.TriggerType.CRON,
-        cron="15 3 * * *",
+        name=name,
+        task=task,
         timezone=settings.CRONTY_TIME_ZONE,
-        # Never: failures are shown, and tomorrow's run may succeed.
-        pause_after_failures=0,
         made_by=SYSTEM_USER,
         created_at=now,
         updated_at=now,
     )
-    job.next_run_at = job.next_slot(now)
-    job.save(force_insert=True)
-    return job

@@ -4,6 +4,7 @@ import os
 import signal
 import socket
 import sys
+from datetime import timedelta
 
 import pytest
 from django.contrib.auth.models import User
@@ -11,10 +12,12 @@ from django.core.management import CommandError, call_command
 from django.db import IntegrityError
 
 from cronty_site import asgi
+from schedules import clock
 from schedules.management.commands import qcluster, up, web
 from schedules.models import Execution, Job
 from schedules.services.setup import FirstUser
 from tests.clusters import database_url, environment, family_of, running, title_of, wait_for
+from tests.factories import ExecutionFactory
 
 
 @pytest.fixture
@@ -36,12 +39,16 @@ def own_processes(monkeypatch):
 
 
 @pytest.mark.django_db(transaction=True)
-def test_up_check_fires_a_job_end_to_end(own_processes, free_port, capsys):
+def test_up_check_fires_a_job_end_to_end_and_deletes_no_history(own_processes, free_port, capsys):
+    old = ExecutionFactory(finished_at=clock.now() - timedelta(days=10_000), status="succeeded")
+
     call_command("up", "--check", "--port", str(free_port))
 
     assert "ok: a job was fired, run and recorded" in capsys.readouterr().out
-    assert Execution.objects.get().status == Execution.Status.SUCCEEDED
-    assert Job.objects.get().task == "prune_history"
+    run = Execution.objects.exclude(pk=old.pk).get()
+    assert (run.task, run.status) == ("check_cluster", Execution.Status.SUCCEEDED)
+    # Not pruned, although the history limits would delete it.
+    assert Execution.objects.filter(pk=old.pk).exists()
     assert not User.objects.filter(is_superuser=True).exists()
 
 
