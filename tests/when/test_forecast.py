@@ -108,7 +108,7 @@ def test_forecast_equals_next_after_at_every_clock_change_of_two_years(expressio
     assert differences == []
 
 
-@settings(max_examples=200)
+@settings(max_examples=120, deadline=None)
 @given(
     expression=st.sampled_from(SCHEDULES + FIXED + WILDCARD),
     changes=st.deferred(lambda: st.sampled_from(list(zones_by_changes()))),
