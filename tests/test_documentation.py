@@ -1,0 +1,56 @@
+"""Documentation that can be checked: settings, commands, tools and files that the README and the docs name."""
+
+import json
+import re
+
+import pytest
+
+from tests.clusters import PROJECT
+
+README = (PROJECT / "README.md").read_text()
+DOCUMENTS = ["README.md", "CONTRIBUTING.md", *(f"docs/{path.name}" for path in (PROJECT / "docs").glob("*.md"))]
+
+
+def test_readme_lists_every_environment_variable():
+    settings = (PROJECT / "cronty_site/settings.py").read_text()
+    read = set(re.findall(r"(?:environment\.\w+|_\w+)\(\s*\"([A-Z_]+)\"", settings))
+
+    assert len(read) > 30
+    assert sorted(name for name in read if f"`{name}`" not in README) == []
+
+
+def test_readme_lists_every_tool():
+    contract = json.loads((PROJECT / "tests/mcp/contract.json").read_text())
+    names = [tool["name"] for tool in contract["tools"]]
+
+    assert len(names) == 25
+    assert [name for name in names if f"`{name}`" not in README] == []
+
+
+def test_readme_names_make_targets_that_exist():
+    targets = set(re.findall(r"^([a-z-]+):", (PROJECT / "Makefile").read_text(), flags=re.MULTILINE))
+    named = set(re.findall(r"`make ([a-z-]+)", README))
+
+    assert len(named) > 10
+    assert named - targets == set()
+
+
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_linked_files_exist(document):
+    folder = (PROJECT / document).parent
+    links = re.findall(r"\]\((?!https?:|#)([^)#]+)", (PROJECT / document).read_text())
+
+    assert [link for link in links if not (folder / link).exists()] == []
+
+
+def test_architecture_names_files_that_exist():
+    """Names are relative to schedules/, and to the folder of the name before: `engine/plan.py`, `gaps.py`."""
+    folder, missing, count = "", [], 0
+    for name in re.findall(r"`((?:[a-z_]+/)*[a-z_]+\.py)`", (PROJECT / "docs/architecture.md").read_text()):
+        folder = name.rpartition("/")[0] or folder
+        count += 1
+        if not any((PROJECT / "schedules" / place).exists() for place in (name, f"{folder}/{name}")):
+            missing.append(name)
+
+    assert count > 30
+    assert missing == []
