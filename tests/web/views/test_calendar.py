@@ -183,3 +183,31 @@ def test_feed_leaves_out_deleted_and_foreign_jobs(client: Client, owner: User, s
 
     assert "VEVENT" not in text
     assert Job.objects.count() == 2
+
+
+@pytest.mark.parametrize(
+    ("cron", "day", "count"),
+    [("0 * * * *", 29, 23), ("30 2 * * *", 29, 1), ("*/15 2 * * *", 29, 0), ("*/15 2 * * *", 30, 4)],
+)
+@time_machine.travel(datetime(2026, 3, 20, 10, 30, tzinfo=UTC), tick=False)
+def test_day_that_skips_an_hour_holds_what_will_run(
+    web: Client, owner: User, cron: str, day: int, count: int
+):
+    job = JobFactory.build(owner=owner, cron=cron, timezone="Europe/Berlin")
+    job.next_run_at = job.trigger.next_after(datetime(2026, 3, 20, 10, 30, tzinfo=UTC))
+    job.save()
+
+    assert day_of(web.get("/calendar/"), day).count == count
+
+
+@time_machine.travel(datetime(2026, 3, 27, 10, 30, tzinfo=UTC), tick=False)
+def test_feed_shows_a_skipped_time_when_the_gap_ends(client: Client, owner: User):
+    first = datetime(2026, 3, 28, 1, 30, tzinfo=UTC)
+    JobFactory(owner=owner, cron="30 2 * * *", timezone="Europe/Berlin", next_run_at=first)
+    JobFactory(owner=owner, cron="*/30 2 * * *", timezone="Europe/Berlin", next_run_at=first)
+
+    text = client.get(f"/calendar/{owner.cronty_profile.calendar_key}.ics").content.decode()
+
+    assert [line for line in text.splitlines() if line.startswith("DTSTART:20260329")] == [
+        "DTSTART:20260329T010000Z"
+    ]
