@@ -12,6 +12,7 @@ ACTOR_LENGTH = 150
 CRON_LENGTH = 100
 JSON_DEPTH = 10
 TAGS = 20
+SHORTENED = "… (shortened)"
 TAG_LENGTH = 50
 TOPIC_PATTERN = r"^[A-Za-z0-9_-]{1,64}$"
 
@@ -43,6 +44,14 @@ def strip_unprintable(text: str) -> str:
         if character in "\n\t"
         or (character not in _REORDERING and unicodedata.category(character) not in _CONTROL)
     )
+
+
+def shortened(text: str, max_bytes: int) -> str:
+    """Cut a text to a number of bytes, and mark that it was cut."""
+    data = text.encode()
+    if len(data) <= max_bytes:
+        return text
+    return data[: max_bytes - len(SHORTENED.encode())].decode(errors="ignore") + SHORTENED
 
 
 def moment_problem(moment: datetime) -> str | None:

@@ -1,18 +1,15 @@
 """The built-in tasks: notification, webhook, prompt and pruning, registered like any other task."""
 
-import asyncio
 import hashlib
 import hmac
 import json
-import os
 import random
 import re
-import signal
 import time
 from contextlib import suppress
 from datetime import timedelta
 from http import HTTPStatus
-from typing import Annotated, Any, Literal, NotRequired, cast
+from typing import Annotated, Any, Literal, NotRequired
 from urllib.parse import urlsplit
 
 from django.conf import settings
@@ -21,20 +18,17 @@ from typing_extensions import TypedDict
 
 from schedules import engine, limits
 from schedules.tasks import outbound
+from schedules.tasks.agent_command import run_agent_command
 from schedules.tasks.registry import WAITING, Final, RetryLater, Run, SpecialResult, task
 
 # ntfy turns a message of 4096 bytes or more into a file, and reads at most 8192 bytes of JSON.
 NTFY_MESSAGE_BYTES = 4095
 NTFY_REQUEST_BYTES = 8192
 NTFY_PAUSE_SECONDS = 5
-SHORTENED = "… (shortened)"
 RETRY_AFTER = re.compile(r"[0-9]{1,9}")
 LONGEST_RETRY_AFTER = timedelta(hours=1)
 PROMPT_BYTES = 16_384
-OUTPUT_BYTES = 16_384
 KEPT_CHARACTERS = 2048
-AGENT_ENVIRONMENT = ("PATH", "HOME", "LANG")
-STANDARD_OUTPUT = 1
 
 HEADERS = {
     "accept",
@@ -235,18 +229,7 @@ async def prompt(
     """Hand a prompt to the operator's agent command, or leave it in the inbox for an agent to claim."""
     if not settings.CRONTY_AGENT_COMMAND:
         return WAITING
-    transport, conversation = await _start_agent(prompt, run)
-    try:
-        async with asyncio.timeout(run.timeout):
-            await conversation.exited.wait()
-    except TimeoutError as error:
-        raise RetryLater(f"The agent command did not finish within {run.timeout:g} s.") from error
-    finally:
-        await _end(transport, conversation)
-    if code := transport.get_returncode():
-        complaints = conversation.complaints.decode(errors="replace")
-        raise RetryLater(f"The agent command ended with code {code}: {complaints}".rstrip(": \n"))
-    return _shortened(conversation.output.decode(errors="replace"), OUTPUT_BYTES)
+    return await run_agent_command(prompt, run)
 
 
 @task(title="Prune history", system=True, timeout=timedelta(minutes=5))
@@ -281,17 +264,12 @@ def _ntfy_body(message: str, fields: dict[str, Any]) -> bytes:
     # Escapes and other fields count too, so a long text may need a second cut.
     limit = NTFY_MESSAGE_BYTES
     while True:
-        body = json.dumps({**fields, "message": _shortened(message, limit)}, ensure_ascii=False).encode()
+        body = json.dumps(
+            {**fields, "message": limits.shortened(message, limit)}, ensure_ascii=False
+        ).encode()
         if len(body) <= NTFY_REQUEST_BYTES or limit < 64:
             return body
         limit //= 2
-
-
-def _shortened(text: str, limit: int) -> str:
-    data = text.encode()
-    if len(data) <= limit:
-        return text
-    return data[: limit - len(SHORTENED.encode())].decode(errors="ignore") + SHORTENED
 
 
 def _ntfy_answer(reply: outbound.Reply) -> dict[str, Any]:
@@ -316,63 +294,3 @@ def _signature(key: str, timestamp: str, body: bytes) -> str:
 
 def _beginning(text: str, characters: int) -> str:
     return text.strip() if len(text) <= characters else f"{text[:characters].strip()}…"
-
-
-class _Conversation(asyncio.SubprocessProtocol):
-    """Read everything a command prints; keep the start of its output and the end of its error output."""
-
-    def __init__(self) -> None:
-        self.exited = asyncio.Event()
-        self.closed = asyncio.Event()
-        self.output = b""
-        self.complaints = b""
-
-    def pipe_data_received(self, fd: int, data: bytes) -> None:
-        if fd == STANDARD_OUTPUT:
-            # One byte more than the limit shows that the output was cut.
-            self.output = (self.output + data)[: OUTPUT_BYTES + 1]
-        else:
-            self.complaints = (self.complaints + data)[-KEPT_CHARACTERS:]
-
-    def process_exited(self) -> None:
-        self.exited.set()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        self.closed.set()
-
-
-async def _start_agent(prompt: str, run: Run) -> tuple[asyncio.SubprocessTransport, _Conversation]:
-    kept = {name: os.environ[name] for name in AGENT_ENVIRONMENT if name in os.environ}
-    own = {
-        "CRONTY_EXECUTION": str(run.execution_id),
-        "CRONTY_JOB": run.job_id,
-        "CRONTY_URL": settings.CRONTY_URL,
-    }
-    starting = asyncio.ensure_future(
-        asyncio.get_running_loop().subprocess_exec(
-            _Conversation, *settings.CRONTY_AGENT_COMMAND, env=kept | own, start_new_session=True
-        )
-    )
-    try:
-        transport, conversation = await asyncio.shield(starting)
-    except OSError as error:
-        raise Final(f"The agent command cannot be started: {error.strerror}") from error
-    except asyncio.CancelledError:
-        # Cancelling a start halfway can hang for ever: let it finish, then kill the process.
-        await _end(*await starting)
-        raise
-    standard_input = cast(asyncio.WriteTransport, transport.get_pipe_transport(0))
-    standard_input.write(prompt.encode())
-    standard_input.write_eof()
-    return transport, conversation
-
-
-async def _end(transport: asyncio.SubprocessTransport, conversation: _Conversation) -> None:
-    # Kill the whole process group, also after success: nothing an agent started may outlive its run.
-    with suppress(ProcessLookupError, PermissionError):
-        os.killpg(transport.get_pid(), signal.SIGKILL)
-    # Killed processes close their pipes at once; do not wait long for one that left the group.
-    with suppress(TimeoutError):
-        async with asyncio.timeout(1):
-            await conversation.closed.wait()
-    transport.close()

@@ -1,0 +1,41 @@
+"""A run, a way to run a task as a worker does, and a server that records requests."""
+
+import asyncio
+from datetime import UTC, datetime
+
+import pytest
+
+from schedules.tasks import registry
+from schedules.tasks.registry import Run
+from tests.sink import Sink
+
+RUN = Run(
+    execution_id=42,
+    key="execution-42",
+    job_id="job_17_1738764000",
+    job_name="Water the plants",
+    attempt=1,
+    scheduled_for=datetime(2026, 2, 4, 9, tzinfo=UTC),
+    owner_id=1,
+    signing_key="owner's key",
+    timeout=10.0,
+)
+
+
+@pytest.fixture
+def sink(settings):
+    """A stand-in for the other side, allowed by the operator and used as the ntfy server too."""
+    with Sink() as server:
+        settings.CRONTY_OUTBOUND_ALLOW = ["127.0.0.1"]
+        settings.NTFY_URL = server.url("")
+        settings.NTFY_TOKEN = ""
+        yield server
+
+
+def perform(name, run=RUN, **kwargs):
+    """Run a task as a worker does: by name, checked, with its run."""
+    return asyncio.run(registry.get(name).call(run, [], kwargs))
+
+
+def problems(name, **kwargs):
+    return registry.get(name).check([], kwargs)

@@ -1,0 +1,34 @@
+"""The task prompt, and how built-in tasks are registered."""
+
+from datetime import timedelta
+
+import pytest
+
+from schedules.tasks import registry
+from schedules.tasks.registry import WAITING
+from tests.tasks.builtin.conftest import perform, problems
+
+
+def test_shipped_tasks_are_registered_like_anybodys():
+    limits = {
+        found.name: (found.attempts, found.timeout) for found in registry.all_tasks(include_system=True)
+    }
+
+    assert limits["notify"] == (5, timedelta(seconds=60))
+    assert limits["webhook"] == (3, timedelta(seconds=60))
+    assert limits["prompt"] == (1, timedelta(minutes=10))
+    assert limits["prune_history"] == (1, timedelta(minutes=5))
+    assert {"notify", "webhook", "prompt"} <= set(registry.names())
+    assert not {"prune_history", "check_cluster"} & set(registry.names())
+
+
+def test_prompt_waits_for_an_agent_when_no_command_is_set(settings):
+    settings.CRONTY_AGENT_COMMAND = []
+
+    assert perform("prompt", prompt="Summarise my day") is WAITING
+
+
+@pytest.mark.parametrize("prompt", ["", "x" * 16_385, "ä" * 8193])
+def test_prompt_must_have_a_sensible_size(prompt):
+    assert problems("prompt", prompt="ä" * 8192) == []
+    assert len(problems("prompt", prompt=prompt)) == 1

@@ -1,0 +1,167 @@
+"""The task webhook."""
+
+import asyncio
+import hashlib
+import hmac
+import json
+import time
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from schedules.tasks.registry import Final, RetryLater
+from tests.sink import Answer
+from tests.tasks.builtin.conftest import RUN, perform, problems
+
+
+def test_webhook_is_signed_and_carries_the_execution(sink):
+    sink.default = Answer(status=202, body=b"thanks")
+    before = int(time.time())
+
+    result = perform("webhook", replace(RUN, attempt=2), url=sink.url("/hook?a=1"), body={"text": "Grüße"})
+
+    (received,) = sink.requests
+    timestamp = received.headers["cronty-timestamp"]
+    signature = hmac.new(
+        b"owner's key", timestamp.encode() + b"." + received.body, hashlib.sha256
+    ).hexdigest()
+    assert result == {"status": 202, "body": "thanks"}
+    assert (received.method, received.path) == ("POST", "/hook?a=1")
+    assert json.loads(received.body) == {"text": "Grüße"}
+    assert before <= int(timestamp) <= time.time()
+    assert received.headers["cronty-signature"] == f"v1={signature}"
+    assert received.headers["idempotency-key"] == "execution-42"
+    assert received.headers["cronty-execution"] == "42"
+    assert received.headers["cronty-attempt"] == "2"
+    assert received.headers["content-type"] == "application/json"
+
+
+@pytest.mark.parametrize(
+    ("body", "sent", "content_type"),
+    [
+        (None, b"", None),
+        ("plain ☃", "plain ☃".encode(), "text/plain; charset=utf-8"),
+        ([1, None, True], b"[1, null, true]", "application/json"),
+        (0, b"0", "application/json"),
+        (False, b"false", "application/json"),
+    ],
+    ids=["nothing", "text", "list", "zero", "false"],
+)
+def test_webhook_sends_text_as_text_and_the_rest_as_json(body, sent, content_type, sink):
+    perform("webhook", url=sink.url(), body=body)
+
+    (received,) = sink.requests
+    assert received.body == sent
+    assert received.headers.get("content-type") == content_type
+
+
+@pytest.mark.parametrize("method", ["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD"])
+def test_webhook_uses_the_method(method, sink):
+    assert perform("webhook", url=sink.url(), method=method)["status"] == 200
+    assert sink.requests[0].method == method
+
+
+def test_webhook_headers_are_sent_and_win_over_the_defaults(sink):
+    headers = {"Content-Type": "application/xml", "Authorization": "Bearer t", "X-Team": "garden"}
+
+    perform("webhook", url=sink.url(), body="<a/>", headers=headers)
+
+    received = sink.requests[0].headers
+    assert {name: received[name.lower()] for name in headers} == headers
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"Host": "internal"},
+        {"Content-Length": "0"},
+        {"Transfer-Encoding": "chunked"},
+        {"Connection": "close"},
+        {"Cookie": "a=b"},
+        {"Cronty-Signature": "v1=0"},
+        {"Idempotency-Key": "mine"},
+        {"X-Forwarded-For": "127.0.0.1"},
+        {"x-real-ip": "127.0.0.1"},
+        {"X Team": "a"},
+        {"X-Team:": "a"},
+        {"X-Team\r\nHost": "a"},
+        {"X-Team": "a\r\nHost: b"},
+        {"X-Team": "a\nb"},
+        {"X-Team": "☃"},
+        {"X-Team": "a" * 2049},
+        {"X-" + "a" * 63: "b"},
+        {f"X-{number}": "a" for number in range(21)},
+        {"X-Team": 7},
+    ],
+)
+def test_webhook_header_that_could_do_harm_is_refused(headers):
+    (problem,) = problems("webhook", url="https://example.com/", headers=headers)
+
+    assert problem.startswith("headers")
+
+
+@pytest.mark.parametrize(
+    "url", ["ftp://example.com/", "http://127.0.0.1/", "http://a:b@example.com/", "nonsense"]
+)
+def test_webhook_url_is_checked_before_it_is_scheduled(url):
+    (problem,) = problems("webhook", url=url)
+
+    assert problem.startswith("url: ")
+
+
+def test_webhook_to_a_private_name_is_final(monkeypatch):
+    async def getaddrinfo(self, host, port, **options):
+        return [(2, 1, 6, "", ("127.0.0.1", port))]
+
+    monkeypatch.setattr(asyncio.BaseEventLoop, "getaddrinfo", getaddrinfo)
+
+    with pytest.raises(Final, match="not a public address"):
+        perform("webhook", url="http://evil.test/")
+
+
+@pytest.mark.parametrize(
+    ("retry_after", "seconds"),
+    [
+        (None, None),
+        ("120", 120),
+        ("999999", 3600),
+        ("soon", None),
+        ("-1", None),
+        ("٣", None),
+        ("9" * 50, None),
+    ],
+)
+@pytest.mark.parametrize("status", [408, 425, 429, 500, 503])
+def test_webhook_is_retried_when_the_receiver_asks_for_it(status, retry_after, seconds, sink):
+    headers = {"Retry-After": retry_after.encode().decode("latin-1")} if retry_after else {}
+    sink.default = Answer(status=status, headers=headers, body=b"busy")
+
+    with pytest.raises(RetryLater, match=f"127.0.0.1 answered {status}: busy") as caught:
+        perform("webhook", url=sink.url())
+
+    assert caught.value.after == (None if seconds is None else timedelta(seconds=seconds))
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        (Answer(status=404, body=b"no such hook"), "answered 404: no such hook"),
+        (Answer(status=400, body=b"x" * 500), f"answered 400: {'x' * 200}…"),
+        (Answer(status=410), "answered 410"),
+        (Answer.redirect("https://example.com/"), "answered 302: redirects are not followed"),
+    ],
+)
+def test_webhook_that_is_refused_is_final(answer, words, sink):
+    sink.default = answer
+
+    with pytest.raises(Final) as caught:
+        perform("webhook", url=sink.url())
+
+    assert str(caught.value) == f"127.0.0.1 {words}"
+
+
+def test_webhook_keeps_the_first_part_of_a_long_answer(sink):
+    sink.default = Answer(body=b"x" * 100_000)
+
+    assert perform("webhook", url=sink.url())["body"] == "x" * 2048 + "…"

@@ -1,0 +1,70 @@
+"""A server to send to, a resolver under control, and a record of every connection."""
+
+import asyncio
+import socket
+
+import httpcore
+import pytest
+
+from schedules.tasks.outbound import send
+from tests.sink import Sink
+
+PUBLIC = "93.184.216.34"
+
+
+@pytest.fixture(scope="module")
+def module_sink():
+    with Sink() as sink:
+        yield sink
+
+
+@pytest.fixture
+def sink(module_sink):
+    """A server on loopback that counts connections: the private service nobody may reach."""
+    module_sink.reset()
+    return module_sink
+
+
+@pytest.fixture
+def allowed(settings, sink):
+    settings.CRONTY_OUTBOUND_ALLOW = ["127.0.0.1"]
+    return sink
+
+
+@pytest.fixture
+def names(monkeypatch):
+    """A resolver that knows only these names; each has one answer per look-up, the last one for ever."""
+    known: dict[str, list[list[str]]] = {}
+    asked: list[str] = []
+
+    async def getaddrinfo(self, host, port, **options):
+        asked.append(host)
+        if host not in known:
+            raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+        answers = known[host]
+        addresses = answers.pop(0) if len(answers) > 1 else answers[0]
+        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (address, port)) for address in addresses]
+
+    monkeypatch.setattr(asyncio.BaseEventLoop, "getaddrinfo", getaddrinfo)
+    known["asked"] = asked  # type: ignore[assignment]
+    return known
+
+
+@pytest.fixture
+def wire(monkeypatch):
+    """Let connections to 127.0.0.1 through and refuse all others here, so that no test leaves the machine."""
+    connected: list[str] = []
+    connect = httpcore.AnyIOBackend.connect_tcp
+
+    async def connect_tcp(self, host, *args, **options):
+        connected.append(host)
+        if host != "127.0.0.1":
+            raise httpcore.ConnectError("not in a test")
+        return await connect(self, host, *args, **options)
+
+    monkeypatch.setattr(httpcore.AnyIOBackend, "connect_tcp", connect_tcp)
+    return connected
+
+
+def get(url, **options):
+    return asyncio.run(send("GET", url, **options))

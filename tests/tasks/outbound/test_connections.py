@@ -1,0 +1,196 @@
+"""Connections: which address is used, reuse, cancellation and TLS."""
+
+import asyncio
+import ssl
+import threading
+from datetime import UTC, datetime, timedelta
+
+import psutil
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+
+from schedules.tasks.outbound import OutboundError, Refused, connections, send
+from tests.sink import Answer, Sink
+from tests.tasks.outbound.conftest import PUBLIC, get
+
+
+def test_trust_reaches_the_operators_host_and_leaves_no_connection_for_others(sink):
+    async def scenario():
+        await send("GET", sink.url(), trusted=True)
+        with pytest.raises(Refused):
+            await send("GET", sink.url())
+        await send("GET", sink.url(), trusted=True)
+
+    asyncio.run(scenario())
+
+    assert (sink.connections, len(sink.requests)) == (1, 2)
+
+
+def test_next_address_is_tried_when_one_is_dead(allowed, names, wire):
+    names["two.test"] = [[PUBLIC, "127.0.0.1"]]
+
+    assert get(allowed.url(host="two.test")).status == 200
+    assert wire == [PUBLIC, "127.0.0.1"]
+
+
+def test_connection_is_reused_within_a_loop_and_closed_with_it(allowed):
+    async def scenario():
+        for _ in range(5):
+            await send("GET", allowed.url())
+
+    asyncio.run(scenario())
+
+    assert (allowed.connections, len(allowed.requests)) == (1, 5)
+    assert connections._channels == {}
+    assert open_to(allowed.port) == []
+
+
+def test_expired_connection_is_not_reused(allowed, monkeypatch):
+    monkeypatch.setattr(connections, "IDLE_SECONDS", -1.0)
+
+    async def scenario():
+        for _ in range(3):
+            await send("GET", allowed.url())
+
+    asyncio.run(scenario())
+
+    assert allowed.connections == 3
+
+
+def test_connection_the_server_closed_is_not_reused(settings):
+    settings.CRONTY_OUTBOUND_ALLOW = ["127.0.0.1"]
+
+    async def scenario(first: Sink):
+        await send("GET", first.url())
+        first.__exit__(None, None, None)
+        with pytest.raises(OutboundError):
+            await send("GET", first.url())
+
+    asyncio.run(scenario(Sink().__enter__()))
+
+
+def test_loops_in_threads_do_not_share(allowed):
+    threads = [threading.Thread(target=get, args=(allowed.url(),)) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert (allowed.connections, len(allowed.requests)) == (4, 4)
+    assert connections._channels == {}
+
+
+def test_many_at_once_wait_for_a_place_without_losing_time(allowed, settings, monkeypatch):
+    monkeypatch.setattr(connections, "MOST_CONNECTIONS", 4)
+    settings.CRONTY_OUTBOUND_TIMEOUT = 1
+    allowed.default = Answer(delay=0.1)
+
+    async def scenario():
+        return await asyncio.gather(*(send("GET", allowed.url()) for _ in range(48)))
+
+    replies = asyncio.run(scenario())
+
+    assert {reply.status for reply in replies} == {200}
+    assert allowed.connections <= 4
+
+
+@pytest.mark.parametrize("scheme", ["http", "https"])
+def test_cancelled_request_leaves_no_connection(scheme, allowed):
+    with Sink(Answer(manner="hang")) as slow:
+
+        async def scenario():
+            sending = [asyncio.create_task(send("GET", slow.url(scheme=scheme))) for _ in range(5)]
+            while slow.connections < 5:
+                await asyncio.sleep(0.005)
+            for task in sending:
+                task.cancel()
+            await asyncio.gather(*sending, return_exceptions=True)
+            await asyncio.sleep(0)
+            return open_to(slow.port)
+
+        assert asyncio.run(scenario()) == []
+
+
+def open_to(port):
+    """Return this process's client connections to the port."""
+    return [
+        connection
+        for connection in psutil.Process().net_connections("tcp")
+        if connection.raddr and connection.raddr.port == port
+    ]
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory):
+    """A certificate, with its key, for the name service.test."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "service.test")])
+    now = datetime.now(UTC)
+    signed = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(1)
+        .not_valid_before(now - timedelta(days=1))
+        .not_valid_after(now + timedelta(days=1))
+        .add_extension(x509.SubjectAlternativeName([x509.DNSName("service.test")]), critical=False)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    path = tmp_path_factory.mktemp("tls") / "service.pem"
+    secret = key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+    path.write_bytes(secret + signed.public_bytes(serialization.Encoding.PEM))
+    return path
+
+
+@pytest.fixture
+def tls_sink(certificate, settings, names):
+    settings.CRONTY_OUTBOUND_ALLOW = ["127.0.0.1"]
+    names["service.test"] = names["other.test"] = [["127.0.0.1"]]
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate)
+    seen: list[str] = []
+    context.sni_callback = lambda connection, name, context: seen.append(name)
+    with Sink(tls=context) as sink:
+        sink.seen = seen  # type: ignore[attr-defined]
+        yield sink
+
+
+def test_tls_keeps_the_name_although_the_address_is_used(tls_sink, certificate, monkeypatch):
+    monkeypatch.setattr(connections, "_ssl_context", lambda: ssl.create_default_context(cafile=certificate))
+
+    reply = get(tls_sink.url(host="service.test", scheme="https"))
+
+    assert reply.status == 200
+    assert tls_sink.seen == ["service.test"]
+    assert tls_sink.requests[0].headers["host"] == f"service.test:{tls_sink.port}"
+
+
+def test_certificate_of_another_name_is_final(tls_sink, certificate, monkeypatch):
+    monkeypatch.setattr(connections, "_ssl_context", lambda: ssl.create_default_context(cafile=certificate))
+
+    with pytest.raises(OutboundError, match="certificate is not valid") as caught:
+        get(tls_sink.url(host="other.test", scheme="https"))
+
+    assert not caught.value.retryable
+    assert tls_sink.requests == []
+
+
+def test_certificate_nobody_vouches_for_is_final(tls_sink):
+    with pytest.raises(OutboundError, match="certificate is not valid"):
+        get(tls_sink.url(host="service.test", scheme="https"))
+
+
+def test_only_some_addresses_of_a_long_answer_are_tried(sink, wire, names):
+    names["many.test"] = [[f"1.1.1.{number}" for number in range(1, 40)]]
+
+    with pytest.raises(OutboundError, match="not in a test"):
+        get(sink.url(host="many.test"))
+
+    assert wire == [f"1.1.1.{number}" for number in range(1, 9)]

@@ -1,0 +1,193 @@
+"""Requests and replies: malformed URLs, limits of time and size, errors."""
+
+import asyncio
+import gzip
+import socket
+import zlib
+
+import pytest
+
+from schedules.tasks.outbound import OutboundError, Refused, problem_with_url, send
+from tests.sink import Answer, Sink
+from tests.tasks.outbound.conftest import get
+
+
+@pytest.mark.parametrize(
+    ("url", "words"),
+    [
+        ("", "must begin with http"),
+        ("example.com/hook", "must begin with http"),
+        ("ftp://example.com/", "must begin with http"),
+        ("file:///etc/passwd", "must begin with http"),
+        ("gopher://127.0.0.1:6379/_", "must begin with http"),
+        ("javascript:alert(1)", "must begin with http"),
+        ("http://", "names no host"),
+        ("https:///path", "names no host"),
+        ("http://:80/", "names no host"),
+        ("http://ada:secret@example.com/", "user name or password"),
+        ("http://example.com@127.0.0.1/", "user name or password"),
+        ("http://@example.com/", "user name or password"),
+        ("http://example.com\\@127.0.0.1/", "backslash"),
+        ("http://example.com/a b", "space"),
+        ("http://example.com/\r\nHost: x", "control character"),
+        ("http://example.com/\x00", "control character"),
+        ("http://example.com:99999/", "Not a URL"),
+        ("http://example.com:http/", "Not a URL"),
+        ("http://[::1/", "Not a URL"),
+        ("http://[nonsense]/", "Not a URL"),
+        ("http://ex\u2100mple.com/", "Not a URL"),
+        ("http://\u0301.example/", "Not a URL"),
+        (f"http://example.com/{'a' * 2048}", "longer than 2048"),
+    ],
+)
+def test_malformed_url_is_a_problem(url, words, wire):
+    problem = problem_with_url(url)
+
+    assert problem is not None
+    assert words in problem
+    with pytest.raises(Refused):
+        get(url)
+    assert wire == []
+
+
+def test_redirects_are_not_followed(allowed):
+    allowed.default = Answer.redirect("/next")
+
+    reply = get(allowed.url("/first"))
+
+    assert (reply.status, reply.headers["location"]) == (302, "/next")
+    assert len(allowed.requests) == 1
+
+
+def test_request_and_reply_are_whole(allowed):
+    allowed.default = Answer(status=201, body="ünï ☃".encode(), headers={"X-Answer": "yes"})
+
+    reply = asyncio.run(
+        send("POST", allowed.url("/päth;a=1?q=ä&r=%20"), content=b"hello", headers={"User-Agent": "Test"})
+    )
+
+    received = allowed.requests[0]
+    assert (reply.status, reply.text, reply.truncated) == (201, "ünï ☃", False)
+    assert reply.headers["x-answer"] == "yes"
+    assert (received.method, received.path) == ("POST", "/p%C3%A4th;a=1?q=%C3%A4&r=%20")
+    assert received.body == b"hello"
+    assert received.headers["user-agent"] == "Test"
+    assert received.headers["host"] == f"127.0.0.1:{allowed.port}"
+
+
+def test_host_header_cannot_be_overwritten(allowed):
+    get(allowed.url(), headers={"HOST": "internal", "Accept-Encoding": "gzip"})
+
+    assert allowed.requests[0].headers["host"] == f"127.0.0.1:{allowed.port}"
+    assert allowed.requests[0].headers["accept-encoding"] == "identity"
+
+
+def test_international_name_is_looked_up_in_its_ascii_form(allowed, names, wire):
+    names["xn--strae-oqa.test"] = [["127.0.0.1"]]
+
+    assert get(allowed.url(host="straße.test")).status == 200
+
+
+def test_proxies_of_the_environment_are_ignored(allowed, monkeypatch):
+    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:1")
+    monkeypatch.setenv("ALL_PROXY", "http://127.0.0.1:1")
+
+    assert get(allowed.url()).status == 200
+
+
+@pytest.mark.parametrize("manner", ["hang", "drip"])
+def test_slow_answer_ends_at_the_limit(manner, allowed, settings):
+    settings.CRONTY_OUTBOUND_TIMEOUT = 0.2
+    with (
+        Sink(Answer(manner=manner)) as slow,
+        pytest.raises(OutboundError, match=r"no answer within 0\.2 s") as caught,
+    ):
+        get(slow.url())
+
+    assert caught.value.retryable
+
+
+def test_slow_resolver_ends_at_the_limit(settings, monkeypatch, wire):
+    async def getaddrinfo(self, host, port, **options):
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(asyncio.BaseEventLoop, "getaddrinfo", getaddrinfo)
+    settings.CRONTY_OUTBOUND_TIMEOUT = 0.1
+
+    with pytest.raises(OutboundError, match="no answer within"):
+        get("http://slow.test/")
+
+
+def test_endless_answer_is_cut_at_the_limit(allowed, settings):
+    settings.CRONTY_OUTBOUND_BYTES = 1000
+    with Sink(Answer(manner="endless")) as endless:
+        reply = get(endless.url())
+
+    assert (len(reply.text), reply.truncated) == (1000, True)
+
+
+def test_answer_of_exactly_the_limit_is_whole(allowed, settings):
+    settings.CRONTY_OUTBOUND_BYTES = 1000
+    allowed.default = Answer(body=b"x" * 1000)
+
+    reply = get(allowed.url())
+
+    assert (len(reply.text), reply.truncated) == (1000, False)
+
+
+def test_endless_headers_are_an_error(allowed):
+    with Sink(Answer(manner="endless-headers")) as endless, pytest.raises(OutboundError):
+        get(endless.url())
+
+
+def test_gzip_bomb_unpacks_to_the_limit(allowed, settings):
+    settings.CRONTY_OUTBOUND_BYTES = 2000
+    allowed.default = Answer.gzip_bomb(5_000_000)
+
+    reply = get(allowed.url())
+
+    assert (reply.text, reply.truncated) == ("0" * 2000, True)
+
+
+@pytest.mark.parametrize(
+    ("encoding", "body", "text"),
+    [
+        ("gzip", gzip.compress(b"hello"), "hello"),
+        ("Deflate", zlib.compress(b"hello"), "hello"),
+        ("gzip", b"not packed", "not packed"),
+        ("br", b"as it is", "as it is"),
+    ],
+    ids=["gzip", "deflate", "not packed at all", "unknown"],
+)
+def test_packed_answer_is_read_if_it_can_be(encoding, body, text, allowed):
+    allowed.default = Answer(body=body, headers={"Content-Encoding": encoding})
+
+    assert get(allowed.url()).text == text
+
+
+@pytest.mark.parametrize("manner", ["reset", "garbage"])
+def test_broken_answer_is_retryable(manner, allowed):
+    allowed.default = Answer(manner=manner)
+
+    with pytest.raises(OutboundError) as caught:
+        get(allowed.url())
+
+    assert caught.value.retryable
+
+
+def test_refused_connection_is_retryable(allowed):
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))
+        with pytest.raises(OutboundError) as caught:
+            get(f"http://127.0.0.1:{closed.getsockname()[1]}/")
+
+    assert caught.value.retryable
+    assert not isinstance(caught.value, Refused)
+
+
+def test_illegal_header_is_final(allowed):
+    with pytest.raises(OutboundError) as caught:
+        get(allowed.url(), headers={"X-Key": "a\r\nHost: b"})
+
+    assert not caught.value.retryable
+    assert allowed.requests == []

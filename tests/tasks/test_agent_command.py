@@ -1,0 +1,171 @@
+"""The agent command: its input, environment, output and end."""
+
+import asyncio
+import json
+import os
+import signal
+import sys
+from dataclasses import replace
+
+import psutil
+import pytest
+
+from schedules.tasks import builtin
+from schedules.tasks.registry import Final, RetryLater
+from tests.tasks.builtin.conftest import RUN, perform
+
+
+@pytest.fixture
+def agent_command(settings):
+    """Set the agent command to a Python program."""
+
+    def use(program: str, *arguments: object) -> None:
+        settings.CRONTY_AGENT_COMMAND = [sys.executable, "-c", program, *map(str, arguments)]
+
+    return use
+
+
+def test_agent_command_gets_the_prompt_and_its_output_is_the_result(agent_command):
+    agent_command("import sys; print('You said: ' + sys.stdin.read(), end='')")
+
+    assert perform("prompt", prompt="Grüße 🌵; $(rm -rf /)\n") == "You said: Grüße 🌵; $(rm -rf /)\n"
+
+
+def test_agent_command_sees_only_a_small_environment(agent_command, settings, monkeypatch):
+    monkeypatch.setenv("CRONTY_SECRET_KEY", "hush")
+    monkeypatch.delenv("LANG", raising=False)
+    settings.CRONTY_URL = "https://cronty.example"
+    agent_command("import json, os; print(json.dumps(dict(os.environ)))")
+
+    environment = json.loads(perform("prompt", prompt="Hello"))
+
+    assert {name: environment[name] for name in environment if name.startswith("CRONTY_")} == {
+        "CRONTY_EXECUTION": "42",
+        "CRONTY_JOB": "job_17_1738764000",
+        "CRONTY_URL": "https://cronty.example",
+    }
+    assert set(environment) <= {"PATH", "HOME", "LC_CTYPE", "CRONTY_EXECUTION", "CRONTY_JOB", "CRONTY_URL"}
+
+
+def test_agent_command_that_fails_shows_the_end_of_its_complaints(agent_command):
+    agent_command("import sys; sys.stderr.write('noise ' * 10_000 + 'disk full'); sys.exit(3)")
+
+    with pytest.raises(RetryLater, match=r"ended with code 3: .*disk full$") as caught:
+        perform("prompt", prompt="Hello")
+
+    assert len(str(caught.value)) < 2200
+
+
+def test_agent_command_may_ignore_its_input(agent_command):
+    agent_command("import os, sys; os.close(0); print('done')")
+
+    assert perform("prompt", prompt="x" * 16_384) == "done\n"
+
+
+def test_output_of_the_agent_command_is_bounded(agent_command):
+    agent_command("import sys; sys.stdout.write('ä' * 5_000_000); sys.stderr.write('y' * 5_000_000)")
+
+    output = perform("prompt", prompt="Hello")
+
+    assert output.endswith("… (shortened)")
+    assert len(output.encode()) <= 16_384
+
+
+@pytest.mark.parametrize("command", ["/nonexistent/agent", "/etc"])
+def test_agent_command_that_cannot_start_is_final(command, settings):
+    settings.CRONTY_AGENT_COMMAND = [command]
+
+    with pytest.raises(Final, match="cannot be started"):
+        perform("prompt", prompt="Hello")
+
+
+@pytest.fixture
+def family_command(settings, tmp_path):
+    """Set the agent command to one that starts a long-lived child, notes its number, and goes on for a while."""
+
+    def use(*, child: str = "sleep 600", seconds: int) -> None:
+        script = f"{child} & echo $! > {tmp_path}/child; echo started; sleep {seconds}"
+        settings.CRONTY_AGENT_COMMAND = ["/bin/sh", "-c", script]
+
+    return use
+
+
+def ends(path):
+    """Wait for the process whose number is in the file; False if it is still there after a while."""
+    try:
+        child = psutil.Process(int(path.read_text()))
+        # Where nobody collects orphans, a dead one stays as a zombie.
+        return child.status() == psutil.STATUS_ZOMBIE or child.wait(timeout=5) is None
+    except psutil.NoSuchProcess:
+        return True
+    except psutil.TimeoutExpired:
+        return child.status() == psutil.STATUS_ZOMBIE
+
+
+def test_agent_command_that_takes_too_long_is_killed_with_its_children(family_command, tmp_path):
+    family_command(seconds=600)
+
+    with pytest.raises(RetryLater, match="did not finish within 1 s"):
+        perform("prompt", replace(RUN, timeout=1.0), prompt="Hello")
+
+    assert ends(tmp_path / "child")
+
+
+def test_cancelled_agent_command_is_killed_with_its_children(family_command, tmp_path):
+    family_command(seconds=600)
+
+    async def scenario():
+        running = asyncio.create_task(builtin.prompt("Hello", run=RUN))
+        while not (tmp_path / "child").exists() or not (tmp_path / "child").read_text():
+            await asyncio.sleep(0.01)
+        running.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await running
+
+    asyncio.run(scenario())
+
+    assert ends(tmp_path / "child")
+
+
+@pytest.mark.parametrize("turns", range(6))
+def test_agent_command_can_be_cancelled_while_it_starts(turns, settings):
+    settings.CRONTY_AGENT_COMMAND = ["/bin/sh", "-c", "sleep 600"]
+
+    async def scenario():
+        running = asyncio.create_task(builtin.prompt("Hello", run=RUN))
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        running.cancel()
+        async with asyncio.timeout(20):
+            with pytest.raises(asyncio.CancelledError):
+                await running
+
+    asyncio.run(scenario())
+
+    assert not [child for child in psutil.Process().children() if "sleep 600" in " ".join(child.cmdline())]
+
+
+def test_nothing_an_agent_started_outlives_its_run(family_command, tmp_path):
+    family_command(child="sleep 600 > /dev/null 2>&1", seconds=0)
+
+    assert perform("prompt", prompt="Hello") == "started\n"
+    assert ends(tmp_path / "child")
+
+
+def test_child_that_left_the_group_but_keeps_the_pipes_does_not_hold_a_good_run_up(family_command, tmp_path):
+    family_command(child="setsid sleep 600", seconds=0)
+
+    try:
+        assert perform("prompt", prompt="Hello") == "started\n"
+    finally:
+        os.kill(int((tmp_path / "child").read_text()), signal.SIGKILL)
+
+
+def test_child_that_left_the_group_but_keeps_the_pipes_does_not_hold_a_late_run_up(family_command, tmp_path):
+    family_command(child="setsid sleep 600", seconds=600)
+
+    try:
+        with pytest.raises(RetryLater, match="did not finish"):
+            perform("prompt", replace(RUN, timeout=0.5), prompt="Hello")
+    finally:
+        os.kill(int((tmp_path / "child").read_text()), signal.SIGKILL)
