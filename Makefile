@@ -54,8 +54,7 @@ ON_BOTH_DATABASES := tests/admin tests/engine tests/management tests/models test
 	tests/web/views/test_runs.py verification/faults/test_findings.py \
 	verification/model/test_agreement.py::test_cronty_agrees_with_the_reference
 
-# Coverage is counted on SQLite, and on PostgreSQL where the SQL differs (see `COUNTED` in tests/conftest.py). It has no
-# meaning for the part of the tests that ARGS may choose.
+# tests/conftest.py says where coverage is counted. It has no meaning for the part of the tests that ARGS may choose.
 test: check
 	@rm -f .coverage .coverage.*
 	@echo "All tests, on SQLite …"
