@@ -24,6 +24,7 @@ from schedules.worker.context import Clock, ClusterContext
 logger = logging.getLogger(__name__)
 
 POLL = 0.1
+# Leases of claims are renewed this often: three times within a lease, for a short one, too.
 TIDY_EVERY = 3.0
 PAUSE_AFTER_ERROR = 0.5
 CHUNK = 100
@@ -142,7 +143,7 @@ class LedgerBroker(Broker):
         """Write a heartbeat, renew claims, rescue the executions of dead clusters, and send a probe."""
         # Set first: a sweep that fails must not prevent claims until the next one.
         cluster_id = self.context.cluster_id
-        self._tidy_at = self._clock.monotonic() + TIDY_EVERY
+        self._tidy_at = self._clock.monotonic() + _tidy_every()
         engine.beat(cluster_id, now, claimed=self._claimed)
         self._claimed = 0
         engine.renew_claims(cluster_id, now)
@@ -157,7 +158,7 @@ class LedgerBroker(Broker):
         tick, lease = self._clock.monotonic(), settings.CRONTY_LEASE_SECONDS
         offset = now.timestamp() - tick
         has_jumped = self._clock_offset is not None and abs(offset - self._clock_offset) > lease / 3
-        was_away = self._tidied_at > 0 and tick - self._tidied_at > max(2 * TIDY_EVERY, lease * 2 / 3)
+        was_away = self._tidied_at > 0 and tick - self._tidied_at > max(2 * _tidy_every(), lease * 2 / 3)
         if has_jumped or was_away:
             self._sweep_at = tick + lease
         self._clock_offset, self._tidied_at = offset, tick
@@ -251,6 +252,10 @@ class LedgerBroker(Broker):
             "ack_failure": True,
         }
         return ack_id, SignedPackage.dumps(task)
+
+
+def _tidy_every() -> float:
+    return min(TIDY_EVERY, settings.CRONTY_LEASE_SECONDS / 3)
 
 
 def _chunks(claims: list[Claim], size: int) -> Iterator[list[Claim]]:

@@ -355,7 +355,23 @@ def test_broker_beats_and_probes_every_few_seconds(broker, cluster, fake_clock):
     assert probe[0] == f"probe {cluster.last_seen_at.isoformat()}"
 
 
-def test_probe_that_came_round_is_noted_with_the_moment_it_set_out(broker, cluster):
+def test_short_lease_is_renewed_before_it_ends(broker, cluster, fake_clock, settings):
+    settings.CRONTY_LEASE_SECONDS = 3
+    broker.dequeue()
+    row = ExecutionFactory(
+        job=JobFactory(next_run_at=NOW + HOUR), status="claimed", cluster=cluster, claimed_at=clock.now(),
+        lease_until=NOW + 3 * SECOND,
+    )  # fmt: skip
+    Cluster.objects.update(probe_returned_at=NOW)
+    fake_clock.advance(1.1)
+
+    broker.dequeue()
+
+    row.refresh_from_db()
+    assert row.lease_until > NOW + 3 * SECOND
+
+
+def test_returned_probe_is_noted_with_the_moment_it_was_sent(broker, cluster):
     sent_at = NOW - SECOND
 
     broker.acknowledge(f"probe {sent_at.isoformat()}")

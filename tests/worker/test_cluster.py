@@ -1,4 +1,4 @@
-"""Real processes: whatever is killed, frozen or stopped, every slot ends as one row."""
+"""Clusters of real processes: whatever is killed, frozen or stopped, every slot ends as one row."""
 
 import signal
 import subprocess
@@ -167,7 +167,7 @@ def test_a_frozen_claim_loop_is_restarted_and_the_row_says_so():
 def test_long_plain_functions_do_not_keep_coroutines_waiting(tmp_path):
     path = tmp_path / "notes"
     with running_cluster(CRONTY_WORKERS=2):
-        make_due(6, "tests.note", path=str(path), seconds=3)
+        make_due(4, "tests.note", path=str(path), seconds=3)
         wait_for(lambda: len(notes(path, "begin")) == 2)
 
         make_due(1, "tests.aping", after=0.1)
