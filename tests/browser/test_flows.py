@@ -16,6 +16,9 @@ from schedules.templatetags.cronty_times import relative
 from tests.browser.conftest import Visitor, full_matrix
 
 
+BACKGROUNDS = {"light": "rgb(247, 248, 250)", "dark": "rgb(15, 21, 27)"}
+
+
 def toast(page: Page) -> Any:
     return page.locator("#toasts")
 
@@ -359,3 +362,4 @@ def test_theme_is_switched_at_the_first_press_without_a_script(
         page.locator("button[name=theme] >> visible=true").click()
 
         expect(page.locator("html")).to_have_attribute("data-theme", theme)
+        expect(page.locator("body")).to_have_css("background-color", BACKGROUNDS[theme])
