@@ -15,7 +15,6 @@ from schedules.models import Execution, Job, Token
 from schedules.templatetags.cronty_times import relative
 from tests.browser.conftest import Visitor, full_matrix
 
-
 BACKGROUNDS = {"light": "rgb(247, 248, 250)", "dark": "rgb(15, 21, 27)"}
 
 

@@ -1,6 +1,3 @@
-"""What is typed into a form becomes columns, and columns what was typed."""
-
-from datetime import timedelta
 from typing import Annotated, Any, Literal
 
 import pytest
@@ -8,9 +5,7 @@ from pydantic import Field
 
 from schedules.tasks import registry
 from schedules.tasks.registry import task
-from schedules.web.forms import Arguments, JobForm, WhenForm
-from schedules.when import durations
-from tests.factories import JobFactory
+from schedules.web.forms import Arguments, JobForm
 
 
 @task("tests.everything", description="One argument of every kind.")
@@ -64,7 +59,7 @@ FULL = {
 }
 
 
-def test_every_kind_of_argument_goes_there_and_back():
+def test_every_kind_of_argument_survives_a_round_trip():
     every = arguments()
 
     shown = every.initial([], FULL)
@@ -104,7 +99,7 @@ KEEP = {
         ({"tests.keep-most": "0"}, {"days": 0, "sure": False, "dry": False, "most": 0}),
     ],
 )
-def test_zero_and_a_box_not_ticked_are_values(more: dict[str, str], kwargs: dict[str, Any]):
+def test_zero_and_an_unticked_box_are_values(more: dict[str, str], kwargs: dict[str, Any]):
     form = JobForm(KEEP | more, zone="UTC")
 
     assert form.is_valid(), form.errors
@@ -121,13 +116,13 @@ def test_default_of_an_argument_is_shown():
 
 
 @pytest.mark.parametrize(("least", "is_unfolded"), [("1", False), ("2", True), ("x", True)])
-def test_options_are_unfolded_when_one_is_not_its_default(least: str, is_unfolded: bool):
+def test_options_are_open_when_one_differs_from_its_default(least: str, is_unfolded: bool):
     options = JobForm(KEEP | {"tests.keep-least": least}, zone="UTC").options()
 
     assert [each["is_unfolded"] for each in options if each["task"].name == "tests.keep"] == [is_unfolded]
 
 
-def test_lines_are_stored_without_the_carriage_returns_of_a_browser():
+def test_carriage_returns_of_a_browser_are_removed():
     data = {
         "name": "x",
         "task": "notify",
@@ -151,7 +146,7 @@ def test_positional_arguments_are_shown_by_name():
     assert shown["tests.everything-**"] == '{"extra": 4}'
 
 
-def test_what_is_needed_is_shown_at_once_and_the_rest_folded():
+def test_required_arguments_are_shown_and_the_rest_is_folded():
     every = arguments()
 
     assert [argument.name for argument in every.inline] == ["text", "number", "share", "mode", "loud", "more"]
@@ -172,75 +167,3 @@ def test_only_the_chosen_task_is_checked():
 
     assert form.is_valid(), form.errors
     assert form.columns()["kwargs"] == {"prompt": "Hi"}
-
-
-def test_empty_policies_are_left_to_their_defaults():
-    data = {
-        "name": "x",
-        "task": "prompt",
-        "prompt-prompt": "Hi",
-        "when": "phrase",
-        "phrase": "@daily",
-        "timezone": "UTC",
-    }
-    form = JobForm(data, zone="UTC")
-
-    assert form.is_valid(), form.errors
-    assert not {"attempts", "backoff", "timeout", "overlap"} & form.columns().keys()
-
-
-@pytest.mark.parametrize(
-    ("text", "span"),
-    [("90", timedelta(seconds=90)), ("1h 30m", timedelta(minutes=90)), ("0", timedelta(0)), ("", None)],
-)
-def test_length_of_time_is_read(text: str, span: timedelta | None):
-    assert JobForm.base_fields["backoff"].clean(text) == span
-
-
-@pytest.mark.parametrize(
-    ("seconds", "text"), [(0, "0s"), (59, "59s"), (90, "1m30s"), (3600, "1h"), (90_061, "1d1h1m1s")]
-)
-def test_duration_is_shown_as_it_can_be_typed(seconds: int, text: str):
-    assert durations.typed(timedelta(seconds=seconds)) == text
-    if seconds:
-        assert JobForm.base_fields["timeout"].clean(text) == timedelta(seconds=seconds)
-
-
-def test_tags_are_split_once():
-    data = {
-        "name": "x",
-        "task": "prompt",
-        "prompt-prompt": "Hi",
-        "when": "phrase",
-        "phrase": "@daily",
-        "timezone": "UTC",
-    }
-    form = JobForm(data | {"tags": " home, ,backup,home "}, zone="UTC")
-
-    assert form.is_valid()
-    assert form.columns()["tags"] == ["home", "backup"]
-
-
-@pytest.mark.parametrize(
-    "traits", [{}, {"once": True}, {"interval": True}, {"interval": True, "every": timedelta(seconds=61)}]
-)
-def test_stored_schedule_is_shown_as_it_can_be_typed(traits: dict[str, Any]):
-    job = JobFactory.build(owner=None, timezone="America/New_York", **traits)
-    if job.run_at:
-        job.run_at = job.next_run_at = job.run_at.replace(microsecond=0)
-
-    form = WhenForm({"when": "phrase", **JobForm(zone="UTC", job=job).initial})
-
-    assert form.is_valid(), form.errors
-    columns = form.trigger_columns()
-    assert {name: columns[name] for name in ("cron", "run_at", "every", "timezone")} == {
-        name: getattr(job, name) for name in ("cron", "run_at", "every", "timezone")
-    }
-
-
-@pytest.mark.parametrize(
-    "data", [{}, {"when": "bogus"}, {"timezone": "\x00"}, {"phrase": "x" * 5000, "timezone": "UTC"}]
-)
-def test_nonsense_is_an_error_and_never_a_crash(data: dict[str, str]):
-    assert not WhenForm(data).is_valid()
-    assert not JobForm(data, zone="UTC").is_valid()

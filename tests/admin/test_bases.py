@@ -1,0 +1,90 @@
+"""What all pages of the admin have in common."""
+
+import re
+
+import pytest
+from django.contrib import admin
+from django.urls import reverse
+
+from schedules import services
+from schedules.models import Cluster, Event, Execution, Job, Profile, Token
+from tests.admin.pages import page
+from tests.factories import ClusterFactory, ExecutionFactory, JobFactory, TokenFactory
+
+
+def test_site_is_called_cronty_and_has_no_sidebar(office):
+    response = office.get(reverse("admin:index"))
+
+    assert "Cronty" in response.content.decode()
+    assert 'rel="icon" href="/static/schedules/favicon.svg"' in response.content.decode()
+    assert admin.site.enable_nav_sidebar is False
+
+
+def test_models_of_django_q_are_not_registered():
+    assert [model for model in admin.site._registry if model._meta.app_label == "django_q"] == []
+
+
+@pytest.mark.parametrize("model", [Job, Execution, Event, Cluster, Token, Profile])
+def test_pages_are_open_to_staff_only(client, owner, model):
+    client.force_login(owner)
+
+    assert client.get(page(model, "changelist")).status_code == 302
+
+
+@pytest.mark.parametrize("model", [Job, Execution, Event, Cluster, Token, Profile])
+def test_list_can_be_searched_and_filtered(office, operator, model):
+    ExecutionFactory(job__owner=operator)
+    TokenFactory(owner=operator)
+    ClusterFactory()
+    office.post(page(Job, "changelist"), {"action": "run_now", "_selected_action": [Job.objects.get().pk]})
+
+    response = office.get(page(model, "changelist"), {"q": "host" if model is Cluster else "o"})
+
+    assert response.status_code == 200
+    assert "errornote" not in response.content.decode()
+
+
+@pytest.mark.parametrize("model", [Job, Execution, Event, Cluster, Token, Profile])
+def test_pages_have_no_script_or_style_of_their_own(office, operator, model):
+    """The policy forbids inline script and style, so a page that needs them would be broken."""
+    run = ExecutionFactory(job__owner=operator)
+    services.pause(services.Actor(operator, Event.Door.WEB), run.job.public_id)
+    TokenFactory(owner=operator)
+    ClusterFactory()
+
+    for url in (page(model, "changelist"), page(model, "change", model.objects.first().pk)):
+        response = office.get(url)
+        html = response.content.decode()
+        assert "'unsafe-inline'" not in response["Content-Security-Policy"]
+        assert not re.search(r"<style|\sstyle=|\son\w+=\"", html)
+        assert not re.search(r"<script(?![^>]*(src=|application/json))", html)
+
+
+@pytest.mark.parametrize("rows", [1, 20])
+@pytest.mark.parametrize("model", [Job, Execution, Token])
+def test_list_takes_the_same_queries_for_any_number_of_rows(
+    office, django_assert_max_num_queries, model, rows
+):
+    {Job: JobFactory, Execution: ExecutionFactory, Token: TokenFactory}[model].create_batch(rows)
+
+    with django_assert_max_num_queries(12):
+        office.get(page(model, "changelist"))
+
+
+@pytest.mark.parametrize(
+    ("model", "columns"),
+    [
+        (Job, ["next run (UTC)", "last run (UTC)"]),
+        (Execution, ["scheduled for (UTC)"]),
+        (Event, ["at (UTC)"]),
+        (Cluster, ["started (UTC)", "last seen (UTC)", "stopped (UTC)"]),
+    ],
+)
+def test_list_shows_that_its_moments_are_in_utc(office, operator, model, columns):
+    run = ExecutionFactory(job__owner=operator)
+    services.pause(services.Actor(operator, Event.Door.WEB), run.job.public_id)
+    ClusterFactory()
+
+    shown = office.get(page(model, "changelist")).content.decode().lower()
+
+    assert all(column.lower() in shown for column in columns)

@@ -1,0 +1,328 @@
+import re
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from schedules import services
+from schedules.models import Event, Execution, Job
+from tests.admin.conftest import NOW
+from tests.admin.pages import acted, messages_of, page, posted
+from tests.factories import ExecutionFactory, JobFactory
+
+FILLED_IN = {
+    "name": "Backup",
+    "task": "tests.ping",
+    "args": "[]",
+    "kwargs": "{}",
+    "tags": "[]",
+    "trigger_type": "cron",
+    "cron": "0 12 * * *",
+    "timezone": "UTC",
+    "attempts": "1",
+    "backoff": "10s",
+    "timeout": "1m",
+    "overlap": "skip",
+    "catch_up": "once",
+    "pause_after_failures": "10",
+}
+
+
+MOMENTS = ("run_at", "anchor_at", "ends_at")
+
+
+def as_shown(client, job: Job) -> dict[str, str]:
+    """What the change page of a job would send back, untouched."""
+    form = client.get(page(Job, "change", job.pk)).context["adminform"].form
+    values = {}
+    for name in form.fields:
+        value = form[name].value()
+        if name in MOMENTS:
+            day, time = form[name].field.widget.decompress(value)
+            values |= {f"{name}_0": day or "", f"{name}_1": time or ""}
+        else:
+            values[name] = "" if value is None else value
+    return values
+
+
+def test_list_shows_the_state_of_every_job(office):
+    running = JobFactory(name="Busy", owner__username="bea", cron="0 9 * * 1-5", timezone="Europe/Berlin")
+    ExecutionFactory(job=running, status="running")
+    JobFactory(name="Broken", cron="nonsense")
+
+    html = office.get(page(Job, "changelist")).content.decode()
+
+    for words in ("Busy", "bea", "tests.ping", "running", "(Europe/Berlin)", "nonsense (UTC)"):
+        assert words in html
+
+
+@pytest.mark.parametrize(
+    ("query", "names"),
+    [
+        pytest.param({}, {"kept", "webhook"}, id="kept"),
+        pytest.param({"trash": "yes"}, {"trashed"}, id="trash"),
+        pytest.param({"trash": "all"}, {"kept", "webhook", "trashed"}, id="all"),
+        pytest.param({"task": "webhook"}, {"webhook"}, id="task"),
+        pytest.param({"status__exact": "paused"}, {"webhook"}, id="status"),
+        pytest.param({"q": "kep"}, {"kept"}, id="search"),
+    ],
+)
+def test_list_is_filtered(office, query, names):
+    JobFactory(name="kept")
+    JobFactory(name="webhook", task="webhook", paused=True)
+    JobFactory(name="trashed", deleted_at=NOW)
+
+    listed = office.get(page(Job, "changelist"), query).context["cl"].queryset
+
+    assert {job.name for job in listed} == names
+
+
+@pytest.mark.parametrize(
+    ("action", "before", "after", "words"),
+    [
+        pytest.param("pause", {}, {"status": "paused"}, "Paused", id="pause"),
+        pytest.param("resume", {"paused": True}, {"status": "pending"}, "Resumed", id="resume"),
+        pytest.param("cancel", {}, {"status": "cancelled"}, "Cancelled", id="cancel"),
+        pytest.param("delete_selected", {}, {"deleted_at": NOW}, "Moved to the trash", id="delete"),
+        pytest.param("run_now", {}, {"status": "pending"}, "Queued a run of", id="run now"),
+    ],
+)
+def test_action_goes_through_the_services_and_reports(office, action, before, after, words):
+    first, second = JobFactory(name="A", **before), JobFactory(name="B", **before)
+
+    response = acted(office, Job, action, first, second, is_sure="yes")
+
+    (message,) = messages_of(response)
+    assert message.startswith(words)
+    assert {"A", "B"} == set(re.findall(r"\b[AB]\b", message))
+    assert Job.objects.filter(**after).count() == 2
+    assert set(Event.objects.values_list("actor", "door")) == {("otto", "admin")}
+    assert Event.objects.count() == 2
+
+
+def test_cancel_asks_for_confirmation(office):
+    job = JobFactory(name="Precious")
+
+    response = acted(office, Job, "cancel", job)
+
+    job.refresh_from_db()
+    assert job.status == "pending"
+    assert "Cancel these jobs?" in response.content.decode()
+    assert "Precious" in response.content.decode()
+    assert 'name="is_sure"' in response.content.decode()
+
+
+def test_cancel_of_all_matching_jobs_confirms_them_in_one_field(office):
+    jobs = JobFactory.create_batch(3)
+
+    asked = acted(office, Job, "cancel", jobs[0], select_across="1").content.decode()
+
+    assert asked.count('name="_selected_action"') == 1
+    assert 'name="select_across" value="1"' in asked
+
+    acted(office, Job, "cancel", jobs[0], select_across="1", is_sure="yes")
+
+    assert Job.objects.filter(status="cancelled").count() == 3
+
+
+def test_action_reports_each_refusal_by_name(office):
+    fine, over = JobFactory(name="Fine"), JobFactory(name="Over", ended=True)
+
+    response = acted(office, Job, "pause", fine, over)
+
+    assert sorted(messages_of(response)) == [
+        f"Over: Job already completed: {over.public_id}",
+        "Paused Fine.",
+    ]
+
+
+def test_job_is_restored_from_the_trash(office):
+    job = JobFactory(deleted_at=NOW - timedelta(hours=1))
+
+    posted(
+        office,
+        page(Job, "changelist") + "?trash=yes",
+        {"action": "restore", "_selected_action": [job.pk]},
+    )
+
+    job.refresh_from_db()
+    assert job.deleted_at is None
+
+
+def test_delete_page_moves_to_the_trash(office):
+    job = ExecutionFactory(job__name="Backup").job
+
+    question = office.get(page(Job, "delete", job.pk)).content.decode()
+    posted(office, page(Job, "delete", job.pk), {"post": "yes"})
+
+    assert "can be restored" in question
+    job.refresh_from_db()
+    assert job.deleted_at == NOW
+    assert Execution.objects.filter(job=job).exists()
+
+
+def test_job_in_the_trash_cannot_be_deleted_again(office):
+    job = JobFactory(deleted_at=NOW)
+
+    assert office.get(page(Job, "delete", job.pk)).status_code == 403
+
+
+@pytest.mark.parametrize(
+    ("trigger", "next_run_at"),
+    [
+        pytest.param({}, NOW + timedelta(hours=3), id="cron"),
+        pytest.param(
+            {"trigger_type": "once", "cron": "", "run_at_0": "2026-02-05", "run_at_1": "08:00:00"},
+            datetime(2026, 2, 5, 8, tzinfo=UTC),
+            id="once",
+        ),
+        pytest.param(
+            {"trigger_type": "interval", "cron": "", "every": "1h30m"},
+            NOW + timedelta(minutes=90),
+            id="interval",
+        ),
+    ],
+)
+def test_job_of_any_kind_belongs_to_the_person_who_adds_it(office, operator, trigger, next_run_at):
+    response = posted(office, page(Job, "add"), FILLED_IN | trigger)
+
+    job = Job.objects.get()
+    assert (job.owner, job.made_by, job.next_run_at) == (operator, "otto", next_run_at)
+    assert Event.objects.get().door == "admin"
+    assert "was added successfully" in messages_of(response)[0]
+
+
+def test_add_page_starts_with_the_zone_of_the_person(office):
+    html = office.get(page(Job, "add")).content.decode()
+
+    assert 'value="Europe/Berlin"' in html
+    assert 'value="10s"' in html
+
+
+@pytest.mark.parametrize(
+    ("fields", "field"),
+    [
+        pytest.param({"cron": "0 0 30 2 *"}, "cron", id="by the form"),
+        pytest.param(
+            {"trigger_type": "once", "cron": "", "run_at_0": "2026-02-03", "run_at_1": "08:00:00"},
+            "run_at",
+            id="by the service",
+        ),
+        pytest.param({"anchor_at_0": "2026-03-01", "anchor_at_1": "08:00:00"}, "anchor_at", id="stray grid"),
+    ],
+)
+def test_refusal_is_shown_beside_its_field_and_keeps_the_input(office, fields, field):
+    response = office.post(page(Job, "add"), FILLED_IN | {"name": "Typed"} | fields)
+
+    form = response.context["adminform"].form
+    assert list(form.errors) == [field]
+    assert form["name"].value() == "Typed"
+    assert not Job.objects.exists()
+
+
+@pytest.mark.parametrize(
+    ("fields", "field"),
+    [
+        ({"task": "notify", "kwargs": '{"topic": '}, "kwargs"),
+        ({"task": "notify", "args": "[1, "}, "args"),
+        ({"task": ""}, "task"),
+        ({"trigger_type": "", "cron": ""}, "trigger_type"),
+    ],
+)
+def test_unreadable_value_is_reported_once(office, fields, field):
+    response = office.post(page(Job, "add"), FILLED_IN | fields)
+
+    errors = response.context["adminform"].form.errors
+    assert list(errors) == [field]
+    assert len(errors[field]) == 1
+
+
+def test_refusal_without_a_field_is_shown_on_top(office, settings):
+    settings.CRONTY_MAX_ACTIVE_JOBS = 1
+    posted(office, page(Job, "add"), FILLED_IN)
+
+    response = office.post(page(Job, "add"), FILLED_IN)
+
+    assert "at most 1 active jobs" in response.context["adminform"].form.non_field_errors()[0]
+
+
+@pytest.mark.parametrize("kind", ["cron", "once", "interval", "paused"])
+def test_saving_an_untouched_page_changes_nothing(office, operator, time_machine, kind):
+    time_machine.move_to(NOW + timedelta(microseconds=123456), tick=False)
+    job = JobFactory(**({} if kind == "cron" else {kind: True}))
+
+    response = posted(office, page(Job, "change", job.pk), as_shown(office, job))
+
+    assert "was changed successfully" in messages_of(response)[0]
+    job.refresh_from_db()
+    assert job.revision == 1
+    assert not Event.objects.exists()
+
+
+def test_change_goes_through_the_services(office, stranger):
+    job = JobFactory(owner=stranger, next_run_at=NOW + timedelta(minutes=5))
+
+    posted(office, page(Job, "change", job.pk), as_shown(office, job) | {"name": "New", "timeout": "1h30m"})
+
+    job.refresh_from_db()
+    assert (job.name, job.timeout, job.owner, job.revision) == ("New", timedelta(minutes=90), stranger, 2)
+    event = Event.objects.get()
+    assert (event.actor, event.door, event.owner) == ("otto", "admin", stranger)
+    assert event.after == {"name": "New", "timeout": "P0DT01H30M00S"}
+
+
+@pytest.mark.parametrize(
+    "trigger",
+    [
+        pytest.param({"trigger_type": "cron", "cron": "0 12 * * *"}, id="to cron"),
+        pytest.param(
+            {"trigger_type": "once", "run_at_0": "2026-02-05", "run_at_1": "08:00:00"}, id="to once"
+        ),
+        pytest.param({"trigger_type": "interval", "every": "2h"}, id="to interval"),
+    ],
+)
+@pytest.mark.parametrize("kind", ["cron", "once", "interval"])
+def test_one_kind_of_job_becomes_another(office, kind, trigger):
+    job = JobFactory(**({} if kind == "cron" else {kind: True}))
+    cleared = {"cron": "", "every": "", "run_at_0": "", "run_at_1": ""}
+
+    posted(office, page(Job, "change", job.pk), as_shown(office, job) | cleared | trigger)
+
+    job.refresh_from_db()
+    job.full_clean()
+    assert (job.trigger_type, job.revision) == (trigger["trigger_type"], 2)
+
+
+def test_change_based_on_an_old_revision_is_refused(office):
+    job = JobFactory(name="Old")
+    seen = as_shown(office, job)
+    services.edit(services.Actor(job.owner, Event.Door.WEB), job.public_id, name="Theirs")
+
+    response = office.post(page(Job, "change", job.pk), seen | {"name": "Mine"})
+
+    form = response.context["adminform"].form
+    assert "Somebody else changed this job meanwhile" in form.non_field_errors()[0]
+    assert form["name"].value() == "Mine"
+    job.refresh_from_db()
+    assert job.name == "Theirs"
+
+
+def test_change_page_shows_a_preview(office):
+    job = JobFactory(cron="0 0 29 2 *", next_run_at=datetime(2028, 2, 29, tzinfo=UTC))
+
+    html = office.get(page(Job, "change", job.pk)).content.decode()
+
+    assert "Tue 2028-02-29 00:00:00 UTC" in html
+    assert "leap years" in html
+
+
+@pytest.mark.parametrize("fields", [{"ended": True}, {"deleted_at": NOW}], ids=["over", "in the trash"])
+def test_read_only_job_is_shown_without_its_secrets(office, fields):
+    job = JobFactory(task="webhook", kwargs={"headers": {"Authorization": "hush"}}, **fields)
+
+    response = office.get(page(Job, "change", job.pk))
+    html = response.content.decode()
+
+    assert 'name="_save"' not in html
+    assert "hush" not in html
+    assert "••••••" in html
+    assert office.post(page(Job, "change", job.pk), FILLED_IN).status_code == 403

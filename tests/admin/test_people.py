@@ -1,0 +1,105 @@
+import re
+from datetime import timedelta
+
+from django.contrib.auth.models import Permission
+
+from schedules import services
+from schedules.models import Event, Profile, Token
+from tests.admin.conftest import NOW
+from tests.admin.pages import acted, messages_of, page, posted
+from tests.factories import TokenFactory, UserFactory
+
+TOKEN = {"name": "laptop", "kind": "conversation", "scopes": ["read", "write"], "expires_in": "365d"}
+
+
+def secret_in(response) -> str:
+    (found,) = re.findall(r"cronty_[0-9a-f]{8}_[\w-]{32}", response.content.decode())
+    return str(found)
+
+
+def test_token_is_issued_and_its_secret_shown_once(office, operator, owner):
+    response = posted(office, page(Token, "add"), TOKEN | {"owner": owner.pk})
+
+    token = services.verify_token(secret_in(response))
+    assert token is not None
+    assert (token.owner, token.scopes, token.expires_at) == (
+        owner,
+        ["read", "write"],
+        NOW + timedelta(days=365),
+    )
+    event = Event.objects.get()
+    assert (event.verb, event.actor, event.door) == ("issue token", "otto", "admin")
+    for url in (page(Token, "changelist"), page(Token, "change", token.pk)):
+        html = office.get(url).content.decode()
+        assert token.prefix in html
+        assert "cronty_" not in html
+        assert token.digest not in html
+
+
+def test_token_page_starts_with_the_person_and_both_scopes(office, operator):
+    form = office.get(page(Token, "add")).context["adminform"].form
+
+    assert form["owner"].value() == operator.pk
+    assert tuple(form["scopes"].value()) == ("read", "write")
+
+
+def test_refused_token_is_not_issued(office, operator):
+    TokenFactory(owner=operator, name="laptop")
+
+    response = office.post(page(Token, "add"), TOKEN | {"owner": operator.pk})
+
+    assert "name" in response.context["adminform"].form.errors
+    assert Token.objects.count() == 1
+
+
+def test_staff_issue_tokens_for_themselves_only(client, owner):
+    clerk = UserFactory(username="clerk", is_staff=True)
+    clerk.user_permissions.set(Permission.objects.filter(content_type__model="token"))
+    client.force_login(clerk)
+
+    response = posted(client, page(Token, "add"), TOKEN | {"owner": owner.pk})
+
+    token = services.verify_token(secret_in(response))
+    assert token is not None
+    assert token.owner == clerk
+
+
+def test_token_is_revoked_once_and_neither_changed_nor_deleted(office, owner):
+    token = TokenFactory(owner=owner, name="laptop")
+
+    first = messages_of(acted(office, Token, "revoke", token))
+    second = messages_of(acted(office, Token, "revoke", token))
+
+    token.refresh_from_db()
+    assert token.revoked_at == NOW
+    assert first == ["Revoked laptop."]
+    assert second == ["laptop: This token was revoked before."]
+    assert office.post(page(Token, "change", token.pk), TOKEN).status_code == 403
+    assert office.get(page(Token, "delete", token.pk)).status_code == 403
+
+
+def test_profile_is_changed_through_the_services(office, owner):
+    response = posted(
+        office,
+        page(Profile, "change", owner.cronty_profile.pk),
+        {"timezone": "Asia/Tokyo", "failure_topic": "alarm"},
+    )
+
+    assert "was changed successfully" in messages_of(response)[0]
+    owner.cronty_profile.refresh_from_db()
+    assert (owner.cronty_profile.timezone, owner.cronty_profile.failure_topic) == ("Asia/Tokyo", "alarm")
+
+
+def test_invalid_profile_is_reported_beside_its_field(office, owner):
+    response = office.post(page(Profile, "change", owner.cronty_profile.pk), {"timezone": "Mars/Base"})
+
+    assert list(response.context["adminform"].form.errors) == ["timezone"]
+
+
+def test_profile_hides_its_keys_and_is_neither_added_nor_deleted(office, owner):
+    html = office.get(page(Profile, "change", owner.cronty_profile.pk)).content.decode()
+
+    assert owner.cronty_profile.signing_key not in html
+    assert owner.cronty_profile.calendar_key not in html
+    assert office.get(page(Profile, "add")).status_code == 403
+    assert office.get(page(Profile, "delete", owner.cronty_profile.pk)).status_code == 403

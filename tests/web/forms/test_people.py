@@ -1,0 +1,18 @@
+import pytest
+
+from schedules.web.forms import SettingsForm, WelcomeForm
+
+
+@pytest.mark.parametrize("form_class", [SettingsForm, WelcomeForm])
+def test_invalid_zone_and_topic_are_reported_together(form_class: type[SettingsForm]):
+    form = form_class({"timezone": "Nowhere/X", "failure_topic": "a b", "message": "Hello."})
+
+    assert set(form.errors) == {"timezone", "failure_topic"}
+
+
+def test_settings_may_be_empty():
+    assert SettingsForm({}).is_valid()
+
+
+def test_first_steps_need_every_answer():
+    assert set(WelcomeForm({}).errors) == {"timezone", "failure_topic", "message"}
