@@ -59,9 +59,12 @@ def install(python: str, version: Version) -> Path:
     stamp, wanted = folder / ".installed", hashlib.sha256(LOCK.read_bytes()).hexdigest()
     own = folder / "bin" / "python"
     if not stamp.exists() or stamp.read_text() != wanted:
-        subprocess.run([python, "-m", "venv", "--clear", str(folder)], check=True)
         pip = [str(own), "-m", "pip", "install", "-q", "--disable-pip-version-check", "--no-input"]
-        subprocess.run([*pip, "--require-hashes", "-r", str(LOCK)], check=True, stderr=subprocess.DEVNULL)
+        for command in (
+            [python, "-m", "venv", "--clear", str(folder)],
+            [*pip, "--require-hashes", "-r", str(LOCK)],
+        ):
+            subprocess.run(command, check=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         stamp.write_text(wanted)
     return own
 
@@ -120,7 +123,11 @@ def main() -> int:
     for version, path in found.items():
         began, name = time.monotonic(), ".".join(map(str, version))
         say(f"Python {name}: installing …")
-        results.append(prove(install(path, version), name))
+        try:
+            results.append(prove(install(path, version), name))
+        except subprocess.CalledProcessError as error:
+            say(f"Python {name}: FAILED to install\n{error.stdout}")
+            results.append(False)
         say(f"Python {name}: {time.monotonic() - began:.0f} s in all")
     return 0 if all(results) else 1
 

@@ -1,4 +1,4 @@
-"""A backup is complete or absent, whatever happens while it is made, and what is restored is all there."""
+"""Backups: complete or absent, whatever happens meanwhile, and complete when restored."""
 
 import os
 import shutil
@@ -43,7 +43,7 @@ def contents(path: Path) -> list[str]:
 
 @pytest.fixture
 def large(tmp_path: Path) -> Path:
-    """A database large enough to be killed in the middle of it."""
+    """A database large enough to kill its backup half-way."""
     path = tmp_path / "large.sqlite3"
     with closing(sqlite3.connect(path)) as database:
         database.execute("PRAGMA journal_mode=WAL")

@@ -1,4 +1,4 @@
-"""The commands a person types; what they start is real."""
+"""The management commands, with the real processes that they start."""
 
 import os
 import signal
@@ -29,7 +29,7 @@ def free_port() -> int:
 
 @pytest.fixture
 def own_processes(monkeypatch):
-    """Let what a command starts use the test's database; put the signals back afterwards."""
+    """Let the processes of a command use the test's database; restore the signal handlers afterwards."""
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     for name, value in environment().items():
         monkeypatch.setenv(name, value)

@@ -1,4 +1,4 @@
-"""manage.py backup PATH: a copy of everything, taken while Cronty runs."""
+"""manage.py backup PATH: copy the database while Cronty runs."""
 
 import fcntl
 import os
@@ -40,25 +40,25 @@ class Command(BaseCommand):
 
 
 def copy_sqlite(path: Path) -> None:
-    """Copy the database as it stands at one moment; the file appears under its name only when it is complete."""
+    """Copy the database as of one moment; the file gets its name only when it is complete."""
     with _partial(path) as partial:
         connection.ensure_connection()
         with closing(sqlite3.connect(partial)) as copy:
-            # All pages in one step: with a write-ahead log nobody has to wait, and nothing makes it start over.
+            # All pages in one step: with a write-ahead log nobody waits for it, and no write makes it start again.
             connection.connection.backup(copy, pages=-1)
-            # One file that can be carried away, without a log beside it.
+            # Leave one file, without a log beside it.
             copy.execute("PRAGMA journal_mode=DELETE")
             if (verdict := copy.execute("PRAGMA quick_check").fetchone()[0]) != "ok":
                 raise sqlite3.DatabaseError(f"the copy is damaged: {verdict}")
         _sync(partial)
-        # A link, not a rename: it refuses to replace what somebody else made meanwhile.
+        # Link instead of rename: a link never replaces an existing file.
         os.link(partial, path)
     _sync(path.parent)
 
 
 @contextmanager
 def _partial(path: Path) -> Iterator[Path]:
-    """The file to write to; one that a killed backup left behind is begun anew."""
+    """Yield the file to write to; start again with one that a killed backup left."""
     partial = path.with_name(f"{path.name}.partial")
     handle = os.open(partial, os.O_RDWR | os.O_CREAT, 0o600)
     try:
@@ -83,7 +83,7 @@ def _sync(path: Path) -> None:
 
 
 def pg_dump_command(values: Mapping[str, Any], path: Path) -> str:
-    """The command that backs a PostgreSQL database up; it asks for the password, or takes it from PGPASSWORD."""
+    """Return the command that backs up a PostgreSQL database; it asks for the password, or reads PGPASSWORD."""
     words = ["pg_dump", "--format=custom", f"--file={path}"]
     for option, name in (("host", "HOST"), ("port", "PORT"), ("username", "USER"), ("dbname", "NAME")):
         if values.get(name):
