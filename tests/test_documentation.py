@@ -8,7 +8,11 @@ import pytest
 from tests.clusters import PROJECT
 
 README = (PROJECT / "README.md").read_text()
-DOCUMENTS = ["README.md", "CONTRIBUTING.md", *(f"docs/{path.name}" for path in (PROJECT / "docs").glob("*.md"))]
+DOCUMENTS = [
+    "README.md",
+    "CONTRIBUTING.md",
+    *(f"docs/{path.name}" for path in (PROJECT / "docs").glob("*.md")),
+]
 
 
 def test_readme_lists_every_environment_variable():

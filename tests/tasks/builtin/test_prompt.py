@@ -9,7 +9,7 @@ from schedules.tasks.registry import WAITING
 from tests.tasks.builtin.conftest import perform, problems
 
 
-def test_shipped_tasks_are_registered_like_anybodys():
+def test_built_in_tasks_are_registered_with_their_limits():
     limits = {
         found.name: (found.attempts, found.timeout) for found in registry.all_tasks(include_system=True)
     }
