@@ -1,15 +1,21 @@
 """An agent at the door, in both protocol eras."""
 
+import functools
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from typing import Any
 
 import pytest
+from anyio.from_thread import start_blocking_portal
 from django.conf import LazySettings
+from mcp import Client
+from mcp.client.stdio import stdio_client
 
 from schedules.mcp.auth import local_caller, set_local_caller
 from schedules.services import Actor
 from tests.factories import ClusterFactory
-from tests.mcp.agents import InMemory
+from tests.mcp.agents import InMemory, mode_of
+from tests.mcp.over_stdio import OverStdio
 from tests.mcp.processes import Site, prepare
 
 
@@ -59,3 +65,16 @@ def unlimited(settings: LazySettings) -> None:
 def site(tmp_path_factory: pytest.TempPathFactory) -> Site:
     """A database of its own, for servers in processes of their own."""
     return prepare(tmp_path_factory.mktemp("site"))
+
+
+@pytest.fixture(scope="session")
+def conversations(site: Site) -> Iterator[Callable[[str], OverStdio]]:
+    """Clients of server processes over stdio, one per era, shared by all tests that need no process of their own."""
+    with start_blocking_portal() as portal, ExitStack() as stack:
+
+        @functools.cache
+        def conversation(era: str) -> OverStdio:
+            client = Client(stdio_client(site.stdio("--user", "olga")), **mode_of(era))
+            return OverStdio(portal, stack.enter_context(portal.wrap_async_context_manager(client)))
+
+        yield conversation

@@ -3,48 +3,17 @@
 Each runs over stdio in a process of its own and over HTTP at the web process's app, in both protocol eras.
 """
 
-import functools
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
-from dataclasses import dataclass
+from collections.abc import Callable
 from datetime import timedelta
-from typing import Any
 
 import pytest
-from anyio.from_thread import BlockingPortal, start_blocking_portal
 from django.contrib.auth.models import User
-from mcp import Client
-from mcp.client.stdio import stdio_client
 
 from schedules import clock
 from schedules.services import issue_token
-from tests.mcp.agents import ToolRefusalError, answer_of, mode_of
+from tests.mcp.agents import ToolRefusalError
 from tests.mcp.over_http import OverHttp
-from tests.mcp.processes import Site
-
-
-@dataclass
-class OverStdio:
-    """A client of a server process, for code that is not async."""
-
-    portal: BlockingPortal
-    client: Client
-
-    def call(self, name: str, /, **arguments: Any) -> Any:
-        return answer_of(self.portal.call(self.client.call_tool, name, arguments))
-
-
-@pytest.fixture(scope="session")
-def conversations(site: Site) -> Iterator[Callable[[str], OverStdio]]:
-    """Conversations with server processes, one an era, that last as long as the tests."""
-    with start_blocking_portal() as portal, ExitStack() as stack:
-
-        @functools.cache
-        def conversation(era: str) -> OverStdio:
-            client = Client(stdio_client(site.stdio("--user", "olga")), **mode_of(era))
-            return OverStdio(portal, stack.enter_context(portal.wrap_async_context_manager(client)))
-
-        yield conversation
+from tests.mcp.over_stdio import OverStdio
 
 
 @pytest.fixture(params=["stdio", "http"])

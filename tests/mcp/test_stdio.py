@@ -21,7 +21,7 @@ from schedules.mcp.auth import LOCAL_NAME
 from schedules.mcp.registration import OFFERS
 from schedules.mcp.stdio import LONGEST_LINE
 from tests.factories import UserFactory
-from tests.mcp.agents import answer_of, mode_of
+from tests.mcp.agents import answer_of
 from tests.mcp.over_http import modern_call
 from tests.mcp.processes import ROOT, Site
 
@@ -46,22 +46,20 @@ HELLO = {
 }
 
 
-def talk(site: Site, work, *arguments: str, era: str = "modern"):
+def talk(site: Site, work, *arguments: str):
     async def conversation():
-        async with Client(stdio_client(site.stdio(*arguments)), **mode_of(era)) as client:
+        async with Client(stdio_client(site.stdio(*arguments))) as client:
             return await work(client)
 
     return asyncio.run(conversation())
 
 
-def test_an_agent_lists_schedules_and_finds_its_job(site, era):
-    async def work(client):
-        tools = (await client.list_tools()).tools
-        made = answer_of(await client.call_tool("schedule_job", {**A_JOB, "name": era}))
-        shown = answer_of(await client.call_tool("job_status", {"job_id": made["job_id"]}))
-        return tools, made, shown
+def test_agent_lists_tools_schedules_a_job_and_finds_it(conversations, era):
+    agent = conversations(era)
 
-    tools, made, shown = talk(site, work, "--user", "olga", era=era)
+    tools = agent.portal.call(agent.client.list_tools).tools
+    made = agent.call("schedule_job", **A_JOB | {"name": era})
+    shown = agent.call("job_status", job_id=made["job_id"])
 
     assert [tool.name for tool in tools] == [offer.name for offer in OFFERS]
     assert "No worker is running" in made["warning"]
@@ -77,21 +75,8 @@ def test_families_scopes_and_name_come_from_the_command_line(site):
     assert names == {"list_jobs", "job_status", "preview_schedule", "upcoming", "why"}
 
 
-def test_nothing_but_protocol_is_printed_and_the_end_of_input_is_the_end(site):
-    process = site.start("mcp_serve")
-
-    out, err = process.communicate(
-        b"".join(json.dumps(line).encode() + b"\n" for line in (HELLO, {**PING, "id": 2})), 30
-    )
-
-    assert process.returncode == 0
-    answers = [json.loads(line) for line in out.splitlines()]
-    assert [(answer["jsonrpc"], answer["id"]) for answer in answers] == [("2.0", 1), ("2.0", 2)]
-    assert b"No worker is running" in err
-
-
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_ends_it_at_once(site, number):
+def test_signal_ends_the_server_at_once(site, number):
     process = site.start("mcp_serve")
     process.stdin.write(json.dumps(HELLO).encode() + b"\n")
     process.stdin.flush()
@@ -104,7 +89,7 @@ def test_a_signal_ends_it_at_once(site, number):
 
 
 def answers_to(site: Site, *lines: bytes) -> list[dict[str, Any]]:
-    """Say hello, send the lines and a ping, and return all that comes back until the ping's answer."""
+    """Initialize, send the lines and a ping, and return every answer before the ping's."""
     process = site.start("mcp_serve")
     sent = [json.dumps(HELLO).encode(), *lines, json.dumps({**PING, "id": 99}).encode()]
     process.stdin.write(b"\n".join(sent) + b"\n")
@@ -120,13 +105,17 @@ def answers_to(site: Site, *lines: bytes) -> list[dict[str, Any]]:
     return [answer for answer in answers if answer["id"] not in (1, 99)]
 
 
-def test_broken_lines_are_answered_and_the_server_goes_on(site):
+def test_malformed_and_overlong_lines_are_answered_and_the_server_goes_on(site):
     unknown = b'{"jsonrpc": "2.0", "id": 7, "method": "nope/nope"}'
     malformed = b'{"jsonrpc": "2.0", "id": 8, "method": "tools/call", "params": "job_status"}'
     no_answer = b'{"jsonrpc": "2.0", "id": 9, "result": "an answer to what nobody asked"}'
     odd_id = b'{"jsonrpc": "2.0", "id": {"a": 1}, "method": "ping"}'
 
-    answers = answers_to(site, b"not json", b"", b"[]", b"\xff\xfe", unknown, malformed, no_answer, odd_id)
+    too_long = b"x" * (LONGEST_LINE + 10)
+
+    answers = answers_to(
+        site, b"not json", b"", b"[]", b"\xff\xfe", unknown, malformed, no_answer, odd_id, too_long
+    )
 
     refusals = [(answer["id"], answer["error"]["code"]) for answer in answers]
     assert sorted(refusals, key=str) == [
@@ -137,11 +126,12 @@ def test_broken_lines_are_answered_and_the_server_goes_on(site):
         (None, -32600),
         (None, -32700),
         (None, -32700),
+        (None, -32700),
     ]
     assert "Traceback" not in str(answers)
 
 
-def test_what_is_printed_by_mistake_does_not_reach_the_wire(site):
+def test_stray_prints_do_not_reach_the_wire(site):
     code = (
         "import django; django.setup()\n"
         "from django.core.management import call_command\n"
@@ -160,7 +150,7 @@ def test_what_is_printed_by_mistake_does_not_reach_the_wire(site):
     assert b"stray" in err
 
 
-def test_a_client_that_reads_late_gets_every_answer_whole(site):
+def test_client_that_reads_late_gets_every_answer(site):
     process = site.start("mcp_serve")
     asked = [HELLO, *({**PING, "id": number, "method": "tools/list"} for number in range(2, 32))]
     process.stdin.write(b"".join(json.dumps(line).encode() + b"\n" for line in asked))
@@ -174,13 +164,7 @@ def test_a_client_that_reads_late_gets_every_answer_whole(site):
     assert all(len(answer["result"]["tools"]) == len(OFFERS) for answer in answers if answer["id"] > 1)
 
 
-def test_a_line_that_is_too_long_is_answered_and_the_server_goes_on(site):
-    answers = answers_to(site, b"x" * (LONGEST_LINE + 10))
-
-    assert {answer["error"]["code"] for answer in answers} == {-32700}
-
-
-def test_a_client_that_goes_away_without_reading_is_the_end(site):
+def test_server_ends_when_its_client_goes_away(site):
     process = site.start("mcp_serve")
     asked = [HELLO, *({**PING, "id": number, "method": "tools/list"} for number in range(2, 32))]
     process.stdin.write(b"".join(json.dumps(line).encode() + b"\n" for line in asked))
@@ -195,18 +179,7 @@ def test_a_client_that_goes_away_without_reading_is_the_end(site):
     process.stderr.close()
 
 
-def test_input_may_come_from_a_file(site, tmp_path):
-    file = tmp_path / "lines"
-    file.write_bytes(json.dumps(HELLO).encode() + b"\n")
-
-    with file.open("rb") as lines:
-        process = site.start("mcp_serve", stdin=lines)
-        out, _ = process.communicate(timeout=30)
-
-    assert json.loads(out)["result"]["serverInfo"]["name"] == "cronty"
-
-
-def test_an_open_subscription_does_not_hold_up_the_end(site):
+def test_open_subscription_does_not_delay_the_end(site):
     listen = modern_call("x")["json"] | {"method": "subscriptions/listen"}
     listen["params"] = {
         "notifications": {"resourceSubscriptions": ["agenda://today"]},
@@ -229,20 +202,22 @@ def test_an_open_subscription_does_not_hold_up_the_end(site):
 
 
 @pytest.mark.parametrize("comes_from", ["pipe", "file"])
-def test_what_was_asked_before_the_end_of_input_is_answered(site, era, comes_from, tmp_path):
+def test_open_calls_are_answered_after_the_end_of_input(site, era, comes_from, tmp_path):
     call = CALL if era == "legacy" else modern_call("list_jobs")["json"]
     asked = [*([HELLO] if era == "legacy" else []), *({**call, "id": number} for number in range(2, 32))]
     text = b"".join(json.dumps(line).encode() + b"\n" for line in asked)
 
     if comes_from == "pipe":
         process = site.start("mcp_serve")
-        out, _ = process.communicate(text, 30)
+        out, err = process.communicate(text, 30)
     else:
         (tmp_path / "lines").write_bytes(text)
         with (tmp_path / "lines").open("rb") as lines:
             process = site.start("mcp_serve", stdin=lines)
-            out, _ = process.communicate(timeout=30)
+            out, err = process.communicate(timeout=30)
 
+    # Nothing but protocol is printed to standard output.
+    assert b"No worker is running" in err
     answers = [json.loads(line) for line in out.splitlines()]
     assert sorted(answer["id"] for answer in answers) == [line["id"] for line in asked]
     assert [answer for answer in answers if "result" not in answer] == []
@@ -250,7 +225,7 @@ def test_what_was_asked_before_the_end_of_input_is_answered(site, era, comes_fro
 
 
 def end_of(*messages):
-    """Let these come and then the end; return when that has arrived, with no answer given."""
+    """Send these messages and close the stream; return what was passed on, with no call answered."""
 
     async def conversation():
         inbox, incoming = anyio.create_memory_object_stream(10)
@@ -268,7 +243,7 @@ def end_of(*messages):
     return asyncio.run(conversation())
 
 
-def test_a_call_that_was_withdrawn_does_not_hold_up_the_end():
+def test_cancelled_call_does_not_delay_the_end():
     call = JSONRPCRequest(jsonrpc="2.0", id=7, method="tools/call")
     withdrawn = JSONRPCNotification(
         jsonrpc="2.0", method="notifications/cancelled", params={"requestId": "7"}
@@ -277,14 +252,14 @@ def test_a_call_that_was_withdrawn_does_not_hold_up_the_end():
     assert end_of(call, withdrawn) == [call, withdrawn]
 
 
-def test_a_call_that_never_ends_holds_up_the_end_for_a_while_only(monkeypatch):
+def test_call_that_never_ends_delays_the_end_only_for_a_while(monkeypatch):
     monkeypatch.setattr(stdio, "ANSWER_SECONDS", 0.01)
     call = JSONRPCRequest(jsonrpc="2.0", id=7, method="tools/call")
 
     assert end_of(call) == [call]
 
 
-def test_the_command_says_whom_it_needs(db):
+def test_command_names_the_option_that_is_missing_or_wrong(db):
     with pytest.raises(CommandError, match="--user NAME"):
         call_command("mcp_serve")
     UserFactory(username="one", is_superuser=True)
@@ -298,7 +273,7 @@ def test_the_command_says_whom_it_needs(db):
 
 
 @pytest.mark.parametrize("arguments", [[], ["--user", "olga"]])
-def test_a_folder_that_was_never_prepared_is_told_how_it_is(tmp_path, arguments):
+def test_unprepared_folder_is_reported_with_the_fix(tmp_path, arguments):
     process = Site(tmp_path, token="").start("mcp_serve", *arguments)
 
     _, err = process.communicate(timeout=30)
@@ -310,12 +285,12 @@ def test_a_folder_that_was_never_prepared_is_told_how_it_is(tmp_path, arguments)
 
 
 @pytest.mark.parametrize("name", ["", "  ", "x" * 151, "lap\ntop", "\u202elaptop"])
-def test_a_name_that_nobody_could_read_in_a_list_is_refused(name):
+def test_unreadable_agent_name_is_refused(name):
     with pytest.raises(CommandError, match="--name: give it 1 to 150 printable characters"):
         call_command("mcp_serve", name=name)
 
 
-def test_the_agent_has_the_name_it_was_given(site):
+def test_agent_has_the_given_name(site):
     async def work(client):
         made = answer_of(await client.call_tool("schedule_job", A_JOB))
         return answer_of(await client.call_tool("job_status", {"job_id": made["job_id"]}))["made_by"]
