@@ -67,6 +67,7 @@ class CrontyServer(MCPServer[dict[str, Any]]):
             return CallToolResult(content=[text], is_error=True)
 
     async def run_stdio_async(self) -> None:
+        # As in the method that this overrides: the SDK has no public way to run on given streams.
         options = self._lowlevel_server.create_initialization_options()
         async with standard_streams() as (read_stream, write_stream):
             await self._lowlevel_server.run(read_stream, write_stream, options)
