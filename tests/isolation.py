@@ -9,6 +9,8 @@ import shutil
 import tempfile
 from pathlib import Path
 
+import pytest
+
 for name in list(os.environ):
     # Which zone data is used may be chosen: the tests pass with either.
     if name.startswith(("CRONTY_", "NTFY_", "EMAIL_URL")) and name != "CRONTY_ZONE_DATA":
@@ -18,6 +20,7 @@ Path(os.environ["CRONTY_DATA"], "static").mkdir()
 atexit.register(shutil.rmtree, os.environ["CRONTY_DATA"], ignore_errors=True)
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_xdist_auto_num_workers() -> int:
     """Run three workers on two cores: tests that start processes spend much of their time waiting for them."""
     return max(1, (os.cpu_count() or 1) * 3 // 2)
