@@ -1,4 +1,4 @@
-"""The operator's back office."""
+"""The admin site for operators."""
 
 # Importing its admin registers it; what it shows is not how Cronty works, and its rows are unpickled.
 import django_q.admin  # noqa: F401

@@ -1,4 +1,4 @@
-"""What the pages of the back office share: saving through services, looking without touching."""
+"""Base classes and helpers of the admin pages."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -75,7 +75,7 @@ def _refused(base: Any, refusal: Err) -> type[forms.ModelForm[Any]]:
 
 
 class ReadOnlyAdmin(admin.ModelAdmin[Row]):
-    """What happened is looked at, never changed."""
+    """Shows rows without letting anybody change them."""
 
     def has_add_permission(self, request: HttpRequest) -> bool:
         return False

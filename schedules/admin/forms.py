@@ -1,4 +1,4 @@
-"""How a person fills in what the services take."""
+"""Form fields and forms of the admin pages."""
 
 from datetime import timedelta
 from typing import Any

@@ -1,4 +1,4 @@
-"""What happened, in the back office: executions, events and workers, to look at."""
+"""Read-only admin pages for executions, events and clusters."""
 
 from typing import Any
 

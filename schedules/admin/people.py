@@ -1,4 +1,4 @@
-"""People and their agents in the back office."""
+"""Admin pages for tokens and profiles."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""A real browser in front of the real pages; skipped, with a word why, where there is none."""
+"""A real browser in front of the pages; its tests are skipped where no Chromium is installed."""
 
 import os
 from collections.abc import Callable, Iterator

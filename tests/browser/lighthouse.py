@@ -1,4 +1,4 @@
-"""What does Lighthouse say? Run as a script: `python -m tests.browser.lighthouse`; needs npm and chromium."""
+"""Script that runs Lighthouse: `python -m tests.browser.lighthouse`; it needs npm and Chromium."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""A hundred texts that would run a script on a careless page."""
+"""A hundred texts that would run a script on a page without escaping."""
 
 CALL = "document.documentElement.dataset.xss=1"
 _TAGS = ["img", "svg", "body", "video", "audio", "details", "input", "marquee", "iframe", "object"]

@@ -1,4 +1,4 @@
-"""How does it look today? Run as a script: `python -m tests.browser.pictures` writes the pictures of the README."""
+"""Script that takes the screenshots of the README: `python -m tests.browser.pictures`."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""A lively account: jobs in every state with their runs, for pictures and for the browser's checks."""
+"""Sample data: jobs in every state with their runs."""
 
 import random
 from datetime import datetime, timedelta

@@ -1,4 +1,4 @@
-"""The real thing for measuring: uvicorn, compressed files, the lively account; run with a folder of its own."""
+"""The site served by uvicorn, with sample data, for measurements and pictures."""
 
 import os
 import shutil

@@ -1,4 +1,4 @@
-"""Can a person do what they came for? Each test reads like what they would do."""
+"""What people do on the pages, step by step."""
 
 import json
 import re

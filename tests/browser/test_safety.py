@@ -1,4 +1,4 @@
-"""Does text that somebody stored stay text, on every page?"""
+"""Stored text never runs as a script on any page."""
 
 from collections.abc import Callable
 from datetime import timedelta

@@ -1,4 +1,4 @@
-"""How heavy is a page? Measured on the real server, compressed, with the cache off."""
+"""Bytes and requests of every page, measured on the real server without a cache."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What do the pages ask for, of a job and of a person?"""
+"""The forms of the pages."""
 
 from schedules.web.forms.arguments import Arguments
 from schedules.web.forms.jobs import JobForm

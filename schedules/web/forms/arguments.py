@@ -1,4 +1,4 @@
-"""How does a task ask for its arguments? Its JSON schema becomes form fields."""
+"""Form fields for the arguments of a task, made from its JSON schema."""
 
 import json
 from collections.abc import Callable, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""What should a job do, when, and what if something goes wrong? The form of the new and edit pages."""
+"""The form of the pages that create and edit a job."""
 
 import uuid
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""What does a person say about themselves? The forms of the settings and of the first steps."""
+"""The forms of the settings page and of the first steps."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""When should a job fire? A phrase, a cron expression, a rhythm or a moment becomes a trigger."""
+"""The form of a schedule: a phrase, a cron expression, an interval or a moment becomes a trigger."""
 
 from datetime import datetime, timedelta
 from typing import Any

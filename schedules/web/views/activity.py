@@ -1,4 +1,4 @@
-"""Who did what, and what was thrown away?"""
+"""The activity page and the trash."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""The calendar page, and the feed for calendar apps."""
+"""The calendar page and the iCalendar feed."""
 
 import calendar as months
 from collections.abc import Iterator

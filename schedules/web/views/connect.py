@@ -1,4 +1,4 @@
-"""How does an agent get in? A token, and what to paste where."""
+"""The page that connects agents: tokens, and configuration to paste into each client."""
 
 import base64
 import json
@@ -76,7 +76,7 @@ class ConnectPage(PageMixin, TemplateView):
 
 
 def snippets(token: str, username: str) -> dict[str, str]:
-    """Write what each client wants to be told, ready to paste."""
+    """Return the configuration of each client, ready to paste."""
     url, bearer = f"{settings.CRONTY_URL}/mcp", f"Bearer {token}"
     remote = {"url": url, "headers": {"Authorization": bearer}}
     vscode = {
@@ -130,7 +130,7 @@ def _replace(user: Any, token_id: int) -> Result[IssuedToken]:
 
 
 def show_token(request: HttpRequest, issued: IssuedToken) -> HttpResponse:
-    """Show a new token's text; it is in this answer and nowhere else."""
+    """Show the text of a new token, which is stored nowhere."""
     username = issued.token.owner.get_username()
     context = {"token": issued.token, "text": issued.text, "snippets": snippets(issued.text, username)}
     response = render_page(request, "schedules/connect.html", context)
@@ -140,7 +140,7 @@ def show_token(request: HttpRequest, issued: IssuedToken) -> HttpResponse:
 
 @require_safe
 def first_call(request: HttpRequest, token_id: int) -> HttpResponse:
-    """Has the agent called yet? Asked again and again by the page that shows the token."""
+    """Report whether the agent has called yet; polled by the page that shows the token."""
     token = Token.objects.filter(owner_id=request.user.pk, pk=token_id).first() if token_id < 2**63 else None
     if token is None:
         raise Http404("token")

@@ -1,4 +1,4 @@
-"""How is a job made or changed? One form, with a preview of what it will do."""
+"""The pages that create and edit a job, with a live preview of its schedule."""
 
 from typing import Any
 

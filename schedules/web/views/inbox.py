@@ -1,4 +1,4 @@
-"""Which prompts wait for an agent?"""
+"""The inbox of prompts that wait for an agent."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What does one job do, how has it done, and why did it or did it not run?"""
+"""The page of one job, and the actions on it."""
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -33,7 +33,7 @@ PAUSE = ("reason", "until")
 
 @dataclass(frozen=True)
 class Health:
-    """How the last runs went."""
+    """Statistics of the last runs."""
 
     runs: list[Execution]
 
@@ -151,7 +151,7 @@ def as_resumed(job: Job) -> Job:
 
 
 def policies(job: Job) -> list[str]:
-    """Say each policy as a sentence."""
+    """Describe each policy in a sentence."""
     retry = (
         f"A failing run is tried {job.attempts} times, first again after {duration(job.backoff)}."
         if job.attempts > 1
@@ -200,7 +200,7 @@ def _act(
 
 @require_POST
 def pause(request: HttpRequest, job_id: str) -> HttpResponse:
-    """Pause a job; an end that cannot be read goes back to its field, with all that was typed."""
+    """Pause a job; if the end cannot be read, redirect back to the form with the input."""
     typed = {name: request.POST.get(name, "").strip() for name in PAUSE}
     try:
         until = read_until(typed["until"], page_of(request))

@@ -1,4 +1,4 @@
-"""Which jobs are there, how do they stand, and what comes next?"""
+"""The list of jobs, and the actions on several of them."""
 
 import json
 from typing import Any
@@ -33,7 +33,7 @@ BULK = {
 
 
 class JobsPage(PageMixin, TemplateView):
-    """The list, worst first, with the next 24 hours above it."""
+    """The list of jobs, the most urgent first, below a chart of the next 24 hours."""
 
     template_name = "schedules/jobs.html"
 
@@ -84,13 +84,13 @@ def _chosen_filters(asked: dict[str, str]) -> list[dict[str, str]]:
 
 
 def _is_housekeeping(job: Job) -> bool:
-    """Cronty's own jobs are there before anybody has made one."""
+    """Tell whether a job is one of Cronty's own, which exist before anybody creates one."""
     task = registry.get(job.task)
     return bool(task and task.system)
 
 
 def matching(jobs: JobQuerySet, asked: dict[str, str]) -> JobQuerySet:
-    """Narrow jobs to what the address asks for, except for how they stand."""
+    """Apply the filters of the query string, except the status."""
     if asked["q"]:
         fields = ("name", "label", "cron", "task", "made_by", "public_id")
         wanted = Q(tag_text__icontains=json_text(asked["q"])[1:-1])
@@ -127,7 +127,7 @@ def json_text(text: str) -> str:
 
 @require_POST
 def bulk(request: HttpRequest) -> HttpResponse:
-    """Do one thing to every ticked job; those it does not fit are counted, not touched."""
+    """Apply one action to every ticked job, and count those that refuse it."""
     verb = request.POST.get("verb", "")
     chosen = request.POST.getlist("job")[:500]
     if verb not in BULK or not chosen:

@@ -1,4 +1,4 @@
-"""Where do notifications go, and do they arrive?"""
+"""The notifications page: the ntfy server, the topics in use, and a test message."""
 
 from dataclasses import dataclass
 from datetime import timedelta

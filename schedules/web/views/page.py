@@ -1,4 +1,4 @@
-"""What does every page know: who looks, in which zone, at what time, and whether a worker is there?"""
+"""What all pages share: the person, their time zone, the state of the clusters, and paging."""
 
 import re
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ PAGE_SIZE = 50
 
 @dataclass
 class Page:
-    """The facts that the frame around every page shows."""
+    """What the header and footer of every page show."""
 
     request: HttpRequest
     actor: Actor
@@ -75,7 +75,7 @@ def actor_of(request: HttpRequest) -> Actor:
 
 
 class PageMixin(ContextMixin, View):
-    """A class view inside the frame."""
+    """Base of the class views: puts `page` into the context."""
 
     @cached_property
     def page(self) -> Page:
@@ -96,7 +96,7 @@ def render_page(
 
 
 def find_job(actor: Actor, job_id: str) -> Job:
-    """Return a job of this person; unknown, deleted and foreign ones are the same 404."""
+    """Return a job that this person may see; any other is a 404."""
     job = actor.jobs().select_related("owner").called(job_id).first()
     if job is None:
         raise Http404("job")
@@ -104,21 +104,21 @@ def find_job(actor: Actor, job_id: str) -> Job:
 
 
 def back(request: HttpRequest, default: str) -> HttpResponseRedirect:
-    """Go where the form says it came from, if that is a page of ours."""
+    """Redirect to the page that sent the form, if it is a page of this site."""
     target = request.POST.get("next", "")
     is_ours = url_has_allowed_host_and_scheme(target, None) and target.startswith("/")
     return HttpResponseRedirect(target if is_ours else default, status=303)
 
 
 def tell_problem(request: HttpRequest, problem: Err) -> None:
-    """Show why a request was refused; what is not there for this person is a 404."""
+    """Show why a request was refused, or raise a 404 if the object was not found."""
     if problem.code == Code.NOT_FOUND:
         raise Http404(problem.message)
     messages.error(request, spoken(problem))
 
 
 def spoken(problem: Err) -> str:
-    """Say why something was refused, without the names of columns."""
+    """Return the reasons of a refusal as one text, without column names."""
     return " ".join(words for reasons in problem.errors.values() for words in reasons) or problem.message
 
 
@@ -149,7 +149,7 @@ class Slice:
 
 
 def sliced(rows: Any, request: HttpRequest, size: int = PAGE_SIZE) -> Slice:
-    """Read the page that the address asks for, and one row more to know whether another follows."""
+    """Read the requested page of a list, and one row more to know whether another page follows."""
     asked = request.GET.get("page", "")
     # Python refuses to read a number of thousands of digits.
     number = max(1, min(int(asked), 100_000)) if re.fullmatch("[0-9]{1,9}", asked) else 1

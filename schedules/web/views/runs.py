@@ -1,4 +1,4 @@
-"""What ran, what came of it, and how do I take it elsewhere?"""
+"""The list of runs, the page of one run, and the exports."""
 
 import csv
 import json
@@ -37,7 +37,7 @@ EXPORTED = (
 )
 MOST_EXPORTED = 100_000
 SHOWN_OUTPUT = 20_000
-# A spreadsheet would run a cell that begins with one of these.
+# Spreadsheets evaluate a cell that begins with one of these.
 FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
@@ -68,7 +68,7 @@ def asked_of(request: HttpRequest) -> dict[str, str]:
 
 
 def matching(page: Page, asked: dict[str, str]) -> tuple[ExecutionQuerySet, dict[str, str]]:
-    """Narrow runs to what the address asks for; a moment that cannot be read is a problem in words."""
+    """Apply the filters of the query string; also return an error for each moment that cannot be read."""
     runs, problems = page.actor.executions().order_by("-scheduled_for", "-pk"), {}
     if asked["status"] in Execution.Status.values:
         runs = runs.filter(status=asked["status"])

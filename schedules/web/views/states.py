@@ -1,4 +1,4 @@
-"""How does a job stand? The one place that says so, for rows, filters, counts and order."""
+"""The state of a job as pages show it, for rows, filters, counts and order."""
 
 from collections.abc import Iterable
 from datetime import datetime

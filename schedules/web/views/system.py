@@ -1,4 +1,4 @@
-"""Is the machinery well? Workers, the queue, the clock, the store."""
+"""The system page: clusters, queue, versions and settings."""
 
 import platform
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What does a newcomer need? A zone, a topic on the phone, and a first reminder that arrives."""
+"""The first steps of a new person, and the demo jobs."""
 
 import secrets
 from datetime import timedelta
