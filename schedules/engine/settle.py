@@ -138,5 +138,4 @@ def conclude(outcomes: Sequence[Outcome]) -> None:
         failed=[job_id for job_id, ended in by_job.items() if ended[-1].is_failure or not ended[-1].attempt],
     )
     release_next(by_job)
-    if any(outcome.is_failure for outcome in outcomes):
-        answer_failures(by_job, outcomes[0].finished_at)
+    answer_failures(by_job, outcomes[0].finished_at)

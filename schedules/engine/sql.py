@@ -169,17 +169,18 @@ def start(
 
 def _start_one_on_postgresql(values: list[Any]) -> list[list[Any]]:
     """Start one execution with a prepared statement: plain functions start one by one, and planning takes half of it."""
-    with connection.cursor() as cursor:
-        if _has_pooler():
+    if _has_pooler():
+        with connection.cursor() as cursor:
             cursor.execute(_START_ONE_ON_POSTGRESQL, values)
             return [list(row) for row in cursor.fetchall()]
-        driver: psycopg.Connection[Any] = cursor.connection
-        if driver.prepare_threshold is None:
-            driver.prepare_threshold = _PREPARE_THRESHOLD
-        # Django's own cursors write the values into the statement, which leaves nothing to prepare.
-        with connection.wrap_database_errors, psycopg.Cursor(driver) as prepared:
-            prepared.execute(_START_ONE_ON_POSTGRESQL, values, prepare=True)
-            return [list(row) for row in prepared.fetchall()]
+    connection.ensure_connection()
+    driver: psycopg.Connection[Any] = connection.connection
+    if driver.prepare_threshold is None:
+        driver.prepare_threshold = _PREPARE_THRESHOLD
+    # Django's own cursors write the values into the statement, which leaves nothing to prepare.
+    with connection.wrap_database_errors, psycopg.Cursor(driver) as prepared:
+        prepared.execute(_START_ONE_ON_POSTGRESQL, values, prepare=True)
+        return [list(row) for row in prepared.fetchall()]
 
 
 def _has_pooler() -> bool:
