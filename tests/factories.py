@@ -1,4 +1,4 @@
-"""Rows for tests; they skip validation, so that a test can also have odd ones."""
+"""Factories of rows for tests. They skip validation, so that a test can also create invalid rows."""
 
 from datetime import timedelta
 

@@ -275,8 +275,8 @@ def faults_heal(history: History, bounds: Bounds) -> Iterator[str]:
 
 def all_is_quiet_afterwards(history: History, bounds: Bounds) -> Iterator[str]:
     after = history.aftermath
-    if after.fresh_workers != after.expected_workers:
-        yield f"{after.fresh_workers} clusters are fresh, not {after.expected_workers}"
+    if after.fresh_clusters != after.expected_clusters:
+        yield f"{after.fresh_clusters} clusters are fresh, not {after.expected_clusters}"
     if after.live_runs:
         yield f"{after.live_runs} runs are still in the queue"
     if after.overdue_jobs:

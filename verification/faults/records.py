@@ -127,8 +127,8 @@ class Fault:
 class Aftermath:
     """How the product stands when all is over and quiet, and what is left when it has been stopped."""
 
-    fresh_workers: int = 2
-    expected_workers: int = 2
+    fresh_clusters: int = 2
+    expected_clusters: int = 2
     live_runs: int = 0
     overdue_jobs: int = 0
     orphans: Sequence[str] = ()

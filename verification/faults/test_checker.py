@@ -418,7 +418,7 @@ DEFECTS: list[tuple[str, str, Callable[[], History]]] = [
     ("aftermath", "a driver that gave up", after(complaints=["driver 1 gave up"])),
     ("healing", "a fault that healed too late", lambda: quiet().with_(faults=[fault(20, healing=30.0)])),
     ("healing", "a fault that never healed", lambda: quiet().with_(faults=[fault(20, healing=None)])),
-    ("aftermath", "a cluster that is not fresh", after(fresh_workers=1)),
+    ("aftermath", "a cluster that is not fresh", after(fresh_clusters=1)),
     ("aftermath", "a queue that is not empty", after(live_runs=1)),
     ("aftermath", "jobs that are overdue", after(overdue_jobs=2)),
     ("aftermath", "a process left behind", after(orphans=["123 qcluster"])),

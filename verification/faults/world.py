@@ -119,7 +119,7 @@ class World:
 
         now = clock.now()
         return Aftermath(
-            fresh_workers=len(self._fresh()),
+            fresh_clusters=len(self._fresh()),
             live_runs=Execution.objects.live().count(),
             overdue_jobs=Job.objects.due(now - timedelta(seconds=5)).count(),
             complaints=complaints,
