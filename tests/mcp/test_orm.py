@@ -45,7 +45,8 @@ def agent_of_olga(request, owner):
 @pytest.mark.parametrize("name", CALLS)
 def test_tool_works_at_once_after_the_database_ended_its_connection(agent_of_olga, owner, name):
     JobFactory(owner=owner, public_id="job_1")
-    before = agent_of_olga.call(name, **CALLS[name])
+    # The second call of two: from then on, schedule_job warns of a similar job.
+    _, before = (agent_of_olga.call(name, **CALLS[name]) for _ in range(2))
     end_connection()
 
     after = agent_of_olga.call(name, **CALLS[name])
