@@ -17,5 +17,5 @@ from schedules.management.arguments import host_in_url
         ("cronty.example", "cronty.example"),
     ],
 )
-def test_host_is_written_as_a_url_needs_it(host, written):
+def test_host_is_formatted_for_a_url(host, written):
     assert host_in_url(host) == written

@@ -1,4 +1,4 @@
-"""Backups: complete or absent, whatever happens meanwhile, and complete when restored."""
+"""Backups: complete or absent, even when interrupted, and complete when restored."""
 
 import os
 import shutil
@@ -43,7 +43,7 @@ def contents(path: Path) -> list[str]:
 
 @pytest.fixture
 def large(tmp_path: Path) -> Path:
-    """A database large enough to kill its backup half-way."""
+    """A database large enough to kill its backup halfway."""
     path = tmp_path / "large.sqlite3"
     with closing(sqlite3.connect(path)) as database:
         database.execute("PRAGMA journal_mode=WAL")
@@ -56,14 +56,14 @@ def large(tmp_path: Path) -> Path:
 
 
 @only_on_sqlite
-def test_a_backup_holds_every_row_and_is_one_private_file(tmp_path):
+def test_backup_contains_every_row_in_one_private_file(tmp_path):
     for _ in range(3):
         ExecutionFactory(job=JobFactory())
     path = tmp_path / "copy.sqlite3"
 
-    words = call_command("backup", str(path))
+    text = call_command("backup", str(path))
 
-    assert str(path) in words
+    assert str(path) in text
     with closing(sqlite3.connect(path)) as copy:
         assert copy.execute("SELECT count(*) FROM schedules_job").fetchone() == (Job.objects.count(),)
         assert copy.execute("SELECT count(*) FROM schedules_execution").fetchone() == (3,)
@@ -73,7 +73,7 @@ def test_a_backup_holds_every_row_and_is_one_private_file(tmp_path):
 
 
 @only_on_sqlite
-def test_a_backup_overwrites_nothing(tmp_path):
+def test_backup_does_not_overwrite_a_file(tmp_path):
     path = tmp_path / "copy.sqlite3"
     path.write_text("precious")
 
@@ -84,23 +84,23 @@ def test_a_backup_overwrites_nothing(tmp_path):
 
 
 @only_on_sqlite
-def test_a_folder_that_is_not_there_is_named(tmp_path):
+def test_backup_names_a_missing_folder(tmp_path):
     with pytest.raises(CommandError, match="no folder"):
         call_command("backup", str(tmp_path / "nowhere" / "copy.sqlite3"))
 
 
 @only_on_sqlite
-def test_a_backup_is_one_moment_while_others_write(tmp_path):
-    """Each job is made with its run in one transaction: a copy must never hold one without the other."""
+def test_backup_is_a_consistent_snapshot_while_others_write(tmp_path):
+    """Each job is created with its run in one transaction: a copy must never contain one without the other."""
     over = threading.Event()
 
-    def keep_making() -> None:
+    def keep_creating() -> None:
         while not over.is_set():
             with transaction.atomic():
                 ExecutionFactory(job=JobFactory())
         connection.close()
 
-    writer = threading.Thread(target=keep_making)
+    writer = threading.Thread(target=keep_creating)
     writer.start()
     try:
         for number in range(5):
@@ -117,7 +117,7 @@ def test_a_backup_is_one_moment_while_others_write(tmp_path):
     assert Job.objects.count() > jobs[0] > 0
 
 
-def test_a_backup_killed_half_way_leaves_nothing_under_its_name_and_can_be_repeated(tmp_path, large):
+def test_backup_killed_halfway_leaves_no_file_under_its_name_and_can_be_repeated(tmp_path, large):
     path, partial = tmp_path / "copy.sqlite3", tmp_path / "copy.sqlite3.partial"
     killed = 0
     for _ in range(2):
@@ -141,7 +141,7 @@ def test_a_backup_killed_half_way_leaves_nothing_under_its_name_and_can_be_repea
     assert not partial.exists()
 
 
-def test_two_backups_to_one_place_do_not_mix(tmp_path, large):
+def test_only_one_of_two_backups_to_the_same_path_succeeds(tmp_path, large):
     path = tmp_path / "copy.sqlite3"
 
     first, second = backup_process(large, path), backup_process(large, path)
@@ -154,7 +154,7 @@ def test_two_backups_to_one_place_do_not_mix(tmp_path, large):
 
 
 @only_on_sqlite
-def test_what_is_restored_is_all_there(tmp_path):
+def test_restored_backup_contains_every_row(tmp_path):
     jobs = [JobFactory() for _ in range(5)]
     ExecutionFactory(job=jobs[0], status=Execution.Status.SUCCEEDED)
     call_command("backup", str(tmp_path / "copy.sqlite3"))
@@ -182,17 +182,17 @@ def test_what_is_restored_is_all_there(tmp_path):
     assert checked.returncode == 0
 
 
-def test_postgresql_is_told_its_own_tool():
+def test_pg_dump_command_has_the_connection_but_not_the_password():
     values = {"HOST": "db", "PORT": 5433, "USER": "cronty", "PASSWORD": "hidden", "NAME": "it's"}
 
-    words = pg_dump_command(values, Path("/backups/today.dump"))
+    text = pg_dump_command(values, Path("/backups/today.dump"))
 
-    assert words.startswith("pg_dump --format=custom --file=/backups/today.dump --host=db --port=5433")
-    assert "hidden" not in words
-    assert "it'\"'\"'s" in words
+    assert text.startswith("pg_dump --format=custom --file=/backups/today.dump --host=db --port=5433")
+    assert "hidden" not in text
+    assert "it'\"'\"'s" in text
 
 
-def test_on_postgresql_the_command_fails_and_names_the_tool(tmp_path, monkeypatch):
+def test_backup_on_postgresql_fails_and_names_pg_dump(tmp_path, monkeypatch):
     monkeypatch.setattr(connection, "vendor", "postgresql")
 
     with pytest.raises(CommandError, match="pg_dump"):

@@ -53,7 +53,7 @@ def test_up_check_fires_a_job_end_to_end_and_deletes_no_history(own_processes, f
 
 
 @pytest.mark.django_db(transaction=True)
-def test_up_heals_a_killed_web_and_cluster_and_stops_on_sigterm(free_port):
+def test_up_restarts_a_killed_web_and_cluster_and_stops_on_sigterm(free_port):
     address = f"http://127.0.0.1:{free_port}"
     with running("up", "--port", str(free_port), CRONTY_ADMIN_PASSWORD="known") as process:
         wait_for(lambda: up._answers(f"{address}/readyz"), 60)
@@ -78,7 +78,7 @@ def test_up_heals_a_killed_web_and_cluster_and_stops_on_sigterm(free_port):
         (["--host", "0.0.0.0"], "not with CRONTY_DEBUG on"),  # noqa: S104
     ],
 )
-def test_up_refuses_what_makes_no_sense(arguments, words, settings):
+def test_up_refuses_conflicting_arguments(arguments, words, settings):
     settings.DEBUG = True
 
     with pytest.raises(CommandError, match=words):
@@ -95,7 +95,7 @@ def test_up_refuses_a_port_that_is_taken(settings):
 
 
 @pytest.mark.django_db
-def test_the_greeting_tells_where_who_and_how_an_agent_gets_in(settings):
+def test_greeting_shows_url_password_and_the_command_for_agents(settings):
     options = {"host": settings.CRONTY_HOST, "port": settings.CRONTY_PORT}
 
     words = up.greeting(options, FirstUser("admin", "made-up"), "admin")
@@ -105,7 +105,7 @@ def test_the_greeting_tells_where_who_and_how_an_agent_gets_in(settings):
     assert f"{sys.executable} {settings.BASE_DIR / 'manage.py'} mcp_serve --user admin\n" in words
 
 
-def test_the_greeting_hands_on_where_the_data_lie(settings, monkeypatch, tmp_path):
+def test_greeting_passes_the_data_folder_to_the_command_for_agents(settings, monkeypatch, tmp_path):
     settings.CRONTY_DATA = tmp_path / "my data"
     file = {"ENGINE": "django.db.backends.sqlite3", "NAME": str(settings.CRONTY_DATA / "cronty.sqlite3")}
     monkeypatch.setitem(settings.DATABASES, "default", file)
@@ -116,20 +116,20 @@ def test_the_greeting_hands_on_where_the_data_lie(settings, monkeypatch, tmp_pat
     assert "mcp_serve --user olga\n" in words
 
 
-def test_the_greeting_shows_no_password_twice():
+def test_greeting_shows_the_password_only_once():
     words = up.greeting({"host": "127.0.0.1", "port": 9}, None, "admin")
 
     assert "Log in as" not in words
     assert "http://127.0.0.1:9" in words
 
 
-def test_commands_say_what_is_left_out():
+def test_no_cluster_option_starts_only_the_web_command():
     web_only = {"host": "h", "port": 1, "no_web": False, "no_cluster": True}
 
     assert up._commands(web_only) == [["web", "--host", "h", "--port", "1"]]
 
 
-def test_static_files_are_collected_again_when_one_is_newer(settings, tmp_path):
+def test_static_files_are_stale_when_one_is_newer_than_the_manifest(settings, tmp_path):
     settings.STATIC_ROOT = tmp_path
     assert not up._static_files_are_fresh()
 
@@ -142,12 +142,12 @@ def test_static_files_are_collected_again_when_one_is_newer(settings, tmp_path):
 
 @pytest.mark.parametrize("command", ["up", "web", "mcp_serve"])
 @pytest.mark.parametrize("port", ["70000", "0", "-1", "99999999999", "http"])
-def test_what_is_no_port_is_refused(command, port):
+def test_invalid_port_is_refused(command, port):
     with pytest.raises(CommandError, match=f"--port: {port} is no port: choose 1 to 65535"):
         call_command(command, f"--port={port}")
 
 
-def test_web_alone_says_that_nothing_is_prepared(settings, tmp_path):
+def test_web_without_collected_static_files_points_to_up(settings, tmp_path):
     settings.STATIC_ROOT = tmp_path
     settings.STORAGES = {
         "staticfiles": {"BACKEND": "django.contrib.staticfiles.storage.ManifestStaticFilesStorage"}
@@ -157,7 +157,7 @@ def test_web_alone_says_that_nothing_is_prepared(settings, tmp_path):
         call_command("web")
 
 
-def test_web_hands_its_address_to_the_server(monkeypatch):
+def test_web_passes_its_address_to_the_server(monkeypatch):
     served = []
     monkeypatch.setattr(web.Server, "run", lambda server: served.append(server.config))
 
@@ -182,7 +182,7 @@ def test_web_serves_pages_and_mcp_in_a_project_without_an_asgi_application(monke
 
 
 class FakeLeader:
-    """Starts once, as the real one does, and stops at once."""
+    """Calls `on_start` once, as the real leader does, and stops."""
 
     def __init__(self, on_start):
         self.on_start = on_start
@@ -191,7 +191,7 @@ class FakeLeader:
         self.on_start()
 
 
-def test_qcluster_ends_with_its_parent_and_makes_sure_of_the_pruning_job(db, monkeypatch):
+def test_qcluster_ends_with_its_parent_and_creates_the_pruning_job(db, monkeypatch):
     tied = []
     monkeypatch.setattr(qcluster, "Leader", FakeLeader)
     monkeypatch.setattr(qcluster.parent_death, "end_with_parent", lambda *arguments: tied.append(arguments))
@@ -202,7 +202,7 @@ def test_qcluster_ends_with_its_parent_and_makes_sure_of_the_pruning_job(db, mon
     assert Job.objects.armed().get().task == "prune_history"
 
 
-def test_qcluster_starts_where_the_user_model_refuses_the_system_user(db, monkeypatch, caplog):
+def test_qcluster_starts_even_if_the_system_user_cannot_be_created(db, monkeypatch, caplog):
     def refuse():
         raise IntegrityError("NOT NULL constraint failed: members_member.birthday")
 
@@ -214,7 +214,7 @@ def test_qcluster_starts_where_the_user_model_refuses_the_system_user(db, monkey
     assert "The history is not pruned: create a user named cronty." in caplog.text
 
 
-def test_the_database_of_a_test_can_be_named_for_other_processes(db):
+def test_database_url_names_the_test_database(db):
     assert database_url().startswith(("sqlite:///", "postgres://"))
 
 
@@ -227,5 +227,5 @@ def test_the_database_of_a_test_can_be_named_for_other_processes(db):
         ("fd00::1", "http://[fd00::1]:9"),
     ],
 )
-def test_the_greeting_names_an_address_that_can_be_opened(host, address):
+def test_greeting_shows_an_address_that_a_browser_can_open(host, address):
     assert f"is up:  {address}\n" in up.greeting({"host": host, "port": 9}, None, "admin")

@@ -1,4 +1,4 @@
-"""django-q2's broker over the ledger: what it hands out, and how it waits."""
+"""The ledger broker: what it hands to django-q2, and how it waits for work."""
 
 import pickle
 from collections.abc import Iterator
@@ -37,7 +37,7 @@ SECOND = timedelta(seconds=1)
 
 
 class FakeClock:
-    """A clock that moves only when a test says so; nobody really sleeps."""
+    """A clock that moves only when a test advances it; `sleep` records the call and returns at once."""
 
     def __init__(self, wall: Any) -> None:
         self._wall = wall
@@ -54,7 +54,7 @@ class FakeClock:
         self.slept.append(seconds)
 
     def advance(self, seconds: float, *, wall_seconds: float | None = None) -> None:
-        """Let time pass; the time of day may jump by another amount."""
+        """Let time pass; the wall clock may jump by a different amount."""
         self._monotonic += seconds
         self._wall.shift(timedelta(seconds=seconds if wall_seconds is None else wall_seconds))
 
@@ -62,7 +62,7 @@ class FakeClock:
 @pytest.fixture
 def fake_clock(time_machine, monkeypatch) -> FakeClock:
     time_machine.move_to(NOW, tick=False)
-    # The connection belongs to the test: it must survive when the broker gives up on the database.
+    # The connection belongs to the test: the broker must not close it after a database error.
     monkeypatch.setattr(connections, "close_all", lambda: None)
     monkeypatch.setattr(connection, "close_if_unusable_or_obsolete", lambda: None)
     return FakeClock(time_machine)
@@ -90,7 +90,7 @@ def contents(packages: list[tuple[str, str]] | None) -> list[dict[str, Any]]:
 
 
 def runs_of(packages: list[tuple[str, str]] | None) -> list[tuple[Any, tuple[Any, ...]]]:
-    """The packages but for the probe."""
+    """Return the function and arguments of each package except the probe."""
     return [(item["func"], item["args"]) for item in contents(packages) if item["func"] is not runner.probe]
 
 
@@ -103,7 +103,7 @@ def due(count: int = 1, **fields: Any) -> list[Job]:
 # Packages
 
 
-def test_first_turn_brings_a_probe_and_what_is_due(broker, cluster):
+def test_first_dequeue_returns_a_probe_and_the_due_runs(broker, cluster):
     due(task="tests.aping")
 
     packages = broker.dequeue()
@@ -113,7 +113,7 @@ def test_first_turn_brings_a_probe_and_what_is_due(broker, cluster):
     assert runs_of(packages) == [(runner.run_coroutines, (0, [row.pk]))]
 
 
-def test_coroutines_travel_in_chunks_and_plain_functions_alone(broker, cluster, monkeypatch):
+def test_coroutines_are_packed_in_chunks_and_plain_functions_one_by_one(broker, cluster, monkeypatch):
     monkeypatch.setattr(broker_module, "CHUNK", 4)
     due(10, task="tests.aping")
     due(2, task="tests.ping", timeout=timedelta(seconds=7))
@@ -130,7 +130,7 @@ def test_coroutines_travel_in_chunks_and_plain_functions_alone(broker, cluster, 
 
 
 @pytest.mark.parametrize(("count", "size"), [(39, 1), (40, 2), (90, 3), (400, 5)])
-def test_plain_functions_travel_together_only_in_a_burst(broker, settings, count, size):
+def test_plain_functions_share_a_package_only_in_a_burst(broker, settings, count, size):
     settings.CRONTY_WORKERS = 2
     due(1, task="tests.ping", timeout=timedelta(seconds=9))
     due(count - 1, task="tests.ping", timeout=timedelta(seconds=8.2))
@@ -139,11 +139,11 @@ def test_plain_functions_travel_together_only_in_a_burst(broker, settings, count
 
     assert max(len(item["args"][1]) for item in packages) == size
     assert sum(len(item["args"][1]) for item in packages) == count
-    # The time limit of the slowest of them; each has its own besides.
+    # A package gets the longest timeout in it; each function also has its own.
     assert {item["timeout"] for item in packages} == {9}
 
 
-def test_attempts_travel_apart(broker, cluster):
+def test_first_attempts_and_retries_are_packed_separately(broker, cluster):
     job = JobFactory(task="tests.aping", next_run_at=NOW + HOUR)
     for attempt in (0, 1, 1):
         ExecutionFactory(job=job, status="queued", available_at=NOW, attempt=attempt, cause="manual")
@@ -153,7 +153,7 @@ def test_attempts_travel_apart(broker, cluster):
     assert sorted((args[0], len(args[1])) for _, args in runs) == [(0, 1), (1, 2)]
 
 
-def test_packages_hold_a_function_of_ours_and_integers(broker):
+def test_packages_contain_only_our_functions_and_integers(broker):
     due(3, task="tests.aping", name="'; DROP TABLE", kwargs={"fail": True})
     due(1, task="tests.ping", args=[1, 2, 3])
 
@@ -165,14 +165,14 @@ def test_packages_hold_a_function_of_ours_and_integers(broker):
         assert "DROP" not in str(item)
 
 
-def test_chunk_is_small_enough_to_be_handed_over():
+def test_chunk_fits_within_the_claim_limits():
     assert CHUNK <= WORTH_CLAIMING <= HELD
 
 
-# Rest
+# Waiting
 
 
-def test_idle_broker_rests_without_claiming(broker, fake_clock, django_assert_max_num_queries):
+def test_idle_broker_sleeps_without_claiming(broker, fake_clock, django_assert_max_num_queries):
     JobFactory(next_run_at=NOW + HOUR)
     assert runs_of(broker.dequeue()) == []
     broker.dequeue()
@@ -184,7 +184,7 @@ def test_idle_broker_rests_without_claiming(broker, fake_clock, django_assert_ma
     assert fake_clock.slept == [POLL]
 
 
-def test_broker_sleeps_no_longer_than_until_the_next_job(broker, fake_clock):
+def test_broker_wakes_up_for_the_next_job(broker, fake_clock):
     JobFactory(next_run_at=NOW + timedelta(seconds=0.03))
     broker.dequeue()
     fake_clock.slept.clear()
@@ -195,7 +195,7 @@ def test_broker_sleeps_no_longer_than_until_the_next_job(broker, fake_clock):
     assert len(runs_of(broker.dequeue())) == 1
 
 
-def test_empty_ledger_is_no_reason_to_stay_awake(broker, fake_clock):
+def test_broker_sleeps_while_the_ledger_is_empty(broker, fake_clock):
     broker.dequeue()
     fake_clock.slept.clear()
 
@@ -204,7 +204,7 @@ def test_empty_ledger_is_no_reason_to_stay_awake(broker, fake_clock):
 
 
 @pytest.mark.django_db(transaction=True)
-def test_job_made_by_somebody_else_is_noticed_at_the_next_look(broker, fake_clock):
+def test_job_created_by_another_connection_is_claimed_by_the_next_dequeue(broker, fake_clock):
     broker.dequeue()
     assert broker.dequeue() is None
 
@@ -218,13 +218,13 @@ def test_job_made_by_somebody_else_is_noticed_at_the_next_look(broker, fake_cloc
     assert len(runs_of(broker.dequeue())) == 1
 
 
-def test_new_connection_looks_again(broker, fake_clock):
+def test_broker_looks_for_work_again_on_a_new_connection(broker, fake_clock):
     if connection.vendor != "sqlite":
-        pytest.skip("only SQLite tells of changes by a number")
+        pytest.skip("only SQLite has a data version number")
     broker.dequeue()
     broker.dequeue()
     due()
-    # Our own writes do not change the number; a connection that was closed meanwhile forgets it.
+    # Our own writes do not change the data version; a new connection starts without one.
     assert broker.dequeue() is None
 
     broker._seen_connection = object()
@@ -232,7 +232,7 @@ def test_new_connection_looks_again(broker, fake_clock):
     assert len(runs_of(broker.dequeue())) == 1
 
 
-def test_more_work_than_a_batch_is_claimed_turn_by_turn(broker, monkeypatch):
+def test_work_beyond_one_batch_is_claimed_by_the_next_calls(broker, monkeypatch):
     monkeypatch.setattr(broker_module, "BATCH", 3)
     due(7, task="tests.aping")
 
@@ -241,10 +241,10 @@ def test_more_work_than_a_batch_is_claimed_turn_by_turn(broker, monkeypatch):
     assert counts == [3, 3, 1]
 
 
-# Room
+# Capacity
 
 
-def test_full_cluster_claims_nothing_and_does_not_spin(broker, cluster, fake_clock, monkeypatch):
+def test_full_cluster_claims_nothing_and_sleeps(broker, cluster, fake_clock, monkeypatch):
     monkeypatch.setattr(broker_module, "HELD", 5)
     monkeypatch.setattr(broker_module, "WORTH_CLAIMING", 2)
     job = JobFactory(next_run_at=NOW + HOUR)
@@ -261,7 +261,7 @@ def test_full_cluster_claims_nothing_and_does_not_spin(broker, cluster, fake_clo
     assert len(runs_of(broker.dequeue())) == 1
 
 
-def test_claims_of_another_cluster_take_no_room(broker, monkeypatch):
+def test_claims_of_another_cluster_do_not_use_capacity(broker, monkeypatch):
     monkeypatch.setattr(broker_module, "HELD", 2)
     monkeypatch.setattr(broker_module, "WORTH_CLAIMING", 2)
     ExecutionFactory(status="running", cluster=ClusterFactory(), lease_until=NOW + HOUR)
@@ -270,7 +270,9 @@ def test_claims_of_another_cluster_take_no_room(broker, monkeypatch):
     assert len(runs_of(broker.dequeue())) == 1
 
 
-def test_long_plain_functions_leave_room_for_coroutines_only(broker, cluster, fake_clock, settings):
+def test_only_coroutines_are_claimed_while_long_plain_functions_use_all_workers(
+    broker, cluster, fake_clock, settings
+):
     settings.CRONTY_WORKERS = 2
     for _ in range(2):
         ExecutionFactory(
@@ -285,7 +287,7 @@ def test_long_plain_functions_leave_room_for_coroutines_only(broker, cluster, fa
 
     assert [function for function, _ in runs_of(broker.dequeue())] == [runner.run_coroutines]
     fake_clock.slept.clear()
-    # What must wait for a lane is no reason to stay awake.
+    # A run that must wait for a free worker does not keep the broker awake.
     assert broker.dequeue() is None
     assert fake_clock.slept == [POLL]
     Execution.objects.filter(status="running").update(status="succeeded")
@@ -308,20 +310,20 @@ def test_short_plain_functions_do_not_count_as_long(broker, cluster, settings):
 
 
 @pytest.mark.parametrize("task", ["tests.ping", "tests.aping"])
-def test_quiet_cluster_counts_nothing_before_a_claim(broker, settings, django_assert_max_num_queries, task):
+def test_idle_cluster_claims_without_count_queries(broker, settings, django_assert_max_num_queries, task):
     settings.CRONTY_WORKERS = 2
     broker.dequeue()
     broker.dequeue()
     due(task=task)
     broker._wake_up_at = 0
 
-    # Queued runs, due jobs, live runs, the row, the next slot; and the transaction, inside the test's own.
+    # Queued runs, due jobs, live runs, the insert, the next slot, and the savepoint inside the test's transaction.
     with django_assert_max_num_queries(7) as queries:
         assert len(runs_of(broker.dequeue())) == 1
     assert not [query for query in queries.captured_queries if "COUNT(" in query["sql"]]
 
 
-def test_claims_are_counted_with_the_next_beat(broker, cluster, fake_clock):
+def test_claimed_count_is_written_with_the_next_heartbeat(broker, cluster, fake_clock):
     due(3)
     broker.dequeue()
     fake_clock.advance(TIDY_EVERY + 1)
@@ -331,7 +333,7 @@ def test_claims_are_counted_with_the_next_beat(broker, cluster, fake_clock):
     assert cluster.claimed_count == 3
 
 
-def test_nothing_is_claimed_for_a_cluster_that_stops(broker, context, fake_clock):
+def test_stopping_cluster_claims_nothing(broker, context, fake_clock):
     due(task="tests.aping")
     context.stop_claiming()
 
@@ -340,10 +342,10 @@ def test_nothing_is_claimed_for_a_cluster_that_stops(broker, context, fake_clock
     assert not Execution.objects.exists()
 
 
-# Tidying
+# Heartbeats and sweeps
 
 
-def test_broker_beats_and_probes_every_few_seconds(broker, cluster, fake_clock):
+def test_broker_sends_heartbeat_and_probe_every_few_seconds(broker, cluster, fake_clock):
     assert len(broker.dequeue()) == 1
     assert broker.dequeue() is None
     fake_clock.advance(TIDY_EVERY + 0.1)
@@ -371,7 +373,7 @@ def test_short_lease_is_renewed_before_it_ends(broker, cluster, fake_clock, sett
     assert row.lease_until > NOW + 3 * SECOND
 
 
-def test_returned_probe_is_noted_with_the_moment_it_was_sent(broker, cluster):
+def test_returned_probe_records_when_it_was_sent(broker, cluster):
     sent_at = NOW - SECOND
 
     broker.acknowledge(f"probe {sent_at.isoformat()}")
@@ -385,7 +387,7 @@ def test_other_packages_need_no_acknowledgement(broker, django_assert_num_querie
         broker.acknowledge("run")
 
 
-def test_probe_while_the_database_is_away_is_forgotten(broker, cluster, monkeypatch):
+def test_probe_returned_during_a_database_outage_is_dropped(broker, cluster, monkeypatch):
     before = cluster.probe_returned_at
     with monkeypatch.context() as away:
         away.setattr(engine, "probe_returned", refuse)
@@ -406,7 +408,7 @@ def abandoned(cluster: Cluster) -> Execution:
     )
 
 
-def test_lease_that_ran_out_is_swept_at_the_first_turn(broker):
+def test_first_dequeue_sweeps_expired_leases(broker):
     row = abandoned(ClusterFactory())
 
     broker.dequeue()
@@ -418,12 +420,12 @@ def test_lease_that_ran_out_is_swept_at_the_first_turn(broker):
 @pytest.mark.parametrize(
     ("wall", "tick"),
     [
-        pytest.param(3600, 2.1, id="clock put forward, or the machine slept"),
-        pytest.param(-3600, 2.1, id="clock put back"),
-        pytest.param(30, 30, id="frozen, or the database was away"),
+        pytest.param(3600, 2.1, id="clock set forward, or the machine slept"),
+        pytest.param(-3600, 2.1, id="clock set back"),
+        pytest.param(30, 30, id="process frozen, or database unavailable"),
     ],
 )
-def test_after_a_jump_those_who_live_get_a_lease_to_show_it(broker, fake_clock, wall, tick):
+def test_expired_leases_get_a_grace_period_after_a_clock_jump(broker, fake_clock, wall, tick):
     broker.dequeue()
     row = abandoned(ClusterFactory())
     Execution.objects.update(lease_until=NOW - 2 * HOUR)
@@ -440,8 +442,8 @@ def test_after_a_jump_those_who_live_get_a_lease_to_show_it(broker, fake_clock, 
     assert row.status != "running"
 
 
-def test_clock_that_was_ahead_for_a_few_seconds_leaves_nothing_ahead(broker, fake_clock, monkeypatch):
-    """Too short for a sweep, long enough for somebody to make a job."""
+def test_job_created_while_the_clock_was_briefly_ahead_is_rearmed(broker, fake_clock, monkeypatch):
+    """The clock is ahead for less than one sweep, but a job is created in that time."""
     monkeypatch.setattr(clock_rollback, "time", fake_clock)
     monkeypatch.setattr(clock_rollback, "_recovery", clock_rollback._Recovery())
     broker.dequeue()
@@ -456,7 +458,7 @@ def test_clock_that_was_ahead_for_a_few_seconds_leaves_nothing_ahead(broker, fak
     assert job.next_run_at == NOW + timedelta(minutes=1)
 
 
-def test_steady_turns_sweep_every_time(broker, fake_clock):
+def test_every_tidy_sweeps_while_the_clock_is_steady(broker, fake_clock):
     broker.dequeue()
     row = abandoned(ClusterFactory())
     fake_clock.advance(TIDY_EVERY + 0.1)
@@ -467,18 +469,16 @@ def test_steady_turns_sweep_every_time(broker, fake_clock):
     assert row.status != "running"
 
 
-# Trouble
+# Errors
 
 
 def refuse(*arguments: object, **options: object) -> None:
-    raise OperationalError("the database is away")
+    raise OperationalError("the database is unavailable")
 
 
 @pytest.mark.parametrize("step", ["claim_runs", "beat", "sweep"])
 @pytest.mark.parametrize("error", [OperationalError("away"), Error("odd"), ValueError("a bug")])
-def test_error_in_any_step_is_survived_without_hammering(
-    broker, fake_clock, monkeypatch, caplog, step, error
-):
+def test_broker_pauses_after_an_error_and_tries_again(broker, fake_clock, monkeypatch, caplog, step, error):
     def fail(*arguments: object, **options: object) -> None:
         raise error
 
@@ -494,7 +494,7 @@ def test_error_in_any_step_is_survived_without_hammering(
     assert Execution.objects.count() == 1
 
 
-def test_error_in_looking_ahead_is_survived(broker, fake_clock, monkeypatch, caplog):
+def test_broker_survives_an_error_while_planning_its_sleep(broker, fake_clock, monkeypatch, caplog):
     broker.dequeue()
     with monkeypatch.context() as patch:
         patch.setattr(engine, "wake_up_at", refuse)
@@ -506,7 +506,7 @@ def test_error_in_looking_ahead_is_survived(broker, fake_clock, monkeypatch, cap
     assert len(runs_of(broker.dequeue())) == 1
 
 
-def test_sweep_that_always_fails_does_not_keep_jobs_from_firing(broker, monkeypatch):
+def test_jobs_fire_even_if_every_sweep_fails(broker, monkeypatch):
     monkeypatch.setattr(engine, "sweep", refuse)
     due()
 
@@ -514,17 +514,17 @@ def test_sweep_that_always_fails_does_not_keep_jobs_from_firing(broker, monkeypa
     assert len(runs_of(broker.dequeue())) == 1
 
 
-def test_broker_without_a_cluster_says_how_to_start_one(caplog, monkeypatch):
+def test_broker_outside_a_cluster_logs_how_to_start_one(caplog, monkeypatch):
     monkeypatch.setattr(Clock, "sleep", lambda clock, seconds: None)
 
     assert LedgerBroker().dequeue() is None
     assert "manage.py qcluster" in caplog.text
 
 
-# What django-q2 asks
+# The rest of django-q2's broker interface
 
 
-def test_broker_tells_what_lies_there(broker, cluster):
+def test_broker_reports_queue_and_lock_sizes(broker, cluster):
     job = JobFactory(next_run_at=NOW + HOUR)
     for status, available_at in [
         ("queued", NOW),
@@ -540,6 +540,6 @@ def test_broker_tells_what_lies_there(broker, cluster):
     assert pickle.loads(pickle.dumps(broker)).ping()  # noqa: S301
 
 
-def test_task_of_django_q2_is_refused_instead_of_dropped():
+def test_async_task_of_django_q2_is_refused():
     with pytest.raises(NotImplementedError, match=r"schedules\.tasks\.task"):
         async_task("math.sqrt", 4)

@@ -1,4 +1,4 @@
-"""Calls of tasks: every result and every error becomes an outcome."""
+"""Task calls: every result and every error becomes an outcome."""
 
 import asyncio
 from collections.abc import Callable
@@ -18,22 +18,22 @@ from schedules.worker.calls import KEPT_BYTES
 NOW = datetime(2026, 2, 4, 9, 0, tzinfo=UTC)
 
 
-class Unspeakable(Exception):  # noqa: N818
+class UnprintableError(Exception):
     def __str__(self) -> str:
-        raise RuntimeError("not even this")
+        raise RuntimeError("no text")
 
 
-class Rude(BaseException):
-    """Neither an Exception nor anything anybody knows."""
+class CustomBaseError(BaseException):
+    """Derives from BaseException only."""
 
 
-class Shy:
+class Unrepresentable:
     def __repr__(self) -> str:
-        raise RuntimeError("do not look at me")
+        raise RuntimeError("no representation")
 
 
-CIRCLE: list[Any] = []
-CIRCLE.append(CIRCLE)
+CYCLE: list[Any] = []
+CYCLE.append(CYCLE)
 
 RESULTS: dict[str, Any] = {
     "text": "fine",
@@ -44,11 +44,11 @@ RESULTS: dict[str, Any] = {
     "set": {1},
     "object": object(),
     "odd keys": {(1, 2): 3},
-    "shy": Shy(),
-    "shy in a list": [Shy()],
-    "circle": CIRCLE,
+    "unrepresentable": Unrepresentable(),
+    "unrepresentable in a list": [Unrepresentable()],
+    "cycle": CYCLE,
     "nul": "a\x00b",
-    "half a pair": "\ud800",
+    "lone surrogate": "\ud800",
     "nan": float("nan"),
     "huge number": 10**30,
     "huge": "ü" * 100_000,
@@ -57,17 +57,17 @@ RESULTS: dict[str, Any] = {
 }
 ERRORS: dict[str, BaseException] = {
     "runtime": RuntimeError("broken"),
-    "wordless": ValueError(),
+    "no message": ValueError(),
     "final": Final("never again"),
     "later": RetryLater("later", timedelta(hours=3)),
     "much later": RetryLater("later", timedelta.max),
-    "later, some time": RetryLater("later"),
+    "later, no delay given": RetryLater("later"),
     "exit": SystemExit(3),
     "interrupt": KeyboardInterrupt(),
-    "rude": Rude("out of my way"),
+    "base exception": CustomBaseError("custom"),
     "cancelled": asyncio.CancelledError(),
     "timeout": TimeoutError("the server was slow"),
-    "unspeakable": Unspeakable(),
+    "unprintable": UnprintableError(),
     "nul": RuntimeError("a\x00b"),
     "huge": RuntimeError("x" * 100_000),
 }
@@ -101,7 +101,7 @@ def context(*, run: Run) -> dict[str, Any]:
 
 @task("tests.calls.awaitable")
 def awaitable() -> Any:
-    """A plain function by its looks, but what it gives is to be awaited."""
+    """A plain function that returns an awaitable."""
     return agive("text")
 
 
@@ -132,7 +132,7 @@ def started(name: str = "tests.calls.give", *, attempt: int = 1, **fields: Any) 
 
 
 def run_once(name: str, **fields: Any) -> engine.Outcome:
-    """Run a task as its kind is run."""
+    """Run a task by its kind: as a coroutine or as a plain function."""
     run, found = started(name, **fields), registry.get(name)
     if found and found.is_coroutine:
         return asyncio.run(calls.run_coroutine(run, found))
@@ -141,7 +141,7 @@ def run_once(name: str, **fields: Any) -> engine.Outcome:
 
 @pytest.mark.parametrize("name", ["tests.calls.give", "tests.calls.agive"])
 @pytest.mark.parametrize("kind", ["text", "number", "nothing", "tree"])
-def test_result_is_kept_as_it_is(name, kind):
+def test_json_result_is_stored_unchanged(name, kind):
     outcome = run_once(name, args=[kind])
 
     assert (outcome.status, outcome.result, outcome.error) == ("succeeded", RESULTS[kind], "")
@@ -153,7 +153,7 @@ def test_result_is_kept_as_it_is(name, kind):
     "kind",
     [kind for kind in RESULTS if kind not in ("text", "number", "nothing", "tree", "waiting")],
 )
-def test_result_that_cannot_be_kept_is_still_a_success(name, kind):
+def test_result_that_cannot_be_stored_is_replaced_and_the_run_succeeds(name, kind):
     outcome = run_once(name, args=[kind])
 
     assert outcome.status == "succeeded"
@@ -163,38 +163,38 @@ def test_result_that_cannot_be_kept_is_still_a_success(name, kind):
 
 
 @pytest.mark.parametrize("name", ["tests.calls.give", "tests.calls.agive"])
-def test_prompt_may_wait(name):
+def test_task_that_returns_waiting_leaves_the_run_waiting(name):
     assert run_once(name, args=["waiting"]).status == "waiting"
 
 
 @pytest.mark.parametrize("name", ["tests.calls.fail", "tests.calls.afail"])
 @pytest.mark.parametrize(
-    ("kind", "words", "is_retried", "has_trace"),
+    ("kind", "error", "is_retried", "has_trace"),
     [
         ("runtime", "RuntimeError: broken", True, True),
-        ("wordless", "ValueError: ValueError", True, True),
+        ("no message", "ValueError: ValueError", True, True),
         ("final", "never again", False, False),
         ("later", "later", True, False),
         ("much later", "later", True, False),
-        ("later, some time", "later", True, False),
+        ("later, no delay given", "later", True, False),
         ("exit", "SystemExit: 3", True, True),
         ("interrupt", "KeyboardInterrupt: KeyboardInterrupt", True, True),
-        ("rude", "Rude: out of my way", True, True),
+        ("base exception", "CustomBaseError: custom", True, True),
         ("cancelled", "CancelledError: CancelledError", True, True),
         ("timeout", "the server was slow", True, True),
-        ("unspeakable", "Unspeakable: Unspeakable", True, True),
+        ("unprintable", "UnprintableError: UnprintableError", True, True),
         ("nul", "RuntimeError: ab", True, True),
     ],
 )
-def test_whatever_is_raised_becomes_the_outcome(name, kind, words, is_retried, has_trace):
+def test_every_exception_becomes_a_failed_outcome(name, kind, error, is_retried, has_trace):
     outcome = run_once(name, args=[kind])
 
-    assert (outcome.status, outcome.error) == ("failed", words)
+    assert (outcome.status, outcome.error) == ("failed", error)
     assert bool(outcome.retry_at) is is_retried
     assert bool(outcome.traceback) is has_trace
 
 
-def test_task_that_asks_for_time_gets_it():
+def test_task_chooses_its_own_retry_delay():
     outcome = run_once("tests.calls.fail", args=["later"])
 
     assert outcome.retry_at is not None
@@ -208,11 +208,11 @@ def test_long_error_is_shortened():
     assert len(outcome.traceback) == KEPT_BYTES
 
 
-def test_last_attempt_is_not_repeated():
+def test_last_attempt_is_not_retried():
     assert run_once("tests.calls.fail", args=["runtime"], attempt=3).retry_at is None
 
 
-def test_timeout_of_a_plain_function_is_reported_in_our_own_words():
+def test_timeout_of_a_plain_function_gets_our_own_error_message():
     def late() -> None:
         raise TimeoutException("django-q2's own message")
 
@@ -234,34 +234,34 @@ def _with_function(found: registry.Task, function: Callable[..., Any]) -> regist
     )  # type: ignore[union-attr]
 
 
-def test_coroutine_that_takes_too_long_is_stopped():
+def test_coroutine_is_stopped_at_its_timeout():
     outcome = run_once("tests.calls.slow", timeout=timedelta(seconds=0.01))
 
     assert (outcome.status, outcome.error) == ("failed", "Timed out after 0.01 seconds.")
 
 
 @pytest.mark.parametrize("run_it", [calls.run_plain, lambda *args: asyncio.run(calls.run_coroutine(*args))])
-def test_unknown_task_fails_for_good(run_it):
+def test_unknown_task_fails_without_retry(run_it):
     outcome = run_it(started("tests.gone"), None)
 
     assert (outcome.status, outcome.error) == ("failed", "Unknown task: tests.gone")
     assert outcome.retry_at is None
 
 
-def test_wrong_arguments_fail_for_good():
+def test_invalid_arguments_fail_without_retry():
     outcome = run_once("tests.calls.give", kwargs={"nam": 1})
 
     assert outcome.error.startswith("Invalid arguments: nam: unknown argument")
     assert outcome.retry_at is None
 
 
-def test_awaitable_of_a_plain_function_is_awaited_among_coroutines():
+def test_awaitable_returned_by_a_plain_function_is_awaited():
     found = registry.get("tests.calls.awaitable")
 
     assert asyncio.run(calls.run_coroutine(started(), found)).result == "fine"
 
 
-def test_task_may_ask_for_its_run():
+def test_task_receives_its_run():
     outcome = run_once("tests.calls.context", attempt=2)
 
     assert outcome.result == {

@@ -1,4 +1,4 @@
-"""Clusters of real processes: whatever is killed, frozen or stopped, every slot ends as one row."""
+"""Clusters of real processes: whichever process is killed, frozen or stopped, every slot ends as one row."""
 
 import signal
 import subprocess
@@ -34,7 +34,7 @@ Status = Execution.Status
 
 
 def all_ended() -> bool:
-    # Every cluster makes sure of the nightly pruning job, which stays armed.
+    # Every cluster creates the nightly pruning job, which stays armed.
     jobs = Job.objects.exclude(task="prune_history")
     return not Execution.objects.live().exists() and not jobs.armed().exists()
 
@@ -53,7 +53,7 @@ def test_two_clusters_run_every_slot_once(tmp_path):
 
 
 @pytest.mark.parametrize("role", ["busy", "idle", "pusher", "monitor", "sentinel", "leader"])
-def test_a_killed_process_loses_nothing(role, tmp_path):
+def test_no_run_is_lost_when_a_process_is_killed(role, tmp_path):
     path = tmp_path / "notes"
     with running_cluster() as cluster:
         make_due(1, "tests.note", path=str(path), seconds=2)
@@ -64,7 +64,7 @@ def test_a_killed_process_loses_nothing(role, tmp_path):
 
         if role == "leader":
             cluster.wait()
-            # What `manage.py up` does: start another one.
+            # Start another cluster, as `manage.py up` does.
             with running_cluster():
                 wait_for(all_ended)
         else:
@@ -74,7 +74,7 @@ def test_a_killed_process_loses_nothing(role, tmp_path):
     assert len(notes(path, "end")) == 21
 
 
-def test_a_frozen_worker_that_wakes_up_changes_nothing(tmp_path):
+def test_frozen_worker_that_wakes_up_does_not_change_the_outcome(tmp_path):
     path = tmp_path / "notes"
     with running_cluster() as cluster:
         make_due(1, "tests.note", path=str(path), seconds=1)
@@ -104,7 +104,7 @@ def test_killing_the_leader_leaves_no_orphan():
     assert not any(process.is_running() for process in family)
 
 
-def test_a_stopped_cluster_finishes_what_runs_and_hands_back_the_rest(tmp_path):
+def test_stopped_cluster_finishes_running_work_and_hands_back_the_rest(tmp_path):
     path = tmp_path / "notes"
     with running_cluster(CRONTY_WORKERS=1) as cluster:
         make_due(8, "tests.note", path=str(path), seconds=1.5)
@@ -122,8 +122,8 @@ def test_a_stopped_cluster_finishes_what_runs_and_hands_back_the_rest(tmp_path):
     assert Cluster.objects.get().stopped_at is not None
 
 
-def test_a_cluster_stopped_under_load_cuts_nothing_off_and_runs_nothing_twice(tmp_path):
-    """The small form of what `make pythons` does on every Python."""
+def test_cluster_stopped_under_load_interrupts_no_run_and_repeats_none(tmp_path):
+    """A small version of what `make pythons` checks on every Python."""
     assert stop_under_load(tmp_path / "notes", coroutines=60, coroutine_seconds=1.5, plain_seconds=2) == []
 
 
@@ -135,8 +135,8 @@ execute_from_command_line(["manage.py", "qcluster"])
 """
 
 
-def test_a_cluster_forks_whatever_the_default_start_method_is():
-    """The default is forkserver from Python 3.14 on, where a child inherits neither context nor hooks."""
+def test_cluster_forks_whatever_the_default_start_method_is():
+    """Since Python 3.14 the default is forkserver, where a child inherits neither context nor hooks."""
     process = subprocess.Popen([sys.executable, "-c", FORKSERVER], cwd=PROJECT, env=environment())
     try:
         make_due(2, "tests.ping")
@@ -150,7 +150,7 @@ def test_a_cluster_forks_whatever_the_default_start_method_is():
     assert Cluster.objects.get().stopped_at is not None
 
 
-def test_a_frozen_claim_loop_is_restarted_and_the_row_says_so():
+def test_frozen_claim_loop_is_restarted_and_recorded_on_the_cluster():
     with running_cluster() as cluster:
         first = Cluster.objects.get()
 
@@ -164,7 +164,7 @@ def test_a_frozen_claim_loop_is_restarted_and_the_row_says_so():
     assert Execution.objects.get().status == Status.SUCCEEDED
 
 
-def test_long_plain_functions_do_not_keep_coroutines_waiting(tmp_path):
+def test_long_plain_functions_do_not_delay_coroutines(tmp_path):
     path = tmp_path / "notes"
     with running_cluster(CRONTY_WORKERS=2):
         make_due(4, "tests.note", path=str(path), seconds=3)
@@ -178,7 +178,7 @@ def test_long_plain_functions_do_not_keep_coroutines_waiting(tmp_path):
     assert set(notes(path, "begin").values()) == {1}
 
 
-def test_a_plain_function_beyond_its_timeout_fails_alone(tmp_path):
+def test_plain_function_that_times_out_fails_alone(tmp_path):
     path = tmp_path / "notes"
     with running_cluster():
         slow = JobFactory(
@@ -196,18 +196,18 @@ def test_a_plain_function_beyond_its_timeout_fails_alone(tmp_path):
     assert Execution.objects.filter(status=Status.SUCCEEDED).count() == 5
 
 
-def test_watch_is_quiet_while_the_pulse_moves(monkeypatch):
+def test_watch_reports_nothing_while_heartbeats_arrive(monkeypatch):
     moments = iter(range(0, 100, 3))
     monkeypatch.setattr("schedules.worker.cluster.time.monotonic", lambda: next(moments) / 2)
-    worker = ClusterFactory()
+    cluster = ClusterFactory()
     watch = HeartbeatWatch()
 
     for _ in range(10):
-        Cluster.objects.filter(pk=worker.pk).update(last_seen_at=clock.now(), probe_returned_at=clock.now())
-        assert watch.trouble(worker.pk) == ""
+        Cluster.objects.filter(pk=cluster.pk).update(last_seen_at=clock.now(), probe_returned_at=clock.now())
+        assert watch.trouble(cluster.pk) == ""
 
 
-def test_watch_does_not_blame_a_cluster_for_a_database_that_is_away():
+def test_watch_does_not_blame_the_cluster_for_a_database_outage():
     watch = HeartbeatWatch()
     watch._looked_at -= 100
 
@@ -219,7 +219,7 @@ def test_watch_does_not_blame_a_cluster_for_a_database_that_is_away():
     ("is_pooled", "options"),
     [(False, "-c search_path=jobs -c synchronous_commit=off"), (True, "-c search_path=jobs")],
 )
-def test_a_cluster_keeps_what_the_operator_asks_of_the_database(monkeypatch, is_pooled, options):
+def test_cluster_keeps_the_database_options_of_the_operator(monkeypatch, is_pooled, options):
     asked = {"OPTIONS": {"options": "-c search_path=jobs"}, "DISABLE_SERVER_SIDE_CURSORS": is_pooled}
     monkeypatch.setattr(connections["default"], "settings_dict", connection.settings_dict | asked)
 
@@ -228,7 +228,7 @@ def test_a_cluster_keeps_what_the_operator_asks_of_the_database(monkeypatch, is_
     assert connection.settings_dict["OPTIONS"]["options"] == options
 
 
-def test_a_cluster_works_with_the_database_options_of_another_project(monkeypatch):
+def test_cluster_works_with_the_database_options_of_another_project(monkeypatch):
     bare = {"OPTIONS": {}, "CONN_MAX_AGE": 0, "CONN_HEALTH_CHECKS": True}
     own = {
         name: value
@@ -244,7 +244,7 @@ def test_a_cluster_works_with_the_database_options_of_another_project(monkeypatc
 
 
 @pytest.mark.skipif(connection.vendor != "postgresql", reason="SQLite has no server that counts connections")
-def test_processes_of_a_cluster_do_not_keep_connections_of_the_dead():
+def test_connections_of_killed_processes_are_closed():
     with running_cluster() as cluster:
         for _ in range(3):
             known = set(family_of(cluster.pid))
@@ -268,7 +268,7 @@ for number in range(40):
 
 
 @pytest.mark.skipif(connection.vendor != "postgresql", reason="SQLite has no server that could be restarted")
-def test_a_restart_of_the_database_loses_nothing(tmp_path):
+def test_no_run_is_lost_when_the_database_restarts(tmp_path):
     path = tmp_path / "notes"
     with Postgres() as server:
         settings = {"DATABASE_URL": server.url, "CRONTY_DATA": tmp_path}

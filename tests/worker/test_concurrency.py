@@ -44,7 +44,7 @@ def permits() -> Iterator[Permits]:
 
 
 def hold(permits: Permits) -> subprocess.Popen[str]:
-    """Let another process hold the permit."""
+    """Start another process that holds the permit."""
     holder = subprocess.Popen(
         [sys.executable, "-c", HOLDER, str(permits.folder)],
         stdin=subprocess.PIPE,
@@ -66,7 +66,7 @@ def test_permit_is_free_again_after_use(permits):
             assert is_permitted
 
 
-def test_no_more_permits_are_given_than_there_are():
+def test_acquire_fails_when_all_permits_are_taken():
     permits = Permits(2)
     try:
         with permits.acquire(0) as first, permits.acquire(0) as second, permits.acquire(0) as third:
@@ -75,7 +75,7 @@ def test_no_more_permits_are_given_than_there_are():
         permits.close()
 
 
-def test_permit_is_freed_by_a_function_that_fails(permits):
+def test_permit_is_freed_when_the_function_fails(permits):
     with pytest.raises(RuntimeError), permits.acquire(0):
         raise RuntimeError
 
@@ -83,7 +83,7 @@ def test_permit_is_freed_by_a_function_that_fails(permits):
         assert is_permitted
 
 
-def test_permit_of_another_process_is_taken_until_that_ends(permits):
+def test_permit_held_by_another_process_is_free_when_that_process_ends(permits):
     holder = hold(permits)
 
     with permits.acquire(0.01) as is_permitted:
@@ -140,7 +140,7 @@ def test_permits_survive_a_cleaned_temporary_folder(permits):
         assert (first, second) == (True, False)
 
 
-def test_closing_removes_the_folder_and_may_be_repeated(permits):
+def test_close_removes_the_folder_and_can_be_repeated(permits):
     with permits.acquire(0):
         pass
 
@@ -211,7 +211,7 @@ def test_folder_is_kept_while_a_worker_of_the_cluster_lives(leader):
     os.kill(worker, signal.SIGKILL)
 
 
-def test_folder_of_a_living_leader_is_kept(leader):
+def test_folder_of_a_live_leader_is_kept(leader):
     folder, worker = folder_and_worker(leader)
 
     os.kill(worker, signal.SIGKILL)
@@ -220,7 +220,7 @@ def test_folder_of_a_living_leader_is_kept(leader):
     assert folder.exists()
 
 
-def test_folder_that_is_just_being_made_is_kept(temporary):
+def test_new_folder_without_a_lock_is_kept(temporary):
     folder = Path(tempfile.mkdtemp(prefix=PREFIX))
 
     start_another()
@@ -228,7 +228,7 @@ def test_folder_that_is_just_being_made_is_kept(temporary):
     assert folder.exists()
 
 
-def test_link_that_looks_like_a_folder_is_left_alone(temporary):
+def test_symbolic_link_is_not_removed(temporary):
     elsewhere = temporary / "elsewhere"
     elsewhere.mkdir()
     (elsewhere / "precious").touch()

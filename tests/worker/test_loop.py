@@ -1,4 +1,4 @@
-"""The loop of a worker process: coroutines, leases, and outcomes that are written in batches."""
+"""The event loop of a worker process: coroutines, leases, and outcomes written in batches."""
 
 import asyncio
 import logging
@@ -103,7 +103,7 @@ def test_nul_in_an_outcome_does_not_affect_other_outcomes():
 
 @pytest.mark.django_db
 @pytest.mark.parametrize("count", [1, 2])
-def test_locked_database_fails_no_outcome(monkeypatch, count):
+def test_outcomes_survive_a_locked_database(monkeypatch, count):
     cluster = ClusterFactory()
     runs = [make_running(cluster) for _ in range(count)]
 
@@ -119,7 +119,7 @@ def test_locked_database_fails_no_outcome(monkeypatch, count):
 
 
 @pytest.mark.django_db
-def test_database_that_went_away_is_not_blamed_on_the_outcome(monkeypatch):
+def test_outcome_does_not_fail_because_of_a_database_outage(monkeypatch):
     cluster = ClusterFactory()
     run = make_running(cluster)
     monkeypatch.setattr(connection, "is_usable", lambda: False)
@@ -160,7 +160,7 @@ def end(loop: WorkerLoop) -> None:
 def until(condition: Callable[[], bool]) -> None:
     deadline = time.monotonic() + 20
     while not condition():
-        assert time.monotonic() < deadline, "did not come true in time"
+        assert time.monotonic() < deadline, "condition not met in time"
         threading.Event().wait(0.005)
 
 
@@ -168,7 +168,7 @@ def status_of(run: Started) -> str:
     return Execution.objects.values_list("status", flat=True).get(pk=run.execution_id)
 
 
-def test_chunk_runs_together_and_each_outcome_is_written(cluster, loop):
+def test_chunk_runs_concurrently_and_each_outcome_is_written(cluster, loop):
     runs = [
         make_running(cluster, JobFactory(task=name, args=args))
         for name, args in [
@@ -194,7 +194,7 @@ def test_chunk_runs_together_and_each_outcome_is_written(cluster, loop):
     ]
 
 
-def test_outcomes_are_written_without_being_asked_for(cluster, loop):
+def test_outcomes_are_written_without_a_drain(cluster, loop):
     first, second = make_running(cluster), make_running(cluster)
 
     loop.add_outcome(outcome_of(first))
@@ -204,7 +204,7 @@ def test_outcomes_are_written_without_being_asked_for(cluster, loop):
     assert not loop._finished
 
 
-def test_in_a_burst_outcomes_are_written_between_runs(cluster, loop, monkeypatch):
+def test_outcomes_are_written_between_runs_in_a_burst(cluster, loop, monkeypatch):
     run = make_running(cluster)
     loop.write_if_due()
     monkeypatch.setattr(loop_module, "FLUSH_BURST_AFTER", 1000)
@@ -246,7 +246,7 @@ def test_drain_waits_no_longer_than_its_limit(cluster, loop):
     assert loop.drain(0.05) is False
     assert loop.drain(5) is True
     loop._thread.join(10)
-    # The leader hands it back; an execution that was cut off has no outcome.
+    # An interrupted execution has no outcome; the leader hands it back.
     assert status_of(run) == "running"
 
 
@@ -262,19 +262,19 @@ def test_loop_survives_a_task_that_breaks_out_of_it(cluster, loop, caplog):
 
 
 @pytest.mark.parametrize("between_runs", [True, False])
-def test_outcomes_outlast_a_database_that_is_away(cluster, loop, monkeypatch, caplog, between_runs):
+def test_outcomes_survive_a_database_outage(cluster, loop, monkeypatch, caplog, between_runs):
     caplog.set_level(logging.CRITICAL)
     monkeypatch.setattr(loop_module, "RETRY_WRITE_AFTER", 0.01)
     settle, refusals = engine.settle_runs, [3]
 
-    def away_for_a_while(cluster_id: int, outcomes: Any) -> int:
+    def unavailable_for_a_while(cluster_id: int, outcomes: Any) -> int:
         if refusals[0]:
             refusals[0] -= 1
             raise OperationalError("the server closed the connection unexpectedly")
         return settle(cluster_id, outcomes)
 
     run = make_running(cluster)
-    monkeypatch.setattr(engine, "settle_runs", away_for_a_while)
+    monkeypatch.setattr(engine, "settle_runs", unavailable_for_a_while)
     loop.add_outcome(outcome_of(run))
     if between_runs:
         loop._write_at = 0
@@ -285,27 +285,27 @@ def test_outcomes_outlast_a_database_that_is_away(cluster, loop, monkeypatch, ca
     assert refusals == [0]
 
 
-def test_drain_outlasts_a_database_that_is_away(cluster, loop, monkeypatch, caplog):
+def test_drain_survives_a_database_outage(cluster, loop, monkeypatch, caplog):
     """An outcome that could not be written at once must not be lost: the execution would run again."""
     caplog.set_level(logging.CRITICAL)
     monkeypatch.setattr(loop_module, "RETRY_WRITE_AFTER", 0.01)
     settle, refusals = engine.settle_runs, [3]
 
-    def away_for_a_while(cluster_id: int, outcomes: Any) -> int:
+    def unavailable_for_a_while(cluster_id: int, outcomes: Any) -> int:
         if refusals[0]:
             refusals[0] -= 1
             raise OperationalError("the server closed the connection unexpectedly")
         return settle(cluster_id, outcomes)
 
     run = make_running(cluster)
-    monkeypatch.setattr(engine, "settle_runs", away_for_a_while)
+    monkeypatch.setattr(engine, "settle_runs", unavailable_for_a_while)
     loop.add_outcome(outcome_of(run))
 
     assert loop.drain(20)
     assert status_of(run) == "succeeded"
 
 
-def test_queue_that_another_thread_takes_from_is_drained_without_loss():
+def test_queue_shared_with_another_thread_is_drained_without_loss():
     class Shared(deque):
         def popleft(self):
             mine = super().popleft()

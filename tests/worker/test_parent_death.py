@@ -36,7 +36,7 @@ time.sleep(60)
 
 
 def kill_once_ready(*command: str) -> str:
-    """Kill the parent when its child is ready; return what the child printed until it ended, too."""
+    """Kill the parent when its child is ready; return all output that the child printed until it ended."""
     parent = subprocess.Popen([sys.executable, "-c", *command], stdout=subprocess.PIPE, text=True)
     assert parent.stdout is not None
     assert parent.stdout.readline() == "ready\n"
@@ -48,16 +48,19 @@ def kill_once_ready(*command: str) -> str:
 @pytest.mark.parametrize(
     ("before", "how", "last_words"),
     [
-        pytest.param("", "", "", id="at once"),
+        pytest.param("", "", "", id="SIGKILL"),
         pytest.param(
-            "parent_death.IS_LINUX, parent_death.LOOK_EVERY = False, 0.02", "", "", id="without Linux"
+            "parent_death.IS_LINUX, parent_death.LOOK_EVERY = False, 0.02",
+            "",
+            "",
+            id="polling, without Linux",
         ),
         pytest.param(
             # Not print(): the signal may arrive while the child is still inside its own print().
             "signal.signal(signal.SIGTERM, lambda *_: (os.write(1, b'bye\\n'), os._exit(0)))",
             "signal.SIGTERM",
             "bye\n",
-            id="gently",
+            id="SIGTERM",
         ),
     ],
 )
@@ -79,7 +82,7 @@ def kills(monkeypatch) -> list[tuple[int, int]]:
 
 
 class FakeLibrary:
-    """The C library without the call that could end the test's own process."""
+    """A C library whose prctl() does not affect the test process."""
 
     def __init__(self, *arguments: object, **options: object) -> None:
         pass
@@ -88,7 +91,7 @@ class FakeLibrary:
         return 0
 
 
-# A child that asks for its parent only when it has started, which is too late if that parent was killed meanwhile.
+# The child calls end_with_parent() only after its start; by then the parent has been killed.
 ORPHAN = """
 import os, signal, subprocess, sys
 child = subprocess.Popen([sys.executable, "-c", sys.argv[1], str(os.getpid())], stdin=subprocess.PIPE)
@@ -106,8 +109,8 @@ print("still alive", flush=True)
 
 
 @pytest.mark.parametrize("before", ["", "parent_death.IS_LINUX, parent_death.LOOK_EVERY = False, 0.02"])
-def test_child_ends_when_its_parent_was_killed_during_its_start(before):
-    # The child's standard input ends when its parent is dead: only then does it look for a parent.
+def test_child_ends_if_its_parent_was_killed_while_it_started(before):
+    # The child's standard input closes when its parent is dead: only then does it check its parent.
     parent = subprocess.run(
         [sys.executable, "-c", ORPHAN, LATE_CHILD.format(before=before)],
         stdout=subprocess.PIPE,
@@ -120,7 +123,7 @@ def test_child_ends_when_its_parent_was_killed_during_its_start(before):
 
 
 @pytest.mark.parametrize(("parent", "is_ended"), [(7, False), (1, True)])
-def test_parent_that_died_before_the_kernel_was_asked_is_noticed(monkeypatch, kills, parent, is_ended):
+def test_process_ends_if_its_parent_died_before_prctl(monkeypatch, kills, parent, is_ended):
     monkeypatch.setattr(parent_death, "IS_LINUX", True)
     monkeypatch.setattr("ctypes.CDLL", FakeLibrary)
     monkeypatch.setattr(os, "getppid", lambda: parent)
@@ -130,7 +133,7 @@ def test_parent_that_died_before_the_kernel_was_asked_is_noticed(monkeypatch, ki
     assert kills == ([(os.getpid(), signal.SIGTERM)] if is_ended else [])
 
 
-def test_watching_thread_ends_the_process_after_its_parent(monkeypatch, kills):
+def test_polling_thread_ends_the_process_after_its_parent(monkeypatch, kills):
     parents = [7, 7, 1]
     monkeypatch.setattr(parent_death, "LOOK_EVERY", 0)
     monkeypatch.setattr(os, "getppid", lambda: parents.pop(0))
@@ -140,7 +143,7 @@ def test_watching_thread_ends_the_process_after_its_parent(monkeypatch, kills):
     assert kills == [(os.getpid(), signal.SIGTERM)]
 
 
-def test_without_linux_a_thread_watches(monkeypatch):
+def test_thread_polls_for_the_parent_without_linux(monkeypatch):
     started: Queue[tuple[object, ...]] = Queue()
     monkeypatch.setattr(parent_death, "IS_LINUX", False)
     monkeypatch.setattr(parent_death, "_end_after", lambda *arguments: started.put(arguments))
@@ -165,7 +168,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 """
 
 
-def test_fork_ends_when_its_parent_was_killed_during_the_fork():
+def test_fork_ends_if_its_parent_was_killed_during_the_fork():
     parent = subprocess.run(
         [sys.executable, "-c", LATE_FORK], stdout=subprocess.PIPE, timeout=20, check=False
     )

@@ -21,7 +21,7 @@ HOUR = timedelta(hours=1)
 
 
 class OddError(BaseException):
-    """Not an Exception."""
+    """Derives from BaseException, not from Exception."""
 
 
 ERRORS: dict[str, BaseException] = {"final": Final("never again"), "exit": SystemExit(3), "odd": OddError()}
@@ -32,9 +32,9 @@ def fail(name: str) -> None:
     raise ERRORS[name]
 
 
-@task("tests.runner.until_alone")
-def until_alone() -> int:
-    """Wait until the others have been released; return how many there were."""
+@task("tests.runner.until_others_are_released")
+def until_others_are_released() -> int:
+    """Wait until the other executions have been released; return their number."""
     until(lambda: Execution.objects.filter(status="claimed").count() == 0)
     return Execution.objects.filter(status="queued", cluster=None).count()
 
@@ -52,7 +52,7 @@ def sleep_long() -> None:
 def until(condition: Callable[[], bool]) -> None:
     deadline = time.monotonic() + 20
     while not condition():
-        assert time.monotonic() < deadline, "did not come true in time"
+        assert time.monotonic() < deadline, "condition not met in time"
         threading.Event().wait(0.005)
 
 
@@ -72,7 +72,7 @@ def context(cluster: Cluster) -> Iterator[ClusterContext]:
     made.close()
 
 
-def test_run_starts_what_is_still_ours(cluster):
+def test_only_executions_claimed_by_this_cluster_are_started(cluster):
     mine, other = (
         ExecutionFactory(job=JobFactory(task="tests.aping"), status="claimed", cluster=holder)
         for holder in (cluster, ClusterFactory())
@@ -94,7 +94,7 @@ def test_run_starts_what_is_still_ours(cluster):
         ("tests.gone", [], "failed"),
     ],
 )
-def test_plain_function_is_run_and_its_outcome_written(cluster, name, args, expected):
+def test_plain_function_runs_and_its_outcome_is_written(cluster, name, args, expected):
     row = ExecutionFactory(job=JobFactory(task=name, args=args), status="claimed", cluster=cluster)
 
     runner.run_plain_functions(0, [row.pk])
@@ -117,7 +117,7 @@ def test_plain_functions_are_handed_back_when_no_permit_is_free(cluster, context
     assert statuses == ["queued", "queued", "claimed"]
 
 
-def test_plain_functions_do_nothing_for_a_claim_that_was_lost(cluster):
+def test_execution_whose_claim_was_lost_is_not_run(cluster):
     row = ExecutionFactory(status="cancelled", cluster=cluster)
 
     runner.run_plain_functions(0, [row.pk])
@@ -126,7 +126,7 @@ def test_plain_functions_do_nothing_for_a_claim_that_was_lost(cluster):
     assert row.status == "cancelled"
 
 
-def test_plain_functions_of_a_package_run_one_after_the_other(cluster):
+def test_plain_functions_of_a_package_run_sequentially(cluster):
     rows = [
         ExecutionFactory(job=JobFactory(task="tests.ping"), status="claimed", cluster=cluster)
         for _ in range(3)
@@ -146,7 +146,7 @@ def test_executions_behind_a_long_function_are_released(cluster, monkeypatch):
         ExecutionFactory(
             job=JobFactory(task=name), status="claimed", cluster=cluster, lease_until=clock.now() + HOUR
         )
-        for name in ("tests.runner.until_alone", "tests.ping", "tests.ping")
+        for name in ("tests.runner.until_others_are_released", "tests.ping", "tests.ping")
     ]
 
     runner.run_plain_functions(0, [row.pk for row in rows])
@@ -175,8 +175,8 @@ def test_probe_does_nothing():
     assert runner.probe() is None
 
 
-def test_executions_in_progress_are_finished_at_the_end(cluster):
-    """The end of the block is where a worker process ends: what is in progress must not be cut off."""
+def test_executions_in_progress_finish_before_the_worker_ends(cluster):
+    """A worker process ends at the end of this block: executions in progress must not be interrupted."""
     rows = [
         ExecutionFactory(job=JobFactory(task=name), status="claimed", cluster=cluster)
         for name in ("tests.runner.brief", "tests.ping")

@@ -12,23 +12,23 @@ import pytest
 from schedules.worker import supervisor
 from schedules.worker.supervisor import Child, Supervisor, manage_command
 
-# Takes the place of the project's manage.py; its first argument says what it does.
+# Replaces the project's manage.py; its first argument selects the behaviour.
 SCRIPT = """
 import os, signal, sys, time
 from pathlib import Path
 
-what, name = sys.argv[1:3]
+kind, name = sys.argv[1:3]
 folder = Path(__file__).parent
 assert sys.argv[3:] == ["--with-parent", str(os.getppid())]
 signals = []
-if what != "deadly":
+if kind != "deadly":
     signal.signal(signal.SIGTERM, lambda number, frame: signals.append(number))
 runs = folder / name
 with runs.open("a") as file:
     file.write("x")
-if what == "frail":
+if kind == "frail":
     sys.exit(3)
-while len(signals) < {"good": 1, "patient": 2, "busy": 3, "stubborn": 9, "deadly": 1}[what]:
+while len(signals) < {"good": 1, "patient": 2, "busy": 3, "stubborn": 9, "deadly": 1}[kind]:
     time.sleep(0.01)
 """
 
@@ -72,18 +72,18 @@ def starts(folder: Path, name: str) -> int:
     return len(path.read_text()) if path.exists() else 0
 
 
-def test_children_are_started_through_the_manage_py_of_the_project(folder):
+def test_children_are_started_with_the_manage_py_of_the_project(folder):
     assert manage_command() == [sys.executable, str(folder / "manage.py")]
 
 
 @pytest.mark.parametrize("name", ["-c", "/usr/bin/django-admin", "/nowhere/manage.py"])
-def test_without_a_manage_py_children_are_started_through_django(monkeypatch, name):
+def test_children_are_started_with_python_m_django_without_a_manage_py(monkeypatch, name):
     monkeypatch.setattr(sys, "argv", [name])
 
     assert manage_command() == [sys.executable, "-m", "django"]
 
 
-def test_children_run_until_it_is_done_and_stop_together(supervise, folder):
+def test_children_run_until_the_condition_holds_and_stop_together(supervise, folder):
     group = supervise(("good", "web"), ("good", "cluster"))
 
     assert group.run(lambda: starts(folder, "web") == starts(folder, "cluster") == 1)
@@ -92,7 +92,7 @@ def test_children_run_until_it_is_done_and_stop_together(supervise, folder):
     assert [child.process.returncode for child in group.children] == [0, 0]
 
 
-def test_dead_child_is_started_again(supervise, folder, caplog):
+def test_dead_child_is_restarted(supervise, folder, caplog):
     group = supervise(("deadly", "web"), ("good", "cluster"))
     wait_for(lambda: starts(folder, "web") and starts(folder, "cluster"))
     group.children[0].process.kill()
@@ -104,7 +104,7 @@ def test_dead_child_is_started_again(supervise, folder, caplog):
     assert "deadly ended with status -9; starting it again" in caplog.text
 
 
-def test_child_that_keeps_dying_is_given_up(supervise, folder, caplog):
+def test_supervisor_gives_up_on_a_child_that_keeps_dying(supervise, folder, caplog):
     group = supervise(("frail", "web"), ("good", "cluster"))
 
     assert group.run() is False
@@ -114,7 +114,7 @@ def test_child_that_keeps_dying_is_given_up(supervise, folder, caplog):
     assert "frail keeps dying; giving up" in caplog.text
 
 
-def test_deaths_long_apart_are_forgiven(monkeypatch):
+def test_rare_deaths_do_not_count_as_keeps_dying(monkeypatch):
     moments = iter(range(0, 1000, 20))
     monkeypatch.setattr(time, "monotonic", lambda: next(moments))
     child = Child(["web"])
@@ -122,7 +122,7 @@ def test_deaths_long_apart_are_forgiven(monkeypatch):
     assert not any(child.keeps_dying() for _ in range(20))
 
 
-def test_signal_ends_the_watch(supervise):
+def test_signal_ends_the_supervision(supervise):
     group = supervise(("good", "web"))
 
     signal.raise_signal(signal.SIGTERM)
@@ -131,9 +131,9 @@ def test_signal_ends_the_watch(supervise):
     assert group.stops == 1
 
 
-# Of the signals sent to a busy process, some are lost on it.
+# A busy process can miss some of the signals sent to it.
 @pytest.mark.parametrize("kind", ["patient", "busy"])
-def test_second_signal_is_passed_on_until_it_is_heeded(supervise, folder, monkeypatch, kind):
+def test_second_signal_is_repeated_until_the_child_stops(supervise, folder, monkeypatch, kind):
     monkeypatch.setattr(supervisor, "ASK_AGAIN_AFTER", 0.1)
     group = supervise((kind, "web"))
     wait_for(lambda: starts(folder, "web"))
@@ -168,7 +168,7 @@ def test_child_that_does_not_stop_in_time_is_killed(supervise, folder, settings,
     assert "did not stop in time" in caplog.text
 
 
-def test_stopping_before_the_start_is_nothing():
+def test_stop_before_start_does_nothing():
     group = Supervisor([("good", "web")])
 
     group.stop()
