@@ -28,7 +28,7 @@ def new_cluster(**fields: Any) -> Cluster:
 
 
 def begin(cluster: Cluster, job: Job, *, now: datetime = NOW, **fields: Any) -> Started:
-    """Give the job a run that this cluster has just started."""
+    """Create a run of the job and start it on this cluster."""
     row = ExecutionFactory(
         job=job,
         **{

@@ -1,4 +1,4 @@
-"""How due work is taken, on the database at hand."""
+"""Claiming due jobs and queued runs, on whichever database the tests use."""
 
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
@@ -72,10 +72,10 @@ def test_second_claim_finds_nothing(cluster):
         pytest.param({"once": True, "run_at": NOW}, "running", id="one-off"),
         pytest.param({"max_runs": 3, "slot_count": 2}, "running", id="last of max_runs"),
         pytest.param({"ends_at": NOW + MINUTE}, "running", id="last before ends_at"),
-        pytest.param({"max_runs": 3, "slot_count": 1}, "pending", id="one more to go"),
+        pytest.param({"max_runs": 3, "slot_count": 1}, "pending", id="one run left"),
     ],
 )
-def test_job_whose_last_slot_is_claimed_is_running(cluster, fields, status):
+def test_job_with_its_last_slot_claimed_is_running(cluster, fields, status):
     job = due_job(**fields)
 
     assert len(engine.claim_runs(cluster.pk, NOW, 10)) == 1
@@ -90,10 +90,10 @@ def test_job_whose_last_slot_is_claimed_is_running(cluster, fields, status):
     [
         pytest.param({"once": True, "run_at": NOW, "catch_up": "none"}, "failed", id="missed one-off"),
         pytest.param({"catch_up": "none", "ends_at": NOW + MINUTE}, "completed", id="missed last slot"),
-        pytest.param({"max_runs": 1, "slot_count": 1}, "completed", id="runs spent"),
+        pytest.param({"max_runs": 1, "slot_count": 1}, "completed", id="all runs used"),
     ],
 )
-def test_job_with_nothing_to_run_and_nothing_left_is_over(cluster, fields, status):
+def test_job_without_runs_and_slots_left_has_ended(cluster, fields, status):
     job = due_job(**fields)
 
     assert engine.claim_runs(cluster.pk, NOW + 30 * MINUTE, 10) == []
@@ -103,7 +103,7 @@ def test_job_with_nothing_to_run_and_nothing_left_is_over(cluster, fields, statu
 
 
 @pytest.mark.django_db
-def test_last_slot_skipped_beside_a_live_run_leaves_the_job_running_until_that_ends(cluster):
+def test_job_whose_last_slot_is_skipped_runs_until_its_live_run_ends(cluster):
     job = due_job(ends_at=NOW + MINUTE)
     started = begin(cluster, job, now=NOW - HOUR)
 
@@ -118,7 +118,7 @@ def test_last_slot_skipped_beside_a_live_run_leaves_the_job_running_until_that_e
 
 
 @pytest.mark.django_db
-def test_gap_and_caught_up_run_are_written_together(cluster):
+def test_gap_and_catch_up_run_are_written_together(cluster):
     job = due_job(next_run_at=NOW - 5 * HOUR)
 
     (claim,) = engine.claim_runs(cluster.pk, NOW + 2 * MINUTE, 10)
@@ -133,7 +133,7 @@ def test_gap_and_caught_up_run_are_written_together(cluster):
 
 
 @pytest.mark.django_db
-def test_gap_without_a_worker_says_so():
+def test_gap_without_a_running_cluster_says_so():
     cluster = new_cluster(started_at=NOW)
     due_job(next_run_at=NOW - 5 * HOUR)
 
@@ -143,7 +143,7 @@ def test_gap_without_a_worker_says_so():
 
 
 @pytest.mark.django_db
-def test_held_runs_wait_for_each_other(cluster):
+def test_queued_slots_run_one_after_the_other(cluster):
     job = due_job(next_run_at=NOW - 2 * HOUR, overlap="queue", catch_up="all")
 
     claimed = engine.claim_runs(cluster.pk, NOW, 10)
@@ -160,7 +160,7 @@ def test_held_runs_wait_for_each_other(cluster):
 
 
 @pytest.mark.django_db
-def test_tasks_to_leave_are_left(cluster):
+def test_excluded_tasks_are_not_claimed(cluster):
     plain, coroutine = due_job(overlap="allow"), due_job(task="tests.aping")
     queued(plain, cause="manual")
 
@@ -189,7 +189,7 @@ def test_jobs_with_many_slots_to_catch_up_share_a_claim_only_within_the_limit(cl
 
 
 @pytest.mark.django_db
-def test_claim_that_plans_too_long_leaves_the_rest_for_the_next(cluster, monkeypatch):
+def test_claim_that_takes_too_long_leaves_the_rest_for_the_next_claim(cluster, monkeypatch):
     monkeypatch.setattr(claim_module, "PLANNING", -1)
     due_job()
     assert engine.claim_runs(cluster.pk, NOW, 10) == []
@@ -200,7 +200,7 @@ def test_claim_that_plans_too_long_leaves_the_rest_for_the_next(cluster, monkeyp
 
 @pytest.mark.django_db
 @pytest.mark.parametrize("late", [timedelta(0), 3 * HOUR])
-def test_queries_of_a_claim_do_not_grow_with_the_jobs(cluster, late):
+def test_query_count_of_a_claim_does_not_grow_with_the_jobs(cluster, late):
     owner = UserFactory()
     counts = []
     for jobs in (10, 200):
@@ -212,7 +212,7 @@ def test_queries_of_a_claim_do_not_grow_with_the_jobs(cluster, late):
             assert len(engine.claim_runs(cluster.pk, NOW + late, 1000)) >= jobs
         counts.append(len(queries))
 
-    # SQLite writes rows that are not plain a few dozen at a time.
+    # On SQLite, bulk inserts of such rows are split into batches of a few dozen.
     assert counts[1] - counts[0] <= (10 if late else 0)
     assert counts[0] < 15
 
@@ -225,7 +225,7 @@ def test_claim_without_work_makes_few_queries(cluster, django_assert_max_num_que
         assert engine.claim_runs(cluster.pk, NOW, 10) == []
 
 
-# Poison
+# Jobs that cannot be planned
 
 
 @pytest.mark.django_db
@@ -256,7 +256,7 @@ def test_job_that_cannot_be_planned_fails_alone_and_is_paused(cluster, broken):
 
 
 @pytest.mark.django_db
-def test_job_that_cannot_be_planned_and_has_a_row_affects_no_other(cluster):
+def test_unplannable_job_whose_slot_has_a_row_does_not_affect_other_jobs(cluster):
     bad, good = due_job(cron="no"), due_job()
     ExecutionFactory(job=bad, scheduled_for=NOW, status="succeeded")
 
@@ -269,7 +269,7 @@ def test_job_that_cannot_be_planned_and_has_a_row_affects_no_other(cluster):
 
 
 @pytest.mark.django_db
-def test_slot_that_has_a_row_takes_none_of_the_runs_that_are_left(cluster):
+def test_slot_that_already_has_a_row_does_not_count_towards_max_runs(cluster):
     job = due_job(catch_up="all", max_runs=2, slot_count=1, next_run_at=NOW - HOUR)
     ExecutionFactory(job=job, scheduled_for=NOW - HOUR, status="succeeded")
 
@@ -281,7 +281,7 @@ def test_slot_that_has_a_row_takes_none_of_the_runs_that_are_left(cluster):
 
 
 @pytest.mark.django_db
-def test_unknown_task_is_claimed_like_any_other(cluster):
+def test_unknown_task_is_claimed_like_any_other_task(cluster):
     due_job(task="tests.gone")
 
     (claim,) = engine.claim_runs(cluster.pk, NOW, 10)
@@ -289,11 +289,11 @@ def test_unknown_task_is_claimed_like_any_other(cluster):
     assert claim.task == "tests.gone"
 
 
-# Clocks that jump, and rows that are there already
+# Clock changes, and slots that already have a row
 
 
 @pytest.mark.django_db
-def test_clock_set_back_repeats_nothing(cluster):
+def test_no_slot_is_repeated_after_the_clock_is_set_back(cluster):
     job = due_job()
     engine.claim_runs(cluster.pk, NOW, 10)
 
@@ -302,7 +302,7 @@ def test_clock_set_back_repeats_nothing(cluster):
 
 
 @pytest.mark.django_db
-def test_job_armed_again_before_its_own_past_repeats_nothing(cluster):
+def test_no_slot_is_repeated_when_a_job_is_rearmed_for_a_past_slot(cluster):
     job = due_job(overlap="allow", catch_up="all")
     ExecutionFactory(job=job, scheduled_for=NOW)
     ExecutionFactory(job=job, scheduled_for=NOW + 2 * HOUR, cause="catch_up")
@@ -312,7 +312,7 @@ def test_job_armed_again_before_its_own_past_repeats_nothing(cluster):
 
 
 @pytest.mark.django_db
-def test_gap_whose_first_slot_has_a_row_keeps_the_rest(cluster):
+def test_gap_whose_first_slot_already_has_a_row_contains_the_rest(cluster):
     job, other = due_job(), due_job()
     ExecutionFactory(job=job, scheduled_for=NOW)
 
@@ -324,7 +324,7 @@ def test_gap_whose_first_slot_has_a_row_keeps_the_rest(cluster):
 
 
 @pytest.mark.django_db
-def test_run_keeps_its_own_slot_when_the_slot_before_it_has_a_row(cluster):
+def test_slot_is_claimed_when_the_previous_slot_already_has_a_row(cluster):
     job = due_job()
     ExecutionFactory(job=job, scheduled_for=NOW)
 
@@ -333,7 +333,7 @@ def test_run_keeps_its_own_slot_when_the_slot_before_it_has_a_row(cluster):
 
 
 @pytest.mark.django_db
-def test_run_by_hand_at_the_moment_of_a_slot_does_not_stand_for_it(cluster):
+def test_manual_run_at_the_time_of_a_slot_does_not_replace_it(cluster):
     job = due_job()
     ExecutionFactory(job=job, scheduled_for=NOW, cause="manual")
 
@@ -341,7 +341,7 @@ def test_run_by_hand_at_the_moment_of_a_slot_does_not_stand_for_it(cluster):
 
 
 @pytest.mark.django_db
-def test_one_off_whose_slot_has_a_row_is_over(cluster):
+def test_one_time_job_whose_slot_already_has_a_row_is_completed(cluster):
     job = due_job(once=True, run_at=NOW)
     ExecutionFactory(job=job, scheduled_for=NOW)
 
@@ -354,7 +354,7 @@ def test_one_off_whose_slot_has_a_row_is_over(cluster):
 
 
 @pytest.mark.django_db
-def test_queued_run_is_claimed_with_its_attempt(cluster):
+def test_queued_run_is_claimed_with_its_attempt_number(cluster):
     job = due_job(next_run_at=NOW + HOUR)
     row = queued(job, attempt=2)
 
@@ -369,7 +369,7 @@ def test_queued_run_is_claimed_with_its_attempt(cluster):
 
 @pytest.mark.django_db
 @pytest.mark.parametrize("status", ["pending", "paused", "cancelled", "completed", "failed", "running"])
-def test_run_by_hand_counts_and_runs_whatever_the_job_does(cluster, status):
+def test_manual_run_is_claimed_and_counted_whatever_the_job_status(cluster, status):
     job = due_job(status=status, next_run_at=NOW + HOUR if status == "pending" else None)
     for _ in range(2):
         queued(job, cause="manual")
@@ -382,7 +382,7 @@ def test_run_by_hand_counts_and_runs_whatever_the_job_does(cluster, status):
 
 
 @pytest.mark.django_db
-def test_run_by_hand_that_was_handed_back_counts_once(cluster):
+def test_manual_run_that_was_handed_back_counts_once(cluster):
     job = due_job(next_run_at=NOW + HOUR)
     queued(job, cause="manual")
     engine.claim_runs(cluster.pk, NOW, 10)
@@ -404,13 +404,13 @@ def test_run_by_hand_that_was_handed_back_counts_once(cluster):
             {"status": "cancelled", "next_run_at": None},
             {"attempt": 1, "cause": "manual"},
             "failed",
-            id="cancel, retry by hand",
+            id="cancel, retry of a manual run",
         ),
-        pytest.param({"deleted_at": NOW}, {"cause": "manual"}, "cancelled", id="delete, by hand"),
+        pytest.param({"deleted_at": NOW}, {"cause": "manual"}, "cancelled", id="delete, manual run"),
     ],
 )
-def test_retry_left_over_by_a_stop_is_called_off(cluster, job_fields, row_fields, expected):
-    """Settling and stopping at the same moment: each was right when it looked."""
+def test_queued_run_of_a_stopped_job_is_not_claimed_but_ended(cluster, job_fields, row_fields, expected):
+    """A concurrent settle and stop can leave a queued run behind: neither sees the other's change."""
     job = due_job(**{"next_run_at": NOW + HOUR} | job_fields)
     row = queued(job, error="it failed", **row_fields)
 
@@ -423,7 +423,7 @@ def test_retry_left_over_by_a_stop_is_called_off(cluster, job_fields, row_fields
 
 
 @pytest.mark.django_db
-def test_retry_of_a_run_by_hand_goes_on_while_the_job_is_paused(cluster):
+def test_retry_of_a_manual_run_is_claimed_while_the_job_is_paused(cluster):
     queued(due_job(status="paused", next_run_at=None), cause="manual", attempt=1)
 
     assert len(engine.claim_runs(cluster.pk, NOW, 10)) == 1
@@ -431,7 +431,7 @@ def test_retry_of_a_run_by_hand_goes_on_while_the_job_is_paused(cluster):
 
 @pytest.mark.django_db
 @pytest.mark.parametrize(("attempt", "status"), [(0, "cancelled"), (1, "failed")])
-def test_inactive_owner_ends_a_queued_run_and_with_it_a_one_off(cluster, attempt, status):
+def test_queued_run_of_an_inactive_owner_ends_together_with_its_one_time_job(cluster, attempt, status):
     job = due_job(once=True, run_at=NOW, status="running", next_run_at=None, owner__is_active=False)
     row = queued(job, attempt=attempt)
 
@@ -450,7 +450,7 @@ def test_inactive_owner_ends_a_queued_run_and_with_it_a_one_off(cluster, attempt
     ("fields", "status"),
     [({"attempt": 1, "error": "no route"}, "failed"), ({"cause": "manual"}, "cancelled")],
 )
-def test_run_of_another_task_than_its_job_has_by_now_is_called_off(cluster, fields, status):
+def test_queued_run_ends_if_its_job_has_another_task_now(cluster, fields, status):
     job = due_job(next_run_at=NOW + HOUR, task="notify", last_error="before")
     row = queued(job, task="webhook", **fields)
 
@@ -463,7 +463,7 @@ def test_run_of_another_task_than_its_job_has_by_now_is_called_off(cluster, fiel
 
 
 @pytest.mark.django_db
-def test_called_off_run_releases_the_next_in_line(cluster):
+def test_ended_queued_run_releases_the_next_waiting_run(cluster):
     job = due_job(next_run_at=NOW + HOUR, overlap="queue")
     queued(job, attempt=1, scheduled_for=NOW - HOUR)
     held = queued(job, available_at=None)
@@ -488,7 +488,7 @@ def test_queued_run_of_a_deleted_job_ends(cluster):
 
 
 @pytest.mark.django_db
-def test_inactive_owners_slots_are_skipped_and_the_schedule_goes_on(cluster):
+def test_slots_of_an_inactive_owner_are_skipped_and_the_schedule_continues(cluster):
     job = due_job(owner__is_active=False)
     once = due_job(owner=job.owner, once=True, run_at=NOW)
 
@@ -501,12 +501,12 @@ def test_inactive_owners_slots_are_skipped_and_the_schedule_goes_on(cluster):
     assert once.status == "failed"
 
 
-# What was committed before
+# Changes committed before the claim
 
 
 @pytest.mark.django_db
 @pytest.mark.parametrize("verb", [services.pause, services.cancel, services.delete])
-def test_committed_stop_is_honoured_by_the_next_claim(cluster, actor, verb, time_machine):
+def test_next_claim_respects_a_committed_stop(cluster, actor, verb, time_machine):
     time_machine.move_to(NOW, tick=False)
     job = due_job(owner=actor.user)
 
@@ -517,7 +517,7 @@ def test_committed_stop_is_honoured_by_the_next_claim(cluster, actor, verb, time
 
 
 @pytest.mark.django_db
-def test_committed_edit_is_honoured_by_the_next_claim(cluster, actor, time_machine):
+def test_next_claim_respects_a_committed_edit(cluster, actor, time_machine):
     time_machine.move_to(NOW - MINUTE, tick=False)
     job = due_job(owner=actor.user)
 
@@ -531,7 +531,7 @@ def test_committed_edit_is_honoured_by_the_next_claim(cluster, actor, time_machi
 
 @pytest.mark.django_db
 @pytest.mark.parametrize("verb", [services.pause, services.cancel, services.delete])
-def test_stop_takes_back_what_was_claimed_but_not_started(cluster, actor, verb, time_machine):
+def test_stop_withdraws_runs_that_were_claimed_but_not_started(cluster, actor, verb, time_machine):
     time_machine.move_to(NOW, tick=False)
     job = due_job(owner=actor.user)
     (claim,) = engine.claim_runs(cluster.pk, NOW, 10)
@@ -542,10 +542,10 @@ def test_stop_takes_back_what_was_claimed_but_not_started(cluster, actor, verb, 
     assert ledger(job) == [("cancelled", NOW)]
 
 
-# Several at once
+# Concurrency
 
 
-def _at_once(*calls):
+def _call_concurrently(*calls):
     barrier = Barrier(len(calls))
 
     def call(function):
@@ -560,7 +560,7 @@ def _at_once(*calls):
 
 
 @pytest.mark.django_db(transaction=True)
-def test_two_claimers_never_take_a_slot_twice():
+def test_concurrent_claims_never_take_a_slot_twice():
     owner = UserFactory()
     jobs = [due_job(owner=owner, overlap="allow") for _ in range(60)]
     for job in jobs[:20]:
@@ -573,7 +573,7 @@ def test_two_claimers_never_take_a_slot_twice():
             taken += engine.claim_runs(cluster.pk, NOW, 5)
         return taken
 
-    results = _at_once(*[lambda cluster=cluster: claim_all(cluster) for cluster in workers])
+    results = _call_concurrently(*[lambda cluster=cluster: claim_all(cluster) for cluster in workers])
 
     ids = [claim.execution_id for taken in results for claim in taken]
     assert len(ids) == len(set(ids)) == 80
@@ -584,7 +584,7 @@ def test_two_claimers_never_take_a_slot_twice():
 
 
 @pytest.mark.django_db(transaction=True)
-def test_cancels_beside_claims_leave_every_job_consistent(actor, time_machine):
+def test_concurrent_cancels_and_claims_leave_every_job_consistent(actor, time_machine):
     time_machine.move_to(NOW, tick=False)
     cluster = new_cluster()
     jobs = [due_job(owner=actor.user) for _ in range(30)]
@@ -597,7 +597,7 @@ def test_cancels_beside_claims_leave_every_job_consistent(actor, time_machine):
     def claim_all():
         return [engine.claim_runs(cluster.pk, NOW, 3) for _ in range(40)]
 
-    _at_once(cancel_all, claim_all)
+    _call_concurrently(cancel_all, claim_all)
     engine.claim_runs(cluster.pk, NOW, 100)
 
     assert set(Job.objects.values_list("status", flat=True)) == {"cancelled"}
@@ -618,7 +618,7 @@ def test_locked_job_is_left_for_the_next_claim(cluster):
 
     with transaction.atomic():
         Job.objects.select_for_update().get(pk=held.pk)
-        (taken,) = _at_once(claim)
+        (taken,) = _call_concurrently(claim)
 
     assert [Execution.objects.get(pk=item.execution_id).job for item in taken] == [free]
     assert len(claim()) == 2
@@ -628,7 +628,7 @@ def test_locked_job_is_left_for_the_next_claim(cluster):
 
 
 @pytest.mark.django_db
-def test_wakes_for_the_earliest_of_jobs_and_queued_runs():
+def test_wake_up_time_is_the_earliest_of_jobs_and_queued_runs():
     assert engine.wake_up_at(NOW) is None
     JobFactory(next_run_at=NOW + HOUR)
     assert engine.wake_up_at(NOW) == NOW + HOUR
@@ -640,7 +640,7 @@ def test_wakes_for_the_earliest_of_jobs_and_queued_runs():
 
 
 @pytest.mark.django_db
-def test_job_in_the_trash_is_no_reason_to_wake_up():
+def test_job_in_the_trash_does_not_set_the_wake_up_time():
     JobFactory(next_run_at=NOW, deleted_at=NOW)
 
     assert engine.wake_up_at(NOW) is None

@@ -1,4 +1,4 @@
-"""What a clock that was ahead, and was set back, leaves behind."""
+"""Recovery after the clock was ahead and was set back."""
 
 from datetime import timedelta
 
@@ -19,8 +19,8 @@ SECOND = timedelta(seconds=1)
 
 
 @pytest.fixture
-def after_setback(monkeypatch):
-    """As in a cluster that has just been started."""
+def fresh_recovery(monkeypatch):
+    """Reset the recovery state, as in a cluster that has just started."""
     monkeypatch.setattr(clock_rollback, "_recovery", clock_rollback._Recovery())
 
 
@@ -29,7 +29,7 @@ def hourly(**fields):
 
 
 @pytest.mark.parametrize("catch_up", ["once", "all", "none"])
-def test_job_that_a_clock_far_ahead_moved_on_is_armed_for_now(after_setback, catch_up):
+def test_job_moved_ahead_by_a_wrong_clock_is_rearmed(fresh_recovery, catch_up):
     job, cluster = hourly(catch_up=catch_up, overlap="allow"), new_cluster()
     engine.claim_runs(cluster.pk, NOW + DAY, 100)
     engine.recover_from_clock_rollback(NOW + DAY)
@@ -49,8 +49,8 @@ def test_job_that_a_clock_far_ahead_moved_on_is_armed_for_now(after_setback, cat
     )
 
 
-def test_run_of_a_slot_to_come_leaves_the_line_it_would_hold_up(after_setback):
-    """It was put into the line while the clock was ahead, and was let go when the run before it ended."""
+def test_run_of_a_future_slot_is_removed_from_the_queue(fresh_recovery):
+    """It was queued while the clock was ahead, and released when the previous run ended."""
     job, cluster = hourly(overlap="queue", max_runs=5), new_cluster()
     engine.claim_runs(cluster.pk, NOW, 10)
     [running] = engine.start_runs(cluster.pk, 0, [job.executions.get().pk], NOW)
@@ -67,7 +67,7 @@ def test_run_of_a_slot_to_come_leaves_the_line_it_would_hold_up(after_setback):
     assert job.executions.get(pk=claim.execution_id).scheduled_for == NOW + 2 * HOUR
 
 
-def test_run_that_waited_behind_a_slot_to_come_is_let_go(after_setback, cluster):
+def test_run_waiting_behind_a_future_slot_is_released(fresh_recovery, cluster):
     job = hourly(overlap="queue", next_run_at=NOW + 2 * DAY)
     ahead = ExecutionFactory(job=job, status="queued", scheduled_for=NOW + DAY, available_at=NOW + DAY)
     behind = ExecutionFactory(job=job, status="queued", scheduled_for=NOW - HOUR, available_at=None)
@@ -78,9 +78,9 @@ def test_run_that_waited_behind_a_slot_to_come_is_let_go(after_setback, cluster)
     assert [claim.execution_id for claim in engine.claim_runs(cluster.pk, NOW, 10)] == [behind.pk]
 
 
-def test_what_a_clock_that_was_ahead_let_go_waits_no_longer(after_setback, cluster):
+def test_run_released_with_a_future_time_becomes_available_now(fresh_recovery, cluster):
     job = JobFactory(paused=True)
-    let_go = ExecutionFactory(
+    released = ExecutionFactory(
         job=job, status="queued", cause="manual", available_at=NOW + DAY, scheduled_for=NOW
     )
     retry = ExecutionFactory(
@@ -89,12 +89,12 @@ def test_what_a_clock_that_was_ahead_let_go_waits_no_longer(after_setback, clust
 
     engine.recover_from_clock_rollback(NOW)
 
-    assert [claim.execution_id for claim in engine.claim_runs(cluster.pk, NOW, 10)] == [let_go.pk]
+    assert [claim.execution_id for claim in engine.claim_runs(cluster.pk, NOW, 10)] == [released.pk]
     retry.refresh_from_db()
     assert retry.available_at == NOW + DAY
 
 
-def test_cluster_that_died_while_the_clock_was_ahead_is_given_up_in_time(after_setback):
+def test_cluster_that_died_while_the_clock_was_ahead_is_retired_on_time(fresh_recovery):
     dead = new_cluster(last_seen_at=NOW + DAY)
     row = ExecutionFactory(status="claimed", cluster=dead, lease_until=NOW + DAY + LEASE)
 
@@ -107,7 +107,7 @@ def test_cluster_that_died_while_the_clock_was_ahead_is_given_up_in_time(after_s
     assert (row.status, row.available_at) == ("queued", NOW + FRESH_FOR + SECOND)
 
 
-def test_lease_from_a_clock_that_was_ahead_runs_out_in_time(after_setback, cluster):
+def test_lease_granted_while_the_clock_was_ahead_expires_on_time(fresh_recovery, cluster):
     row = ExecutionFactory(status="claimed", cluster=cluster, lease_until=NOW + DAY + LEASE)
 
     engine.recover_from_clock_rollback(NOW)
@@ -117,7 +117,7 @@ def test_lease_from_a_clock_that_was_ahead_runs_out_in_time(after_setback, clust
     assert (row.status, row.available_at) == ("queued", NOW + LEASE + SECOND)
 
 
-def test_job_is_armed_for_now_also_where_the_clock_was_set_back_in_the_night(after_setback):
+def test_job_is_rearmed_if_the_clock_was_set_back_before_the_cluster_started(fresh_recovery):
     job = hourly(next_run_at=NOW + DAY)
 
     engine.recover_from_clock_rollback(NOW)
@@ -131,12 +131,12 @@ def test_job_is_armed_for_now_also_where_the_clock_was_set_back_in_the_night(aft
     [
         pytest.param({"next_run_at": NOW + HOUR}, id="its next slot"),
         pytest.param({"cron": "* * * * *", "next_run_at": NOW + 2 * MINUTE}, id="a little ahead"),
-        pytest.param({"cron": "nonsense", "next_run_at": NOW + DAY}, id="cannot be read"),
+        pytest.param({"cron": "nonsense", "next_run_at": NOW + DAY}, id="invalid schedule"),
         pytest.param({"next_run_at": NOW + DAY, "deleted_at": NOW}, id="trash"),
         pytest.param({"next_run_at": NOW + DAY, "max_runs": 3, "slot_count": 3}, id="nothing left"),
     ],
 )
-def test_other_jobs_stay_as_they_are(after_setback, fields):
+def test_other_jobs_are_not_rearmed(fresh_recovery, fields):
     job = hourly(**fields)
 
     engine.recover_from_clock_rollback(NOW)
@@ -145,7 +145,7 @@ def test_other_jobs_stay_as_they_are(after_setback, fields):
     assert job.next_run_at == fields["next_run_at"]
 
 
-def test_jobs_are_looked_at_again_only_when_the_clock_was_set_back(after_setback):
+def test_jobs_are_checked_again_only_after_the_clock_was_set_back(fresh_recovery):
     engine.recover_from_clock_rollback(NOW)
     job = hourly(next_run_at=NOW + 3 * DAY)
 
@@ -158,7 +158,7 @@ def test_jobs_are_looked_at_again_only_when_the_clock_was_set_back(after_setback
     assert job.next_run_at == NOW
 
 
-def test_many_jobs_are_looked_at_by_and_by(after_setback, monkeypatch):
+def test_many_jobs_are_checked_in_batches(fresh_recovery, monkeypatch):
     jobs = [hourly(next_run_at=NOW + DAY) for _ in range(7)]
     monkeypatch.setattr(clock_rollback, "BATCH", 3)
     monkeypatch.setattr(clock_rollback, "CHECKING", 0)

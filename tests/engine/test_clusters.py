@@ -1,4 +1,4 @@
-"""Who is there to fire jobs."""
+"""Registration, heartbeats and retirement of clusters."""
 
 import os
 from datetime import timedelta
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.django_db
 HOUR = timedelta(hours=1)
 
 
-def test_registered_cluster_is_this_process_and_alive():
+def test_enlisted_cluster_has_the_pid_of_this_process_and_is_running():
     cluster = engine.enlist(NOW)
 
     assert cluster.pid == os.getpid()
@@ -35,7 +35,7 @@ def test_heartbeat_keeps_a_cluster_alive_until_it_is_retired():
     assert (cluster.stopped_at, cluster.note) == (NOW + HOUR, "why")
 
 
-def test_retiring_twice_keeps_the_first_moment():
+def test_second_retirement_keeps_the_first_time():
     cluster = engine.enlist(NOW)
 
     engine.retire(cluster.pk, NOW)
@@ -45,7 +45,7 @@ def test_retiring_twice_keeps_the_first_moment():
     assert (cluster.stopped_at, cluster.note) == (NOW, "")
 
 
-def test_cluster_given_up_for_dead_is_back_with_its_next_heartbeat():
+def test_retired_cluster_is_running_again_after_its_next_heartbeat():
     cluster = engine.enlist(NOW)
     engine.retire(cluster.pk, NOW)
 
@@ -54,7 +54,7 @@ def test_cluster_given_up_for_dead_is_back_with_its_next_heartbeat():
     assert engine.is_any_cluster_running(NOW + HOUR)
 
 
-def test_returned_probe_notes_when_it_was_sent():
+def test_returned_probe_records_when_it_was_sent():
     cluster = engine.enlist(NOW)
 
     engine.probe_returned(cluster.pk, NOW + HOUR)
@@ -65,7 +65,7 @@ def test_returned_probe_notes_when_it_was_sent():
 @pytest.mark.parametrize(
     ("hours", "covered"), [(-1, False), (0, True), (2, True), (3, False), (5, True), (6, True), (7, False)]
 )
-def test_moment_is_covered_by_a_cluster_that_lived_then(hours, covered, django_assert_num_queries):
+def test_moment_is_covered_if_a_cluster_was_running_then(hours, covered, django_assert_num_queries):
     new_cluster(started_at=NOW, last_seen_at=NOW + 2 * HOUR)
     new_cluster(started_at=NOW + 5 * HOUR, last_seen_at=NOW + 5 * HOUR, stopped_at=NOW + 6 * HOUR)
     was_covered = coverage()

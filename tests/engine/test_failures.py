@@ -1,4 +1,4 @@
-"""A job that begins to fail is told of; one that only ever fails is paused."""
+"""Notices about failing jobs, and automatic pauses after repeated failures."""
 
 from datetime import timedelta
 
@@ -46,8 +46,8 @@ def test_job_is_paused_by_its_last_allowed_failure(cluster):
 @pytest.mark.parametrize(
     "fields",
     [
-        pytest.param({"failure_streak": 1}, id="not yet"),
-        pytest.param({"pause_after_failures": 0, "failure_streak": 99}, id="never"),
+        pytest.param({"failure_streak": 1}, id="below the limit"),
+        pytest.param({"pause_after_failures": 0, "failure_streak": 99}, id="no limit"),
         pytest.param({"deleted_at": NOW}, id="in the trash"),
         pytest.param({"status": "cancelled", "next_run_at": None}, id="cancelled"),
     ],
@@ -70,7 +70,7 @@ def test_success_resets_the_streak(cluster):
     assert (job.status, job.failure_streak) == ("pending", 0)
 
 
-def test_slots_due_at_that_moment_are_accounted_for(cluster):
+def test_slots_due_at_an_automatic_pause_are_skipped(cluster):
     job = failing(next_run_at=NOW - HOUR)
 
     fail(cluster, job)
@@ -79,22 +79,22 @@ def test_slots_due_at_that_moment_are_accounted_for(cluster):
     assert (skipped.scheduled_for, skipped.reason) == (NOW - HOUR, "The job was paused before it could run.")
 
 
-def test_waiting_runs_are_withdrawn(cluster):
+def test_automatic_pause_withdraws_waiting_runs(cluster):
     job = failing(overlap="queue")
     held = ExecutionFactory(job=job, status="queued", scheduled_for=NOW - HOUR)
     retry = ExecutionFactory(
         job=job, status="queued", scheduled_for=NOW - 2 * HOUR, attempt=1, available_at=NOW + HOUR
     )
-    by_hand = ExecutionFactory(job=job, status="queued", cause="manual", available_at=NOW)
+    manual = ExecutionFactory(job=job, status="queued", cause="manual", available_at=NOW)
 
     fail(cluster, job)
 
-    for row, status in ((held, "cancelled"), (retry, "failed"), (by_hand, "queued")):
+    for row, status in ((held, "cancelled"), (retry, "failed"), (manual, "queued")):
         row.refresh_from_db()
         assert row.status == status
 
 
-def test_slots_of_such_a_pause_are_accounted_for_when_it_ends(cluster):
+def test_slots_during_an_automatic_pause_are_skipped_when_it_ends(cluster):
     job = failing()
     fail(cluster, job, at=NOW)
 
@@ -107,7 +107,7 @@ def test_slots_of_such_a_pause_are_accounted_for_when_it_ends(cluster):
 
 
 @pytest.mark.parametrize("topic", ["", "alarm"])
-def test_owner_with_a_topic_is_notified(cluster, topic):
+def test_owner_with_a_failure_topic_is_notified_of_the_pause(cluster, topic):
     job = failing(name="Backup")
     job.owner.cronty_profile.failure_topic = topic
     job.owner.cronty_profile.save()
@@ -126,8 +126,8 @@ def test_owner_with_a_topic_is_notified(cluster, topic):
 
 
 @pytest.fixture
-def told(owner):
-    """Give the owner a topic, and return what was said there."""
+def sent_notices(owner):
+    """Give the owner a failure topic; return a function that lists the notices sent to it."""
     owner.cronty_profile.failure_topic = "alarm"
     owner.cronty_profile.save()
     return lambda: [
@@ -136,7 +136,7 @@ def told(owner):
     ]
 
 
-def test_first_failure_since_a_success_is_notified_once(cluster, owner, told):
+def test_owner_is_notified_of_the_first_failure_after_a_success_only(cluster, owner, sent_notices):
     job = failing(owner=owner, name="Backup", failure_streak=0, pause_after_failures=10)
 
     counts = []
@@ -145,13 +145,13 @@ def test_first_failure_since_a_success_is_notified_once(cluster, owner, told):
         engine.settle_runs(
             cluster.pk, [outcome_of(run, status, error="no route" if status == "failed" else "")]
         )
-        counts.append(len(told()))
+        counts.append(len(sent_notices()))
 
     assert counts == [1, 1, 1, 2]
-    assert told()[0] == ("A job failed", "Backup: no route")
+    assert sent_notices()[0] == ("A job failed", "Backup: no route")
 
 
-def test_failed_one_time_job_is_notified(cluster, owner, told):
+def test_owner_is_notified_of_a_failed_one_time_job(cluster, owner, sent_notices):
     job = failing(
         owner=owner, name="Call", once=True, cron="", run_at=NOW, status="running", next_run_at=None,
         failure_streak=0,
@@ -160,10 +160,10 @@ def test_failed_one_time_job_is_notified(cluster, owner, told):
     fail(cluster, job)
 
     assert job.status == "failed"
-    assert told() == [("A job failed", "Call: no route")]
+    assert sent_notices() == [("A job failed", "Call: no route")]
 
 
-def test_failures_of_one_moment_make_one_notice(cluster, owner, stranger, told):
+def test_failures_settled_together_share_one_notice(cluster, owner, stranger, sent_notices):
     jobs = [failing(owner=owner, name=f"Job {number}", failure_streak=0) for number in range(3)]
     foreign = failing(owner=stranger, failure_streak=0)
 
@@ -172,15 +172,15 @@ def test_failures_of_one_moment_make_one_notice(cluster, owner, stranger, told):
         [outcome_of(begin(cluster, job), "failed", error="no route") for job in (*jobs, foreign)],
     )
 
-    assert told() == [("3 jobs failed", "Job 0: no route\nJob 1: no route\nJob 2: no route")]
+    assert sent_notices() == [("3 jobs failed", "Job 0: no route\nJob 1: no route\nJob 2: no route")]
 
 
-def test_paused_job_is_notified_as_paused_only(cluster, owner, told):
+def test_automatic_pause_sends_only_the_pause_notice(cluster, owner, sent_notices):
     job = failing(owner=owner, name="Backup", failure_streak=0, pause_after_failures=1)
 
     fail(cluster, job)
 
-    assert told() == [("A job was paused", "Backup: Paused after its first failure.\nno route")]
+    assert sent_notices() == [("A job was paused", "Backup: Paused after its first failure.\nno route")]
 
 
 @pytest.mark.parametrize(
@@ -191,38 +191,40 @@ def test_paused_job_is_notified_as_paused_only(cluster, owner, told):
         pytest.param({"status": "paused", "next_run_at": None}, id="paused"),
     ],
 )
-def test_failure_of_a_stopped_job_is_not_notified(cluster, owner, told, fields):
+def test_failure_of_a_stopped_job_sends_no_notice(cluster, owner, sent_notices, fields):
     fail(cluster, failing(owner=owner, failure_streak=0, **fields))
 
-    assert told() == []
+    assert sent_notices() == []
 
 
-def test_cancelled_run_is_no_failure(cluster, owner, told):
+def test_cancelled_run_sends_no_notice(cluster, owner, sent_notices):
     job = failing(owner=owner, failure_streak=0)
 
     engine.settle_runs(cluster.pk, [outcome_of(begin(cluster, job), "cancelled")])
 
-    assert told() == []
+    assert sent_notices() == []
 
 
 @pytest.mark.parametrize(("topic", "count"), [("alarm", 0), ("other", 1)])
-def test_failed_notification_is_not_notified_at_the_same_topic(cluster, owner, told, topic, count):
+def test_failed_notification_sends_no_notice_to_the_same_topic(cluster, owner, sent_notices, topic, count):
     job = failing(owner=owner, task="notify", kwargs={"message": "Tea", "topic": topic}, failure_streak=0)
 
     fail(cluster, job)
 
-    assert len(told()) == count
+    assert len(sent_notices()) == count
 
 
-def test_topic_given_by_position_is_the_same_topic(cluster, owner, told):
+def test_topic_passed_by_position_is_recognised(cluster, owner, sent_notices):
     job = failing(owner=owner, task="notify", args=["Tea", "alarm"], failure_streak=0)
 
     fail(cluster, job)
 
-    assert told() == []
+    assert sent_notices() == []
 
 
-def test_notices_do_not_count_towards_the_owner_s_rate_limit(cluster, actor, told, settings, time_machine):
+def test_notices_do_not_count_towards_the_rate_limit_of_the_owner(
+    cluster, actor, sent_notices, settings, time_machine
+):
     time_machine.move_to(NOW, tick=False)
     settings.CRONTY_MAX_CREATES_PER_MINUTE = 1
     fail(cluster, failing(owner=actor.user, failure_streak=0, created_at=NOW - HOUR))
@@ -230,7 +232,7 @@ def test_notices_do_not_count_towards_the_owner_s_rate_limit(cluster, actor, tol
 
     made, refused = (services.schedule(actor, **request) for _ in range(2))
 
-    assert len(told()) == 1
+    assert len(sent_notices()) == 1
     assert isinstance(made, Ok)
     assert isinstance(refused, Err)
     assert refused.code == Code.TOO_FAST

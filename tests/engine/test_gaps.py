@@ -30,14 +30,14 @@ def unstored():
 @pytest.mark.parametrize(
     ("since", "until", "expected"),
     [
-        pytest.param(None, NOW, None, id="never"),
+        pytest.param(None, NOW, None, id="no slots"),
         pytest.param(NOW + HOUR, NOW, None, id="not yet"),
         pytest.param(NOW, NOW, (NOW, 1, None), id="one"),
         pytest.param(NOW - HOUR, NOW + HOUR, (NOW - HOUR, 3, NOW + HOUR), id="three"),
         pytest.param(NOW + timedelta(seconds=1), NOW + timedelta(seconds=9), None, id="between slots"),
     ],
 )
-def test_gap_is_one_skipped_row(since, until, expected):
+def test_gap_is_written_as_one_skipped_row(since, until, expected):
     job = hourly()
 
     engine.account_for(job, since, until, "why")
@@ -49,13 +49,13 @@ def test_gap_is_one_skipped_row(since, until, expected):
     assert Execution.objects.count() == bool(expected)
 
 
-def test_gap_ends_with_the_job():
+def test_gap_does_not_extend_beyond_the_end_of_the_job():
     engine.account_for(hourly(ends_at=NOW + HOUR), NOW, NOW + 9 * HOUR, "why")
 
     assert Execution.objects.get().slots == 2
 
 
-def test_gap_beside_known_slots_fills_in_what_is_left():
+def test_gap_leaves_out_slots_that_already_have_a_row():
     job = hourly()
     ExecutionFactory(job=job, scheduled_for=NOW)
     ExecutionFactory(job=job, scheduled_for=NOW + 3 * HOUR, cause="manual")
@@ -66,7 +66,7 @@ def test_gap_beside_known_slots_fills_in_what_is_left():
     assert Execution.objects.get(status="skipped").slots == 4
 
 
-def test_slots_inside_a_known_gap_are_not_written_again():
+def test_slots_inside_an_existing_gap_are_not_written_again():
     job = hourly()
     engine.account_for(job, NOW, NOW + 4 * HOUR, "why")
 
@@ -76,7 +76,7 @@ def test_slots_inside_a_known_gap_are_not_written_again():
 
 
 @pytest.mark.parametrize("broken", [{"timezone": "Mars/Olympus"}, {"cron": "nonsense"}])
-def test_schedule_that_cannot_be_read_has_no_slots_to_account_for(broken):
+def test_invalid_schedule_writes_no_gap(broken):
     engine.account_for(hourly(**broken), NOW, NOW + HOUR, "why")
 
     assert not Execution.objects.exists()
@@ -105,13 +105,13 @@ def test_gap_begins_and_ends_with_a_slot(first, until, expected):
         pytest.param([(0, 0)], [(1, 5)], id="the first"),
         pytest.param([(5, 5)], [(0, 4)], id="the last"),
         pytest.param([(2, 2)], [(0, 1), (3, 5)], id="one between"),
-        pytest.param([(-3, 1), (4, 9)], [(2, 3)], id="gaps that reach beyond"),
+        pytest.param([(-3, 1), (4, 9)], [(2, 3)], id="gaps that extend beyond"),
         pytest.param([(1, 4), (2, 2)], [(0, 0), (5, 5)], id="one inside a gap"),
         pytest.param([(0, 5)], [], id="all"),
         pytest.param([(7, 9)], [(0, 5)], id="later ones"),
     ],
 )
-def test_gap_leaves_out_what_has_a_row(known, expected):
+def test_remaining_slots_are_those_without_a_row(known, expected):
     gap = Slot(NOW, Status.MISSED, reason="why", last=NOW + 5 * HOUR, count=6)
     spans = [(NOW + first * HOUR, NOW + last * HOUR) for first, last in known]
 
@@ -124,7 +124,7 @@ def test_gap_leaves_out_what_has_a_row(known, expected):
 
 
 @pytest.mark.parametrize(("known", "is_kept"), [((0, 0), False), ((-1, 1), False), ((1, 1), True)])
-def test_single_slot_that_has_a_row_is_left_out(known, is_kept):
+def test_single_slot_that_already_has_a_row_is_left_out(known, is_kept):
     slot = Slot(NOW, Status.CLAIMED)
     spans = [(NOW + known[0] * HOUR, NOW + known[1] * HOUR)]
 

@@ -1,4 +1,4 @@
-"""What jobs keep of the outcomes of their runs."""
+"""Run outcomes recorded on jobs: failure streak, recent results and last error."""
 
 from datetime import timedelta
 
@@ -14,7 +14,7 @@ pytestmark = pytest.mark.django_db
 
 
 def outcomes(job_id: int, statuses: str, **fields: str) -> list[Outcome]:
-    """Make outcomes from their letters, a second apart."""
+    """Build outcomes from status letters, one second apart."""
     kinds = {"S": "succeeded", "F": "failed", "L": "lost", "C": "cancelled"}
     return [
         Outcome(number, 1, job_id, Execution.Status(kinds[letter]), NOW + timedelta(seconds=number), **fields)
@@ -32,7 +32,7 @@ def test_failures_are_counted_since_the_last_success(statuses, count):
 @pytest.mark.parametrize(
     ("statuses", "streak"), [("F", 3), ("FL", 4), ("S", 0), ("FSF", 1), ("C", 2), ("SFF", 2)]
 )
-def test_streak_goes_on_or_begins_anew(statuses, streak):
+def test_failure_streak_continues_or_restarts(statuses, streak):
     job = JobFactory(recent="SFF", failure_streak=2)
 
     add_to_history(outcomes(job.pk, statuses))
@@ -42,7 +42,7 @@ def test_streak_goes_on_or_begins_anew(statuses, streak):
     assert job.last_run_at == NOW + timedelta(seconds=len(statuses) - 1)
 
 
-def test_strip_keeps_the_last_thirty():
+def test_recent_results_keep_the_last_thirty():
     job = JobFactory(recent="S" * 29)
 
     add_to_history(outcomes(job.pk, "FL"))
@@ -54,7 +54,7 @@ def test_strip_keeps_the_last_thirty():
 @pytest.mark.parametrize(
     ("statuses", "error"), [("F", "new"), ("S", ""), ("C", "old"), ("SF", "new"), ("FS", ""), ("FC", "new")]
 )
-def test_last_error_is_that_of_the_last_run_that_was_not_cancelled(statuses, error):
+def test_last_error_ignores_cancelled_runs(statuses, error):
     job = JobFactory(last_error="old")
 
     add_to_history(outcomes(job.pk, statuses, error="new"))
@@ -63,14 +63,14 @@ def test_last_error_is_that_of_the_last_run_that_was_not_cancelled(statuses, err
     assert job.last_error == error
 
 
-def test_outcomes_come_back_by_job():
+def test_outcomes_are_grouped_by_job():
     first, second = JobFactory(), JobFactory()
     given = outcomes(first.pk, "SF") + outcomes(second.pk, "S")
 
     assert add_to_history(given) == {first.pk: given[:2], second.pk: given[2:]}
 
 
-def test_run_that_never_started_is_no_last_run():
+def test_run_that_never_started_does_not_count_as_the_last_run():
     job = JobFactory()
 
     add_to_history([Outcome(1, 0, job.pk, Execution.Status.CANCELLED, NOW, reason="Its job was stopped.")])

@@ -1,4 +1,4 @@
-"""The overlap policy: slots beside runs that have not ended, and runs that wait for their predecessor."""
+"""The overlap policy: slots that fall due while a run is live, and runs that wait for their predecessor."""
 
 from datetime import timedelta
 
@@ -19,8 +19,8 @@ MINUTE = timedelta(minutes=1)
 Status = Execution.Status
 
 
-def decided(live: int, *, late: timedelta = timedelta(), **fields: str) -> Slot:
-    """Apply the policy of such a job to one slot."""
+def decide(live: int, *, late: timedelta = timedelta(), **fields: str) -> Slot:
+    """Apply the overlap policy of a job with these fields to one slot."""
     job = Job(**{"trigger_type": "cron"} | fields)
     [slot] = apply_overlap(job, [Slot(NOW, Status.CLAIMED)], live, NOW + late)
     return slot
@@ -39,15 +39,15 @@ def decided(live: int, *, late: timedelta = timedelta(), **fields: str) -> Slot:
         ("allow", 500, "claimed"),
     ],
 )
-def test_overlap_decides_about_a_slot_beside_live_runs(overlap, live, expected):
-    slot = decided(live, overlap=overlap)
+def test_overlap_policy_decides_a_slot_while_runs_are_live(overlap, live, expected):
+    slot = decide(live, overlap=overlap)
 
     assert (slot.status, slot.at) == (expected, NOW)
     assert bool(slot.reason) == (expected != "claimed")
 
 
-def test_one_time_job_runs_beside_a_run_by_hand():
-    assert decided(1, trigger_type="once", overlap="skip").status == Status.CLAIMED
+def test_one_time_job_runs_while_a_manual_run_is_live():
+    assert decide(1, trigger_type="once", overlap="skip").status == Status.CLAIMED
 
 
 @pytest.mark.parametrize(
@@ -57,8 +57,8 @@ def test_one_time_job_runs_beside_a_run_by_hand():
         (timedelta(seconds=6), "The run before it had not been settled yet."),
     ],
 )
-def test_skipped_slot_does_not_claim_more_than_is_known_about_the_previous_run(late, reason):
-    assert decided(1, overlap="skip", late=late).reason == reason
+def test_reason_of_a_skipped_slot_depends_on_how_late_it_is(late, reason):
+    assert decide(1, overlap="skip", late=late).reason == reason
 
 
 @pytest.mark.parametrize(
@@ -66,11 +66,11 @@ def test_skipped_slot_does_not_claim_more_than_is_known_about_the_previous_run(l
     [
         ("allow", ["claimed", "claimed", "claimed"]),
         ("queue", ["claimed", "queued", "queued"]),
-        # Catch-up runs wait for their turn; a slot on time is skipped.
+        # Catch-up runs wait for the previous run; a slot on time is skipped.
         ("skip", ["claimed", "queued", "skipped"]),
     ],
 )
-def test_catch_up_runs_follow_each_other_unless_overlap_is_allowed(overlap, expected):
+def test_catch_up_runs_wait_for_each_other_unless_overlap_is_allowed(overlap, expected):
     job = Job(trigger_type="cron", overlap=overlap)
     causes = [Execution.Cause.CATCH_UP, Execution.Cause.CATCH_UP, Execution.Cause.SCHEDULE]
 
@@ -96,7 +96,7 @@ def test_only_the_oldest_waiting_run_is_released(cluster):
 
 
 @pytest.mark.parametrize("busy", ["running", "claimed", "waiting"])
-def test_waiting_run_waits_for_all_runs_under_way(cluster, busy):
+def test_waiting_run_waits_for_all_live_runs(cluster, busy):
     job = JobFactory(overlap="queue")
     ExecutionFactory(job=job, status=busy, cause="manual", attempt=1)
     held = ExecutionFactory(job=job, status="queued")

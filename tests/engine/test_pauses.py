@@ -1,4 +1,4 @@
-"""Pausing a job, taking back its runs, and setting it going again."""
+"""Pausing a job, withdrawing its runs, and resuming it."""
 
 from datetime import timedelta
 
@@ -20,7 +20,7 @@ def hourly(**fields):
     return JobFactory(**{"cron": "0 * * * *", "next_run_at": NOW, "created_at": NOW} | fields)
 
 
-def test_pause_accounts_for_due_slots_and_takes_back_what_has_not_begun():
+def test_pause_skips_due_slots_and_withdraws_runs_that_have_not_started():
     job = hourly(next_run_at=NOW - HOUR)
     ExecutionFactory(job=job, status="queued", scheduled_for=NOW - 2 * HOUR)
 
@@ -34,7 +34,7 @@ def test_pause_accounts_for_due_slots_and_takes_back_what_has_not_begun():
     assert not Event.objects.exists()
 
 
-def test_job_that_cannot_be_read_is_paused_and_says_why():
+def test_job_with_an_invalid_schedule_is_paused_with_a_reason():
     job = hourly(timezone="Mars/Olympus")
     ExecutionFactory(job=job, status="queued", attempt=1, scheduled_for=NOW - HOUR)
 
@@ -48,7 +48,7 @@ def test_job_that_cannot_be_read_is_paused_and_says_why():
     assert (event.verb, event.door, event.after) == ("pause", "engine", {"reason": "It cannot be read."})
 
 
-def test_second_pause_keeps_the_moment_from_which_slots_are_owed():
+def test_second_pause_keeps_the_time_of_the_first():
     job = paused(paused_at=NOW - 3 * HOUR)
 
     pauses.pause_unreadable(job, NOW, "It cannot be read.")
@@ -83,7 +83,7 @@ TOOK = {"attempt": 1, "leased_to": "laptop"}
         ({"status": "succeeded"}, True, "succeeded", None),
     ],
 )
-def test_withdrawing_takes_back_what_has_not_started(fields, also_manual, expected, before):
+def test_withdraw_ends_runs_that_have_not_started(fields, also_manual, expected, before):
     row = ExecutionFactory(available_at=NOW, **fields)
 
     engine.withdraw(row.job, NOW, "stopped", also_manual=also_manual)
@@ -107,7 +107,7 @@ def test_job_keeps_the_error_of_a_run_withdrawn_between_attempts():
     assert (row.status, row.error) == ("failed", "no route")
 
 
-def test_run_by_hand_goes_on_when_the_one_before_it_was_withdrawn():
+def test_manual_run_is_released_when_the_run_before_it_is_withdrawn():
     job = hourly(overlap="queue")
     ExecutionFactory(job=job, status="queued", attempt=1, available_at=NOW + HOUR)
     by_hand = ExecutionFactory(job=job, status="queued", cause="manual", scheduled_for=NOW)
@@ -118,7 +118,7 @@ def test_run_by_hand_goes_on_when_the_one_before_it_was_withdrawn():
     assert by_hand.available_at == NOW
 
 
-def test_withdrawing_leaves_other_jobs_alone():
+def test_withdraw_does_not_affect_other_jobs():
     row = ExecutionFactory(status="queued")
 
     engine.withdraw(JobFactory(), NOW, "stopped", also_manual=True)
@@ -141,7 +141,7 @@ def paused(**fields):
     )
 
 
-def test_pause_that_is_over_is_ended_and_its_slots_are_accounted_for():
+def test_expired_pause_is_ended_and_its_slots_are_skipped():
     job = paused(failure_streak=4)
 
     engine.sweep(NOW - SECOND)
@@ -158,7 +158,7 @@ def test_pause_that_is_over_is_ended_and_its_slots_are_accounted_for():
     assert Event.objects.get().verb == "resume"
 
 
-def test_slot_at_the_moment_of_the_pause_is_accounted_for_once():
+def test_slot_at_the_time_of_the_pause_is_skipped_once():
     job = paused(paused_at=NOW - 2 * HOUR)
     ExecutionFactory(job=job, scheduled_for=NOW - 2 * HOUR, status="skipped")
 
@@ -171,12 +171,12 @@ def test_slot_at_the_moment_of_the_pause_is_accounted_for_once():
 @pytest.mark.parametrize(
     "fields",
     [
-        pytest.param({"once": True, "cron": "", "run_at": NOW - HOUR}, id="one-off"),
+        pytest.param({"once": True, "cron": "", "run_at": NOW - HOUR}, id="one-time"),
         pytest.param({"ends_at": NOW - HOUR}, id="ended"),
-        pytest.param({"max_runs": 1, "slot_count": 1}, id="runs spent"),
+        pytest.param({"max_runs": 1, "slot_count": 1}, id="all runs used"),
     ],
 )
-def test_job_with_nothing_left_after_its_pause_is_completed(fields):
+def test_job_without_slots_left_after_its_pause_is_completed(fields):
     job = paused(**fields)
 
     engine.sweep(NOW)
@@ -186,7 +186,7 @@ def test_job_with_nothing_left_after_its_pause_is_completed(fields):
     assert Event.objects.get().verb == "finish"
 
 
-def test_job_that_cannot_be_read_stays_paused_and_others_are_resumed():
+def test_job_with_an_invalid_schedule_stays_paused_and_others_are_resumed():
     bad, good = paused(timezone="Mars/Olympus"), paused()
 
     engine.sweep(NOW)
@@ -207,7 +207,7 @@ def test_job_in_the_trash_is_not_resumed():
     assert job.status == "paused"
 
 
-def test_many_pauses_end_over_several_sweeps(monkeypatch):
+def test_many_expired_pauses_are_ended_in_several_sweeps(monkeypatch):
     monkeypatch.setattr(pauses, "RESUMING", -1)
     for _ in range(3):
         paused()
@@ -218,7 +218,7 @@ def test_many_pauses_end_over_several_sweeps(monkeypatch):
     assert Job.objects.filter(status="pending").count() == 2
 
 
-def test_rearming_a_job_that_was_changed_meanwhile_does_nothing():
+def test_rearm_does_nothing_if_the_job_was_changed_concurrently():
     job = paused()
     Job.objects.update(revision=5)
 

@@ -1,4 +1,4 @@
-"""Which slots are run, skipped or missed, by the policies of the job; no database needed."""
+"""Planning of slots: run, skipped or missed, by the policies of the job; no database needed."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
@@ -54,7 +54,7 @@ def test_slot_on_time_is_run_and_the_next_slot_is_set():
 
 
 @pytest.mark.parametrize("late", [timedelta(0), SECOND, timedelta(seconds=60)])
-def test_slot_within_a_minute_is_on_time_whatever_the_catch_up(late):
+def test_slot_less_than_a_minute_late_is_on_time_for_every_catch_up_policy(late):
     for catch_up in Job.CatchUp:
         result, rows = planned(new_job(catch_up=catch_up), NOW + late)
 
@@ -98,7 +98,7 @@ def test_every_slot_of_a_day_without_clusters_is_accounted_for(trigger, slots, c
     missed = [slot for slot in result.slots if slot.status == Status.MISSED]
     runs = min(runs, slots)
     if catch_up == "none" and job.every == timedelta(minutes=7):
-        runs = 0  # Its newest slot was more than a minute ago.
+        runs = 0  # The newest slot was more than a minute ago.
     assert len(chosen) == runs
     assert len(missed) == (slots > runs)
     assert sum(slot.count for slot in result.slots) == slots
@@ -130,7 +130,7 @@ def test_slots_older_than_the_window_are_missed(settings, catch_up):
     assert (result.slots[0].last, result.slots[0].count) == (NOW + DAY, 2)
 
 
-def test_catch_up_of_all_keeps_to_the_window_and_the_cap(settings):
+def test_catch_up_all_respects_the_window_and_the_limit(settings):
     settings.CRONTY_CATCH_UP_HOURS, settings.CRONTY_CATCH_UP_RUNS = 5, 3
     job = new_job(catch_up="all", overlap="allow")
 
@@ -147,11 +147,11 @@ def test_catch_up_of_all_keeps_to_the_window_and_the_cap(settings):
     [
         ("allow", ["claimed", "claimed", "claimed"]),
         ("queue", ["claimed", "queued", "queued"]),
-        # What is caught up waits its turn; a slot on time does not.
+        # Catch-up runs wait for each other; a slot on time does not wait.
         ("skip", ["claimed", "queued", "skipped"]),
     ],
 )
-def test_caught_up_runs_follow_each_other_unless_overlap_is_allowed(overlap, expected):
+def test_catch_up_runs_wait_for_each_other_unless_overlap_is_allowed(overlap, expected):
     _, rows = planned(new_job(catch_up="all", overlap=overlap), NOW + 2 * HOUR)
 
     assert [status for status, _ in rows] == expected
@@ -169,7 +169,7 @@ def test_caught_up_runs_follow_each_other_unless_overlap_is_allowed(overlap, exp
         (3, 9, 0, False),
     ],
 )
-def test_max_runs_cuts_what_is_caught_up_and_ends_the_job(max_runs, done, expected, goes_on):
+def test_max_runs_limits_catch_up_runs_and_ends_the_job(max_runs, done, expected, goes_on):
     job = new_job(catch_up="all", overlap="allow", max_runs=max_runs, slot_count=done)
 
     result, rows = planned(job, NOW + 4 * HOUR)
@@ -179,7 +179,7 @@ def test_max_runs_cuts_what_is_caught_up_and_ends_the_job(max_runs, done, expect
 
 
 @pytest.mark.parametrize("overlap", ["skip", "queue", "allow"])
-def test_slot_that_has_a_row_neither_holds_up_others_nor_counts_as_a_run(overlap):
+def test_slot_that_already_has_a_row_neither_delays_others_nor_counts_as_a_run(overlap):
     job = new_job(catch_up="all", overlap=overlap, max_runs=2, slot_count=1)
 
     result, rows = planned(job, NOW + HOUR + 2 * MINUTE, known=[(NOW, None)])
@@ -188,7 +188,7 @@ def test_slot_that_has_a_row_neither_holds_up_others_nor_counts_as_a_run(overlap
     assert result.next_run_at is None
 
 
-def test_gap_of_missed_slots_leaves_out_those_that_have_a_row():
+def test_gap_of_missed_slots_leaves_out_slots_that_already_have_a_row():
     result, rows = planned(new_job(), NOW + 4 * HOUR, known=[(NOW + HOUR, NOW + 2 * HOUR)])
 
     assert rows == [("missed", NOW), ("missed", NOW + 3 * HOUR), ("claimed", NOW + 4 * HOUR)]
@@ -212,7 +212,7 @@ def test_skipped_slots_do_not_count_as_runs():
         (NOW - HOUR, [NOW], None),
     ],
 )
-def test_no_slot_lies_beyond_the_end(ends_at, expected, following):
+def test_no_slot_is_planned_after_ends_at(ends_at, expected, following):
     result, rows = planned(new_job(catch_up="all", overlap="allow", ends_at=ends_at), NOW + 2 * HOUR)
 
     assert rows == [("claimed", at) for at in expected]
@@ -229,14 +229,14 @@ def test_no_slot_lies_beyond_the_end(ends_at, expected, following):
         (25 * HOUR, "all", "missed"),
     ],
 )
-def test_one_off_has_one_slot_and_no_next(late, catch_up, expected):
+def test_one_time_job_has_one_slot_and_no_next(late, catch_up, expected):
     result, rows = planned(new_job(run_at=NOW, catch_up=catch_up), NOW + late)
 
     assert rows == [(expected, NOW)]
     assert result.next_run_at is None
 
 
-def test_inactive_owner_gets_one_row_for_all_that_was_due():
+def test_due_slots_of_an_inactive_owner_become_one_row():
     result, rows = planned(new_job(), NOW + 3 * HOUR, active=False)
 
     assert rows == [("skipped", NOW)]
@@ -244,7 +244,7 @@ def test_inactive_owner_gets_one_row_for_all_that_was_due():
     assert result.next_run_at == NOW + 4 * HOUR
 
 
-def test_interval_keeps_to_its_grid_however_late_it_is():
+def test_interval_keeps_its_grid_even_when_late():
     job = new_job(every=timedelta(minutes=10), catch_up="none")
 
     result, _ = planned(job, NOW + timedelta(minutes=25, seconds=3))
@@ -252,8 +252,8 @@ def test_interval_keeps_to_its_grid_however_late_it_is():
     assert result.next_run_at == NOW + 30 * MINUTE
 
 
-def test_promised_slot_that_the_trigger_no_longer_has_is_accounted_for():
-    """The zone's rules changed, say: next_run_at was computed by the old ones."""
+def test_next_run_at_that_the_trigger_no_longer_produces_still_gets_a_row():
+    """For example after a change of time zone rules: next_run_at was computed with the old ones."""
     job = new_job(first=NOW + 20 * MINUTE)
 
     result, rows = planned(job, NOW + HOUR)
@@ -272,14 +272,14 @@ def _utc(*numbers: int) -> datetime:
         # 29 March 2026: 02:00 to 03:00 does not exist in Berlin.
         pytest.param("30 2 * * *", _utc(2026, 3, 28, 1, 30), _utc(2026, 3, 30, 0, 30), 3, id="skipped time"),
         pytest.param("0 * * * *", _utc(2026, 3, 28, 23, 0), _utc(2026, 3, 29, 3, 0), 5, id="hourly"),
-        # 25 October 2026: 02:00 to 03:00 comes twice.
+        # 25 October 2026: 02:00 to 03:00 occurs twice in Berlin.
         pytest.param("30 2 * * *", _utc(2026, 10, 25, 0, 30), _utc(2026, 10, 25, 12, 0), 1, id="fixed twice"),
         pytest.param(
             "30 * * * *", _utc(2026, 10, 25, 0, 30), _utc(2026, 10, 25, 2, 30), 3, id="hourly twice"
         ),
     ],
 )
-def test_nights_of_a_clock_change_have_each_slot_once(cron, first, now, slots):
+def test_each_slot_is_planned_once_in_the_night_of_a_clock_change(cron, first, now, slots):
     job = new_job(
         cron=cron,
         timezone="Europe/Berlin",

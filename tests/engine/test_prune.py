@@ -1,4 +1,4 @@
-"""What is pruned from the history, and what is kept."""
+"""Pruning of the history, and the rows that are kept."""
 
 from datetime import timedelta
 
@@ -28,7 +28,7 @@ def limits(settings, time_machine):
 
 
 @pytest.mark.usefixtures("limits")
-def test_history_keeps_its_days():
+def test_history_is_kept_for_the_configured_days():
     job = JobFactory()
     old = [
         ExecutionFactory(job=job, scheduled_for=NOW - 11 * DAY, status=status, cause="manual")
@@ -70,7 +70,7 @@ def test_expired_sessions_and_old_logins_are_pruned():
 
 @pytest.mark.usefixtures("limits")
 @pytest.mark.parametrize("status", ["succeeded", "skipped"])
-def test_history_keeps_the_newest_of_each_job(status, monkeypatch):
+def test_history_keeps_the_newest_runs_of_each_job(status, monkeypatch):
     monkeypatch.setattr(prune, "BATCH", 2)
     job, other = JobFactory(), JobFactory()
     for hours in range(9):
@@ -84,7 +84,7 @@ def test_history_keeps_the_newest_of_each_job(status, monkeypatch):
 
 
 @pytest.mark.usefixtures("limits")
-def test_old_trash_and_old_clusters_go_and_the_ledger_stays():
+def test_old_trash_and_clusters_are_deleted_but_not_their_executions():
     gone = JobFactory(deleted_at=NOW - 31 * DAY)
     row = ExecutionFactory(job=gone, scheduled_for=NOW - DAY)
     JobFactory(deleted_at=NOW - 29 * DAY)
@@ -99,7 +99,7 @@ def test_old_trash_and_old_clusters_go_and_the_ledger_stays():
 
 
 @pytest.mark.usefixtures("limits")
-def test_old_notices_go_when_they_are_over():
+def test_old_notices_are_deleted_once_they_have_ended():
     for number, (age, fields) in enumerate(
         [(11 * DAY, {"ended": True}), (9 * DAY, {"ended": True}), (11 * DAY, {"next_run_at": NOW})]
     ):
@@ -111,7 +111,7 @@ def test_old_notices_go_when_they_are_over():
 
 
 def record(owner, *ages, job=None):
-    """Write an event for each age, the oldest first as time would."""
+    """Write one event for each age, the oldest first."""
     return [
         Event.objects.create(at=NOW - age, owner=owner, actor="olga", door="web", verb="edit", job=job)
         for age in ages
@@ -124,7 +124,7 @@ def kept_events():
 
 @pytest.mark.usefixtures("limits")
 @pytest.mark.parametrize("batch", [1, 2, 1000])
-def test_trail_keeps_its_days(batch, monkeypatch, owner):
+def test_events_are_kept_for_the_configured_days(batch, monkeypatch, owner):
     monkeypatch.setattr(prune, "BATCH", batch)
     *_, on_the_edge, young = record(owner, 30 * DAY, 12 * DAY, 11 * DAY, 10 * DAY, DAY)
 
@@ -135,7 +135,7 @@ def test_trail_keeps_its_days(batch, monkeypatch, owner):
 
 @pytest.mark.usefixtures("limits")
 @pytest.mark.parametrize("batch", [1, 2, 1000])
-def test_trail_keeps_the_newest_of_each_person(batch, monkeypatch, owner):
+def test_newest_events_of_each_person_are_kept(batch, monkeypatch, owner):
     monkeypatch.setattr(prune, "BATCH", batch)
     few = record(UserFactory(), 3 * HOUR, 2 * HOUR)
     many = record(owner, *(hours * HOUR for hours in range(9, 0, -1)))
@@ -145,17 +145,17 @@ def test_trail_keeps_the_newest_of_each_person(batch, monkeypatch, owner):
 
 
 @pytest.mark.usefixtures("limits")
-def test_trail_is_not_read_beyond_what_is_old(django_assert_num_queries, monkeypatch, owner):
+def test_pruning_reads_no_more_events_than_needed(django_assert_num_queries, monkeypatch, owner):
     monkeypatch.setattr(prune, "BATCH", 2)
     record(owner, 12 * DAY, 11 * DAY, *[HOUR] * 4)
 
-    # The old batch and its deletion, the first young batch, and no more.
+    # The query and deletion of the old batch, the query of the first recent batch, and no more.
     with django_assert_num_queries(3):
         assert prune._prune_old_events(NOW - 10 * DAY) == 2
 
 
 @pytest.mark.usefixtures("limits")
-def test_event_dated_ahead_by_a_wrong_clock_does_not_keep_the_old_ones(monkeypatch, owner):
+def test_event_with_a_future_date_does_not_keep_old_events(monkeypatch, owner):
     monkeypatch.setattr(prune, "BATCH", 2)
     _, ahead, _, _ = record(owner, 12 * DAY, -DAY, 11 * DAY, 11 * DAY)
 
@@ -165,7 +165,7 @@ def test_event_dated_ahead_by_a_wrong_clock_does_not_keep_the_old_ones(monkeypat
 
 
 @pytest.mark.usefixtures("limits")
-def test_job_outlives_its_events(owner):
+def test_job_is_kept_when_its_events_are_pruned(owner):
     job = JobFactory(owner=owner)
     record(owner, 11 * DAY, job=job)
 
@@ -176,7 +176,7 @@ def test_job_outlives_its_events(owner):
 
 
 @pytest.mark.usefixtures("limits")
-def test_project_without_sessions_and_login_limits_is_pruned_all_the_same(settings):
+def test_pruning_works_in_a_project_without_sessions_and_login_limits(settings):
     names = ("axes", "django.contrib.sessions")
     ExecutionFactory(scheduled_for=NOW - 11 * DAY)
 

@@ -1,4 +1,4 @@
-"""Runs of clusters that died or stop, and prompts that nobody finished."""
+"""Rescue of runs from dead or stopping clusters, and of prompts that nobody finished."""
 
 from datetime import timedelta
 
@@ -21,7 +21,7 @@ SECOND = timedelta(seconds=1)
 # Dead clusters and expired leases
 
 
-def test_silent_cluster_is_given_up_and_its_claims_are_free():
+def test_silent_cluster_is_retired_and_its_claims_are_released():
     dead = new_cluster(last_seen_at=NOW - FRESH_FOR - SECOND)
     alive = new_cluster(last_seen_at=NOW)
     rows = [
@@ -38,7 +38,7 @@ def test_silent_cluster_is_given_up_and_its_claims_are_free():
     assert Cluster.objects.get(stopped_at=None) == alive
 
 
-def test_many_dead_clusters_are_all_given_up_in_time(django_assert_max_num_queries):
+def test_many_dead_clusters_are_all_retired_in_time(django_assert_max_num_queries):
     for _ in range(25):
         new_cluster(last_seen_at=NOW - HOUR)
 
@@ -60,7 +60,7 @@ def test_many_dead_clusters_are_all_given_up_in_time(django_assert_max_num_queri
         ("waiting", NOW - SECOND, "waiting"),
     ],
 )
-def test_lease_that_ran_out_frees_the_run(cluster, status, lease_until, expected):
+def test_run_with_an_expired_lease_is_released(cluster, status, lease_until, expected):
     row = ExecutionFactory(
         status=status,
         cluster=cluster,
@@ -102,17 +102,21 @@ def test_run_whose_workers_keep_dying_is_lost(cluster):
     ("fields", "expected"),
     [
         pytest.param({"started_at": NOW - DAY - SECOND}, "failed", id="waited a day"),
-        pytest.param({"started_at": NOW - DAY}, "waiting", id="not quite"),
+        pytest.param({"started_at": NOW - DAY}, "waiting", id="waited less than a day"),
         pytest.param(
             {"started_at": NOW - HOUR, "scheduled_for": NOW - DAY - HOUR}, "waiting", id="caught up late"
         ),
         pytest.param(
-            {"started_at": NOW - 2 * DAY, "lease_until": NOW + HOUR}, "waiting", id="an agent is at it"
+            {"started_at": NOW - 2 * DAY, "lease_until": NOW + HOUR},
+            "waiting",
+            id="an agent is working on it",
         ),
-        pytest.param({"started_at": NOW - 2 * DAY, "lease_until": NOW - HOUR}, "failed", id="agent gone"),
+        pytest.param(
+            {"started_at": NOW - 2 * DAY, "lease_until": NOW - HOUR}, "failed", id="the agent's lease expired"
+        ),
     ],
 )
-def test_prompt_that_waited_too_long_has_failed(fields, expected):
+def test_prompt_that_waited_too_long_fails(fields, expected):
     job = JobFactory(task="prompt", cron="0 * * * *", next_run_at=NOW + HOUR)
     row = ExecutionFactory(
         job=job, **{"status": "waiting", "attempt": 1, "scheduled_for": NOW - 2 * DAY} | fields
@@ -161,7 +165,7 @@ def test_prompt_of_a_stopped_job_is_cancelled_when_its_lease_ends(stopped, lease
         assert row.reason == "The job was stopped before an agent finished this prompt."
 
 
-def test_prompt_of_a_run_by_hand_survives_a_pause():
+def test_prompt_of_a_manual_run_survives_a_pause():
     job = JobFactory(task="prompt", cron="0 * * * *", status="paused", next_run_at=None)
     row = ExecutionFactory(job=job, status="waiting", attempt=1, cause="manual")
 
@@ -174,7 +178,7 @@ def test_prompt_of_a_run_by_hand_survives_a_pause():
 # Handing back
 
 
-def test_claims_of_this_cluster_can_be_given_up_one_by_one(cluster):
+def test_single_claims_of_this_cluster_can_be_released(cluster):
     mine, kept, started, foreign = [
         ExecutionFactory(status=status, cluster=who, lease_until=NOW + MINUTE)
         for status, who in (
@@ -202,7 +206,7 @@ def test_claims_of_this_cluster_can_be_given_up_one_by_one(cluster):
         ({"also_running": True}, ["queued", "queued", "queued"]),
     ],
 )
-def test_hand_back_frees_what_was_claimed_and_on_demand_what_runs(cluster, options, expected):
+def test_hand_back_releases_claimed_runs_and_on_request_running_ones(cluster, options, expected):
     claimed = {"status": "claimed", "cluster": cluster, "lease_until": NOW + LEASE}
     rows = [
         ExecutionFactory(**claimed).pk,
@@ -220,7 +224,7 @@ def test_hand_back_frees_what_was_claimed_and_on_demand_what_runs(cluster, optio
     assert other.status == "claimed"
 
 
-def test_run_handed_back_is_claimed_by_another(cluster):
+def test_run_that_was_handed_back_is_claimed_by_another_cluster(cluster):
     job = JobFactory(next_run_at=NOW, cron="0 * * * *")
     engine.claim_runs(cluster.pk, NOW, 10)
     engine.hand_back(cluster.pk, NOW)
@@ -261,7 +265,7 @@ def test_rescued_run_is_queued_again_unless_its_workers_keep_dying(cluster, atte
         assert (row.available_at, row.reason, job.recent) == (NOW, "why", "")
 
 
-def test_one_time_job_whose_run_is_lost_has_failed(cluster):
+def test_one_time_job_fails_when_its_run_is_lost(cluster):
     job = JobFactory(once=True, run_at=NOW, cron="", next_run_at=None, status="running")
     begin(cluster, job, attempt=RESCUES)
 
@@ -271,7 +275,7 @@ def test_one_time_job_whose_run_is_lost_has_failed(cluster):
     assert job.status == "failed"
 
 
-def test_run_of_a_job_that_is_gone_is_lost(cluster):
+def test_run_of_a_purged_job_is_lost(cluster):
     begin(cluster, JobFactory())
     Execution.objects.update(job=None)
 

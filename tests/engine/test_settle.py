@@ -17,7 +17,7 @@ MINUTE = timedelta(minutes=1)
 SECOND = timedelta(seconds=1)
 
 
-def one_off(**fields):
+def one_time(**fields):
     return JobFactory(**{"once": True, "run_at": NOW, "status": "running", "next_run_at": None} | fields)
 
 
@@ -67,13 +67,13 @@ def test_many_outcomes_of_one_job_are_written_in_order(cluster):
     [
         pytest.param({"attempt": 2}, id="a later attempt"),
         pytest.param({"status": "queued"}, id="queued again"),
-        pytest.param({"status": "lost"}, id="given up"),
+        pytest.param({"status": "lost"}, id="lost"),
         pytest.param({"status": "cancelled"}, id="cancelled"),
         pytest.param({"status": "claimed"}, id="claimed again"),
-        pytest.param({"cluster": None}, id="nobody's"),
+        pytest.param({"cluster": None}, id="no cluster"),
     ],
 )
-def test_outcome_of_a_run_that_is_no_longer_ours_changes_nothing(cluster, change):
+def test_outcome_of_a_run_this_cluster_no_longer_holds_is_ignored(cluster, change):
     job = JobFactory(next_run_at=NOW + HOUR)
     started = begin(cluster, job)
     Execution.objects.update(**change)
@@ -86,7 +86,7 @@ def test_outcome_of_a_run_that_is_no_longer_ours_changes_nothing(cluster, change
     assert (job.recent, job.last_run_at) == ("", None)
 
 
-def test_another_cluster_cannot_settle(cluster):
+def test_run_of_another_cluster_cannot_be_settled(cluster):
     started = begin(cluster, JobFactory())
 
     assert engine.settle_runs(new_cluster().pk, [outcome_of(started)]) == 0
@@ -141,7 +141,7 @@ def test_job_ends_with_its_last_run(cluster, fields, status, expected):
     job = (
         JobFactory(**fields, status=fields.get("status", "running"), next_run_at=None)
         if "cron" in fields
-        else (one_off(**fields))
+        else (one_time(**fields))
     )
 
     engine.settle_runs(cluster.pk, [outcome_of(begin(cluster, job), status)])
@@ -150,8 +150,8 @@ def test_job_ends_with_its_last_run(cluster, fields, status, expected):
     assert job.status == expected
 
 
-def test_job_with_another_live_run_is_not_over_yet(cluster):
-    job = one_off()
+def test_job_with_another_live_run_does_not_end(cluster):
+    job = one_time()
     by_hand = begin(cluster, job, cause="manual")
 
     engine.settle_runs(cluster.pk, [outcome_of(begin(cluster, job), "failed")])
@@ -192,7 +192,7 @@ def test_backoff_doubles_with_jitter_up_to_a_limit(cluster, attempt, backoff, ex
     ("after", "expected"),
     [(HOUR, HOUR), (-HOUR, None), (SECOND, None), (timedelta.max, LONGEST_WAIT)],
 )
-def test_task_may_ask_for_a_longer_wait(cluster, after, expected):
+def test_task_can_request_a_longer_retry_delay(cluster, after, expected):
     run = begin(cluster, JobFactory(attempts=2, backoff=MINUTE))
 
     wait = engine.retry_at(run, NOW, after) - NOW
@@ -201,14 +201,14 @@ def test_task_may_ask_for_a_longer_wait(cluster, after, expected):
 
 
 @pytest.mark.parametrize(("attempt", "attempts"), [(1, 1), (3, 3), (4, 3)])
-def test_spent_attempts_are_not_repeated(cluster, attempt, attempts):
+def test_run_without_attempts_left_is_not_retried(cluster, attempt, attempts):
     run = begin(cluster, JobFactory(attempts=attempts), attempt=attempt - 1)
 
     assert engine.retry_at(run, NOW) is None
 
 
 def test_failed_attempt_waits_in_the_queue_and_runs_again(cluster):
-    job = one_off(attempts=2)
+    job = one_time(attempts=2)
     started = begin(cluster, job)
 
     engine.settle_runs(cluster.pk, [outcome_of(started, "failed", error="no", retry_at=NOW + MINUTE)])
@@ -237,7 +237,7 @@ def test_failed_attempt_waits_in_the_queue_and_runs_again(cluster):
         ({}, "schedule", True),
     ],
 )
-def test_stop_during_a_run_keeps_the_run_and_stops_the_next_attempt(cluster, stop, cause, goes_on):
+def test_stop_during_a_run_lets_it_finish_but_prevents_a_retry(cluster, stop, cause, goes_on):
     job = JobFactory(attempts=3)
     started = begin(cluster, job, cause=cause)
     Job.objects.update(**stop)
@@ -253,7 +253,7 @@ def test_stop_during_a_run_keeps_the_run_and_stops_the_next_attempt(cluster, sto
 # Leases
 
 
-def test_lease_is_renewed_only_by_the_cluster_that_runs(cluster):
+def test_lease_is_renewed_only_by_the_cluster_that_holds_it(cluster):
     mine = begin(cluster, JobFactory())
     other = begin(new_cluster(), JobFactory())
     ended = begin(cluster, JobFactory())
@@ -291,12 +291,12 @@ def test_claims_newer_than_the_last_returned_probe_are_renewed(cluster):
     assert [row.lease_until > NOW for row in rows] == [True, False, False, False]
 
 
-def test_nothing_to_conclude_is_no_query(django_assert_num_queries):
+def test_nothing_to_conclude_makes_no_query(django_assert_num_queries):
     with django_assert_num_queries(0):
         engine.conclude([])
 
 
-def test_queries_of_settling_do_not_grow_with_the_runs(cluster, django_assert_max_num_queries):
+def test_query_count_of_settling_does_not_grow_with_the_runs(cluster, django_assert_max_num_queries):
     runs = [begin(cluster, JobFactory()) for _ in range(30)]
 
     with django_assert_max_num_queries(12):

@@ -1,4 +1,4 @@
-"""Hand-written statements, each beside its ORM twin: both must give the same rows."""
+"""Hand-written SQL statements, compared with equivalent ORM code: both must give the same rows."""
 
 from datetime import timedelta
 from typing import Any
@@ -20,7 +20,7 @@ HOUR = timedelta(hours=1)
 LATER = NOW + timedelta(seconds=2, microseconds=5)
 
 
-def test_each_row_gets_its_own_values_and_others_are_left_alone():
+def test_each_row_gets_its_own_values_and_other_rows_are_unchanged():
     first, second, other = (JobFactory(run_count=10) for _ in range(3))
 
     update_rows(
@@ -34,7 +34,7 @@ def test_each_row_gets_its_own_values_and_others_are_left_alone():
     assert list(rows) == [(11, "one", NOW), (12, "it's 100 %", None), (10, other.name, None)]
 
 
-def test_value_may_stand_in_several_assignments():
+def test_value_can_be_used_in_several_assignments():
     job = JobFactory(run_count=1, slot_count=2)
 
     update_rows(
@@ -49,7 +49,7 @@ def test_value_may_stand_in_several_assignments():
 
 
 @pytest.mark.parametrize("value", [None, {"a": [1, "ü", None]}, [], "text", 0, True, 1.5])
-def test_json_comes_back_as_it_was(value):
+def test_json_is_stored_unchanged(value):
     row = ExecutionFactory()
 
     update_rows(Execution, "result = {result}", ("id", "result"), [(row.pk, value)])
@@ -58,12 +58,12 @@ def test_json_comes_back_as_it_was(value):
     assert row.result == value
 
 
-def test_no_rows_are_no_statement(django_assert_num_queries):
+def test_no_rows_execute_no_statement(django_assert_num_queries):
     with django_assert_num_queries(0):
         update_rows(Job, "name = {name}", ("id", "name"), [])
 
 
-def test_refused_value_is_an_error_of_django():
+def test_refused_value_raises_a_django_error():
     job = JobFactory()
 
     with pytest.raises(DatabaseError):
@@ -83,7 +83,7 @@ def test_moments_keep_their_microseconds():
 # Claimed rows
 
 
-def test_row_inserted_for_a_job_is_the_one_built_from_it():
+def test_row_inserted_for_a_job_equals_the_one_built_by_the_orm():
     cluster = new_cluster()
     jobs = JobFactory.create_batch(3, next_run_at=NOW)
     claimed = {
@@ -119,7 +119,7 @@ def columns_of(row: Execution) -> dict[str, Any]:
         ({"scheduled_for": NOW + HOUR, "cause": "manual"}, True),
     ],
 )
-def test_job_with_rows_from_its_next_slot_on_gets_no_row(known, is_inserted):
+def test_job_with_a_row_at_or_after_its_next_slot_gets_no_claimed_row(known, is_inserted):
     job = JobFactory(next_run_at=NOW)
     ExecutionFactory(job=job, **known)
 
@@ -130,7 +130,7 @@ def test_job_with_rows_from_its_next_slot_on_gets_no_row(known, is_inserted):
 
 
 def start_by_orm(cluster: Cluster, attempt: int, execution_ids: list[int]) -> list[Started]:
-    """Start runs as `sql.start` does, in the plain way."""
+    """Do with the ORM what `sql.start` does."""
     mine = Execution.objects.filter(pk__in=execution_ids, status="claimed", cluster=cluster, attempt=attempt)
     started = [row.pk for row in mine]
     mine.filter(attempt=0).update(lateness=LATER - F("scheduled_for"))
@@ -167,7 +167,7 @@ def start_by_orm(cluster: Cluster, attempt: int, execution_ids: list[int]) -> li
 
 @pytest.mark.parametrize("attempt", [0, 2])
 @pytest.mark.parametrize("together", [True, False], ids=["in a chunk", "one by one"])
-def test_runs_start_as_by_the_orm(attempt, together):
+def test_start_equals_the_orm_version(attempt, together):
     cluster = new_cluster()
     rows = [
         ExecutionFactory(
@@ -193,7 +193,7 @@ def test_runs_start_as_by_the_orm(attempt, together):
     ids = [row.pk for row in rows]
     chunks = [ids] if together else [[pk] for pk in ids]
 
-    # More often than it takes the driver to prepare a statement.
+    # More executions than the driver needs before it prepares a statement.
     started = [run for chunk in chunks for run in start_runs(cluster.pk, attempt, chunk, LATER)]
 
     after = {row.pk: columns_of(row) for row in Execution.objects.all()}
@@ -209,7 +209,7 @@ def test_runs_start_as_by_the_orm(attempt, together):
 
 @pytest.mark.skipif(connection.vendor != "postgresql", reason="sqlite3 prepares statements itself")
 @pytest.mark.parametrize("has_pooler", [False, True])
-def test_start_of_one_run_is_prepared_unless_a_pooler_is_between(monkeypatch, has_pooler):
+def test_start_of_one_run_is_prepared_unless_a_pooler_is_used(monkeypatch, has_pooler):
     monkeypatch.setitem(connection.settings_dict, "DISABLE_SERVER_SIDE_CURSORS", has_pooler)
     cluster, row = new_cluster(), ExecutionFactory(status="claimed")
     with connection.cursor() as cursor:
@@ -221,7 +221,7 @@ def test_start_of_one_run_is_prepared_unless_a_pooler_is_between(monkeypatch, ha
         assert cursor.fetchone() == (0 if has_pooler else 1,)
 
 
-# Ends of jobs, and runs that wait for their predecessor
+# Jobs that end, and runs that wait for their predecessor
 
 LIVES = [
     {"status": "queued"},
@@ -236,7 +236,7 @@ LIVES = [
 
 @pytest.fixture
 def jobs() -> list[Job]:
-    """Make jobs of every status and type with runs in any two states."""
+    """Create jobs of every status and type, with runs in every pair of states."""
     made = []
     for status in ("running", "paused"):
         for kind in ({"once": True}, {}):
@@ -248,7 +248,7 @@ def jobs() -> list[Job]:
     return made
 
 
-def test_jobs_end_as_by_the_orm(jobs):
+def test_ended_jobs_equal_the_orm_version(jobs):
     failed = [job.pk for job in jobs[::3]]
     considered = [job.pk for job in jobs[5:]]
     live = Execution.objects.live().filter(job=OuterRef("pk"))
@@ -264,14 +264,14 @@ def test_jobs_end_as_by_the_orm(jobs):
     assert {"failed", "completed"} == set(wanted.values())
 
 
-def test_no_job_need_have_failed(jobs):
+def test_no_failed_jobs_are_accepted(jobs):
     sql.end_finished_jobs([job.pk for job in jobs], failed=[])
 
     assert Job.objects.filter(status="completed").exists()
     assert not Job.objects.filter(status="failed").exists()
 
 
-def test_next_in_line_is_as_by_the_orm(jobs):
+def test_next_waiting_run_equals_the_orm_version(jobs):
     considered = [job.pk for job in jobs[5:]]
     is_busy = Q(status__in=["claimed", "running", "waiting"]) | Q(status="queued", available_at__isnull=False)
     busy = Execution.objects.filter(is_busy, job=OuterRef("job"))
@@ -291,7 +291,7 @@ def test_next_in_line_is_as_by_the_orm(jobs):
 
 @pytest.mark.parametrize("moments", [(), (NOW,), (NOW + HOUR, NOW), (NOW, NOW + HOUR)])
 @pytest.mark.parametrize("ready", [(), (NOW + HOUR / 2,), (NOW - HOUR, None)])
-def test_earliest_moment_is_as_by_the_orm(moments, ready):
+def test_earliest_wake_up_time_equals_the_orm_version(moments, ready):
     for moment in moments:
         JobFactory(next_run_at=moment)
     JobFactory(next_run_at=NOW - 5 * HOUR, deleted_at=NOW)

@@ -1,4 +1,4 @@
-"""How a claimed run is started, and by whom."""
+"""Starting claimed runs, and the conditions for a start."""
 
 from datetime import timedelta
 
@@ -18,7 +18,7 @@ def claimed(cluster, **fields):
     return ExecutionFactory(**{"status": "claimed", "cluster": cluster, "scheduled_for": NOW} | fields)
 
 
-def test_started_run_carries_all_that_its_task_needs(cluster):
+def test_started_run_contains_everything_its_task_needs(cluster):
     job = JobFactory(
         name="Ping",
         args=[1, 2],
@@ -39,7 +39,7 @@ def test_started_run_carries_all_that_its_task_needs(cluster):
     assert started.key == Execution.objects.get().key
 
 
-def test_start_notes_moment_lease_and_lateness(cluster):
+def test_start_records_time_lease_and_lateness(cluster):
     row = claimed(cluster)
 
     engine.start_runs(cluster.pk, 0, [row.pk], LATER)
@@ -50,7 +50,7 @@ def test_start_notes_moment_lease_and_lateness(cluster):
     assert row.lateness == LATER - NOW
 
 
-def test_lateness_is_that_of_the_first_start(cluster):
+def test_retry_keeps_the_lateness_of_the_first_start(cluster):
     row = claimed(cluster, attempt=1, lateness=timedelta(seconds=3))
 
     engine.start_runs(cluster.pk, 1, [row.pk], NOW + timedelta(hours=1))
@@ -59,7 +59,7 @@ def test_lateness_is_that_of_the_first_start(cluster):
     assert (row.attempt, row.lateness) == (2, timedelta(seconds=3))
 
 
-def test_chunk_starts_what_is_still_ours_and_nothing_else(cluster):
+def test_only_claimed_runs_of_this_cluster_and_attempt_are_started(cluster):
     mine = claimed(cluster)
     others = [
         claimed(new_cluster()),
@@ -84,14 +84,14 @@ def test_second_start_of_the_same_package_does_nothing(cluster):
     assert (row.attempt, row.started_at) == (1, NOW)
 
 
-def test_owner_without_a_profile_has_no_key(cluster):
+def test_owner_without_a_profile_has_no_signing_key(cluster):
     job = JobFactory()
     job.owner.cronty_profile.delete()
 
     assert begin(cluster, job).signing_key is None
 
 
-def test_run_of_a_job_that_is_gone_is_not_handed_out(cluster):
+def test_run_of_a_purged_job_is_not_started(cluster):
     row = claimed(cluster)
     Execution.objects.update(job=None)
 
