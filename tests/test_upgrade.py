@@ -103,7 +103,7 @@ def fill(apps: Apps) -> None:
     """Store rows of every table, status and kind, as the first release could have."""
     person = apps.get_model("auth", "User").objects.create(username="olga", password="!")
     full(apps.get_model("schedules", "Profile"), 1, user=person, timezone="Europe/Berlin")
-    worker = full(apps.get_model("schedules", "Cluster"), 1, stopped_at=None)
+    cluster = full(apps.get_model("schedules", "Cluster"), 1, stopped_at=None)
     number = 0
     for status in ("pending", "running", "paused", "completed", "failed", "cancelled"):
         for kind in TRIGGERS:
@@ -123,7 +123,7 @@ def fill(apps: Apps) -> None:
             full(
                 apps.get_model("schedules", "Execution"),
                 number,
-                **{"job": None if cause == "manual" else job, "owner": person, "cluster": worker},
+                **{"job": None if cause == "manual" else job, "owner": person, "cluster": cluster},
                 **{"status": status, "cause": cause, "scheduled_for": NOW + timedelta(microseconds=number)},
             )
     for door in ("web", "admin", "mcp", "command", "engine"):
@@ -207,10 +207,10 @@ def test_current_code_works_on_after_the_upgrade(first_release):
     queued = _plain_run(apps, later, status="queued", available_at=now - timedelta(seconds=1))
     _migrate_to_latest()
 
-    worker = Cluster.objects.create(
+    cluster = Cluster.objects.create(
         host="host", pid=1, started_at=now, last_seen_at=now, probe_returned_at=now
     )
-    claimed = engine.claim_runs(worker.pk, now, 10)
+    claimed = engine.claim_runs(cluster.pk, now, 10)
     page = _browser_of(person.pk).get("/")
     answers = _statuses(person.pk, [due.public_id, later.public_id])
 

@@ -124,13 +124,13 @@ def test_failing_webhook_does_not_reveal_its_headers_or_key(
 
 def fire(job: Any) -> str:
     """Run a job once as a worker does, record the outcome, and return its error."""
-    worker = ClusterFactory()
-    row = ExecutionFactory(job=job, status="claimed", cluster=worker)
-    (started,) = engine.start_runs(worker.pk, 0, [row.pk], clock.now())
+    cluster = ClusterFactory()
+    row = ExecutionFactory(job=job, status="claimed", cluster=cluster)
+    (started,) = engine.start_runs(cluster.pk, 0, [row.pk], clock.now())
     task = registry.get(job.task)
     assert task is not None
     outcome = asyncio.run(calls.run_coroutine(started, task))
-    engine.settle_runs(worker.pk, [outcome])
+    engine.settle_runs(cluster.pk, [outcome])
     row.refresh_from_db()
     return outcome.error
 

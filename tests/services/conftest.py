@@ -1,4 +1,4 @@
-"""A moment that stands still, so that every slot of a test is known."""
+"""A fixed clock, so that tests know every slot."""
 
 from datetime import UTC, datetime
 

@@ -1,4 +1,4 @@
-"""Jobs for the tests of services: triggers, a way to create one, and a way to act in between."""
+"""Helpers for the tests of services: triggers, job creation, and concurrent changes."""
 
 from contextlib import contextmanager
 from datetime import timedelta
@@ -34,7 +34,7 @@ def value_of(result):
     return result.value
 
 
-def made(actor: Actor, **fields) -> Job:
+def create_job(actor: Actor, **fields) -> Job:
     return value_of(services.schedule(actor, **(PLAIN | CRON | fields))).job
 
 
@@ -44,7 +44,7 @@ def verbs_on(job: Job) -> list[str]:
 
 @contextmanager
 def meanwhile(statement, action):
-    """Let somebody else act just before our next statement of this kind."""
+    """Run `action` just before our next SQL statement that starts with `statement`."""
     pending = [action]
 
     def intercept(execute, sql, *arguments):

@@ -1,4 +1,4 @@
-"""Who is acting, and which jobs and executions they can see."""
+"""Actors, and the jobs and executions that they can see."""
 
 import pytest
 
@@ -13,15 +13,15 @@ Door = Event.Door
 @pytest.mark.parametrize(
     ("who", "door", "name", "sees_all"),
     [
-        pytest.param("owner", Door.WEB, "", False, id="person at the pages"),
-        pytest.param("owner", Door.ADMIN, "", False, id="person at the admin"),
-        pytest.param("operator", Door.WEB, "", True, id="staff at the pages"),
-        pytest.param("operator", Door.ADMIN, "", True, id="staff at the admin"),
-        pytest.param("operator", Door.COMMAND, "", False, id="staff at the command line"),
+        pytest.param("owner", Door.WEB, "", False, id="person on the pages"),
+        pytest.param("owner", Door.ADMIN, "", False, id="person in the admin"),
+        pytest.param("operator", Door.WEB, "", True, id="staff on the pages"),
+        pytest.param("operator", Door.ADMIN, "", True, id="staff in the admin"),
+        pytest.param("operator", Door.COMMAND, "", False, id="staff on the command line"),
         pytest.param("operator", Door.MCP, "laptop", False, id="agent of staff"),
     ],
 )
-def test_only_staff_at_the_pages_see_everybodys_jobs(request, stranger, who, door, name, sees_all):
+def test_only_staff_on_the_pages_see_all_jobs(request, stranger, who, door, name, sees_all):
     actor = Actor(request.getfixturevalue(who), door, name)
     foreign, mine = JobFactory(owner=stranger), JobFactory(owner=actor.user)
     trashed = JobFactory(owner=stranger, deleted_at=mine.created_at)
@@ -33,12 +33,12 @@ def test_only_staff_at_the_pages_see_everybodys_jobs(request, stranger, who, doo
     assert set(actor.executions()) == ({run} if sees_all else set())
 
 
-def test_agent_is_called_by_its_tokens_name(actor, agent):
+def test_label_of_an_agent_is_the_name_of_its_token(actor, agent):
     assert (actor.label, actor.is_agent) == ("olga", False)
     assert (agent.label, agent.is_agent) == ("laptop", True)
 
 
-def test_record_says_who_did_what_through_which_door_and_hides_secrets(agent, now):
+def test_event_records_actor_verb_and_door_without_secrets(agent, now):
     job = JobFactory(owner=agent.user)
 
     record(agent, "edit", now, job=job, before={"kwargs": {"api_key": "hush"}}, after={"name": "New"})
@@ -50,5 +50,5 @@ def test_record_says_who_did_what_through_which_door_and_hides_secrets(agent, no
     assert str(event) == f"laptop edit {job.name}"
 
 
-def test_unknown_job_is_named_as_it_was_asked_for():
+def test_not_found_error_names_the_requested_id():
     assert not_found("job_1").message == "Job not found: job_1"

@@ -18,7 +18,7 @@ from tests.services.jobs import (
     ONCE,
     PLAIN,
     Status,
-    made,
+    create_job,
     value_of,
     verbs_on,
 )
@@ -46,7 +46,7 @@ def test_new_job_is_armed_for_its_first_slot(actor, trigger, next_run_at):
     assert verbs_on(job) == ["create"]
 
 
-def test_new_job_takes_the_owners_zone_and_the_tasks_own_policies(actor):
+def test_new_job_gets_the_time_zone_of_its_owner_and_the_policies_of_its_task(actor):
     job = value_of(
         services.schedule(
             actor,
@@ -63,14 +63,14 @@ def test_new_job_takes_the_owners_zone_and_the_tasks_own_policies(actor):
     assert job.attempts > 1
 
 
-def test_job_can_be_made_paused(actor):
-    job = made(actor, paused=True)
+def test_job_can_be_created_paused(actor):
+    job = create_job(actor, paused=True)
 
     assert (job.status, job.next_run_at, job.paused_at) == (Status.PAUSED, None, NOW)
 
 
-def test_job_by_an_agent_carries_the_agents_name(agent):
-    job = made(agent)
+def test_job_created_by_an_agent_records_its_name(agent):
+    job = create_job(agent)
 
     assert job.made_by == "laptop"
     assert Event.objects.get(job=job).actor == "laptop"
@@ -78,7 +78,7 @@ def test_job_by_an_agent_carries_the_agents_name(agent):
 
 def test_colliding_ids_raise(actor, monkeypatch):
     monkeypatch.setattr(secrets, "randbelow", lambda limit: 7)
-    made(actor)
+    create_job(actor)
 
     with pytest.raises(IntegrityError):
         services.schedule(actor, **PLAIN, **CRON)
@@ -99,7 +99,7 @@ def job_in(state: str, **fields) -> Job:
 STATES = [*Status.values, "trashed"]
 
 
-# For each verb, the states it works in; any other is the wrong one, and the trash is out of sight.
+# For each verb, the states that allow it; a job in the trash is not found.
 WORKS_IN = {
     "edit": ["pending", "paused"],
     "pause": ["pending"],
@@ -151,7 +151,7 @@ def test_job_of_another_user_is_not_found(agent, actor, stranger, verb):
 
 
 @pytest.mark.parametrize("verb", WORKS_IN)
-def test_staff_may_act_on_any_job_on_the_pages(operator, stranger, verb):
+def test_staff_can_act_on_any_job_on_the_pages(operator, stranger, verb):
     state = "trashed" if verb == "restore" else "paused" if verb == "resume" else "pending"
     job = job_in(state, owner=stranger)
 
@@ -173,15 +173,15 @@ def test_malformed_id_is_not_found(actor, verb, job_id):
     assert result.code == Code.NOT_FOUND
 
 
-def test_restored_job_begins_without_failures(actor):
+def test_restored_job_has_no_failure_streak(actor):
     job = JobFactory(owner=actor.user, failure_streak=3)
     services.delete(actor, job.public_id)
 
     assert value_of(services.restore(actor, job.public_id)).failure_streak == 0
 
 
-def test_pause_keeps_its_reason_and_its_end(actor):
-    job = made(actor)
+def test_pause_records_its_reason_and_end(actor):
+    job = create_job(actor)
     until = NOW + timedelta(hours=2)
 
     paused = value_of(services.pause(actor, job.public_id, reason="holidays", until=until))
@@ -203,7 +203,7 @@ def test_pause_keeps_its_reason_and_its_end(actor):
     ],
 )
 def test_invalid_pause_is_refused(actor, arguments, field):
-    job = made(actor)
+    job = create_job(actor)
 
     refusal = services.pause(actor, job.public_id, **arguments)
 
@@ -212,8 +212,8 @@ def test_invalid_pause_is_refused(actor, arguments, field):
     assert verbs_on(job) == ["create"]
 
 
-def test_resumed_job_has_no_pause_and_no_failures_left(actor, time_machine):
-    job = made(actor)
+def test_resumed_job_has_no_pause_and_no_failure_streak(actor, time_machine):
+    job = create_job(actor)
     services.pause(actor, job.public_id, reason="holidays", until=NOW + timedelta(days=1))
     Job.objects.filter(pk=job.pk).update(failure_streak=9)
     time_machine.shift(timedelta(hours=1))
@@ -224,13 +224,13 @@ def test_resumed_job_has_no_pause_and_no_failures_left(actor, time_machine):
     assert (resumed.pause_reason, resumed.paused_until, resumed.failure_streak) == ("", None, 0)
 
 
-def test_job_without_a_moment_of_pause_is_resumed(actor):
+def test_paused_job_without_paused_at_can_be_resumed(actor):
     job = JobFactory(owner=actor.user, paused=True, paused_at=None)
 
     assert value_of(services.resume(actor, job.public_id)).status == Status.PENDING
 
 
-def test_paused_one_off_whose_time_passed_is_not_resumed(actor, time_machine):
+def test_paused_one_time_job_whose_time_has_passed_is_not_resumed(actor, time_machine):
     job = value_of(services.schedule(actor, paused=True, **PLAIN, **ONCE)).job
     time_machine.shift(timedelta(hours=2))
 
@@ -241,7 +241,7 @@ def test_paused_one_off_whose_time_passed_is_not_resumed(actor, time_machine):
 
 
 def test_job_that_ended_during_its_pause_is_not_resumed(actor, time_machine):
-    job = made(actor, paused=True, ends_at=NOW + timedelta(hours=1))
+    job = create_job(actor, paused=True, ends_at=NOW + timedelta(hours=1))
     time_machine.shift(timedelta(hours=2))
 
     refusal = services.resume(actor, job.public_id)
@@ -250,7 +250,7 @@ def test_job_that_ended_during_its_pause_is_not_resumed(actor, time_machine):
     assert list(refusal.errors) == ["ends_at"]
 
 
-def test_job_whose_schedule_cannot_be_read_is_not_resumed(actor):
+def test_job_with_an_invalid_schedule_is_not_resumed(actor):
     job = JobFactory(owner=actor.user, paused=True, timezone="Mars/Base")
 
     refusal = services.resume(actor, job.public_id)
@@ -291,8 +291,8 @@ def test_pause_does_not_cancel_manual_runs(actor):
     assert (asked.status, scheduled.status) == ("queued", "cancelled")
 
 
-def test_deleted_job_disappears_and_its_history_stays(actor, agent):
-    job = made(actor)
+def test_deleted_job_disappears_but_its_history_is_kept(actor, agent):
+    job = create_job(actor)
     run = ExecutionFactory(job=job)
 
     services.delete(actor, job.public_id)
@@ -304,8 +304,8 @@ def test_deleted_job_disappears_and_its_history_stays(actor, agent):
     assert run.job == job
 
 
-def test_restored_job_is_armed_again(actor, time_machine):
-    job = made(actor)
+def test_restored_job_is_rearmed(actor, time_machine):
+    job = create_job(actor)
     services.delete(actor, job.public_id)
     time_machine.shift(timedelta(minutes=12))
 
@@ -323,7 +323,7 @@ def test_restored_job_keeps_its_state(actor, state):
     assert value_of(services.restore(actor, job.public_id)).status == state
 
 
-def test_one_off_whose_time_passed_in_the_trash_is_restored_as_paused(actor, time_machine):
+def test_one_time_job_whose_time_passed_in_the_trash_is_restored_as_paused(actor, time_machine):
     job = value_of(services.schedule(actor, **PLAIN, **ONCE)).job
     services.delete(actor, job.public_id)
     time_machine.shift(timedelta(days=1))
@@ -334,7 +334,7 @@ def test_one_off_whose_time_passed_in_the_trash_is_restored_as_paused(actor, tim
     assert "trash" in restored.pause_reason
 
 
-def test_job_with_an_unreadable_schedule_is_restored_as_paused(actor):
+def test_job_with_an_invalid_schedule_is_restored_as_paused(actor):
     job = JobFactory(owner=actor.user, cron="nonsense", deleted_at=NOW)
 
     restored = value_of(services.restore(actor, job.public_id))
@@ -352,11 +352,11 @@ def test_job_deleted_during_its_last_run_is_restored_in_the_state_of_that_run(ac
     assert value_of(services.restore(actor, job.public_id)).status == status
 
 
-def test_restoring_a_job_counts_against_the_quota(actor, settings):
+def test_restored_job_counts_against_the_quota(actor, settings):
     settings.CRONTY_MAX_ACTIVE_JOBS = 1
-    first = made(actor)
+    first = create_job(actor)
     services.delete(actor, first.public_id)
-    second = made(actor)
+    second = create_job(actor)
 
     refusal = services.restore(actor, first.public_id)
 
@@ -366,8 +366,8 @@ def test_restoring_a_job_counts_against_the_quota(actor, settings):
     assert isinstance(services.restore(actor, first.public_id), Ok)
 
 
-def test_run_now_queues_one_run_and_leaves_the_schedule(actor):
-    job = made(actor)
+def test_run_now_queues_one_run_and_keeps_the_schedule(actor):
+    job = create_job(actor)
 
     execution = value_of(services.run_now(actor, job.public_id))
 
@@ -377,7 +377,7 @@ def test_run_now_queues_one_run_and_leaves_the_schedule(actor):
 
 
 def test_number_of_waiting_manual_runs_is_limited(actor):
-    job = made(actor)
+    job = create_job(actor)
     for _ in range(10):
         value_of(services.run_now(actor, job.public_id))
 

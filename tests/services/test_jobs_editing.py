@@ -1,4 +1,4 @@
-"""Editing jobs: conflicts, triggers and what is recorded."""
+"""Editing jobs: conflicts, triggers and recorded events."""
 
 import itertools
 from datetime import timedelta
@@ -17,9 +17,9 @@ from tests.services.jobs import (
     ONCE,
     PLAIN,
     Status,
+    create_job,
     cron,
     interval,
-    made,
     meanwhile,
     once,
     value_of,
@@ -27,8 +27,8 @@ from tests.services.jobs import (
 )
 
 
-def test_edit_changes_what_was_given_and_records_before_and_after(actor):
-    job = made(actor)
+def test_edit_changes_only_the_given_fields_and_records_before_and_after(actor):
+    job = create_job(actor)
 
     edited = value_of(services.edit(actor, job.public_id, revision=1, name="Nightly", attempts=3))
 
@@ -39,8 +39,8 @@ def test_edit_changes_what_was_given_and_records_before_and_after(actor):
     assert event.after == {"name": "Nightly", "attempts": 3}
 
 
-def test_edit_that_changes_nothing_leaves_no_event(actor):
-    job = made(actor)
+def test_edit_that_changes_nothing_records_no_event(actor):
+    job = create_job(actor)
 
     same = value_of(services.edit(actor, job.public_id, revision=1, name=job.name))
 
@@ -48,8 +48,8 @@ def test_edit_that_changes_nothing_leaves_no_event(actor):
     assert verbs_on(job) == ["create"]
 
 
-def test_edit_of_an_old_revision_is_refused_with_clear_words(actor):
-    job = made(actor)
+def test_edit_of_an_old_revision_is_refused_as_a_conflict(actor):
+    job = create_job(actor)
     services.edit(actor, job.public_id, name="First")
 
     refusal = services.edit(actor, job.public_id, revision=1, name="Second")
@@ -67,8 +67,8 @@ def test_edit_of_an_old_revision_is_refused_with_clear_words(actor):
         pytest.param({"deleted_at": NOW}, Code.NOT_FOUND, id="deleted"),
     ],
 )
-def test_edit_loses_against_a_change_after_it_read_the_job(actor, change, code):
-    job = made(actor)
+def test_edit_is_refused_if_the_job_changes_after_it_was_read(actor, change, code):
+    job = create_job(actor)
 
     with meanwhile('UPDATE "schedules_job"', lambda: Job.objects.filter(pk=job.pk).update(**change)):
         refusal = services.edit(actor, job.public_id, name="Too late")
@@ -78,12 +78,12 @@ def test_edit_loses_against_a_change_after_it_read_the_job(actor, change, code):
     assert verbs_on(job) == ["create"]
 
 
-def test_edit_succeeds_when_the_job_fires_meanwhile(actor, time_machine):
-    job = made(actor)
+def test_edit_succeeds_if_the_job_fires_during_it(actor, time_machine):
+    job = create_job(actor)
     time_machine.move_to(job.next_run_at, tick=False)
-    worker = ClusterFactory()
+    cluster = ClusterFactory()
 
-    with meanwhile('UPDATE "schedules_job"', lambda: engine.claim_runs(worker.pk, clock.now(), 10)):
+    with meanwhile('UPDATE "schedules_job"', lambda: engine.claim_runs(cluster.pk, clock.now(), 10)):
         edited = value_of(services.edit(actor, job.public_id, revision=1, cron="*/10 * * * *"))
 
     assert (edited.revision, edited.next_run_at) == (2, NOW + timedelta(minutes=10))
@@ -93,8 +93,8 @@ def test_edit_succeeds_when_the_job_fires_meanwhile(actor, time_machine):
     assert verbs_on(job) == ["create", "edit"]
 
 
-def test_edit_of_a_job_that_fires_all_the_time_gives_up(actor):
-    job = made(actor)
+def test_edit_gives_up_if_the_job_fires_at_every_attempt(actor):
+    job = create_job(actor)
     moments = itertools.count(10)
 
     def fire(execute, sql, *arguments):
@@ -119,7 +119,7 @@ def test_edit_of_a_job_that_fires_all_the_time_gives_up(actor):
     ],
 )
 @pytest.mark.parametrize("start", [CRON, ONCE, INTERVAL], ids=["from cron", "from once", "from interval"])
-def test_edit_can_turn_any_trigger_into_any_other(actor, start, trigger, next_run_at):
+def test_edit_can_change_any_trigger_type_to_any_other(actor, start, trigger, next_run_at):
     job = value_of(services.schedule(actor, **PLAIN, **(start | {"timezone": "UTC"}))).job
 
     edited = value_of(services.edit(actor, job.public_id, **trigger))
@@ -128,8 +128,8 @@ def test_edit_can_turn_any_trigger_into_any_other(actor, start, trigger, next_ru
     assert edited.next_run_at == next_run_at
 
 
-def test_new_length_of_an_interval_starts_a_new_grid(actor, time_machine):
-    job = made(actor, **interval(timedelta(minutes=5)))
+def test_new_interval_length_starts_a_new_grid(actor, time_machine):
+    job = create_job(actor, **interval(timedelta(minutes=5)))
     time_machine.shift(timedelta(minutes=2))
 
     edited = value_of(services.edit(actor, job.public_id, every=timedelta(minutes=10)))
@@ -138,7 +138,7 @@ def test_new_length_of_an_interval_starts_a_new_grid(actor, time_machine):
 
 
 def test_cleared_anchor_starts_a_new_grid(actor, time_machine):
-    job = made(actor, **interval(timedelta(minutes=5)))
+    job = create_job(actor, **interval(timedelta(minutes=5)))
     time_machine.shift(timedelta(minutes=2))
 
     edited = value_of(services.edit(actor, job.public_id, anchor_at=None))
@@ -146,15 +146,15 @@ def test_cleared_anchor_starts_a_new_grid(actor, time_machine):
     assert edited.next_run_at == edited.anchor_at == NOW + timedelta(minutes=7)
 
 
-def test_edit_of_a_paused_job_leaves_it_paused(actor):
-    job = made(actor, paused=True)
+def test_edited_paused_job_stays_paused(actor):
+    job = create_job(actor, paused=True)
 
     edited = value_of(services.edit(actor, job.public_id, cron="0 12 * * *"))
 
     assert (edited.status, edited.next_run_at) == (Status.PAUSED, None)
 
 
-def test_max_runs_below_what_already_ran_is_refused(actor):
+def test_max_runs_below_the_runs_so_far_is_refused(actor):
     job = JobFactory(owner=actor.user, slot_count=5, next_run_at=NOW + timedelta(minutes=5))
 
     refusal = services.edit(actor, job.public_id, max_runs=5)

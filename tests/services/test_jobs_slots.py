@@ -1,4 +1,4 @@
-"""Every slot is accounted for exactly once, whatever is done to a job."""
+"""Slots of jobs that are edited, paused, deleted or restored: each gets exactly one row."""
 
 from collections import Counter
 from datetime import datetime, timedelta
@@ -9,7 +9,7 @@ from schedules import clock, engine, services
 from schedules.models import Execution
 from tests.factories import ClusterFactory
 from tests.services.conftest import NOW
-from tests.services.jobs import CRON, INTERVAL, PLAIN, made, value_of
+from tests.services.jobs import CRON, INTERVAL, PLAIN, create_job, value_of
 
 SCRIPTS = {
     "cancelled on time": [],
@@ -46,7 +46,7 @@ def test_every_slot_is_accounted_for_exactly_once(actor, time_machine, trigger, 
     assert set(job.executions.values_list("status", flat=True)) == {"skipped"}
 
 
-AFTER_A_SETBACK = {
+AFTER_A_CLOCK_ROLLBACK = {
     "edited": ["edit"],
     "deleted and restored": ["delete", "restore"],
     "paused and resumed": ["pause", "resume"],
@@ -55,17 +55,15 @@ AFTER_A_SETBACK = {
 }
 
 
-@pytest.mark.parametrize("verbs", AFTER_A_SETBACK.values(), ids=AFTER_A_SETBACK.keys())
+@pytest.mark.parametrize("verbs", AFTER_A_CLOCK_ROLLBACK.values(), ids=AFTER_A_CLOCK_ROLLBACK.keys())
 @pytest.mark.parametrize("catch_up", ["once", "all", "none"])
 @pytest.mark.parametrize("trigger", [CRON, INTERVAL], ids=["cron", "interval"])
-def test_every_slot_has_one_row_where_the_clock_was_ahead_before(
-    actor, time_machine, trigger, catch_up, verbs
-):
-    """The clock shows an hour more for a while, in which the job is claimed; then it is put right."""
+def test_every_slot_has_one_row_after_the_clock_was_ahead(actor, time_machine, trigger, catch_up, verbs):
+    """The clock is an hour ahead while the job is claimed; then it is corrected."""
     job = value_of(services.schedule(actor, **PLAIN, **trigger, catch_up=catch_up, overlap="allow")).job
-    worker = ClusterFactory()
+    cluster = ClusterFactory()
     time_machine.move_to(NOW + timedelta(minutes=63), tick=False)
-    ran_ahead = len(engine.claim_runs(worker.pk, clock.now(), 100))
+    ran_ahead = len(engine.claim_runs(cluster.pk, clock.now(), 100))
     for minute, verb in enumerate(verbs, 11):
         time_machine.move_to(NOW + timedelta(minutes=minute), tick=False)
         changes = {"max_runs": 1000} if verb == "edit" else {}
@@ -74,24 +72,24 @@ def test_every_slot_has_one_row_where_the_clock_was_ahead_before(
     ran = 0
     for minute in range(16, 91):
         time_machine.move_to(NOW + timedelta(minutes=minute), tick=False)
-        ran += len(engine.claim_runs(worker.pk, clock.now(), 100))
+        ran += len(engine.claim_runs(cluster.pk, clock.now(), 100))
 
     slots = Counter(slot for row in job.executions.all() for slot in slots_of(row))
     assert slots == Counter(NOW + timedelta(minutes=minute) for minute in range(5, 91, 5))
-    # From minute 15 to minute 90 each slot runs, but for those that ran when the clock was ahead.
+    # From minute 15 to minute 90 each slot runs, except those that ran while the clock was ahead.
     assert ran == 16 - {"once": 1, "all": 10, "none": 0}[catch_up]
     assert ran_ahead == {"once": 1, "all": 12, "none": 0}[catch_up]
 
 
 def slots_of(row: Execution) -> list[datetime]:
-    """What a row accounts for: its one slot, or every five minutes from the first to the last of a gap."""
+    """Return the slots of a row: its own, or every five minutes from the first to the last of a gap."""
     slots = [row.scheduled_for + timedelta(minutes=5) * number for number in range(row.slots)]
     assert slots[-1] == (row.last_slot or row.scheduled_for)
     return slots
 
 
-def test_slots_of_a_pause_say_that_they_were_paused(actor, time_machine):
-    job = made(actor)
+def test_slots_skipped_by_a_pause_have_its_reason(actor, time_machine):
+    job = create_job(actor)
     services.pause(actor, job.public_id, reason="holidays")
     time_machine.shift(timedelta(hours=1))
 
@@ -102,7 +100,7 @@ def test_slots_of_a_pause_say_that_they_were_paused(actor, time_machine):
 
 
 def test_slots_after_the_end_of_a_job_are_not_recorded(actor, time_machine):
-    job = made(actor, ends_at=NOW + timedelta(minutes=11))
+    job = create_job(actor, ends_at=NOW + timedelta(minutes=11))
     time_machine.shift(timedelta(hours=1))
 
     services.cancel(actor, job.public_id)

@@ -1,4 +1,4 @@
-"""What an agent's client is told, so that it opens our database and no other."""
+"""The command and variables that make an agent's client open this installation's database."""
 
 import sys
 
@@ -10,46 +10,46 @@ SQLITE = "django.db.backends.sqlite3"
 
 
 @pytest.fixture
-def home(settings, monkeypatch, tmp_path):
-    """An installation with everything where it is by default."""
+def default_install(settings, monkeypatch, tmp_path):
+    """An installation with all files in their default places."""
     settings.BASE_DIR, settings.CRONTY_DATA = tmp_path, tmp_path / "data"
     database = {"ENGINE": SQLITE, "NAME": str(tmp_path / "data" / "cronty.sqlite3")}
     monkeypatch.setitem(settings.DATABASES, "default", database)
     return tmp_path
 
 
-def test_nothing_is_handed_on_where_all_is_as_usual(home):
+def test_default_installation_needs_no_variables(default_install):
     assert local_server("olga") == {
         "command": sys.executable,
-        "args": [str(home / "manage.py"), "mcp_serve", "--user", "olga"],
+        "args": [str(default_install / "manage.py"), "mcp_serve", "--user", "olga"],
     }
     assert what_is_not_shown() == ""
 
 
-def test_data_and_file_elsewhere_are_handed_on(home, settings):
-    settings.CRONTY_DATA = home / "elsewhere"
+def test_custom_data_folder_and_database_file_are_passed_on(default_install, settings):
+    settings.CRONTY_DATA = default_install / "elsewhere"
 
     assert local_server("olga")["env"] == {
-        "CRONTY_DATA": f"{home}/elsewhere",
-        "DATABASE_URL": f"sqlite:///{home}/data/cronty.sqlite3",
+        "CRONTY_DATA": f"{default_install}/elsewhere",
+        "DATABASE_URL": f"sqlite:///{default_install}/data/cronty.sqlite3",
     }
 
 
-def test_address_of_a_database_server_is_named_and_not_shown(home, settings):
+def test_url_of_a_database_server_is_mentioned_but_not_shown(default_install, settings):
     settings.DATABASES["default"] |= {"ENGINE": "django.db.backends.postgresql", "PASSWORD": "hunter2"}
 
     assert "env" not in local_server("olga")
     assert "needs Cronty's DATABASE_URL, too" in what_is_not_shown()
 
 
-def test_apps_of_the_operator_are_handed_on(home, settings):
+def test_apps_of_the_operator_are_passed_on(default_install, settings):
     settings.CRONTY_APPS_VARIABLES = {"CRONTY_APPS": "greetings", "PYTHONPATH": "/srv/apps"}
 
     assert local_server("olga")["env"] == {"CRONTY_APPS": "greetings", "PYTHONPATH": "/srv/apps"}
 
 
 @pytest.mark.parametrize("engine", [SQLITE, "django.db.backends.postgresql"])
-def test_project_that_embeds_the_app_hands_on_no_variables_of_the_product(home, settings, engine):
+def test_embedding_project_gets_no_cronty_variables(default_install, settings, engine):
     del settings.CRONTY_DATA
     settings.DATABASES["default"] |= {"ENGINE": engine}
 
@@ -57,7 +57,7 @@ def test_project_that_embeds_the_app_hands_on_no_variables_of_the_product(home, 
     assert what_is_not_shown() == ""
 
 
-def test_project_without_base_dir_is_started_by_its_settings_module(home, settings):
+def test_project_without_base_dir_is_started_with_its_settings_module(default_install, settings):
     del settings.BASE_DIR, settings.CRONTY_DATA
 
     server = local_server("olga")

@@ -1,4 +1,4 @@
-"""What a person may set about themselves."""
+"""Profiles: the settings that people can change for themselves."""
 
 import os
 import subprocess
@@ -13,7 +13,7 @@ from schedules.result import Code, Err, Ok
 from schedules.services import profile_of, update_profile
 
 
-def test_profile_is_made_the_first_time_and_kept(db, settings):
+def test_profile_is_created_once_and_kept(db, settings):
     settings.CRONTY_TIME_ZONE = "Asia/Tokyo"
     user = User.objects.create(username="new")
 
@@ -25,7 +25,7 @@ def test_profile_is_made_the_first_time_and_kept(db, settings):
     assert profile.signing_key != profile.calendar_key
 
 
-def test_only_what_was_given_changes(owner):
+def test_only_the_given_settings_change(owner):
     update_profile(owner, timezone="Asia/Tokyo", failure_topic="alarm")
 
     answer = update_profile(owner, failure_topic="")
@@ -40,12 +40,12 @@ def test_only_what_was_given_changes(owner):
     [
         pytest.param({"timezone": "Mars/Base"}, "timezone", id="unknown zone"),
         pytest.param({"timezone": "../../etc/passwd"}, "timezone", id="zone that is a path"),
-        pytest.param({"failure_topic": "two words"}, "failure_topic", id="blank in the topic"),
+        pytest.param({"failure_topic": "two words"}, "failure_topic", id="space in the topic"),
         pytest.param({"failure_topic": "t" * 65}, "failure_topic", id="long topic"),
         pytest.param({"failure_topic": "a/b"}, "failure_topic", id="topic that is a path"),
     ],
 )
-def test_nonsense_is_refused_and_changes_nothing(owner, changes, field):
+def test_invalid_setting_is_refused_and_changes_nothing(owner, changes, field):
     before = Profile.objects.values().get(user=owner)
 
     refusal = update_profile(owner, **changes)
@@ -55,7 +55,7 @@ def test_nonsense_is_refused_and_changes_nothing(owner, changes, field):
     assert Profile.objects.values().get(user=owner) == before
 
 
-def test_everything_works_with_a_user_model_that_has_only_what_django_promises(tmp_path):
+def test_app_works_with_a_minimal_custom_user_model(tmp_path):
     journey = subprocess.run(
         [sys.executable, "-m", "tests.bare_user.journey"],
         env={"CRONTY_DATA": str(tmp_path), "PATH": os.environ["PATH"]},

@@ -70,7 +70,7 @@ def test_prompts_of_others_and_other_runs_are_not_claimed(agent, stranger):
         pytest.param({"lease": timedelta(hours=25)}, "lease_minutes", id="too long"),
     ],
 )
-def test_odd_claim_is_refused(agent, arguments, field):
+def test_invalid_claim_is_refused(agent, arguments, field):
     refusal = services.claim_prompts(agent, **arguments)
 
     assert code_of(refusal) == Code.INVALID
@@ -123,7 +123,7 @@ def test_agent_needs_a_lease_and_a_person_does_not(agent, actor, time_machine):
         pytest.param({"error": "x" * 20_000}, "error", id="huge error"),
     ],
 )
-def test_odd_answer_is_refused_and_the_prompt_waits_on(agent, answer, field):
+def test_invalid_answer_is_refused_and_the_prompt_keeps_waiting(agent, answer, field):
     prompt = prompt_of(agent.user)
     claimed(agent)
 
@@ -135,7 +135,7 @@ def test_odd_answer_is_refused_and_the_prompt_waits_on(agent, answer, field):
     assert prompt.status == "waiting"
 
 
-def test_dismissed_prompt_is_taken_back_once(actor):
+def test_prompt_can_be_dismissed_only_once(actor):
     prompt = prompt_of(actor.user)
 
     done = services.dismiss_prompt(actor, prompt.pk)
@@ -160,7 +160,7 @@ def test_released_prompt_can_be_claimed_by_another_agent(actor, agent):
     assert [row.attempt for row in claimed(Actor(actor.user, Event.Door.MCP, "tablet"))] == [2]
 
 
-def test_prompt_that_nobody_holds_is_not_released(actor):
+def test_prompt_that_nobody_holds_cannot_be_released(actor):
     prompt = prompt_of(actor.user)
 
     assert code_of(services.release_prompt(actor, prompt.pk)) == Code.WRONG_STATE
@@ -168,7 +168,7 @@ def test_prompt_that_nobody_holds_is_not_released(actor):
 
 
 @pytest.mark.parametrize("stop", [services.cancel, services.delete, services.pause])
-def test_agent_finishes_the_prompt_that_it_holds_of_a_job_that_was_stopped(agent, actor, stop):
+def test_agent_can_complete_a_claimed_prompt_after_its_job_was_stopped(agent, actor, stop):
     held = prompt_of(agent.user)
     claimed(agent)
     stop(actor, held.job.public_id)
@@ -183,7 +183,7 @@ def test_agent_finishes_the_prompt_that_it_holds_of_a_job_that_was_stopped(agent
 
 
 @pytest.mark.parametrize("stop", [services.cancel, services.delete, services.pause])
-def test_prompt_of_a_stopped_job_is_not_handed_out(agent, actor, stop, time_machine):
+def test_prompt_of_a_stopped_job_cannot_be_claimed(agent, actor, stop, time_machine):
     unclaimed = prompt_of(agent.user)
     stop(actor, unclaimed.job.public_id)
     assert claimed(agent) == []
@@ -199,7 +199,7 @@ def test_prompt_of_a_stopped_job_is_not_handed_out(agent, actor, stop, time_mach
     assert claimed(agent) == []
 
 
-def test_prompt_of_a_job_that_does_something_else_by_now_is_not_handed_out(agent, actor):
+def test_prompt_cannot_be_claimed_if_its_job_has_another_task_now(agent, actor):
     prompt = prompt_of(agent.user)
 
     services.edit(actor, prompt.job.public_id, task="webhook", kwargs={"url": "https://example.org"})
@@ -207,7 +207,7 @@ def test_prompt_of_a_job_that_does_something_else_by_now_is_not_handed_out(agent
     assert claimed(agent) == []
 
 
-def test_prompt_that_was_asked_for_by_hand_is_handed_out_while_the_job_is_paused(agent, actor):
+def test_prompt_of_a_manual_run_can_be_claimed_while_the_job_is_paused(agent, actor):
     prompt = prompt_of(agent.user, cause="manual")
 
     services.pause(actor, prompt.job.public_id)
@@ -223,7 +223,7 @@ def test_prompt_that_was_asked_for_by_hand_is_handed_out_while_the_job_is_paused
         pytest.param("tablet", 0, "Another agent holds prompt {} until 2026-", id="another has it"),
     ],
 )
-def test_refused_completion_says_who_holds_the_prompt(agent, time_machine, name, minutes, words):
+def test_refused_completion_names_the_holder_of_the_prompt(agent, time_machine, name, minutes, words):
     prompt = prompt_of(agent.user)
     claimed(agent, lease=timedelta(minutes=1))
     time_machine.shift(timedelta(minutes=minutes))
@@ -234,14 +234,14 @@ def test_refused_completion_says_who_holds_the_prompt(agent, time_machine, name,
     assert refusal.message.startswith(words.format(prompt.pk))
 
 
-def test_prompt_that_ended_is_not_released(actor):
+def test_ended_prompt_cannot_be_released(actor):
     prompt = prompt_of(actor.user, status="failed")
 
     assert code_of(services.release_prompt(actor, prompt.pk)) == Code.WRONG_STATE
 
 
 @pytest.mark.parametrize("verb", [services.complete_prompt, services.dismiss_prompt, services.release_prompt])
-def test_foreign_unknown_and_deleted_prompts_do_not_exist(actor, stranger, verb):
+def test_foreign_unknown_and_deleted_prompts_are_not_found(actor, stranger, verb):
     foreign, mine = prompt_of(stranger), prompt_of(actor.user)
     assert mine.job is not None
     services.delete(actor, mine.job.public_id)
@@ -251,7 +251,7 @@ def test_foreign_unknown_and_deleted_prompts_do_not_exist(actor, stranger, verb)
         assert answer == Err(Code.NOT_FOUND, f"Prompt not found: {execution_id}")
 
 
-def test_of_two_agents_of_one_name_the_one_that_lost_its_lease_is_refused(owner, time_machine):
+def test_agent_whose_lease_passed_to_a_namesake_is_refused(owner, time_machine):
     first, second = (Actor(owner, Event.Door.MCP, "local agent", key) for key in ("one", "two"))
     prompt = prompt_of(owner)
     claimed(first, lease=timedelta(minutes=1))
@@ -264,7 +264,7 @@ def test_of_two_agents_of_one_name_the_one_that_lost_its_lease_is_refused(owner,
     assert prompt.result == "in time"
 
 
-def test_agent_whose_prompt_was_taken_away_has_lost_it_to_one_of_its_name(actor):
+def test_agent_whose_prompt_was_released_and_claimed_by_a_namesake_is_refused(actor):
     first, second = (Actor(actor.user, Event.Door.MCP, "local agent", key) for key in ("one", "two"))
     prompt = prompt_of(actor.user)
     claimed(first)
@@ -275,7 +275,7 @@ def test_agent_whose_prompt_was_taken_away_has_lost_it_to_one_of_its_name(actor)
     assert isinstance(services.complete_prompt(second, prompt.pk), Ok)
 
 
-def test_agent_that_was_started_anew_completes_what_it_claimed(owner):
+def test_restarted_agent_can_complete_the_prompt_it_claimed(owner):
     before, after = (Actor(owner, Event.Door.MCP, "local agent", key) for key in ("one", "two"))
     prompt = prompt_of(owner)
     claimed(before)
@@ -283,7 +283,7 @@ def test_agent_that_was_started_anew_completes_what_it_claimed(owner):
     assert isinstance(services.complete_prompt(after, prompt.pk), Ok)
 
 
-def test_agent_without_a_name_is_no_person(owner):
+def test_agent_without_a_name_needs_a_lease(owner):
     prompt = prompt_of(owner)
 
     assert code_of(services.complete_prompt(Actor(owner, Event.Door.MCP), prompt.pk)) == Code.CONFLICT

@@ -1,4 +1,4 @@
-"""How much one owner may have, and how fast."""
+"""Quotas: active jobs per owner, and job creations per minute."""
 
 from datetime import timedelta
 
@@ -44,7 +44,7 @@ def test_other_jobs_do_not_count(owner, stranger, fields):
     assert quota_problem(profile_of(owner)) is None
 
 
-def test_too_many_creates_within_a_minute_are_told_when_to_come_back(owner):
+def test_refused_create_says_when_to_try_again(owner):
     JobFactory(owner=owner, created_at=NOW - timedelta(seconds=50))
     JobFactory(owner=owner, created_at=NOW - timedelta(seconds=5), ended=True, deleted_at=NOW)
 
@@ -55,7 +55,7 @@ def test_too_many_creates_within_a_minute_are_told_when_to_come_back(owner):
     assert "in 10 seconds" in refusal.message
 
 
-def test_wait_in_words_is_never_shorter_than_the_wait(owner):
+def test_stated_wait_is_rounded_up(owner):
     JobFactory.create_batch(2, owner=owner, created_at=NOW - timedelta(seconds=49.6))
 
     refusal = rate_problem(profile_of(owner), NOW)
@@ -65,7 +65,7 @@ def test_wait_in_words_is_never_shorter_than_the_wait(owner):
     assert "in 11 seconds" in refusal.message
 
 
-def test_creates_of_a_minute_ago_are_forgotten(owner, stranger):
+def test_creates_older_than_a_minute_do_not_count(owner, stranger):
     JobFactory(owner=owner, created_at=NOW - timedelta(minutes=1))
     JobFactory(owner=owner, created_at=NOW)
     JobFactory(owner=stranger, created_at=NOW)

@@ -1,4 +1,4 @@
-"""Many callers at once, on real connections: exactly one wins, and exactly one event tells of it."""
+"""Concurrent calls on real connections: exactly one succeeds, and exactly one event records it."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -17,13 +17,13 @@ from schedules.services import Actor
 from tests.factories import ClusterFactory, ExecutionFactory, JobFactory
 
 CALLS = 200
-# Fewer than the calls, so that test processes side by side stay below PostgreSQL's limit of connections.
+# Fewer than the calls, so that parallel test processes stay below PostgreSQL's connection limit.
 THREADS = 40
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
-def all_at_once(calls: list[Callable[[], Any]]) -> list[Any]:
+def call_concurrently(calls: list[Callable[[], Any]]) -> list[Any]:
     def call(function: Callable[[], Any]) -> Any:
         try:
             return function()
@@ -38,23 +38,23 @@ def outcomes(results: list[Any]) -> Counter[str]:
     return Counter("ok" if isinstance(result, Ok) else result.code.value for result in results)
 
 
-def test_of_many_cancels_one_wins(actor):
+def test_only_one_of_many_concurrent_cancels_succeeds(actor):
     job = JobFactory(owner=actor.user)
 
-    results = all_at_once([partial(services.cancel, actor, job.public_id)] * CALLS)
+    results = call_concurrently([partial(services.cancel, actor, job.public_id)] * CALLS)
 
     assert outcomes(results) == {"ok": 1, "wrong_state": CALLS - 1}
     assert Event.objects.get(job=job).verb == "cancel"
 
 
-def test_of_many_edits_of_one_revision_one_wins(actor):
+def test_only_one_of_many_concurrent_edits_of_a_revision_succeeds(actor):
     job = JobFactory(owner=actor.user)
     edits = [
         partial(services.edit, actor, job.public_id, revision=1, name=f"Name {number}")
         for number in range(CALLS)
     ]
 
-    results = all_at_once(edits)
+    results = call_concurrently(edits)
 
     assert outcomes(results) == {"ok": 1, "conflict": CALLS - 1}
     winner = next(result.value for result in results if isinstance(result, Ok))
@@ -63,7 +63,7 @@ def test_of_many_edits_of_one_revision_one_wins(actor):
     assert Event.objects.get(job=job).after == {"name": winner.name}
 
 
-def test_of_edits_and_cancels_at_once_one_cancel_wins_and_every_winning_edit_is_told(actor):
+def test_concurrent_edits_and_cancels_record_one_cancel_and_every_successful_edit(actor):
     job = JobFactory(owner=actor.user)
     calls = [
         partial(services.edit, actor, job.public_id, name=f"Name {number}")
@@ -72,7 +72,7 @@ def test_of_edits_and_cancels_at_once_one_cancel_wins_and_every_winning_edit_is_
         for number in range(CALLS)
     ]
 
-    results = all_at_once(calls)
+    results = call_concurrently(calls)
 
     edits, cancels = outcomes(results[1::2]), outcomes(results[::2])
     assert cancels == {"ok": 1, "wrong_state": CALLS // 2 - 1}
@@ -83,42 +83,42 @@ def test_of_edits_and_cancels_at_once_one_cancel_wins_and_every_winning_edit_is_
     assert job.revision == 1 + verbs.total()
 
 
-def test_request_with_a_key_is_not_refused_for_the_job_it_made_itself(actor, settings):
+def test_repeated_request_with_a_key_does_not_exceed_the_quota(actor, settings):
     settings.CRONTY_MAX_ACTIVE_JOBS = settings.CRONTY_MAX_CREATES_PER_MINUTE = 1
     request = {"name": "Once", "task": "tests.ping", "trigger_type": "cron", "cron": "0 9 * * *"}
 
-    results = all_at_once([partial(services.schedule, actor, idempotency_key="k", **request)] * THREADS)
+    results = call_concurrently([partial(services.schedule, actor, idempotency_key="k", **request)] * THREADS)
 
     assert outcomes(results) == {"ok": THREADS}
     assert [result.value.existing for result in results].count(False) == Job.objects.count() == 1
 
 
-def test_of_many_requests_with_one_key_one_makes_the_job(actor):
+def test_concurrent_requests_with_one_key_create_one_job(actor):
     request = {"name": "Backup", "task": "tests.ping", "trigger_type": "cron", "cron": "0 9 * * *"}
 
-    results = all_at_once([partial(services.schedule, actor, idempotency_key="k", **request)] * THREADS)
+    results = call_concurrently([partial(services.schedule, actor, idempotency_key="k", **request)] * THREADS)
 
     assert outcomes(results) == {"ok": THREADS}
     assert Counter(result.value.existing for result in results) == {False: 1, True: THREADS - 1}
     assert Job.objects.count() == Event.objects.count() == 1
 
 
-def test_quota_holds_against_many_creates_at_once(actor, settings):
+def test_concurrent_creates_do_not_exceed_the_quota(actor, settings):
     settings.CRONTY_MAX_ACTIVE_JOBS = 5
     request = {"task": "tests.ping", "trigger_type": "cron", "cron": "0 9 * * *"}
     creates = [partial(services.schedule, actor, name=f"Job {number}", **request) for number in range(20)]
 
-    results = all_at_once(creates)
+    results = call_concurrently(creates)
 
     assert outcomes(results) == {"ok": 5, "quota": 15}
     assert Job.objects.count() == 5
 
 
-def test_restore_and_delete_at_once_leave_a_whole_job(actor):
+def test_concurrent_restores_and_deletes_leave_a_valid_job(actor):
     job = JobFactory(owner=actor.user)
     calls = [partial(services.delete, actor, job.public_id), partial(services.restore, actor, job.public_id)]
 
-    results = all_at_once(calls * 20)
+    results = call_concurrently(calls * 20)
 
     codes = {result.code for result in results if isinstance(result, Err)}
     assert codes <= {Code.NOT_FOUND}
@@ -126,28 +126,28 @@ def test_restore_and_delete_at_once_leave_a_whole_job(actor):
     Job.objects.get(pk=job.pk).full_clean()
 
 
-def test_clusters_that_end_runs_of_the_same_jobs_do_not_wait_in_a_ring(owner):
-    worker, now = ClusterFactory(), clock.now()
+def test_concurrent_settling_of_the_same_jobs_does_not_deadlock(owner):
+    cluster, now = ClusterFactory(), clock.now()
     jobs = [JobFactory(owner=owner, overlap="allow") for _ in range(60)]
 
     def ending(number: int) -> Callable[[], int]:
         order = jobs if number % 2 else jobs[::-1]
         runs = [
-            ExecutionFactory(job=job, status="running", attempt=1, cluster=worker, cause="manual")
+            ExecutionFactory(job=job, status="running", attempt=1, cluster=cluster, cause="manual")
             for job in order
         ]
         outcomes = [Outcome(run.pk, 1, run.job_id, Execution.Status.SUCCEEDED, now) for run in runs]
-        return partial(engine.settle_runs, worker.pk, outcomes)
+        return partial(engine.settle_runs, cluster.pk, outcomes)
 
-    assert all_at_once([ending(number) for number in range(30)]) == [60] * 30
+    assert call_concurrently([ending(number) for number in range(30)]) == [60] * 30
 
 
-def test_prompt_that_begins_to_wait_while_its_job_is_cancelled_is_not_handed_out(actor):
+def test_prompt_that_starts_waiting_during_a_cancel_cannot_be_claimed(actor):
     job = JobFactory(owner=actor.user, task="prompt", kwargs={"prompt": "Hello"})
     run = ExecutionFactory(job=job, task="prompt", status="running", attempt=1, cluster=ClusterFactory())
     outcome = Outcome(run.pk, 1, job.pk, Execution.Status.WAITING, clock.now())
 
-    for result in all_at_once(
+    for result in call_concurrently(
         [
             partial(engine.settle_runs, run.cluster_id, [outcome]),
             partial(services.cancel, actor, job.public_id),

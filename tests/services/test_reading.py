@@ -1,4 +1,4 @@
-"""What will happen, what happened, and why: read from the tables."""
+"""Previews, upcoming runs, and explanations of what happened."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -30,7 +30,7 @@ def verdict(actor, job, at=None, now=NOW):
 # Previews
 
 
-def test_preview_says_the_schedule_in_words_with_its_next_runs():
+def test_preview_describes_the_schedule_and_lists_its_next_runs():
     shown = preview(Cron("30 2 * * *", "Europe/Berlin"), "Europe/Berlin", NOW, count=2)
 
     assert (shown.description, shown.timezone) == ("Every day at 02:30", "Europe/Berlin")
@@ -49,13 +49,13 @@ def test_preview_says_the_schedule_in_words_with_its_next_runs():
         pytest.param({"ended": True, "next_run_at": None}, [], id="over"),
     ],
 )
-def test_preview_of_a_job_shows_the_runs_it_is_owed(db, fields, runs):
+def test_preview_of_a_job_shows_its_remaining_runs(db, fields, runs):
     job = JobFactory(**({"next_run_at": NOW + timedelta(minutes=5)} | fields))
 
     assert preview_of(job, NOW).next_runs == runs
 
 
-def test_broken_schedule_shows_its_raw_text_and_the_reason(db):
+def test_preview_of_an_invalid_schedule_shows_its_text_and_the_reason(db):
     broken, foreign = JobFactory(cron="nonsense"), JobFactory.build(trigger_type="lunar", cron="")
 
     assert (words_of(broken), words_of(foreign)) == ("nonsense", "lunar")
@@ -63,7 +63,7 @@ def test_broken_schedule_shows_its_raw_text_and_the_reason(db):
     assert preview_of(broken, NOW).warnings
 
 
-# What comes next
+# Upcoming runs
 
 
 def test_upcoming_lists_the_runs_of_all_jobs_soonest_first(actor, stranger):
@@ -77,20 +77,20 @@ def test_upcoming_lists_the_runs_of_all_jobs_soonest_first(actor, stranger):
     assert listed == list(zip(minutes(20, 30, 40, 60), [often, once, often, often], strict=True))
 
 
-def test_upcoming_is_cut_at_its_limit(actor):
+def test_upcoming_stops_at_its_limit(actor):
     job_of(actor)
 
     assert [moment for moment, _ in upcoming(actor, NOW, limit=3)] == minutes(5, 10, 15)
 
 
-def test_broken_job_does_not_hide_the_others(actor):
+def test_job_with_an_invalid_schedule_does_not_hide_the_others(actor):
     broken = job_of(actor, cron="nonsense")
     fine = job_of(actor, cron="*/20 * * * *", next_run_at=NOW + timedelta(minutes=20))
 
     assert [job for _, job in upcoming(actor, NOW, hours=0.5)] == [broken, fine]
 
 
-# Why
+# Explanations
 
 
 def test_why_of_a_foreign_or_unknown_job_is_not_found(actor, stranger):
@@ -104,7 +104,7 @@ def test_why_of_a_foreign_or_unknown_job_is_not_found(actor, stranger):
     ("row", "words"),
     [
         pytest.param({"status": "queued"}, "It is queued.", id="queued"),
-        pytest.param({"status": "queued", "attempt": 1}, "for attempt 2", id="queued again"),
+        pytest.param({"status": "queued", "attempt": 1}, "for attempt 2", id="queued for a retry"),
         pytest.param({"status": "claimed"}, "about to start", id="claimed"),
         pytest.param({"status": "running", "attempt": 2}, "running, attempt 2", id="running"),
         pytest.param({"status": "waiting"}, "waits for an agent", id="waiting"),
@@ -115,7 +115,7 @@ def test_why_of_a_foreign_or_unknown_job_is_not_found(actor, stranger):
         pytest.param(
             {"lateness": timedelta(seconds=1.5), "attempt": 2},
             "It first ran, 1.5 s after its time, and succeeded on attempt 2.",
-            id="late and again",
+            id="late, after a retry",
         ),
         pytest.param({"status": "failed", "attempt": 3, "error": "Boom"}, "3 attempts: Boom.", id="failed"),
         pytest.param(
@@ -131,7 +131,7 @@ def test_why_of_a_foreign_or_unknown_job_is_not_found(actor, stranger):
         pytest.param(
             {"status": "waiting", "leased_to": "laptop", "lease_until": NOW - timedelta(seconds=1)},
             "waits for an agent",
-            id="let go",
+            id="released",
         ),
         pytest.param({"status": "skipped", "reason": "Busy."}, "It was skipped. Busy.", id="skipped"),
         pytest.param(
@@ -147,11 +147,11 @@ def test_why_of_a_foreign_or_unknown_job_is_not_found(actor, stranger):
         pytest.param({"status": "lost"}, "died under it", id="lost"),
     ],
 )
-def test_every_outcome_has_a_sentence(row, words):
+def test_every_outcome_has_an_explanation(row, words):
     assert words in explain(Execution(scheduled_for=NOW, **({"status": "succeeded"} | row)))
 
 
-def test_why_tells_of_the_row_nearest_to_the_moment(actor):
+def test_why_explains_the_row_nearest_to_the_moment(actor):
     job = job_of(actor, created_at=NOW - timedelta(hours=1))
     ExecutionFactory(job=job, scheduled_for=NOW - timedelta(minutes=10), status="failed")
     near = ExecutionFactory(job=job, scheduled_for=NOW - timedelta(minutes=5), status="missed")
@@ -182,7 +182,7 @@ def test_why_does_not_answer_with_a_row_of_another_slot(actor):
     assert (answer.execution, answer.verdict) == (None, "nothing")
 
 
-def test_row_of_a_broken_schedule_still_answers(actor):
+def test_why_explains_a_row_although_the_schedule_is_invalid(actor):
     job = job_of(actor, cron="nonsense", created_at=NOW - timedelta(days=1))
     row = ExecutionFactory(job=job, scheduled_for=NOW - timedelta(hours=5), status="failed")
 
@@ -194,10 +194,10 @@ def test_row_of_a_broken_schedule_still_answers(actor):
     [
         pytest.param(NOW + timedelta(minutes=5), True, ("pending", "not fallen due"), id="ahead"),
         pytest.param(NOW - timedelta(seconds=1), True, ("late", "in a moment"), id="due"),
-        pytest.param(NOW - timedelta(hours=1), False, ("late", "no worker"), id="nobody there"),
+        pytest.param(NOW - timedelta(hours=1), False, ("late", "no worker"), id="no cluster"),
     ],
 )
-def test_why_not_yet(actor, due, has_worker, expected):
+def test_why_explains_that_a_run_is_pending_or_late(actor, due, has_worker, expected):
     job = job_of(actor, next_run_at=due, created_at=NOW - timedelta(days=1))
     if has_worker:
         ClusterFactory()
@@ -211,7 +211,7 @@ def test_why_not_yet(actor, due, has_worker, expected):
 @pytest.mark.parametrize(
     "at", [NOW - timedelta(days=1), datetime(1, 1, 1, tzinfo=UTC)], ids=["before", "year 1"]
 )
-def test_why_before_the_job_was_made(actor, at):
+def test_why_explains_that_the_job_did_not_exist_yet(actor, at):
     job = job_of(actor)
     ExecutionFactory(job=job)
 
@@ -229,7 +229,7 @@ def test_why_names_who_stopped_it(actor, time_machine, verb, done):
     assert answer.explanation == f"olga had {done} it at 2026-02-04 09:00:00 UTC."
 
 
-def test_why_remembers_a_pause_whatever_was_done_after_it(actor):
+def test_why_names_the_pause_despite_later_changes(actor):
     job = job_of(actor, timezone="Asia/Tokyo")
     services.pause(actor, job.public_id, reason="holiday")
     services.edit(actor, job.public_id, label="x")
@@ -241,7 +241,7 @@ def test_why_remembers_a_pause_whatever_was_done_after_it(actor):
         assert answer.explanation == "olga had paused it at 2026-02-04 18:00:00 Asia/Tokyo: holiday."
 
 
-def test_why_remembers_a_pause_across_the_trash(actor):
+def test_why_names_the_pause_after_a_delete_and_restore(actor):
     job = job_of(actor)
     services.pause(actor, job.public_id, reason="holiday")
     services.delete(actor, job.public_id)
@@ -250,7 +250,7 @@ def test_why_remembers_a_pause_across_the_trash(actor):
     assert verdict(actor, job, NOW + timedelta(hours=3)).explanation.endswith(": holiday.")
 
 
-def test_why_does_not_blame_a_pause_for_what_comes_after_the_end_of_a_job(actor):
+def test_why_does_not_blame_a_pause_after_the_end_of_the_job(actor):
     job = JobFactory(owner=actor.user, ended=True)
     for verb in ("create", "pause", "finish"):
         Event.objects.create(at=NOW, owner=actor.user, actor="olga", door="web", verb=verb, job=job)
@@ -258,7 +258,7 @@ def test_why_does_not_blame_a_pause_for_what_comes_after_the_end_of_a_job(actor)
     assert verdict(actor, job, NOW + timedelta(days=1), NOW + timedelta(days=2)).verdict == "nothing"
 
 
-def test_why_does_not_blame_a_pause_that_is_over(actor):
+def test_why_does_not_blame_a_pause_that_has_ended(actor):
     job = job_of(actor, cron="0 18 * * *")
     services.pause(actor, job.public_id)
     services.resume(actor, job.public_id)
@@ -268,7 +268,7 @@ def test_why_does_not_blame_a_pause_that_is_over(actor):
     assert (answer.verdict, answer.explanation) == ("nothing", "The schedule had no run near that moment.")
 
 
-def test_why_finds_a_gap_around_a_run_by_hand(actor):
+def test_why_finds_a_gap_around_a_manual_run(actor):
     job = job_of(actor, cron="0 * * * *", created_at=NOW - timedelta(days=1))
     gap = ExecutionFactory(
         job=job,
@@ -282,7 +282,7 @@ def test_why_finds_a_gap_around_a_run_by_hand(actor):
     assert verdict(actor, job, NOW - timedelta(hours=3)).execution == gap
 
 
-def test_why_about_a_moment_ahead_of_a_job_that_is_over(actor):
+def test_why_about_a_future_moment_of_an_ended_job_is_pending(actor):
     job = JobFactory(owner=actor.user, ended=True)
 
     assert verdict(actor, job, NOW + timedelta(hours=1)).verdict == "pending"
@@ -309,7 +309,7 @@ def test_why_about_a_moment_ahead_of_a_job_that_is_over(actor):
         ),
     ],
 )
-def test_why_about_a_moment_ahead_tells_of_the_nearest_run(actor, fields, asked, slot):
+def test_why_about_a_future_moment_names_the_nearest_run(actor, fields, asked, slot):
     job = job_of(actor, next_run_at=datetime(2026, 2, 4, 18, tzinfo=UTC), **fields)
 
     answer = verdict(actor, job, datetime.fromisoformat(f"{asked}:00+00:00"))
@@ -318,7 +318,7 @@ def test_why_about_a_moment_ahead_tells_of_the_nearest_run(actor, fields, asked,
     assert answer.explanation == "It has not fallen due yet."
 
 
-def test_why_about_a_moment_after_a_pause(actor):
+def test_why_about_a_moment_after_a_pause_says_that_the_job_runs_again(actor):
     job = JobFactory(owner=actor.user, paused=True, paused_until=NOW + timedelta(days=1))
 
     after, within = (verdict(actor, job, NOW + timedelta(hours=hours)) for hours in (25, 23))
@@ -327,7 +327,7 @@ def test_why_about_a_moment_after_a_pause(actor):
     assert "runs again" not in within.explanation
 
 
-def test_why_about_a_moment_ahead_of_a_broken_schedule(actor):
+def test_why_about_a_future_moment_of_an_invalid_schedule_names_next_run_at(actor):
     job = job_of(actor)
     Job.objects.filter(pk=job.pk).update(cron="nonsense")
 

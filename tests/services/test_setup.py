@@ -1,4 +1,4 @@
-"""What a new installation needs."""
+"""The first user and the system job of a new installation."""
 
 from datetime import timedelta
 
@@ -15,7 +15,7 @@ from tests.factories import ClusterFactory, UserFactory
 pytestmark = pytest.mark.django_db
 
 
-def test_first_user_gets_a_password_that_is_told_once(settings):
+def test_password_of_the_first_user_is_returned_once(settings):
     settings.CRONTY_ADMIN_PASSWORD = ""
 
     login = ensure_first_user()
@@ -29,7 +29,7 @@ def test_first_user_gets_a_password_that_is_told_once(settings):
     assert ensure_first_user() is None
 
 
-def test_password_from_the_settings_is_used_and_not_told(settings):
+def test_password_from_the_settings_is_used_but_not_returned(settings):
     settings.CRONTY_ADMIN_PASSWORD = "opens the door"
 
     login = ensure_first_user()
@@ -38,14 +38,14 @@ def test_password_from_the_settings_is_used_and_not_told(settings):
     assert User.objects.get().check_password("opens the door")
 
 
-def test_nobody_is_made_where_there_is_a_superuser():
+def test_no_user_is_created_if_there_is_a_superuser():
     UserFactory(is_superuser=True)
 
     assert ensure_first_user() is None
     assert User.objects.count() == 1
 
 
-def test_ordinary_person_called_admin_stays_ordinary():
+def test_existing_user_named_admin_is_not_promoted():
     ordinary = UserFactory(username="admin")
 
     first = ensure_first_user()
@@ -57,7 +57,7 @@ def test_ordinary_person_called_admin_stays_ordinary():
     assert ensure_first_user() is None
 
 
-def test_system_job_is_made_once_and_belongs_to_nobody_who_can_log_in(now):
+def test_system_job_is_created_once_and_its_owner_cannot_log_in(now):
     job = ensure_system_job()
 
     assert ensure_system_job() == job
@@ -69,7 +69,7 @@ def test_system_job_is_made_once_and_belongs_to_nobody_who_can_log_in(now):
     assert job.next_run_at.strftime("%H:%M") == "03:15"
 
 
-def test_system_job_follows_the_zone_of_the_installation(settings, now):
+def test_system_job_uses_the_time_zone_of_the_installation(settings, now):
     settings.CRONTY_TIME_ZONE = "Asia/Tokyo"
 
     assert ensure_system_job().next_run_at.strftime("%H:%M") == "18:15"
@@ -83,7 +83,7 @@ def test_system_job_follows_the_zone_of_the_installation(settings, now):
         pytest.param([services.pause, services.delete], id="paused and trashed"),
     ],
 )
-def test_system_job_that_staff_stopped_is_armed_again_at_the_next_start(operator, now, verbs):
+def test_stopped_system_job_is_rearmed_at_the_next_start(operator, now, verbs):
     job = ensure_system_job()
     for verb in verbs:
         assert isinstance(verb(Actor(operator, Event.Door.ADMIN), job.public_id), Ok)
@@ -97,7 +97,7 @@ def test_system_job_that_staff_stopped_is_armed_again_at_the_next_start(operator
 
 
 @pytest.mark.parametrize("is_trashed", [False, True], ids=["kept", "trashed"])
-def test_system_job_that_staff_cancelled_is_replaced_at_the_next_start(operator, now, is_trashed):
+def test_cancelled_system_job_is_replaced_at_the_next_start(operator, now, is_trashed):
     old = ensure_system_job()
     staff = Actor(operator, Event.Door.ADMIN)
     services.cancel(staff, old.public_id)
@@ -112,7 +112,7 @@ def test_system_job_that_staff_cancelled_is_replaced_at_the_next_start(operator,
     assert (new.status, old.status) == ("pending", "cancelled")
 
 
-def test_system_job_whose_schedule_cannot_be_read_is_replaced(now):
+def test_system_job_with_an_invalid_schedule_is_replaced(now):
     old = ensure_system_job()
     Job.objects.update(status="paused", next_run_at=None, cron="nonsense")
 
@@ -122,14 +122,14 @@ def test_system_job_whose_schedule_cannot_be_read_is_replaced(now):
     assert new.next_run_at is not None
 
 
-def test_system_job_is_never_paused_for_failing():
+def test_system_job_is_never_paused_after_failures():
     assert ensure_system_job().pause_after_failures == 0
 
 
-def test_system_job_fires_like_any_other():
+def test_system_job_fires_like_any_other_job():
     job = ensure_system_job()
-    worker = ClusterFactory()
+    cluster = ClusterFactory()
 
-    (claim,) = engine.claim_runs(worker.pk, job.next_run_at, 10)
+    (claim,) = engine.claim_runs(cluster.pk, job.next_run_at, 10)
 
     assert (claim.task, Execution.objects.get().job) == ("prune_history", job)

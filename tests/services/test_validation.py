@@ -21,9 +21,9 @@ from tests.services.jobs import (
     CRON,
     INTERVAL,
     PLAIN,
+    create_job,
     cron,
     interval,
-    made,
     once,
 )
 
@@ -59,25 +59,25 @@ BAD = {
 }
 
 
-def test_every_editable_column_is_one_that_people_may_see():
+def test_editable_fields_are_those_shown_to_people():
     shown = {field.name for field in Job._meta.concrete_fields if field.editable} - {"id", "owner"}
 
     assert set(EDITABLE) == shown
 
 
-def test_good_values_have_no_problem():
+def test_valid_values_have_no_problems():
     assert type_problems(GOOD) == {}
 
 
 @pytest.mark.parametrize(("field", "value", "words"), BAD.values(), ids=BAD.keys())
-def test_value_of_the_wrong_kind_is_named_with_its_field(field, value, words):
+def test_value_of_the_wrong_type_is_reported_with_its_field(field, value, words):
     problems = type_problems(GOOD | {field: value})
 
     assert list(problems) == [field]
     assert words in problems[field][0]
 
 
-def test_none_is_an_empty_text_where_a_text_may_be_empty():
+def test_none_becomes_an_empty_string_for_optional_text():
     assert editable_only({"cron": None, "label": None, "run_at": None}) == {
         "cron": "",
         "label": "",
@@ -86,7 +86,7 @@ def test_none_is_an_empty_text_where_a_text_may_be_empty():
 
 
 @pytest.mark.parametrize("name", ["owner", "status", "next_run_at", "public_id", "nonsense"])
-def test_column_that_callers_may_not_set_raises(name):
+def test_field_that_callers_must_not_set_raises(name):
     with pytest.raises(TypeError, match=name):
         editable_only({name: 1})
 
@@ -189,7 +189,7 @@ bad_input = pytest.mark.parametrize(("fields", "field", "words"), BAD_INPUT.valu
 
 
 @bad_input
-def test_bad_input_makes_no_job_and_names_the_field(actor, fields, field, words):
+def test_invalid_input_creates_no_job_and_names_the_field(actor, fields, field, words):
     refusal = services.schedule(actor, **(PLAIN | CRON | fields))
 
     assert isinstance(refusal, Err)
@@ -202,7 +202,7 @@ def test_bad_input_makes_no_job_and_names_the_field(actor, fields, field, words)
 
 
 @bad_input
-def test_bad_input_changes_nothing_and_names_the_field(actor, fields, field, words):
+def test_invalid_input_changes_nothing_and_names_the_field(actor, fields, field, words):
     job = JobFactory(owner=actor.user, next_run_at=NOW + timedelta(minutes=5))
     before = Job.objects.values().get(pk=job.pk)
 
@@ -216,7 +216,7 @@ def test_bad_input_changes_nothing_and_names_the_field(actor, fields, field, wor
     assert not Event.objects.exists()
 
 
-def test_agents_have_a_smallest_interval_of_their_own(agent, actor):
+def test_agents_have_their_own_minimum_interval(agent, actor):
     fast = PLAIN | INTERVAL | {"every": timedelta(seconds=9)}
 
     refusal = services.schedule(agent, **fast)
@@ -226,15 +226,15 @@ def test_agents_have_a_smallest_interval_of_their_own(agent, actor):
     assert isinstance(services.schedule(actor, **fast), Ok)
 
 
-def test_wall_time_that_a_clock_change_skips_runs_when_the_gap_ends(actor, time_machine):
+def test_local_time_skipped_by_a_clock_change_runs_when_the_gap_ends(actor, time_machine):
     time_machine.move_to(datetime(2026, 3, 28, 12, tzinfo=UTC), tick=False)
 
-    job = made(actor, cron="30 2 * * *", timezone="Europe/Berlin")
+    job = create_job(actor, cron="30 2 * * *", timezone="Europe/Berlin")
 
     assert job.next_run_at == datetime(2026, 3, 29, 1, tzinfo=UTC)
 
 
-def test_schedule_without_any_run_left_in_the_calendar_is_refused(actor, time_machine):
+def test_schedule_without_runs_before_the_end_of_the_calendar_is_refused(actor, time_machine):
     time_machine.move_to(datetime(9999, 12, 31, 23, 59, 30, tzinfo=UTC), tick=False)
 
     refusal = services.schedule(
@@ -249,9 +249,7 @@ def test_schedule_without_any_run_left_in_the_calendar_is_refused(actor, time_ma
     ("fields", "field", "words"),
     [
         pytest.param(once(NOW), "run_at", "2026-02-04 09:00:00 UTC", id="its time has passed"),
-        pytest.param(
-            {"max_runs": 3, "slot_count": 3}, "max_runs", "3 times already", id="its runs are spent"
-        ),
+        pytest.param({"max_runs": 3, "slot_count": 3}, "max_runs", "3 times already", id="all runs used"),
         pytest.param({"ends_at": NOW}, "ends_at", "no run before this end", id="its end is near"),
         pytest.param({}, "trigger_type", "no further run", id="any other reason"),
     ],
@@ -263,7 +261,7 @@ def test_job_without_further_runs_is_refused_with_the_reason(fields, field, word
     assert words in refusal.errors[field][0]
 
 
-def test_shortest_interval_holds_for_agents_only(agent, actor, settings):
+def test_minimum_interval_applies_to_agents_only(agent, actor, settings):
     settings.CRONTY_AGENT_MIN_INTERVAL = 30
 
     assert interval_problem(agent, timedelta(seconds=30)) is None
