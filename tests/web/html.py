@@ -1,4 +1,4 @@
-"""Helpers to read the HTML of an answer."""
+"""Helpers that read the HTML of a response."""
 
 import re
 
@@ -6,6 +6,6 @@ from django.http import HttpResponse
 
 
 def html_of(answer: HttpResponse) -> str:
-    """Return the HTML of a page without the white space that a browser would not show."""
+    """Return the HTML of a page with the white space collapsed as a browser would do."""
     text = re.sub(r"\s+", " ", answer.content.decode())
     return re.sub(r" (?=</|>)", "", text)

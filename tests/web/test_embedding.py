@@ -39,7 +39,7 @@ def address_of(name: str) -> str:
 
 @pytest.mark.django_db
 @pytest.mark.parametrize("name", [name for name in NAMES if name not in PUBLIC])
-def test_anonymous_visitor_is_sent_to_the_login_of_the_project(client: Client, name: str):
+def test_anonymous_visitor_is_redirected_to_the_login_of_the_project(client: Client, name: str):
     for answer in (client.get(address_of(name)), client.post(address_of(name))):
         assert answer.status_code == 302
         assert answer["Location"].startswith("/accounts/login/?next=/tools/cronty/")

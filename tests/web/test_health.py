@@ -8,12 +8,12 @@ from schedules.models import Execution
 from tests.factories import ClusterFactory, ExecutionFactory, JobFactory
 
 
-def test_alive_answers_without_login(client):
+def test_liveness_needs_no_login(client):
     assert client.get("/healthz").content == b"ok\n"
 
 
 @pytest.mark.django_db
-def test_not_ready_without_a_worker(client):
+def test_not_ready_without_a_cluster(client):
     answer = client.get("/readyz")
 
     assert answer.status_code == 503
@@ -21,7 +21,7 @@ def test_not_ready_without_a_worker(client):
 
 
 @pytest.mark.django_db
-def test_ready_with_a_fresh_worker_and_nothing_late(client):
+def test_ready_with_a_live_cluster_and_no_late_job(client):
     ClusterFactory()
 
     assert client.get("/readyz").status_code == 200

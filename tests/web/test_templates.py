@@ -1,4 +1,4 @@
-"""The templates themselves: their form, and that what people wrote stays text."""
+"""Templates: their formatting, and escaping of text that people wrote."""
 
 from datetime import UTC, datetime
 from pathlib import Path
@@ -25,7 +25,7 @@ def test_no_line_of_a_template_is_too_long(path: Path):
 
 
 @pytest.mark.parametrize("path", TEMPLATES, ids=lambda path: str(path.relative_to(ROOT)))
-def test_template_never_switches_escaping_off(path: Path):
+def test_no_template_turns_escaping_off(path: Path):
     text = path.read_text(encoding="utf-8")
 
     assert "|safe" not in text
@@ -66,7 +66,7 @@ def test_run_row_escapes_everything():
     assert "<script" not in shown
 
 
-def test_run_row_cuts_a_long_error_and_counts_slots():
+def test_run_row_shortens_a_long_error_and_counts_slots():
     run = Execution(
         pk=1, job_name="Job", error="x" * 200, status="missed", scheduled_for=NOW, slots=1234, last_slot=NOW
     )

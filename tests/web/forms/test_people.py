@@ -10,9 +10,9 @@ def test_invalid_zone_and_topic_are_reported_together(form_class: type[SettingsF
     assert set(form.errors) == {"timezone", "failure_topic"}
 
 
-def test_settings_may_be_empty():
+def test_empty_settings_are_valid():
     assert SettingsForm({}).is_valid()
 
 
-def test_first_steps_need_every_answer():
+def test_welcome_form_requires_every_answer():
     assert set(WelcomeForm({}).errors) == {"timezone", "failure_topic", "message"}

@@ -30,7 +30,7 @@ def test_help_text_is_escaped_unless_it_is_marked_as_safe():
     assert "<ul><li>Long</li></ul>" in form["marked"].as_field_group()
 
 
-def test_field_names_its_help_text_and_errors_for_screen_readers():
+def test_field_references_its_help_text_and_errors_for_screen_readers():
     shown = Asked({"marked": "short"})["marked"].as_field_group()
 
     assert 'aria-describedby="id_marked_helptext id_marked_error"' in shown

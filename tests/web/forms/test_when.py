@@ -10,7 +10,7 @@ from tests.factories import JobFactory
 @pytest.mark.parametrize(
     "traits", [{}, {"once": True}, {"interval": True}, {"interval": True, "every": timedelta(seconds=61)}]
 )
-def test_stored_schedule_is_shown_as_it_can_be_typed(traits: dict[str, Any]):
+def test_stored_schedule_is_shown_in_a_form_that_can_be_typed(traits: dict[str, Any]):
     job = JobFactory.build(owner=None, timezone="America/New_York", **traits)
     if job.run_at:
         job.run_at = job.next_run_at = job.run_at.replace(microsecond=0)

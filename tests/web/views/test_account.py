@@ -22,7 +22,7 @@ def test_all_invalid_settings_are_reported_beside_their_fields(web: Client, owne
     assert Profile.objects.get(user=owner).timezone == "Europe/Berlin"
 
 
-def test_theme_is_switched_without_javascript(client: Client, db: None):
+def test_theme_can_be_switched_without_javascript(client: Client, db: None):
     client.post("/theme/", {"theme": "dark"})
     assert client.cookies["theme"].value == "dark"
     assert 'data-theme="dark"' in client.get("/login/").content.decode()

@@ -1,4 +1,4 @@
-"""The trail, and the trash."""
+"""The activity page and the trash."""
 
 import pytest
 from django.contrib.auth.models import User
@@ -24,7 +24,7 @@ def test_change_is_shown_with_before_and_after(web: Client, edited: Job):
     assert "Before</del> → After" in page
 
 
-def test_job_that_ended_with_its_pause_is_no_prompt(web: Client, owner: User):
+def test_job_that_ended_with_its_pause_is_shown_as_finished(web: Client, owner: User):
     now = clock.now()
     JobFactory(owner=owner, name="Backup", paused=True, paused_until=now, max_runs=1, slot_count=1)
     engine.sweep(now)
@@ -35,7 +35,7 @@ def test_job_that_ended_with_its_pause_is_no_prompt(web: Client, owner: User):
     assert '<option value="finish" selected>' in page
 
 
-def test_prompt_that_was_taken_back_is_told(web: Client, owner: User):
+def test_released_prompt_is_shown(web: Client, owner: User):
     job = JobFactory(owner=owner, name="Briefing", task="prompt", kwargs={"prompt": "Summarise."})
     run = ExecutionFactory(job=job, status="waiting", attempt=1, leased_to="laptop")
     web.post(f"/inbox/{run.pk}/release/")
@@ -46,7 +46,7 @@ def test_prompt_that_was_taken_back_is_told(web: Client, owner: User):
     assert '<option value="release" selected>' in page
 
 
-def test_door_of_agents_is_called_by_its_name(web: Client, agent: Actor, owner: User):
+def test_door_of_agents_is_shown_as_mcp(web: Client, agent: Actor, owner: User):
     services.pause(agent, JobFactory(owner=owner).public_id)
 
     page = html_of(web.get("/activity/"))
@@ -65,11 +65,11 @@ def test_door_of_agents_is_called_by_its_name(web: Client, agent: Actor, owner: 
         ({"job": "x"}, 0),
     ],
 )
-def test_trail_is_narrowed_by_the_address(web: Client, edited: Job, asked: dict[str, str], count: int):
+def test_events_are_filtered_by_the_query_string(web: Client, edited: Job, asked: dict[str, str], count: int):
     assert len(web.get("/activity/", asked).context["listed"].rows) == count
 
 
-def test_staff_see_everybodys_trail(staff: Client, other: Client, edited: Job):
+def test_staff_see_the_events_of_everybody(staff: Client, other: Client, edited: Job):
     assert len(staff.get("/activity/").context["listed"].rows) == 1
     assert len(other.get("/activity/").context["listed"].rows) == 0
 
@@ -84,5 +84,5 @@ def test_deleted_job_is_restored_from_the_trash(web: Client, edited: Job):
     assert "The trash is empty" in web.get("/trash/").content.decode()
 
 
-def test_restoring_what_is_not_there_is_a_404(web: Client):
+def test_restoring_an_unknown_job_is_a_404(web: Client):
     assert web.post("/jobs/restore/", {"job": "job_1_1"}).status_code == 404

@@ -21,7 +21,7 @@ def day_of(answer: object, number: int) -> object:
 
 
 @time_machine.travel(NOW, tick=False)
-def test_days_hold_what_is_planned_in_the_persons_zone(web: Client, owner: User):
+def test_planned_runs_are_shown_on_days_in_the_zone_of_the_viewer(web: Client, owner: User):
     JobFactory(
         owner=owner, name="Late shift", cron="30 23 * * *", next_run_at=NOW.replace(hour=23, minute=30)
     )
@@ -35,7 +35,7 @@ def test_days_hold_what_is_planned_in_the_persons_zone(web: Client, owner: User)
 
 
 @time_machine.travel(NOW, tick=False)
-def test_month_ahead_holds_what_falls_into_it(web: Client, owner: User):
+def test_next_month_shows_only_the_runs_planned_in_it(web: Client, owner: User):
     JobFactory(owner=owner, name="Tomorrow", once=True, run_at=NOW + timedelta(days=1))
     JobFactory(owner=owner, name="Overdue", once=True, run_at=NOW - timedelta(minutes=1))
     JobFactory(
@@ -59,7 +59,7 @@ def test_month_ahead_holds_what_falls_into_it(web: Client, owner: User):
 
 
 @time_machine.travel(NOW, tick=False)
-def test_days_hold_what_happened(web: Client, owner: User):
+def test_days_show_past_runs(web: Client, owner: User):
     job = JobFactory(owner=owner, next_run_at=NOW)
     ExecutionFactory(job=job, scheduled_for=NOW - timedelta(days=1), status="failed")
     ExecutionFactory(job=job, scheduled_for=NOW - timedelta(days=1, hours=1))
@@ -82,14 +82,14 @@ def test_busy_job_does_not_hide_a_rare_one(web: Client, owner: User):
 
 @pytest.mark.parametrize("on", ["2026-02-30", "x", "0001-01-01", "9999-12-31", "2026-12-31", "2026-01-31"])
 @pytest.mark.parametrize("view", ["month", "week"])
-def test_odd_date_is_no_error(web: Client, owner: User, on: str, view: str):
+def test_invalid_date_is_not_an_error(web: Client, owner: User, on: str, view: str):
     JobFactory(owner=owner)
 
     assert web.get("/calendar/", {"on": on, "view": view}).status_code == 200
 
 
 @time_machine.travel(NOW, tick=False)
-def test_feed_needs_no_login_but_its_secret(client: Client, owner: User):
+def test_feed_needs_its_secret_key_but_no_login(client: Client, owner: User):
     JobFactory(owner=owner, name="Tea, please; now", cron="0 20 * * *", next_run_at=NOW.replace(hour=20))
     JobFactory(owner=owner, name="Every minute", cron="* * * * *", next_run_at=NOW)
 
@@ -113,7 +113,7 @@ def test_feed_needs_no_login_but_its_secret(client: Client, owner: User):
     ],
 )
 @time_machine.travel(datetime(2026, 3, 20, 10, 30, tzinfo=UTC), tick=False)
-def test_feed_leaves_out_all_of_a_job_that_fires_more_often_than_hourly(
+def test_feed_leaves_out_jobs_that_run_more_than_once_an_hour(
     client: Client, owner: User, cron: str, timezone: str, count: int
 ):
     JobFactory(owner=owner, cron=cron, timezone=timezone, next_run_at=datetime(2026, 3, 20, 11, tzinfo=UTC))
@@ -124,7 +124,7 @@ def test_feed_leaves_out_all_of_a_job_that_fires_more_often_than_hourly(
 
 
 @time_machine.travel(NOW, tick=False)
-def test_day_leads_to_what_ran_on_it(web: Client, owner: User):
+def test_day_links_to_its_past_runs(web: Client, owner: User):
     job = JobFactory(owner=owner)
     midnight = datetime(2026, 11, 13, 23, 0, tzinfo=UTC)
     runs = [
@@ -140,7 +140,7 @@ def test_day_leads_to_what_ran_on_it(web: Client, owner: User):
 
 
 @time_machine.travel(NOW, tick=False)
-def test_day_leads_to_all_that_is_planned_on_it(web: Client, owner: User):
+def test_day_links_to_all_runs_planned_on_it(web: Client, owner: User):
     JobFactory.create_batch(5, owner=owner, cron="0 20 * * *", next_run_at=NOW.replace(hour=20))
 
     month = web.get("/calendar/").content.decode()
@@ -153,7 +153,9 @@ def test_day_leads_to_all_that_is_planned_on_it(web: Client, owner: User):
 
 
 @time_machine.travel(NOW, tick=False)
-def test_feed_ends_with_its_last_event(client: Client, owner: User, monkeypatch: pytest.MonkeyPatch):
+def test_feed_over_its_limit_is_complete_icalendar(
+    client: Client, owner: User, monkeypatch: pytest.MonkeyPatch
+):
     monkeypatch.setattr(calendar, "FEED_EVENTS", 40)
     JobFactory.create_batch(3, owner=owner, cron="0 20 * * *", next_run_at=NOW.replace(hour=20))
 
@@ -164,11 +166,11 @@ def test_feed_ends_with_its_last_event(client: Client, owner: User, monkeypatch:
 
 
 @pytest.mark.parametrize("key", ["", "guess", "x" * 500])
-def test_feed_of_nobody_is_a_404(client: Client, db: None, key: str):
+def test_feed_with_an_unknown_key_is_a_404(client: Client, db: None, key: str):
     assert client.get(f"/calendar/{key}.ics").status_code == 404
 
 
-def test_feed_of_somebody_who_left_is_a_404(client: Client, owner: User):
+def test_feed_of_an_inactive_user_is_a_404(client: Client, owner: User):
     owner.is_active = False
     owner.save(update_fields=["is_active"])
 
@@ -190,7 +192,7 @@ def test_feed_leaves_out_deleted_and_foreign_jobs(client: Client, owner: User, s
     [("0 * * * *", 29, 23), ("30 2 * * *", 29, 1), ("*/15 2 * * *", 29, 0), ("*/15 2 * * *", 30, 4)],
 )
 @time_machine.travel(datetime(2026, 3, 20, 10, 30, tzinfo=UTC), tick=False)
-def test_day_that_skips_an_hour_holds_what_will_run(
+def test_day_with_a_skipped_hour_counts_the_runs_that_will_happen(
     web: Client, owner: User, cron: str, day: int, count: int
 ):
     job = JobFactory.build(owner=owner, cron=cron, timezone="Europe/Berlin")
@@ -201,7 +203,7 @@ def test_day_that_skips_an_hour_holds_what_will_run(
 
 
 @time_machine.travel(datetime(2026, 3, 27, 10, 30, tzinfo=UTC), tick=False)
-def test_feed_shows_a_skipped_time_when_the_gap_ends(client: Client, owner: User):
+def test_feed_shows_a_skipped_time_at_the_end_of_the_gap(client: Client, owner: User):
     first = datetime(2026, 3, 28, 1, 30, tzinfo=UTC)
     JobFactory(owner=owner, cron="30 2 * * *", timezone="Europe/Berlin", next_run_at=first)
     JobFactory(owner=owner, cron="*/30 2 * * *", timezone="Europe/Berlin", next_run_at=first)

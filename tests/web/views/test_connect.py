@@ -1,4 +1,4 @@
-"""Letting an agent in, and shutting it out."""
+"""The page that connects agents: issuing, rotating and revoking tokens."""
 
 from datetime import timedelta
 
@@ -30,7 +30,7 @@ def test_token_is_shown_once_and_works(web: Client, owner: User):
 @pytest.mark.parametrize(
     "data", [{"name": ""}, {"name": " "}, {"name": "x" * 101}, {"name": "x", "scopes": "root"}]
 )
-def test_bad_token_is_refused_beside_its_field(web: Client, data: dict[str, str]):
+def test_invalid_token_form_shows_the_error_beside_its_field(web: Client, data: dict[str, str]):
     answer = web.post("/connect/", data)
 
     assert answer.status_code == 422
@@ -38,7 +38,7 @@ def test_bad_token_is_refused_beside_its_field(web: Client, data: dict[str, str]
     assert not Token.objects.exists()
 
 
-def test_second_token_of_a_name_is_refused(web: Client, owner: User):
+def test_second_token_with_the_same_name_is_refused(web: Client, owner: User):
     TokenFactory(owner=owner, name="laptop")
 
     answer = web.post("/connect/", {"name": "laptop"})
@@ -46,7 +46,7 @@ def test_second_token_of_a_name_is_refused(web: Client, owner: User):
     assert "A token that is not revoked is called" in answer.content.decode()
 
 
-def test_first_call_turns_waiting_into_connected(web: Client, owner: User):
+def test_page_shows_connected_after_the_first_call(web: Client, owner: User):
     token = TokenFactory(owner=owner, name="laptop")
     path = f"/connect/{token.pk}/"
     assert strip_tags(web.get(path).content.decode()).strip() == "Waiting for the first call of laptop…"
@@ -56,7 +56,7 @@ def test_first_call_turns_waiting_into_connected(web: Client, owner: User):
     assert strip_tags(web.get(path).content.decode()).strip().startswith("laptop is connected: it called")
 
 
-def test_revoked_token_is_out(web: Client, owner: User):
+def test_token_can_be_revoked_only_once(web: Client, owner: User):
     token = TokenFactory(owner=owner, name="laptop")
 
     page = web.post(f"/connect/{token.pk}/revoke/", follow=True).content.decode()
@@ -65,7 +65,7 @@ def test_revoked_token_is_out(web: Client, owner: User):
     assert "was revoked before" in web.post(f"/connect/{token.pk}/revoke/", follow=True).content.decode()
 
 
-def test_rotated_token_keeps_its_name_and_ends_the_old_text(web: Client):
+def test_rotated_token_keeps_its_name_and_replaces_the_old_text(web: Client):
     old = web.post("/connect/", {"name": "laptop", "scopes": "read", "expires": "30"}).context
 
     new = web.post(f"/connect/{old['token'].pk}/rotate/").context
@@ -76,7 +76,7 @@ def test_rotated_token_keeps_its_name_and_ends_the_old_text(web: Client):
     assert (fresh.name, fresh.scopes) == ("laptop", ["read"])
 
 
-def test_rotated_token_ends_when_the_old_one_would_have(web: Client, owner: User):
+def test_rotated_token_keeps_the_expiry_of_the_old_one(web: Client, owner: User):
     old = TokenFactory(owner=owner, expires_at=clock.now() + timedelta(days=3))
 
     fresh = web.post(f"/connect/{old.pk}/rotate/").context["token"]
@@ -84,9 +84,11 @@ def test_rotated_token_ends_when_the_old_one_would_have(web: Client, owner: User
     assert abs(fresh.expires_at - old.expires_at) < timedelta(minutes=1)
 
 
-def test_expired_token_is_rotated_into_one_that_lasts_as_long(web: Client, owner: User):
-    made = clock.now() - timedelta(days=31)
-    old = TokenFactory(owner=owner, name="laptop", created_at=made, expires_at=made + timedelta(days=30))
+def test_rotated_expired_token_gets_the_same_lifetime(web: Client, owner: User):
+    created_at = clock.now() - timedelta(days=31)
+    old = TokenFactory(
+        owner=owner, name="laptop", created_at=created_at, expires_at=created_at + timedelta(days=30)
+    )
 
     answer = web.post(f"/connect/{old.pk}/rotate/")
 
@@ -106,11 +108,11 @@ def test_token_that_cannot_be_replaced_is_kept(web: Client, owner: User):
     assert not Event.objects.exists()
 
 
-def test_page_says_what_its_snippets_leave_out(web: Client, monkeypatch: pytest.MonkeyPatch):
+def test_page_mentions_settings_missing_from_its_snippets(web: Client, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(connect, "what_is_not_shown", lambda: "It needs one thing more.")
 
     assert "It needs one thing more." in web.get("/connect/").content.decode()
 
 
-def test_examples_promise_nothing_about_tags_which_no_tool_knows(web: Client):
+def test_examples_do_not_mention_tags(web: Client):
     assert "tagged" not in web.get("/connect/").content.decode()

@@ -1,4 +1,4 @@
-"""Making and changing jobs at the pages."""
+"""Creating and editing jobs on the pages."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -40,7 +40,7 @@ WHENS = {
 
 
 @pytest.mark.parametrize("kind", list(WHENS))
-def test_each_schedule_is_made(web: Client, kind: str):
+def test_job_is_created_with_each_kind_of_schedule(web: Client, kind: str):
     data, columns = WHENS[kind]
 
     answer = post(web, **data)
@@ -62,7 +62,7 @@ WHATS = {
 
 
 @pytest.mark.parametrize("task", list(WHATS))
-def test_each_task_is_made(web: Client, task: str):
+def test_job_is_created_with_each_task(web: Client, task: str):
     data, kwargs = WHATS[task]
 
     post(web, task=task, **{"webhook-method": "POST"} if task == "webhook" else {}, **data)
@@ -112,7 +112,7 @@ BAD = {
 
 
 @pytest.mark.parametrize("kind", list(BAD))
-def test_error_stands_beside_its_field_and_what_was_typed_is_kept(web: Client, kind: str):
+def test_error_is_shown_beside_its_field_and_input_is_kept(web: Client, kind: str):
     data, field, words = BAD[kind]
 
     answer = post(web, **data)
@@ -125,26 +125,26 @@ def test_error_stands_beside_its_field_and_what_was_typed_is_kept(web: Client, k
     assert not Job.objects.exists()
 
 
-def test_double_click_makes_one_job(web: Client):
+def test_double_click_creates_one_job(web: Client):
     first, second = post(web, idempotency_key="abc"), post(web, idempotency_key="abc")
 
     assert Job.objects.count() == 1
     assert first["Location"] == second["Location"]
 
 
-def test_same_job_twice_is_pointed_out(web: Client):
+def test_similar_job_is_pointed_out(web: Client):
     post(web)
 
     assert "Tea does the same" in web.post("/jobs/new/", NOTIFY | DAILY, follow=True).content.decode()
 
 
-def test_job_can_be_saved_paused(web: Client):
+def test_job_can_be_saved_as_paused(web: Client):
     post(web, then="paused")
 
     assert Job.objects.get().status == "paused"
 
 
-def test_test_run_saves_paused_and_runs_once(web: Client):
+def test_test_run_saves_the_job_as_paused_and_runs_it_once(web: Client):
     answer = post(web, then="test")
 
     run = Execution.objects.get()
@@ -160,7 +160,7 @@ def test_preview_button_saves_nothing(web: Client):
     assert not Job.objects.exists()
 
 
-def test_zone_of_the_browser_is_asked_only_while_none_is_known(web: Client):
+def test_zone_of_the_browser_is_used_only_if_the_user_has_none(web: Client):
     nobody = UserFactory(profile=None)
     fresh = Client()
     fresh.force_login(nobody, backend="django.contrib.auth.backends.ModelBackend")
@@ -169,7 +169,7 @@ def test_zone_of_the_browser_is_asked_only_while_none_is_known(web: Client):
     assert "data-browser-zone" not in web.get("/jobs/new/").content.decode()
 
 
-def test_preview_says_words_runs_and_warnings(web: Client):
+def test_preview_shows_runs_and_warnings(web: Client):
     page = web.get(
         "/jobs/preview/", {"when": "phrase", "phrase": "*/7 * * * *", "timezone": "UTC"}
     ).content.decode()
@@ -183,13 +183,13 @@ HOURLY = {"when": "phrase", "phrase": "every hour", "timezone": "UTC"}
 
 @time_machine.travel("2026-11-15T10:00:00Z", tick=False)
 @pytest.mark.parametrize("end", [{"max_runs": "2"}, {"ends_at": "2026-11-15T12:30"}])
-def test_preview_ends_where_the_job_does(web: Client, end: dict[str, str]):
+def test_preview_ends_with_the_job(web: Client, end: dict[str, str]):
     shown = web.get("/jobs/preview/", HOURLY | end).context["preview"]
 
     assert [run.hour for run in shown.next_runs] == [11, 12]
 
 
-def test_preview_of_a_change_counts_the_runs_so_far(web: Client, owner: User):
+def test_preview_of_an_edit_counts_the_runs_so_far(web: Client, owner: User):
     job = JobFactory(owner=owner, slot_count=3)
 
     shown = web.get("/jobs/preview/", HOURLY | {"job": job.public_id, "max_runs": "5"}).context["preview"]
@@ -198,7 +198,7 @@ def test_preview_of_a_change_counts_the_runs_so_far(web: Client, owner: User):
 
 
 @pytest.mark.parametrize("minutes", [5, 7])
-def test_preview_of_a_change_keeps_the_grid_as_saving_does(web: Client, owner: User, minutes: int):
+def test_preview_of_an_edit_keeps_the_grid_as_saving_does(web: Client, owner: User, minutes: int):
     job = JobFactory(owner=owner, interval=True)
     asked = {"when": "every", "every_count": str(minutes), "every_unit": "minutes", "timezone": "UTC"}
 
@@ -221,14 +221,14 @@ def test_preview_of_a_foreign_job_is_a_404(other: Client, owner: User):
 @pytest.mark.parametrize(
     "when", [{"when": "once", "run_at": "2026-11-15T10:59"}, {"phrase": "2026-11-15 10:59"}]
 )
-def test_moment_that_is_past_is_told_on_its_own_clock(web: Client, when: dict[str, str]):
+def test_error_about_a_past_moment_uses_the_zone_of_the_job(web: Client, when: dict[str, str]):
     words = "This moment is in the past (now 2026-11-15 11:00:00 Europe/Berlin)."
 
     assert words in web.get("/jobs/preview/", {"timezone": "Europe/Berlin"} | when).content.decode()
     assert words in post(web, **when).content.decode()
 
 
-def test_preview_says_why_there_is_no_run(web: Client, owner: User):
+def test_preview_explains_why_there_is_no_run(web: Client, owner: User):
     job = JobFactory(owner=owner, slot_count=3)
 
     page = web.get("/jobs/preview/", HOURLY | {"job": job.public_id, "max_runs": "3"}).content.decode()
@@ -237,7 +237,7 @@ def test_preview_says_why_there_is_no_run(web: Client, owner: User):
 
 
 @time_machine.travel("2026-11-15T10:00:07Z", tick=False)
-def test_preview_shows_seconds_where_they_matter(web: Client):
+def test_preview_shows_seconds_only_if_they_matter(web: Client):
     every = {"when": "every", "every_count": "30", "every_unit": "seconds", "timezone": "UTC"}
 
     assert ">Sun 15 Nov 10:00:37<" in web.get("/jobs/preview/", every).content.decode()
@@ -245,7 +245,7 @@ def test_preview_shows_seconds_where_they_matter(web: Client):
 
 
 @pytest.mark.parametrize("query", [{}, {"when": "once", "timezone": "UTC"}])
-def test_preview_is_silent_about_what_is_not_filled_in_yet(web: Client, query: dict[str, str]):
+def test_preview_shows_no_error_for_empty_fields(web: Client, query: dict[str, str]):
     page = web.get("/jobs/preview/", query).content.decode()
 
     assert "Say when it should run" in page
@@ -255,7 +255,7 @@ def test_preview_is_silent_about_what_is_not_filled_in_yet(web: Client, query: d
 @pytest.mark.parametrize(
     "query", [{"when": "every", "every_count": "x"}, {"phrase": "\x00", "timezone": "UTC"}]
 )
-def test_preview_of_nonsense_is_a_sentence(web: Client, query: dict[str, str]):
+def test_preview_of_invalid_input_shows_an_error(web: Client, query: dict[str, str]):
     answer = web.get("/jobs/preview/", query)
 
     assert answer.status_code == 200
@@ -263,7 +263,7 @@ def test_preview_of_nonsense_is_a_sentence(web: Client, query: dict[str, str]):
 
 
 def filled_in(web: Client, job: Job) -> dict[str, Any]:
-    """What the edit page would send if nothing were changed."""
+    """Return the data that the unchanged edit form would send."""
     form = web.get(f"/jobs/{job.public_id}/edit/").context["form"]
     return {name: form[name].value() for name in form.fields if form[name].value() not in (None, False)}
 
@@ -317,7 +317,7 @@ ENDS_AT = datetime(2031, 1, 1, 12, 0, 0, 123_456, tzinfo=UTC)
         ),
     ],
 )
-def test_edit_moves_only_what_was_moved(
+def test_edit_keeps_microseconds_of_unchanged_moments(
     web: Client, owner: User, typed: dict[str, str], changed: dict[str, Any]
 ):
     job = JobFactory(owner=owner, once=True, run_at=RUN_AT, ends_at=ENDS_AT)
@@ -330,7 +330,7 @@ def test_edit_moves_only_what_was_moved(
     assert {name: getattr(job, name) for name in stored} == stored
 
 
-def test_new_name_leaves_arguments_as_they_were_given(web: Client, owner: User):
+def test_edit_of_the_name_keeps_the_stored_arguments(web: Client, owner: User):
     job = JobFactory(
         owner=owner, task="notify", args=["Ready.", "home"], kwargs={"title": None, "markdown": False}
     )
@@ -342,7 +342,7 @@ def test_new_name_leaves_arguments_as_they_were_given(web: Client, owner: User):
     assert job.kwargs == {"title": None, "markdown": False}
 
 
-def test_edit_that_touches_nothing_changes_nothing(web: Client, owner: User):
+def test_saving_an_unchanged_prompt_keeps_newlines_and_fractions(web: Client, owner: User):
     job = JobFactory(
         owner=owner,
         task="prompt",
@@ -357,7 +357,7 @@ def test_edit_that_touches_nothing_changes_nothing(web: Client, owner: User):
     assert job.kwargs == {"prompt": "Two lines,\nand an end.\n"}
 
 
-def test_edit_changes_what_was_changed(web: Client, owner: User):
+def test_edit_saves_the_changed_fields(web: Client, owner: User):
     job = JobFactory(owner=owner)
 
     web.post(f"/jobs/{job.public_id}/edit/", filled_in(web, job) | {"phrase": "every hour", "name": "Hourly"})
@@ -366,7 +366,7 @@ def test_edit_changes_what_was_changed(web: Client, owner: User):
     assert (job.name, job.cron, job.revision) == ("Hourly", "0 * * * *", 2)
 
 
-def test_second_of_two_editors_is_told(web: Client, owner: User):
+def test_second_of_two_concurrent_edits_is_refused_and_keeps_its_input(web: Client, owner: User):
     job = JobFactory(owner=owner)
     mine = filled_in(web, job)
     web.post(f"/jobs/{job.public_id}/edit/", mine | {"name": "Theirs"})
@@ -380,7 +380,7 @@ def test_second_of_two_editors_is_told(web: Client, owner: User):
     assert job.name == "Theirs"
 
 
-def test_ended_job_cannot_be_edited_but_copied(web: Client, owner: User):
+def test_ended_job_cannot_be_edited_but_can_be_copied(web: Client, owner: User):
     job = JobFactory(owner=owner, name="Done", ended=True)
 
     answer = web.get(f"/jobs/{job.public_id}/edit/", follow=True)
@@ -390,7 +390,7 @@ def test_ended_job_cannot_be_edited_but_copied(web: Client, owner: User):
     assert copy.context["form"]["name"].value() == "Done (copy)"
 
 
-def test_job_deleted_meanwhile_is_a_404(web: Client, owner: User):
+def test_edit_of_a_job_deleted_meanwhile_is_a_404(web: Client, owner: User):
     job = JobFactory(owner=owner)
     data = filled_in(web, job)
     web.post(f"/jobs/{job.public_id}/delete/")

@@ -1,4 +1,4 @@
-"""Who may see what? Every page for its owner, for a stranger, and for nobody."""
+"""Access to every page: for the owner, a stranger, staff and anonymous visitors."""
 
 import pytest
 from django.contrib.auth.models import User
@@ -65,7 +65,7 @@ def test_page_opens_for_staff(staff: Client, path: str):
 
 
 @pytest.mark.parametrize("path", [*PLAIN, "/jobs/x/", "/runs/1/"])
-def test_nobody_is_sent_to_the_login(client: Client, db: None, path: str):
+def test_anonymous_visitor_is_redirected_to_the_login(client: Client, db: None, path: str):
     answer = client.get(path)
 
     assert answer.status_code == 302
@@ -73,12 +73,14 @@ def test_nobody_is_sent_to_the_login(client: Client, db: None, path: str):
 
 
 @pytest.mark.parametrize("path", OWNED)
-def test_owner_sees_their_own(web: Client, ids: dict[str, object], path: str):
+def test_owner_can_open_their_own_pages(web: Client, ids: dict[str, object], path: str):
     assert web.get(path.format(**ids)).status_code == 200
 
 
 @pytest.mark.parametrize("path", OWNED)
-def test_staff_see_jobs_and_runs_but_no_tokens(staff: Client, ids: dict[str, object], path: str):
+def test_staff_can_open_jobs_and_runs_of_others_but_not_tokens(
+    staff: Client, ids: dict[str, object], path: str
+):
     assert staff.get(path.format(**ids)).status_code == (404 if "token" in path else 200)
 
 
@@ -97,7 +99,7 @@ def test_stranger_cannot_act(other: Client, ids: dict[str, object], path: str):
 
 
 @pytest.mark.parametrize("path", [*ACTIONS, "/jobs/bulk/", "/jobs/restore/", "/demo/", "/theme/", "/logout/"])
-def test_looking_changes_nothing(web: Client, ids: dict[str, object], path: str):
+def test_actions_refuse_get(web: Client, ids: dict[str, object], path: str):
     assert web.get(path.format(**ids)).status_code == 405
 
 
@@ -114,7 +116,7 @@ def test_huge_number_is_a_404(web: Client, number: str):
     assert web.get(f"/connect/{number}/").status_code == 404
 
 
-def test_missing_page_looks_like_the_others(web: Client):
+def test_not_found_page_explains_itself(web: Client):
     answer = web.get("/no/such/page/")
 
     assert answer.status_code == 404
@@ -129,7 +131,7 @@ def test_page_forbids_inline_scripts(web: Client):
     assert b"onclick" not in answer.content
 
 
-def test_form_from_an_old_page_is_explained(owner: User):
+def test_csrf_failure_page_explains_itself(owner: User):
     strict = Client(enforce_csrf_checks=True)
     strict.force_login(owner, backend="django.contrib.auth.backends.ModelBackend")
 
@@ -139,7 +141,7 @@ def test_form_from_an_old_page_is_explained(owner: User):
     assert "open too long" in answer.content.decode()
 
 
-def test_broken_page_looks_like_the_others(rf: RequestFactory):
+def test_server_error_page_explains_itself(rf: RequestFactory):
     answer = server_error(rf.get("/"))
 
     assert answer.status_code == 500

@@ -13,7 +13,7 @@ START = datetime(2026, 11, 15, 10, 7, 30, tzinfo=UTC)
 DAY = timedelta(days=1)
 
 
-def test_job_with_a_broken_schedule_has_no_runs():
+def test_job_with_an_invalid_schedule_has_no_runs():
     job = JobFactory.build(owner=None, cron="nonsense", next_run_at=START)
 
     assert list(runs_of(job, START, START + DAY)) == []
@@ -52,7 +52,7 @@ def test_frequent_job_is_counted_separately(owner: User):
         pytest.param("2026-10-24T22:00", "0 2 * * *", ["00:00"], id="repeated time, once"),
     ],
 )
-def test_next_24_hours_show_what_will_run_when_clocks_change(
+def test_next_24_hours_are_correct_across_a_clock_change(
     now: str, cron: str, expected: list[str], owner: User
 ):
     start = datetime.fromisoformat(now).replace(tzinfo=UTC)

@@ -1,4 +1,4 @@
-"""Prompts that wait, and what a person can do with them."""
+"""The inbox: waiting prompts, and answering, dismissing or releasing them."""
 
 import pytest
 from django.contrib.auth.models import User
@@ -27,7 +27,7 @@ def test_prompt_is_shown_until_it_is_answered(web: Client, waiting: Execution):
     assert "Nothing waits" in web.get("/inbox/").content.decode()
 
 
-def test_prompt_given_by_position_is_shown(web: Client, owner: User):
+def test_prompt_passed_by_position_is_shown(web: Client, owner: User):
     job = JobFactory(owner=owner, task="prompt", args=["Water the plants."])
     ExecutionFactory(job=job, status="waiting", attempt=1)
 
@@ -49,7 +49,7 @@ def test_prompt_can_be_dismissed_once(web: Client, waiting: Execution):
     assert "Recently ended" in page
 
 
-def test_held_prompt_can_be_taken_back(web: Client, waiting: Execution):
+def test_claimed_prompt_can_be_released(web: Client, waiting: Execution):
     services.claim_prompts(Actor(waiting.owner, Event.Door.MCP, "laptop"))
     assert "held by <b>laptop</b> until " in web.get("/inbox/").content.decode()
 
@@ -59,21 +59,21 @@ def test_held_prompt_can_be_taken_back(web: Client, waiting: Execution):
     assert waiting.lease_until is None
 
 
-def test_how_often_a_prompt_was_claimed_is_told(web: Client, waiting: Execution):
+def test_number_of_claims_of_a_prompt_is_shown(web: Client, waiting: Execution):
     agent = Actor(waiting.owner, Event.Door.MCP, "laptop")
 
-    def told() -> str:
+    def shown_claims() -> str:
         page = html_of(web.get("/inbox/"))
         return page[page.index("Since") : page.index("Answer it yourself")]
 
-    assert "not claimed yet" in told()
-    assert "time" not in told().partition("not claimed yet")[2].partition("</p>")[0]
+    assert "not claimed yet" in shown_claims()
+    assert "time" not in shown_claims().partition("not claimed yet")[2].partition("</p>")[0]
 
     services.claim_prompts(agent)
-    assert "claimed 1 time<" in told()
+    assert "claimed 1 time<" in shown_claims()
 
     web.post(f"/inbox/{waiting.pk}/release/")
-    assert "taken back · claimed 1 time<" in told()
+    assert "taken back · claimed 1 time<" in shown_claims()
 
     services.claim_prompts(agent)
-    assert "claimed 2 times<" in told()
+    assert "claimed 2 times<" in shown_claims()

@@ -1,4 +1,4 @@
-"""One job: what its page says, and what its buttons do."""
+"""The page of one job, and its actions."""
 
 from datetime import timedelta
 from typing import Any
@@ -20,7 +20,7 @@ def job(owner: User) -> Job:
     return JobFactory(owner=owner, name="Backup", timezone="Europe/Berlin")
 
 
-def test_page_says_when_where_and_what(web: Client, job: Job):
+def test_page_shows_schedule_zone_and_policies(web: Client, job: Job):
     page = web.get(f"/jobs/{job.public_id}/").content.decode()
 
     assert "Every 5 minutes" in page
@@ -28,14 +28,14 @@ def test_page_says_when_where_and_what(web: Client, job: Job):
     assert "While a run is going, the next one is skipped." in page
 
 
-def test_job_deleted_while_its_page_is_made_is_no_error(web: Client, job: Job):
-    def delete_after_a_look(execute: Any, sql: str, params: Any, many: bool, context: Any) -> Any:
+def test_job_deleted_while_its_page_is_rendered_is_not_an_error(web: Client, job: Job):
+    def delete_after_first_read(execute: Any, sql: str, params: Any, many: bool, context: Any) -> Any:
         found = execute(sql, params, many, context)
         if 'FROM "schedules_job"' in sql:
             Job.objects.filter(pk=job.pk).update(deleted_at=clock.now())
         return found
 
-    with connection.execute_wrapper(delete_after_a_look):
+    with connection.execute_wrapper(delete_after_first_read):
         assert web.get(f"/jobs/{job.public_id}/").status_code == 200
 
     assert web.get(f"/jobs/{job.public_id}/").status_code == 404
@@ -48,11 +48,11 @@ def test_page_hides_secrets(web: Client, owner: User):
     assert "hunter2" not in web.get(f"/jobs/{job.public_id}/").content.decode()
 
 
-def test_new_job_says_when_it_first_runs(web: Client, job: Job):
+def test_page_of_a_new_job_shows_its_first_run(web: Client, job: Job):
     assert "First run" in web.get(f"/jobs/{job.public_id}/").content.decode()
 
 
-def test_runs_are_narrowed_by_the_address(web: Client, job: Job):
+def test_runs_are_filtered_by_the_query_string(web: Client, job: Job):
     ExecutionFactory(job=job, status="failed", error="disk full")
     ExecutionFactory(job=job, status="succeeded", scheduled_for=clock.now() - timedelta(hours=1))
 
@@ -61,7 +61,7 @@ def test_runs_are_narrowed_by_the_address(web: Client, job: Job):
     assert [run.status for run in answer.context["listed"].rows] == ["failed"]
 
 
-def test_runs_say_whose_clock_they_are_on(web: Client, job: Job):
+def test_runs_name_their_time_zone(web: Client, job: Job):
     assert "times in Europe/Berlin" in web.get(f"/jobs/{job.public_id}/").content.decode()
 
 
@@ -74,7 +74,7 @@ def test_why_is_answered_from_the_ledger(web: Client, job: Job):
 
 
 @pytest.mark.parametrize("moment", ["an hour ago", "yesterday"])
-def test_why_looks_back(web: Client, owner: User, moment: str):
+def test_why_accepts_past_moments(web: Client, owner: User, moment: str):
     job = JobFactory(owner=owner, created_at=clock.now())
 
     page = web.get(f"/jobs/{job.public_id}/", {"why": moment}).content.decode()
@@ -82,14 +82,14 @@ def test_why_looks_back(web: Client, owner: User, moment: str):
     assert "The job did not exist yet." in page
 
 
-def test_why_says_what_it_does_not_understand(web: Client, job: Job):
+def test_why_shows_the_text_it_does_not_understand(web: Client, job: Job):
     page = web.get(f"/jobs/{job.public_id}/", {"why": "once upon a time"}).content.decode()
 
     assert "once upon a time" in page
     assert 'id="why-err"' in page
 
 
-def test_run_now_leads_to_the_run(web: Client, job: Job):
+def test_run_now_redirects_to_the_run(web: Client, job: Job):
     answer = web.post(f"/jobs/{job.public_id}/run/")
 
     run = Execution.objects.get(job=job)
@@ -97,7 +97,7 @@ def test_run_now_leads_to_the_run(web: Client, job: Job):
     assert answer["Location"] == f"/runs/{run.pk}/"
 
 
-def test_pause_takes_a_reason_and_an_end(web: Client, job: Job):
+def test_pause_accepts_a_reason_and_an_end(web: Client, job: Job):
     web.post(f"/jobs/{job.public_id}/pause/", {"reason": "Holiday", "until": "in 3 days"})
 
     job.refresh_from_db()
@@ -113,7 +113,7 @@ def test_pause_takes_a_reason_and_an_end(web: Client, job: Job):
         ("2026-11-15 10:59", "This moment is in the past (now 2026-11-15 11:00:00 Europe/Berlin)."),
     ],
 )
-def test_pause_with_an_end_that_cannot_be_is_asked_again(web: Client, job: Job, until: str, words: str):
+def test_pause_with_an_invalid_end_shows_the_form_again(web: Client, job: Job, until: str, words: str):
     answer = web.post(f"/jobs/{job.public_id}/pause/", {"reason": "Holiday", "until": until}, follow=True)
 
     job.refresh_from_db()
@@ -124,7 +124,7 @@ def test_pause_with_an_end_that_cannot_be_is_asked_again(web: Client, job: Job, 
     assert f'value="{until}"' in page
 
 
-def test_pause_with_a_reason_too_long_says_so_without_names_of_columns(web: Client, job: Job):
+def test_error_about_a_long_pause_reason_does_not_name_the_column(web: Client, job: Job):
     answer = web.post(f"/jobs/{job.public_id}/pause/", {"reason": "x" * 201}, follow=True)
 
     job.refresh_from_db()
@@ -132,14 +132,14 @@ def test_pause_with_a_reason_too_long_says_so_without_names_of_columns(web: Clie
     assert "<span>Use at most 200 printable characters.</span>" in answer.content.decode()
 
 
-def test_pausing_twice_says_so(web: Client, job: Job):
+def test_second_pause_says_that_the_job_is_paused(web: Client, job: Job):
     web.post(f"/jobs/{job.public_id}/pause/")
 
     assert "Job already paused" in web.post(f"/jobs/{job.public_id}/pause/", follow=True).content.decode()
 
 
 @pytest.mark.parametrize(("cron", "count"), [("0 * * * *", 5), ("nonsense", 0)])
-def test_pause_that_ends_shows_the_runs_after_it(web: Client, owner: User, cron: str, count: int):
+def test_page_of_a_pause_with_an_end_shows_the_runs_after_it(web: Client, owner: User, cron: str, count: int):
     until = clock.now() + timedelta(days=3)
     job = JobFactory(owner=owner, paused=True, cron=cron, paused_until=until)
 
@@ -149,7 +149,7 @@ def test_pause_that_ends_shows_the_runs_after_it(web: Client, owner: User, cron:
     assert all(run > until for run in runs)
 
 
-def test_resume_sets_it_going(web: Client, owner: User):
+def test_resume_makes_the_job_pending(web: Client, owner: User):
     job = JobFactory(owner=owner, paused=True)
 
     web.post(f"/jobs/{job.public_id}/resume/")
@@ -158,7 +158,7 @@ def test_resume_sets_it_going(web: Client, owner: User):
     assert job.status == "pending"
 
 
-def test_cancel_ends_it(web: Client, job: Job):
+def test_cancel_makes_the_job_cancelled(web: Client, job: Job):
     web.post(f"/jobs/{job.public_id}/cancel/")
 
     job.refresh_from_db()
@@ -175,7 +175,7 @@ def test_delete_offers_undo_and_undo_works(web: Client, job: Job):
     assert web.get(f"/jobs/{job.public_id}/").status_code == 200
 
 
-def test_health_never_rounds_a_failure_away():
+def test_success_rate_is_rounded_down():
     runs = [Execution(status="succeeded") for _ in range(199)] + [Execution(status="failed")]
 
     assert Health(runs).success == "99%"
@@ -183,14 +183,14 @@ def test_health_never_rounds_a_failure_away():
 
 
 @pytest.mark.parametrize(("percent", "seconds"), [(50, 5), (95, 10), (1, 1), (100, 10)])
-def test_percentile_is_a_value_that_occurred(percent: int, seconds: int):
+def test_percentile_is_one_of_the_values(percent: int, seconds: int):
     values = [timedelta(seconds=each) for each in range(1, 11)]
 
     assert percentile(values, percent) == timedelta(seconds=seconds)
     assert percentile([], percent) is None
 
 
-def test_every_policy_is_a_sentence():
+def test_every_policy_is_described_in_a_sentence():
     job = Job(attempts=3, max_runs=5, overlap="queue", catch_up="all")
 
     sentences = policies(job)

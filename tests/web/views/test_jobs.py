@@ -1,4 +1,4 @@
-"""The list: what it shows, how it is narrowed, and what it costs."""
+"""The job list: its rows, filters, query count and bulk actions."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -38,7 +38,7 @@ def in_every_state(owner: User) -> dict[str, Job]:
     return jobs
 
 
-def test_job_stands_as_the_worst_that_fits(web: Client, owner: User):
+def test_job_is_listed_under_its_worst_state(web: Client, owner: User):
     jobs = in_every_state(owner)
 
     answer = web.get("/")
@@ -52,7 +52,7 @@ def test_job_stands_as_the_worst_that_fits(web: Client, owner: User):
 @pytest.mark.parametrize(
     "name", ["late", "failing", "running", "healthy", "new", "paused", "failed", "completed", "cancelled"]
 )
-def test_chip_shows_the_jobs_that_stand_so(web: Client, owner: User, name: str):
+def test_status_filter_shows_the_jobs_in_that_state(web: Client, owner: User, name: str):
     jobs = in_every_state(owner)
 
     answer = web.get("/", {"status": name})
@@ -78,7 +78,9 @@ def test_chip_shows_the_jobs_that_stand_so(web: Client, owner: User, name: str):
         ({"q": "' OR 1=1 --"}, []),
     ],
 )
-def test_list_is_narrowed_by_the_address(web: Client, owner: User, asked: dict[str, str], found: list[str]):
+def test_list_is_filtered_by_the_query_string(
+    web: Client, owner: User, asked: dict[str, str], found: list[str]
+):
     JobFactory(owner=owner, name="Nightly backup", cron="17 3 * * *", made_by="laptop", tags=["db"])
     JobFactory(owner=owner, name="Blumen", task="prompt", tags=["häuslich", 'say "db"', 'x"db'])
 
@@ -89,7 +91,7 @@ def test_list_is_narrowed_by_the_address(web: Client, owner: User, asked: dict[s
     ("sort", "first"),
     [("name", "Alpha"), ("-name", "Zulu"), ("-last", "Alpha"), ("next", "Zulu"), ("nonsense", "Alpha")],
 )
-def test_list_is_sorted_by_the_address(web: Client, owner: User, sort: str, first: str):
+def test_list_is_sorted_by_the_query_string(web: Client, owner: User, sort: str, first: str):
     now = clock.now()
     JobFactory(owner=owner, name="Alpha", next_run_at=now + timedelta(hours=2), last_run_at=now)
     JobFactory(owner=owner, name="Zulu", next_run_at=now + timedelta(hours=1))
@@ -97,7 +99,7 @@ def test_list_is_sorted_by_the_address(web: Client, owner: User, sort: str, firs
     assert shown(web.get("/", {"sort": sort}))[0] == first
 
 
-def test_list_comes_in_pages(web: Client, owner: User):
+def test_list_is_paginated(web: Client, owner: User):
     JobFactory.create_batch(51, owner=owner)
 
     first, second = web.get("/"), web.get("/", {"page": "2"})
@@ -108,20 +110,20 @@ def test_list_comes_in_pages(web: Client, owner: User):
 
 
 @pytest.mark.parametrize("page", ["0", "-1", "x", "²", "99999999999999999999"])
-def test_odd_page_number_is_no_error(web: Client, owner: User, page: str):
+def test_invalid_page_number_is_not_an_error(web: Client, owner: User, page: str):
     JobFactory(owner=owner)
 
     assert web.get("/", {"page": page}).status_code == 200
 
 
-def test_empty_list_says_what_to_do(web: Client):
+def test_empty_list_offers_first_steps(web: Client):
     page = web.get("/").content.decode()
 
     assert "Nothing scheduled yet" in page
     assert "Add three demo jobs" in page
 
 
-def test_first_person_is_shown_what_to_do_above_the_housekeeping(staff: Client):
+def test_first_steps_are_shown_if_only_the_system_job_exists(staff: Client):
     ensure_system_job()
 
     page = staff.get("/").content.decode()
@@ -131,7 +133,7 @@ def test_first_person_is_shown_what_to_do_above_the_housekeeping(staff: Client):
 
 
 @pytest.mark.parametrize("asked", ["/", "/?page=2", "/?q=prune"])
-def test_first_steps_are_gone_once_there_is_a_job(staff: Client, owner: User, asked: str):
+def test_first_steps_are_hidden_once_there_is_a_job(staff: Client, owner: User, asked: str):
     ensure_system_job()
     JobFactory(owner=owner)
 
@@ -144,13 +146,13 @@ def test_no_match_offers_to_clear_the_filters(web: Client, owner: User):
     assert "Clear filters" in web.get("/?q=zzz").content.decode()
 
 
-def test_no_worker_is_said_on_every_page(web: Client, owner: User):
+def test_every_page_warns_if_no_cluster_is_running(web: Client, owner: User):
     JobFactory(owner=owner, next_run_at=clock.now() - timedelta(minutes=5))
 
     assert "No worker is running: 1 job is overdue." in web.get("/runs/").content.decode()
 
 
-def test_worker_is_shown_when_it_is_up(web: Client):
+def test_running_cluster_is_shown(web: Client):
     ClusterFactory()
 
     page = web.get("/").content.decode()
@@ -159,7 +161,7 @@ def test_worker_is_shown_when_it_is_up(web: Client):
     assert "No worker is running" not in page
 
 
-def test_worker_that_stopped_hides_none_that_is_up(web: Client):
+def test_stopped_cluster_does_not_hide_a_running_one(web: Client):
     now = clock.now()
     ClusterFactory(last_seen_at=now - timedelta(seconds=2))
     ClusterFactory(last_seen_at=now - timedelta(seconds=1), stopped_at=now)
@@ -167,7 +169,7 @@ def test_worker_that_stopped_hides_none_that_is_up(web: Client):
     assert "worker is up" in web.get("/").content.decode()
 
 
-def test_worker_that_was_there_last_is_told_when_none_is(web: Client):
+def test_last_cluster_is_shown_if_none_is_running(web: Client):
     now = clock.now()
     ClusterFactory(last_seen_at=now - timedelta(hours=2))
     stopped = ClusterFactory(last_seen_at=now - timedelta(hours=1), stopped_at=now - timedelta(hours=1))
@@ -178,7 +180,7 @@ def test_worker_that_was_there_last_is_told_when_none_is(web: Client):
     assert "No worker is running since" in answer.content.decode()
 
 
-def test_title_counts_what_fails(web: Client, owner: User):
+def test_title_counts_failing_jobs(web: Client, owner: User):
     JobFactory(owner=owner, failure_streak=1, last_run_at=clock.now())
 
     page = web.get("/").content.decode()
@@ -187,13 +189,13 @@ def test_title_counts_what_fails(web: Client, owner: User):
     assert "favicon-failing.svg" in page
 
 
-def test_zone_stands_beside_every_schedule(web: Client, owner: User):
+def test_zone_is_shown_beside_every_schedule(web: Client, owner: User):
     JobFactory(owner=owner, timezone="Asia/Kathmandu")
 
     assert "Asia/Kathmandu" in web.get("/").content.decode()
 
 
-def test_next_run_is_shown_on_the_clock_of_who_looks(web: Client, owner: User):
+def test_next_run_is_shown_in_the_zone_of_the_viewer(web: Client, owner: User):
     due = datetime(2030, 1, 1, 12, 0, tzinfo=UTC)
     JobFactory(owner=owner, timezone="Asia/Kathmandu", next_run_at=due)
 
@@ -203,7 +205,7 @@ def test_next_run_is_shown_on_the_clock_of_who_looks(web: Client, owner: User):
     assert "Times in Europe/Berlin" in page
 
 
-def test_job_that_runs_once_shows_when(web: Client, owner: User):
+def test_one_time_job_shows_its_moment(web: Client, owner: User):
     JobFactory(
         owner=owner, once=True, timezone="Asia/Kathmandu", run_at=datetime(2030, 1, 1, 12, 0, tzinfo=UTC)
     )
@@ -215,7 +217,7 @@ def test_job_that_runs_once_shows_when(web: Client, owner: User):
 
 
 @pytest.mark.parametrize(("maker", "words"), [("olga", "· olga<"), ("laptop", "· laptop for olga<")])
-def test_staff_see_whose_job_it_is_unless_it_is_the_makers(
+def test_staff_see_the_owner_of_a_job_unless_the_owner_created_it(
     staff: Client, owner: User, maker: str, words: str
 ):
     JobFactory(owner=owner, made_by=maker)
@@ -223,7 +225,7 @@ def test_staff_see_whose_job_it_is_unless_it_is_the_makers(
     assert words in html_of(staff.get("/"))
 
 
-def test_broken_schedule_breaks_no_page(web: Client, owner: User):
+def test_pages_open_for_a_job_with_an_invalid_schedule(web: Client, owner: User):
     job = JobFactory(owner=owner, cron="not a cron", timezone="Nowhere/Land", last_run_at=clock.now())
 
     for path in ("/", f"/jobs/{job.public_id}/", f"/jobs/{job.public_id}/edit/", "/calendar/", "/runs/"):
@@ -231,7 +233,7 @@ def test_broken_schedule_breaks_no_page(web: Client, owner: User):
 
 
 @pytest.mark.parametrize("count", [20, 200])
-def test_list_costs_the_same_few_queries(
+def test_query_count_does_not_grow_with_the_list(
     web: Client, owner: User, count: int, django_assert_num_queries: object
 ):
     ClusterFactory()
@@ -242,7 +244,7 @@ def test_list_costs_the_same_few_queries(
         web.get("/")
 
 
-def test_bulk_pauses_what_is_ticked(web: Client, owner: User):
+def test_bulk_pause_affects_only_the_selected_jobs(web: Client, owner: User):
     first, second, third = JobFactory.create_batch(3, owner=owner)
 
     answer = web.post(
@@ -255,7 +257,7 @@ def test_bulk_pauses_what_is_ticked(web: Client, owner: User):
     assert third.status == "pending"
 
 
-def test_bulk_leaves_what_does_not_fit(web: Client, owner: User, stranger: User):
+def test_bulk_action_skips_jobs_that_it_cannot_change(web: Client, owner: User, stranger: User):
     mine, foreign = JobFactory(owner=owner, ended=True), JobFactory(owner=stranger)
 
     answer = web.post(
@@ -266,7 +268,7 @@ def test_bulk_leaves_what_does_not_fit(web: Client, owner: User, stranger: User)
 
 
 @pytest.mark.parametrize("data", [{}, {"verb": "pause"}, {"verb": "explode", "job": ["x"]}])
-def test_bulk_without_a_choice_says_so(web: Client, data: dict[str, str]):
+def test_bulk_action_without_a_selection_says_so(web: Client, data: dict[str, str]):
     assert "Tick the jobs first" in web.post("/jobs/bulk/", data, follow=True).content.decode()
 
 
@@ -281,7 +283,7 @@ def test_bulk_delete_can_be_undone(web: Client, owner: User):
 
 
 @pytest.mark.parametrize("target", ["https://evil.example/", "//evil.example/", "javascript:alert(1)"])
-def test_action_goes_back_to_our_own_pages_only(web: Client, owner: User, target: str):
+def test_action_redirects_only_to_our_own_pages(web: Client, owner: User, target: str):
     job = JobFactory(owner=owner)
 
     answer = web.post(f"/jobs/{job.public_id}/pause/", {"next": target})

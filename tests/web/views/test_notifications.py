@@ -1,4 +1,4 @@
-"""Topics in use, and the test that shows the server's own answer."""
+"""The notifications page: topics in use, and test messages with the server's answer."""
 
 import json
 
@@ -11,7 +11,7 @@ from tests.factories import ExecutionFactory, JobFactory
 from tests.sink import Answer, Sink
 
 
-def test_topics_come_from_the_jobs(web: Client, owner: User, stranger: User):
+def test_topics_are_those_of_the_jobs(web: Client, owner: User, stranger: User):
     job = JobFactory(owner=owner, task="notify", kwargs={"topic": "home", "message": "x"})
     JobFactory(owner=stranger, task="notify", kwargs={"topic": "foreign", "message": "x"})
     ExecutionFactory(job=job, status="failed", error="ntfy.sh answered 403", finished_at=job.created_at)
@@ -22,7 +22,7 @@ def test_topics_come_from_the_jobs(web: Client, owner: User, stranger: User):
     assert "ntfy.sh answered 403" in answer.content.decode()
 
 
-def test_topic_given_by_position_is_one_of_them(web: Client, owner: User):
+def test_topic_passed_by_position_is_listed(web: Client, owner: User):
     JobFactory(owner=owner, task="notify", args=["x", "home"])
 
     answer = web.get("/notifications/")
@@ -30,19 +30,19 @@ def test_topic_given_by_position_is_one_of_them(web: Client, owner: User):
     assert [topic.name for topic in answer.context["topics"]] == ["home"]
 
 
-def test_without_a_topic_the_page_says_what_one_is(web: Client):
+def test_page_without_topics_explains_topics(web: Client):
     assert "No topic yet" in web.get("/notifications/").content.decode()
 
 
 @pytest.mark.parametrize("topic", ["", "with space", "x" * 65])
-def test_bad_topic_is_refused_beside_its_field(web: Client, topic: str):
+def test_error_about_an_invalid_topic_is_shown_beside_its_field(web: Client, topic: str):
     answer = web.post("/notifications/", {"topic": topic})
 
     assert answer.status_code == 422
     assert 'id="topic-err"' in answer.content.decode()
 
 
-def test_test_shows_the_servers_answer(web: Client, settings: LazySettings):
+def test_test_message_shows_the_answer_of_the_server(web: Client, settings: LazySettings):
     with Sink(Answer(body=b'{"id": "abc"}')) as server:
         settings.NTFY_URL = server.url()
 
@@ -52,7 +52,7 @@ def test_test_shows_the_servers_answer(web: Client, settings: LazySettings):
     assert json.loads(server.requests[0].body)["topic"] == "home"
 
 
-def test_test_shows_the_servers_refusal(web: Client, settings: LazySettings):
+def test_test_message_shows_the_refusal_of_the_server(web: Client, settings: LazySettings):
     with Sink(Answer(status=403, body=b'{"error": "forbidden"}')) as server:
         settings.NTFY_URL = server.url()
 

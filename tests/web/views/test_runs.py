@@ -1,4 +1,4 @@
-"""The runs: listed, one by one, and taken elsewhere."""
+"""The run list, the page of one run, and exports."""
 
 import csv
 import io
@@ -43,7 +43,7 @@ def test_runs_are_newest_first(web: Client, job: Job):
         ({"job": "unknown"}, 0),
     ],
 )
-def test_runs_are_narrowed_by_the_address(web: Client, job: Job, asked: dict[str, str], count: int):
+def test_runs_are_filtered_by_the_query_string(web: Client, job: Job, asked: dict[str, str], count: int):
     ExecutionFactory(job=job, status="failed")
     ExecutionFactory(job=job, cause="manual")
 
@@ -51,7 +51,7 @@ def test_runs_are_narrowed_by_the_address(web: Client, job: Job, asked: dict[str
 
 
 @pytest.mark.parametrize("name", ["since", "until"])
-def test_moment_that_cannot_be_read_is_said_beside_it(web: Client, name: str):
+def test_error_about_an_invalid_moment_is_shown_beside_its_field(web: Client, name: str):
     page = web.get("/runs/", {name: "gibberish"}).content.decode()
 
     assert f'id="{name}-err"' in page
@@ -80,7 +80,9 @@ def test_run_page_shows_the_error_first(web: Client, job: Job):
 
 
 @pytest.mark.parametrize(("attempt", "words"), [(1, "· 40 ms late"), (2, "· the first time 40 ms late")])
-def test_lateness_is_that_of_the_first_start(web: Client, job: Job, attempt: int, words: str):
+def test_page_of_a_retry_shows_the_lateness_of_the_first_start(
+    web: Client, job: Job, attempt: int, words: str
+):
     run = ExecutionFactory(
         job=job, attempt=attempt, started_at=clock.now(), lateness=timedelta(milliseconds=40)
     )
@@ -91,7 +93,7 @@ def test_lateness_is_that_of_the_first_start(web: Client, job: Job, attempt: int
 @pytest.mark.parametrize(
     ("seconds", "words"), [(90, "0 of 1 · next <time"), (-90, "0 of 1 · waits for a worker")]
 )
-def test_queued_run_says_what_it_waits_for(web: Client, job: Job, seconds: int, words: str):
+def test_page_of_a_queued_run_says_what_it_waits_for(web: Client, job: Job, seconds: int, words: str):
     due = clock.now() + timedelta(seconds=seconds)
     run = ExecutionFactory(job=job, status="queued", available_at=due)
 
@@ -99,7 +101,7 @@ def test_queued_run_says_what_it_waits_for(web: Client, job: Job, seconds: int, 
 
 
 @pytest.mark.parametrize(("attempt", "words"), [(2, "2 of 3<"), (4, "4<")])
-def test_run_that_was_taken_up_once_more_is_not_the_fourth_of_three(
+def test_attempts_beyond_the_limit_are_shown_without_the_limit(
     web: Client, job: Job, attempt: int, words: str
 ):
     Job.objects.filter(pk=job.pk).update(attempts=3)
@@ -108,7 +110,7 @@ def test_run_that_was_taken_up_once_more_is_not_the_fourth_of_three(
     assert f"<dt>Attempts</dt> <dd> {words}" in html_of(web.get(f"/runs/{run.pk}/"))
 
 
-def test_run_of_a_deleted_job_still_opens(web: Client, job: Job):
+def test_page_of_a_run_opens_after_its_job_was_deleted(web: Client, job: Job):
     run = ExecutionFactory(job=job)
     web.post(f"/jobs/{job.public_id}/delete/")
 
@@ -118,14 +120,14 @@ def test_run_of_a_deleted_job_still_opens(web: Client, job: Job):
     assert "Run again" not in page
 
 
-def test_receipt_says_where_it_was_delivered(web: Client, owner: User):
+def test_page_of_a_notification_shows_server_and_topic(web: Client, owner: User):
     job = JobFactory(owner=owner, task="notify")
     run = ExecutionFactory(job=job, result={"id": "x", "topic": "home", "server": "ntfy.sh"})
 
     assert "ntfy.sh · home" in web.get(f"/runs/{run.pk}/").content.decode()
 
 
-def test_output_is_a_plain_file(web: Client, job: Job):
+def test_output_is_downloaded_as_plain_text(web: Client, job: Job):
     run = ExecutionFactory(job=job, result="<script>alert(1)</script>")
 
     answer = web.get(f"/runs/{run.pk}/output.txt")
@@ -135,7 +137,7 @@ def test_output_is_a_plain_file(web: Client, job: Job):
     assert b"<script>" in answer.content
 
 
-def test_csv_holds_what_was_asked_for_and_no_formula(web: Client, owner: User):
+def test_csv_export_is_filtered_and_contains_no_formulas(web: Client, owner: User):
     evil = JobFactory(owner=owner, name="=HYPERLINK(1)")
     ExecutionFactory(job=evil, status="failed", error="@SUM(1)")
     ExecutionFactory(job=evil, cause="manual")
@@ -147,7 +149,7 @@ def test_csv_holds_what_was_asked_for_and_no_formula(web: Client, owner: User):
     assert [(row["job"], row["error"]) for row in rows] == [("'=HYPERLINK(1)", "'@SUM(1)")]
 
 
-def test_json_holds_what_was_asked_for(web: Client, job: Job, other: Client):
+def test_json_export_is_filtered(web: Client, job: Job, other: Client):
     ExecutionFactory(job=job, lateness=timedelta(seconds=1))
     ExecutionFactory(job=job, cause="manual")
 

@@ -1,4 +1,4 @@
-"""How jobs stand, when there are very many."""
+"""States of jobs on the pages, in small and large lists."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ from tests.web.views.test_jobs import in_every_state
 
 
 @pytest.mark.parametrize("status", ["paused", "cancelled"])
-def test_job_that_was_stopped_stands_so_while_its_last_run_goes_on(owner: User, status: str):
+def test_stopped_job_is_shown_as_stopped_while_its_last_run_continues(owner: User, status: str):
     job = JobFactory(owner=owner, status=status, next_run_at=None)
     ExecutionFactory(job=job, status="running")
 
@@ -24,7 +24,7 @@ def test_job_that_was_stopped_stands_so_while_its_last_run_goes_on(owner: User, 
 
 
 @pytest.mark.parametrize("run", RUNS.values(), ids=RUNS)
-def test_pages_call_a_job_running_when_agents_do(owner: User, run: dict[str, Any] | None):
+def test_pages_and_tools_agree_on_whether_a_job_is_running(owner: User, run: dict[str, Any] | None):
     job = JobFactory(owner=owner)
     if run:
         ExecutionFactory(job=job, **run)
@@ -35,7 +35,7 @@ def test_pages_call_a_job_running_when_agents_do(owner: User, run: dict[str, Any
 
 
 @pytest.mark.parametrize("wanted", [slice(0, 4), slice(3, 9), slice(8, 20), slice(20, 30), slice(0, 51)])
-def test_large_list_reads_the_same_page_as_a_small_one(
+def test_large_and_small_lists_have_the_same_pages(
     owner: User, monkeypatch: pytest.MonkeyPatch, wanted: slice
 ):
     for _ in range(2):

@@ -1,4 +1,4 @@
-"""Whether the machinery is well, and how it is set up."""
+"""The system page: clusters, queue, lateness and settings."""
 
 from datetime import timedelta
 
@@ -15,7 +15,7 @@ from schedules.when import zones
 from tests.factories import ClusterFactory, ExecutionFactory, JobFactory
 
 
-def test_workers_queue_and_lateness_are_shown(web: Client, owner: User):
+def test_clusters_queue_and_lateness_are_shown(web: Client, owner: User):
     ClusterFactory(host="kettle")
     ClusterFactory(host="gone", last_seen_at=clock.now() - timedelta(hours=1))
     job = JobFactory(owner=owner, next_run_at=clock.now() - timedelta(minutes=9))
@@ -31,7 +31,7 @@ def test_workers_queue_and_lateness_are_shown(web: Client, owner: User):
     assert "Lost" in page
 
 
-def test_last_finished_run_is_told(web: Client, owner: User):
+def test_last_finished_run_is_shown(web: Client, owner: User):
     job, now = JobFactory(owner=owner), clock.now()
     ExecutionFactory(job=job, scheduled_for=now - timedelta(hours=2), finished_at=now - timedelta(hours=1))
     ExecutionFactory(job=job, scheduled_for=now, status="running")
@@ -40,7 +40,7 @@ def test_last_finished_run_is_told(web: Client, owner: User):
 
 
 @pytest.mark.skipif(connection.vendor != "sqlite", reason="PostgreSQL plans by the size of its tables")
-def test_page_does_not_read_the_whole_ledger(web: Client):
+def test_page_does_not_scan_the_executions_table(web: Client):
     with CaptureQueriesContext(connection) as asked:
         web.get("/system/")
 
@@ -54,11 +54,11 @@ def test_page_does_not_read_the_whole_ledger(web: Client):
     assert all("INDEX" in plan for plan in ledger)
 
 
-def test_backup_is_made_by_the_command_for_it(staff: Client):
+def test_page_names_the_backup_command(staff: Client):
     assert "manage.py backup PATH" in staff.get("/system/").content.decode()
 
 
-def test_settings_are_for_staff(web: Client, staff: Client):
+def test_settings_are_shown_only_to_staff(web: Client, staff: Client):
     assert "CRONTY_MAX_ACTIVE_JOBS" not in web.get("/system/").content.decode()
     assert "CRONTY_MAX_ACTIVE_JOBS" in staff.get("/system/").content.decode()
 
@@ -70,13 +70,13 @@ def test_secret_setting_is_never_shown(staff: Client, settings: LazySettings):
 
 
 @pytest.mark.parametrize(("value", "words"), [([], "—"), (["a", "b"], "a b"), (5, "5")])
-def test_setting_is_written_for_reading(settings: LazySettings, value: object, words: str):
+def test_setting_is_formatted_as_text(settings: LazySettings, value: object, words: str):
     settings.CRONTY_OUTBOUND_ALLOW = value
 
     assert shown("CRONTY_OUTBOUND_ALLOW") == words
 
 
-def test_release_of_the_zone_data_is_shown(web: Client):
+def test_version_of_the_time_zone_data_is_shown(web: Client):
     answer = web.get("/system/")
 
     assert answer.context["versions"]["Zone data"] == zones.data_version()

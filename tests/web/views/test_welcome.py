@@ -1,4 +1,4 @@
-"""First steps, and jobs to play with."""
+"""The welcome page and the demo jobs."""
 
 from django.contrib.auth.models import User
 from django.test import Client
@@ -11,7 +11,7 @@ from tests.factories import JobFactory
 ANSWERS = {"timezone": "Asia/Tokyo", "failure_topic": "my-phone", "message": "Hello!"}
 
 
-def test_welcome_ends_with_a_reminder_on_its_way(web: Client, owner: User):
+def test_welcome_form_saves_settings_and_schedules_a_reminder(web: Client, owner: User):
     answer = web.post("/welcome/", ANSWERS)
 
     job, profile = Job.objects.get(), Profile.objects.get(user=owner)
@@ -20,7 +20,7 @@ def test_welcome_ends_with_a_reminder_on_its_way(web: Client, owner: User):
     assert (profile.timezone, profile.failure_topic) == ("Asia/Tokyo", "my-phone")
 
 
-def test_wrong_answers_are_said_at_once_beside_their_fields(web: Client):
+def test_all_errors_are_shown_beside_their_fields(web: Client):
     wrong = {"timezone": "Moon/Base", "failure_topic": "no good", "message": ""}
 
     answer = web.post("/welcome/", wrong)
@@ -34,7 +34,7 @@ def test_wrong_answers_are_said_at_once_beside_their_fields(web: Client):
     assert not Job.objects.exists()
 
 
-def test_demo_jobs_come_and_go(web: Client, owner: User):
+def test_demo_jobs_can_be_added_and_removed(web: Client, owner: User):
     mine = JobFactory(owner=owner, name="Mine", tags=["demo"])
 
     web.post("/demo/")
@@ -44,7 +44,7 @@ def test_demo_jobs_come_and_go(web: Client, owner: User):
     assert list(Job.objects.kept()) == [mine]
 
 
-def test_demo_job_that_was_renamed_goes_with_the_others(web: Client, actor: Actor):
+def test_renamed_demo_job_is_removed_with_the_others(web: Client, actor: Actor):
     web.post("/demo/")
     services.edit(actor, Job.objects.all()[0].public_id, name="Mine now", tags=[])
 
@@ -53,7 +53,7 @@ def test_demo_job_that_was_renamed_goes_with_the_others(web: Client, actor: Acto
     assert not Job.objects.kept().exists()
 
 
-def test_demo_leaves_the_house_only_when_it_is_told_to(web: Client):
+def test_demo_jobs_send_nothing_unless_resumed(web: Client):
     web.post("/demo/")
 
     assert {job.task for job in Job.objects.armed()} == {"prompt"}
