@@ -1,4 +1,4 @@
-"""The official client, as tests use it."""
+"""Wrappers around the official MCP client for tests."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
@@ -18,7 +18,7 @@ def mode_of(era: str) -> dict[str, Any]:
 
 
 def answer_of(result: CallToolResult) -> Any:
-    """Return what a tool said: its object, its text, or the tool error as an exception."""
+    """Return the object or text that a tool answered; raise a tool error as an exception."""
     if result.is_error:
         raise ToolRefusalError(text_of(result))
     structured = result.structured_content
@@ -31,11 +31,11 @@ def text_of(result: CallToolResult) -> str:
 
 
 class ToolRefusalError(Exception):
-    """The call itself was wrong: isError on the wire."""
+    """A tool error: isError is set on the wire."""
 
 
 async def connected(connect: Callable[[], Client], work: Callable[[Client], Awaitable[T]]) -> T:
-    """Do some work with a client; what it raises is raised outside, where no task group wraps it."""
+    """Run some work with a client, and raise its exceptions outside the client's task group."""
     async with connect() as client:
         try:
             result = await work(client)
@@ -48,7 +48,7 @@ async def connected(connect: Callable[[], Client], work: Callable[[Client], Awai
 
 @dataclass
 class InMemory:
-    """A client joined to a server in this process; each call connects anew."""
+    """A client of a server in this process; each call opens a new connection."""
 
     era: str
     server: CrontyServer = field(default_factory=build_server)

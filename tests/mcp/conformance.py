@@ -1,6 +1,6 @@
 """The official conformance suite and the inspector against our server: `python -m tests.mcp.conformance`.
 
-Both are Node programs; npm brings them, and a Node that is new enough. Prints one line a check, exits 1 if any failed.
+Both are Node programs; npm installs them and a recent Node. Prints one line per check; exits 1 if any failed.
 """
 
 import os
@@ -47,7 +47,7 @@ MINUTES = 3
 
 
 def node_problem(*, offline: bool = False) -> str | None:
-    """Say why the suite cannot run here, or None; offline it must be in npm's cache."""
+    """Return why the suite cannot run here, or None; offline it must be in npm's cache."""
     if not shutil.which("npx"):
         return "npx is not installed: the conformance suite needs Node and npm"
     probe = run_node("node --version", package=SUITE, offline=offline)
@@ -90,7 +90,7 @@ def open_server(site: Site) -> Iterator[str]:
 def check_scenarios(
     site: Site, scenarios: list[tuple[str, str]], *, offline: bool = False
 ) -> Iterator[tuple[str, bool, str]]:
-    """Run scenarios of the suite; yields name, whether it passed, and the output."""
+    """Run scenarios of the suite; yield their name, whether they passed, and the output."""
     with open_server(site) as address:
         for version, name in scenarios:
             command = f"conformance server --scenario {name} --spec-version {version} --url {address}"
@@ -99,7 +99,7 @@ def check_scenarios(
 
 
 def check_inspector(site: Site) -> Iterator[tuple[str, bool, str]]:
-    """Use the inspector as a client would; each command has the exit status that it must end with."""
+    """Run commands of the inspector, and compare their exit status with the expected one."""
     with serving(site) as (_, address):
         http = f'{address} --header "Authorization: Bearer {site.token}"'
         call = "--method tools/call --tool-name"

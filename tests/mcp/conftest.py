@@ -1,4 +1,4 @@
-"""An agent at the door, in both protocol eras."""
+"""Agents that call tools, in both protocol eras."""
 
 import functools
 from collections.abc import Callable, Iterator
@@ -21,7 +21,7 @@ from tests.mcp.processes import Site, prepare
 
 @pytest.fixture(autouse=True)
 def many_calls(settings: LazySettings) -> None:
-    """The calls of all tests in a process count together."""
+    """Raise the call limit: all tests in a process share one count."""
     settings.CRONTY_MCP_CALLS_PER_MINUTE = 10**6
 
 
@@ -32,26 +32,26 @@ def era(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def caller(agent: Actor) -> Iterator[Actor]:
-    """Olga's agent, calling from the process that serves it."""
+    """Olga's agent as the local caller of this process."""
     set_local_caller(local_caller(agent.user, name=agent.name))
     yield agent
     set_local_caller(None)
 
 
 @pytest.fixture
-def worker(db: None) -> Any:
+def cluster(db: None) -> Any:
     return ClusterFactory()
 
 
 @pytest.fixture
 def olga(caller: Actor, era: str) -> InMemory:
-    """Calls tools as Olga's agent would, through the official client."""
+    """Olga's agent, which calls tools through the official client."""
     return InMemory(era)
 
 
 @pytest.fixture
-def call(caller: Actor, worker: Any) -> Callable[..., Any]:
-    """Call a tool in the modern era, with a worker running; for what does not depend on the wire."""
+def call(caller: Actor, cluster: Any) -> Callable[..., Any]:
+    """Call a tool in the modern era, with a running cluster; for tests that do not depend on the protocol era."""
     agent = InMemory("modern")
     return agent.call
 
@@ -63,13 +63,13 @@ def unlimited(settings: LazySettings) -> None:
 
 @pytest.fixture(scope="session")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Site:
-    """A database of its own, for servers in processes of their own."""
+    """A separate database for servers in separate processes."""
     return prepare(tmp_path_factory.mktemp("site"))
 
 
 @pytest.fixture(scope="session")
 def conversations(site: Site) -> Iterator[Callable[[str], OverStdio]]:
-    """Clients of server processes over stdio, one per era, shared by all tests that need no process of their own."""
+    """Clients of stdio server processes, one per era, shared by all tests that need no separate process."""
     with start_blocking_portal() as portal, ExitStack() as stack:
 
         @functools.cache

@@ -1,4 +1,4 @@
-"""Write down what agents are promised: `python -m tests.mcp.contract` rewrites contract.json."""
+"""The recorded contract with agents: `python -m tests.mcp.contract` rewrites contract.json."""
 
 import asyncio
 import json
@@ -12,7 +12,7 @@ FILE = Path(__file__).with_name("contract.json")
 
 
 def current() -> dict[str, Any]:
-    """Read the contract off the server as it is now."""
+    """Return the contract of the current server."""
     from mcp.server import MCPServer  # noqa: PLC0415
 
     from schedules.mcp.server import INSTRUCTIONS, build_server  # noqa: PLC0415
@@ -21,7 +21,7 @@ def current() -> dict[str, Any]:
 
     async def gather() -> dict[str, Any]:
         parts = {
-            # As the SDK lists them: what a caller may see of it is another matter.
+            # List the tools as the SDK does, without the permissions of a caller.
             "tools": await MCPServer.list_tools(server),
             "resources": await server.list_resources(),
             "resourceTemplates": await server.list_resource_templates(),

@@ -1,4 +1,4 @@
-"""One good call for every tool, on a job of the caller: for matrices over all tools."""
+"""One valid call of every tool, on a job of the caller, for tests over all tools."""
 
 from typing import Any
 

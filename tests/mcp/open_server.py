@@ -1,4 +1,4 @@
-"""A server without tokens, on loopback, for the conformance suite, which cannot send any: `… PORT`."""
+"""A loopback server without tokens for the conformance suite, which cannot send any: `… PORT`."""
 
 import os
 import sys

@@ -1,4 +1,4 @@
-"""The official client over HTTP, at the web process's own app."""
+"""The official client over HTTP, against the ASGI app of the web process."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -21,7 +21,7 @@ ADDRESS = "http://127.0.0.1:8000/mcp"
 
 @dataclass
 class OverHttp:
-    """A client that brings a token to /mcp of the web process; each use starts and stops the process's app."""
+    """A client that sends a token to /mcp of the web process; each use starts and stops the app."""
 
     era: str
     token: str
@@ -49,7 +49,7 @@ def browser(app: Any, token: str | None = None, **headers: str) -> httpx2.AsyncC
 
 @asynccontextmanager
 async def running(app: Any) -> AsyncIterator[Any]:
-    """Start an ASGI app up and shut it down, as a server does."""
+    """Start and shut down an ASGI app, as a server does."""
     inbox: asyncio.Queue[dict[str, str]] = asyncio.Queue()
     outbox: asyncio.Queue[dict[str, str]] = asyncio.Queue()
     task = asyncio.create_task(app({"type": "lifespan", "asgi": {"version": "3.0"}}, inbox.get, outbox.put))

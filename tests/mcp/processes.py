@@ -1,4 +1,4 @@
-"""Cronty in processes of its own, on a database of its own, as an agent's client starts it."""
+"""Cronty in separate processes on a separate database, started as an agent's client does."""
 
 import os
 import socket
@@ -29,14 +29,14 @@ START_SECONDS = 30
 
 @dataclass(frozen=True)
 class Site:
-    """A data folder with one person and her token."""
+    """A data folder with one user and a token."""
 
     folder: Path
     token: str
 
     @property
     def environment(self) -> dict[str, str]:
-        """As little as a client passes on, from another folder."""
+        """Return the few variables that a client passes on; it starts the server in another folder."""
         return {
             "PATH": os.environ["PATH"],
             "CRONTY_DATA": str(self.folder),
@@ -80,7 +80,7 @@ def prepare(folder: Path) -> Site:
 
 @contextmanager
 def serving(site: Site, *arguments: str) -> Iterator[tuple["subprocess.Popen[bytes]", str]]:
-    """Run `mcp_serve --http` and hand out the process with its address."""
+    """Run `mcp_serve --http`; yield the process and its address."""
     port = free_port()
     process = site.start("mcp_serve", "--http", "--port", str(port), *arguments)
     try:
@@ -97,7 +97,7 @@ def wait_for_port(process: "subprocess.Popen[bytes]", port: int) -> None:
         try:
             socket.create_connection(("127.0.0.1", port)).close()
         except OSError:
-            # Waits for the process to end, which is what must not happen, for a moment.
+            # A short wait that also fails early if the process ends.
             with suppress(subprocess.TimeoutExpired):
                 process.wait(timeout=0.05)
                 break

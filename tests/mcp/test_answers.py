@@ -1,4 +1,4 @@
-"""What the answers of every family say alike."""
+"""The warning about missing clusters, in the answers of every tool family."""
 
 from datetime import timedelta
 from typing import Any
@@ -13,14 +13,14 @@ from tests.mcp.agents import InMemory
 from tests.mcp.examples import examples
 
 GOOD = examples(Job(public_id="job_1"), Job(pk=1), Execution(pk=1))
-every_tool_that_needs_a_worker = pytest.mark.parametrize(
+every_tool_that_needs_a_cluster = pytest.mark.parametrize(
     "name", ["schedule_job", "schedule", "schedule_notification", "schedule_cron_notification", "run_job"]
 )
 
 
 @pytest.fixture
 def warning_of(caller, owner):
-    """Make a good call on Olga's only job and return the warning in its answer."""
+    """Return a function that makes a valid call on Olga's only job and returns the warning."""
     JobFactory(owner=owner, public_id="job_1")
 
     def call(name: str) -> Any:
@@ -34,18 +34,18 @@ def warning_of(caller, owner):
     return call
 
 
-@every_tool_that_needs_a_worker
-def test_it_is_said_that_no_worker_is_running(warning_of, name):
+@every_tool_that_needs_a_cluster
+def test_answer_warns_if_no_cluster_is_running(warning_of, name):
     assert warning_of(name) == NO_WORKER
 
 
-@every_tool_that_needs_a_worker
-def test_worker_that_was_not_seen_for_an_hour_is_none(warning_of, name):
+@every_tool_that_needs_a_cluster
+def test_answer_warns_if_no_cluster_was_seen_for_an_hour(warning_of, name):
     ClusterFactory(last_seen_at=clock.now() - timedelta(hours=1))
 
     assert warning_of(name) == NO_WORKER
 
 
-@every_tool_that_needs_a_worker
-def test_nothing_is_said_while_a_worker_is_running(warning_of, worker, name):
+@every_tool_that_needs_a_cluster
+def test_answer_has_no_warning_while_a_cluster_is_running(warning_of, cluster, name):
     assert warning_of(name) is None

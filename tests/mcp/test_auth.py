@@ -1,4 +1,4 @@
-"""Who is calling, what may they do, how often; and the matrix of every tool and every kind of token."""
+"""Authentication, scopes and call limits: every tool with every kind of token."""
 
 from datetime import timedelta
 
@@ -39,8 +39,8 @@ def token_for(user, name="laptop", **options) -> tuple[Token, str]:
 
 
 @pytest.fixture
-def belongings(owner):
-    """A job, a prompt and a waiting prompt of Olga's, all of them private."""
+def calls_on_olgas_rows(owner):
+    """A call of every tool, on a job, a prompt and a waiting prompt of Olga's."""
     job = JobFactory(owner=owner, name=SECRET, task="notify", kwargs={"message": SECRET, "topic": "olga"})
     prompt = JobFactory(owner=owner, once=True, name=SECRET, task="prompt", kwargs={"prompt": SECRET})
     inbox = JobFactory(
@@ -62,12 +62,12 @@ def state_of_everything():
     return jobs, rows, Event.objects.exclude(verb__contains="token").count()
 
 
-def test_the_examples_cover_every_tool(belongings):
-    assert list(belongings) == [offer.name for offer in OFFERS]
+def test_examples_cover_every_tool(calls_on_olgas_rows):
+    assert list(calls_on_olgas_rows) == [offer.name for offer in OFFERS]
 
 
 @pytest.mark.parametrize("kind", ["none", "junk", "basic", "expired", "revoked", "inactive"])
-def test_no_tool_answers_without_a_usable_token(owner, belongings, kind):
+def test_no_tool_answers_without_a_valid_token(owner, calls_on_olgas_rows, kind):
     token, text = token_for(owner, expires_in=timedelta(hours=1))
     match kind:
         case "expired":
@@ -84,7 +84,7 @@ def test_no_tool_answers_without_a_usable_token(owner, belongings, kind):
         async with running(build_application()) as app, browser(app) as http:
             return [
                 await http.post(**with_header(modern_call(name, arguments), header))
-                for name, arguments in belongings.items()
+                for name, arguments in calls_on_olgas_rows.items()
             ]
 
     for answer in async_to_sync(call_all)():
@@ -113,11 +113,11 @@ def call_every_tool(token: str, calls, era: str = "modern"):
     return async_to_sync(call_all)()
 
 
-def test_a_read_token_reads_and_changes_nothing(owner, belongings, era):
+def test_read_token_reads_and_changes_nothing(owner, calls_on_olgas_rows, era):
     _, text = token_for(owner, scopes=["read"])
     before = state_of_everything()
 
-    answers = call_every_tool(text, belongings, era)
+    answers = call_every_tool(text, calls_on_olgas_rows, era)
 
     for offer in OFFERS:
         is_refused = offer.scope == "write"
@@ -127,22 +127,22 @@ def test_a_read_token_reads_and_changes_nothing(owner, belongings, era):
     assert state_of_everything() == before
 
 
-def test_a_write_token_only_writes(owner, belongings, settings):
+def test_write_token_only_writes(owner, calls_on_olgas_rows, settings):
     settings.NTFY_URL = "http://127.0.0.1:1"
     _, text = token_for(owner, scopes=["write"])
 
-    answers = call_every_tool(text, belongings)
+    answers = call_every_tool(text, calls_on_olgas_rows)
 
     for offer in OFFERS:
         assert answers[offer.name].is_error is (offer.scope == "read"), offer.name
 
 
-def test_another_owners_token_sees_and_touches_nothing(owner, stranger, belongings, settings, era):
+def test_another_owners_token_sees_and_touches_nothing(owner, stranger, calls_on_olgas_rows, settings, era):
     settings.NTFY_URL = "http://127.0.0.1:1"
     _, text = token_for(stranger)
     mine = state_of_everything()
 
-    answers = call_every_tool(text, belongings, era)
+    answers = call_every_tool(text, calls_on_olgas_rows, era)
 
     for name, answer in answers.items():
         assert not answer.is_error, name
@@ -156,13 +156,13 @@ def test_another_owners_token_sees_and_touches_nothing(owner, stranger, belongin
         "cancel_job": {"job_id": "nope"},
     }
     for name, answer in call_every_tool(text, unknown).items():
-        foreign = belongings[name].get("job_id") or belongings[name]["schedule_id"]
+        foreign = calls_on_olgas_rows[name].get("job_id") or calls_on_olgas_rows[name]["schedule_id"]
         assert str(answer.structured_content).replace("nope", foreign) == str(
             answers[name].structured_content
         )
 
 
-def test_a_token_names_the_agent_and_is_noted_as_used(owner, era):
+def test_token_names_the_agent_and_records_its_use(owner, era):
     token, text = token_for(owner, name="kitchen tablet", kind="heartbeat")
 
     OverHttp(era, text).call("schedule", at="in 1 hour", prompt="x")
@@ -172,7 +172,7 @@ def test_a_token_names_the_agent_and_is_noted_as_used(owner, era):
     assert token.last_used_at is not None
 
 
-def test_a_token_of_some_families_is_offered_only_those(owner, era):
+def test_token_of_some_families_is_offered_only_those(owner, era):
     _, text = token_for(owner, families=["prompts"])
     agent = OverHttp(era, text)
 
@@ -183,7 +183,7 @@ def test_a_token_of_some_families_is_offered_only_those(owner, era):
         agent.call("list_jobs")
 
 
-def test_a_read_token_is_offered_only_what_it_may_call(owner):
+def test_read_token_is_offered_only_read_only_tools(owner):
     _, text = token_for(owner, scopes=["read"])
 
     tools = OverHttp("modern", text).do(lambda client: client.list_tools()).tools
@@ -191,7 +191,7 @@ def test_a_read_token_is_offered_only_what_it_may_call(owner):
     assert all(tool.annotations.read_only_hint for tool in tools)
 
 
-def test_the_verifier_keeps_the_secret_to_itself(owner):
+def test_verified_token_does_not_contain_the_secret(owner):
     _, text = token_for(owner)
 
     verified = async_to_sync(CrontyTokens().verify_token)(text)
@@ -202,7 +202,7 @@ def test_the_verifier_keeps_the_secret_to_itself(owner):
     assert async_to_sync(CrontyTokens().verify_token)("cronty_00000000_nonsense") is None
 
 
-def test_without_a_token_whoever_started_the_process_calls(agent: Actor):
+def test_caller_without_a_token_is_the_user_of_the_process(agent: Actor):
     assert current_caller() is None
     set_local_caller(local_caller(agent.user, scopes=["read"]))
     try:
@@ -215,7 +215,7 @@ def test_without_a_token_whoever_started_the_process_calls(agent: Actor):
         InMemory("modern").call("list_jobs")
 
 
-def test_each_token_has_a_bucket_of_calls_that_fills_again(owner, settings, monkeypatch):
+def test_each_token_has_its_own_bucket_of_calls_that_refills(owner, settings, monkeypatch):
     settings.CRONTY_MCP_CALLS_PER_MINUTE = 60
     moment = [100.0]
     monkeypatch.setattr("schedules.mcp.auth.time.monotonic", lambda: moment[0])
@@ -233,14 +233,16 @@ def test_each_token_has_a_bucket_of_calls_that_fills_again(owner, settings, monk
     assert rate.wait(first) == 1.0
 
 
-def test_too_many_calls_are_a_normal_answer_in_every_familys_shape(caller, settings, belongings, monkeypatch):
+def test_too_many_calls_get_a_normal_answer_in_the_shape_of_the_family(
+    caller, settings, calls_on_olgas_rows, monkeypatch
+):
     settings.CRONTY_MCP_CALLS_PER_MINUTE = 1
     monkeypatch.setattr(call_rate, "_buckets", {})
     agent = InMemory("modern")
     agent.call("list_jobs")
     before = state_of_everything()
 
-    for name, arguments in belongings.items():
+    for name, arguments in calls_on_olgas_rows.items():
         answer = answer_of(agent.raw(name, arguments))
         words = answer if isinstance(answer, str) else answer["error"]
         assert "at most 1 calls a minute; try again in" in words, name
@@ -253,31 +255,31 @@ def test_too_many_calls_are_a_normal_answer_in_every_familys_shape(caller, setti
 
 
 @pytest.mark.parametrize("error", [OperationalError, InterfaceError])
-def test_a_database_that_is_away_is_told_and_nothing_is_claimed_about_a_change(
-    caller, belongings, caplog, error
+def test_database_outage_is_reported_without_claims_about_a_change(
+    caller, calls_on_olgas_rows, caplog, error
 ):
     def fail(*args, **kwargs):
         raise error("no such table in /var/lib")
 
     # A notification that is sent now uses no table.
-    del belongings["send_push_notification"]
+    del calls_on_olgas_rows["send_push_notification"]
     agent = InMemory("modern")
 
     with connection.execute_wrapper(fail):
-        results = {name: agent.raw(name, arguments) for name, arguments in belongings.items()}
+        results = {name: agent.raw(name, arguments) for name, arguments in calls_on_olgas_rows.items()}
 
     scopes = {offer.name: offer.scope for offer in OFFERS}
     for name, result in results.items():
         words = result.content[0].text
         is_change = scopes[name] == "write"
-        # A deletion that failed has an answer of its own in the contract.
+        # The contract has its own answer for a failed deletion.
         assert result.is_error == (is_change and name != "delete_schedule")
         assert ("may or may not have been" if is_change else "try again in a moment") in words, name
         assert "/var/lib" not in words
     assert "the database did not answer" in caplog.text
 
 
-def test_the_wait_in_words_is_never_shorter_than_the_wait(caller, monkeypatch):
+def test_stated_wait_is_rounded_up(caller, monkeypatch):
     monkeypatch.setattr(CallRate, "wait", lambda rate, caller: 10.42)
 
     answer = InMemory("modern").call("list_jobs")
@@ -286,7 +288,7 @@ def test_the_wait_in_words_is_never_shorter_than_the_wait(caller, monkeypatch):
     assert answer["retry_after"] == 10.5
 
 
-def test_issue_token_prints_the_token_alone(owner, capsys):
+def test_issue_token_prints_only_the_token(owner, capsys):
     call_command(
         "issue_token",
         user="olga",
@@ -319,7 +321,7 @@ def test_issue_token_prints_the_token_alone(owner, capsys):
         ({"name": ""}, "name: Give it a name"),
     ],
 )
-def test_issue_token_says_what_is_wrong(owner, options, words):
+def test_issue_token_reports_invalid_arguments(owner, options, words):
     with pytest.raises(CommandError, match=words):
         call_command("issue_token", **{"user": "olga", "name": "laptop", **options})
     assert not Token.objects.exists()

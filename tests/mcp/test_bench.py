@@ -1,4 +1,4 @@
-"""The small form of the benchmark of the tools: every tool is measured, and none fails."""
+"""A small run of the tool benchmark: every tool is measured, and none fails."""
 
 import asyncio
 

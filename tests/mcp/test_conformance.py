@@ -1,4 +1,4 @@
-"""The official conformance suite in small form, once `make conformance` has brought it; the whole is that target."""
+"""A part of the official conformance suite, if `make conformance` has installed it; that target runs all of it."""
 
 import pytest
 
@@ -6,7 +6,7 @@ from tests.mcp.conformance import SMALL, check_scenarios, node_problem
 
 
 @pytest.mark.timeout(300)
-def test_the_official_suite_passes_in_both_eras(site):
+def test_official_suite_passes_in_both_eras(site):
     if problem := node_problem(offline=True):
         pytest.skip(f"run `make conformance` once: {problem}")
 

@@ -1,4 +1,4 @@
-"""What agents are promised is written down, and complete."""
+"""The recorded contract with agents, and its completeness."""
 
 import re
 
@@ -38,16 +38,16 @@ NAMED_IN_THE_CONTRACT = [
 CREATING = ["schedule_job", "schedule", "schedule_notification", "schedule_cron_notification"]
 
 
-def test_the_server_keeps_the_recorded_contract():
+def test_server_keeps_the_recorded_contract():
     assert current() == recorded(), "run `python -m tests.mcp.contract`, and review the difference"
 
 
-def test_every_tool_of_the_contract_is_there_and_no_other():
+def test_server_has_exactly_the_tools_of_the_contract():
     assert list(TOOLS) == NAMED_IN_THE_CONTRACT
 
 
 @pytest.mark.parametrize("tool", TOOLS.values(), ids=list(TOOLS))
-def test_a_tool_says_all_an_agent_needs(tool):
+def test_tool_describes_itself_and_its_arguments(tool):
     assert tool["title"]
     assert 40 < len(tool["description"]) < 600
     assert set(tool["annotations"]) == {"readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint"}
@@ -58,7 +58,7 @@ def test_a_tool_says_all_an_agent_needs(tool):
 
 
 @pytest.mark.parametrize("tool", TOOLS.values(), ids=list(TOOLS))
-def test_an_optional_argument_may_be_null(tool):
+def test_optional_argument_may_be_null(tool):
     required = tool["inputSchema"].get("required", [])
     for name, schema in tool["inputSchema"]["properties"].items():
         takes_null = {"type": "null"} in schema.get("anyOf", []) or "type" not in schema
@@ -70,7 +70,7 @@ def test_creating_tools_take_an_idempotency_key(name):
     assert "idempotency_key" in TOOLS[name]["inputSchema"]["properties"]
 
 
-def test_the_hints_tell_what_a_tool_does_to_the_world():
+def test_annotations_match_the_effects_of_each_tool():
     def having(**hints):
         return {name for name, tool in TOOLS.items() if hints.items() <= tool["annotations"].items()}
 
@@ -97,7 +97,7 @@ def test_descriptions_name_only_tools_that_exist():
     assert mentioned - known <= {"next_runs", "lease_until", "schedule_id", "message_id", "user_timezone"}
 
 
-def test_all_tools_together_leave_an_agent_room_to_think():
+def test_descriptions_of_all_tools_fit_the_size_budget():
     cost = sum(len(tool["description"]) + len(str(tool["inputSchema"])) for tool in TOOLS.values())
 
     assert cost < 25_000

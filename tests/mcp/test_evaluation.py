@@ -17,7 +17,7 @@ TASKS = ElementTree.parse(Path(__file__).with_name("evaluation.xml")).getroot().
 
 
 class UnansweredError(Exception):
-    """What the tools said holds no answer to the question."""
+    """The answers of the tools do not contain the answer to the question."""
 
 
 def look_up(path: str, said: dict[str, Any]) -> Any:
@@ -57,7 +57,7 @@ def read_answer(check: ElementTree.Element, said: dict[str, Any]) -> str:
     return check.get("means", "Yes")
 
 
-def test_there_are_tasks_enough_and_every_tool_family_is_in_them():
+def test_tasks_are_enough_and_cover_every_tool_family():
     families = {offer.name: offer.family for offer in OFFERS}
     used = {step.attrib["tool"] for task in TASKS for step in task.findall("call")}
 
@@ -67,7 +67,7 @@ def test_there_are_tasks_enough_and_every_tool_family_is_in_them():
 
 
 @pytest.mark.parametrize("task", TASKS, ids=range(1, len(TASKS) + 1))
-def test_the_scripted_solution_gives_the_answer(call, task):
+def test_scripted_solution_gives_the_answer(call, task):
     assert task.findtext("question", "").strip()
     assert solve(task, call) == task.findtext("answer")
 
@@ -82,7 +82,7 @@ def refused_by_its_family(tool: str, /, **arguments: Any) -> Any:
     [lambda tool, **arguments: {"error": "boom"}, lambda tool, **arguments: "boom", refused_by_its_family],
     ids=["an error", "a sentence", "its family's refusal"],
 )
-def test_no_task_is_solved_by_tools_that_only_fail(fail):
+def test_no_task_is_solved_if_every_tool_fails(fail):
     assert [number for number, task in enumerate(TASKS, 1) if is_solved(task, fail)] == []
 
 

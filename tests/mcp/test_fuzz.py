@@ -1,4 +1,4 @@
-"""Random calls: good but for one argument, made from the schemas, and junk. Long form: `make fuzz`."""
+"""Random calls: valid except for one argument, generated from the schemas, and junk. Long run: `make fuzz`."""
 
 import asyncio
 import os
@@ -73,7 +73,7 @@ NAMED = {
 
 
 def values(name: str, schema: dict) -> st.SearchStrategy:
-    """Values that fit a schema, or nearly so."""
+    """Generate values that match a schema, or almost match it."""
     if name in NAMED:
         return NAMED[name]
     options = schema.get("anyOf", [schema])
@@ -97,7 +97,7 @@ def arguments(schema: dict) -> st.SearchStrategy:
 
 
 NUMBER = 910_000_001
-# What ends a job has one of its own: the other tools would find nothing left to do.
+# Tools that end a job get their own job: the other tools need one that is active.
 GOOD = {
     **examples(Job(public_id="job_1"), Job(pk=NUMBER), Execution(pk=NUMBER)),
     "cancel_job": {"job_id": "job_2"},
@@ -105,8 +105,8 @@ GOOD = {
 }
 
 
-def nearly_good(name: str) -> st.SearchStrategy:
-    """The arguments of a good call, with at most one of them odd."""
+def nearly_valid(name: str) -> st.SearchStrategy:
+    """Generate the arguments of a valid call, at most one of them changed."""
     fields = TOOLS[name]["properties"]
     odd = [st.fixed_dictionaries({field: values(field, part)}) for field, part in fields.items()]
     return st.one_of(st.just({}), *odd).map(lambda change: GOOD[name] | change)
@@ -114,7 +114,7 @@ def nearly_good(name: str) -> st.SearchStrategy:
 
 def calls_of(name: str) -> st.SearchStrategy:
     junk = st.dictionaries(TEXT, JSON, max_size=4)
-    return st.tuples(st.just(name), nearly_good(name) | nearly_good(name) | arguments(TOOLS[name]) | junk)
+    return st.tuples(st.just(name), nearly_valid(name) | nearly_valid(name) | arguments(TOOLS[name]) | junk)
 
 
 ONE_OF_EACH = st.permutations(sorted(TOOLS)).flatmap(lambda names: st.tuples(*map(calls_of, names)))
@@ -124,7 +124,7 @@ MORE = st.lists(st.sampled_from(sorted(TOOLS)).flatmap(calls_of) | UNKNOWN, max_
 
 @dataclass
 class Call:
-    """One call, its answer, and what was stored before and after it."""
+    """One call, its answer, and the stored rows before and after it."""
 
     name: str
     arguments: dict[str, Any]
@@ -153,8 +153,8 @@ class Call:
             assert self.after == self.before, self
 
 
-def begin_anew(owner: User, home: str) -> None:
-    """Lists stay short, and what a batch comes to depends on no other."""
+def reset_rows(owner: User, home: str) -> None:
+    """Recreate the rows, so that lists stay short and batches are independent."""
     Profile.objects.update(timezone=home)
     Execution.objects.all().delete()
     Job.objects.all().delete()
@@ -200,14 +200,14 @@ def test_no_call_crashes_leaks_or_gets_stuck(caller, owner, caplog):
         each=ONE_OF_EACH, more=MORE, home=st.sampled_from(HOMES), era=st.sampled_from(["modern", "legacy"])
     )
     def play(each, more, home, era):
-        begin_anew(owner, home)
+        reset_rows(owner, home)
         for call in async_to_sync(make)([*each, *more], era):
             call.check()
             (refused if call.is_refused else done)[call.name] += 1
 
     play()
 
-    # Nothing can be sent: there is no ntfy.
+    # Nothing can be sent: there is no ntfy server.
     assert set(TOOLS) - set(done) == {"send_push_notification"}
     assert len(refused.keys() & TOOLS.keys()) > len(TOOLS) / 2
     assert "unexpected exception" not in caplog.text

@@ -1,4 +1,4 @@
-"""/mcp in the web process and in mcp_serve --http: what the wire answers, and how it stops."""
+"""/mcp in the web process and in mcp_serve --http: responses, checks and shutdown."""
 
 import asyncio
 import os
@@ -37,7 +37,7 @@ def token(owner) -> str:
 
 
 def post(token: str | None, /, build=build_application, **request):
-    """Send one request by hand and return the answer."""
+    """Send one raw request and return the response."""
 
     async def send():
         async with running(build()) as app, browser(app, token) as http:
@@ -46,7 +46,7 @@ def post(token: str | None, /, build=build_application, **request):
     return async_to_sync(send)()
 
 
-def test_a_tool_is_called_over_http_in_both_eras(token, owner, era):
+def test_tool_is_called_over_http_in_both_eras(token, owner, era):
     job = JobFactory(owner=owner)
 
     assert OverHttp(era, token).call("job_status", job_id=job.public_id)["name"] == job.name
@@ -68,13 +68,13 @@ def test_other_methods_are_not_allowed(token, build, method):
     assert (answer.status_code, answer.headers["allow"]) == (405, "POST")
 
 
-def test_only_the_exact_path_is_the_agents_door(token):
+def test_only_the_exact_path_is_served_as_mcp(token):
     for path in ("/mcp/", "/mcp-docs", "/mcp/x"):
         assert post(token, url=f"http://127.0.0.1:8000{path}", method="GET").status_code in {302, 404}
     assert post(None, url="http://127.0.0.1:8000/healthz", method="GET").text == "ok\n"
 
 
-def test_the_separate_server_has_the_agents_door_and_nothing_else(token):
+def test_separate_server_serves_only_mcp(token):
     for path in ("/", "/mcp/", "/mcp-docs", "/healthz"):
         for method in ("GET", "POST"):
             url = f"http://127.0.0.1:8000{path}"
@@ -99,13 +99,13 @@ def test_host_and_origin_are_checked_against_the_settings(token, header, value, 
 
 
 @pytest.mark.parametrize(("is_debug", "status"), [(True, 200), (False, 421)])
-def test_empty_allowed_hosts_allow_this_machine_while_debugging(token, settings, is_debug, status):
+def test_empty_allowed_hosts_allow_this_machine_in_debug_mode(token, settings, is_debug, status):
     settings.ALLOWED_HOSTS, settings.DEBUG = [], is_debug
 
     assert post(token, build_http_app, **modern_call("list_jobs")).status_code == status
 
 
-def test_the_public_address_is_allowed_and_patterns_switch_the_check_off():
+def test_public_host_is_allowed_and_patterns_turn_the_check_off():
     exact, pattern = _transport_security(["cronty.example"]), _transport_security([".example"])
 
     assert exact.enable_dns_rebinding_protection
@@ -114,7 +114,7 @@ def test_the_public_address_is_allowed_and_patterns_switch_the_check_off():
     assert not pattern.enable_dns_rebinding_protection
 
 
-def test_a_public_address_of_ipv6_is_a_host_for_the_pages_and_for_agents(site):
+def test_public_ipv6_address_is_allowed_for_pages_and_agents(site):
     code = (
         "import django; django.setup()\n"
         "from django.conf import settings\n"
@@ -130,7 +130,7 @@ def test_a_public_address_of_ipv6_is_a_host_for_the_pages_and_for_agents(site):
     assert done.returncode == 0
 
 
-def test_a_body_of_300_kilobytes_is_refused(token):
+def test_body_of_300_kilobytes_is_refused(token):
     request = modern_call("schedule", {"at": "in 1 hour", "prompt": "x" * 300_000})
 
     answer = post(token, **request)
@@ -142,7 +142,7 @@ def test_a_body_of_300_kilobytes_is_refused(token):
 @pytest.mark.parametrize(
     "body", [b"", b"{", b"[]", b"null", b'"x"', b"\xff\xfe", b'{"jsonrpc": "1.0"}', b"[" * 100_000]
 )
-def test_what_is_no_request_is_refused_plainly(token, body):
+def test_malformed_request_is_refused(token, body):
     answer = post(
         token, content=body, headers=modern_call("x")["headers"] | {"Content-Type": "application/json"}
     )
@@ -152,7 +152,7 @@ def test_what_is_no_request_is_refused_plainly(token, body):
     assert str(PROJECT) not in answer.text
 
 
-def test_unknown_methods_and_params_that_are_no_object_are_protocol_errors(token):
+def test_unknown_methods_and_invalid_params_are_protocol_errors(token):
     unknown = modern_call("x")
     unknown["json"]["method"] = unknown["headers"]["Mcp-Method"] = "nope/nope"
     del unknown["headers"]["Mcp-Name"]
@@ -165,7 +165,7 @@ def test_unknown_methods_and_params_that_are_no_object_are_protocol_errors(token
 
 @pytest.mark.parametrize("number", [{"id": 1}, {}], ids=["request", "notification"])
 @pytest.mark.parametrize("version", ["2025-06-18", "2026-07-28"])
-def test_a_subscription_to_nothing_in_particular_fills_no_log(token, number, version, caplog):
+def test_subscription_without_resources_logs_no_traceback(token, number, version, caplog):
     request = modern_call("x")
     request["json"] = {"jsonrpc": "2.0", "method": "subscriptions/listen", "params": {}, **number}
     request["headers"] |= {"MCP-Protocol-Version": version, "Mcp-Method": "subscriptions/listen"}
@@ -177,7 +177,7 @@ def test_a_subscription_to_nothing_in_particular_fills_no_log(token, number, ver
     assert not [record for record in caplog.records if record.exc_info]
 
 
-def test_an_unknown_tool_is_a_tool_error(token):
+def test_unknown_tool_is_a_tool_error(token):
     assert "Unknown tool: nope" in post(token, **modern_call("nope")).text
 
 
@@ -190,7 +190,7 @@ async def connected(site, address, era="modern"):
         yield client
 
 
-def test_the_separate_server_serves_both_eras(site, era):
+def test_separate_server_serves_both_eras(site, era):
     async def work(address):
         async with connected(site, address, era) as client:
             return answer_of(await client.call_tool("schedule", {"at": "in 1 hour", "prompt": era}))
@@ -203,11 +203,11 @@ def test_the_separate_server_serves_both_eras(site, era):
 @pytest.mark.parametrize(
     "command", [["web", f"--with-parent={os.getpid()}"], ["mcp_serve", "--http"]], ids=["web", "alone"]
 )
-def test_a_stop_ends_an_open_subscription_properly_and_at_once(site, command, number, code):
+def test_shutdown_ends_an_open_subscription_cleanly_and_immediately(site, command, number, code):
     async def work(process, address):
         async with (
             connected(site, address) as client,
-            # At a stream that breaks off the client raises an error.
+            # The client raises an error if the stream breaks off.
             client.listen(resource_subscriptions=["agenda://today"]) as changes,
         ):
             process.send_signal(number)
@@ -225,11 +225,11 @@ def test_a_stop_ends_an_open_subscription_properly_and_at_once(site, command, nu
 
     assert (heard, ended_as) == ([], code)
     assert b"Traceback" not in words
-    # What the server says of answers that it waited for in vain.
+    # The server logs this word if it gave up waiting for responses.
     assert b"Cancel" not in words
 
 
-def test_a_subscription_that_opens_while_the_server_stops_ends_at_once(token):
+def test_subscription_opened_during_shutdown_ends_immediately(token):
     request = modern_call("x")
     request["headers"]["Mcp-Method"] = request["json"]["method"] = "subscriptions/listen"
     del request["headers"]["Mcp-Name"]
@@ -249,7 +249,7 @@ def test_a_subscription_that_opens_while_the_server_stops_ends_at_once(token):
 
 @contextmanager
 def announced(site, *arguments):
-    """Run `mcp_serve --http` and hand out the address that it says it serves at."""
+    """Run `mcp_serve --http`; yield the process and the address that it prints."""
     process = site.start("mcp_serve", "--http", "--port", str(free_port()), *arguments)
     try:
         yield process, process.stdout.readline().decode().removeprefix("Serving MCP at ").strip()
@@ -260,10 +260,10 @@ def announced(site, *arguments):
 
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems have one loopback address")
 @pytest.mark.parametrize(("host", "name"), [("127.0.0.2", "127.0.0.2"), ("0.0.0.0", "127.0.0.1")])  # noqa: S104
-def test_the_address_that_it_names_may_be_asked_for_and_every_address_is_none(site, host, name):
+def test_printed_address_is_an_allowed_host_but_the_wildcard_address_is_not(site, host, name):
     with (
         announced(site, "--host", host) as (_, address),
-        # It says where before it listens there.
+        # It prints the address before it listens there.
         httpx2.Client(
             headers={"Authorization": f"Bearer {site.token}"}, transport=httpx2.HTTPTransport(retries=7)
         ) as http,
@@ -277,7 +277,7 @@ def test_the_address_that_it_names_may_be_asked_for_and_every_address_is_none(si
     assert (answer.status_code, refused.status_code) == (200, 421)
 
 
-def test_on_start_it_says_that_no_worker_is_running(site):
+def test_server_warns_at_its_start_if_no_cluster_is_running(site):
     with announced(site) as (process, _):
         process.terminate()
         _, words = process.communicate()
@@ -285,7 +285,7 @@ def test_on_start_it_says_that_no_worker_is_running(site):
     assert words.startswith(b"No worker is running")
 
 
-def test_it_starts_before_its_database_and_says_so(tmp_path):
+def test_server_starts_without_its_database_and_warns(tmp_path):
     with announced(Site(tmp_path, "")) as (process, address):
         process.terminate()
         _, words = process.communicate()
@@ -294,7 +294,7 @@ def test_it_starts_before_its_database_and_says_so(tmp_path):
     assert words.startswith(b"The database does not answer: no such table")
 
 
-def test_a_database_that_does_not_answer_is_told(tmp_path):
+def test_database_outage_is_reported_to_the_client(tmp_path):
     patient = httpx2.HTTPTransport(retries=7)
     with announced(Site(tmp_path, "")) as (process, address), httpx2.Client(transport=patient) as http:
         request = modern_call("list_jobs")
@@ -316,12 +316,12 @@ def test_a_database_that_does_not_answer_is_told(tmp_path):
         (["--read-only"], "--read-only: not with --http; `issue_token --scopes read`"),
     ],
 )
-def test_what_a_token_says_is_no_option_over_http(arguments, way_out):
+def test_options_that_a_token_decides_are_refused_over_http(arguments, way_out):
     with pytest.raises(CommandError, match=way_out):
         call_command("mcp_serve", "--http", *arguments)
 
 
-def test_a_client_that_leaves_in_the_middle_of_a_call_harms_nobody(site):
+def test_server_survives_clients_that_disconnect_during_a_call(site):
     with serving(site) as (process, address):
         parts = urlsplit(address)
         for cut in (20, 200, 400):
@@ -344,7 +344,7 @@ def test_a_client_that_leaves_in_the_middle_of_a_call_harms_nobody(site):
 
 @pytest.mark.skipif(connection.vendor != "postgresql", reason="SQLite has no server to lose")
 @pytest.mark.django_db(transaction=True)
-def test_a_call_works_after_the_database_was_restarted(caller, owner):
+def test_call_works_after_the_database_was_restarted(caller, owner):
     agent = InMemory("modern")
     agent.call("list_jobs")
     with connection.cursor() as cursor:

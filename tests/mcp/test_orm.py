@@ -1,4 +1,4 @@
-"""Async code reaches the tables, also when the connection it had is dead."""
+"""Database access from async code, also after its connection was lost."""
 
 import pytest
 from asgiref.sync import async_to_sync
@@ -41,11 +41,11 @@ def agent_of_olga(request, owner):
 
 @pytest.mark.skipif(connection.vendor != "postgresql", reason="SQLite has no server to lose")
 @pytest.mark.django_db(transaction=True)
-@pytest.mark.usefixtures("unlimited", "worker")
+@pytest.mark.usefixtures("unlimited", "cluster")
 @pytest.mark.parametrize("name", CALLS)
-def test_tool_works_at_once_after_the_database_ended_its_connection(agent_of_olga, owner, name):
+def test_tool_works_immediately_after_the_database_ended_its_connection(agent_of_olga, owner, name):
     JobFactory(owner=owner, public_id="job_1")
-    # The second call of two: from then on, schedule_job warns of a similar job.
+    # From the second call on, schedule_job warns of a similar job.
     _, before = (agent_of_olga.call(name, **CALLS[name]) for _ in range(2))
     end_connection()
 
@@ -55,7 +55,7 @@ def test_tool_works_at_once_after_the_database_ended_its_connection(agent_of_olg
 
 
 def end_connection() -> None:
-    """Have the server end the connection that the tools use."""
+    """Make the database server end the connection that the tools use."""
     with connection.cursor() as cursor:
         cursor.execute("SELECT pg_backend_pid()")
         [mine] = cursor.fetchone()

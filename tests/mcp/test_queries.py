@@ -1,4 +1,4 @@
-"""How often does a call ask the database? Every question is waited for, so none may come back unnoticed."""
+"""Query counts of tool calls: each query adds latency, so an additional one must fail a test."""
 
 from collections.abc import Callable
 from typing import Any
@@ -17,9 +17,9 @@ WEBHOOK = {
     "trigger_type": "cron",
     "trigger_config": {"expression": "30 8 * * 1-5"},
 }
-# What is counted is questions and changes, not where a transaction begins and ends.
+# Statements that only begin or end a transaction are not counted.
 BRACKETS = ("BEGIN", "COMMIT", "SAVEPOINT", "RELEASE")
-# On PostgreSQL those who create jobs at once queue up behind one row; on SQLite they do anyway.
+# On PostgreSQL concurrent creates lock one row; SQLite has a single writer anyway.
 LOCK = int(connection.features.has_select_for_update)
 
 JOB = {"job_id": "job_1_0"}
@@ -38,7 +38,7 @@ CALLS: dict[str, tuple[dict[str, Any], int]] = {
 
 @pytest.fixture
 def queries(call: Callable[..., Any]) -> Callable[..., int]:
-    """Call a tool and count what it asked."""
+    """Return a function that calls a tool and counts its queries."""
 
     def count(name: str, /, **arguments: Any) -> int:
         with CaptureQueriesContext(connection) as asked:
@@ -51,7 +51,7 @@ def queries(call: Callable[..., Any]) -> Callable[..., int]:
 
 @pytest.fixture(params=[0, 120], ids=["few rows", "many rows"])
 def rows(request: pytest.FixtureRequest, agent: Actor) -> int:
-    """Olga's job with a run, and perhaps many more of both."""
+    """Olga's job with a run, and possibly many more of both."""
     count = int(request.param)
     job = JobFactory(owner=agent.user, public_id="job_1_0")
     ExecutionFactory(job=job)
@@ -61,7 +61,7 @@ def rows(request: pytest.FixtureRequest, agent: Actor) -> int:
 
 
 @pytest.mark.parametrize("name", CALLS)
-def test_call_asks_the_same_however_much_there_is(rows, queries, name):
+def test_query_count_of_a_call_does_not_grow_with_the_rows(rows, queries, name):
     arguments, asked = CALLS[name]
 
     assert queries(name, **arguments) == asked
@@ -72,6 +72,6 @@ def test_list_takes_one_query_for_the_page_and_one_for_the_total(rows, queries, 
     assert queries("list_jobs", **arguments) == 2
 
 
-def test_scheduling_asks_the_same_however_much_there_is(rows, unlimited, queries):
-    # The profile, a twin, two quotas, the job, its event, and whether a worker is running.
+def test_query_count_of_scheduling_does_not_grow_with_the_rows(rows, unlimited, queries):
+    # The profile, a similar job, two quotas, the job, its event, and whether a cluster is running.
     assert queries("schedule_job", **WEBHOOK) == 7 + LOCK

@@ -1,4 +1,4 @@
-"""Resources and prompts: what is offered, who may read it, and how mistakes are refused."""
+"""Resources and prompts: what is offered, who can read it, and how mistakes are refused."""
 
 import json
 from datetime import timedelta
@@ -34,7 +34,7 @@ def test_every_resource_and_template_of_the_contract_is_offered(olga):
     assert all(item.title and item.description for item in [*listed, *templates])
 
 
-def test_the_static_resources_say_what_can_be_written(olga):
+def test_static_resources_describe_valid_input(olga):
     tasks = {task["name"]: task for task in read(olga, "tasks://registered")}
 
     assert "Europe/Berlin" in read(olga, "timezones://valid")
@@ -49,7 +49,7 @@ def test_every_cron_example_is_understood(call):
         assert answer["next_runs"], expression
 
 
-def test_a_job_can_be_read_by_its_owner_alone(olga, owner, stranger):
+def test_job_can_be_read_only_by_its_owner(olga, owner, stranger):
     mine, foreign = JobFactory(owner=owner), JobFactory(owner=stranger)
 
     assert read(olga, f"jobs://{mine.public_id}")["name"] == mine.name
@@ -59,7 +59,7 @@ def test_a_job_can_be_read_by_its_owner_alone(olga, owner, stranger):
         assert refusal.value.error.code == -32602
 
 
-def test_the_schedules_of_a_topic_are_those_of_its_reader(olga, owner, stranger):
+def test_schedules_of_a_topic_are_only_those_of_the_reader(olga, owner, stranger):
     arguments = {"task": "notify", "kwargs": {"message": "x", "topic": "home"}}
     mine = JobFactory(owner=owner, **arguments)
     JobFactory(owner=stranger, **arguments)
@@ -72,7 +72,7 @@ def test_the_schedules_of_a_topic_are_those_of_its_reader(olga, owner, stranger)
 
 
 @time_machine.travel("2026-02-04T20:45:00+00:00", tick=False)
-def test_the_agenda_is_what_runs_until_the_readers_midnight(olga, owner, stranger):
+def test_agenda_lists_the_runs_until_midnight_in_the_zone_of_the_reader(olga, owner, stranger):
     hourly = {"cron": "15 * * * *", "next_run_at": clock.now() + timedelta(minutes=30)}
     job = JobFactory(owner=owner, name="Look", **hourly)
     JobFactory(owner=owner, cron="0 0 * * *", next_run_at=clock.now() + timedelta(hours=2, minutes=15))
@@ -97,7 +97,7 @@ def test_reading_needs_the_scope_read(agent: Actor, era):
         set_local_caller(None)
 
 
-def test_the_prompts_are_offered_and_unknown_ones_refused(olga):
+def test_prompts_are_offered_and_unknown_ones_are_refused(olga):
     prompts = olga.do(lambda client: client.list_prompts()).prompts
 
     assert {prompt.name for prompt in prompts} == {"daily_briefing", "tidy_my_schedules"}
@@ -109,7 +109,7 @@ def test_the_prompts_are_offered_and_unknown_ones_refused(olga):
     assert refusal.value.error.code == -32602
 
 
-def test_an_argument_that_a_prompt_does_not_take_is_named(olga):
+def test_unknown_argument_of_a_prompt_is_named_in_the_error(olga):
     with pytest.raises(MCPError, match="daily_briefing takes no arguments: leave out mood") as refusal:
         olga.do(lambda client: client.get_prompt("daily_briefing", {"mood": "good"}))
     assert refusal.value.error.code == -32602

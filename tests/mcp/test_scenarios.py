@@ -1,6 +1,6 @@
 """The acceptance scenarios of the three source documents, one test each, by the official client.
 
-Each runs over stdio in a process of its own and over HTTP at the web process's app, in both protocol eras.
+Each runs over stdio in a separate process and over HTTP against the app of the web process, in both protocol eras.
 """
 
 from collections.abc import Callable
@@ -20,7 +20,7 @@ from tests.mcp.over_stdio import OverStdio
 def assistant(
     request: pytest.FixtureRequest, era: str, owner: User, conversations: Callable[[str], OverStdio]
 ) -> OverStdio | OverHttp:
-    """The agent with Cronty MCP configured, over either wire."""
+    """An agent connected to Cronty over stdio or HTTP."""
     if request.param == "stdio":
         return conversations(era)
     return OverHttp(era, issue_token(owner, name="laptop").value.text)
@@ -89,7 +89,7 @@ def test_delete_returns_not_found_on_subsequent_calls(assistant):
 # Schedule CRUD design
 
 
-def test_schedule_list_formats_a_line_a_task(assistant):
+def test_schedule_list_has_one_line_per_task(assistant):
     number = a_prompt(assistant)
 
     lines = assistant.call("schedule_list").splitlines()

@@ -1,4 +1,4 @@
-"""The table of tools, what the server says about itself, and arguments as clients really send them."""
+"""The table of tools, the server's introduction, and arguments as real clients send them."""
 
 import asyncio
 
@@ -19,7 +19,7 @@ from tests.mcp.over_http import browser, http_client, running
 HOURLY = {"name": "x", "task": "tests.ping", "trigger_type": "interval", "trigger_config": {"hours": 1}}
 
 
-def test_the_server_introduces_itself(olga):
+def test_server_introduces_itself(olga):
     async def introduction(client):
         return client.server_info, client.instructions
 
@@ -29,7 +29,7 @@ def test_the_server_introduces_itself(olga):
     assert instructions == INSTRUCTIONS
 
 
-def test_every_offer_has_a_family_that_tokens_know():
+def test_every_tool_belongs_to_a_family_known_to_tokens():
     assert {offer.family for offer in OFFERS} == set(FAMILIES)
     assert len({offer.name for offer in OFFERS}) == len(OFFERS)
 
@@ -40,7 +40,7 @@ def test_families_can_be_left_out(caller):
     assert [tool.name for tool in tools] == ["schedule_job", "list_jobs", "cancel_job", "job_status"]
 
 
-def test_lists_and_objects_may_come_as_json_text(call):
+def test_lists_and_objects_are_accepted_as_json_text(call):
     answer = call(
         "schedule_job",
         name="x",
@@ -54,7 +54,7 @@ def test_lists_and_objects_may_come_as_json_text(call):
     assert Job.objects.get().args == [1, 2]
 
 
-def test_a_bug_is_hidden_from_the_agent_and_logged(olga, monkeypatch, caplog):
+def test_bug_is_hidden_from_the_agent_and_logged(olga, monkeypatch, caplog):
     def fail(*args):
         raise RuntimeError("SELECT secret FROM /etc/passwd")
 
@@ -67,14 +67,14 @@ def test_a_bug_is_hidden_from_the_agent_and_logged(olga, monkeypatch, caplog):
     assert "secret" in caplog.text
 
 
-def test_ten_problems_are_enough(olga):
+def test_error_lists_at_most_ten_problems(olga):
     with pytest.raises(ToolRefusalError) as refusal:
         olga.call("list_jobs", **{f"bogus{number}": 1 for number in range(50)})
 
     assert str(refusal.value).count("Extra inputs are not permitted") == 10
 
 
-def test_an_unknown_tool_resource_or_method_is_refused(olga):
+def test_unknown_tool_resource_or_method_is_refused(olga):
     with pytest.raises(ToolRefusalError, match="Unknown tool: nope"):
         olga.call("nope")
     with pytest.raises(MCPError):
@@ -82,11 +82,11 @@ def test_an_unknown_tool_resource_or_method_is_refused(olga):
 
 
 @pytest.mark.usefixtures("unlimited")
-def test_calls_of_two_owners_at_once_do_not_mix(owner, stranger, era):
+def test_concurrent_calls_of_two_owners_do_not_mix(owner, stranger, era):
     people = (owner, stranger)
     tokens = [issue_token(user, name=f"Agent of {user}").value.text for user in people]
 
-    async def make_and_look(client):
+    async def create_and_list(client):
         made = answer_of(await client.call_tool("schedule_job", HOURLY))["job_id"]
         maker = answer_of(await client.call_tool("job_status", {"job_id": made})).get("made_by")
         listed = answer_of(await client.call_tool("list_jobs", {}))["jobs"]
@@ -94,7 +94,7 @@ def test_calls_of_two_owners_at_once_do_not_mix(owner, stranger, era):
 
     async def work(app, token):
         async with browser(app, token) as http, http_client(http, era) as client:
-            return await asyncio.gather(*(make_and_look(client) for _ in range(10)))
+            return await asyncio.gather(*(create_and_list(client) for _ in range(10)))
 
     async def work_at_once():
         async with running(build_application()) as app:

@@ -1,4 +1,4 @@
-"""mcp_serve over standard input and output, in a process of its own."""
+"""mcp_serve over standard input and output, in a separate process."""
 
 import asyncio
 import json
@@ -76,7 +76,7 @@ def test_families_scopes_and_name_come_from_the_command_line(site):
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_signal_ends_the_server_at_once(site, number):
+def test_signal_ends_the_server_immediately(site, number):
     process = site.start("mcp_serve")
     process.stdin.write(json.dumps(HELLO).encode() + b"\n")
     process.stdin.flush()
@@ -89,7 +89,7 @@ def test_signal_ends_the_server_at_once(site, number):
 
 
 def answers_to(site: Site, *lines: bytes) -> list[dict[str, Any]]:
-    """Initialize, send the lines and a ping, and return every answer before the ping's."""
+    """Initialize, send the lines and a ping, and return all answers that precede that of the ping."""
     process = site.start("mcp_serve")
     sent = [json.dumps(HELLO).encode(), *lines, json.dumps({**PING, "id": 99}).encode()]
     process.stdin.write(b"\n".join(sent) + b"\n")
@@ -105,7 +105,7 @@ def answers_to(site: Site, *lines: bytes) -> list[dict[str, Any]]:
     return [answer for answer in answers if answer["id"] not in (1, 99)]
 
 
-def test_malformed_and_overlong_lines_are_answered_and_the_server_goes_on(site):
+def test_malformed_and_overlong_lines_are_answered_and_the_server_continues(site):
     unknown = b'{"jsonrpc": "2.0", "id": 7, "method": "nope/nope"}'
     malformed = b'{"jsonrpc": "2.0", "id": 8, "method": "tools/call", "params": "job_status"}'
     no_answer = b'{"jsonrpc": "2.0", "id": 9, "result": "an answer to what nobody asked"}'
@@ -156,7 +156,7 @@ def test_client_that_reads_late_gets_every_answer(site):
     process.stdin.write(b"".join(json.dumps(line).encode() + b"\n" for line in asked))
     process.stdin.flush()
 
-    # They are more than a pipe holds, so the server has to wait for us.
+    # The answers exceed the size of a pipe, so the server has to wait for us.
     answers = [json.loads(process.stdout.readline()) for _ in asked]
     process.communicate(timeout=30)
 
@@ -164,7 +164,7 @@ def test_client_that_reads_late_gets_every_answer(site):
     assert all(len(answer["result"]["tools"]) == len(OFFERS) for answer in answers if answer["id"] > 1)
 
 
-def test_server_ends_when_its_client_goes_away(site):
+def test_server_ends_when_its_client_disconnects(site):
     process = site.start("mcp_serve")
     asked = [HELLO, *({**PING, "id": number, "method": "tools/list"} for number in range(2, 32))]
     process.stdin.write(b"".join(json.dumps(line).encode() + b"\n" for line in asked))
@@ -179,7 +179,7 @@ def test_server_ends_when_its_client_goes_away(site):
     process.stderr.close()
 
 
-def test_open_subscription_does_not_delay_the_end(site):
+def test_open_subscription_does_not_delay_the_shutdown(site):
     listen = modern_call("x")["json"] | {"method": "subscriptions/listen"}
     listen["params"] = {
         "notifications": {"resourceSubscriptions": ["agenda://today"]},
@@ -216,7 +216,7 @@ def test_open_calls_are_answered_after_the_end_of_input(site, era, comes_from, t
             process = site.start("mcp_serve", stdin=lines)
             out, err = process.communicate(timeout=30)
 
-    # Nothing but protocol is printed to standard output.
+    # Only protocol messages are printed to standard output.
     assert b"No worker is running" in err
     answers = [json.loads(line) for line in out.splitlines()]
     assert sorted(answer["id"] for answer in answers) == [line["id"] for line in asked]
@@ -225,7 +225,7 @@ def test_open_calls_are_answered_after_the_end_of_input(site, era, comes_from, t
 
 
 def end_of(*messages):
-    """Send these messages and close the stream; return what was passed on, with no call answered."""
+    """Send these messages and close the stream, answering no call; return the messages passed on."""
 
     async def conversation():
         inbox, incoming = anyio.create_memory_object_stream(10)
@@ -243,7 +243,7 @@ def end_of(*messages):
     return asyncio.run(conversation())
 
 
-def test_cancelled_call_does_not_delay_the_end():
+def test_cancelled_call_does_not_delay_the_shutdown():
     call = JSONRPCRequest(jsonrpc="2.0", id=7, method="tools/call")
     withdrawn = JSONRPCNotification(
         jsonrpc="2.0", method="notifications/cancelled", params={"requestId": "7"}
@@ -252,7 +252,7 @@ def test_cancelled_call_does_not_delay_the_end():
     assert end_of(call, withdrawn) == [call, withdrawn]
 
 
-def test_call_that_never_ends_delays_the_end_only_for_a_while(monkeypatch):
+def test_call_that_never_ends_delays_the_shutdown_only_briefly(monkeypatch):
     monkeypatch.setattr(stdio, "ANSWER_SECONDS", 0.01)
     call = JSONRPCRequest(jsonrpc="2.0", id=7, method="tools/call")
 
@@ -285,7 +285,7 @@ def test_unprepared_folder_is_reported_with_the_fix(tmp_path, arguments):
 
 
 @pytest.mark.parametrize("name", ["", "  ", "x" * 151, "lap\ntop", "\u202elaptop"])
-def test_unreadable_agent_name_is_refused(name):
+def test_invalid_agent_name_is_refused(name):
     with pytest.raises(CommandError, match="--name: give it 1 to 150 printable characters"):
         call_command("mcp_serve", name=name)
 

@@ -23,7 +23,7 @@ def fast_polling(monkeypatch):
 
 
 async def first_event(client: Client, uri: str, change) -> str:
-    """Open a stream, make a change elsewhere, and return the address of the first notice."""
+    """Open a stream, make a change elsewhere, and return the URI of the first notification."""
     async with client.listen(resource_subscriptions=[uri]) as stream:
         await change()
         async with asyncio.timeout(10):
@@ -60,7 +60,7 @@ def test_subscriber_is_notified_of_a_change_made_elsewhere(caller, actor, owner,
         assert InMemory("modern").do(work) == f"jobs://{job.public_id}"
 
 
-def test_the_agenda_changes_with_any_job_of_its_owner(caller, actor, owner, fast_polling):
+def test_agenda_changes_with_any_job_of_its_owner(caller, actor, owner, fast_polling):
     job = JobFactory(owner=owner)
 
     async def work(client):
@@ -129,7 +129,7 @@ def test_polling_continues_after_a_database_error(caller, owner, fast_polling, m
     assert "polling for changes failed" in caplog.text
 
 
-def test_subscriber_is_notified_of_an_attempt_that_will_be_repeated(caller, owner, fast_polling):
+def test_subscriber_is_notified_of_an_attempt_that_will_be_retried(caller, owner, fast_polling):
     job = JobFactory(owner=owner, attempts=3)
     row = ExecutionFactory(job=job, status="running", attempt=1)
 
@@ -153,7 +153,7 @@ def test_many_jobs_are_polled_in_two_queries(caller, owner, django_assert_num_qu
     assert sum(each is not None for each in seen.values()) == 30
 
 
-def test_stream_that_is_about_to_open_does_not_delay_the_others(caller, owner):
+def test_stream_that_is_still_opening_does_not_delay_the_others(caller, owner):
     watch, heard = subscriptions.Watch(), []
     address = f"jobs://{JobFactory(owner=owner).public_id}"
     watch.bus.subscribe(heard.append)
@@ -196,7 +196,7 @@ def test_too_many_open_subscriptions_are_refused(caller):
     assert InMemory("modern").do(work) == "there is room again"
 
 
-def test_too_many_addresses_are_refused(caller):
+def test_too_many_uris_are_refused(caller):
     async def work(client):
         async with client.listen(resource_subscriptions=[f"jobs://{number}" for number in range(101)]):
             pass

@@ -1,4 +1,4 @@
-"""Family A: every answer and every refusal, in the specification's words."""
+"""The jobs family: every answer and every error, in the words of its specification."""
 
 from datetime import timedelta
 
@@ -26,7 +26,7 @@ def interval(**config):
     return {**HOURLY, "trigger_config": config}
 
 
-def test_schedule_job_answers_with_the_job_and_its_schedule_in_words(olga, worker):
+def test_schedule_job_returns_the_job_and_a_description_of_its_schedule(olga, cluster):
     answer = olga.call("schedule_job", **HOURLY, max_runs=24)
 
     job = Job.objects.get()
@@ -43,7 +43,7 @@ def test_schedule_job_answers_with_the_job_and_its_schedule_in_words(olga, worke
     assert (job.made_by, job.max_runs, len(answer["next_runs"])) == ("laptop", 24, 5)
 
 
-def test_a_naive_time_is_read_in_the_zone_given_else_in_the_users(call):
+def test_naive_time_is_in_the_given_zone_or_else_in_the_zone_of_the_user(call):
     day = (clock.now() + timedelta(days=30)).date()
 
     in_tokyo = call("schedule_job", **once(f"{day}T15:00:00"), timezone="Asia/Tokyo")
@@ -93,29 +93,29 @@ def test_a_naive_time_is_read_in_the_zone_given_else_in_the_users(call):
         ({**HOURLY, "idempotency_key": ""}, "Invalid idempotency_key: "),
     ],
 )
-def test_schedule_job_refuses_in_the_contracts_words_and_stores_nothing(call, arguments, error):
+def test_schedule_job_refuses_invalid_input_in_the_words_of_the_contract(call, arguments, error):
     answer = call("schedule_job", **arguments)
 
     assert answer["error"].startswith(error)
     assert not Job.objects.exists()
 
 
-def test_an_unknown_task_comes_with_those_that_exist(call):
+def test_error_about_an_unknown_task_lists_the_available_tasks(call):
     assert call("schedule_job", **{**HOURLY, "task": "x"})["available_tasks"] == registry.names()
 
 
-def test_fractions_of_an_interval_may_add_up_to_whole_seconds(call):
+def test_fractional_interval_of_whole_seconds_is_accepted(call):
     assert call("schedule_job", **interval(minutes=0.7))["description"] == "Every 42 seconds"
 
 
 @pytest.mark.parametrize(
     "expression", ["@daily", "0 9 * * MON-FRI", "0 9 L JAN *", "0 9 * * 1#2", "*/5 8-18 * * *"]
 )
-def test_standard_cron_is_understood(call, expression):
+def test_standard_cron_is_accepted(call, expression):
     assert call("schedule_job", **cron(expression))["status"] == "pending"
 
 
-def test_a_missing_mistyped_or_unknown_argument_is_a_tool_error_that_names_it(olga):
+def test_missing_mistyped_or_unknown_argument_is_a_tool_error_that_names_it(olga):
     for arguments, words in [
         ({"name": "x"}, "task: Field required"),
         ({**HOURLY, "trigger_config": 7}, "trigger_config: Input should be a valid dictionary"),
@@ -125,7 +125,7 @@ def test_a_missing_mistyped_or_unknown_argument_is_a_tool_error_that_names_it(ol
             olga.call("schedule_job", **arguments)
 
 
-def test_the_same_key_and_request_answer_with_the_existing_job(call):
+def test_same_key_and_request_return_the_existing_job(call):
     first = call("schedule_job", **HOURLY, idempotency_key="k1")
     second = call("schedule_job", **HOURLY, idempotency_key="k1")
     other = call("schedule_job", **{**HOURLY, "name": "other"}, idempotency_key="k1")
@@ -135,7 +135,7 @@ def test_the_same_key_and_request_answer_with_the_existing_job(call):
     assert Job.objects.count() == 1
 
 
-def test_a_near_duplicate_is_made_with_a_warning_that_names_the_first(call):
+def test_similar_job_is_created_with_a_warning_that_names_the_first(call):
     first = call("schedule_job", **HOURLY)
     second = call("schedule_job", **{**HOURLY, "name": "again"})
 
@@ -144,7 +144,7 @@ def test_a_near_duplicate_is_made_with_a_warning_that_names_the_first(call):
     assert Job.objects.count() == 2
 
 
-def test_quota_and_rate_are_normal_answers_with_the_wait(call, settings):
+def test_quota_and_rate_limit_errors_are_normal_answers(call, settings):
     settings.CRONTY_MAX_CREATES_PER_MINUTE = 1
     call("schedule_job", **HOURLY)
 
@@ -157,7 +157,7 @@ def test_quota_and_rate_are_normal_answers_with_the_wait(call, settings):
     assert call("schedule_job", **HOURLY)["error"].startswith("Quota exceeded: at most 1 active jobs")
 
 
-def test_list_jobs_orders_by_next_run_and_counts_beyond_the_page(call, owner, stranger):
+def test_list_jobs_orders_by_next_run_and_counts_all_pages(call, owner, stranger):
     now = clock.now()
     late, soon = (JobFactory(owner=owner, next_run_at=now + timedelta(hours=hours)) for hours in (9, 1))
     ended = JobFactory(owner=owner, ended=True)
@@ -179,7 +179,7 @@ def test_list_jobs_orders_by_next_run_and_counts_beyond_the_page(call, owner, st
     }
 
 
-def test_a_job_with_a_run_under_way_is_running_and_not_pending(call, owner):
+def test_job_with_a_live_run_is_running_and_not_pending(call, owner):
     job = JobFactory(owner=owner)
     ExecutionFactory(job=job, status="running")
 
@@ -197,11 +197,11 @@ def test_a_job_with_a_run_under_way_is_running_and_not_pending(call, owner):
         ({"offset": -1}, "Invalid offset: choose 0 or more"),
     ],
 )
-def test_list_jobs_refuses_what_it_cannot_filter_by(call, arguments, error):
+def test_list_jobs_refuses_invalid_filters(call, arguments, error):
     assert call("list_jobs", **arguments) == {"error": error}
 
 
-def test_cancelling_is_repeatable_and_says_what_it_could_not_do(call, owner, stranger):
+def test_cancel_job_is_repeatable_and_refuses_ended_and_unknown_jobs(call, owner, stranger):
     job = JobFactory(owner=owner)
     done, failed = JobFactory(owner=owner, ended=True), JobFactory(owner=owner, ended=True, status="failed")
     foreign = JobFactory(owner=stranger)
@@ -235,12 +235,12 @@ def test_job_status_shows_the_specified_fields_and_the_last_ten_executions(call,
 
 
 @pytest.mark.parametrize("job_id", ["", "nope", "a\x00b", "\u202e", "x" * 5000, "' OR 1=1 --"])
-def test_an_unknown_id_is_not_found_whatever_it_looks_like(call, job_id):
+def test_every_kind_of_unknown_id_is_not_found(call, job_id):
     assert call("job_status", job_id=job_id)["error"].startswith("Job not found: ")
     assert call("cancel_job", job_id=job_id)["cancelled"] is False
 
 
-def test_secrets_and_disguises_do_not_reach_an_agent(call, owner):
+def test_answers_contain_no_secrets_and_no_control_characters(call, owner):
     job = JobFactory(
         owner=owner,
         name="a\u202eb",
@@ -259,7 +259,7 @@ def test_secrets_and_disguises_do_not_reach_an_agent(call, owner):
     assert not any(mark in str(answer) for mark in ("\u202e", "\u2066", "\x1b"))
 
 
-def test_a_broken_schedule_is_shown_as_it_is(call, owner):
+def test_invalid_schedule_is_shown_as_stored(call, owner):
     job = JobFactory(owner=owner, cron="nonsense", timezone="Gone/Zone")
 
     answer = call("job_status", job_id=job.public_id)

@@ -1,4 +1,4 @@
-"""Beyond the three families: preview, change, pause, run now, upcoming, why."""
+"""The management tools: preview, update, pause, resume, run, upcoming and why."""
 
 from datetime import timedelta
 
@@ -22,7 +22,7 @@ def cron(expression):
     return {"trigger_type": "cron", "trigger_config": {"expression": expression}}
 
 
-def test_a_preview_says_words_runs_and_warnings_and_stores_nothing(olga, noon):
+def test_preview_shows_description_runs_and_warnings_and_stores_nothing(olga, noon):
     answer = olga.call("preview_schedule", **cron("0 9 13 * 5"), timezone="Europe/Berlin", count=2)
 
     assert answer["next_runs"] == ["2026-02-06T09:00:00+01:00", "2026-02-13T09:00:00+01:00"]
@@ -31,7 +31,7 @@ def test_a_preview_says_words_runs_and_warnings_and_stores_nothing(olga, noon):
     assert not Job.objects.exists()
 
 
-def test_a_preview_warns_of_an_hour_that_the_clocks_skip(call, noon):
+def test_preview_warns_of_a_skipped_hour(call, noon):
     answer = call("preview_schedule", **cron("30 2 * * *"), timezone="Europe/Berlin")
 
     assert any("29 Mar 2026" in warning for warning in answer["warnings"])
@@ -54,24 +54,24 @@ def test_a_preview_warns_of_an_hour_that_the_clocks_skip(call, noon):
         ),
     ],
 )
-def test_a_preview_refuses_as_scheduling_would(call, noon, arguments, error):
+def test_preview_refuses_what_scheduling_refuses(call, noon, arguments, error):
     assert call("preview_schedule", **arguments)["error"].startswith(error)
 
 
-def test_a_preview_warns_of_what_never_fires(call):
+def test_preview_warns_of_a_schedule_that_never_fires(call):
     answer = call("preview_schedule", **cron("0 0 31 2 *"))
 
     assert (answer["next_runs"], len(answer["warnings"])) == ([], 1)
     assert answer["warnings"][0].startswith("This never fires: it does not run within five years")
 
 
-def test_a_preview_of_an_interval_starts_one_interval_from_now(call, noon):
+def test_preview_of_an_interval_starts_one_interval_from_now(call, noon):
     answer = call("preview_schedule", trigger_type="interval", trigger_config={"hours": 2}, count=1)
 
     assert (answer["description"], answer["next_runs"]) == ("Every 2 hours", ["2026-02-04T14:00:00+01:00"])
 
 
-def test_a_job_is_changed_in_place(olga, owner, noon):
+def test_update_job_changes_the_job_in_place(olga, owner, noon):
     job = JobFactory(owner=owner, max_runs=5)
 
     answer = olga.call(
@@ -90,7 +90,7 @@ def test_a_job_is_changed_in_place(olga, owner, noon):
     assert (job.max_runs, job.tags, job.label, job.kwargs) == (None, ["home"], "L", {"fail": True})
 
 
-def test_a_job_changes_from_one_kind_of_trigger_to_another(call, owner, noon):
+def test_update_job_can_change_the_trigger_type(call, owner, noon):
     job = JobFactory(owner=owner)
 
     every = call("update_job", job_id=job.public_id, trigger_type="interval", trigger_config={"hours": 6})
@@ -120,7 +120,7 @@ def test_a_job_changes_from_one_kind_of_trigger_to_another(call, owner, noon):
         ({"tags": ["x" * 60]}, "Invalid tags: "),
     ],
 )
-def test_a_wrong_change_changes_nothing(call, owner, changes, error):
+def test_invalid_update_changes_nothing(call, owner, changes, error):
     job = JobFactory(owner=owner)
 
     assert call("update_job", job_id=job.public_id, **changes)["error"].startswith(error)
@@ -131,7 +131,7 @@ def test_a_wrong_change_changes_nothing(call, owner, changes, error):
     ("tool", "more_arguments"),
     [("update_job", {"name": "x"}), ("pause_job", {}), ("resume_job", {}), ("run_job", {}), ("why", {})],
 )
-def test_foreign_and_unknown_ids_answer_alike(call, stranger, tool, more_arguments):
+def test_foreign_and_unknown_ids_get_the_same_answer(call, stranger, tool, more_arguments):
     foreign = JobFactory(owner=stranger).public_id
 
     for job_id in (foreign, "nope"):
@@ -139,7 +139,7 @@ def test_foreign_and_unknown_ids_answer_alike(call, stranger, tool, more_argumen
     assert not Execution.objects.exists()
 
 
-def test_an_ended_job_cannot_be_changed_paused_or_resumed(call, owner):
+def test_ended_job_cannot_be_updated_paused_or_resumed(call, owner):
     job = JobFactory(owner=owner, ended=True)
 
     for tool, arguments in (("update_job", {"name": "x"}), ("pause_job", {}), ("resume_job", {})):
@@ -147,8 +147,8 @@ def test_an_ended_job_cannot_be_changed_paused_or_resumed(call, owner):
         assert answer == {"error": f"Job already completed: {job.public_id}"}
 
 
-def test_pause_until_and_resume(olga, owner, noon):
-    # Who speaks of nine means nine where the job is.
+def test_job_is_paused_until_a_moment_and_resumed(olga, owner, noon):
+    # "9am" means 9am in the zone of the job.
     job = JobFactory(owner=owner, timezone="America/New_York")
 
     paused = olga.call("pause_job", job_id=job.public_id, until="tomorrow at 9am", reason="holiday")
@@ -166,7 +166,7 @@ def test_pause_until_and_resume(olga, owner, noon):
         assert olga.call("resume_job", job_id=job.public_id)["status"] == "pending"
 
 
-def test_pause_refuses_a_moment_it_cannot_read_or_that_is_past(call, owner, noon):
+def test_pause_refuses_an_invalid_or_past_moment(call, owner, noon):
     job = JobFactory(owner=owner)
 
     assert call("pause_job", job_id=job.public_id, until="whenever")["error"].startswith("Invalid until: ")
@@ -174,7 +174,7 @@ def test_pause_refuses_a_moment_it_cannot_read_or_that_is_past(call, owner, noon
     assert past["error"] == "Invalid until: choose a moment in the future (now 2026-02-04 11:00:00 UTC)"
 
 
-def test_a_time_that_is_past_names_the_time_it_is_where_the_job_is(call, owner, noon):
+def test_error_about_a_past_time_uses_the_zone_of_the_job(call, owner, noon):
     job = JobFactory(owner=owner, timezone="Asia/Tokyo")
     past = {"trigger_type": "once", "trigger_config": {"run_at": "2026-02-04T09:00"}}
 
@@ -184,7 +184,7 @@ def test_a_time_that_is_past_names_the_time_it_is_where_the_job_is(call, owner, 
     assert answer["error"] == f"Invalid trigger_config: this moment is in the past (now {now})"
 
 
-def test_a_pause_that_leaves_no_run_says_so(olga, owner, noon):
+def test_pause_that_leaves_no_run_has_a_warning(olga, owner, noon):
     job = JobFactory(owner=owner, once=True)
 
     shorter = olga.call("pause_job", job_id=job.public_id, until="in 59 minutes")
@@ -195,7 +195,7 @@ def test_a_pause_that_leaves_no_run_says_so(olga, owner, noon):
     assert longer["warning"].startswith("No run is left after this pause")
 
 
-def test_a_job_whose_time_passed_in_its_pause_says_what_helps(olga, owner, noon):
+def test_resume_of_a_job_whose_time_has_passed_suggests_a_fix(olga, owner, noon):
     job = JobFactory(owner=owner, once=True, timezone="Asia/Tokyo", paused=True)
     Job.objects.update(run_at=clock.now() - timedelta(hours=1))
 
@@ -207,7 +207,7 @@ def test_a_job_whose_time_passed_in_its_pause_says_what_helps(olga, owner, noon)
     assert as_schedule == f"{passed} To do so, delete it with delete_schedule and schedule it anew."
 
 
-def test_a_change_while_a_run_is_under_way_shows_it(olga, owner):
+def test_update_during_a_run_shows_the_job_as_running(olga, owner):
     job = JobFactory(owner=owner)
     ExecutionFactory(job=job, status="running", attempt=1)
 
@@ -216,7 +216,7 @@ def test_a_change_while_a_run_is_under_way_shows_it(olga, owner):
     assert changed["status"] == olga.call("job_status", job_id=job.public_id)["status"] == "running"
 
 
-def test_a_gap_tells_how_many_slots_it_stands_for(olga, owner, noon):
+def test_gap_shows_its_number_of_slots(olga, owner, noon):
     job = JobFactory(owner=owner)
     ExecutionFactory(job=job, scheduled_for=clock.now() - timedelta(hours=2))
     hour_ago = clock.now() - timedelta(hours=1)
@@ -229,7 +229,7 @@ def test_a_gap_tells_how_many_slots_it_stands_for(olga, owner, noon):
     assert olga.call("why", job_id=job.public_id)["execution"] == gap
 
 
-def test_run_job_queues_a_run_and_leaves_the_schedule_alone(olga, worker, owner):
+def test_run_job_queues_a_run_and_keeps_the_schedule(olga, cluster, owner):
     job = JobFactory(owner=owner)
 
     answer = olga.call("run_job", job_id=job.public_id)
@@ -248,18 +248,18 @@ def test_run_job_queues_a_run_and_leaves_the_schedule_alone(olga, worker, owner)
     assert job.next_run_at == before
 
 
-def test_run_job_waits_for_a_result_but_not_for_ever(call, owner, monkeypatch):
+def test_run_job_waits_for_a_result_up_to_its_limit(call, owner, monkeypatch):
     job = JobFactory(owner=owner)
     monkeypatch.setattr(manage, "POLL_SECONDS", 0.001)
     looks = []
 
-    def finish_at_the_third_look(execution_id):
+    def finish_at_the_third_query(execution_id):
         looks.append(execution_id)
         if len(looks) == 3:
             Execution.objects.filter(pk=execution_id).update(status="succeeded", result={"values": []})
         return Execution.objects.filter(pk=execution_id, status="succeeded").exists()
 
-    monkeypatch.setattr(manage, "_is_settled", finish_at_the_third_look)
+    monkeypatch.setattr(manage, "_is_settled", finish_at_the_third_query)
 
     assert call("run_job", job_id=job.public_id, wait_seconds=5)["result"] == {"values": []}
     assert len(looks) == 3
@@ -267,7 +267,7 @@ def test_run_job_waits_for_a_result_but_not_for_ever(call, owner, monkeypatch):
     assert call("run_job", job_id=job.public_id, wait_seconds=0.01)["status"] == "queued"
 
 
-def test_run_job_refuses_an_endless_wait_and_too_many_runs(call, owner):
+def test_run_job_refuses_a_long_wait_and_too_many_runs(call, owner):
     job = JobFactory(owner=owner)
 
     assert (
@@ -279,7 +279,7 @@ def test_run_job_refuses_an_endless_wait_and_too_many_runs(call, owner):
     assert call("run_job", job_id=job.public_id)["error"].startswith("Quota exceeded: 10 runs of this job")
 
 
-def test_upcoming_lists_every_repetition_in_the_users_zone(olga, owner, stranger, noon):
+def test_upcoming_lists_every_run_in_the_zone_of_the_user(olga, owner, stranger, noon):
     job = JobFactory(owner=owner, cron="0 * * * *", next_run_at=clock.now() + timedelta(hours=1))
     JobFactory(owner=stranger)
 
@@ -294,11 +294,11 @@ def test_upcoming_lists_every_repetition_in_the_users_zone(olga, owner, stranger
 
 
 @pytest.mark.parametrize("hours", [0, -1, 745, 1e300])
-def test_upcoming_refuses_spans_without_sense(call, hours):
+def test_upcoming_refuses_invalid_time_spans(call, hours):
     assert call("upcoming", hours=hours)["error"].startswith("Invalid hours: ")
 
 
-def test_why_tells_what_became_of_a_run(olga, owner, noon):
+def test_why_explains_the_outcome_of_a_run(olga, owner, noon):
     job = JobFactory(owner=owner, timezone="Europe/Berlin", created_at=clock.now() - timedelta(days=2))
     row = ExecutionFactory(
         job=job, scheduled_for=clock.now() - timedelta(hours=1), status="failed", error="it broke", attempt=3
@@ -311,7 +311,7 @@ def test_why_tells_what_became_of_a_run(olga, owner, noon):
     assert olga.call("why", job_id=job.public_id, at="2020-01-01T00:00")["verdict"] == "nothing"
 
 
-def test_why_looks_back(call, owner, noon):
+def test_why_accepts_past_moments(call, owner, noon):
     job = JobFactory(owner=owner, timezone="Europe/Berlin", created_at=clock.now() - timedelta(days=2))
     row = ExecutionFactory(job=job, scheduled_for=clock.now() - timedelta(hours=1))
 
@@ -319,7 +319,7 @@ def test_why_looks_back(call, owner, noon):
         assert call("why", job_id=job.public_id, at=at)["execution"]["id"] == row.pk, at
 
 
-def test_a_preview_warns_of_a_moment_that_comes_twice(call, noon):
+def test_preview_warns_of_a_repeated_local_time(call, noon):
     once = {"trigger_type": "once", "trigger_config": {"run_at": "2026-10-25T02:30"}}
 
     answer = call("preview_schedule", **once, timezone="Europe/Berlin")
@@ -329,13 +329,13 @@ def test_a_preview_warns_of_a_moment_that_comes_twice(call, noon):
     ]
 
 
-def test_why_refuses_a_moment_it_cannot_read(call, owner):
+def test_why_refuses_an_invalid_moment(call, owner):
     job = JobFactory(owner=owner)
 
     assert call("why", job_id=job.public_id, at="back then")["error"].startswith("Invalid at: ")
 
 
-def test_why_says_that_no_worker_is_running(olga, owner):
+def test_why_says_that_no_cluster_is_running(olga, owner):
     job = JobFactory(owner=owner, next_run_at=clock.now() - timedelta(minutes=5))
 
     answer = olga.call("why", job_id=job.public_id)
@@ -343,7 +343,7 @@ def test_why_says_that_no_worker_is_running(olga, owner):
     assert (answer["verdict"], answer["explanation"]) == ("late", "It is due, but no worker is running.")
 
 
-def test_a_run_that_waits_for_a_worker_is_not_under_way(olga, owner):
+def test_job_with_a_queued_run_is_pending_until_the_run_starts(olga, owner):
     job = JobFactory(owner=owner)
     olga.call("run_job", job_id=job.public_id)
 
@@ -353,7 +353,7 @@ def test_a_run_that_waits_for_a_worker_is_not_under_way(olga, owner):
     assert olga.call("job_status", job_id=job.public_id)["status"] == "running"
 
 
-def test_a_change_is_answered_with_its_warnings(olga, owner):
+def test_answers_to_changes_contain_warnings(olga, owner):
     job = JobFactory(owner=owner, timezone="Europe/Berlin")
 
     changed = olga.call("update_job", job_id=job.public_id, **cron("30 2 * * *"))
@@ -365,7 +365,7 @@ def test_a_change_is_answered_with_its_warnings(olga, owner):
         assert "No worker is running" in answer["warning"]
 
 
-def test_what_is_cut_off_is_said(call, owner):
+def test_upcoming_warns_if_the_list_is_truncated(call, owner):
     JobFactory(owner=owner, cron="* * * * *")
 
     assert "warning" not in call("upcoming", hours=3)
@@ -373,13 +373,13 @@ def test_what_is_cut_off_is_said(call, owner):
 
 
 @pytest.mark.parametrize("schedule", [cron("0 9 * * *"), cron("61 9 * * *")], ids=["good", "bad"])
-def test_a_task_of_the_system_is_unknown(call, schedule):
+def test_system_task_is_unknown_to_agents(call, schedule):
     answer = call("schedule_job", name="x", task="prune_history", kwargs={"days": 1}, **schedule)
 
     assert answer["error"] == "Unknown task: prune_history"
 
 
-def test_an_empty_zone_is_unknown(call, owner):
+def test_empty_zone_is_unknown(call, owner):
     job = JobFactory(owner=owner, timezone="Asia/Tokyo")
 
     for more_changes in ({}, cron("0 9 * * *")):
@@ -387,7 +387,7 @@ def test_an_empty_zone_is_unknown(call, owner):
         assert answer["error"] == "Unknown timezone: "
 
 
-def test_arguments_spelled_out_are_the_same_request(call):
+def test_explicit_default_arguments_are_the_same_request(call):
     request = {"name": "x", "task": "tests.ping", **cron("0 9 * * *"), "idempotency_key": "k"}
     first = call("schedule_job", **request)
 

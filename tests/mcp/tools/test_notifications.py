@@ -1,4 +1,4 @@
-"""Family C: the story's words, and a real server to send to."""
+"""The notification family, with a real ntfy server to send to."""
 
 import json
 from datetime import timedelta
@@ -33,7 +33,7 @@ def noon():
         yield
 
 
-def test_a_push_goes_out_at_once_with_everything_that_was_given(olga, sink):
+def test_push_notification_is_sent_immediately_with_all_given_fields(olga, sink):
     extras = {
         "title": "Plants",
         "priority": 4,
@@ -56,7 +56,7 @@ def test_a_push_goes_out_at_once_with_everything_that_was_given(olga, sink):
     }
 
 
-def test_a_push_reaches_a_real_server(call, ntfy, settings):
+def test_push_notification_reaches_a_real_server(call, ntfy, settings):
     settings.NTFY_URL, settings.NTFY_TOKEN = ntfy.url, ntfy.token
 
     answer = call("send_push_notification", message="Grüße", notification_topic="tools-test")
@@ -64,7 +64,7 @@ def test_a_push_reaches_a_real_server(call, ntfy, settings):
     assert [message["id"] for message in ntfy.messages("tools-test")] == [answer["id"]]
 
 
-def test_a_service_that_refuses_or_is_not_there_is_a_normal_answer(call, sink, settings):
+def test_failing_or_unreachable_service_gives_a_normal_answer(call, sink, settings):
     sink.then(Answer(status=403, body=b'{"error": "forbidden"}'), Answer(status=500))
 
     assert "403: forbidden" in call("send_push_notification", **NOTE)["error"]
@@ -86,7 +86,7 @@ def test_a_service_that_refuses_or_is_not_there_is_a_normal_answer(call, sink, s
         ({"icon": "ftp://example.org"}, "icon: "),
     ],
 )
-def test_what_cannot_be_sent_is_refused_by_every_tool_alike(call, arguments, error):
+def test_every_tool_refuses_an_invalid_notification_alike(call, arguments, error):
     for tool, more in (
         ("send_push_notification", {}),
         ("schedule_notification", {"delay": "1h"}),
@@ -111,7 +111,7 @@ def test_what_cannot_be_sent_is_refused_by_every_tool_alike(call, arguments, err
         ({"delay": "1d2h30m10s"}, "2026-02-05T14:30:10+01:00"),
     ],
 )
-def test_a_notification_is_scheduled_in_one_of_three_ways(olga, worker, noon, when, scheduled_time):
+def test_notification_time_is_given_in_one_of_three_ways(olga, cluster, noon, when, scheduled_time):
     answer = olga.call("schedule_notification", **NOTE, **when)
 
     job = Job.objects.get()
@@ -166,7 +166,7 @@ def test_a_notification_is_scheduled_in_one_of_three_ways(olga, worker, noon, wh
         ),
     ],
 )
-def test_a_wrong_when_says_what_is_missing_clashes_or_past(call, noon, when, error):
+def test_error_about_the_time_says_what_is_missing_conflicting_or_past(call, noon, when, error):
     answer = call("schedule_notification", **NOTE, **when)
 
     assert answer["success"] is False
@@ -174,7 +174,7 @@ def test_a_wrong_when_says_what_is_missing_clashes_or_past(call, noon, when, err
     assert not Job.objects.exists()
 
 
-def test_a_retried_delay_with_its_key_finds_the_first_message(call):
+def test_repeated_delay_with_the_same_key_returns_the_first_notification(call):
     first = call("schedule_notification", **NOTE, delay="1h", idempotency_key="k")
     again = call("schedule_notification", **NOTE, delay="1h", idempotency_key="k")
 
@@ -183,7 +183,7 @@ def test_a_retried_delay_with_its_key_finds_the_first_message(call):
     assert "existing" not in first
 
 
-def test_a_cron_notification_answers_with_zone_words_and_runs(olga, worker, noon):
+def test_cron_notification_returns_zone_description_and_runs(olga, cluster, noon):
     answer = olga.call("schedule_cron_notification", **DAILY, label="Plants", title="Green")
 
     job = Job.objects.get()
@@ -216,7 +216,7 @@ def test_a_cron_notification_answers_with_zone_words_and_runs(olga, worker, noon
         ({"label": "x" * 300}, "label: "),
     ],
 )
-def test_a_wrong_cron_notification_is_refused(call, arguments, error):
+def test_invalid_cron_notification_is_refused(call, arguments, error):
     answer = call("schedule_cron_notification", **{**DAILY, **arguments})
 
     assert answer["success"] is False
@@ -224,7 +224,7 @@ def test_a_wrong_cron_notification_is_refused(call, arguments, error):
 
 
 @pytest.mark.parametrize("prefix", ["CRON_TZ", "TZ"])
-def test_a_cron_with_its_zone_can_be_written_as_it_was_read(call, prefix):
+def test_cron_with_a_zone_prefix_from_an_answer_is_accepted(call, prefix):
     first = call("schedule_cron_notification", **DAILY)
     cron = first["cron"].replace("CRON_TZ", prefix)
 
@@ -234,7 +234,7 @@ def test_a_cron_with_its_zone_can_be_written_as_it_was_read(call, prefix):
     assert first["schedule_id"] in again["warning"]
 
 
-def test_the_list_shows_what_is_still_to_come(call, owner, stranger):
+def test_list_shows_only_active_schedules(call, owner, stranger):
     cron = call("schedule_cron_notification", **DAILY, label="Plants")
     once = call("schedule_notification", message="Once", notification_topic="olga-work", delay="1h")
     call("pause_schedule", schedule_id=cron["schedule_id"])
@@ -288,7 +288,7 @@ def test_pause_and_resume_are_repeatable(olga, agent):
 
 @pytest.mark.parametrize("tool", ["pause_schedule", "resume_schedule", "delete_schedule"])
 @pytest.mark.parametrize("schedule_id", ["scd_nonexistent", "invalid-id-123", "", "x\x00y", "ü" * 500])
-def test_any_unknown_id_is_not_found(call, tool, schedule_id):
+def test_every_unknown_id_is_not_found(call, tool, schedule_id):
     answer = call(tool, schedule_id=schedule_id)
 
     assert answer["success"] is False
@@ -296,7 +296,7 @@ def test_any_unknown_id_is_not_found(call, tool, schedule_id):
     assert answer["error"].endswith("It may have already been deleted or the ID is incorrect.")
 
 
-def test_a_strangers_schedule_looks_like_none(call, stranger):
+def test_foreign_schedule_is_not_found(call, stranger):
     foreign = JobFactory(owner=stranger, task="notify").public_id
 
     for tool in ("pause_schedule", "resume_schedule", "delete_schedule"):
@@ -307,7 +307,7 @@ def test_a_strangers_schedule_looks_like_none(call, stranger):
         }
 
 
-def test_a_deleted_schedule_is_gone_and_its_executions_stay(call, owner):
+def test_deleted_schedule_disappears_but_its_executions_are_kept(call, owner):
     job = JobFactory(owner=owner, task="notify")
     ExecutionFactory(job=job, scheduled_for=clock.now() - timedelta(days=1))
 
@@ -319,7 +319,7 @@ def test_a_deleted_schedule_is_gone_and_its_executions_stay(call, owner):
     assert Execution.objects.count() == 1
 
 
-def test_deleting_during_a_database_outage_does_not_claim_that_nothing_was_done(call):
+def test_delete_during_a_database_outage_does_not_claim_that_nothing_changed(call):
     def fail(*args):
         raise OperationalError("SELECT secrets FROM /var/lib")
 
@@ -334,12 +334,12 @@ def test_deleting_during_a_database_outage_does_not_claim_that_nothing_was_done(
     }
 
 
-def test_a_missing_schedule_id_is_named(olga):
+def test_missing_schedule_id_is_named_in_the_error(olga):
     with pytest.raises(ToolRefusalError, match="schedule_id: Field required"):
         olga.call("delete_schedule")
 
 
-def test_the_current_time_is_told_in_a_zone(olga, noon):
+def test_current_time_is_returned_in_a_zone(olga, noon):
     assert olga.call("get_current_time", timezone="Asia/Tokyo") == {
         "utc": "2026-02-04T11:00:00+00:00",
         "date": "2026-02-04",
@@ -355,7 +355,7 @@ def test_the_current_time_is_told_in_a_zone(olga, noon):
     }
 
 
-def test_a_key_finds_a_notification_that_was_changed_since(call):
+def test_key_returns_a_notification_that_was_changed_later(call):
     first = call("schedule_notification", **NOTE, delay="1h", idempotency_key="k")
     hourly = {"trigger_type": "interval", "trigger_config": {"hours": 1}}
     call("update_job", job_id=first["message_id"], **hourly, args=["New words", "olga-home"], kwargs={})
@@ -367,7 +367,7 @@ def test_a_key_finds_a_notification_that_was_changed_since(call):
     assert again["confirmation"] == "Notification scheduled for Every hour"
 
 
-def test_a_key_finds_a_schedule_that_runs_once_now(call, noon):
+def test_key_returns_a_schedule_that_was_changed_to_run_once(call, noon):
     first = call("schedule_cron_notification", **DAILY, idempotency_key="k")
     once = {"trigger_type": "once", "trigger_config": {"run_at": "2026-02-05T09:00"}}
     call("update_job", job_id=first["schedule_id"], **once)
@@ -377,7 +377,7 @@ def test_a_key_finds_a_schedule_that_runs_once_now(call, noon):
     assert (again["schedule_id"], again["cron"]) == (first["schedule_id"], None)
 
 
-def test_a_key_tells_that_its_notification_was_cancelled(call):
+def test_key_of_a_cancelled_notification_has_a_warning(call):
     first = call("schedule_notification", **NOTE, delay="1h", idempotency_key="k")
     call("cancel_job", job_id=first["message_id"])
 
@@ -386,13 +386,13 @@ def test_a_key_tells_that_its_notification_was_cancelled(call):
     assert again["warning"].startswith("It is cancelled: to schedule it again")
 
 
-def test_a_reminder_said_twice_is_pointed_out(call):
+def test_similar_notification_has_a_warning(call):
     first = call("schedule_notification", **NOTE, delay="1h")
 
     assert first["message_id"] in call("schedule_notification", **NOTE, delay="1h")["warning"]
 
 
-def test_a_long_list_comes_in_pages(call, owner):
+def test_long_list_is_paginated(call, owner):
     notes = {"task": "notify", "kwargs": {"message": "x", "topic": "home"}}
     JobFactory.create_batch(102, owner=owner, **notes)
 
@@ -403,7 +403,7 @@ def test_a_long_list_comes_in_pages(call, owner):
     assert call("list_scheduled_notifications", limit=0)["error"] == "limit: choose 1 to 1000"
 
 
-def test_a_message_that_says_nothing_is_refused(call):
+def test_blank_message_is_refused(call):
     answer = call("schedule_notification", **NOTE | {"message": "  "}, delay="1h")
 
     assert (answer["success"], answer["error"]) == (False, "message: must not be blank")

@@ -1,4 +1,4 @@
-"""Family B: the sentences, and the inbox."""
+"""The prompt family: answers as sentences, and the inbox."""
 
 from datetime import timedelta
 
@@ -52,7 +52,7 @@ def waiting(owner, text="Look at the build"):
         ("in 20 minutes", "Wed 2026-02-04 12:20 Europe/Berlin"),
     ],
 )
-def test_schedule_confirms_number_time_and_prompt(olga, worker, at, local):
+def test_schedule_confirms_number_time_and_prompt(olga, cluster, at, local):
     answer = olga.call("schedule", at=at, prompt="Check the oven")
 
     job = Job.objects.get()
@@ -62,13 +62,13 @@ def test_schedule_confirms_number_time_and_prompt(olga, worker, at, local):
 
 
 @pytest.mark.parametrize("offset", ["+02:00", "+01:00"])
-def test_a_time_that_clocks_show_twice_has_its_offset(call, offset):
+def test_repeated_local_time_is_shown_with_its_offset(call, offset):
     answer = call("schedule", at=f"2026-10-25T02:30{offset}", prompt="x")
 
     assert f" for Sun 2026-10-25 02:30{offset} Europe/Berlin: " in answer
 
 
-def test_a_long_prompt_is_shown_by_its_first_80_characters_and_kept_whole(call):
+def test_long_prompt_is_shortened_in_the_answer_but_stored_whole(call):
     text = "Water " * 40
 
     answer = call("schedule", at="in 1 hour", prompt=text)
@@ -95,12 +95,12 @@ def test_a_long_prompt_is_shown_by_its_first_80_characters_and_kept_whole(call):
         ({"idempotency_key": "\x00"}, "Error: idempotency_key: "),
     ],
 )
-def test_schedule_refuses_in_the_designs_words(call, arguments, answer):
+def test_schedule_refuses_invalid_input_in_the_words_of_the_contract(call, arguments, answer):
     assert call("schedule", **{"at": "in 1 hour", "prompt": "x", **arguments}).startswith(answer)
     assert not Job.objects.exists()
 
 
-def test_the_same_key_finds_the_task_again_though_the_clock_moved_on(call):
+def test_same_key_and_relative_time_return_the_existing_task_later(call):
     first = call("schedule", at="in 20 minutes", prompt="x", idempotency_key="k")
     with time_machine.travel("2026-02-04T11:05:00+00:00", tick=False):
         again = call("schedule", at="in 20 minutes", prompt="x", idempotency_key="k")
@@ -111,7 +111,7 @@ def test_the_same_key_finds_the_task_again_though_the_clock_moved_on(call):
     assert Job.objects.count() == 1
 
 
-def test_warnings_follow_on_a_line_of_their_own(olga):
+def test_warnings_are_on_a_separate_line(olga):
     olga.call("schedule", at="2026-02-05 09:00", prompt="x")
 
     lines = olga.call("schedule", at="2026-02-05 09:00", prompt="x").splitlines()
@@ -120,7 +120,7 @@ def test_warnings_follow_on_a_line_of_their_own(olga):
     assert "No worker is running" in lines[1]
 
 
-def test_quota_is_a_sentence_too(call, settings):
+def test_quota_error_is_a_sentence(call, settings):
     settings.CRONTY_MAX_ACTIVE_JOBS = 1
     call("schedule", at="in 1 hour", prompt="x")
 
@@ -129,7 +129,7 @@ def test_quota_is_a_sentence_too(call, settings):
     )
 
 
-def test_schedule_list_shows_a_line_a_task_in_the_order_they_fire(olga, owner, stranger):
+def test_schedule_list_shows_one_line_per_task_ordered_by_next_run(olga, owner, stranger):
     second, first = prompt_job(owner, 2), prompt_job(owner, 1)
     prompt_job(owner, 3, status="cancelled", next_run_at=None)
     prompt_job(stranger)
@@ -165,7 +165,7 @@ def test_schedule_list_filters_by_date_and_status(call, owner, filters, found):
     assert [line.split("  ")[-1] for line in answer.splitlines()] == (found or [EMPTY])
 
 
-def test_a_paused_task_that_repeats_shows_its_schedule_and_is_in_no_span(call, owner):
+def test_paused_recurring_task_shows_its_schedule_and_matches_no_date_filter(call, owner):
     daily = {"owner": owner, "task": "prompt", "cron": "0 9 * * *", "paused": True}
     job = JobFactory(**daily, kwargs={"prompt": "Repeat"}, last_run_at=clock.now() - timedelta(days=1))
     once = prompt_job(owner, 1, paused=True)
@@ -177,7 +177,7 @@ def test_a_paused_task_that_repeats_shows_its_schedule_and_is_in_no_span(call, o
     assert "Repeat" not in call("schedule_list", status="paused", **{"from": "2026-01-01"})
 
 
-def test_a_time_can_be_written_as_it_was_read(call, owner):
+def test_time_is_accepted_in_the_format_that_answers_use(call, owner):
     job = prompt_job(owner)
     Job.objects.update(timezone="Asia/Kolkata")
 
@@ -190,21 +190,21 @@ def test_a_time_can_be_written_as_it_was_read(call, owner):
     assert job.run_at == clock.now() + timedelta(minutes=61)
 
 
-def test_schedule_list_names_what_it_cannot_read(call):
+def test_schedule_list_names_invalid_arguments(call):
     assert call("schedule_list") == EMPTY
     assert call("schedule_list", status="done") == 'Error: unknown status "done".'
     assert call("schedule_list", **{"from": "soon"}) == 'Error: could not parse "soon" as a date.'
     assert call("schedule_list", to="32.13.2026") == 'Error: could not parse "32.13.2026" as a date.'
 
 
-def test_a_long_list_says_how_much_is_left_out(call, owner):
+def test_long_list_says_how_much_is_left_out(call, owner):
     for number in range(1, 104):
         prompt_job(owner, number)
 
     assert call("schedule_list").splitlines()[-1] == "… and 3 more: narrow the list with from and to."
 
 
-def test_a_line_stays_one_line_of_60_characters(call, owner):
+def test_prompt_in_the_list_is_one_line_of_60_characters(call, owner):
     job = prompt_job(owner)
     Job.objects.filter(pk=job.pk).update(kwargs={"prompt": "a\nb\u202e" + "c" * 100})
 
@@ -225,7 +225,7 @@ def test_schedule_edit_changes_time_and_prompt(olga, owner):
     assert job.next_run_at == job.run_at
 
 
-def test_only_a_name_that_was_the_prompts_own_follows_it(call, owner):
+def test_only_a_name_derived_from_the_prompt_changes_with_it(call, owner):
     chosen = prompt_job(owner, name="Morning round")
     derived = prompt_job(owner, name="Prompt 1")
 
@@ -236,7 +236,7 @@ def test_only_a_name_that_was_the_prompts_own_follows_it(call, owner):
     assert (chosen.name, derived.name) == ("Morning round", "Other words")
 
 
-def test_schedule_edit_says_what_it_needs(call, owner):
+def test_schedule_edit_explains_invalid_arguments(call, owner):
     job = prompt_job(owner)
 
     assert call("schedule_edit", id=job.pk) == "Error: provide at least one of 'at' or 'prompt' to edit."
@@ -247,7 +247,7 @@ def test_schedule_edit_says_what_it_needs(call, owner):
     assert call("schedule_edit", id=job.pk, prompt="").startswith("Error: invalid prompt: ")
 
 
-def test_a_repeating_prompt_keeps_its_rhythm(call, owner):
+def test_schedule_edit_does_not_change_the_time_of_a_recurring_prompt(call, owner):
     job = JobFactory(owner=owner, task="prompt", kwargs={"prompt": "x"})
 
     assert "use update_job" in call("schedule_edit", id=job.pk, at="in 1 hour")
@@ -268,7 +268,7 @@ def test_only_pending_tasks_can_be_edited_or_cancelled(call, owner, status):
     assert (job.status, job.kwargs["prompt"]) == (status, "Prompt 1")
 
 
-def test_foreign_unknown_and_other_jobs_are_all_not_found(call, owner, stranger):
+def test_foreign_unknown_and_other_jobs_are_not_found(call, owner, stranger):
     others = [prompt_job(stranger).pk, JobFactory(owner=owner).pk, 10**12, -1, 10**30]
 
     for number in others:
@@ -285,7 +285,7 @@ def test_schedule_cancel_ends_a_pending_task_once(olga, owner):
     assert job.status == "cancelled"
 
 
-def test_text_is_never_taken_for_json(call, owner):
+def test_prompt_that_looks_like_json_is_stored_as_text(call, owner):
     job = prompt_job(owner)
 
     call("schedule_edit", id=job.pk, prompt='["a", "b"]')
@@ -294,7 +294,7 @@ def test_text_is_never_taken_for_json(call, owner):
     assert job.kwargs == {"prompt": '["a", "b"]'}
 
 
-def test_a_waiting_prompt_is_claimed_worked_on_and_completed(olga, owner):
+def test_waiting_prompt_is_claimed_and_completed(olga, owner):
     row = waiting(owner)
 
     claimed = olga.call("claim_prompts", limit=5, lease_minutes=30)
@@ -320,7 +320,7 @@ def test_a_waiting_prompt_is_claimed_worked_on_and_completed(olga, owner):
     assert (row.status, row.result) == ("succeeded", {"build": "green"})
 
 
-def test_a_failed_prompt_keeps_its_error(call, owner):
+def test_failed_prompt_keeps_its_error(call, owner):
     row = waiting(owner)
     call("claim_prompts")
 
@@ -329,7 +329,7 @@ def test_a_failed_prompt_keeps_its_error(call, owner):
     assert row.error == "no access"
 
 
-def test_of_two_agents_one_completes(call, agent: Actor, owner):
+def test_only_the_agent_that_claimed_a_prompt_can_complete_it(call, agent: Actor, owner):
     row = waiting(owner)
     call("claim_prompts")
     set_local_caller(local_caller(owner, name="phone"))
@@ -350,7 +350,7 @@ def test_of_two_agents_one_completes(call, agent: Actor, owner):
     assert Execution.objects.get(pk=row.pk).result == "done"
 
 
-def test_an_expired_lease_makes_a_prompt_claimable_and_its_completion_refused(call, owner):
+def test_prompt_with_an_expired_lease_can_be_claimed_but_not_completed(call, owner):
     row = waiting(owner)
     call("claim_prompts", lease_minutes=1)
     with time_machine.travel("2026-02-04T11:02:00+00:00", tick=False):
@@ -372,14 +372,14 @@ def test_an_expired_lease_makes_a_prompt_claimable_and_its_completion_refused(ca
         {"lease_minutes": -5},
     ],
 )
-def test_claim_prompts_names_what_is_out_of_range(call, arguments):
+def test_claim_prompts_names_the_argument_out_of_range(call, arguments):
     answer = call("claim_prompts", **arguments)
 
     assert answer["prompts"] == []
     assert answer["error"].startswith(next(iter(arguments)))
 
 
-def test_completing_what_is_not_there_is_a_normal_answer(call, owner, stranger):
+def test_completing_an_unknown_prompt_gives_a_normal_answer(call, owner, stranger):
     foreign = waiting(stranger)
 
     for number in (foreign.pk, 10**12, -1, 10**30):
@@ -390,7 +390,7 @@ def test_completing_what_is_not_there_is_a_normal_answer(call, owner, stranger):
     assert "result" in call("complete_prompt", execution_id=mine.pk, result="x" * 20_000)["error"]
 
 
-def test_a_missing_argument_is_named(olga):
+def test_missing_argument_is_named_in_the_error(olga):
     with pytest.raises(ToolRefusalError, match="prompt: Field required"):
         olga.call("schedule", at="in 1 hour")
     with pytest.raises(ToolRefusalError, match="id: Input should be a valid integer"):
@@ -405,7 +405,7 @@ def test_a_missing_argument_is_named(olga):
         ("2040-01-01 10:00", "that is too far away"),
     ],
 )
-def test_a_time_that_was_understood_is_refused_with_the_reason(call, at, hint):
+def test_ambiguous_skipped_or_distant_time_is_refused_with_a_hint(call, at, hint):
     first, second = call("schedule", at=at, prompt="x").splitlines()
 
     assert first == f'Error: could not parse "{at}" as a date/time.'
@@ -421,14 +421,14 @@ def test_a_time_that_was_understood_is_refused_with_the_reason(call, at, hint):
         ("Europe/Berlin", {"to": "0001-01-01"}, False),
     ],
 )
-def test_a_list_may_be_bounded_by_the_calendars_ends(call, owner, zone, bounds, is_found):
+def test_schedule_list_accepts_the_first_and_last_dates_of_the_calendar(call, owner, zone, bounds, is_found):
     prompt_job(owner)
     services.update_profile(owner, timezone=zone)
 
     assert call("schedule_list", **bounds).startswith("#" if is_found else "No scheduled tasks found")
 
 
-def test_a_key_finds_a_task_that_was_changed_since(call):
+def test_key_returns_a_task_that_was_changed_later(call):
     call("schedule", at="in 1 hour", prompt="x", idempotency_key="k")
     job = Job.objects.get()
     daily = {"trigger_type": "cron", "trigger_config": {"expression": "0 9 * * *"}}
@@ -439,7 +439,7 @@ def test_a_key_finds_a_task_that_was_changed_since(call):
     assert again.startswith(f'Scheduled task #{job.pk} for Every day at 09:00: "x"\nexisting: true')
 
 
-def test_a_key_tells_that_its_task_was_cancelled(call):
+def test_key_of_a_cancelled_task_has_a_warning(call):
     call("schedule", at="in 1 hour", prompt="x", idempotency_key="k")
     call("schedule_cancel", id=Job.objects.get().pk)
 
@@ -449,7 +449,7 @@ def test_a_key_tells_that_its_task_was_cancelled(call):
 
 
 @pytest.mark.parametrize("id", [True, "1", 1.5, None], ids=str)
-def test_a_number_is_a_number(call, owner, id):  # noqa: A002
+def test_task_id_must_be_an_integer(call, owner, id):  # noqa: A002
     prompt_job(owner)
 
     with pytest.raises(ToolRefusalError, match="id: Input should be a valid integer"):
@@ -457,7 +457,7 @@ def test_a_number_is_a_number(call, owner, id):  # noqa: A002
     assert Job.objects.get().status == "pending"
 
 
-def test_a_result_that_looks_like_json_stays_the_text_it_is(call, owner):
+def test_result_that_looks_like_json_is_stored_as_text(call, owner):
     row = ExecutionFactory(job=prompt_job(owner), status="waiting", attempt=1)
     call("claim_prompts")
 
@@ -468,7 +468,7 @@ def test_a_result_that_looks_like_json_stays_the_text_it_is(call, owner):
 
 
 @pytest.mark.parametrize("text", ["", "   ", "\n"], ids=["empty", "blanks", "line end"])
-def test_a_prompt_that_says_nothing_is_refused(call, text):
+def test_blank_prompt_is_refused(call, text):
     answer = call("schedule", at="in 1 hour", prompt=text)
 
     assert answer == "Error: invalid prompt: must not be blank."
