@@ -26,7 +26,7 @@ from tests.mcp.agents import InMemory
 
 FIRST = ("schedules", "0001_initial")
 # The content without its formatting and comments.
-FIRST_DIGEST = "45a7e8ec8103c98229c716092d07cfb655bb385fe9a77fa4af48e4f23add1c15"
+FIRST_DIGEST = "f5db7f89dea638032105ca993fd38e5086ccab1d7b994bfd542732cdee4ccdd7"
 
 NAMES = ("Cluster", "Job", "Execution", "Event", "Profile", "Token")
 NOW = datetime(2026, 2, 4, 9, 0, tzinfo=UTC)

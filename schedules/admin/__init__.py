@@ -1,6 +1,7 @@
 """The admin site for operators."""
 
-# Importing its admin registers it; what it shows is not how Cronty works, and its rows are unpickled.
+# Imported so that its models are registered and can be unregistered below: they do not show how Cronty works, and their
+# admin unpickles stored rows.
 import django_q.admin  # noqa: F401
 from django.contrib import admin
 

@@ -24,7 +24,7 @@ USERNAME = get_user_model().USERNAME_FIELD
 
 
 class ChangeRefused(Exception):  # noqa: N818
-    """A service refused what was typed: nothing was saved, and the page is to say why."""
+    """A service refused the input: nothing was saved, and the page shows the reason."""
 
     def __init__(self, refusal: Err) -> None:
         super().__init__(refusal.message)
@@ -32,7 +32,7 @@ class ChangeRefused(Exception):  # noqa: N818
 
 
 class ServiceAdmin(admin.ModelAdmin[Row]):
-    """Saves through a service; what the service refuses appears beside the fields, and what was typed stays."""
+    """Saves through a service, and shows its errors at the fields without losing the input."""
 
     def changeform_view(
         self,
@@ -75,7 +75,7 @@ def _refused(base: Any, refusal: Err) -> type[forms.ModelForm[Any]]:
 
 
 class ReadOnlyAdmin(admin.ModelAdmin[Row]):
-    """Shows rows without letting anybody change them."""
+    """Shows rows that nobody can change here."""
 
     def has_add_permission(self, request: HttpRequest) -> bool:
         return False
@@ -88,7 +88,7 @@ class ReadOnlyAdmin(admin.ModelAdmin[Row]):
 
 
 class TaskFilter(admin.SimpleListFilter):
-    """By task, from the registry: asking a long ledger which tasks it knows would take a while."""
+    """Filters by registered task, because finding the tasks of a long ledger would be slow."""
 
     title = "task"
     parameter_name = "task"
@@ -109,23 +109,23 @@ def actor_of(request: HttpRequest) -> Actor:
     return Actor(user_of(request), Event.Door.ADMIN)
 
 
-def tell(
+def report(
     page: admin.ModelAdmin[Any],
     request: HttpRequest,
     answers: Sequence[tuple[str, Result[Any]]],
     done: str,
 ) -> None:
-    """Report what became of each: one line for all that went well, one for each refusal."""
-    well = [name for name, answer in answers if isinstance(answer, Ok)]
-    if well:
-        page.message_user(request, f"{done} {', '.join(well)}.", messages.SUCCESS)
+    """Show the results of an action: one message for all successes, and one for each refusal."""
+    succeeded = [name for name, answer in answers if isinstance(answer, Ok)]
+    if succeeded:
+        page.message_user(request, f"{done} {', '.join(succeeded)}.", messages.SUCCESS)
     for name, answer in answers:
         if isinstance(answer, Err):
             page.message_user(request, f"{name}: {answer.message}", messages.ERROR)
 
 
 def in_utc(field: str) -> Callable[[Model], Any]:
-    """A column of moments that says whose clock they are on: schedules beside it have zones of their own."""
+    """Return a column of moments that is labelled as UTC, because schedules next to it have their own zones."""
 
     @admin.display(description=f"{field.removesuffix('_at').replace('_', ' ')} (UTC)", ordering=field)
     def column(row: Model) -> Any:

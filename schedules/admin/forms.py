@@ -19,7 +19,7 @@ from schedules.when import durations, phrases
 
 
 class DelayField(forms.DurationField):
-    """A duration as people write it: 10m, 1h30m, or Django's own 01:30:00."""
+    """A duration like 10m or 1h30m, or in Django's format 01:30:00."""
 
     def prepare_value(self, value: Any) -> Any:
         return delay_text(value) if isinstance(value, timedelta) else value
@@ -36,7 +36,7 @@ class DelayField(forms.DurationField):
 
 
 class ArgumentsField(forms.JSONField):
-    """JSON that is checked before anything else walks through it."""
+    """JSON within our limits of size and depth, checked before any other code reads it."""
 
     widget = forms.Textarea(attrs={"rows": 3})
 
@@ -44,7 +44,7 @@ class ArgumentsField(forms.JSONField):
         try:
             parsed = super().to_python(value)
         except (ValueError, RecursionError) as error:
-            # Deep nesting and numbers of thousands of digits upset the parser itself.
+            # The parser itself fails on deep nesting and on numbers with thousands of digits.
             raise ValidationError("This JSON is nested too deeply or has a number too long.") from error
         if problem := limits.json_problem(parsed, max_bytes=settings.CRONTY_MAX_JSON_BYTES):
             raise ValidationError(problem, code="invalid")
@@ -93,14 +93,14 @@ class JobAdminForm(forms.ModelForm[Job]):
         return self.cleaned_data["tags"] or []
 
     def _update_errors(self, errors: ValidationError) -> None:
-        # What could not be read never reached the model: its words would be about another value.
+        # Skip fields that have form errors: the model would complain about another value.
         unread = {*self.errors, *(["kwargs"] if "args" in self.errors else [])}
         found = {name: words for name, words in errors.error_dict.items() if name not in unread}
         if found:
             super()._update_errors(ValidationError(found))  # type: ignore[misc]
 
     def _get_validation_exclusions(self) -> set[str]:
-        # The service gives an interval its grid; until then the trigger's constraint cannot hold.
+        # The service sets the anchor of an interval; until then the trigger's constraint is not met.
         return super()._get_validation_exclusions() | {"anchor_at"}  # type: ignore[misc, no-any-return]
 
 
@@ -130,18 +130,18 @@ class ProfileForm(forms.ModelForm[Profile]):
 
 
 def delay_text(delay: timedelta) -> str:
-    """Write a duration the way it is read: 1d2h30m10s; fractions and zero in Django's way."""
+    """Format a duration as it can be typed: 1d2h30m10s; fractions and zero in Django's format."""
     if delay <= timedelta(0) or delay.microseconds:
         return duration_string(delay)
     return durations.typed(delay)
 
 
 def _is_django_duration(text: str) -> bool:
-    # Django would spend a long time on a megabyte of digits.
+    # Django would take long to parse a megabyte of digits.
     if len(text) > phrases.MAX_LENGTH:
         return False
     try:
         return parse_duration(text) is not None
     except OverflowError:
-        # Django's own field has the words for it.
+        # Django's own field reports this error.
         return True

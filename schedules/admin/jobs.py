@@ -1,4 +1,4 @@
-"""Jobs in the back office: every change goes through the services."""
+"""Admin pages for jobs; every change goes through the services."""
 
 from collections.abc import Callable
 from typing import Any
@@ -11,7 +11,7 @@ from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
 from schedules import clock, limits, services
-from schedules.admin.bases import USERNAME, ServiceAdmin, TaskFilter, actor_of, as_json, in_utc, tell
+from schedules.admin.bases import USERNAME, ServiceAdmin, TaskFilter, actor_of, as_json, in_utc, report
 from schedules.admin.forms import JobAdminForm
 from schedules.models import Job
 from schedules.result import Ok, Result
@@ -19,7 +19,7 @@ from schedules.services.reading import preview_of, words_of
 
 
 class TrashFilter(admin.SimpleListFilter):
-    """Jobs that are kept, unless the trash is asked for."""
+    """Shows jobs that are not in the trash, unless the trash is chosen."""
 
     title = "trash"
     parameter_name = "trash"
@@ -108,7 +108,7 @@ class JobAdmin(ServiceAdmin[Job]):
         return {"timezone": services.profile_of(request.user).zone}
 
     def has_change_permission(self, request: HttpRequest, obj: Job | None = None) -> bool:
-        """A job in the trash, or one that is over, can only be looked at."""
+        """Make jobs that have ended or are in the trash read-only."""
         is_open = obj is None or (
             obj.deleted_at is None and obj.status in (Job.Status.PENDING, Job.Status.PAUSED)
         )
@@ -123,7 +123,7 @@ class JobAdmin(ServiceAdmin[Job]):
         if obj._state.adding:
             made = services.schedule(actor_of(request), **fields)
             return Ok(made.value.job) if isinstance(made, Ok) else made
-        # Only what was touched: the page shows moments without their microseconds.
+        # Only fields that were changed, because the page shows moments without their microseconds.
         changes = {name: fields[name] for name in form.changed_data if name in fields}
         return services.edit(actor_of(request), obj.public_id, revision=revision, **changes)
 
@@ -131,7 +131,7 @@ class JobAdmin(ServiceAdmin[Job]):
         services.delete(actor_of(request), obj.public_id)
 
     def get_deleted_objects(self, objs: Any, request: HttpRequest) -> Any:
-        """Nothing goes with a job into the trash, and nothing stands in its way."""
+        """Return that no other row is deleted with a job, and that no row protects it."""
         return (
             [f"{job.name}: it goes into the trash, from where it can be restored" for job in objs],
             {},
@@ -176,7 +176,7 @@ class JobAdmin(ServiceAdmin[Job]):
 
     @admin.action(description="Cancel", permissions=["change"])
     def cancel(self, request: HttpRequest, jobs: QuerySet[Job]) -> HttpResponse | None:
-        """Cancel them, once somebody has said that they mean it: it cannot be undone."""
+        """Cancel jobs after a confirmation, because it cannot be undone."""
         if "is_sure" not in request.POST:
             is_all = request.POST.get("select_across") == "1"
             context = {"title": "Cancel these jobs?", "jobs": jobs, "is_all": is_all}
@@ -197,4 +197,4 @@ class JobAdmin(ServiceAdmin[Job]):
         self, request: HttpRequest, jobs: QuerySet[Job], verb: Callable[..., Result[Any]], done: str
     ) -> None:
         actor = actor_of(request)
-        tell(self, request, [(job.name, verb(actor, job.public_id)) for job in jobs], done)
+        report(self, request, [(job.name, verb(actor, job.public_id)) for job in jobs], done)

@@ -85,5 +85,5 @@ class ClusterAdmin(ReadOnlyAdmin[Cluster]):
         return super().get_queryset(request).annotate(is_fresh=Q(pk__in=fresh))
 
     @admin.display(boolean=True)
-    def alive(self, worker: Any) -> bool:
-        return bool(worker.is_fresh)
+    def alive(self, cluster: Any) -> bool:
+        return bool(cluster.is_fresh)

@@ -9,7 +9,7 @@ from django.http import HttpRequest
 from django.utils.html import format_html
 
 from schedules import services
-from schedules.admin.bases import USERNAME, ServiceAdmin, tell
+from schedules.admin.bases import USERNAME, ServiceAdmin, report
 from schedules.admin.forms import ProfileForm, TokenAdminForm
 from schedules.models import Event, Profile, Token
 from schedules.result import Err, Ok, Result
@@ -43,7 +43,7 @@ class TokenAdmin(ServiceAdmin[Token]):
         if obj:
             return [*self.list_display, "scopes", "families"]
         asked = ["name", "kind", "scopes", "families", "expires_in"]
-        # A token acts as its owner: only a superuser may make one for somebody else.
+        # A token acts as its owner, so only a superuser may create one for another user.
         return ["owner", *asked] if getattr(request.user, "is_superuser", False) else asked
 
     def get_changeform_initial_data(self, request: HttpRequest) -> dict[str, Any]:
@@ -73,7 +73,7 @@ class TokenAdmin(ServiceAdmin[Token]):
             (token.name, services.revoke_token(request.user, token.pk, door=Event.Door.ADMIN))
             for token in tokens
         ]
-        tell(self, request, answers, "Revoked")
+        report(self, request, answers, "Revoked")
 
 
 @admin.register(Profile)

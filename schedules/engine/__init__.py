@@ -1,13 +1,13 @@
-"""What the clock does to jobs: claim due slots, start and settle runs, rescue what dead clusters left."""
+"""The engine: it claims due slots, starts and settles runs, and rescues the runs of dead clusters."""
 
 from schedules.engine.claim import Claim, claim_runs, wake_up_at
-from schedules.engine.clock_rollback import recover_from_clock_rollback, take_back_ahead
+from schedules.engine.clock_rollback import delete_future_rows, recover_from_clock_rollback
 from schedules.engine.clusters import beat, enlist, is_any_cluster_running, probe_returned, retire
 from schedules.engine.gaps import COUNTED_SLOTS, account_for
 from schedules.engine.history import Outcome
 from schedules.engine.pauses import pause, rearm, withdraw
 from schedules.engine.prune import prune_history
-from schedules.engine.rescue import hand_back, let_go, sweep
+from schedules.engine.rescue import hand_back, release_claims, sweep
 from schedules.engine.settle import conclude, renew, renew_claims, retry_at, settle_runs
 from schedules.engine.start import Started, start_runs
 
@@ -20,15 +20,16 @@ __all__ = [
     "beat",
     "claim_runs",
     "conclude",
+    "delete_future_rows",
     "enlist",
     "hand_back",
     "is_any_cluster_running",
-    "let_go",
     "pause",
     "probe_returned",
     "prune_history",
     "rearm",
     "recover_from_clock_rollback",
+    "release_claims",
     "renew",
     "renew_claims",
     "retire",
@@ -36,7 +37,6 @@ __all__ = [
     "settle_runs",
     "start_runs",
     "sweep",
-    "take_back_ahead",
     "wake_up_at",
     "withdraw",
 ]

@@ -1,4 +1,4 @@
-"""The claim: one transaction that writes the ledger rows of due slots and moves every job to its next slot."""
+"""The claim: one transaction that writes the ledger rows of due slots and moves each job to its next slot."""
 
 import logging
 import time
@@ -25,9 +25,9 @@ logger = logging.getLogger(__name__)
 
 Status = Execution.Status
 
-# How long one claim may plan, in seconds; after an outage, the next claims plan the rest.
+# How many seconds one claim may spend on planning; after an outage, the next claims plan the rest.
 PLANNING = 1.0
-# What a claim needs of a job.
+# The columns of a job that a claim needs.
 _JOB_COLUMNS = (
     "pk",
     "owner_id",
@@ -46,7 +46,7 @@ _JOB_COLUMNS = (
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """An execution that is ours to start until its lease ends."""
+    """An execution that this cluster may start until the lease ends."""
 
     execution_id: int
     attempt: int
@@ -57,7 +57,7 @@ class Claim:
 def claim_runs(
     cluster_id: int, now: datetime, limit: int, *, exclude_tasks: Sequence[str] = ()
 ) -> list[Claim]:
-    """Take up to `limit` executions that are due, for this cluster; tasks in `exclude_tasks` are left for later."""
+    """Claim up to `limit` due executions for this cluster, except those of `exclude_tasks`."""
     lease_until = now + timedelta(seconds=settings.CRONTY_LEASE_SECONDS)
     with transaction.atomic():
         claims = _claim_ready(cluster_id, now, lease_until, limit, exclude_tasks)
@@ -66,7 +66,7 @@ def claim_runs(
 
 
 def wake_up_at(now: datetime, *, exclude_tasks: Sequence[str] = ()) -> datetime | None:
-    """Return the earliest moment at which something will be due, other than tasks in `exclude_tasks`."""
+    """Return the earliest moment at which anything is due, except tasks in `exclude_tasks`."""
     if not exclude_tasks:
         return earliest_moment()
     due = Job.objects.armed().exclude(task__in=exclude_tasks)
@@ -84,7 +84,7 @@ def wake_up_at(now: datetime, *, exclude_tasks: Sequence[str] = ()) -> datetime 
 def _claim_ready(
     cluster_id: int, now: datetime, lease_until: datetime, limit: int, exclude_tasks: Sequence[str]
 ) -> list[Claim]:
-    """Take queued runs: by hand, retries, released by an overlap, or handed back by another cluster."""
+    """Claim queued runs: manual runs, retries, runs released by an overlap or handed back by a cluster."""
     rows = list(
         Execution.objects.ready(now)
         .exclude(task__in=exclude_tasks)
@@ -95,7 +95,7 @@ def _claim_ready(
     )
     if not rows:
         return []
-    # A locked job is left for the next claim: a claim that never waits cannot be part of a deadlock.
+    # Leave locked jobs to the next claim: a claim that never waits cannot deadlock.
     jobs = (
         Job.objects.filter(pk__in={row.job_id for row in rows})
         .select_for_update(skip_locked=True, of=("self",))
@@ -106,7 +106,7 @@ def _claim_ready(
     called_off: dict[str, list[tuple[int, int, int | None]]] = defaultdict(list)
     for row in rows:
         job = jobs.get(row.job_id or 0)
-        if words := _why_not(row, job):
+        if words := _reason_not_to_start(row, job):
             called_off[words].append((row.pk, row.attempt, row.job_id))
         elif job:
             taken.append((row, job))
@@ -123,8 +123,8 @@ def _claim_ready(
     return [Claim(row.pk, row.attempt, row.task, job.timeout) for row, job in taken]
 
 
-def _why_not(row: Execution, job: Job | None) -> str:
-    """Say why a queued run must not start any more, or return an empty text."""
+def _reason_not_to_start(row: Execution, job: Job | None) -> str:
+    """Return why a queued run must not start any more, or an empty text."""
     if row.job_id is None:
         return "Its job is gone."
     if job is None:
@@ -152,7 +152,7 @@ def _count_manual_runs(rows: Iterable[Execution]) -> None:
 def _claim_due(
     cluster_id: int, now: datetime, lease_until: datetime, limit: int, exclude_tasks: Sequence[str]
 ) -> list[Claim]:
-    """Turn the due slots of jobs into ledger rows; those to run now are claimed for this cluster."""
+    """Write the ledger rows of due slots, and claim those that are to run now."""
     if limit <= 0:
         return []
     jobs = list(
@@ -190,7 +190,7 @@ def _plan_all(
     limit: int,
     was_covered: Callable[[datetime], bool],
 ) -> list[Plan]:
-    """Plan jobs until there is enough to do; the others stay due for the next claim."""
+    """Plan jobs until the limit is reached; the others stay due for the next claim."""
     plans: list[Plan] = []
     rows, deadline = 0, time.monotonic() + PLANNING
     for job in jobs:
@@ -208,7 +208,7 @@ def _plan_safely(
     was_covered: Callable[[datetime], bool],
     known: Sequence[tuple[datetime, datetime | None]] = (),
 ) -> Plan:
-    """Plan one job; one that cannot be planned gets a failed row and a pause, and does not affect the others."""
+    """Plan one job; if that fails, plan a failed row and a pause, so that other jobs are not affected."""
     try:
         return plan(
             job,
@@ -227,7 +227,7 @@ def _plan_safely(
 
 
 def _known_slots(job_ids: Sequence[int]) -> dict[int, list[tuple[datetime, datetime | None]]]:
-    """Find the rows of slots from each job's next one on: they must not be repeated after a clock was set back."""
+    """Find existing rows from each job's next slot on; after a clock was set back, they must not run again."""
     known: dict[int, list[tuple[datetime, datetime | None]]] = defaultdict(list)
     if job_ids:
         rows = (
@@ -244,7 +244,7 @@ def _known_slots(job_ids: Sequence[int]) -> dict[int, list[tuple[datetime, datet
 def _insert_plain(
     jobs: dict[int, Job], cluster_id: int, lease_until: datetime, now: datetime
 ) -> dict[int, Claim]:
-    """Write the rows of plain slots in one statement; a job whose slot has a row already is left out."""
+    """Insert the rows of plain slots in one statement, except for jobs whose slot already has a row."""
     if not jobs:
         return {}
     template = Execution(
@@ -271,7 +271,7 @@ def _insert_others(
 
 
 def _advance(plans: Iterable[Plan], live: Counter[int]) -> None:
-    """Move every job to its next slot, or to its end."""
+    """Move each job to its next slot, or end it."""
     rows = []
     for item in plans:
         running = len(item.to_run)

@@ -1,4 +1,4 @@
-"""Repair after a clock that was ahead has been set back: jobs and runs must not wait for moments it had written."""
+"""Recovery after a clock was set back: jobs and runs must not wait for moments that it wrote while it was ahead."""
 
 import logging
 import time
@@ -16,7 +16,7 @@ from schedules.when.triggers import TriggerError
 
 logger = logging.getLogger(__name__)
 
-# A smaller step back may be the difference between the clocks of two hosts.
+# A smaller step may be the difference between the clocks of two hosts.
 ROLLBACK = timedelta(seconds=60)
 # How many jobs are checked at a time after a rollback, and for how many seconds in one call.
 BATCH = 200
@@ -26,12 +26,12 @@ Status = Execution.Status
 
 
 def recover_from_clock_rollback(now: datetime) -> None:
-    """Detect a clock that was set back, and repair what it had written; to be called every few seconds."""
+    """Detect a clock that was set back, and correct what it wrote; call this every few seconds."""
     _recovery.step(now)
 
 
 class _Recovery:
-    """Checks every job once after a rollback, and once after the start, because the clock may have been set before."""
+    """Checks every job once after a rollback and once after the start, because the clock may have changed before."""
 
     def __init__(self) -> None:
         self._offset = float("inf")
@@ -41,7 +41,7 @@ class _Recovery:
         offset = now.timestamp() - time.monotonic()
         if offset < self._offset - ROLLBACK.total_seconds():
             self._last_checked = 0
-            _bring_back(now)
+            _correct_timestamps(now)
         self._offset = offset
         deadline = time.monotonic() + CHECKING
         while self._last_checked is not None and time.monotonic() < deadline:
@@ -58,8 +58,8 @@ class _Recovery:
 _recovery = _Recovery()
 
 
-def _bring_back(now: datetime) -> None:
-    """Move heartbeats, leases and waiting runs back that a clock wrote ahead of time: nobody would act on them until then."""
+def _correct_timestamps(now: datetime) -> None:
+    """Reset heartbeats, leases and waiting runs that lie too far in the future."""
     lease_until = now + timedelta(seconds=settings.CRONTY_LEASE_SECONDS)
     Cluster.objects.filter(stopped_at=None, last_seen_at__gt=now).update(last_seen_at=now)
     Execution.objects.held().filter(lease_until__gt=lease_until).update(lease_until=lease_until)
@@ -69,7 +69,7 @@ def _bring_back(now: datetime) -> None:
 
 
 def _arm_again(job: Job, now: datetime) -> None:
-    """Move a job back to its next slot, if it was moved past slots that are still to come."""
+    """Move a job back to its next slot if it was moved past slots that are still in the future."""
     try:
         following = job.next_slot(now)
     except TriggerError:
@@ -80,16 +80,16 @@ def _arm_again(job: Job, now: datetime) -> None:
     with transaction.atomic():
         unchanged = Job.objects.armed().filter(pk=job.pk, revision=job.revision, next_run_at=job.next_run_at)
         if unchanged.update(next_run_at=following):
-            take_back_ahead(job, now)
+            delete_future_rows(job, now)
             logger.warning("The clock was set back: job %s is armed for %s again", job.pk, following)
 
 
-def take_back_ahead(job: Job, now: datetime) -> None:
-    """Delete what the ledger says about slots still to come: a clock that was ahead had skipped or missed them.
+def delete_future_rows(job: Job, now: datetime) -> None:
+    """Delete rows of future slots that were queued, skipped or missed while the clock was ahead.
 
-    Slots that have run stay, and are not run again.
+    Rows of slots that have run stay, so those slots do not run again.
     """
-    _take_back_queued(job, now)
+    _delete_future_queued(job, now)
     unrun = Execution.objects.filter(job=job, status__in=[Status.MISSED, Status.SKIPPED])
     unrun.filter(scheduled_for__gt=now).delete()
     for row in unrun.filter(last_slot__gt=now).only("pk", "scheduled_for", "status"):
@@ -97,8 +97,8 @@ def take_back_ahead(job: Job, now: datetime) -> None:
         unrun.filter(pk=row.pk).update(last_slot=kept and kept.last, slots=kept.count if kept else 1)
 
 
-def _take_back_queued(job: Job, now: datetime) -> None:
-    """Delete queued runs of slots still to come: they would wait for their moment and hold up what is due earlier."""
+def _delete_future_queued(job: Job, now: datetime) -> None:
+    """Delete queued runs of future slots, because they would delay earlier ones."""
     queued = (
         Execution.objects.live()
         .filter(job=job, status=Status.QUEUED, attempt=0, scheduled_for__gt=now)
@@ -113,7 +113,7 @@ def _take_back_queued(job: Job, now: datetime) -> None:
 
 
 def _cut(job: Job, row: Execution, now: datetime) -> Slot | None:
-    """Return what is left of a gap until now; None if only its first slot is certain."""
+    """Return the part of a gap until now, or None if only its first slot is certain."""
     try:
         return gap_between(job, row.scheduled_for, now, Status(row.status), "")
     except TriggerError:

@@ -1,4 +1,4 @@
-"""The rows of running clusters: their heartbeats, and when some cluster was alive."""
+"""The rows of clusters: registration, heartbeats, and the times at which any cluster was alive."""
 
 import os
 import socket
@@ -19,14 +19,14 @@ def enlist(now: datetime) -> Cluster:
 
 
 def beat(cluster_id: int, now: datetime, *, claimed: int = 0) -> None:
-    """Note that the claim loop is alive; a cluster that was given up for dead is back."""
+    """Record that the claim loop is alive; this revives a cluster that was marked as stopped."""
     Cluster.objects.filter(pk=cluster_id).update(
         last_seen_at=now, stopped_at=None, claimed_count=F("claimed_count") + claimed
     )
 
 
 def probe_returned(cluster_id: int, sent_at: datetime) -> None:
-    """Note that a probe sent at that moment has passed through the whole cluster."""
+    """Record that the probe sent at this moment has passed through the whole cluster."""
     Cluster.objects.filter(pk=cluster_id).update(probe_returned_at=sent_at)
 
 
@@ -39,7 +39,7 @@ def is_any_cluster_running(now: datetime) -> bool:
 
 
 def coverage() -> Callable[[datetime], bool]:
-    """Return a function that tells whether some cluster was alive at a moment; it asks the database once, if at all."""
+    """Return a function that checks whether any cluster was alive at a moment, with at most one query."""
 
     @cache
     def spans() -> list[tuple[datetime, datetime]]:

@@ -1,4 +1,4 @@
-"""Answers to failing jobs: a notice to the owner when a job starts failing, a pause when it keeps failing."""
+"""Reactions to failing jobs: a notice to the owner when a job starts failing, a pause when it keeps failing."""
 
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
@@ -14,8 +14,8 @@ from schedules.models.jobs import NOTICE_PREFIX, new_public_id
 LONGEST_NOTICE = 2000
 
 
-def answer_failures(ended: Mapping[int, Sequence[Outcome]], now: datetime) -> None:
-    """Pause the jobs among these that reached their limit of failures in a row, and notify the owners."""
+def handle_failures(ended: Mapping[int, Sequence[Outcome]], now: datetime) -> None:
+    """Pause the jobs that reached their limit of failures in a row, and notify the owners."""
     failures = {job_id: count for job_id, outcomes in ended.items() if (count := failures_of(outcomes))}
     if not failures:
         return
@@ -23,7 +23,7 @@ def answer_failures(ended: Mapping[int, Sequence[Outcome]], now: datetime) -> No
     watched = Job.objects.kept().filter(pk__in=failures, owner__cronty_profile__failure_topic__gt="")
     news: dict[int, list[Job]] = defaultdict(list)
     for job in watched.select_related("owner__cronty_profile").order_by("pk"):
-        if job.pk in paused or _begins_to_fail(job, failures[job.pk]):
+        if job.pk in paused or _starts_failing(job, failures[job.pk]):
             news[job.owner_id].append(job)
     for jobs in news.values():
         _notify_owner(jobs, now)
@@ -45,10 +45,10 @@ def _pause_failing(job_ids: Collection[int], now: datetime) -> set[int]:
     return {job.pk for job in failing}
 
 
-def _begins_to_fail(job: Job, failures: int) -> bool:
-    """Tell whether these are the first failures since a success, of a job that nobody has stopped meanwhile."""
+def _starts_failing(job: Job, failures: int) -> bool:
+    """Return whether these are the first failures since a success, of a job that was not stopped meanwhile."""
     is_stopped = job.status in (Job.Status.PAUSED, Job.Status.CANCELLED)
-    # A failed notification to the topic of the notices would not get through there either.
+    # If a notification to the owner's topic failed, a notice to the same topic would fail as well.
     is_about_notices = (
         job.task == "notify" and job.argument("topic") == job.owner.cronty_profile.failure_topic
     )
@@ -56,7 +56,7 @@ def _begins_to_fail(job: Job, failures: int) -> bool:
 
 
 def _notify_owner(jobs: Sequence[Job], now: datetime) -> None:
-    """Create a notification job like any other: it is retried, and the ledger shows whether it arrived."""
+    """Create a notification job, so that the notice is retried and the ledger shows whether it was sent."""
     first = jobs[0]
     words = [f"{job.name}: " + f"{job.pause_reason}\n{job.last_error}".strip() for job in jobs]
     title = "A job was paused" if first.status == Job.Status.PAUSED else "A job failed"

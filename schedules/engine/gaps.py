@@ -1,4 +1,4 @@
-"""Slots as rows of the ledger, and the gap rows of slots that did not run."""
+"""Ledger rows of slots, and gap rows that stand for several slots that did not run."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from django.db.models import Q
 from schedules.models import Execution, Job
 from schedules.when.triggers import TriggerError
 
-# The slots of a cron expression are counted one by one, so the count needs a limit; those of an interval are divided.
+# The slots of a cron expression are counted one by one, so the count needs a limit; those of an interval are computed.
 COUNTED_SLOTS = 10_000
 MOST_SLOTS = 2**31 - 2
 TICK = timedelta(microseconds=1)
@@ -20,7 +20,7 @@ Cause = Execution.Cause
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """One row of the ledger to be written: a slot, or a gap of several."""
+    """A ledger row to write: one slot, or a gap of several."""
 
     at: datetime
     status: Execution.Status
@@ -45,7 +45,7 @@ class Slot:
 
 
 def gap_from(job: Job, first: datetime, last: datetime, status: Execution.Status, reason: str) -> Slot:
-    """Make one row for the slots from the first to the last."""
+    """Build one row for the slots from the first to the last."""
     if first == last:
         return Slot(first, status, reason=reason)
     limit = COUNTED_SLOTS if job.trigger_type == Job.TriggerType.CRON else MOST_SLOTS
@@ -56,7 +56,7 @@ def gap_from(job: Job, first: datetime, last: datetime, status: Execution.Status
 def gap_between(
     job: Job, since: datetime, until: datetime, status: Execution.Status, reason: str
 ) -> Slot | None:
-    """Make one row for the slots in [since, until]; None when there are none."""
+    """Build one row for the slots in [since, until], or return None if there are none."""
     newest = job.trigger.latest_at_or_before(until, since)
     if newest is None:
         return None
@@ -65,7 +65,7 @@ def gap_between(
 
 
 def remaining(job: Job, slot: Slot, known: Iterable[tuple[datetime, datetime | None]]) -> list[Slot]:
-    """Cut from a slot or a gap what has a row already; `known` are the first and last slots of those rows."""
+    """Remove slots that already have a row from a slot or a gap; `known` are the first and last slots of those rows."""
     spans = sorted((first, last or first) for first, last in known)
     if not spans:
         return [slot]
@@ -94,7 +94,7 @@ def account_for(job: Job, since: datetime | None, now: datetime, reason: str) ->
 
 
 def _known(job: Job, since: datetime, until: datetime) -> list[tuple[datetime, datetime | None]]:
-    """Return the rows that account for slots in [since, until] already."""
+    """Return the first and last slots of existing rows within [since, until]."""
     rows = Execution.objects.filter(
         Q(scheduled_for__gte=since) | Q(last_slot__gte=since), job=job, scheduled_for__lte=until
     ).exclude(cause=Cause.MANUAL)

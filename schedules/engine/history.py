@@ -1,4 +1,4 @@
-"""Outcomes of runs, and what their jobs keep of them: history strip, failure streak, last error."""
+"""Outcomes of runs, and the columns of a job that summarise them: recent outcomes, failure streak, last error."""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -37,7 +37,7 @@ class Outcome:
 
 
 def add_to_history(outcomes: Sequence[Outcome]) -> dict[int, list[Outcome]]:
-    """Write runs that ended for good into the columns of their jobs; return them by job."""
+    """Add final outcomes to the columns of their jobs; return the outcomes by job."""
     by_job: dict[int, list[Outcome]] = defaultdict(list)
     for outcome in outcomes:
         by_job[outcome.job_id].append(outcome)
@@ -58,7 +58,7 @@ def add_to_history(outcomes: Sequence[Outcome]) -> dict[int, list[Outcome]]:
 
 
 def failures_of(ended: Sequence[Outcome]) -> int:
-    """Count the failures since the last success among these."""
+    """Count the failures after the last success in a list of outcomes."""
     count = 0
     for outcome in ended:
         count = 0 if outcome.status == Status.SUCCEEDED else count + outcome.is_failure
@@ -77,6 +77,6 @@ def _summary(ended: list[Outcome]) -> tuple[str, datetime | None, str | None, in
 
 
 def _lock_in_order(by_job: dict[int, list[Outcome]]) -> None:
-    """Lock the jobs in one order: two clusters that settle runs of the same jobs would deadlock otherwise."""
+    """Lock the jobs in a fixed order, so that two clusters that settle runs of the same jobs do not deadlock."""
     if len(by_job) > 1 and connection.features.has_select_for_update:
         list(Job.objects.filter(pk__in=by_job).order_by("pk").select_for_update().values_list("pk"))

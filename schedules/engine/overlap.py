@@ -9,8 +9,8 @@ from schedules.engine import sql
 from schedules.engine.gaps import Slot
 from schedules.models import Execution, Job
 
-# When a slot is planned later than this, the clusters could not write for a while: the run before it may have ended
-# without being able to say so.
+# If a slot is planned later than this, the clusters could not write for a while, and the previous run may have ended
+# without being settled.
 PLANNED_SOON = timedelta(seconds=5)
 HELD_RUNS = 100
 
@@ -18,7 +18,7 @@ Status = Execution.Status
 
 
 def apply_overlap(job: Job, slots: list[Slot], live: int, now: datetime) -> list[Slot]:
-    """Skip or queue the slots that would run beside others; `live` is the number of runs that have not ended."""
+    """Skip or queue the slots that would overlap with another run; `live` is the number of unfinished runs."""
     if job.overlap == Job.Overlap.ALLOW or job.trigger_type == Job.TriggerType.ONCE:
         return slots
     rows = []
@@ -39,6 +39,6 @@ def apply_overlap(job: Job, slots: list[Slot], live: int, now: datetime) -> list
 
 
 def release_next(job_ids: Iterable[int]) -> None:
-    """Make the oldest waiting run of each of these jobs ready, unless another one is still under way."""
+    """Make the oldest waiting run of each job ready, unless another run is still under way."""
     if released := sql.next_in_line(job_ids):
         Execution.objects.filter(pk__in=released).update(available_at=F("scheduled_for"), reason="")

@@ -1,4 +1,4 @@
-"""Pausing a job, taking back its runs, and setting it going again."""
+"""Pauses: stop a job, withdraw its runs, and resume it."""
 
 import logging
 import time
@@ -9,7 +9,7 @@ from django.db import transaction
 from django.db.models import F
 
 from schedules import limits
-from schedules.engine.clock_rollback import take_back_ahead
+from schedules.engine.clock_rollback import delete_future_rows
 from schedules.engine.gaps import account_for
 from schedules.engine.history import Outcome, add_to_history
 from schedules.engine.overlap import release_next
@@ -19,22 +19,22 @@ from schedules.when.triggers import TriggerError
 logger = logging.getLogger(__name__)
 
 BATCH = 1000
-# How long one sweep may spend on pauses that are over, in seconds.
+# How many seconds one sweep may spend on resuming jobs.
 RESUMING = 1.0
 
 Status = Execution.Status
 
 
 def pause(job: Job, now: datetime, reason: str, *, until: datetime | None = None) -> None:
-    """Pause a job that the caller has locked: account for its due slots, and take back what has not begun."""
+    """Pause a job that the caller has locked: account for its due slots, and withdraw runs that have not started."""
     _write_pause(job, now, reason, paused_until=until)
     account_for(job, job.next_run_at, now, "The job was paused before it could run.")
     withdraw(job, now, "paused")
 
 
 def pause_unreadable(job: Job, now: datetime, words: str) -> None:
-    """Pause a job whose schedule cannot be read, so its slots cannot be accounted for; `words` say why."""
-    # Before the words are written: a run that ends here has an error of its own.
+    """Pause a job whose schedule cannot be read, so that its slots cannot be counted; `words` say why."""
+    # First, because it may set `last_error` to the error of a withdrawn run.
     withdraw(job, now, "paused")
     _write_pause(job, now, words, paused_until=None, last_error=words)
     note(job, "pause", now, {"reason": words})
@@ -45,7 +45,7 @@ def unreadable(error: Exception) -> str:
 
 
 def _write_pause(job: Job, now: datetime, reason: str, **values: Any) -> None:
-    # A job that is paused already keeps the moment from which on its slots have yet to be accounted for.
+    # Keep an earlier `paused_at`: the slots since then are not accounted for yet.
     paused_at = job.paused_at if job.status == Job.Status.PAUSED else now
     Job.objects.filter(pk=job.pk).update(
         status=Job.Status.PAUSED,
@@ -59,9 +59,9 @@ def _write_pause(job: Job, now: datetime, reason: str, **values: Any) -> None:
 
 
 def withdraw(job: Job, now: datetime, done: str, *, also_manual: bool = False) -> None:
-    """Take back what has not begun from a job that was stopped; `done` says how.
+    """Withdraw the runs of a stopped job that have not started; `done` says how it was stopped.
 
-    A run between two attempts ends as failed. What runs, and a prompt that an agent holds, is left to finish.
+    A run that waits for a retry ends as failed. Running executions and prompts that an agent holds may finish.
     """
     rows = Execution.objects.live().filter(job=job)
     if not also_manual:
@@ -84,10 +84,10 @@ def withdraw(job: Job, now: datetime, done: str, *, also_manual: bool = False) -
 
 
 def rearm(job: Job, now: datetime) -> bool:
-    """Set a paused job going again, accounting for the slots of the pause; False when none is left."""
+    """Arm a paused job again and account for the slots of the pause; return False if no slot is left."""
     following = job.next_slot(now)
     account_for(job, job.paused_at, now, f"Paused: {job.pause_reason or 'no reason given'}"[:300])
-    take_back_ahead(job, now)
+    delete_future_rows(job, now)
     if following is None:
         return False
     return bool(
@@ -120,7 +120,7 @@ def end_pauses(now: datetime) -> None:
 
 
 def _resume(job: Job, now: datetime) -> None:
-    """End one pause; a job whose schedule cannot be read stays paused and says why."""
+    """End one pause; a job whose schedule cannot be read stays paused, with that as its reason."""
     try:
         is_armed = rearm(job, now)
     except TriggerError as error:
@@ -137,7 +137,7 @@ def _resume(job: Job, now: datetime) -> None:
 
 
 def note(job: Job, verb: str, now: datetime, after: dict[str, Any]) -> None:
-    """Write what the engine did to a job into the audit trail."""
+    """Record an event for something that the engine did to a job."""
     Event.objects.create(
         at=now,
         owner_id=job.owner_id,

@@ -1,4 +1,4 @@
-"""The plan for a due job: which of its slots are run, skipped or missed, by its catch-up and overlap policies."""
+"""The plan for a due job: which slots run, are skipped or are missed under its catch-up and overlap policies."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -24,7 +24,7 @@ class Plan:
     slots: list[Slot] = field(default_factory=list)
     next_run_at: datetime | None = None
     broken: str = ""
-    """Why the job could not be planned, if it could not."""
+    """Why the job could not be planned, or empty."""
 
     @property
     def to_run(self) -> list[Slot]:
@@ -32,7 +32,7 @@ class Plan:
 
     @property
     def is_plain(self) -> bool:
-        """One slot, on time, to be run now: the frequent case, for which the claim has a short cut."""
+        """One slot that is on time and runs now: the most frequent case, which the claim handles faster."""
         return (
             len(self.slots) == 1
             and self.slots[0].status == Status.CLAIMED
@@ -50,7 +50,7 @@ def plan(
     was_covered: Callable[[datetime], bool],
     known: Sequence[tuple[datetime, datetime | None]] = (),
 ) -> Plan:
-    """Decide about every slot of a due job up to now; `known` are the first and last slots of rows that exist already."""
+    """Decide on every slot of a due job up to now; `known` are the first and last slots of existing rows."""
     first = job.next_run_at
     assert first is not None
     following = job.trigger.next_after(first)
@@ -65,7 +65,7 @@ def plan(
         return _planned(job, remaining(job, gap, known), following)
     chosen, missed = _choose(job, first, newest, now, was_covered)
     rows = remaining(job, missed, known) if missed else []
-    # Before the policies: a slot that has run already neither holds up others nor counts towards `max_runs`.
+    # Before the policies: a slot that has already run neither delays others nor counts towards `max_runs`.
     chosen = [slot for slot in chosen if remaining(job, slot, known)]
     return _planned(job, rows + apply_overlap(job, chosen, live, now), following)
 
@@ -73,7 +73,7 @@ def plan(
 def _choose(
     job: Job, first: datetime, newest: datetime, now: datetime, was_covered: Callable[[datetime], bool]
 ) -> tuple[list[Slot], Slot | None]:
-    """Split the due slots into those to run and one gap of those missed."""
+    """Split the due slots into those to run and a gap of those that were missed."""
     if first == newest and now - first <= ON_TIME:
         return [Slot(first, Status.CLAIMED)], None
     run_from = now - timedelta(hours=settings.CRONTY_CATCH_UP_HOURS)
@@ -91,7 +91,7 @@ def _choose(
     ]
     if chosen and chosen[0] == first:
         return runs, None
-    # The first slot was announced as `next_run_at`, so it counts even if the trigger no longer has it.
+    # The first slot was stored as `next_run_at`, so it counts even if the trigger no longer includes it.
     missed_until = (_slot_before(job, chosen[0], first) or first) if chosen else newest
     why = "Every worker was busy." if was_covered(first) else "No worker was running."
     return runs, gap_from(job, first, missed_until, Status.MISSED, why)

@@ -16,12 +16,12 @@ TRASH_DAYS = 30
 
 
 def prune_history() -> dict[str, int]:
-    """Delete what is beyond the limits of the history, in bounded steps; return how much of each."""
+    """Delete everything beyond the limits of the history, in bounded steps; return the number of rows by kind."""
     now = clock.now()
     oldest = now - timedelta(days=settings.CRONTY_HISTORY_DAYS)
     executions = _prune_executions(oldest)
     jobs = _delete_in_steps(Job.objects.trashed().filter(deleted_at__lt=now - timedelta(days=TRASH_DAYS)))
-    # Cronty made these, so no person would ever delete them.
+    # Nobody deletes failure notices, because Cronty created them.
     jobs += _delete_in_steps(Job.objects.notices().filter(next_run_at=None, created_at__lt=oldest))
     Cluster.objects.filter(last_seen_at__lt=oldest).delete()
     _prune_logins(now, oldest)
@@ -29,7 +29,7 @@ def prune_history() -> dict[str, int]:
 
 
 def _prune_logins(now: datetime, oldest: datetime) -> None:
-    """Prune sessions and login attempts, if the project has the apps that store them."""
+    """Prune sessions and login attempts if their apps are installed."""
     if apps.is_installed("django.contrib.sessions"):
         sessions: Any = apps.get_model("sessions", "Session")
         _delete_in_steps(sessions.objects.filter(expire_date__lt=now))
@@ -64,8 +64,8 @@ def _prune_events(oldest: datetime) -> int:
 
 
 def _prune_old_events(oldest: datetime) -> int:
-    """Go through the events from the oldest on, as long as a batch has old ones."""
-    # Events are numbered in the order of time, so the primary key serves as an index of the moment.
+    """Delete events in batches, oldest first, until a batch has no old ones."""
+    # Primary keys grow with time, so no index on `at` is needed.
     pruned, seen = 0, 0
     while batch := Event.objects.filter(pk__gt=seen).order_by("pk").values_list("pk", "at")[:BATCH]:
         old = [pk for pk, at in batch if at < oldest]

@@ -1,4 +1,4 @@
-"""Runs taken back from clusters that stop or died, prompts nobody finished, and pauses that are over."""
+"""Recovery of runs from stopped and dead clusters, and expiry of prompts and pauses."""
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
@@ -17,27 +17,27 @@ from schedules.models.executions import ExecutionQuerySet, job_was_stopped
 Status = Execution.Status
 
 BATCH = 1000
-# How often a run is started again after its worker died, beyond the attempts of its job.
+# How many attempts a run gets in addition to those of its job after its worker died.
 RESCUES = 2
 
 
 def sweep(now: datetime) -> None:
-    """Do every step once; each is bounded, and cheap when there is nothing to do."""
-    _take_over_from_dead_clusters(now)
-    _take_over_expired_leases(now)
+    """Run every recovery step once; each is bounded, and cheap when there is nothing to do."""
+    _retire_dead_clusters(now)
+    _recover_expired_leases(now)
     _expire_prompts(now)
     end_pauses(now)
 
 
-def _take_over_from_dead_clusters(now: datetime) -> None:
-    """Retire clusters without a heartbeat, and free their claims."""
+def _retire_dead_clusters(now: datetime) -> None:
+    """Mark clusters without a heartbeat as stopped, and release their claims."""
     silent = Cluster.objects.filter(stopped_at=None, last_seen_at__lt=now - FRESH_FOR)
     for cluster_id in list(silent.values_list("pk", flat=True)[:10]):
         hand_back(cluster_id, now)
         silent.filter(pk=cluster_id).update(stopped_at=F("last_seen_at"), note="It fell silent.")
 
 
-def _take_over_expired_leases(now: datetime) -> None:
+def _recover_expired_leases(now: datetime) -> None:
     with transaction.atomic():
         expired = Execution.objects.abandoned(now)
         rescue(expired.filter(status=Status.RUNNING), now, "Its worker died or froze while it ran.")
@@ -55,7 +55,7 @@ def _take_over_expired_leases(now: datetime) -> None:
 def _expire_prompts(now: datetime) -> None:
     """Fail prompts that no agent finished in time; withdraw those whose job was stopped."""
     hours = settings.CRONTY_INBOX_HOURS
-    # From the moment it began to wait: the slot of a catch-up run is old already.
+    # Count from the start of the wait, because the slot of a catch-up run is already old.
     since = Coalesce("started_at", "scheduled_for")
     old = Execution.objects.claimable(now).alias(since=since).filter(since__lt=now - timedelta(hours=hours))
     _end_prompts(old, Status.FAILED, now, error=f"No agent completed this prompt within {hours} hours.")
@@ -69,7 +69,7 @@ def _end_prompts(
     with transaction.atomic():
         if not found.exists():
             return
-        # Lock the job before its execution, as the inbox does: two orders could deadlock.
+        # Lock the job before its execution, as the inbox does, to avoid a deadlock.
         held = Job.objects.filter(pk__in=found.values("job")).select_for_update(skip_locked=True)
         rows = list(
             found.filter(Q(job__in=[job.pk for job in held.only("pk")]) | Q(job=None))
@@ -91,18 +91,18 @@ def _end_prompts(
 def hand_back(
     cluster_id: int, now: datetime, *, also_running: bool = False, only: Sequence[str] | None = None
 ) -> int:
-    """Give up what this cluster claimed (`only` these tasks) and, once it is surely dead, what it was running."""
+    """Release the claims of a cluster (`only` of these tasks) and, once it is known to be dead, rescue its runs."""
     mine = Execution.objects.held().filter(cluster_id=cluster_id)
     count = _unclaim(mine if only is None else mine.filter(task__in=only), now)
     if also_running:
-        # In its own transaction: it locks jobs, and whoever has locked a job may wait for its claims.
+        # In its own transaction, because it locks jobs: another process that holds a job may wait for the claims above.
         with transaction.atomic():
             count += rescue(mine.filter(status=Status.RUNNING), now, "Its worker was stopped.")
     return count
 
 
-def let_go(cluster_id: int, execution_ids: Sequence[int], now: datetime) -> int:
-    """Give up these claims of this cluster: another worker may start them sooner."""
+def release_claims(cluster_id: int, execution_ids: Sequence[int], now: datetime) -> int:
+    """Release these claims of a cluster, so that another worker can start them sooner."""
     return _unclaim(Execution.objects.held().filter(pk__in=execution_ids, cluster_id=cluster_id), now)
 
 
@@ -113,9 +113,9 @@ def _unclaim(mine: ExecutionQuerySet, now: datetime) -> int:
 
 
 def rescue(abandoned: ExecutionQuerySet, now: datetime, reason: str) -> int:
-    """Queue again what a dead worker was running; give it up as lost when its workers keep dying.
+    """Queue the runs of dead workers again, or mark them as lost if their workers keep dying.
 
-    A rescue after a lease has run out can run a task twice: the attempt number and the idempotency key show that.
+    After an expired lease, a task can run twice; the attempt number and the idempotency key reveal that.
     """
     rows = list(
         abandoned.select_for_update(skip_locked=True, of=("self",))

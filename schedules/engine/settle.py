@@ -1,4 +1,4 @@
-"""Leases and outcomes of runs: every write requires that the run is still ours, so a late worker changes nothing."""
+"""Leases and outcomes of runs; every write requires that the run is still ours, so a late worker changes nothing."""
 
 import random
 from collections import defaultdict
@@ -10,7 +10,7 @@ from django.conf import settings
 from django.db import transaction
 from django.db.models import Subquery
 
-from schedules.engine.failures import answer_failures
+from schedules.engine.failures import handle_failures
 from schedules.engine.history import Outcome, add_to_history
 from schedules.engine.overlap import release_next
 from schedules.engine.sql import end_finished_jobs, update_rows
@@ -25,9 +25,9 @@ LONGEST_WAIT = timedelta(days=30)
 
 
 def renew_claims(cluster_id: int, now: datetime) -> None:
-    """Renew the claims that are still in the cluster's queue: no probe sent after them has returned yet.
+    """Renew the claims that are still in the cluster's queue: those made after the last probe that returned.
 
-    An older claim was taken by a worker that died before it could start it; its lease runs out.
+    An older claim has left the queue, but its worker died before it could start it: let its lease expire.
     """
     probe_returned_at = Cluster.objects.filter(pk=cluster_id).values("probe_returned_at")
     Execution.objects.held().filter(
@@ -36,14 +36,14 @@ def renew_claims(cluster_id: int, now: datetime) -> None:
 
 
 def renew(cluster_id: int, execution_ids: Iterable[int], now: datetime) -> None:
-    """Renew the leases of runs; the worker that runs them calls this."""
+    """Renew the leases of these running executions; called by their worker."""
     Execution.objects.filter(pk__in=list(execution_ids), status=Status.RUNNING, cluster_id=cluster_id).update(
         lease_until=now + timedelta(seconds=settings.CRONTY_LEASE_SECONDS)
     )
 
 
 def retry_at(run: Started, now: datetime, after: timedelta | None = None) -> datetime | None:
-    """Return when a failed attempt is repeated: exponential backoff with jitter; None when the attempts are spent."""
+    """Return when to retry, by exponential backoff with jitter, or None if no attempt is left."""
     if run.attempt >= run.attempts:
         return None
     growth: timedelta = min(run.backoff * 2 ** (run.attempt - 1), max(LONGEST_BACKOFF, run.backoff))
@@ -52,7 +52,7 @@ def retry_at(run: Started, now: datetime, after: timedelta | None = None) -> dat
 
 
 def settle_runs(cluster_id: int, outcomes: Sequence[Outcome]) -> int:
-    """Write the outcomes of the attempts that are still ours; return how many were."""
+    """Write the outcomes of the attempts that are still ours; return their number."""
     with transaction.atomic():
         mine = _still_mine(cluster_id, outcomes)
         kept = [
@@ -103,7 +103,7 @@ def _still_mine(
 def _honour_stop(
     outcome: Outcome, cause: str, job_status: str | None, job_deleted_at: datetime | None
 ) -> Outcome:
-    """Keep a run whose job was paused or cancelled meanwhile, but stop what would follow."""
+    """Keep the outcome of a run whose job was stopped meanwhile, but without a retry or a waiting prompt."""
     if not job_was_stopped(cause, job_status, job_deleted_at):
         return outcome
     if outcome.retry_at:
@@ -115,7 +115,7 @@ def _honour_stop(
 
 
 def call_off(queued: Iterable[tuple[int, int, int | None]], now: datetime, reason: str) -> None:
-    """End queued runs (id, attempt, job) that must not start any more; one between two attempts has failed."""
+    """End queued runs (id, attempt, job) that must not start any more; one that waited for a retry has failed."""
     ended: dict[Execution.Status, list[Outcome]] = defaultdict(list)
     for execution_id, attempt, job_id in queued:
         status = Status.FAILED if attempt else Status.CANCELLED
@@ -128,14 +128,14 @@ def call_off(queued: Iterable[tuple[int, int, int | None]], now: datetime, reaso
 
 
 def conclude(outcomes: Sequence[Outcome]) -> None:
-    """Update the jobs of runs that ended for good: history, end of the job, next run in line, failures."""
+    """Update the jobs after final outcomes: history, end of the job, next waiting run, reaction to failures."""
     if not outcomes:
         return
     by_job = add_to_history(outcomes)
-    # A one-time job whose run was called off before it began counts as failed, too.
+    # A one-time job whose run was called off before its first attempt also counts as failed.
     end_finished_jobs(
         by_job,
         failed=[job_id for job_id, ended in by_job.items() if ended[-1].is_failure or not ended[-1].attempt],
     )
     release_next(by_job)
-    answer_failures(by_job, outcomes[0].finished_at)
+    handle_failures(by_job, outcomes[0].finished_at)

@@ -1,4 +1,4 @@
-"""Hand-written SQL for the steps whose speed matters; each has its ORM twin in a test."""
+"""Hand-written SQL where speed matters; a test compares each statement with the ORM."""
 
 import json
 from collections.abc import Callable, Iterable, Sequence
@@ -41,8 +41,8 @@ _READ_STARTED_ON_SQLITE = (
     + "WHERE run.id IN ({ids}) AND run.status = 'running' AND run.cluster_id = %s AND run.attempt = %s"
     " AND run.started_at = %s"
 )
-# One round trip. `set_config` makes this one commit synchronous: after a crash, the server must still know a run that
-# was delivered, or its id would be given to another run.
+# One round trip. `set_config` makes this commit synchronous: if a crash lost a run that was already delivered, another
+# run would get its id.
 _START_ON_POSTGRESQL = (
     "WITH started AS ("
     + _START.replace("{lateness}", "%s::timestamptz - scheduled_for")
@@ -52,8 +52,8 @@ _START_ON_POSTGRESQL = (
 )
 _START_ONE_ON_POSTGRESQL = _START_ON_POSTGRESQL.replace("id IN ({ids})", "id = %s")
 
-# `LIMIT 1` keeps PostgreSQL from turning the subqueries into joins: in a burst its statistics do not show the thousands
-# of live rows yet, and it would read all of them for each job.
+# `LIMIT 1` keeps PostgreSQL from turning the subqueries into joins: during a burst its statistics miss thousands of
+# live rows, and a join would read all of them for each job.
 _END_FINISHED_JOBS = """
     UPDATE schedules_job SET status =
         CASE WHEN trigger_type = 'once' AND id IN ({failed}) THEN 'failed' ELSE 'completed' END
@@ -103,7 +103,7 @@ def update_rows(
     table = connection.ops.quote_name(model._meta.db_table)
     with connection.cursor() as cursor:
         if connection.vendor == "postgresql":
-            # Other names than the table's own: `total = total + {total}` must not be ambiguous.
+            # Different from the table's own names, so that `total = total + {total}` is not ambiguous.
             names = {name: f"given.new_{name}" for name in columns}
             arrays = ", ".join(f"%s::{_type_of(field)}[]" for field in fields)
             cursor.execute(
@@ -113,7 +113,7 @@ def update_rows(
                 by_column,
             )
         else:
-            # The driver's named parameters: one value may be used in several assignments.
+            # Named parameters of the driver, because several assignments may use the same value.
             names = {name: f":{name}" for name in columns}
             with connection.wrap_database_errors:
                 cursor.connection.executemany(
@@ -123,9 +123,9 @@ def update_rows(
 
 
 def insert_claimed(template: Execution, job_ids: Iterable[int]) -> list[tuple[int, int]]:
-    """Write one row like `template` for the next slot of each job; return the ids of the rows with their jobs.
+    """Insert a copy of `template` for the next slot of each job; return pairs of row id and job id.
 
-    A job that has rows from its next slot on is left out: its clock was set back.
+    Leave out jobs that already have rows for that slot or later ones, which means that the clock was set back.
     """
     sources = {"job_id": "id", "scheduled_for": "next_run_at", **COPIED_FROM_JOB}
     columns: list[str] = []
@@ -151,7 +151,7 @@ def insert_claimed(template: Execution, job_ids: Iterable[int]) -> list[tuple[in
 def start(
     cluster_id: int, attempt: int, execution_ids: Sequence[int], now: datetime, lease_until: datetime
 ) -> list[list[Any]]:
-    """Mark the claimed executions of this cluster as running; return what a run needs, in the order of `Started`."""
+    """Mark claimed executions of this cluster as running; return the values of `Started` for each."""
     started_at = connection.ops.adapt_datetimefield_value(now)
     times: list[Any] = [started_at, connection.ops.adapt_datetimefield_value(lease_until), started_at]
     claim = [cluster_id, attempt]
@@ -168,7 +168,10 @@ def start(
 
 
 def _start_one_on_postgresql(values: list[Any]) -> list[list[Any]]:
-    """Start one execution with a prepared statement: plain functions start one by one, and planning takes half of it."""
+    """Start one execution with a prepared statement, because planning takes half of the time.
+
+    Plain functions start one at a time.
+    """
     if _has_pooler():
         with connection.cursor() as cursor:
             cursor.execute(_START_ONE_ON_POSTGRESQL, values)
@@ -177,32 +180,32 @@ def _start_one_on_postgresql(values: list[Any]) -> list[list[Any]]:
     driver: psycopg.Connection[Any] = connection.connection
     if driver.prepare_threshold is None:
         driver.prepare_threshold = _PREPARE_THRESHOLD
-    # Django's own cursors write the values into the statement, which leaves nothing to prepare.
+    # Django's cursors insert the values into the text of the statement, which cannot be prepared.
     with connection.wrap_database_errors, psycopg.Cursor(driver) as prepared:
         prepared.execute(_START_ONE_ON_POSTGRESQL, values, prepare=True)
         return [list(row) for row in prepared.fetchall()]
 
 
 def _has_pooler() -> bool:
-    """Tell whether a pooler hands the server's connections round: prepared statements would stay behind in them."""
+    """Return whether a pooler shares the server's connections, which rules out prepared statements."""
     return bool(connection.settings_dict["DISABLE_SERVER_SIDE_CURSORS"])
 
 
 def end_finished_jobs(job_ids: Iterable[int], failed: Iterable[int]) -> None:
-    """End the jobs that have no slot and no live run left: as failed the one-time jobs in `failed`, else completed."""
+    """Mark jobs without slots and live runs as completed, or as failed if they are one-time jobs in `failed`."""
     with connection.cursor() as cursor:
         cursor.execute(_END_FINISHED_JOBS.format(ids=_integers(job_ids), failed=_integers(failed) or "NULL"))
 
 
 def next_in_line(job_ids: Iterable[int]) -> list[int]:
-    """Return the oldest run that waits for its predecessor, of each job that has nothing else under way."""
+    """Return the oldest waiting run of each job that has no other run under way."""
     with connection.cursor() as cursor:
         cursor.execute(_NEXT_IN_LINE.format(ids=_integers(job_ids)))
         return [row[0] for row in cursor.fetchall()]
 
 
 def earliest_moment() -> datetime | None:
-    """Return the earliest moment at which a job is due or a queued run is ready; an idle cluster asks all the time."""
+    """Return the earliest moment at which a job is due or a queued run is ready; idle clusters poll this."""
     with connection.cursor() as cursor:
         found = []
         for statement in (_NEXT_DUE, _NEXT_READY):
@@ -212,17 +215,17 @@ def earliest_moment() -> datetime | None:
 
 
 def _aware(moment: datetime) -> datetime:
-    """Give a moment its zone: SQLite stores UTC without saying so."""
+    """Add the zone to a moment; SQLite stores UTC without it."""
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
 def _integers(values: Iterable[int]) -> str:
-    """Write keys into a statement: integers are safe there, and parameters are limited in number."""
+    """Format keys for a statement; integers are safe, and the number of parameters is limited."""
     return ",".join(str(int(value)) for value in values)
 
 
 def _adapter(field: Any) -> Callable[[Any], Any]:
-    """Choose once per column how its values reach the driver."""
+    """Return the function that converts the values of a column for the driver."""
     match field:
         case models.DateTimeField():
             return connection.ops.adapt_datetimefield_value

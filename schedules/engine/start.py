@@ -15,7 +15,7 @@ from schedules.models.executions import slot_key
 
 @dataclass(frozen=True, slots=True)
 class Started:
-    """An execution that this worker has just started, with all that its task needs."""
+    """An execution that this worker has just started, with everything that its task needs."""
 
     execution_id: int
     attempt: int
@@ -39,13 +39,13 @@ class Started:
 
 
 def start_runs(cluster_id: int, attempt: int, execution_ids: Sequence[int], now: datetime) -> list[Started]:
-    """Mark claimed executions as running; those that are no longer ours are left out."""
+    """Mark claimed executions as running; leave out those that are no longer ours."""
     lease_until = now + timedelta(seconds=settings.CRONTY_LEASE_SECONDS)
     return [*map(_started, sql.start(cluster_id, attempt, execution_ids, now, lease_until))]
 
 
 def _started(values: list[Any]) -> Started:
-    """Turn the driver's values into Python's."""
+    """Convert the values of the database driver."""
     if connection.vendor == "sqlite":
         values[3] = values[3].replace(tzinfo=UTC)
         values[11], values[13] = timedelta(microseconds=values[11]), timedelta(microseconds=values[13])

@@ -1,4 +1,4 @@
-"""The tables: jobs, executions, clusters, profiles, tokens, and the audit trail."""
+"""The tables: jobs, executions, clusters, profiles, tokens and events."""
 
 from schedules.models.clusters import FRESH_FOR, Cluster
 from schedules.models.events import Event

@@ -10,24 +10,24 @@ FRESH_FOR = timedelta(seconds=15)
 
 class ClusterQuerySet(models.QuerySet["Cluster"]):
     def fresh(self, now: datetime) -> Self:
-        """Clusters that are alive: seen within the last seconds and not stopped."""
+        """Clusters that are alive: not stopped, and with a recent heartbeat."""
         return self.filter(stopped_at=None, last_seen_at__gte=now - FRESH_FOR)
 
 
 class Cluster(models.Model):
-    """One running cluster; without a recent heartbeat, "no worker is running" is certain."""
+    """A cluster and its heartbeats; if none is recent, no worker is running."""
 
     host = models.CharField(max_length=255)
     pid = models.PositiveIntegerField()
     started_at = models.DateTimeField()
-    last_seen_at = models.DateTimeField(help_text="The claim loop came round.")
+    last_seen_at = models.DateTimeField(help_text="The last heartbeat of the claim loop.")
     probe_returned_at = models.DateTimeField(
-        help_text="When the last probe that came round set out, through pusher, worker and monitor."
+        help_text="When the last probe that returned was sent through pusher, worker and monitor."
     )
-    watched_at = models.DateTimeField(null=True, help_text="The leader last looked at the pulse.")
+    watched_at = models.DateTimeField(null=True, help_text="When the leader last checked the heartbeats.")
     stopped_at = models.DateTimeField(null=True)
     claimed_count = models.PositiveBigIntegerField(default=0)
-    note = models.CharField(max_length=200, blank=True, help_text="Why it was restarted, if it was.")
+    note = models.CharField(max_length=200, blank=True, help_text="Why it was stopped or restarted.")
 
     objects = ClusterQuerySet.as_manager()
 

@@ -1,4 +1,4 @@
-"""Events: the audit trail of changes."""
+"""Events: the audit log of changes."""
 
 from django.conf import settings
 from django.db import models
@@ -28,7 +28,9 @@ class Event(models.Model):
     job = models.ForeignKey(
         "schedules.Job", null=True, on_delete=models.SET_NULL, related_name="events", db_index=False
     )
-    subject = models.CharField(max_length=limits.NAME_LENGTH, help_text="The name of what was changed.")
+    subject = models.CharField(
+        max_length=limits.NAME_LENGTH, help_text="The name of the changed job or token."
+    )
     before = models.JSONField(default=dict)
     after = models.JSONField(default=dict)
 

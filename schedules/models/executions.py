@@ -12,16 +12,16 @@ from schedules.models.jobs import Job
 
 
 def slot_key(job_public_id: str, scheduled_for: datetime, cause: str) -> str:
-    """Name one slot of one job, the same in every attempt and after a restore from a backup."""
+    """Return a key for one slot of a job that stays the same over attempts and after a restore from a backup."""
     moment = scheduled_for.astimezone(UTC).strftime("%Y%m%dT%H%M%S.%fZ")
     return f"{job_public_id}@{moment}" + ("-manual" if cause == Execution.Cause.MANUAL else "")
 
 
-# The columns that a run copies from its job, which may change later, and the job's columns that they come from.
+# The columns that an execution copies from its job, because the job may change later.
 COPIED_FROM_JOB = {"owner_id": "owner_id", "job_name": "name", "task": "task"}
 
-# Whether a job was stopped, so that nothing more may start for a run of it: a pause stops all runs but those by hand.
-# Once for querysets, once for values that were read already; a test holds the two together.
+# Whether a job was stopped, so that no attempt of its run may start any more; a pause does not stop manual runs.
+# Written twice, for querysets and for values already read; a test compares the two.
 JOB_WAS_STOPPED = (
     Q(job=None)
     | Q(job__deleted_at__isnull=False)
@@ -31,38 +31,38 @@ JOB_WAS_STOPPED = (
 
 
 def job_was_stopped(cause: str, job_status: str | None, job_deleted_at: datetime | None) -> bool:
-    """Tell whether nothing more may start for a run of such a job; a job that is gone has no status."""
+    """Return whether no attempt of a run may start any more; the status of a deleted job is None."""
     if job_status is None or job_deleted_at is not None or job_status == Job.Status.CANCELLED:
         return True
     return job_status == Job.Status.PAUSED and cause != Execution.Cause.MANUAL
 
 
-# A prompt that nobody should answer any more: its job was stopped, or was given another task.
+# A prompt that should not be answered any more: its job was stopped or was given another task.
 _IS_OUTDATED = JOB_WAS_STOPPED | ~Q(job__task=F("task"))
 
 
 class ExecutionQuerySet(models.QuerySet["Execution"]):
     def ready(self, now: datetime) -> Self:
-        """Queued runs whose moment has come: runs by hand, retries, and runs that waited for their predecessor."""
+        """Queued runs that may start: manual runs, retries, and runs that waited for their predecessor."""
         return self.filter(status=Execution.Status.QUEUED, available_at__lte=now)
 
     def live(self) -> Self:
-        # With the null test SQLite can use the partial index; a list of parameters is not enough for it.
+        # SQLite uses the partial index only if the query repeats its condition on `finished_at`.
         return self.filter(finished_at=None, status__in=Execution.LIVE)
 
     def under_way(self) -> Self:
-        """Runs that have begun and not ended, among them retries and prompts that wait for an agent.
+        """Runs that have started but not ended, including retries and prompts that wait for an agent.
 
-        This is what makes a job "running" for agents and on pages. A run that waits for its first start is not under way.
+        They make a job "running" for agents and on pages. A run that waits for its first start does not.
         """
         return self.live().exclude(status=Execution.Status.QUEUED, attempt=0)
 
     def held(self) -> Self:
-        """Claimed or running: a cluster has a lease on them."""
+        """Claimed or running: a cluster holds a lease."""
         return self.filter(lease_until__isnull=False, status__in=Execution.HELD)
 
     def abandoned(self, now: datetime) -> Self:
-        """Claimed or running, but the lease was not renewed in time."""
+        """Claimed or running, but with an expired lease."""
         return self.held().filter(lease_until__lt=now)
 
     def waiting(self) -> Self:
@@ -73,11 +73,11 @@ class ExecutionQuerySet(models.QuerySet["Execution"]):
         return self.waiting().filter(Q(lease_until=None) | Q(lease_until__lt=now))
 
     def claimable(self, now: datetime) -> Self:
-        """Prompts for any agent to take."""
+        """Prompts that any agent may claim."""
         return self.unheld(now).exclude(_IS_OUTDATED)
 
     def left_over(self, now: datetime) -> Self:
-        """Prompts that no agent holds, of a job that was stopped or has another task by now."""
+        """Prompts that no agent holds and whose job was stopped or was given another task."""
         return self.unheld(now).filter(_IS_OUTDATED)
 
 
@@ -86,24 +86,24 @@ class Execution(models.Model):
 
     class Status(models.TextChoices):
         QUEUED = "queued"
-        """Waits for `available_at`; without one it waits for the previous run to end."""
+        """Waits for `available_at`, or, if that is empty, for the previous run to end."""
         CLAIMED = "claimed"
-        """A cluster took it and will start it within the lease."""
+        """A cluster claimed it and will start it within the lease."""
         RUNNING = "running"
         """A worker runs it and renews the lease."""
         WAITING = "waiting"
         """A prompt that waits for an agent to claim and complete it."""
         SUCCEEDED = "succeeded"
         FAILED = "failed"
-        """Its attempts are spent, or the failure was final."""
+        """No attempt is left, or the failure was final."""
         SKIPPED = "skipped"
         """Not run on purpose; `reason` says why."""
         MISSED = "missed"
-        """Not run because no cluster was there to run it."""
+        """Not run because no worker was available."""
         CANCELLED = "cancelled"
         """Withdrawn before it started."""
         LOST = "lost"
-        """Its workers died while they ran it, more than once; how far it came is unknown."""
+        """Its workers died repeatedly while they ran it; how far they got is unknown."""
 
     class Cause(models.TextChoices):
         SCHEDULE = "schedule"
@@ -133,9 +133,9 @@ class Execution(models.Model):
     cause = models.CharField(max_length=8, choices=Cause, default=Cause.SCHEDULE)
     status = models.CharField(max_length=9, choices=Status, default=Status.QUEUED)
     reason = models.CharField(max_length=300, blank=True)
-    attempt = models.PositiveSmallIntegerField(default=0, help_text="How often it was started.")
+    attempt = models.PositiveSmallIntegerField(default=0, help_text="How many times it was started.")
     available_at = models.DateTimeField(null=True)
-    # No index: what a cluster holds now is found by its lease, and its history only grows.
+    # No index: the lease finds what a cluster holds now, and an index over the history would only grow.
     cluster = models.ForeignKey(
         "Cluster", null=True, on_delete=models.SET_NULL, related_name="executions", db_index=False
     )
@@ -149,18 +149,18 @@ class Execution(models.Model):
         blank=True,
         db_default="",
         default="",
-        help_text="Which of the agents of that name, if it was not the first to hold it.",
+        help_text="Tells apart agents of the same name after the first lease has expired.",
     )
     started_at = models.DateTimeField(null=True)
     finished_at = models.DateTimeField(null=True)
-    lateness = models.DurationField(null=True, help_text="First start minus the moment it was due.")
+    lateness = models.DurationField(null=True, help_text="The time between its slot and its first start.")
     result = models.JSONField(null=True)
     error = models.TextField(blank=True)
     traceback = models.TextField(blank=True)
     last_slot = models.DateTimeField(
-        null=True, help_text="For a gap: its last slot; scheduled_for is its first."
+        null=True, help_text="The last slot of a gap; scheduled_for is the first."
     )
-    slots = models.PositiveIntegerField(default=1, help_text="How many slots this row accounts for.")
+    slots = models.PositiveIntegerField(default=1, help_text="The number of slots that this row stands for.")
 
     objects = ExecutionQuerySet.as_manager()
 
@@ -194,13 +194,13 @@ class Execution(models.Model):
 
     @classmethod
     def of(cls, job: Job, scheduled_for: datetime, **values: Any) -> Self:
-        """Build the row of one slot of a job, with what it copies from the job."""
+        """Build the row of one slot, with the columns that it copies from the job."""
         copied = {name: getattr(job, source) for name, source in COPIED_FROM_JOB.items()}
         return cls(job=job, scheduled_for=scheduled_for, **copied, **values)
 
     @property
     def key(self) -> str:
-        """The idempotency key of deliveries: the same for every attempt at this slot."""
+        """The idempotency key of deliveries, the same for every attempt."""
         return slot_key(self.job.public_id if self.job else "gone", self.scheduled_for, self.cause)
 
     def is_held_at(self, now: datetime) -> bool:

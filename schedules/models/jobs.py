@@ -17,17 +17,17 @@ from schedules.tasks import registry
 from schedules.when.triggers import Trigger, TriggerError, load_zone
 
 LATE_AFTER = timedelta(minutes=2)
-# The public ids of failure notices, which Cronty makes itself, start with this; their names could be anybody's.
+# The public ids of failure notices start with this; unlike a name, no caller can choose it.
 NOTICE_PREFIX = "notice"
 
 
 def new_public_id(prefix: str, now: datetime) -> str:
-    """Make the id that agents use: a prefix by family, a random number, the moment."""
+    """Create a public id from a prefix, a random number and the time."""
     return f"{prefix}_{secrets.randbelow(10**9)}_{int(now.timestamp())}"
 
 
 def is_public_id(text: str) -> bool:
-    """Tell whether the text may be an id; PostgreSQL raises an error for some other text."""
+    """Return whether the text may be an id; PostgreSQL raises an error for some other text."""
     return text.isascii() and text.isprintable()
 
 
@@ -37,7 +37,7 @@ def sentence(words: str) -> str:
 
 class JobQuerySet(models.QuerySet["Job"]):
     def notices(self) -> Self:
-        """Failure notices, which Cronty made itself."""
+        """Failure notices, which Cronty creates itself."""
         return self.filter(public_id__startswith=f"{NOTICE_PREFIX}_")
 
     def kept(self) -> Self:
@@ -51,11 +51,11 @@ class JobQuerySet(models.QuerySet["Job"]):
         return self.filter(owner=user)
 
     def called(self, public_id: str) -> Self:
-        """The job of that id, if any; text that PostgreSQL cannot compare finds nothing."""
+        """The job with this id, if any; text that PostgreSQL cannot compare finds nothing."""
         return self.filter(public_id=public_id) if is_public_id(public_id) else self.none()
 
     def active(self) -> Self:
-        """Jobs that still have, or may again have, something to do."""
+        """Jobs that may still run: pending, running or paused."""
         return self.kept().filter(status__in=Job.ACTIVE)
 
     def armed(self) -> Self:
@@ -69,12 +69,12 @@ class JobQuerySet(models.QuerySet["Job"]):
         return self.due(now - LATE_AFTER)
 
     def only_schedule(self, *more: str) -> Self:
-        """Read the columns that a line of a list needs: on long lists a whole row costs three times as much."""
+        """Read only the columns that a list shows: whole rows take three times as long."""
         columns = ("public_id", "name", "task", "status", "slot_count", "next_run_at", "created_at")
         return self.only(*columns, *Job.TRIGGER_FIELDS, *more)
 
     def with_activity(self) -> Self:
-        """Annotate `is_running`: a run is under way."""
+        """Annotate `is_running`: whether a run is under way."""
         return self.annotate(is_running=_has_run_under_way())
 
     def in_state(self, state: str) -> Self:
@@ -99,7 +99,7 @@ def is_running() -> Q:
 
 def _has_run_under_way() -> Q:
     executions: Any = apps.get_model("schedules", "Execution").objects
-    # One subquery for all jobs, which uses a partial index: job by job, SQLite would read each one's whole history.
+    # One subquery for all jobs, because it can use a partial index; per job, SQLite would read the whole history.
     return Q(pk__in=executions.under_way().filter(job__isnull=False).order_by().values("job"))
 
 
@@ -110,13 +110,13 @@ class Job(models.Model):
         PENDING = "pending"
         """Armed: `next_run_at` says when. A recurring job is pending between and during runs."""
         RUNNING = "running"
-        """Its last slot was claimed and is under way; the engine will end the job as completed or failed."""
+        """Its last run is under way; the engine then marks the job as completed or failed."""
         PAUSED = "paused"
         """Stopped by a person, an agent or too many failures, until someone resumes it or `paused_until` passes."""
         COMPLETED = "completed"
-        """Nothing left to do: it ran as often, or as long, as was asked."""
+        """No slot is left: a one-time job has run, or `max_runs` or `ends_at` was reached."""
         FAILED = "failed"
-        """A one-off whose attempts are spent."""
+        """A one-time job whose last attempt failed."""
         CANCELLED = "cancelled"
         """Ended by a person or an agent; it never fires again."""
 
@@ -156,7 +156,7 @@ class Job(models.Model):
     trigger_type = models.CharField(max_length=10, choices=TriggerType)
     run_at = models.DateTimeField(null=True, blank=True)
     every = models.DurationField(null=True, blank=True)
-    anchor_at = models.DateTimeField(null=True, blank=True, help_text="Where an interval's grid starts.")
+    anchor_at = models.DateTimeField(null=True, blank=True, help_text="The first slot of an interval.")
     cron = models.CharField(max_length=limits.CRON_LENGTH, blank=True)
     timezone = models.CharField(max_length=64, default="UTC")
     ends_at = models.DateTimeField(null=True, blank=True)
@@ -167,12 +167,15 @@ class Job(models.Model):
     last_run_at = models.DateTimeField(null=True, editable=False)
     run_count = models.PositiveIntegerField(default=0, editable=False)
     slot_count = models.PositiveIntegerField(
-        default=0, editable=False, help_text="Scheduled runs; `max_runs` bounds it."
+        default=0, editable=False, help_text="The number of scheduled runs, limited by max_runs."
     )
     failure_streak = models.PositiveIntegerField(default=0, editable=False)
     last_error = models.TextField(blank=True, editable=False)
     recent = models.CharField(
-        max_length=30, blank=True, editable=False, help_text="The last 30 outcomes, newest last."
+        max_length=30,
+        blank=True,
+        editable=False,
+        help_text="The last 30 outcomes, one letter each, newest last.",
     )
 
     attempts = models.PositiveSmallIntegerField(
@@ -182,7 +185,9 @@ class Job(models.Model):
     timeout = models.DurationField(default=timedelta(minutes=1))
     overlap = models.CharField(max_length=5, choices=Overlap, default=Overlap.SKIP)
     catch_up = models.CharField(max_length=4, choices=CatchUp, default=CatchUp.ONCE)
-    pause_after_failures = models.PositiveSmallIntegerField(default=10, help_text="In a row; 0 is never.")
+    pause_after_failures = models.PositiveSmallIntegerField(
+        default=10, help_text="Pause after this many failures in a row; 0 means never."
+    )
 
     paused_until = models.DateTimeField(null=True, editable=False)
     paused_at = models.DateTimeField(null=True, editable=False)
@@ -269,7 +274,7 @@ class Job(models.Model):
 
     @property
     def trigger(self) -> Trigger:
-        """When it fires; raises TriggerError for a row that no longer makes sense."""
+        """The trigger that the columns describe; raises TriggerError if they are invalid."""
         grid = self.anchor_at or (None if self._state.adding else self.created_at)
         return trigger_of(
             {
@@ -283,13 +288,13 @@ class Job(models.Model):
         )
 
     def argument(self, name: str) -> Any:
-        """Return the task's argument of that name, given by name or by position, or None."""
+        """Return the argument with this name, whether it was given by name or by position, or None."""
         task = registry.get(self.task)
         by_position = dict(zip(task.signature.parameters, self.args, strict=False)) if task else {}
         return {**by_position, **self.kwargs}.get(name)
 
     def next_slot(self, after: datetime) -> datetime | None:
-        """The next moment this job is owed a run, or None when its runs are spent."""
+        """Return the next slot after a moment, or None if no run is left."""
         if self.max_runs is not None and self.slot_count >= self.max_runs:
             return None
         slot = self.trigger.next_after(after)
@@ -297,7 +302,7 @@ class Job(models.Model):
 
     @property
     def state(self) -> str:
-        """The state to show; the job must come from `with_activity()`."""
+        """The state to show; the job must be read with `with_activity()`."""
         return state_of(self.status, getattr(self, "is_running", False))
 
     def clean(self) -> None:

@@ -9,7 +9,7 @@ from django.db.models import Q
 
 
 def is_active(path: str = "") -> Q:
-    """Select active users; in a user model without a column for it everybody is active."""
+    """Match active users; without an `is_active` column, every user is active."""
     columns = {field.name for field in get_user_model()._meta.get_fields()}
     return Q(**{f"{path}is_active": True}) if "is_active" in columns else Q()
 

@@ -17,7 +17,7 @@ class TokenQuerySet(models.QuerySet["Token"]):
 
 
 class Token(models.Model):
-    """A key for an agent: only its prefix and a keyed digest are stored."""
+    """An access token, of which only the prefix and a keyed digest are stored."""
 
     class Kind(models.TextChoices):
         CONVERSATION = "conversation", "Talks with a person"
@@ -31,7 +31,9 @@ class Token(models.Model):
     prefix = models.CharField(max_length=16, unique=True)
     digest = models.CharField(max_length=64)
     scopes = models.JSONField(default=list)
-    families = models.JSONField(default=list, help_text="Tool families it is offered; empty means all.")
+    families = models.JSONField(
+        default=list, help_text="The tool families that the agent sees; empty means all."
+    )
     created_at = models.DateTimeField()
     expires_at = models.DateTimeField(null=True)
     last_used_at = models.DateTimeField(null=True)

@@ -8,8 +8,8 @@ from django.db import models
 
 from schedules.when.triggers import Cron, Interval, Once, Trigger, TriggerError
 
-# For an interval that is not stored yet: its grid starts when it is.
-_SOME_GRID = datetime(2000, 1, 1, tzinfo=UTC)
+# For an interval without an anchor, which is validated before it gets one.
+_PLACEHOLDER_ANCHOR = datetime(2000, 1, 1, tzinfo=UTC)
 
 
 class TriggerType(models.TextChoices):
@@ -19,27 +19,27 @@ class TriggerType(models.TextChoices):
 
     @property
     def column(self) -> str:
-        """The column that this type fills, and the others leave empty."""
+        """The column that only jobs of this type fill in."""
         return {"once": "run_at", "interval": "every", "cron": "cron"}[self.value]
 
 
 def trigger_of(columns: Mapping[str, Any]) -> Trigger:
-    """Build the trigger of a job from its columns; raises TriggerError if they do not make sense."""
+    """Build the trigger of a job from its columns; raise TriggerError if they are invalid."""
     match columns["trigger_type"]:
         case TriggerType.ONCE if columns["run_at"]:
             return Once(columns["run_at"], columns["timezone"])
         case TriggerType.INTERVAL if columns["every"] is not None:
-            # A fraction of a second goes in as it is, for Interval to refuse.
-            return Interval(columns["every"].total_seconds(), columns.get("anchor_at") or _SOME_GRID)
+            # Not rounded: Interval refuses fractions of a second.
+            return Interval(columns["every"].total_seconds(), columns.get("anchor_at") or _PLACEHOLDER_ANCHOR)
         case TriggerType.CRON:
             return Cron(columns["cron"], columns["timezone"])
     raise TriggerError("trigger_type", "choose once, interval or cron, and fill in what it needs.")
 
 
 def columns_of(trigger: Trigger) -> dict[str, Any]:
-    """Return the columns that hold a trigger; those of the other types are emptied.
+    """Return the columns that hold a trigger, with those of other types empty.
 
-    Zone and grid are left out: a job has a zone whatever its trigger, and an interval that did not change keeps its grid.
+    Without zone and anchor: every job has a zone, and an interval that did not change keeps its anchor.
     """
     columns: dict[str, Any] = {"run_at": None, "every": None, "cron": ""}
     match trigger:

@@ -1,4 +1,4 @@
-"""Creating, changing and stopping jobs: each function checks the owner, changes one row and writes one event."""
+"""Changes of jobs, from creation to deletion: each function checks the owner, changes one row and writes one event."""
 
 import json
 from collections.abc import Collection, Mapping
@@ -37,10 +37,10 @@ def schedule(
     profile: Profile | None = None,
     **fields: Any,
 ) -> Result[Scheduled]:
-    """Create a job from its editable columns; a missing one takes the default of the task or the model.
+    """Create a job from its editable columns; for missing ones, use the defaults of the task or the model.
 
-    `request` is the caller's own wording where the columns depend on the clock ("in 20 minutes"): the
-    idempotency key then stands for that wording. `profile` is the actor's, if the caller has already read it.
+    `request` is the caller's input, for the idempotency key, if the columns depend on the time of the call ("in 20
+    minutes"). `profile` is the actor's profile, if the caller has already read it.
     """
     fields = editable_only(fields)
     now = clock.now()
@@ -63,7 +63,7 @@ def schedule(
         updated_at=now,
         **(_task_defaults(fields.get("task", "")) | {"timezone": profile.zone} | fields),
     )
-    _give_grid(job, now)
+    _set_anchor(job, now)
     if problem := job_problem(actor, job, now, changed=set(fields) | {"run_at", "every"}):
         return problem
     job.next_run_at = job.next_slot(now)
@@ -73,7 +73,7 @@ def schedule(
         job.status, job.next_run_at, job.paused_at = Job.Status.PAUSED, None, now
     with transaction.atomic():
         wait_for_turn(profile)
-        # Another caller with the same key may have been faster.
+        # Check again: another caller with the same key may have been faster.
         if idempotency_key is not None and (answer := answer_of_key(actor, idempotency_key, digest)):
             return answer
         if refusal := quota_problem(profile) or rate_problem(profile, now):
@@ -96,7 +96,7 @@ def edit(actor: Actor, job_id: str, *, revision: int | None = None, **changes: A
 def _try_to_edit(
     actor: Actor, job_id: str, revision: int | None, changes: Mapping[str, Any]
 ) -> Result[Job] | None:
-    """Try to edit once; None if the job fired meanwhile, so that the caller can try again."""
+    """Try to edit once; return None if the job fired meanwhile, so that the caller can try again."""
     now = clock.now()
     job = actor.jobs().called(job_id).first()
     if job is None:
@@ -116,7 +116,7 @@ def _try_to_edit(
     is_rescheduled = not changes.keys().isdisjoint(Job.TRIGGER_FIELDS)
     if {"every", "trigger_type"} & changes.keys() and "anchor_at" not in changes:
         job.anchor_at = None
-    _give_grid(job, now)
+    _set_anchor(job, now)
     if job.anchor_at != old.anchor_at:
         changes["anchor_at"] = job.anchor_at
     if problem := job_problem(actor, job, now, changed=set(changes)):
@@ -134,14 +134,14 @@ def _try_to_edit(
             return _lost_the_race(actor, old)
         if is_rescheduled:
             _account_until(old, now, "The schedule was changed before it could run.")
-            engine.take_back_ahead(old, now)
+            engine.delete_future_rows(old, now)
         record(actor, "edit", now, job=job, before=before, after=_changes(job, changes))
     job.refresh_from_db()
     return Ok(job)
 
 
 def pause(actor: Actor, job_id: str, *, reason: str = "", until: datetime | None = None) -> Result[Job]:
-    """Stop a pending job from firing until somebody resumes it or `until` is reached."""
+    """Pause a pending job until it is resumed or `until` is reached."""
     now = clock.now()
     if until is not None and (problem := limits.moment_problem(until)):
         return invalid("until", problem)
@@ -220,7 +220,7 @@ def delete(actor: Actor, job_id: str) -> Result[Job]:
 
 
 def restore(actor: Actor, job_id: str) -> Result[Job]:
-    """Restore a job from the trash in its former state; the slots meanwhile are recorded as skipped."""
+    """Restore a job from the trash with its former status; record the slots since its deletion as skipped."""
     now = clock.now()
     with transaction.atomic():
         job = actor.trash().called(job_id).select_for_update(of=("self",)).first()
@@ -236,12 +236,12 @@ def restore(actor: Actor, job_id: str) -> Result[Job]:
         match job.status:
             case Job.Status.PENDING:
                 engine.account_for(job, job.deleted_at + _TICK, now, "The job lay in the trash.")
-                engine.take_back_ahead(job, now)
+                engine.delete_future_rows(job, now)
                 following, reason = _slot_after_trash(job, now)
                 if following:
                     changes["next_run_at"] = following
                 else:
-                    # Its owner is to decide what becomes of it.
+                    # Let the owner decide what to do with it.
                     engine.pause(job, now, reason)
                     job.refresh_from_db(fields=["revision"])
             case Job.Status.PAUSED:
@@ -256,7 +256,7 @@ def restore(actor: Actor, job_id: str) -> Result[Job]:
 
 
 def run_now(actor: Actor, job_id: str) -> Result[Execution]:
-    """Queue one run now, whatever state the job is in; its schedule does not change."""
+    """Queue one run now, whatever the job's status; its schedule does not change."""
     now = clock.now()
     with transaction.atomic():
         job = _locked(actor, job_id)
@@ -280,7 +280,7 @@ def _locked(actor: Actor, job_id: str) -> Job | None:
 
 
 def _move(job: Job, now: datetime, **changes: Any) -> None:
-    """Update a locked row, on condition that its revision is the one that was read."""
+    """Update a locked row, whose revision must not have changed since it was read."""
     moved = Job.objects.filter(pk=job.pk, revision=job.revision).update(
         **changes, revision=F("revision") + 1, updated_at=now
     )
@@ -288,7 +288,7 @@ def _move(job: Job, now: datetime, **changes: Any) -> None:
 
 
 def _account_until(job: Job, now: datetime, reason: str) -> None:
-    """Record the slots that the job will no longer run; those within a pause say so."""
+    """Record the slots that the job will no longer run; those within a pause get the reason of the pause."""
     if job.status == Job.Status.PAUSED and job.paused_at:
         words = f"Paused: {job.pause_reason or 'no reason given'}"
         engine.account_for(job, job.paused_at + _TICK, now, words)
@@ -309,14 +309,14 @@ def _task_defaults(name: str) -> dict[str, Any]:
     return {"attempts": task.attempts, "timeout": task.timeout} if task else {}
 
 
-def _give_grid(job: Job, now: datetime) -> None:
-    """Let an interval start one interval from now, unless the caller chose its start."""
+def _set_anchor(job: Job, now: datetime) -> None:
+    """Anchor an interval one interval from now, unless the caller chose an anchor."""
     if job.trigger_type != Job.TriggerType.INTERVAL or not job.every or job.anchor_at:
         return
     try:
         job.anchor_at = now + job.every
     except OverflowError:
-        # Far beyond the longest interval: the validation that follows says so.
+        # The interval is far too long, and the validation that follows refuses it.
         job.anchor_at = now
 
 
@@ -327,7 +327,7 @@ def _rescheduled(old: Job, following: datetime, now: datetime) -> dict[str, Any]
 
 
 def _lost_the_race(actor: Actor, seen: Job) -> Err | None:
-    """Explain which change came first; None if it was only a claim, which does not conflict with an edit."""
+    """Return which change came first, or None if it was only a claim, which does not conflict with an edit."""
     job = actor.jobs().called(seen.public_id).first()
     if job is None:
         return not_found(seen.public_id)

@@ -25,7 +25,7 @@ AHEAD_HEIGHT = 34
 @register.simple_tag
 @lru_cache(maxsize=1024)
 def strip(recent: str) -> SafeString:
-    """Draw the last outcomes as bars, newest on the right; one path per outcome keeps the page small."""
+    """Draw the last outcomes as bars, newest on the right, with one path per outcome to keep the page small."""
     paths: dict[str, str] = {}
     for place, letter in enumerate(recent):
         paths[letter] = paths.get(letter, "") + f"M{place * 7} 0h5v18h-5z"
@@ -102,7 +102,7 @@ def _names(names: list[str]) -> str:
 
 def _hours(ahead: Any) -> Iterator[dict[str, Any]]:
     """Mark every third hour of the clock, and label those that fit on a phone."""
-    # Quarter by quarter in elapsed time: clocks may skip or repeat an hour, or half of one.
+    # Step by quarters of an hour in elapsed time, because clocks may skip or repeat an hour, or half of one.
     past_quarter = (ahead.start - ahead.start.replace(minute=0, second=0, microsecond=0)) % ahead.QUARTER
     for quarter in range(1, ahead.QUARTERS + 1):
         moment = ahead.start - past_quarter + quarter * ahead.QUARTER

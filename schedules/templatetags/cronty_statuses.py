@@ -25,7 +25,7 @@ ICONS = {
     "play": "M6 3l14 9-14 9z",
     "warning": "M12 3l10 18H2zM12 10v4m0 4h.01",
 }
-# Word, colour and icon of every status of a job and of a run: colour alone is never enough.
+# Word, colour and icon of every status of jobs and runs; colour alone is not accessible.
 STATUSES = {
     "late": ("Late", "fail", "alarm"),
     "failing": ("Failing", "fail", "cross"),

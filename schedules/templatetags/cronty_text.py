@@ -1,4 +1,4 @@
-"""Template filters that write jobs, events and stored values as text."""
+"""Template filters that format jobs, events and stored values as text."""
 
 import json
 import re
@@ -40,7 +40,7 @@ _WEEKDAY = re.compile(r"\b(Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)day")
 
 @register.filter
 def expression(job: Job) -> str:
-    """The schedule as it is stored, to be shown beside its words."""
+    """Return the schedule as it is stored, to be shown next to its description."""
     if job.trigger_type == Job.TriggerType.CRON:
         return job.cron
     return f"every {duration(job.every)}" if job.every else "once"
@@ -48,7 +48,7 @@ def expression(job: Job) -> str:
 
 @register.filter
 def short_words(job: Job, words: str) -> str:
-    """Shorten the words of a schedule so that they fit into a column."""
+    """Shorten the description of a schedule so that it fits into a column."""
     if job.run_at:
         return day_and_clock(job.run_at, job.timezone, clock.now())
     return _WEEKDAY.sub(lambda match: match[0][:3], words).replace(" through ", "\N{EN DASH}")
@@ -62,7 +62,7 @@ def task_title(name: str) -> str:
 
 @register.filter
 def pretty(value: Any) -> str:
-    """Write a stored JSON value for reading, with its secrets masked; text stays text."""
+    """Format a stored JSON value for reading, with secrets masked; text stays as it is."""
     if isinstance(value, str):
         return value
     return json.dumps(limits.masked(value), ensure_ascii=False, indent=2)
@@ -91,7 +91,7 @@ def split_words(text: str) -> list[str]:
 
 @register.filter
 def grouped(number: int) -> str:
-    """Write a number with its thousands separated."""
+    """Format a number with thousands separators."""
     return f"{number:,}"
 
 

@@ -1,4 +1,4 @@
-"""Template tags for moments and lengths of time."""
+"""Template tags for moments and durations."""
 
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
@@ -13,14 +13,14 @@ from schedules.when import durations
 
 register = template.Library()
 
-# (end in seconds, size of the unit, its name): a unit ends where rounding would give a whole one of the next.
+# (upper limit in seconds, size of the unit, its name); the limits take rounding into account.
 # app.js has the same table.
 UNITS = ((59.5, 1, "s"), (7170, 60, "min"), (171_000, 3600, "h"), (float("inf"), 86_400, "d"))
 NO_MOMENT = "—"
 
 
 def relative(moment: datetime, now: datetime) -> str:
-    """Say about how far away a moment is: "in 49 s", "3 h ago"."""
+    """Return roughly how far away a moment is: "in 49 s", "3 h ago"."""
     seconds = (moment - now).total_seconds()
     size = abs(seconds)
     if size < 1:
@@ -102,7 +102,7 @@ def clock_time(moment: datetime, zone: str) -> str:
 
 @register.filter
 def need_seconds(moments: list[datetime]) -> bool:
-    """Tell whether some of these moments are not on a full minute."""
+    """Return whether any of these moments is not on a full minute."""
     return any(moment.second for moment in moments)
 
 

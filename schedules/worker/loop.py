@@ -40,7 +40,7 @@ def start_executions(cluster_id: int, attempt: int, execution_ids: list[int]) ->
 
 
 class WorkerLoop:
-    """What one worker process has in progress: a thread for coroutines, a thread that writes, and their leases."""
+    """The work in progress of one worker process: a thread for coroutines, a thread that writes, and their leases."""
 
     def __init__(self, context: ClusterContext) -> None:
         self.context = context
@@ -74,7 +74,7 @@ class WorkerLoop:
             self._in_progress.pop(started.execution_id, None)
 
     def iterate_until_released(self, execution_ids: list[int]) -> Iterator[int]:
-        """Yield one after the other; executions that wait behind a long one are released for other workers."""
+        """Yield the ids one by one; release those that wait behind a long execution for other workers."""
         waiting = deque(execution_ids)
         watch = self._spawn(self._release(waiting)) if len(waiting) > 1 else None
         yield from _drained(waiting)
@@ -90,14 +90,14 @@ class WorkerLoop:
             self._finished.append(outcome)
 
     def write_if_due(self) -> None:
-        """Write outcomes that have waited long enough from this thread: in a burst, one thread is faster than two."""
+        """Write outcomes that have waited long enough in this thread: in a burst, one thread is faster than two."""
         if self._finished and time.monotonic() > self._write_at:
             batch = self._take_outcomes()
             if not _try(write_outcomes, self.cluster_id, batch):
                 self._return_outcomes(batch)
 
     def drain(self, max_wait: float) -> bool:
-        """Finish what is in progress, write it, and end the loop; tell whether that worked in time."""
+        """Finish and write what is in progress, then end the loop; return whether that worked in time."""
         if self._is_over:
             return True
         try:
@@ -113,7 +113,7 @@ class WorkerLoop:
         return True
 
     def _run_loop(self) -> None:
-        """Run the event loop until the end, whatever a task does to it; then give remaining tasks time to clean up."""
+        """Run the event loop until the drain, even if a task breaks it; then let remaining tasks clean up."""
         while not self._is_over:
             try:
                 self._loop.run_forever()
@@ -159,7 +159,7 @@ class WorkerLoop:
                     self._return_outcomes(batch)
                 self._is_writing = False
                 if not is_written:
-                    # The database is away. The lease matters only once another cluster could take the execution.
+                    # Keep the outcome: if the database is away, no other cluster can take over the execution, either.
                     await asyncio.sleep(RETRY_WRITE_AFTER)
                     self._wake.set()
 
@@ -167,7 +167,7 @@ class WorkerLoop:
         await asyncio.sleep(RELEASE_AFTER)
         left = list(_drained(waiting))
         if left:
-            await self._on_writer(engine.let_go, self.cluster_id, left, clock.now())
+            await self._on_writer(engine.release_claims, self.cluster_id, left, clock.now())
 
     async def _keep_renewing(self) -> None:
         while True:
@@ -194,15 +194,15 @@ def _drained(waiting: deque[int]) -> Iterator[int]:
 
 
 def write_outcomes(cluster_id: int, batch: list[Outcome]) -> None:
-    """Settle outcomes together; an outcome that cannot be written fails alone."""
+    """Settle outcomes in one batch; an outcome that cannot be written does not affect the others."""
     try:
         engine.settle_runs(cluster_id, batch)
     except OperationalError:
-        # The database is locked or away: nothing is wrong with the outcomes, so the caller tries again.
+        # The database is locked or away, and the outcomes are fine: let the caller try again.
         raise
     except (ValueError, TypeError, DatabaseError):
         if len(batch) == 1 and connections["default"].is_usable():
-            logger.exception("Outcome of execution %s cannot be written", batch[0].execution_id)
+            logger.exception("The outcome of execution %s cannot be written", batch[0].execution_id)
             engine.settle_runs(cluster_id, [_unwritable(batch[0])])
             return
         if not connections["default"].is_usable():

@@ -189,7 +189,7 @@ def test_single_claims_of_this_cluster_can_be_released(cluster):
         )
     ]
 
-    assert engine.let_go(cluster.pk, [mine.pk, started.pk, foreign.pk], NOW) == 1
+    assert engine.release_claims(cluster.pk, [mine.pk, started.pk, foreign.pk], NOW) == 1
 
     for row in (mine, kept, started, foreign):
         row.refresh_from_db()
