@@ -1,4 +1,4 @@
-# `make up` starts Cronty and `make test` proves it, both on a fresh machine; the other targets are longer proofs.
+# `make up` starts Cronty and `make test` tests it, both on a fresh machine; most other targets are longer checks.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -13,7 +13,7 @@ up: install
 install: $(VENV)/.installed
 install-dev: $(VENV)/.installed-dev
 
-# A bare Debian has no ensurepip, so its `venv` has no pip: the system's pip installs into it.
+# A minimal Debian has no ensurepip, so its `venv` has no pip: use the system's pip to install into it.
 $(VENV)/.installed: requirements.txt
 	@echo "Installing into $(VENV) …"
 	@$(PYTHON) -m venv --clear $(VENV) >/dev/null 2>&1 \
@@ -54,7 +54,7 @@ ON_BOTH_DATABASES := tests/admin tests/engine tests/management tests/models test
 	tests/web/views/test_runs.py verification/faults/test_findings.py \
 	verification/model/test_agreement.py::test_cronty_agrees_with_the_reference
 
-# tests/conftest.py says where coverage is counted. It has no meaning for the part of the tests that ARGS may choose.
+# tests/conftest.py decides where coverage is measured. With ARGS only some tests may run, so there is no report.
 test: check
 	@rm -f .coverage .coverage.*
 	@echo "All tests, on SQLite …"
@@ -63,16 +63,16 @@ test: check
 	@$(BIN)/python -m tests.postgres $(BIN)/python -m pytest --cov --cov-append --cov-report= $(ON_BOTH_DATABASES) $(ARGS)
 	@$(if $(ARGS),,$(BIN)/coverage report --fail-under=95)
 
-# Both README commands on a minimal Debian 12 as an ordinary user (needs root): ARGS="--times 3", "--only up".
+# Run both commands of the README on a minimal Debian 12 as an ordinary user (needs root): ARGS="--times 3", "--only up".
 bare:
 	@$(PYTHON) -m verification.bare $(ARGS)
 
-# Every Python from 3.11 on that this machine has: `up --check`, the process tests, a stop under load; ARGS=--others leaves
-# out the Python of `make test`.
+# Try every Python from 3.11 on that this machine has: `up --check`, the process tests, a stop under load. ARGS=--others
+# leaves out the Python of `make test`.
 pythons: install-dev
 	@$(BIN)/python -m verification.pythons $(ARGS)
 
-# Figures as `name value unit`, on both databases, beside django-q2's own scheduler.
+# Benchmarks, printed as `name value unit`, on both databases, compared with django-q2's own scheduler.
 bench: install-dev
 	@$(BIN)/python -m verification.bench.engine
 	@$(BIN)/python -m verification.bench.stock 1000
@@ -81,11 +81,11 @@ bench: install-dev
 	@$(BIN)/python -m verification.bench.pages
 	@$(BIN)/python -m verification.bench.mcp
 
-# The fault campaign, long form: every kind of fault ten times, on both databases at once; reports go to .cache/faults.
+# The long fault campaign: every kind of fault ten times, on both databases at once; reports go to .cache/faults.
 faults: install-dev
 	@$(BIN)/python -m verification.faults.campaign --database both --rounds 10 --seconds 5400 --jobs 100 --bars $(ARGS)
 
-# Load: 50 people and 20 agents against 10,000 jobs.
+# A load test: 50 people and 20 agents use 10,000 jobs.
 load: install-dev
 	@$(BIN)/python -m verification.load $(ARGS)
 
@@ -98,7 +98,7 @@ soak: install-dev
 conformance: install-dev
 	@$(BIN)/python -m tests.mcp.conformance
 
-# Every page in a real browser: accessibility, weight, script injection, and what a person does there.
+# Every page in a real browser: accessibility, size, script injection, and typical use.
 browser: install-dev
 	@npm install --silent --no-fund --no-audit --prefix .cache axe-core lighthouse@12
 	@BROWSER_TESTS=full $(BIN)/python -m pytest tests/browser -n 2 $(ARGS)
@@ -120,7 +120,7 @@ model: install-dev
 contract: install-dev
 	@$(BIN)/python -m tests.mcp.contract
 
-# The lock: exact versions with hashes, no host names.
+# Update the lock files: exact versions with hashes, without host names.
 lock:
 	uv pip compile pyproject.toml --universal --generate-hashes --no-header --no-annotate -o requirements.txt $(ARGS)
 	uv pip compile pyproject.toml --extra dev -c requirements.txt --universal --generate-hashes --no-header --no-annotate -o requirements-dev.txt $(ARGS)

@@ -18,7 +18,7 @@ from schedules.web.views.page import PageMixin
 
 
 class LoginForm(AuthenticationForm):
-    """Takes a username, or an email address that belongs to exactly one person."""
+    """Accepts a username, or an email address that belongs to exactly one user."""
 
     username = UsernameField(
         label="Email or username",
@@ -41,7 +41,7 @@ class LoginPage(views.LoginView):
     redirect_authenticated_user = True
 
     def dispatch(self, request: Any, *args: Any, **kwargs: Any) -> Any:
-        # A live refresh after the session has ended: reload the whole page, so that it goes to the login.
+        # The session ended during a live refresh: reload the whole page, so that it shows the login.
         if getattr(request, "htmx", False):
             return HttpResponseClientRefresh()
         return super().dispatch(request, *args, **kwargs)
@@ -57,7 +57,7 @@ class PasswordPage(PageMixin, views.PasswordChangeView):
 
 
 class ForgottenPasswordForm(PasswordResetForm):
-    """Sends the message in the background, so that the time to answer does not show whether an address is known."""
+    """Sends the message in the background, so that the response time does not reveal whether an address is known."""
 
     def send_mail(self, *args: Any, **kwargs: Any) -> None:
         Thread(target=super().send_mail, args=args, kwargs=kwargs, daemon=True).start()
@@ -68,7 +68,7 @@ class ForgottenPasswordPage(views.PasswordResetView):
     subject_template_name = "password_reset_subject.txt"
     email_template_name = "password_reset_email.txt"
     form_class = ForgottenPasswordForm
-    # The configured address: the Host header of a request is no safe source for a link in a message.
+    # Not the Host header of the request, which an attacker could set.
     extra_email_context = {"site": settings.CRONTY_URL}
 
 

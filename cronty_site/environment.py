@@ -1,4 +1,4 @@
-"""Readers of environment variables, which refuse a wrong value in one sentence that names the variable."""
+"""Readers of environment variables; they refuse an invalid value with a message that names the variable."""
 
 import json
 import os
@@ -24,7 +24,7 @@ def refuse(name: str, fix: str) -> ImproperlyConfigured:
 
 
 def load_dotenv(path: Path) -> None:
-    """Take `NAME=value` lines from a file; the real environment wins."""
+    """Read `NAME=value` lines from a file; the real environment takes precedence."""
     if not path.is_file():
         return
     for line in _content(path.name, path).splitlines():
@@ -38,7 +38,7 @@ def text(name: str, default: str = "") -> str:
 
 
 def secret(name: str, default: str = "") -> str:
-    """Read a secret from `NAME`, or from the file that `NAME_FILE` points at."""
+    """Read a secret from `NAME`, or from the file named by `NAME_FILE`."""
     path = text(f"{name}_FILE")
     return _content(f"{name}_FILE", Path(path)).strip() if path else text(name, default)
 
@@ -60,7 +60,7 @@ def integer(name: str, default: int, *, minimum: int, maximum: int) -> int:
 
 
 def choice(name: str, default: str, choices: tuple[str, ...]) -> str:
-    """Read one of these words, in upper or lower case."""
+    """Read one of these choices, in upper or lower case."""
     value = text(name, default).upper()
     if value not in choices:
         raise refuse(name, f"use one of {', '.join(choices)}, not {value!r}.")
@@ -68,7 +68,7 @@ def choice(name: str, default: str, choices: tuple[str, ...]) -> str:
 
 
 def words(name: str, default: str = "") -> list[str]:
-    """Split a list at commas and blanks."""
+    """Read a list that is separated by commas or spaces."""
     return text(name, default).replace(",", " ").split()
 
 
@@ -83,7 +83,7 @@ def apps(name: str) -> list[str]:
 
 
 def command(name: str) -> list[str]:
-    """Read an argument list: a JSON array, or one line as a shell would split it (no shell ever runs it)."""
+    """Read an argument list: a JSON array, or a line that is split as in a shell, although no shell runs it."""
     value = text(name)
     try:
         arguments = json.loads(value) if value.startswith("[") else shlex.split(value)
@@ -114,7 +114,7 @@ def destinations(name: str) -> list[str]:
 def zone_data(name: str) -> str:
     """Choose the source of zone data for this process: the pinned `tzdata` package, or the system's files.
 
-    Settings call it before anything else uses a zone. The default makes all hosts compute the same moments.
+    Settings call it before anything uses a zone. With the default, all hosts compute the same moments.
     """
     value = text(name, "package").lower()
     if value not in {"package", "system"}:
@@ -160,23 +160,25 @@ def web_address(name: str, default: str) -> str:
 
 
 def folder(name: str, default: Path) -> Path:
-    """Read the path of a folder, and make it if it is missing."""
+    """Read the path of a folder, and create it if it does not exist."""
     path = Path(text(name, str(default))).resolve()
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise refuse(name, f"the folder {path} cannot be made ({error.strerror}); choose another.") from error
+        raise refuse(
+            name, f"the folder {path} cannot be created ({error.strerror}); choose another."
+        ) from error
     return path
 
 
 def generated_secret(name: str, path: Path) -> str:
-    """Return the secret kept in a file, making it the first time; two processes agree on one.
+    """Return the secret in a file, which is generated the first time.
 
-    `name` is the variable that decides where the file is.
+    `name` is the variable that determines the folder.
     """
     try:
         if not path.exists():
-            # Linked to its name when it is complete: no process reads half a secret, and the first of two stays.
+            # Link the complete file: no process reads half a secret, and two processes that start together use the same.
             with NamedTemporaryFile("w", dir=path.parent) as file, suppress(FileExistsError):
                 file.write(secrets.token_urlsafe(64))
                 file.flush()
@@ -187,7 +189,7 @@ def generated_secret(name: str, path: Path) -> str:
 
 
 def database(name: str, default: str, **options: Any) -> dj_database_url.DBConfig:
-    """Read the address of a database; the value is never shown, because it may hold a password."""
+    """Read the address of a database; messages do not show it, because it may contain a password."""
     usage = "use postgres://user:password@host:5432/name or sqlite:////path/to/file."
     try:
         found = dj_database_url.parse(secret(name, default), **options)
@@ -196,7 +198,7 @@ def database(name: str, default: str, **options: Any) -> dj_database_url.DBConfi
     engine, file = found.get("ENGINE"), Path(found.get("NAME") or ":memory:").absolute()
     if engine not in {"django.db.backends.sqlite3", "django.db.backends.postgresql"}:
         raise refuse(name, f"Cronty runs on PostgreSQL and SQLite only; {usage}")
-    # In memory every process would see a database of its own.
+    # Each process would have its own database in memory.
     if file.name == ":memory:":
         raise refuse(name, f"it names no database; {usage}")
     if engine == "django.db.backends.sqlite3" and not os.access(file.parent, os.W_OK):

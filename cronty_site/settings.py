@@ -1,4 +1,4 @@
-"""Every setting of Cronty; the README lists the environment variables with their defaults."""
+"""The settings of Cronty, read from environment variables."""
 
 import sys
 from datetime import timedelta
@@ -41,8 +41,8 @@ CSRF_TRUSTED_ORIGINS = [f"{_public.scheme}://{_public.netloc}"]
 
 _https = _public.scheme == "https"
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = SECURE_SSL_REDIRECT = _https
-# Browsers remember HSTS for as long as this says, so the operator decides, and only about this host name:
-# subdomains and the preload list concern other sites. W004, W005 and W021 ask for all three by default.
+# Browsers remember HSTS, so the operator decides about it, and only for this host: subdomains and the preload list
+# would affect other sites. W004, W005 and W021 ask for all three.
 SECURE_HSTS_SECONDS = environment.integer("CRONTY_HSTS_SECONDS", 0, minimum=0, maximum=63_072_000)
 SILENCED_SYSTEM_CHECKS = ["security.W004", "security.W005", "security.W021"]
 SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https") if _https else None
@@ -66,7 +66,7 @@ CONTENT_SECURITY_POLICY = {
 if (CRONTY_DATA / "apps").is_dir() and str(CRONTY_DATA / "apps") not in sys.path:
     sys.path.append(str(CRONTY_DATA / "apps"))
 CRONTY_APPS = environment.apps("CRONTY_APPS")
-# Handed on to a server that an agent's client starts, so that it finds the same apps.
+# Passed on to the server that an agent's client starts, so that it finds the same apps.
 CRONTY_APPS_VARIABLES = {
     name: environment.text(name)
     for name in ("CRONTY_APPS", "PYTHONPATH")
@@ -135,11 +135,11 @@ if DATABASES["default"]["ENGINE"] == "django.db.backends.sqlite3":
     DATABASES["default"]["OPTIONS"] = {
         "timeout": 20,
         "transaction_mode": "IMMEDIATE",
-        # FULL: an acknowledged job must survive a power cut; with a write-ahead log that is still cheap.
+        # FULL, because an acknowledged job must survive a power cut; with a write-ahead log that is still cheap.
         "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL;",
     }
 else:
-    # Notice a lost database within seconds: the kernel would take two hours.
+    # Detect a lost database within seconds instead of the kernel's two hours.
     DATABASES["default"]["OPTIONS"] = {
         "connect_timeout": 5,
         "keepalives_idle": 10,
@@ -184,7 +184,7 @@ STATIC_ROOT = CRONTY_DATA / "static"
 STORAGES = {"staticfiles": {"BACKEND": "whitenoise.storage.CompressedManifestStaticFilesStorage"}}
 DATA_UPLOAD_MAX_MEMORY_SIZE = 1_000_000
 
-# Password reset needs a mail server; without one its pages are left out.
+# Password reset needs a mail server; without one, its pages do not exist.
 globals().update(environment.email_settings("EMAIL_URL", sender=f"cronty@{_public.hostname}"))
 CRONTY_PASSWORD_RESET = bool(environment.secret("EMAIL_URL"))
 
@@ -210,7 +210,7 @@ CRONTY_HISTORY_PER_JOB = _limit("CRONTY_HISTORY_PER_JOB", 30)
 CRONTY_EVENTS_PER_PERSON = _limit("CRONTY_EVENTS_PER_PERSON", 100)
 CRONTY_INBOX_HOURS = _limit("CRONTY_INBOX_HOURS", 1, 87_600)
 
-# Clusters: django-q2 runs the processes, our tables decide what they do
+# Clusters
 CRONTY_WORKERS = _limit("CRONTY_WORKERS", 1, 256)
 CRONTY_LEASE_SECONDS = _limit("CRONTY_LEASE_SECONDS", 3, 3_600)
 CRONTY_STOP_SECONDS = _limit("CRONTY_STOP_SECONDS", 1, 86_400)

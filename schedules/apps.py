@@ -20,13 +20,13 @@ class SchedulesConfig(AppConfig):
     def ready(self) -> None:
         _apply_defaults()
         checks.register_checks()
-        # Importing a module of tasks registers them: our own, and the tasks.py of every installed app.
+        # Importing a module registers its tasks: our own, and the tasks.py of every installed app.
         import_module("schedules.tasks.builtin")
         autodiscover_modules("tasks")
 
 
 def _apply_defaults() -> None:
-    """Give Django's settings every value of ours that the project has not set."""
+    """Add our defaults to Django's settings, unless the project has set a value."""
     values = {name: value for name, value in vars(defaults).items() if name.startswith(("CRONTY_", "NTFY_"))}
     for name, value in {**values, "CRONTY_TIME_ZONE": settings.TIME_ZONE}.items():
         if not hasattr(settings, name):

@@ -1,4 +1,4 @@
-"""System checks: what a project must set up for the app to work, each with an id and a hint."""
+"""System checks: the setup that the app needs, each check with an id and a hint."""
 
 import os
 from collections.abc import Iterable, Iterator
@@ -92,7 +92,7 @@ def check_time(**options: Any) -> Iterator[CheckMessage]:
 
 
 def check_pages(**options: Any) -> Iterator[CheckMessage]:
-    """Check what only the pages need; a project may leave them out and use clusters and agents alone."""
+    """Check the setup for the pages, if the project includes them."""
     try:
         reverse("schedules:jobs")
     except NoReverseMatch:
@@ -137,14 +137,14 @@ def _check_middleware() -> Iterator[CheckMessage]:
             )
     if GUARD not in settings.MIDDLEWARE:
         yield CheckWarning(
-            "Caches on the way may keep pages, and a NUL in an address ends in an error on PostgreSQL.",
+            "Shared caches may store private pages, and a NUL in an address causes an error on PostgreSQL.",
             hint=f'Add "{GUARD}" to MIDDLEWARE, before SessionMiddleware.',
             id="schedules.W002",
         )
 
 
 def _has_middleware(name: str, installed: Iterable[str]) -> bool:
-    """Tell whether a middleware or a subclass of it is installed."""
+    """Return whether a middleware or a subclass of it is installed."""
     wanted = import_string(name)
     found = (import_string(path) for path in installed)
     return any(isinstance(middleware, type) and issubclass(middleware, wanted) for middleware in found)

@@ -35,11 +35,11 @@ CRONTY_INBOX_HOURS = 24
 CRONTY_WORKERS = 2
 CRONTY_LEASE_SECONDS = 10
 CRONTY_STOP_SECONDS = 20
-# django-q2 reads this one before the app is ready: import it into your settings.
+# Import this one into your settings: django-q2 reads it before the app is ready.
 Q_CLUSTER = {
     "name": "cronty",
     "broker_class": "schedules.worker.broker.LedgerBroker",
-    # One more than may run plain functions, so that long ones never delay notifications.
+    # One more than the plain functions that run at once, so that long ones never delay notifications.
     "workers": CRONTY_WORKERS + 1,
     "scheduler": False,
     "save_limit": -1,

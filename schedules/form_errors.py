@@ -1,4 +1,4 @@
-"""The errors of a service on a form, for the pages and the admin alike."""
+"""Errors of a service, shown on a form of the pages or the admin."""
 
 from collections.abc import Mapping
 
@@ -8,9 +8,9 @@ from schedules.result import Err
 
 
 def add_errors(form: BaseForm, problem: Err, *, fields: Mapping[str, str] | None = None) -> None:
-    """Add what a service refused to the fields it names, and everything else to the form as a whole.
+    """Add the errors of a service to the fields they belong to, or to the form as a whole.
 
-    `fields` maps a column to the form's field for it, where their names differ.
+    `fields` maps columns to form fields where their names differ.
     """
     for column, reasons in problem.errors.items():
         field = (fields or {}).get(column, column)

@@ -16,13 +16,13 @@ SHORTENED = "… (shortened)"
 TAG_LENGTH = 50
 TOPIC_PATTERN = r"^[A-Za-z0-9_-]{1,64}$"
 
-# Characters that reorder the text around them: one name could be made to look like another.
+# Characters that reorder the text around them, so that one name can look like another.
 _REORDERING = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 _CONTROL = {"Cc", "Cs", "Zl", "Zp"}
 
 
 def line_problem(text: str) -> str | None:
-    """Say what is wrong with a one-line text, or None."""
+    """Return what is wrong with a one-line text, or None."""
     for character in text:
         if character in _REORDERING:
             return f"Remove the invisible character U+{ord(character):04X}: it reorders text."
@@ -32,7 +32,7 @@ def line_problem(text: str) -> str | None:
 
 
 def topic_problem(text: str) -> str | None:
-    """Say why a text cannot be an ntfy topic, or None."""
+    """Return why a text cannot be an ntfy topic, or None."""
     return None if re.fullmatch(TOPIC_PATTERN, text) else "Use 1 to 64 letters, digits, - and _."
 
 
@@ -47,7 +47,7 @@ def strip_unprintable(text: str) -> str:
 
 
 def shortened(text: str, max_bytes: int) -> str:
-    """Cut a text to a number of bytes, and mark that it was cut."""
+    """Cut a text to a number of bytes, and mark it as shortened."""
     data = text.encode()
     if len(data) <= max_bytes:
         return text
@@ -55,7 +55,7 @@ def shortened(text: str, max_bytes: int) -> str:
 
 
 def moment_problem(moment: datetime) -> str | None:
-    """Say why a moment cannot be stored, or None."""
+    """Return why a moment cannot be stored, or None."""
     if moment.utcoffset() is None:
         return "Give a date and time with its zone: 2026-12-24T18:00+01:00."
     try:
@@ -66,7 +66,7 @@ def moment_problem(moment: datetime) -> str | None:
 
 
 def json_problem(value: Any, *, max_bytes: int) -> str | None:
-    """Say why a value cannot be stored as JSON, or None."""
+    """Return why a value cannot be stored as JSON, or None."""
     problem = _structure_problem(value, depth=1)
     if problem:
         return problem

@@ -1,4 +1,4 @@
-"""The former address of `schedules.tasks`, kept for projects that import from it."""
+"""The former module of the task registry, kept for projects that import from it."""
 
 from schedules.tasks.registry import (
     WAITING,

@@ -12,7 +12,7 @@ class Code(StrEnum):
     """The kind of refusal: code matches on it, people read the message."""
 
     NOT_FOUND = "not_found"
-    """It does not exist for this caller: unknown, deleted, or somebody else's."""
+    """It does not exist for this caller: unknown, deleted, or owned by another user."""
     INVALID = "invalid"
     """A value is missing or wrong; `errors` names each field."""
     NEVER_RUNS = "never_runs"
@@ -20,7 +20,7 @@ class Code(StrEnum):
     WRONG_STATE = "wrong_state"
     """It exists, but its state does not allow the request."""
     CONFLICT = "conflict"
-    """Somebody else changed it first."""
+    """Another caller changed it first."""
     QUOTA = "quota"
     """The caller has reached a quota."""
     TOO_FAST = "too_fast"
@@ -45,7 +45,7 @@ Result: TypeAlias = Ok[T] | Err
 
 
 def invalid(field: str, reason: str) -> Err:
-    """Refuse one value."""
+    """Build the error for one invalid value."""
     return invalid_fields({field: [reason]})
 
 

@@ -29,7 +29,7 @@ app_name = "schedules"
 def page(
     route: str, view: Callable[..., HttpResponseBase], options: dict[str, Any] | None = None, *, name: str
 ) -> URLPattern:
-    """A URL for people who are logged in, also in a project without LoginRequiredMiddleware."""
+    """Return a URL pattern that requires a login, also in a project without LoginRequiredMiddleware."""
     return path(route, login_required(view), options, name=name)
 
 

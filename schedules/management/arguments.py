@@ -6,14 +6,14 @@ from ipaddress import ip_address
 
 
 def port(text: str) -> int:
-    """Parse the number of a port to listen on."""
+    """Parse a port number."""
     if not re.fullmatch(r"[0-9]{1,5}", text) or not 0 < int(text) < 2**16:
-        raise ArgumentTypeError(f"{text[:20]} is no port: choose 1 to 65535.")
+        raise ArgumentTypeError(f"{text[:20]} is not a port: choose 1 to 65535.")
     return int(text)
 
 
 def host_in_url(host: str) -> str:
-    """Write a host as a URL needs it: IPv6 in brackets, and loopback for "all interfaces"."""
+    """Format a host for a URL: IPv6 in brackets, and loopback instead of "all interfaces"."""
     try:
         address = ip_address(host)
     except ValueError:

@@ -1,1 +1,1 @@
-"""The MCP server: what agents can do."""
+"""The MCP server, through which agents use Cronty."""

@@ -26,7 +26,7 @@ _PROCESS = secrets.token_hex(8)
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """An agent that calls: for whom it acts, and what it may do."""
+    """An agent that calls tools: the user for whom it acts, and its permissions."""
 
     actor: Actor
     scopes: frozenset[str] = frozenset(SCOPES)

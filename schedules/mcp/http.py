@@ -68,7 +68,7 @@ def _allowed_hosts() -> list[str]:
 
 
 def _transport_security(hosts: Collection[str]) -> TransportSecuritySettings:
-    # The SDK knows no patterns; whoever allows any host has given up this protection.
+    # The SDK supports no patterns, and a wildcard host rules out this protection anyway.
     is_exact = not any(host == "*" or host.startswith(".") for host in hosts)
     return TransportSecuritySettings(
         enable_dns_rebinding_protection=is_exact,

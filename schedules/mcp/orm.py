@@ -1,4 +1,4 @@
-"""Database access from async code, which never uses a dead connection."""
+"""Database access from async code, without stale connections."""
 
 import functools
 from collections.abc import Awaitable, Callable
@@ -28,7 +28,7 @@ def orm(function: Callable[P, T]) -> Callable[P, Awaitable[T]]:
 
 
 def _drop_stale_connections() -> None:
-    # There are no Django requests here, after which Django would do this itself; never inside a transaction.
+    # Django does this only after its own requests. Not inside a transaction, which would lose its connection.
     for connection in connections.all(initialized_only=True):
         if not connection.in_atomic_block:
             connection.close_if_unusable_or_obsolete()

@@ -1,4 +1,4 @@
-"""The tools that are offered, and how a plain function becomes a tool of the SDK."""
+"""The list of tools, and the conversion of a plain function into a tool of the SDK."""
 
 import functools
 import inspect
@@ -118,7 +118,7 @@ OFFER_BY_NAME = {offer.name: offer for offer in OFFERS}
 
 @functools.cache
 def make_tool(offer: Offer) -> Tool:
-    """Make the SDK's tool of an offer: it checks scope and rate, then runs the function on the database thread."""
+    """Build the SDK's tool, which checks scope and rate and then runs the function on the database thread."""
     function = offer.function
     run: Callable[..., Awaitable[Any]] = function if inspect.iscoroutinefunction(function) else orm(function)
 
@@ -131,7 +131,7 @@ def make_tool(offer: Offer) -> Tool:
         try:
             return _result(await run(**named))
         except (OperationalError, InterfaceError) as error:
-            logger.exception("the database did not answer %s", offer.name)
+            logger.exception("The database did not answer %s", offer.name)
             if offer.scope == "write":
                 # The connection may have broken after the change was made.
                 raise ToolError(answers.PERHAPS_DONE) from error
@@ -184,7 +184,7 @@ def _result(answer: Any) -> CallToolResult:
         return CallToolResult(
             content=[TextContent(type="text", text=answer)], structured_content={"result": answer}
         )
-    # Compact, where the SDK would indent: an agent pays for every space.
+    # Compact, unlike the SDK's own text, because every space costs an agent context.
     text = to_json(answer).decode()
     return CallToolResult(content=[TextContent(type="text", text=text)], structured_content=answer)
 

@@ -1,6 +1,6 @@
-"""MCP over standard input and output: every line is answered, also when the input has ended.
+"""MCP over standard input and output, with an answer to every line.
 
-On the SDK's transport alone, a malformed line and a call still open at the end of the input get no answer.
+The SDK's own transport answers neither malformed lines nor calls that are still open at the end of the input.
 """
 
 import logging
@@ -38,9 +38,9 @@ Streams: TypeAlias = tuple[MemoryObjectReceiveStream[Item], MemoryObjectSendStre
 
 @asynccontextmanager
 async def standard_streams() -> AsyncIterator[Streams]:
-    """Yield the streams of messages that a server reads from standard input and writes to standard output.
+    """Yield a server's message streams on standard input and output.
 
-    While they are in use, nothing else in the process can read that input, and prints go to standard error.
+    Meanwhile, nothing else in the process can read standard input, and prints go to standard error.
     """
     try:
         async with (
@@ -49,12 +49,12 @@ async def standard_streams() -> AsyncIterator[Streams]:
         ):
             yield streams
     except* (BrokenPipeError, anyio.BrokenResourceError):
-        logger.info("the client has closed its end")
+        logger.info("The client has closed the connection")
 
 
 @asynccontextmanager
 async def answering_streams(read_stream: Any, write_stream: Any) -> AsyncIterator[Streams]:
-    """Pass messages on in both directions, answer malformed ones, and hold the end back while calls are open."""
+    """Forward messages in both directions, answer malformed ones, and delay the end until open calls are answered."""
     to_server, incoming = anyio.create_memory_object_stream[Item]()
     outgoing, from_server = anyio.create_memory_object_stream[SessionMessage]()
     open_calls = _OpenCalls()
@@ -67,7 +67,7 @@ async def answering_streams(read_stream: Any, write_stream: Any) -> AsyncIterato
                 elif isinstance(item, SessionMessage):
                     open_calls.note_incoming(item)
                     await to_server.send(item)
-            # A subscription is answered when it ends.
+            # End the subscriptions, which are answered only then.
             end_streams()
             with anyio.move_on_after(ANSWER_SECONDS):
                 await open_calls.wait()
@@ -86,7 +86,7 @@ async def answering_streams(read_stream: Any, write_stream: Any) -> AsyncIterato
 
 
 def refuse(item: Item) -> JSONRPCError | None:
-    """Return the answer to an item that is no valid message, or None for one that the server can handle."""
+    """Return the answer to an item that is not a valid message, or None if the server can handle it."""
     match item:
         case ValidationError():
             [problem, *_] = problems = item.errors()
@@ -125,7 +125,7 @@ class _OpenCalls:
             self._close(item.message.id)
 
     async def wait(self) -> None:
-        """Wait until none is open."""
+        """Wait until no request is open."""
         if self._ids:
             self._none_left = anyio.Event()
             await self._none_left.wait()
@@ -137,7 +137,7 @@ class _OpenCalls:
 
 
 class _InputLines(TextIOWrapper):
-    """Standard input, of which no line takes more memory than the limit."""
+    """Standard input, with a limit on the memory for one line."""
 
     def readline(self, size: int | None = -1, /) -> str:  # type: ignore[override]
         line = super().readline(LONGEST_LINE)
@@ -149,7 +149,7 @@ class _InputLines(TextIOWrapper):
 
 
 def _take_input() -> _InputLines:
-    """Open a copy of standard input, and leave an empty one to the rest of the process."""
+    """Open a copy of standard input, and replace the original by an empty one for the rest of the process."""
     copy = os.fdopen(os.dup(0), "rb")
     with open(os.devnull) as nothing:
         os.dup2(nothing.fileno(), 0)
@@ -161,7 +161,7 @@ def _error(code: int, words: str, number: str | int | None = None) -> JSONRPCErr
 
 
 def _id_of_request(problems: list[Any]) -> str | int | None:
-    """Return the id by which a malformed request can be answered; the id of an answer would be one of ours."""
+    """Return the id of a malformed request, or None; a malformed response has one of our own ids."""
     for problem in problems:
         message = problem["input"]
         if isinstance(message, dict) and "jsonrpc" in message and "method" in message:

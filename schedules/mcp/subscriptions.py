@@ -150,7 +150,7 @@ class Watch:
                 await self.step()
             except Exception:
                 # Keep the streams open: the database will come back.
-                logger.exception("polling for changes failed; trying again")
+                logger.exception("Polling for changes failed; trying again")
 
 
 _running: set[Watch] = set()

@@ -1,4 +1,4 @@
-"""What people and agents may do: the only package that changes jobs on their behalf."""
+"""Services: everything that people and agents can do; only this package changes jobs on their behalf."""
 
 from schedules.services.actors import Actor
 from schedules.services.duplicates import Scheduled

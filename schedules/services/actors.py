@@ -1,4 +1,4 @@
-"""The actor of a change: a person or an agent, the door they came through, and the jobs they may see."""
+"""The actor of a change: a person or an agent, the interface they use, and the jobs they may see."""
 
 from dataclasses import dataclass
 from datetime import datetime

@@ -1,4 +1,4 @@
-"""Repeated requests: idempotency keys, and active jobs that do the same thing."""
+"""Repeated requests: idempotency keys, and active jobs with the same task and schedule."""
 
 import hashlib
 import json
@@ -19,7 +19,7 @@ SAME_TIME = timedelta(minutes=1)
 
 @dataclass(frozen=True, slots=True)
 class Scheduled:
-    """A new job, or the existing one that the same request created before."""
+    """A new job, or the one that an earlier, identical request created."""
 
     job: Job
     existing: bool = False
@@ -27,13 +27,13 @@ class Scheduled:
 
 
 def digest_of(fields: Mapping[str, Any]) -> str:
-    """Return a digest of a request; equal values give equal digests."""
+    """Return the digest of a request; equal requests have equal digests."""
     text = json.dumps(fields, sort_keys=True, cls=DjangoJSONEncoder, default=str)
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def answer_of_key(actor: Actor, key: str, digest: str) -> Result[Scheduled] | None:
-    """Return the earlier answer to this key, or None for a new key."""
+    """Return the result of an earlier request with this key, or None for a new key."""
     job = Job.objects.owned_by(actor.user).filter(idempotency_key=key).first()
     if job is None:
         return None
@@ -52,13 +52,13 @@ def similar_to(job: Job) -> Job | None:
     """Return an active job with the same task, arguments and schedule, or None."""
     kind = Job.TriggerType(job.trigger_type)
     if job.run_at:
-        # "In an hour", said twice, does not give the same second. Compare in UTC, because arithmetic on wall
-        # time is ambiguous when clocks are set back.
+        # A repeated "in an hour" gives another second. Compare in UTC, because wall times are ambiguous when clocks
+        # are set back.
         moment = job.run_at.astimezone(UTC)
         same = Q(run_at__gt=moment - SAME_TIME, run_at__lt=moment + SAME_TIME)
     else:
         same = Q(timezone=job.timezone, **{kind.column: getattr(job, kind.column)})
-    # Unordered: for the default order the database would read every job of the owner.
+    # Unordered, because the database would read every job of the owner to sort them.
     twins = (
         Job.objects.owned_by(job.owner_id)
         .active()

@@ -1,6 +1,6 @@
-"""The command with which an agent's client on this machine starts the MCP server.
+"""The command line for an agent's client on this machine to start the MCP server.
 
-The client has neither our interpreter nor our environment.
+It must name the interpreter and all variables, because the client does not have our environment.
 """
 
 import os
@@ -12,7 +12,7 @@ from django.conf import settings
 
 
 def local_server(username: str) -> dict[str, Any]:
-    """Return the command, its arguments, and the variables without which it would open another database."""
+    """Return the command, its arguments, and the variables that it needs to open the same database."""
     base = getattr(settings, "BASE_DIR", None)
     manage = [str(Path(base) / "manage.py")] if base else ["-m", "django"]
     server: dict[str, Any] = {
@@ -25,8 +25,8 @@ def local_server(username: str) -> dict[str, Any]:
     return server | {"env": variables} if variables else server
 
 
-def what_is_not_shown() -> str:
-    """Name the variable that the server also needs but that may contain a password, or return an empty text."""
+def omitted_variable_note() -> str:
+    """Return a note about the variable that is left out because it may contain a password, or an empty text."""
     if _is_one_file() or not _is_product():
         return ""
     return "It needs Cronty's DATABASE_URL, too, unless that stands in .env: it may hold a password, so it is not shown."
@@ -44,7 +44,7 @@ def _variables() -> dict[str, str]:
 
 
 def _is_product() -> bool:
-    """Tell whether these are the product's settings; a project that embeds the app has its own variables."""
+    """Return whether these are the product's own settings and not those of a project that embeds the app."""
     return hasattr(settings, "CRONTY_DATA")
 
 

@@ -109,10 +109,10 @@ def release_prompt(actor: Actor, execution_id: int) -> Result[Execution]:
 
 
 def _holds(actor: Actor, row: Execution, now: datetime) -> bool:
-    """Tell whether this agent holds the lease.
+    """Return whether this agent holds the lease.
 
-    The first holder is recognised by name alone, because a client may restart its server between claim and
-    completion. After a lease has expired, the name is not enough: an agent of that name has lost its lease.
+    For the first holder the name is enough, because a client may restart its server between claim and completion.
+    After a lease has expired, it is not: another agent of the same name may have lost its lease.
     """
     return row.is_held_at(now) and row.leased_to == actor.label and row.lease_key in ("", actor.key)
 
@@ -129,13 +129,13 @@ def _why_not_yours(actor: Actor, row: Execution, now: datetime) -> str:
 def _locked(actor: Actor, execution_id: int, now: datetime) -> Execution | Err:
     """Lock a waiting prompt and its job for the rest of the transaction."""
     wanted = actor.executions().filter(pk=execution_id).select_related("job")
-    # Lock the job before its execution, as every other service does: two orders would deadlock.
+    # Lock the job before its execution, as every other service does, to avoid a deadlock.
     row = None
     if Job.objects.filter(pk__in=wanted.values("job")).select_for_update().exists():
         # Do not lock a running execution: its worker locks the execution before the job.
         row = wanted.waiting().select_for_update(of=("self",)).first() or wanted.first()
     is_held = row is not None and row.status == Status.WAITING and row.is_held_at(now)
-    # A trashed job is gone for everybody except the agent that is working on its prompt.
+    # Only the agent that is working on a prompt still has access to it after its job was deleted.
     if row is None or (_job_of(row).deleted_at and not is_held):
         return Err(Code.NOT_FOUND, f"Prompt not found: {execution_id}")
     if row.status != Status.WAITING:

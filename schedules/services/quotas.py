@@ -14,14 +14,14 @@ RATE_WINDOW = timedelta(minutes=1)
 
 
 def wait_for_turn(profile: Profile) -> None:
-    """Lock the owner's profile, so that their callers create jobs one after the other."""
+    """Lock the owner's profile, so that requests of the same owner run one after the other."""
     if connection.features.has_select_for_update:
         # SQLite has no row locks and needs none: only one transaction writes at a time.
         Profile.objects.select_for_update().values_list("pk").get(pk=profile.pk)
 
 
 def quota_problem(profile: Profile) -> Err | None:
-    """Refuse another active job if the owner has reached the quota."""
+    """Return an error if the owner has reached the quota of active jobs."""
     if Job.objects.owned_by(profile.user_id).active().count() < settings.CRONTY_MAX_ACTIVE_JOBS:
         return None
     return Err(
@@ -31,7 +31,7 @@ def quota_problem(profile: Profile) -> Err | None:
 
 
 def rate_problem(profile: Profile, now: datetime) -> Err | None:
-    """Refuse another new job if the owner created too many within the last minute."""
+    """Return an error if the owner created too many jobs within the last minute."""
     most = settings.CRONTY_MAX_CREATES_PER_MINUTE
     made_by_hand = Job.objects.owned_by(profile.user_id).exclude(public_id__startswith=f"{NOTICE_PREFIX}_")
     if made_by_hand.filter(created_at__gt=now - RATE_WINDOW).count() < most:

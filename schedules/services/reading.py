@@ -1,4 +1,4 @@
-"""Answers read from the tables: what a schedule will do, what comes next, and why a slot ran or did not."""
+"""Queries: what a schedule will do, which runs come next, and why a slot ran or did not."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -72,7 +72,7 @@ def next_runs_of(job: Job, now: datetime, count: int = 5) -> list[datetime]:
 def upcoming(
     actor: Actor, now: datetime, *, hours: float = 24, limit: int = MOST_UPCOMING
 ) -> list[tuple[datetime, Job]]:
-    """List what fires in the next hours, soonest first."""
+    """List the runs of the next hours, soonest first."""
     until = now + timedelta(hours=hours)
     jobs = actor.jobs().armed().filter(next_run_at__lte=until).only_schedule().order_by("next_run_at")[:limit]
     streams = [[(slot, job.pk, job) for slot in islice(_slots(job, now, until), limit)] for job in jobs]
@@ -82,7 +82,7 @@ def upcoming(
 def _slots(
     job: Job, now: datetime, until: datetime | None = None, *, start: datetime | None = None
 ) -> Iterator[datetime]:
-    """Walk the slots a pending job is still owed, the overdue one first, or from a later one on."""
+    """Yield the remaining slots of a pending job, from its next run or from a later start on."""
     slot, left = start or job.next_run_at, None if job.max_runs is None else job.max_runs - job.slot_count
     trigger: Trigger | None = None
     while slot and (until is None or slot <= until) and left != 0:
@@ -94,7 +94,7 @@ def _slots(
             trigger = trigger or job.trigger
             slot = trigger.next_after(max(slot, now))
         except TriggerError:
-            # The engine will say so on the slot it cannot go on from.
+            # The engine reports this error when the job is due.
             return
 
 
@@ -157,7 +157,7 @@ def _nearest_execution(job: Job, moment: datetime) -> Execution | None:
 
 
 def _is_near(job: Job, row: Execution, moment: datetime) -> bool:
-    """Tell whether no other slot of the schedule is closer to the moment than this row."""
+    """Return whether no other slot of the schedule is closer to the moment than this row."""
     last = row.last_slot or row.scheduled_for
     if row.scheduled_for <= moment <= last:
         return True

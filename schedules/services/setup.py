@@ -1,4 +1,4 @@
-"""What every installation needs: a first superuser, the nightly job that prunes the history, and a job to check it."""
+"""Initial data of an installation: the first superuser, the nightly pruning job, and a job that checks the cluster."""
 
 import secrets
 from dataclasses import dataclass
@@ -35,7 +35,7 @@ class FirstUser:
 def ensure_first_user() -> FirstUser | None:
     """Create the first superuser unless there is one; the password comes from the settings, or is generated.
 
-    A user model without permissions, or with required fields that only the project can fill in, gets none.
+    Return None if the user model has no permissions, or has required fields that only the project can fill in.
     """
     users = get_user_model()
     if not hasattr(users, "is_superuser") or set(users.REQUIRED_FIELDS) - {users.get_email_field_name()}:
@@ -57,13 +57,13 @@ def ensure_first_user() -> FirstUser | None:
 
 
 def ensure_system_job() -> Job:
-    """Return the nightly job that prunes the history, armed; create, restore or resume it where needed.
+    """Return the nightly pruning job; create, restore or resume it if needed.
 
-    Called at every start: a job that staff trashed, paused or cancelled must not stop the pruning for good.
+    This is called at every start, so that pruning goes on even if the job was deleted, paused or cancelled.
     """
     with transaction.atomic():
         owner = _system_user()
-        # Of several clusters that start at the same time, one makes the job.
+        # If several clusters start at the same time, only one creates the job.
         wait_for_turn(profile_of(owner))
         jobs = Job.objects.owned_by(owner.pk).filter(task=PRUNING).order_by("-pk")
         actor = Actor(owner, Event.Door.ENGINE)
@@ -71,7 +71,7 @@ def ensure_system_job() -> Job:
 
 
 def create_check() -> Job:
-    """Create a job that is due now and does nothing: it shows whether a cluster fires jobs."""
+    """Create a job that is due now and does nothing, to check that a cluster fires jobs."""
     with transaction.atomic():
         owner = _system_user()
         profile_of(owner)
@@ -92,7 +92,7 @@ def _system_user() -> AbstractBaseUser:
 
 
 def _rearmed(actor: Actor, job: Job) -> Job | None:
-    """Take a job out of the trash and end its pause; None for a job that is over."""
+    """Restore and resume a job as needed; return None if it has ended."""
     if job.status not in Job.ACTIVE:
         return None
     if job.deleted_at:
@@ -107,7 +107,7 @@ def _rearmed(actor: Actor, job: Job) -> Job | None:
 def _create_pruning(owner: AbstractBaseUser) -> Job:
     job = _system_job(owner, name="Prune the history", task=PRUNING)
     job.trigger_type, job.cron = Job.TriggerType.CRON, "15 3 * * *"
-    # Never: failures are shown, and tomorrow's run may succeed.
+    # Never pause it: pages show the failure, and tomorrow's run may succeed.
     job.pause_after_failures = 0
     job.next_run_at = job.next_slot(job.created_at)
     job.save(force_insert=True)

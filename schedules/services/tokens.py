@@ -21,7 +21,7 @@ from schedules.result import Code, Err, Ok, Result, invalid
 SCOPES = ("read", "write")
 FAMILIES = ("jobs", "prompts", "notifications", "more")
 LAST_USED_EVERY = timedelta(minutes=1)
-# Check the form first: PostgreSQL raises an error for some characters instead of finding nothing.
+# Checked before the lookup, because PostgreSQL raises an error for some characters.
 SHAPE = re.compile(r"cronty_(?P<prefix>[0-9a-f]{8})_[A-Za-z0-9_-]{32}")
 _DIGEST_OF_NO_TOKEN = "0" * 64
 
@@ -45,7 +45,7 @@ def issue_token(
     by: Any = None,
     door: Event.Door = Event.Door.WEB,
 ) -> Result[IssuedToken]:
-    """Create a token for an agent of this user; `by` is the user who created it, if somebody else."""
+    """Create a token for an agent of this user; `by` is the user who creates it, if it is another one."""
     now = clock.now()
     if problem := _problem_with(name, scopes, expires_in, kind, families):
         return problem
@@ -73,7 +73,7 @@ def issue_token(
 
 
 def revoke_token(user: Any, token_id: int, *, door: Event.Door = Event.Door.WEB) -> Result[Token]:
-    """Revoke a token at once; in the admin, staff may revoke anybody's."""
+    """Revoke a token at once; in the admin, staff may revoke any token."""
     now = clock.now()
     mine = (
         Token.objects.all()
@@ -106,7 +106,7 @@ def verify_token(text: str) -> Token | None:
         return None
     if token.last_used_at is None or token.last_used_at < now - LAST_USED_EVERY:
         stale = Q(last_used_at=None) | Q(last_used_at__lt=now - LAST_USED_EVERY)
-        # A locked database must not fail the call for the sake of this timestamp.
+        # The call must not fail just because this timestamp cannot be written.
         with suppress(OperationalError):
             Token.objects.filter(stale, pk=token.pk).update(last_used_at=now)
     return token

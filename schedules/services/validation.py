@@ -1,4 +1,4 @@
-"""Validation of jobs: which columns a caller may set, which values they take, and who may have which schedule."""
+"""Validation of jobs: the columns that a caller may set, their values, and the limits for agents."""
 
 from collections.abc import Mapping
 from datetime import datetime, timedelta
@@ -43,14 +43,14 @@ _COLUMNS = frozenset(field.name for field in Job._meta.concrete_fields)
 
 
 def editable_only(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Copy the values a caller set, with an empty text for None; raise TypeError for any other column."""
+    """Copy the caller's values, with empty text instead of None; raise TypeError for columns that are not editable."""
     if unknown := set(fields) - set(EDITABLE):
         raise TypeError(f"not editable: {', '.join(sorted(unknown))}")
     return {name: "" if value is None and name in _MAY_BE_EMPTY else value for name, value in fields.items()}
 
 
 def type_problems(fields: Mapping[str, Any]) -> dict[str, list[str]]:
-    """Find values that a column's own validation would round, or fail on instead of refusing."""
+    """Find values of a wrong type, which a column's own validation would round, or raise an error for."""
     return {name: [problem] for name, value in fields.items() if (problem := _type_problem(name, value))}
 
 
@@ -65,7 +65,7 @@ def _type_problem(name: str, value: Any) -> str | None:
 
 
 def job_problem(actor: Actor, job: Job, now: datetime, *, changed: set[str]) -> Err | None:
-    """Refuse a job that is invalid, or that this caller may not have; None if it is fine."""
+    """Return an error if a job is invalid or not allowed for this caller, else None."""
     task = registry.get(job.task)
     if task and task.system:
         return invalid("task", f"Unknown task: {job.task}. Choose one of: {', '.join(registry.names())}.")
@@ -88,7 +88,7 @@ def job_problem(actor: Actor, job: Job, now: datetime, *, changed: set[str]) -> 
 
 
 def interval_problem(actor: Actor, every: timedelta) -> Err | None:
-    """Refuse an interval that is too short for an agent."""
+    """Return an error if an interval is too short for an agent."""
     smallest = settings.CRONTY_AGENT_MIN_INTERVAL
     if actor.is_agent and every.total_seconds() < smallest:
         return invalid("every", f"The smallest interval for an agent is {smallest} seconds.")

@@ -1,4 +1,4 @@
-"""The operator's agent command: started with a prompt, read within limits, and ended with all its children."""
+"""The operator's agent command, which gets a prompt and is killed with all its children at the end."""
 
 import asyncio
 import os
@@ -83,7 +83,7 @@ async def _start(prompt: str, run: Run) -> tuple[asyncio.SubprocessTransport, _O
 
 
 async def _end(transport: asyncio.SubprocessTransport, output: _Output) -> None:
-    # Kill the whole process group, also after success: nothing an agent started may outlive its run.
+    # Kill the whole process group, also after success: no process that an agent started may outlive its run.
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(transport.get_pid(), signal.SIGKILL)
     # Killed processes close their pipes at once; do not wait long for one that left the group.

@@ -127,7 +127,7 @@ class BroadcastAction(TypedDict):
 
 
 def _known_action(button: Any) -> Any:
-    """Name the allowed actions; Pydantic's own message would speak of tags and discriminators."""
+    """Check the action first, because Pydantic's own message mentions tags and discriminators."""
     if isinstance(button, dict) and button.get("action") not in ("view", "http", "broadcast"):
         raise ValueError("choose its action: view, http or broadcast")
     return button

@@ -21,7 +21,7 @@ MOST_ATTEMPTS = 10
 
 
 class SpecialResult(enum.Enum):
-    """Special values that a task may return instead of a result."""
+    """Special values that a task can return instead of a result."""
 
     WAITING = "waiting"
 
@@ -200,7 +200,7 @@ def plain_names() -> list[str]:
 
 
 def names() -> list[str]:
-    """Return the names a user's job may run."""
+    """Return the names of the tasks that a user's job may run."""
     return [task.name for task in all_tasks()]
 
 

@@ -13,7 +13,7 @@ from schedules.models import Cluster, Execution, Job
 @login_not_required
 @require_safe
 def alive(request: HttpRequest) -> HttpResponse:
-    """Answer that the process is alive, without looking at anything else."""
+    """Report that the process is alive, without checking anything else."""
     return HttpResponse("ok\n", content_type="text/plain")
 
 

@@ -30,7 +30,7 @@ def guard(get_response: Callable[[HttpRequest], Any]) -> Callable[[HttpRequest],
 
 
 def _remove_nul(request: HttpRequest) -> None:
-    """Refuse a NUL in the path and remove it from the query: PostgreSQL raises an error when it is given one."""
+    """Refuse a NUL in the path and remove it from the query, because PostgreSQL raises an error for it."""
     if "\x00" in request.path:
         raise BadRequest("A NUL in the address")
     request.META["QUERY_STRING"] = request.META.get("QUERY_STRING", "").replace("%00", "%20")

@@ -221,7 +221,7 @@ def split(expression: str) -> list[str]:
 
 
 def is_fixed(fields: list[str]) -> bool:
-    """Tell a fixed time of day from a schedule whose minute or hour starts with *."""
+    """Return whether the time of day is fixed: neither minute nor hour starts with *."""
     return not (fields[0].startswith("*") or fields[1].startswith("*"))
 
 

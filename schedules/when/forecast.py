@@ -1,7 +1,7 @@
-"""Runs ahead: how often and when a schedule fires in a window of time.
+"""Forecasts: when and how often a schedule fires in a period of time.
 
-Runs are counted a day at a time, because walking an every-minute job through a month costs 43,200 steps. The result
-equals `next_after` run by run, also on days when clocks change.
+Runs are counted a day at a time, because an every-minute job has 43,200 runs in a month. The result is the same as
+with repeated calls of `next_after`, also on days when clocks change.
 """
 
 from bisect import bisect_left
@@ -15,7 +15,7 @@ from schedules.when import cron
 from schedules.when.triggers import Cron, Interval, Once, Trigger
 from schedules.when.zones import clock_changes, offset_at
 
-# Runs left are counted from the next run on, so a job with a number of runs is forecast only so far ahead.
+# A job with a limited number of runs is counted from its next run on, and only this far ahead.
 COUNTED_AHEAD = timedelta(days=400)
 # Clocks have never been set back by more than a day, so older changes cannot repeat a wall time.
 _LONGEST_REPEAT = timedelta(days=2)
@@ -73,7 +73,7 @@ class Armed:
 def runs_ahead(job: Armed, now: datetime, end: datetime, *, start: datetime | None = None) -> Iterator[Batch]:
     """Yield a job's runs from now, or from a later start, up to but not including the end.
 
-    An overdue one-off runs now. An overdue run of a repeating job is not shown, but takes one of its runs left.
+    An overdue one-time job runs now. An overdue run of a repeating job is not shown, but counts as one of its runs.
     """
     start = max(start or now, now)
     first = job.next_run_at
@@ -94,8 +94,8 @@ def runs_ahead(job: Armed, now: datetime, end: datetime, *, start: datetime | No
 
 
 def _from_next_run(trigger: Trigger, first: datetime, start: datetime, end: datetime) -> Iterator[Batch]:
-    """Yield the next run and the slots that follow it, within a window."""
-    # The next run is stored, and the engine keeps it even where the trigger would not choose it today.
+    """Yield the next run and the slots after it, between two moments."""
+    # The engine uses the stored next run, even if the trigger would not produce it today.
     if start <= first < end:
         yield Batch(first)
     yield from slots(trigger, max(start, first + _TICK), end)
@@ -134,7 +134,7 @@ def _cron_slots(expression: str, timezone: str, start: datetime, end: datetime) 
         if not is_fixed:
             continue
         if not change.is_forward:
-            # The repeated wall times have had their run.
+            # The repeated wall times have already run.
             since += change.old - change.new
         elif (skipped := cron.next_wall(joined, change.old - _TICK)) and skipped < change.new:
             if start <= change.at < end:

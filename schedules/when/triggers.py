@@ -20,7 +20,7 @@ _NOT_PLACES = {"localtime", "posixrules", "Factory"}
 
 
 class TriggerError(ValueError):
-    """An invalid trigger: `field` names the wrong part, the text says what would be right."""
+    """An invalid trigger: `field` names the invalid part, and the text says how to correct it."""
 
     def __init__(self, field: str, reason: str) -> None:
         super().__init__(field, reason)
@@ -32,7 +32,7 @@ class TriggerError(ValueError):
 
 
 class _Slots(ABC):
-    """What every trigger derives from `next_after` alone."""
+    """Methods of all triggers that need only `next_after`."""
 
     __slots__ = ()
 
@@ -173,7 +173,7 @@ class Cron(_Slots):
         if moment.tzinfo is None:
             raise TypeError("the moment needs a zone")
         moment = moment.astimezone(UTC)
-        # Asked by the minute, so that the jobs of one minute share the cached answer.
+        # Start at the full minute, so that all calls within a minute share the cached answer.
         run = cron.next_run(self.expression, self.timezone, moment.replace(second=0, microsecond=0))
         while run is not None and run <= moment:
             # Only old offsets with odd seconds put a run inside the minute.

@@ -1,4 +1,4 @@
-"""Descriptions of cron expressions, and warnings about what may surprise a person."""
+"""Descriptions of cron expressions, and warnings about surprising ones."""
 
 import re
 from datetime import datetime, timedelta
@@ -25,7 +25,7 @@ def describe_cron(expression: str) -> str:
 
 
 def cron_warnings(expression: str, timezone: str, after: datetime | None) -> list[str]:
-    """List what may surprise a person about an expression; clock changes only if `after` is given."""
+    """List warnings about an expression; those about clock changes only if `after` is given."""
     fields = cron.split(expression)
     found = [*_day_warnings(fields), *_step_warnings(fields), *_month_warnings(fields)]
     if after is not None:

@@ -39,7 +39,7 @@ def offset_at(moment: datetime, zone: ZoneInfo) -> timedelta:
 
 
 def is_repeated(local: datetime) -> bool:
-    """Tell whether clocks show this local time twice on that day."""
+    """Return whether clocks show this local time twice on that day."""
     return local.utcoffset() != local.replace(fold=1 - local.fold).utcoffset()
 
 

@@ -1,1 +1,1 @@
-"""The processes that run jobs; everything that touches django-q2 is here."""
+"""The processes that run jobs; only this package uses django-q2."""

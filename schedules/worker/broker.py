@@ -1,4 +1,4 @@
-"""django-q2's broker over the ledger: executions are claimed straight from the tables."""
+"""A broker for django-q2 that claims executions directly from the ledger."""
 
 import logging
 import math
@@ -24,14 +24,14 @@ from schedules.worker.context import Clock, ClusterContext
 logger = logging.getLogger(__name__)
 
 POLL = 0.1
-# Leases of claims are renewed this often: three times within a lease, for a short one, too.
+# How often claims are renewed, in seconds; more often if the lease is short.
 TIDY_EVERY = 3.0
 PAUSE_AFTER_ERROR = 0.5
 CHUNK = 100
 # Plain functions of one package run one after the other, so a package holds several only in a burst.
 PLAIN_CHUNK = 5
 PLAIN_BURST_PER_WORKER = 20
-# The most that one cluster holds at a time: enough to keep every worker busy, few to hand back.
+# The most executions that one cluster holds: enough to keep every worker busy, but few to hand back.
 HELD = 2000
 BATCH = 1000
 WORTH_CLAIMING = 200
@@ -40,7 +40,7 @@ PROBE = "probe"
 
 
 class LedgerBroker(Broker):
-    """Claim executions for the pusher; note for the monitor that a probe returned."""
+    """Claims executions for the pusher, and records for the monitor that a probe returned."""
 
     _context: ClusterContext | None = None
     _tidied_at = 0.0
@@ -51,13 +51,13 @@ class LedgerBroker(Broker):
     _seen_connection: object = None
     _wake_up_at: float = 0.0
     _must_look_ahead = True
-    # Upper bounds of what is held, and of the plain functions in it; counted again only when that could matter.
+    # Upper bounds of the executions held, and of the plain functions among them; counted again only when needed.
     _held_at_most = HELD
     _plain_at_most = HELD
     _claimed = 0
 
     def __init__(self, list_key: str | None = None, *, context: ClusterContext | None = None) -> None:
-        """Claim for a cluster; django-q2 itself makes brokers without one, which cannot claim."""
+        """Create a broker for a cluster; django-q2 itself creates brokers without one, which cannot claim."""
         super().__init__(list_key)  # type: ignore[arg-type]
         self._context = context
 
@@ -79,8 +79,8 @@ class LedgerBroker(Broker):
     def enqueue(self, task: str) -> None:
         """Refuse django-q2's own tasks: the base class would drop them silently."""
         raise NotImplementedError(
-            "Cronty's broker takes no django-q2 tasks (async_task, Schedule): register a function with"
-            " schedules.tasks.task, and make a job of it with schedules.services.schedule."
+            "Cronty's broker does not accept django-q2 tasks (async_task, Schedule): register a function with"
+            " schedules.tasks.task, and create a job for it with schedules.services.schedule."
         )
 
     def dequeue(self) -> list[tuple[str, str]] | None:
@@ -88,7 +88,7 @@ class LedgerBroker(Broker):
         try:
             return self._next_packages()
         except Error:
-            # The database went away: the pusher must survive that.
+            # The pusher must survive a database that is away.
             logger.warning("The database does not answer; trying again", exc_info=True)
         except Exception:
             logger.exception("Could not look for work; trying again")
@@ -97,7 +97,7 @@ class LedgerBroker(Broker):
         return None
 
     def acknowledge(self, task_id: str) -> None:
-        """Note that a probe has passed through the pusher, a worker and the monitor."""
+        """Record that a probe has passed through the pusher, a worker and the monitor."""
         if not task_id.startswith(PROBE):
             return
         try:
@@ -132,7 +132,7 @@ class LedgerBroker(Broker):
             )
             self._count(claims)
             packages += self._packages_of(claims)
-            # Looked up at the next call, when these packages are on their way and nobody waits for the answer.
+            # Look ahead at the next call, so that these packages are not delayed.
             self._must_look_ahead = len(claims) < room
         if not packages:
             # There is work, but no room for it.
@@ -141,20 +141,20 @@ class LedgerBroker(Broker):
 
     def _tidy(self, now: datetime) -> tuple[str, str]:
         """Write a heartbeat, renew claims, rescue the executions of dead clusters, and send a probe."""
-        # Set first: a sweep that fails must not prevent claims until the next one.
         cluster_id = self.context.cluster_id
+        # Before the steps below: if one of them fails, claims must go on until the next attempt.
         self._tidy_at = self._clock.monotonic() + _tidy_every()
         engine.beat(cluster_id, now, claimed=self._claimed)
         self._claimed = 0
         engine.renew_claims(cluster_id, now)
-        # Even without a sweep: a clock may have been ahead for a few seconds only.
+        # Also without a sweep: the clock may have been ahead for a few seconds only.
         engine.recover_from_clock_rollback(now)
         if self._may_sweep(now):
             engine.sweep(now)
         return self._package(f"{PROBE} {now.isoformat()}", runner.probe, (), timeout=60)
 
     def _may_sweep(self, now: datetime) -> bool:
-        """Tell whether expired leases can be trusted: not after a clock jump, nor while nobody could renew them."""
+        """Return whether expired leases can be trusted: not after a clock jump or while nobody could renew them."""
         tick, lease = self._clock.monotonic(), settings.CRONTY_LEASE_SECONDS
         offset = now.timestamp() - tick
         has_jumped = self._clock_offset is not None and abs(offset - self._clock_offset) > lease / 3
@@ -176,7 +176,7 @@ class LedgerBroker(Broker):
         return min(room, BATCH) if room >= WORTH_CLAIMING else 0
 
     def _tasks_to_leave(self) -> list[str]:
-        """Return the names of all plain functions while long ones hold every permit, else nothing."""
+        """Return the names of all plain functions if long ones hold every permit, else an empty list."""
         if self._plain_at_most < settings.CRONTY_WORKERS:
             return []
         tasks = registry.plain_names()
@@ -196,7 +196,7 @@ class LedgerBroker(Broker):
         self._wake_up_at = at.timestamp() if at else float("inf")
 
     def _may_have_work(self) -> bool:
-        """Tell, without a query where the database allows it, whether a claim could find anything."""
+        """Return whether a claim could find anything, without a query if the database allows that."""
         if self._must_look_ahead:
             self._look_ahead()
         if self._clock.now().timestamp() >= self._wake_up_at:
@@ -206,7 +206,7 @@ class LedgerBroker(Broker):
             return self._clock.now().timestamp() >= self._wake_up_at
         connection.ensure_connection()
         version = connection.connection.execute("PRAGMA data_version").fetchone()[0]
-        # The number is per connection: it says nothing about changes before a reconnect.
+        # The number belongs to the connection, so it does not show changes before a reconnect.
         is_changed = version != self._data_version or connection.connection is not self._seen_connection
         self._data_version, self._seen_connection = version, connection.connection
         if is_changed:
@@ -218,7 +218,7 @@ class LedgerBroker(Broker):
         self._clock.sleep(min(longest, max(until_due, 0.001)))
 
     def _packages_of(self, claims: list[Claim]) -> Iterator[tuple[str, str]]:
-        """Pack coroutines in chunks that run concurrently; plain functions alone, or a few that run in sequence."""
+        """Pack coroutines in chunks that run concurrently, and plain functions alone or in short sequences."""
         coroutines: dict[int, list[Claim]] = defaultdict(list)
         plain: dict[int, list[Claim]] = defaultdict(list)
         for claim in claims:
@@ -240,7 +240,7 @@ class LedgerBroker(Broker):
     def _package(
         self, ack_id: str, function: Any, arguments: tuple[Any, ...], *, timeout: int
     ) -> tuple[str, str]:
-        """Pack a function of ours and integers for django-q2: nothing that somebody else could write."""
+        """Pack one of our functions and integers for django-q2, and nothing that comes from outside."""
         task = {
             "id": ack_id or "run",
             "name": function.__name__,

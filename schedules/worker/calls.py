@@ -1,4 +1,4 @@
-"""Calls of tasks: run one execution within its time limit and describe how it ended."""
+"""Task calls: run one execution within its time limit and describe its outcome."""
 
 import asyncio
 import inspect
@@ -23,9 +23,9 @@ KEPT_BYTES = 16_384
 
 
 def run_plain(started: Started, task: registry.Task | None) -> Outcome:
-    """Call a plain function within its time limit; whatever it raises becomes the outcome."""
+    """Call a plain function within its time limit; any exception becomes a failed outcome."""
     try:
-        # A time limit of its own: the one that django-q2 set covers all executions of the package.
+        # Each execution has its own time limit; django-q2's limit covers the whole package.
         with TimeoutHandler(max(1, math.ceil(started.timeout.total_seconds()))):
             return _returned(
                 started, _known(started, task).call(_context(started), started.args, started.kwargs)
@@ -45,7 +45,7 @@ async def run_coroutine(started: Started, task: registry.Task | None) -> Outcome
     except TimeoutError as error:
         return _failed(started, TimeoutError(str(error) or _timeout_message(started)))
     except BaseException as error:
-        # Includes CancelledError: only the task itself raises it, or the end of the process, which writes nothing.
+        # Including CancelledError: either the task itself raised it, or the process ends and writes nothing anyway.
         return _failed(started, error)
 
 
@@ -120,7 +120,7 @@ def _shortened(value: Any) -> str:
 
 
 def _as_text(value: Any) -> str:
-    """Describe a value that JSON cannot hold: the run succeeded, whatever it returned."""
+    """Describe a value that JSON cannot hold; whatever it returned, the run succeeded."""
     with suppress(Exception):
         return json.dumps(value, default=repr, ensure_ascii=False)
     with suppress(Exception):

@@ -32,8 +32,8 @@ WATCH_EVERY = 2.0
 SILENT_AFTER = 9.0
 KEEP_CONNECTION = 60
 
-# All processes inherit the context, and connections are closed before a fork. From Python 3.14 on, fork is not the
-# default; a process that was started in this way uses it for its own children, too.
+# All processes inherit the context, so they are forked, with connections closed before. Since Python 3.14, fork is no
+# longer the default; a forked process uses it for its own children, too.
 fork = multiprocessing.get_context("fork")
 
 
@@ -43,8 +43,8 @@ class LedgerSentinel(Sentinel):
     def __init__(self, context: ClusterContext, stop_event: Any, start_event: Any) -> None:
         setproctitle("qcluster sentinel")
         self.context = context
-        # Runs until the cluster stops.
         broker = LedgerBroker(context=context)
+        # Returns when the cluster has stopped.
         super().__init__(stop_event, start_event, uuid4(), broker)  # type: ignore[no-untyped-call]
 
     def spawn_worker(self) -> None:
@@ -61,13 +61,13 @@ class LedgerSentinel(Sentinel):
 
 
 def run_worker(context: ClusterContext, *arguments: Any) -> None:
-    """Run django-q2's worker function in this process; then finish the executions in progress."""
+    """Run django-q2's worker function in this process, then finish the executions in progress."""
     with runner.executing(context):
         worker(*arguments)
 
 
 class Leader:
-    """Lead one cluster until a signal says stop."""
+    """Starts a cluster, restarts it when needed, and stops it at a signal."""
 
     def __init__(self, on_start: Callable[[], object] = lambda: None) -> None:
         self.stops = 0
@@ -83,7 +83,7 @@ class Leader:
             signal.signal(number, self._note_stop)
 
     def lead(self) -> None:
-        """Run until the first signal, then stop cleanly; the second signal ends everything at once."""
+        """Run until the first signal, then stop cleanly; a second signal ends everything at once."""
         self._start_when_possible()
         while not self.stops:
             self._rest()
@@ -98,7 +98,7 @@ class Leader:
             self._rest()
 
     def _start(self) -> bool:
-        """Enlist and fork a new cluster; return False while the database does not answer."""
+        """Register and fork a new cluster; return False if the database does not answer."""
         try:
             self._on_start()
             row = engine.enlist(clock.now())
@@ -118,33 +118,35 @@ class Leader:
         while not self.stops and not start_event.is_set():
             if not self._sentinel.is_alive():
                 self._release_claims("It could not be started.")
-                raise RuntimeError(f"The sentinel ended at its start, with status {self._sentinel.exitcode}.")
+                raise RuntimeError(
+                    f"The sentinel exited during its start, with status {self._sentinel.exitcode}."
+                )
             self._rest(0.1)
         return True
 
     def _trouble(self) -> str:
-        """Say why the cluster must be restarted, or nothing."""
+        """Return why the cluster must be restarted, or an empty text."""
         assert self._context is not None
         if not self._sentinel.is_alive():
             return "its sentinel died"
         return self._watch.trouble(self._context.cluster_id)
 
     def _kill(self, reason: str) -> None:
-        """End every process of the cluster, and release what it held."""
+        """Kill every process of the cluster, and release its claims."""
         self._sentinel.kill()
         self._sentinel.join()
         self._release_claims(f"Restarted: {reason}")
 
     def _stop(self) -> None:
-        """Finish what is running, within the limit, and hand back the rest."""
+        """Let running executions finish within the limit, and hand back the rest."""
         if self._context is None:
             return
-        # Before django-q2 is asked to stop: a killed process may hold a lock that its stop waits for, and executions
-        # claimed meanwhile would be cut off at the deadline.
+        # First: django-q2's own stop may wait for a lock that a killed process holds, and executions claimed meanwhile
+        # would be killed at the deadline.
         self._context.stop_claiming()
         cluster_id = self._context.cluster_id
         _try(lambda: engine.hand_back(cluster_id, clock.now()))
-        # In a thread: setting the event waits for the sentinel, for ever if it was killed while it listened.
+        # In a thread, because setting the event blocks for ever if the sentinel was killed while it listened.
         threading.Thread(target=self._stop_event.set, daemon=True).start()
         deadline = time.monotonic() + settings.CRONTY_STOP_SECONDS
         while self._sentinel.is_alive() and time.monotonic() < deadline and self.stops < 2:
@@ -154,7 +156,7 @@ class Leader:
         self._release_claims("")
 
     def _release_claims(self, note: str) -> None:
-        """Hand back all that the cluster held, and mark its row as stopped; its processes are dead."""
+        """Hand back everything that the dead cluster held, and mark its row as stopped."""
         assert self._context is not None
         cluster_id = self._context.cluster_id
         _try(lambda: engine.hand_back(cluster_id, clock.now(), also_running=True))
@@ -170,7 +172,7 @@ class Leader:
 
 
 class HeartbeatWatch:
-    """Notice a cluster whose heartbeats stop although the database answers."""
+    """Detects a cluster whose heartbeats stop although the database answers."""
 
     def __init__(self) -> None:
         self._looked_at = time.monotonic()
@@ -178,7 +180,7 @@ class HeartbeatWatch:
         self._silent_for = {"claim loop": 0.0, "probe": 0.0}
 
     def trouble(self, cluster_id: int) -> str:
-        """Read the cluster's row every few seconds; say which heartbeat has been silent for too long."""
+        """Read the cluster's row every few seconds; return which heartbeat has stopped, or an empty text."""
         passed = time.monotonic() - self._looked_at
         if passed < WATCH_EVERY:
             return ""
@@ -186,8 +188,8 @@ class HeartbeatWatch:
         try:
             pulse = _pulse_of(cluster_id)
         except Error:
-            # Not the cluster's fault: a database that is away or locked silences every cluster.
-            # A broken connection stays broken until it is closed.
+            # Not the cluster's fault: no cluster can write while the database is away or locked.
+            # Close the connection: a broken one would stay broken.
             connections.close_all()
             self._silent_for = dict.fromkeys(self._silent_for, 0.0)
             return ""
@@ -202,7 +204,7 @@ class HeartbeatWatch:
 
 
 def _pulse_of(cluster_id: int) -> tuple[datetime, datetime]:
-    """Read the two heartbeats; the write before it shows that the cluster could write, too."""
+    """Read the two heartbeats, after a write that shows that the cluster can write, too."""
     Cluster.objects.filter(pk=cluster_id).update(watched_at=clock.now())
     row = Cluster.objects.filter(pk=cluster_id).values_list("last_seen_at", "probe_returned_at").first()
     if row is None:
@@ -211,9 +213,9 @@ def _pulse_of(cluster_id: int) -> tuple[datetime, datetime]:
 
 
 def _write_lazily() -> None:
-    """Let the engine commit without waiting for the disk: what a power cut takes back is fired again, never lost.
+    """Let the engine commit without waiting for the disk: what a power cut undoes is fired again, never lost.
 
-    Changes by people and agents are written by other processes, which do wait for the disk.
+    Other processes write the changes of people and agents, and they do wait for the disk.
     """
     database = connections["default"].settings_dict
     options = database["OPTIONS"]
@@ -221,20 +223,20 @@ def _write_lazily() -> None:
         if command := options.get("init_command"):
             options["init_command"] = command.replace("synchronous=FULL", "synchronous=NORMAL")
     elif not database.get("DISABLE_SERVER_SIDE_CURSORS"):
-        # Poolers refuse such options. Keep the operator's own options, such as a schema.
+        # Not with a pooler, which refuses such options. Keep the operator's own options, such as a schema.
         options["options"] = f"{options.get('options', '')} -c synchronous_commit=off".strip()
-    # Saves a query before every run: the runner notices a broken connection when it uses it.
+    # Saves a query before every run; the runner handles a broken connection when it uses it.
     database["CONN_HEALTH_CHECKS"] = False
     if not options.get("pool"):
-        # The project's own setting may close a connection after each use: too slow for a loop that polls.
+        # The project's setting may close a connection after each use, which is too slow for polling.
         database["CONN_MAX_AGE"] = database["CONN_MAX_AGE"] or KEEP_CONNECTION
 
 
 def _try(step: Callable[[], object]) -> None:
-    """Run a database step on the way out; without a database, leases expire by themselves."""
+    """Run a database step of the shutdown; if it fails, the leases expire by themselves."""
     try:
         step()
     except Error:
-        logger.warning("The database does not answer; the leases will run out instead", exc_info=True)
+        logger.warning("The database does not answer; the leases will expire instead", exc_info=True)
         # Let the next step open a new connection.
         connections.close_all()

@@ -1,6 +1,6 @@
-"""Permits for plain functions: how many of them one cluster runs at once.
+"""Permits that limit how many plain functions one cluster runs at once.
 
-A permit is a file lock, which the kernel releases when its holder dies.
+A permit is a file lock, because the kernel releases it when its holder dies.
 """
 
 import fcntl
@@ -25,7 +25,7 @@ class Permits:
         self._count = count
         _remove_abandoned_folders()
         self.folder = Path(tempfile.mkdtemp(prefix=PREFIX))
-        # Locked by the leader and, through inheritance, by all that it forks: an unlocked folder is abandoned.
+        # The leader and every process that it forks share this lock: an unlocked folder is abandoned.
         self._folder_lock = os.open(self.folder, os.O_RDONLY)
         fcntl.flock(self._folder_lock, fcntl.LOCK_SH)
 
@@ -53,7 +53,7 @@ class Permits:
             self._folder_lock = -1
 
     def _try_acquire(self) -> int | None:
-        # Create it again if it is gone: the system may clean up its temporary files while a cluster runs for weeks.
+        # Create it again if needed: the system may clean up temporary files while a cluster runs for weeks.
         self.folder.mkdir(mode=0o700, exist_ok=True)
         for number in range(self._count):
             handle = os.open(self.folder / str(number), os.O_RDWR | os.O_CREAT, 0o600)
@@ -68,7 +68,7 @@ class Permits:
 
 def _remove_abandoned_folders() -> None:
     for folder in Path(tempfile.gettempdir()).glob(f"{PREFIX}*"):
-        # Ignore what cannot be opened, locked or removed: it is in use, somebody else's, or gone already.
+        # Ignore a folder that cannot be opened, locked or removed: it is in use, not ours, or already gone.
         with suppress(OSError):
             handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
             try:

@@ -14,7 +14,7 @@ from schedules.worker.concurrency import Permits
 
 
 class Clock:
-    """The time of day, the time that passes, and a way to wait."""
+    """The wall clock, the monotonic clock, and sleep; tests replace it."""
 
     def now(self) -> datetime:
         return clock.now()
@@ -27,7 +27,7 @@ class Clock:
 
 
 def _shared_flag() -> Any:
-    # Plain shared memory without a lock, which a killed process could hold for ever.
+    # Shared memory without a lock, because a killed process would hold a lock for ever.
     return RawValue("b", 0)
 
 

@@ -1,7 +1,7 @@
-"""End this process when its parent dies, so that no orphan keeps working.
+"""Functions that end a process when its parent dies, so that no orphan keeps working.
 
-Both functions compare with a parent's pid that was recorded before the child existed: a parent that was killed while
-its child started would otherwise go unnoticed.
+They compare with a parent's pid that was recorded before the child existed, so that a parent that dies while its
+child starts does not go unnoticed.
 """
 
 import ctypes
@@ -29,7 +29,7 @@ def end_with_parent(parent: int, how: signal.Signals = signal.SIGKILL) -> None:
 
 
 def end_forks_with_parent() -> None:
-    """End every process that this one and its children fork from now on when its parent ends."""
+    """Make every process that this one and its children fork from now on end with its parent."""
     os.register_at_fork(before=_record_pid, after_in_child=lambda: end_with_parent(_forking_pid))
 
 

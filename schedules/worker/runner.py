@@ -1,7 +1,4 @@
-"""The functions that django-q2's workers call.
-
-A package from the broker names one of these functions and integers, nothing else.
-"""
+"""The functions that django-q2's workers call; a package from the broker names one of them and integers."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,7 +13,7 @@ from schedules.worker.loop import WorkerLoop, start_executions
 
 WAIT_FOR_PERMIT = 0.3
 
-# The loop of this process. django-q2 calls the functions below by reference, so this is where they find it.
+# The loop of this process, which is global because django-q2 calls the functions below without context.
 _loop: WorkerLoop | None = None
 
 
@@ -24,8 +21,8 @@ _loop: WorkerLoop | None = None
 def executing(context: ClusterContext) -> Iterator[WorkerLoop]:
     """Let this process run executions inside the block, and finish those in progress at its end.
 
-    A worker must drain its loop here, while it runs ordinary code: from Python 3.13 on, thread pools refuse new work
-    by the time multiprocessing calls its finalizers.
+    The loop must be drained here and not in a finalizer of multiprocessing: since Python 3.13, thread pools no longer
+    accept work by then.
     """
     global _loop
     loop = _loop = WorkerLoop(context)

@@ -33,7 +33,7 @@ def manage_command() -> list[str]:
 
 @dataclass
 class Child:
-    """One management command that is kept running."""
+    """A management command that the supervisor keeps running."""
 
     arguments: Sequence[str]
     process: subprocess.Popen[bytes] | None = None
@@ -55,7 +55,7 @@ class Child:
 
 
 class Supervisor:
-    """Keep children running until a signal says stop."""
+    """Keeps child processes running until a signal."""
 
     def __init__(self, commands: Sequence[Sequence[str]]) -> None:
         self.children = [Child(command) for command in commands]
@@ -81,8 +81,8 @@ class Supervisor:
         deadline = time.monotonic() + settings.CRONTY_STOP_SECONDS + 5
         asked_at: float | None = None
         while self._alive() and time.monotonic() < deadline:
-            # A second Ctrl-C means leave now. Repeat it until the children end: a busy process that receives two
-            # signals before it handles the first one sees only one.
+            # A second Ctrl-C means stop now. Repeat it until the children end, because a busy process may see two
+            # signals in a row as one.
             if asked_at is None or (self.stops > 1 and time.monotonic() - asked_at >= ASK_AGAIN_AFTER):
                 asked_at = time.monotonic()
                 for process in self._alive():

@@ -85,7 +85,7 @@ def test_backup_does_not_overwrite_a_file(tmp_path):
 
 @only_on_sqlite
 def test_backup_names_a_missing_folder(tmp_path):
-    with pytest.raises(CommandError, match="no folder"):
+    with pytest.raises(CommandError, match="does not exist"):
         call_command("backup", str(tmp_path / "nowhere" / "copy.sqlite3"))
 
 

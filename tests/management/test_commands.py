@@ -143,7 +143,7 @@ def test_static_files_are_stale_when_one_is_newer_than_the_manifest(settings, tm
 @pytest.mark.parametrize("command", ["up", "web", "mcp_serve"])
 @pytest.mark.parametrize("port", ["70000", "0", "-1", "99999999999", "http"])
 def test_invalid_port_is_refused(command, port):
-    with pytest.raises(CommandError, match=f"--port: {port} is no port: choose 1 to 65535"):
+    with pytest.raises(CommandError, match=f"--port: {port} is not a port: choose 1 to 65535"):
         call_command(command, f"--port={port}")
 
 
@@ -153,7 +153,7 @@ def test_web_without_collected_static_files_points_to_up(settings, tmp_path):
         "staticfiles": {"BACKEND": "django.contrib.staticfiles.storage.ManifestStaticFilesStorage"}
     }
 
-    with pytest.raises(CommandError, match=r"Nothing is prepared here yet: `manage\.py up` does it"):
+    with pytest.raises(CommandError, match=r"The static files are missing: run `manage\.py up`"):
         call_command("web")
 
 

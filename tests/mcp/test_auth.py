@@ -276,7 +276,7 @@ def test_database_outage_is_reported_without_claims_about_a_change(
         assert result.is_error == (is_change and name != "delete_schedule")
         assert ("may or may not have been" if is_change else "try again in a moment") in words, name
         assert "/var/lib" not in words
-    assert "the database did not answer" in caplog.text
+    assert "The database did not answer" in caplog.text
 
 
 def test_stated_wait_is_rounded_up(caller, monkeypatch):

@@ -268,7 +268,7 @@ def test_command_names_the_option_that_is_missing_or_wrong(db):
         call_command("mcp_serve")
     with pytest.raises(CommandError, match="no active user called 'nobody'"):
         call_command("mcp_serve", user="nobody")
-    with pytest.raises(CommandError, match="'everything' is no family"):
+    with pytest.raises(CommandError, match="'everything' is not a tool family"):
         call_command("mcp_serve", tools="everything")
 
 
@@ -280,7 +280,7 @@ def test_unprepared_folder_is_reported_with_the_fix(tmp_path, arguments):
 
     assert process.returncode == 1
     assert b"The database cannot be read (" in err
-    assert b"`make up` or `manage.py migrate` prepares it." in err
+    assert b"run `make up` or `manage.py migrate` first." in err
     assert b"Traceback" not in err
 
 

@@ -126,7 +126,7 @@ def test_polling_continues_after_a_database_error(caller, owner, fast_polling, m
 
     assert InMemory("modern").do(work) == f"jobs://{job.public_id}"
     assert not failures
-    assert "polling for changes failed" in caplog.text
+    assert "Polling for changes failed" in caplog.text
 
 
 def test_subscriber_is_notified_of_an_attempt_that_will_be_retried(caller, owner, fast_polling):

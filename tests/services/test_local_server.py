@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from schedules.services.local_server import local_server, what_is_not_shown
+from schedules.services.local_server import local_server, omitted_variable_note
 
 SQLITE = "django.db.backends.sqlite3"
 
@@ -23,7 +23,7 @@ def test_default_installation_needs_no_variables(default_install):
         "command": sys.executable,
         "args": [str(default_install / "manage.py"), "mcp_serve", "--user", "olga"],
     }
-    assert what_is_not_shown() == ""
+    assert omitted_variable_note() == ""
 
 
 def test_custom_data_folder_and_database_file_are_passed_on(default_install, settings):
@@ -39,7 +39,7 @@ def test_url_of_a_database_server_is_mentioned_but_not_shown(default_install, se
     settings.DATABASES["default"] |= {"ENGINE": "django.db.backends.postgresql", "PASSWORD": "hunter2"}
 
     assert "env" not in local_server("olga")
-    assert "needs Cronty's DATABASE_URL, too" in what_is_not_shown()
+    assert "needs Cronty's DATABASE_URL, too" in omitted_variable_note()
 
 
 def test_apps_of_the_operator_are_passed_on(default_install, settings):
@@ -54,7 +54,7 @@ def test_embedding_project_gets_no_cronty_variables(default_install, settings, e
     settings.DATABASES["default"] |= {"ENGINE": engine}
 
     assert "env" not in local_server("olga")
-    assert what_is_not_shown() == ""
+    assert omitted_variable_note() == ""
 
 
 def test_project_without_base_dir_is_started_with_its_settings_module(default_install, settings):

@@ -1,4 +1,4 @@
-"""What the shop does with orders."""
+"""The business logic of the shop."""
 
 from django.conf import settings
 from django.db import transaction
@@ -11,7 +11,7 @@ from schedules.services import Actor, schedule
 
 @transaction.atomic
 def place_order(customer: Customer, item: str) -> Order:
-    """Store an order and the job that reminds its customer: both, or neither."""
+    """Store an order together with a job that reminds its customer, in one transaction."""
     order = Order.objects.create(customer=customer, item=item)
     answer = schedule(
         Actor(customer),
@@ -22,6 +22,6 @@ def place_order(customer: Customer, item: str) -> Order:
         run_at=timezone.now() + settings.ORDER_REMINDER_AFTER,
     )
     if isinstance(answer, Err):
-        # Leaving the block with an exception also takes the order back.
+        # The exception also rolls back the order.
         raise ValueError(answer.message)
     return order

@@ -1,4 +1,4 @@
-"""Tasks of the shop; Cronty finds this module by its name."""
+"""Tasks of the shop; Cronty imports the module `tasks` of every installed app."""
 
 from django.utils import timezone
 

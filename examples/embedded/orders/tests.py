@@ -1,4 +1,4 @@
-"""What the shop relies on: run `python manage.py test`."""
+"""Tests of the shop; run them with `python manage.py test`."""
 
 from django.db import transaction
 from django.test import TestCase

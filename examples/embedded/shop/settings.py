@@ -69,6 +69,6 @@ USE_TZ = True
 TIME_ZONE = "Europe/Berlin"
 
 Q_CLUSTER = {**CRONTY_CLUSTER, "name": "shop"}  # Cronty
-CRONTY_URL = "http://127.0.0.1:8000"  # Cronty: where links to this project begin
+CRONTY_URL = "http://127.0.0.1:8000"  # Cronty: the public address, for links
 
 ORDER_REMINDER_AFTER = timedelta(seconds=float(os.environ.get("SHOP_REMINDER_SECONDS", 3 * 86_400)))

@@ -15,11 +15,11 @@ from django.db import connection
 
 
 class Command(BaseCommand):
-    help = "Copy the SQLite database to PATH while Cronty runs; for PostgreSQL, say which command does that."
+    help = "Copy the SQLite database to PATH while Cronty runs; for PostgreSQL, print the command to use."
     requires_system_checks: list[str] = []
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("path", type=Path, help="the file to make; it must not exist yet")
+        parser.add_argument("path", type=Path, help="the file to create; it must not exist yet")
 
     def handle(self, *args: Any, **options: Any) -> str:
         path: Path = options["path"].absolute()
@@ -29,24 +29,24 @@ class Command(BaseCommand):
         if path.exists():
             raise CommandError(f"{path} exists already; a backup overwrites nothing.")
         if not path.parent.is_dir():
-            raise CommandError(f"There is no folder {path.parent}.")
+            raise CommandError(f"The folder {path.parent} does not exist.")
         try:
             copy_sqlite(path)
         except FileExistsError as error:
             raise CommandError(f"{path} exists already; a backup overwrites nothing.") from error
         except (OSError, sqlite3.Error) as error:
-            raise CommandError(f"The backup could not be made: {error}") from error
+            raise CommandError(f"The backup could not be created: {error}") from error
         return f"Backed up to {path} ({path.stat().st_size:,} bytes)"
 
 
 def copy_sqlite(path: Path) -> None:
-    """Copy the database as of one moment; the file gets its name only when it is complete."""
+    """Copy a consistent state of the database; the file gets its name only when it is complete."""
     with _partial(path) as partial:
         connection.ensure_connection()
         with closing(sqlite3.connect(partial)) as copy:
-            # All pages in one step: with a write-ahead log nobody waits for it, and no write makes it start again.
+            # All pages in one step, so that no write restarts the copy; with a write-ahead log it blocks nobody.
             connection.connection.backup(copy, pages=-1)
-            # Leave one file, without a log beside it.
+            # Leave a single file, without a separate log.
             copy.execute("PRAGMA journal_mode=DELETE")
             if (verdict := copy.execute("PRAGMA quick_check").fetchone()[0]) != "ok":
                 raise sqlite3.DatabaseError(f"the copy is damaged: {verdict}")
@@ -58,7 +58,7 @@ def copy_sqlite(path: Path) -> None:
 
 @contextmanager
 def _partial(path: Path) -> Iterator[Path]:
-    """Yield the file to write to; start again with one that a killed backup left."""
+    """Yield an empty file to write to; one that a killed backup left behind is overwritten."""
     partial = path.with_name(f"{path.name}.partial")
     handle = os.open(partial, os.O_RDWR | os.O_CREAT, 0o600)
     try:
@@ -83,7 +83,7 @@ def _sync(path: Path) -> None:
 
 
 def pg_dump_command(values: Mapping[str, Any], path: Path) -> str:
-    """Return the command that backs up a PostgreSQL database; it asks for the password, or reads PGPASSWORD."""
+    """Return the command that backs up a PostgreSQL database; the password is not part of it."""
     words = ["pg_dump", "--format=custom", f"--file={path}"]
     for option, name in (("host", "HOST"), ("port", "PORT"), ("username", "USER"), ("dbname", "NAME")):
         if values.get(name):

@@ -1,4 +1,4 @@
-"""manage.py issue_token: make a key for an agent, and print it once."""
+"""manage.py issue_token: create a token for an agent and print it once."""
 
 from argparse import ArgumentParser
 from typing import Any
@@ -14,15 +14,17 @@ from schedules.when.phrases import PhraseError, parse_delay
 
 
 class Command(BaseCommand):
-    help = "Make a token for an agent; prints it alone on standard output, once."
+    help = "Create a token for an agent and print it, once, on standard output."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("--user", required=True, help="for whom the agent acts")
-        parser.add_argument("--name", required=True, help="what the agent is called, like laptop")
+        parser.add_argument("--user", required=True, help="the user for whom the agent acts")
+        parser.add_argument("--name", required=True, help="a name for the agent, like laptop")
         parser.add_argument("--scopes", default=",".join(SCOPES), help="read, or read,write (the default)")
         parser.add_argument("--expires-in", help="like 365d or 12h; default: never")
         parser.add_argument("--kind", default=Token.Kind.CONVERSATION, choices=Token.Kind.values)
-        parser.add_argument("--tools", default="", help=f"families to offer; default: {','.join(FAMILIES)}")
+        parser.add_argument(
+            "--tools", default="", help=f"tool families to offer; default: {','.join(FAMILIES)}"
+        )
 
     def handle(self, *args: Any, **options: Any) -> str:
         user = find_user(options["user"])

@@ -41,7 +41,7 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         families = _families(options["tools"])
         if options["http"]:
-            _refuse_what_a_token_says(options)
+            _refuse_stdio_options(options)
             self._serve_http(options, families)
         else:
             self._serve_stdio(options, families)
@@ -54,7 +54,7 @@ class Command(BaseCommand):
         host, port = options["host"], options["port"]
         name = host_in_url(host)
         self.stdout.write(f"Serving MCP at http://{name}:{port}/mcp")
-        # A process that reads this through a pipe waits for the line.
+        # Another process may wait for this line at the end of a pipe.
         self.stdout.flush()
         serve(build_http_app(families=families, hosts=[name.lower()]), host=host, port=port)
 
@@ -78,18 +78,18 @@ class Command(BaseCommand):
                     "No worker is running: nothing fires until `manage.py up` or `qcluster` runs."
                 )
         except DatabaseError as error:
-            # The database may start later; until then every call says so.
+            # The database may start later; until then, every call reports the problem.
             self.stderr.write(f"The database does not answer: {error}")
         # The tools run in another thread, with a connection of their own.
         connections.close_all()
 
 
-def _refuse_what_a_token_says(options: dict[str, Any]) -> None:
-    """Refuse options that over HTTP belong to the token of each call."""
+def _refuse_stdio_options(options: dict[str, Any]) -> None:
+    """Refuse options that a token sets for each call over HTTP."""
     ways_out = {
-        "user": "`issue_token --user NAME` says for whom an agent acts",
-        "name": "`issue_token --name NAME` says what an agent is called",
-        "read_only": "`issue_token --scopes read` makes a token that changes nothing",
+        "user": "`issue_token --user NAME` sets the user for whom an agent acts",
+        "name": "`issue_token --name NAME` sets the name of an agent",
+        "read_only": "`issue_token --scopes read` creates a token that cannot change anything",
     }
     for option, way_out in ways_out.items():
         if options[option] not in (None, False):
@@ -106,7 +106,9 @@ def _name(text: str) -> str:
 def _families(text: str | None) -> list[str]:
     families = [name.strip() for name in text.split(",")] if text else list(FAMILIES)
     if unknown := [name for name in families if name not in FAMILIES]:
-        raise CommandError(f"--tools: {unknown[0]!r} is no family; choose from {', '.join(FAMILIES)}.")
+        raise CommandError(
+            f"--tools: {unknown[0]!r} is not a tool family; choose from {', '.join(FAMILIES)}."
+        )
     return families
 
 
@@ -120,10 +122,10 @@ def _user(username: str | None) -> AbstractBaseUser:
     except DatabaseError as error:
         why = str(error).partition("\n")[0]
         raise CommandError(
-            f"The database cannot be read ({why}): `make up` or `manage.py migrate` prepares it."
+            f"The database cannot be read ({why}): run `make up` or `manage.py migrate` first."
         ) from error
     if username and not found:
         raise CommandError(f"--user: there is no active user called {username!r}.")
     if len(found) != 1:
-        raise CommandError("Say for whom the agent acts: --user NAME.")
+        raise CommandError("Name the user for whom the agent acts: --user NAME.")
     return found[0]

@@ -1,4 +1,4 @@
-"""manage.py qcluster: run one cluster, watch it and restart it, until a signal says stop."""
+"""manage.py qcluster: run one cluster until a signal, and restart it if it fails."""
 
 import logging
 import signal
@@ -15,7 +15,7 @@ logger = logging.getLogger(__name__)
 
 
 class Command(BaseCommand):
-    help = "Fire jobs: run one more cluster, on this host or another."
+    help = "Run a cluster, which fires jobs; several may run, on one host or many."
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument(
@@ -32,5 +32,5 @@ def _ensure_system_job() -> None:
     try:
         ensure_system_job()
     except IntegrityError:
-        # A user model with required columns that only the project can fill in.
+        # The user model has required columns that only the project can fill in.
         logger.warning("The history is not pruned: create a user named %s.", SYSTEM_USER, exc_info=True)

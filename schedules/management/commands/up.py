@@ -1,4 +1,4 @@
-"""manage.py up: the web pages and a cluster, in one command."""
+"""manage.py up: run the web pages and a cluster with one command."""
 
 import multiprocessing
 import os
@@ -21,7 +21,7 @@ from django.urls import reverse
 from schedules import __version__
 from schedules.management.arguments import host_in_url, port
 from schedules.models import Execution
-from schedules.services.local_server import local_server, what_is_not_shown
+from schedules.services.local_server import local_server, omitted_variable_note
 from schedules.services.people import superusers
 from schedules.services.setup import FirstUser, create_check, ensure_first_user, ensure_system_job
 from schedules.worker.supervisor import Supervisor
@@ -31,12 +31,12 @@ LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 
 class Command(BaseCommand):
-    help = "Migrate, make the first user, and run the web pages and a cluster until Ctrl-C."
+    help = "Migrate, create the first user, and run the web pages and a cluster until Ctrl-C."
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("--host", default=settings.CRONTY_HOST)
         parser.add_argument("--port", type=port, default=str(settings.CRONTY_PORT))
-        parser.add_argument("--workers", type=int, help="Plain functions that run at once.")
+        parser.add_argument("--workers", type=int, help="How many plain functions run at once.")
         parser.add_argument("--no-web", action="store_true", help="Run a cluster only.")
         parser.add_argument("--no-cluster", action="store_true", help="Run the web pages only.")
         parser.add_argument("--check", action="store_true", help="Start, fire one job end to end, stop.")
@@ -44,8 +44,8 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         self._refuse_danger(options)
         _require_database()
-        _in_a_process_of_its_own(prepare)
-        # A check must not generate a password: nobody would see it.
+        _run_in_child_process(prepare)
+        # A check must not generate a password, because nobody would see it.
         first = None if options["check"] else ensure_first_user()
         operator = superusers().first()
         # The children open their own connections.
@@ -64,7 +64,7 @@ class Command(BaseCommand):
                 return
             self.stdout.write(greeting(options, first, operator.get_username() if operator else "NAME"))
             if not supervisor.run():
-                raise CommandError("A part of Cronty keeps dying: see the messages above.")
+                raise CommandError("A process of Cronty keeps dying: see the messages above.")
         finally:
             supervisor.stop()
 
@@ -91,7 +91,7 @@ class Command(BaseCommand):
             raise CommandError(f"The web process did not come up at {url}.")
 
     def _check(self, supervisor: Supervisor) -> None:
-        """Let the cluster run one job, and read the result in the ledger."""
+        """Let the cluster run one job, and read the result from the ledger."""
         runs = Execution.objects.filter(job=create_check())
         deadline = time.monotonic() + PATIENCE
 
@@ -117,16 +117,16 @@ def _require_database() -> None:
 
 
 def prepare() -> None:
-    """Bring the database and the static files up to date, and create the system's own job."""
+    """Update the database and the static files, and create the pruning job."""
     call_command("migrate", verbosity=0)
-    # A project without STATIC_ROOT serves its static files in its own way.
+    # Without STATIC_ROOT, the project serves its static files in another way.
     if getattr(settings, "STATIC_ROOT", None) and not _static_files_are_fresh():
         call_command("collectstatic", verbosity=0, interactive=False)
     ensure_system_job()
 
 
 def _static_files_are_fresh() -> bool:
-    """Tell whether nothing was added or changed since the static files were last collected."""
+    """Return whether no static file was added or changed since they were last collected."""
     manifest = Path(settings.STATIC_ROOT) / "staticfiles.json"
     if not manifest.exists():
         return False
@@ -135,8 +135,8 @@ def _static_files_are_fresh() -> bool:
     return all(source.stat().st_mtime < collected_at for source in sources)
 
 
-def _in_a_process_of_its_own(step: Callable[[], None]) -> None:
-    """Run a step in a child process: the memory it takes would otherwise stay with the supervisor."""
+def _run_in_child_process(step: Callable[[], None]) -> None:
+    """Run a step in a child process, so that the supervisor does not keep its memory."""
     connections.close_all()
     process = multiprocessing.get_context("fork").Process(target=step)
     process.start()
@@ -146,7 +146,7 @@ def _in_a_process_of_its_own(step: Callable[[], None]) -> None:
 
 
 def greeting(options: dict[str, Any], first: FirstUser | None, operator: str) -> str:
-    """Return what a person needs to know: the address, the first login, and how to connect an agent."""
+    """Return the message for the operator: the address, the first login, and how to connect an agent."""
     url = settings.CRONTY_URL
     if (options["host"], options["port"]) != (settings.CRONTY_HOST, settings.CRONTY_PORT):
         url = f"http://{host_in_url(options['host'])}:{options['port']}"
@@ -158,8 +158,8 @@ def greeting(options: dict[str, Any], first: FirstUser | None, operator: str) ->
     lines += [
         "  Connect an agent:",
         f"    {_claude(local_server(operator))}",
-        *([f"    ({note})"] if (note := what_is_not_shown()) else []),
-        f"    or make a token at {url}/connect/ for {url}/mcp",
+        *([f"    ({note})"] if (note := omitted_variable_note()) else []),
+        f"    or create a token at {url}/connect/ for {url}/mcp",
         "",
         "  Ctrl-C stops everything.",
         "",

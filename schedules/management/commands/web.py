@@ -34,13 +34,13 @@ class Command(BaseCommand):
             parent_death.end_with_parent(options["with_parent"], signal.SIGTERM)
         elif not _are_static_files_collected():
             raise CommandError(
-                "Nothing is prepared here yet: `manage.py up` does it, or `manage.py migrate` and `collectstatic`."
+                "The static files are missing: run `manage.py up`, or `manage.py migrate` and `collectstatic` first."
             )
         serve(_application(), host=options["host"], port=options["port"])
 
 
 def _application() -> Any:
-    """Return the project's ASGI application; a project without one gets its pages with /mcp beside them."""
+    """Return the project's ASGI application; without one, build one from its pages and /mcp."""
     if path := getattr(settings, "ASGI_APPLICATION", None):
         return import_string(path)
     from schedules.mcp.http import build_http_app
@@ -50,12 +50,12 @@ def _application() -> Any:
 
 
 def _are_static_files_collected() -> bool:
-    """Tell whether pages can name their static files; with DEBUG they need no manifest for that."""
+    """Return whether pages can find their static files; with DEBUG they need no manifest for that."""
     return settings.DEBUG or getattr(staticfiles_storage, "hashed_files", None) != {}
 
 
 class Server(uvicorn.Server):
-    """A server that ends agents' subscriptions before it waits for open responses, which would never end."""
+    """A server that ends agents' subscriptions at shutdown, because it would wait for them for ever."""
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         from schedules.mcp.subscriptions import end_streams
@@ -74,9 +74,9 @@ def serve(app: Any, *, host: str, port: int) -> None:
         log_config=None,
         access_log=False,
         timeout_graceful_shutdown=STOP_SECONDS,
-        # Longer than proxies and clients keep a connection: closing it under a request is an error to them.
+        # Longer than proxies and clients keep a connection, so that we do not close it while they send a request.
         timeout_keep_alive=KEEP_ALIVE_SECONDS,
     )
-    # The signal is raised again when the server has stopped.
+    # uvicorn raises the signal again after it has stopped.
     with suppress(KeyboardInterrupt):
         Server(config).run()

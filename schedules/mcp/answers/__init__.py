@@ -172,7 +172,7 @@ def _stripped(value: Any) -> Any:
 
 @lru_cache(maxsize=1024)
 def _zone(name: str) -> tzinfo:
-    """Return the zone, or UTC if the zone data no longer knows it."""
+    """Return the zone, or UTC if the zone data no longer includes it."""
     try:
         # Stored moments are in this UTC already, so there is nothing to convert.
         return UTC if name == "UTC" else load_zone(name)

@@ -1,4 +1,4 @@
-"""Answers of the prompt tools: mostly sentences, as their contract has them."""
+"""Answers of the prompt tools; most are sentences, as their contract requires."""
 
 from collections.abc import Mapping
 from typing import Any, NotRequired

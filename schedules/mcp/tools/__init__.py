@@ -1,1 +1,1 @@
-"""How agents reach Cronty: three vocabularies, and a few words more, over the services."""
+"""The tools that agents call: one module per family, all on top of the services."""

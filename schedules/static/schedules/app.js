@@ -1,9 +1,9 @@
-// What the pages cannot do without a script: live refresh, ticking times, theme, keys, copy. All work without it.
+// Live refresh, relative times, theme switch, keyboard shortcuts and copy buttons; every page also works without them.
 (() => {
   const root = document.documentElement, $ = (query, from = document) => from.querySelector(query);
   root.classList.add("js");
 
-  // Refresh: soon while something runs, else now and then; never under somebody's hands or in a hidden tab.
+  // Refresh every 3 s while a run is in progress, else every 30 s; not while a control is in use or the tab is hidden.
   let waited = 0;
   const busy = "#live details[open], #live :is(input, textarea, select):focus, #live [type=checkbox]:checked, dialog[open]";
   setInterval(() => {
@@ -15,7 +15,7 @@
   }, 1000);
   document.addEventListener("visibilitychange", () => { waited = 99; });
 
-  // Times: the words of templatetags/cronty_times.py, kept true while the page is open.
+  // Relative times, in the same format as templatetags/cronty_times.py, updated every second.
   const steps = [[59.5, 1, "s"], [7170, 60, "min"], [171000, 3600, "h"], [Infinity, 86400, "d"]];
   const words = (seconds) => {
     const size = Math.abs(seconds);
@@ -33,7 +33,7 @@
   const served = $("meta[name=served-at]");
   if (served) root.dataset.skew = Math.abs(Date.parse(served.content) - Date.now()) > 5000 ? Date.parse(served.content) - Date.now() : 0;
 
-  // The browser's zone, where a form asks for one.
+  // Fill in the browser's time zone where a form asks for it.
   const zone = Intl.DateTimeFormat().resolvedOptions().timeZone;
   for (const field of document.querySelectorAll("[data-browser-zone]")) if (zone) field.value = zone;
 
@@ -57,7 +57,7 @@
     for (const menu of document.querySelectorAll("details.menu[open], details.pop[open]")) if (!menu.contains(event.target)) menu.open = false;
   });
 
-  // Plain-http hosts have no clipboard API.
+  // Over plain HTTP there is no clipboard API.
   async function copied(button, text) {
     try { await navigator.clipboard.writeText(text); } catch {
       const area = Object.assign(document.createElement("textarea"), { value: text });
@@ -72,7 +72,7 @@
     setTimeout(() => { button.textContent = label; }, 1500);
   }
 
-  // A question before what cannot be undone, and one answer per click.
+  // Confirm actions that cannot be undone, and submit each form only once.
   document.addEventListener("submit", (event) => {
     const ask = event.submitter?.dataset.ask;
     if (ask && !confirm(ask)) { event.preventDefault(); event.stopImmediatePropagation(); return; }
@@ -83,17 +83,17 @@
   }, true);
   addEventListener("pageshow", () => { for (const form of document.forms) delete form.dataset.sent; });
 
-  // A refused action leaves a stale page behind: show the truth.
+  // A refused action means that the page is out of date: reload it.
   document.addEventListener("htmx:response:error", (event) => {
     if (event.detail.ctx?.request?.method === "POST") location.reload();
   });
 
-  let gone = false;
+  let pressedG = false;
   document.addEventListener("keydown", (event) => {
     if (event.key === "Escape") for (const menu of document.querySelectorAll("details.menu[open], details.pop[open]")) { menu.open = false; $("summary", menu).focus(); }
     if (event.ctrlKey || event.metaKey || event.altKey || event.target.closest("input, textarea, select, dialog")) return;
-    const go = gone && { j: "jobs", r: "runs", c: "calendar", i: "inbox", n: "notifications", a: "connect" }[event.key];
-    gone = event.key === "g";
+    const go = pressedG && { j: "jobs", r: "runs", c: "calendar", i: "inbox", n: "notifications", a: "connect" }[event.key];
+    pressedG = event.key === "g";
     if (go) $(`[data-go=${go}]`)?.click();
     else if (event.key === "/" && $("[type=search]")) { event.preventDefault(); $("[type=search]").focus(); }
     else if (event.key === "n") $("[data-go=new]")?.click();

@@ -1,4 +1,4 @@
-"""HTTP requests to other hosts: `send` is the only way out, and limits addresses, time and size."""
+"""HTTP requests to other hosts; all of them go through `send`, which limits addresses, time and size."""
 
 from schedules.tasks.outbound.errors import OutboundError, Refused
 from schedules.tasks.outbound.requests import LONGEST_URL, Reply, problem_with_url, send

@@ -11,8 +11,8 @@ from schedules.tasks.outbound.errors import OutboundError, Refused
 
 Address = IPv4Address | IPv6Address
 
-# Written out rather than asked of `is_global`, whose answer differs between Python versions
-# and which calls multicast and several transition forms global.
+# A list of our own, because `is_global` differs between Python versions and includes multicast and several transition
+# formats.
 NOT_PUBLIC_BLOCKS = """
     0.0.0.0/8 10.0.0.0/8 100.64.0.0/10 127.0.0.0/8 169.254.0.0/16 172.16.0.0/12 192.0.0.0/24 192.0.2.0/24
     192.88.99.0/24 192.168.0.0/16 198.18.0.0/15 198.51.100.0/24 203.0.113.0/24 224.0.0.0/3
@@ -20,7 +20,7 @@ NOT_PUBLIC_BLOCKS = """
 """
 NOT_PUBLIC = [ip_network(block) for block in NOT_PUBLIC_BLOCKS.split()]
 GLOBAL_IPV6 = IPv6Network("2000::/3")
-# Both embed an IPv4 address in their last four bytes and lead to it.
+# Addresses in these networks lead to the IPv4 address in their last four bytes.
 CARRIERS = [IPv6Network("::ffff:0:0/96"), IPv6Network("64:ff9b::/96")]
 
 
@@ -32,7 +32,7 @@ async def resolve(host: str, port: int) -> list[Address]:
         found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError) as error:
         raise OutboundError(f"{host}: the name cannot be resolved ({error})", retryable=True) from error
-    # In the resolver's order, each once.
+    # Without duplicates, in the resolver's order.
     return list(dict.fromkeys(ip_address(entry[4][0]) for entry in found))
 
 

@@ -19,7 +19,7 @@ _Owner = tuple[str, bool]
 
 
 class _Guard(httpcore.AnyIOBackend):
-    """Connect to checked addresses only; checking here ensures that the checked address is the one used."""
+    """Connects to checked addresses only; the check is here so that the checked address is the one used."""
 
     def __init__(self, trusted: bool) -> None:
         self.trusted = trusted
@@ -112,7 +112,7 @@ _channels: dict[asyncio.AbstractEventLoop, tuple[Channel, AsyncGenerator[Channel
 
 
 async def channel_of_this_loop() -> Channel:
-    """Return the connections of the running event loop, which are closed when it ends."""
+    """Return the connections of the running event loop, which closes them when it ends."""
     loop = asyncio.get_running_loop()
     if loop not in _channels:
         life = _channel_life(loop)
@@ -121,7 +121,7 @@ async def channel_of_this_loop() -> Channel:
 
 
 async def _channel_life(loop: asyncio.AbstractEventLoop) -> AsyncGenerator[Channel, None]:
-    # An event loop closes its unfinished generators when it ends, so nobody has to close the channel.
+    # An event loop closes its unfinished generators when it ends, and that closes the channel.
     channel = Channel()
     try:
         yield channel

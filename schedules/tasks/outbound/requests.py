@@ -23,7 +23,7 @@ USER_AGENT = "Cronty"
 
 @dataclass(frozen=True)
 class Reply:
-    """The reply; header names are lower case, and `truncated` tells that the text was cut."""
+    """A reply; header names are in lower case, and `truncated` means that the text was cut off."""
 
     status: int
     headers: dict[str, str]
@@ -56,7 +56,7 @@ async def send(
 
 
 def problem_with_url(url: str) -> str | None:
-    """Say why `send` would refuse this URL, as far as that is known without a network request."""
+    """Return why `send` would refuse this URL, as far as that is known without a network request, or None."""
     try:
         target = _Target.parse(url)
         if literal := literal_address(target.host):

@@ -1,4 +1,4 @@
-"""Form fields for the arguments of a task, made from its JSON schema."""
+"""Form fields for the arguments of a task, built from its JSON schema."""
 
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -19,7 +19,7 @@ LABELS = {"url": "Address (URL)", "click": "Open this link when tapped", "attach
 
 @dataclass(frozen=True)
 class Argument:
-    """One argument of a task: its field, and how its value is written and read."""
+    """One argument of a task: its form field, and how its value is formatted and parsed."""
 
     name: str
     key: str
@@ -30,7 +30,7 @@ class Argument:
 
 
 class Arguments:
-    """The arguments of one task as form fields, and back."""
+    """Converts the arguments of one task to form fields and back."""
 
     def __init__(self, task: Task) -> None:
         self.task = task
@@ -51,7 +51,7 @@ class Arguments:
 
     @property
     def inline(self) -> list[Argument]:
-        """What is shown at once: what must be given, and the first options."""
+        """The arguments that are always visible: required ones, and the first optional ones."""
         needed = [argument for argument in self.named if argument.field.widget.is_required]
         options = [argument for argument in self.named if argument not in needed]
         return needed + options[:INLINE_OPTIONS] + self.rest
@@ -61,16 +61,16 @@ class Arguments:
         return [argument for argument in self.all if argument not in self.inline]
 
     def fields(self) -> dict[str, forms.Field]:
-        """Return the fields; none is required here, since only one task's are filled in.
+        """Return the fields; none is required, because only one task is chosen.
 
-        Their widgets still know which are, for the page to say so.
+        Their widgets still have `is_required`, so that the page can mark required fields.
         """
         for argument in self.all:
             argument.field.required = False
         return {argument.key: argument.field for argument in self.all}
 
     def initial(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
-        """Say how stored arguments are shown; positional ones are shown by name."""
+        """Return the form values of stored arguments; positional ones are shown by name."""
         values = {**self.task.signature.bind_partial(*args).arguments, **kwargs}
         known = {argument.name for argument in self.named}
         more = {name: value for name, value in kwargs.items() if name not in known}
@@ -86,7 +86,7 @@ class Arguments:
         return shown
 
     def collect(self, cleaned: Mapping[str, Any]) -> tuple[list[Any], dict[str, Any]]:
-        """Turn what was filled in into (args, kwargs); what was left empty is left out."""
+        """Convert the input to (args, kwargs), without empty fields."""
         args: list[Any] = []
         kwargs: dict[str, Any] = {}
         for argument in self.all:
@@ -103,7 +103,7 @@ class Arguments:
         return args, kwargs
 
     def problems(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str | None, str]:
-        """Say what is wrong, by the key of the field it belongs to."""
+        """Return the errors of the arguments by the key of their field."""
         found: dict[str | None, str] = {}
         for problem in self.task.check(args, kwargs):
             name, _, words = problem.partition(": ")
@@ -135,7 +135,7 @@ def _shaped(task: Task, name: str, spec: Mapping[str, Any], *, is_required: bool
         return Argument(name, key, forms.ChoiceField(choices=options, **common))
     match shape.get("type"):
         case "boolean":
-            # A box that is not ticked says no; that is left out only where it goes without saying.
+            # An unticked box means False, which is left out only if it is the default anyway.
             empty_box = () if is_required or spec.get("default") else (False,)
             return Argument(name, key, forms.BooleanField(**common), empty=empty_box)
         case "integer":
@@ -170,7 +170,7 @@ def _rest(task: Task, parameter: Parameter) -> Argument:
 
 def _text_field(name: str, common: dict[str, Any]) -> forms.CharField:
     widget = forms.Textarea(attrs={"rows": 4}) if name in LONG_TEXTS else forms.TextInput()
-    # What is written over several lines stays as it was written, to its last line.
+    # Keep leading and trailing blank lines of texts with several lines.
     return _Text(widget=widget, strip=name not in LONG_TEXTS, **common)
 
 
@@ -180,12 +180,12 @@ class _Text(forms.CharField):
 
 
 def plain_lines(text: str) -> str:
-    """End lines as everybody but a browser does: forms send them with a carriage return."""
+    """Remove the carriage returns that browsers add to line breaks."""
     return text.replace("\r\n", "\n")
 
 
 class _Json(forms.CharField):
-    """A text that must be JSON; what was typed stays as it was typed."""
+    """A text that must be JSON; on an error the form shows it unchanged."""
 
     def __init__(self, *, wanted: type | None = None, **kwargs: Any) -> None:
         super().__init__(
@@ -218,7 +218,7 @@ def _split(text: str) -> list[str]:
 
 
 def _loose(text: str) -> Any:
-    """Read an object or a list as JSON, anything else as the text it is."""
+    """Parse an object or a list as JSON; return anything else as text."""
     if text.lstrip()[:1] in {"{", "["}:
         try:
             return json.loads(text)

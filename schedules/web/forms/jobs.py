@@ -22,12 +22,12 @@ from schedules.when.triggers import TriggerError
 FIRST_TASKS = ("notify", "webhook", "prompt")
 POLICIES = ("attempts", "backoff", "timeout", "overlap", "catch_up", "pause_after_failures")
 SCHEDULE_FIELDS = {"when", "phrase", "every_count", "every_unit", "run_at", "timezone"}
-# Columns that services complain about, and the field that shows them.
+# The form fields that show errors of these columns.
 SHOWN_AS = {"trigger_type": "when", "cron": "phrase", "every": "every_count"}
 
 
 class Span(forms.CharField):
-    """A length of time as "90s", "5m" or "1h30m"."""
+    """A duration like "90s", "5m" or "1h30m"."""
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(required=False, max_length=40, **kwargs)
@@ -45,7 +45,7 @@ class Span(forms.CharField):
 
 
 class JobForm(WhenForm):
-    """Collects what, when and the policies; `columns()` is what services take, `changes()` what was touched."""
+    """The form of a job: task, schedule and policies."""
 
     name = forms.CharField(max_length=200, widget=forms.TextInput(attrs={"autocomplete": "off"}))
     task = forms.ChoiceField(label="What should happen", choices=())
@@ -92,7 +92,7 @@ class JobForm(WhenForm):
         self.fields["task"].choices = choices  # type: ignore[attr-defined]
 
     def options(self) -> list[dict[str, Any]]:
-        """Each task with its own fields, for the page to show one of them."""
+        """Return each task with its own fields; the page shows those of the chosen task."""
         chosen = self["task"].value()
         return [
             {
@@ -123,14 +123,14 @@ class JobForm(WhenForm):
         return next((arguments for arguments in self.arguments if arguments.task.name == chosen), None)
 
     def _forget_other_tasks(self, chosen: Arguments | None) -> None:
-        """What was typed for another task is kept in its fields, but is no error."""
+        """Drop the errors of tasks that are not chosen, but keep their input."""
         for arguments in self.arguments:
             if arguments is not chosen:
                 for argument in arguments.all:
                     self._errors.pop(argument.key, None)  # type: ignore[attr-defined]
 
     def columns(self) -> dict[str, Any]:
-        """Return the columns of `services.schedule`; empty policies keep their default."""
+        """Return the columns for `services.schedule`, without empty policies."""
         cleaned = self.cleaned_data
         policies = {name: cleaned[name] for name in POLICIES if cleaned.get(name) not in (None, "")}
         tags = list(dict.fromkeys(tag.strip() for tag in cleaned["tags"].split(",") if tag.strip()))
@@ -138,9 +138,9 @@ class JobForm(WhenForm):
         return what | self.trigger_columns() | policies | {"tags": tags}
 
     def changes(self) -> dict[str, Any]:
-        """Return the columns of `services.edit`, without those that nobody touched.
+        """Return the columns for `services.edit`, without those whose fields were not changed.
 
-        The form shows moments without their microseconds, and arguments that are not stored.
+        Unchanged fields can differ from their columns: the form shows no microseconds, and default arguments.
         """
         arguments = self._chosen_arguments()
         assert arguments is not None
@@ -159,18 +159,18 @@ class JobForm(WhenForm):
         return {name: value for name, value in self.columns().items() if name not in untouched}
 
     def add_service_errors(self, problem: Err) -> None:
-        """Show what a service refused at the field where the user typed it."""
+        """Show the errors of a service at the fields where the user typed the values."""
         schedule = dict.fromkeys(("run_at", "every", "cron", "interval"), self.when_field())
         add_errors(self, problem, fields=SHOWN_AS | schedule)
 
 
 def _is_set(bound: forms.BoundField) -> bool:
-    """Has it another value than its default, or one that cannot be read?"""
+    """Return whether a field has an error or another value than its default."""
     return bool(bound.errors) or bound.field.has_changed(bound.field.initial, bound.value())
 
 
 def _shown(job: Job) -> dict[str, Any]:
-    """Say how a stored job fills the form."""
+    """Return the initial values of the form for a stored job."""
     shown: dict[str, Any] = {
         "name": job.name,
         "task": job.task,

@@ -16,7 +16,7 @@ def check_topic(text: str) -> None:
 
 
 class SettingsForm(PageForm):
-    """The clock that times are shown on, and where failures are told."""
+    """The user's time zone, and the topic for failure alerts."""
 
     timezone = Zone(
         label="Your time zone", required=False, help_text="New jobs start with it, and times are shown in it."
@@ -32,7 +32,7 @@ class SettingsForm(PageForm):
 
 
 class WelcomeForm(SettingsForm):
-    """The same, asked of a newcomer, and what the first reminder says."""
+    """The same settings for a new user, and the text of a first reminder."""
 
     message = forms.CharField(label="What should it say?", max_length=500)
 

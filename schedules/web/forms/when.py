@@ -28,7 +28,7 @@ EXAMPLES = (
 
 
 class LocalMoment(forms.CharField):
-    """A date and time as the browser's own control sends it, or as a phrase."""
+    """A date and time, as the browser's control sends it or as a phrase."""
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(widget=forms.DateTimeInput(attrs={"type": "datetime-local", "step": "1"}), **kwargs)
@@ -52,7 +52,7 @@ class Zone(forms.CharField):
 
 
 class WhenForm(PageForm):
-    """The schedule alone: what the live preview reads while somebody types."""
+    """The schedule alone, which is all that the live preview needs."""
 
     when = forms.ChoiceField(
         choices=[("phrase", "Phrase or cron"), ("every", "Every"), ("once", "Once")],
@@ -85,7 +85,7 @@ class WhenForm(PageForm):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        # Each is needed when its tab is chosen, so none is shown as optional.
+        # Each is required when its tab is chosen, so none is shown as optional.
         for name in ("phrase", "every_count", "run_at"):
             self.fields[name].widget.is_required = True
 
@@ -107,7 +107,7 @@ class WhenForm(PageForm):
         return cleaned
 
     def when_field(self) -> str:
-        """The field that the chosen tab shows, and errors stand beside."""
+        """Return the field of the chosen tab, which shows the errors of the schedule."""
         return {"every": "every_count", "once": "run_at"}.get(self.cleaned_data.get("when", ""), "phrase")
 
     def _read_trigger(self, zone: str) -> Trigger | None:
@@ -142,19 +142,19 @@ class WhenForm(PageForm):
             return None
 
     def past_problem(self, now: datetime) -> str:
-        """Refuse a moment that is over, on the clock it was typed for; empty if this is none."""
+        """Return an error if the schedule is a moment in the past, else an empty text."""
         is_past = isinstance(self.trigger, Once) and self.trigger.run_at <= now
         return in_the_past(now, self.cleaned_data["timezone"]) if is_past else ""
 
     def trigger_columns(self) -> dict[str, Any]:
-        """Return the columns of the schedule; what the trigger does not use is emptied."""
+        """Return the columns of the schedule, with those that the trigger does not use empty."""
         assert self.trigger is not None
         kept = ("timezone", "ends_at", "max_runs")
         return columns_of(self.trigger) | {name: self.cleaned_data.get(name) for name in kept}
 
 
 def when_of(job: Job) -> dict[str, Any]:
-    """Show a stored schedule the way it can be typed."""
+    """Return the form values of a stored schedule."""
     zone = load_zone(job.timezone)
     shown: dict[str, Any] = {"timezone": job.timezone, "max_runs": job.max_runs}
     if job.ends_at:

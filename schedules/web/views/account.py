@@ -1,4 +1,4 @@
-"""The person's own settings, and the choice between light and dark."""
+"""The user's own settings, and the choice between light and dark."""
 
 from typing import Any
 

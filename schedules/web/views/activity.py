@@ -12,7 +12,7 @@ FILTERS = ("actor", "door", "verb", "job")
 
 
 class ActivityPage(PageMixin, TemplateView):
-    """The trail of every change, newest first."""
+    """The audit log, newest first."""
 
     template_name = "schedules/activity.html"
 
@@ -37,7 +37,7 @@ class ActivityPage(PageMixin, TemplateView):
 
 
 class TrashPage(PageMixin, TemplateView):
-    """Deleted jobs, and the way back."""
+    """Deleted jobs, which can be restored."""
 
     template_name = "schedules/trash.html"
 

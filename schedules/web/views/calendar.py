@@ -40,7 +40,7 @@ class Planned:
 
 @dataclass
 class Day:
-    """One square of the calendar."""
+    """One day of the calendar."""
 
     date: date
     is_other: bool = False
@@ -64,7 +64,7 @@ class Day:
 
     @property
     def runs(self) -> str:
-        """The address of the list of runs of that day."""
+        """The URL of the list of runs on this day."""
         following = self.date + timedelta(days=1)
         return reverse("schedules:runs", query={"since": str(self.date), "until": str(following)})
 
@@ -133,16 +133,16 @@ def days_between(page: Page, first: date, last: date) -> dict[date, Day]:
         for place in range((last - first).days + 1)
     }
     if start < page.now:
-        _recall(page, days, start, min(end, page.now), zone)
+        _add_past_runs(page, days, start, min(end, page.now), zone)
     if end > page.now:
-        _plan(page, days, max(start, page.now), end)
+        _add_planned_runs(page, days, max(start, page.now), end)
     return days
 
 
-def _recall(page: Page, days: dict[date, Day], start: datetime, end: datetime, zone: ZoneInfo) -> None:
+def _add_past_runs(page: Page, days: dict[date, Day], start: datetime, end: datetime, zone: ZoneInfo) -> None:
     """Count the outcomes of past runs per day, in one query.
 
-    Rows are compared with the midnights, because a database function of the date would be called for every row.
+    Rows are compared with each midnight, which is faster than a date function for every row.
     """
     midnights = [datetime.combine(day + timedelta(days=1), time(), zone) for day in days]
     ends = [When(scheduled_for__lt=midnight, then=Value(place)) for place, midnight in enumerate(midnights)]
@@ -162,7 +162,7 @@ def _recall(page: Page, days: dict[date, Day], start: datetime, end: datetime, z
             squares[place].bad += count
 
 
-def _plan(page: Page, days: dict[date, Day], start: datetime, end: datetime) -> None:
+def _add_planned_runs(page: Page, days: dict[date, Day], start: datetime, end: datetime) -> None:
     for job in soonest(page.actor.jobs(), end):
         for day, (first, count) in days_of(job, page.now, end, page.zone, start=start).items():
             if day in days:
@@ -175,7 +175,7 @@ def _plan(page: Page, days: dict[date, Day], start: datetime, end: datetime) -> 
 @login_not_required
 @require_safe
 def feed(request: HttpRequest, key: str) -> HttpResponse:
-    """Serve the next 30 days to a calendar app; the secret is in the address."""
+    """Serve the next 30 days to a calendar app; the key in the URL is the secret."""
     profile = Profile.objects.select_related("user").filter(calendar_key=key, user__is_active=True).first()
     if profile is None:
         raise Http404("calendar")
@@ -220,7 +220,7 @@ def _escaped(text: str) -> str:
 
 
 def _folded(line: str) -> str:
-    """Break a line after 75 octets, as the format requires, and never inside a character."""
+    """Break a line into at most 75 octets each, as the format requires, but never inside a character."""
     pieces, piece = [], ""
     for character in line:
         if len((piece + character).encode()) > 73:

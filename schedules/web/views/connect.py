@@ -19,9 +19,9 @@ from schedules.form_errors import add_errors
 from schedules.models import Token
 from schedules.result import Err, Ok, Result
 from schedules.services import IssuedToken
-from schedules.services.local_server import local_server, what_is_not_shown
+from schedules.services.local_server import local_server, omitted_variable_note
 from schedules.web.forms.rendering import PageForm
-from schedules.web.views.page import PageMixin, back, render_page, tell_problem
+from schedules.web.views.page import PageMixin, back, render_page, show_problem
 
 LIFETIMES = {"30": "30 days", "90": "90 days", "365": "a year", "": "never"}
 PLACEHOLDER = "YOUR_TOKEN"
@@ -63,7 +63,7 @@ class ConnectPage(PageMixin, TemplateView):
         )
 
     def post(self, request: HttpRequest) -> HttpResponse:
-        """Make a token."""
+        """Create a token."""
         form = TokenForm(request.POST)
         if not form.is_valid():
             return self.render_to_response(self.get_context_data(form=form), status=422)
@@ -90,7 +90,7 @@ def snippets(token: str, username: str) -> dict[str, str]:
     return {
         "code": f'claude mcp add --transport http cronty {url} --header "Authorization: {bearer}"',
         "desktop": json.dumps({"mcpServers": {"cronty": local_server(username)}}, indent=2),
-        "desktop_note": what_is_not_shown(),
+        "desktop_note": omitted_variable_note(),
         "cursor": json.dumps({"mcpServers": {"cronty": remote}}, indent=2),
         "cursor_link": f"cursor://anysphere.cursor-deeplink/mcp/install?name=cronty&config={config}",
         "vscode": json.dumps(vscode, indent=2),
@@ -101,22 +101,25 @@ def snippets(token: str, username: str) -> dict[str, str]:
 
 @require_POST
 def rotate(request: HttpRequest, token_id: int) -> HttpResponse:
-    """Replace a token by a new one of the same name and rights; the old text ends at once."""
+    """Replace a token by a new one with the same name and permissions; the old one stops working at once."""
     with transaction.atomic():
         replaced = _replace(request.user, token_id)
         if isinstance(replaced, Err):
-            # Whoever gets no new token keeps the old one.
+            # Without a new token, keep the old one.
             transaction.set_rollback(True)
     match replaced:
         case Ok(issued):
             return show_token(request, issued)
         case Err() as problem:
-            tell_problem(request, problem)
+            show_problem(request, problem)
             return back(request, reverse("schedules:connect"))
 
 
 def _replace(user: Any, token_id: int) -> Result[IssuedToken]:
-    """The new token ends when the old one would have; after that end it lasts as long as the old one did."""
+    """Revoke a token and issue a new one that expires at the same time.
+
+    If the old one has already expired, the new one gets the same lifetime.
+    """
     revoked = services.revoke_token(user, min(token_id, 2**63 - 1))
     if isinstance(revoked, Err):
         return revoked
@@ -130,7 +133,7 @@ def _replace(user: Any, token_id: int) -> Result[IssuedToken]:
 
 
 def show_token(request: HttpRequest, issued: IssuedToken) -> HttpResponse:
-    """Show the text of a new token, which is stored nowhere."""
+    """Show the text of a new token, which is not stored."""
     username = issued.token.owner.get_username()
     context = {"token": issued.token, "text": issued.text, "snippets": snippets(issued.text, username)}
     response = render_page(request, "schedules/connect.html", context)
@@ -153,5 +156,5 @@ def revoke(request: HttpRequest, token_id: int) -> HttpResponse:
         case Ok(token):
             messages.success(request, f"{token.name} is shut out from now on.")
         case Err() as problem:
-            tell_problem(request, problem)
+            show_problem(request, problem)
     return back(request, reverse("schedules:connect"))

@@ -16,14 +16,22 @@ from schedules.services.reading import preview_of
 from schedules.services.validation import no_runs_left
 from schedules.web.forms import JobForm, WhenForm
 from schedules.web.forms.when import EXAMPLES
-from schedules.web.views.page import Page, PageMixin, find_job, page_of, render_page, spoken, tell_problem
+from schedules.web.views.page import (
+    Page,
+    PageMixin,
+    find_job,
+    page_of,
+    problem_text,
+    render_page,
+    show_problem,
+)
 from schedules.when.triggers import Interval
 
 PREVIEWED_RUNS = 6
 
 
 def previewed(form: WhenForm, page: Page, job: Job | None = None) -> Preview | None:
-    """Say what the schedule in a form will do, to a new job or to this one, or None while it cannot be read."""
+    """Preview the schedule in a form, for a new job or this one, or return None if it cannot be read."""
     if not form.is_bound:
         form = WhenForm({"when": "phrase", **form.initial})
     form.is_valid()
@@ -31,18 +39,18 @@ def previewed(form: WhenForm, page: Page, job: Job | None = None) -> Preview | N
         return None
     planned = Job(**form.trigger_columns(), slot_count=job.slot_count if job else 0)
     if isinstance(form.trigger, Interval):
-        # A job that keeps its interval keeps its grid.
+        # A job that keeps its interval also keeps its anchor.
         planned.anchor_at = job.anchor_at if job and job.every == planned.every else form.trigger.start
     planned.next_run_at = planned.next_slot(page.now)
     shown = preview_of(planned, page.now, PREVIEWED_RUNS)
     if not shown.next_runs:
-        shown.warnings.append(form.past_problem(page.now) or spoken(no_runs_left(planned, page.now)))
+        shown.warnings.append(form.past_problem(page.now) or problem_text(no_runs_left(planned, page.now)))
     return shown
 
 
 @require_safe
 def preview(request: HttpRequest) -> HttpResponse:
-    """The part beside the form, asked for while somebody types."""
+    """Render the preview next to the form, which is requested while the user types."""
     form, page = WhenForm(request.GET), page_of(request)
     edited = request.GET.get("job")
     shown = previewed(form, page, find_job(page.actor, edited) if edited else None)
@@ -78,12 +86,12 @@ class _JobFormPage(PageMixin, TemplateView):
         return self.render_to_response(self.get_context_data(form=form), status=422)
 
     def save(self, form: JobForm) -> HttpResponse | None:
-        """Do what the form asks, or put the refusal into it and return None."""
+        """Save the job and return the response, or add the errors to the form and return None."""
         raise NotImplementedError
 
 
 class NewJobPage(_JobFormPage):
-    """A new job, from nothing or from a copy."""
+    """The form for a new job, empty or filled with a copy of another job."""
 
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
         if copied := self.request.GET.get("copy"):
@@ -114,7 +122,7 @@ class NewJobPage(_JobFormPage):
                     messages.success(self.request, "Saved as paused, and started once to try it.")
                     return HttpResponseRedirect(reverse("schedules:run", args=[execution.pk]))
                 case Err() as problem:
-                    tell_problem(self.request, problem)
+                    show_problem(self.request, problem)
         messages.success(self.request, f"Made {job.name}." + (" It is paused." if then == "paused" else ""))
         if similar:
             messages.warning(self.request, f"{similar.name} does the same on the same schedule.")
@@ -122,7 +130,7 @@ class NewJobPage(_JobFormPage):
 
 
 class EditJobPage(_JobFormPage):
-    """A change; of two people who opened the same page, the second is told."""
+    """The form to edit a job; the second of two users who edit it at the same time gets an error."""
 
     def dispatch(self, request: Any, *args: Any, **kwargs: Any) -> Any:
         self.source = find_job(self.actor, kwargs["job_id"])

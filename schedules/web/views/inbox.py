@@ -12,11 +12,11 @@ from schedules import services
 from schedules.models import Execution, Token
 from schedules.result import Err, Ok, Result
 from schedules.web.forms.arguments import plain_lines
-from schedules.web.views.page import PageMixin, actor_of, back, sliced, tell_problem
+from schedules.web.views.page import PageMixin, actor_of, back, show_problem, sliced
 
 
 class InboxPage(PageMixin, TemplateView):
-    """Prompts that no agent has finished yet, oldest first; a person may answer in its place."""
+    """Prompts that no agent has finished yet, oldest first; a person may answer them, too."""
 
     template_name = "schedules/inbox.html"
 
@@ -42,7 +42,7 @@ def _act(request: HttpRequest, result: Result[Execution], words: str) -> HttpRes
         case Ok(run):
             messages.success(request, words.format(name=run.job_name))
         case Err() as problem:
-            tell_problem(request, problem)
+            show_problem(request, problem)
     return back(request, reverse("schedules:inbox"))
 
 

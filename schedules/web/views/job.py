@@ -21,7 +21,7 @@ from schedules.services.reading import preview_of
 from schedules.templatetags.cronty_times import duration
 from schedules.web.views import states
 from schedules.web.views.editing import job_address, run_address
-from schedules.web.views.page import Page, PageMixin, actor_of, back, page_of, sliced, tell_problem
+from schedules.web.views.page import Page, PageMixin, actor_of, back, page_of, show_problem, sliced
 from schedules.when.moments import in_the_past
 from schedules.when.phrases import PhraseError, parse_moment
 from schedules.when.triggers import TriggerError
@@ -107,7 +107,7 @@ class JobPage(PageMixin, TemplateView):
         )
 
     def _why(self, job: Job) -> dict[str, Any]:
-        """Answer "why did it, or didn't it, run" for the moment in the address."""
+        """Explain why the job ran or did not run at the moment in the query string."""
         text = self.request.GET.get("why", "").strip()
         if not text:
             return {}
@@ -122,7 +122,7 @@ class JobPage(PageMixin, TemplateView):
                 return {"why_text": text, "why_problem": problem.message}
 
     def _pause(self) -> dict[str, Any]:
-        """Say what is wrong with the end of a pause that was sent back here, beside what was typed."""
+        """Return the input of the pause form and its error, if the view `pause` redirected here."""
         typed = {name: self.request.GET.get(name, "") for name in PAUSE}
         try:
             read_until(typed["until"], self.page)
@@ -140,11 +140,11 @@ def _narrowed(runs: Any, asked: dict[str, str]) -> Any:
 
 
 def as_resumed(job: Job) -> Job:
-    """Return a job as it will stand when its pause ends, for its next runs; any other as it is."""
+    """Return a paused job as it will be after its pause, to preview its runs; return other jobs unchanged."""
     if job.status != Job.Status.PAUSED or job.paused_until is None:
         return job
     later = copy(job)
-    # A schedule that cannot be read is said where it is shown.
+    # The preview reports a schedule that cannot be read.
     with suppress(TriggerError):
         later.status, later.next_run_at = Job.Status.PENDING, job.next_slot(job.paused_until)
     return later
@@ -194,7 +194,7 @@ def _act(
             messages.success(request, words.format(name=job.name))
             return back(request, job_address(job))
         case Err() as problem:
-            tell_problem(request, problem)
+            show_problem(request, problem)
             return back(request, reverse("schedules:job", args=[job_id]))
 
 
@@ -211,7 +211,7 @@ def pause(request: HttpRequest, job_id: str) -> HttpResponse:
 
 
 def read_until(text: str, page: Page) -> datetime | None:
-    """Read the end of a pause on the clock of who typed it; one that is over is refused, too."""
+    """Read the end of a pause in the user's time zone; refuse one in the past."""
     if not text:
         return None
     until = parse_moment(text, now=page.now, timezone=page.zone)
@@ -237,17 +237,17 @@ def delete(request: HttpRequest, job_id: str) -> HttpResponse:
             messages.success(request, f"Moved {job.name} to the trash.", extra_tags=f"undo {job.public_id}")
             return HttpResponseRedirect(reverse("schedules:jobs"), status=303)
         case Err() as problem:
-            tell_problem(request, problem)
+            show_problem(request, problem)
             return back(request, reverse("schedules:jobs"))
 
 
 @require_POST
 def restore(request: HttpRequest) -> HttpResponse:
-    """Take jobs out of the trash: the undo of a delete, and the button in the trash."""
+    """Restore jobs from the trash, for the undo button after a deletion and for the trash page."""
     results = [services.restore(actor_of(request), job_id) for job_id in request.POST.getlist("job")[:500]]
     for problem in results:
         if isinstance(problem, Err):
-            tell_problem(request, problem)
+            show_problem(request, problem)
     restored = [result.value for result in results if isinstance(result, Ok)]
     if restored:
         names = restored[0].name if len(restored) == 1 else f"{len(restored)} jobs"
@@ -257,11 +257,11 @@ def restore(request: HttpRequest) -> HttpResponse:
 
 @require_POST
 def run(request: HttpRequest, job_id: str) -> HttpResponse:
-    """Start one run now; the schedule stays as it was."""
+    """Start one run now; the schedule does not change."""
     match services.run_now(actor_of(request), job_id):
         case Ok(execution):
             messages.success(request, f"Started {execution.job_name}.", extra_tags=f"run {execution.pk}")
             return back(request, run_address(execution))
         case Err() as problem:
-            tell_problem(request, problem)
+            show_problem(request, problem)
             return back(request, reverse("schedules:job", args=[job_id]))

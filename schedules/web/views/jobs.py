@@ -84,7 +84,7 @@ def _chosen_filters(asked: dict[str, str]) -> list[dict[str, str]]:
 
 
 def _is_housekeeping(job: Job) -> bool:
-    """Tell whether a job is one of Cronty's own, which exist before anybody creates one."""
+    """Return whether a job is one of Cronty's own, which exist in every installation."""
     task = registry.get(job.task)
     return bool(task and task.system)
 
@@ -107,7 +107,7 @@ def matching(jobs: JobQuerySet, asked: dict[str, str]) -> JobQuerySet:
 
 
 class _Holds(Func):
-    """Whether a JSON list holds a text, on SQLite."""
+    """Whether a JSON list contains a text, on SQLite."""
 
     template = "EXISTS (SELECT 1 FROM JSON_EACH(%(expressions)s)"
     arg_joiner = ") WHERE value = "
@@ -121,13 +121,13 @@ def tagged(jobs: JobQuerySet, tag: str) -> JobQuerySet:
 
 
 def json_text(text: str) -> str:
-    """Write a text as it stands inside a stored JSON list."""
+    """Format a text as it appears inside a stored JSON list."""
     return json.dumps(text, ensure_ascii=not connection.features.supports_json_field_contains)
 
 
 @require_POST
 def bulk(request: HttpRequest) -> HttpResponse:
-    """Apply one action to every ticked job, and count those that refuse it."""
+    """Apply one action to every ticked job, and count the refusals."""
     verb = request.POST.get("verb", "")
     chosen = request.POST.getlist("job")[:500]
     if verb not in BULK or not chosen:

@@ -45,7 +45,7 @@ class NotificationsPage(PageMixin, TemplateView):
         )
 
     def post(self, request: HttpRequest) -> HttpResponse:
-        """Send a test at once, without a worker, and show the server's own answer."""
+        """Send a test message at once, without a worker, and show the server's answer."""
         topic = request.POST.get("topic", "").strip()
         if problem := limits.topic_problem(topic):
             context = self.get_context_data(typed=topic, topic_error=problem)
@@ -61,7 +61,7 @@ def _notify() -> registry.Task:
 
 
 def topics_of(actor: Actor) -> list[Topic]:
-    """Collect the topics that jobs send to, each with how its last delivery went."""
+    """Collect the topics that jobs send to, each with its last delivery."""
     jobs = actor.jobs().filter(task="notify").only("pk", "task", "kwargs", "args")[:MOST_JOBS]
     topic_by_job = {job.pk: str(job.argument("topic") or "") for job in jobs}
     topics: dict[str, Topic] = {}

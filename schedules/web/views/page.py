@@ -1,4 +1,4 @@
-"""What all pages share: the person, their time zone, the state of the clusters, and paging."""
+"""Parts that all pages share: user, time zone, state of the clusters, messages, and paging."""
 
 import re
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ PAGE_SIZE = 50
 
 @dataclass
 class Page:
-    """What the header and footer of every page show."""
+    """The data that the header and footer of every page show."""
 
     request: HttpRequest
     actor: Actor
@@ -45,22 +45,22 @@ class Page:
         return theme if theme in {"light", "dark"} else ""
 
     @cached_property
-    def worker(self) -> Cluster | None:
+    def cluster(self) -> Cluster | None:
         """A cluster that is alive, else the one that was seen last."""
-        return self._fresh_worker or Cluster.objects.order_by("-last_seen_at").first()
+        return self._live_cluster or Cluster.objects.order_by("-last_seen_at").first()
 
     @property
-    def has_worker(self) -> bool:
-        return self._fresh_worker is not None
+    def has_live_cluster(self) -> bool:
+        return self._live_cluster is not None
 
     @cached_property
-    def _fresh_worker(self) -> Cluster | None:
+    def _live_cluster(self) -> Cluster | None:
         return Cluster.objects.fresh(self.now).first()
 
     @property
     def overdue_words(self) -> str:
-        """Say how many jobs wait for a cluster, or nothing if one is alive or no job is due."""
-        if self.has_worker:
+        """Return how many jobs wait for a cluster, or an empty text if a cluster is alive or no job is due."""
+        if self.has_live_cluster:
             return ""
         count = self.actor.jobs().due(self.now - timedelta(seconds=5)).count()
         return f"{count} job{' is' if count == 1 else 's are'} overdue" if count else ""
@@ -75,7 +75,7 @@ def actor_of(request: HttpRequest) -> Actor:
 
 
 class PageMixin(ContextMixin, View):
-    """Base of the class views: puts `page` into the context."""
+    """Base of the class views, which adds `page` to the context."""
 
     @cached_property
     def page(self) -> Page:
@@ -96,7 +96,7 @@ def render_page(
 
 
 def find_job(actor: Actor, job_id: str) -> Job:
-    """Return a job that this person may see; any other is a 404."""
+    """Return a job that this user may see, or raise a 404."""
     job = actor.jobs().select_related("owner").called(job_id).first()
     if job is None:
         raise Http404("job")
@@ -110,21 +110,21 @@ def back(request: HttpRequest, default: str) -> HttpResponseRedirect:
     return HttpResponseRedirect(target if is_ours else default, status=303)
 
 
-def tell_problem(request: HttpRequest, problem: Err) -> None:
+def show_problem(request: HttpRequest, problem: Err) -> None:
     """Show why a request was refused, or raise a 404 if the object was not found."""
     if problem.code == Code.NOT_FOUND:
         raise Http404(problem.message)
-    messages.error(request, spoken(problem))
+    messages.error(request, problem_text(problem))
 
 
-def spoken(problem: Err) -> str:
+def problem_text(problem: Err) -> str:
     """Return the reasons of a refusal as one text, without column names."""
     return " ".join(words for reasons in problem.errors.values() for words in reasons) or problem.message
 
 
 @dataclass(frozen=True)
 class Slice:
-    """One page of a long list, without counting the whole."""
+    """One page of a long list, without a total count."""
 
     rows: list[Any]
     number: int
@@ -149,7 +149,7 @@ class Slice:
 
 
 def sliced(rows: Any, request: HttpRequest, size: int = PAGE_SIZE) -> Slice:
-    """Read the requested page of a list, and one row more to know whether another page follows."""
+    """Read the requested page of a list, and one more row to know whether another page follows."""
     asked = request.GET.get("page", "")
     # Python refuses to read a number of thousands of digits.
     number = max(1, min(int(asked), 100_000)) if re.fullmatch("[0-9]{1,9}", asked) else 1

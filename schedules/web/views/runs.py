@@ -109,8 +109,8 @@ class RunPage(PageMixin, TemplateView):
 
 
 def find_run(request: HttpRequest, run_id: int) -> Execution:
-    """Return a run of this person; an unknown and a foreign one are the same 404."""
-    # Larger numbers do not fit the column, and no row can have them.
+    """Return a run that this user may see, or raise a 404."""
+    # Larger numbers do not fit into the column and would cause an error.
     run = None
     if run_id < 2**63:
         run = actor_of(request).executions().select_related("job", "cluster").filter(pk=run_id).first()
@@ -126,7 +126,7 @@ def written(result: Any) -> str:
 
 
 def receipt(run: Execution) -> str:
-    """Say where a delivery arrived, from what the receiver answered."""
+    """Return where a delivery arrived, according to the receiver's answer, or an empty text."""
     if not isinstance(run.result, dict) or run.status != Execution.Status.SUCCEEDED:
         return ""
     if run.task == "notify":
@@ -136,7 +136,7 @@ def receipt(run: Execution) -> str:
 
 @require_safe
 def output(request: HttpRequest, run_id: int) -> HttpResponse:
-    """The whole output as a file."""
+    """Return the whole output as a file."""
     run = find_run(request, run_id)
     parts = [run.error, run.traceback, written(run.result)]
     response = HttpResponse("\n\n".join(filter(None, parts)), content_type="text/plain; charset=utf-8")
@@ -146,7 +146,7 @@ def output(request: HttpRequest, run_id: int) -> HttpResponse:
 
 @require_safe
 def export(request: HttpRequest, kind: str) -> StreamingHttpResponse:
-    """The runs that the address asks for, as CSV or JSON."""
+    """Return the runs that match the query string, as CSV or JSON."""
     found, _ = matching(page_of(request), asked_of(request))
     runs = found.select_related("job").defer("traceback", "result")[:MOST_EXPORTED]
     lines, content_type = (
@@ -184,7 +184,7 @@ def _iso(moment: datetime | None) -> str | None:
 
 
 class _Echo:
-    """Lets csv.writer hand back each line instead of storing it."""
+    """Makes csv.writer return each line instead of storing it."""
 
     def write(self, line: str) -> str:
         return line

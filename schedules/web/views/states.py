@@ -1,4 +1,4 @@
-"""The state of a job as pages show it, for rows, filters, counts and order."""
+"""Standings: the states of jobs on the pages, for rows, filters, counts and order."""
 
 from collections.abc import Iterable
 from datetime import datetime
@@ -9,11 +9,11 @@ from django.db.models import Case, Count, F, IntegerField, Q, Value, When
 from schedules.models import LATE_AFTER, Execution, Job
 from schedules.models.jobs import JobQuerySet, is_running
 
-# Runs that change within seconds; one that waits for an agent may wait for hours.
+# Runs whose status changes within seconds; a run that waits for an agent may wait for hours.
 MOVING = (Execution.Status.QUEUED, *Execution.HELD)
-# Above this many jobs the list is read standing by standing, in the order of an index.
+# With more jobs than this, the list is read one standing at a time, in the order of an index.
 LARGE = 5_000
-# Worst first: the order of the list and of the chips. A job stands as the first of these that fits.
+# Worst first, which is the order of the list and of the chips. A job has the first of these standings that matches.
 STANDINGS = (
     "late",
     "failing",
@@ -37,13 +37,13 @@ SORTS: dict[str, list[Any]] = {
 
 
 def with_rank(jobs: JobQuerySet, now: datetime) -> JobQuerySet:
-    """Annotate `rank`: the place of how a job stands in STANDINGS."""
+    """Annotate `rank`: the position of a job's standing in STANDINGS."""
     Status = Job.Status  # noqa: N806
     armed = Q(status__in=[Status.PENDING, Status.RUNNING])
     conditions = {
         "late": Q(status=Status.PENDING, next_run_at__lt=now - LATE_AFTER),
         "failing": armed & Q(failure_streak__gt=0),
-        # A job that was stopped stands so, even while its last run goes on.
+        # Not for a stopped job, even while its last run goes on.
         "running": is_running(),
         "healthy": armed & Q(last_run_at__isnull=False),
         "new": armed,
@@ -57,7 +57,7 @@ def with_rank(jobs: JobQuerySet, now: datetime) -> JobQuerySet:
 
 
 def count_by_standing(ranked: JobQuerySet) -> dict[str, int]:
-    """Count jobs by how they stand, in one query."""
+    """Count jobs by standing, in one query."""
     rows = ranked.order_by().values_list("rank").annotate(count=Count("pk"))  # type: ignore[misc]
     counts = dict(rows)
     return {name: counts.get(place, 0) for place, name in enumerate(STANDINGS)}
@@ -68,7 +68,7 @@ def standing_as(ranked: JobQuerySet, name: str) -> JobQuerySet:
 
 
 class WorstFirst:
-    """All jobs, worst first, of which a page can be sliced without sorting the rest."""
+    """All jobs, worst first; a page can be sliced without sorting the rest."""
 
     def __init__(self, ranked: JobQuerySet, counts: dict[str, int]) -> None:
         self.ranked = ranked
@@ -88,7 +88,7 @@ class WorstFirst:
 
 
 def named(jobs: Iterable[Job]) -> list[Job]:
-    """Give each annotated job its `standing` by name."""
+    """Set the `standing` of each job that is annotated with `rank`."""
     rows = list(jobs)
     for job in rows:
         job.standing = STANDINGS[job.rank]  # type: ignore[attr-defined]

@@ -38,7 +38,7 @@ MEASURED_RUNS = 500
 
 
 class SystemPage(PageMixin, TemplateView):
-    """Everybody sees whether it is well; staff also see how it is set up."""
+    """Health for everybody; database and settings for staff only."""
 
     template_name = "schedules/system.html"
 
@@ -66,11 +66,11 @@ class SystemPage(PageMixin, TemplateView):
                 "Python": platform.python_version(),
                 "Zone data": zones.data_version(),
             },
-            **(self._operators_view() if self.actor.sees_all else {}),
+            **(self._staff_context() if self.actor.sees_all else {}),
             **kwargs,
         )
 
-    def _operators_view(self) -> dict[str, Any]:
+    def _staff_context(self) -> dict[str, Any]:
         return {
             "settings": [(name, shown(name)) for name in SETTINGS if hasattr(settings, name)],
             "database": database_words(),
@@ -78,7 +78,7 @@ class SystemPage(PageMixin, TemplateView):
 
 
 def shown(name: str) -> str:
-    """Write a setting for reading; a secret shows only that it is there."""
+    """Format a setting; for a secret, show only whether it is set."""
     value = getattr(settings, name)
     if name.endswith(("_TOKEN", "_PASSWORD", "_KEY")):
         return "set" if value else "not set"

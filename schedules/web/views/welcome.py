@@ -1,4 +1,4 @@
-"""The first steps of a new person, and the demo jobs."""
+"""The first steps of a new user, and the demo jobs."""
 
 import secrets
 from datetime import timedelta
@@ -22,12 +22,12 @@ from schedules.web.views.page import PageMixin, actor_of, back
 
 FIRST_REMINDER_IN = timedelta(seconds=20)
 DEMO_TAG = "demo"
-# Anybody may tag a job: what the demo made is known by its id.
+# Demo jobs are found by their id, because anybody may use the tag.
 DEMO_PREFIX = "demo"
 
 
 class WelcomePage(PageMixin, TemplateView):
-    """Three questions on one page, and a reminder as the answer."""
+    """A form with three questions, which sends a first reminder."""
 
     template_name = "schedules/welcome.html"
 
@@ -56,7 +56,7 @@ class WelcomePage(PageMixin, TemplateView):
 
 
 def greet(actor: Actor, *, timezone: str, failure_topic: str, message: str) -> Result[Scheduled]:
-    """Keep a newcomer's zone and topic, and send a first reminder there."""
+    """Save a new user's zone and topic, and schedule a first reminder."""
     saved = services.update_profile(actor.user, timezone=timezone, failure_topic=failure_topic)
     if isinstance(saved, Err):
         return saved
@@ -73,7 +73,7 @@ def greet(actor: Actor, *, timezone: str, failure_topic: str, message: str) -> R
 
 @require_POST
 def demo(request: HttpRequest) -> HttpResponse:
-    """Add three jobs to look at, or take them away again."""
+    """Add three demo jobs, or remove them again."""
     actor = actor_of(request)
     if request.POST.get("verb") == "remove":
         removed = [
@@ -94,7 +94,7 @@ def demo(request: HttpRequest) -> HttpResponse:
 
 
 def demo_jobs(actor: Actor) -> list[dict[str, Any]]:
-    """Describe one job of each kind; only the prompt stays in the house, so the others start paused."""
+    """Describe one job of each kind; those that send something to other hosts start paused."""
     topic = services.profile_of(actor.user).failure_topic or f"cronty-demo-{secrets.token_hex(4)}"
     cron = Job.TriggerType.CRON
     return [

@@ -109,7 +109,7 @@ def test_token_that_cannot_be_replaced_is_kept(web: Client, owner: User):
 
 
 def test_page_mentions_settings_missing_from_its_snippets(web: Client, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(connect, "what_is_not_shown", lambda: "It needs one thing more.")
+    monkeypatch.setattr(connect, "omitted_variable_note", lambda: "It needs one thing more.")
 
     assert "It needs one thing more." in web.get("/connect/").content.decode()
 
