@@ -14,7 +14,7 @@ def now(time_machine) -> datetime:
 
 
 @pytest.fixture
-def office(client, operator):
+def operator_client(client, operator):
     """A browser in which the operator is logged in."""
     client.force_login(operator)
     return client

@@ -1,4 +1,4 @@
-"""Helpers to use the pages of the admin."""
+"""Helpers for tests of the admin pages."""
 
 from django.urls import reverse
 
@@ -8,7 +8,7 @@ def page(model, name: str, *args) -> str:
 
 
 def posted(client, url: str, data=None):
-    """Send a form and follow to the page that comes after it."""
+    """Submit a form and follow its redirect."""
     return client.post(url, data or {}, follow=True)
 
 

@@ -1,4 +1,4 @@
-"""What all pages of the admin have in common."""
+"""Features that all admin pages share."""
 
 import re
 
@@ -12,8 +12,8 @@ from tests.admin.pages import page
 from tests.factories import ClusterFactory, ExecutionFactory, JobFactory, TokenFactory
 
 
-def test_site_is_called_cronty_and_has_no_sidebar(office):
-    response = office.get(reverse("admin:index"))
+def test_site_is_called_cronty_and_has_no_sidebar(operator_client):
+    response = operator_client.get(reverse("admin:index"))
 
     assert "Cronty" in response.content.decode()
     assert 'rel="icon" href="/static/schedules/favicon.svg"' in response.content.decode()
@@ -32,20 +32,22 @@ def test_pages_are_open_to_staff_only(client, owner, model):
 
 
 @pytest.mark.parametrize("model", [Job, Execution, Event, Cluster, Token, Profile])
-def test_list_can_be_searched_and_filtered(office, operator, model):
+def test_list_can_be_searched_and_filtered(operator_client, operator, model):
     ExecutionFactory(job__owner=operator)
     TokenFactory(owner=operator)
     ClusterFactory()
-    office.post(page(Job, "changelist"), {"action": "run_now", "_selected_action": [Job.objects.get().pk]})
+    operator_client.post(
+        page(Job, "changelist"), {"action": "run_now", "_selected_action": [Job.objects.get().pk]}
+    )
 
-    response = office.get(page(model, "changelist"), {"q": "host" if model is Cluster else "o"})
+    response = operator_client.get(page(model, "changelist"), {"q": "host" if model is Cluster else "o"})
 
     assert response.status_code == 200
     assert "errornote" not in response.content.decode()
 
 
 @pytest.mark.parametrize("model", [Job, Execution, Event, Cluster, Token, Profile])
-def test_pages_have_no_script_or_style_of_their_own(office, operator, model):
+def test_pages_have_no_script_or_style_of_their_own(operator_client, operator, model):
     """The policy forbids inline script and style, so a page that needs them would be broken."""
     run = ExecutionFactory(job__owner=operator)
     services.pause(services.Actor(operator, Event.Door.WEB), run.job.public_id)
@@ -53,7 +55,7 @@ def test_pages_have_no_script_or_style_of_their_own(office, operator, model):
     ClusterFactory()
 
     for url in (page(model, "changelist"), page(model, "change", model.objects.first().pk)):
-        response = office.get(url)
+        response = operator_client.get(url)
         html = response.content.decode()
         assert "'unsafe-inline'" not in response["Content-Security-Policy"]
         assert not re.search(r"<style|\sstyle=|\son\w+=\"", html)
@@ -62,13 +64,13 @@ def test_pages_have_no_script_or_style_of_their_own(office, operator, model):
 
 @pytest.mark.parametrize("rows", [1, 20])
 @pytest.mark.parametrize("model", [Job, Execution, Token])
-def test_list_takes_the_same_queries_for_any_number_of_rows(
-    office, django_assert_max_num_queries, model, rows
+def test_query_count_of_a_list_does_not_grow_with_the_rows(
+    operator_client, django_assert_max_num_queries, model, rows
 ):
     {Job: JobFactory, Execution: ExecutionFactory, Token: TokenFactory}[model].create_batch(rows)
 
     with django_assert_max_num_queries(12):
-        office.get(page(model, "changelist"))
+        operator_client.get(page(model, "changelist"))
 
 
 @pytest.mark.parametrize(
@@ -80,11 +82,11 @@ def test_list_takes_the_same_queries_for_any_number_of_rows(
         (Cluster, ["started (UTC)", "last seen (UTC)", "stopped (UTC)"]),
     ],
 )
-def test_list_shows_that_its_moments_are_in_utc(office, operator, model, columns):
+def test_list_shows_that_its_times_are_in_utc(operator_client, operator, model, columns):
     run = ExecutionFactory(job__owner=operator)
     services.pause(services.Actor(operator, Event.Door.WEB), run.job.public_id)
     ClusterFactory()
 
-    shown = office.get(page(model, "changelist")).content.decode().lower()
+    shown = operator_client.get(page(model, "changelist")).content.decode().lower()
 
     assert all(column.lower() in shown for column in columns)

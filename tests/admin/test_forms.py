@@ -1,4 +1,4 @@
-"""How a person fills in what the services take."""
+"""Admin forms: durations, JSON and job fields."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -47,7 +47,7 @@ def filled_in(**fields) -> JobAdminForm:
         pytest.param(timedelta(seconds=5), timedelta(seconds=5), id="a duration"),
     ],
 )
-def test_duration_is_read_as_people_write_it(text, delay):
+def test_common_duration_formats_are_parsed(text, delay):
     assert DelayField().clean(text) == delay
 
 
@@ -62,17 +62,17 @@ def test_duration_is_read_as_people_write_it(text, delay):
         pytest.param("", "required", id="nothing"),
     ],
 )
-def test_text_that_is_no_duration_is_refused_with_an_example(text, words):
+def test_invalid_duration_is_refused_with_a_reason(text, words):
     with pytest.raises(forms.ValidationError, match=words):
         DelayField().clean(text)
 
 
-def test_empty_duration_is_none_where_it_may_be():
+def test_empty_optional_duration_is_none():
     assert DelayField(required=False).clean("") is None
 
 
 @pytest.mark.parametrize("text", ["1d2h30m10s", "10m", "1h", "45s", "400d", "00:00:00", "00:00:00.500000"])
-def test_duration_is_shown_as_it_is_read(text):
+def test_duration_is_shown_in_the_format_it_is_parsed_from(text):
     delay = DelayField().clean(text)
 
     assert delay is not None
@@ -86,18 +86,18 @@ def test_duration_is_shown_as_it_is_read(text):
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        pytest.param("{", "valid JSON", id="torn"),
-        pytest.param("[" * 100_000, "deep", id="abysmal"),
+        pytest.param("{", "valid JSON", id="truncated"),
+        pytest.param("[" * 100_000, "deep", id="deeply nested"),
         pytest.param("[" * 11 + "]" * 11, "deep", id="eleven levels"),
         pytest.param("[" + "9" * 5000 + "]", "number too long", id="5,000 digits"),
         pytest.param("[NaN]", "finite", id="NaN"),
         pytest.param("[1e999]", "finite", id="infinity"),
         pytest.param('["\\u0000"]', "NUL", id="NUL"),
-        pytest.param('["\\ud800"]', "surrogate", id="half a character"),
+        pytest.param('["\\ud800"]', "surrogate", id="lone surrogate"),
         pytest.param(f'["{"x" * 20_000}"]', "Too large", id="huge"),
     ],
 )
-def test_json_that_cannot_be_kept_is_refused(text, words):
+def test_json_that_cannot_be_stored_is_refused(text, words):
     with pytest.raises(forms.ValidationError, match=words):
         ArgumentsField().clean(text)
 
@@ -105,11 +105,11 @@ def test_json_that_cannot_be_kept_is_refused(text, words):
 # Jobs
 
 
-def test_form_offers_every_column_that_may_be_set():
+def test_form_has_every_editable_field():
     assert set(JobAdminForm().fields) == {*EDITABLE, "seen_revision"}
 
 
-def test_task_is_chosen_from_those_a_user_may_run():
+def test_task_choices_leave_out_system_tasks():
     form = JobAdminForm()
 
     names = [name for name, _ in form.fields["task"].choices]
@@ -118,7 +118,7 @@ def test_task_is_chosen_from_those_a_user_may_run():
 
 
 @pytest.mark.django_db
-def test_form_that_is_filled_in_is_valid():
+def test_complete_form_is_valid():
     form = filled_in()
 
     assert form.is_valid(), form.errors
@@ -127,7 +127,7 @@ def test_form_that_is_filled_in_is_valid():
 
 
 @pytest.mark.django_db
-def test_interval_needs_no_grid_yet():
+def test_interval_is_valid_without_an_anchor():
     form = filled_in(trigger_type="interval", cron="", every="15m")
 
     assert form.is_valid(), form.errors
@@ -154,7 +154,7 @@ def test_interval_needs_no_grid_yet():
         pytest.param({"ends_at": "9999-99-99"}, "ends_at", id="no such day"),
     ],
 )
-def test_problem_stands_beside_its_field(fields, field):
+def test_error_is_reported_for_its_field(fields, field):
     form = filled_in(**fields)
 
     assert not form.is_valid()
@@ -162,7 +162,7 @@ def test_problem_stands_beside_its_field(fields, field):
 
 
 @pytest.mark.django_db
-def test_form_of_a_job_carries_its_revision_and_sees_no_change_in_its_microseconds():
+def test_form_of_a_job_has_its_revision_and_ignores_lost_microseconds():
     job = JobFactory(
         once=True, revision=7, run_at=datetime(2030, 1, 1, 9, 0, 0, 123456, tzinfo=UTC), timezone="UTC"
     )

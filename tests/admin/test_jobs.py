@@ -31,7 +31,7 @@ MOMENTS = ("run_at", "anchor_at", "ends_at")
 
 
 def as_shown(client, job: Job) -> dict[str, str]:
-    """What the change page of a job would send back, untouched."""
+    """Return the data that the unchanged change page of a job would send."""
     form = client.get(page(Job, "change", job.pk)).context["adminform"].form
     values = {}
     for name in form.fields:
@@ -44,12 +44,12 @@ def as_shown(client, job: Job) -> dict[str, str]:
     return values
 
 
-def test_list_shows_the_state_of_every_job(office):
+def test_list_shows_the_state_of_every_job(operator_client):
     running = JobFactory(name="Busy", owner__username="bea", cron="0 9 * * 1-5", timezone="Europe/Berlin")
     ExecutionFactory(job=running, status="running")
     JobFactory(name="Broken", cron="nonsense")
 
-    html = office.get(page(Job, "changelist")).content.decode()
+    html = operator_client.get(page(Job, "changelist")).content.decode()
 
     for words in ("Busy", "bea", "tests.ping", "running", "(Europe/Berlin)", "nonsense (UTC)"):
         assert words in html
@@ -66,12 +66,12 @@ def test_list_shows_the_state_of_every_job(office):
         pytest.param({"q": "kep"}, {"kept"}, id="search"),
     ],
 )
-def test_list_is_filtered(office, query, names):
+def test_list_is_filtered(operator_client, query, names):
     JobFactory(name="kept")
     JobFactory(name="webhook", task="webhook", paused=True)
     JobFactory(name="trashed", deleted_at=NOW)
 
-    listed = office.get(page(Job, "changelist"), query).context["cl"].queryset
+    listed = operator_client.get(page(Job, "changelist"), query).context["cl"].queryset
 
     assert {job.name for job in listed} == names
 
@@ -86,10 +86,10 @@ def test_list_is_filtered(office, query, names):
         pytest.param("run_now", {}, {"status": "pending"}, "Queued a run of", id="run now"),
     ],
 )
-def test_action_goes_through_the_services_and_reports(office, action, before, after, words):
+def test_action_goes_through_the_services_and_reports(operator_client, action, before, after, words):
     first, second = JobFactory(name="A", **before), JobFactory(name="B", **before)
 
-    response = acted(office, Job, action, first, second, is_sure="yes")
+    response = acted(operator_client, Job, action, first, second, is_sure="yes")
 
     (message,) = messages_of(response)
     assert message.startswith(words)
@@ -99,10 +99,10 @@ def test_action_goes_through_the_services_and_reports(office, action, before, af
     assert Event.objects.count() == 2
 
 
-def test_cancel_asks_for_confirmation(office):
+def test_cancel_asks_for_confirmation(operator_client):
     job = JobFactory(name="Precious")
 
-    response = acted(office, Job, "cancel", job)
+    response = acted(operator_client, Job, "cancel", job)
 
     job.refresh_from_db()
     assert job.status == "pending"
@@ -111,23 +111,23 @@ def test_cancel_asks_for_confirmation(office):
     assert 'name="is_sure"' in response.content.decode()
 
 
-def test_cancel_of_all_matching_jobs_confirms_them_in_one_field(office):
+def test_cancel_of_all_matching_jobs_confirms_them_in_one_field(operator_client):
     jobs = JobFactory.create_batch(3)
 
-    asked = acted(office, Job, "cancel", jobs[0], select_across="1").content.decode()
+    asked = acted(operator_client, Job, "cancel", jobs[0], select_across="1").content.decode()
 
     assert asked.count('name="_selected_action"') == 1
     assert 'name="select_across" value="1"' in asked
 
-    acted(office, Job, "cancel", jobs[0], select_across="1", is_sure="yes")
+    acted(operator_client, Job, "cancel", jobs[0], select_across="1", is_sure="yes")
 
     assert Job.objects.filter(status="cancelled").count() == 3
 
 
-def test_action_reports_each_refusal_by_name(office):
+def test_action_reports_each_refusal_by_name(operator_client):
     fine, over = JobFactory(name="Fine"), JobFactory(name="Over", ended=True)
 
-    response = acted(office, Job, "pause", fine, over)
+    response = acted(operator_client, Job, "pause", fine, over)
 
     assert sorted(messages_of(response)) == [
         f"Over: Job already completed: {over.public_id}",
@@ -135,11 +135,11 @@ def test_action_reports_each_refusal_by_name(office):
     ]
 
 
-def test_job_is_restored_from_the_trash(office):
+def test_job_is_restored_from_the_trash(operator_client):
     job = JobFactory(deleted_at=NOW - timedelta(hours=1))
 
     posted(
-        office,
+        operator_client,
         page(Job, "changelist") + "?trash=yes",
         {"action": "restore", "_selected_action": [job.pk]},
     )
@@ -148,11 +148,11 @@ def test_job_is_restored_from_the_trash(office):
     assert job.deleted_at is None
 
 
-def test_delete_page_moves_to_the_trash(office):
+def test_delete_page_moves_to_the_trash(operator_client):
     job = ExecutionFactory(job__name="Backup").job
 
-    question = office.get(page(Job, "delete", job.pk)).content.decode()
-    posted(office, page(Job, "delete", job.pk), {"post": "yes"})
+    question = operator_client.get(page(Job, "delete", job.pk)).content.decode()
+    posted(operator_client, page(Job, "delete", job.pk), {"post": "yes"})
 
     assert "can be restored" in question
     job.refresh_from_db()
@@ -160,10 +160,10 @@ def test_delete_page_moves_to_the_trash(office):
     assert Execution.objects.filter(job=job).exists()
 
 
-def test_job_in_the_trash_cannot_be_deleted_again(office):
+def test_job_in_the_trash_cannot_be_deleted_again(operator_client):
     job = JobFactory(deleted_at=NOW)
 
-    assert office.get(page(Job, "delete", job.pk)).status_code == 403
+    assert operator_client.get(page(Job, "delete", job.pk)).status_code == 403
 
 
 @pytest.mark.parametrize(
@@ -182,8 +182,8 @@ def test_job_in_the_trash_cannot_be_deleted_again(office):
         ),
     ],
 )
-def test_job_of_any_kind_belongs_to_the_person_who_adds_it(office, operator, trigger, next_run_at):
-    response = posted(office, page(Job, "add"), FILLED_IN | trigger)
+def test_added_job_belongs_to_the_person_who_adds_it(operator_client, operator, trigger, next_run_at):
+    response = posted(operator_client, page(Job, "add"), FILLED_IN | trigger)
 
     job = Job.objects.get()
     assert (job.owner, job.made_by, job.next_run_at) == (operator, "otto", next_run_at)
@@ -191,8 +191,8 @@ def test_job_of_any_kind_belongs_to_the_person_who_adds_it(office, operator, tri
     assert "was added successfully" in messages_of(response)[0]
 
 
-def test_add_page_starts_with_the_zone_of_the_person(office):
-    html = office.get(page(Job, "add")).content.decode()
+def test_add_page_is_prefilled_with_the_zone_of_the_person(operator_client):
+    html = operator_client.get(page(Job, "add")).content.decode()
 
     assert 'value="Europe/Berlin"' in html
     assert 'value="10s"' in html
@@ -210,8 +210,8 @@ def test_add_page_starts_with_the_zone_of_the_person(office):
         pytest.param({"anchor_at_0": "2026-03-01", "anchor_at_1": "08:00:00"}, "anchor_at", id="stray grid"),
     ],
 )
-def test_refusal_is_shown_beside_its_field_and_keeps_the_input(office, fields, field):
-    response = office.post(page(Job, "add"), FILLED_IN | {"name": "Typed"} | fields)
+def test_error_is_shown_beside_its_field_and_input_is_kept(operator_client, fields, field):
+    response = operator_client.post(page(Job, "add"), FILLED_IN | {"name": "Typed"} | fields)
 
     form = response.context["adminform"].form
     assert list(form.errors) == [field]
@@ -228,29 +228,29 @@ def test_refusal_is_shown_beside_its_field_and_keeps_the_input(office, fields, f
         ({"trigger_type": "", "cron": ""}, "trigger_type"),
     ],
 )
-def test_unreadable_value_is_reported_once(office, fields, field):
-    response = office.post(page(Job, "add"), FILLED_IN | fields)
+def test_invalid_value_is_reported_once(operator_client, fields, field):
+    response = operator_client.post(page(Job, "add"), FILLED_IN | fields)
 
     errors = response.context["adminform"].form.errors
     assert list(errors) == [field]
     assert len(errors[field]) == 1
 
 
-def test_refusal_without_a_field_is_shown_on_top(office, settings):
+def test_error_without_a_field_is_shown_at_the_top(operator_client, settings):
     settings.CRONTY_MAX_ACTIVE_JOBS = 1
-    posted(office, page(Job, "add"), FILLED_IN)
+    posted(operator_client, page(Job, "add"), FILLED_IN)
 
-    response = office.post(page(Job, "add"), FILLED_IN)
+    response = operator_client.post(page(Job, "add"), FILLED_IN)
 
     assert "at most 1 active jobs" in response.context["adminform"].form.non_field_errors()[0]
 
 
 @pytest.mark.parametrize("kind", ["cron", "once", "interval", "paused"])
-def test_saving_an_untouched_page_changes_nothing(office, operator, time_machine, kind):
+def test_saving_an_unchanged_page_changes_nothing(operator_client, operator, time_machine, kind):
     time_machine.move_to(NOW + timedelta(microseconds=123456), tick=False)
     job = JobFactory(**({} if kind == "cron" else {kind: True}))
 
-    response = posted(office, page(Job, "change", job.pk), as_shown(office, job))
+    response = posted(operator_client, page(Job, "change", job.pk), as_shown(operator_client, job))
 
     assert "was changed successfully" in messages_of(response)[0]
     job.refresh_from_db()
@@ -258,10 +258,14 @@ def test_saving_an_untouched_page_changes_nothing(office, operator, time_machine
     assert not Event.objects.exists()
 
 
-def test_change_goes_through_the_services(office, stranger):
+def test_change_goes_through_the_services(operator_client, stranger):
     job = JobFactory(owner=stranger, next_run_at=NOW + timedelta(minutes=5))
 
-    posted(office, page(Job, "change", job.pk), as_shown(office, job) | {"name": "New", "timeout": "1h30m"})
+    posted(
+        operator_client,
+        page(Job, "change", job.pk),
+        as_shown(operator_client, job) | {"name": "New", "timeout": "1h30m"},
+    )
 
     job.refresh_from_db()
     assert (job.name, job.timeout, job.owner, job.revision) == ("New", timedelta(minutes=90), stranger, 2)
@@ -281,23 +285,23 @@ def test_change_goes_through_the_services(office, stranger):
     ],
 )
 @pytest.mark.parametrize("kind", ["cron", "once", "interval"])
-def test_one_kind_of_job_becomes_another(office, kind, trigger):
+def test_trigger_type_of_a_job_can_be_changed(operator_client, kind, trigger):
     job = JobFactory(**({} if kind == "cron" else {kind: True}))
     cleared = {"cron": "", "every": "", "run_at_0": "", "run_at_1": ""}
 
-    posted(office, page(Job, "change", job.pk), as_shown(office, job) | cleared | trigger)
+    posted(operator_client, page(Job, "change", job.pk), as_shown(operator_client, job) | cleared | trigger)
 
     job.refresh_from_db()
     job.full_clean()
     assert (job.trigger_type, job.revision) == (trigger["trigger_type"], 2)
 
 
-def test_change_based_on_an_old_revision_is_refused(office):
+def test_change_based_on_an_old_revision_is_refused(operator_client):
     job = JobFactory(name="Old")
-    seen = as_shown(office, job)
+    seen = as_shown(operator_client, job)
     services.edit(services.Actor(job.owner, Event.Door.WEB), job.public_id, name="Theirs")
 
-    response = office.post(page(Job, "change", job.pk), seen | {"name": "Mine"})
+    response = operator_client.post(page(Job, "change", job.pk), seen | {"name": "Mine"})
 
     form = response.context["adminform"].form
     assert "Somebody else changed this job meanwhile" in form.non_field_errors()[0]
@@ -306,23 +310,23 @@ def test_change_based_on_an_old_revision_is_refused(office):
     assert job.name == "Theirs"
 
 
-def test_change_page_shows_a_preview(office):
+def test_change_page_shows_a_preview(operator_client):
     job = JobFactory(cron="0 0 29 2 *", next_run_at=datetime(2028, 2, 29, tzinfo=UTC))
 
-    html = office.get(page(Job, "change", job.pk)).content.decode()
+    html = operator_client.get(page(Job, "change", job.pk)).content.decode()
 
     assert "Tue 2028-02-29 00:00:00 UTC" in html
     assert "leap years" in html
 
 
 @pytest.mark.parametrize("fields", [{"ended": True}, {"deleted_at": NOW}], ids=["over", "in the trash"])
-def test_read_only_job_is_shown_without_its_secrets(office, fields):
+def test_read_only_job_is_shown_without_its_secrets(operator_client, fields):
     job = JobFactory(task="webhook", kwargs={"headers": {"Authorization": "hush"}}, **fields)
 
-    response = office.get(page(Job, "change", job.pk))
+    response = operator_client.get(page(Job, "change", job.pk))
     html = response.content.decode()
 
     assert 'name="_save"' not in html
     assert "hush" not in html
     assert "••••••" in html
-    assert office.post(page(Job, "change", job.pk), FILLED_IN).status_code == 403
+    assert operator_client.post(page(Job, "change", job.pk), FILLED_IN).status_code == 403

@@ -1,4 +1,4 @@
-"""A real browser in front of the pages; its tests are skipped where no Chromium is installed."""
+"""A real browser for the pages; its tests are skipped if Chromium is not installed."""
 
 import os
 from collections.abc import Callable, Iterator
@@ -29,16 +29,16 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if here in item.path.parents:
             item.add_marker(pytest.mark.browser)
-            # Several browsers on two cores would only wait for each other.
+            # Run all browser tests in one worker: parallel browsers on two cores only slow each other down.
             item.add_marker(pytest.mark.xdist_group("browser"))
 
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    """A browser for one file: its event loop must be gone before other tests want one of their own."""
+    """A browser for one test file: its event loop must end before other tests start their own."""
     if CHROMIUM is None:
-        pytest.skip("no chromium here: apt-get install -y chromium")
-    # Playwright keeps an event loop in this thread, which Django takes for async code.
+        pytest.skip("Chromium is not installed: apt-get install -y chromium")
+    # Playwright runs an event loop in this thread, so Django would refuse database access as async-unsafe.
     before = os.environ.get("DJANGO_ALLOW_ASYNC_UNSAFE")
     os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"] = "true"
     with sync_playwright() as playwright:
@@ -51,22 +51,22 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture(scope="session")
 def axe() -> str:
-    """The source of axe-core, from wherever npm put it."""
+    """The source of axe-core, from a local npm installation."""
     for folder in (ROOT / ".cache" / "node_modules", ROOT / "node_modules"):
         script = folder / "axe-core" / "axe.min.js"
         if script.is_file():
             return script.read_text(encoding="utf-8")
-    pytest.skip("no axe-core here: npm install --prefix .cache axe-core")
+    pytest.skip("axe-core is not installed: npm install --prefix .cache axe-core")
 
 
 @pytest.fixture
 def jobs(browser: Browser, transactional_db: None, owner: User) -> dict[str, Job]:
-    """The lively account, by name of job."""
+    """The sample jobs of the owner, by name."""
     return {job.name: job for job in fill(owner)}
 
 
 class Visitor:
-    """Somebody who is logged in and looks at pages; every complaint of the browser is kept."""
+    """A logged-in person with a browser page; records console warnings and script errors."""
 
     def __init__(self, context: BrowserContext, base: str) -> None:
         self.base = base
@@ -89,7 +89,7 @@ class Visitor:
 def visit(browser: Browser, live_server: Any, owner: User) -> Iterator[Callable[..., Visitor]]:
     contexts: list[BrowserContext] = []
 
-    def arrive(mode: str = "light", *, user: User | None = None, **options: Any) -> Visitor:
+    def log_in(mode: str = "light", *, user: User | None = None, **options: Any) -> Visitor:
         width, scheme = MODES[mode]
         context = browser.new_context(
             viewport={"width": width, "height": 900},
@@ -105,13 +105,13 @@ def visit(browser: Browser, live_server: Any, owner: User) -> Iterator[Callable[
         )
         return Visitor(context, live_server.url)
 
-    yield arrive
+    yield log_in
     for context in contexts:
         context.close()
 
 
 def all_pages(jobs: dict[str, Job]) -> dict[str, str]:
-    """Every page with something on it, by name."""
+    """Return the path of every page that shows sample data, by name."""
     job = jobs["Price scraper"]
     failed = job.executions.filter(status="failed")[0]
     waiting = jobs["Morning briefing"].executions.get(status="waiting")

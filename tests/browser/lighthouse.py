@@ -15,7 +15,7 @@ CACHE = ROOT / ".cache"
 
 
 def scores(address: str, session: str, path: str) -> dict[str, int]:
-    """Ask Lighthouse about one page on a desktop."""
+    """Return the Lighthouse scores of one page on a desktop."""
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report.json"
         command = [

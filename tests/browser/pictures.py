@@ -22,7 +22,7 @@ def fill_in(page: Page) -> None:
 
 
 def shrink(picture: Path) -> None:
-    """Keep as many colours as a page of text needs."""
+    """Reduce the colours to the few that a page of text needs."""
     subprocess.run(["convert", str(picture), "+dither", "-colors", "128", f"PNG8:{picture}"], check=True)
 
 

@@ -16,7 +16,7 @@ DAY = timedelta(days=1)
 
 
 def fill(owner: User, *, with_worker: bool = True) -> list[Job]:
-    """Give a person a dozen jobs, each with the runs its strip shows."""
+    """Create a dozen jobs for a person, each with the runs that its history shows."""
     now = clock.now().replace(microsecond=0)
     if with_worker:
         ClusterFactory(host="tea-kettle", last_seen_at=now + timedelta(hours=1), claimed_count=12_345)

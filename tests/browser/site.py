@@ -39,7 +39,7 @@ print(client.cookies["sessionid"].value)
 
 @contextmanager
 def served() -> Iterator[tuple[str, str]]:
-    """Start the site and give its address and a session."""
+    """Start the site; yield its address and a session."""
     with tempfile.TemporaryDirectory(prefix="cronty-site-") as folder, socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]

@@ -1,4 +1,4 @@
-"""What people do on the pages, step by step."""
+"""User flows on the pages, step by step."""
 
 import json
 import re
@@ -22,7 +22,7 @@ def toast(page: Page) -> Any:
     return page.locator("#toasts")
 
 
-def test_reminder_is_made_with_a_preview_as_one_types(visit: Callable[..., Visitor], jobs: dict[str, Job]):
+def test_reminder_is_created_with_a_live_preview(visit: Callable[..., Visitor], jobs: dict[str, Job]):
     visitor = visit()
     page = visitor.open("/jobs/new/")
 
@@ -38,9 +38,7 @@ def test_reminder_is_made_with_a_preview_as_one_types(visit: Callable[..., Visit
     assert visitor.complaints == []
 
 
-def test_enter_in_a_field_makes_the_job_and_saves_a_change(
-    visit: Callable[..., Visitor], jobs: dict[str, Job]
-):
+def test_enter_key_creates_the_job_and_saves_an_edit(visit: Callable[..., Visitor], jobs: dict[str, Job]):
     page = visit().open("/jobs/new/")
     page.locator("#id_name").fill("Tea")
     page.get_by_label("Message", exact=True).fill("Ready.")
@@ -56,7 +54,7 @@ def test_enter_in_a_field_makes_the_job_and_saves_a_change(
     expect(page.locator("h1")).to_have_text("Coffee")
 
 
-def test_preview_follows_the_end_as_one_types(visit: Callable[..., Visitor], jobs: dict[str, Job]):
+def test_preview_updates_while_the_end_is_typed(visit: Callable[..., Visitor], jobs: dict[str, Job]):
     visitor = visit()
     page = visitor.open(f"/jobs/{jobs['Stretch'].public_id}/edit/")
     expect(page.locator("#preview tbody tr")).to_have_count(6)
@@ -70,7 +68,7 @@ def test_preview_follows_the_end_as_one_types(visit: Callable[..., Visitor], job
     assert visitor.complaints == []
 
 
-def test_preview_of_what_was_typed_last_is_shown_without_a_complaint(
+def test_preview_shows_the_latest_input_without_console_errors(
     visit: Callable[..., Visitor], jobs: dict[str, Job]
 ):
     visitor = visit()
@@ -90,7 +88,7 @@ def test_preview_of_what_was_typed_last_is_shown_without_a_complaint(
     assert visitor.complaints == []
 
 
-def test_switch_pauses_without_losing_the_focus(visit: Callable[..., Visitor], jobs: dict[str, Job]):
+def test_switch_pauses_the_job_and_keeps_the_focus(visit: Callable[..., Visitor], jobs: dict[str, Job]):
     visitor = visit()
     page = visitor.open("/")
     switch = page.locator(f"#switch-{jobs['Water the plants'].pk}")
@@ -107,7 +105,7 @@ def test_switch_pauses_without_losing_the_focus(visit: Callable[..., Visitor], j
     assert visitor.complaints == []
 
 
-def test_script_keeps_times_in_the_words_of_the_server(visit: Callable[..., Visitor], jobs: dict[str, Job]):
+def test_script_formats_relative_times_like_the_server(visit: Callable[..., Visitor], jobs: dict[str, Job]):
     page = visit().open("/")
     distances = [20.5, 100, -5000, 10_000, 42_960, -142_620, 400_000]
     now = clock.now()
@@ -148,7 +146,7 @@ KINDS = {
 
 @full_matrix
 @pytest.mark.parametrize("kind", list(KINDS))
-def test_each_other_kind_is_made(visit: Callable[..., Visitor], jobs: dict[str, Job], kind: str):
+def test_job_of_each_other_task_is_created(visit: Callable[..., Visitor], jobs: dict[str, Job], kind: str):
     answers = KINDS[kind]
     page = visit().open("/jobs/new/")
 
@@ -165,7 +163,9 @@ def test_each_other_kind_is_made(visit: Callable[..., Visitor], jobs: dict[str, 
 
 
 @full_matrix
-def test_registered_task_is_made_with_its_arguments(visit: Callable[..., Visitor], jobs: dict[str, Job]):
+def test_job_of_a_registered_task_is_created_with_its_arguments(
+    visit: Callable[..., Visitor], jobs: dict[str, Job]
+):
     page = visit().open("/jobs/new/")
 
     page.locator("#id_name").fill("Ping once")
@@ -180,7 +180,7 @@ def test_registered_task_is_made_with_its_arguments(visit: Callable[..., Visitor
 
 
 @full_matrix
-def test_error_stands_beside_its_field_and_keeps_what_was_typed(
+def test_error_is_shown_beside_its_field_and_input_is_kept(
     visit: Callable[..., Visitor], jobs: dict[str, Job]
 ):
     page = visit().open("/jobs/new/")
@@ -195,7 +195,7 @@ def test_error_stands_beside_its_field_and_keeps_what_was_typed(
 
 
 @full_matrix
-def test_job_is_edited_paused_run_copied_deleted_and_brought_back(
+def test_job_is_edited_paused_run_copied_deleted_and_restored(
     visit: Callable[..., Visitor], jobs: dict[str, Job]
 ):
     visitor = visit()
@@ -234,7 +234,7 @@ def test_job_is_edited_paused_run_copied_deleted_and_brought_back(
 
 
 @full_matrix
-def test_several_jobs_are_deleted_and_brought_back(visit: Callable[..., Visitor], jobs: dict[str, Job]):
+def test_several_jobs_are_deleted_and_restored(visit: Callable[..., Visitor], jobs: dict[str, Job]):
     page = visit().open("/")
 
     page.get_by_label("Tick Stretch").check()
@@ -249,9 +249,7 @@ def test_several_jobs_are_deleted_and_brought_back(visit: Callable[..., Visitor]
 
 
 @full_matrix
-def test_search_narrows_the_list_and_stands_in_the_address(
-    visit: Callable[..., Visitor], jobs: dict[str, Job]
-):
+def test_search_filters_the_list_and_updates_the_url(visit: Callable[..., Visitor], jobs: dict[str, Job]):
     page = visit().open("/")
 
     page.keyboard.press("/")
@@ -291,7 +289,7 @@ def test_agent_is_connected(visit: Callable[..., Visitor], jobs: dict[str, Job])
 
 
 @full_matrix
-def test_runs_are_taken_elsewhere(visit: Callable[..., Visitor], jobs: dict[str, Job]):
+def test_runs_are_exported_as_json(visit: Callable[..., Visitor], jobs: dict[str, Job]):
     page = visit().open("/runs/?status=failed")
 
     with page.expect_download() as download:
@@ -302,7 +300,7 @@ def test_runs_are_taken_elsewhere(visit: Callable[..., Visitor], jobs: dict[str,
 
 
 @full_matrix
-def test_everything_works_without_a_script(visit: Callable[..., Visitor], jobs: dict[str, Job]):
+def test_job_is_paused_and_created_without_javascript(visit: Callable[..., Visitor], jobs: dict[str, Job]):
     page = visit(java_script_enabled=False).open("/")
 
     page.locator(f"#switch-{jobs['Stretch'].pk}").click()
@@ -320,7 +318,7 @@ def test_everything_works_without_a_script(visit: Callable[..., Visitor], jobs: 
 
 
 @full_matrix
-def test_expired_session_leads_to_the_login(visit: Callable[..., Visitor], jobs: dict[str, Job]):
+def test_expired_session_redirects_to_the_login(visit: Callable[..., Visitor], jobs: dict[str, Job]):
     page = visit().open("/")
 
     page.context.clear_cookies()
@@ -330,7 +328,7 @@ def test_expired_session_leads_to_the_login(visit: Callable[..., Visitor], jobs:
 
 
 @full_matrix
-def test_newcomer_is_shown_the_first_steps(
+def test_new_user_completes_the_first_steps(
     visit: Callable[..., Visitor], jobs: dict[str, Job], stranger: User
 ):
     page = visit(user=stranger).open("/")
@@ -342,7 +340,7 @@ def test_newcomer_is_shown_the_first_steps(
 
 
 @full_matrix
-def test_theme_stays_as_chosen(visit: Callable[..., Visitor], jobs: dict[str, Job]):
+def test_chosen_theme_is_kept_after_a_reload(visit: Callable[..., Visitor], jobs: dict[str, Job]):
     page = visit().open("/")
 
     page.get_by_label("Switch between light and dark").click()
@@ -352,7 +350,7 @@ def test_theme_stays_as_chosen(visit: Callable[..., Visitor], jobs: dict[str, Jo
 
 
 @pytest.mark.parametrize(("mode", "chosen"), [("light", ["dark", "light"]), ("dark", ["light", "dark"])])
-def test_theme_is_switched_at_the_first_press_without_a_script(
+def test_first_click_switches_the_theme_without_javascript(
     visit: Callable[..., Visitor], jobs: dict[str, Job], mode: str, chosen: list[str]
 ):
     page = visit(mode, java_script_enabled=False).open("/settings/")

@@ -14,7 +14,7 @@ RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"
 
 
 def violations(visitor: Visitor, axe: str) -> list[str]:
-    """Run axe on the open page, past its content policy."""
+    """Run axe on the open page, bypassing its content security policy."""
     visitor.page.evaluate(axe)
     found: Any = visitor.page.evaluate("rules => axe.run(document, {runOnly: rules})", RULES)
     return [
@@ -30,7 +30,7 @@ def overflow(visitor: Visitor) -> int:
 
 
 @pytest.mark.parametrize("mode", ["light", "phone"])
-def test_every_page_opens_without_errors_and_fits_the_screen_with_long_words(
+def test_every_page_opens_without_errors_and_does_not_overflow_with_long_words(
     visit: Callable[..., Visitor], jobs: dict[str, Job], mode: str
 ):
     word = "x" * 200

@@ -13,8 +13,8 @@ from tests.browser.payloads import PAYLOADS
 from tests.factories import ExecutionFactory, JobFactory, TokenFactory
 
 
-def poison(owner: User, texts: list[str]) -> list[Job]:
-    """Put a text into every field and output that a page shows."""
+def store_everywhere(owner: User, texts: list[str]) -> list[Job]:
+    """Store a text in every field and output that a page shows."""
     now = clock.now()
     jobs = []
     for place, text in enumerate(texts):
@@ -63,8 +63,8 @@ def poison(owner: User, texts: list[str]) -> list[Job]:
 
 @full_matrix
 @pytest.mark.timeout(900)
-def test_stored_text_never_runs(visit: Callable[..., Visitor], jobs: dict[str, Job], owner: User):
-    poisoned = poison(owner, PAYLOADS)
+def test_stored_text_never_runs_as_a_script(visit: Callable[..., Visitor], jobs: dict[str, Job], owner: User):
+    poisoned = store_everywhere(owner, PAYLOADS)
     visitor = visit()
     paths = (
         list(all_pages(jobs).values())

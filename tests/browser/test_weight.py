@@ -24,7 +24,7 @@ PATHS += ["/system/", "/welcome/", "/settings/", "/password/"]
 
 
 def weigh(browser: Browser, address: str, session: str, path: str) -> tuple[int, int]:
-    """Open a page cold, and count the bytes on the wire and the requests."""
+    """Open a page without a cache, and count its bytes on the wire and its requests."""
     context = browser.new_context()
     context.add_cookies([{"name": "sessionid", "value": session, "url": address}])
     page = context.new_page()
@@ -44,7 +44,7 @@ def weigh(browser: Browser, address: str, session: str, path: str) -> tuple[int,
 
 @full_matrix
 @pytest.mark.timeout(300)
-def test_every_page_is_light(browser: Browser, record_property: Any):
+def test_every_page_is_within_its_size_budget(browser: Browser, record_property: Any):
     weights = {}
 
     with served() as (address, session):

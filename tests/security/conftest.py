@@ -17,14 +17,14 @@ from django.test import Client
 from pytest_django import DjangoDbBlocker
 
 from tests.factories import UserFactory
-from tests.security.belongings import Belongings, make_belongings
+from tests.security.owned_rows import OwnedRows, create_owned_rows
 
 
 @dataclass
 class Shared:
     """The rows of a module, and one session for each person."""
 
-    hers: Belongings
+    owned: OwnedRows
     people: dict[str, User]
     sessions: dict[str, SimpleCookie]
 
@@ -41,16 +41,16 @@ def shared(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Iterato
     with django_db_blocker.unblock():
         block = transaction.atomic()
         block.__enter__()
-        hers = make_belongings()
+        owned = create_owned_rows()
         people = {
-            "owner": hers.owner,
+            "owner": owned.owner,
             "stranger": UserFactory(username="sam"),
             "staff": UserFactory(username="otto", is_staff=True, is_superuser=True),
             # Staff without any permission in the admin.
             "clerk": UserFactory(username="carl", is_staff=True),
         }
         sessions = {name: _log_in(user) for name, user in people.items()}
-    yield Shared(hers, people, sessions)
+    yield Shared(owned, people, sessions)
     with django_db_blocker.unblock():
         transaction.set_rollback(True)
         block.__exit__(None, None, None)
@@ -73,13 +73,13 @@ def db(shared: Shared, django_db_blocker: DjangoDbBlocker) -> Iterator[None]:
 
 @pytest.fixture
 def rows(db: None, shared: Shared) -> Shared:
-    """The shared rows, as objects that the test may change."""
+    """A copy of the shared rows, which the test may change."""
     return deepcopy(shared)
 
 
 @pytest.fixture
-def hers(rows: Shared) -> Belongings:
-    return rows.hers
+def owned(rows: Shared) -> OwnedRows:
+    return rows.owned
 
 
 @pytest.fixture
@@ -104,7 +104,7 @@ def operator(people: dict[str, User]) -> User:
 
 @pytest.fixture
 def visit(rows: Shared) -> Callable[[str], Client]:
-    """Open a new browser for a person, who is logged in."""
+    """Return a function that logs a person in to a new browser."""
 
     def open_browser(person: str) -> Client:
         client = Client()

@@ -41,7 +41,7 @@ COOKIES = ("sessionid", "csrftoken", "messages", "theme")
 
 @dataclass(frozen=True)
 class Hostile:
-    """One request, as raw as a socket would carry it."""
+    """One raw request, as a socket would carry it."""
 
     method: str
     path: str
@@ -64,7 +64,7 @@ def encoded(pairs: Iterable[tuple[str, str | bytes]]) -> str:
 
 
 class Fields(HTMLParser):
-    """The fields of all forms on a page, with what they would send."""
+    """The fields of all forms on a page, with the values that they would send."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -14,7 +14,7 @@ from schedules import clock
 from schedules.models import Job
 from tests.factories import ExecutionFactory
 from tests.security.addresses import Address, every_address
-from tests.security.belongings import MARK, UNKNOWN_JOB, UNKNOWN_NUMBER, Belongings, everything
+from tests.security.owned_rows import MARK, UNKNOWN_JOB, UNKNOWN_NUMBER, OwnedRows, everything
 
 ADDRESSES = every_address()
 PAGES = [address for address in ADDRESSES if not address.is_admin]
@@ -33,7 +33,7 @@ PUBLIC = {
 }
 IDS = {"job_id", "run_id", "token_id"}
 WELL = {200, 302, 303, 422}
-# What not even superusers may do: history is read-only, and tokens can be revoked but not changed.
+# Actions that even superusers cannot do: history is read-only, and tokens can be revoked but not changed.
 STAFF_REFUSED = {
     "schedules_execution_add": METHODS,
     "schedules_execution_delete": METHODS,
@@ -60,39 +60,39 @@ each_admin_page = pytest.mark.parametrize("address", ADMIN_PAGES, ids=str)
 each_address = pytest.mark.parametrize("address", ADDRESSES, ids=str)
 
 
-def examples(address: Address, hers: Belongings) -> dict[str, Any]:
+def examples(address: Address, owned: OwnedRows) -> dict[str, Any]:
     """Return values for the parameters of an address that point at the owner's rows."""
     known: dict[str, Any] = {
-        "job_id": hers.job.public_id,
-        "run_id": hers.run.pk,
-        "token_id": hers.token.pk,
-        "key": hers.profile.calendar_key,
-        "id": hers.owner.pk,
+        "job_id": owned.job.public_id,
+        "run_id": owned.run.pk,
+        "token_id": owned.token.pk,
+        "key": owned.profile.calendar_key,
+        "id": owned.owner.pk,
         "app_label": "schedules",
         "url": "nowhere",
         "content_type_id": ContentType.objects.get_for_model(Job).pk,
-        "object_id": hers.job.pk,
+        "object_id": owned.job.pk,
     }
     if address.model is not None:
-        assert address.model in hers.rows, f"make a row of {address.model.__name__} in belongings.py"
-        known["object_id"] = hers.rows[address.model].pk
+        assert address.model in owned.rows, f"make a row of {address.model.__name__} in owned_rows.py"
+        known["object_id"] = owned.rows[address.model].pk
     missing = set(address.parameters) - set(known)
     assert not missing, f"{address}: say in examples() what of the owner's {missing} can point at"
     return {name: known[name] for name in address.parameters}
 
 
-def form(address: Address, hers: Belongings) -> dict[str, Any]:
+def form(address: Address, owned: OwnedRows) -> dict[str, Any]:
     """Return the most harmful form data for this address."""
     if address.model is not None:
         action = "revoke" if "token" in address.route else "delete_selected"
-        return {"action": action, "_selected_action": hers.rows[address.model].pk, "post": "yes"}
-    job = hers.trashed if address.name == "schedules:restore" else hers.job
+        return {"action": action, "_selected_action": owned.rows[address.model].pk, "post": "yes"}
+    job = owned.trashed if address.name == "schedules:restore" else owned.job
     return {"answer": "mine", "verb": "delete", "job": job.public_id, "topic": "topic", "name": "mine"}
 
 
-def ask(client: Client, method: str, address: Address, hers: Belongings, **values: Any) -> Any:
-    path = address.path({**examples(address, hers), **values})
-    return client.get(path) if method == "get" else client.post(path, form(address, hers))
+def ask(client: Client, method: str, address: Address, owned: OwnedRows, **values: Any) -> Any:
+    path = address.path({**examples(address, owned), **values})
+    return client.get(path) if method == "get" else client.post(path, form(address, owned))
 
 
 def body(answer: Any) -> str:
@@ -104,9 +104,9 @@ def leaks(answer: Any) -> list[str]:
     return re.findall(rf"{MARK}[\w-]*|olga", text)
 
 
-def test_every_address_has_an_example_that_leads_to_it(hers: Belongings):
+def test_every_address_has_an_example_that_leads_to_it(owned: OwnedRows):
     for address in ADDRESSES:
-        found = resolve(address.path(examples(address, hers)))
+        found = resolve(address.path(examples(address, owned)))
 
         assert found.view_name == address.name or address.name in {"", "admin:"}
 
@@ -116,12 +116,12 @@ def test_public_addresses_are_listed():
 
 
 @each_address
-def test_nothing_is_shown_or_changed_without_a_login(hers: Belongings, visit: Visit, address: Address):
+def test_nothing_is_shown_or_changed_without_a_login(owned: OwnedRows, visit: Visit, address: Address):
     before = everything()
     for method in METHODS:
         wrong = {"key": "no-such-key"} if address.name == "schedules:calendar-feed" else {}
 
-        answer = ask(visit("anonymous"), method, address, hers, **wrong)
+        answer = ask(visit("anonymous"), method, address, owned, **wrong)
 
         if address.name in PUBLIC:
             assert answer.status_code in {200, 303, 404, 405, 503}
@@ -134,15 +134,15 @@ def test_nothing_is_shown_or_changed_without_a_login(hers: Belongings, visit: Vi
 
 @each_page
 def test_stranger_can_neither_see_nor_change_the_owners_rows(
-    hers: Belongings, visit: Visit, stranger: Any, address: Address
+    owned: OwnedRows, visit: Visit, stranger: Any, address: Address
 ):
-    before, statuses = everything(but_of=stranger), []
+    before, statuses = everything(except_of=stranger), []
     for method in METHODS:
         answer = ask(
             visit("stranger"),
             method,
             address,
-            hers,
+            owned,
             **({"key": "no"} if address.name == "schedules:calendar-feed" else {}),
         )
 
@@ -152,20 +152,20 @@ def test_stranger_can_neither_see_nor_change_the_owners_rows(
     has_id = address.parameters or address.name == "schedules:restore"
     assert set(statuses) <= ({404, 405} if has_id else {*WELL, 405, 503})
     assert set(statuses) != {405}
-    assert everything(but_of=stranger) == before
+    assert everything(except_of=stranger) == before
 
 
 @each_page
-def test_owner_is_never_refused(hers: Belongings, visit: Visit, address: Address):
-    statuses = {ask(visit("owner"), method, address, hers).status_code for method in METHODS}
+def test_owner_is_never_refused(owned: OwnedRows, visit: Visit, address: Address):
+    statuses = {ask(visit("owner"), method, address, owned).status_code for method in METHODS}
 
     assert statuses <= {*WELL, 405, 503}
     assert statuses != {405}
 
 
 @each_page
-def test_staff_reach_every_job_and_run_but_no_token(hers: Belongings, visit: Visit, address: Address):
-    statuses = {ask(visit("staff"), method, address, hers).status_code for method in METHODS}
+def test_staff_reach_every_job_and_run_but_no_token(owned: OwnedRows, visit: Visit, address: Address):
+    statuses = {ask(visit("staff"), method, address, owned).status_code for method in METHODS}
 
     if "token_id" in address.parameters:
         assert statuses <= {404, 405}
@@ -177,12 +177,12 @@ def test_staff_reach_every_job_and_run_but_no_token(hers: Belongings, visit: Vis
 @each_admin_page
 @pytest.mark.parametrize("person", ["owner", "stranger"])
 def test_admin_is_closed_to_everybody_but_staff(
-    hers: Belongings, visit: Visit, address: Address, person: str
+    owned: OwnedRows, visit: Visit, address: Address, person: str
 ):
     browsers = {method: visit(person) for method in METHODS}
     before = everything()
     for method, client in browsers.items():
-        answer = ask(client, method, address, hers)
+        answer = ask(client, method, address, owned)
 
         if address.name in {"admin:login", "admin:logout"}:
             assert answer.status_code in {200, 302}
@@ -194,11 +194,11 @@ def test_admin_is_closed_to_everybody_but_staff(
 
 
 @each_admin_page
-def test_staff_without_permission_see_no_rows(hers: Belongings, visit: Visit, address: Address):
+def test_staff_without_permission_see_no_rows(owned: OwnedRows, visit: Visit, address: Address):
     browsers = {method: visit("clerk") for method in METHODS}
     before = everything()
     for method, client in browsers.items():
-        answer = ask(client, method, address, hers)
+        answer = ask(client, method, address, owned)
 
         assert leaks(answer) == []
         # The address without a verb only redirects to the one with it.
@@ -208,9 +208,9 @@ def test_staff_without_permission_see_no_rows(hers: Belongings, visit: Visit, ad
 
 
 @each_admin_page
-def test_staff_reach_the_admin_but_cannot_change_history(hers: Belongings, visit: Visit, address: Address):
+def test_staff_reach_the_admin_but_cannot_change_history(owned: OwnedRows, visit: Visit, address: Address):
     for method in METHODS:
-        answer = ask(visit("staff"), method, address, hers)
+        answer = ask(visit("staff"), method, address, owned)
 
         if method in STAFF_REFUSED.get(address.name.removeprefix("admin:"), ()):
             assert answer.status_code == 403
@@ -220,10 +220,10 @@ def test_staff_reach_the_admin_but_cannot_change_history(hers: Belongings, visit
             assert answer.status_code in {200, 302, 405}
 
 
-def test_owner_sees_the_marks_so_that_a_leak_would_be_noticed(hers: Belongings, visit: Visit):
+def test_owner_sees_the_marks_so_that_a_leak_would_be_noticed(owned: OwnedRows, visit: Visit):
     client = visit("owner")
     seen = "".join(
-        body(client.get(address.path(examples(address, hers) | {"run_id": run})))
+        body(client.get(address.path(examples(address, owned) | {"run_id": run})))
         for address in PAGES
         for run in (910000001, 910000002)
         if address.name not in {"logout", "login", "schedules:theme"}
@@ -273,14 +273,14 @@ def follow(client: Client, answer: Any) -> list[Any]:
     return [answer, client.get(answer["Location"])] if answer.status_code in {302, 303} else [answer]
 
 
-def ids_of(address: Address, hers: Belongings) -> list[dict[str, Any]]:
+def ids_of(address: Address, owned: OwnedRows) -> list[dict[str, Any]]:
     """Return the owner's ids, ids of rows she deleted, and ids that never existed."""
-    gone = hers.trashed_run.pk
+    gone = owned.trashed_run.pk
     numbers = [dict.fromkeys(("run_id", "token_id", "object_id", "id"), pk) for pk in (910000001, gone)]
     return [
-        {**numbers[0], "job_id": hers.job.public_id},
-        {**numbers[1], "job_id": hers.trashed.public_id},
-        {**numbers[0], "job_id": hers.prompt.public_id, "run_id": hers.orphaned_run.pk},
+        {**numbers[0], "job_id": owned.job.public_id},
+        {**numbers[1], "job_id": owned.trashed.public_id},
+        {**numbers[0], "job_id": owned.prompt.public_id, "run_id": owned.orphaned_run.pk},
         {**dict.fromkeys(numbers[0], UNKNOWN_NUMBER), "job_id": UNKNOWN_JOB},
     ]
 
@@ -288,7 +288,7 @@ def ids_of(address: Address, hers: Belongings) -> list[dict[str, Any]]:
 @pytest.mark.parametrize("address", [each for each in ADDRESSES if each.parameters], ids=str)
 @pytest.mark.parametrize("person", ["anonymous", "stranger"])
 def test_foreign_id_is_answered_like_an_unknown_one(
-    hers: Belongings, visit: Visit, time_machine: Any, address: Address, person: str
+    owned: OwnedRows, visit: Visit, time_machine: Any, address: Address, person: str
 ):
     time_machine.move_to(clock.now(), tick=False)
     name = address.parameters[-1]
@@ -296,7 +296,8 @@ def test_foreign_id_is_answered_like_an_unknown_one(
         if name in {"app_label", "url", "key"}:
             continue
         answers = {
-            str(ids[name]): ask(visit(person), method, address, hers, **ids) for ids in ids_of(address, hers)
+            str(ids[name]): ask(visit(person), method, address, owned, **ids)
+            for ids in ids_of(address, owned)
         }
 
         assert len(answers) >= 3
@@ -305,19 +306,19 @@ def test_foreign_id_is_answered_like_an_unknown_one(
 
 @pytest.mark.parametrize("address", [each for each in PAGES if "token_id" in each.parameters], ids=str)
 def test_staff_get_the_same_answer_for_a_foreign_and_an_unknown_token(
-    hers: Belongings, visit: Visit, address: Address
+    owned: OwnedRows, visit: Visit, address: Address
 ):
     for method in METHODS:
-        numbers = (hers.token.pk, hers.revoked_token.pk, UNKNOWN_NUMBER)
+        numbers = (owned.token.pk, owned.revoked_token.pk, UNKNOWN_NUMBER)
 
-        answers = {str(pk): ask(visit("staff"), method, address, hers, token_id=pk) for pk in numbers}
+        answers = {str(pk): ask(visit("staff"), method, address, owned, token_id=pk) for pk in numbers}
         assert same_for_all(answers)[0] != HTTPStatus.OK
 
 
-def test_calendar_of_an_inactive_owner_is_answered_like_an_unknown_one(hers: Belongings, client: Client):
-    hers.owner.is_active = False
-    hers.owner.save()
-    key = hers.profile.calendar_key
+def test_calendar_of_an_inactive_owner_is_answered_like_an_unknown_one(owned: OwnedRows, client: Client):
+    owned.owner.is_active = False
+    owned.owner.save()
+    key = owned.profile.calendar_key
 
     answers = {name: client.get(f"/calendar/{name}.ics") for name in (key, "x" * len(key))}
 
@@ -329,12 +330,12 @@ def test_calendar_of_an_inactive_owner_is_answered_like_an_unknown_one(hers: Bel
     ["/jobs/new/?copy=", "/runs/?job=", "/runs/export.csv?job=", "/runs/export.json?job=", "/activity/?job="],
 )
 def test_foreign_id_in_a_query_is_answered_like_an_unknown_one(
-    hers: Belongings, visit: Visit, time_machine: Any, path: str
+    owned: OwnedRows, visit: Visit, time_machine: Any, path: str
 ):
     time_machine.move_to(clock.now(), tick=False)
-    ExecutionFactory(job=hers.job, job_name=MARK)
+    ExecutionFactory(job=owned.job, job_name=MARK)
 
-    answers = {job: visit("stranger").get(path + job) for job in job_ids(hers)}
+    answers = {job: visit("stranger").get(path + job) for job in job_ids(owned)}
 
     assert MARK not in str(same_for_all(answers))
 
@@ -347,20 +348,20 @@ def test_foreign_id_in_a_query_is_answered_like_an_unknown_one(
     ],
 )
 def test_foreign_id_in_a_form_is_answered_like_an_unknown_one(
-    hers: Belongings, visit: Visit, stranger: Any, time_machine: Any, path: str, fields: dict[str, str]
+    owned: OwnedRows, visit: Visit, stranger: Any, time_machine: Any, path: str, fields: dict[str, str]
 ):
     time_machine.move_to(clock.now(), tick=False)
-    before = everything(but_of=stranger)
+    before = everything(except_of=stranger)
     answers, following = {}, {}
-    for job in job_ids(hers):
+    for job in job_ids(owned):
         client = visit("stranger")
         answers[job], *following[job] = follow(client, client.post(path, {**fields, "job": job}))
 
     same_for_all(answers)
     for pages in zip(*following.values(), strict=True):
         same_for_all(dict(zip(following, pages, strict=True)))
-    assert everything(but_of=stranger) == before
+    assert everything(except_of=stranger) == before
 
 
-def job_ids(hers: Belongings) -> list[str]:
-    return [hers.job.public_id, hers.prompt.public_id, hers.trashed.public_id, UNKNOWN_JOB]
+def job_ids(owned: OwnedRows) -> list[str]:
+    return [owned.job.public_id, owned.prompt.public_id, owned.trashed.public_id, UNKNOWN_JOB]

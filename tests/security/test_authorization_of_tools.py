@@ -1,7 +1,7 @@
 """Authorization of the tools: every tool and resource of the server, for every kind of caller.
 
 That no tool answers without a usable token, and that a token of some families is offered only those, is tested with
-the tools' own door, in tests/tools/test_auth.py.
+the authentication of the tools, in tests/mcp/test_auth.py.
 """
 
 import re
@@ -19,7 +19,7 @@ from schedules.models import Token
 from schedules.services import issue_token, revoke_token
 from tests.mcp.examples import examples
 from tests.mcp.over_http import browser, modern_call, running
-from tests.security.belongings import MARK, UNKNOWN_JOB, UNKNOWN_NUMBER, Belongings, everything
+from tests.security.owned_rows import MARK, UNKNOWN_JOB, UNKNOWN_NUMBER, OwnedRows, everything
 
 # Arguments that point at the owner's rows. A new argument must be added here or to the others.
 IDS = {"job_id", "schedule_id", "id", "execution_id"}
@@ -83,11 +83,11 @@ def send(token: str | None, calls: dict[Any, dict[str, Any]]) -> dict[Any, httpx
     return async_to_sync(send_all)()
 
 
-def hers_called(hers: Belongings, era: str) -> dict[str, dict[str, Any]]:
-    """Return a call of every tool and resource that aims at the owner's rows."""
-    uris = [uri.format(job=hers.job.public_id) for uri in RESOURCES]
+def calls_on_owned_rows(owned: OwnedRows, era: str) -> dict[str, dict[str, Any]]:
+    """Return a call of every tool and resource, on the owner's rows."""
+    uris = [uri.format(job=owned.job.public_id) for uri in RESOURCES]
     reads = {uri: other_call("resources/read", {"uri": uri}, era, uri) for uri in uris}
-    tools = examples(hers.job, hers.prompt, hers.run)
+    tools = examples(owned.job, owned.prompt, owned.run)
     return reads | {name: tool_call(name, arguments, era) for name, arguments in tools.items()}
 
 
@@ -97,7 +97,7 @@ def offered(token: str, era: str) -> list[dict[str, Any]]:
 
 
 def _message(answer: httpx2.Response) -> Any:
-    """Read the JSON, which an older client gets as the one event of a stream."""
+    """Return the JSON, which a legacy client gets as the only event of a stream."""
     text = answer.text
     if answer.headers["content-type"].startswith("text/event-stream"):
         text = re.findall(r"^data: (.+)$", text, re.MULTILINE)[-1]
@@ -109,11 +109,11 @@ def is_refused(answer: httpx2.Response) -> bool:
     return "error" in message or bool(message["result"].get("isError"))
 
 
-def test_every_tool_of_the_server_has_an_example_and_every_argument_is_known(hers: Belongings, era: str):
-    tools = {tool["name"]: tool for tool in offered(token_of(hers.owner), era)}
+def test_every_tool_of_the_server_has_an_example_and_every_argument_is_known(owned: OwnedRows, era: str):
+    tools = {tool["name"]: tool for tool in offered(token_of(owned.owner), era)}
 
-    known = examples(hers.job, hers.prompt, hers.run)
-    assert set(tools) == set(known), "give the new tool an example in tests/tools/examples.py"
+    known = examples(owned.job, owned.prompt, owned.run)
+    assert set(tools) == set(known), "give the new tool an example in tests/mcp/examples.py"
     for name, tool in tools.items():
         like_ids = {
             argument for argument in tool["inputSchema"]["properties"] if re.search("id|key", argument)
@@ -123,38 +123,38 @@ def test_every_tool_of_the_server_has_an_example_and_every_argument_is_known(her
 
 
 @pytest.mark.parametrize("kind", ["none", "junk", "expired", "revoked"])
-def test_nothing_answers_without_a_usable_token(hers: Belongings, era: str, kind: str):
+def test_nothing_answers_without_a_valid_token(owned: OwnedRows, era: str, kind: str):
     make: dict[str, Any] = {
         "none": None,
         "junk": "cronty_0badc0de_" + "x" * 32,
         "expired": expired,
         "revoked": revoked,
     }
-    token = make[kind](hers.owner) if callable(make[kind]) else make[kind]
+    token = make[kind](owned.owner) if callable(make[kind]) else make[kind]
     before = everything()
 
-    answers = send(token, hers_called(hers, era))
+    answers = send(token, calls_on_owned_rows(owned, era))
 
     assert {answer.status_code for answer in answers.values()} == {401}
     assert not any(MARK in answer.text for answer in answers.values())
     assert everything() == before
 
 
-def test_read_token_reads_the_owners_rows_and_changes_nothing(hers: Belongings, era: str):
-    token = token_of(hers.owner, scopes=["read"])
+def test_read_token_reads_the_owners_rows_and_changes_nothing(owned: OwnedRows, era: str):
+    token = token_of(owned.owner, scopes=["read"])
     reading = {tool["name"] for tool in offered(token, era)} | {
-        uri.format(job=hers.job.public_id) for uri in RESOURCES
+        uri.format(job=owned.job.public_id) for uri in RESOURCES
     }
     before = everything()
 
-    answers = send(token, hers_called(hers, era))
+    answers = send(token, calls_on_owned_rows(owned, era))
 
     assert {name for name, answer in answers.items() if not is_refused(answer)} == reading
     assert everything() == before
 
 
-def test_owners_token_reaches_all_of_the_owners_rows(hers: Belongings, era: str):
-    answers = send(token_of(hers.owner), hers_called(hers, era))
+def test_owners_token_reaches_all_of_the_owners_rows(owned: OwnedRows, era: str):
+    answers = send(token_of(owned.owner), calls_on_owned_rows(owned, era))
 
     refused = {name for name, answer in answers.items() if is_refused(answer)}
     seen = "".join(answer.text for answer in answers.values())
@@ -164,39 +164,39 @@ def test_owners_token_reaches_all_of_the_owners_rows(hers: Belongings, era: str)
 
 @pytest.mark.parametrize("person", ["stranger", "staff"])
 def test_foreign_token_can_neither_see_nor_change_the_owners_rows(
-    hers: Belongings, people: dict[str, User], era: str, person: str
+    owned: OwnedRows, people: dict[str, User], era: str, person: str
 ):
     """Staff manage everybody's jobs on the pages; their agents must not."""
     token = token_of(people[person])
-    before = everything(but_of=people[person])
+    before = everything(except_of=people[person])
 
-    answers = send(token, hers_called(hers, era))
+    answers = send(token, calls_on_owned_rows(owned, era))
 
     assert all(answer.status_code < 500 for answer in answers.values())
     for name, answer in answers.items():
         # The answer may repeat the topic from the request.
         assert not re.search(rf"{MARK}-(?!topic)", answer.text), name
-    assert everything(but_of=people[person]) == before
+    assert everything(except_of=people[person]) == before
 
 
 @pytest.mark.parametrize("person", ["stranger", "staff"])
 def test_foreign_id_is_answered_like_an_unknown_one(
-    hers: Belongings, people: dict[str, User], era: str, person: str
+    owned: OwnedRows, people: dict[str, User], era: str, person: str
 ):
     """Compare whole answers with every header, except for the requested id."""
     token = token_of(people[person])
-    jobs = [hers.job.public_id, hers.prompt.public_id, hers.trashed.public_id, UNKNOWN_JOB]
+    jobs = [owned.job.public_id, owned.prompt.public_id, owned.trashed.public_id, UNKNOWN_JOB]
     pointing: dict[str, list[Any]] = {
         "job_id": jobs,
         "schedule_id": jobs,
-        "id": [hers.job.pk, hers.prompt.pk, hers.trashed.pk, UNKNOWN_NUMBER],
-        "execution_id": [hers.run.pk, hers.trashed_run.pk, hers.orphaned_run.pk, UNKNOWN_NUMBER],
+        "id": [owned.job.pk, owned.prompt.pk, owned.trashed.pk, UNKNOWN_NUMBER],
+        "execution_id": [owned.run.pk, owned.trashed_run.pk, owned.orphaned_run.pk, UNKNOWN_NUMBER],
     }
     calls = {
         (name, argument): [
             tool_call(name, {**arguments, argument: asked}, era) for asked in pointing[argument]
         ]
-        for name, arguments in examples(hers.job, hers.prompt, hers.run).items()
+        for name, arguments in examples(owned.job, owned.prompt, owned.run).items()
         for argument in IDS & set(arguments)
     }
     uris = [f"jobs://{job}" for job in jobs]

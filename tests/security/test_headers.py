@@ -1,4 +1,4 @@
-"""Which headers and cookies guard an answer, on every page, and what does a form need to be taken?"""
+"""Security headers, cookies and CSRF checks on every page."""
 
 import json
 import os
@@ -13,7 +13,7 @@ from django.test import Client
 
 from tests.clusters import PROJECT
 from tests.security.addresses import Address, every_address
-from tests.security.belongings import Belongings
+from tests.security.owned_rows import OwnedRows
 from tests.security.test_authorization import ask, everything
 
 ADDRESSES = every_address()
@@ -41,10 +41,10 @@ print(json.dumps([plain.status_code, plain["Location"], inside.status_code, dict
 
 
 @pytest.mark.parametrize("address", ADDRESSES, ids=str)
-def test_every_answer_has_the_security_headers(hers: Belongings, visit: Visit, address: Address):
+def test_every_answer_has_the_security_headers(owned: OwnedRows, visit: Visit, address: Address):
     for person in ("anonymous", "staff"):
         for method in ("get", "post"):
-            answer = ask(visit(person), method, address, hers)
+            answer = ask(visit(person), method, address, owned)
 
             policy = answer["Content-Security-Policy"]
             for part in (
@@ -65,21 +65,21 @@ def test_every_answer_has_the_security_headers(hers: Belongings, visit: Visit, a
 
 
 @pytest.mark.parametrize("address", ADDRESSES, ids=str)
-def test_no_form_is_accepted_without_its_csrf_token(hers: Belongings, operator: Any, address: Address):
+def test_no_form_is_accepted_without_its_csrf_token(owned: OwnedRows, operator: Any, address: Address):
     strict = Client(enforce_csrf_checks=True)
     strict.force_login(operator, backend="django.contrib.auth.backends.ModelBackend")
     before = everything()
 
-    answer = ask(strict, "post", address, hers)
+    answer = ask(strict, "post", address, owned)
 
     # An address that accepts no form answers 405.
     assert answer.status_code in {403, 405}
     assert everything() == before
 
 
-def test_form_from_another_origin_is_refused(hers: Belongings, visit: Visit):
+def test_form_from_another_origin_is_refused(owned: OwnedRows, visit: Visit):
     strict = Client(enforce_csrf_checks=True)
-    strict.force_login(hers.owner, backend="django.contrib.auth.backends.ModelBackend")
+    strict.force_login(owned.owner, backend="django.contrib.auth.backends.ModelBackend")
     strict.get("/settings/")
     form = {"csrfmiddlewaretoken": strict.cookies["csrftoken"].value, "timezone": "UTC"}
 
@@ -93,10 +93,10 @@ def test_form_from_another_origin_is_refused(hers: Belongings, visit: Visit):
     "target",
     ["https://evil.example/", "//evil.example", "/\\evil.example", "javascript:alert(1)", "///evil.example"],
 )
-def test_no_form_redirects_to_another_site(hers: Belongings, visit: Visit, target: str):
+def test_no_form_redirects_to_another_site(owned: OwnedRows, visit: Visit, target: str):
     asked = [
         ("/theme/", {"next": target}),
-        (f"/jobs/{hers.job.public_id}/pause/", {"next": target}),
+        (f"/jobs/{owned.job.public_id}/pause/", {"next": target}),
         (f"/login/?next={target}", {"username": "olga", "password": "correct horse"}),
     ]
     for path, form in asked:

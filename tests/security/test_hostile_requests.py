@@ -1,6 +1,6 @@
 """Requests that no browser and no agent would send: every one is answered, in time and without a traceback.
 
-The suite runs a small form. HOSTILE_REQUESTS=20000, in `make fuzz`, runs the long one.
+The suite runs a small number. HOSTILE_REQUESTS=20000, in `make fuzz`, is the long run.
 """
 
 import asyncio
@@ -32,9 +32,9 @@ from tests.clusters import PROJECT
 from tests.mcp.contract import recorded
 from tests.mcp.over_http import running
 from tests.security.addresses import Address, every_address
-from tests.security.belongings import Belongings
 from tests.security.conftest import Shared
 from tests.security.hostile import Hostile, encoded, fields_of, to_mcp, to_page
+from tests.security.owned_rows import OwnedRows
 from tests.security.test_authorization import examples
 
 REQUESTS = int(os.environ.get("HOSTILE_REQUESTS", "400"))
@@ -63,7 +63,7 @@ def tracebacks(caplog: pytest.LogCaptureFixture) -> list[str]:
 
 @dataclass(frozen=True)
 class Page:
-    """An address as it is without harm, and what it reads."""
+    """A page's valid address, and the names that it reads."""
 
     address: Address
     path: str
@@ -80,7 +80,7 @@ def pages(shared: Shared, django_db_blocker: DjangoDbBlocker) -> list[Page]:
     found = []
     with django_db_blocker.unblock():
         for address in every_address():
-            known = examples(address, shared.hers)
+            known = examples(address, shared.owned)
             path = address.path(known)
             with transaction.atomic():
                 html = b"".join(client.get(path)).decode()
@@ -120,14 +120,14 @@ def test_no_page_breaks_or_gets_stuck(
 
 @pytest.mark.timeout(6000)
 @pytest.mark.parametrize("nasty", NASTY, ids=lambda nasty: quote(nasty)[:12])
-def test_no_page_breaks_on_what_breaks_databases_and_parsers(
+def test_no_page_breaks_on_values_that_break_databases_and_parsers(
     pages: list[Page], visit: Callable[[str], Client], db: None, nasty: str
 ):
     """Send this value as every name that a page reads, as each parameter of its address and as each field of its form."""
     client, broken, tried = visit("staff"), [], Counter[str]()
     fields = sorted({name for page in pages if not page.address.is_admin for name in page.fields})
     assert {"phrase", "timezone", "name"} <= set(fields)
-    # The small form sends each field once, on one page, with one of the values.
+    # The short run sends each field once, on one page, with one of the values.
     chosen = fields if IS_LONG else fields[NASTY.index(nasty) :: len(NASTY)]
     for page in pages:
         requests = [Hostile("GET", f"{page.path}?{encoded((name, nasty) for name in page.names)}")]
@@ -147,7 +147,7 @@ def test_no_page_breaks_on_what_breaks_databases_and_parsers(
     assert broken == []
 
 
-def test_nul_finds_nothing(hers: Belongings, visit: Callable[[str], Client]):
+def test_nul_in_a_request_finds_nothing(owned: OwnedRows, visit: Callable[[str], Client]):
     client = visit("owner")
 
     statuses = [client.get(path).status_code for path in ("/jobs/%00/", "/calendar/%00.ics")]
@@ -180,9 +180,9 @@ def send(client: Client, request: Hostile) -> int:
 
 
 @pytest.mark.timeout(6000)
-def test_no_request_to_mcp_breaks_it_or_gets_stuck(hers: Belongings, caplog: pytest.LogCaptureFixture):
+def test_no_request_to_mcp_breaks_it_or_gets_stuck(owned: OwnedRows, caplog: pytest.LogCaptureFixture):
     random, tools = Random(SEED), {tool["name"]: tool for tool in recorded()["tools"]}
-    token = issue_token(hers.owner, name="laptop").value.text
+    token = issue_token(owned.owner, name="laptop").value.text
     requests = [to_mcp(random, token, tools) for _ in range(TO_MCP)]
     caplog.clear()
     statuses: list[int] = []

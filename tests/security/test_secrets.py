@@ -29,7 +29,7 @@ from schedules.worker import calls
 from tests.clusters import PROJECT
 from tests.factories import ClusterFactory, ExecutionFactory, JobFactory
 from tests.security.addresses import every_address
-from tests.security.belongings import Belongings
+from tests.security.owned_rows import OwnedRows
 from tests.security.test_authorization import examples
 from tests.security.test_authorization_of_tools import send, tool_call
 from tests.sink import Answer, Sink
@@ -39,16 +39,16 @@ Visit = Callable[[str], Client]
 
 
 @pytest.fixture
-def heard() -> Iterator[StringIO]:
-    """Everything that any logger writes, at any level, with tracebacks."""
-    heard, root = StringIO(), logging.getLogger()
-    handler, level = logging.StreamHandler(heard), root.level
+def log_output() -> Iterator[StringIO]:
+    """The output of all loggers, at every level, with tracebacks."""
+    log_output, root = StringIO(), logging.getLogger()
+    handler, level = logging.StreamHandler(log_output), root.level
     root.addHandler(handler)
     root.setLevel(logging.DEBUG)
-    # Django's log of SQL statements holds every value; it is only for development.
+    # Django's log of SQL statements contains every value; it is only for development.
     statements = logging.getLogger("django.db.backends")
     statements.setLevel(logging.INFO)
-    yield heard
+    yield log_output
     statements.setLevel(logging.NOTSET)
     root.removeHandler(handler)
     root.setLevel(level)
@@ -61,20 +61,20 @@ def stored() -> str:
     )
 
 
-def shown(hers: Belongings, visit: Visit, *, but: frozenset[str] = frozenset()) -> str:
-    """Return every page, also of the admin, as the owner and as staff see it."""
+def shown(owned: OwnedRows, visit: Visit, *, but: frozenset[str] = frozenset()) -> str:
+    """Return every page, including the admin, as the owner and as staff see it."""
     run = Execution.objects.order_by("-pk")[0].pk
     pages = []
     for person in ("owner", "staff"):
         client = visit(person)
         for address in every_address():
             if address.name not in but and not address.name.endswith("logout"):
-                path = address.path(examples(address, hers) | {"run_id": run})
+                path = address.path(examples(address, owned) | {"run_id": run})
                 pages.append(b"".join(client.get(path)).decode())
     return "".join(pages)
 
 
-def test_token_is_shown_once_and_nowhere_else(hers: Belongings, visit: Visit, heard: StringIO):
+def test_token_is_shown_once_and_nowhere_else(owned: OwnedRows, visit: Visit, log_output: StringIO):
     answer = visit("owner").post("/connect/", {"name": "laptop"})
     text = answer.context["text"]
     key = text.split("_", 2)[2]
@@ -85,41 +85,41 @@ def test_token_is_shown_once_and_nowhere_else(hers: Belongings, visit: Visit, he
     refused = send(wrong, {"list": tool_call("list_jobs", {}, "modern")})["list"]
 
     assert (used.status_code, refused.status_code) == (200, 401)
-    everywhere = heard.getvalue() + stored() + shown(hers, visit) + used.text + refused.text
+    everywhere = log_output.getvalue() + stored() + shown(owned, visit) + used.text + refused.text
     assert key not in everywhere
     assert wrong.split("_", 2)[2] not in everywhere
 
 
-def test_command_prints_the_token_and_logs_nothing_of_it(hers: Belongings, heard: StringIO, capsys: Any):
+def test_command_prints_the_token_and_logs_nothing_of_it(owned: OwnedRows, log_output: StringIO, capsys: Any):
     call_command("issue_token", user="olga", name="laptop")
 
     printed = capsys.readouterr()
     text = printed.out.strip()
     assert verify_token(text) is not None
-    assert text.split("_", 2)[2] not in heard.getvalue() + stored() + printed.err
+    assert text.split("_", 2)[2] not in log_output.getvalue() + stored() + printed.err
 
 
 @pytest.mark.parametrize("status", [401, 500])
 def test_failing_webhook_does_not_reveal_its_headers_or_key(
-    hers: Belongings, visit: Visit, heard: StringIO, settings: Any, status: int
+    owned: OwnedRows, visit: Visit, log_output: StringIO, settings: Any, status: int
 ):
     settings.CRONTY_OUTBOUND_ALLOW = ["127.0.0.1"]
-    hers.profile.signing_key = f"{SECRET}-signing"
-    hers.profile.save()
+    owned.profile.signing_key = f"{SECRET}-signing"
+    owned.profile.save()
     with Sink(Answer(status=status, body=b"no")) as sink:
-        hers.job.task, hers.job.kwargs = (
+        owned.job.task, owned.job.kwargs = (
             "webhook",
             {"url": sink.url(), "headers": {"Authorization": f"Bearer {SECRET}", "X-Api-Key": SECRET}},
         )
-        hers.job.save()
-        error = fire(hers.job)
+        owned.job.save()
+        error = fire(owned.job)
         assert SECRET in sink.requests[0].headers["authorization"]
 
     assert str(status) in error
-    assert SECRET not in heard.getvalue()
+    assert SECRET not in log_output.getvalue()
     kept = [*Execution.objects.values(), *apps.get_model("schedules.Event").objects.values()]
     assert SECRET not in str(kept)
-    assert SECRET not in shown(hers, visit, but=frozenset({"schedules:edit", "admin:schedules_job_change"}))
+    assert SECRET not in shown(owned, visit, but=frozenset({"schedules:edit", "admin:schedules_job_change"}))
 
 
 def fire(job: Any) -> str:
@@ -135,7 +135,7 @@ def fire(job: Any) -> str:
     return outcome.error
 
 
-def test_events_of_a_job_with_secrets_hold_masks(hers: Belongings, actor: Actor):
+def test_events_of_a_job_mask_its_secrets(owned: OwnedRows, actor: Actor):
     headers = {"url": "https://example.com/", "headers": {"Authorization": SECRET, "X-Token": SECRET}}
 
     made = schedule(actor, name="x", task="webhook", kwargs=headers, trigger_type="cron", cron="0 9 * * *")
@@ -146,40 +146,40 @@ def test_events_of_a_job_with_secrets_hold_masks(hers: Belongings, actor: Actor)
 
 
 @pytest.fixture
-def actor(hers: Belongings) -> Actor:
-    return Actor(hers.owner, apps.get_model("schedules.Event").Door.WEB)
+def actor(owned: OwnedRows) -> Actor:
+    return Actor(owned.owner, apps.get_model("schedules.Event").Door.WEB)
 
 
 def test_failing_notification_does_not_reveal_the_ntfy_token(
-    hers: Belongings, visit: Visit, heard: StringIO, settings: Any
+    owned: OwnedRows, visit: Visit, log_output: StringIO, settings: Any
 ):
     with Sink(Answer(status=500, body=b"no")) as sink:
         settings.NTFY_URL, settings.NTFY_TOKEN = sink.url(""), SECRET
-        error = fire(hers.job)
+        error = fire(owned.job)
         tested = visit("owner").post("/notifications/", {"topic": "x"}).content.decode()
         assert [SECRET in request.headers["authorization"] for request in sink.requests] == [True, True]
 
         assert "answered 500" in error
-        assert SECRET not in error + tested + heard.getvalue() + stored() + shown(hers, visit)
+        assert SECRET not in error + tested + log_output.getvalue() + stored() + shown(owned, visit)
 
 
-def test_secret_settings_are_on_no_page(
-    hers: Belongings, visit: Visit, heard: StringIO, settings: Any, monkeypatch: pytest.MonkeyPatch
+def test_no_page_shows_secret_settings(
+    owned: OwnedRows, visit: Visit, log_output: StringIO, settings: Any, monkeypatch: pytest.MonkeyPatch
 ):
     for name in ("NTFY_TOKEN", "CRONTY_ADMIN_PASSWORD", "EMAIL_HOST_PASSWORD"):
         setattr(settings, name, f"{SECRET}-{name}")
     monkeypatch.setitem(connection.settings_dict, "PASSWORD", f"{SECRET}-database")
 
-    pages = shown(hers, visit)
+    pages = shown(owned, visit)
 
     assert "NTFY_TOKEN" in pages
-    for secret in (SECRET, settings.SECRET_KEY, hers.profile.signing_key):
-        assert secret not in pages + heard.getvalue()
+    for secret in (SECRET, settings.SECRET_KEY, owned.profile.signing_key):
+        assert secret not in pages + log_output.getvalue()
     assert SECRET not in pg_dump_command(connection.settings_dict, PROJECT / "x")
 
 
-def test_broken_page_reveals_no_details(
-    hers: Belongings, visit: Visit, heard: StringIO, settings: Any, monkeypatch: pytest.MonkeyPatch
+def test_server_error_page_reveals_no_details(
+    owned: OwnedRows, visit: Visit, log_output: StringIO, settings: Any, monkeypatch: pytest.MonkeyPatch
 ):
     def break_down() -> str:
         password = f"{SECRET}-local"
@@ -195,40 +195,40 @@ def test_broken_page_reveals_no_details(
     assert answer.status_code == 500
     assert "Traceback" not in answer.content.decode()
     assert "RuntimeError" not in answer.content.decode()
-    assert "RuntimeError: broken" in heard.getvalue()
+    assert "RuntimeError: broken" in log_output.getvalue()
     for secret in (SECRET, settings.SECRET_KEY):
-        assert secret not in answer.content.decode() + heard.getvalue()
+        assert secret not in answer.content.decode() + log_output.getvalue()
 
 
-def test_wrong_password_is_neither_logged_nor_stored(hers: Belongings, client: Client, heard: StringIO):
+def test_wrong_password_is_neither_logged_nor_stored(owned: OwnedRows, client: Client, log_output: StringIO):
     for address in ("/login/", "/admin/login/"):
         answer = client.post(address, {"username": "olga", "password": SECRET})
 
         assert answer.status_code == 200
         assert SECRET not in answer.content.decode()
     assert apps.get_model("axes.AccessAttempt").objects.filter(username="olga").exists()
-    assert SECRET not in heard.getvalue() + stored()
+    assert SECRET not in log_output.getvalue() + stored()
 
 
 def test_new_password_is_neither_logged_nor_stored_in_the_clear(
-    hers: Belongings, visit: Visit, heard: StringIO
+    owned: OwnedRows, visit: Visit, log_output: StringIO
 ):
     fields = {"old_password": "correct horse", "new_password1": SECRET, "new_password2": SECRET}
 
     assert visit("owner").post("/password/", fields).status_code == 302
 
-    hers.owner.refresh_from_db()
-    assert hers.owner.check_password(SECRET)
-    assert SECRET not in heard.getvalue() + stored()
+    owned.owner.refresh_from_db()
+    assert owned.owner.check_password(SECRET)
+    assert SECRET not in log_output.getvalue() + stored()
 
 
-def test_refused_bearer_token_is_not_repeated(hers: Belongings, heard: StringIO):
-    issue_token(hers.owner, name="laptop")
+def test_refused_bearer_token_is_not_repeated(owned: OwnedRows, log_output: StringIO):
+    issue_token(owned.owner, name="laptop")
 
     answer = send(SECRET, {"list": tool_call("list_jobs", {}, "legacy")})["list"]
 
     assert answer.status_code == 401
-    assert SECRET not in answer.text + str(answer.headers) + heard.getvalue()
+    assert SECRET not in answer.text + str(answer.headers) + log_output.getvalue()
 
 
 @pytest.mark.parametrize("command", ["check", "showmigrations"])
@@ -254,8 +254,8 @@ def test_commands_do_not_print_settings(tmp_path: Any, command: str):
     assert SECRET not in done.stdout + done.stderr
 
 
-def test_job_with_a_secret_shows_a_mask_to_its_owner(hers: Belongings, visit: Visit):
-    job = JobFactory(owner=hers.owner, task="webhook", kwargs={"headers": {"Authorization": SECRET}})
+def test_page_of_a_job_masks_its_secrets(owned: OwnedRows, visit: Visit):
+    job = JobFactory(owner=owned.owner, task="webhook", kwargs={"headers": {"Authorization": SECRET}})
 
     page = visit("owner").get(f"/jobs/{job.public_id}/").content.decode()
 

@@ -47,7 +47,7 @@ def test_agent_command_sees_only_a_small_environment(agent_command, settings, mo
     assert set(environment) <= {"PATH", "HOME", "LC_CTYPE", "CRONTY_EXECUTION", "CRONTY_JOB", "CRONTY_URL"}
 
 
-def test_agent_command_that_fails_shows_the_end_of_its_complaints(agent_command):
+def test_failed_agent_command_shows_the_end_of_its_error_output(agent_command):
     agent_command("import sys; sys.stderr.write('noise ' * 10_000 + 'disk full'); sys.exit(3)")
 
     with pytest.raises(RetryLater, match=r"ended with code 3: .*disk full$") as caught:
@@ -56,7 +56,7 @@ def test_agent_command_that_fails_shows_the_end_of_its_complaints(agent_command)
     assert len(str(caught.value)) < 2200
 
 
-def test_agent_command_may_ignore_its_input(agent_command):
+def test_agent_command_can_ignore_its_input(agent_command):
     agent_command("import os, sys; os.close(0); print('done')")
 
     assert perform("prompt", prompt="x" * 16_384) == "done\n"
@@ -72,7 +72,7 @@ def test_output_of_the_agent_command_is_bounded(agent_command):
 
 
 @pytest.mark.parametrize("command", ["/nonexistent/agent", "/etc"])
-def test_agent_command_that_cannot_start_is_final(command, settings):
+def test_agent_command_that_cannot_start_is_not_retried(command, settings):
     settings.CRONTY_AGENT_COMMAND = [command]
 
     with pytest.raises(Final, match="cannot be started"):
@@ -81,7 +81,7 @@ def test_agent_command_that_cannot_start_is_final(command, settings):
 
 @pytest.fixture
 def family_command(settings, tmp_path):
-    """Set the agent command to one that starts a long-lived child, notes its number, and goes on for a while."""
+    """Set the agent command to one that starts a long-lived child, writes its pid, and runs for some seconds."""
 
     def use(*, child: str = "sleep 600", seconds: int) -> None:
         script = f"{child} & echo $! > {tmp_path}/child; echo started; sleep {seconds}"
@@ -91,10 +91,10 @@ def family_command(settings, tmp_path):
 
 
 def ends(path):
-    """Wait for the process whose number is in the file; False if it is still there after a while."""
+    """Wait for the process whose pid is in the file; return False if it still runs after a timeout."""
     try:
         child = psutil.Process(int(path.read_text()))
-        # Where nobody collects orphans, a dead one stays as a zombie.
+        # Without an init process that reaps orphans, a dead one stays a zombie.
         return child.status() == psutil.STATUS_ZOMBIE or child.wait(timeout=5) is None
     except psutil.NoSuchProcess:
         return True
@@ -102,7 +102,7 @@ def ends(path):
         return child.status() == psutil.STATUS_ZOMBIE
 
 
-def test_agent_command_that_takes_too_long_is_killed_with_its_children(family_command, tmp_path):
+def test_agent_command_that_times_out_is_killed_with_its_children(family_command, tmp_path):
     family_command(seconds=600)
 
     with pytest.raises(RetryLater, match="did not finish within 1 s"):
@@ -145,14 +145,14 @@ def test_agent_command_can_be_cancelled_while_it_starts(turns, settings):
     assert not [child for child in psutil.Process().children() if "sleep 600" in " ".join(child.cmdline())]
 
 
-def test_nothing_an_agent_started_outlives_its_run(family_command, tmp_path):
+def test_child_of_the_agent_command_is_killed_after_its_run(family_command, tmp_path):
     family_command(child="sleep 600 > /dev/null 2>&1", seconds=0)
 
     assert perform("prompt", prompt="Hello") == "started\n"
     assert ends(tmp_path / "child")
 
 
-def test_child_that_left_the_group_but_keeps_the_pipes_does_not_hold_a_good_run_up(family_command, tmp_path):
+def test_detached_child_that_keeps_the_pipes_does_not_delay_a_successful_run(family_command, tmp_path):
     family_command(child="setsid sleep 600", seconds=0)
 
     try:
@@ -161,7 +161,7 @@ def test_child_that_left_the_group_but_keeps_the_pipes_does_not_hold_a_good_run_
         os.kill(int((tmp_path / "child").read_text()), signal.SIGKILL)
 
 
-def test_child_that_left_the_group_but_keeps_the_pipes_does_not_hold_a_late_run_up(family_command, tmp_path):
+def test_detached_child_that_keeps_the_pipes_does_not_delay_a_timeout(family_command, tmp_path):
     family_command(child="setsid sleep 600", seconds=600)
 
     try:

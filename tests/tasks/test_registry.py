@@ -1,4 +1,4 @@
-"""The registry: names, signatures, argument checks, the injected run."""
+"""The task registry: names, signatures, argument checks and the injected run."""
 
 import asyncio
 import json
@@ -55,7 +55,7 @@ def test_function_is_registered_under_its_name_and_stays_callable():
     assert not found.is_coroutine
 
 
-def test_given_name_title_and_limits_are_kept():
+def test_explicit_name_title_and_limits_are_used():
     found = registered(
         water, name="garden.water", title="Garden", description="Wet.", attempts=3, timeout=timedelta(hours=1)
     )
@@ -64,7 +64,7 @@ def test_given_name_title_and_limits_are_kept():
     assert (found.attempts, found.timeout) == (3, timedelta(hours=1))
 
 
-def test_unknown_name_gives_none():
+def test_unknown_name_returns_none():
     assert registry.get("nothing") is None
 
 
@@ -77,7 +77,7 @@ def test_lists_are_sorted_and_leave_system_tasks_out():
     assert [found.name for found in registry.all_tasks(include_system=True)] == ["a", "b", "c"]
 
 
-def test_plain_functions_are_told_from_coroutines():
+def test_plain_functions_are_distinguished_from_coroutines():
     async def later() -> None: ...
 
     task(system=True)(water)
@@ -103,18 +103,18 @@ def test_same_function_registered_again_replaces_itself():
 
 
 @pytest.mark.parametrize("name", ["9lives", "two words", "x" * 101, "a;b", "ü"])
-def test_odd_name_is_refused(name):
+def test_invalid_name_is_refused(name):
     with pytest.raises(ValueError, match="Not a task name"):
         task(name)(water)
 
 
 @pytest.mark.parametrize("options", [{"attempts": 0}, {"attempts": 11}, {"timeout": timedelta(0)}])
-def test_impossible_limits_are_refused(options):
+def test_invalid_limits_are_refused(options):
     with pytest.raises(ValueError, match="attempts and a positive timeout"):
         task(**options)
 
 
-def test_decorator_without_parentheses_is_refused_with_words():
+def test_decorator_without_parentheses_is_refused_with_an_explanation():
     with pytest.raises(TypeError, match="parentheses"):
         task(water)  # type: ignore[arg-type]
 
@@ -128,7 +128,7 @@ def test_decorator_without_parentheses_is_refused_with_words():
         ([], {"plant": "fern"}),
     ],
 )
-def test_good_arguments_have_no_problem(args, kwargs):
+def test_valid_arguments_have_no_problems(args, kwargs):
     assert registered(water).check(args, kwargs) == []
 
 
@@ -159,13 +159,13 @@ def test_problem_names_the_argument(args, kwargs, problem):
     assert problems[0].startswith(problem)
 
 
-def test_every_problem_is_told():
+def test_every_problem_is_reported():
     problems = registered(water).check([7, "x"], {"gently": "no"})
 
     assert [words.partition(":")[0] for words in problems] == ["plant", "litres", "gently"]
 
 
-def test_nested_problem_names_the_place():
+def test_nested_problem_names_its_path():
     def pack(things: list[dict[str, int]]) -> None: ...
 
     problems = registered(pack).check([[{"socks": 2}, {"shirts": "3"}]], {})
@@ -237,7 +237,7 @@ def test_run_must_be_keyword_only():
         task()(who)
 
 
-def test_coroutine_function_gives_its_coroutine():
+def test_call_of_a_coroutine_function_returns_its_coroutine():
     async def greet(name: str, *, run: Run) -> str:
         return f"{name} {run.attempt}"
 
@@ -247,26 +247,26 @@ def test_coroutine_function_gives_its_coroutine():
     assert asyncio.run(found.call(RUN, ["Ada"], {})) == "Ada 1"
 
 
-def test_call_with_bad_arguments_is_final():
+def test_call_with_invalid_arguments_is_final():
     with pytest.raises(Final, match=r"Invalid arguments: plant: required"):
         registered(water).call(RUN, [], {})
 
 
-def test_types_beyond_json_are_read_from_json():
+def test_types_beyond_json_are_converted_from_json():
     def book(at: datetime, kind: Literal["table", "room"], seats: tuple[int, ...] = ()) -> str:
         return f"{at:%H:%M} {kind} {seats}"
 
     assert registered(book).call(RUN, ["2026-02-04T09:30:00Z", "room", [1, 2]], {}) == "09:30 room (1, 2)"
 
 
-def test_names_that_a_model_would_reserve_are_fine():
+def test_argument_names_reserved_by_pydantic_are_accepted():
     def store(json: str, copy: int, _hidden: int = 0) -> str:
         return json * copy
 
     assert registered(store).call(RUN, ["ab", 2], {}) == "abab"
 
 
-def test_open_signature_takes_what_it_says():
+def test_variable_arguments_are_checked_by_their_annotations():
     def count(*numbers: int, **labels: str) -> tuple[int, list[str]]:
         return sum(numbers), sorted(labels)
 
@@ -279,14 +279,14 @@ def test_open_signature_takes_what_it_says():
     assert found.schema["properties"] == {}
 
 
-def test_unannotated_parameter_takes_anything():
+def test_unannotated_parameter_accepts_anything():
     def anything(value, more=None):
         return value
 
     assert registered(anything).call(RUN, [{"a": [1, None, "x"]}], {}) == {"a": [1, None, "x"]}
 
 
-def test_retry_later_carries_its_pause():
+def test_retry_later_has_its_delay():
     assert RetryLater("Busy").after is None
     assert RetryLater("Busy", after=timedelta(seconds=5)).after == timedelta(seconds=5)
     assert str(RetryLater("Busy")) == "Busy"

@@ -1,4 +1,4 @@
-"""A run, a way to run a task as a worker does, and a server that records requests."""
+"""A run, a helper that calls a task as a worker does, and a server that records requests."""
 
 import asyncio
 from datetime import UTC, datetime
@@ -24,7 +24,7 @@ RUN = Run(
 
 @pytest.fixture
 def sink(settings):
-    """A stand-in for the other side, allowed by the operator and used as the ntfy server too."""
+    """A local server, allowed by the operator and also used as the ntfy server."""
     with Sink() as server:
         settings.CRONTY_OUTBOUND_ALLOW = ["127.0.0.1"]
         settings.NTFY_URL = server.url("")
@@ -33,7 +33,7 @@ def sink(settings):
 
 
 def perform(name, run=RUN, **kwargs):
-    """Run a task as a worker does: by name, checked, with its run."""
+    """Call a task as a worker does: by name, with validated arguments and its run."""
     return asyncio.run(registry.get(name).call(run, [], kwargs))
 
 

@@ -1,4 +1,4 @@
-"""The task notify, against a real ntfy server and a stand-in."""
+"""The task notify, against a real ntfy server and a recording one."""
 
 import asyncio
 import json
@@ -67,7 +67,7 @@ def test_notification_arrives_at_a_real_server_with_every_field(ntfy, settings):
     assert kept == [VIEW, HTTP, BROADCAST]
 
 
-def test_plain_notification_has_nothing_that_was_not_asked_for(ntfy, settings):
+def test_plain_notification_has_no_extra_fields(ntfy, settings):
     settings.NTFY_URL, settings.NTFY_TOKEN = ntfy.url + "/", ""
 
     perform("notify", message="Hello", topic="plain")
@@ -81,7 +81,7 @@ def test_plain_notification_has_nothing_that_was_not_asked_for(ntfy, settings):
     ["x" * 5000, "x" * 4096, "🌵" * 2000, "a\n" * 3000, '"' * 9000, "\x01" * 4000],
     ids=["ascii", "one too many", "emoji", "line breaks", "quotes", "control characters"],
 )
-def test_long_notification_is_shortened_and_still_a_message(message, ntfy, settings, request):
+def test_long_notification_is_shortened_instead_of_attached(message, ntfy, settings, request):
     settings.NTFY_URL, settings.NTFY_TOKEN = ntfy.url, ""
     topic = f"long-{request.node.callspec.id.replace(' ', '-')}"
 
@@ -95,13 +95,13 @@ def test_long_notification_is_shortened_and_still_a_message(message, ntfy, setti
     assert message.startswith(text)
 
 
-def test_message_of_exactly_the_limit_is_left_alone(sink):
+def test_message_of_exactly_the_limit_is_unchanged(sink):
     perform("notify", message="x" * 4095, topic="plants")
 
     assert json.loads(sink.requests[0].body)["message"] == "x" * 4095
 
 
-def test_token_opens_a_closed_server(start_ntfy, settings):
+def test_token_is_accepted_by_a_protected_server(start_ntfy, settings):
     with start_ntfy(auth_default_access="deny-all") as closed:
         settings.NTFY_URL = closed.url
         settings.NTFY_TOKEN = ""
@@ -130,7 +130,7 @@ async def notify_many(count):
     await asyncio.gather(*(builtin.notify("Hello", "busy", run=RUN) for _ in range(count)))
 
 
-def test_busy_server_is_left_alone_for_longer_with_each_attempt(sink):
+def test_delay_for_a_busy_server_grows_with_each_attempt(sink):
     sink.default = Answer(status=429)
 
     with pytest.raises(RetryLater) as caught:
@@ -139,7 +139,7 @@ def test_busy_server_is_left_alone_for_longer_with_each_attempt(sink):
     assert timedelta(seconds=40) <= caught.value.after <= timedelta(seconds=80)
 
 
-def test_refusal_of_a_real_server_is_final_and_quotes_it(ntfy, settings):
+def test_refusal_by_a_real_server_is_final_and_quoted(ntfy, settings):
     settings.NTFY_URL, settings.NTFY_TOKEN = ntfy.url, ""
     many_headers = HTTP | {"headers": {f"X-{number}": "k" * 100 for number in range(80)}}
 
@@ -157,7 +157,7 @@ def test_failing_server_is_retried(status, sink):
     assert caught.value.after is None
 
 
-def test_server_that_is_away_is_retried(settings):
+def test_unreachable_server_is_retried(settings):
     with Sink() as gone:
         settings.NTFY_URL = gone.url("")
 
@@ -166,7 +166,7 @@ def test_server_that_is_away_is_retried(settings):
 
 
 @pytest.mark.parametrize("body", [b"", b"[1]", b"{", b"[" * 60_000], ids=["empty", "list", "broken", "deep"])
-def test_strange_success_has_no_message_id(body, sink):
+def test_unexpected_success_body_has_no_message_id(body, sink):
     sink.default = Answer(body=body)
 
     assert perform("notify", message="Hello", topic="plants") == {
@@ -176,7 +176,7 @@ def test_strange_success_has_no_message_id(body, sink):
     }
 
 
-def test_ntfy_server_of_the_operator_needs_no_other_permission(sink, settings):
+def test_configured_ntfy_server_needs_no_outbound_permission(sink, settings):
     settings.CRONTY_OUTBOUND_ALLOW = []
 
     perform("notify", message="Hello", topic="plants")
@@ -205,7 +205,7 @@ def test_ntfy_server_of_the_operator_needs_no_other_permission(sink, settings):
         ({"colour": "red"}, "colour: unknown argument"),
     ],
 )
-def test_bad_notification_is_refused_before_it_is_scheduled(fields, words):
+def test_invalid_notification_is_refused_before_it_is_scheduled(fields, words):
     (problem,) = problems("notify", **({"message": "Hello", "topic": "plants"} | fields))
 
     assert problem.startswith(words)

@@ -1,4 +1,4 @@
-"""The task prompt, and how built-in tasks are registered."""
+"""The task prompt, and the registration of built-in tasks."""
 
 from datetime import timedelta
 
@@ -29,6 +29,6 @@ def test_prompt_waits_for_an_agent_when_no_command_is_set(settings):
 
 
 @pytest.mark.parametrize("prompt", ["", "x" * 16_385, "ä" * 8193])
-def test_prompt_must_have_a_sensible_size(prompt):
+def test_empty_or_huge_prompt_is_refused(prompt):
     assert problems("prompt", prompt="ä" * 8192) == []
     assert len(problems("prompt", prompt=prompt)) == 1

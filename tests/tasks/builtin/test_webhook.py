@@ -15,7 +15,7 @@ from tests.sink import Answer
 from tests.tasks.builtin.conftest import RUN, perform, problems
 
 
-def test_webhook_is_signed_and_carries_the_execution(sink):
+def test_webhook_is_signed_and_identifies_the_execution(sink):
     sink.default = Answer(status=202, body=b"thanks")
     before = int(time.time())
 
@@ -62,7 +62,7 @@ def test_webhook_uses_the_method(method, sink):
     assert sink.requests[0].method == method
 
 
-def test_webhook_headers_are_sent_and_win_over_the_defaults(sink):
+def test_webhook_headers_are_sent_and_override_the_defaults(sink):
     headers = {"Content-Type": "application/xml", "Authorization": "Bearer t", "X-Team": "garden"}
 
     perform("webhook", url=sink.url(), body="<a/>", headers=headers)
@@ -95,7 +95,7 @@ def test_webhook_headers_are_sent_and_win_over_the_defaults(sink):
         {"X-Team": 7},
     ],
 )
-def test_webhook_header_that_could_do_harm_is_refused(headers):
+def test_dangerous_webhook_header_is_refused(headers):
     (problem,) = problems("webhook", url="https://example.com/", headers=headers)
 
     assert problem.startswith("headers")
@@ -133,7 +133,7 @@ def test_webhook_to_a_private_name_is_final(monkeypatch):
     ],
 )
 @pytest.mark.parametrize("status", [408, 425, 429, 500, 503])
-def test_webhook_is_retried_when_the_receiver_asks_for_it(status, retry_after, seconds, sink):
+def test_webhook_is_retried_for_retryable_statuses(status, retry_after, seconds, sink):
     headers = {"Retry-After": retry_after.encode().decode("latin-1")} if retry_after else {}
     sink.default = Answer(status=status, headers=headers, body=b"busy")
 
@@ -152,7 +152,7 @@ def test_webhook_is_retried_when_the_receiver_asks_for_it(status, retry_after, s
         (Answer.redirect("https://example.com/"), "answered 302: redirects are not followed"),
     ],
 )
-def test_webhook_that_is_refused_is_final(answer, words, sink):
+def test_refused_webhook_is_not_retried(answer, words, sink):
     sink.default = answer
 
     with pytest.raises(Final) as caught:
@@ -161,7 +161,7 @@ def test_webhook_that_is_refused_is_final(answer, words, sink):
     assert str(caught.value) == f"127.0.0.1 {words}"
 
 
-def test_webhook_keeps_the_first_part_of_a_long_answer(sink):
+def test_webhook_stores_the_start_of_a_long_answer(sink):
     sink.default = Answer(body=b"x" * 100_000)
 
     assert perform("webhook", url=sink.url())["body"] == "x" * 2048 + "…"

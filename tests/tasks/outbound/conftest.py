@@ -1,4 +1,4 @@
-"""A server to send to, a resolver under control, and a record of every connection."""
+"""A server to send to, a controlled resolver, and a record of every connection."""
 
 import asyncio
 import socket
@@ -20,7 +20,7 @@ def module_sink():
 
 @pytest.fixture
 def sink(module_sink):
-    """A server on loopback that counts connections: the private service nobody may reach."""
+    """A server on loopback that counts connections: the private service that must not be reached."""
     module_sink.reset()
     return module_sink
 
@@ -33,7 +33,7 @@ def allowed(settings, sink):
 
 @pytest.fixture
 def names(monkeypatch):
-    """A resolver that knows only these names; each has one answer per look-up, the last one for ever."""
+    """A resolver that knows only these names; each lookup takes the next answer, and the last one repeats."""
     known: dict[str, list[list[str]]] = {}
     asked: list[str] = []
 
@@ -52,7 +52,7 @@ def names(monkeypatch):
 
 @pytest.fixture
 def wire(monkeypatch):
-    """Let connections to 127.0.0.1 through and refuse all others here, so that no test leaves the machine."""
+    """Record connections; allow those to 127.0.0.1 and refuse all others, so that no test leaves the machine."""
     connected: list[str] = []
     connect = httpcore.AnyIOBackend.connect_tcp
 

@@ -1,4 +1,4 @@
-"""Which addresses may be reached."""
+"""Addresses that outbound requests may reach."""
 
 from ipaddress import ip_address
 
@@ -45,7 +45,7 @@ PUBLIC_ADDRESSES = [
 
 
 @pytest.mark.parametrize("host", PRIVATE_HOSTS)
-def test_private_host_is_refused_directly(host, sink, wire, names):
+def test_request_to_a_private_host_is_refused(host, sink, wire, names):
     with pytest.raises(Refused, match="operator can allow it"):
         get(sink.url(host=host))
 
@@ -53,7 +53,7 @@ def test_private_host_is_refused_directly(host, sink, wire, names):
 
 
 @pytest.mark.parametrize("host", PRIVATE_HOSTS)
-def test_private_host_is_a_problem_before_anything_is_stored(host):
+def test_private_host_is_reported_before_a_job_is_stored(host):
     problem = problem_with_url(f"https://{host}/hook")
 
     assert problem is not None
@@ -61,7 +61,7 @@ def test_private_host_is_a_problem_before_anything_is_stored(host):
 
 
 @pytest.mark.parametrize("address", PRIVATE_ADDRESSES)
-def test_name_of_a_private_address_is_refused(address, sink, wire, names):
+def test_name_that_resolves_to_a_private_address_is_refused(address, sink, wire, names):
     names["evil.test"] = [[address]]
 
     with pytest.raises(Refused, match=r"evil\.test \("):
@@ -71,7 +71,7 @@ def test_name_of_a_private_address_is_refused(address, sink, wire, names):
 
 
 @pytest.mark.parametrize("address", PRIVATE_ADDRESSES)
-def test_one_private_address_among_public_ones_is_enough_to_refuse(address, sink, wire, names):
+def test_name_with_one_private_address_among_public_ones_is_refused(address, sink, wire, names):
     names["evil.test"] = [[PUBLIC, address]]
 
     with pytest.raises(Refused):
@@ -81,7 +81,7 @@ def test_one_private_address_among_public_ones_is_enough_to_refuse(address, sink
 
 
 @pytest.mark.parametrize("address", PRIVATE_ADDRESSES)
-def test_rebinding_name_is_looked_up_once_and_the_checked_address_used(address, sink, wire, names):
+def test_rebinding_name_is_resolved_once_and_the_checked_address_is_used(address, sink, wire, names):
     names["evil.test"] = [[PUBLIC], [address]]
 
     with pytest.raises(OutboundError, match="not in a test"):
@@ -101,7 +101,7 @@ def test_names_of_this_machine_are_refused(name, sink, wire, names):
 
 
 @pytest.mark.parametrize("address", PUBLIC_ADDRESSES)
-def test_public_address_is_no_problem(address):
+def test_public_address_is_allowed(address):
     host = f"[{address}]" if ":" in address else address
 
     assert problem_with_url(f"https://{host}/hook") is None
@@ -111,7 +111,7 @@ def test_public_address_is_no_problem(address):
     "entry",
     ["127.0.0.1", "127.0.0.0/8", "127.0.0.1:{port}", "service.test", "SERVICE.test", "service.test:{port}"],
 )
-def test_operator_allows_a_private_service(entry, sink, wire, names, settings):
+def test_operator_can_allow_a_private_service(entry, sink, wire, names, settings):
     names["service.test"] = [["127.0.0.1"]]
     settings.CRONTY_OUTBOUND_ALLOW = ["unrelated.test", entry.format(port=sink.port)]
 
@@ -125,7 +125,7 @@ def test_operator_allows_a_private_service(entry, sink, wire, names, settings):
 @pytest.mark.parametrize(
     "entry", ["127.0.0.2", "10.0.0.0/8", "127.0.0.1:1", "service.test:1", "other.test", "test", "::1", ""]
 )
-def test_entry_for_something_else_allows_nothing(entry, sink, wire, names, settings):
+def test_allow_list_entry_for_another_service_does_not_match(entry, sink, wire, names, settings):
     names["service.test"] = [["127.0.0.1"]]
     settings.CRONTY_OUTBOUND_ALLOW = [entry]
 
@@ -135,28 +135,28 @@ def test_entry_for_something_else_allows_nothing(entry, sink, wire, names, setti
     assert (sink.connections, wire) == (0, [])
 
 
-def test_allowed_ipv6_entry_with_a_port(settings):
+def test_ipv6_entry_with_a_port_allows_only_that_port(settings):
     settings.CRONTY_OUTBOUND_ALLOW = ["[fd00::1]:8080"]
 
     assert problem_with_url("http://[fd00::1]:8080/") is None
     assert problem_with_url("http://[fd00::1]/") is not None
 
 
-def test_allowed_address_is_allowed_in_its_mapped_spelling(settings):
+def test_allowed_ipv4_address_is_allowed_in_its_ipv6_mapped_form(settings):
     settings.CRONTY_OUTBOUND_ALLOW = ["10.0.0.0/8"]
 
     assert problem_with_url("http://[::ffff:10.1.2.3]/") is None
 
 
 @pytest.mark.parametrize("host", ["unknown.test", "a..b", f"{'a' * 64}.test"])
-def test_name_without_address_is_retryable(host, names):
+def test_unresolvable_name_is_retryable(host, names):
     with pytest.raises(OutboundError, match="cannot be resolved") as caught:
         get(f"http://{host}/")
 
     assert caught.value.retryable
 
 
-def test_private_address_far_down_a_long_answer_is_found(sink, wire, names):
+def test_private_address_at_the_end_of_a_long_answer_is_refused(sink, wire, names):
     names["evil.test"] = [[f"1.1.1.{number}" for number in range(1, 40)] + ["127.0.0.1"]]
 
     with pytest.raises(Refused):
@@ -165,6 +165,6 @@ def test_private_address_far_down_a_long_answer_is_found(sink, wire, names):
     assert (sink.connections, wire) == (0, [])
 
 
-def test_tables_are_as_long_as_promised():
+def test_address_tables_are_large_enough():
     assert len(set(PRIVATE_HOSTS)) >= 60
     assert not any(ip_address(address).is_global for address in PRIVATE_ADDRESSES[:6])

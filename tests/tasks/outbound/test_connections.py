@@ -17,7 +17,7 @@ from tests.sink import Answer, Sink
 from tests.tasks.outbound.conftest import PUBLIC, get
 
 
-def test_trust_reaches_the_operators_host_and_leaves_no_connection_for_others(sink):
+def test_connection_of_a_trusted_request_is_not_reused_for_others(sink):
     async def scenario():
         await send("GET", sink.url(), trusted=True)
         with pytest.raises(Refused):
@@ -29,7 +29,7 @@ def test_trust_reaches_the_operators_host_and_leaves_no_connection_for_others(si
     assert (sink.connections, len(sink.requests)) == (1, 2)
 
 
-def test_next_address_is_tried_when_one_is_dead(allowed, names, wire):
+def test_next_address_is_tried_if_one_is_unreachable(allowed, names, wire):
     names["two.test"] = [[PUBLIC, "127.0.0.1"]]
 
     assert get(allowed.url(host="two.test")).status == 200
@@ -60,7 +60,7 @@ def test_expired_connection_is_not_reused(allowed, monkeypatch):
     assert allowed.connections == 3
 
 
-def test_connection_the_server_closed_is_not_reused(settings):
+def test_connection_closed_by_the_server_is_not_reused(settings):
     settings.CRONTY_OUTBOUND_ALLOW = ["127.0.0.1"]
 
     async def scenario(first: Sink):
@@ -72,7 +72,7 @@ def test_connection_the_server_closed_is_not_reused(settings):
     asyncio.run(scenario(Sink().__enter__()))
 
 
-def test_loops_in_threads_do_not_share(allowed):
+def test_event_loops_in_threads_do_not_share_connections(allowed):
     threads = [threading.Thread(target=get, args=(allowed.url(),)) for _ in range(4)]
     for thread in threads:
         thread.start()
@@ -83,7 +83,7 @@ def test_loops_in_threads_do_not_share(allowed):
     assert connections._channels == {}
 
 
-def test_many_at_once_wait_for_a_place_without_losing_time(allowed, settings, monkeypatch):
+def test_time_waiting_for_a_connection_does_not_count_towards_the_timeout(allowed, settings, monkeypatch):
     monkeypatch.setattr(connections, "MOST_CONNECTIONS", 4)
     settings.CRONTY_OUTBOUND_TIMEOUT = 1
     allowed.default = Answer(delay=0.1)
@@ -162,7 +162,7 @@ def tls_sink(certificate, settings, names):
         yield sink
 
 
-def test_tls_keeps_the_name_although_the_address_is_used(tls_sink, certificate, monkeypatch):
+def test_tls_uses_the_host_name_although_it_connects_to_the_address(tls_sink, certificate, monkeypatch):
     monkeypatch.setattr(connections, "_ssl_context", lambda: ssl.create_default_context(cafile=certificate))
 
     reply = get(tls_sink.url(host="service.test", scheme="https"))
@@ -172,7 +172,7 @@ def test_tls_keeps_the_name_although_the_address_is_used(tls_sink, certificate, 
     assert tls_sink.requests[0].headers["host"] == f"service.test:{tls_sink.port}"
 
 
-def test_certificate_of_another_name_is_final(tls_sink, certificate, monkeypatch):
+def test_certificate_for_another_name_is_not_retried(tls_sink, certificate, monkeypatch):
     monkeypatch.setattr(connections, "_ssl_context", lambda: ssl.create_default_context(cafile=certificate))
 
     with pytest.raises(OutboundError, match="certificate is not valid") as caught:
@@ -182,12 +182,12 @@ def test_certificate_of_another_name_is_final(tls_sink, certificate, monkeypatch
     assert tls_sink.requests == []
 
 
-def test_certificate_nobody_vouches_for_is_final(tls_sink):
+def test_untrusted_certificate_is_not_retried(tls_sink):
     with pytest.raises(OutboundError, match="certificate is not valid"):
         get(tls_sink.url(host="service.test", scheme="https"))
 
 
-def test_only_some_addresses_of_a_long_answer_are_tried(sink, wire, names):
+def test_number_of_addresses_tried_is_limited(sink, wire, names):
     names["many.test"] = [[f"1.1.1.{number}" for number in range(1, 40)]]
 
     with pytest.raises(OutboundError, match="not in a test"):

@@ -1,4 +1,4 @@
-"""Requests and replies: malformed URLs, limits of time and size, errors."""
+"""Requests and replies: malformed URLs, time and size limits, errors."""
 
 import asyncio
 import gzip
@@ -59,7 +59,7 @@ def test_redirects_are_not_followed(allowed):
     assert len(allowed.requests) == 1
 
 
-def test_request_and_reply_are_whole(allowed):
+def test_request_and_reply_are_complete(allowed):
     allowed.default = Answer(status=201, body="ünï ☃".encode(), headers={"X-Answer": "yes"})
 
     reply = asyncio.run(
@@ -82,13 +82,13 @@ def test_host_header_cannot_be_overwritten(allowed):
     assert allowed.requests[0].headers["accept-encoding"] == "identity"
 
 
-def test_international_name_is_looked_up_in_its_ascii_form(allowed, names, wire):
+def test_international_name_is_resolved_in_its_ascii_form(allowed, names, wire):
     names["xn--strae-oqa.test"] = [["127.0.0.1"]]
 
     assert get(allowed.url(host="straße.test")).status == 200
 
 
-def test_proxies_of_the_environment_are_ignored(allowed, monkeypatch):
+def test_proxies_from_the_environment_are_ignored(allowed, monkeypatch):
     monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:1")
     monkeypatch.setenv("ALL_PROXY", "http://127.0.0.1:1")
 
@@ -96,7 +96,7 @@ def test_proxies_of_the_environment_are_ignored(allowed, monkeypatch):
 
 
 @pytest.mark.parametrize("manner", ["hang", "drip"])
-def test_slow_answer_ends_at_the_limit(manner, allowed, settings):
+def test_slow_answer_times_out(manner, allowed, settings):
     settings.CRONTY_OUTBOUND_TIMEOUT = 0.2
     with (
         Sink(Answer(manner=manner)) as slow,
@@ -107,7 +107,7 @@ def test_slow_answer_ends_at_the_limit(manner, allowed, settings):
     assert caught.value.retryable
 
 
-def test_slow_resolver_ends_at_the_limit(settings, monkeypatch, wire):
+def test_slow_resolver_times_out(settings, monkeypatch, wire):
     async def getaddrinfo(self, host, port, **options):
         await asyncio.Event().wait()
 
@@ -118,7 +118,7 @@ def test_slow_resolver_ends_at_the_limit(settings, monkeypatch, wire):
         get("http://slow.test/")
 
 
-def test_endless_answer_is_cut_at_the_limit(allowed, settings):
+def test_endless_answer_is_truncated_at_the_limit(allowed, settings):
     settings.CRONTY_OUTBOUND_BYTES = 1000
     with Sink(Answer(manner="endless")) as endless:
         reply = get(endless.url())
@@ -126,7 +126,7 @@ def test_endless_answer_is_cut_at_the_limit(allowed, settings):
     assert (len(reply.text), reply.truncated) == (1000, True)
 
 
-def test_answer_of_exactly_the_limit_is_whole(allowed, settings):
+def test_answer_of_exactly_the_limit_is_complete(allowed, settings):
     settings.CRONTY_OUTBOUND_BYTES = 1000
     allowed.default = Answer(body=b"x" * 1000)
 
@@ -140,7 +140,7 @@ def test_endless_headers_are_an_error(allowed):
         get(endless.url())
 
 
-def test_gzip_bomb_unpacks_to_the_limit(allowed, settings):
+def test_gzip_bomb_is_unpacked_only_to_the_limit(allowed, settings):
     settings.CRONTY_OUTBOUND_BYTES = 2000
     allowed.default = Answer.gzip_bomb(5_000_000)
 
@@ -159,7 +159,7 @@ def test_gzip_bomb_unpacks_to_the_limit(allowed, settings):
     ],
     ids=["gzip", "deflate", "not packed at all", "unknown"],
 )
-def test_packed_answer_is_read_if_it_can_be(encoding, body, text, allowed):
+def test_compressed_answer_is_unpacked_if_supported(encoding, body, text, allowed):
     allowed.default = Answer(body=body, headers={"Content-Encoding": encoding})
 
     assert get(allowed.url()).text == text

@@ -1,4 +1,4 @@
-"""One row of everything for one owner, with a mark in every text, so that a test recognises any leak of it."""
+"""One row of each model for one owner, with a marker in every text, so that tests can detect leaks."""
 
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -16,7 +16,7 @@ from schedules.models import Event, Execution, Job, Profile, Token
 from tests.factories import ClusterFactory, ExecutionFactory, JobFactory, TokenFactory, UserFactory
 
 MARK = "zqmark"
-# As long as existing ids, so that not even the length of an answer differs.
+# As long as existing ids, so that answers have the same length.
 UNKNOWN_JOB = "job_910000999_1700000000"
 UNKNOWN_NUMBER = 910000999
 
@@ -26,8 +26,8 @@ def marked(what: str) -> str:
 
 
 @dataclass
-class Belongings:
-    """Olga's rows, and Cronty's own, by the model they are of."""
+class OwnedRows:
+    """Olga's rows, and rows of the system, by model."""
 
     owner: User
     job: Job
@@ -45,8 +45,8 @@ class Belongings:
         return self.owner.cronty_profile
 
 
-def make_belongings() -> Belongings:
-    """Create the rows, with a different mark in every text column."""
+def create_owned_rows() -> OwnedRows:
+    """Create the rows, with a different marker in every text column."""
     now = clock.now()
     owner = UserFactory(
         pk=910000001,
@@ -130,7 +130,7 @@ def make_belongings() -> Belongings:
         AccessFailureLog.objects.create(pk=910000001, locked_out=False, **attempt),
         AccessLog.objects.create(pk=910000001, **attempt),
     ]
-    return Belongings(
+    return OwnedRows(
         owner,
         job,
         prompt,
@@ -144,8 +144,8 @@ def make_belongings() -> Belongings:
     )
 
 
-def everything(but_of: User | None = None) -> dict[str, list[dict[str, Any]]]:
-    """Return every row of every table except sessions and the log of logins, without the rows of one person.
+def everything(except_of: User | None = None) -> dict[str, list[dict[str, Any]]]:
+    """Return every row of every table except sessions and the login log, without the rows of one person.
 
     Plain SQL, because the ORM would spend most of the tests' time on building the same queries.
     """
@@ -157,7 +157,7 @@ def everything(but_of: User | None = None) -> dict[str, list[dict[str, Any]]]:
             cursor.execute(f"SELECT * FROM {model._meta.db_table} ORDER BY 1")  # noqa: S608
             names = [column[0] for column in cursor.description]
             rows = (dict(zip(names, values, strict=True)) for values in cursor.fetchall())
-            found[model._meta.label] = [row for row in rows if not _is_of(but_of, model, row)]
+            found[model._meta.label] = [row for row in rows if not _is_of(except_of, model, row)]
     return found
 
 
