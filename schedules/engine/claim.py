@@ -26,7 +26,7 @@ logger = logging.getLogger(__name__)
 Status = Execution.Status
 
 # How many seconds one claim may spend on planning; after an outage, the next claims plan the rest.
-PLANNING = 1.0
+PLANNING_SECONDS = 1.0
 # The columns of a job that a claim needs.
 _JOB_COLUMNS = (
     "pk",
@@ -192,7 +192,7 @@ def _plan_all(
 ) -> list[Plan]:
     """Plan jobs until the limit is reached; the others stay due for the next claim."""
     plans: list[Plan] = []
-    rows, deadline = 0, time.monotonic() + PLANNING
+    rows, deadline = 0, time.monotonic() + PLANNING_SECONDS
     for job in jobs:
         if rows >= limit or time.monotonic() > deadline:
             break

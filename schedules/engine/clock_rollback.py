@@ -20,7 +20,7 @@ logger = logging.getLogger(__name__)
 ROLLBACK = timedelta(seconds=60)
 # How many jobs are checked at a time after a rollback, and for how many seconds in one call.
 BATCH = 200
-CHECKING = 0.05
+CHECKING_SECONDS = 0.05
 
 Status = Execution.Status
 
@@ -43,7 +43,7 @@ class _Recovery:
             self._last_checked = 0
             _correct_timestamps(now)
         self._offset = offset
-        deadline = time.monotonic() + CHECKING
+        deadline = time.monotonic() + CHECKING_SECONDS
         while self._last_checked is not None and time.monotonic() < deadline:
             self._check_batch(now)
 

@@ -20,7 +20,7 @@ logger = logging.getLogger(__name__)
 
 BATCH = 1000
 # How many seconds one sweep may spend on resuming jobs.
-RESUMING = 1.0
+RESUMING_SECONDS = 1.0
 
 Status = Execution.Status
 
@@ -112,7 +112,7 @@ def end_pauses(now: datetime) -> None:
             .filter(status=Job.Status.PAUSED, paused_until__lte=now)
             .select_for_update(skip_locked=True)[:BATCH]
         )
-        deadline = time.monotonic() + RESUMING
+        deadline = time.monotonic() + RESUMING_SECONDS
         for job in jobs:
             _resume(job, now)
             if time.monotonic() > deadline:

@@ -90,7 +90,7 @@ class CrontyServer(MCPServer[dict[str, Any]]):
 
 
 def build_server(*, families: Collection[str] = FAMILIES, with_tokens: bool = False) -> CrontyServer:
-    """Build the server. With tokens, every call needs one; without, the caller is whoever started the process."""
+    """Build the server; with tokens, every call needs one, else the caller is the user who started the process."""
     watch = Watch()
     access: dict[str, Any] = {}
     if with_tokens:

@@ -204,12 +204,12 @@ class Execution(models.Model):
         return slot_key(self.job.public_id if self.job else "gone", self.scheduled_for, self.cause)
 
     def is_held_at(self, now: datetime) -> bool:
-        """Tell whether an agent holds this prompt."""
+        """Return whether an agent holds this prompt."""
         return self.lease_until is not None and self.lease_until >= now
 
     @property
     def was_held(self) -> bool:
-        """Tell whether an agent has claimed this prompt before."""
+        """Whether an agent has claimed this prompt before."""
         return bool(self.leased_to or self.lease_key)
 
     @property

@@ -65,7 +65,7 @@ class JobQuerySet(models.QuerySet["Job"]):
         return self.armed().filter(next_run_at__lte=now)
 
     def late(self, now: datetime) -> Self:
-        """Jobs that have been due for so long that something must be wrong."""
+        """Jobs that are overdue by more than LATE_AFTER, which points to a problem."""
         return self.due(now - LATE_AFTER)
 
     def only_schedule(self, *more: str) -> Self:
@@ -78,7 +78,7 @@ class JobQuerySet(models.QuerySet["Job"]):
         return self.annotate(is_running=_has_run_under_way())
 
     def in_state(self, state: str) -> Self:
-        """Jobs whose `state` is this one."""
+        """Jobs in this state, as `state_of` defines it."""
         match state:
             case Job.Status.RUNNING:
                 return self.filter(is_running())
@@ -88,7 +88,7 @@ class JobQuerySet(models.QuerySet["Job"]):
 
 
 def state_of(status: str, has_run_under_way: bool) -> str:
-    """The state that agents and pages show: a pending job with a run under way is running."""
+    """Return the state to show; a pending job with a run under way is running."""
     return Job.Status.RUNNING.value if status == Job.Status.PENDING and has_run_under_way else status
 
 
@@ -108,17 +108,17 @@ class Job(models.Model):
 
     class Status(models.TextChoices):
         PENDING = "pending"
-        """Armed: `next_run_at` says when. A recurring job is pending between and during runs."""
+        """Armed for `next_run_at`. A repeating job is pending between and during runs."""
         RUNNING = "running"
         """Its last run is under way; the engine then marks the job as completed or failed."""
         PAUSED = "paused"
-        """Stopped by a person, an agent or too many failures, until someone resumes it or `paused_until` passes."""
+        """Stopped by a user, an agent or repeated failures, until it is resumed or `paused_until` passes."""
         COMPLETED = "completed"
         """No slot is left: a one-time job has run, or `max_runs` or `ends_at` was reached."""
         FAILED = "failed"
         """A one-time job whose last attempt failed."""
         CANCELLED = "cancelled"
-        """Ended by a person or an agent; it never fires again."""
+        """Ended by a user or an agent; it never fires again."""
 
     TriggerType = TriggerType
 

@@ -16,7 +16,7 @@ Status = Execution.Status
 
 MOST_PROMPTS = 20
 LONGEST_LEASE = timedelta(hours=24)
-_TAKEN_AWAY = "taken away"
+_RELEASED = "taken away"
 
 
 def claim_prompts(
@@ -64,7 +64,7 @@ def complete_prompt(
         if isinstance(row, Err):
             return row
         if actor.is_agent and not _holds(actor, row, now):
-            return Err(Code.CONFLICT, _why_not_yours(actor, row, now))
+            return Err(Code.CONFLICT, _why_not_held(actor, row, now))
         status = Status.FAILED if error else Status.SUCCEEDED
         _finish(
             row,
@@ -102,7 +102,7 @@ def release_prompt(actor: Actor, execution_id: int) -> Result[Execution]:
         if not row.leased_to:
             return Err(Code.WRONG_STATE, f"No agent holds prompt {execution_id}.")
         held_by = row.leased_to
-        Execution.objects.filter(pk=row.pk).update(lease_until=None, leased_to="", lease_key=_TAKEN_AWAY)
+        Execution.objects.filter(pk=row.pk).update(lease_until=None, leased_to="", lease_key=_RELEASED)
         record(actor, "release", now, job=_job_of(row), before={"execution": row.pk, "held_by": held_by})
     row.refresh_from_db()
     return Ok(row)
@@ -117,7 +117,7 @@ def _holds(actor: Actor, row: Execution, now: datetime) -> bool:
     return row.is_held_at(now) and row.leased_to == actor.label and row.lease_key in ("", actor.key)
 
 
-def _why_not_yours(actor: Actor, row: Execution, now: datetime) -> str:
+def _why_not_held(actor: Actor, row: Execution, now: datetime) -> str:
     if row.lease_until and row.is_held_at(now):
         until = local_words(row.lease_until, _job_of(row).timezone)
         return f"Another agent holds prompt {row.pk} until {until}."

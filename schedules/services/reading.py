@@ -17,7 +17,7 @@ Status = Execution.Status
 
 MOST_UPCOMING = 200
 MOST_STEPS = 2000
-_SET_GOING = ("create", "resume", "finish", "restore")
+_STARTED = ("create", "resume", "finish", "restore")
 _STOPPED = {"pause": "paused", "cancel": "cancelled", "delete": "deleted"}
 
 
@@ -220,11 +220,11 @@ def _why_not_yet(job: Job, now: datetime) -> Why:
 
 def _why_without_row(job: Job, moment: datetime, now: datetime) -> Why:
     # Other events, such as edits, neither stop nor start a job.
-    turns = Event.objects.filter(job=job, at__lte=moment, verb__in=[*_STOPPED, *_SET_GOING])
-    last = turns.first()
+    changes = Event.objects.filter(job=job, at__lte=moment, verb__in=[*_STOPPED, *_STARTED])
+    last = changes.first()
     if last and last.verb == "restore":
         # A restored job has the state it had before it was deleted.
-        last = turns.exclude(verb__in=["delete", "restore"]).first()
+        last = changes.exclude(verb__in=["delete", "restore"]).first()
     if last and last.verb in _STOPPED:
         reason = str(last.after.get("reason") or "").removesuffix(".")
         words = f"{last.actor} had {_STOPPED[last.verb]} it at {local_words(last.at, job.timezone)}"

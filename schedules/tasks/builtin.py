@@ -261,7 +261,7 @@ def _failure(reply: outbound.Reply, words: str) -> Exception:
 
 
 def _ntfy_body(message: str, fields: dict[str, Any]) -> bytes:
-    # Escapes and other fields count too, so a long text may need a second cut.
+    # Escapes and other fields also count, so a long text may have to be cut again.
     limit = NTFY_MESSAGE_BYTES
     while True:
         body = json.dumps(

@@ -1,4 +1,4 @@
-"""Durations written for people: in full words, short, and as they are typed."""
+"""Durations as text: in full words, short, and as they are typed."""
 
 from datetime import timedelta
 

@@ -1,4 +1,4 @@
-"""Moments in words, on the clock of a zone."""
+"""Moments as text, in a time zone."""
 
 from datetime import datetime
 
@@ -6,7 +6,7 @@ from schedules.when.triggers import TriggerError, load_zone
 
 
 def local_words(moment: datetime, timezone: str) -> str:
-    """Write a moment on the clock of a zone; in UTC if there is no such zone."""
+    """Format a moment in a zone, or in UTC if the zone is unknown."""
     try:
         return f"{moment.astimezone(load_zone(timezone)):%Y-%m-%d %H:%M:%S} {timezone}"
     except TriggerError:
@@ -14,5 +14,5 @@ def local_words(moment: datetime, timezone: str) -> str:
 
 
 def in_the_past(now: datetime, timezone: str) -> str:
-    """Say that a chosen moment has passed, with the time it is now in the zone it was chosen for."""
+    """Return the error for a moment in the past, with the current time in the zone."""
     return f"This moment is in the past (now {local_words(now, timezone)})."

@@ -1,4 +1,4 @@
-"""Words and numbers that phrases are made of: weekdays, months, clock times, dates, amounts of time."""
+"""The parts of a phrase: weekdays, months, times of day, dates and amounts of time."""
 
 import re
 from datetime import timedelta

@@ -28,13 +28,14 @@ POLL = 0.1
 TIDY_EVERY = 3.0
 PAUSE_AFTER_ERROR = 0.5
 CHUNK = 100
-# Plain functions of one package run one after the other, so a package holds several only in a burst.
+# The plain functions of a package run one after the other, so a package has several only in a burst.
 PLAIN_CHUNK = 5
 PLAIN_BURST_PER_WORKER = 20
 # The most executions that one cluster holds: enough to keep every worker busy, but few to hand back.
 HELD = 2000
 BATCH = 1000
-WORTH_CLAIMING = 200
+# While many are held, wait until there is room for this many instead of claiming a few at a time.
+SMALLEST_CLAIM = 200
 LONG_AFTER = timedelta(seconds=0.3)
 PROBE = "probe"
 
@@ -128,7 +129,7 @@ class LedgerBroker(Broker):
         room = self._room()
         if room:
             claims = engine.claim_runs(
-                self.context.cluster_id, self._clock.now(), room, exclude_tasks=self._tasks_to_leave()
+                self.context.cluster_id, self._clock.now(), room, exclude_tasks=self._tasks_without_permit()
             )
             self._count(claims)
             packages += self._packages_of(claims)
@@ -173,9 +174,9 @@ class LedgerBroker(Broker):
         if self._held_at_most + BATCH > HELD:
             self._held_at_most = Execution.objects.held().filter(cluster_id=self.context.cluster_id).count()
         room = HELD - self._held_at_most
-        return min(room, BATCH) if room >= WORTH_CLAIMING else 0
+        return min(room, BATCH) if room >= SMALLEST_CLAIM else 0
 
-    def _tasks_to_leave(self) -> list[str]:
+    def _tasks_without_permit(self) -> list[str]:
         """Return the names of all plain functions if long ones hold every permit, else an empty list."""
         if self._plain_at_most < settings.CRONTY_WORKERS:
             return []
@@ -190,7 +191,7 @@ class LedgerBroker(Broker):
         self._must_look_ahead = False
         now = self._clock.now()
         at = engine.wake_up_at(now)
-        if at and at <= now and (waiting := self._tasks_to_leave()):
+        if at and at <= now and (waiting := self._tasks_without_permit()):
             # Ignore what waits for a permit: it cannot be claimed now.
             at = engine.wake_up_at(now, exclude_tasks=waiting)
         self._wake_up_at = at.timestamp() if at else float("inf")

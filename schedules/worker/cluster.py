@@ -77,7 +77,7 @@ class Leader:
         self._stop_event: Any = None
         self._watch = HeartbeatWatch()
         parent_death.end_forks_with_parent()
-        _write_lazily()
+        _relax_durability()
         setproctitle("qcluster leader")
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._note_stop)
@@ -86,7 +86,7 @@ class Leader:
         """Run until the first signal, then stop cleanly; a second signal ends everything at once."""
         self._start_when_possible()
         while not self.stops:
-            self._rest()
+            self._sleep()
             if reason := self._trouble():
                 logger.error("Restarting the cluster: %s", reason)
                 self._kill(reason)
@@ -95,7 +95,7 @@ class Leader:
 
     def _start_when_possible(self) -> None:
         while not self.stops and not self._start():
-            self._rest()
+            self._sleep()
 
     def _start(self) -> bool:
         """Register and fork a new cluster; return False if the database does not answer."""
@@ -121,7 +121,7 @@ class Leader:
                 raise RuntimeError(
                     f"The sentinel exited during its start, with status {self._sentinel.exitcode}."
                 )
-            self._rest(0.1)
+            self._sleep(0.1)
         return True
 
     def _trouble(self) -> str:
@@ -167,7 +167,7 @@ class Leader:
     def _note_stop(self, number: int, frame: FrameType | None) -> None:
         self.stops += 1
 
-    def _rest(self, seconds: float = LOOK_EVERY) -> None:
+    def _sleep(self, seconds: float = LOOK_EVERY) -> None:
         time.sleep(seconds)  # noqa: TID251
 
 
@@ -176,7 +176,7 @@ class HeartbeatWatch:
 
     def __init__(self) -> None:
         self._looked_at = time.monotonic()
-        self._pulse: tuple[datetime, datetime] | None = None
+        self._heartbeats: tuple[datetime, datetime] | None = None
         self._silent_for = {"claim loop": 0.0, "probe": 0.0}
 
     def trouble(self, cluster_id: int) -> str:
@@ -186,7 +186,7 @@ class HeartbeatWatch:
             return ""
         self._looked_at = time.monotonic()
         try:
-            pulse = _pulse_of(cluster_id)
+            heartbeats = _read_heartbeats(cluster_id)
         except Error:
             # Not the cluster's fault: no cluster can write while the database is away or locked.
             # Close the connection: a broken one would stay broken.
@@ -194,16 +194,18 @@ class HeartbeatWatch:
             self._silent_for = dict.fromkeys(self._silent_for, 0.0)
             return ""
         is_slow = time.monotonic() - self._looked_at > 1
-        for name, now, before in zip(self._silent_for, pulse, self._pulse or (None, None), strict=True):
+        for name, now, before in zip(
+            self._silent_for, heartbeats, self._heartbeats or (None, None), strict=True
+        ):
             self._silent_for[name] = self._silent_for[name] + min(passed, 3.0) if now == before else 0.0
-        self._pulse = pulse
+        self._heartbeats = heartbeats
         if is_slow:
             self._silent_for = dict.fromkeys(self._silent_for, 0.0)
         silent = [name for name, seconds in self._silent_for.items() if seconds > SILENT_AFTER]
         return f"its {silent[0]} was silent for {SILENT_AFTER:g} s" if silent else ""
 
 
-def _pulse_of(cluster_id: int) -> tuple[datetime, datetime]:
+def _read_heartbeats(cluster_id: int) -> tuple[datetime, datetime]:
     """Read the two heartbeats, after a write that shows that the cluster can write, too."""
     Cluster.objects.filter(pk=cluster_id).update(watched_at=clock.now())
     row = Cluster.objects.filter(pk=cluster_id).values_list("last_seen_at", "probe_returned_at").first()
@@ -212,7 +214,7 @@ def _pulse_of(cluster_id: int) -> tuple[datetime, datetime]:
     return row
 
 
-def _write_lazily() -> None:
+def _relax_durability() -> None:
     """Let the engine commit without waiting for the disk: what a power cut undoes is fired again, never lost.
 
     Other processes write the changes of people and agents, and they do wait for the disk.

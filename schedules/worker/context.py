@@ -45,7 +45,7 @@ class ClusterContext:
         return bool(self._stopping.value)
 
     def stop_claiming(self) -> None:
-        """Tell every process of the cluster that the leader was asked to stop."""
+        """Make every process of the cluster stop claiming, because the leader was asked to stop."""
         self._stopping.value = 1
 
     def close(self) -> None:

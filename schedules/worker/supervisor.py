@@ -19,7 +19,7 @@ logger = logging.getLogger(__name__)
 LOOK_EVERY = 0.2
 ASK_AGAIN_AFTER = 0.5
 # Give up on a child that dies this often within this time.
-DEATHS, WITHIN = 5, 60.0
+MAX_DEATHS, DEATH_WINDOW = 5, 60.0
 
 
 def manage_command() -> list[str]:
@@ -37,7 +37,7 @@ class Child:
 
     arguments: Sequence[str]
     process: subprocess.Popen[bytes] | None = None
-    deaths: deque[float] = field(default_factory=lambda: deque(maxlen=DEATHS))
+    deaths: deque[float] = field(default_factory=lambda: deque(maxlen=MAX_DEATHS))
 
     def start(self) -> None:
         # In a session of its own, so that Ctrl-C reaches only the parent, which stops its children in order.
@@ -51,7 +51,7 @@ class Child:
 
     def keeps_dying(self) -> bool:
         self.deaths.append(time.monotonic())
-        return len(self.deaths) == DEATHS and self.deaths[-1] - self.deaths[0] < WITHIN
+        return len(self.deaths) == MAX_DEATHS and self.deaths[-1] - self.deaths[0] < DEATH_WINDOW
 
 
 class Supervisor:
@@ -72,7 +72,7 @@ class Supervisor:
         while not self.stops and not is_done():
             time.sleep(LOOK_EVERY)  # noqa: TID251
             for child in self.children:
-                if child.has_died() and not self._revive(child):
+                if child.has_died() and not self._restart(child):
                     return False
         return True
 
@@ -95,7 +95,7 @@ class Supervisor:
             if child.process:
                 child.process.wait()
 
-    def _revive(self, child: Child) -> bool:
+    def _restart(self, child: Child) -> bool:
         assert child.process is not None
         name = child.arguments[0]
         if child.keeps_dying():

@@ -190,7 +190,7 @@ def test_jobs_with_many_slots_to_catch_up_share_a_claim_only_within_the_limit(cl
 
 @pytest.mark.django_db
 def test_claim_that_takes_too_long_leaves_the_rest_for_the_next_claim(cluster, monkeypatch):
-    monkeypatch.setattr(claim_module, "PLANNING", -1)
+    monkeypatch.setattr(claim_module, "PLANNING_SECONDS", -1)
     due_job()
     assert engine.claim_runs(cluster.pk, NOW, 10) == []
 

@@ -161,7 +161,7 @@ def test_jobs_are_checked_again_only_after_the_clock_was_set_back(fresh_recovery
 def test_many_jobs_are_checked_in_batches(fresh_recovery, monkeypatch):
     jobs = [hourly(next_run_at=NOW + DAY) for _ in range(7)]
     monkeypatch.setattr(clock_rollback, "BATCH", 3)
-    monkeypatch.setattr(clock_rollback, "CHECKING", 0)
+    monkeypatch.setattr(clock_rollback, "CHECKING_SECONDS", 0)
     monkeypatch.setattr(clock_rollback._recovery, "_last_checked", 0)
 
     for _ in range(3):

@@ -208,7 +208,7 @@ def test_job_in_the_trash_is_not_resumed():
 
 
 def test_many_expired_pauses_are_ended_in_several_sweeps(monkeypatch):
-    monkeypatch.setattr(pauses, "RESUMING", -1)
+    monkeypatch.setattr(pauses, "RESUMING_SECONDS", -1)
     for _ in range(3):
         paused()
 

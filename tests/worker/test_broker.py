@@ -21,8 +21,8 @@ from schedules.worker.broker import (
     HELD,
     PAUSE_AFTER_ERROR,
     POLL,
+    SMALLEST_CLAIM,
     TIDY_EVERY,
-    WORTH_CLAIMING,
     LedgerBroker,
 )
 from schedules.worker.concurrency import Permits
@@ -166,7 +166,7 @@ def test_packages_contain_only_our_functions_and_integers(broker):
 
 
 def test_chunk_fits_within_the_claim_limits():
-    assert CHUNK <= WORTH_CLAIMING <= HELD
+    assert CHUNK <= SMALLEST_CLAIM <= HELD
 
 
 # Waiting
@@ -246,7 +246,7 @@ def test_work_beyond_one_batch_is_claimed_by_the_next_calls(broker, monkeypatch)
 
 def test_full_cluster_claims_nothing_and_sleeps(broker, cluster, fake_clock, monkeypatch):
     monkeypatch.setattr(broker_module, "HELD", 5)
-    monkeypatch.setattr(broker_module, "WORTH_CLAIMING", 2)
+    monkeypatch.setattr(broker_module, "SMALLEST_CLAIM", 2)
     job = JobFactory(next_run_at=NOW + HOUR)
     for _ in range(4):
         ExecutionFactory(job=job, status="running", cluster=cluster, cause="manual", lease_until=NOW + HOUR)
@@ -263,7 +263,7 @@ def test_full_cluster_claims_nothing_and_sleeps(broker, cluster, fake_clock, mon
 
 def test_claims_of_another_cluster_do_not_use_capacity(broker, monkeypatch):
     monkeypatch.setattr(broker_module, "HELD", 2)
-    monkeypatch.setattr(broker_module, "WORTH_CLAIMING", 2)
+    monkeypatch.setattr(broker_module, "SMALLEST_CLAIM", 2)
     ExecutionFactory(status="running", cluster=ClusterFactory(), lease_until=NOW + HOUR)
     due()
 

@@ -12,7 +12,7 @@ from django.db import connection, connections
 
 from schedules import clock
 from schedules.models import Cluster, Execution, Job
-from schedules.worker.cluster import HeartbeatWatch, _write_lazily
+from schedules.worker.cluster import HeartbeatWatch, _relax_durability
 from tests.clusters import (
     PROJECT,
     environment,
@@ -223,7 +223,7 @@ def test_cluster_keeps_the_database_options_of_the_operator(monkeypatch, is_pool
     asked = {"OPTIONS": {"options": "-c search_path=jobs"}, "DISABLE_SERVER_SIDE_CURSORS": is_pooled}
     monkeypatch.setattr(connections["default"], "settings_dict", connection.settings_dict | asked)
 
-    _write_lazily()
+    _relax_durability()
 
     assert connection.settings_dict["OPTIONS"]["options"] == options
 
@@ -237,7 +237,7 @@ def test_cluster_works_with_the_database_options_of_another_project(monkeypatch)
     }
     monkeypatch.setattr(connections["default"], "settings_dict", own | bare)
 
-    _write_lazily()
+    _relax_durability()
 
     assert "init_command" not in connection.settings_dict["OPTIONS"]
     assert connection.settings_dict["CONN_MAX_AGE"] > 0

@@ -110,7 +110,7 @@ def test_supervisor_gives_up_on_a_child_that_keeps_dying(supervise, folder, capl
     assert group.run() is False
     group.stop()
 
-    assert starts(folder, "web") == supervisor.DEATHS
+    assert starts(folder, "web") == supervisor.MAX_DEATHS
     assert "frail keeps dying; giving up" in caplog.text
 
 

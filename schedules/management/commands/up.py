@@ -26,7 +26,7 @@ from schedules.services.people import superusers
 from schedules.services.setup import FirstUser, create_check, ensure_first_user, ensure_system_job
 from schedules.worker.supervisor import Supervisor
 
-PATIENCE = 60.0
+WAIT_SECONDS = 60.0
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 
@@ -42,7 +42,7 @@ class Command(BaseCommand):
         parser.add_argument("--check", action="store_true", help="Start, fire one job end to end, stop.")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        self._refuse_danger(options)
+        self._check_options(options)
         _require_database()
         _run_in_child_process(prepare)
         # A check must not generate a password, because nobody would see it.
@@ -68,7 +68,7 @@ class Command(BaseCommand):
         finally:
             supervisor.stop()
 
-    def _refuse_danger(self, options: dict[str, Any]) -> None:
+    def _check_options(self, options: dict[str, Any]) -> None:
         if settings.DEBUG and options["host"] not in LOOPBACK:
             raise CommandError(f"--host {options['host']}: not with CRONTY_DEBUG on; use 127.0.0.1.")
         if options["no_web"] and options["no_cluster"]:
@@ -78,7 +78,7 @@ class Command(BaseCommand):
 
     def _wait_for_web(self, supervisor: Supervisor, options: dict[str, Any]) -> None:
         url = f"http://{host_in_url(options['host'])}:{options['port']}{reverse('schedules:alive')}"
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + WAIT_SECONDS
         is_up = False
 
         def is_settled() -> bool:
@@ -93,7 +93,7 @@ class Command(BaseCommand):
     def _check(self, supervisor: Supervisor) -> None:
         """Let the cluster run one job, and read the result from the ledger."""
         runs = Execution.objects.filter(job=create_check())
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + WAIT_SECONDS
 
         def is_settled() -> bool:
             return runs.filter(status__in=Execution.FINAL).exists() or time.monotonic() > deadline
@@ -157,7 +157,7 @@ def greeting(options: dict[str, Any], first: FirstUser | None, operator: str) ->
         lines += [f"  Log in as {first.name}, with the password in CRONTY_ADMIN_PASSWORD", ""]
     lines += [
         "  Connect an agent:",
-        f"    {_claude(local_server(operator))}",
+        f"    {_claude_command(local_server(operator))}",
         *([f"    ({note})"] if (note := omitted_variable_note()) else []),
         f"    or create a token at {url}/connect/ for {url}/mcp",
         "",
@@ -167,7 +167,7 @@ def greeting(options: dict[str, Any], first: FirstUser | None, operator: str) ->
     return "\n".join(lines)
 
 
-def _claude(server: dict[str, Any]) -> str:
+def _claude_command(server: dict[str, Any]) -> str:
     variables = [
         word for name, value in server.get("env", {}).items() for word in ("--env", f"{name}={value}")
     ]

@@ -147,7 +147,7 @@ def first_problem(error: Err) -> tuple[str, str]:
 
 
 def nothing_to_resume(error: Err, way_out: str) -> Err:
-    """Refuse to resume a job that has no run left, and say what to do instead."""
+    """Return the error for resuming a job that has no run left, with advice on what to do instead."""
     return Err(Code.WRONG_STATE, f"{sentence(first_problem(error)[1])} {way_out}")
 
 

@@ -123,7 +123,7 @@ def read_moment(
 
 
 def read_one_moment(when: Mapping[str, str], zone: str) -> Result[datetime]:
-    """Read a moment given in one of three ways, or say which arguments are missing or contradict each other."""
+    """Read a moment given in one of three ways; refuse missing and contradictory arguments."""
     now = clock.now()
     ways = [
         name

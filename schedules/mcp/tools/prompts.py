@@ -154,7 +154,7 @@ def schedule_edit(
         changes["run_at"] = moment.value
     if prompt is not None:
         changes |= {"args": [], "kwargs": {"prompt": prompt}}
-        # Keep a name that somebody chose.
+        # Keep a name that the user chose.
         if job.name == _name_of(prompt_text(job)):
             changes["name"] = _name_of(prompt)
     # With the revision this is one conditional UPDATE: whoever changed or claimed the task first wins.

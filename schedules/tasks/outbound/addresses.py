@@ -21,7 +21,7 @@ NOT_PUBLIC_BLOCKS = """
 NOT_PUBLIC = [ip_network(block) for block in NOT_PUBLIC_BLOCKS.split()]
 GLOBAL_IPV6 = IPv6Network("2000::/3")
 # Addresses in these networks lead to the IPv4 address in their last four bytes.
-CARRIERS = [IPv6Network("::ffff:0:0/96"), IPv6Network("64:ff9b::/96")]
+IPV4_IN_IPV6 = [IPv6Network("::ffff:0:0/96"), IPv6Network("64:ff9b::/96")]
 
 
 async def resolve(host: str, port: int) -> list[Address]:
@@ -59,20 +59,23 @@ def guard(host: str, port: int, addresses: list[Address]) -> None:
 
 
 def _is_public(address: Address) -> bool:
-    address = _carried(address)
+    address = _embedded_ipv4(address)
     if isinstance(address, IPv6Address) and address not in GLOBAL_IPV6:
         return False
     return not any(address in block for block in NOT_PUBLIC)
 
 
-def _carried(address: Address) -> Address:
-    if any(address in carrier for carrier in CARRIERS):
+def _embedded_ipv4(address: Address) -> Address:
+    """Return the IPv4 address inside an IPv6 address, or the address itself."""
+    if any(address in network for network in IPV4_IN_IPV6):
         return IPv4Address(address.packed[-4:])
     return address
 
 
 def _is_allowed(host: str, port: int, address: Address) -> bool:
-    return any(_matches(entry, host, port, _carried(address)) for entry in settings.CRONTY_OUTBOUND_ALLOW)
+    return any(
+        _matches(entry, host, port, _embedded_ipv4(address)) for entry in settings.CRONTY_OUTBOUND_ALLOW
+    )
 
 
 def _matches(entry: str, host: str, port: int, address: Address) -> bool:

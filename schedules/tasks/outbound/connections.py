@@ -67,7 +67,7 @@ class Channel:
     """The connections of one event loop; the cost of httpcore's own pool grows with the square of its size."""
 
     def __init__(self) -> None:
-        self.places = asyncio.Semaphore(MOST_CONNECTIONS)
+        self.capacity = asyncio.Semaphore(MOST_CONNECTIONS)
         self.idle: list[tuple[_Owner, _Connection]] = []
 
     @asynccontextmanager

@@ -45,7 +45,7 @@ async def send(
     limit = settings.CRONTY_OUTBOUND_TIMEOUT
     channel = await channel_of_this_loop()
     # Waiting for a free connection does not count against the time limit.
-    async with channel.places:
+    async with channel.capacity:
         try:
             async with asyncio.timeout(limit):
                 return await _exchange(channel, request)
@@ -133,7 +133,7 @@ async def _exchange(channel: Channel, request: _Request) -> Reply:
         ):
             return await _read(response)
     except (httpcore.NetworkError, httpcore.TimeoutException, httpcore.ProtocolError) as error:
-        raise _unreached(request.target.host, error) from error
+        raise _connection_error(request.target.host, error) from error
 
 
 async def _read(response: httpcore.Response) -> Reply:
@@ -159,7 +159,7 @@ def _unpacked(data: bytes, most: int) -> bytes:
         return data
 
 
-def _unreached(host: str, error: Exception) -> OutboundError:
+def _connection_error(host: str, error: Exception) -> OutboundError:
     cause = error.__cause__
     if isinstance(cause, ssl.SSLCertVerificationError):
         return OutboundError(f"{host}: its certificate is not valid: {cause.verify_message}", retryable=False)

@@ -115,13 +115,13 @@ class Arguments:
 
 
 def _argument(task: Task, name: str, spec: Mapping[str, Any], *, is_required: bool) -> Argument:
-    argument = _shaped(task, name, spec, is_required=is_required)
+    argument = _typed_argument(task, name, spec, is_required=is_required)
     if spec.get("default") is not None:
         argument.field.initial = argument.write(spec["default"])
     return argument
 
 
-def _shaped(task: Task, name: str, spec: Mapping[str, Any], *, is_required: bool) -> Argument:
+def _typed_argument(task: Task, name: str, spec: Mapping[str, Any], *, is_required: bool) -> Argument:
     shape = next((each for each in spec.get("anyOf", ()) if each.get("type") != "null"), spec)
     common: dict[str, Any] = {
         "label": LABELS.get(name, name.replace("_", " ").capitalize()),
@@ -149,11 +149,11 @@ def _shaped(task: Task, name: str, spec: Mapping[str, Any], *, is_required: bool
             common["help_text"] = common["help_text"] or "Separate by commas."
             return Argument(name, key, forms.CharField(**common), read=_split, write=", ".join)
         case None:
-            return Argument(name, key, _text_field(name, common), read=_loose, write=_written)
+            return Argument(name, key, _text_field(name, common), read=_json_or_text, write=_as_text)
     if shape.get("type") == "object":
         common["help_text"] = common["help_text"] or OBJECT_HINT
-        return Argument(name, key, _json_field(common, dict), write=_written)
-    return Argument(name, key, _json_field(common), write=_written)
+        return Argument(name, key, _json_field(common, dict), write=_as_text)
+    return Argument(name, key, _json_field(common), write=_as_text)
 
 
 def _rest(task: Task, parameter: Parameter) -> Argument:
@@ -165,7 +165,7 @@ def _rest(task: Task, parameter: Parameter) -> Argument:
     }
     wanted = list if is_list else dict
     field = _json_field(common, wanted)
-    return Argument(parameter.name, f"{task.name}-{'*' if is_list else '**'}", field, write=_written)
+    return Argument(parameter.name, f"{task.name}-{'*' if is_list else '**'}", field, write=_as_text)
 
 
 def _text_field(name: str, common: dict[str, Any]) -> forms.CharField:
@@ -217,7 +217,7 @@ def _split(text: str) -> list[str]:
     return [part.strip() for part in text.split(",") if part.strip()]
 
 
-def _loose(text: str) -> Any:
+def _json_or_text(text: str) -> Any:
     """Parse an object or a list as JSON; return anything else as text."""
     if text.lstrip()[:1] in {"{", "["}:
         try:
@@ -227,5 +227,5 @@ def _loose(text: str) -> Any:
     return text
 
 
-def _written(value: Any) -> str:
+def _as_text(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

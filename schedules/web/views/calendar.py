@@ -26,7 +26,7 @@ FEED_DAYS = 30
 FEED_EVENTS = 2000
 # A job that fires more often than hourly would hide everything else in a calendar.
 FEED_RUNS_A_DAY = 24
-BAD = (Execution.Status.FAILED, Execution.Status.LOST, Execution.Status.MISSED)
+FAILURES = (Execution.Status.FAILED, Execution.Status.LOST, Execution.Status.MISSED)
 
 
 @dataclass
@@ -158,7 +158,7 @@ def _add_past_runs(page: Page, days: dict[date, Day], start: datetime, end: date
     for place, status, count in rows:
         if status == Execution.Status.SUCCEEDED:
             squares[place].good += count
-        elif status in BAD:
+        elif status in FAILURES:
             squares[place].bad += count
 
 

@@ -96,7 +96,7 @@ class Ahead:
 
     @property
     def words(self) -> str:
-        """Say how many runs are planned, and how many of them belong to frequent jobs."""
+        """A summary: how many runs are planned, and how many of them belong to frequent jobs."""
         total = f"{self.total:,}{'+' if self.is_capped else ''} run{'' if self.total == 1 else 's'} planned"
         if not self.dense:
             return total

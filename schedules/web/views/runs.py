@@ -93,7 +93,7 @@ class RunPage(PageMixin, TemplateView):
 
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
         run = find_run(self.request, kwargs["run_id"])
-        output = written(run.result)
+        output = result_text(run.result)
         zone = run.job.timezone if run.job else self.page.zone
         return super().get_context_data(
             run=run,
@@ -119,7 +119,7 @@ def find_run(request: HttpRequest, run_id: int) -> Execution:
     return run
 
 
-def written(result: Any) -> str:
+def result_text(result: Any) -> str:
     if result is None:
         return ""
     return result if isinstance(result, str) else json.dumps(result, ensure_ascii=False, indent=2)
@@ -138,7 +138,7 @@ def receipt(run: Execution) -> str:
 def output(request: HttpRequest, run_id: int) -> HttpResponse:
     """Return the whole output as a file."""
     run = find_run(request, run_id)
-    parts = [run.error, run.traceback, written(run.result)]
+    parts = [run.error, run.traceback, result_text(run.result)]
     response = HttpResponse("\n\n".join(filter(None, parts)), content_type="text/plain; charset=utf-8")
     response["Content-Disposition"] = f'attachment; filename="run-{run.pk}.txt"'
     return response
@@ -194,10 +194,10 @@ def _csv_lines(runs: Any) -> Iterator[str]:
     writer = csv.writer(_Echo())
     yield writer.writerow(EXPORTED)
     for run in runs.iterator(chunk_size=1000):
-        yield writer.writerow([_harmless(value) for value in _exported(run).values()])
+        yield writer.writerow([_escape_formula(value) for value in _exported(run).values()])
 
 
-def _harmless(value: Any) -> Any:
+def _escape_formula(value: Any) -> Any:
     return f"'{value}" if isinstance(value, str) and value.startswith(FORMULA) else value
 
 
