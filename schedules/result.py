@@ -9,7 +9,7 @@ T = TypeVar("T")
 
 
 class Code(StrEnum):
-    """The kind of refusal: code matches on it, people read the message."""
+    """The kind of an error, for code to match on; the message is for people."""
 
     NOT_FOUND = "not_found"
     """It does not exist for this caller: unknown, deleted, or owned by another user."""

@@ -137,7 +137,7 @@ def delay_text(delay: timedelta) -> str:
 
 
 def _is_django_duration(text: str) -> bool:
-    # Django would take long to parse a megabyte of digits.
+    # Django takes a long time to parse a megabyte of digits.
     if len(text) > phrases.MAX_LENGTH:
         return False
     try:

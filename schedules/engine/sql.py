@@ -168,10 +168,7 @@ def start(
 
 
 def _start_one_on_postgresql(values: list[Any]) -> list[list[Any]]:
-    """Start one execution with a prepared statement, because planning takes half of the time.
-
-    Plain functions start one at a time.
-    """
+    """Start one execution, as plain functions do, with a prepared statement: planning takes half of the time."""
     if _has_pooler():
         with connection.cursor() as cursor:
             cursor.execute(_START_ONE_ON_POSTGRESQL, values)

@@ -86,7 +86,7 @@ _local: Caller | None = None
 
 
 def set_local_caller(caller: Caller | None) -> None:
-    """Set the caller for requests without a token: the person who started this process."""
+    """Set the caller for requests without a token: the user for whom this process was started."""
     global _local
     _local = caller
 

@@ -252,7 +252,7 @@ class Job(models.Model):
             ),
         ]
         indexes = [
-            # For the claim loop, which asks several times a second.
+            # For the claim loop, which runs this query several times a second.
             models.Index(
                 name="job_due", fields=["next_run_at"], condition=Q(status="pending", deleted_at=None)
             ),

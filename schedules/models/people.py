@@ -1,4 +1,4 @@
-"""Profiles: what Cronty stores about a person beyond their login."""
+"""Profiles: the settings and keys of a user."""
 
 import secrets
 
@@ -19,7 +19,7 @@ def _random_key() -> str:
 
 
 class Profile(models.Model):
-    """What Cronty knows about a person beyond their login."""
+    """The settings and keys that Cronty stores for a user."""
 
     user = models.OneToOneField(
         settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="cronty_profile"

@@ -234,7 +234,7 @@ async def prompt(
 
 @task(title="Prune history", system=True, timeout=timedelta(minutes=5))
 def prune_history() -> dict[str, int]:
-    """Delete what is older or more than the history limits keep."""
+    """Delete history beyond the configured limits."""
     return engine.prune_history()
 
 

@@ -40,14 +40,14 @@ def local(moment: datetime, zone: str) -> datetime:
 
 @lru_cache(maxsize=4096)
 def local_and_utc(moment: datetime, zone: str) -> str:
-    """Write a moment in full, in its zone and in UTC."""
+    """Format a moment in full, in its zone and in UTC."""
     here = local(moment, zone)
     full = f"{here:%a} {here.day} {here:%b %Y %H:%M:%S} {here.tzname()}"
     return full if here.tzname() == "UTC" else f"{full} · {moment.astimezone(UTC):%a %H:%M:%S} UTC"
 
 
 def day_and_clock(moment: datetime, zone: str, now: datetime, *, exact: bool = False) -> str:
-    """Write a moment of this year with its weekday, any other with its year."""
+    """Format a moment, with the weekday if it is in this year, else with the year."""
     here = local(moment, zone)
     is_this_year = here.year == local(now, zone).year
     day = f"{here:%a} {here.day} {here:%b}" if is_this_year else f"{here.day} {here:%b %Y}"
@@ -69,7 +69,7 @@ def ago(moment: datetime | None, zone: str = "UTC") -> SafeString:
 
 @register.simple_tag
 def at(moment: datetime | None, zone: str = "UTC", *, exact: bool = False) -> SafeString:
-    """Show a moment on the clock of a zone, to the minute or to the second."""
+    """Show a moment in a zone, to the minute or to the second."""
     if moment is None:
         return _no_moment(NO_MOMENT)
     return _time(moment, zone, day_and_clock(moment, zone, clock.now(), exact=exact))
@@ -113,7 +113,7 @@ def in_utc(moment: datetime) -> str:
 
 @register.filter
 def duration(span: timedelta | float | None) -> str:
-    """Write a duration, given as such or in seconds: "2 min 30 s"."""
+    """Format a duration, given as a timedelta or in seconds: "2 min 30 s"."""
     if span is None:
         return "—"
     return durations.short(span if isinstance(span, timedelta) else timedelta(seconds=float(span)))

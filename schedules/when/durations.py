@@ -6,12 +6,12 @@ _NAMES = {"day": "d", "hour": "h", "minute": "min", "second": "s"}
 
 
 def in_words(span: timedelta) -> str:
-    """Write a duration in full: "2 hours 30 minutes"; fractions of a second are left out."""
+    """Format a duration in full: "2 hours 30 minutes"; fractions of a second are left out."""
     return " ".join(f"{count} {name}{'' if count == 1 else 's'}" for name, count in _parts(span))
 
 
 def short(span: timedelta) -> str:
-    """Write a duration by its two largest units: "258 ms", "2.8 s", "2 min 30 s", "1 h 5 min"."""
+    """Format a duration with its two largest units: "258 ms", "2.8 s", "2 min 30 s", "1 h 5 min"."""
     seconds = max(span.total_seconds(), 0)
     if seconds < 1:
         return f"{seconds * 1000:.0f} ms"
@@ -23,7 +23,7 @@ def short(span: timedelta) -> str:
 
 
 def typed(span: timedelta) -> str:
-    """Write a duration as a person types it: "1d2h30m10s"; `parse_delay` reads it back, except for "0s"."""
+    """Format a duration as it is typed: "1d2h30m10s"; `parse_delay` reads it back, except for "0s"."""
     return "".join(f"{count}{name[0]}" for name, count in _parts(span))
 
 

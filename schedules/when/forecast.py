@@ -62,7 +62,7 @@ class Batch:
 
 @dataclass(frozen=True, slots=True)
 class Armed:
-    """What a forecast needs to know about a pending job."""
+    """The data of a pending job that a forecast needs."""
 
     trigger: Trigger
     next_run_at: datetime

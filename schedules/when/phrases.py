@@ -141,7 +141,7 @@ def _tonight(clock: Clock) -> Clock:
 
 
 def _days(text: str | None, today: date, *, past: bool) -> list[date]:
-    """Return the days a text may mean, the most likely first; the caller takes the first one ahead, or behind."""
+    """Return the days a text may mean, the most likely first; the caller chooses one in the future or in the past."""
     if text is None:
         return [today, today + timedelta(days=-1 if past else 1)]
     text = text.removeprefix("on ")

@@ -90,7 +90,7 @@ class Once(_Slots):
         return f"Once, {local:%a} {local.day} {local:%b %Y} {clock} {local.tzname()}"
 
     def warnings(self, after: datetime | None = None) -> list[str]:
-        """List what a person should know before saving it."""
+        """List warnings to show before it is saved."""
         local = self.run_at.astimezone(ZoneInfo(self.timezone))
         if not is_repeated(local):
             return []
@@ -143,7 +143,7 @@ class Interval(_Slots):
         return f"Every {span.removeprefix('1 ') if span.count(' ') == 1 else span}"
 
     def warnings(self, after: datetime | None = None) -> list[str]:
-        """List what a person should know before saving it."""
+        """List warnings to show before it is saved."""
         if self.seconds < 60:
             return ["This runs more than once a minute."]
         return []
@@ -209,7 +209,7 @@ class Cron(_Slots):
         return words.describe_cron(self.expression)
 
     def warnings(self, after: datetime | None = None) -> list[str]:
-        """List what a person should know before saving it; clock changes only if `after` is given."""
+        """List warnings to show before it is saved; those about clock changes only if `after` is given."""
         return words.cron_warnings(self.expression, self.timezone, after and after.astimezone(UTC))
 
 

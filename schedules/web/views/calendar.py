@@ -124,7 +124,7 @@ def _shifted(day: date, view: str, step: int) -> date:
 
 
 def days_between(page: Page, first: date, last: date) -> dict[date, Day]:
-    """Return each day with its past runs and its planned runs, in the person's zone."""
+    """Return each day with its past runs and its planned runs, in the user's zone."""
     zone = ZoneInfo(page.zone)
     start = datetime.combine(first, time(), zone)
     end = datetime.combine(last + timedelta(days=1), time(), zone)

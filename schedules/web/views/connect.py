@@ -40,7 +40,7 @@ class TokenForm(PageForm):
     )
 
     def wanted(self) -> dict[str, Any]:
-        """Return what `services.issue_token` takes."""
+        """Return the arguments for `services.issue_token`."""
         cleaned = self.cleaned_data
         return {
             "name": cleaned["name"],

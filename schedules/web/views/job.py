@@ -68,7 +68,7 @@ class Health:
 
 
 def percentile(values: Sequence[timedelta], percent: int) -> timedelta | None:
-    """Return the smallest value that so many percent of the values do not exceed, or None without values."""
+    """Return a percentile by the nearest-rank method, or None without values."""
     ordered = sorted(values)
     return ordered[max(0, -(-len(ordered) * percent // 100) - 1)] if ordered else None
 
