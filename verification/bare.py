@@ -1,6 +1,6 @@
 """The two commands of the README on a bare Debian 12, as an ordinary user: `make bare`.
 
-A system made by debootstrap, with python3, pip and make and nothing else, shows what a developer's machine hides.
+A minimal system made by debootstrap, with only python3, pip and make, shows dependencies that a developer's machine hides.
 It needs root. The mirror and the settings of pip come from this machine, at run time.
 """
 
@@ -22,7 +22,7 @@ SUITE = "bookworm"
 PACKAGES = ("python3", "python3-pip", "make", "ca-certificates")
 USER = "somebody"
 DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
-# Set for the copy of this program that runs in a namespace of its own.
+# Set for the copy of this program that runs in its own namespace.
 INSIDE = "CRONTY_BARE_INSIDE"
 
 
@@ -52,7 +52,7 @@ def main() -> int:
 
 
 def enter_namespace() -> int:
-    """Run again with mounts and processes of its own: the kernel removes both, however this ends."""
+    """Run this program again in its own mount and process namespaces, which the kernel always cleans up."""
     wrapper = ("unshare", "--mount", "--pid", "--fork", "--kill-child", "--propagation", "private")
     command = [*wrapper, sys.executable, "-m", "verification.bare", *sys.argv[1:]]
     return subprocess.run(command, cwd=PROJECT, env=os.environ | {INSIDE: "1"}, check=False).returncode
@@ -65,7 +65,7 @@ def commands(options: argparse.Namespace) -> list[str]:
 
 
 def base_system(*, is_new: bool) -> Path:
-    """Return a minimal system with all updates; it is made once and kept in the cache."""
+    """Return a minimal system with all updates; it is created once and cached."""
     base, draft = CACHE / "base", CACHE / "draft"
     if is_new or not base.exists():
         for folder in (base, draft):
@@ -151,14 +151,14 @@ def mount_kernel_folders(root: Path) -> None:
 
 
 def unmount_all(root: Path) -> None:
-    """Take away every mount below the copy, the innermost first, before it is deleted."""
+    """Unmount everything below the copy, the innermost first, before it is deleted."""
     points = [line.split()[1] for line in Path("/proc/self/mounts").read_text().splitlines()]
     for point in sorted((point for point in points if point.startswith(f"{root}/")), reverse=True):
         subprocess.run(["umount", "--lazy", point], check=False)
 
 
 def share_pip(root: Path) -> None:
-    """Give the copy this machine's settings of pip, and a view of the local folders they name."""
+    """Give the copy this machine's pip settings and the local folders that they name."""
     done = subprocess.run(
         [sys.executable, "-m", "pip", "config", "list"], capture_output=True, text=True, check=True
     )
@@ -182,7 +182,7 @@ def local_folders(values: Iterable[str]) -> Iterator[Path]:
     for word in (word for value in values for word in value.split()):
         path = Path(urlsplit(word).path if word.startswith("file://") else word)
         if path.is_absolute() and path.exists():
-            # The pages of an index point at files beside it.
+            # The pages of an index link to files beside it.
             yield path.parent if path.name == "simple" else path
 
 

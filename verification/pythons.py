@@ -1,6 +1,6 @@
-"""The proof on every Python from 3.11 on: `make pythons`.
+"""Tests on every Python from 3.11 on: `make pythons`.
 
-For each Python that it finds it makes a virtual environment, then runs `manage.py up --check`, the tests of the
+For each Python found it creates a virtual environment, then runs `manage.py up --check`, the tests of the
 engine, the workers and the commands, and a stop under load. It needs the standard library only.
 """
 
@@ -28,7 +28,7 @@ Version = tuple[int, ...]
 
 
 def find_pythons() -> dict[Version, str]:
-    """Find interpreters among pyenv's versions and on the path: the newest release of each minor version."""
+    """Find interpreters in pyenv and on the path: the newest release of each minor version."""
     pyenv = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
     on_path = (shutil.which(name) for name in NAMES)
     candidates = [str(path) for path in pyenv.glob("*/bin/python3")] + [path for path in on_path if path]
@@ -44,7 +44,7 @@ def find_pythons() -> dict[Version, str]:
 
 
 def version_of(python: str) -> Version | None:
-    """Ask an interpreter for its version; a shim without a Python behind it gives no answer."""
+    """Return the version of an interpreter, or None for a shim without a Python behind it."""
     question = "import json, sys; print(json.dumps(sys.version_info[:3]))"
     try:
         answer = subprocess.run([python, "-c", question], capture_output=True, check=True, timeout=30)
@@ -54,7 +54,7 @@ def version_of(python: str) -> Version | None:
 
 
 def install(python: str, version: Version) -> Path:
-    """Make a virtual environment from the lock, unless there is one already; return its interpreter."""
+    """Create a virtual environment from the lock file, unless it exists; return its interpreter."""
     folder = CACHE / ".".join(map(str, version))
     stamp, wanted = folder / ".installed", hashlib.sha256(LOCK.read_bytes()).hexdigest()
     own = folder / "bin" / "python"
@@ -81,7 +81,7 @@ def steps(python: Path, folder: str) -> dict[str, list[str]]:
 
 
 def prove(python: Path, version: str) -> bool:
-    """Run every step on one Python; tell whether all of them passed."""
+    """Run every step on one Python; return whether all passed."""
     is_good = True
     with tempfile.TemporaryDirectory(prefix="cronty-pythons-") as folder:
         environment = os.environ | {"CRONTY_DATA": folder, "PYTHONDONTWRITEBYTECODE": "1"}

@@ -1,6 +1,6 @@
-"""Stop under load: SIGTERM to a cluster with many executions in progress; none may be cut off or run twice.
+"""Stop under load: SIGTERM to a cluster with many executions in progress; none may be interrupted or run twice.
 
-`python -m verification.stop_under_load` runs it on an SQLite database of its own and prints one line.
+`python -m verification.stop_under_load` runs it on a separate SQLite database and prints one line.
 """
 
 import os
@@ -17,13 +17,13 @@ PROJECT = Path(__file__).resolve().parent.parent
 
 
 def notes(path: Path, word: str) -> Counter[str]:
-    """Count, for each execution, how often its task noted that it began or ended: a record beside the ledger."""
+    """Return how often the task of each execution recorded its begin or end, independently of the ledger."""
     lines = path.read_text().splitlines() if path.exists() else []
     return Counter(line.split()[1] for line in lines if line.startswith(word))
 
 
 def stop_under_load(path: Path, coroutines: int, coroutine_seconds: float, plain_seconds: float) -> list[str]:
-    """Start a cluster, load it, stop it, and return what went wrong."""
+    """Start a cluster, load it, stop it, and return the problems."""
     from schedules import clock  # noqa: PLC0415
     from schedules.models import Execution, Job  # noqa: PLC0415
     from tests.clusters import make_due, running_cluster, wait_for  # noqa: PLC0415
@@ -32,7 +32,7 @@ def stop_under_load(path: Path, coroutines: int, coroutine_seconds: float, plain
         make_due(2, "tests.note", path=str(path), seconds=plain_seconds)
         wait_for(lambda: len(notes(path, "begin")) == 2)
         jobs = make_due(coroutines, "tests.anote", after=3600, path=str(path), seconds=coroutine_seconds)
-        # Due all at once, however long it took to make them.
+        # All due at the same time, however long it took to create them.
         Job.objects.filter(pk__in=[job.pk for job in jobs]).update(
             run_at=clock.now(), next_run_at=clock.now()
         )

@@ -17,7 +17,7 @@ LEAD = timedelta(seconds=3)
 
 
 def single_jobs(name: str) -> None:
-    """200 one-offs spread over 30 seconds."""
+    """Run 200 one-time jobs spread over 30 seconds."""
     begin = clock.now() + LEAD
     harness.make_jobs([begin + timedelta(seconds=30 * n / 200) for n in range(200)], "bench.coroutine")
     harness.wait_until_settled(200)
@@ -29,7 +29,7 @@ def single_jobs(name: str) -> None:
 
 
 def burst(name: str, count: int, task: str) -> None:
-    """Many jobs due in the same instant."""
+    """Run many jobs that are due at the same instant."""
     due = clock.now() + LEAD + timedelta(milliseconds=count)
     harness.make_jobs([due] * count, task)
     harness.wait_until_settled(count)
@@ -42,7 +42,7 @@ def burst(name: str, count: int, task: str) -> None:
 
 
 def notifications(name: str) -> None:
-    """1,000 notifications to a server that takes 100 ms for each."""
+    """Send 1,000 notifications to a server that takes 100 ms for each."""
     due = clock.now() + LEAD + timedelta(seconds=1)
     harness.make_jobs([due] * 1000, "notify", kwargs={"message": "bench", "topic": "bench"})
     harness.wait_until_settled(1000)
@@ -53,7 +53,7 @@ def notifications(name: str) -> None:
 
 
 def idle(name: str, leader: psutil.Process) -> None:
-    """What the whole cluster costs while nothing is due."""
+    """Measure the CPU use of the cluster while nothing is due."""
     family = [leader, *leader.children(recursive=True)]
 
     def busy() -> float:

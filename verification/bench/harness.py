@@ -18,7 +18,7 @@ PROJECT = Path(__file__).resolve().parent.parent.parent
 
 
 def prepare() -> Path:
-    """Point Django at a throw-away data folder; DATABASE_URL, if set, still decides about the database."""
+    """Point Django at a temporary data folder; DATABASE_URL, if set, still selects the database."""
     data = Path(tempfile.mkdtemp(prefix="cronty-bench-"))
     os.environ |= {
         "CRONTY_DATA": str(data),
@@ -59,7 +59,7 @@ def cluster(workers: int = 2) -> Iterator[subprocess.Popen[bytes]]:
 
 @contextmanager
 def slow_server() -> Iterator[None]:
-    """Run the slow server, and have notifications go there."""
+    """Run the slow server, and send notifications to it."""
     server = subprocess.Popen(
         [sys.executable, "-m", "verification.bench.slow_server"], cwd=PROJECT, stdout=subprocess.PIPE
     )

@@ -88,14 +88,14 @@ print(connection.vendor)
 
 @dataclass
 class Round:
-    """One call of every tool, where some tools need what others answered."""
+    """One call of every tool; some calls use the answers of others."""
 
     number: int
     answers: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     @property
     def expression(self) -> str:
-        """A schedule of its own in each round: similar jobs would be compared, and warned of."""
+        """Return a schedule unique to this round, so that no job is similar to another and causes a warning."""
         return f"{self.number % 60} {self.number // 60 % 24} {1 + self.number // 1440 % 28} * *"
 
     @property
@@ -159,7 +159,7 @@ ARGUMENTS: dict[str, Callable[[Round], dict[str, Any]]] = {
 
 @dataclass(frozen=True)
 class BenchSite(Site):
-    """A site with room for the bench, whose notifications go to a server of its own."""
+    """A site with high limits, whose notifications go to a local server."""
 
     ntfy: str
 
@@ -175,7 +175,7 @@ class BenchSite(Site):
 
 
 async def _trust(session: ClientSession, name: str, result: object) -> None:
-    """Take an answer as it is: the Python client's check against the schema is slow, and not the server's time."""
+    """Skip the Python client's schema check, which is slow and does not belong to the server's time."""
 
 
 async def main() -> None:
@@ -184,7 +184,7 @@ async def main() -> None:
 
 
 async def bench(wires: dict[str, Any], *, jobs: int, calls: int) -> dict[str, float]:
-    """Print and return, for every tool on every wire, the milliseconds of its median above the echo's."""
+    """Print and return the median milliseconds of every tool above the echo's, for each transport."""
     above: dict[str, float] = {}
     with (
         tempfile.TemporaryDirectory() as folder,
@@ -219,7 +219,7 @@ def run_script(site: Site, script: str, *arguments: str) -> str:
 
 
 async def measure(ours: Client, echo: Client, calls: int, numbers: Iterator[int]) -> dict[str, list[float]]:
-    """Call all tools in turns, so that a busy moment of the machine hits them alike; return milliseconds."""
+    """Call all tools in turn, so that a busy moment of the machine affects them alike; return milliseconds."""
     times: dict[str, list[float]] = {"echo": [], **{name: [] for name in ARGUMENTS}}
     for turn in range(calls + WARM_UP):
         now = Round(next(numbers))
@@ -280,7 +280,7 @@ def echo_server() -> Iterator[str]:
 
 
 class Ntfy(BaseHTTPRequestHandler):
-    """Takes every notification at once."""
+    """Accepts every notification immediately."""
 
     def do_POST(self) -> None:
         self.rfile.read(int(self.headers.get("Content-Length", 0)))

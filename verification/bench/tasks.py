@@ -1,4 +1,4 @@
-"""Trivial tasks: what is measured is the engine."""
+"""Trivial tasks, so that the benchmark measures the engine."""
 
 from schedules.tasks.registry import task
 

@@ -35,7 +35,7 @@ DRAIN = 90.0
 ROUND = 4.0
 
 
-# Set by the first signal: the current fault is undone, and the records so far are judged.
+# Set by the first signal: the current fault is undone, and the records so far are checked.
 over = threading.Event()
 _stopped_at = 0.0
 # Some senders signal the process and then its group: within this time both count as one signal.
@@ -43,7 +43,7 @@ SAME_SIGNAL = 3.0
 
 
 def run(options: argparse.Namespace) -> int:
-    """Run one campaign, judge it, and return the number of violations."""
+    """Run one campaign, check its records, and return the number of violations."""
     say(f"seed {options.seed}, database {options.database}, at most {options.seconds} s of faults")
     dice = random.Random(options.seed)
     paces = [pace()]
@@ -51,7 +51,7 @@ def run(options: argparse.Namespace) -> int:
     with World(options.database, options.lease) as world:
         say(f"the product is up in {world.folder}")
         drivers = [_driver(world, options, number) for number in range(options.drivers)]
-        with looked_after(world.product):
+        with restarting_dead_processes(world.product):
             for driver in drivers:
                 driver.start()
             wait_for_jobs(options)
@@ -82,7 +82,7 @@ def _driver(world: World, options: argparse.Namespace, number: int) -> Driver:
         number=number,
         seed=options.seed,
         jobs=options.jobs // options.drivers,
-        doors=world.product.doors(),
+        mcp_urls=world.product.mcp_urls(),
         pages=world.product.url,
         token=world.token,
         target=world.target,
@@ -120,7 +120,7 @@ def inject(world: World, dice: random.Random, kind: str, options: argparse.Names
     except (OSError, RuntimeError, psutil.Error, Error) as error:
         # Faults hit the harness, too: the process it wants to kill may have just ended.
         note = f"cut short: {error!r}"
-        world.mend()
+        world.undo_everything()
     ended_at = time.time()
     # Probes return every few seconds; if the fault spared the clusters, the last one counts.
     since = began_at - ROUND if kind.startswith(BESIDE_CLUSTERS) else ended_at
@@ -133,7 +133,7 @@ def healing(world: World, since: float) -> tuple[float | None, str]:
     trouble, until = "", time.monotonic() + PATIENCE
     while time.monotonic() < until:
         at = time.time()
-        trouble = world.is_well(since)
+        trouble = world.remaining_problem(since)
         if not trouble:
             return at, ""
         rest(0.15)
@@ -141,7 +141,7 @@ def healing(world: World, since: float) -> tuple[float | None, str]:
 
 
 @contextmanager
-def looked_after(product: Product) -> Iterator[None]:
+def restarting_dead_processes(product: Product) -> Iterator[None]:
     """Act as the service manager: restart top-level processes that die."""
     gone = threading.Event()
 
@@ -160,7 +160,7 @@ def looked_after(product: Product) -> Iterator[None]:
 
 
 def wind_down(drivers: Sequence[Driver]) -> list[str]:
-    """Stop the drivers, cancel their jobs, and return what did not work."""
+    """Stop the drivers, cancel their jobs, and return the problems."""
     for driver in drivers:
         driver.stopping.set()
     for driver in drivers:
@@ -238,7 +238,7 @@ def run_both(arguments: Sequence[str], options: argparse.Namespace) -> int:
 
 
 def again(options: argparse.Namespace) -> int:
-    """Judge saved records again with the current checker."""
+    """Check saved records again with the current rules."""
     return judge(report.load(Path(options.recheck)), Bounds(pace=options.pace), options)
 
 

@@ -1,4 +1,4 @@
-"""Rules that judge a history: each is a function of the records and returns violations in words."""
+"""Rules for a history: each is a function of the records that yields violations as text."""
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
@@ -19,12 +19,19 @@ from verification.faults.excuses import (
 )
 from verification.faults.policies import (
     attempts_are_kept,
-    gaps_are_made_up_for_as_asked,
+    catch_up_follows_the_policy,
     limits_are_kept,
     overlap_is_kept,
 )
 from verification.faults.records import Delivery, Fault, History, Operation, Row
-from verification.faults.timelines import gave_up_at, jobs_of, offsets_between, periods, policy_of, spent_at
+from verification.faults.timelines import (
+    jobs_of,
+    last_allowed_run_at,
+    offsets_between,
+    paused_by_engine_at,
+    periods,
+    policy_of,
+)
 
 FINAL = {"succeeded", "failed", "skipped", "missed", "cancelled", "lost"}
 NEVER_RAN = {"skipped", "missed", "cancelled"}
@@ -53,7 +60,9 @@ def owed_slots_have_one_row(history: History, bounds: Bounds) -> Iterator[str]:
     rows_of = by_job(history.rows)
     for job_id, operations in jobs_of(history).items():
         rows = [row for row in rows_of[job_id] if row.cause != "manual"]
-        over_at = min(gave_up_at(rows), spent_at(rows, policy_of(operations, for_certain=True)))
+        over_at = min(
+            paused_by_engine_at(rows), last_allowed_run_at(rows, policy_of(operations, for_certain=True))
+        )
         for period in periods(history, operations):
             for slot in period.slots():
                 if slot < over_at and not any(row.slot <= slot <= row.until for row in rows):
@@ -98,10 +107,10 @@ def accepted_at_most_once(history: History, bounds: Bounds) -> Iterator[str]:
 
 
 def repeats_have_a_reason(history: History, bounds: Bounds) -> Iterator[str]:
-    """A fault repeats at most what was in flight in the process it hit, and that once.
+    """A fault repeats at most the runs that were in flight in the process it hit, and each only once.
 
-    So no attempt is sent twice; and whatever is sent again after it was accepted had arrived in a fault that can
-    explain it, or shortly before. Where the network lost the answer, each attempt may meet the same fault.
+    So no attempt is sent twice; and a run sent again after it was accepted must have arrived during or shortly before
+    a fault that can explain it. If the network lost the answer, each attempt may meet the same fault.
     """
     for execution, received in arrivals(history).items():
         for attempt, count in Counter(delivery.attempt for delivery in received).items():
@@ -119,12 +128,12 @@ def repeats_have_a_reason(history: History, bounds: Bounds) -> Iterator[str]:
             yield f"execution {execution} was repeated {len(repeats)} times in {len(explaining)} faults"
 
 
-def what_did_not_run_was_not_delivered(history: History, bounds: Bounds) -> Iterator[str]:
+def runs_that_never_started_were_not_delivered(history: History, bounds: Bounds) -> Iterator[str]:
     delivered = Counter(delivery.execution for delivery in history.deliveries)
     for row in history.rows:
         if row.status in NEVER_RAN and delivered[row.id]:
             yield f"{name_of(row)} is {row.status}, but was delivered"
-        # A prompt is started by waiting for an agent; that can be taken back.
+        # A prompt starts when it waits for an agent; it can still be withdrawn then.
         if row.status in NEVER_RAN and row.attempt and row.task != "prompt":
             yield f"{name_of(row)} is {row.status}, but was started"
 
@@ -155,14 +164,14 @@ def failed_has_a_reason(history: History, bounds: Bounds) -> Iterator[str]:
 
 
 def skipped_has_a_reason(history: History, bounds: Bounds) -> Iterator[str]:
-    """While a job was certainly armed, only a run before it that was still going is a reason, if it may be one."""
+    """While a job was certainly armed, the only valid reason is a previous run that was still going."""
     rows_of = by_job(history.rows)
     received = defaultdict(list)
     for delivery in history.deliveries:
         received[delivery.job_id].append(delivery)
     for job_id, operations in jobs_of(history).items():
         policy, rows = policy_of(operations), rows_of[job_id]
-        over_at = gave_up_at(rows)
+        over_at = paused_by_engine_at(rows)
         for period in periods(history, operations):
             for row in rows:
                 if row.status != "skipped" or not period.is_armed or not period.holds(row.slot):
@@ -176,14 +185,14 @@ def skipped_has_a_reason(history: History, bounds: Bounds) -> Iterator[str]:
                 elif not (
                     any(_was_going(other, row) for other in rows)
                     or any(_was_held(delivery, row) for delivery in received[job_id])
-                    # In a fault the end of the run before it may not have been written yet.
+                    # During a fault, the end of the previous run may not have been written yet.
                     or faults_between(history, row.scheduled_for, row.ended_at)
                 ):
                     yield f"{name_of(row)} is skipped ({row.reason}), but nothing was going on"
 
 
 def _was_stopped_in_a_fault(history: History, row: Row, operations: Sequence[Operation]) -> bool:
-    """Tell whether a slot could not be claimed in a fault, and its job was stopped or changed before it could."""
+    """Return whether a fault prevented the claim of a slot until its job was stopped or changed."""
     if not row.reason.startswith(STOPPED) or not faults_between(history, row.scheduled_for, row.ended_at):
         return False
     return any(
@@ -195,9 +204,9 @@ def _was_stopped_in_a_fault(history: History, row: Row, operations: Sequence[Ope
 
 
 def nothing_is_late(history: History, bounds: Bounds) -> Iterator[str]:
-    """Within the bound; or, where a fault lay in between, within its healing time after its end.
+    """Runs start within the bound, or within the recovery time after the end of a fault.
 
-    Whoever waits for the run before it is late from the end of that run on.
+    A run that waits for the previous one counts as late from the end of that run.
     """
     waiting = {job for job, ops in jobs_of(history).items() if policy_of(ops).overlap == "queue"}
     ends = defaultdict(list)
@@ -234,7 +243,7 @@ def nothing_is_early(history: History, bounds: Bounds) -> Iterator[str]:
             yield f"execution {delivery.execution} was delivered {slot - delivery.at:.3f} s early"
 
 
-def nothing_runs_unasked(history: History, bounds: Bounds) -> Iterator[str]:
+def nothing_runs_without_a_request(history: History, bounds: Bounds) -> Iterator[str]:
     rows_of = by_job(history.rows)
     for job_id, operations in jobs_of(history).items():
         for period in periods(history, operations):
@@ -246,7 +255,7 @@ def nothing_runs_unasked(history: History, bounds: Bounds) -> Iterator[str]:
                     yield f"{name_of(row)} ran, but its job was {stood}"
 
 
-def runs_by_hand_are_kept(history: History, bounds: Bounds) -> Iterator[str]:
+def manual_runs_are_kept(history: History, bounds: Bounds) -> Iterator[str]:
     rows = {row.id: row for row in history.rows}
     rows_of = by_job(history.rows)
     for job_id, operations in jobs_of(history).items():
@@ -295,28 +304,28 @@ RULES: dict[str, Rule] = {
     "undelivered": succeeded_was_accepted,
     "accepted twice": accepted_at_most_once,
     "repeated": repeats_have_a_reason,
-    "not run, yet delivered": what_did_not_run_was_not_delivered,
+    "not run, yet delivered": runs_that_never_started_were_not_delivered,
     "unknown delivery": deliveries_belong_to_rows,
     "attempts": attempts_are_kept,
     "overlap": overlap_is_kept,
-    "catch-up": gaps_are_made_up_for_as_asked,
+    "catch-up": catch_up_follows_the_policy,
     "limits": limits_are_kept,
     "missed": missed_has_a_reason,
     "failed": failed_has_a_reason,
     "skipped": skipped_has_a_reason,
     "late": nothing_is_late,
     "early": nothing_is_early,
-    "unasked": nothing_runs_unasked,
-    "by hand": runs_by_hand_are_kept,
+    "unasked": nothing_runs_without_a_request,
+    "by hand": manual_runs_are_kept,
     "healing": faults_heal,
     "aftermath": all_is_quiet_afterwards,
 }
 
 
 def _accounts_for(row: Row, moment: float) -> bool:
-    """Tell whether a row stands for the slot of a moment; a gap stands for as many, evenly spread.
+    """Return whether a row covers the slot of a moment; a gap covers evenly spaced slots.
 
-    Between them may lie slots of another schedule, where a job was edited and the clock went back.
+    Slots of another schedule may lie between them if a job was edited and the clock went back.
     """
     if row.last_slot is None or row.slots < 2 or moment > row.last_slot:
         return moment == row.scheduled_for
@@ -334,6 +343,6 @@ def _was_going(other: Row, row: Row) -> bool:
 
 
 def _was_held(delivery: Delivery, row: Row) -> bool:
-    """Tell whether the sink still had another run of the job when this slot was due."""
+    """Return whether the sink was still holding another run of the job when this slot was due."""
     since, until = delivery.at - SLACK, delivery.at + delivery.held + SLACK
     return delivery.execution != row.id and since <= row.scheduled_for <= until

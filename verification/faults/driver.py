@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
-from verification.faults.doors import Agent, Answer, Browser
+from verification.faults.clients import Agent, Answer, Browser
 from verification.faults.records import Operation, Policy, When
 
 KINDS = {
@@ -30,7 +30,7 @@ TRIES = 6
 
 @dataclass
 class Asked:
-    """One job as the driver believes it to be."""
+    """One job, in the state that the driver expects."""
 
     tag: str
     kind: str
@@ -43,7 +43,7 @@ class Asked:
 
 
 class Driver(threading.Thread):
-    """One agent that alone changes its jobs, so that it knows their state."""
+    """A thread that is the only one to change its jobs, so that it knows their state."""
 
     def __init__(
         self,
@@ -51,7 +51,7 @@ class Driver(threading.Thread):
         number: int,
         seed: int,
         jobs: int,
-        doors: list[str],
+        mcp_urls: list[str],
         pages: str,
         token: str,
         target: str,
@@ -63,7 +63,7 @@ class Driver(threading.Thread):
         self.stopping = threading.Event()
         self._random = random.Random(f"{seed} {number}")
         self._number, self._wanted, self._period = number, jobs, period
-        self._agents = [Agent(url, token) for url in doors]
+        self._agents = [Agent(url, token) for url in mcp_urls]
         self._browser = Browser(pages)
         self._target, self._offset = target, offset
         self._jobs: list[Asked] = []
@@ -84,8 +84,8 @@ class Driver(threading.Thread):
             self.stopping.wait(self._random.uniform(0, 2 * pause))
 
     def step(self) -> None:
-        """Do one thing to one job."""
-        self._forget_spent()
+        """Perform one operation on one job."""
+        self._remove_finished()
         if len(self._jobs) < self._wanted:
             self._create()
             return
@@ -139,7 +139,7 @@ class Driver(threading.Thread):
             return self._agent().call("schedule_job", **job.request)
         made = self._browser.fill_in(job.form)
         if made.outcome == "acknowledged":
-            # The page shows the next run in words; its moment comes from the tool.
+            # The page shows the next run as text; its exact time comes from the tool.
             made.body |= self._agent().call("job_status", job_id=made.body["job_id"]).body
         return made
 
@@ -186,7 +186,7 @@ class Driver(threading.Thread):
     def _some_time(self, kind: str, policy: Policy) -> When:
         match kind:
             case "slow":
-                # Runs that wait for each other need a rhythm in which they can catch up.
+                # Runs that wait for each other need intervals long enough to catch up.
                 return When("interval", 2 if policy.overlap == "queue" else 1)
             case "once":
                 return When("once", int(time.time() + self._offset() + self._random.uniform(4, 30)))
@@ -207,7 +207,7 @@ class Driver(threading.Thread):
         self._do("edit", job, when=when, **_trigger(when))
 
     def _trash(self, job: Asked) -> None:
-        """Put a job into the trash, and every other time take it out again."""
+        """Move a job to the trash, and restore it every other time."""
         self._do("delete", job)
         if self.operations[-1].outcome != "acknowledged" or self._random.random() < 0.5:
             return
@@ -215,7 +215,7 @@ class Driver(threading.Thread):
         answer = self._log("restore", job, lambda: self._browser.press("restore", job.job_id, job.tag))
         self._jobs.append(job)
         if answer.outcome != "acknowledged":
-            self._end_for_sure(job)
+            self._cancel_until_confirmed(job)
 
     def _do(
         self,
@@ -229,8 +229,8 @@ class Driver(threading.Thread):
     ) -> None:
         answer = self._log(verb, job, lambda: self._ask(verb, job, is_final, changes), when, policy)
         if answer.outcome == "unknown" and not is_final:
-            # Nobody knows how it stands now: end it, until that is sure.
-            self._end_for_sure(job)
+            # Its state is unknown now: cancel it until the product confirms it.
+            self._cancel_until_confirmed(job)
         elif answer.outcome == "acknowledged":
             job.when, job.policy = when or job.when, policy or job.policy
             job.is_paused = verb == "pause" or (job.is_paused and verb != "resume")
@@ -251,7 +251,7 @@ class Driver(threading.Thread):
         name = "schedule_id" if verb == "delete" else "job_id"
         return self._agent().call(tool, **{name: job.job_id}, **changes)
 
-    def _end_for_sure(self, job: Asked) -> None:
+    def _cancel_until_confirmed(self, job: Asked) -> None:
         for _ in range(TRIES):
             self._log("cancel", job, lambda: self._agent().call("cancel_job", job_id=job.job_id))
             if self.operations[-1].outcome != "unknown" or self.stopping.wait(1):
@@ -288,13 +288,13 @@ class Driver(threading.Thread):
         return answer
 
     def _work_on_prompts(self) -> None:
-        """What an agent does with its inbox."""
+        """Claim and complete prompts, as an agent does."""
         taken = self._agent().call("claim_prompts", limit=20, lease_minutes=1)
         for prompt in taken.body.get("prompts", []):
             self._agent().call("complete_prompt", execution_id=prompt["execution_id"], result="thought")
 
-    def _forget_spent(self) -> None:
-        """Replace one-time jobs that have run."""
+    def _remove_finished(self) -> None:
+        """Remove one-time jobs that have run, so that new ones replace them."""
         now = time.time() + self._offset()
         self._jobs = [job for job in self._jobs if job.when.kind != "once" or job.when.at > now - 20]
 

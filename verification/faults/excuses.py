@@ -8,19 +8,19 @@ from datetime import UTC, datetime
 from verification.faults.records import Delivery, Fault, History, Row
 from verification.faults.timelines import offsets_between
 
-# A fault may be felt a little before the harness noted its beginning.
+# A fault may take effect a little before the harness recorded its start.
 SLACK = 2.0
 # No clock is shifted further than this.
 FURTHEST = 200.0
-# How long after a clock was put right, or before it was shifted, what follows from it may still be seen.
+# How long before a clock shift and after its correction its effects may be seen.
 NEAR = 15.0
-# How long before a fault the sink may have received what was still in flight then: the longest hold of a caller, the
-# moment until outcomes are written, and the slack of the clocks.
+# How long before a fault the sink may have received a run that was still in flight: the longest hold of a caller, the
+# time until outcomes are written, and the slack of the clocks.
 IN_FLIGHT = 5.0
-# The faults in which a run can be delivered, and nobody learns of it: its process dies (a poisoned task may kill it,
-# and a cluster whose pusher, monitor or sentinel is gone or still is restarted as a whole), freezes for longer than
-# its lease, cannot reach the database to write the outcome, or does not get the answer. Others, like a clock that
-# jumps, a polite restart or a migration, must repeat nothing.
+# Faults in which a run can be delivered without a recorded outcome: its process dies (a poisoned task may kill it,
+# and a cluster whose pusher, monitor or sentinel is dead or frozen is restarted as a whole), freezes for longer than
+# its lease, cannot reach the database to write the outcome, or does not get the answer. Other faults, such as a clock
+# jump, a graceful restart or a migration, must repeat nothing.
 REPEATING = (
     "kill-busy-worker",
     "kill-idle-worker",
@@ -41,10 +41,10 @@ REPEATING = (
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """How long things may take, in seconds. `pace` is how much slower than a quiet machine this one is.
+    """Time limits in seconds. `pace` is how much slower this machine is than a quiet one.
 
-    What the product waits for by design (leases, the watchdog) does not depend on the machine; starting processes
-    does. So only `work` of each bound is multiplied by the pace.
+    Waits by design (leases, the watchdog) do not depend on the machine, but the time to start processes
+    does. So only the `work` part of each limit is multiplied by the pace.
     """
 
     pace: float = 1.0
@@ -57,7 +57,7 @@ class Bounds:
     other_healing: float = 25.0
 
     def bar(self, kind: str) -> float:
-        """As it is promised, on a quiet machine."""
+        """Return the promised limit, on a quiet machine."""
         return self.healing.get(kind.partition("-")[0], self.other_healing)
 
     def heals_within(self, kind: str) -> float:
@@ -73,12 +73,12 @@ def faults_that_repeat(history: History, arrived_at: float) -> set[Fault]:
         fault
         for fault in history.faults
         if fault.kind.startswith(REPEATING)
-        and fault.began_at - IN_FLIGHT <= arrived_at <= _last_felt_at(history, fault) + SLACK
+        and fault.began_at - IN_FLIGHT <= arrived_at <= _last_effect_at(history, fault) + SLACK
     }
 
 
-def _last_felt_at(history: History, fault: Fault) -> float:
-    """Return when a fault was over; a poisoned job does its harm again in each attempt."""
+def _last_effect_at(history: History, fault: Fault) -> float:
+    """Return when the effects of a fault ended; a poisoned job does harm again in each attempt."""
     attempts = [
         row.started_at
         for row in history.rows
@@ -124,12 +124,12 @@ def faults_between(
 
 def offset_in(history: History, fault: Fault) -> float:
     """Return how far the product's clock was shifted in a fault."""
-    # Without slack: just before it, another fault may have shifted the clock the other way.
+    # Without slack: another fault may have shifted the clock the other way just before.
     return max(offsets_between(history, fault.began_at, fault.ended_at), key=abs)
 
 
 def near_shift(history: History, moment: float) -> bool:
-    """Tell whether a moment lies in a period that the clock skipped or repeated."""
+    """Return whether a moment lies in a period that the clock skipped or repeated."""
     for fault in history.faults:
         if fault.kind.startswith("clock"):
             ahead = offset_in(history, fault)

@@ -1,4 +1,4 @@
-"""The faults: each breaks a running product for a while and then undoes it."""
+"""Faults: each breaks the running product for a while and then undoes the damage."""
 
 import random
 import signal
@@ -18,9 +18,9 @@ from verification.faults.sink import Manner
 from verification.faults.world import World
 
 Inject = Callable[[World, random.Random, float], str]
-# Factors for the duration of faults, in the long form and in the short one.
+# Factors for the duration of faults, in the long and in the short campaign.
 LONG, SHORT = 1.0, 0.4
-# Kinds that spare the clusters: the product has recovered as soon as the part they hit has.
+# Faults that do not affect the clusters: the product has recovered as soon as the affected part has.
 BESIDE_CLUSTERS = ("target-", "kill-web", "kill-mcp")
 
 
@@ -90,7 +90,7 @@ def rolling_restart(world: World, dice: random.Random, length: float) -> str:
         with suppress(psutil.Error):
             psutil.Process(leader).send_signal(signal.SIGTERM)
         until = time.monotonic() + 40
-        while time.monotonic() < until and (psutil.pid_exists(leader) or world.is_well(began_at)):
+        while time.monotonic() < until and (psutil.pid_exists(leader) or world.remaining_problem(began_at)):
             world.product.keep_running()
             rest(0.2)
     return ""
@@ -105,7 +105,7 @@ def restart_database(world: World, dice: random.Random, length: float) -> str:
 
 
 def lock_database(world: World, dice: random.Random, length: float) -> str:
-    """Hold a write lock: on SQLite the only one, on PostgreSQL that of the two tables."""
+    """Hold a write lock: the only one on SQLite, those of the two tables on PostgreSQL."""
     seconds = dice.choice([4, 8, 20]) * length
     if world.postgres:
         from django.db import connection, transaction  # noqa: PLC0415
@@ -156,7 +156,7 @@ def reset(wire: str) -> Inject:
 
 
 def fill_disk(world: World, dice: random.Random, length: float) -> str:
-    """Let no file of the database grow, as on a full disk, without root and without harming the machine."""
+    """Prevent database files from growing, as on a full disk, without root and without affecting the machine."""
     hit: set[psutil.Process] = set()
     until = time.monotonic() + 2 + dice.uniform(1, 6) * length
     while time.monotonic() < until:
@@ -169,7 +169,7 @@ def fill_disk(world: World, dice: random.Random, length: float) -> str:
             _limit(world, process, "unlimited")
         rest(0.2)
     if world.postgres and world.postgres.process and world.postgres.process.poll() is not None:
-        # It gave up, as PostgreSQL does; whoever looks after the server makes room and starts it again.
+        # PostgreSQL stops in this case; an operator would free space and start it again.
         world.postgres.process = None
         world.postgres.start()
         return f"{len(hit)} processes; PostgreSQL had to be started again"
@@ -177,7 +177,7 @@ def fill_disk(world: World, dice: random.Random, length: float) -> str:
 
 
 def _limit(world: World, process: psutil.Process, most: str) -> bool:
-    """Bound the files a process writes; the server's own user may do that, where root may not."""
+    """Limit the size of files that a process writes; the server's own user can do that even where root cannot."""
     done = subprocess.run(
         ["prlimit", f"--pid={process.pid}", f"--fsize={most}:unlimited"],
         stderr=subprocess.DEVNULL,
@@ -195,7 +195,7 @@ def _writers(world: World) -> list[psutil.Process]:
         with suppress(psutil.Error):
             return psutil.Process(server.pid).children()
         return []
-    return world.product.everybody()
+    return world.product.all_processes()
 
 
 def shift_clock(*distances: float) -> Inject:
@@ -254,7 +254,7 @@ def poison(world: World, dice: random.Random, length: float) -> str:
     return f"{task} {how}"
 
 
-def two_clusters_at_once(world: World, dice: random.Random, length: float) -> str:
+def two_clusters_concurrently(world: World, dice: random.Random, length: float) -> str:
     started = [world.product.manage("qcluster") for _ in range(2)]
     try:
         rest(3 + 3 * length)
@@ -277,7 +277,7 @@ def migrate(world: World, dice: random.Random, length: float) -> str:
     for target in ("zero", "0001"):
         code = 1
         while code and tries < 6:
-            # Try again if it loses a deadlock against the engine, as an operator would.
+            # Try again after losing a deadlock against the engine, as an operator would.
             tries += 1
             with _bounded(world.product.manage("migrate", "faults", target)) as process:
                 code = process.wait(60)
@@ -317,7 +317,7 @@ BOTH: dict[str, Inject] = {
     "target-slow": slow_down("target_wire"),
     "target-reset": reset("target_wire"),
     "clock-back": shift_clock(-40),
-    # Far enough, one time in three, that slots are no longer on time, and catching up is a matter of policy.
+    # In one of three cases far enough that slots are no longer on time, so that the catch-up policy decides.
     "clock-forward": shift_clock(40, 40, 120),
     "target-hangs": misbehave("hangs"),
     "target-streams": misbehave("streams"),
@@ -325,7 +325,7 @@ BOTH: dict[str, Inject] = {
     "target-500": misbehave("500"),
     "target-redirects": misbehave("redirects"),
     "poisoned-job": poison,
-    "two-clusters-start": two_clusters_at_once,
+    "two-clusters-start": two_clusters_concurrently,
     "migration": migrate,
 }
 POSTGRESQL: dict[str, Inject] = {

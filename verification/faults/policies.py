@@ -1,4 +1,4 @@
-"""Rules about policies of jobs: attempts, overlap, catch-up and limits of runs."""
+"""Rules about the policies of jobs: attempts, overlap, catch-up and run limits."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
@@ -16,18 +16,18 @@ from verification.faults.excuses import (
     near_shift,
 )
 from verification.faults.records import History, Row
-from verification.faults.timelines import Period, jobs_of, periods, policy_of, spent_at
+from verification.faults.timelines import Period, jobs_of, last_allowed_run_at, periods, policy_of
 
-# What is claimed within this time after its moment is on time, and needs no making up.
+# A slot claimed within this time after its moment is on time and needs no catch-up.
 ON_TIME = 60.0
-# How many of the newest slots of a gap run, by the policy asked for; the campaign's product makes up for eight at most.
+# How many of the newest slots of a gap run, by policy; the product of the campaign catches up on eight at most.
 MADE_UP = {"none": 0, "once": 1, "all": 8}
-# How often a run is taken up again after its worker died, beyond the attempts asked for.
+# How often a run is rescued after its worker died, beyond the requested attempts.
 RESCUES = 2
 
 
 def attempts_are_kept(history: History, bounds: Bounds) -> Iterator[str]:
-    """No more attempts than asked for; beyond them only those that took up what a fault had interrupted."""
+    """Runs have no more attempts than requested, except rescues after a fault."""
     received = arrivals(history)
     rows_of = by_job(history.rows)
     for job_id, operations in jobs_of(history).items():
@@ -45,7 +45,7 @@ def attempts_are_kept(history: History, bounds: Bounds) -> Iterator[str]:
 
 
 def overlap_is_kept(history: History, bounds: Bounds) -> Iterator[str]:
-    """Where runs must not overlap, the sink never holds two of a job at a time."""
+    """If runs must not overlap, the sink never holds two runs of a job at the same time."""
     held = defaultdict(list)
     for delivery in sorted(history.deliveries, key=lambda delivery: delivery.at):
         if delivery.held and not delivery.is_manual:
@@ -59,8 +59,8 @@ def overlap_is_kept(history: History, bounds: Bounds) -> Iterator[str]:
                 yield f"{job_id} ran {one.execution} and {other.execution} side by side at {moment_of(other.at)}"
 
 
-def gaps_are_made_up_for_as_asked(history: History, bounds: Bounds) -> Iterator[str]:
-    """What follows a gap runs, as many of its newest slots as the policy says, and no more than that."""
+def catch_up_follows_the_policy(history: History, bounds: Bounds) -> Iterator[str]:
+    """After a gap, exactly as many of its newest slots run as the policy says."""
     rows_of = by_job(history.rows)
     for job_id, operations in jobs_of(history).items():
         policy = policy_of(operations)
@@ -71,19 +71,19 @@ def gaps_are_made_up_for_as_asked(history: History, bounds: Bounds) -> Iterator[
             yield from _missed_too_much(history, rows, period, MADE_UP[policy.catch_up])
         if policy.catch_up == "all":
             continue
-        made_up = [row for row in rows if _is_made_up_for(history, row)]
+        made_up = [row for row in rows if _was_caught_up(history, row)]
         latest = ON_TIME + bounds.heals_within("database")
         for row in made_up if policy.catch_up == "none" and policy.overlap != "queue" else ():
             if (row.first_started_at or 0.0) > row.scheduled_for + latest:
                 yield f"{name_of(row)} was made up for, and should not have been"
         for one, other in pairwise(made_up):
-            # At one moment only the newest slot may run: both were due, long before the first of them started.
+            # Only the newest slot may run here: both were due long before the first of them started.
             if other.scheduled_for <= (one.first_started_at or 0.0) - ON_TIME:
                 yield f"{name_of(one)} and {name_of(other)} were both made up for, not one of them"
 
 
-def _is_made_up_for(history: History, row: Row) -> bool:
-    """Tell whether a slot ran long after its moment; not one that was claimed on time, before the clock jumped."""
+def _was_caught_up(history: History, row: Row) -> bool:
+    """Return whether a slot ran long after its moment, unless it was claimed on time before a clock jump."""
     if row.first_started_at is None or row.first_started_at <= row.scheduled_for + ON_TIME:
         return False
     return not any(
@@ -93,7 +93,7 @@ def _is_made_up_for(history: History, row: Row) -> bool:
 
 
 def _was_claimed_before(history: History, row: Row, moment: float) -> bool:
-    """Tell whether a slot was in the ledger by then: it was due just before, or a row written later had arrived."""
+    """Return whether a slot was in the ledger by then: it was due just before, or a later row had arrived."""
     if row.scheduled_for > moment:
         return False
     return row.scheduled_for >= moment - IN_FLIGHT or any(
@@ -105,7 +105,7 @@ def _missed_too_much(history: History, rows: Sequence[Row], period: Period, coun
     missed = [row for row in rows if row.status == "missed" and period.holds(row.slot)]
     for row in missed:
         if near_shift(history, row.until):
-            # A gap is cut where a clock was put right: what follows it is another day's story.
+            # A gap ends where a clock was corrected: later slots are judged separately.
             continue
         for slot in period.next_slots(row.until, count):
             if any(other.slot <= slot <= other.until for other in missed if other is not row):
@@ -113,7 +113,7 @@ def _missed_too_much(history: History, rows: Sequence[Row], period: Period, coun
 
 
 def limits_are_kept(history: History, bounds: Bounds) -> Iterator[str]:
-    """Never more runs than asked for, none after the end; and with the last of them the job is over."""
+    """A job has no more runs than requested and none after its end, and it ends with its last run."""
     keys = defaultdict(dict)
     for delivery in history.deliveries:
         if delivery.verdict == "accepted" and not delivery.is_manual:
@@ -133,7 +133,7 @@ def limits_are_kept(history: History, bounds: Bounds) -> Iterator[str]:
         if started > policy.max_runs:
             yield f"{job_id} ran {started} times, not {policy.max_runs}"
         latest = bounds.heals_within("database") + IN_FLIGHT
-        is_spent = spent_at(rows, policy_of(operations, for_certain=True)) < float("inf")
+        is_spent = last_allowed_run_at(rows, policy_of(operations, for_certain=True)) < float("inf")
         for op in operations:
             is_over = "already completed" in op.words
             if is_over and not policy.ends_at and not is_spent:

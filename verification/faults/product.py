@@ -24,7 +24,7 @@ def rest(seconds: float) -> None:
 
 
 def free_port() -> int:
-    """A port below those that outgoing connections take: it must still be free when its owner is started again."""
+    """Return a port below the ephemeral range, so that it is still free when its process is restarted."""
     for port in random.sample(range(15_000, 32_000), 100):
         with socket.socket() as probe, suppress(OSError):
             probe.bind(("127.0.0.1", port))
@@ -33,7 +33,7 @@ def free_port() -> int:
 
 
 class Product:
-    """`manage.py up` (web and a cluster), a second cluster, and a second door for agents."""
+    """`manage.py up` (web and a cluster), a second cluster, and a second MCP server for agents."""
 
     def __init__(self, folder: Path, database_url: str, clock_file: Path, lease: int) -> None:
         self.folder = folder
@@ -41,7 +41,7 @@ class Product:
         self.log = (folder / "product.log").open("ab")
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
         self.seen: set[psutil.Process] = set()
-        # The service manager and a rolling restart both look after the dead.
+        # The service manager and a rolling restart both restart dead processes.
         self._lock = threading.Lock()
         self.commands = {
             "up": ("up", "--port", str(self.port)),
@@ -75,11 +75,11 @@ class Product:
     def url(self) -> str:
         return f"http://127.0.0.1:{self.port}"
 
-    def doors(self) -> list[str]:
+    def mcp_urls(self) -> list[str]:
         return [f"{self.url}/mcp", f"http://127.0.0.1:{self.mcp_port}/mcp"]
 
     def start(self, name: str) -> subprocess.Popen[bytes]:
-        """Start one part, as an operator's service manager would."""
+        """Start one part, as a service manager would."""
         process = self.manage(*self.commands[name])
         self.processes[name] = process
         return process
@@ -96,7 +96,7 @@ class Product:
         )
 
     def keep_running(self) -> list[str]:
-        """Start again what has died at the top: the campaign plays the service manager."""
+        """Restart top-level processes that have died, as a service manager would."""
         with self._lock:
             return self._start_dead()
 
@@ -109,12 +109,12 @@ class Product:
         return dead
 
     def remember(self) -> None:
-        """Note who belongs to the product, to find at the end whoever was left behind."""
+        """Remember the processes of the product, to find any that are left over at the end."""
         for process in self.processes.values():
             self.seen |= set(family_of(process.pid))
 
     def leaders(self) -> dict[str, int]:
-        """The leading process of each cluster; a cluster that is just being restarted has none."""
+        """Return the leader of each cluster; a cluster that is being restarted has none."""
         found = {}
         if (up := self._child_of_up("qcluster")) is not None:
             found["up"] = up.pid
@@ -133,7 +133,7 @@ class Product:
         return None
 
     def member(self, leader: int, role: str) -> psutil.Process | None:
-        """A process of a cluster by its role; None while there is none."""
+        """Return a process of a cluster by its role, or None if there is none at the moment."""
         with suppress(psutil.Error, IndexError):
             if role == "leader":
                 return psutil.Process(leader)
@@ -148,7 +148,7 @@ class Product:
             return [psutil.Process(leader), *family_of(leader)]
         return []
 
-    def everybody(self) -> list[psutil.Process]:
+    def all_processes(self) -> list[psutil.Process]:
         found = []
         for process in self.processes.values():
             with suppress(psutil.Error):
@@ -156,7 +156,7 @@ class Product:
         return found
 
     def stop(self) -> list[str]:
-        """Stop everything in order, and name whoever is still there after that; those are then killed."""
+        """Stop everything in order; return and kill the processes that are still there after that."""
         self.remember()
         for process in self.processes.values():
             if process.poll() is None:

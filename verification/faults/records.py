@@ -10,7 +10,7 @@ Outcome: TypeAlias = Literal["acknowledged", "refused", "unknown"]
 
 @dataclass(frozen=True, slots=True)
 class When:
-    """The schedule the campaign asked for; `at` is the moment, or the step in seconds or minutes."""
+    """The schedule that the campaign requested; `at` is the moment, or the step in seconds or minutes."""
 
     kind: Literal["once", "interval", "cron"]
     at: int
@@ -29,7 +29,7 @@ class When:
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """What the campaign asked for beside the schedule; None is whatever the product takes by itself."""
+    """The policies that the campaign requested; None means the product's default."""
 
     overlap: Literal["skip", "queue", "allow"] = "skip"
     catch_up: Literal["once", "all", "none"] = "once"
@@ -40,7 +40,7 @@ class Policy:
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """One request of the driver, by the harness's own clock."""
+    """One request of the driver, by the clock of the harness."""
 
     verb: Literal["create", "edit", "pause", "resume", "cancel", "delete", "restore", "run"]
     tag: str
@@ -84,13 +84,13 @@ class Row:
 
     @property
     def ended_at(self) -> float:
-        """The latest moment the row tells of: where the clock was put back, its end may lie before its start."""
+        """Return the latest moment of the row: after a clock was set back, its end may lie before its start."""
         return max(self.scheduled_for, self.started_at or 0.0, self.finished_at or 0.0)
 
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """One request as the sink saw it, by its own clock; `held` is how long it kept the caller waiting."""
+    """One request as the sink received it, by its own clock; `held` is how long it kept the caller waiting."""
 
     at: float
     execution: int
@@ -110,7 +110,7 @@ class Delivery:
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """What was done to the product, how long, and when it was well again."""
+    """A fault, how long it lasted, and when the product had recovered."""
 
     kind: str
     began_at: float
@@ -125,7 +125,7 @@ class Fault:
 
 @dataclass(frozen=True, slots=True)
 class Aftermath:
-    """How the product stands when all is over and quiet, and what is left when it has been stopped."""
+    """The state of the product at the end of the campaign, and what is left after it was stopped."""
 
     fresh_clusters: int = 2
     expected_clusters: int = 2
@@ -139,7 +139,7 @@ class Aftermath:
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """Everything the checker judges by. `shifts` are (moment, offset) of the product's clock from then on."""
+    """All records that the checker uses. `shifts` are (moment, offset) of the product's clock from then on."""
 
     operations: Sequence[Operation] = ()
     rows: Sequence[Row] = ()

@@ -24,7 +24,7 @@ WIDTH, LABELS, BINS, LANE, CHART = 1200, 170, 240, 14, 120
 
 
 def table(history: History, bounds: Bounds, violations: Sequence[Violation]) -> str:
-    """The report as text."""
+    """Return the report as text."""
     by_kind: dict[str, list[Fault]] = defaultdict(list)
     for fault in history.faults:
         by_kind[fault.kind].append(fault)
@@ -55,7 +55,7 @@ def table(history: History, bounds: Bounds, violations: Sequence[Violation]) -> 
 
 
 def _line(kind: str, faults: Sequence[Fault], bounds: Bounds) -> str:
-    """One kind: how it healed against the bar as promised, and against the bar that this machine can be held to."""
+    """Return one kind of fault: its recovery against the promised limit, and against this machine's limit."""
     times = [fault.healing for fault in faults if fault.healing is not None]
     is_whole = len(times) == len(faults)
     shown = f"{median(times):>10.1f} s {max(times):>6.1f} s" if times else f"{'never':>12} {'never':>8}"
@@ -64,7 +64,7 @@ def _line(kind: str, faults: Sequence[Fault], bounds: Bounds) -> str:
 
 
 def _repeats(history: History) -> str:
-    """How often something was delivered again, and what one fault did at most."""
+    """Return how many deliveries were repeated, and the most for one fault."""
     again = [delivery for delivery in history.deliveries if delivery.verdict == "repeated"]
     counts = Counter(fault for delivery in again if (fault := _blamed(history, delivery)))
     able = sum(fault.kind.startswith(REPEATING) for fault in history.faults)
@@ -73,7 +73,7 @@ def _repeats(history: History) -> str:
 
 
 def _blamed(history: History, again: Delivery) -> Fault | None:
-    """The fault in which the delivery before this one arrived, or else the nearest that can be blamed."""
+    """Return the fault in which the previous delivery arrived, or else the nearest possible cause."""
     before = max(
         one.at
         for one in history.deliveries
@@ -87,7 +87,7 @@ def _blamed(history: History, again: Delivery) -> Fault | None:
 
 
 def shortfalls(history: History, *, kinds: int, faults: int, slots: int) -> list[str]:
-    """Say where a campaign was too short to be a proof."""
+    """Return in which respects a campaign was too short to be a proof."""
     counts = Counter(fault.kind for fault in history.faults)
     enough = sum(count >= faults for count in counts.values())
     fallen_due = sum(row.slots for row in history.rows if row.cause != "manual")
@@ -124,7 +124,7 @@ def _share(ordered: Sequence[float], percent: int) -> float:
 
 
 def picture(history: History) -> str:
-    """The timeline as SVG: slots by how they ended, and below them the faults with their healing."""
+    """Return the timeline as SVG: slots by outcome, and below them the faults with their recovery."""
     start = min((op.sent_at for op in history.operations), default=0.0)
     end = max([history.ended_at, start + 1, *(fault.healed_at or fault.ended_at for fault in history.faults)])
     scale = (WIDTH - LABELS - 10) / (end - start)
@@ -197,7 +197,7 @@ def _fault(fault: Fault, top: float, x: Callable[[float], float]) -> list[str]:
 
 
 def save(history: History, path: Path) -> None:
-    """Keep the records, so that a verdict can be looked into, or given again."""
+    """Save the records, so that they can be examined and checked again."""
     path.write_text(json.dumps(asdict(history)))
 
 

@@ -11,7 +11,7 @@ _OFFSET = struct.Struct("d")
 
 
 class ShiftedClock:
-    """The system's time plus an offset that lies in a shared file."""
+    """The system time plus an offset from a shared file."""
 
     def __init__(self, path: str | Path) -> None:
         with Path(path).open("r+b") as file:

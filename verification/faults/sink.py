@@ -24,7 +24,7 @@ HOLD = 1.3
 
 
 class Loop:
-    """An event loop in a thread of its own, for servers that live beside the campaign."""
+    """An event loop in its own thread, for servers that run beside the campaign."""
 
     def __init__(self) -> None:
         self.loop = asyncio.new_event_loop()
@@ -54,7 +54,7 @@ class Loop:
 
 
 class Sink:
-    """Accepts each Idempotency-Key once. Only targets below /weak/ misbehave; those below /slow/ take their time."""
+    """Accepts each Idempotency-Key once. Only targets below /weak/ misbehave; those below /slow/ answer slowly."""
 
     def __init__(self) -> None:
         self.deliveries: list[Delivery] = []
@@ -96,7 +96,7 @@ class Sink:
         if manner == "hangs":
             await asyncio.sleep(30)
         if manner == "streams":
-            # With a length: without one, a hang-up would end the answer properly, and it would count as taken.
+            # Send a length: without one, a closed connection would be a complete answer and count as accepted.
             writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 100000000\r\n\r\n")
             for _ in range(300):
                 writer.write(b"." * 1024)
@@ -118,7 +118,7 @@ async def _read(reader: asyncio.StreamReader) -> tuple[str, dict[str, str]]:
 
 
 class Proxy:
-    """A wire between the product and a server, that can be cut, slowed down, or reset."""
+    """A connection between the product and a server that can be cut, slowed down or reset."""
 
     def __init__(self, target: Callable[[], int]) -> None:
         self.port = 0
@@ -132,7 +132,7 @@ class Proxy:
         self.port = server.sockets[0].getsockname()[1]
 
     async def reset(self) -> None:
-        """Hang up on everybody at once."""
+        """Close all connections immediately."""
         for writer in list(self._open):
             writer.transport.abort()
 
@@ -159,7 +159,7 @@ class Proxy:
                 if self.delay:
                     await asyncio.sleep(self.delay)
                 while self.is_cut:
-                    # What was sent is under way for ever: neither end is told anything.
+                    # The data is never delivered, and neither end is notified.
                     await asyncio.sleep(0.05)
                 writer.write(data)
                 await writer.drain()

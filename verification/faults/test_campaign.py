@@ -1,4 +1,4 @@
-"""The small form of the fault campaign: the real product on both databases at once, a few faults, no violation.
+"""A short fault campaign: the real product on both databases at once, a few faults, no violation.
 
 The campaign measures how slow the machine is and scales its time limits by that (see `Bounds`), so that a busy
 machine fails nothing.
@@ -16,7 +16,7 @@ from verification.faults.product import PROJECT
 pytestmark = [pytest.mark.faults, pytest.mark.timeout(420)]
 
 SIZES = {"seconds": 30, "seed": 20_260_101, "jobs": 40, "rounds": 1}
-# Between them every process is killed once; the long form (`make faults`) does everything to both.
+# Together they kill every process once; the long campaign (`make faults`) injects every fault on both databases.
 KINDS = {
     "sqlite": ["kill-busy-worker", "kill-leader", "kill-web", "clock-forward"],
     "postgresql": ["kill-pusher", "kill-busy-worker", "database-restart", "target-500"],
@@ -49,5 +49,5 @@ def test_faults_leave_every_slot_accounted_for(tmp_path: Path):
         assert campaign.returncode == 0, output[-6000:]
         assert "violations 0" in output
         assert list((tmp_path / database).glob("*.svg"))
-        # However slow the machine, something was broken and mended.
+        # Even on a slow machine, some faults were injected and undone.
         assert "healed after" in output

@@ -46,7 +46,7 @@ def fault(at: float, kind: str = "kill-pusher", seconds: float = 0.0, healing: f
 
 
 def quiet() -> History:
-    """A job every ten seconds, created in the beginning, and nothing goes wrong."""
+    """A job every ten seconds, created at the beginning, without any fault."""
     slots = range(STEP, 101, STEP)
     return History(
         operations=[operation("create", 0, when=When("interval", STEP), grid=T0 + STEP)],
@@ -57,7 +57,7 @@ def quiet() -> History:
 
 
 def eventful() -> History:
-    """The same job, paused, resumed, edited, run by hand and cancelled, among faults of several kinds."""
+    """The same job, paused, resumed, edited, run manually and cancelled, during faults of several kinds."""
     return History(
         operations=[
             operation("create", 0, outcome="unknown", when=When("interval", STEP)),
@@ -73,7 +73,7 @@ def eventful() -> History:
         ],
         rows=[
             row(10, 10),
-            # Killed after it was accepted, and taken up again.
+            # Killed after it was accepted, and rescued.
             row(20, 20, attempt=2, finished_at=T0 + 29),
             row(30, 30, "skipped", reason="The run before it was still going.", finished_at=T0 + 30),
             row(900, 40.1, cause="manual"),
@@ -103,7 +103,7 @@ def eventful() -> History:
 
 
 def shifted() -> History:
-    """The clock goes forward by half a minute and back: nothing is early, and nothing is repeated."""
+    """The clock goes forward by half a minute and back: no run is early, and none is repeated."""
     early = [row(at, at, first_started_at=T0 + at + 0.5) for at in (50,)]
     return quiet().with_(
         rows=[row(10, 10), row(20, 20), row(30, 30, "missed", last_slot=T0 + 40, slots=2), *early]
@@ -120,7 +120,7 @@ def asked(**policy: object) -> Operation:
 
 
 def limited() -> History:
-    """The same job, but for three runs only; then it is over, and says so."""
+    """The same job, limited to three runs; then it ends and reports that."""
     return History(
         operations=[
             asked(max_runs=3),
@@ -150,7 +150,7 @@ def ending() -> History:
 
 
 def holding(overlap: str) -> History:
-    """A target that takes longer than it should once: what comes next is skipped, waits, or starts beside it."""
+    """A target that answers too slowly once: the next run is skipped, waits, or overlaps."""
     following = {
         "skip": [row(30, 30, "skipped", reason="The run before it was still going.")],
         "queue": [row(30, 30, first_started_at=T0 + 34.2, finished_at=T0 + 35)],
@@ -167,7 +167,7 @@ def holding(overlap: str) -> History:
 
 
 def outage(catch_up: str) -> History:
-    """Nobody is there from the second slot to after the ninth: most of them are missed, or all are run late."""
+    """No cluster runs from the second slot until after the ninth: most slots are missed, or all run late."""
     late = {"first_started_at": T0 + 95, "finished_at": T0 + 95.1}
     first = {"once": 90, "all": 20, "none": 40}[catch_up]
     made_up = (
@@ -186,7 +186,7 @@ def outage(catch_up: str) -> History:
 
 
 def retried() -> History:
-    """Two attempts were asked for; a run whose worker was killed in the second has a third."""
+    """Two attempts were requested; a run whose worker was killed in the second has a third."""
     return quiet().with_(
         operations=[asked(attempts=2)],
         rows=[row(at, at) for at in range(10, 91, STEP)] + [row(100, 100, attempt=3, finished_at=T0 + 110)],
@@ -209,7 +209,7 @@ CLEAN: dict[str, Callable[[], History]] = {
 
 
 @pytest.mark.parametrize("make", CLEAN.values(), ids=CLEAN.keys())
-def test_a_clean_history_raises_no_alarm(make: Callable[[], History]):
+def test_clean_history_has_no_violations(make: Callable[[], History]):
     assert check(make()) == []
 
 
@@ -429,7 +429,7 @@ DEFECTS: list[tuple[str, str, Callable[[], History]]] = [
 @pytest.mark.parametrize(
     ("rule", "make"), [(rule, make) for rule, _, make in DEFECTS], ids=[words for _, words, _ in DEFECTS]
 )
-def test_a_seeded_defect_is_caught(rule: str, make: Callable[[], History]):
+def test_seeded_defect_is_reported(rule: str, make: Callable[[], History]):
     assert rule in {violation.rule for violation in check(make())}
 
 
@@ -437,13 +437,13 @@ def test_every_rule_has_a_seeded_defect():
     assert {rule for rule, _, _ in DEFECTS} == set(RULES)
 
 
-def test_a_job_of_which_an_answer_is_unknown_is_owed_nothing():
+def test_no_slot_is_required_after_an_unknown_answer():
     unsure = add(without_row(quiet(), 80), operations=[operation("pause", 75, outcome="unknown")])
 
     assert check(unsure) == []
 
 
-def test_a_job_of_which_nothing_was_certain_may_run_after_it_came_back_from_the_trash():
+def test_job_in_an_unknown_state_may_run_after_it_is_restored():
     history = quiet().with_(
         operations=[
             *quiet().operations,
@@ -456,8 +456,8 @@ def test_a_job_of_which_nothing_was_certain_may_run_after_it_came_back_from_the_
     assert check(history) == []
 
 
-def test_an_edit_under_a_clock_put_back_takes_back_what_was_written_off_beyond_it():
-    """At 62 the clock says 32: the slots of 40 and 50 have not come yet, and the new schedule does not ask for them."""
+def test_edit_after_the_clock_was_set_back_withdraws_later_missed_slots():
+    """At 62 the clock says 32: the slots of 40 and 50 are in the future, and the new schedule does not include them."""
     rows = [row(at, at) for at in (10, 20, 30)] + [row(at, at) for at in (85, 92, 99)]
     history = quiet().with_(
         operations=[
@@ -475,14 +475,14 @@ def test_an_edit_under_a_clock_put_back_takes_back_what_was_written_off_beyond_i
     assert check(history) == []
 
 
-def test_a_limit_of_which_nobody_knows_the_answer_is_neither_owed_nor_broken():
+def test_run_limit_with_an_unknown_answer_is_neither_required_nor_violated():
     raised = operation("edit", 38, outcome="unknown", policy=Policy(max_runs=6))
 
     assert check(add(limited(), operations=[raised])) == []
 
 
-def test_a_run_that_began_before_the_clock_jumped_was_not_made_up_for():
-    """Claimed on time, it started when the clock showed two minutes more; what follows runs by the right time."""
+def test_run_claimed_before_a_clock_jump_is_not_a_catch_up_run():
+    """It was claimed on time and started when the clock was two minutes ahead; later runs use the correct time."""
     leapt = quiet().with_(
         operations=[asked(catch_up="none")],
         rows=[
@@ -496,8 +496,8 @@ def test_a_run_that_began_before_the_clock_jumped_was_not_made_up_for():
     assert check(leapt) == []
 
 
-def line_at_a_jump(*, others: Sequence[Delivery]) -> History:
-    """A long run holds up two more, and the clock jumps ahead by two minutes while they wait in line."""
+def queue_at_a_clock_jump(*, others: Sequence[Delivery]) -> History:
+    """A long run delays two more, and the clock jumps ahead by two minutes while they are queued."""
     waited = {"first_started_at": T0 + 172, "finished_at": T0 + 173}
     return quiet().with_(
         operations=[asked(overlap="queue")],
@@ -513,21 +513,21 @@ def line_at_a_jump(*, others: Sequence[Delivery]) -> History:
     )
 
 
-def test_runs_that_waited_in_line_while_the_clock_jumped_were_not_made_up_for():
-    """A row of another job that was written after theirs arrived before the jump, so theirs were there by then."""
+def test_runs_queued_before_a_clock_jump_are_not_catch_up_runs():
+    """A later row of another job was delivered before the jump, so these rows existed by then."""
     arrived = [delivery(31, 31, key="other@31")]
 
-    assert not [found for found in check(line_at_a_jump(others=arrived)) if found.rule == "catch-up"]
+    assert not [found for found in check(queue_at_a_clock_jump(others=arrived)) if found.rule == "catch-up"]
 
 
-def test_runs_that_nothing_shows_in_line_before_the_clock_jumped_were_made_up_for():
-    found = check(line_at_a_jump(others=[]))
+def test_runs_without_proof_of_a_claim_before_the_clock_jump_are_catch_up_runs():
+    found = check(queue_at_a_clock_jump(others=[]))
 
     assert [violation.rule for violation in found if violation.rule == "catch-up"] == ["catch-up"]
 
 
-def stopped_in_a_cut(*, deleted_at: float) -> History:
-    """Two slots fall due while the database is away; the job is deleted as soon as it is back."""
+def stopped_after_an_outage(*, deleted_at: float) -> History:
+    """Two slots fall due during a database outage; the job is deleted as soon as it is over."""
     taken_away = "The job was deleted before it could run."
     return quiet().with_(
         operations=[asked(overlap="allow"), operation("delete", deleted_at)],
@@ -538,22 +538,22 @@ def stopped_in_a_cut(*, deleted_at: float) -> History:
     )
 
 
-def test_what_fell_due_in_a_fault_may_be_taken_away_before_it_is_claimed():
-    assert check(stopped_in_a_cut(deleted_at=62)) == []
+def test_slots_due_in_a_fault_may_be_skipped_by_a_deletion_before_their_claim():
+    assert check(stopped_after_an_outage(deleted_at=62)) == []
 
 
-def test_what_nobody_took_away_is_not_skipped():
-    assert "skipped" in {found.rule for found in check(stopped_in_a_cut(deleted_at=75))}
+def test_slots_skipped_long_before_a_deletion_are_reported():
+    assert "skipped" in {found.rule for found in check(stopped_after_an_outage(deleted_at=75))}
 
 
-def test_what_falls_due_on_a_quiet_day_is_not_taken_away():
-    quiet_day = stopped_in_a_cut(deleted_at=62).with_(faults=[])
+def test_slots_skipped_without_a_fault_are_reported():
+    without_faults = stopped_after_an_outage(deleted_at=62).with_(faults=[])
 
-    assert "skipped" in {found.rule for found in check(quiet_day)}
+    assert "skipped" in {found.rule for found in check(without_faults)}
 
 
 def poisoned(*, last_attempt: float) -> History:
-    """A poisoned job kills its worker in each of its attempts; the last one takes a run of ours along."""
+    """A poisoned job kills its worker in each attempt; the last one also interrupts a normal run."""
     poison = Row(
         15,
         "poison",
@@ -572,16 +572,16 @@ def poisoned(*, last_attempt: float) -> History:
     )
 
 
-def test_a_poisoned_job_may_make_repeat_until_its_last_attempt():
+def test_poisoned_job_explains_repeats_until_its_last_attempt():
     assert check(poisoned(last_attempt=51)) == []
 
 
-def test_nothing_is_repeated_after_a_poisoned_jobs_last_attempt():
+def test_repeat_after_the_last_attempt_of_a_poisoned_job_is_reported():
     assert [found.rule for found in check(poisoned(last_attempt=44))] == ["repeated"]
 
 
-def test_a_clock_that_goes_ahead_right_after_it_was_behind_is_ahead():
-    """The runs of the minute it showed are asked for, although the job is cancelled before that minute comes."""
+def test_clock_jump_forward_right_after_a_jump_back_explains_early_runs():
+    """The runs of the minute that the clock showed are expected, although the job is cancelled before that minute."""
     slots = range(STEP, 41, STEP)
     jumped = History(
         operations=[
@@ -598,7 +598,7 @@ def test_a_clock_that_goes_ahead_right_after_it_was_behind_is_ahead():
     assert "unasked" not in {found.rule for found in check(jumped)}
 
 
-def test_a_rescue_counts_also_where_it_ended_under_a_clock_put_back():
+def test_rescue_is_recognised_even_if_it_ended_after_the_clock_was_set_back():
     rescued = quiet().with_(
         operations=[asked(attempts=1)],
         rows=[
@@ -612,7 +612,7 @@ def test_a_rescue_counts_also_where_it_ended_under_a_clock_put_back():
     assert check(rescued) == []
 
 
-def test_a_job_that_failed_too_often_pauses_itself():
+def test_automatic_pause_after_failures_is_expected():
     failing = quiet().with_(
         operations=[operation("create", 0, when=When("interval", 5), grid=T0 + 5)],
         rows=[row(at, at, "failed") for at in range(5, 51, 5)],
@@ -623,7 +623,7 @@ def test_a_job_that_failed_too_often_pauses_itself():
     assert check(failing) == []
 
 
-def test_a_slow_machine_stretches_only_what_is_work():
+def test_pace_scales_only_the_work_part_of_a_limit():
     assert Bounds(pace=3).heals_within("kill-web") == 15 + 2 * Bounds().work
     assert Bounds().heals_within("database-restart") == 30
 
@@ -637,11 +637,11 @@ def test_a_slow_machine_stretches_only_what_is_work():
         (When("cron", 1), [T0 + 0] if T0 % 60 == 0 else []),
     ],
 )
-def test_the_checker_counts_slots_by_itself(when: When, slots: list[int]):
+def test_checker_computes_slots_independently(when: When, slots: list[int]):
     assert when.slots(T0 + 24, T0 - 1, T0 + 20) == slots
 
 
-def test_the_report_names_what_happened_and_the_picture_is_one():
+def test_report_names_all_faults_and_the_picture_is_svg():
     history = eventful()
 
     text = report.table(history, Bounds(), check(history))
@@ -653,8 +653,8 @@ def test_the_report_names_what_happened_and_the_picture_is_one():
 
 
 @pytest.mark.parametrize(("healing", "verdict"), [(14.9, "met"), (15.1, "not met"), (None, "not met")])
-def test_the_report_holds_healing_against_the_bar_as_it_is_promised(healing: float | None, verdict: str):
-    """A slow machine widens what the checker allows, but not what the table says of the promise."""
+def test_report_compares_recovery_with_the_promised_limit(healing: float | None, verdict: str):
+    """A slow machine widens the limit of the checker, but not the promised limit in the table."""
     history = quiet().with_(faults=[fault(20, healing=5.0), fault(40, healing=healing)])
 
     text = report.table(history, Bounds(pace=2.0), [])
@@ -664,11 +664,11 @@ def test_the_report_holds_healing_against_the_bar_as_it_is_promised(healing: flo
     assert line.endswith("20 s")
 
 
-def test_the_report_counts_repeats_beside_the_faults_that_explain_them():
+def test_report_counts_repeats_and_the_faults_that_explain_them():
     assert "repeats 1 in 2 faults that can" in report.table(eventful(), Bounds(), [])
 
 
-def test_records_are_read_back_as_they_were_kept(tmp_path):
+def test_saved_records_are_loaded_unchanged(tmp_path):
     report.save(limited(), tmp_path / "limited.json")
     report.save(shifted(), tmp_path / "history.json")
 
@@ -684,6 +684,6 @@ def test_records_are_read_back_as_they_were_kept(tmp_path):
     assert check(kept) == []
 
 
-def test_a_short_campaign_is_no_proof():
+def test_short_campaign_is_reported_as_too_short():
     assert len(report.shortfalls(quiet(), kinds=15, faults=10, slots=10_000)) == 2
     assert not report.shortfalls(eventful(), kinds=3, faults=1, slots=10)

@@ -1,4 +1,4 @@
-"""Defects that the campaign found, each as the smallest test that shows it."""
+"""Regression tests for defects that the campaign found."""
 
 from datetime import timedelta
 
@@ -14,38 +14,38 @@ from tests.factories import ClusterFactory, ExecutionFactory, JobFactory
 
 
 @pytest.mark.django_db(transaction=True)
-def test_the_watch_sees_again_after_its_connection_broke():
-    """After one restart of PostgreSQL no leader noticed a frozen cluster any more, for as long as it lived."""
-    worker, watch = ClusterFactory(), HeartbeatWatch()
+def test_watch_works_again_after_its_connection_broke():
+    """After one restart of PostgreSQL, a leader never noticed a frozen cluster again."""
+    cluster, watch = ClusterFactory(), HeartbeatWatch()
     connection.ensure_connection()
     connection.connection.close()
 
     for _ in range(2):
         watch._looked_at -= 100
-        assert watch.trouble(worker.pk) == ""
+        assert watch.trouble(cluster.pk) == ""
 
-    worker.refresh_from_db()
-    assert worker.watched_at is not None
+    cluster.refresh_from_db()
+    assert cluster.watched_at is not None
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_leader_whose_connection_broke_still_signs_off():
-    """A cluster stopped after a restart of PostgreSQL was listed as running until it fell silent."""
-    worker = ClusterFactory()
+def test_leader_retires_its_cluster_after_its_connection_broke():
+    """A cluster stopped after a restart of PostgreSQL was listed as running until its heartbeat was stale."""
+    cluster = ClusterFactory()
     leader = object.__new__(Leader)
-    leader._context = ClusterContext(worker.pk, Permits(1))
+    leader._context = ClusterContext(cluster.pk, Permits(1))
     connection.ensure_connection()
     connection.connection.close()
 
     leader._release_claims("stopped")
 
-    worker.refresh_from_db()
-    assert worker.stopped_at is not None
+    cluster.refresh_from_db()
+    assert cluster.stopped_at is not None
 
 
 @pytest.mark.django_db
-def test_a_job_resumed_after_the_clock_went_back_has_one_row_a_slot():
-    """Forward, back, pause and resume: the slots that the jump had written off as missed got a second row."""
+def test_job_resumed_after_the_clock_went_back_has_one_row_per_slot():
+    """After a jump forward and back, a pause and a resume, slots recorded as missed by the jump got a second row."""
     start = clock.now().replace(microsecond=0)
     moments = [start + timedelta(seconds=seconds) for seconds in range(0, 30, 5)]
     job = JobFactory(
@@ -63,13 +63,13 @@ def test_a_job_resumed_after_the_clock_went_back_has_one_row_a_slot():
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_run_is_on_disk_before_its_task_is_called():
-    """A crash of PostgreSQL took starts back: runs were delivered, and then cancelled, or their numbers given away."""
+def test_start_of_a_run_is_durable_before_its_task_is_called():
+    """A crash of PostgreSQL lost starts: runs were delivered and later cancelled, or their ids were reused."""
     if connection.vendor != "postgresql":
-        pytest.skip("SQLite's log survives every death but that of the machine")
-    worker = ClusterFactory()
+        pytest.skip("SQLite's log survives every crash except that of the machine")
+    cluster = ClusterFactory()
     run = ExecutionFactory(
-        status=Execution.Status.CLAIMED, cluster=worker, lease_until=clock.now() + timedelta(seconds=10)
+        status=Execution.Status.CLAIMED, cluster=cluster, lease_until=clock.now() + timedelta(seconds=10)
     )
     with connection.cursor() as cursor:
         cursor.execute("SET synchronous_commit = off")
@@ -77,7 +77,7 @@ def test_a_run_is_on_disk_before_its_task_is_called():
         cursor.execute("SELECT pg_current_wal_insert_lsn()")
         (written,) = cursor.fetchone()
 
-        assert engine.start_runs(worker.pk, 0, [run.pk], clock.now())
+        assert engine.start_runs(cluster.pk, 0, [run.pk], clock.now())
 
         cursor.execute("SELECT pg_current_wal_flush_lsn() > %s::pg_lsn", [written])
         assert cursor.fetchone() == (True,)

@@ -6,14 +6,14 @@ from dataclasses import dataclass, replace
 
 from verification.faults.records import History, Operation, Policy, Row, When
 
-# Slots are cut to seconds, and the two clocks are read one after the other.
+# Slots are truncated to seconds, and the two clocks are read one after the other.
 MARGIN = 1.5
 FAILURES_BEFORE_A_PAUSE = 10
 
 
 @dataclass(frozen=True, slots=True)
 class Period:
-    """A stretch of the product's time in which the driver knows how a job stands."""
+    """A period of the product's time in which the driver knows the state of a job."""
 
     after: float
     before: float
@@ -28,24 +28,24 @@ class Period:
     def slots(self) -> list[int]:
         if not self.is_armed or self.when is None or self.grid is None:
             return []
-        # The answer named the first slot: there is none before it, whatever the clock said then.
+        # The answer named the first slot: none is before it, whatever the clock showed then.
         earliest = self.grid - 1 if self.when.kind == "interval" else 0
         latest = min(self.before - MARGIN, self.ends_at or float("inf"))
         return self.when.slots(self.grid, max(self.after + MARGIN, earliest), latest)
 
     def next_slots(self, after: int, count: int) -> list[int]:
-        """The slots that follow one of them, as far as they are certain."""
+        """Return the slots after this one, as far as they are certain."""
         return [slot for slot in self.slots() if slot > after][:count]
 
     def asks_for(self, slot: int) -> bool:
-        """Also where the grid was never told: then any slot may be right."""
+        """Return whether the schedule includes this slot; any slot may be right if the grid is unknown."""
         if not self.is_armed or (self.ends_at is not None and slot > self.ends_at):
             return False
         return self.when is None or self.grid is None or self.when.has(slot, self.grid)
 
 
 def jobs_of(history: History) -> dict[str, list[Operation]]:
-    """Operations by the product's id of the job, in the order they were sent."""
+    """Return the operations by job id, in the order in which they were sent."""
     names = {op.tag: op.job_id for op in history.operations if op.verb == "create" and op.job_id}
     jobs: dict[str, list[Operation]] = defaultdict(list)
     for op in sorted(history.operations, key=lambda op: op.sent_at):
@@ -55,9 +55,9 @@ def jobs_of(history: History) -> dict[str, list[Operation]]:
 
 
 def policy_of(operations: Sequence[Operation], *, for_certain: bool = False) -> Policy:
-    """What was asked for when the job was made; of several limits of runs the highest, which may never be passed.
+    """Return the policy requested at creation; of several run limits the highest, which must never be exceeded.
 
-    `for_certain` leaves out limits of which nobody knows whether they came into force.
+    `for_certain` leaves out limits that may not have taken effect.
     """
     outcomes = ("acknowledged",) if for_certain else ("acknowledged", "unknown")
     asked = [op.policy for op in operations if op.policy and op.outcome in outcomes]
@@ -68,7 +68,7 @@ def policy_of(operations: Sequence[Operation], *, for_certain: bool = False) -> 
 
 
 def periods(history: History, operations: Sequence[Operation]) -> list[Period]:
-    """The certain stretches of one job; between an operation and its answer nothing is certain."""
+    """Return the certain periods of one job; between an operation and its answer nothing is certain."""
     ends_at = policy_of(operations).ends_at
     return [replace(period, ends_at=ends_at) for period in _periods(history, operations)]
 
@@ -85,8 +85,8 @@ def _periods(history: History, operations: Sequence[Operation]) -> list[Period]:
         low, high = span(history, op)
         if current:
             found.append(current)
-        # All that is known so far, not only the last: where the clock was set back, an operation comes before slots
-        # that had passed already, and takes back what was written off of them.
+        # Cut all known periods, not only the last: after the clock was set back, an operation comes before slots
+        # that had already passed, and withdraws those recorded as missed.
         found = [
             replace(period, before=min(period.before, low))
             for period in found
@@ -96,7 +96,7 @@ def _periods(history: History, operations: Sequence[Operation]) -> list[Period]:
         current = None
         if op.outcome == "unknown":
             continue
-        # A new schedule has a grid of its own, known once an answer has named one of its slots.
+        # A new schedule has its own grid, known once an answer has named one of its slots.
         grid = op.grid if op.grid is not None or op.when else grid
         when = op.when or when
         if op.verb == "delete":
@@ -117,13 +117,13 @@ def _periods(history: History, operations: Sequence[Operation]) -> list[Period]:
 
 
 def span(history: History, op: Operation) -> tuple[float, float]:
-    """From when to when, by the product's clock, the operation may have taken effect."""
+    """Return the period, by the product's clock, in which the operation may have taken effect."""
     offsets = {0.0, *offsets_between(history, op.sent_at - 1, op.answered_at + 1)}
     return op.sent_at + min(offsets), op.answered_at + max(offsets)
 
 
 def offsets_between(history: History, start: float, end: float) -> list[float]:
-    """Every offset of the product's clock that was in force at some moment between the two."""
+    """Return every offset of the product's clock between the two moments."""
     found, offset = [], 0.0
     for at, following in history.shifts:
         if at > end:
@@ -134,10 +134,10 @@ def offsets_between(history: History, start: float, end: float) -> list[float]:
     return [*found, offset]
 
 
-def spent_at(rows: Sequence[Row], policy: Policy) -> float:
-    """When the last run that its limit allows was due; what was called off after its claim counts, too.
+def last_allowed_run_at(rows: Sequence[Row], policy: Policy) -> float:
+    """Return when the last run that the limit allows was due, including runs withdrawn after their claim.
 
-    By the order of the claims: where the clock was ahead for a while, later slots were claimed before earlier ones.
+    Ordered by claim: while the clock was ahead, later slots were claimed before earlier ones.
     """
     counted = sorted((row for row in rows if row.status not in ("skipped", "missed")), key=lambda row: row.id)
     if policy.max_runs is None or len(counted) < policy.max_runs:
@@ -145,8 +145,8 @@ def spent_at(rows: Sequence[Row], policy: Policy) -> float:
     return counted[policy.max_runs - 1].scheduled_for
 
 
-def gave_up_at(rows: Sequence[Row]) -> float:
-    """When the engine paused the job by itself, because it failed too often in a row."""
+def paused_by_engine_at(rows: Sequence[Row]) -> float:
+    """Return when the engine paused the job after too many failures in a row."""
     failures = 0
     for row in sorted(rows, key=lambda row: row.finished_at or 0.0):
         if row.status == "succeeded":

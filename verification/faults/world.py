@@ -1,4 +1,4 @@
-"""Everything a campaign needs, started and stopped together: database, sink, connections, clock and product."""
+"""The environment of a campaign, started and stopped together: database, sink, proxies, clock and product."""
 
 import os
 import subprocess
@@ -24,12 +24,12 @@ from verification.faults.sink import Loop, Proxy, Sink
 if TYPE_CHECKING:
     from schedules.models import Cluster
 
-# Leader, pusher, monitor, three workers with two threads each, web and agents: per process at most a few.
+# Leader, pusher, monitor, three workers with two threads each, web and agents: at most a few per process.
 MOST_CONNECTIONS = 45
 
 
 class World:
-    """The campaign's side of the stage."""
+    """The database, sink, proxies, clock and product of one campaign."""
 
     def __init__(self, database: str, lease: int) -> None:
         self.database = database
@@ -64,7 +64,7 @@ class World:
             self.product.environment["NTFY_URL"] = f"http://127.0.0.1:{self.target_wire.port}"
             self._set_up_django(direct)
             self._start_product()
-            # From here on it is ours to end.
+            # From here on we must stop it.
             self._stack = stack.pop_all()
         return self
 
@@ -81,23 +81,23 @@ class World:
         self.clock.offset = seconds
         self.shifts.append((time.time(), seconds))
 
-    def mend(self) -> None:
-        """Take back whatever a fault left behind that could not be done to its end."""
+    def undo_everything(self) -> None:
+        """Undo everything that an interrupted fault left behind."""
         for wire in (self.target_wire, self.database_wire):
             if wire:
                 wire.is_cut, wire.delay = False, 0.0
         self.sink.manner = "well"
         if self.clock.offset:
             self.shift_clock(0.0)
-        for process in self.product.everybody():
+        for process in self.product.all_processes():
             with suppress(psutil.Error):
                 process.resume()
         if self.postgres and (self.postgres.process is None or self.postgres.process.poll() is not None):
             self.postgres.process = None
             self.postgres.start()
 
-    def is_well(self, since: float) -> str:
-        """Say what is not well yet, or nothing: clusters come round, the web answers, nothing is overdue."""
+    def remaining_problem(self, since: float) -> str:
+        """Return what has not recovered yet, or "": probes return, the web answers, no job is overdue."""
         from django.db import Error, connections  # noqa: PLC0415
 
         try:
@@ -113,7 +113,7 @@ class World:
         return [_row(row) for row in rows.iterator(2000)]
 
     def aftermath(self, complaints: list[str]) -> Aftermath:
-        """Look at the tables, before the product is stopped."""
+        """Read the tables before the product is stopped."""
         from schedules import clock  # noqa: PLC0415
         from schedules.models import Execution, Job  # noqa: PLC0415
 
@@ -147,14 +147,14 @@ class World:
         if abandoned := Execution.objects.abandoned(now).count():
             return f"{abandoned} runs are abandoned"
         leaders = set(self.product.leaders().values())
-        # Not from the future, as after a clock that was put back.
+        # Not in the future, as after the clock was set back.
         earliest, latest = since + self.clock.offset, now.timestamp() + 0.5
         round_again = {
             row.pid for row in self._fresh() if earliest < row.probe_returned_at.timestamp() < latest
         }
         if missing := leaders - round_again or len(leaders) < 2:
             return f"clusters {missing} have not come round"
-        for url in (f"{self.product.url}/healthz", self.product.doors()[1]):
+        for url in (f"{self.product.url}/healthz", self.product.mcp_urls()[1]):
             if not _answers(url):
                 return f"{url} does not answer"
         return ""
@@ -182,7 +182,7 @@ class World:
         self.token = self._issue_token()
         self.product.start("second")
         self.product.start("mcp")
-        wait_until(lambda: not self.is_well(began_at), 90)
+        wait_until(lambda: not self.remaining_problem(began_at), 90)
 
     def _issue_token(self) -> str:
         done = subprocess.run(
@@ -209,7 +209,7 @@ def _answers(url: str) -> bool:
         try:
             urllib.request.urlopen(url, timeout=2).close()
         except urllib.error.HTTPError as error:
-            # Refused in words is an answer, too.
+            # An error response is an answer, too.
             error.close()
         return True
     return False

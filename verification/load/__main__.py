@@ -41,7 +41,7 @@ LATENESS_BAR = 1.0
 
 
 class Meter:
-    """How long each kind of request took, and which went wrong."""
+    """The duration of each kind of request, and the failed requests."""
 
     def __init__(self) -> None:
         self.times: dict[str, list[float]] = defaultdict(list)
@@ -73,7 +73,7 @@ class Meter:
 async def person(
     meter: Meter, options: argparse.Namespace, number: int, cookie: str, jobs: list[str]
 ) -> None:
-    """Read pages, look at jobs, and now and then press a button."""
+    """Read pages, open jobs, and sometimes perform an action."""
     dice = random.Random(number)
     async with httpx2.AsyncClient(
         base_url=options.url, cookies={"sessionid": cookie}, timeout=30, follow_redirects=True
@@ -97,7 +97,7 @@ async def person(
 
 
 async def agent(meter: Meter, options: argparse.Namespace, number: int, token: str, jobs: list[str]) -> None:
-    """Call tools, mostly to look, sometimes to make or change a job."""
+    """Call tools, mostly to read, sometimes to create or change a job."""
     dice = random.Random(1000 + number)
     headers = {
         "Authorization": f"Bearer {token}",
@@ -129,7 +129,7 @@ async def agent(meter: Meter, options: argparse.Namespace, number: int, token: s
 
 
 async def watch(options: argparse.Namespace, pid: int, record: growth.Record) -> None:
-    """Take samples of what a leak would make grow, and print their sums."""
+    """Sample the figures that a leak would increase, and print their sums."""
     from django.conf import settings
 
     database = settings.DATABASES["default"]
@@ -146,7 +146,7 @@ async def watch(options: argparse.Namespace, pid: int, record: growth.Record) ->
 
 
 def make_people(options: argparse.Namespace) -> list[tuple[str, str, list[str]]]:
-    """Make owners with their share of the jobs; return for each a session, a token and the ids of some jobs."""
+    """Create owners with their share of the jobs; return for each a session, a token and some job ids."""
     from django.conf import settings
     from django.contrib.auth import BACKEND_SESSION_KEY, HASH_SESSION_KEY, SESSION_KEY
     from django.contrib.auth.models import User
@@ -160,13 +160,13 @@ def make_people(options: argparse.Namespace) -> list[tuple[str, str, list[str]]]
     people = []
     share = options.jobs // options.people
     for number in range(options.people):
-        # Every tenth looks after everybody's jobs.
+        # Every tenth person is staff and sees all jobs.
         user = User.objects.create(username=f"person{number}", is_staff=number % 10 == 0)
         user.set_unusable_password()
         user.save()
         profile_of(user)
         now = clock.now()
-        # One of each owner's jobs, and a few more, make the sixty that fire every minute, one a second.
+        # One job of each owner and a few more are the sixty that fire every minute, one per second.
         firing = 1 + (number < options.firing - options.people)
         Job.objects.bulk_create(
             [_job(user, number, place, now, is_firing=place < firing) for place in range(share)]
@@ -211,7 +211,7 @@ def _job(user: Any, number: int, place: int, now: Any, *, is_firing: bool) -> An
 
 @asynccontextmanager
 async def serving(options: argparse.Namespace) -> AsyncIterator[int]:
-    """Run web and cluster as anybody would."""
+    """Run the web server and a cluster, as in production."""
     process = subprocess.Popen(
         [sys.executable, "manage.py", "up", "--port", str(options.port)],
         cwd=harness.PROJECT,
@@ -275,7 +275,7 @@ def main() -> int:
     options.seconds = options.soak or options.seconds
     options.every = options.every or min(30.0, options.seconds / 60)
     options.url = f"http://127.0.0.1:{options.port}"
-    # So that a run that is cut short stops the product, too.
+    # Stop the product even if the run is interrupted.
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     os.environ |= {"CRONTY_PORT": str(options.port), "CRONTY_ADMIN_PASSWORD": "not-used-by-anybody"}
     data = harness.prepare()

@@ -1,4 +1,4 @@
-"""Growth of the server processes: memory, file handles and database connections, sampled and judged."""
+"""Growth of the server processes: samples of memory, file handles and database connections, and verdicts."""
 
 import os
 import statistics
@@ -10,14 +10,14 @@ import psutil
 
 
 class Measure(NamedTuple):
-    """What is looked at, and how much more of it at the end is still called flat."""
+    """A measured figure, and the growth that still counts as flat."""
 
     name: str
     share: float
     amount: float
 
 
-# The larger of the two counts: a share for what is big, an amount for what is small.
+# The larger of the two applies: a share for large values, an amount for small ones.
 MEASURES = (
     Measure("memory MB", 0.05, 8),
     Measure("file handles", 0.05, 8),
@@ -26,7 +26,7 @@ MEASURES = (
 
 
 class Verdict(NamedTuple):
-    """How one measure of one group of processes went: the median of the second quarter, and of the last."""
+    """One measure of one group of processes: the medians of the second and of the last quarter."""
 
     group: str
     measure: Measure
@@ -62,33 +62,33 @@ class Record:
                 self.samples[group, measure].append(value)
 
     def verdicts(self) -> Iterator[Verdict]:
-        """Judge each series; the first quarter is left out, in which everything warms up."""
+        """Return a verdict on each series, without the first quarter, in which processes warm up."""
         for (group, measure), values in self.samples.items():
             quarter = len(values) // 4
             if quarter < 2:
                 raise ValueError(f"{len(values)} samples of {group} are too few to judge: take at least 8")
             early, late = values[quarter : 2 * quarter], values[-quarter:]
-            # What goes up and down ends a little higher by chance, the more so the fewer samples there are.
+            # A fluctuating value ends a little higher by chance, especially with few samples.
             chance = 3 * statistics.stdev(early) / quarter**0.5
             yield Verdict(group, measure, statistics.median(early), statistics.median(late), chance)
 
 
 def sample(pid: int, database: dict[str, Any]) -> dict[str, list[float]]:
-    """Add up what each session of processes under this one uses: the web server, the cluster, the parent."""
+    """Sum the figures of each process session under this one: the web server, the cluster, the parent."""
     totals: dict[str, list[float]] = {}
     for process in [psutil.Process(pid), *psutil.Process(pid).children(recursive=True)]:
         try:
             used = [_memory(process) / 1e6, float(process.num_fds()), float(_connections(process, database))]
             group = _name(os.getsid(process.pid), pid)
         except (psutil.Error, OSError):
-            # It ended while it was looked at.
+            # The process ended while it was measured.
             continue
         totals[group] = [sum(pair) for pair in zip(used, totals.get(group, [0.0] * len(used)), strict=True)]
     return totals
 
 
 def _memory(process: psutil.Process) -> int:
-    """Return its own memory and its share of what it has in common with others, where the system tells."""
+    """Return the proportional memory of a process (PSS) where the system reports it."""
     info = process.memory_full_info()
     return int(getattr(info, "pss", 0) or info.rss)
 
@@ -108,5 +108,5 @@ def _name(session: int, parent: int) -> str:
         return "up"
     words = psutil.Process(session).cmdline()
     place = next((number for number, word in enumerate(words) if word.endswith("manage.py")), None)
-    # A cluster gives itself a title, of which the first word is the command.
+    # A cluster sets its process title, whose first word is the command.
     return words[place + 1] if place is not None else words[0].split()[0]

@@ -1,4 +1,4 @@
-"""The soak's judgement of growth notices a leak and accepts a process that stays flat."""
+"""Verdicts on growth: a leak is reported, and a process that stays flat is accepted."""
 
 import subprocess
 import sys
@@ -35,28 +35,28 @@ def flat(value: float) -> list[float]:
     return [value] * 40
 
 
-def test_steady_use_is_flat_however_it_began():
+def test_steady_use_is_flat_whatever_the_start():
     warming_up = [10.0] * 10 + [500.0] * 30
 
     assert verdicts(flat(20), flat(4), warming_up) == [True, True, True]
 
 
 @pytest.mark.parametrize("measure", range(3))
-def test_slow_leak_is_noticed(measure):
+def test_slow_leak_is_reported(measure):
     series = [flat(300), flat(100), flat(10)]
     series[measure] = [value + 2 * place for place, value in enumerate(series[measure])]
 
     assert verdicts(*series) == [place != measure for place in range(3)]
 
 
-def test_single_peak_is_no_leak():
+def test_single_peak_is_not_a_leak():
     with_a_peak = flat(300)
     with_a_peak[-2] = 900
 
     assert all(verdicts(with_a_peak, flat(100), flat(10)))
 
 
-def test_what_goes_up_and_down_is_flat_until_it_grows():
+def test_fluctuating_use_is_flat_unless_it_grows():
     waves = [20.0 + 12 * (place * 7 % 11 / 10) for place in range(60)]
     higher_by_chance = waves[:45] + [value + 3 for value in waves[45:]]
     growing = [value + place / 2 for place, value in enumerate(waves)]
@@ -73,7 +73,7 @@ def test_few_samples_are_not_judged():
 
 @pytest.fixture
 def server(tmp_path: Any) -> Iterator[tuple[int, dict[str, Any]]]:
-    """A parent with a session below it that holds a database file open three times."""
+    """A parent process with a child session that has a database file open three times."""
     file = tmp_path / "db.sqlite3"
     file.touch()
     parent = subprocess.Popen(
@@ -88,7 +88,7 @@ def server(tmp_path: Any) -> Iterator[tuple[int, dict[str, Any]]]:
     parent.communicate()
 
 
-def test_sample_counts_each_session_by_itself(server):
+def test_sample_counts_each_session_separately(server):
     pid, database = server
 
     totals = sample(pid, database)

@@ -1,6 +1,6 @@
-"""Cronty beside a reference that is too simple to be wrong."""
+"""Cronty compared with a simple reference model."""
 
 import pytest
 
-# Its assertions are the point of the test: they should say what differs.
+# Rewrite the assertions of this module, so that failures show the difference.
 pytest.register_assert_rewrite("verification.model.machine")

@@ -1,4 +1,4 @@
-"""What people may choose and how time may pass: everything a sequence is made of."""
+"""Hypothesis strategies: schedules, policies and time steps of a sequence."""
 
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -28,16 +28,16 @@ CRONS = [
 LENGTHS = st.sampled_from(
     [SECOND, 9 * SECOND, 11 * SECOND, 40 * SECOND, MINUTE, 10 * MINUTE, HOUR, 5 * HOUR, DAY]
 ) | st.integers(0, 3 * 86_400).map(lambda seconds: timedelta(seconds=seconds))
-# How late a worker comes to a slot: a minute still counts as on time.
+# How late a cluster claims a slot: a minute still counts as on time.
 LATE = st.sampled_from([0 * SECOND, SECOND, MINUTE, MINUTE + model.TICK, 7 * HOUR, -model.TICK])
 ENDINGS = ["succeeded", "failed", "claimed", "running"]
-# From now until it happens, so that most are still to come.
+# Durations from now, so that most moments are in the future.
 AHEAD = st.sampled_from([HOUR, 5 * MINUTE, 6 * HOUR, DAY, 2 * DAY, SECOND, -HOUR])
 
 
 @dataclass(frozen=True)
 class When:
-    """A schedule as people say it, relative to now."""
+    """A schedule relative to now."""
 
     kind: type[Schedule]
     ahead: timedelta = HOUR
@@ -88,7 +88,7 @@ NEW_JOB: dict[str, st.SearchStrategy[Any]] = {
 
 
 def columns_of(terms: model.Terms) -> dict[str, Any]:
-    """The terms as the services take them; an interval's grid is for them to choose."""
+    """Return the terms as service arguments; the service chooses the grid of an interval."""
     schedule = terms.schedule
     when: dict[str, Any] = {"run_at": None, "every": None, "cron": "", "timezone": "UTC"}
     match schedule:

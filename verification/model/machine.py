@@ -1,4 +1,4 @@
-"""Any sequence of what people, workers and the clock may do, done to Cronty and to the reference at once."""
+"""State machine: random actions of people, clusters and the clock, applied to Cronty and to the reference."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -43,7 +43,7 @@ PLENTY = 1000
 
 
 class SimulatedTime:
-    """The wall clock, which may go back, and the seconds that have really passed."""
+    """The wall clock, which may go back, and the seconds that have actually passed."""
 
     def __init__(self, now: datetime) -> None:
         self.now = now
@@ -60,14 +60,14 @@ TIME = SimulatedTime(STARTS[0])
 
 
 class Pair:
-    """One job, here and there."""
+    """One job in Cronty and its counterpart in the reference."""
 
     def __init__(self, job: model.Job, stored_id: int, public_id: str) -> None:
         self.model = job
         self.stored_id = stored_id
         self.public_id = public_id
         self.revision = 0
-        # Slots that fell due while the job could run, or was paused: each must end in one row.
+        # Slots that fell due while the job was armed or paused: each must end up in one row.
         self.owed: set[datetime] = set()
         self.most_attempts = 0
         self.ever_allowed_overlap = False
@@ -76,7 +76,7 @@ class Pair:
     def remember_terms(self) -> None:
         terms = self.model.terms
         self.most_attempts = max(self.most_attempts, terms.attempts)
-        # What was made a one-off has one slot only, and runs it beside what is left of its recurring life.
+        # A job edited to run once has one slot, which may run beside runs left from its earlier schedule.
         self.ever_allowed_overlap |= terms.overlap == "allow" or isinstance(terms.schedule, Once)
 
     def is_owed(self, slot: datetime) -> bool:
@@ -88,7 +88,7 @@ class Pair:
         return job.next_run_at is not None and slot >= job.next_run_at
 
     def rows_by_id(self) -> dict[int, model.Row]:
-        """Both write the rows of one job in the same order."""
+        """Match rows by position: both sides write the rows of one job in the same order."""
         stored = Execution.objects.filter(job=self.stored_id).order_by("pk").values_list("pk", flat=True)
         assert len(stored) == len(self.model.rows)
         return dict(zip(stored, self.model.rows, strict=True))
@@ -99,7 +99,7 @@ class Agreement(RuleBasedStateMachine):
         super().__init__()
         self.transaction = transaction.atomic()
         self.transaction.__enter__()
-        # A new process: it has not looked at the clock yet.
+        # A new process has not read the clock yet.
         clock_rollback._recovery = clock_rollback._Recovery()
         self.setback = model.SETBACK + SECOND
         self.pairs: list[Pair] = []
@@ -119,7 +119,7 @@ class Agreement(RuleBasedStateMachine):
         owner = UserFactory()
         self.actor = services.Actor(owner, Event.Door.WEB)
         self.rescheduled_at = start - DAY
-        self.workers = {ClusterFactory(started_at=start).pk: model.Cluster(start) for _ in range(2)}
+        self.clusters = {ClusterFactory(started_at=start).pk: model.Cluster(start) for _ in range(2)}
         for job in jobs:
             self.create(**job)
 
@@ -177,12 +177,12 @@ class Agreement(RuleBasedStateMachine):
     def act(self, which: int, verb: str) -> None:
         self._act(self._pick(which), verb)
 
-    @precondition(lambda self: self._those(lambda job: job.status == "paused"))
+    @precondition(lambda self: self._pairs_where(lambda job: job.status == "paused"))
     @rule(which=st.integers(0, 9))
     def resume(self, which: int) -> None:
         self._act(self._pick(which, lambda job: job.status == "paused"), "resume")
 
-    @precondition(lambda self: self._those(lambda job: job.deleted_at is not None))
+    @precondition(lambda self: self._pairs_where(lambda job: job.deleted_at is not None))
     @rule(which=st.integers(0, 9))
     def restore(self, which: int) -> None:
         self._act(self._pick(which, lambda job: job.deleted_at is not None), "restore")
@@ -197,7 +197,7 @@ class Agreement(RuleBasedStateMachine):
     def time_passes(self, length: timedelta) -> None:
         self._step(length)
 
-    @precondition(lambda self: self._those(lambda job: job.is_armed))
+    @precondition(lambda self: self._pairs_where(lambda job: job.is_armed))
     @rule(which=st.integers(0, 9), late=LATE)
     def next_slot_comes(self, which: int, late: timedelta) -> None:
         moment = self._pick(which, lambda job: job.is_armed).model.next_run_at
@@ -210,7 +210,7 @@ class Agreement(RuleBasedStateMachine):
         is_noticed=st.sampled_from([True, True, False]),
     )
     def clock_is_set_back(self, length: timedelta, is_noticed: bool) -> None:
-        # Not before a schedule was changed: a gap does not remember which slots it once consisted of.
+        # Not to before a schedule change: a gap row does not store its individual slots.
         length = min(length, TIME.now - self.rescheduled_at)
         self.setback += length
         self._step(-length)
@@ -224,43 +224,43 @@ class Agreement(RuleBasedStateMachine):
             pair.owed = {slot for slot in pair.owed if slot <= TIME.now}
             pair.owed.update(filter(pair.is_owed, pair.model.slots(before, TIME.now)))
 
-    # Workers
+    # Clusters
 
     @precondition(lambda self: self.pairs)
     @rule(number=st.integers(0, 1), limit=st.sampled_from([PLENTY, PLENTY, 1, 2]))
     def claim(self, number: int, limit: int) -> None:
-        worker = list(self.workers)[number]
-        engine.beat(worker, TIME.now)
-        self.workers[worker] = model.Cluster(TIME.now)
+        cluster = list(self.clusters)[number]
+        engine.beat(cluster, TIME.now)
+        self.clusters[cluster] = model.Cluster(TIME.now)
         ready = [(pair, row) for pair in self.pairs for row in pair.model.rows if row.is_ready(TIME.now)]
         due = [pair for pair in self.pairs if pair.model.is_armed and pair.model.next_run_at <= TIME.now]  # type: ignore[operator]
         ids = {row: row_id for pair in self.pairs for row_id, row in pair.rows_by_id().items()}
 
-        claims = {claim.execution_id: claim for claim in engine.claim_runs(worker, TIME.now, limit)}
+        claims = {claim.execution_id: claim for claim in engine.claim_runs(cluster, TIME.now, limit)}
 
         taken = [(pair, row) for pair, row in ready if ids[row] in claims]
         assert len(taken) == min(limit, len(ready)), "a queued run was ready and was not taken"
-        # Where not everything fits, the oldest goes first; which of two equals is for the engine to choose.
+        # If the limit is reached, the oldest is claimed first; the engine chooses between equals.
         left = [row.available_at for _, row in ready if ids[row] not in claims]
         assert not left or max(row.available_at for _, row in taken) <= min(left)
         for pair, row in taken:
-            pair.model.take_ready(row, TIME.now, worker)
+            pair.model.take_ready(row, TIME.now, cluster)
         moments = dict(models.Job.objects.values_list("pk", "next_run_at"))
         for pair in due:
             if moments[pair.stored_id] != pair.model.next_run_at:
-                pair.model.take(TIME.now, worker)
+                pair.model.take(TIME.now, cluster)
             else:
                 assert limit < PLENTY, "a due job was left out"
         for pair in self.pairs:
             for row_id, row in pair.rows_by_id().items():
                 if claim := claims.pop(row_id, None):
                     self._check_claim(pair.model, row, claim)
-                    self.claims.append((pair, row, worker, claim))
+                    self.claims.append((pair, row, cluster, claim))
         assert not claims
 
     def _check_claim(self, job: model.Job, row: model.Row, claim: Claim) -> None:
-        """Nothing early, and nothing for a job that was stopped."""
-        # By the clock as it was: what it said then was handed back, and is taken again after it was set back.
+        """Check that no claim is early, and none is for a stopped job."""
+        # By the earlier clock: a run that was handed back then may be claimed again after it was set back.
         assert row.slots[0] <= (TIME.furthest if row.times_claimed > 1 else TIME.now)
         assert job.deleted_at is None
         assert row.cause == "manual" or job.status in ("pending", "running")
@@ -269,28 +269,28 @@ class Agreement(RuleBasedStateMachine):
     @precondition(lambda self: self.claims)
     @rule(which=st.integers(0, 99), is_kept=st.sampled_from([False, False, False, True]))
     def start(self, which: int, is_kept: bool) -> None:
-        """A claim that is kept is delivered once more, later: it must not start anything then."""
+        """Start a claim; a kept claim is delivered a second time later and must not start anything then."""
         index = which % len(self.claims)
-        pair, row, worker, claim = self.claims[index] if is_kept else self.claims.pop(index)
+        pair, row, cluster, claim = self.claims[index] if is_kept else self.claims.pop(index)
         # No two deliveries happen within one microsecond.
         self._step(model.TICK)
-        is_ours = pair.model.start(row, worker, claim.attempt, TIME.now)
-        started = engine.start_runs(worker, claim.attempt, [claim.execution_id], TIME.now)
+        is_ours = pair.model.start(row, cluster, claim.attempt, TIME.now)
+        started = engine.start_runs(cluster, claim.attempt, [claim.execution_id], TIME.now)
         assert bool(started) is is_ours
         for run in started:
             assert run.scheduled_for == row.slots[0]
-            self.runs.append((pair, row, worker, run))
+            self.runs.append((pair, row, cluster, run))
 
     @precondition(lambda self: self.runs)
     @rule(which=st.integers(0, 99), ends=st.sampled_from(["succeeded", "failed", "failed for good"]))
     def settle(self, which: int, ends: str) -> None:
-        """Whoever was given up for dead may still report; it must not change anything then."""
-        pair, row, worker, run = self.runs.pop(which % len(self.runs))
+        """Settle a run; a cluster that was retired may still report, which must not change anything."""
+        pair, row, cluster, run = self.runs.pop(which % len(self.runs))
         retry_at = engine.retry_at(run, TIME.now) if ends == "failed" else None
         if ends == "failed":
             self._check_retry(run, retry_at)
         status = ends.split()[0]
-        is_ours = pair.model.settle(row, worker, run.attempt, status, TIME.now, retry_at)
+        is_ours = pair.model.settle(row, cluster, run.attempt, status, TIME.now, retry_at)
         outcome = Outcome(
             run.execution_id,
             run.attempt,
@@ -299,7 +299,7 @@ class Agreement(RuleBasedStateMachine):
             TIME.now,
             retry_at=retry_at,
         )
-        assert engine.settle_runs(worker, [outcome]) == is_ours
+        assert engine.settle_runs(cluster, [outcome]) == is_ours
 
     def _check_retry(self, run: Started, retry_at: datetime | None) -> None:
         assert (retry_at is None) == (run.attempt >= run.attempts)
@@ -307,14 +307,14 @@ class Agreement(RuleBasedStateMachine):
             wait = min(run.backoff * 2 ** (run.attempt - 1), HOUR)
             assert wait * 0.75 <= retry_at - TIME.now <= wait * 1.25
 
-    @precondition(lambda self: self._those(lambda job: job.is_armed))
+    @precondition(lambda self: self._pairs_where(lambda job: job.is_armed))
     @rule(
         rounds=st.lists(st.tuples(st.integers(0, 9), LATE, st.sampled_from(ENDINGS)), min_size=1, max_size=4)
     )
-    def slots_come_and_are_worked_on(self, rounds: list[tuple[int, timedelta, str]]) -> None:
-        """What happens most of the time; the steps above are for everything else."""
+    def slots_fall_due_and_run(self, rounds: list[tuple[int, timedelta, str]]) -> None:
+        """Perform the most common steps: time passes, runs are claimed, started and settled."""
         for which, late, ending in rounds:
-            if self._those(lambda job: job.is_armed):
+            if self._pairs_where(lambda job: job.is_armed):
                 self.next_slot_comes(which, late)
             self.claim(which % 2, PLENTY)
             while self.claims and ending != "claimed":
@@ -325,44 +325,44 @@ class Agreement(RuleBasedStateMachine):
     @precondition(lambda self: self.pairs)
     @rule(number=st.integers(0, 1), also_running=st.booleans())
     def hand_back(self, number: int, also_running: bool) -> None:
-        worker = list(self.workers)[number]
-        model.hand_back(self._models, worker, TIME.now, also_running=also_running)
-        engine.hand_back(worker, TIME.now, also_running=also_running)
+        cluster = list(self.clusters)[number]
+        model.hand_back(self._models, cluster, TIME.now, also_running=also_running)
+        engine.hand_back(cluster, TIME.now, also_running=also_running)
 
     @precondition(lambda self: self.runs)
     @rule(which=st.integers(0, 99))
     def renew(self, which: int) -> None:
-        _, row, worker, run = self.runs[which % len(self.runs)]
-        if (row.status, row.worker) == ("running", worker):
+        _, row, cluster, run = self.runs[which % len(self.runs)]
+        if (row.status, row.cluster) == ("running", cluster):
             row.lease_until = TIME.now + model.LEASE
-        engine.renew(worker, [run.execution_id], TIME.now)
+        engine.renew(cluster, [run.execution_id], TIME.now)
 
     @precondition(lambda self: self.pairs)
     @rule()
     def sweep(self) -> None:
-        model.sweep(self._models, self.workers, TIME.now, after_setback=self.setback > model.SETBACK)
+        model.sweep(self._models, self.clusters, TIME.now, after_setback=self.setback > model.SETBACK)
         engine.sweep(TIME.now)
         engine.recover_from_clock_rollback(TIME.now)
         self.setback = timedelta(0)
 
-    # What must be true after every step
+    # Invariants after every step
 
     @invariant()
-    def everything_is_right(self) -> None:
+    def invariants_hold(self) -> None:
         jobs = models.Job.objects.in_bulk()
         rows = list(Execution.objects.order_by("pk"))
         for pair in self.pairs:
             job = jobs[pair.stored_id]
             own = [row for row in rows if row.job_id == job.pk]
-            self._both_say_the_same(pair.model, job, own)
+            self._both_sides_agree(pair.model, job, own)
             self._limits_hold(pair, job, own)
             scheduled = [row for row in own if row.cause != "manual"]
             spans = sorted((row.scheduled_for, row.last_slot or row.scheduled_for) for row in scheduled)
             self._no_slot_has_two_rows(spans)
-            self._every_slot_that_fell_due_has_its_row(pair, job, spans)
-        self._what_is_final_stays(rows)
+            self._every_due_slot_has_a_row(pair, job, spans)
+        self._final_rows_do_not_change(rows)
 
-    def _both_say_the_same(self, job: model.Job, stored: models.Job, rows: list[Execution]) -> None:
+    def _both_sides_agree(self, job: model.Job, stored: models.Job, rows: list[Execution]) -> None:
         assert stored.status == job.status
         assert stored.next_run_at == job.next_run_at
         assert (stored.slot_count, stored.run_count) == (job.slot_count, job.run_count)
@@ -381,33 +381,33 @@ class Agreement(RuleBasedStateMachine):
     def _no_slot_has_two_rows(self, spans: list[Span]) -> None:
         assert all(one[1] < other[0] for one, other in pairwise(spans))
 
-    def _every_slot_that_fell_due_has_its_row(self, pair: Pair, job: models.Job, spans: list[Span]) -> None:
+    def _every_due_slot_has_a_row(self, pair: Pair, job: models.Job, spans: list[Span]) -> None:
         for slot in pair.owed:
             assert _is_open(job, slot) or any(first <= slot <= last for first, last in spans), slot
 
-    def _what_is_final_stays(self, rows: list[Execution]) -> None:
+    def _final_rows_do_not_change(self, rows: list[Execution]) -> None:
         shown = {row.pk: _shown(row) | {"reason": row.reason} for row in rows}
         for row_id, before in self.final.items():
-            # A clock that was ahead may have written off slots that are still to come.
+            # A clock that was ahead may have recorded future slots as missed.
             is_ahead = before["status"] in model.NOT_RUN and (before["last"] or before["first"]) > TIME.now
             assert is_ahead or shown[row_id] == before
         self.final = {row.pk: shown[row.pk] for row in rows if row.status in Execution.FINAL}
 
-    # Help
+    # Helpers
 
     @property
     def _models(self) -> list[model.Job]:
         return [pair.model for pair in self.pairs]
 
-    def _those(self, condition: Callable[[model.Job], bool]) -> list[Pair]:
+    def _pairs_where(self, condition: Callable[[model.Job], bool]) -> list[Pair]:
         return [pair for pair in self.pairs if condition(pair.model)]
 
     def _pick(self, which: int, condition: Callable[[model.Job], bool] = lambda job: True) -> Pair:
-        pairs = self._those(condition)
+        pairs = self._pairs_where(condition)
         return pairs[which % len(pairs)]
 
     def _ask(self, is_accepted: bool, verb: Callable[[], Result[Any]]) -> Any:
-        """Do it, and see that it is accepted or refused as it should be; a refusal changes nothing."""
+        """Call both sides, and check that they agree and that a refusal changes nothing."""
         before = None if is_accepted else _everything()
         result = verb()
         assert isinstance(result, Ok) is is_accepted, result
@@ -425,7 +425,7 @@ def _shown(row: Execution) -> dict[str, Any]:
         "attempt": row.attempt,
         "available_at": row.available_at,
         "lease_until": row.lease_until,
-        "worker": row.cluster_id if row.status in model.UNDER_WAY else None,
+        "cluster": row.cluster_id if row.status in model.UNDER_WAY else None,
     }
 
 
@@ -439,12 +439,12 @@ def _expected(row: model.Row) -> dict[str, Any]:
         "attempt": row.attempt,
         "available_at": row.available_at,
         "lease_until": row.lease_until,
-        "worker": row.worker if row.status in model.UNDER_WAY else None,
+        "cluster": row.cluster if row.status in model.UNDER_WAY else None,
     }
 
 
 def _is_open(job: models.Job, slot: datetime) -> bool:
-    """Tell whether nobody has decided about a slot yet, or nobody has to: its job had run as often as it may."""
+    """Return whether a slot needs no row yet, or never will because its job has used all its runs."""
     if job.max_runs is not None and job.slot_count >= job.max_runs:
         return True
     if job.deleted_at:
@@ -461,5 +461,5 @@ def _everything() -> list[Any]:
 
 
 def ticking() -> SimpleNamespace:
-    """A stand-in for the module `time`, where it limits how long a step may think."""
+    """Return a replacement for the module `time`, which limits the duration of a step."""
     return SimpleNamespace(monotonic=lambda: TIME.passed)

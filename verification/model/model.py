@@ -1,4 +1,4 @@
-"""What should become of a job, in the plainest terms: every slot is listed, and every rule is one sentence."""
+"""The reference model of a job, as simple as possible: every slot is listed, and every rule is short."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
@@ -11,7 +11,7 @@ ON_TIME = timedelta(seconds=60)
 CATCH_UP_WINDOW = timedelta(hours=6)
 CATCH_UP_RUNS = 4
 LEASE = timedelta(seconds=10)
-WORKER_IS_SILENT = timedelta(seconds=15)
+CLUSTER_IS_SILENT = timedelta(seconds=15)
 SETBACK = timedelta(seconds=60)
 RESCUES = 2
 HELD_RUNS = 100
@@ -25,7 +25,7 @@ NOT_RUN = ("missed", "skipped")
 
 @dataclass(frozen=True)
 class Terms:
-    """What a person may choose about a job."""
+    """The schedule and policies that a person chooses for a job."""
 
     schedule: Schedule
     ends_at: datetime | None = None
@@ -44,14 +44,14 @@ class Terms:
 
 @dataclass(eq=False)
 class Row:
-    """One line of the ledger; several slots only where none of them was run."""
+    """One row of the ledger; it covers several slots only if none of them was run."""
 
     slots: list[datetime]
     cause: str
     status: str
     attempt: int = 0
     available_at: datetime | None = None
-    worker: int | None = None
+    cluster: int | None = None
     lease_until: datetime | None = None
     times_claimed: int = 0
 
@@ -64,7 +64,7 @@ class Row:
         return self.status == "queued" and self.available_at is None
 
     @property
-    def never_began(self) -> bool:
+    def never_started(self) -> bool:
         return self.status == "queued" and self.attempt == 0
 
     def is_ready(self, now: datetime) -> bool:
@@ -73,12 +73,12 @@ class Row:
     def covers(self, slot: datetime) -> bool:
         return self.cause != "manual" and self.slots[0] <= slot <= self.slots[-1]
 
-    def claim(self, worker: int, now: datetime) -> None:
-        self.status, self.worker, self.lease_until, self.available_at = "claimed", worker, now + LEASE, None
+    def claim(self, cluster: int, now: datetime) -> None:
+        self.status, self.cluster, self.lease_until, self.available_at = "claimed", cluster, now + LEASE, None
         self.times_claimed += 1
 
     def queue(self, now: datetime) -> None:
-        self.status, self.worker, self.lease_until, self.available_at = "queued", None, None, now
+        self.status, self.cluster, self.lease_until, self.available_at = "queued", None, None, now
 
     def end(self, status: str) -> None:
         self.status, self.lease_until, self.available_at = status, None, None
@@ -97,20 +97,20 @@ class Job:
     failure_streak: int = 0
     rows: list[Row] = field(default_factory=list)
 
-    # When it is owed a run
+    # Slots
 
     def slots(self, after: datetime, until: datetime) -> list[datetime]:
-        """Every slot later than the one moment and not later than the other."""
+        """Return every slot after the first moment and up to the second, inclusive."""
         return self.terms.schedule.between(after, min(until, self.terms.ends_at or until))
 
     def first_after(self, moment: datetime) -> datetime | None:
-        if self.has_spent_its_runs:
+        if self.has_used_all_runs:
             return None
         slot = self.terms.schedule.first_after(moment)
         return slot if slot and slot <= (self.terms.ends_at or slot) else None
 
     @property
-    def has_spent_its_runs(self) -> bool:
+    def has_used_all_runs(self) -> bool:
         return self.terms.max_runs is not None and self.slot_count >= self.terms.max_runs
 
     @property
@@ -124,7 +124,7 @@ class Job:
     def is_accounted_for(self, slot: datetime) -> bool:
         return any(row.covers(slot) for row in self.rows)
 
-    # What people do to it; each says whether it was accepted
+    # Actions of people; each returns whether it was accepted
 
     def create(self, now: datetime, *, paused: bool) -> bool:
         self.next_run_at = self.first_after(now)
@@ -145,8 +145,8 @@ class Job:
         following = replace(self, terms=terms).first_after(now)
         if following is None:
             return False
-        self._skip_what_was_due(now)
-        self._take_back_what_lies_ahead(now)
+        self._skip_due_slots(now)
+        self._withdraw_future_slots(now)
         self.terms = terms
         if self.status == "pending":
             self.next_run_at = following
@@ -161,7 +161,7 @@ class Job:
         return True
 
     def _pause(self, now: datetime, until: datetime | None) -> None:
-        self._skip_what_was_due(now)
+        self._skip_due_slots(now)
         self._withdraw(by_hand=False)
         self.status, self.next_run_at, self.paused_at, self.paused_until = "paused", None, now, until
 
@@ -169,8 +169,8 @@ class Job:
         following = self.first_after(now)
         if self.deleted_at or self.status != "paused" or following is None:
             return False
-        self._skip_what_was_due(now)
-        self._take_back_what_lies_ahead(now)
+        self._skip_due_slots(now)
+        self._withdraw_future_slots(now)
         self.status, self.next_run_at, self.paused_at, self.paused_until = "pending", following, None, None
         self.failure_streak = 0
         return True
@@ -178,7 +178,7 @@ class Job:
     def cancel(self, now: datetime) -> bool:
         if self.deleted_at or self.status not in ("pending", "paused", "running"):
             return False
-        self._skip_what_was_due(now)
+        self._skip_due_slots(now)
         self._withdraw(by_hand=True)
         self.status, self.next_run_at, self.paused_until = "cancelled", None, None
         return True
@@ -186,7 +186,7 @@ class Job:
     def delete(self, now: datetime) -> bool:
         if self.deleted_at:
             return False
-        self._skip_what_was_due(now)
+        self._skip_due_slots(now)
         self._withdraw(by_hand=True)
         self.deleted_at = now
         return True
@@ -199,7 +199,7 @@ class Job:
         self.deleted_at = None
         self.failure_streak = 0
         if self.status == "pending":
-            self._take_back_what_lies_ahead(now)
+            self._withdraw_future_slots(now)
             self.next_run_at = self.first_after(now)
             if self.next_run_at is None:
                 self.status = "paused"
@@ -216,10 +216,10 @@ class Job:
         self.rows.append(Row([now], "manual", "queued", available_at=now))
         return True
 
-    # What workers do with it
+    # Actions of clusters
 
-    def take(self, now: datetime, worker: int) -> None:
-        """Decide about every slot that has fallen due, oldest first, and move on to the next one."""
+    def take(self, now: datetime, cluster: int) -> None:
+        """Decide about every due slot, oldest first, and move on to the next slot."""
         assert self.is_armed
         assert self.next_run_at is not None
         due = [self.next_run_at, *self.slots(self.next_run_at, now)]
@@ -231,20 +231,20 @@ class Job:
                 continue
             cause = "schedule" if now - slot <= ON_TIME else "catch_up"
             status = self._beside_live_runs(cause)
-            if status != "skipped" and self.has_spent_its_runs:
+            if status != "skipped" and self.has_used_all_runs:
                 break
             self.rows.append(row := Row([slot], cause, status))
             if status != "skipped":
                 self.slot_count += 1
                 self.run_count += 1
             if status == "claimed":
-                row.claim(worker, now)
+                row.claim(cluster, now)
         self.next_run_at = self.first_after(max(now, due[-1]))
         if self.next_run_at is None:
             self._end(has_failed=len(self.rows) > known)
 
     def _chosen(self, due: list[datetime], now: datetime) -> list[datetime]:
-        """The newest of the slots that are due: as many as the job wants to catch up."""
+        """Return the newest due slots: as many as the catch-up policy allows."""
         recent = [slot for slot in due if now - slot <= CATCH_UP_WINDOW]
         match self.terms.catch_up:
             case "all":
@@ -262,23 +262,23 @@ class Job:
             return "skipped"
         return "queued"
 
-    def take_ready(self, row: Row, now: datetime, worker: int) -> None:
+    def take_ready(self, row: Row, now: datetime, cluster: int) -> None:
         assert row.is_ready(now)
         assert self._may_go_on(row) or (row.cause == "manual" and row.attempt == 0 and not self.deleted_at)
         if row.cause == "manual" and not row.times_claimed:
             self.run_count += 1
-        row.claim(worker, now)
+        row.claim(cluster, now)
 
-    def start(self, row: Row, worker: int, attempt: int, now: datetime) -> bool:
-        if (row.status, row.worker, row.attempt) != ("claimed", worker, attempt):
+    def start(self, row: Row, cluster: int, attempt: int, now: datetime) -> bool:
+        if (row.status, row.cluster, row.attempt) != ("claimed", cluster, attempt):
             return False
         row.status, row.attempt, row.lease_until = "running", attempt + 1, now + LEASE
         return True
 
     def settle(
-        self, row: Row, worker: int, attempt: int, status: str, now: datetime, retry_at: datetime | None
+        self, row: Row, cluster: int, attempt: int, status: str, now: datetime, retry_at: datetime | None
     ) -> bool:
-        if (row.status, row.worker, row.attempt) != ("running", worker, attempt):
+        if (row.status, row.cluster, row.attempt) != ("running", cluster, attempt):
             return False
         if retry_at and self._may_go_on(row):
             row.status, row.available_at, row.lease_until = "queued", retry_at, None
@@ -288,7 +288,7 @@ class Job:
         return True
 
     def rescue(self, rows: Iterable[Row], now: datetime) -> None:
-        """Run again what a dead worker was running, unless it has killed too many or is not wanted any more."""
+        """Queue the runs of a dead cluster again, unless they killed too many workers or their job was stopped."""
         lost = []
         for row in rows:
             if self._may_go_on(row) and row.attempt < self.terms.attempts + RESCUES:
@@ -300,20 +300,20 @@ class Job:
             self._conclude(lost, now)
 
     def end_pause(self, now: datetime) -> None:
-        """What the clock does to a pause that was to end by now."""
+        """Resume the job if its pause has expired."""
         if not self.resume(now):
-            self._skip_what_was_due(now)
-            self._take_back_what_lies_ahead(now)
+            self._skip_due_slots(now)
+            self._withdraw_future_slots(now)
             self.status, self.paused_until = "completed", None
 
     def arm_for_now(self, now: datetime) -> None:
-        """What follows when a clock was set back: the slots between are still to come."""
+        """Rearm the job after the clock was set back: the slots in between are in the future again."""
         following = self.first_after(now)
         if self.is_armed and following and self.next_run_at and following + SETBACK < self.next_run_at:
             self.next_run_at = following
-            self._take_back_what_lies_ahead(now)
+            self._withdraw_future_slots(now)
 
-    # The rules they share
+    # Shared rules
 
     def _may_go_on(self, row: Row) -> bool:
         if self.deleted_at or self.status == "cancelled":
@@ -321,7 +321,7 @@ class Job:
         return self.status != "paused" or row.cause == "manual"
 
     def _account_for(self, slots: list[datetime], status: str) -> None:
-        """One row for all slots that have none; several where rows of others lie between them."""
+        """Write one row for all slots without a row, or several if other rows lie between them."""
         spans = sorted((row.slots[0], row.slots[-1]) for row in self.rows if row.cause != "manual")
         gaps: list[list[datetime]] = []
         before: datetime | None = None
@@ -338,19 +338,21 @@ class Job:
             before = slot
         self.rows += [Row(gap, "schedule", status) for gap in gaps]
 
-    def _skip_what_was_due(self, now: datetime) -> None:
+    def _skip_due_slots(self, now: datetime) -> None:
         if self.status == "paused" and self.paused_at:
             self._account_for(self.slots(self.paused_at, now), "skipped")
         elif self.next_run_at:
             self._account_for(self.slots(self.next_run_at - TICK, now), "skipped")
 
-    def _take_back_what_lies_ahead(self, now: datetime) -> None:
-        ahead = [row for row in self.rows if row.never_began and row.cause != "manual" and row.slots[0] > now]
+    def _withdraw_future_slots(self, now: datetime) -> None:
+        ahead = [
+            row for row in self.rows if row.never_started and row.cause != "manual" and row.slots[0] > now
+        ]
         if ahead:
             self.rows = [row for row in self.rows if row not in ahead]
             self.slot_count -= len(ahead)
             self.run_count -= len(ahead)
-            self._let_the_next_go()
+            self._release_next()
         for row in self.rows:
             if row.status in NOT_RUN:
                 row.slots = [slot for slot in row.slots if slot <= now]
@@ -361,7 +363,7 @@ class Job:
             if row.status in ("queued", "claimed") and (by_hand or row.cause != "manual"):
                 self.failure_streak += bool(row.attempt)
                 row.end("failed" if row.attempt else "cancelled")
-        self._let_the_next_go()
+        self._release_next()
 
     def _conclude(self, ended: list[Row], now: datetime) -> None:
         for row in ended:
@@ -369,12 +371,12 @@ class Job:
         has_failed = ended[-1].status != "succeeded"
         if self.status == "running" and not self.live:
             self._end(has_failed=has_failed)
-        self._let_the_next_go()
+        self._release_next()
         limit = self.terms.pause_after_failures
         if has_failed and self.is_armed and 0 < limit <= self.failure_streak:
             self._pause(now, None)
 
-    def _let_the_next_go(self) -> None:
+    def _release_next(self) -> None:
         if self.live and all(row.is_held_back for row in self.live):
             self.live[0].available_at = self.live[0].slots[0]
 
@@ -392,20 +394,20 @@ class Cluster:
     is_given_up: bool = False
 
 
-def hand_back(jobs: list[Job], worker: int, now: datetime, *, also_running: bool) -> None:
+def hand_back(jobs: list[Job], cluster: int, now: datetime, *, also_running: bool) -> None:
     for job in jobs:
         for row in job.rows:
-            if row.status == "claimed" and row.worker == worker:
+            if row.status == "claimed" and row.cluster == cluster:
                 row.queue(now)
         if also_running:
-            job.rescue([row for row in job.rows if row.status == "running" and row.worker == worker], now)
+            job.rescue([row for row in job.rows if row.status == "running" and row.cluster == cluster], now)
 
 
-def sweep(jobs: list[Job], workers: dict[int, Cluster], now: datetime, *, after_setback: bool) -> None:
-    for number, worker in workers.items():
-        if not worker.is_given_up and now - worker.last_seen_at > WORKER_IS_SILENT:
+def sweep(jobs: list[Job], clusters: dict[int, Cluster], now: datetime, *, after_setback: bool) -> None:
+    for number, cluster in clusters.items():
+        if not cluster.is_given_up and now - cluster.last_seen_at > CLUSTER_IS_SILENT:
             hand_back(jobs, number, now, also_running=False)
-            worker.is_given_up = True
+            cluster.is_given_up = True
     for job in jobs:
         expired = [row for row in job.rows if row.lease_until and row.lease_until < now]
         job.rescue([row for row in expired if row.status == "running"], now)
@@ -416,18 +418,18 @@ def sweep(jobs: list[Job], workers: dict[int, Cluster], now: datetime, *, after_
         if job.status == "paused" and not job.deleted_at and job.paused_until and job.paused_until <= now:
             job.end_pause(now)
     if after_setback:
-        bring_back(jobs, workers, now)
+        correct_future_times(jobs, clusters, now)
         for job in jobs:
             if job.next_run_at and job.next_run_at > now + SETBACK:
                 job.arm_for_now(now)
 
 
-def bring_back(jobs: list[Job], workers: dict[int, Cluster], now: datetime) -> None:
-    """No worker was seen later than now, none holds a run for longer than a lease, and no first attempt waits."""
-    for worker in workers.values():
-        worker.last_seen_at = min(worker.last_seen_at, now)
+def correct_future_times(jobs: list[Job], clusters: dict[int, Cluster], now: datetime) -> None:
+    """Correct future times: no heartbeat is later than now, no lease too long, and no first attempt waits."""
+    for cluster in clusters.values():
+        cluster.last_seen_at = min(cluster.last_seen_at, now)
     for row in (row for job in jobs for row in job.rows):
         if row.lease_until:
             row.lease_until = min(row.lease_until, now + LEASE)
-        if row.never_began and row.available_at and row.slots[0] <= now:
+        if row.never_started and row.available_at and row.slots[0] <= now:
             row.available_at = min(row.available_at, now)

@@ -1,4 +1,4 @@
-"""When a job is owed a run, the slow way: every minute is looked at, and every slot is listed."""
+"""Slots of a schedule, computed the slow way: every minute is checked, and every slot is listed."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -88,7 +88,7 @@ def _wall(minute: datetime, zone: ZoneInfo) -> datetime:
 
 
 def _walls_for_the_first_time(minute: datetime, zone: ZoneInfo) -> Iterator[datetime]:
-    """What clocks show now, and what they jumped over; nothing while they show an hour again."""
+    """Return the local time now and the times just skipped; nothing while an hour is repeated."""
     if minute.astimezone(zone).fold:
         return
     wall = _wall(minute - MINUTE, zone)

@@ -1,4 +1,4 @@
-"""Any sequence of operations and time steps agrees with the reference; the long form is MODEL_EXAMPLES=2000."""
+"""Random sequences of operations and time steps agree with the reference; MODEL_EXAMPLES=2000 is the long run."""
 
 import os
 from dataclasses import replace
@@ -30,9 +30,9 @@ def simulated_time(monkeypatch, settings):
 
 
 def explore(examples: int, *, randomly: bool = False) -> list[int]:
-    """Go through so many sequences, and tell how many rows of the ledger each ended with.
+    """Run this many sequences, and return the number of ledger rows at the end of each.
 
-    A random one that fails is made small, and says how to repeat it.
+    A failing random sequence is minimised and printed with the command to repeat it.
     """
     rows = []
 
@@ -62,59 +62,59 @@ def explore(examples: int, *, randomly: bool = False) -> list[int]:
 def test_cronty_agrees_with_the_reference():
     rows = explore(EXAMPLES or 25, randomly=bool(EXAMPLES))
 
-    # They were compared at every step; here it is shown that there was something to compare.
+    # Both sides are compared at every step; this checks that there was something to compare.
     assert len(rows) >= (EXAMPLES or 25)
     assert sum(rows) > 2 * len(rows)
 
 
-# The reference notices
+# The reference detects seeded defects
 
 
-def test_claim_that_forgets_to_advance_is_noticed(monkeypatch):
+def test_claim_that_does_not_advance_is_detected(monkeypatch):
     claim = engine.claim_runs
 
-    def forgetful(cluster_id, now, limit):
+    def claim_without_advancing(cluster_id, now, limit):
         armed = list(Job.objects.due(now))
         claimed = claim(cluster_id, now, limit)
         Job.objects.bulk_update(armed, ["status", "next_run_at"])
         return claimed
 
-    monkeypatch.setattr(engine, "claim_runs", forgetful)
+    monkeypatch.setattr(engine, "claim_runs", claim_without_advancing)
 
     with pytest.raises(AssertionError):
         explore(60)
 
 
-def test_cancel_that_does_not_stop_is_noticed(monkeypatch):
+def test_cancel_that_does_not_stop_is_detected(monkeypatch):
     cancel = services.cancel
 
-    def powerless(actor, job_id):
+    def cancel_without_stopping(actor, job_id):
         before = list(actor.jobs().called(job_id))
         result = cancel(actor, job_id)
         Job.objects.bulk_update(before, ["status", "next_run_at"])
         return result
 
-    monkeypatch.setattr(services, "cancel", powerless)
+    monkeypatch.setattr(services, "cancel", cancel_without_stopping)
 
     with pytest.raises(AssertionError):
         explore(60)
 
 
-def test_gap_that_counts_one_too_many_is_noticed(monkeypatch):
+def test_gap_that_counts_one_too_many_is_detected(monkeypatch):
     gap = gaps.gap_from
 
-    def generous(*arguments):
+    def count_one_too_many(*arguments):
         slot = gap(*arguments)
         return replace(slot, count=slot.count + 1) if slot.last else slot
 
     for module in (gaps, plan):
-        monkeypatch.setattr(module, "gap_from", generous)
+        monkeypatch.setattr(module, "gap_from", count_one_too_many)
 
     with pytest.raises(AssertionError):
         explore(60)
 
 
-def test_stop_that_leaves_a_claimed_run_is_noticed(monkeypatch):
+def test_stop_that_leaves_a_claimed_run_is_detected(monkeypatch):
     for module in (engine, pauses):
         monkeypatch.setattr(module, "withdraw", lambda *arguments, **options: None)
 
@@ -122,7 +122,7 @@ def test_stop_that_leaves_a_claimed_run_is_noticed(monkeypatch):
         explore(60)
 
 
-def test_run_that_waits_for_ever_is_noticed(monkeypatch):
+def test_run_that_waits_forever_is_detected(monkeypatch):
     monkeypatch.setattr(settle, "release_next", lambda job_ids: None)
 
     with pytest.raises(AssertionError):

@@ -1,4 +1,4 @@
-"""A migration that locks the tables the engine works on; the campaign takes it back and forth."""
+"""A migration that locks the tables of the engine; the campaign applies and reverts it."""
 
 from importlib.util import find_spec
 from pathlib import Path
@@ -7,7 +7,7 @@ from django.db import migrations
 
 
 def _newest() -> str:
-    """On SQLite a later migration would make the table anew, and leave out what it does not know."""
+    """Return the newest migration: on SQLite a later one would recreate the table without our column."""
     spec = find_spec("schedules.migrations")
     assert spec is not None
     assert spec.submodule_search_locations

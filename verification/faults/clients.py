@@ -27,7 +27,7 @@ class Answer:
 
 
 class Agent:
-    """Call tools at one address, and tell whether the product certainly did what was asked."""
+    """Calls tools at one URL, and classifies each answer as acknowledged, refused or unknown."""
 
     def __init__(self, url: str, token: str) -> None:
         self.url = url
@@ -70,7 +70,7 @@ def _read(answer: httpx2.Response) -> Answer:
         return Answer("unknown", words=text[:300])
     body = result.get("structuredContent") or {}
     if result.get("isError"):
-        # A crash: the change may or may not have been kept.
+        # A crash: the change may or may not have been committed.
         return Answer("unknown", body, str(result.get("content"))[:300])
     problem = body.get("error") if "status" not in body else None
     if problem or body.get("cancelled") is False or body.get("success") is False:
@@ -79,7 +79,7 @@ def _read(answer: httpx2.Response) -> Answer:
 
 
 class Browser:
-    """Submit the forms of the pages as the first user."""
+    """Submits the forms of the pages as the first user."""
 
     SUCCESS = {
         "pause": "Paused {name}.",
@@ -140,5 +140,5 @@ class Browser:
 
 
 def _problems(page: str) -> str:
-    """What a page says beside its fields."""
+    """Return the error messages that a page shows beside its fields."""
     return "; ".join(re.findall(r'class="err[^"]*"[^>]*>(.*?)</', page, re.DOTALL))[:300]
