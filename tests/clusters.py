@@ -1,4 +1,4 @@
-"""Real clusters on the test's own database, and the processes they consist of."""
+"""Real clusters on the test database, and their processes."""
 
 import os
 import signal
@@ -55,7 +55,7 @@ def manage(*arguments: str, **settings: object) -> subprocess.Popen[bytes]:
 
 @contextmanager
 def running(*arguments: str, **settings: object) -> Iterator[subprocess.Popen[bytes]]:
-    """Run a manage.py command inside the block; then stop it, and kill what it left, by pid."""
+    """Run a manage.py command inside the block; then stop it, and kill leftover processes by pid."""
     process = manage(*arguments, **settings)
     try:
         yield process
@@ -88,7 +88,7 @@ def fresh_cluster(known: set[int]) -> Cluster | None:
 
 
 def make_due(count: int, task: str, *, after: float = 0.5, **kwargs: object) -> list[Job]:
-    """Make jobs of one person that are due once, in a moment."""
+    """Create one-time jobs of one person that are due in a moment."""
     owner = UserFactory()
     at = clock.now() + timedelta(seconds=after)
     return [JobFactory(owner=owner, once=True, run_at=at, task=task, kwargs=kwargs) for _ in range(count)]

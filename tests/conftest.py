@@ -12,17 +12,17 @@ from schedules.models import Event
 from schedules.services import Actor
 from tests.factories import UserFactory
 
-# Coverage would take these tests half as long again and gain hardly a line.
+# Coverage would slow these tests by half and add hardly a line.
 WITHOUT_COVERAGE = (
     *("tests/browser", "tests/fuzz", "tests/security", "verification"),
     *("tests/mcp/test_fuzz.py", "tests/mcp/test_stdio.py", "tests/worker/test_cluster.py"),
 )
-# On PostgreSQL only the tests of code with SQL of its own count.
+# On PostgreSQL, measure only the tests of code with hand-written SQL.
 WITH_COVERAGE_ON_POSTGRESQL = ("tests/engine", "tests/models", "tests/worker")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Count coverage where it is cheap, and start the fault campaign first, because it takes longest."""
+    """Measure coverage only where it is cheap, and start the fault campaign first, because it takes longest."""
     for item in items:
         is_counted = not item.nodeid.startswith(WITHOUT_COVERAGE)
         if connection.vendor == "postgresql":

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 for name in list(os.environ):
-    # Which zone data is used may be chosen: the tests pass with either.
+    # Keep the choice of zone data: the tests pass with either source.
     if name.startswith(("CRONTY_", "NTFY_", "EMAIL_URL")) and name != "CRONTY_ZONE_DATA":
         del os.environ[name]
 os.environ["CRONTY_DATA"] = tempfile.mkdtemp(prefix="cronty-tests-")

@@ -43,7 +43,7 @@ class Postgres:
         self._run(
             "initdb", "-D", data, "-U", "cronty", "-E", "UTF8", "--locale=C", "--auth=scram-sha-256",
             f"--pwfile={password}", "--no-sync",
-            # Every test connects anew, and hashing the password would be the largest part of it.
+            # Every test opens a new connection, and password hashing would take most of that time.
             "--set=scram_iterations=1",
         )  # fmt: skip
         self.start()

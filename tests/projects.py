@@ -1,4 +1,4 @@
-"""Django projects in processes of their own, without the environment of the tests."""
+"""Django projects in separate processes, without the environment of the tests."""
 
 import os
 import signal

@@ -1,4 +1,4 @@
-"""Default settings that the app gives to a project."""
+"""Default settings that the app adds to a project."""
 
 import re
 from pathlib import Path
@@ -9,7 +9,7 @@ import pytest
 import schedules
 from schedules import apps, defaults
 
-# Settings of the product, which the app asks for only when they exist.
+# Settings of the product, which the app reads only if they exist.
 PRODUCT_ONLY = {"CRONTY_DATA", "CRONTY_APPS_VARIABLES"}
 
 

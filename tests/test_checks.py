@@ -48,7 +48,7 @@ def test_schedules_e002_deferred_transactions_on_sqlite(
     "apps", [["django_q", "schedules"], ["schedules"], ["django_q", "schedules.apps.SchedulesConfig"]]
 )
 def test_schedules_e003_another_qcluster_command(monkeypatch: pytest.MonkeyPatch, apps: list[str]):
-    # Only read: setting the real one would set the apps up again.
+    # Patch the reading side: changing the real setting would set up the apps again.
     monkeypatch.setattr(checks, "settings", type("Settings", (), {"INSTALLED_APPS": apps}))
 
     assert ids_of(list(checks.check_app_order())) == ["schedules.E003"]
@@ -126,7 +126,7 @@ def test_login_page_on_another_site_is_not_looked_up(settings: LazySettings):
 
 
 @pytest.mark.urls(__name__)
-def test_project_without_the_pages_needs_none_of_their_parts(settings: LazySettings):
+def test_project_without_the_pages_needs_none_of_their_settings(settings: LazySettings):
     settings.MIDDLEWARE = []
 
     assert list(checks.check_pages()) == []

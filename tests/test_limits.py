@@ -1,4 +1,4 @@
-"""What a stored value may look like."""
+"""Limits of stored values: text, moments, JSON and topics."""
 
 import math
 from datetime import UTC, datetime, timedelta, timezone
@@ -10,7 +10,7 @@ from schedules.tasks import registry
 
 
 @pytest.mark.parametrize("text", ["", "Backup", "日本語 🙂", "שלום", "tab-less line"])
-def test_ordinary_lines_are_fine(text):
+def test_ordinary_lines_are_accepted(text):
     assert limits.line_problem(text) is None
 
 
@@ -27,18 +27,18 @@ def test_ordinary_lines_are_fine(text):
         pytest.param("a\u200fb", "reorders", id="mark"),
     ],
 )
-def test_line_that_could_mislead_is_refused(text, words):
+def test_misleading_line_is_refused(text, words):
     problem = limits.line_problem(text)
 
     assert problem is not None
     assert words in problem
 
 
-def test_what_could_disguise_a_text_is_stripped_and_its_lines_stay():
+def test_misleading_characters_are_stripped_but_line_breaks_are_kept():
     assert limits.strip_unprintable("a\x00b\u202ec\n\td\x1b\ud800é") == "abc\n\tdé"
 
 
-def test_moment_with_a_zone_is_fine():
+def test_moment_with_a_zone_is_accepted():
     assert limits.moment_problem(datetime(2026, 2, 4, tzinfo=UTC)) is None
 
 
@@ -54,7 +54,7 @@ def test_moment_with_a_zone_is_fine():
         ),
     ],
 )
-def test_moment_that_cannot_be_kept_is_refused(moment, words):
+def test_moment_that_cannot_be_stored_is_refused(moment, words):
     assert words in (limits.moment_problem(moment) or "")
 
 
@@ -70,7 +70,7 @@ def nested(levels: int) -> object:
     [None, True, 0, -(2**63) + 1, 1.5, "text\n", [], {}, (1, 2), nested(10)],
     ids=["null", "true", "zero", "large", "float", "text", "list", "object", "tuple", "ten levels"],
 )
-def test_ordinary_json_is_fine(value):
+def test_ordinary_json_is_accepted(value):
     assert limits.json_problem(value, max_bytes=1000) is None
 
 
@@ -92,7 +92,7 @@ def test_ordinary_json_is_fine(value):
         pytest.param("é" * 500, "1,002 bytes", id="large"),
     ],
 )
-def test_value_that_cannot_be_kept_as_json_is_refused(value, words):
+def test_value_that_cannot_be_stored_as_json_is_refused(value, words):
     assert words in (limits.json_problem(value, max_bytes=1000) or "")
 
 
@@ -119,7 +119,7 @@ def test_topic_is_accepted_as_a_setting_and_as_an_argument(topic):
 
 
 @pytest.mark.parametrize("topic", ["", "two words", "a/b", "ünder", "t" * 65, "alerts\n"])
-def test_text_that_is_no_topic_is_refused_as_a_setting_and_as_an_argument(topic):
+def test_invalid_topic_is_refused_as_a_setting_and_as_an_argument(topic):
     assert limits.topic_problem(topic) == "Use 1 to 64 letters, digits, - and _."
     assert _notify_problems(topic)
 

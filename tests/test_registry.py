@@ -1,4 +1,4 @@
-"""Both addresses from which a project imports what its tasks need."""
+"""The two modules from which a project imports the task registry."""
 
 import importlib
 
@@ -8,7 +8,7 @@ from schedules.tasks import registry
 
 
 @pytest.mark.parametrize("address", ["schedules.tasks", "schedules.registry"])
-def test_task_registered_from_either_address_may_be_run_by_a_job(monkeypatch, address):
+def test_task_registered_through_either_module_can_be_run_by_a_job(monkeypatch, address):
     monkeypatch.setattr(registry, "_tasks", {})
     module = importlib.import_module(address)
 
@@ -24,7 +24,7 @@ def test_task_registered_from_either_address_may_be_run_by_a_job(monkeypatch, ad
 
 @pytest.mark.parametrize("address", ["schedules.tasks", "schedules.registry"])
 @pytest.mark.parametrize("name", ["task", "Run", "Final", "RetryLater"])
-def test_names_are_the_same_at_either_address(address, name):
+def test_both_modules_export_the_same_names(address, name):
     module = importlib.import_module(address)
 
     assert name in module.__all__

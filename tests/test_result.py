@@ -1,7 +1,7 @@
 from schedules.result import Code, Err, Ok, invalid, invalid_fields
 
 
-def test_results_are_told_apart_by_match():
+def test_results_are_distinguished_by_match():
     def words(result):
         match result:
             case Ok(value):

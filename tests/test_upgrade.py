@@ -1,4 +1,4 @@
-"""Does a database of the first release survive every migration since, with each row and value?"""
+"""Migrations from the first release: every row and value is kept."""
 
 import ast
 import hashlib
@@ -46,7 +46,7 @@ Rows = dict[str, dict[int, dict[str, Any]]]
 
 @pytest.fixture
 def first_release(transactional_db: None) -> Iterator[ProjectState]:
-    """The tables as the first release made them; afterwards as they are now."""
+    """Migrate to the tables of the first release; restore the current ones afterwards."""
     _drop_tables()
     try:
         yield MigrationExecutor(connection).migrate([FIRST])
@@ -56,7 +56,7 @@ def first_release(transactional_db: None) -> Iterator[ProjectState]:
 
 
 def _drop_tables() -> None:
-    """Start from nothing rather than migrate backwards, which not every migration will be able to."""
+    """Drop all tables instead of migrating backwards, which not every migration supports."""
     with connection.schema_editor() as editor:
         for table in connection.introspection.table_names():
             if table.startswith("schedules_"):
@@ -70,13 +70,13 @@ def _migrate_to_latest() -> None:
 
 
 def full(model: Any, number: int, **given: Any) -> Any:
-    """Store a row whose every column is filled to the brim, except those given."""
+    """Store a row with the largest value in every column, except those given."""
     columns = [field for field in model._meta.concrete_fields if not field.primary_key]
-    values = {field.name: _brim(field, number) for field in columns if field.name not in given}
+    values = {field.name: _largest_value(field, number) for field in columns if field.name not in given}
     return model.objects.create(**values, **given)
 
 
-def _brim(field: Any, number: int) -> Any:
+def _largest_value(field: Any, number: int) -> Any:
     match field:
         case models.ForeignKey():
             return None
@@ -100,7 +100,7 @@ def _brim(field: Any, number: int) -> Any:
 
 
 def fill(apps: Apps) -> None:
-    """Store rows of every table, status and kind, as the first release could have."""
+    """Store rows of every table, status and kind, as the first release could."""
     person = apps.get_model("auth", "User").objects.create(username="olga", password="!")
     full(apps.get_model("schedules", "Profile"), 1, user=person, timezone="Europe/Berlin")
     cluster = full(apps.get_model("schedules", "Cluster"), 1, stopped_at=None)
@@ -150,7 +150,7 @@ def rows_of(apps: Apps) -> Rows:
 
 
 def losses(before: Rows, after: Rows) -> list[str]:
-    """Name every table, row and value that is not as it was."""
+    """Return every table, row and value that differs."""
     return [
         f"{table} {key} {column}"
         for table, rows in before.items()
@@ -181,7 +181,7 @@ LOSSY = {
 }
 
 
-def test_lossy_migration_is_noticed(first_release):
+def test_lossy_migration_is_detected(first_release):
     fill(first_release.apps)
     state, unnoticed = first_release, []
 
@@ -197,7 +197,7 @@ def test_lossy_migration_is_noticed(first_release):
     assert unnoticed == []
 
 
-def test_current_code_works_on_after_the_upgrade(first_release):
+def test_current_code_works_after_the_upgrade(first_release):
     apps = first_release.apps
     person = apps.get_model("auth", "User").objects.create(username="olga", password="!")
     full(apps.get_model("schedules", "Profile"), 1, user=person, timezone="Europe/Berlin")
@@ -270,7 +270,7 @@ def test_models_and_migrations_agree_after_the_upgrade(first_release, capsys):
     assert "No changes detected" in capsys.readouterr().out
 
 
-def test_first_migration_stays_as_it_was_released():
+def test_first_migration_is_unchanged_since_its_release():
     source = (Path(released.__path__[0]) / f"{FIRST[1]}.py").read_text()
 
     digest = hashlib.sha256(ast.unparse(ast.parse(source)).encode()).hexdigest()

@@ -1,1 +1,1 @@
-"""A project whose user model has only what AbstractBaseUser promises."""
+"""A project whose user model has only the fields of AbstractBaseUser."""

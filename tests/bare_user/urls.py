@@ -1,4 +1,4 @@
-"""The app's own pages alone."""
+"""URLs of the app's own pages only."""
 
 from django.urls import include, path
 

@@ -110,12 +110,12 @@ def test_job_keeps_the_error_of_a_run_withdrawn_between_attempts():
 def test_manual_run_is_released_when_the_run_before_it_is_withdrawn():
     job = hourly(overlap="queue")
     ExecutionFactory(job=job, status="queued", attempt=1, available_at=NOW + HOUR)
-    by_hand = ExecutionFactory(job=job, status="queued", cause="manual", scheduled_for=NOW)
+    manual = ExecutionFactory(job=job, status="queued", cause="manual", scheduled_for=NOW)
 
     engine.withdraw(job, NOW, "paused")
 
-    by_hand.refresh_from_db()
-    assert by_hand.available_at == NOW
+    manual.refresh_from_db()
+    assert manual.available_at == NOW
 
 
 def test_withdraw_does_not_affect_other_jobs():

@@ -152,13 +152,13 @@ def test_job_ends_with_its_last_run(cluster, fields, status, expected):
 
 def test_job_with_another_live_run_does_not_end(cluster):
     job = one_time()
-    by_hand = begin(cluster, job, cause="manual")
+    manual = begin(cluster, job, cause="manual")
 
     engine.settle_runs(cluster.pk, [outcome_of(begin(cluster, job), "failed")])
     job.refresh_from_db()
     assert job.status == "running"
 
-    engine.settle_runs(cluster.pk, [outcome_of(by_hand)])
+    engine.settle_runs(cluster.pk, [outcome_of(manual)])
     job.refresh_from_db()
     assert job.status == "completed"
 

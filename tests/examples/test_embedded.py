@@ -62,7 +62,7 @@ def test_example_passes_its_own_tests(shop: Project):
     assert re.search(r"Ran [1-9]\d* tests", done.stderr)
 
 
-def test_job_made_by_the_project_is_fired_and_seen_by_people_and_agents(shop: Project):
+def test_job_created_by_the_project_fires_and_is_visible_to_people_and_agents(shop: Project):
     token = shop.shell(PREPARE).splitlines()[-1]
     port = free_port()
     address = f"http://127.0.0.1:{port}"

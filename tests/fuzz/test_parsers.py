@@ -199,7 +199,7 @@ def play(reader: Reader, now: datetime, given: tuple[Any, ...]) -> tuple[str, fl
 
 
 @pytest.mark.timeout(3600)
-def test_any_input_is_read_or_refused_in_words_at_once():
+def test_any_input_is_parsed_or_refused_with_a_reason_quickly():
     answers: Counter[tuple[str, str]] = Counter()
     slowest = 0.0, ""
     for place in range(INPUTS):

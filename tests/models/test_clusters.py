@@ -1,4 +1,4 @@
-"""Which clusters are alive."""
+"""Clusters: which are fresh, and how they are shown."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -20,11 +20,11 @@ NOW = datetime(2026, 2, 4, 9, 0, tzinfo=UTC)
         pytest.param({"last_seen_at": NOW, "stopped_at": NOW}, False, id="stopped"),
     ],
 )
-def test_fresh_worker_was_seen_lately_and_has_not_stopped(fields, fresh):
+def test_fresh_cluster_was_seen_recently_and_has_not_stopped(fields, fresh):
     ClusterFactory(**fields)
 
     assert Cluster.objects.fresh(NOW).exists() is fresh
 
 
-def test_worker_is_called_by_where_it_runs():
+def test_cluster_is_shown_by_host_and_pid():
     assert str(Cluster(host="alpha", pid=7)) == "alpha:7"

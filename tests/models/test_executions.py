@@ -1,4 +1,4 @@
-"""Executions: what the table refuses, what its queries find, and which runs a stopped job may still start."""
+"""Executions: constraints, querysets, and the runs that a stopped job may still start."""
 
 from datetime import UTC, datetime, timedelta
 from itertools import product
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.django_db
 NOW = datetime(2026, 2, 4, 9, 0, tzinfo=UTC)
 
 
-def test_row_copies_what_may_change_in_its_job():
+def test_row_copies_the_fields_of_its_job_that_can_change():
     job = JobFactory(name="Backup", task="tests.ping")
 
     row = Execution.of(job, NOW, cause=Execution.Cause.MANUAL, available_at=NOW)
@@ -27,7 +27,7 @@ def test_row_copies_what_may_change_in_its_job():
 @pytest.mark.parametrize(
     ("status", "cause", "is_deleted"), list(product(Job.Status, Execution.Cause, [False, True]))
 )
-def test_stop_of_a_job_is_the_same_in_python_and_in_a_query(status, cause, is_deleted):
+def test_python_and_query_agree_on_whether_a_job_is_stopped(status, cause, is_deleted):
     job = JobFactory(
         status=status,
         next_run_at=NOW if status == Job.Status.PENDING else None,
@@ -42,7 +42,7 @@ def test_stop_of_a_job_is_the_same_in_python_and_in_a_query(status, cause, is_de
 
 
 @pytest.mark.parametrize("cause", list(Execution.Cause))
-def test_job_that_is_gone_was_stopped(cause):
+def test_purged_job_counts_as_stopped(cause):
     ExecutionFactory(cause=cause)
     Execution.objects.update(job=None)
 
@@ -50,7 +50,7 @@ def test_job_that_is_gone_was_stopped(cause):
     assert Execution.objects.filter(JOB_WAS_STOPPED).exists()
 
 
-def test_prompt_of_a_job_with_another_task_by_now_is_not_claimable():
+def test_prompt_is_not_claimable_if_its_job_has_another_task_now():
     row = ExecutionFactory(status="waiting", task="prompt", job__task="prompt")
     assert Execution.objects.claimable(NOW).exists()
 
@@ -85,7 +85,7 @@ def test_slot_has_one_row(cause):
     assert refused(ExecutionFactory, {"job": taken.job, "scheduled_for": NOW, "cause": cause})
 
 
-def test_runs_by_hand_may_share_the_moment_of_a_slot():
+def test_manual_runs_can_have_the_time_of_a_slot():
     taken = ExecutionFactory(scheduled_for=NOW)
 
     ExecutionFactory.create_batch(2, job=taken.job, scheduled_for=NOW, cause="manual")

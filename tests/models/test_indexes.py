@@ -1,4 +1,4 @@
-"""What is asked all the time must not grow with the history."""
+"""Indexes of frequent queries, whose cost must not grow with the history."""
 
 import pytest
 from django.db import connection
@@ -29,7 +29,7 @@ HOT = {
 @pytest.mark.skipif(connection.vendor != "sqlite", reason="PostgreSQL plans by the size of its tables")
 @pytest.mark.parametrize(("query", "index"), HOT.values(), ids=HOT)
 @pytest.mark.django_db
-def test_hot_query_reads_its_partial_index(query, index):
+def test_frequent_query_uses_its_partial_index(query, index):
     plan = query.explain()
 
     assert index in plan

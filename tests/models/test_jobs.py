@@ -1,4 +1,4 @@
-"""Jobs: what the table and validation refuse, what its queries find, and the next slot."""
+"""Jobs: constraints, validation, querysets and the next slot."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -17,7 +17,7 @@ NOW = datetime(2026, 2, 4, 9, 0, tzinfo=UTC)
 
 
 def refused(build, values) -> str:
-    """Expect that validation and the database both refuse a row; return the words of the first."""
+    """Assert that validation and the database both refuse a row; return the message of the validation."""
     with pytest.raises(ValidationError) as error:
         build.build(**values).full_clean()
     with pytest.raises(IntegrityError), transaction.atomic():
@@ -53,7 +53,7 @@ BROKEN_JOBS = {
 
 
 @pytest.mark.parametrize("values", BROKEN_JOBS.values(), ids=BROKEN_JOBS.keys())
-def test_broken_job_is_refused_by_validation_and_by_the_database(values):
+def test_invalid_job_is_refused_by_validation_and_by_the_database(values):
     owner = UserFactory()
 
     assert refused(JobFactory, {"owner": owner, "next_run_at": NOW, **values})
@@ -76,7 +76,7 @@ def test_jobs_without_a_key_do_not_collide():
 
 
 @pytest.mark.parametrize("kind", ["cron", "once", "interval", "paused", "ended"])
-def test_whole_job_is_accepted_and_read_back_as_it_was(kind):
+def test_complete_job_is_stored_unchanged(kind):
     made = JobFactory(**({} if kind == "cron" else {kind: True}))
 
     made.full_clean()
@@ -85,7 +85,7 @@ def test_whole_job_is_accepted_and_read_back_as_it_was(kind):
     assert (kept.trigger, kept.status, kept.next_run_at) == (made.trigger, made.status, made.next_run_at)
 
 
-# What validation adds to the constraints
+# Validation beyond the constraints
 
 
 @pytest.mark.parametrize(
@@ -112,7 +112,7 @@ def test_clean_names_the_field(values, field):
     assert list(error.value.message_dict) == [field]
 
 
-def test_owner_with_jobs_cannot_be_deleted_and_history_outlives_the_job():
+def test_owner_with_jobs_cannot_be_deleted_and_history_is_kept_without_the_job():
     run = ExecutionFactory()
     job = run.job
 
@@ -159,7 +159,7 @@ RUNS = {
 
 @pytest.mark.parametrize("status", list(Job.Status))
 @pytest.mark.parametrize("run", RUNS.values(), ids=RUNS)
-def test_job_is_running_while_a_run_is_under_way_unless_it_was_stopped(status, run):
+def test_job_is_running_while_a_run_is_live_unless_it_was_stopped(status, run):
     job = JobFactory(status=status, next_run_at=NOW if status == "pending" else None)
     if run:
         ExecutionFactory(job=job, **run)
@@ -185,7 +185,7 @@ def test_job_knows_its_trigger():
 @pytest.mark.parametrize(
     "values", [{"trigger_type": "lunar"}, {"trigger_type": "once"}], ids=["unknown", "empty"]
 )
-def test_row_that_makes_no_sense_has_no_trigger(values):
+def test_inconsistent_row_has_no_trigger(values):
     with pytest.raises(TriggerError):
         _ = JobFactory.build(**values).trigger
 
@@ -200,7 +200,7 @@ def test_row_that_makes_no_sense_has_no_trigger(values):
         pytest.param({"ends_at": NOW + timedelta(minutes=4)}, None, id="after its end"),
     ],
 )
-def test_next_slot_lies_within_the_runs_and_the_end(values, slot):
+def test_next_slot_respects_max_runs_and_ends_at(values, slot):
     assert JobFactory.build(**values).next_slot(NOW) == slot
 
 
@@ -210,7 +210,7 @@ def test_rows_are_shown_by_name():
     assert (str(run.job), str(run)) == ("Backup", "Backup 2026-02-04 09:00:00")
 
 
-def test_public_id_tells_family_and_moment():
+def test_public_id_contains_family_and_time():
     prefix, number, moment = new_public_id("msg", NOW).split("_")
 
     assert (prefix, moment) == ("msg", str(int(NOW.timestamp())))
@@ -231,7 +231,7 @@ def test_words_become_a_sentence():
         pytest.param({"args": list(range(99))}, 1, id="among too many"),
     ],
 )
-def test_argument_is_found_however_it_was_given(values, topic):
+def test_argument_is_found_by_name_or_position(values, topic):
     job = JobFactory.build(owner=None, **{"task": "notify"} | values)
 
     assert job.argument("topic") == topic

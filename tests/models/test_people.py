@@ -1,4 +1,4 @@
-"""Profiles: keys, and the zone of a person."""
+"""Profiles: keys and time zone."""
 
 from datetime import UTC, datetime
 
@@ -20,7 +20,7 @@ def test_keys_of_two_people_differ():
     assert len({first.signing_key, first.calendar_key, second.signing_key, second.calendar_key}) == 4
 
 
-def test_calendar_key_opens_one_persons_calendar():
+def test_calendar_key_identifies_one_person():
     taken, other = ProfileFactory(), ProfileFactory()
 
     other.calendar_key = taken.calendar_key
@@ -30,7 +30,7 @@ def test_calendar_key_opens_one_persons_calendar():
         other.save(update_fields=["calendar_key"])
 
 
-def test_zone_falls_back_to_the_sites(settings):
+def test_zone_falls_back_to_that_of_the_site(settings):
     settings.CRONTY_TIME_ZONE = "Asia/Tokyo"
 
     assert Profile(timezone="").zone == "Asia/Tokyo"

@@ -1,4 +1,4 @@
-"""Access tokens: which are unique, and which are usable."""
+"""Access tokens: uniqueness, and which tokens are usable."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -15,7 +15,7 @@ NOW = datetime(2026, 2, 4, 9, 0, tzinfo=UTC)
 
 
 @pytest.mark.parametrize("field", ["name", "prefix"])
-def test_live_token_is_the_only_one_of_its_name_and_prefix(field):
+def test_name_and_prefix_of_a_live_token_are_unique(field):
     taken = TokenFactory()
     values = {"owner": taken.owner, field: getattr(taken, field)}
 
@@ -25,7 +25,7 @@ def test_live_token_is_the_only_one_of_its_name_and_prefix(field):
         TokenFactory(**values)
 
 
-def test_name_of_a_revoked_token_is_free():
+def test_name_of_a_revoked_token_can_be_reused():
     taken = TokenFactory(revoked_at=NOW)
 
     TokenFactory(owner=taken.owner, name=taken.name)

@@ -1,4 +1,4 @@
-"""Triggers and the columns that hold them: either can be made from the other."""
+"""Conversion between triggers and the columns that store them."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -20,14 +20,14 @@ TRIGGERS = [
 
 @pytest.mark.parametrize("trigger", TRIGGERS)
 def test_columns_of_a_trigger_describe_it(trigger):
-    # Grid and zone are columns of every job, which a trigger need not know.
+    # Grid and zone are columns of every job, even if its trigger does not use them.
     others = {"timezone": "Europe/Berlin", "anchor_at": NOW}
 
     assert trigger_of(columns_of(trigger) | others) == trigger
 
 
 @pytest.mark.parametrize("trigger", TRIGGERS)
-def test_columns_of_other_types_are_emptied(trigger):
+def test_columns_of_other_trigger_types_are_cleared(trigger):
     columns = columns_of(trigger)
 
     used = TriggerType(columns.pop("trigger_type")).column
@@ -38,7 +38,7 @@ def test_columns_of_other_types_are_emptied(trigger):
 
 @pytest.mark.django_db
 @pytest.mark.parametrize("trigger", TRIGGERS)
-def test_job_made_of_such_columns_has_the_trigger(trigger):
+def test_job_with_these_columns_has_the_trigger(trigger):
     grid = NOW if isinstance(trigger, Interval) else None
     job = JobFactory(**{"cron": "", "timezone": "Europe/Berlin"} | columns_of(trigger), anchor_at=grid)
 
@@ -56,13 +56,13 @@ def test_job_made_of_such_columns_has_the_trigger(trigger):
         {"trigger_type": "cron", "cron": "0 9 * * *", "timezone": "Mars/Base"},
     ],
 )
-def test_columns_that_make_no_sense_have_no_trigger(columns):
+def test_inconsistent_columns_have_no_trigger(columns):
     with pytest.raises(TriggerError):
         trigger_of({"timezone": "UTC"} | columns)
 
 
 @pytest.mark.parametrize("anchored", [True, False])
-def test_interval_without_a_grid_starts_it_when_the_job_was_made(db, anchored):
+def test_interval_without_an_anchor_starts_its_grid_at_creation(db, anchored):
     made, grid = NOW - timedelta(hours=3), NOW if anchored else None
     job = JobFactory.build(interval=True, anchor_at=grid, created_at=made, owner=None)
     job._state.adding = False

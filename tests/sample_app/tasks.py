@@ -1,4 +1,4 @@
-"""Tasks for tests; the notes they leave in a file are a record apart from the ledger."""
+"""Tasks for tests; they record their calls in a file, independently of the ledger."""
 
 import asyncio
 import os

@@ -36,7 +36,7 @@ def test_login_redirects_only_to_pages_of_this_site(client: Client, owner: User)
     assert login(client, "olga", next="https://evil.example/")["Location"] == "/"  # type: ignore[index]
 
 
-def test_login_error_does_not_tell_whether_the_user_exists(client: Client, owner: User):
+def test_login_error_does_not_reveal_whether_the_user_exists(client: Client, owner: User):
     wrong, unknown = login(client, "olga", "wrong"), login(client, "nobody", "wrong")
 
     assert wrong.context["form"].errors == unknown.context["form"].errors  # type: ignore[attr-defined]

@@ -11,7 +11,7 @@ from cronty_site import environment
 
 @pytest.fixture
 def given(monkeypatch):
-    """Set the variable that the readers are asked for."""
+    """Return a function that sets the variable read by the tests."""
     return lambda value: monkeypatch.setenv("X", value)
 
 
@@ -64,7 +64,7 @@ def test_command_is_a_list_of_arguments(given, value, arguments):
     assert environment.command("X") == arguments
 
 
-def test_web_address_loses_its_last_slash(given):
+def test_trailing_slash_of_a_url_is_removed(given):
     given("https://cronty.example/")
 
     assert environment.web_address("X", "") == "https://cronty.example"
@@ -77,11 +77,11 @@ def test_web_address_loses_its_last_slash(given):
         pytest.param(lambda: environment.integer("X", 1, minimum=0, maximum=9), "many", id="no number"),
         pytest.param(lambda: environment.integer("X", 1, minimum=0, maximum=9), "1.5", id="fraction"),
         pytest.param(lambda: environment.integer("X", 1, minimum=1, maximum=9), "0", id="below the minimum"),
-        pytest.param(lambda: environment.command("X"), "[torn", id="torn array"),
+        pytest.param(lambda: environment.command("X"), "[torn", id="truncated array"),
         pytest.param(lambda: environment.command("X"), "[1]", id="array of numbers"),
         pytest.param(lambda: environment.web_address("X", ""), "cronty.example", id="no scheme"),
         pytest.param(lambda: environment.web_address("X", ""), "ftp://cronty.example", id="another scheme"),
-        pytest.param(lambda: environment.web_address("X", ""), "http://[torn", id="torn address"),
+        pytest.param(lambda: environment.web_address("X", ""), "http://[torn", id="truncated address"),
         pytest.param(lambda: environment.web_address("X", ""), "http://a:70000", id="no such port"),
         pytest.param(lambda: environment.email_settings("X", ""), "http://mail.example", id="no mail server"),
         pytest.param(lambda: environment.email_settings("X", ""), "smtp://a:b", id="mail port is no number"),
@@ -112,7 +112,7 @@ def test_web_address_loses_its_last_slash(given):
         ),
     ],
 )
-def test_wrong_value_is_refused_by_name(given, reader, value):
+def test_invalid_value_is_refused_with_the_name_of_the_variable(given, reader, value):
     given(value)
 
     with pytest.raises(ImproperlyConfigured, match=r"^X: "):
@@ -129,7 +129,7 @@ def test_database_address_is_refused_without_showing_its_password(given):
 
 
 @pytest.mark.parametrize("content", [None, b"\xff\xfe"], ids=["missing", "not UTF-8"])
-def test_secret_file_that_cannot_be_read_is_refused_by_name(monkeypatch, tmp_path, content):
+def test_unreadable_secret_file_is_refused_with_its_name(monkeypatch, tmp_path, content):
     if content:
         (tmp_path / "secret").write_bytes(content)
     monkeypatch.setenv("X_FILE", str(tmp_path / "secret"))
@@ -161,14 +161,14 @@ def test_host_is_an_ip_address_or_a_name(given, host):
     assert environment.host("X", "") == host
 
 
-def test_folder_is_made_with_its_parents(given, tmp_path):
+def test_folder_is_created_with_its_parents(given, tmp_path):
     given(str(tmp_path / "a" / "b"))
 
     assert environment.folder("X", Path("data")) == tmp_path / "a" / "b"
     assert (tmp_path / "a" / "b").is_dir()
 
 
-def test_dotenv_fills_in_what_the_environment_leaves_open(monkeypatch, tmp_path):
+def test_dotenv_sets_only_variables_missing_from_the_environment(monkeypatch, tmp_path):
     monkeypatch.setenv("X", "real")
     # Set and deleted, so that the test's own additions are undone with it.
     for name in ("Y", "Z"):
@@ -182,7 +182,7 @@ def test_dotenv_fills_in_what_the_environment_leaves_open(monkeypatch, tmp_path)
     assert (os.environ["X"], os.environ["Y"], os.environ["Z"]) == ("real", "quoted", "a=b")
 
 
-def test_generated_secret_is_made_once_and_closed_to_others(tmp_path):
+def test_secret_is_generated_once_and_readable_only_by_its_owner(tmp_path):
     path = tmp_path / "secret_key"
 
     first, second = environment.generated_secret("X", path), environment.generated_secret("X", path)
@@ -193,14 +193,14 @@ def test_generated_secret_is_made_once_and_closed_to_others(tmp_path):
     assert list(path.parent.iterdir()) == [path]
 
 
-def test_dotenv_that_is_not_text_is_refused_by_name(tmp_path):
+def test_binary_dotenv_file_is_refused_with_its_name(tmp_path):
     (tmp_path / ".env").write_bytes(b"\xff")
 
     with pytest.raises(ImproperlyConfigured, match=r"^\.env: .* is not UTF-8"):
         environment.load_dotenv(tmp_path / ".env")
 
 
-def test_first_of_two_processes_that_make_a_secret_wins(tmp_path, monkeypatch):
+def test_secret_of_the_first_of_two_processes_is_used(tmp_path, monkeypatch):
     path = tmp_path / "secret_key"
     link = os.link
 
@@ -213,7 +213,7 @@ def test_first_of_two_processes_that_make_a_secret_wins(tmp_path, monkeypatch):
     assert environment.generated_secret("X", path) == "the other's"
 
 
-def test_secret_that_cannot_be_kept_is_refused_by_name(tmp_path):
+def test_secret_that_cannot_be_stored_is_refused_with_its_name(tmp_path):
     with pytest.raises(ImproperlyConfigured, match=r"^X: .*missing"):
         environment.generated_secret("X", tmp_path / "missing" / "secret_key")
 
@@ -232,7 +232,7 @@ def test_mail_goes_to_the_console_without_a_mail_server():
         pytest.param("smtp://me:p%40ss@mail.example", 25, False, False, id="plain"),
     ],
 )
-def test_mail_server_is_read_from_one_address(given, url, port, use_ssl, use_tls):
+def test_mail_server_is_configured_by_one_url(given, url, port, use_ssl, use_tls):
     given(url)
 
     assert environment.email_settings("X", "cronty@here") == {

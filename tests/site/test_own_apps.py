@@ -53,7 +53,7 @@ def site(tmp_path: Path) -> Project:
     )
 
 
-def test_app_of_the_operator_brings_tasks_tables_and_admin_pages(site: Project, tmp_path: Path):
+def test_app_of_the_operator_adds_tasks_tables_and_admin_pages(site: Project, tmp_path: Path):
     site.shell(SCHEDULE)
 
     with site.running("qcluster"):
@@ -73,7 +73,7 @@ def test_app_is_found_in_the_data_folder(tmp_path: Path):
     assert found == "True"
 
 
-def test_agents_client_is_told_where_the_apps_are(site: Project):
+def test_command_for_agents_includes_the_path_of_the_apps(site: Project):
     found = site.shell(
         "from schedules.services.local_server import local_server; print(local_server('o')['env'])"
     )

@@ -40,7 +40,7 @@ SECURE = ("SESSION_COOKIE_SECURE", "CSRF_COOKIE_SECURE", "SECURE_SSL_REDIRECT")
 HSTS = ("SECURE_HSTS_SECONDS", "SECURE_HSTS_INCLUDE_SUBDOMAINS", "SECURE_HSTS_PRELOAD")
 
 
-def test_public_https_address_switches_the_secure_flags_on(tmp_path):
+def test_public_https_address_turns_the_secure_flags_on(tmp_path):
     found = settings_with(
         tmp_path, *SECURE, "ALLOWED_HOSTS", "CSRF_TRUSTED_ORIGINS", CRONTY_URL="https://cronty.example:8443"
     )
@@ -51,13 +51,13 @@ def test_public_https_address_switches_the_secure_flags_on(tmp_path):
 
 
 @pytest.mark.parametrize(("variables", "seconds"), [({}, 0), ({"CRONTY_HSTS_SECONDS": "3600"}, 3600)])
-def test_hsts_is_opt_in_and_about_this_host_alone(tmp_path, variables, seconds):
+def test_hsts_is_opt_in_and_for_this_host_only(tmp_path, variables, seconds):
     found = settings_with(tmp_path, *HSTS, CRONTY_URL="https://cronty.example", **variables)
 
     assert [found[name] for name in HSTS] == [seconds, False, False]
 
 
-def test_plain_defaults_work_on_a_laptop(tmp_path):
+def test_defaults_work_on_a_laptop(tmp_path):
     found = settings_with(tmp_path, *SECURE, "DEBUG", "ALLOWED_HOSTS", "DATABASES")
 
     assert not any(found[name] for name in (*SECURE, "DEBUG"))
@@ -98,7 +98,7 @@ WRONG = [
 
 
 @pytest.mark.parametrize(("name", "value"), WRONG)
-def test_wrong_setting_ends_a_command_with_one_sentence(tmp_path, name, value):
+def test_invalid_setting_ends_a_command_with_one_sentence(tmp_path, name, value):
     done = run(["manage.py", "up"], tmp_path, **{name: value})
 
     assert done.returncode == 1
@@ -108,7 +108,7 @@ def test_wrong_setting_ends_a_command_with_one_sentence(tmp_path, name, value):
 
 
 @pytest.mark.parametrize("command", ["check", "migrate", "web", "qcluster", "mcp_serve", "help", "no_such"])
-def test_every_command_refuses_a_wrong_setting_alike(tmp_path, command):
+def test_every_command_refuses_an_invalid_setting_alike(tmp_path, command):
     done = run(["manage.py", command], tmp_path, CRONTY_PORT="99999")
 
     assert done.returncode == 1
@@ -118,7 +118,7 @@ def test_every_command_refuses_a_wrong_setting_alike(tmp_path, command):
 
 
 @pytest.mark.parametrize("kind", ["server", "file"])
-def test_database_that_cannot_be_used_ends_up_with_one_sentence(tmp_path, kind):
+def test_up_ends_with_one_sentence_if_the_database_is_unusable(tmp_path, kind):
     (tmp_path / "notes.txt").write_text("no database " * 100)
     address = {"server": "postgres://u:p@127.0.0.1:1/x", "file": f"sqlite:///{tmp_path / 'notes.txt'}"}[kind]
 
@@ -129,7 +129,7 @@ def test_database_that_cannot_be_used_ends_up_with_one_sentence(tmp_path, kind):
     assert done.stderr.count("\n") == 1
 
 
-def test_asgi_import_refuses_a_wrong_setting_as_improperly_configured(tmp_path):
+def test_asgi_import_refuses_an_invalid_setting_as_improperly_configured(tmp_path):
     done = run(["-c", "import cronty_site.asgi"], tmp_path, CRONTY_PORT="99999")
 
     assert done.returncode == 1
@@ -148,7 +148,7 @@ def test_deployment_checks_are_clean_behind_https(tmp_path, variables):
 
 
 @pytest.mark.parametrize(("value", "is_pooled"), [("true", True), ("false", False)])
-def test_pooled_database_switches_server_side_cursors_off(tmp_path, value, is_pooled):
+def test_pooled_database_turns_server_side_cursors_off(tmp_path, value, is_pooled):
     seen = settings_with(
         tmp_path, "DATABASES", CRONTY_DATABASE_POOLED=value, DATABASE_URL="postgres://u:p@localhost/cronty"
     )
@@ -207,7 +207,7 @@ def test_zone_data_is_the_pinned_package(tmp_path, variables):
     assert json.loads(done.stdout) == [[], f"{tzdata.IANA_VERSION} (tzdata package)"], done.stderr
 
 
-def test_zone_data_of_the_system_is_used_if_asked_for(tmp_path):
+def test_zone_data_of_the_system_is_used_if_configured(tmp_path):
     # A system without zone data falls back to the package, as Python does.
     version, path = tmp_path / "zones" / "+VERSION", tmp_path / "zones"
     path.mkdir()
@@ -220,7 +220,7 @@ def test_zone_data_of_the_system_is_used_if_asked_for(tmp_path):
 
 
 @pytest.mark.parametrize("method", ["spawn", "forkserver"])
-def test_child_that_shares_no_memory_uses_the_same_zone_data(tmp_path, method):
+def test_spawned_child_uses_the_same_zone_data(tmp_path, method):
     # A worker of django-q2 loads the settings by importing its module.
     code = (
         "import importlib, multiprocessing\n"

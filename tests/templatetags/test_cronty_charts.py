@@ -82,7 +82,7 @@ def test_numbers_of_a_chart_ignore_the_language(settings):
         pytest.param(datetime(2026, 10, 24, 22, 7, 30, tzinfo=UTC), 12.875, id="between two quarters"),
     ],
 )
-def test_hour_marks_stand_where_the_hours_are(start: datetime, hours_until_noon: float):
+def test_hour_marks_are_at_the_hours(start: datetime, hours_until_noon: float):
     drawn = render("next_24_hours ahead", ahead=Ahead.of(Job.objects.none(), start, "Europe/Berlin"))
 
     place = re.search(r'<text x="([0-9.]+)%"[^>]*>12:00</text>', drawn)

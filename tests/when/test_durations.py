@@ -1,4 +1,4 @@
-"""Durations written for people."""
+"""Durations as text for people."""
 
 from datetime import timedelta
 
@@ -36,7 +36,7 @@ def test_duration_is_written_in_three_ways(span: timedelta, in_words: str, short
     ("seconds", "words"),
     [(0.2584, "258 ms"), (2.84, "2.8 s"), (59.94, "59.9 s"), (59.96, "60 s"), (60.4, "1 min"), (-3, "0 ms")],
 )
-def test_short_duration_rounds(seconds: float, words: str):
+def test_short_duration_is_rounded(seconds: float, words: str):
     assert durations.short(timedelta(seconds=seconds)) == words
 
 

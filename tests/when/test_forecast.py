@@ -39,7 +39,7 @@ def armed(trigger: Trigger, **limits) -> Armed:
 
 
 def walked(trigger: Trigger, start: datetime, end: datetime) -> list[datetime]:
-    """List the slots from start on and before end, asking for one after the other."""
+    """List the slots from start until before end, by calling `next_after` repeatedly."""
     found, slot = [], trigger.next_after(start - TICK)
     while slot is not None and slot < end:
         found.append(slot)
@@ -61,7 +61,7 @@ def in_berlin(expression: str, day: str) -> list[str]:
     return local(moments(slots(Cron(expression, zone), start, start + DAY)), zone)
 
 
-def test_time_that_clocks_skip_is_forecast_when_the_gap_ends():
+def test_skipped_local_time_is_forecast_at_the_end_of_the_gap():
     assert in_berlin("30 2 * * *", "2026-03-29") == ["03:00"]
 
 
@@ -210,7 +210,7 @@ def test_forecast_ends_with_the_runs_left():
         pytest.param(Once(LATER + DAY), {}, id="once, inside"),
     ],
 )
-def test_window_that_starts_later_holds_its_own_runs(trigger: Trigger, limits: dict):
+def test_later_window_contains_only_its_own_runs(trigger: Trigger, limits: dict):
     job = armed(trigger, **limits)
     end = LATER + 10 * DAY
 
@@ -222,7 +222,7 @@ def test_window_that_starts_later_holds_its_own_runs(trigger: Trigger, limits: d
     assert_days_hold(per_day(job, START, end, "UTC", start=LATER), expected, "UTC")
 
 
-def test_overdue_run_takes_one_of_those_left():
+def test_overdue_run_counts_as_one_of_the_runs_left():
     job = Armed(Cron("0 * * * *"), START - DAY, runs_left=3)
 
     assert len(moments(runs_ahead(job, START, START + DAY))) == 2
@@ -235,7 +235,7 @@ def test_runs_left_are_counted_for_a_year_and_no_further():
     assert not per_day(job, START, START + 9000 * DAY, "UTC", start=START + 8998 * DAY)
 
 
-def test_overdue_one_off_runs_now():
+def test_overdue_one_time_job_runs_now():
     job = Armed(Once(START - DAY), START - DAY)
 
     assert moments(runs_ahead(job, START, START + DAY)) == [START]

@@ -104,7 +104,7 @@ def test_unclear_repeat_is_refused_with_its_reason(phrase, reason):
 @pytest.mark.parametrize(
     "phrase", ["tomorrow at 9am", "in 20 minutes", "2h30m", "2026-12-24T18:00:00Z", "noon"]
 )
-def test_moment_becomes_a_one_off(phrase):
+def test_moment_becomes_a_one_time_trigger(phrase):
     assert trigger(phrase) == Once(parse_moment(phrase, now=NOW, timezone=ZONE), ZONE)
 
 
@@ -124,7 +124,7 @@ words = st.sampled_from(vocabulary.split())
 @example("1 a " * 50)
 @example("1d" * 100)
 @example(" ," * 100)
-def test_any_text_is_read_or_refused_at_once(text):
+def test_any_text_is_parsed_or_refused_quickly(text):
     started = time.thread_time()
     parsers = (parse_trigger, parse_moment, partial(parse_moment, past=True))
     for parse in parsers:
