@@ -47,12 +47,11 @@ check-rules:
 
 # Tests whose outcome can depend on the database run on both; everything else, such as pages, parsers and settings, runs
 # on SQLite only.
-ON_BOTH_DATABASES := tests/admin tests/engine tests/management tests/models tests/services tests/worker \
-	tests/test_upgrade.py tests/tasks/builtin tests/mcp/tools tests/mcp/test_http.py tests/mcp/test_orm.py \
+ON_BOTH_DATABASES := tests/engine tests/models tests/services tests/worker tests/test_upgrade.py tests/admin/test_jobs.py \
+	tests/mcp/tools/test_jobs.py tests/mcp/tools/test_prompts.py tests/mcp/tools/test_manage.py tests/mcp/test_orm.py \
 	tests/mcp/test_queries.py tests/security/test_hostile_requests.py tests/web/test_health.py \
-	tests/web/views/test_activity.py tests/web/views/test_every_page.py tests/web/views/test_jobs.py \
-	tests/web/views/test_runs.py verification/faults/test_findings.py \
-	verification/model/test_agreement.py::test_cronty_agrees_with_the_reference
+	tests/web/views/test_activity.py tests/web/views/test_jobs.py tests/web/views/test_runs.py \
+	verification/faults/test_findings.py verification/model/test_agreement.py::test_cronty_agrees_with_the_reference
 
 # tests/conftest.py decides where coverage is measured. With ARGS only some tests may run, so there is no report.
 test: check
