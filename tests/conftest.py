@@ -1,5 +1,6 @@
 """Fixtures for every test: the database and settings, people, and the actors they act as."""
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,22 +13,18 @@ from schedules.models import Event
 from schedules.services import Actor
 from tests.factories import UserFactory
 
-# Coverage would slow these tests by half and add hardly a line.
-WITHOUT_COVERAGE = (
-    *("tests/browser", "tests/fuzz", "tests/security", "verification"),
-    *("tests/mcp/test_fuzz.py", "tests/mcp/test_stdio.py", "tests/worker/test_cluster.py"),
-)
-# On PostgreSQL, measure only the tests of code with hand-written SQL.
-WITH_COVERAGE_ON_POSTGRESQL = ("tests/engine", "tests/models", "tests/worker")
+# Coverage makes a test take half as long again. `make test` measures it where tests are quick and close to their source,
+# and `make coverage` everywhere.
+WITH_COVERAGE = tuple(f"tests/{name}/" for name in ("engine", "models", "services", "tasks", "when"))
+WITH_COVERAGE_ON_POSTGRESQL = ("tests/engine/", "tests/models/")
+IS_MEASURED_EVERYWHERE = "COVER_EVERYTHING" in os.environ
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Measure coverage only where it is cheap, and start the fault campaign first, because it takes longest."""
+    measured = WITH_COVERAGE_ON_POSTGRESQL if connection.vendor == "postgresql" else WITH_COVERAGE
     for item in items:
-        is_counted = not item.nodeid.startswith(WITHOUT_COVERAGE)
-        if connection.vendor == "postgresql":
-            is_counted = is_counted and item.nodeid.startswith(WITH_COVERAGE_ON_POSTGRESQL)
-        if not is_counted:
+        if not (IS_MEASURED_EVERYWHERE or item.nodeid.startswith(measured)):
             item.add_marker(pytest.mark.no_cover)
     items.sort(key=lambda item: item.get_closest_marker("faults") is None)
 

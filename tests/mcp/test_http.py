@@ -199,9 +199,12 @@ def test_separate_server_serves_both_eras(site, era):
         assert asyncio.run(work(address)).startswith("Scheduled task #")
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, -signal.SIGTERM), (signal.SIGINT, 0)])
 @pytest.mark.parametrize(
-    "command", [["web", f"--with-parent={os.getpid()}"], ["mcp_serve", "--http"]], ids=["web", "alone"]
+    ("command", "number", "code"),
+    [
+        pytest.param(["web", f"--with-parent={os.getpid()}"], signal.SIGTERM, -signal.SIGTERM, id="web"),
+        pytest.param(["mcp_serve", "--http"], signal.SIGINT, 0, id="alone"),
+    ],
 )
 def test_shutdown_ends_an_open_subscription_cleanly_and_immediately(site, command, number, code):
     async def work(process, address):

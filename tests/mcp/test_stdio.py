@@ -201,8 +201,8 @@ def test_open_subscription_does_not_delay_the_shutdown(site):
     assert b"Traceback" not in err
 
 
-@pytest.mark.parametrize("comes_from", ["pipe", "file"])
-def test_open_calls_are_answered_after_the_end_of_input(site, era, comes_from, tmp_path):
+def test_open_calls_are_answered_after_the_end_of_input(site, era, tmp_path):
+    comes_from = {"legacy": "pipe", "modern": "file"}[era]
     call = CALL if era == "legacy" else modern_call("list_jobs")["json"]
     asked = [*([HELLO] if era == "legacy" else []), *({**call, "id": number} for number in range(2, 32))]
     text = b"".join(json.dumps(line).encode() + b"\n" for line in asked)

@@ -176,7 +176,7 @@ def test_last_cluster_is_shown_if_none_is_running(web: Client):
 
     answer = web.get("/")
 
-    assert answer.context["page"].worker == stopped
+    assert answer.context["page"].cluster == stopped
     assert "No worker is running since" in answer.content.decode()
 
 
