@@ -16,7 +16,7 @@ from django.test import Client  # noqa: E402
 from schedules import clock, engine, services  # noqa: E402
 from schedules.models import Event, Execution  # noqa: E402
 from schedules.result import Ok  # noqa: E402
-from schedules.services.people import find_user, superusers  # noqa: E402
+from schedules.services.people import find_user, profile_of, superusers  # noqa: E402
 from schedules.services.setup import SYSTEM_USER, ensure_first_user, ensure_system_job  # noqa: E402
 
 call_command("migrate", verbosity=0, run_syncdb=True)
@@ -53,7 +53,19 @@ assert services.verify_token(issued.value.text) is None
 browser = Client(raise_request_exception=True)
 browser.force_login(member)
 job_page = f"/jobs/{made.value.job.public_id}/"
-for page in ("/", job_page, "/runs/", "/inbox/", "/connect/", "/activity/", "/settings/", "/notifications/"):
+feed = f"/calendar/{profile_of(member).calendar_key}.ics"
+for page in (
+    "/",
+    job_page,
+    "/calendar/",
+    feed,
+    "/runs/",
+    "/inbox/",
+    "/connect/",
+    "/activity/",
+    "/settings/",
+    "/notifications/",
+):
     assert browser.get(page, headers={"host": "localhost"}).status_code == 200, page
 assert Execution.objects.get().owner == member
 print("done")  # noqa: T201

@@ -18,6 +18,7 @@ from django.views.generic import TemplateView
 
 from schedules import clock
 from schedules.models import Execution, Job, Profile
+from schedules.models.people import is_active
 from schedules.web.views.forecast import MOST_JOBS, days_of, runs_of, soonest
 from schedules.web.views.page import Page, PageMixin
 
@@ -176,7 +177,7 @@ def _add_planned_runs(page: Page, days: dict[date, Day], start: datetime, end: d
 @require_safe
 def feed(request: HttpRequest, key: str) -> HttpResponse:
     """Serve the next 30 days to a calendar app; the key in the URL is the secret."""
-    profile = Profile.objects.select_related("user").filter(calendar_key=key, user__is_active=True).first()
+    profile = Profile.objects.select_related("user").filter(is_active("user__"), calendar_key=key).first()
     if profile is None:
         raise Http404("calendar")
     text = "\r\n".join(_folded(line) for line in _calendar_lines(profile, clock.now()))

@@ -6,6 +6,7 @@ import pytest
 
 from schedules import clock, services
 from schedules.models import Job
+from schedules.result import Ok
 from schedules.services import Actor
 from schedules.tasks import registry
 from tests.factories import ExecutionFactory, JobFactory
@@ -273,4 +274,4 @@ def test_any_family_finds_any_job_by_its_id(call, agent: Actor):
 
     assert call("pause_schedule", schedule_id=made["job_id"])["paused"] is True
     assert call("list_jobs", status="paused")["total"] == 1
-    assert services.resume(agent, made["job_id"])
+    assert isinstance(services.resume(agent, made["job_id"]), Ok)
