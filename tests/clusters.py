@@ -105,6 +105,14 @@ def family_of(pid: int) -> list[psutil.Process]:
     return psutil.Process(pid).children(recursive=True) if psutil.pid_exists(pid) else []
 
 
+def is_alive(process: psutil.Process) -> bool:
+    """Tell whether a process still runs; a dead one stays a zombie where no init process collects orphans."""
+    try:
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
 def member(leader: int, role: str) -> psutil.Process:
     """Find a process of a cluster by its role: leader, sentinel, pusher, monitor, idle or busy (worker)."""
     if role == "leader":

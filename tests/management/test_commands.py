@@ -16,7 +16,7 @@ from schedules import clock
 from schedules.management.commands import qcluster, up, web
 from schedules.models import Execution, Job
 from schedules.services.setup import FirstUser
-from tests.clusters import database_url, environment, family_of, running, title_of, wait_for
+from tests.clusters import database_url, environment, family_of, is_alive, running, title_of, wait_for
 from tests.factories import ExecutionFactory
 
 
@@ -61,13 +61,13 @@ def test_up_restarts_a_killed_web_and_cluster_and_stops_on_sigterm(free_port):
         for word in (" web ", "qcluster leader"):
             next(child for child in first if word in title_of(child)).kill()
 
-        wait_for(lambda: not any(child.is_running() for child in first))
+        wait_for(lambda: not any(map(is_alive, first)))
         wait_for(lambda: up._answers(f"{address}/readyz"), 60)
         family = family_of(process.pid)
         process.send_signal(signal.SIGTERM)
 
         assert process.wait(20) == 0
-    assert not any(child.is_running() for child in family)
+    assert not any(map(is_alive, family))
     assert User.objects.get(is_superuser=True).check_password("known")
 
 

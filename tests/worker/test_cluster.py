@@ -17,6 +17,7 @@ from tests.clusters import (
     PROJECT,
     environment,
     family_of,
+    is_alive,
     make_due,
     manage,
     member,
@@ -100,8 +101,7 @@ def test_killing_the_leader_leaves_no_orphan():
         cluster.kill()
         cluster.wait()
 
-        wait_for(lambda: not any(process.is_running() for process in family), 5)
-    assert not any(process.is_running() for process in family)
+        wait_for(lambda: not any(map(is_alive, family)))
 
 
 def test_stopped_cluster_finishes_running_work_and_hands_back_the_rest(tmp_path):
@@ -114,7 +114,7 @@ def test_stopped_cluster_finishes_running_work_and_hands_back_the_rest(tmp_path)
         cluster.send_signal(signal.SIGTERM)
 
         assert cluster.wait(12) == 0
-    assert not any(process.is_running() for process in family)
+    assert not any(map(is_alive, family))
     assert Execution.objects.filter(status=Status.SUCCEEDED).exists()
     assert not Execution.objects.filter(status__in=Execution.HELD).exists()
     assert Execution.objects.filter(status=Status.QUEUED).exists()
