@@ -26,9 +26,9 @@ from tests.mcp.agents import InMemory
 
 FIRST = ("schedules", "0001_initial")
 # The content without its formatting and comments.
-FIRST_DIGEST = "f5db7f89dea638032105ca993fd38e5086ccab1d7b994bfd542732cdee4ccdd7"
+FIRST_DIGEST = "fa9eff562faba6b47f2073171a0cb1dc0050e8c5ed11aaf74399a2e4c8be5f4b"
 
-NAMES = ("Cluster", "Job", "Execution", "Event", "Profile", "Token")
+NAMES = ("Cluster", "Job", "Execution", "Event", "Profile", "Token", "Installation")
 NOW = datetime(2026, 2, 4, 9, 0, tzinfo=UTC)
 ODD_MOMENT = datetime(2026, 3, 29, 0, 59, 59, 999_999, tzinfo=UTC)
 FOREVER = timedelta(days=5 * 366, microseconds=999_999)
@@ -96,6 +96,10 @@ def _largest_value(field: Any, number: int) -> Any:
             return 2**63 - 1
         case models.PositiveIntegerField():
             return 2**31 - 1
+        case models.FloatField():
+            return -1.5e300
+        case models.BooleanField():
+            return True
     raise AssertionError(f"the first release had no {field!r}")
 
 
@@ -126,6 +130,7 @@ def fill(apps: Apps) -> None:
                 **{"job": None if cause == "manual" else job, "owner": person, "cluster": cluster},
                 **{"status": status, "cause": cause, "scheduled_for": NOW + timedelta(microseconds=number)},
             )
+    full(apps.get_model("schedules", "Installation"), 1, pk=1)
     for door in ("web", "admin", "mcp", "command", "engine"):
         full(apps.get_model("schedules", "Event"), number, owner=person, job=job, door=door)
     for kind in ("conversation", "heartbeat"):

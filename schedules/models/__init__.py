@@ -1,10 +1,21 @@
-"""The tables: jobs, executions, clusters, profiles, tokens and events."""
+"""The tables: jobs, executions, clusters, profiles, tokens, events and the installation."""
 
 from schedules.models.clusters import FRESH_FOR, Cluster
 from schedules.models.events import Event
 from schedules.models.executions import Execution
+from schedules.models.installation import Installation
 from schedules.models.jobs import LATE_AFTER, Job
 from schedules.models.people import Profile
 from schedules.models.tokens import Token
 
-__all__ = ["FRESH_FOR", "LATE_AFTER", "Cluster", "Event", "Execution", "Job", "Profile", "Token"]
+__all__ = [
+    "FRESH_FOR",
+    "LATE_AFTER",
+    "Cluster",
+    "Event",
+    "Execution",
+    "Installation",
+    "Job",
+    "Profile",
+    "Token",
+]

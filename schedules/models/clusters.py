@@ -27,6 +27,12 @@ class Cluster(models.Model):
     watched_at = models.DateTimeField(null=True, help_text="When the leader last checked the heartbeats.")
     stopped_at = models.DateTimeField(null=True)
     claimed_count = models.PositiveBigIntegerField(default=0)
+    clock_ahead = models.FloatField(
+        default=0, db_default=0, help_text="How many seconds its host's clock is ahead of the database's."
+    )
+    zone_data = models.CharField(
+        max_length=20, blank=True, default="", db_default="", help_text="The version of its time zone data."
+    )
     note = models.CharField(max_length=200, blank=True, help_text="Why it was stopped or restarted.")
 
     objects = ClusterQuerySet.as_manager()

@@ -188,6 +188,11 @@ class Job(models.Model):
     pause_after_failures = models.PositiveSmallIntegerField(
         default=10, help_text="Pause after this many failures in a row; 0 means never."
     )
+    at_most_once = models.BooleanField(
+        default=False,
+        db_default=False,
+        help_text="Do not start a run again after its worker died: it ends as lost.",
+    )
 
     paused_until = models.DateTimeField(null=True, editable=False)
     paused_at = models.DateTimeField(null=True, editable=False)

@@ -1,0 +1,26 @@
+"""The installation: what all hosts that share this database have in common."""
+
+from django.db import models
+
+
+class Installation(models.Model):
+    """The only row of its table, with what every host compares with its own."""
+
+    ONLY = 1
+
+    secret_fingerprint = models.CharField(
+        max_length=64, blank=True, help_text="Identifies the secret key without revealing it."
+    )
+    zone_data = models.CharField(
+        max_length=20,
+        blank=True,
+        help_text="The version of the zone data that next_run_at was computed with.",
+    )
+
+    class Meta:
+        constraints = [
+            models.CheckConstraint(name="installation_has_one_row", condition=models.Q(pk=1)),
+        ]
+
+    def __str__(self) -> str:
+        return "Installation"
