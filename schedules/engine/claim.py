@@ -11,15 +11,17 @@ from django.conf import settings
 from django.db import transaction
 from django.db.models import F, Value
 
+from schedules import limits
 from schedules.engine.clusters import coverage
 from schedules.engine.gaps import Slot, remaining
-from schedules.engine.pauses import pause_unreadable, unreadable
+from schedules.engine.pauses import pause_unreadable
 from schedules.engine.plan import Plan, plan
 from schedules.engine.settle import call_off
 from schedules.engine.sql import earliest_moment, insert_claimed, update_rows
 from schedules.models import Execution, Job
 from schedules.models.executions import job_was_stopped
 from schedules.models.people import is_active
+from schedules.when.triggers import unreadable
 
 logger = logging.getLogger(__name__)
 
@@ -221,7 +223,7 @@ def _plan_safely(
     except Exception as error:
         logger.exception("Job %s cannot be planned", job.pk)
         assert job.next_run_at is not None
-        words = unreadable(error)
+        words = unreadable(error)[: limits.NAME_LENGTH]
         slot = Slot(job.next_run_at, Status.FAILED, reason=words, error=words)
         return Plan(job, remaining(job, slot, known), broken=words)
 

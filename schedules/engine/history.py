@@ -10,10 +10,9 @@ from django.db import connection
 
 from schedules.engine.sql import update_rows
 from schedules.models import Execution, Job
+from schedules.models.executions import OUTCOME_LETTERS
 
 Status = Execution.Status
-
-OUTCOME_LETTERS = {Status.SUCCEEDED: "S", Status.FAILED: "F", Status.LOST: "L", Status.CANCELLED: "C"}
 
 
 @dataclass(frozen=True, slots=True)

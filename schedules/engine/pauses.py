@@ -14,7 +14,7 @@ from schedules.engine.gaps import account_for
 from schedules.engine.history import Outcome, add_to_history
 from schedules.engine.overlap import release_next
 from schedules.models import Event, Execution, Job
-from schedules.when.triggers import TriggerError
+from schedules.when.triggers import TriggerError, unreadable
 
 logger = logging.getLogger(__name__)
 
@@ -38,10 +38,6 @@ def pause_unreadable(job: Job, now: datetime, words: str) -> None:
     withdraw(job, now, "paused")
     _write_pause(job, now, words, paused_until=None, last_error=words)
     note(job, "pause", now, {"reason": words})
-
-
-def unreadable(error: Exception) -> str:
-    return f"Its schedule cannot be read: {error}"[: limits.NAME_LENGTH]
 
 
 def _write_pause(job: Job, now: datetime, reason: str, **values: Any) -> None:
@@ -125,7 +121,7 @@ def _resume(job: Job, now: datetime) -> None:
         is_armed = rearm(job, now)
     except TriggerError as error:
         logger.exception("Job %s cannot be resumed", job.pk)
-        pause_unreadable(job, now, unreadable(error))
+        pause_unreadable(job, now, unreadable(error)[: limits.NAME_LENGTH])
         return
     if is_armed:
         note(job, "resume", now, {"reason": "The pause was over."})

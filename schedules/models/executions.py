@@ -17,6 +17,9 @@ def slot_key(job_public_id: str, scheduled_for: datetime, cause: str) -> str:
     return f"{job_public_id}@{moment}" + ("-manual" if cause == Execution.Cause.MANUAL else "")
 
 
+OUTCOME_LETTERS = {"succeeded": "S", "failed": "F", "lost": "L", "cancelled": "C"}
+"""How `Job.recent` writes final outcomes; skipped and missed slots are left out."""
+
 # The columns that an execution copies from its job, because the job may change later.
 COPIED_FROM_JOB = {"owner_id": "owner_id", "job_name": "name", "task": "task"}
 

@@ -40,6 +40,9 @@ class JobQuerySet(models.QuerySet["Job"]):
         """Failure notices, which Cronty creates itself."""
         return self.filter(public_id__startswith=f"{NOTICE_PREFIX}_")
 
+    def without_notices(self) -> Self:
+        return self.exclude(public_id__startswith=f"{NOTICE_PREFIX}_")
+
     def kept(self) -> Self:
         """Jobs that are not in the trash."""
         return self.filter(deleted_at=None)

@@ -19,7 +19,7 @@ from schedules.services.people import profile_of
 from schedules.services.quotas import quota_problem, rate_problem, wait_for_turn
 from schedules.services.validation import EDITABLE, editable_only, job_problem, no_runs_left, type_problems
 from schedules.tasks import registry
-from schedules.when.triggers import TriggerError
+from schedules.when.triggers import TriggerError, unreadable
 
 WAITING_MANUAL_RUNS = 10
 EDIT_TRIES = 3
@@ -175,7 +175,7 @@ def resume(actor: Actor, job_id: str) -> Result[Job]:
         try:
             following = job.next_slot(now)
         except TriggerError as error:
-            return invalid(error.field, f"Its schedule cannot be read: {error.reason}.")
+            return invalid(error.field, f"{unreadable(error.reason)}.")
         if following is None:
             return no_runs_left(job, now)
         if job.paused_at:
@@ -301,7 +301,7 @@ def _slot_after_trash(job: Job, now: datetime) -> tuple[datetime | None, str]:
     try:
         return job.next_slot(now), "Its time passed while it lay in the trash."
     except TriggerError as error:
-        return None, f"Its schedule cannot be read: {error.reason}"[: limits.NAME_LENGTH]
+        return None, unreadable(error.reason)[: limits.NAME_LENGTH]
 
 
 def _task_defaults(name: str) -> dict[str, Any]:

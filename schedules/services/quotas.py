@@ -7,7 +7,6 @@ from django.conf import settings
 from django.db import connection
 
 from schedules.models import Job, Profile
-from schedules.models.jobs import NOTICE_PREFIX
 from schedules.result import Code, Err
 
 RATE_WINDOW = timedelta(minutes=1)
@@ -33,7 +32,7 @@ def quota_problem(profile: Profile) -> Err | None:
 def rate_problem(profile: Profile, now: datetime) -> Err | None:
     """Return an error if the owner created too many jobs within the last minute."""
     most = settings.CRONTY_MAX_CREATES_PER_MINUTE
-    made_by_hand = Job.objects.owned_by(profile.user_id).exclude(public_id__startswith=f"{NOTICE_PREFIX}_")
+    made_by_hand = Job.objects.owned_by(profile.user_id).without_notices()
     if made_by_hand.filter(created_at__gt=now - RATE_WINDOW).count() < most:
         return None
     # There is room again once the oldest of the last `most` jobs is a minute old.

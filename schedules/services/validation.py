@@ -13,6 +13,7 @@ from schedules.models import Job
 from schedules.result import Err, invalid, invalid_fields
 from schedules.services.actors import Actor
 from schedules.tasks import registry
+from schedules.when.durations import HORIZON, HORIZON_IN_WORDS
 from schedules.when.moments import in_the_past, local_words
 
 EDITABLE = (
@@ -37,8 +38,8 @@ _KINDS: dict[type[models.Field[Any, Any]], tuple[type, str]] = {
     models.DurationField: (timedelta, "Give a duration."),
     models.IntegerField: (int, "Give a whole number."),
 }
-_FURTHEST = timedelta(days=5 * 366)
 _REQUIRED = frozenset(("name", "task", "trigger_type"))
+TOO_FAR_AHEAD = f"Choose a moment within the next {HORIZON_IN_WORDS}."
 _COLUMNS = frozenset(field.name for field in Job._meta.concrete_fields)
 
 
@@ -78,12 +79,12 @@ def job_problem(actor: Actor, job: Job, now: datetime, *, changed: set[str]) -> 
     if job.trigger_type == Job.TriggerType.ONCE and job.run_at and "run_at" in changed:
         if job.run_at <= now:
             return invalid("run_at", in_the_past(now, job.timezone))
-        if job.run_at > now + _FURTHEST:
-            return invalid("run_at", "Choose a moment within the next five years.")
+        if job.run_at > now + HORIZON:
+            return invalid("run_at", TOO_FAR_AHEAD)
     if job.anchor_at and job.trigger_type != Job.TriggerType.INTERVAL:
         return invalid("anchor_at", "Leave this empty: it belongs to a job of type interval.")
-    if job.anchor_at and "anchor_at" in changed and job.anchor_at > now + _FURTHEST:
-        return invalid("anchor_at", "Choose a moment within the next five years.")
+    if job.anchor_at and "anchor_at" in changed and job.anchor_at > now + HORIZON:
+        return invalid("anchor_at", TOO_FAR_AHEAD)
     return interval_problem(actor, job.every) if job.every and "every" in changed else None
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from types import GenericAlias
-from typing import Annotated, Any, NotRequired, Required, TypeVar, get_type_hints
+from typing import Annotated, Any, NotRequired, Required, Self, TypeVar, get_type_hints
 
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails
@@ -55,6 +55,21 @@ class Run:
     owner_id: int
     signing_key: str = field(repr=False)
     timeout: float
+
+    @classmethod
+    def without_job(cls, now: datetime, owner_id: int, timeout: float) -> Self:
+        """Describe a run that belongs to no job: what is sent at once has no slot and is not retried."""
+        return cls(
+            execution_id=0,
+            key="",
+            job_id="",
+            job_name="",
+            attempt=1,
+            scheduled_for=now,
+            owner_id=owner_id,
+            signing_key="",
+            timeout=timeout,
+        )
 
 
 @dataclass(frozen=True)

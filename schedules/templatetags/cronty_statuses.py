@@ -6,6 +6,8 @@ from django import template
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
+from schedules.models.executions import OUTCOME_LETTERS
+
 register = template.Library()
 
 _CIRCLE = "M22 12a10 10 0 1 1-20 0 10 10 0 1 1 20 0"
@@ -44,8 +46,7 @@ STATUSES = {
     "missed": ("Missed", "fail", "alarm"),
     "lost": ("Lost", "fail", "alarm"),
 }
-# The letters of `Job.recent`.
-OUTCOMES = {"S": "succeeded", "F": "failed", "L": "lost", "C": "cancelled"}
+OUTCOMES = {letter: outcome for outcome, letter in OUTCOME_LETTERS.items()}
 CAUSES = {"schedule": "on schedule", "manual": "run by hand", "catch_up": "catching up"}
 
 

@@ -13,6 +13,7 @@ from zoneinfo import ZoneInfo
 from croniter import croniter
 from cronsim import CronSim, CronSimError
 
+from schedules.when.durations import HORIZON, HORIZON_IN_WORDS
 from schedules.when.zones import first_change, first_pass, offset_at, wall_time
 
 MAX_LENGTH = 100
@@ -28,7 +29,6 @@ MACROS = {
 
 # A fixed moment, so that an expression that is valid today does not become invalid later.
 REFERENCE = datetime(2026, 1, 1, tzinfo=UTC).replace(tzinfo=None)
-_FIVE_YEARS = timedelta(days=5 * 366)
 _COMPARED_RUNS = 10
 _DAY = timedelta(days=1)
 _MINUTE = timedelta(minutes=1)
@@ -177,15 +177,15 @@ def _check_agreement(fields: str) -> None:
     except CronSimError as error:
         # The grammar was checked before, so cronsim refuses only a day that none of the months has.
         raise NeverRunsError(
-            "it does not run within five years: none of its months has such a day"
+            f"it does not run within {HORIZON_IN_WORDS}: none of its months has such a day"
         ) from error
     except ValueError:
         alike = False
     if not alike:
         raise CronError("cron programs disagree about what it means: write the values as a plain list")
     first = next_wall(fields, REFERENCE)
-    if first is None or first - REFERENCE > _FIVE_YEARS:
-        raise NeverRunsError("it does not run within five years: write days that come more often")
+    if first is None or first - REFERENCE > HORIZON:
+        raise NeverRunsError(f"it does not run within {HORIZON_IN_WORDS}: write days that come more often")
 
 
 def _value_sets(parsed: croniter) -> list[set[int]]:

@@ -4,11 +4,11 @@ import re
 from contextlib import suppress
 from datetime import UTC, date, datetime, time, timedelta
 
+from schedules.when.durations import HORIZON
 from schedules.when.triggers import TriggerError, load_zone
 from schedules.when.vocabulary import (
     CLOCK_FIRST,
     CLOCK_LAST,
-    MAX_DELAY,
     MAX_LENGTH,
     MOMENT_EXAMPLES,
     NAMED_DATE,
@@ -28,7 +28,7 @@ from schedules.when.vocabulary import (
     within_limit,
 )
 
-__all__ = ["MAX_DELAY", "MAX_LENGTH", "NotUnderstoodError", "PhraseError", "parse_delay", "parse_moment"]
+__all__ = ["MAX_LENGTH", "NotUnderstoodError", "PhraseError", "parse_delay", "parse_moment"]
 
 _ISO = re.compile(r"\d{4}-\d\d-\d\d[t ]\d\d:\d\d(?::\d\d(?:\.\d{1,6})?)?(?P<offset>z|[+-]\d\d:?\d\d)?")
 _DELAY = re.compile(r"(?:(?P<d>\d+)d)?(?:(?P<h>\d+)h)?(?:(?P<m>\d+)m)?(?:(?P<s>\d+)s)?")
@@ -54,7 +54,7 @@ def parse_moment(text: str, *, now: datetime, timezone: str, past: bool = False)
         raise PhraseError(str(error)) from error
     except OverflowError as error:
         raise PhraseError(TOO_FAR) from error
-    if moment - now > MAX_DELAY:
+    if moment - now > HORIZON:
         raise PhraseError(TOO_FAR)
     return moment
 

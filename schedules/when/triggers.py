@@ -12,7 +12,7 @@ from zoneinfo import ZoneInfo
 from schedules.when import cron, durations, words
 from schedules.when.zones import is_repeated
 
-MAX_INTERVAL = timedelta(days=5 * 366)
+TOO_LONG = f"the longest interval is {durations.HORIZON_IN_WORDS}"
 _FIRST_WINDOW = timedelta(hours=1)
 _TICK = timedelta(microseconds=1)
 _ZONE_NAME = re.compile(r"(?!posix/|right/)[A-Za-z][A-Za-z0-9_+/-]{0,63}")
@@ -29,6 +29,11 @@ class TriggerError(ValueError):
 
     def __str__(self) -> str:
         return f"{self.field}: {self.reason}"
+
+
+def unreadable(reason: object) -> str:
+    """Say that a stored schedule cannot be read, which a change of the code or of the zone data can cause."""
+    return f"Its schedule cannot be read: {reason}"
 
 
 class _Slots(ABC):
@@ -246,8 +251,8 @@ def _whole_seconds(seconds: object) -> int:
         raise TriggerError("every", "give the interval as a number of seconds, like 900")
     if seconds < 1:
         raise TriggerError("every", "the smallest interval is 1 second")
-    if seconds > MAX_INTERVAL.total_seconds():
-        raise TriggerError("every", "the longest interval is five years")
+    if seconds > durations.HORIZON.total_seconds():
+        raise TriggerError("every", TOO_LONG)
     if seconds != int(seconds):
         raise TriggerError("every", "an interval is made of whole seconds")
     return int(seconds)

@@ -4,10 +4,11 @@ import re
 from datetime import timedelta
 from typing import NamedTuple
 
+from schedules.when.durations import HORIZON, HORIZON_IN_WORDS
+
 MAX_LENGTH = 200
-MAX_DELAY = timedelta(days=5 * 366)
 MOMENT_EXAMPLES = 'try "tomorrow at 9am", "in 20 minutes", "friday at noon" or "2026-12-24 18:00"'
-TOO_FAR = "that is too far away: at most five years"
+TOO_FAR = f"that is too far away: at most {HORIZON_IN_WORDS}"
 
 _WEEKDAYS = ("sunday", "monday", "tuesday", "wednesday", "thursday", "friday", "saturday")
 _MONTHS: tuple[str, ...] = ("january", "february", "march", "april", "may", "june")
@@ -115,7 +116,7 @@ def within_limit(seconds: int) -> timedelta:
     """Return the delay, or refuse one that is zero or too long."""
     if seconds <= 0:
         raise PhraseError("a delay is at least one second")
-    if seconds > MAX_DELAY.total_seconds():
+    if seconds > HORIZON.total_seconds():
         raise PhraseError(TOO_FAR)
     return timedelta(seconds=seconds)
 

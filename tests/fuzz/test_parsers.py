@@ -26,7 +26,8 @@ from schedules.web.forms.jobs import Span
 from schedules.web.forms.when import WhenForm
 from schedules.when import cron
 from schedules.when.cron import CronError
-from schedules.when.phrases import MAX_DELAY, PhraseError, parse_delay, parse_moment
+from schedules.when.durations import HORIZON
+from schedules.when.phrases import PhraseError, parse_delay, parse_moment
 from schedules.when.repeats import parse_trigger
 from schedules.when.triggers import Cron, Interval, Once, TriggerError, load_zone
 from tests.fuzz import inputs
@@ -138,10 +139,10 @@ def use(value: Any, now: datetime) -> None:
         case Cron() | Interval() | Once():
             use_trigger(value, now)
         case datetime():
-            assert value - now <= MAX_DELAY
+            assert value - now <= HORIZON
             use_trigger(Once(value, str(value.tzinfo)), now)
         case timedelta():
-            if timedelta(0) < value <= MAX_DELAY and not value.microseconds:
+            if timedelta(0) < value <= HORIZON and not value.microseconds:
                 assert parse_delay(delay_text(value)) == value
         case ZoneInfo():
             # Subtracted, because moments of two zones never compare equal within a repeated hour.

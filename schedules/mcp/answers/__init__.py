@@ -13,7 +13,7 @@ from schedules.models.jobs import sentence
 from schedules.result import Code, Err
 from schedules.services import Scheduled
 from schedules.services.reading import next_runs_of, words_of
-from schedules.when.triggers import TriggerError, load_zone
+from schedules.when.triggers import TriggerError, load_zone, unreadable
 from schedules.when.zones import is_repeated
 
 DATABASE_AWAY = Err(Code.CONFLICT, "The database does not answer just now: try again in a moment")
@@ -102,7 +102,7 @@ def warning_on(job: Job, *others: str) -> WarningOut:
     try:
         warnings = [*job.trigger.warnings(now), *others]
     except TriggerError as error:
-        warnings = [f"Its schedule cannot be read: {error.reason}.", *others]
+        warnings = [f"{unreadable(error.reason)}.", *others]
     if not engine.is_any_cluster_running(now):
         warnings.append(NO_WORKER)
     return {"warning": " ".join(warnings)} if warnings else {}
@@ -114,7 +114,7 @@ def pause_warning_on(job: Job) -> WarningOut:
         if job.paused_until is None or job.next_slot(job.paused_until):
             return {}
     except TriggerError as error:
-        return {"warning": f"Its schedule cannot be read: {error.reason}."}
+        return {"warning": f"{unreadable(error.reason)}."}
     return {
         "warning": "No run is left after this pause: what falls into it is skipped, and the job ends. "
         "Tell the user; resume it before that, or change its schedule."

@@ -12,6 +12,7 @@ from schedules import clock
 from schedules.models.triggers import columns_of
 from schedules.result import Code, Err, Ok, Result
 from schedules.when.cron import NeverRunsError
+from schedules.when.durations import HORIZON_IN_WORDS
 from schedules.when.phrases import NotUnderstoodError, PhraseError, parse_delay, parse_moment
 from schedules.when.triggers import Cron, Interval, Once, Trigger, TriggerError, load_zone
 
@@ -186,7 +187,9 @@ def _every(config: Mapping[str, Any], now: datetime) -> Interval:
         if isinstance(number, bool) or not isinstance(number, int | float):
             raise TriggerError("trigger_config", f"{unit} must be a number")
         if not 0 <= number <= MOST:
-            raise TriggerError("trigger_config", f"{unit} must be positive and not longer than five years")
+            raise TriggerError(
+                "trigger_config", f"{unit} must be positive and not longer than {HORIZON_IN_WORDS}"
+            )
         total += number * SECONDS[unit]
     if not total:
         raise TriggerError("trigger_config", 'the interval is zero: write {"minutes": 15}')

@@ -92,7 +92,9 @@ async def send_push_notification(
     if problems := task.check([], content):
         return refused(refuse("kwargs", problems[0]), {})
     try:
-        sent = await task.call(_run_at_once(), [], content)
+        sent = await task.call(
+            registry.Run.without_job(clock.now(), current_actor().user.pk, timeout=30), [], content
+        )
     except (registry.Final, registry.RetryLater) as error:
         return refused(Err(Code.CONFLICT, answers.line(str(error), 300)), {})
     return {"success": True, "id": sent["id"], "confirmation": "Push notification sent successfully"}
@@ -306,21 +308,6 @@ def get_current_time(
         "local": answers.iso(now, name),
         "user_timezone": profile_of(current_actor().user).timezone or None,
     }
-
-
-def _run_at_once() -> registry.Run:
-    """Describe a run that belongs to no job: a message sent now has no slot and is not retried."""
-    return registry.Run(
-        execution_id=0,
-        key="",
-        job_id="",
-        job_name="",
-        attempt=1,
-        scheduled_for=clock.now(),
-        owner_id=current_actor().user.pk,
-        signing_key="",
-        timeout=30,
-    )
 
 
 def _content(message: str, topic: str, *optional: Any) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from schedules.web.forms.rendering import PageForm
 from schedules.when.moments import in_the_past
 from schedules.when.phrases import PhraseError, parse_moment
 from schedules.when.repeats import parse_trigger
-from schedules.when.triggers import Interval, Once, Trigger, TriggerError, load_zone
+from schedules.when.triggers import TOO_LONG, Interval, Once, Trigger, TriggerError, load_zone
 
 UNITS = {"seconds": 1, "minutes": 60, "hours": 3600, "days": 86_400}
 EXAMPLES = (
@@ -126,7 +126,7 @@ class WhenForm(PageForm):
         try:
             return Interval(seconds, now + timedelta(seconds=seconds))
         except OverflowError as error:
-            raise TriggerError("every", "the longest interval is five years") from error
+            raise TriggerError("every", TOO_LONG) from error
 
     def _read_end(self, zone: str) -> None:
         self.cleaned_data["ends_at"] = self._moment("ends_at", zone)

@@ -21,7 +21,16 @@ from schedules.services.reading import preview_of
 from schedules.templatetags.cronty_times import duration
 from schedules.web.views import states
 from schedules.web.views.editing import job_address, run_address
-from schedules.web.views.page import Page, PageMixin, actor_of, back, page_of, show_problem, sliced
+from schedules.web.views.page import (
+    Page,
+    PageMixin,
+    actor_of,
+    back,
+    page_of,
+    problem_text,
+    show_problem,
+    sliced,
+)
 from schedules.when.moments import in_the_past
 from schedules.when.phrases import PhraseError, parse_moment
 from schedules.when.triggers import TriggerError
@@ -245,10 +254,13 @@ def delete(request: HttpRequest, job_id: str) -> HttpResponse:
 def restore(request: HttpRequest) -> HttpResponse:
     """Restore jobs from the trash, for the undo button after a deletion and for the trash page."""
     results = [services.restore(actor_of(request), job_id) for job_id in request.POST.getlist("job")[:500]]
-    for problem in results:
-        if isinstance(problem, Err):
-            show_problem(request, problem)
     restored = [result.value for result in results if isinstance(result, Ok)]
+    for problem in results:
+        if isinstance(problem, Err) and not restored:
+            show_problem(request, problem)
+        elif isinstance(problem, Err):
+            # No 404 once some were restored.
+            messages.error(request, problem_text(problem))
     if restored:
         names = restored[0].name if len(restored) == 1 else f"{len(restored)} jobs"
         messages.success(request, f"Restored {names}.")

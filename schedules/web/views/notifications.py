@@ -1,7 +1,6 @@
 """The notifications page: the ntfy server, the topics in use, and a test message."""
 
 from dataclasses import dataclass
-from datetime import timedelta
 from typing import Any
 
 from asgiref.sync import async_to_sync
@@ -77,17 +76,7 @@ def topics_of(actor: Actor) -> list[Topic]:
 
 
 def send_test(topic: str, actor: Actor) -> tuple[bool, str]:
-    run = Run(
-        execution_id=0,
-        key="test",
-        job_id="test",
-        job_name="Test",
-        attempt=1,
-        scheduled_for=clock.now(),
-        owner_id=actor.user.pk,
-        signing_key="",
-        timeout=timedelta(seconds=settings.CRONTY_OUTBOUND_TIMEOUT).total_seconds(),
-    )
+    run = Run.without_job(clock.now(), actor.user.pk, settings.CRONTY_OUTBOUND_TIMEOUT)
     words = {"topic": topic, "title": "Cronty", "message": "It works: Cronty can reach you here."}
 
     async def send() -> Any:

@@ -76,11 +76,14 @@ def demo(request: HttpRequest) -> HttpResponse:
     """Add three demo jobs, or remove them again."""
     actor = actor_of(request)
     if request.POST.get("verb") == "remove":
-        removed = [
-            services.delete(actor, job.public_id)
-            for job in actor.jobs().owned_by(actor.user).filter(public_id__startswith=f"{DEMO_PREFIX}_")
-        ]
-        messages.success(request, f"Moved {len(removed)} demo jobs to the trash.")
+        demo_ids = (
+            actor.jobs()
+            .owned_by(actor.user)
+            .filter(public_id__startswith=f"{DEMO_PREFIX}_")
+            .values_list("public_id", flat=True)
+        )
+        removed = [isinstance(services.delete(actor, job_id), Ok) for job_id in demo_ids]
+        messages.success(request, f"Moved {sum(removed)} demo jobs to the trash.")
         return back(request, reverse("schedules:jobs"))
     results = [
         services.schedule(actor, prefix=DEMO_PREFIX, tags=[DEMO_TAG], **fields) for fields in demo_jobs(actor)

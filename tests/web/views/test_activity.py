@@ -84,5 +84,16 @@ def test_deleted_job_is_restored_from_the_trash(web: Client, edited: Job):
     assert "The trash is empty" in web.get("/trash/").content.decode()
 
 
+def test_restoring_several_jobs_reports_those_that_are_gone(web: Client, edited: Job):
+    services.delete(Actor(edited.owner), edited.public_id)
+
+    page = web.post("/jobs/restore/", {"job": [edited.public_id, "job_1_1"]}, follow=True)
+
+    edited.refresh_from_db()
+    assert edited.deleted_at is None
+    assert page.status_code == 200
+    assert "job_1_1" in page.text
+
+
 def test_restoring_an_unknown_job_is_a_404(web: Client):
     assert web.post("/jobs/restore/", {"job": "job_1_1"}).status_code == 404
