@@ -18,6 +18,7 @@ from schedules.engine.pauses import pause_unreadable
 from schedules.engine.plan import Plan, plan
 from schedules.engine.settle import call_off
 from schedules.engine.sql import earliest_moment, insert_claimed, update_rows
+from schedules.engine.too_late import end_late_runs, is_too_late
 from schedules.models import Execution, Job
 from schedules.models.executions import job_was_stopped
 from schedules.models.people import is_active
@@ -93,7 +94,9 @@ def _claim_ready(
         .select_for_update(skip_locked=True, of=("self",))
         .order_by("available_at")
         .annotate(owner_is_active=is_active("owner__") or Value(True))
-        .only("pk", "attempt", "task", "cause", "job_id", "claimed_at")[:limit]
+        .only("pk", "attempt", "task", "cause", "job_id", "scheduled_for", "available_at", "claimed_at")[
+            :limit
+        ]
     )
     if not rows:
         return []
@@ -101,17 +104,19 @@ def _claim_ready(
     jobs = (
         Job.objects.filter(pk__in={row.job_id for row in rows})
         .select_for_update(skip_locked=True, of=("self",))
-        .only("pk", "task", "status", "deleted_at", "timeout")
+        .only("pk", "task", "status", "deleted_at", "timeout", "catch_up")
         .in_bulk()
     )
     taken: list[tuple[Execution, Job]] = []
+    late: list[tuple[Execution, Job]] = []
     called_off: dict[str, list[tuple[int, int, int | None]]] = defaultdict(list)
     for row in rows:
         job = jobs.get(row.job_id or 0)
         if words := _reason_not_to_start(row, job):
             called_off[words].append((row.pk, row.attempt, row.job_id))
         elif job:
-            taken.append((row, job))
+            is_late = is_too_late(row, job, row.available_at or now, now)
+            (late if is_late else taken).append((row, job))
     Execution.objects.filter(pk__in=[row.pk for row, _ in taken]).update(
         status=Status.CLAIMED,
         cluster_id=cluster_id,
@@ -122,6 +127,7 @@ def _claim_ready(
     _count_manual_runs([row for row, _ in taken])
     for words, ended in called_off.items():
         call_off(ended, now, words)
+    end_late_runs(late, now)
     return [Claim(row.pk, row.attempt, row.task, job.timeout) for row, job in taken]
 
 

@@ -109,7 +109,7 @@ def _delete_future_queued(job: Job, now: datetime) -> None:
         Execution.objects.filter(pk__in=taken).delete()
         counts = {name: Greatest(F(name) - len(taken), 0) for name in ("slot_count", "run_count")}
         Job.objects.filter(pk=job.pk).update(**counts)
-        release_next([job.pk])
+        release_next([job.pk], now)
 
 
 def _cut(job: Job, row: Execution, now: datetime) -> Slot | None:

@@ -65,11 +65,11 @@ def failures_of(ended: Sequence[Outcome]) -> int:
 
 
 def _summary(ended: list[Outcome]) -> tuple[str, datetime | None, str | None, int]:
-    letters = "".join(OUTCOME_LETTERS[outcome.status] for outcome in ended)
+    letters = "".join(OUTCOME_LETTERS.get(outcome.status, "") for outcome in ended)
     failures = failures_of(ended)
     error = None
     for outcome in ended:
-        if outcome.status != Status.CANCELLED:
+        if outcome.status not in (Status.CANCELLED, Status.MISSED):
             error = "" if outcome.status == Status.SUCCEEDED else outcome.error or outcome.reason
     ran_at = max((outcome.finished_at for outcome in ended if outcome.attempt), default=None)
     return letters[-30:], ran_at, error, -1 - failures if "S" in letters else failures

@@ -3,8 +3,6 @@
 from collections.abc import Iterable
 from datetime import datetime, timedelta
 
-from django.db.models import F
-
 from schedules.engine import sql
 from schedules.engine.gaps import Slot
 from schedules.models import Execution, Job
@@ -38,7 +36,7 @@ def apply_overlap(job: Job, slots: list[Slot], live: int, now: datetime) -> list
     return rows
 
 
-def release_next(job_ids: Iterable[int]) -> None:
+def release_next(job_ids: Iterable[int], now: datetime) -> None:
     """Make the oldest waiting run of each job ready, unless another run is still under way."""
     if released := sql.next_in_line(job_ids):
-        Execution.objects.filter(pk__in=released).update(available_at=F("scheduled_for"), reason="")
+        Execution.objects.filter(pk__in=released).update(available_at=now, reason="")

@@ -76,7 +76,7 @@ def withdraw(job: Job, now: datetime, done: str, *, also_manual: bool = False) -
             status=Status.FAILED, reason=f"{words}the next attempt.", **ended
         )
         add_to_history(failed)
-    release_next([job.pk])
+    release_next([job.pk], now)
 
 
 def rearm(job: Job, now: datetime) -> bool:

@@ -5,12 +5,13 @@ from datetime import datetime, timedelta
 
 from django.conf import settings
 from django.db import transaction
-from django.db.models import F, Q
-from django.db.models.functions import Coalesce
+from django.db.models import F, Q, Value
+from django.db.models.functions import Coalesce, Least
 
 from schedules.engine.history import Outcome
 from schedules.engine.pauses import end_pauses
 from schedules.engine.settle import conclude
+from schedules.engine.too_late import end_late_runs, is_too_late
 from schedules.models import FRESH_FOR, Cluster, Execution, Job
 from schedules.models.executions import ExecutionQuerySet, job_was_stopped
 
@@ -47,9 +48,7 @@ def _recover_expired_leases(now: datetime) -> None:
             .select_for_update(skip_locked=True)
             .values_list("pk", flat=True)[:BATCH]
         )
-        Execution.objects.filter(pk__in=unstarted).update(
-            status=Status.QUEUED, cluster=None, lease_until=None, available_at=now
-        )
+        _unclaim(Execution.objects.filter(pk__in=unstarted), now)
 
 
 def _expire_prompts(now: datetime) -> None:
@@ -107,13 +106,14 @@ def release_claims(cluster_id: int, execution_ids: Sequence[int], now: datetime)
 
 
 def _unclaim(mine: ExecutionQuerySet, now: datetime) -> int:
+    # Not later than its lease: the catch-up limit counts from when nobody held it any more.
     return mine.filter(status=Status.CLAIMED).update(
-        status=Status.QUEUED, cluster=None, lease_until=None, available_at=now
+        status=Status.QUEUED, cluster=None, lease_until=None, available_at=Least(Value(now), "lease_until")
     )
 
 
 def rescue(abandoned: ExecutionQuerySet, now: datetime, reason: str) -> int:
-    """Queue the runs of dead workers again, or mark them as lost if their workers keep dying.
+    """Queue the runs of dead workers again; mark them as lost if their workers keep dying, or if it is too late.
 
     After an expired lease, a task can run twice; the attempt number and the idempotency key reveal that.
     """
@@ -124,11 +124,16 @@ def rescue(abandoned: ExecutionQuerySet, now: datetime, reason: str) -> int:
     )
     lost: list[Execution] = []
     again: list[Execution] = []
+    late: list[tuple[Execution, Job]] = []
     for row in rows:
         job = row.job
         is_wanted = job is not None and not job_was_stopped(row.cause, job.status, job.deleted_at)
-        is_spent = job is None or row.attempt >= job.attempts + RESCUES
-        (again if is_wanted and not is_spent else lost).append(row)
+        if job is None or not is_wanted or row.attempt >= job.attempts + RESCUES:
+            lost.append(row)
+        elif is_too_late(row, job, row.lease_until or now, now):
+            late.append((row, job))
+        else:
+            again.append(row)
     Execution.objects.filter(pk__in=[row.pk for row in again]).update(
         status=Status.QUEUED, cluster=None, lease_until=None, available_at=now, reason=reason
     )
@@ -143,4 +148,5 @@ def rescue(abandoned: ExecutionQuerySet, now: datetime, reason: str) -> int:
             if row.job_id is not None
         ]
     )
+    end_late_runs(late, now)
     return len(rows)

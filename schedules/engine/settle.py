@@ -137,5 +137,5 @@ def conclude(outcomes: Sequence[Outcome]) -> None:
         by_job,
         failed=[job_id for job_id, ended in by_job.items() if ended[-1].is_failure or not ended[-1].attempt],
     )
-    release_next(by_job)
+    release_next(by_job, outcomes[0].finished_at)
     handle_failures(by_job, outcomes[0].finished_at)

@@ -238,22 +238,32 @@ class Agreement(RuleBasedStateMachine):
 
         claims = {claim.execution_id: claim for claim in engine.claim_runs(cluster, TIME.now, limit)}
 
-        taken = [(pair, row) for pair, row in ready if ids[row] in claims]
+        still_queued = set(Execution.objects.ready(TIME.now).values_list("pk", flat=True))
+        taken = [(pair, row) for pair, row in ready if ids[row] not in still_queued]
         assert len(taken) == min(limit, len(ready)), "a queued run was ready and was not taken"
         # If the limit is reached, the oldest is claimed first; the engine chooses between equals.
-        left = [row.available_at for _, row in ready if ids[row] not in claims]
+        left = [row.available_at for _, row in ready if ids[row] in still_queued]
         assert not left or max(row.available_at for _, row in taken) <= min(left)
+        late = {pair: [] for pair, _ in taken}
         for pair, row in taken:
-            pair.model.take_ready(row, TIME.now, cluster)
+            if pair.model.is_too_late(row, row.available_at, TIME.now):
+                late[pair].append(row)
+            else:
+                assert ids[row] in claims
+                pair.model.take_ready(row, TIME.now, cluster)
+        for pair, rows in late.items():
+            pair.model.end_late(rows, TIME.now)
         moments = dict(models.Job.objects.values_list("pk", "next_run_at"))
         for pair in due:
+            if not pair.model.is_armed:
+                continue
             if moments[pair.stored_id] != pair.model.next_run_at:
                 pair.model.take(TIME.now, cluster)
             else:
                 assert limit < PLENTY, "a due job was left out"
         for pair in self.pairs:
             for row_id, row in pair.rows_by_id().items():
-                if claim := claims.pop(row_id, None):
+                if (claim := claims.pop(row_id, None)) and row.is_live:
                     self._check_claim(pair.model, row, claim)
                     self.claims.append((pair, row, cluster, claim))
         assert not claims
@@ -297,6 +307,7 @@ class Agreement(RuleBasedStateMachine):
             run.job_id,
             Execution.Status(status),
             TIME.now,
+            error="" if status == "succeeded" else "It failed.",
             retry_at=retry_at,
         )
         assert engine.settle_runs(cluster, [outcome]) == is_ours

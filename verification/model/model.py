@@ -54,6 +54,7 @@ class Row:
     cluster: int | None = None
     lease_until: datetime | None = None
     times_claimed: int = 0
+    has_failed: bool = False
 
     @property
     def is_live(self) -> bool:
@@ -76,6 +77,15 @@ class Row:
     def claim(self, cluster: int, now: datetime) -> None:
         self.status, self.cluster, self.lease_until, self.available_at = "claimed", cluster, now + LEASE, None
         self.times_claimed += 1
+
+    @property
+    def is_failure(self) -> bool:
+        return self.status in ("failed", "lost")
+
+    def give_back(self, now: datetime) -> None:
+        """Queue a claimed run again; nobody has held it since its lease ended."""
+        assert self.lease_until is not None
+        self.queue(min(now, self.lease_until))
 
     def queue(self, now: datetime) -> None:
         self.status, self.cluster, self.lease_until, self.available_at = "queued", None, None, now
@@ -162,7 +172,7 @@ class Job:
 
     def _pause(self, now: datetime, until: datetime | None) -> None:
         self._skip_due_slots(now)
-        self._withdraw(by_hand=False)
+        self._withdraw(now, by_hand=False)
         self.status, self.next_run_at, self.paused_at, self.paused_until = "paused", None, now, until
 
     def resume(self, now: datetime) -> bool:
@@ -179,7 +189,7 @@ class Job:
         if self.deleted_at or self.status not in ("pending", "paused", "running"):
             return False
         self._skip_due_slots(now)
-        self._withdraw(by_hand=True)
+        self._withdraw(now, by_hand=True)
         self.status, self.next_run_at, self.paused_until = "cancelled", None, None
         return True
 
@@ -187,7 +197,7 @@ class Job:
         if self.deleted_at:
             return False
         self._skip_due_slots(now)
-        self._withdraw(by_hand=True)
+        self._withdraw(now, by_hand=True)
         self.deleted_at = now
         return True
 
@@ -264,6 +274,7 @@ class Job:
 
     def take_ready(self, row: Row, now: datetime, cluster: int) -> None:
         assert row.is_ready(now)
+        assert not self.is_too_late(row, row.available_at, now)
         assert self._may_go_on(row) or (row.cause == "manual" and row.attempt == 0 and not self.deleted_at)
         if row.cause == "manual" and not row.times_claimed:
             self.run_count += 1
@@ -281,7 +292,7 @@ class Job:
         if (row.status, row.cluster, row.attempt) != ("running", cluster, attempt):
             return False
         if retry_at and self._may_go_on(row):
-            row.status, row.available_at, row.lease_until = "queued", retry_at, None
+            row.status, row.available_at, row.lease_until, row.has_failed = "queued", retry_at, None, True
         else:
             row.end(status)
             self._conclude([row], now)
@@ -289,15 +300,40 @@ class Job:
 
     def rescue(self, rows: Iterable[Row], now: datetime) -> None:
         """Queue the runs of a dead cluster again, unless they killed too many workers or their job was stopped."""
-        lost = []
+        lost, late = [], []
         for row in rows:
-            if self._may_go_on(row) and row.attempt < self.terms.attempts + RESCUES:
-                row.queue(now)
-            else:
+            if not self._may_go_on(row) or row.attempt >= self.terms.attempts + RESCUES:
                 row.end("lost")
                 lost.append(row)
+            elif self.is_too_late(row, row.lease_until, now):
+                late.append(row)
+            else:
+                row.queue(now)
         if lost:
             self._conclude(lost, now)
+        self.end_late(late, now)
+
+    def is_too_late(self, row: Row, since: datetime | None, now: datetime) -> bool:
+        """Return whether nobody could start the run for so long that it must not start any more."""
+        assert since is not None
+        if row.cause == "manual":
+            return now - since > CATCH_UP_WINDOW
+        if not row.attempt and now - row.slots[0] > CATCH_UP_WINDOW:
+            return True
+        return now - since > (ON_TIME if self.terms.catch_up == "none" else CATCH_UP_WINDOW)
+
+    def end_late(self, late: list[Row], now: datetime) -> None:
+        """End late runs, and those that wait behind them if the job leaves missed slots out."""
+        ended = [row for row in late if row.is_live]
+        for row in ended:
+            is_retry = row.has_failed and row.status == "queued"
+            row.end("missed" if not row.attempt else "failed" if is_retry else "lost")
+        if late and self.terms.catch_up == "none":
+            for row in self.rows:
+                if row.is_held_back and now - row.slots[0] > ON_TIME:
+                    row.end("missed")
+        if ended:
+            self._conclude(ended, now)
 
     def end_pause(self, now: datetime) -> None:
         """Resume the job if its pause has expired."""
@@ -352,33 +388,33 @@ class Job:
             self.rows = [row for row in self.rows if row not in ahead]
             self.slot_count -= len(ahead)
             self.run_count -= len(ahead)
-            self._release_next()
+            self._release_next(now)
         for row in self.rows:
             if row.status in NOT_RUN:
                 row.slots = [slot for slot in row.slots if slot <= now]
         self.rows = [row for row in self.rows if row.slots]
 
-    def _withdraw(self, *, by_hand: bool) -> None:
+    def _withdraw(self, now: datetime, *, by_hand: bool) -> None:
         for row in self.rows:
             if row.status in ("queued", "claimed") and (by_hand or row.cause != "manual"):
                 self.failure_streak += bool(row.attempt)
                 row.end("failed" if row.attempt else "cancelled")
-        self._release_next()
+        self._release_next(now)
 
     def _conclude(self, ended: list[Row], now: datetime) -> None:
         for row in ended:
-            self.failure_streak = 0 if row.status == "succeeded" else self.failure_streak + 1
+            self.failure_streak = 0 if row.status == "succeeded" else self.failure_streak + row.is_failure
         has_failed = ended[-1].status != "succeeded"
         if self.status == "running" and not self.live:
             self._end(has_failed=has_failed)
-        self._release_next()
+        self._release_next(now)
         limit = self.terms.pause_after_failures
-        if has_failed and self.is_armed and 0 < limit <= self.failure_streak:
+        if any(row.is_failure for row in ended) and self.is_armed and 0 < limit <= self.failure_streak:
             self._pause(now, None)
 
-    def _release_next(self) -> None:
+    def _release_next(self, now: datetime) -> None:
         if self.live and all(row.is_held_back for row in self.live):
-            self.live[0].available_at = self.live[0].slots[0]
+            self.live[0].available_at = now
 
     def _end(self, *, has_failed: bool) -> None:
         if self.live:
@@ -398,7 +434,7 @@ def hand_back(jobs: list[Job], cluster: int, now: datetime, *, also_running: boo
     for job in jobs:
         for row in job.rows:
             if row.status == "claimed" and row.cluster == cluster:
-                row.queue(now)
+                row.give_back(now)
         if also_running:
             job.rescue([row for row in job.rows if row.status == "running" and row.cluster == cluster], now)
 
@@ -413,7 +449,7 @@ def sweep(jobs: list[Job], clusters: dict[int, Cluster], now: datetime, *, after
         job.rescue([row for row in expired if row.status == "running"], now)
         for row in expired:
             if row.status == "claimed":
-                row.queue(now)
+                row.give_back(now)
     for job in jobs:
         if job.status == "paused" and not job.deleted_at and job.paused_until and job.paused_until <= now:
             job.end_pause(now)

@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
 
 from schedules import clock, engine, services
-from schedules.engine import claim, clock_rollback, gaps, pauses, plan, settle
+from schedules.engine import claim, clock_rollback, gaps, pauses, plan, rescue, settle
 from schedules.models import Execution, Job
 from verification.model import machine, model
 
@@ -129,7 +129,16 @@ def test_stop_that_leaves_a_claimed_run_is_detected(monkeypatch):
 
 @in_the_long_run
 def test_run_that_waits_forever_is_detected(monkeypatch):
-    monkeypatch.setattr(settle, "release_next", lambda job_ids: None)
+    monkeypatch.setattr(settle, "release_next", lambda job_ids, now: None)
 
     with pytest.raises(AssertionError):
         explore(60)
+
+
+@in_the_long_run
+@pytest.mark.parametrize("module", [claim, rescue])
+def test_run_that_starts_after_its_catch_up_limit_is_detected(monkeypatch, module):
+    monkeypatch.setattr(module, "is_too_late", lambda *arguments: False)
+
+    with pytest.raises(AssertionError):
+        explore(300)

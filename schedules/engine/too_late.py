@@ -1,0 +1,91 @@
+"""The catch-up limit of runs that are already in the ledger: after an outage or a restore, old ones must not start."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from datetime import datetime, timedelta
+
+from django.conf import settings
+
+from schedules.engine.history import Outcome
+from schedules.engine.plan import ON_TIME
+from schedules.engine.settle import conclude
+from schedules.models import Execution, Job
+from schedules.when.durations import in_words
+
+Status = Execution.Status
+Cause = Execution.Cause
+
+
+def start_limit(job: Job, cause: str) -> timedelta:
+    """Return how long a run may wait for a worker: a manual run was asked for, whatever the job does with missed slots."""
+    if job.catch_up == Job.CatchUp.NONE and cause != Cause.MANUAL:
+        return ON_TIME
+    return _catch_up_window()
+
+
+def is_too_late(row: Execution, job: Job, since: datetime, now: datetime) -> bool:
+    """Return whether a run that could have started `since` then must not start any more."""
+    if now - since > start_limit(job, row.cause):
+        return True
+    # A retry is planned long after its slot, and may run long after it.
+    return not row.attempt and row.cause != Cause.MANUAL and now - row.scheduled_for > _catch_up_window()
+
+
+def end_late_runs(late: Sequence[tuple[Execution, Job]], now: datetime) -> None:
+    """End runs that must not start any more: as missed, failed if a retry was due, lost if a worker died."""
+    if not late:
+        return
+    # Read again: a job that was paused in this transaction has withdrawn its runs.
+    live = {
+        pk: (status, error)
+        for pk, status, error in Execution.objects.live()
+        .filter(pk__in=[row.pk for row, _ in late])
+        .values_list("pk", "status", "error")
+    }
+    outcomes: list[Outcome] = []
+    ended: dict[tuple[Execution.Status, str], list[int]] = defaultdict(list)
+    for row, job in late:
+        if row.pk not in live:
+            continue
+        status_before, error = live[row.pk]
+        was_to_be_retried = bool(error) and status_before == Status.QUEUED
+        status, reason = _ending(row, job, was_to_be_retried=was_to_be_retried)
+        ended[status, reason].append(row.pk)
+        error = reason if status == Status.LOST else error
+        outcomes.append(Outcome(row.pk, row.attempt, job.pk, status, now, error=error, reason=reason))
+    for (status, reason), ids in ended.items():
+        _end(ids, now, status, reason, **({"error": reason} if status == Status.LOST else {}))
+    _end_waiting_runs([job for _, job in late], now)
+    conclude(outcomes)
+
+
+def _ending(row: Execution, job: Job, *, was_to_be_retried: bool) -> tuple[Execution.Status, str]:
+    limit = in_words(start_limit(job, row.cause))
+    if not row.attempt:
+        return Status.MISSED, f"No worker could start it within {limit}, its limit for catching up."
+    if was_to_be_retried:
+        return Status.FAILED, f"No worker could retry it within {limit}, its limit for catching up."
+    words = f"Its worker died while it ran; its limit for catching up, {limit}, passed before it could start again."
+    return Status.LOST, words
+
+
+def _end_waiting_runs(jobs: Iterable[Job], now: datetime) -> None:
+    """End the runs in line behind those that were too late; only here is it known that nobody let them start."""
+    strict = [job.pk for job in jobs if job.catch_up == Job.CatchUp.NONE]
+    if not strict:
+        return
+    waiting = Execution.objects.live().filter(
+        job_id__in=strict, status=Status.QUEUED, attempt=0, available_at=None, scheduled_for__lt=now - ON_TIME
+    )
+    reason = f"No worker could start it within {in_words(ON_TIME)}, its limit for catching up."
+    _end(list(waiting.values_list("pk", flat=True)), now, Status.MISSED, reason)
+
+
+def _end(ids: Sequence[int], now: datetime, status: Execution.Status, reason: str, **values: str) -> None:
+    Execution.objects.filter(pk__in=ids).update(
+        status=status, finished_at=now, available_at=None, lease_until=None, reason=reason, **values
+    )
+
+
+def _catch_up_window() -> timedelta:
+    return max(ON_TIME, timedelta(hours=settings.CRONTY_CATCH_UP_HOURS))
