@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PIP_INSTALL := install -q --disable-pip-version-check --no-input --require-hashes
 ARGS ?=
 
-.PHONY: up test coverage install install-dev check check-types check-rules bare pythons bench faults load soak browser conformance fuzz model contract lock clean
+.PHONY: up test coverage install install-dev check check-types check-rules bare pythons bench faults mutants load soak browser conformance fuzz model contract lock clean
 
 up: install
 	@$(BIN)/python manage.py up $(ARGS)
@@ -92,6 +92,10 @@ bench: install-dev
 # The long fault campaign: every kind of fault ten times, on both databases at once; reports go to .cache/faults.
 faults: install-dev
 	@$(BIN)/python -m verification.faults.campaign --database both --rounds 10 --seconds 5400 --jobs 100 --bars $(ARGS)
+
+# Ten planted bugs, one at a time in a copy of the checkout: the fault campaign must catch at least nine.
+mutants: install-dev
+	@$(BIN)/python -m verification.mutants $(ARGS)
 
 # A load test: 50 people and 20 agents use 10,000 jobs.
 load: install-dev

@@ -8,7 +8,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -18,12 +18,12 @@ import psutil
 from django.db import Error
 
 from verification.faults import report
-from verification.faults.checker import check
+from verification.faults.checker import Violation, check
 from verification.faults.driver import Driver
 from verification.faults.excuses import Bounds
 from verification.faults.faults import BESIDE_CLUSTERS, LONG, SHORT, kinds
 from verification.faults.product import PROJECT, Product, rest
-from verification.faults.records import Fault, History
+from verification.faults.records import Aftermath, Fault, History
 from verification.faults.world import World
 
 DATABASES = ("sqlite", "postgresql")
@@ -33,6 +33,8 @@ QUIET_START = 1.5
 DRAIN = 90.0
 # Seconds within which the probe of a healthy cluster returns.
 ROUND = 4.0
+# Rules that hold only after all runs have ended.
+FINAL_RULES = {"unfinished", "aftermath"}
 
 
 # Set by the first signal: the current fault is undone, and the records so far are checked.
@@ -57,24 +59,58 @@ def run(options: argparse.Namespace) -> int:
             wait_for_jobs(options)
             for fault in inject_faults(world, dice, options):
                 faults.append(fault)
+                if options.until_violation and (found := confirmed(world, drivers, faults, Bounds(paces[0]))):
+                    return judge(found, Bounds(paces[0]), options, world.log())
             paces.append(pace())
             ended_at = time.time()
             complaints = wind_down(drivers)
             drain(world)
         aftermath = world.aftermath(complaints)
-        rows = world.rows()
-        aftermath = replace(aftermath, orphans=world.product.stop())
-        log = (world.folder / "product.log").read_bytes()
-    history = History(
-        operations=[operation for driver in drivers for operation in driver.operations],
-        rows=rows,
-        deliveries=world.sink.deliveries,
-        faults=faults,
-        shifts=world.shifts,
-        aftermath=aftermath,
-        ended_at=ended_at,
-    )
+        orphans = world.product.stop()
+        aftermath = replace(aftermath, orphans=orphans, held_after_stop=world.held_by())
+        history, log = records(world, drivers, faults, aftermath, ended_at), world.log()
     return judge(history, Bounds(pace=max(paces)), options, log)
+
+
+def records(
+    world: World, drivers: Sequence[Driver], faults: Sequence[Fault], aftermath: Aftermath, ended_at: float
+) -> History:
+    """Collect what has been recorded until now."""
+    with ExitStack() as stack:
+        for driver in drivers:
+            stack.enter_context(driver.between_operations)
+        read_at = time.time()
+        rows, jobs = world.snapshot()
+        succeeded = {row.id for row in rows if row.status == "succeeded"}
+        return History(
+            operations=[operation for driver in drivers for operation in driver.operations],
+            rows=rows,
+            jobs=jobs,
+            # Not the deliveries of runs that were started after their rows were read.
+            deliveries=[
+                one for one in list(world.sink.deliveries) if one.at < read_at or one.execution in succeeded
+            ],
+            faults=list(faults),
+            shifts=list(world.shifts),
+            aftermath=aftermath,
+            ended_at=ended_at,
+        )
+
+
+def confirmed(
+    world: World, drivers: Sequence[Driver], faults: Sequence[Fault], bounds: Bounds
+) -> History | None:
+    """Return the records until now if they violate a rule, and still do a moment later."""
+    seen: set[Violation] = set()
+    for is_second in (False, True):
+        # Slots that fell due after the recovery may not have been claimed yet.
+        history = records(world, drivers, faults, Aftermath(), (faults[-1].healed_at or time.time()) - 2)
+        found = {violation for violation in check(history, bounds) if violation.rule not in FINAL_RULES}
+        seen = found & seen if is_second else found
+        if not seen:
+            return None
+        rest(1.0)
+    return history
 
 
 def _driver(world: World, options: argparse.Namespace, number: int) -> Driver:
@@ -115,6 +151,7 @@ def inject_faults(world: World, dice: random.Random, options: argparse.Namespace
 def inject(world: World, dice: random.Random, kind: str, options: argparse.Namespace) -> Fault:
     """Inject one fault, undo it, and wait until the product has recovered."""
     began_at = time.time()
+    world.struck_at, world.struck_job, world.problem = 0.0, "", ""
     try:
         note = kinds(options.database)[kind](world, dice, SHORT if options.short else LONG)
     except (OSError, RuntimeError, psutil.Error, Error) as error:
@@ -124,13 +161,22 @@ def inject(world: World, dice: random.Random, kind: str, options: argparse.Names
     ended_at = time.time()
     # Probes return every few seconds; if the fault spared the clusters, the last one counts.
     since = began_at - ROUND if kind.startswith(BESIDE_CLUSTERS) else ended_at
-    healed_at, trouble = healing(world, since)
-    return Fault(kind, began_at, ended_at, healed_at, f"({note}) {trouble}".strip())
+    healed_at, trouble = healing(world, since, 40 if options.until_violation else PATIENCE)
+    return Fault(
+        kind,
+        began_at,
+        ended_at,
+        healed_at,
+        f"({note}) {trouble}".strip(),
+        struck_at=world.struck_at or None,
+        job_id=world.struck_job,
+        problem=world.problem,
+    )
 
 
-def healing(world: World, since: float) -> tuple[float | None, str]:
+def healing(world: World, since: float, patience: float = PATIENCE) -> tuple[float | None, str]:
     """Wait until the product has recovered; return when, or what is still wrong."""
-    trouble, until = "", time.monotonic() + PATIENCE
+    trouble, until = "", time.monotonic() + patience
     while time.monotonic() < until:
         at = time.time()
         trouble = world.remaining_problem(since)
@@ -271,6 +317,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--short", action="store_true", help="faults that last shorter")
     parser.add_argument(
         "--bars", action="store_true", help="fail, too, if it was not long enough to prove much"
+    )
+    parser.add_argument(
+        "--until-violation", action="store_true", help="check after every fault, and end early"
     )
     parser.add_argument("--out", default=str(PROJECT / ".cache" / "faults"))
     parser.add_argument("--recheck", help="judge the records in this file again")

@@ -8,10 +8,8 @@ from itertools import pairwise
 from verification.faults.excuses import (
     SLACK,
     Bounds,
-    arrivals,
     by_job,
     faults_between,
-    faults_that_repeat,
     moment_of,
     name_of,
     near_shift,
@@ -23,7 +21,13 @@ from verification.faults.policies import (
     limits_are_kept,
     overlap_is_kept,
 )
-from verification.faults.records import Delivery, Fault, History, Operation, Row
+from verification.faults.records import Delivery, History, Operation, Row
+from verification.faults.repeats import (
+    at_most_once_is_kept,
+    repeats_are_within_budget,
+    repeats_have_a_reason,
+)
+from verification.faults.summaries import counters_agree_with_the_ledger, runs_end_in_time
 from verification.faults.timelines import (
     jobs_of,
     last_allowed_run_at,
@@ -106,28 +110,6 @@ def accepted_at_most_once(history: History, bounds: Bounds) -> Iterator[str]:
                 yield f"{name} {value} goes with {count} different partners"
 
 
-def repeats_have_a_reason(history: History, bounds: Bounds) -> Iterator[str]:
-    """A fault repeats at most the runs that were in flight in the process it hit, and each only once.
-
-    So no attempt is sent twice; and a run sent again after it was accepted must have arrived during or shortly before
-    a fault that can explain it. If the network lost the answer, each attempt may meet the same fault.
-    """
-    for execution, received in arrivals(history).items():
-        for attempt, count in Counter(delivery.attempt for delivery in received).items():
-            if count > 1:
-                yield f"execution {execution} was sent {count} times in its attempt {attempt}"
-        repeats = [(one, other) for one, other in pairwise(received) if other.verdict == "repeated"]
-        explaining: set[Fault] = set()
-        for one, _ in repeats:
-            found = faults_that_repeat(history, one.at)
-            explaining |= found
-            if not found:
-                yield f"execution {execution} was repeated, but no fault hit it in flight at {moment_of(one.at)}"
-        is_network = any(fault.kind.startswith("target") for fault in explaining)
-        if explaining and len(repeats) > len(explaining) and not is_network:
-            yield f"execution {execution} was repeated {len(repeats)} times in {len(explaining)} faults"
-
-
 def runs_that_never_started_were_not_delivered(history: History, bounds: Bounds) -> Iterator[str]:
     delivered = Counter(delivery.execution for delivery in history.deliveries)
     for row in history.rows:
@@ -151,7 +133,7 @@ def missed_has_a_reason(history: History, bounds: Bounds) -> Iterator[str]:
     for row in history.rows:
         if row.status != "missed":
             continue
-        if not faults_between(history, row.scheduled_for, row.until, and_healing=bounds):
+        if not faults_between(history, row.scheduled_for, row.until, job_id=row.job_id, and_healing=bounds):
             yield f"{name_of(row)} is missed although all was well"
 
 
@@ -159,7 +141,9 @@ def failed_has_a_reason(history: History, bounds: Bounds) -> Iterator[str]:
     for row in history.rows:
         if row.status not in ("failed", "lost") or "poison" in row.task or row.reason.startswith(STOPPED):
             continue
-        if not faults_between(history, row.scheduled_for, row.ended_at, and_healing=bounds):
+        if not faults_between(
+            history, row.scheduled_for, row.ended_at, job_id=row.job_id, and_healing=bounds
+        ):
             yield f"{name_of(row)} is {row.status} although all was well: {row.error or row.reason}"
 
 
@@ -186,14 +170,16 @@ def skipped_has_a_reason(history: History, bounds: Bounds) -> Iterator[str]:
                     any(_was_going(other, row) for other in rows)
                     or any(_was_held(delivery, row) for delivery in received[job_id])
                     # During a fault, the end of the previous run may not have been written yet.
-                    or faults_between(history, row.scheduled_for, row.ended_at)
+                    or faults_between(history, row.scheduled_for, row.ended_at, job_id=row.job_id)
                 ):
                     yield f"{name_of(row)} is skipped ({row.reason}), but nothing was going on"
 
 
 def _was_stopped_in_a_fault(history: History, row: Row, operations: Sequence[Operation]) -> bool:
     """Return whether a fault prevented the claim of a slot until its job was stopped or changed."""
-    if not row.reason.startswith(STOPPED) or not faults_between(history, row.scheduled_for, row.ended_at):
+    if not row.reason.startswith(STOPPED) or not faults_between(
+        history, row.scheduled_for, row.ended_at, job_id=row.job_id
+    ):
         return False
     return any(
         op.verb in ("pause", "cancel", "delete", "edit")
@@ -220,7 +206,9 @@ def nothing_is_late(history: History, bounds: Bounds) -> Iterator[str]:
         late = row.first_started_at - max(row.scheduled_for, *before, 0.0)
         if late <= bounds.late(row):
             continue
-        faults = faults_between(history, row.scheduled_for, row.first_started_at, and_healing=bounds)
+        faults = faults_between(
+            history, row.scheduled_for, row.first_started_at, job_id=row.job_id, and_healing=bounds
+        )
         if not any(
             row.first_started_at
             <= fault.ended_at + offset_in(history, fault) + bounds.heals_within(fault.kind)
@@ -273,6 +261,8 @@ def manual_runs_are_kept(history: History, bounds: Bounds) -> Iterator[str]:
 def faults_heal(history: History, bounds: Bounds) -> Iterator[str]:
     for fault in history.faults:
         limit = bounds.heals_within(fault.kind)
+        if fault.problem:
+            yield f"{fault.kind} at {moment_of(fault.began_at)}: {fault.problem} {fault.note}"
         if fault.healing is None:
             yield f"{fault.kind} at {moment_of(fault.began_at)} never healed {fault.note}"
         elif fault.healing > limit:
@@ -291,6 +281,8 @@ def all_is_quiet_afterwards(history: History, bounds: Bounds) -> Iterator[str]:
     if after.overdue_jobs:
         yield f"{after.overdue_jobs} jobs are overdue"
     yield from after.complaints
+    if after.held_after_stop:
+        yield f"{after.held_after_stop} runs were still claimed or running after a clean stop"
     if after.orphans:
         yield f"processes were left behind: {'; '.join(after.orphans)}"
     if after.connections > after.most_connections:
@@ -304,6 +296,8 @@ RULES: dict[str, Rule] = {
     "undelivered": succeeded_was_accepted,
     "accepted twice": accepted_at_most_once,
     "repeated": repeats_have_a_reason,
+    "repeated too much": repeats_are_within_budget,
+    "at most once": at_most_once_is_kept,
     "not run, yet delivered": runs_that_never_started_were_not_delivered,
     "unknown delivery": deliveries_belong_to_rows,
     "attempts": attempts_are_kept,
@@ -314,8 +308,10 @@ RULES: dict[str, Rule] = {
     "failed": failed_has_a_reason,
     "skipped": skipped_has_a_reason,
     "late": nothing_is_late,
+    "unending": runs_end_in_time,
     "early": nothing_is_early,
     "unasked": nothing_runs_without_a_request,
+    "counters": counters_agree_with_the_ledger,
     "by hand": manual_runs_are_kept,
     "healing": faults_heal,
     "aftermath": all_is_quiet_afterwards,

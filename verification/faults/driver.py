@@ -10,11 +10,12 @@ from typing import Any
 
 from verification.faults.clients import Agent, Answer, Browser
 from verification.faults.records import Operation, Policy, When
+from verification.faults.world import set_at_most_once
 
 KINDS = {
     "interval": 8,
     "weak": 4,
-    "slow": 2,
+    "slow": 4,
     "plain": 4,
     "cron": 3,
     "once": 5,
@@ -61,6 +62,8 @@ class Driver(threading.Thread):
         super().__init__(daemon=True, name=f"driver {number}")
         self.operations: list[Operation] = []
         self.stopping = threading.Event()
+        # Held during each operation, so that records can be read when none is under way.
+        self.between_operations = threading.Lock()
         self._random = random.Random(f"{seed} {number}")
         self._number, self._wanted, self._period = number, jobs, period
         self._agents = [Agent(url, token) for url in mcp_urls]
@@ -79,7 +82,8 @@ class Driver(threading.Thread):
 
     def _drive(self) -> None:
         while not self.stopping.is_set():
-            self.step()
+            with self.between_operations:
+                self.step()
             pause = self._period if len(self._jobs) >= self._wanted else self._period / 10
             self.stopping.wait(self._random.uniform(0, 2 * pause))
 
@@ -130,9 +134,17 @@ class Driver(threading.Thread):
             if answer.outcome == "acknowledged":
                 job.job_id = answer.body["job_id"]
                 self._jobs.append(job)
+                if job.policy.at_most_once:
+                    self._be_careful(job)
                 return
             if answer.outcome == "refused" or self.stopping.wait(1):
                 return
+
+    def _be_careful(self, job: Asked) -> None:
+        """Ask for at most one delivery per slot, which is not part of the form."""
+        is_done = set_at_most_once(job.job_id)
+        job.policy = replace(job.policy, at_most_once=is_done)
+        self.operations[-1] = replace(self.operations[-1], policy=job.policy)
 
     def _make(self, job: Asked) -> Answer:
         if job.form is None:
@@ -171,14 +183,17 @@ class Driver(threading.Thread):
 
     def _some_policy(self, kind: str) -> Policy:
         dice = self._random
-        max_runs = dice.choice([None, None, None, dice.randint(3, 25)]) if kind != "once" else None
+        max_runs = dice.choice([None, None, dice.randint(2, 5), dice.randint(3, 25)])
+        max_runs = max_runs if kind != "once" else None
         if kind not in WITH_POLICIES or dice.random() < 0.3:
             return Policy(max_runs=max_runs)
-        is_to_end = dice.random() < 0.15
+        is_to_end, is_careful = dice.random() < 0.15, dice.random() < 0.2
         return Policy(
             overlap=dice.choice(["skip", "queue", "allow"]),
             catch_up=dice.choice(["once", "all", "none"]),
-            attempts=dice.choice([1, 2, 3]),
+            # A further attempt after a failure would be a further delivery.
+            attempts=1 if is_careful else dice.choice([1, 2, 3]),
+            at_most_once=is_careful,
             max_runs=max_runs,
             ends_at=int(time.time() + self._offset() + dice.uniform(40, 240)) if is_to_end else None,
         )
@@ -187,7 +202,9 @@ class Driver(threading.Thread):
         match kind:
             case "slow":
                 # Runs that wait for each other need intervals long enough to catch up.
-                return When("interval", 2 if policy.overlap == "queue" else 1)
+                return When(
+                    "interval", self._random.choice([2, 5, 8] if policy.overlap == "queue" else [1, 3, 6])
+                )
             case "once":
                 return When("once", int(time.time() + self._offset() + self._random.uniform(4, 30)))
             case "cron":

@@ -19,8 +19,8 @@ NEAR = 15.0
 IN_FLIGHT = 5.0
 # Faults in which a run can be delivered without a recorded outcome: its process dies (a poisoned task may kill it,
 # and a cluster whose pusher, monitor or sentinel is dead or frozen is restarted as a whole), freezes for longer than
-# its lease, cannot reach the database to write the outcome, or does not get the answer. Other faults, such as a clock
-# jump, a graceful restart or a migration, must repeat nothing.
+# its lease, or does not get the answer; or the database loses what it had confirmed. Other faults, such as a clock
+# jump, a graceful restart, a deployment, a held lock or a clean restart of the database, must repeat nothing.
 REPEATING = (
     "kill-busy-worker",
     "kill-idle-worker",
@@ -29,14 +29,18 @@ REPEATING = (
     "kill-sentinel",
     "kill-leader",
     "kill-everything",
+    "kill-claiming",
     "freeze-",
-    "database-",
+    "database-crash",
     "disk-full",
     "target-cut",
     "target-slow",
     "target-reset",
     "poisoned-job",
 )
+
+# How much of what it confirmed PostgreSQL can lose in a crash: three times its `wal_writer_delay`.
+LAZY_COMMIT = 0.6
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +55,9 @@ class Bounds:
     lateness: float = 1.0
     plain_lateness: float = 3.0
     work: float = 5.0
+    # How long an outcome waits until it is written, and how long the answer and the write take themselves.
+    unwritten: float = 0.1
+    writing: float = 0.2
     healing: Mapping[str, float] = field(
         default_factory=lambda: {"kill": 15.0, "freeze": 25.0, "database": 30.0, "disk": 30.0}
     )
@@ -63,6 +70,11 @@ class Bounds:
     def heals_within(self, kind: str) -> float:
         return self.bar(kind) + self.work * (self.pace - 1)
 
+    def in_hand(self, kind: str) -> float:
+        """Return how long after its delivery a run may still be without a recorded outcome."""
+        confirmed_lazily = LAZY_COMMIT if kind == "database-crash" else 0.0
+        return (self.unwritten + self.writing) * self.pace + confirmed_lazily
+
     def late(self, row: Row) -> float:
         return (self.plain_lateness if row.task == "faults.deliver" else self.lateness) * self.pace
 
@@ -73,11 +85,11 @@ def faults_that_repeat(history: History, arrived_at: float) -> set[Fault]:
         fault
         for fault in history.faults
         if fault.kind.startswith(REPEATING)
-        and fault.began_at - IN_FLIGHT <= arrived_at <= _last_effect_at(history, fault) + SLACK
+        and fault.began_at - IN_FLIGHT <= arrived_at <= last_effect_at(history, fault) + SLACK
     }
 
 
-def _last_effect_at(history: History, fault: Fault) -> float:
+def last_effect_at(history: History, fault: Fault) -> float:
     """Return when the effects of a fault ended; a poisoned job does harm again in each attempt."""
     attempts = [
         row.started_at
@@ -106,11 +118,16 @@ def by_job(rows: Sequence[Row]) -> dict[str, list[Row]]:
 
 
 def faults_between(
-    history: History, start: float, end: float, *, and_healing: Bounds | None = None
+    history: History, start: float, end: float, *, job_id: str = "", and_healing: Bounds | None = None
 ) -> list[Fault]:
-    """Return the faults that overlap a period of the product's time, including their time to recover."""
+    """Return the faults that overlap a period of the product's time, including their time to recover.
+
+    With a job, leave out faults that concern only another one.
+    """
     found = []
     for fault in history.faults:
+        if job_id and fault.job_id and fault.job_id != job_id:
+            continue
         extra = and_healing.heals_within(fault.kind) if and_healing else (fault.healing or 0.0)
         if fault.began_at - FURTHEST > end or start > fault.ended_at + extra + FURTHEST:
             continue

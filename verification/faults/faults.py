@@ -13,8 +13,10 @@ from typing import Any
 import psutil
 
 from tests.postgres import _as_nobody as as_nobody
+from verification.faults.claims import freeze_workers, kill_claiming
 from verification.faults.product import rest
 from verification.faults.sink import Manner
+from verification.faults.stops import stop_under_load
 from verification.faults.world import World
 
 Inject = Callable[[World, random.Random, float], str]
@@ -32,6 +34,7 @@ def kill(role: str) -> Inject:
         if victim is None:
             return f"no {role} in {name}"
         victim.kill()
+        world.strike()
         return f"{name} {victim.pid}"
 
     return inject
@@ -58,6 +61,7 @@ def kill_top(name: str) -> Inject:
         process = world.product.processes[name]
         world.product.remember()
         process.kill()
+        world.strike()
         process.wait()
         return str(process.pid)
 
@@ -74,6 +78,7 @@ def freeze(role: str) -> Inject:
         with suppress(psutil.Error):
             for victim in victims:
                 victim.suspend()
+        world.strike()
         rest(world.lease + 1 + dice.uniform(1, 6) * length)
         for victim in victims:
             with suppress(psutil.Error):
@@ -97,11 +102,22 @@ def rolling_restart(world: World, dice: random.Random, length: float) -> str:
 
 
 def restart_database(world: World, dice: random.Random, length: float) -> str:
+    """Restart PostgreSQL in good order: it writes everything that it has confirmed."""
+    return _restart_database(world, dice.uniform(0.2, 5 * length), signal.SIGINT)
+
+
+def crash_database(world: World, dice: random.Random, length: float) -> str:
+    """Stop PostgreSQL at once, as a crash would: it may lose the last moment of what it has confirmed."""
+    return _restart_database(world, dice.uniform(0.2, 5 * length), signal.SIGQUIT)
+
+
+def _restart_database(world: World, seconds: float, how: signal.Signals) -> str:
     assert world.postgres
-    world.postgres.stop(signal.SIGQUIT)
-    rest(dice.uniform(0.2, 5 * length))
+    world.postgres.stop(how)
+    world.strike()
+    rest(seconds)
     world.postgres.start()
-    return "immediate"
+    return f"{seconds:.1f} s"
 
 
 def lock_database(world: World, dice: random.Random, length: float) -> str:
@@ -306,11 +322,14 @@ BOTH: dict[str, Inject] = {
     "kill-web": kill_web,
     "kill-mcp": kill_top("mcp"),
     "kill-everything": kill_top("up"),
+    "kill-claiming": kill_claiming,
     "freeze-worker": freeze("busy"),
     "freeze-pusher": freeze("pusher"),
     "freeze-monitor": freeze("monitor"),
     "freeze-cluster": freeze("cluster"),
+    "freeze-workers": freeze_workers,
     "rolling-restart": rolling_restart,
+    "stop-under-load": stop_under_load,
     "database-locked": lock_database,
     "disk-full": fill_disk,
     "target-cut": cut("target_wire"),
@@ -330,6 +349,7 @@ BOTH: dict[str, Inject] = {
 }
 POSTGRESQL: dict[str, Inject] = {
     "database-restart": restart_database,
+    "database-crash": crash_database,
     "database-cut": cut("database_wire"),
     "database-slow": slow_down("database_wire"),
     "database-reset": reset("database_wire"),

@@ -17,6 +17,8 @@ import psutil
 PROJECT = Path(__file__).resolve().parent.parent.parent
 TOKEN_USER = "admin"
 PASSWORD = "correct-horse-battery"
+# What django-q2 writes into the title of a worker process.
+WORKER_TITLES = (" idle", " processing ")
 
 
 def rest(seconds: float) -> None:
@@ -38,7 +40,8 @@ class Product:
     def __init__(self, folder: Path, database_url: str, clock_file: Path, lease: int) -> None:
         self.folder = folder
         self.port, self.mcp_port = free_port(), free_port()
-        self.log = (folder / "product.log").open("ab")
+        self.log_file = folder / "product.log"
+        self.log = self.log_file.open("ab")
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
         self.seen: set[psutil.Process] = set()
         # The service manager and a rolling restart both restart dead processes.
@@ -142,6 +145,9 @@ class Product:
             word = {"busy": " processing "}.get(role, f" {role}")
             return next((one for one in family_of(leader) if word in _title(one)), None)
         return None
+
+    def workers(self, leader: int) -> list[psutil.Process]:
+        return [one for one in family_of(leader) if any(word in _title(one) for word in WORKER_TITLES)]
 
     def cluster(self, leader: int) -> list[psutil.Process]:
         with suppress(psutil.Error):

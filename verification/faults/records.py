@@ -36,6 +36,7 @@ class Policy:
     attempts: int | None = None
     max_runs: int | None = None
     ends_at: int | None = None
+    at_most_once: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,14 +110,30 @@ class Delivery:
 
 
 @dataclass(frozen=True, slots=True)
+class JobSummary:
+    """What a job's own columns say about its runs."""
+
+    job_id: str
+    slot_count: int
+    recent: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Fault:
-    """A fault, how long it lasted, and when the product had recovered."""
+    """A fault, how long it lasted, and when the product had recovered.
+
+    `struck_at` is when it hit the product. `job_id` is the only job that it concerns. `problem` is what the injector
+    itself saw go wrong.
+    """
 
     kind: str
     began_at: float
     ended_at: float
     healed_at: float | None
     note: str = ""
+    struck_at: float | None = None
+    job_id: str = ""
+    problem: str = ""
 
     @property
     def healing(self) -> float | None:
@@ -131,6 +148,7 @@ class Aftermath:
     expected_clusters: int = 2
     live_runs: int = 0
     overdue_jobs: int = 0
+    held_after_stop: int = 0
     orphans: Sequence[str] = ()
     complaints: Sequence[str] = ()
     connections: int = 0
@@ -143,6 +161,7 @@ class History:
 
     operations: Sequence[Operation] = ()
     rows: Sequence[Row] = ()
+    jobs: Sequence[JobSummary] = ()
     deliveries: Sequence[Delivery] = ()
     faults: Sequence[Fault] = ()
     shifts: Sequence[tuple[float, float]] = ()

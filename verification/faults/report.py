@@ -8,9 +8,20 @@ from pathlib import Path
 from statistics import median
 from xml.sax.saxutils import escape
 
+from verification.faults import repeats
 from verification.faults.checker import Violation
-from verification.faults.excuses import REPEATING, Bounds, faults_that_repeat
-from verification.faults.records import Aftermath, Delivery, Fault, History, Operation, Policy, Row, When
+from verification.faults.excuses import REPEATING, Bounds
+from verification.faults.records import (
+    Aftermath,
+    Delivery,
+    Fault,
+    History,
+    JobSummary,
+    Operation,
+    Policy,
+    Row,
+    When,
+)
 
 COLOURS = {
     "succeeded": "#2e9e5b",
@@ -28,9 +39,11 @@ def table(history: History, bounds: Bounds, violations: Sequence[Violation]) -> 
     by_kind: dict[str, list[Fault]] = defaultdict(list)
     for fault in history.faults:
         by_kind[fault.kind].append(fault)
+    again = repeats.by_kind(history)
     lines = [
-        f"{'fault':<20} {'count':>5} {'healed: p50':>12} {'max':>8} {'bar':>6}            at this pace",
-        *(_line(kind, faults, bounds) for kind, faults in sorted(by_kind.items())),
+        f"{'fault':<20} {'count':>5} {'healed: p50':>12} {'max':>8} {'bar':>6}            at this pace"
+        f"  {'repeats':>7} {'most':>5}  bar",
+        *(_line(kind, faults, bounds, again[kind]) for kind, faults in sorted(by_kind.items())),
     ]
     scheduled = [row for row in history.rows if row.cause != "manual"]
     late = sorted(
@@ -54,36 +67,26 @@ def table(history: History, bounds: Bounds, violations: Sequence[Violation]) -> 
     return "\n".join(lines) + "\n"
 
 
-def _line(kind: str, faults: Sequence[Fault], bounds: Bounds) -> str:
-    """Return one kind of fault: its recovery against the promised limit, and against this machine's limit."""
+def _line(kind: str, faults: Sequence[Fault], bounds: Bounds, again: Counter[Fault]) -> str:
+    """Return one kind of fault: its recovery against the promised and this machine's limit, and its repeats."""
     times = [fault.healing for fault in faults if fault.healing is not None]
     is_whole = len(times) == len(faults)
     shown = f"{median(times):>10.1f} s {max(times):>6.1f} s" if times else f"{'never':>12} {'never':>8}"
     met = "met    " if is_whole and max(times) <= bounds.bar(kind) else "not met"
-    return f"{kind:<20} {len(faults):>5} {shown} {bounds.bar(kind):>4.0f} s  {met}  {bounds.heals_within(kind):>4.0f} s"
+    return (
+        f"{kind:<20} {len(faults):>5} {shown} {bounds.bar(kind):>4.0f} s  {met}  {bounds.heals_within(kind):>4.0f} s"
+        f"      {sum(again.values()):>9} {max(again.values(), default=0):>5}  {repeats.bar_of(kind)}"
+    )
 
 
 def _repeats(history: History) -> str:
     """Return how many deliveries were repeated, and the most for one fault."""
-    again = [delivery for delivery in history.deliveries if delivery.verdict == "repeated"]
-    counts = Counter(fault for delivery in again if (fault := _blamed(history, delivery)))
+    counts = repeats.by_kind(history)
+    total = sum(sum(faults.values()) for faults in counts.values())
     able = sum(fault.kind.startswith(REPEATING) for fault in history.faults)
-    most = ", ".join(f"{count} in one {fault.kind}" for fault, count in counts.most_common(3))
-    return f"repeats {len(again)} in {able} faults that can repeat what is in flight; most: {most or 'none'}"
-
-
-def _blamed(history: History, again: Delivery) -> Fault | None:
-    """Return the fault in which the previous delivery arrived, or else the nearest possible cause."""
-    before = max(
-        one.at
-        for one in history.deliveries
-        if one.execution == again.execution and one.at < again.at and one.verdict != "refused"
-    )
-
-    def distance(fault: Fault) -> float:
-        return max(fault.began_at - before, before - fault.ended_at, 0.0)
-
-    return min(faults_that_repeat(history, before), key=distance, default=None)
+    each = Counter({fault: count for faults in counts.values() for fault, count in faults.items()})
+    most = ", ".join(f"{count} in one {fault.kind or 'quiet moment'}" for fault, count in each.most_common(3))
+    return f"repeats {total} in {able} faults that can repeat what is in flight; most: {most or 'none'}"
 
 
 def shortfalls(history: History, *, kinds: int, faults: int, slots: int) -> list[str]:
@@ -215,6 +218,7 @@ def load(path: Path) -> History:
             for op in kept["operations"]
         ],
         rows=[Row(**row) for row in kept["rows"]],
+        jobs=[JobSummary(**job) for job in kept.get("jobs", ())],
         deliveries=[Delivery(**delivery) for delivery in kept["deliveries"]],
         faults=[Fault(**fault) for fault in kept["faults"]],
         shifts=[(at, offset) for at, offset in kept["shifts"]],

@@ -10,7 +10,17 @@ import pytest
 from verification.faults import report
 from verification.faults.checker import RULES, check
 from verification.faults.excuses import Bounds
-from verification.faults.records import Aftermath, Delivery, Fault, History, Operation, Policy, Row, When
+from verification.faults.records import (
+    Aftermath,
+    Delivery,
+    Fault,
+    History,
+    JobSummary,
+    Operation,
+    Policy,
+    Row,
+    When,
+)
 
 T0 = 1_800_000_000
 STEP = 10
@@ -196,6 +206,33 @@ def retried() -> History:
     )
 
 
+def rescued(kind: str, *slots: int, struck: float = 50.2, held: float = 0.0, **values: object) -> History:
+    """These slots were accepted, and delivered again after a fault."""
+    hit = replace(fault(50.1, kind, 5), struck_at=T0 + struck)
+    return quiet().with_(
+        operations=[asked(**values)],
+        rows=[replace(one, attempt=2) if one.id in slots else one for one in quiet().rows],
+        deliveries=[replace(one, held=held) if one.execution in slots else one for one in quiet().deliveries]
+        + [delivery(slot, 58, "repeated", attempt=2) for slot in slots],
+        faults=[hit],
+    )
+
+
+def two_in_hand(seconds_apart: float, kind: str = "kill-leader") -> History:
+    """A fault repeats two runs that were accepted at different moments."""
+    one, other = delivery(50, 50), delivery(51, 50 + seconds_apart, key="other@51")
+    return rescued(kind, 50).with_(
+        rows=[*rescued(kind, 50).rows, replace(row(51, 50), job_id="other")],
+        deliveries=[
+            *(found for found in quiet().deliveries if found.execution != 50),
+            one,
+            other,
+            delivery(50, 58, "repeated", attempt=2),
+            replace(delivery(51, 58, "repeated", attempt=1, key="other@51"), attempt=0),
+        ],
+    )
+
+
 CLEAN: dict[str, Callable[[], History]] = {
     "quiet": quiet,
     "eventful": eventful,
@@ -203,6 +240,11 @@ CLEAN: dict[str, Callable[[], History]] = {
     "limited": limited,
     "ending": ending,
     "retried": retried,
+    "counted": lambda: quiet().with_(jobs=[JobSummary(JOB, 10, "S" * 10), JobSummary("another", 3)]),
+    "in hand at a kill": lambda: two_in_hand(0.2),
+    "in hand at a crash of the database": lambda: two_in_hand(0.7, "database-crash"),
+    "due before a freeze": lambda: rescued("freeze-cluster", 50),
+    "lost at most once": lambda: swap(rescued("kill-leader", at_most_once=True), 50, status="lost"),
     **{f"overlap {name}": partial(holding, name) for name in ("skip", "queue", "allow")},
     **{f"catch-up {name}": partial(outage, name) for name in ("once", "all", "none")},
 }
@@ -347,6 +389,41 @@ DEFECTS: list[tuple[str, str, Callable[[], History]]] = [
         "repeated",
         "a repeat of what was delivered long before the fault",
         lambda: eventful().with_(faults=[fault(27), *eventful().faults[1:]]),
+    ),
+    *(
+        ("repeated", f"a repeat after {kind}", partial(rescued, kind, 50))
+        for kind in ("database-restart", "database-locked", "held-row", "skew-5", "stop-under-load", "deploy")
+    ),
+    ("repeated too much", "more than was in hand at a kill", lambda: two_in_hand(0.6)),
+    ("repeated too much", "more than a crash loses", lambda: two_in_hand(1.2, "database-crash")),
+    (
+        "repeated too much",
+        "a run that fell due when its cluster was frozen",
+        lambda: rescued("freeze-cluster", 50, struck=47),
+    ),
+    ("at most once", "delivered twice", lambda: rescued("kill-leader", 50, at_most_once=True)),
+    ("unending", "a run that nobody took over", lambda: swap(quiet(), 50, finished_at=T0 + 70)),
+    (
+        "unending",
+        "a run that was taken over too late",
+        lambda: swap(add(quiet(), faults=[fault(51, "kill-busy-worker")]), 50, finished_at=T0 + 95),
+    ),
+    ("counters", "a slot counted twice", lambda: quiet().with_(jobs=[JobSummary(JOB, 11, "S" * 10)])),
+    ("counters", "a success counted twice", lambda: quiet().with_(jobs=[JobSummary(JOB, 10, "S" * 11)])),
+    ("counters", "a slot that was not counted", lambda: quiet().with_(jobs=[JobSummary(JOB, 9, "S" * 10)])),
+    (
+        "healing",
+        "what the injector saw go wrong",
+        lambda: quiet().with_(faults=[replace(fault(20), problem="2 runs were left")]),
+    ),
+    ("aftermath", "runs held after a clean stop", after(held_after_stop=1)),
+    (
+        "missed",
+        "missed because of a lock on another job",
+        lambda: add(
+            swap(quiet(), 50, status="missed", attempt=0, first_started_at=None),
+            faults=[replace(fault(45, "held-row", 8), job_id="other")],
+        ),
     ),
     ("attempts", "one attempt too many on a quiet day", lambda: retried().with_(faults=[])),
     ("attempts", "more attempts than any rescue gives", lambda: swap(retried(), 100, attempt=5)),
@@ -661,11 +738,27 @@ def test_report_compares_recovery_with_the_promised_limit(healing: float | None,
 
     line = next(line for line in text.splitlines() if line.startswith("kill-pusher"))
     assert f"15 s  {verdict} " in line
-    assert line.endswith("20 s")
+    assert "   20 s " in line
 
 
 def test_report_counts_repeats_and_the_faults_that_explain_them():
-    assert "repeats 1 in 2 faults that can" in report.table(eventful(), Bounds(), [])
+    text = report.table(eventful(), Bounds(), [])
+
+    assert "repeats 1 in 1 faults that can" in text
+    lines = {line.split()[0]: " ".join(line.split()[-4:]) for line in text.splitlines()[1:4]}
+    assert lines == {
+        "database-restart": "s 0 0 0",
+        "kill-pusher": "1 1 in hand",
+        "target-500": "s 0 0 0",
+    }
+
+
+def test_fault_that_concerns_another_job_excuses_the_job_that_it_concerns():
+    late = swap(quiet(), 50, first_started_at=T0 + 55.0)
+    held = replace(fault(45, "held-row", 8), job_id=JOB)
+
+    assert check(late.with_(faults=[held])) == []
+    assert {found.rule for found in check(late.with_(faults=[replace(held, job_id="other")]))} == {"late"}
 
 
 def test_saved_records_are_loaded_unchanged(tmp_path):

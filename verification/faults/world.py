@@ -17,7 +17,7 @@ import psutil
 
 from tests.postgres import Postgres
 from verification.faults.product import PROJECT, TOKEN_USER, Product, free_port, rest
-from verification.faults.records import Aftermath, Row
+from verification.faults.records import Aftermath, JobSummary, Row
 from verification.faults.shift import ShiftedClock
 from verification.faults.sink import Loop, Proxy, Sink
 
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 # Leader, pusher, monitor, three workers with two threads each, web and agents: at most a few per process.
 MOST_CONNECTIONS = 45
+# Longer than any attempt of the campaign's tasks takes, in seconds.
+LONGEST_ATTEMPT = 12.0
 
 
 class World:
@@ -35,6 +37,8 @@ class World:
         self.database = database
         self.lease = lease
         self.shifts: list[tuple[float, float]] = []
+        # Set by the fault that is being injected: when it hit, the only job it concerns, and what went wrong.
+        self.struck_at, self.struck_job, self.problem = 0.0, "", ""
         self.token = ""
         self._stack = ExitStack()
 
@@ -77,9 +81,16 @@ class World:
     def target(self) -> str:
         return f"http://127.0.0.1:{self.target_wire.port}"
 
+    def log(self) -> bytes:
+        return self.product.log_file.read_bytes() if self.product.log_file.exists() else b""
+
     def shift_clock(self, seconds: float) -> None:
         self.clock.offset = seconds
         self.shifts.append((time.time(), seconds))
+
+    def strike(self, job_id: str = "") -> None:
+        """Note that the fault hits the product now."""
+        self.struck_at, self.struck_job = time.time(), job_id
 
     def undo_everything(self) -> None:
         """Undo everything that an interrupted fault left behind."""
@@ -111,6 +122,28 @@ class World:
 
         rows = Execution.objects.filter(job__isnull=False).select_related("job").defer("traceback", "result")
         return [_row(row) for row in rows.iterator(2000)]
+
+    def jobs(self) -> list[JobSummary]:
+        from schedules.models import Job  # noqa: PLC0415
+
+        columns = Job.objects.order_by("pk").values_list("public_id", "slot_count", "recent")
+        return [JobSummary(*values) for values in columns]
+
+    def snapshot(self) -> tuple[list[Row], list[JobSummary]]:
+        """Read rows and jobs as of the same moment, while the product works."""
+        from django.db import connection, transaction  # noqa: PLC0415
+
+        with transaction.atomic(), connection.cursor() as cursor:
+            if self.postgres:
+                cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+            return self.rows(), self.jobs()
+
+    def held_by(self, leader: int | None = None) -> int:
+        """Count the runs that are claimed or running, in all clusters or in those of one leader."""
+        from schedules.models import Execution  # noqa: PLC0415
+
+        held = Execution.objects.filter(status__in=Execution.HELD)
+        return (held if leader is None else held.filter(cluster__pid=leader)).count()
 
     def aftermath(self, complaints: list[str]) -> Aftermath:
         """Read the tables before the product is stopped."""
@@ -146,6 +179,10 @@ class World:
             return f"{overdue} jobs are overdue"
         if abandoned := Execution.objects.abandoned(now).count():
             return f"{abandoned} runs are abandoned"
+        stuck = Execution.objects.filter(status=Execution.Status.RUNNING)
+        # After its worker died, a run must be started again, and not only have its lease renewed.
+        if count := stuck.filter(started_at__lt=now - timedelta(seconds=LONGEST_ATTEMPT)).count():
+            return f"{count} runs do not end"
         leaders = set(self.product.leaders().values())
         # Not in the future, as after the clock was set back.
         earliest, latest = since + self.clock.offset, now.timestamp() + 0.5
@@ -194,6 +231,19 @@ class World:
             check=True,
         )
         return done.stdout.strip()
+
+
+def set_at_most_once(job_id: str) -> bool:
+    """Ask for at most one delivery per slot of a job; return whether that worked."""
+    from django.db import Error, connections  # noqa: PLC0415
+
+    from schedules.models import Job  # noqa: PLC0415
+
+    try:
+        return bool(Job.objects.filter(public_id=job_id).update(at_most_once=True))
+    except Error:
+        connections.close_all()
+        return False
 
 
 def wait_until(condition: Any, seconds: float) -> None:

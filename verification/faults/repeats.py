@@ -1,0 +1,147 @@
+"""Budget of repeated deliveries: each is tied to the fault that explains it, and every kind of fault has a bar."""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from verification.faults.excuses import (
+    REPEATING,
+    SLACK,
+    Bounds,
+    arrivals,
+    faults_that_repeat,
+    last_effect_at,
+    moment_of,
+)
+from verification.faults.records import Delivery, Fault, History
+from verification.faults.timelines import jobs_of, policy_of
+
+# Kinds that end the process that runs the tasks: whatever they repeat was in hand at that moment.
+AT_ONE_MOMENT = (
+    "kill-busy-worker",
+    "kill-idle-worker",
+    "kill-pusher",
+    "kill-monitor",
+    "kill-sentinel",
+    "kill-leader",
+    "kill-everything",
+    "database-crash",
+)
+# Kinds that stop all workers of a cluster at once: a run that falls due later is not in their hands.
+DUE_BEFORE = ("freeze-cluster", "freeze-workers", "frozen-claim", "partition")
+# Kinds that lose answers on the way: every attempt may meet them.
+LOSE_ANSWERS = ("target-",)
+
+
+@dataclass(frozen=True, slots=True)
+class Repeat:
+    """A delivery of a run that had been accepted before, and the fault that explains it."""
+
+    before: Delivery
+    again: Delivery
+    fault: Fault | None
+
+
+def repeats_of(history: History) -> list[Repeat]:
+    """Return every repeated delivery, in order."""
+    found = []
+    for received in arrivals(history).values():
+        for one, other in pairwise(received):
+            if other.verdict == "repeated":
+                found.append(Repeat(one, other, _blamed(history, one)))
+    return sorted(found, key=lambda repeat: repeat.again.at)
+
+
+def _blamed(history: History, before: Delivery) -> Fault | None:
+    """Return the fault in which the previous delivery was in flight, or else the nearest that must repeat nothing."""
+
+    def distance(fault: Fault) -> float:
+        return max(fault.began_at - before.at, before.at - fault.ended_at, 0.0)
+
+    near = [
+        fault
+        for fault in history.faults
+        if fault.began_at - SLACK <= before.at <= last_effect_at(history, fault) + SLACK
+    ]
+    return min(faults_that_repeat(history, before.at) or near, key=distance, default=None)
+
+
+def by_kind(history: History) -> dict[str, Counter[Fault]]:
+    """Return how many deliveries each fault repeated, by its kind; the kind "" stands for no fault at all."""
+    counts: dict[str, Counter[Fault]] = defaultdict(Counter)
+    nothing = Fault("", 0.0, 0.0, 0.0)
+    for repeat in repeats_of(history):
+        fault = repeat.fault or nothing
+        counts[fault.kind][fault] += 1
+    return counts
+
+
+def bar_of(kind: str) -> str:
+    """Return in words how many deliveries a fault of this kind may repeat."""
+    if kind.startswith(LOSE_ANSWERS) and kind.startswith(REPEATING):
+        return "answers lost"
+    return "in hand" if kind.startswith(REPEATING) else "0"
+
+
+def repeats_have_a_reason(history: History, bounds: Bounds) -> Iterator[str]:
+    """A fault repeats at most the runs that were in flight in the process it hit, and each only once.
+
+    So no attempt is sent twice; and a run sent again after it was accepted must have arrived during or shortly before
+    a fault that can explain it. If the network lost the answer, each attempt may meet the same fault.
+    """
+    for execution, received in arrivals(history).items():
+        for attempt, count in Counter(delivery.attempt for delivery in received).items():
+            if count > 1:
+                yield f"execution {execution} was sent {count} times in its attempt {attempt}"
+        repeats = [(one, other) for one, other in pairwise(received) if other.verdict == "repeated"]
+        explaining: set[Fault] = set()
+        for one, _ in repeats:
+            found = faults_that_repeat(history, one.at)
+            explaining |= found
+            if not found:
+                blamed = _blamed(history, one)
+                near = f"; {blamed.kind} must repeat nothing" if blamed else ""
+                yield f"execution {execution} was repeated, but no fault hit it in flight at {moment_of(one.at)}{near}"
+        is_network = any(fault.kind.startswith(LOSE_ANSWERS) for fault in explaining)
+        if explaining and len(repeats) > len(explaining) and not is_network:
+            yield f"execution {execution} was repeated {len(repeats)} times in {len(explaining)} faults"
+
+
+def repeats_are_within_budget(history: History, bounds: Bounds) -> Iterator[str]:
+    """A kill repeats what was in hand and unwritten at one moment, a freeze only what was due before it."""
+    slots = {row.id: row.scheduled_for for row in history.rows}
+    mine: dict[Fault, list[Repeat]] = defaultdict(list)
+    for repeat in repeats_of(history):
+        # If several faults can explain it, there is no telling which one did.
+        if repeat.fault and len(faults_that_repeat(history, repeat.before.at)) == 1:
+            mine[repeat.fault].append(repeat)
+    for fault, repeats in mine.items():
+        where = f"{fault.kind} at {moment_of(fault.began_at)}"
+        if fault.kind.startswith(AT_ONE_MOMENT):
+            apart = _apart([repeat.before for repeat in repeats], bounds.in_hand(fault.kind))
+            if apart > 0:
+                yield f"{len(repeats)} runs were repeated after {where}, more than in hand: {apart:.1f} s of work"
+        if fault.kind.startswith(DUE_BEFORE) and fault.struck_at is not None:
+            for repeat in repeats:
+                late = slots.get(repeat.again.execution, 0.0) - fault.struck_at
+                if late > bounds.lateness * bounds.pace:
+                    yield (
+                        f"execution {repeat.again.execution} was repeated after {where},"
+                        f" although it fell due {late:.1f} s into it"
+                    )
+
+
+def _apart(received: Sequence[Delivery], unwritten: float) -> float:
+    """Return by how many seconds these deliveries were not in hand at the same moment."""
+    latest = max(delivery.at for delivery in received)
+    return latest - min(delivery.at + delivery.held + unwritten for delivery in received)
+
+
+def at_most_once_is_kept(history: History, bounds: Bounds) -> Iterator[str]:
+    """A job that asked for at most one delivery is never delivered twice, whatever happened."""
+    careful = {job for job, ops in jobs_of(history).items() if policy_of(ops).at_most_once}
+    for execution, received in arrivals(history).items():
+        taken = [delivery for delivery in received if delivery.verdict != "refused"]
+        if len(taken) > 1 and taken[0].job_id in careful:
+            yield f"execution {execution} of {taken[0].job_id} was delivered {len(taken)} times, not at most once"

@@ -1,0 +1,212 @@
+"""Planted bugs: `python -m verification.mutants` plants one at a time in a copy of the checkout and runs a fault campaign.
+
+A campaign that reports no violation on a mutant proves little about the product. The unmutated copy runs, too, and must
+pass.
+"""
+
+import argparse
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+PROJECT = Path(__file__).resolve().parent.parent
+NOT_COPIED = shutil.ignore_patterns(".*", "data", "node_modules", "__pycache__", "*.sqlite3*")
+# How many mutants the campaign must catch.
+BAR = 9
+SEED = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Mutant:
+    """A bug: exact texts of one file, each found exactly once, and what replaces them."""
+
+    name: str
+    path: str
+    replacements: Sequence[tuple[str, str]]
+
+    def plant(self, root: Path) -> None:
+        file = root / self.path
+        text = file.read_text()
+        for old, new in self.replacements:
+            if text.count(old) != 1:
+                raise LookupError(f"{self.name}: {self.path} has {text.count(old)} times, not once: {old}")
+            text = text.replace(old, new)
+        compile(text, self.path, "exec")
+        file.write_text(text)
+
+
+MUTANTS = (
+    Mutant(
+        "settle without still-mine",
+        "schedules/engine/settle.py",
+        [
+            ("pk__in=list(attempts), status=Status.RUNNING, cluster_id=cluster_id", "pk__in=list(attempts)"),
+            ("if attempts[pk] == attempt", "if pk in attempts"),
+        ],
+    ),
+    Mutant(
+        "advance in a second transaction",
+        "schedules/engine/claim.py",
+        [
+            (
+                "_advance([item for item in plans.values() if not item.broken], live)",
+                "transaction.on_commit("
+                "lambda: _advance([item for item in plans.values() if not item.broken], live))",
+            )
+        ],
+    ),
+    Mutant("no sweep", "schedules/worker/broker.py", [("engine.sweep(now)", "pass")]),
+    Mutant(
+        "outcomes dropped on write error",
+        "schedules/worker/loop.py",
+        [("self._finished = batch + self._finished", "batch.clear()")],
+    ),
+    Mutant(
+        "max_runs + 1",
+        "schedules/engine/plan.py",
+        [("job.max_runs - job.slot_count", "job.max_runs + 1 - job.slot_count")],
+    ),
+    Mutant(
+        "everybody's leases renewed",
+        "schedules/engine/settle.py",
+        [
+            (
+                "pk__in=list(execution_ids), status=Status.RUNNING, cluster_id=cluster_id",
+                "status=Status.RUNNING",
+            )
+        ],
+    ),
+    Mutant(
+        "start that ignores whose claim it is",
+        "schedules/engine/sql.py",
+        [
+            (
+                "AND status = 'claimed' AND cluster_id = %s AND attempt = %s",
+                "AND status = 'claimed' AND (cluster_id = %s OR 1 = 1) AND attempt = %s",
+            ),
+            (
+                "run.cluster_id = %s AND run.attempt = %s",
+                "(run.cluster_id = %s OR 1 = 1) AND run.attempt = %s",
+            ),
+        ],
+    ),
+    Mutant(
+        "stop that leaves running rows",
+        "schedules/worker/cluster.py",
+        [("engine.hand_back(cluster_id, clock.now(), also_running=True)", "None")],
+    ),
+    Mutant(
+        "key that changes with the attempt",
+        "schedules/engine/start.py",
+        [
+            (
+                "return slot_key(self.job_public_id, self.scheduled_for, self.cause)",
+                'return f"{slot_key(self.job_public_id, self.scheduled_for, self.cause)}-{self.attempt}"',
+            )
+        ],
+    ),
+    Mutant(
+        "claim one second early",
+        "schedules/engine/claim.py",
+        [("Job.objects.due(now)", "Job.objects.due(now + timedelta(seconds=1))")],
+    ),
+)
+UNCHANGED = Mutant("(unchanged)", "manage.py", ())
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    mutant: Mutant
+    is_caught: bool
+    seconds: float
+    words: str
+
+
+@contextmanager
+def copy_of_checkout() -> Iterator[Path]:
+    with tempfile.TemporaryDirectory(prefix="cronty-mutant-") as folder:
+        root = Path(folder) / "cronty"
+        shutil.copytree(PROJECT, root, ignore=NOT_COPIED)
+        yield root
+
+
+def try_mutant(mutant: Mutant, options: argparse.Namespace) -> Result:
+    """Run the campaign on a copy with this bug until the first violation or the end."""
+    with copy_of_checkout() as root:
+        mutant.plant(root)
+        began = time.monotonic()
+        out = Path(options.out) / re.sub(r"\W+", "-", mutant.name).strip("-")
+        campaign = subprocess.Popen(
+            [
+                *(sys.executable, "-m", "verification.faults.campaign", "--short", "--until-violation"),
+                *("--database", options.database, "--seed", str(options.seed), "--jobs", str(options.jobs)),
+                *("--seconds", str(options.seconds), "--rounds", "3", "--drivers", "1", "--out", str(out)),
+            ],
+            cwd=root,
+            env={name: value for name, value in os.environ.items() if not name.startswith("CRONTY_")},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            start_new_session=True,
+        )
+        try:
+            output, _ = campaign.communicate(timeout=options.seconds + 300)
+        except subprocess.TimeoutExpired:
+            campaign.send_signal(signal.SIGTERM)
+            output, _ = campaign.communicate()
+        out.mkdir(parents=True, exist_ok=True)
+        (out / "output.txt").write_text(output)
+        found = re.search(r"^violations (\d+)\n(.*)", output, re.MULTILINE)
+        # A campaign that ended without a verdict has caught nothing.
+        is_caught = bool(found and int(found[1]))
+        words = found[2].strip() if found and is_caught else "no violation" if found else f"no verdict: {out}"
+        return Result(mutant, is_caught, time.monotonic() - began, words)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--database", choices=["sqlite", "postgresql"], default="postgresql")
+    parser.add_argument("--seconds", type=int, default=240, help="no new fault after this long")
+    parser.add_argument("--seed", type=int, default=SEED)
+    parser.add_argument("--jobs", type=int, default=40)
+    parser.add_argument("--parallel", type=int, default=2)
+    parser.add_argument("--only", nargs="*", help="parts of names")
+    parser.add_argument("--out", default=str(PROJECT / ".cache" / "mutants"))
+    options = parser.parse_args(arguments)
+    chosen = [
+        one
+        for one in (*MUTANTS, UNCHANGED)
+        if not options.only or any(part in one.name for part in options.only)
+    ]
+    results = []
+    with ThreadPoolExecutor(options.parallel) as pool:
+        for result in pool.map(lambda mutant: try_mutant(mutant, options), chosen):
+            results.append(result)
+            verdict = "caught" if result.is_caught else "missed"
+            if result.mutant is UNCHANGED:
+                verdict = "wrong" if result.is_caught else "passed"
+            say(f"{result.mutant.name:<38} {verdict:<7} {result.seconds:4.0f} s  {result.words[:160]}")
+    planted = [result for result in results if result.mutant is not UNCHANGED]
+    caught = sum(result.is_caught for result in planted)
+    is_sound = not any(result.is_caught for result in results if result.mutant is UNCHANGED)
+    say(f"{caught} of {len(planted)} caught{'' if is_sound else ', but the unchanged copy failed, too'}")
+    return 0 if is_sound and caught >= min(BAR, len(planted)) else 1
+
+
+def say(words: str) -> None:
+    sys.stdout.write(f"{words}\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
