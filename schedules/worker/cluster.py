@@ -19,15 +19,19 @@ from django_q.worker import worker
 from setproctitle import setproctitle
 
 from schedules import clock, engine
+from schedules.database_errors import reason_of
 from schedules.models import Cluster
 from schedules.worker import parent_death, runner
 from schedules.worker.broker import LedgerBroker
 from schedules.worker.concurrency import Permits
 from schedules.worker.context import ClusterContext
+from schedules.worker.supervisor import growing_pauses
 
 logger = logging.getLogger(__name__)
 
 LOOK_EVERY = 0.5
+# Short, so that a cluster is soon back after the database.
+LONGEST_PAUSE = 4.0
 WATCH_EVERY = 2.0
 SILENT_AFTER = 9.0
 KEEP_CONNECTION = 60
@@ -35,6 +39,10 @@ KEEP_CONNECTION = 60
 # All processes inherit the context, so they are forked, with connections closed before. Since Python 3.14, fork is no
 # longer the default; a forked process uses it for its own children, too.
 fork = multiprocessing.get_context("fork")
+
+
+class NotReadyError(Exception):
+    """The database is not ready for a cluster yet; the text says what to do."""
 
 
 class LedgerSentinel(Sentinel):
@@ -94,17 +102,24 @@ class Leader:
         self._stop()
 
     def _start_when_possible(self) -> None:
-        while not self.stops and not self._start():
-            self._sleep()
+        """Start a cluster as soon as the database is ready; log the reason for waiting whenever it changes."""
+        logged = ""
+        pauses = growing_pauses(LOOK_EVERY, LONGEST_PAUSE)
+        while not self.stops and (reason := self._start()):
+            if reason != logged:
+                logged = reason
+                logger.warning("The cluster cannot start yet: %s", reason)
+            self._pause(next(pauses))
 
-    def _start(self) -> bool:
-        """Register and fork a new cluster; return False if the database does not answer."""
+    def _start(self) -> str:
+        """Register and fork a new cluster; return why the database is not ready, or an empty text."""
         try:
             self._on_start()
             row = engine.enlist(clock.now())
-        except Error:
-            logger.warning("The database does not answer; trying again", exc_info=True)
-            return False
+        except NotReadyError as error:
+            return str(error)
+        except Error as error:
+            return f"the database cannot be used ({reason_of(error)})"
         finally:
             # A forked process must not share its parent's connection.
             connections.close_all()
@@ -122,7 +137,7 @@ class Leader:
                     f"The sentinel exited during its start, with status {self._sentinel.exitcode}."
                 )
             self._sleep(0.1)
-        return True
+        return ""
 
     def _trouble(self) -> str:
         """Return why the cluster must be restarted, or an empty text."""
@@ -166,6 +181,12 @@ class Leader:
 
     def _note_stop(self, number: int, frame: FrameType | None) -> None:
         self.stops += 1
+
+    def _pause(self, seconds: float) -> None:
+        """Sleep in short steps, so that a signal ends the pause."""
+        until = time.monotonic() + seconds
+        while not self.stops and time.monotonic() < until:
+            self._sleep()
 
     def _sleep(self, seconds: float = LOOK_EVERY) -> None:
         time.sleep(seconds)  # noqa: TID251

@@ -6,8 +6,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
@@ -18,8 +17,17 @@ logger = logging.getLogger(__name__)
 
 LOOK_EVERY = 0.2
 ASK_AGAIN_AFTER = 0.5
-# Give up on a child that dies this often within this time.
-MAX_DEATHS, DEATH_WINDOW = 5, 60.0
+FIRST_PAUSE, LONGEST_PAUSE = 1.0, 30.0
+# A child that ran this long is started again at once; the pauses before it do not count any more.
+SETTLED_AFTER = 60.0
+
+
+def growing_pauses(first: float | None = None, longest: float | None = None) -> Iterator[float]:
+    """Yield the pauses between attempts in seconds, without end: 1, 2, 4 and so on, up to the longest."""
+    pause = first or FIRST_PAUSE
+    while True:
+        yield pause
+        pause = min(pause * 2, longest or LONGEST_PAUSE)
 
 
 def manage_command() -> list[str]:
@@ -33,25 +41,47 @@ def manage_command() -> list[str]:
 
 @dataclass
 class Child:
-    """A management command that the supervisor keeps running."""
+    """A management command that the supervisor keeps running, with growing pauses while it keeps dying."""
 
     arguments: Sequence[str]
     process: subprocess.Popen[bytes] | None = None
-    deaths: deque[float] = field(default_factory=lambda: deque(maxlen=MAX_DEATHS))
+    _started_at: float = 0.0
+    _start_at: float = 0.0
+    _pauses: Iterator[float] = field(default_factory=growing_pauses)
 
-    def start(self) -> None:
-        # In a session of its own, so that Ctrl-C reaches only the parent, which stops its children in order.
-        self.process = subprocess.Popen(  # noqa: S603  # nosec B603
-            [*manage_command(), *self.arguments, "--with-parent", str(os.getpid())],
-            start_new_session=True,
-        )
+    @property
+    def name(self) -> str:
+        return self.arguments[0]
 
-    def has_died(self) -> bool:
-        return self.process is not None and self.process.poll() is not None
+    def start_if_due(self) -> None:
+        """Start the process if none runs and the pause is over; plan the next start if this one fails."""
+        if self.process or time.monotonic() < self._start_at:
+            return
+        self._started_at = time.monotonic()
+        try:
+            # In a session of its own, so that Ctrl-C reaches only the parent, which stops its children in order.
+            self.process = subprocess.Popen(  # noqa: S603  # nosec B603
+                [*manage_command(), *self.arguments, "--with-parent", str(os.getpid())],
+                start_new_session=True,
+            )
+        except OSError as error:
+            self._start_later(f"could not be started ({error.strerror or error})")
 
-    def keeps_dying(self) -> bool:
-        self.deaths.append(time.monotonic())
-        return len(self.deaths) == MAX_DEATHS and self.deaths[-1] - self.deaths[0] < DEATH_WINDOW
+    def note_death(self) -> None:
+        """If the process has ended, plan its next start: at once after a long life, else after a pause."""
+        if self.process is None or self.process.poll() is None:
+            return
+        status, self.process = self.process.returncode, None
+        self._start_later(f"ended with status {status}")
+
+    def _start_later(self, what: str) -> None:
+        if time.monotonic() - self._started_at > SETTLED_AFTER:
+            self._pauses = growing_pauses()
+            pause = 0.0
+        else:
+            pause = next(self._pauses)
+        self._start_at = time.monotonic() + pause
+        logger.error("%s %s; starting it again %s", self.name, what, f"in {pause:g} s" if pause else "now")
 
 
 class Supervisor:
@@ -63,18 +93,15 @@ class Supervisor:
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._note_stop)
 
-    def start(self) -> None:
-        for child in self.children:
-            child.start()
-
-    def run(self, is_done: Callable[[], bool] = lambda: False) -> bool:
-        """Watch the children until a signal or `is_done`; return False when one of them keeps dying."""
-        while not self.stops and not is_done():
-            time.sleep(LOOK_EVERY)  # noqa: TID251
+    def run(self, is_done: Callable[[], bool] = lambda: False) -> None:
+        """Keep the children running until a signal or `is_done`."""
+        while not self.stops:
             for child in self.children:
-                if child.has_died() and not self._restart(child):
-                    return False
-        return True
+                child.note_death()
+                child.start_if_due()
+            if is_done():
+                return
+            time.sleep(LOOK_EVERY)  # noqa: TID251
 
     def stop(self) -> None:
         """Ask every child to finish; kill those that have not finished within the limit."""
@@ -94,16 +121,6 @@ class Supervisor:
         for child in self.children:
             if child.process:
                 child.process.wait()
-
-    def _restart(self, child: Child) -> bool:
-        assert child.process is not None
-        name = child.arguments[0]
-        if child.keeps_dying():
-            logger.error("%s keeps dying; giving up", name)
-            return False
-        logger.error("%s ended with status %s; starting it again", name, child.process.returncode)
-        child.start()
-        return True
 
     def _alive(self) -> list[subprocess.Popen[bytes]]:
         return [child.process for child in self.children if child.process and child.process.poll() is None]

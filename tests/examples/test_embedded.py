@@ -1,7 +1,6 @@
 """The example project that embeds the app: its own tests, and its processes."""
 
 import asyncio
-import os
 import re
 import sys
 from collections.abc import Iterator
@@ -10,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import httpx2
-import psycopg
 import pytest
 from mcp import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
@@ -19,7 +17,7 @@ from mcp.client.streamable_http import streamable_http_client
 from tests.clusters import wait_for
 from tests.mcp.agents import answer_of
 from tests.mcp.processes import free_port
-from tests.projects import ROOT, Project
+from tests.projects import ROOT, Project, empty_database
 
 EXAMPLE = ROOT / "examples" / "embedded"
 
@@ -37,16 +35,8 @@ call_command("issue_token", user="olga@example.org", name="laptop")
 
 @pytest.fixture
 def database(tmp_path: Path) -> Iterator[str]:
-    """The address of an empty database, on the kind of server that the tests run on."""
-    server = os.environ.get("DATABASE_URL", "")
-    if not server.startswith("postgres"):
-        yield f"sqlite:///{tmp_path / 'shop.sqlite3'}"
-        return
-    name = f"shop_{os.getpid()}"
-    with psycopg.connect(server, autocommit=True) as connection:
-        connection.execute(f"CREATE DATABASE {name}")
-        yield f"{server.rpartition('/')[0]}/{name}"
-        connection.execute(f"DROP DATABASE {name} WITH (FORCE)")
+    with empty_database(tmp_path) as address:
+        yield address
 
 
 @pytest.fixture

@@ -1,6 +1,5 @@
 """The management commands, with the real processes that they start."""
 
-import os
 import signal
 import socket
 import sys
@@ -127,17 +126,6 @@ def test_no_cluster_option_starts_only_the_web_command():
     web_only = {"host": "h", "port": 1, "no_web": False, "no_cluster": True}
 
     assert up._commands(web_only) == [["web", "--host", "h", "--port", "1"]]
-
-
-def test_static_files_are_stale_when_one_is_newer_than_the_manifest(settings, tmp_path):
-    settings.STATIC_ROOT = tmp_path
-    assert not up._static_files_are_fresh()
-
-    (tmp_path / "staticfiles.json").touch()
-    assert up._static_files_are_fresh()
-
-    os.utime(tmp_path / "staticfiles.json", (0, 0))
-    assert not up._static_files_are_fresh()
 
 
 @pytest.mark.parametrize("command", ["up", "web", "mcp_serve"])

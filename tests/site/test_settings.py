@@ -118,11 +118,11 @@ def test_every_command_refuses_an_invalid_setting_alike(tmp_path, command):
 
 
 @pytest.mark.parametrize("kind", ["server", "file"])
-def test_up_ends_with_one_sentence_if_the_database_is_unusable(tmp_path, kind):
+def test_check_ends_with_one_sentence_if_the_database_is_unusable(tmp_path, kind):
     (tmp_path / "notes.txt").write_text("no database " * 100)
     address = {"server": "postgres://u:p@127.0.0.1:1/x", "file": f"sqlite:///{tmp_path / 'notes.txt'}"}[kind]
 
-    done = run(["manage.py", "up", "--no-web"], tmp_path, DATABASE_URL=address)
+    done = run(["manage.py", "up", "--check", "--no-web"], tmp_path, DATABASE_URL=address)
 
     assert done.returncode == 1
     assert done.stderr.startswith("CommandError: DATABASE_URL: the database cannot be used (")

@@ -1,11 +1,15 @@
 """The supervisor, with real child processes."""
 
+import errno
+import os
 import signal
+import subprocess
 import sys
 import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -39,6 +43,8 @@ def folder(tmp_path, settings, monkeypatch) -> Iterator[Path]:
     (tmp_path / "manage.py").write_text(SCRIPT)
     monkeypatch.setattr(sys, "argv", [str(tmp_path / "manage.py"), "up"])
     monkeypatch.setattr(supervisor, "LOOK_EVERY", 0.02)
+    monkeypatch.setattr(supervisor, "FIRST_PAUSE", 0.01)
+    monkeypatch.setattr(supervisor, "LONGEST_PAUSE", 0.1)
     yield tmp_path
     for number, handler in handlers.items():
         signal.signal(number, handler)
@@ -50,7 +56,7 @@ def supervise() -> Iterator[object]:
 
     def start(*commands: tuple[str, str]) -> Supervisor:
         made.append(Supervisor(commands))
-        made[0].start()
+        made[0].run(lambda: True)
         return made[0]
 
     yield start
@@ -86,7 +92,7 @@ def test_children_are_started_with_python_m_django_without_a_manage_py(monkeypat
 def test_children_run_until_the_condition_holds_and_stop_together(supervise, folder):
     group = supervise(("good", "web"), ("good", "cluster"))
 
-    assert group.run(lambda: starts(folder, "web") == starts(folder, "cluster") == 1)
+    group.run(lambda: starts(folder, "web") == starts(folder, "cluster") == 1)
     group.stop()
 
     assert [child.process.returncode for child in group.children] == [0, 0]
@@ -97,29 +103,59 @@ def test_dead_child_is_restarted(supervise, folder, caplog):
     wait_for(lambda: starts(folder, "web") and starts(folder, "cluster"))
     group.children[0].process.kill()
 
-    assert group.run(lambda: starts(folder, "web") == 2)
+    group.run(lambda: starts(folder, "web") == 2)
     group.stop()
 
     assert starts(folder, "cluster") == 1
-    assert "deadly ended with status -9; starting it again" in caplog.text
+    assert "deadly ended with status -9; starting it again in 0.01 s" in caplog.text
 
 
-def test_supervisor_gives_up_on_a_child_that_keeps_dying(supervise, folder, caplog):
+def test_child_that_keeps_dying_is_restarted_with_growing_pauses(supervise, folder, caplog):
     group = supervise(("frail", "web"), ("good", "cluster"))
 
-    assert group.run() is False
+    group.run(lambda: starts(folder, "web") == 7)
     group.stop()
 
-    assert starts(folder, "web") == supervisor.MAX_DEATHS
-    assert "frail keeps dying; giving up" in caplog.text
+    assert starts(folder, "cluster") == 1
+    restarts = [record.getMessage() for record in caplog.records if "frail" in record.getMessage()]
+    assert restarts[:6] == [
+        f"frail ended with status 3; starting it again in {pause:g} s"
+        for pause in (0.01, 0.02, 0.04, 0.08, 0.1, 0.1)
+    ]
 
 
-def test_rare_deaths_do_not_count_as_keeps_dying(monkeypatch):
-    moments = iter(range(0, 1000, 20))
-    monkeypatch.setattr(time, "monotonic", lambda: next(moments))
+def test_child_that_cannot_be_spawned_is_started_later(supervise, folder, caplog, monkeypatch):
+    real, refusals = subprocess.Popen, iter([errno.EAGAIN, errno.ENOMEM])
+
+    def spawn(*arguments, **options):
+        if number := next(refusals, None):
+            raise OSError(number, os.strerror(number))
+        return real(*arguments, **options)
+
+    monkeypatch.setattr(supervisor.subprocess, "Popen", spawn)
+    group = supervise(("good", "web"))
+
+    group.run(lambda: starts(folder, "web") == 1)
+
+    assert "good could not be started (Resource temporarily unavailable); starting it again" in caplog.text
+    assert "good could not be started (Cannot allocate memory); starting it again" in caplog.text
+
+
+def test_child_that_dies_after_a_long_life_is_restarted_at_once(monkeypatch, caplog):
     child = Child(["web"])
+    now = 1000.0
+    monkeypatch.setattr(time, "monotonic", lambda: now)
+    monkeypatch.setattr(
+        supervisor.subprocess, "Popen", lambda *a, **o: SimpleNamespace(poll=lambda: 1, returncode=1)
+    )
+    for lived in (1, 1, 100, 1):
+        child.start_if_due()
+        now += lived
+        child.note_death()
+        now += 60
 
-    assert not any(child.keeps_dying() for _ in range(20))
+    pauses = [record.args[2] for record in caplog.records]
+    assert pauses == ["in 0.01 s", "in 0.02 s", "now", "in 0.01 s"]
 
 
 def test_signal_ends_the_supervision(supervise):
@@ -127,7 +163,7 @@ def test_signal_ends_the_supervision(supervise):
 
     signal.raise_signal(signal.SIGTERM)
 
-    assert group.run() is True
+    group.run()
     assert group.stops == 1
 
 
@@ -174,4 +210,3 @@ def test_stop_before_start_does_nothing():
     group.stop()
 
     assert group.children[0].process is None
-    assert not group.children[0].has_died()

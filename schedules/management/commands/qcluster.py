@@ -7,9 +7,10 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandParser
 from django.db import IntegrityError
 
+from schedules.management.preparation import has_missing_migrations
 from schedules.services.setup import SYSTEM_USER, ensure_system_job
 from schedules.worker import parent_death
-from schedules.worker.cluster import Leader
+from schedules.worker.cluster import Leader, NotReadyError
 
 logger = logging.getLogger(__name__)
 
@@ -25,7 +26,14 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         if options["with_parent"]:
             parent_death.end_with_parent(options["with_parent"], signal.SIGTERM)
-        Leader(on_start=_ensure_system_job).lead()
+        Leader(on_start=_get_ready).lead()
+
+
+def _get_ready() -> None:
+    """Check the database before a cluster starts, and create the pruning job."""
+    if has_missing_migrations():
+        raise NotReadyError("the database is not migrated: run `manage.py up` or `manage.py migrate`")
+    _ensure_system_job()
 
 
 def _ensure_system_job() -> None:

@@ -1,29 +1,31 @@
 """manage.py up: run the web pages and a cluster with one command."""
 
-import multiprocessing
 import os
 import shlex
 import socket
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 from urllib.error import URLError
 from urllib.request import urlopen
 
 from django.conf import settings
-from django.contrib.staticfiles.finders import get_finders
-from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import Error, connections
 from django.urls import reverse
 
 from schedules import __version__
+from schedules.database_errors import reason_of
 from schedules.management.arguments import host_in_url, port
+from schedules.management.preparation import (
+    DatabaseAwayError,
+    prepare_in_child_process,
+    prepare_when_possible,
+)
 from schedules.models import Execution
 from schedules.services.local_server import local_server, omitted_variable_note
 from schedules.services.people import superusers
-from schedules.services.setup import FirstUser, create_check, ensure_first_user, ensure_system_job
+from schedules.services.setup import FirstUser, create_check
 from schedules.worker.supervisor import Supervisor
 
 WAIT_SECONDS = 60.0
@@ -43,28 +45,25 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         self._check_options(options)
-        _require_database()
-        _run_in_child_process(prepare)
-        # A check must not generate a password, because nobody would see it.
-        first = None if options["check"] else ensure_first_user()
-        operator = superusers().first()
+        first = _prepare_for_check() if options["check"] else prepare_when_possible()
         # The children open their own connections.
+        operator = _operator_name()
         connections.close_all()
         if options["workers"]:
             os.environ["CRONTY_WORKERS"] = str(options["workers"])
         # The pages answer only to hosts that the settings allow.
         os.environ |= {"CRONTY_HOST": options["host"], "CRONTY_PORT": str(options["port"])}
         supervisor = Supervisor(_commands(options))
-        supervisor.start()
         try:
-            if not options["no_web"]:
-                self._wait_for_web(supervisor, options)
             if options["check"]:
-                self._check(supervisor)
+                self._check(supervisor, options)
                 return
-            self.stdout.write(greeting(options, first, operator.get_username() if operator else "NAME"))
-            if not supervisor.run():
-                raise CommandError("A process of Cronty keeps dying: see the messages above.")
+            if not options["no_web"]:
+                supervisor.run(lambda: _answers(_health_url(options)))
+            # Also after a signal: the password is shown only here.
+            if first or not supervisor.stops:
+                self.stdout.write(greeting(options, first, operator))
+            supervisor.run()
         finally:
             supervisor.stop()
 
@@ -76,30 +75,17 @@ class Command(BaseCommand):
         if not options["no_web"] and not _is_free(options["host"], options["port"]):
             raise CommandError(f"--port {options['port']}: something else listens there; choose another one.")
 
-    def _wait_for_web(self, supervisor: Supervisor, options: dict[str, Any]) -> None:
-        url = f"http://{host_in_url(options['host'])}:{options['port']}{reverse('schedules:alive')}"
-        deadline = time.monotonic() + WAIT_SECONDS
-        is_up = False
-
-        def is_settled() -> bool:
-            nonlocal is_up
-            is_up = _answers(url)
-            return is_up or time.monotonic() > deadline
-
-        supervisor.run(is_settled)
-        if not supervisor.stops and not is_up:
+    def _check(self, supervisor: Supervisor, options: dict[str, Any]) -> None:
+        """Wait for the web process, let the cluster run one job, and read the result from the ledger."""
+        url = _health_url(options)
+        if not options["no_web"] and not _run_until(supervisor, lambda: _answers(url)):
             raise CommandError(f"The web process did not come up at {url}.")
-
-    def _check(self, supervisor: Supervisor) -> None:
-        """Let the cluster run one job, and read the result from the ledger."""
-        runs = Execution.objects.filter(job=create_check())
-        deadline = time.monotonic() + WAIT_SECONDS
-
-        def is_settled() -> bool:
-            return runs.filter(status__in=Execution.FINAL).exists() or time.monotonic() > deadline
-
-        supervisor.run(is_settled)
-        run = runs.first()
+        try:
+            runs = Execution.objects.filter(job=create_check())
+            _run_until(supervisor, runs.filter(status__in=Execution.FINAL).exists)
+            run = runs.first()
+        except Error as error:
+            raise CommandError(f"The database cannot be used ({reason_of(error)}).") from error
         if run is None:
             raise CommandError("The test job was not fired.")
         if run.status != Execution.Status.SUCCEEDED:
@@ -108,41 +94,39 @@ class Command(BaseCommand):
         self.stdout.write(f"ok: a job was fired, run and recorded, {late:.0f} ms after it was due")
 
 
-def _require_database() -> None:
+def _run_until(supervisor: Supervisor, is_done: Callable[[], bool]) -> bool:
+    """Run the children until the condition holds; return False after a signal or too long a wait."""
+    deadline = time.monotonic() + WAIT_SECONDS
+    has_come_true = False
+
+    def is_over() -> bool:
+        nonlocal has_come_true
+        has_come_true = is_done()
+        return has_come_true or time.monotonic() > deadline
+
+    supervisor.run(is_over)
+    return has_come_true
+
+
+def _health_url(options: dict[str, Any]) -> str:
+    return f"http://{host_in_url(options['host'])}:{options['port']}{reverse('schedules:alive')}"
+
+
+def _operator_name() -> str:
+    """Return the name of the oldest superuser; a placeholder if there is none, or the database has just gone away."""
     try:
-        connections["default"].ensure_connection()
-    except Error as error:
-        reason = " ".join(str(error).split())
-        raise CommandError(f"DATABASE_URL: the database cannot be used ({reason}).") from error
+        operator = superusers().first()
+    except Error:
+        operator = None
+    return operator.get_username() if operator else "NAME"
 
 
-def prepare() -> None:
-    """Update the database and the static files, and create the pruning job."""
-    call_command("migrate", verbosity=0)
-    # Without STATIC_ROOT, the project serves its static files in another way.
-    if getattr(settings, "STATIC_ROOT", None) and not _static_files_are_fresh():
-        call_command("collectstatic", verbosity=0, interactive=False)
-    ensure_system_job()
-
-
-def _static_files_are_fresh() -> bool:
-    """Return whether no static file was added or changed since they were last collected."""
-    manifest = Path(settings.STATIC_ROOT) / "staticfiles.json"
-    if not manifest.exists():
-        return False
-    collected_at = manifest.stat().st_mtime
-    sources = (Path(storage.path(name)) for finder in get_finders() for name, storage in finder.list([]))
-    return all(source.stat().st_mtime < collected_at for source in sources)
-
-
-def _run_in_child_process(step: Callable[[], None]) -> None:
-    """Run a step in a child process, so that the supervisor does not keep its memory."""
-    connections.close_all()
-    process = multiprocessing.get_context("fork").Process(target=step)
-    process.start()
-    process.join()
-    if process.exitcode:
-        raise CommandError("Cronty could not be prepared: see the message above.")
+def _prepare_for_check() -> FirstUser | None:
+    """Prepare without waiting long, and without generating a password, because nobody would see it."""
+    try:
+        return prepare_in_child_process(with_first_user=False, max_wait=WAIT_SECONDS)
+    except DatabaseAwayError as away:
+        raise CommandError(f"DATABASE_URL: the database cannot be used ({away}).") from away
 
 
 def greeting(options: dict[str, Any], first: FirstUser | None, operator: str) -> str:

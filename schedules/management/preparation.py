@@ -1,0 +1,108 @@
+"""Preparation of an installation before a start: migrations, static files, and the rows that every start needs."""
+
+import logging
+import multiprocessing
+import os
+import time
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+from pkgutil import iter_modules
+
+from django.conf import settings
+from django.contrib.staticfiles.finders import get_finders
+from django.core.management import call_command
+from django.core.management.base import CommandError
+from django.db import DatabaseError, Error, connection, connections
+from django.db.migrations.recorder import MigrationRecorder
+
+from schedules import migrations
+from schedules.database_errors import is_outage, reason_of
+from schedules.management.preparation_lock import preparation_lock
+from schedules.services.setup import FirstUser, ensure_first_user, ensure_system_job
+from schedules.worker import parent_death
+from schedules.worker.supervisor import growing_pauses
+
+logger = logging.getLogger(__name__)
+
+# A migration of a large table takes minutes.
+MAX_WAIT = 900.0
+
+
+class DatabaseAwayError(Exception):
+    """The database is away, locked or full; the text says why."""
+
+
+def prepare(*, with_first_user: bool = True, max_wait: float = MAX_WAIT) -> FirstUser | None:
+    """Prepare the installation, one process at a time; return the first user's login if it was created now."""
+    with preparation_lock(max_wait):
+        call_command("migrate", verbosity=0)
+        collect_static_files()
+        ensure_system_job()
+        return ensure_first_user() if with_first_user else None
+
+
+def prepare_in_child_process(*, with_first_user: bool = True, max_wait: float = MAX_WAIT) -> FirstUser | None:
+    """Prepare in a child process, so that this one does not keep its memory; raise DatabaseAwayError in an outage."""
+    connections.close_all()
+    pool = ProcessPoolExecutor(
+        1,
+        mp_context=multiprocessing.get_context("fork"),
+        initializer=parent_death.end_with_parent,
+        initargs=(os.getpid(),),
+    )
+    with pool:
+        return pool.submit(_try_to_prepare, with_first_user, max_wait).result()
+
+
+def prepare_when_possible() -> FirstUser | None:
+    """Prepare as soon as the database can be used; log the reason for waiting whenever it changes."""
+    reason = ""
+    for pause in growing_pauses():
+        try:
+            return prepare_in_child_process()
+        except DatabaseAwayError as away:
+            if str(away) != reason:
+                reason = str(away)
+                logger.warning("The database cannot be used (%s); waiting for it", reason)
+        time.sleep(pause)  # noqa: TID251
+    raise AssertionError("the pauses never end")
+
+
+def has_missing_migrations() -> bool:
+    """Return whether the tables of this app are older than its code.
+
+    Reads names only: Django's own loader would import every migration into a process that stays.
+    """
+    applied = MigrationRecorder(connection).applied_migrations()
+    names = (module.name for module in iter_modules(migrations.__path__))
+    return any(("schedules", name) not in applied for name in names)
+
+
+def collect_static_files() -> None:
+    # Without STATIC_ROOT, the project serves its static files in another way.
+    if getattr(settings, "STATIC_ROOT", None) and not _static_files_are_fresh():
+        call_command("collectstatic", verbosity=0, interactive=False)
+
+
+def _try_to_prepare(with_first_user: bool, max_wait: float) -> FirstUser | None:
+    try:
+        return prepare(with_first_user=with_first_user, max_wait=max_wait)
+    except Error as error:
+        if is_outage(error):
+            raise DatabaseAwayError(reason_of(error)) from None
+        # A plain DatabaseError is a file that is not a database; the others are mistakes in a migration.
+        if type(error) is not DatabaseError:
+            logger.exception("The database could not be prepared")
+        raise CommandError(f"DATABASE_URL: the database cannot be used ({reason_of(error)}).") from None
+    finally:
+        connections.close_all()
+
+
+def _static_files_are_fresh() -> bool:
+    """Return whether no static file was added or changed since they were last collected."""
+    manifest = Path(settings.STATIC_ROOT) / "staticfiles.json"
+    if not manifest.exists():
+        return False
+    collected_at = manifest.stat().st_mtime
+    sources = (Path(storage.path(name)) for finder in get_finders() for name, storage in finder.list([]))
+    return all(source.stat().st_mtime < collected_at for source in sources)
