@@ -47,7 +47,8 @@ check-rules:
 
 # Tests whose outcome can depend on the database run on both; everything else, such as pages, parsers and settings, runs
 # on SQLite only.
-ON_BOTH_DATABASES := tests/engine tests/models tests/services tests/worker tests/test_upgrade.py tests/management/test_preparation.py tests/admin/test_jobs.py \
+ON_BOTH_DATABASES := tests/engine tests/models tests/services tests/worker tests/test_clock.py tests/test_upgrade.py \
+	tests/management/test_preparation.py tests/admin/test_jobs.py \
 	tests/mcp/tools/test_jobs.py tests/mcp/tools/test_prompts.py tests/mcp/tools/test_manage.py tests/mcp/test_orm.py \
 	tests/mcp/test_queries.py tests/security/test_hostile_requests.py tests/web/test_health.py \
 	tests/web/views/test_activity.py tests/web/views/test_jobs.py tests/web/views/test_runs.py \

@@ -5,9 +5,10 @@ from importlib import import_module
 import django_stubs_ext
 from django.apps import AppConfig
 from django.conf import settings
+from django.db.backends.signals import connection_created
 from django.utils.module_loading import autodiscover_modules
 
-from schedules import checks, defaults
+from schedules import checks, clock, defaults
 
 # Type arguments such as `ModelAdmin[Job]` need this before any model is imported.
 django_stubs_ext.monkeypatch()
@@ -20,6 +21,8 @@ class SchedulesConfig(AppConfig):
     def ready(self) -> None:
         _apply_defaults()
         checks.register_checks()
+        # A signal, because a project may open a connection anywhere.
+        connection_created.connect(clock.measure_new_connection)
         # Importing a module registers its tasks: our own, and the tasks.py of every installed app.
         import_module("schedules.tasks.builtin")
         autodiscover_modules("tasks")

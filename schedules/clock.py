@@ -1,9 +1,97 @@
-"""The current time, read in one place."""
+"""The current time, read in one place: the database's clock where several hosts share a database, else the host's."""
 
-from datetime import datetime
+import mmap
+import time
+from datetime import UTC, datetime
+from typing import Any
 
+from django.db import DEFAULT_DB_ALIAS, connection
 from django.utils import timezone
+
+# The most that a host's clock gains or loses between two readings of the database's clock, in seconds per second.
+DRIFT = 1e-4
+# A host's clock that changes by more, in seconds, was set.
+SET_BY = 0.25
+
+# Linux counts the time that the machine sleeps only on this clock. Nobody can set it.
+_STEADY = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+
+
+def steady() -> float:
+    """Return the seconds since the host was started."""
+    return time.clock_gettime(_STEADY)
+
+
+class DatabaseClock:
+    """The database's clock, as the host's steady clock plus a measured difference.
+
+    Forked processes share the measurement: it belongs to the host, and one of them keeps it fresh for all. There is no
+    lock, because a killed process would hold it for ever; every value is written at once.
+    """
+
+    def __init__(self) -> None:
+        self._values = memoryview(mmap.mmap(-1, 32)).cast("d")
+
+    @property
+    def error(self) -> float:
+        """How far it may be wrong, in seconds: half of the round trip of the reading in use."""
+        return self._values[1]
+
+    def time(self) -> float | None:
+        """Return the database's time as a timestamp, or None before the first reading."""
+        difference = self._values[0]
+        return difference + steady() if difference else None
+
+    def add(self, sent: float, theirs: float, received: float) -> None:
+        """Add a reading: the database's time, and the steady times before and after it was read.
+
+        It replaces the reading in use if it contradicts that one, or if it is clearly more exact.
+        """
+        difference, error = theirs - (sent + received) / 2, (received - sent) / 2
+        in_use, its_error, its_time, _ = self._values
+        is_contradiction = abs(difference - in_use) > error
+        is_more_exact = error < (its_error + DRIFT * (received - its_time)) / 2
+        if is_contradiction or is_more_exact:
+            self._values[1], self._values[2] = error, received
+            self._values[0] = difference
+        self._values[3] = _host_difference()
+
+    def is_host_set(self) -> bool:
+        """Return whether somebody has set the host's clock since the last reading, or the host was suspended."""
+        return bool(self._values[0]) and abs(_host_difference() - self._values[3]) > SET_BY
+
+
+database = DatabaseClock()
 
 
 def now() -> datetime:
-    return timezone.now()
+    """Return the current time that all hosts agree on."""
+    moment = database.time()
+    return timezone.now() if moment is None else datetime.fromtimestamp(moment, UTC)
+
+
+def ahead() -> float:
+    """Return how many seconds the host's clock is ahead of the database's; 0 where the host's clock is used."""
+    moment = database.time()
+    return 0.0 if moment is None else timezone.now().timestamp() - moment
+
+
+def measure(over: Any = connection) -> None:
+    """Read the database's clock. SQLite has none: its only host's clock is used."""
+    if over.vendor != "postgresql":
+        return
+    with over.cursor() as cursor:
+        sent = steady()
+        cursor.execute("SELECT extract(epoch FROM clock_timestamp())::float8")
+        (theirs,) = cursor.fetchone()
+        database.add(sent, theirs, steady())
+
+
+def measure_new_connection(*, connection: Any, **more: Any) -> None:
+    """Read the clock over each new connection, so that no process judges by its own host's clock."""
+    if connection.alias == DEFAULT_DB_ALIAS:
+        measure(connection)
+
+
+def _host_difference() -> float:
+    return timezone.now().timestamp() - steady()

@@ -1,5 +1,5 @@
 """Fixtures that `verification` shares with `tests`: the same database and the same settings."""
 
-from tests.conftest import cheap_settings, django_db_modify_db_settings
+from tests.conftest import cheap_settings, django_db_modify_db_settings, measure
 
-__all__ = ["cheap_settings", "django_db_modify_db_settings"]
+__all__ = ["cheap_settings", "django_db_modify_db_settings", "measure"]

@@ -5,6 +5,7 @@ from schedules.engine.clock_rollback import delete_future_rows, recover_from_clo
 from schedules.engine.clusters import beat, enlist, is_any_cluster_running, probe_returned, retire
 from schedules.engine.gaps import COUNTED_SLOTS, account_for
 from schedules.engine.history import Outcome
+from schedules.engine.hosts import host_warnings
 from schedules.engine.pauses import pause, rearm, withdraw
 from schedules.engine.prune import prune_history
 from schedules.engine.rescue import hand_back, release_claims, sweep
@@ -23,6 +24,7 @@ __all__ = [
     "delete_future_rows",
     "enlist",
     "hand_back",
+    "host_warnings",
     "is_any_cluster_running",
     "pause",
     "probe_returned",

@@ -8,21 +8,32 @@ from functools import cache
 
 from django.db.models import F
 
+from schedules import clock
+from schedules.engine.hosts import warn_of_wrong_clock
 from schedules.models import Cluster
+from schedules.when import zones
 
 
 def enlist(now: datetime) -> Cluster:
     """Register the cluster that this process leads."""
     return Cluster.objects.create(
-        host=socket.gethostname(), pid=os.getpid(), started_at=now, last_seen_at=now, probe_returned_at=now
+        host=socket.gethostname(),
+        pid=os.getpid(),
+        started_at=now,
+        last_seen_at=now,
+        probe_returned_at=now,
+        clock_ahead=clock.ahead(),
+        zone_data=zones.release(),
     )
 
 
 def beat(cluster_id: int, now: datetime, *, claimed: int = 0) -> None:
     """Record that the claim loop is alive; this revives a cluster that was marked as stopped."""
+    ahead = clock.ahead()
     Cluster.objects.filter(pk=cluster_id).update(
-        last_seen_at=now, stopped_at=None, claimed_count=F("claimed_count") + claimed
+        last_seen_at=now, stopped_at=None, claimed_count=F("claimed_count") + claimed, clock_ahead=ahead
     )
+    warn_of_wrong_clock(ahead)
 
 
 def probe_returned(cluster_id: int, sent_at: datetime) -> None:

@@ -1,8 +1,11 @@
 """Health checks and metrics for monitoring."""
 
+from collections.abc import Mapping
+from datetime import datetime
+
 from django.contrib.auth.decorators import login_not_required
-from django.db import Error
-from django.db.models import Count, Sum
+from django.db import Error, connection
+from django.db.models import Count
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.views.decorators.http import require_safe
 
@@ -21,8 +24,8 @@ def alive(request: HttpRequest) -> HttpResponse:
 @require_safe
 def ready(request: HttpRequest) -> JsonResponse:
     """Report whether the database answers, a cluster is alive, and no job is overdue."""
-    now = clock.now()
     try:
+        now = _database_time()
         facts = {
             "database": True,
             "worker": engine.is_any_cluster_running(now),
@@ -41,12 +44,12 @@ def metrics(request: HttpRequest) -> HttpResponse:
 
     Only clusters that are alive and runs under way are counted, so that the cost does not grow with the history.
     """
-    now = clock.now()
-    clusters = Cluster.objects.fresh(now).aggregate(count=Count("pk"), claimed=Sum("claimed_count"))
+    now = _database_time()
+    clusters = list(Cluster.objects.fresh(now))
     live = Execution.objects.live().order_by().values_list("status").annotate(count=Count("pk"))
     text = "".join(
         [
-            _gauge("cronty_clusters", "Clusters that are alive.", {"": clusters["count"]}),
+            _gauge("cronty_clusters", "Clusters that are alive.", {"": len(clusters)}),
             _gauge(
                 "cronty_jobs_late",
                 "Jobs that are more than two minutes overdue.",
@@ -56,7 +59,12 @@ def metrics(request: HttpRequest) -> HttpResponse:
             _gauge(
                 "cronty_claimed_executions",
                 "Executions claimed by the clusters that are alive, since each started.",
-                {"": clusters["claimed"] or 0},
+                {"": sum(cluster.claimed_count for cluster in clusters)},
+            ),
+            _gauge(
+                "cronty_clock_ahead_seconds",
+                "How far the clock of a cluster's host is ahead of the database's.",
+                {f'{{cluster="{cluster}"}}': round(cluster.clock_ahead, 3) for cluster in clusters},
             ),
             _gauge(
                 "cronty_executions",
@@ -68,7 +76,13 @@ def metrics(request: HttpRequest) -> HttpResponse:
     return HttpResponse(text, content_type="text/plain; version=0.0.4; charset=utf-8")
 
 
-def _gauge(name: str, description: str, samples: dict[str, int]) -> str:
+def _database_time() -> datetime:
+    """Return the current time; nothing else has read the database's clock if this is the first request."""
+    connection.ensure_connection()
+    return clock.now()
+
+
+def _gauge(name: str, description: str, samples: Mapping[str, float]) -> str:
     lines = [f"# HELP {name} {description}", f"# TYPE {name} gauge"]
     lines += [f"{name}{labels} {value}" for labels, value in samples.items()]
     return "\n".join(lines) + "\n"

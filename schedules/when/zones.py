@@ -1,5 +1,6 @@
 """UTC offsets of a time zone, the moments at which they change, and the release of the zone data."""
 
+import re
 import zoneinfo
 from collections.abc import Iterator
 from contextlib import suppress
@@ -96,14 +97,34 @@ def _changes_of(zone: ZoneInfo, year: int) -> list[Change]:
 
 def data_version() -> str:
     """Return the release and the source of the zone data in use: "2026f (tzdata package)"."""
-    # Python reads the first folder that has the zone, and the package only if no folder has it.
-    folder = next((Path(path) for path in zoneinfo.TZPATH if Path(path, "UTC").is_file()), None)
+    folder = _folder()
     if folder is None:
         return f"{tzdata.IANA_VERSION} (tzdata package)"
+    found = _version_in(folder)
+    return f"{found} (system)" if found else "system"
+
+
+def release() -> str:
+    """Return the release of the zone data in use, "2026f", or an empty text if it cannot be told.
+
+    A later release is a greater text.
+    """
+    folder = _folder()
+    match = re.match(r"\d{4}[a-z]+", tzdata.IANA_VERSION if folder is None else _version_in(folder))
+    return match[0] if match else ""
+
+
+def _folder() -> Path | None:
+    """Return the folder with zone data, or None if the `tzdata` package is used."""
+    # Python reads the first folder that has the zone, and the package only if no folder has it.
+    return next((Path(path) for path in zoneinfo.TZPATH if Path(path, "UTC").is_file()), None)
+
+
+def _version_in(folder: Path) -> str:
     # Linux distributions keep the release in the first line of tzdata.zi, macOS and BSD in +VERSION.
     for name, prefix in (("tzdata.zi", "# version "), ("+VERSION", "")):
         with suppress(OSError, UnicodeDecodeError), (folder / name).open(encoding="utf-8") as file:
             line = file.readline(100).strip()
             if line.startswith(prefix):
-                return f"{line.removeprefix(prefix)} (system)"
-    return "system"
+                return line.removeprefix(prefix)
+    return ""

@@ -121,8 +121,8 @@ class LedgerBroker(Broker):
             return None
         connection.close_if_unusable_or_obsolete()
         packages: list[tuple[str, str]] = []
-        if self._clock.monotonic() > self._tidy_at:
-            packages.append(self._tidy(self._clock.now()))
+        if self._clock.monotonic() > self._tidy_at or self._clock.is_host_set():
+            packages.append(self._tidy())
         elif not self._may_have_work():
             self._wait(POLL)
             return None
@@ -140,11 +140,13 @@ class LedgerBroker(Broker):
             self._clock.sleep(POLL / 4)
         return packages or None
 
-    def _tidy(self, now: datetime) -> tuple[str, str]:
-        """Write a heartbeat, renew claims, rescue the executions of dead clusters, and send a probe."""
+    def _tidy(self) -> tuple[str, str]:
+        """Read the clock, write a heartbeat, renew claims, rescue runs of dead clusters, and send a probe."""
         cluster_id = self.context.cluster_id
         # Before the steps below: if one of them fails, claims must go on until the next attempt.
         self._tidy_at = self._clock.monotonic() + _tidy_every()
+        self._clock.measure()
+        now = self._clock.now()
         engine.beat(cluster_id, now, claimed=self._claimed)
         self._claimed = 0
         engine.renew_claims(cluster_id, now)

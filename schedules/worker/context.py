@@ -14,10 +14,16 @@ from schedules.worker.concurrency import Permits
 
 
 class Clock:
-    """The wall clock, the monotonic clock, and sleep; tests replace it."""
+    """The time that all hosts agree on, the monotonic clock, and sleep; tests replace it."""
 
     def now(self) -> datetime:
         return clock.now()
+
+    def measure(self) -> None:
+        clock.measure()
+
+    def is_host_set(self) -> bool:
+        return clock.database.is_host_set()
 
     def monotonic(self) -> float:
         return time.monotonic()

@@ -71,3 +71,12 @@ def test_metric_names_follow_the_conventions_for_their_types(client):
     assert types
     assert samples <= set(types)
     assert all(name.endswith("_total") == (kind == "counter") for name, kind in types.items())
+
+
+@pytest.mark.django_db
+def test_metrics_tell_how_wrong_each_hosts_clock_is(client):
+    ClusterFactory(host="kettle", pid=12, clock_ahead=-90.25)
+
+    text = client.get("/metrics").content.decode()
+
+    assert '\ncronty_clock_ahead_seconds{cluster="kettle:12"} -90.25\n' in text

@@ -8,7 +8,7 @@ from zoneinfo import ZoneInfo
 import pytest
 import tzdata
 
-from schedules.when.zones import clock_changes, data_version
+from schedules.when.zones import clock_changes, data_version, release
 
 
 def changes(zone: str, after: str, until: str) -> list[str]:
@@ -53,22 +53,26 @@ def zone_files(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("files", "version"),
+    ("files", "version", "plain"),
     [
-        ({"tzdata.zi": "# version 2026b\n# redo posix_only\n"}, "2026b (system)"),
-        ({"+VERSION": "2026c\n"}, "2026c (system)"),
-        ({"tzdata.zi": "something else", "+VERSION": "2026c"}, "2026c (system)"),
-        ({}, "system"),
+        ({"tzdata.zi": "# version 2026b\n# redo posix_only\n"}, "2026b (system)", "2026b"),
+        ({"tzdata.zi": "# version 2026b-rearguard\n"}, "2026b-rearguard (system)", "2026b"),
+        ({"+VERSION": "2026c\n"}, "2026c (system)", "2026c"),
+        ({"tzdata.zi": "something else", "+VERSION": "2026c"}, "2026c (system)", "2026c"),
+        ({"tzdata.zi": "# version unknown\n"}, "unknown (system)", ""),
+        ({}, "system", ""),
     ],
 )
-def test_version_of_system_zone_data(zone_files, files, version):
+def test_version_of_system_zone_data(zone_files, files, version, plain):
     for name, text in files.items():
         (zone_files / name).write_text(text)
 
     assert data_version() == version
+    assert release() == plain
 
 
 def test_version_is_that_of_the_package_where_the_system_has_no_zones(zone_files):
     (zone_files / "UTC").unlink()
 
     assert data_version() == f"{tzdata.IANA_VERSION} (tzdata package)"
+    assert release() == tzdata.IANA_VERSION

@@ -43,9 +43,18 @@ class FakeClock:
         self._wall = wall
         self._monotonic = 1000.0
         self.slept: list[float] = []
+        self.measured = 0
+        self.is_set = False
 
     def now(self) -> datetime:
         return clock.now()
+
+    def measure(self) -> None:
+        self.measured += 1
+        self.is_set = False
+
+    def is_host_set(self) -> bool:
+        return self.is_set
 
     def monotonic(self) -> float:
         return self._monotonic
@@ -355,6 +364,35 @@ def test_broker_sends_heartbeat_and_probe_every_few_seconds(broker, cluster, fak
     cluster.refresh_from_db()
     assert cluster.last_seen_at == NOW + timedelta(seconds=TIDY_EVERY + 0.1)
     assert probe[0] == f"probe {cluster.last_seen_at.isoformat()}"
+
+
+def test_database_clock_is_read_with_every_heartbeat_and_not_with_claims(broker, fake_clock):
+    broker.dequeue()
+    due()
+    assert broker.dequeue()
+
+    assert fake_clock.measured == 1
+    fake_clock.advance(TIDY_EVERY + 0.1)
+    broker.dequeue()
+    assert fake_clock.measured == 2
+
+
+def test_database_clock_is_read_before_the_next_claim_when_the_hosts_clock_was_set(
+    broker, fake_clock, monkeypatch
+):
+    broker.dequeue()
+    due()
+    order: list[str] = []
+    claim = engine.claim_runs
+    monkeypatch.setattr(
+        engine, "claim_runs", lambda *args, **more: order.append("claim") or claim(*args, **more)
+    )
+    monkeypatch.setattr(fake_clock, "measure", lambda: order.append("measure"))
+
+    fake_clock.is_set = True
+    broker.dequeue()
+
+    assert order == ["measure", "claim"]
 
 
 def test_short_lease_is_renewed_before_it_ends(broker, cluster, fake_clock, settings):

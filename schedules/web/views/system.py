@@ -10,7 +10,7 @@ from django.db import connection
 from django.db.models import Count, Min
 from django.views.generic import TemplateView
 
-from schedules import __version__
+from schedules import __version__, engine
 from schedules.models import Cluster, Execution, Job
 from schedules.web.views.job import percentile
 from schedules.web.views.page import PageMixin
@@ -54,6 +54,7 @@ class SystemPage(PageMixin, TemplateView):
         ]
         return super().get_context_data(
             clusters=Cluster.objects.order_by("-last_seen_at")[:10],
+            warnings=engine.host_warnings(now),
             fresh={cluster.pk for cluster in Cluster.objects.fresh(now)},
             live=live,
             due=due,

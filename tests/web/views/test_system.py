@@ -81,3 +81,13 @@ def test_version_of_the_time_zone_data_is_shown(web: Client):
 
     assert answer.context["versions"]["Zone data"] == zones.data_version()
     assert zones.data_version() in answer.content.decode()
+
+
+def test_wrong_clocks_and_other_zone_data_are_shown(web: Client):
+    ClusterFactory(host="kettle", clock_ahead=90, zone_data="2025b")
+
+    page = web.get("/system/").content.decode()
+
+    assert "The clock of kettle is 90 seconds ahead of the database&#x27;s." in page
+    assert "kettle has 2025b" in page
+    assert "90.0 s" in page

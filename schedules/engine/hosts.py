@@ -1,0 +1,56 @@
+"""What hosts that share a database must agree on: their clocks and their zone data."""
+
+import logging
+import socket
+import time
+from datetime import datetime
+
+from schedules import clock
+from schedules.models import Cluster
+from schedules.when import zones
+
+logger = logging.getLogger(__name__)
+
+# A clock that differs by more, in seconds, is reported.
+CLOCK_TOLERANCE = 1.0
+# How often the log may say so, in seconds.
+WARN_EVERY = 60.0
+
+
+def host_warnings(now: datetime) -> list[str]:
+    """Describe how this host and the hosts of living clusters differ: wrong clocks, other zone data."""
+    rows = Cluster.objects.fresh(now).order_by("host", "pk").values_list("host", "clock_ahead", "zone_data")
+    hosts = [*rows, (socket.gethostname(), clock.ahead(), zones.release())]
+    wrong = [
+        f"The clock of {host} is {words}. Jobs run by the database's clock; correct the host's."
+        for host, ahead, _ in hosts
+        if (words := clock_words(ahead))
+    ]
+    releases = dict.fromkeys(f"{host} has {release}" for host, _, release in hosts if release)
+    if len({release for _, _, release in hosts if release}) > 1:
+        wrong.append(
+            f"Hosts use different zone data: {', '.join(releases)}. Where the releases disagree, a job may run at the"
+            " time of the older one; install the same release everywhere."
+        )
+    return list(dict.fromkeys(wrong))
+
+
+def clock_words(ahead: float) -> str:
+    """Say how far a host's clock is from the database's, or nothing if they agree."""
+    if abs(ahead) <= CLOCK_TOLERANCE:
+        return ""
+    return f"{abs(ahead):,.0f} seconds {'ahead of' if ahead > 0 else 'behind'} the database's"
+
+
+_warned_at = float("-inf")
+
+
+def warn_of_wrong_clock(ahead: float) -> None:
+    """Log that this host's clock is wrong, at most once a minute."""
+    global _warned_at
+    words = clock_words(ahead)
+    if words and time.monotonic() - _warned_at >= WARN_EVERY:
+        _warned_at = time.monotonic()
+        logger.warning(
+            "This host's clock is %s. Jobs run by the database's clock; correct the host's.", words
+        )
