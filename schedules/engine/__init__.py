@@ -8,6 +8,7 @@ from schedules.engine.history import Outcome
 from schedules.engine.hosts import host_warnings
 from schedules.engine.pauses import pause, rearm, withdraw
 from schedules.engine.prune import prune_history
+from schedules.engine.replan import follow_zone_data
 from schedules.engine.rescue import hand_back, release_claims, sweep
 from schedules.engine.settle import conclude, renew, renew_claims, retry_at, settle_runs
 from schedules.engine.start import Started, start_runs
@@ -23,6 +24,7 @@ __all__ = [
     "conclude",
     "delete_future_rows",
     "enlist",
+    "follow_zone_data",
     "hand_back",
     "host_warnings",
     "is_any_cluster_running",

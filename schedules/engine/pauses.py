@@ -132,7 +132,9 @@ def _resume(job: Job, now: datetime) -> None:
         note(job, "finish", now, {"reason": "Nothing was left to run when the pause was over."})
 
 
-def note(job: Job, verb: str, now: datetime, after: dict[str, Any]) -> None:
+def note(
+    job: Job, verb: str, now: datetime, after: dict[str, Any], *, before: dict[str, Any] | None = None
+) -> None:
     """Record an event for something that the engine did to a job."""
     Event.objects.create(
         at=now,
@@ -142,5 +144,6 @@ def note(job: Job, verb: str, now: datetime, after: dict[str, Any]) -> None:
         verb=verb,
         job=job,
         subject=job.name,
+        before=before or {},
         after=after,
     )

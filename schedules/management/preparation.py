@@ -15,7 +15,7 @@ from django.core.management.base import CommandError
 from django.db import DatabaseError, Error, connection, connections
 from django.db.migrations.recorder import MigrationRecorder
 
-from schedules import migrations
+from schedules import clock, engine, migrations
 from schedules.database_errors import is_outage, reason_of
 from schedules.management.preparation_lock import preparation_lock
 from schedules.services.setup import FirstUser, ensure_first_user, ensure_system_job
@@ -38,6 +38,7 @@ def prepare(*, with_first_user: bool = True, max_wait: float = MAX_WAIT) -> Firs
         call_command("migrate", verbosity=0)
         collect_static_files()
         ensure_system_job()
+        engine.follow_zone_data(clock.now())
         return ensure_first_user() if with_first_user else None
 
 

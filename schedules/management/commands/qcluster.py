@@ -7,6 +7,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandParser
 from django.db import IntegrityError
 
+from schedules import clock, engine
 from schedules.management.preparation import has_missing_migrations
 from schedules.services.setup import SYSTEM_USER, ensure_system_job
 from schedules.worker import parent_death
@@ -30,10 +31,11 @@ class Command(BaseCommand):
 
 
 def _get_ready() -> None:
-    """Check the database before a cluster starts, and create the pruning job."""
+    """Before a cluster starts, check the database, create the pruning job, and follow a change of zone data."""
     if has_missing_migrations():
         raise NotReadyError("the database is not migrated: run `manage.py up` or `manage.py migrate`")
     _ensure_system_job()
+    engine.follow_zone_data(clock.now())
 
 
 def _ensure_system_job() -> None:

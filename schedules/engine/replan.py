@@ -1,0 +1,80 @@
+"""Planning after a change of zone data: governments change clocks at short notice, and next runs are stored."""
+
+import logging
+from datetime import datetime
+
+from django.db import transaction
+
+from schedules.engine.pauses import note
+from schedules.models import Cluster, Installation, Job
+from schedules.when import zones
+from schedules.when.triggers import TriggerError
+
+logger = logging.getLogger(__name__)
+
+BATCH = 200
+
+
+def follow_zone_data(now: datetime) -> int:
+    """Move jobs to the slots that this host's zone data gives them, if it is newer than what they were planned with.
+
+    Return the number of moved jobs. Older zone data moves nothing: otherwise hosts with different releases would move
+    jobs back and forth.
+    """
+    release = zones.release()
+    installation, _ = Installation.objects.get_or_create(pk=Installation.ONLY)
+    known = installation.zone_data
+    if not release:
+        return 0
+    if release < known:
+        logger.warning(
+            "This host's zone data is %s, but jobs were planned with %s: update it.", release, known
+        )
+        return 0
+    # Clusters that still had an older release have planned jobs since the release was recorded.
+    older = Cluster.objects.filter(zone_data__gt="", zone_data__lt=release)
+    if release == known and not older.exists():
+        return 0
+    moved = _replan_all(now, release)
+    if known:
+        logger.warning(
+            "The zone data changed from %s to %s: %s jobs were planned anew.", known, release, moved
+        )
+    Installation.objects.filter(zone_data=known).update(zone_data=release)
+    older.exclude(pk__in=Cluster.objects.fresh(now).values("pk")).update(zone_data="")
+    return moved
+
+
+def _replan_all(now: datetime, release: str) -> int:
+    """Go through all pending jobs on the clock of a zone, batch by batch; a due slot is left to the claim."""
+    jobs = Job.objects.armed().filter(trigger_type=Job.TriggerType.CRON, next_run_at__gt=now)
+    moved, last = 0, 0
+    while batch := list(jobs.exclude(timezone="UTC").filter(pk__gt=last).order_by("pk")[:BATCH]):
+        with transaction.atomic():
+            moved += sum(_replan(job, now, release) for job in batch)
+        last = batch[-1].pk
+    return moved
+
+
+def _replan(job: Job, now: datetime, release: str) -> bool:
+    """Move a job to its next slot, with an event; return whether that is another one than before."""
+    try:
+        following = job.next_slot(now)
+    except TriggerError:
+        # The claim pauses such a job when it falls due.
+        return False
+    planned = job.next_run_at
+    if planned is None or following is None or following == planned:
+        return False
+    unchanged = Job.objects.armed().filter(pk=job.pk, revision=job.revision, next_run_at=planned)
+    if not unchanged.update(next_run_at=following):
+        return False
+    reason = f"The zone data changed to {release}."
+    note(
+        job,
+        "edit",
+        now,
+        {"next_run_at": following.isoformat(), "reason": reason},
+        before={"next_run_at": planned.isoformat()},
+    )
+    return True
