@@ -1,11 +1,14 @@
 """Every address of the site, read from the URL configuration, so that no new page is forgotten."""
 
+import functools
+import inspect
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from django.contrib import admin
+from django.db import transaction
 from django.db.models import Model
 from django.urls import URLPattern, URLResolver, get_resolver
 
@@ -43,6 +46,32 @@ class Address:
 
 def every_address() -> list[Address]:
     return list(_walk(get_resolver(), "", ""))
+
+
+def for_each(addresses: Iterable[Address]) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Call a test function with every address, each time with the rows as they were; a failure names the address.
+
+    One test for all, because the fixtures of a test cost more than most requests.
+    """
+
+    def decorate(test: Callable[..., None]) -> Callable[..., None]:
+        @functools.wraps(test)
+        def test_all(**fixtures: Any) -> None:
+            for address in addresses:
+                try:
+                    with transaction.atomic():
+                        test(address=address, **fixtures)
+                        transaction.set_rollback(True)
+                except BaseException as error:
+                    error.add_note(f"The address is {address}.")
+                    raise
+
+        signature = inspect.signature(test)
+        others = [each for name, each in signature.parameters.items() if name != "address"]
+        test_all.__signature__ = signature.replace(parameters=others)  # type: ignore[attr-defined]
+        return test_all
+
+    return decorate
 
 
 def _walk(resolver: URLResolver, prefix: str, namespace: str) -> Iterator[Address]:

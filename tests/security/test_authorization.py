@@ -13,7 +13,7 @@ from django.urls import resolve
 from schedules import clock
 from schedules.models import Job
 from tests.factories import ExecutionFactory
-from tests.security.addresses import Address, every_address
+from tests.security.addresses import Address, every_address, for_each
 from tests.security.owned_rows import MARK, UNKNOWN_JOB, UNKNOWN_NUMBER, OwnedRows, everything
 
 ADDRESSES = every_address()
@@ -55,9 +55,9 @@ STAFF_REFUSED = {
 }
 Visit = Callable[[str], Client]
 
-each_page = pytest.mark.parametrize("address", PAGES, ids=str)
-each_admin_page = pytest.mark.parametrize("address", ADMIN_PAGES, ids=str)
-each_address = pytest.mark.parametrize("address", ADDRESSES, ids=str)
+each_page = for_each(PAGES)
+each_admin_page = for_each(ADMIN_PAGES)
+each_address = for_each(ADDRESSES)
 
 
 def examples(address: Address, owned: OwnedRows) -> dict[str, Any]:
@@ -174,8 +174,8 @@ def test_staff_reach_every_job_and_run_but_no_token(owned: OwnedRows, visit: Vis
         assert statuses <= {*WELL, 405, 503}
 
 
-@each_admin_page
 @pytest.mark.parametrize("person", ["owner", "stranger"])
+@each_admin_page
 def test_admin_is_closed_to_everybody_but_staff(
     owned: OwnedRows, visit: Visit, address: Address, person: str
 ):
@@ -285,8 +285,8 @@ def ids_of(address: Address, owned: OwnedRows) -> list[dict[str, Any]]:
     ]
 
 
-@pytest.mark.parametrize("address", [each for each in ADDRESSES if each.parameters], ids=str)
 @pytest.mark.parametrize("person", ["anonymous", "stranger"])
+@for_each([each for each in ADDRESSES if each.parameters])
 def test_foreign_id_is_answered_like_an_unknown_one(
     owned: OwnedRows, visit: Visit, time_machine: Any, address: Address, person: str
 ):
@@ -304,7 +304,7 @@ def test_foreign_id_is_answered_like_an_unknown_one(
         same_for_all(answers)
 
 
-@pytest.mark.parametrize("address", [each for each in PAGES if "token_id" in each.parameters], ids=str)
+@for_each([each for each in PAGES if "token_id" in each.parameters])
 def test_staff_get_the_same_answer_for_a_foreign_and_an_unknown_token(
     owned: OwnedRows, visit: Visit, address: Address
 ):

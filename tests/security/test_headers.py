@@ -12,7 +12,7 @@ import pytest
 from django.test import Client
 
 from tests.clusters import PROJECT
-from tests.security.addresses import Address, every_address
+from tests.security.addresses import Address, every_address, for_each
 from tests.security.owned_rows import OwnedRows
 from tests.security.test_authorization import ask, everything
 
@@ -40,7 +40,7 @@ print(json.dumps([plain.status_code, plain["Location"], inside.status_code, dict
 """
 
 
-@pytest.mark.parametrize("address", ADDRESSES, ids=str)
+@for_each(ADDRESSES)
 def test_every_answer_has_the_security_headers(owned: OwnedRows, visit: Visit, address: Address):
     for person in ("anonymous", "staff"):
         for method in ("get", "post"):
@@ -64,7 +64,7 @@ def test_every_answer_has_the_security_headers(owned: OwnedRows, visit: Visit, a
             ) or address.name == "admin:jsi18n"
 
 
-@pytest.mark.parametrize("address", ADDRESSES, ids=str)
+@for_each(ADDRESSES)
 def test_no_form_is_accepted_without_its_csrf_token(owned: OwnedRows, operator: Any, address: Address):
     strict = Client(enforce_csrf_checks=True)
     strict.force_login(operator, backend="django.contrib.auth.backends.ModelBackend")
