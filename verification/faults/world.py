@@ -1,8 +1,7 @@
 """The environment of a campaign, started and stopped together: database, sink, proxies, clock and product."""
 
+import io
 import os
-import subprocess
-import sys
 import tempfile
 import time
 import urllib.error
@@ -16,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Self
 import psutil
 
 from tests.postgres import Postgres
-from verification.faults.product import PROJECT, TOKEN_USER, Product, free_port, rest
+from verification.faults.product import TOKEN_USER, Product, free_port, rest
 from verification.faults.records import Aftermath, JobSummary, Row
 from verification.faults.shift import ShiftedClock
 from verification.faults.sink import Loop, Proxy, Sink
@@ -222,15 +221,11 @@ class World:
         wait_until(lambda: not self.remaining_problem(began_at), 90)
 
     def _issue_token(self) -> str:
-        done = subprocess.run(
-            [sys.executable, "manage.py", "issue_token", "--user", TOKEN_USER, "--name", "campaign"],
-            cwd=PROJECT,
-            env=self.product.environment,
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-        return done.stdout.strip()
+        from django.core.management import call_command  # noqa: PLC0415
+
+        out = io.StringIO()
+        call_command("issue_token", user=TOKEN_USER, name="campaign", stdout=out)
+        return out.getvalue().strip()
 
 
 def set_at_most_once(job_id: str) -> bool:
