@@ -54,15 +54,17 @@ ON_BOTH_DATABASES := tests/engine tests/models tests/services tests/worker tests
 	tests/web/views/test_activity.py tests/web/views/test_jobs.py tests/web/views/test_runs.py \
 	verification/faults/test_findings.py verification/model/test_agreement.py::test_cronty_agrees_with_the_reference
 
-# Coverage is measured where it is cheap (see tests/conftest.py), and those packages are held to the bar. With ARGS only
-# some tests may run, so there is no report.
+# Coverage is measured on SQLite and where it is cheap (see tests/conftest.py), and those packages are held to the bar.
+# With ARGS only some tests may run, so there is no report.
+# Even where Python is told not to, keep the bytecode of the tests and the app: every process would compile them again.
+test coverage: export PYTHONDONTWRITEBYTECODE =
 COVERED := schedules/engine/*,schedules/models/*,schedules/services/*,schedules/tasks/*,schedules/when/*
 test: check
 	@rm -f .coverage .coverage.*
 	@echo "All tests, on SQLite …"
 	@$(BIN)/python -m pytest --cov --cov-report= $(ARGS)
 	@echo "Tests that depend on the database, on PostgreSQL …"
-	@$(BIN)/python -m tests.postgres $(BIN)/python -m pytest --cov --cov-append --cov-report= $(ON_BOTH_DATABASES) $(ARGS)
+	@$(BIN)/python -m tests.postgres $(BIN)/python -m pytest $(ON_BOTH_DATABASES) $(ARGS)
 	@$(if $(ARGS),,$(BIN)/coverage report --include='$(COVERED)' --fail-under=95)
 
 # Coverage of the whole app, measured in every test on both databases.

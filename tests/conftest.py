@@ -2,11 +2,11 @@
 
 import os
 from collections.abc import Callable, Iterator
+from itertools import islice
 from pathlib import Path
 
 import pytest
 from django.contrib.auth.models import User
-from django.db import connection
 from django.test import Client, override_settings
 
 from schedules import clock
@@ -17,17 +17,59 @@ from tests.factories import UserFactory
 # Coverage makes a test take half as long again. `make test` measures it where tests are quick and close to their source,
 # and `make coverage` everywhere.
 WITH_COVERAGE = tuple(f"tests/{name}/" for name in ("engine", "models", "services", "tasks", "when"))
-WITH_COVERAGE_ON_POSTGRESQL = ("tests/engine/", "tests/models/")
+# Long loops and threads over lines that other tests run, too.
+WITHOUT_COVERAGE = tuple(
+    f"tests/{name}"
+    for name in (
+        "engine/test_claim.py::test_concurrent_",
+        "engine/test_sql.py",
+        "services/test_jobs_slots.py",
+        "services/test_races.py",
+        "tasks/outbound/test_addresses.py",
+        "tasks/test_registry.py::test_check_and_call_agree_on_any_json",
+        "when/test_forecast.py::test_forecast_equals_next_after_at_every_clock_change_of_two_years",
+        "when/test_repeats.py::test_any_text_is_parsed_or_refused_quickly",
+        "when/test_triggers.py::test_runs_equal_those_of_debian_cron",
+    )
+)
 IS_MEASURED_EVERYWHERE = "COVER_EVERYTHING" in os.environ
 
 
+# Files with the longest tests, which mostly wait for processes. Each worker starts with one of them, so that none is
+# still busy with it when the others have finished.
+LONGEST = (
+    "verification/faults/test_campaign.py",
+    "tests/worker/test_cluster.py",
+    "tests/security/test_hostile_requests.py",
+    "tests/mcp/test_stdio.py",
+    "tests/examples/test_embedded.py",
+    "tests/mcp/test_fuzz.py",
+    "tests/site/test_own_apps.py",
+    "tests/mcp/test_http.py",
+    "tests/management/test_commands.py",
+)
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Measure coverage only where it is cheap, and start the fault campaign first, because it takes longest."""
-    measured = WITH_COVERAGE_ON_POSTGRESQL if connection.vendor == "postgresql" else WITH_COVERAGE
+    """Measure coverage only where it is cheap, and give each worker a share of the longest tests to start with."""
     for item in items:
-        if not (IS_MEASURED_EVERYWHERE or item.nodeid.startswith(measured)):
+        is_measured = item.nodeid.startswith(WITH_COVERAGE) and not item.nodeid.startswith(WITHOUT_COVERAGE)
+        if not (is_measured or IS_MEASURED_EVERYWHERE):
             item.add_marker(pytest.mark.no_cover)
-    items.sort(key=lambda item: item.get_closest_marker("faults") is None)
+    items[:] = _longest_first(items, int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")))
+
+
+def _longest_first(items: list[pytest.Item], workers: int) -> list[pytest.Item]:
+    """Order the tests for `--dist worksteal`, which gives each worker an equal part of the list, in order."""
+    files = {name: [item for item in items if item.nodeid.startswith(name)] for name in LONGEST}
+    present = [found for found in files.values() if found]
+    others = iter([item for item in items if not item.nodeid.startswith(LONGEST)])
+    ordered: list[pytest.Item] = []
+    for place in range(workers):
+        mine = [item for found in present[place::workers] for item in found]
+        size = (len(items) - len(ordered)) // (workers - place)
+        ordered += mine + list(islice(others, max(0, size - len(mine))))
+    return ordered + list(others)
 
 
 @pytest.fixture(scope="session")
