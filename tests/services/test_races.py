@@ -16,7 +16,7 @@ from schedules.result import Code, Err, Ok
 from schedules.services import Actor
 from tests.factories import ClusterFactory, ExecutionFactory, JobFactory
 
-CALLS = 200
+CALLS = 100
 # Fewer than the calls, so that parallel test processes stay below PostgreSQL's connection limit.
 THREADS = 40
 
@@ -132,10 +132,10 @@ def test_concurrent_settling_of_the_same_jobs_does_not_deadlock(owner):
 
     def ending(number: int) -> Callable[[], int]:
         order = jobs if number % 2 else jobs[::-1]
-        runs = [
-            ExecutionFactory(job=job, status="running", attempt=1, cluster=cluster, cause="manual")
+        runs = Execution.objects.bulk_create(
+            ExecutionFactory.build(job=job, status="running", attempt=1, cluster=cluster, cause="manual")
             for job in order
-        ]
+        )
         outcomes = [Outcome(run.pk, 1, run.job_id, Execution.Status.SUCCEEDED, now) for run in runs]
         return partial(engine.settle_runs, cluster.pk, outcomes)
 
