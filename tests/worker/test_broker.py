@@ -1,6 +1,7 @@
 """The ledger broker: what it hands to django-q2, and how it waits for work."""
 
 import pickle
+from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
@@ -166,11 +167,14 @@ def test_packages_contain_only_our_functions_and_integers(broker):
     due(3, task="tests.aping", name="'; DROP TABLE", kwargs={"fail": True})
     due(1, task="tests.ping", args=[1, 2, 3])
 
-    for item in contents(broker.dequeue()):
-        assert item["func"] in (runner.run_coroutines, runner.run_plain_functions, runner.probe)
+    packages = contents(broker.dequeue())
+
+    functions = [runner.run_coroutines, runner.run_plain_functions, runner.probe]
+    assert Counter(item["func"] for item in packages) == Counter(functions)
+    for item in packages:
         assert item["kwargs"] == {}
-        for argument in item["args"]:
-            assert isinstance(argument, int) or all(isinstance(part, int) for part in argument)
+        parts = [part for value in item["args"] for part in (value if isinstance(value, list) else [value])]
+        assert {type(part) for part in parts} == (set() if item["func"] is runner.probe else {int})
         assert "DROP" not in str(item)
 
 
