@@ -36,6 +36,14 @@ def note(path: str, seconds: float = 0, *, run: Run) -> None:
     _note(path, "end", run.key, run.attempt, os.getpid())
 
 
+@task("tests.wait", description="A plain function that notes when it began and ends when a file exists.")
+def wait(path: str, until: str, *, run: Run) -> None:
+    _note(path, "begin", run.key, run.attempt, os.getpid())
+    while not os.path.exists(until):
+        time.sleep(0.05)  # noqa: TID251
+    _note(path, "end", run.key, run.attempt, os.getpid())
+
+
 @task("tests.anote", description="A coroutine that notes when it began and ended.")
 async def anote(path: str, seconds: float = 0, *, run: Run) -> None:
     _note(path, "begin", run.key, run.attempt, os.getpid())
