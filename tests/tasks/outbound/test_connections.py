@@ -83,18 +83,42 @@ def test_event_loops_in_threads_do_not_share_connections(allowed):
     assert connections._channels == {}
 
 
-def test_time_waiting_for_a_connection_does_not_count_towards_the_timeout(allowed, settings, monkeypatch):
+def test_number_of_connections_is_limited(allowed, monkeypatch):
     monkeypatch.setattr(connections, "MOST_CONNECTIONS", 4)
-    settings.CRONTY_OUTBOUND_TIMEOUT = 1
-    allowed.default = Answer(delay=0.1)
+    allowed.default = Answer(delay=0.01)
 
     async def scenario():
-        return await asyncio.gather(*(send("GET", allowed.url()) for _ in range(48)))
+        return await asyncio.gather(*(send("GET", allowed.url()) for _ in range(24)))
 
     replies = asyncio.run(scenario())
 
-    assert {reply.status for reply in replies} == {200}
+    assert [reply.status for reply in replies] == [200] * 24
     assert allowed.connections <= 4
+
+
+def test_time_waiting_for_a_connection_does_not_count_towards_the_timeout(allowed, settings, monkeypatch):
+    monkeypatch.setattr(connections, "MOST_CONNECTIONS", 1)
+
+    async def scenario():
+        loop = asyncio.get_running_loop()
+        channel = await connections.channel_of_this_loop()
+        async with channel.capacity:
+            sending = asyncio.create_task(send("GET", allowed.url()))
+            await run_other_tasks()
+            later = loop.time() + 2 * settings.CRONTY_OUTBOUND_TIMEOUT
+            monkeypatch.setattr(loop, "time", lambda: later)
+            await run_other_tasks()
+            assert not sending.done()
+            assert not allowed.requests
+        return await sending
+
+    assert asyncio.run(scenario()).status == 200
+
+
+async def run_other_tasks() -> None:
+    """Let the other tasks of the loop run until they wait for something."""
+    for _ in range(20):
+        await asyncio.sleep(0)
 
 
 @pytest.mark.parametrize("scheme", ["http", "https"])
