@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from tests.mcp.processes import MANAGE, ROOT, Site, free_port, prepare, serving, wait_for_port
+from tests.mcp.processes import MANAGE, ROOT, Site, free_port, prepared, serving, wait_for_port
 
 SUITE = "@modelcontextprotocol/conformance@0.2.0-alpha.12"
 INSPECTOR = "@modelcontextprotocol/inspector@2.12.0"
@@ -124,8 +124,7 @@ def main() -> None:
     if problem := node_problem():
         sys.exit(problem)
     failures = 0
-    with tempfile.TemporaryDirectory() as folder:
-        site = prepare(Path(folder))
+    with tempfile.TemporaryDirectory() as folder, prepared(Path(folder)) as site:
         for checks in (check_scenarios(site, SCENARIOS), check_inspector(site)):
             for name, passed, output in checks:
                 failures += not passed

@@ -16,7 +16,7 @@ from schedules.services import Actor
 from tests.factories import ClusterFactory
 from tests.mcp.agents import InMemory, mode_of
 from tests.mcp.over_stdio import OverStdio
-from tests.mcp.processes import Site, prepare
+from tests.mcp.processes import Site, prepared
 
 
 @pytest.fixture(autouse=True)
@@ -62,9 +62,10 @@ def unlimited(settings: LazySettings) -> None:
 
 
 @pytest.fixture(scope="session")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Site:
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     """A separate database for servers in separate processes."""
-    return prepare(tmp_path_factory.mktemp("site"))
+    with prepared(tmp_path_factory.mktemp("site")) as site:
+        yield site
 
 
 @pytest.fixture(scope="session")
@@ -74,7 +75,9 @@ def conversations(site: Site) -> Iterator[Callable[[str], OverStdio]]:
 
         @functools.cache
         def conversation(era: str) -> OverStdio:
-            client = Client(stdio_client(site.stdio("--user", "olga")), **mode_of(era))
+            # One of the two is started exactly as an agent's client does.
+            started = site.with_fresh_python if era == "modern" else site
+            client = Client(stdio_client(started.stdio("--user", "olga")), **mode_of(era))
             return OverStdio(portal, stack.enter_context(portal.wrap_async_context_manager(client)))
 
         yield conversation

@@ -7,11 +7,13 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from mcp.client.stdio import StdioServerParameters
+
+from tests.forks import fork_server
 
 ROOT = Path(__file__).resolve().parents[2]
 MANAGE = str(ROOT / "manage.py")
@@ -24,15 +26,31 @@ call_command("migrate", verbosity=0)
 User.objects.create_superuser("olga", password="correct horse")
 call_command("issue_token", user="olga", name="laptop")
 """
+# What servers in processes import; building one server fills the caches of the SDK.
+IMPORTS = """
+import django
+django.setup()
+from django.core.management import get_commands, load_command_class
+get_commands()
+load_command_class("schedules", "mcp_serve")
+from schedules.mcp.server import build_server
+import schedules.mcp.http, schedules.mcp.stdio
+build_server()
+"""
 START_SECONDS = 30
 
 
 @dataclass(frozen=True)
 class Site:
-    """A data folder with one user and a token."""
+    """A data folder with one user and a token, and the command that starts Python for it."""
 
     folder: Path
     token: str
+    python: tuple[str, ...] = (sys.executable,)
+
+    @property
+    def with_fresh_python(self) -> "Site":
+        return replace(self, python=(sys.executable,))
 
     @property
     def environment(self) -> dict[str, str]:
@@ -47,8 +65,8 @@ class Site:
 
     def stdio(self, *arguments: str) -> StdioServerParameters:
         return StdioServerParameters(
-            command=sys.executable,
-            args=[MANAGE, "mcp_serve", *arguments],
+            command=self.python[0],
+            args=[*self.python[1:], MANAGE, "mcp_serve", *arguments],
             env=self.environment,
             cwd=str(self.folder),
         )
@@ -59,23 +77,21 @@ class Site:
     def start_python(self, *arguments: str, **options: Any) -> "subprocess.Popen[bytes]":
         pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
         return subprocess.Popen(
-            [sys.executable, *arguments],
+            [*self.python, *arguments],
             env={**self.environment, "PYTHONPATH": str(ROOT)},
             cwd=self.folder,
             **{**pipes, **options},
         )
 
 
-def prepare(folder: Path) -> Site:
-    prepared = subprocess.run(
-        [sys.executable, "-c", PREPARE],
-        env=Site(folder, "").environment,
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    return Site(folder, prepared.stdout.strip())
+@contextmanager
+def prepared(folder: Path) -> Iterator[Site]:
+    """Prepare a data folder, and run a fork server for its processes."""
+    with fork_server(IMPORTS, Site(folder, "").environment) as server:
+        site = Site(folder, "", tuple(server.command))
+        out, err = site.start_python("-c", PREPARE).communicate()
+        assert out, err.decode()
+        yield replace(site, token=out.decode().strip())
 
 
 @contextmanager

@@ -161,7 +161,7 @@ ARGUMENTS: dict[str, Callable[[Round], dict[str, Any]]] = {
 class BenchSite(Site):
     """A site with high limits, whose notifications go to a local server."""
 
-    ntfy: str
+    ntfy: str = ""
 
     @property
     def environment(self) -> dict[str, str]:
@@ -191,8 +191,8 @@ async def bench(wires: dict[str, Any], *, jobs: int, calls: int) -> dict[str, fl
         ntfy_server() as ntfy,
         mock.patch.object(ClientSession, "validate_tool_result", _trust),
     ):
-        site = BenchSite(Path(folder), "", ntfy)
-        site = BenchSite(site.folder, run_script(site, PREPARE).strip(), ntfy)
+        site = BenchSite(Path(folder), "", ntfy=ntfy)
+        site = BenchSite(site.folder, run_script(site, PREPARE).strip(), ntfy=ntfy)
         waiting = (calls + WARM_UP) * len(wires)
         vendor = run_script(site, FILL, str(jobs), str(waiting)).strip()
         numbers = itertools.count()
