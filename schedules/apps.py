@@ -8,7 +8,7 @@ from django.conf import settings
 from django.db.backends.signals import connection_created
 from django.utils.module_loading import autodiscover_modules
 
-from schedules import checks, clock, defaults
+from schedules import checks, clock, defaults, postgresql
 
 # Type arguments such as `ModelAdmin[Job]` need this before any model is imported.
 django_stubs_ext.monkeypatch()
@@ -23,6 +23,7 @@ class SchedulesConfig(AppConfig):
         checks.register_checks()
         # A signal, because a project may open a connection anywhere.
         connection_created.connect(clock.measure_new_connection)
+        postgresql.read_moments_faster()
         # Importing a module registers its tasks: our own, and the tasks.py of every installed app.
         import_module("schedules.tasks.builtin")
         autodiscover_modules("tasks")
