@@ -38,6 +38,8 @@ def topic_problem(text: str) -> str | None:
 
 def strip_unprintable(text: str) -> str:
     """Remove control and reordering characters, except line breaks and tabs."""
+    if text.isprintable():
+        return text
     return "".join(
         character
         for character in text

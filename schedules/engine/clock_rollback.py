@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 
 from django.conf import settings
 from django.db import transaction
-from django.db.models import F
+from django.db.models import F, Q
 from django.db.models.functions import Greatest
 
 from schedules.engine.gaps import Slot, gap_between
@@ -84,17 +84,22 @@ def _arm_again(job: Job, now: datetime) -> None:
             logger.warning("The clock was set back: job %s is armed for %s again", job.pk, following)
 
 
-def delete_future_rows(job: Job, now: datetime) -> None:
+def delete_future_rows(job: Job, now: datetime) -> bool:
     """Delete rows of future slots that were queued, skipped or missed while the clock was ahead.
 
-    Rows of slots that have run stay, so those slots do not run again.
+    Rows of slots that have run stay, so those slots do not run again. Return whether there was any future row; to
+    delete queued ones changes the job's counts.
     """
+    is_ahead = Q(scheduled_for__gt=now) | Q(last_slot__gt=now)
+    if not Execution.objects.filter(is_ahead, job=job).exists():
+        return False
     _delete_future_queued(job, now)
     unrun = Execution.objects.filter(job=job, status__in=[Status.MISSED, Status.SKIPPED])
     unrun.filter(scheduled_for__gt=now).delete()
     for row in unrun.filter(last_slot__gt=now).only("pk", "scheduled_for", "status"):
         kept = _cut(job, row, now)
         unrun.filter(pk=row.pk).update(last_slot=kept and kept.last, slots=kept.count if kept else 1)
+    return True
 
 
 def _delete_future_queued(job: Job, now: datetime) -> None:

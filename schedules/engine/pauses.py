@@ -2,6 +2,7 @@
 
 import logging
 import time
+from collections.abc import Collection
 from datetime import datetime
 from typing import Any
 
@@ -27,9 +28,12 @@ Status = Execution.Status
 
 def pause(job: Job, now: datetime, reason: str, *, until: datetime | None = None) -> None:
     """Pause a job that the caller has locked: account for its due slots, and withdraw runs that have not started."""
-    _write_pause(job, now, reason, paused_until=until)
+    changes = _write_pause(job, now, reason, paused_until=until)
     account_for(job, job.next_run_at, now, "The job was paused before it could run.")
-    withdraw(job, now, "paused")
+    if withdraw(job, now, "paused"):
+        job.refresh_from_db()
+    else:
+        job.take_over(changes, now)
 
 
 def pause_unreadable(job: Job, now: datetime, words: str) -> None:
@@ -40,64 +44,79 @@ def pause_unreadable(job: Job, now: datetime, words: str) -> None:
     note(job, "pause", now, {"reason": words})
 
 
-def _write_pause(job: Job, now: datetime, reason: str, **values: Any) -> None:
+def _write_pause(job: Job, now: datetime, reason: str, **values: Any) -> dict[str, Any]:
     # Keep an earlier `paused_at`: the slots since then are not accounted for yet.
     paused_at = job.paused_at if job.status == Job.Status.PAUSED else now
-    Job.objects.filter(pk=job.pk).update(
-        status=Job.Status.PAUSED,
-        next_run_at=None,
-        paused_at=paused_at,
-        pause_reason=reason,
-        revision=F("revision") + 1,
-        updated_at=now,
+    changes = {
+        "status": Job.Status.PAUSED,
+        "next_run_at": None,
+        "paused_at": paused_at,
+        "pause_reason": reason,
         **values,
-    )
+    }
+    Job.objects.filter(pk=job.pk).update(**changes, revision=F("revision") + 1, updated_at=now)
+    return changes
 
 
-def withdraw(job: Job, now: datetime, done: str, *, also_manual: bool = False) -> None:
+def withdraw(job: Job, now: datetime, done: str, *, also_manual: bool = False) -> bool:
     """Withdraw the runs of a stopped job that have not started; `done` says how it was stopped.
 
     A run that waits for a retry ends as failed. Running executions and prompts that an agent holds may finish.
+    Return whether one has, because that changes the job's own row.
     """
-    rows = Execution.objects.live().filter(job=job)
+    rows = Execution.objects.live().filter(job=job).exclude(status=Status.RUNNING)
     if not also_manual:
         rows = rows.exclude(cause=Execution.Cause.MANUAL)
-    unstarted = rows.filter(status__in=[Status.QUEUED, Status.CLAIMED])
-    ended = {"finished_at": now, "lease_until": None, "available_at": None}
+    unstarted, unheld, failed = [], [], []
+    for row in rows.select_for_update().only("pk", "status", "attempt", "error", "lease_until"):
+        if row.status == Status.WAITING:
+            if not row.is_held_at(now):
+                unheld.append(row.pk)
+        elif row.attempt == 0:
+            unstarted.append(row.pk)
+        else:
+            failed.append(Outcome(row.pk, row.attempt, job.pk, Status.FAILED, now, error=row.error))
     words = f"The job was {done} before "
-    unstarted.filter(attempt=0).update(status=Status.CANCELLED, reason=f"{words}it could run.", **ended)
-    rows.unheld(now).update(status=Status.CANCELLED, reason=f"{words}an agent took this prompt.", **ended)
-    failed = [
-        Outcome(pk, attempt, job.pk, Status.FAILED, now, error=error)
-        for pk, attempt, error in unstarted.select_for_update().values_list("pk", "attempt", "error")
-    ]
+    _end(unstarted, Status.CANCELLED, now, f"{words}it could run.")
+    _end(unheld, Status.CANCELLED, now, f"{words}an agent took this prompt.")
     if failed:
-        Execution.objects.filter(pk__in=[outcome.execution_id for outcome in failed]).update(
-            status=Status.FAILED, reason=f"{words}the next attempt.", **ended
-        )
+        _end([outcome.execution_id for outcome in failed], Status.FAILED, now, f"{words}the next attempt.")
         add_to_history(failed)
-    release_next([job.pk], now)
+    if unstarted or unheld or failed:
+        release_next([job.pk], now)
+    return bool(failed)
+
+
+def _end(execution_ids: Collection[int], status: Execution.Status, now: datetime, reason: str) -> None:
+    if execution_ids:
+        Execution.objects.filter(pk__in=execution_ids).update(
+            status=status, reason=reason, finished_at=now, lease_until=None, available_at=None
+        )
 
 
 def rearm(job: Job, now: datetime) -> bool:
     """Arm a paused job again and account for the slots of the pause; return False if no slot is left."""
     following = job.next_slot(now)
     account_for(job, job.paused_at, now, f"Paused: {job.pause_reason or 'no reason given'}"[:300])
-    delete_future_rows(job, now)
+    has_deleted = delete_future_rows(job, now)
     if following is None:
         return False
-    return bool(
-        Job.objects.filter(pk=job.pk, status=Job.Status.PAUSED, revision=job.revision).update(
-            status=Job.Status.PENDING,
-            next_run_at=following,
-            paused_at=None,
-            paused_until=None,
-            pause_reason="",
-            failure_streak=0,
-            revision=F("revision") + 1,
-            updated_at=now,
-        )
-    )
+    changes = {
+        "status": Job.Status.PENDING,
+        "next_run_at": following,
+        "paused_at": None,
+        "paused_until": None,
+        "pause_reason": "",
+        "failure_streak": 0,
+    }
+    unchanged = Job.objects.filter(pk=job.pk, status=Job.Status.PAUSED, revision=job.revision)
+    if not unchanged.update(**changes, revision=F("revision") + 1, updated_at=now):
+        return False
+    if has_deleted:
+        job.refresh_from_db()
+    else:
+        job.take_over(changes, now)
+    return True
 
 
 def end_pauses(now: datetime) -> None:

@@ -62,8 +62,9 @@ class CrontyTokens:
 
 
 def caller_of(token: Token) -> Caller:
+    profile = getattr(token.owner, "cronty_profile", None)
     return Caller(
-        Actor(token.owner, Event.Door.MCP, name=token.name, key=f"token {token.pk}"),
+        Actor(token.owner, Event.Door.MCP, name=token.name, key=f"token {token.pk}", profile=profile),
         scopes=frozenset(token.scopes),
         families=frozenset(token.families or FAMILIES),
         token_id=token.pk,

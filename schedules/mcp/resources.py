@@ -16,7 +16,6 @@ from schedules.mcp.answers.jobs import status_out
 from schedules.mcp.auth import Caller, require, too_many_calls
 from schedules.mcp.orm import orm
 from schedules.mcp.tools.notifications import list_scheduled_notifications
-from schedules.services.people import profile_of
 from schedules.services.reading import MOST_UPCOMING
 from schedules.tasks import registry
 from schedules.when.triggers import TriggerError, load_zone
@@ -114,7 +113,7 @@ def registered_tasks() -> str:
 
 def agenda_today() -> str:
     actor, now = _reader().actor, clock.now()
-    zone = profile_of(actor.user).zone
+    zone = actor.read_profile().zone
     midnight = (now.astimezone(load_zone(zone)) + timedelta(days=1)).replace(
         hour=0, minute=0, second=0, microsecond=0
     )

@@ -1,6 +1,8 @@
 """Jobs: what to run, when, under which policies, and in which state."""
 
+import functools
 import secrets
+from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Any, Self
 
@@ -55,14 +57,15 @@ class JobQuerySet(models.QuerySet["Job"]):
 
     def called(self, public_id: str) -> Self:
         """The job with this id, if any; text that PostgreSQL cannot compare finds nothing."""
-        return self.filter(public_id=public_id) if is_public_id(public_id) else self.none()
+        # Unordered, because there is at most one.
+        return self.filter(public_id=public_id).order_by() if is_public_id(public_id) else self.none()
 
     def active(self) -> Self:
         """Jobs that may still run: pending, running or paused."""
-        return self.kept().filter(status__in=Job.ACTIVE)
+        return self.filter(deleted_at=None, status__in=Job.ACTIVE)
 
     def armed(self) -> Self:
-        return self.kept().filter(status=Job.Status.PENDING)
+        return self.filter(deleted_at=None, status=Job.Status.PENDING)
 
     def due(self, now: datetime) -> Self:
         return self.armed().filter(next_run_at__lte=now)
@@ -70,11 +73,6 @@ class JobQuerySet(models.QuerySet["Job"]):
     def late(self, now: datetime) -> Self:
         """Jobs that are overdue by more than LATE_AFTER, which points to a problem."""
         return self.due(now - LATE_AFTER)
-
-    def only_schedule(self, *more: str) -> Self:
-        """Read only the columns that a list shows: whole rows take three times as long."""
-        columns = ("public_id", "name", "task", "status", "slot_count", "next_run_at", "created_at")
-        return self.only(*columns, *Job.TRIGGER_FIELDS, *more)
 
     def with_activity(self) -> Self:
         """Annotate `is_running`: whether a run is under way."""
@@ -86,7 +84,7 @@ class JobQuerySet(models.QuerySet["Job"]):
             case Job.Status.RUNNING:
                 return self.filter(is_running())
             case Job.Status.PENDING:
-                return self.filter(~is_running(), status=Job.Status.PENDING)
+                return self.filter(~_has_run_under_way(), status=Job.Status.PENDING)
         return self.filter(status=state)
 
 
@@ -95,11 +93,20 @@ def state_of(status: str, has_run_under_way: bool) -> str:
     return Job.Status.RUNNING.value if status == Job.Status.PENDING and has_run_under_way else status
 
 
+def argument_of(job: Any, name: str) -> Any:
+    """Return an argument of a job, or of a row with its task and arguments, or None."""
+    if name in job.kwargs:
+        return job.kwargs[name]
+    task = registry.get(job.task)
+    return dict(zip(task.signature.parameters, job.args, strict=False)).get(name) if task else None
+
+
 def is_running() -> Q:
     """Match the jobs that `state_of` calls running."""
     return Q(status=Job.Status.RUNNING) | (Q(status=Job.Status.PENDING) & _has_run_under_way())
 
 
+@functools.cache
 def _has_run_under_way() -> Q:
     executions: Any = apps.get_model("schedules", "Execution").objects
     # One subquery for all jobs, because it can use a partial index; per job, SQLite would read the whole history.
@@ -212,6 +219,9 @@ class Job(models.Model):
     updated_at = models.DateTimeField(editable=False)
     deleted_at = models.DateTimeField(null=True, editable=False)
 
+    is_running: bool
+    """Whether a run is under way; only in rows read with `with_activity`, or after `read_activity`."""
+
     objects = JobQuerySet.as_manager()
 
     class Meta:
@@ -297,9 +307,7 @@ class Job(models.Model):
 
     def argument(self, name: str) -> Any:
         """Return the argument with this name, whether it was given by name or by position, or None."""
-        task = registry.get(self.task)
-        by_position = dict(zip(task.signature.parameters, self.args, strict=False)) if task else {}
-        return {**by_position, **self.kwargs}.get(name)
+        return argument_of(self, name)
 
     def next_slot(self, after: datetime) -> datetime | None:
         """Return the next slot after a moment, or None if no run is left."""
@@ -308,9 +316,21 @@ class Job(models.Model):
         slot = self.trigger.next_after(after)
         return None if slot is None or (self.ends_at and slot > self.ends_at) else slot
 
+    def take_over(self, changes: Mapping[str, Any], now: datetime) -> None:
+        """Set what an UPDATE has just written, so that the row need not be read again."""
+        for name, value in changes.items():
+            setattr(self, name, value)
+        self.revision += 1
+        self.updated_at = now
+
+    def read_activity(self) -> None:
+        """Set `is_running`, which for a single job is faster than `with_activity`."""
+        executions: Any = apps.get_model("schedules", "Execution").objects
+        self.is_running = executions.under_way().filter(job=self.pk).exists()
+
     @property
     def state(self) -> str:
-        """The state to show; the job must be read with `with_activity()`."""
+        """The state to show; the job must be read with its activity."""
         return state_of(self.status, getattr(self, "is_running", False))
 
     def clean(self) -> None:

@@ -12,6 +12,7 @@ from schedules.models.people import is_active
 
 class TokenQuerySet(models.QuerySet["Token"]):
     def usable(self, now: datetime) -> Self:
+        """Tokens for which `is_usable_at` is true."""
         is_unexpired = Q(expires_at=None) | Q(expires_at__gt=now)
         return self.filter(is_unexpired, is_active("owner__"), revoked_at=None)
 
@@ -54,3 +55,8 @@ class Token(models.Model):
 
     def __str__(self) -> str:
         return self.name
+
+    def is_usable_at(self, now: datetime) -> bool:
+        """Return whether the token is neither revoked nor expired, and its owner is active."""
+        is_unexpired = self.expires_at is None or self.expires_at > now
+        return self.revoked_at is None and is_unexpired and getattr(self.owner, "is_active", True)

@@ -1,16 +1,17 @@
 """The actor of a change: a person or an agent, the interface they use, and the jobs they may see."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
 from django.contrib.auth.base_user import AbstractBaseUser
 
 from schedules import limits
-from schedules.models import Event, Execution, Job
+from schedules.models import Event, Execution, Job, Profile
 from schedules.models.executions import ExecutionQuerySet
 from schedules.models.jobs import JobQuerySet
 from schedules.result import Code, Err
+from schedules.services.people import profile_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +23,8 @@ class Actor:
     name: str = ""
     key: str = ""
     """Distinguishes agents with the same name."""
+    profile: Profile | None = field(default=None, compare=False, repr=False)
+    """The profile of the user, if it was read together with the token."""
 
     @property
     def label(self) -> str:
@@ -37,8 +40,14 @@ class Actor:
         """Staff see everybody's jobs on the pages and in the admin; an agent sees only its owner's."""
         return getattr(self.user, "is_staff", False) and self.door in (Event.Door.WEB, Event.Door.ADMIN)
 
+    def read_profile(self) -> Profile:
+        """Return the profile of the user, from this call's token or from the database."""
+        return self.profile or profile_of(self.user)
+
     def jobs(self) -> JobQuerySet:
-        return Job.objects.kept() if self.sees_all else Job.objects.kept().owned_by(self.user.pk)
+        if self.sees_all:
+            return Job.objects.kept()
+        return Job.objects.filter(owner=self.user.pk, deleted_at=None)
 
     def job(self, public_id: str) -> Job | None:
         """Return one job with its activity, or None."""

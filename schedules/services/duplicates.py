@@ -5,7 +5,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, timedelta
-from typing import Any
+from typing import Any, NamedTuple
 
 from django.core.serializers.json import DjangoJSONEncoder
 from django.db.models import Q
@@ -17,13 +17,20 @@ from schedules.services.actors import Actor
 SAME_TIME = timedelta(minutes=1)
 
 
+class SimilarJob(NamedTuple):
+    """An active job that does the same on the same schedule."""
+
+    public_id: str
+    name: str
+
+
 @dataclass(frozen=True, slots=True)
 class Scheduled:
     """A new job, or the one that an earlier, identical request created."""
 
     job: Job
     existing: bool = False
-    similar: Job | None = None
+    similar: SimilarJob | None = None
 
 
 def digest_of(fields: Mapping[str, Any]) -> str:
@@ -48,7 +55,7 @@ def answer_of_key(actor: Actor, key: str, digest: str) -> Result[Scheduled] | No
     return Ok(Scheduled(job, existing=True))
 
 
-def similar_to(job: Job) -> Job | None:
+def similar_to(job: Job) -> SimilarJob | None:
     """Return an active job with the same task, arguments and schedule, or None."""
     kind = Job.TriggerType(job.trigger_type)
     if job.run_at:
@@ -60,10 +67,12 @@ def similar_to(job: Job) -> Job | None:
         same = Q(timezone=job.timezone, **{kind.column: getattr(job, kind.column)})
     # Unordered, because the database would read every job of the owner to sort them.
     twins = (
-        Job.objects.owned_by(job.owner_id)
-        .active()
-        .filter(same, trigger_type=kind, task=job.task)
+        Job.objects.active()
+        .filter(same, owner=job.owner_id, trigger_type=kind, task=job.task)
         .order_by()
-        .only("public_id", "name", "args", "kwargs")
+        .values_list("public_id", "name", "args", "kwargs")
     )
-    return next((twin for twin in twins if (twin.args, twin.kwargs) == (job.args, job.kwargs)), None)
+    for public_id, name, args, kwargs in twins:
+        if (args, kwargs) == (job.args, job.kwargs):
+            return SimilarJob(public_id, name)
+    return None

@@ -52,7 +52,7 @@ def schedule(
             return invalid("idempotency_key", "Use 1 to 200 printable characters.")
         if answer := answer_of_key(actor, idempotency_key, digest):
             return answer
-    profile = profile or profile_of(actor.user)
+    profile = profile or actor.read_profile()
     job = Job(
         owner_id=actor.user.pk,
         public_id=new_public_id(prefix, now),
@@ -84,23 +84,30 @@ def schedule(
     return Ok(Scheduled(job, similar=similar))
 
 
-def edit(actor: Actor, job_id: str, *, revision: int | None = None, **changes: Any) -> Result[Job]:
-    """Change a pending or paused job; of two callers that saw the same revision, the second is refused."""
+def edit(
+    actor: Actor, job_id: str, *, revision: int | None = None, seen: Job | None = None, **changes: Any
+) -> Result[Job]:
+    """Change a pending or paused job; of two callers that saw the same revision, the second is refused.
+
+    `seen` is the job as the caller has just read it; then it is not read again.
+    """
     changes = editable_only(changes)
+    job, revision = seen, seen.revision if seen else revision
     for _ in range(EDIT_TRIES):
-        if answer := _try_to_edit(actor, job_id, revision, changes):
+        job = job or actor.jobs().called(job_id).first()
+        if job is None:
+            return not_found(job_id)
+        if answer := _try_to_edit(actor, job, revision, changes):
             return answer
+        job = None
     return Err(Code.CONFLICT, f"This job fires all the time: {job_id}. Try again, or pause it first.")
 
 
 def _try_to_edit(
-    actor: Actor, job_id: str, revision: int | None, changes: Mapping[str, Any]
+    actor: Actor, job: Job, revision: int | None, changes: Mapping[str, Any]
 ) -> Result[Job] | None:
     """Try to edit once; return None if the job fired meanwhile, so that the caller can try again."""
     now = clock.now()
-    job = actor.jobs().called(job_id).first()
-    if job is None:
-        return not_found(job_id)
     if revision is not None and revision != job.revision:
         return _changed_meanwhile(job)
     if problems := type_problems(changes):
@@ -109,7 +116,7 @@ def _try_to_edit(
     if not changes:
         return Ok(job)
     if job.status not in (Job.Status.PENDING, Job.Status.PAUSED):
-        return Err(Code.WRONG_STATE, f"Job already {job.status}: {job_id}")
+        return Err(Code.WRONG_STATE, f"Job already {job.status}: {job.public_id}")
     old, before = _copy(job), _changes(job, changes)
     for name, value in changes.items():
         setattr(job, name, value)
@@ -132,11 +139,15 @@ def _try_to_edit(
         ).update(**changes, revision=F("revision") + 1, updated_at=now)
         if not won:
             return _lost_the_race(actor, old)
+        has_deleted = False
         if is_rescheduled:
             _account_until(old, now, "The schedule was changed before it could run.")
-            engine.delete_future_rows(old, now)
+            has_deleted = engine.delete_future_rows(old, now)
         record(actor, "edit", now, job=job, before=before, after=_changes(job, changes))
-    job.refresh_from_db()
+    if has_deleted:
+        job.refresh_from_db()
+    else:
+        job.take_over(changes, now)
     return Ok(job)
 
 
@@ -158,7 +169,6 @@ def pause(actor: Actor, job_id: str, *, reason: str = "", until: datetime | None
             return Err(Code.WRONG_STATE, f"Job already {job.status}: {job_id}")
         engine.pause(job, now, reason, until=until)
         record(actor, "pause", now, job=job, after={"reason": reason, "until": until and until.isoformat()})
-    job.refresh_from_db()
     return Ok(job)
 
 
@@ -182,7 +192,6 @@ def resume(actor: Actor, job_id: str) -> Result[Job]:
             job.paused_at += _TICK
         engine.rearm(job, now)
         record(actor, "resume", now, job=job, before=before)
-    job.refresh_from_db()
     return Ok(job)
 
 
@@ -196,11 +205,11 @@ def cancel(actor: Actor, job_id: str, *, only: Collection[str] = Job.ACTIVE) -> 
         if job.status not in only:
             return Err(Code.WRONG_STATE, f"Job already {job.status}: {job_id}")
         before = {"status": job.status}
-        _move(job, now, status=Job.Status.CANCELLED, next_run_at=None, paused_until=None)
         _account_until(job, now, "The job was cancelled before it could run.")
-        engine.withdraw(job, now, "cancelled", also_manual=True)
+        _move(job, now, status=Job.Status.CANCELLED, next_run_at=None, paused_until=None)
+        if engine.withdraw(job, now, "cancelled", also_manual=True):
+            job.refresh_from_db()
         record(actor, "cancel", now, job=job, before=before, after={"status": "cancelled"})
-    job.refresh_from_db()
     return Ok(job)
 
 
@@ -211,11 +220,11 @@ def delete(actor: Actor, job_id: str) -> Result[Job]:
         job = _locked(actor, job_id)
         if job is None:
             return not_found(job_id)
-        _move(job, now, deleted_at=now)
         _account_until(job, now, "The job was deleted before it could run.")
-        engine.withdraw(job, now, "deleted", also_manual=True)
+        _move(job, now, deleted_at=now)
+        if engine.withdraw(job, now, "deleted", also_manual=True):
+            job.refresh_from_db()
         record(actor, "delete", now, job=job, before={"status": job.status})
-    job.refresh_from_db()
     return Ok(job)
 
 
@@ -243,7 +252,6 @@ def restore(actor: Actor, job_id: str) -> Result[Job]:
                 else:
                     # Let the owner decide what to do with it.
                     engine.pause(job, now, reason)
-                    job.refresh_from_db(fields=["revision"])
             case Job.Status.PAUSED:
                 engine.account_for(job, job.deleted_at + _TICK, now, "The job lay in the trash.")
                 changes["paused_at"] = now
@@ -285,6 +293,7 @@ def _move(job: Job, now: datetime, **changes: Any) -> None:
         **changes, revision=F("revision") + 1, updated_at=now
     )
     assert moved == 1
+    job.take_over(changes, now)
 
 
 def _account_until(job: Job, now: datetime, reason: str) -> None:

@@ -46,7 +46,13 @@ def claim_prompts(
                 row.attempt += 1
                 row.lease_key = actor.key
             row.lease_until, row.leased_to = now + lease, actor.label
-        Execution.objects.bulk_update(rows, ["attempt", "lease_until", "leased_to", "lease_key"])
+            # One by one, because there are few, and usually one.
+            Execution.objects.filter(pk=row.pk).update(
+                attempt=row.attempt,
+                lease_until=row.lease_until,
+                leased_to=row.leased_to,
+                lease_key=row.lease_key,
+            )
     return Ok(rows)
 
 
@@ -75,7 +81,6 @@ def complete_prompt(
             reason=f"Completed by {actor.label}.",
         )
         record(actor, "complete", now, job=_job_of(row), after={"execution": row.pk, "status": status})
-    row.refresh_from_db()
     return Ok(row)
 
 
@@ -88,7 +93,6 @@ def dismiss_prompt(actor: Actor, execution_id: int) -> Result[Execution]:
             return row
         _finish(row, Status.CANCELLED, now, reason=f"Dismissed by {actor.label}.")
         record(actor, "dismiss", now, job=_job_of(row), after={"execution": row.pk})
-    row.refresh_from_db()
     return Ok(row)
 
 
@@ -144,9 +148,11 @@ def _locked(actor: Actor, execution_id: int, now: datetime) -> Execution | Err:
 
 
 def _finish(row: Execution, status: Execution.Status, now: datetime, **values: Any) -> None:
-    Execution.objects.filter(pk=row.pk, status=Status.WAITING).update(
-        status=status, finished_at=now, lease_until=None, **values
-    )
+    """End a locked row and its instance."""
+    values |= {"status": status, "finished_at": now, "lease_until": None}
+    Execution.objects.filter(pk=row.pk, status=Status.WAITING).update(**values)
+    for name, value in values.items():
+        setattr(row, name, value)
     error = values.get("error", "")
     engine.conclude([engine.Outcome(row.pk, row.attempt, _job_of(row).pk, status, now, error=error)])
 

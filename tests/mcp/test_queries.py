@@ -25,14 +25,17 @@ LOCK = int(connection.features.has_select_for_update)
 JOB = {"job_id": "job_1_0"}
 CALLS: dict[str, tuple[dict[str, Any], int]] = {
     "job_status": (JOB, 2),
-    "why": (JOB, 4),
+    "why": (JOB, 3),
     "get_current_time": ({}, 1),
     "preview_schedule": ({"trigger_type": "cron", "trigger_config": {"expression": "0 9 * * *"}}, 1),
-    "cancel_job": (JOB, 8),
-    "pause_job": (JOB, 8),
-    "run_job": (JOB, 6),
-    "update_job": (JOB | {"name": "Other"}, 7),
+    "cancel_job": (JOB, 4),
+    "pause_job": (JOB, 4),
+    "pause_schedule": ({"schedule_id": "job_1_0"}, 4),
+    "delete_schedule": ({"schedule_id": "job_1_0"}, 4),
+    "run_job": (JOB, 5),
+    "update_job": (JOB | {"name": "Other"}, 5),
     "upcoming": ({}, 3),
+    "list_scheduled_notifications": ({}, 2),
 }
 
 
@@ -70,6 +73,17 @@ def test_query_count_of_a_call_does_not_grow_with_the_rows(rows, queries, name):
 @pytest.mark.parametrize("arguments", [{}, {"status": "pending", "limit": 10}])
 def test_list_takes_one_query_for_the_page_and_one_for_the_total(rows, queries, arguments):
     assert queries("list_jobs", **arguments) == 2
+
+
+def test_list_of_prompts_takes_one_query_for_the_zone_and_one_for_the_page(rows, queries):
+    assert queries("schedule_list") == 2
+
+
+def test_query_count_of_resuming_does_not_grow_with_the_rows(rows, queries, call):
+    call("pause_job", **JOB)
+
+    # The job, rows of future slots, the update, its event, activity, and whether a cluster is running.
+    assert queries("resume_job", **JOB) == 6
 
 
 def test_query_count_of_scheduling_does_not_grow_with_the_rows(rows, unlimited, queries):

@@ -40,3 +40,4 @@ def test_usable_tokens_are_neither_revoked_nor_expired_nor_of_an_inactive_owner(
     TokenFactory(owner__is_active=False)
 
     assert set(Token.objects.usable(NOW)) == {forever, tomorrow}
+    assert {token for token in Token.objects.all() if token.is_usable_at(NOW)} == {forever, tomorrow}

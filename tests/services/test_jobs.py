@@ -385,3 +385,35 @@ def test_number_of_waiting_manual_runs_is_limited(actor):
 
     assert isinstance(refusal, Err)
     assert refusal.code == Code.QUOTA
+
+
+CHANGES = {
+    "edit": lambda actor, job: services.edit(actor, job.public_id, name="Other", cron="0 9 * * *"),
+    "pause": lambda actor, job: services.pause(actor, job.public_id, until=NOW + timedelta(hours=1)),
+    "resume": lambda actor, job: services.resume(actor, job.public_id),
+    "cancel": lambda actor, job: services.cancel(actor, job.public_id),
+    "delete": lambda actor, job: services.delete(actor, job.public_id),
+    "restore": lambda actor, job: services.restore(actor, job.public_id),
+}
+
+
+@pytest.mark.parametrize("runs", ["no runs", "a retry", "a run from the future"])
+@pytest.mark.parametrize("change", CHANGES)
+def test_changed_job_is_returned_as_it_is_stored(actor, change, runs):
+    job = create_job(actor)
+    if change == "resume":
+        value_of(services.pause(actor, job.public_id))
+    if change == "restore":
+        value_of(services.delete(actor, job.public_id))
+    if runs == "a retry":
+        ExecutionFactory(job=job, status="queued", attempt=1, error="It broke", available_at=NOW)
+    if runs == "a run from the future":
+        ExecutionFactory(job=job, status="queued", scheduled_for=NOW + timedelta(days=1))
+
+    changed = value_of(CHANGES[change](actor, job))
+
+    stored = Job.objects.get(pk=job.pk)
+    columns = [field.attname for field in Job._meta.concrete_fields]
+    assert {name: getattr(changed, name) for name in columns} == {
+        name: getattr(stored, name) for name in columns
+    }

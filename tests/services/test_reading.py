@@ -74,7 +74,9 @@ def test_upcoming_lists_the_runs_of_all_jobs_soonest_first(actor, stranger):
 
     listed = upcoming(actor, NOW, hours=1)
 
-    assert listed == list(zip(minutes(20, 30, 40, 60), [often, once, often, often], strict=True))
+    assert [(moment, job.pk) for moment, job in listed] == list(
+        zip(minutes(20, 30, 40, 60), [often.pk, once.pk, often.pk, often.pk], strict=True)
+    )
 
 
 def test_upcoming_stops_at_its_limit(actor):
@@ -83,11 +85,22 @@ def test_upcoming_stops_at_its_limit(actor):
     assert [moment for moment, _ in upcoming(actor, NOW, limit=3)] == minutes(5, 10, 15)
 
 
+def test_full_list_of_upcoming_runs_has_the_repetitions_of_a_frequent_job(actor):
+    often = job_of(actor)
+    others = [job_of(actor, cron="0 0 1 1 *", next_run_at=moment) for moment in minutes(7, 12, 30)]
+
+    listed = upcoming(actor, NOW, limit=4)
+
+    assert [(moment, job.pk) for moment, job in listed] == list(
+        zip(minutes(5, 7, 10, 12), [often.pk, others[0].pk, often.pk, others[1].pk], strict=True)
+    )
+
+
 def test_job_with_an_invalid_schedule_does_not_hide_the_others(actor):
     broken = job_of(actor, cron="nonsense")
     fine = job_of(actor, cron="*/20 * * * *", next_run_at=NOW + timedelta(minutes=20))
 
-    assert [job for _, job in upcoming(actor, NOW, hours=0.5)] == [broken, fine]
+    assert [job.pk for _, job in upcoming(actor, NOW, hours=0.5)] == [broken.pk, fine.pk]
 
 
 # Explanations

@@ -61,8 +61,7 @@ class WhyOut(TypedDict):
     execution: ExecutionOut | None
 
 
-def run_out(execution_id: int, job_id: str) -> RunOut:
-    row = Execution.objects.defer("traceback").get(pk=execution_id)
+def run_out(row: Execution, job_id: str) -> RunOut:
     out: RunOut = {
         "job_id": job_id,
         "execution_id": row.pk,

@@ -8,8 +8,9 @@ from typing_extensions import TypedDict
 from schedules import clock, services
 from schedules.mcp import answers
 from schedules.models import Job
+from schedules.models.jobs import argument_of
 from schedules.result import Code, Err
-from schedules.services.reading import words_of
+from schedules.services.reading import WORDS_COLUMNS, words_of
 
 GONE = "Schedule not found: {id}. It may have already been deleted or the ID is incorrect."
 
@@ -162,7 +163,20 @@ def cron_out(made: services.Scheduled) -> CronOut:
     }
 
 
-def listed_out(job: Job) -> ListedOut:
+LISTED_COLUMNS = (
+    "public_id",
+    "label",
+    "status",
+    "next_run_at",
+    "last_run_at",
+    "task",
+    "args",
+    "kwargs",
+    *WORDS_COLUMNS,
+)
+
+
+def listed_out(job: Any) -> ListedOut:
     out: ListedOut = {
         "schedule_id": job.public_id,
         "description": words_of(job),
@@ -172,7 +186,7 @@ def listed_out(job: Job) -> ListedOut:
         "paused": job.status == Job.Status.PAUSED,
         "next_occurrence": answers.iso_or_none(job.next_run_at, job.timezone),
         "last_occurrence": answers.iso_or_none(job.last_run_at, job.timezone),
-        "notification_body": answers.readable(str(job.argument("message") or "")),
+        "notification_body": answers.readable(str(argument_of(job, "message") or "")),
     }
     if job.run_at:
         out["scheduled_time"] = answers.iso(job.run_at, job.timezone)
@@ -181,5 +195,5 @@ def listed_out(job: Job) -> ListedOut:
     return out
 
 
-def topic_of(job: Job) -> str:
-    return str(job.argument("topic") or "")
+def topic_of(job: Any) -> str:
+    return str(argument_of(job, "topic") or "")

@@ -8,8 +8,9 @@ from typing_extensions import TypedDict
 from schedules import clock, services
 from schedules.mcp import answers
 from schedules.models import Execution, Job
+from schedules.models.jobs import argument_of
 from schedules.result import Code, Err
-from schedules.services.reading import words_of
+from schedules.services.reading import WORDS_COLUMNS, words_of
 
 
 class PromptOut(TypedDict):
@@ -70,9 +71,9 @@ def refused_completion(error: Err, given: Mapping[str, Any]) -> CompleteOut:
     return answers.with_wait(out, error)
 
 
-def prompt_text(job: Job) -> str:
-    """Return the prompt of a job, whether given by name or by position."""
-    return str(job.argument("prompt") or "")
+def prompt_text(job: Any) -> str:
+    """Return the prompt of a job or of a row, whether given by name or by position."""
+    return str(argument_of(job, "prompt") or "")
 
 
 def scheduled(made: services.Scheduled) -> str:
@@ -95,9 +96,12 @@ def edited(job: Job, at: str | None, prompt: str | None) -> str:
     return f"Updated task #{job.pk}: {', '.join(parts)}"
 
 
-def task_line(job: Any) -> str:
-    when = answers.local(job.fire_at, job.timezone) if job.fire_at else words_of(job)
-    return f"#{job.pk}  {when}  [{job.state}]  {answers.line(prompt_text(job), 60)}"
+LINE_COLUMNS = ("pk", "fire_at", "task", "args", "kwargs", *WORDS_COLUMNS)
+
+
+def task_line(row: Any, state: str) -> str:
+    when = answers.local(row.fire_at, row.timezone) if row.fire_at else words_of(row)
+    return f"#{row.pk}  {when}  [{state}]  {answers.line(prompt_text(row), 60)}"
 
 
 def not_editable(number: int, verb: str) -> str:

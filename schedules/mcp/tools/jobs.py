@@ -37,7 +37,6 @@ from schedules.mcp.tools.arguments import (
 from schedules.models import Job
 from schedules.models.jobs import JobQuerySet
 from schedules.result import Code, Err, Ok
-from schedules.services.people import profile_of
 from schedules.tasks import registry
 
 STATUSES = [*Job.Status.values, None]
@@ -73,7 +72,7 @@ def schedule_job(
         "max_runs": max_runs,
     }
     what: dict[str, Any] = {"name": name, "args": args or [], "kwargs": kwargs or {}}
-    profile = profile_of(actor.user)
+    profile = actor.read_profile()
     zone = timezone if timezone is not None else profile.zone
     when = read_trigger(trigger_type, trigger_config, zone, clock.now())
     if isinstance(when, Err):

@@ -29,7 +29,6 @@ from schedules.mcp.tools.arguments import (
 from schedules.models import Execution, Job
 from schedules.models.triggers import trigger_of
 from schedules.result import Code, Err, Ok, Result
-from schedules.services.people import profile_of
 from schedules.services.reading import MOST_UPCOMING
 from schedules.services.validation import interval_problem
 
@@ -51,7 +50,7 @@ def preview_schedule(
     Use this before you create an unusual schedule, and show the user the result if their request was ambiguous.
     """
     actor, now = current_actor(), clock.now()
-    zone = timezone if timezone is not None else profile_of(actor.user).zone
+    zone = timezone if timezone is not None else actor.read_profile().zone
     given = {"trigger_type": trigger_type, "trigger_config": trigger_config, "timezone": zone}
     number = 5 if count is None else count
     if not 1 <= number <= MOST_RUNS:
@@ -132,7 +131,7 @@ def update_job(
             changes |= columns
         case error:
             return refused(error, given)
-    return _changed(services.edit(actor, job.public_id, revision=job.revision, **changes), given)
+    return _changed(services.edit(actor, job.public_id, seen=job, **changes), given)
 
 
 def pause_job(
@@ -189,11 +188,14 @@ async def run_job(
     started = await orm(_start)(job_id)
     if isinstance(started, Err):
         return refused(started, {"job_id": job_id})
+    if not wait:
+        return started
+    execution_id = started["execution_id"]
     for _ in range(math.ceil(wait / POLL_SECONDS)):
-        if await orm(_is_settled)(started.value):
+        if await orm(_is_settled)(execution_id):
             break
         await asyncio.sleep(POLL_SECONDS)
-    return await orm(run_out)(started.value, job_id)
+    return await orm(_read_run)(execution_id, job_id)
 
 
 def upcoming(
@@ -206,7 +208,7 @@ def upcoming(
     span = 24.0 if hours is None else hours
     if not 0 < span <= MOST_HOURS:
         return refused(refuse("hours", f"choose more than 0 and at most {MOST_HOURS}"), {})
-    zone = profile_of(actor.user).zone
+    zone = actor.read_profile().zone
     runs = services.upcoming(actor, now, hours=span)
     out: UpcomingOut = {
         "upcoming": [
@@ -268,7 +270,7 @@ def why(
 def _zone_of(actor: services.Actor, job_id: str) -> str:
     """Return the zone in which a time without an offset is read: the job's, else the user's."""
     zone = actor.jobs().called(job_id).values_list("timezone", flat=True).first()
-    return zone or profile_of(actor.user).zone
+    return zone or actor.read_profile().zone
 
 
 def _execution(found: services.Why) -> ExecutionOut | None:
@@ -291,9 +293,8 @@ def _changed(result: Result[Job], given: Mapping[str, Any]) -> ChangedOut | Erro
             until = answers.iso_or_none(job.paused_until, job.timezone)
             if job.status != Job.Status.PENDING:
                 return {**job_out(job), "paused_until": until, **answers.pause_warning_on(job)}
-            # Read the job again with its activity: a run may be in progress.
-            now = current_actor().job(job.public_id) or job
-            return {**job_out(now), "paused_until": until, **answers.warning_on(now)}
+            job.read_activity()
+            return {**job_out(job), "paused_until": until, **answers.warning_on(job)}
         case error:
             return refused(error, given)
 
@@ -322,12 +323,16 @@ def _has_mask(value: Any) -> bool:
             return False
 
 
-def _start(job_id: str) -> Result[int]:
+def _start(job_id: str) -> RunOut | Err:
     match services.run_now(current_actor(), job_id):
         case Ok(execution):
-            return Ok(execution.pk)
+            return run_out(execution, job_id)
         case error:
             return error
+
+
+def _read_run(execution_id: int, job_id: str) -> RunOut:
+    return run_out(Execution.objects.defer("traceback").get(pk=execution_id), job_id)
 
 
 def _is_settled(execution_id: int) -> bool:

@@ -10,6 +10,7 @@ from pydantic import Field, StrictBool
 from schedules import clock, limits, services
 from schedules.mcp import answers
 from schedules.mcp.answers.notifications import (
+    LISTED_COLUMNS,
     ChangedOut,
     CronOut,
     LaterOut,
@@ -36,7 +37,6 @@ from schedules.mcp.tools.arguments import (
 )
 from schedules.models import Job
 from schedules.result import Code, Err, Ok, Result
-from schedules.services.people import profile_of
 from schedules.tasks import registry
 from schedules.when.triggers import TriggerError, load_zone
 
@@ -132,7 +132,7 @@ def schedule_notification(
     says "tomorrow" or "tonight", call get_current_time first. Keep the message_id: delete_schedule needs it.
     """
     actor = current_actor()
-    profile = profile_of(actor.user)
+    profile = actor.read_profile()
     zone = timezone if timezone is not None else profile.zone
     when = {"datetime": datetime, "date": date, "time": time, "timezone": timezone, "delay": delay}
     moment = read_one_moment({name: text for name, text in when.items() if text is not None}, zone)
@@ -237,8 +237,8 @@ def list_scheduled_notifications(
             return {"schedules": [], "count": 0}
         # The second positional argument of the task is its topic.
         found = found.filter(Q(kwargs__topic=notification_topic) | Q(args__1=notification_topic))
-    page = found.only_schedule("args", "kwargs", "label", "last_run_at")[start : start + size]
-    return {"schedules": [listed_out(job) for job in page], "count": found.count()}
+    page = found.values_list(*LISTED_COLUMNS, named=True)[start : start + size]
+    return {"schedules": [listed_out(row) for row in page], "count": found.count()}
 
 
 def pause_schedule(schedule_id: ScheduleId) -> ChangedOut | RefusedOut:
@@ -306,7 +306,7 @@ def get_current_time(
         "time": f"{there:%H:%M:%S}",
         "timezone": name,
         "local": answers.iso(now, name),
-        "user_timezone": profile_of(current_actor().user).timezone or None,
+        "user_timezone": current_actor().read_profile().timezone or None,
     }
 
 

@@ -10,6 +10,7 @@ from pydantic import Field
 from schedules import clock, limits, services
 from schedules.mcp import answers
 from schedules.mcp.answers.prompts import (
+    LINE_COLUMNS,
     ClaimOut,
     CompleteOut,
     edited,
@@ -27,7 +28,6 @@ from schedules.mcp.tools.arguments import IdempotencyKey, Number, Timezone, Whol
 from schedules.mcp.tools.jobs import in_state
 from schedules.models import Job
 from schedules.result import Code, Err, Ok
-from schedules.services.people import profile_of
 from schedules.when.triggers import load_zone
 
 LINES = 100
@@ -58,7 +58,7 @@ def schedule(
     user's phone, use schedule_notification. For a prompt that repeats, use schedule_job with the task "prompt".
     """
     actor = current_actor()
-    profile = profile_of(actor.user)
+    profile = actor.read_profile()
     zone = timezone if timezone is not None else profile.zone
     given = {"at": at, "prompt": prompt, "timezone": zone}
     moment = read_moment(at, zone, clock.now(), "at")
@@ -106,10 +106,8 @@ def schedule_list(
     state = "pending" if status is None else status
     if state not in Job.Status.values:
         return f'Error: unknown status "{answers.line(state, 100)}".'
-    zone = profile_of(actor.user).zone
-    last_run_at = Case(When(status=Job.Status.PAUSED, then=None), default=F("last_run_at"))
-    fire_at = Coalesce("next_run_at", "run_at", last_run_at)
-    tasks = in_state(actor.jobs().filter(task="prompt"), state).annotate(fire_at=fire_at)
+    zone = actor.read_profile().zone
+    tasks = in_state(actor.jobs().filter(task="prompt"), state).annotate(fire_at=_fire_at(state))
     for bound, text in (("fire_at__gte", from_), ("fire_at__lte", to)):
         if text is None:
             continue
@@ -117,11 +115,11 @@ def schedule_list(
         if moment is None:
             return f'Error: could not parse "{answers.line(text, 100)}" as a date.'
         tasks = tasks.filter(**{bound: moment})
-    lines_of = tasks.with_activity().only_schedule("args", "kwargs")
-    rows = list(lines_of.order_by(F("fire_at").asc(nulls_last=True), "pk")[: LINES + 1])
+    ordered = tasks.order_by(F("fire_at").asc(nulls_last=True), "pk")
+    rows = list(ordered.values_list(*LINE_COLUMNS, named=True)[: LINES + 1])
     if not rows:
         return "No scheduled tasks found matching filters."
-    lines = [task_line(job) for job in rows[:LINES]]
+    lines = [task_line(row, state) for row in rows[:LINES]]
     if len(rows) > LINES:
         lines.append(f"… and {tasks.count() - LINES} more: narrow the list with from and to.")
     return "\n".join(lines)
@@ -158,7 +156,7 @@ def schedule_edit(
         if job.name == _name_of(prompt_text(job)):
             changes["name"] = _name_of(prompt)
     # With the revision this is one conditional UPDATE: whoever changed or claimed the task first wins.
-    match services.edit(actor, job.public_id, revision=job.revision, **changes):
+    match services.edit(actor, job.public_id, seen=job, **changes):
         case Ok(changed):
             return edited(changed, at, prompt)
         case Err(code=Code.INVALID) as error:
@@ -197,7 +195,7 @@ def claim_prompts(
     lease = timedelta(minutes=minutes) if 0 <= minutes <= 10**6 else timedelta(0)
     match services.claim_prompts(actor, limit=1 if limit is None else limit, lease=lease):
         case Ok(rows):
-            zone = profile_of(actor.user).zone
+            zone = actor.read_profile().zone
             return {"prompts": [prompt_out(row, zone) for row in rows]}
         case error:
             return refused_claim(error, {})
@@ -220,6 +218,15 @@ def complete_prompt(
 
 def _name_of(prompt: str) -> str:
     return answers.line(prompt, 80) or "Prompt"
+
+
+def _fire_at(state: str) -> F | Coalesce:
+    """Return when a task in this state fires, or fired last."""
+    if state == Job.Status.PENDING:
+        # An index has this order; any other expression would sort all tasks.
+        return F("next_run_at")
+    last_run_at = Case(When(status=Job.Status.PAUSED, then=None), default=F("last_run_at"))
+    return Coalesce("next_run_at", "run_at", last_run_at)
 
 
 def _bound(text: str, zone: str, *, is_end: bool) -> datetime | None:

@@ -12,6 +12,7 @@ from schedules import services
 from schedules.models import Execution, Job
 from schedules.result import Code, Err, Ok
 from schedules.services import Preview
+from schedules.services.duplicates import SimilarJob
 from schedules.services.reading import preview_of
 from schedules.services.validation import no_runs_left
 from schedules.web.forms import JobForm, WhenForm
@@ -115,7 +116,7 @@ class NewJobPage(_JobFormPage):
             case Ok(made):
                 return self._answer(made.job, then, similar=made.similar)
 
-    def _answer(self, job: Job, then: str, similar: Job | None) -> HttpResponse:
+    def _answer(self, job: Job, then: str, similar: SimilarJob | None) -> HttpResponse:
         if then == "test":
             match services.run_now(self.actor, job.public_id):
                 case Ok(execution):
