@@ -93,6 +93,11 @@ def state_of(status: str, has_run_under_way: bool) -> str:
     return Job.Status.RUNNING.value if status == Job.Status.PENDING and has_run_under_way else status
 
 
+def trigger_of_job(job: Any) -> Trigger:
+    """Return the trigger of a job, or of a named row of its columns; raises TriggerError if they are invalid."""
+    return job.trigger if isinstance(job, Job) else trigger_of(job._asdict())
+
+
 def argument_of(job: Any, name: str) -> Any:
     """Return an argument of a job, or of a row with its task and arguments, or None."""
     if name in job.kwargs:

@@ -9,7 +9,7 @@ from typing import Any
 
 from schedules import clock, engine
 from schedules.models import Event, Execution, Job
-from schedules.models.triggers import trigger_of
+from schedules.models.jobs import trigger_of_job
 from schedules.result import Ok, Result
 from schedules.services.actors import Actor, not_found
 from schedules.when.moments import local_words
@@ -69,7 +69,7 @@ def preview(trigger: Trigger, timezone: str, now: datetime, count: int = 5) -> P
 def words_of(job: Any) -> str:
     """Describe the schedule of a job, or of a row with WORDS_COLUMNS; show the raw text if it cannot be read."""
     try:
-        return _trigger_of(job).words()
+        return trigger_of_job(job).words()
     except TriggerError:
         return job.cron or str(job.trigger_type)
 
@@ -106,10 +106,6 @@ def _runs(row: Any, now: datetime, until: datetime) -> Iterator[tuple[datetime, 
     return ((slot, row.pk, row) for slot in _slots(row, now, until))
 
 
-def _trigger_of(job: Any) -> Trigger:
-    return job.trigger if isinstance(job, Job) else trigger_of(job._asdict())
-
-
 def _slots(
     job: Any, now: datetime, until: datetime | None = None, *, start: datetime | None = None
 ) -> Iterator[datetime]:
@@ -124,7 +120,7 @@ def _slots(
         if job.trigger_type == Job.TriggerType.ONCE:
             return
         try:
-            trigger = trigger or _trigger_of(job)
+            trigger = trigger or trigger_of_job(job)
             slot = trigger.next_after(max(slot, now))
         except TriggerError:
             # The engine reports this error when the job is due.

@@ -19,6 +19,8 @@ from schedules.when.zones import clock_changes, offset_at
 COUNTED_AHEAD = timedelta(days=400)
 # Clocks have never been set back by more than a day, so older changes cannot repeat a wall time.
 _LONGEST_REPEAT = timedelta(days=2)
+# The slots of longer periods are not kept in memory.
+_SHARED = timedelta(days=40)
 _DAY = timedelta(days=1)
 _SECOND = timedelta(seconds=1)
 _TICK = timedelta(microseconds=1)
@@ -98,7 +100,17 @@ def _from_next_run(trigger: Trigger, first: datetime, start: datetime, end: date
     # The engine uses the stored next run, even if the trigger would not produce it today.
     if start <= first < end:
         yield Batch(first)
-    yield from slots(trigger, max(start, first + _TICK), end)
+    later = max(start, first + _TICK)
+    if isinstance(trigger, Cron) and end - start <= _SHARED:
+        yield from filter(None, (batch.between(later, end) for batch in _cron_batches(trigger, start, end)))
+    else:
+        yield from slots(trigger, later, end)
+
+
+@lru_cache(maxsize=1024)
+def _cron_batches(trigger: Cron, start: datetime, end: datetime) -> tuple[Batch, ...]:
+    """Return the slots of a cron trigger, which jobs with the same schedule share."""
+    return tuple(slots(trigger, start, end))
 
 
 def slots(trigger: Trigger, start: datetime, end: datetime) -> Iterator[Batch]:

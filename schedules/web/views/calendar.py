@@ -34,7 +34,7 @@ FAILURES = (Execution.Status.FAILED, Execution.Status.LOST, Execution.Status.MIS
 class Planned:
     """One job on one day."""
 
-    job: Job
+    job: Any
     first: datetime
     count: int = 0
 
@@ -193,7 +193,7 @@ def _calendar_lines(profile: Profile, now: datetime) -> Iterator[str]:
     yield "END:VCALENDAR"
 
 
-def _feed_runs(profile: Profile, now: datetime) -> Iterator[tuple[Job, datetime]]:
+def _feed_runs(profile: Profile, now: datetime) -> Iterator[tuple[Any, datetime]]:
     end = now + timedelta(days=FEED_DAYS)
     for job in soonest(Job.objects.kept().owned_by(profile.user_id), end):
         days = days_of(job, now, end, "UTC").values()
@@ -201,7 +201,7 @@ def _feed_runs(profile: Profile, now: datetime) -> Iterator[tuple[Job, datetime]
             yield from ((job, moment) for batch in runs_of(job, now, end) for moment in batch.moments())
 
 
-def _event_lines(job: Job, moment: datetime, now: datetime) -> Iterator[str]:
+def _event_lines(job: Any, moment: datetime, now: datetime) -> Iterator[str]:
     stamp = moment.astimezone(UTC).strftime("%Y%m%dT%H%M%SZ")
     yield "BEGIN:VEVENT"
     yield f"UID:{job.public_id}-{stamp}@cronty"

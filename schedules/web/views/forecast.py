@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
+from typing import Any
 
-from schedules.models import Job
-from schedules.models.jobs import JobQuerySet
+from schedules.models.jobs import JobQuerySet, trigger_of_job
 from schedules.when import forecast
 from schedules.when.forecast import Armed, Batch, Bucket, fill
 from schedules.when.triggers import TriggerError
@@ -24,34 +24,33 @@ COLUMNS = (
     "max_runs",
     "slot_count",
     "run_at",
-    "created_at",
 )
 
 
-def soonest(jobs: JobQuerySet, until: datetime) -> list[Job]:
-    """Read the armed jobs that fire before a moment, with only the columns that a forecast needs."""
-    rows = jobs.armed().filter(next_run_at__lte=until).only(*COLUMNS).order_by("next_run_at")
-    return list(rows[:MOST_JOBS])
+def soonest(jobs: JobQuerySet, until: datetime) -> list[Any]:
+    """Read the armed jobs that fire before a moment, as rows of the columns that a forecast needs."""
+    rows = jobs.armed().filter(next_run_at__lte=until).order_by("next_run_at")
+    return list(rows.values_list(*COLUMNS, named=True)[:MOST_JOBS])
 
 
-def runs_of(job: Job, now: datetime, end: datetime) -> Iterator[Batch]:
+def runs_of(job: Any, now: datetime, end: datetime) -> Iterator[Batch]:
     """Yield the runs of a job from now to before the end; a job with a broken schedule has none."""
     armed = _armed(job)
     return forecast.runs_ahead(armed, now, end) if armed else iter(())
 
 
 def days_of(
-    job: Job, now: datetime, end: datetime, zone: str, *, start: datetime | None = None
+    job: Any, now: datetime, end: datetime, zone: str, *, start: datetime | None = None
 ) -> dict[date, tuple[datetime, int]]:
     """Return a job's first run and its number of runs on each day of a zone."""
     armed = _armed(job)
     return forecast.per_day(armed, now, end, zone, start=start) if armed else {}
 
 
-def _armed(job: Job) -> Armed | None:
+def _armed(job: Any) -> Armed | None:
     left = None if job.max_runs is None else job.max_runs - job.slot_count
     try:
-        return Armed(job.trigger, job.next_run_at, job.ends_at, left) if job.next_run_at else None
+        return Armed(trigger_of_job(job), job.next_run_at, job.ends_at, left) if job.next_run_at else None
     except TriggerError:
         return None
 
@@ -64,7 +63,7 @@ class Ahead:
     zone: str
     buckets: list[Bucket]
     dense: dict[str, int]
-    soon: list[Job]
+    soon: list[Any]
     late: int
     is_capped: bool
 

@@ -42,7 +42,9 @@ class JobsPage(PageMixin, TemplateView):
         asked = {name: self.request.GET.get(name, "").strip() for name in (*FILTERS, "sort")}
         ranked = states.with_rank(matching(self.actor.jobs(), asked), now)
         counts = states.count_by_standing(ranked)
-        listed = sliced(self._ordered(ranked.select_related("owner"), counts, asked), self.request)
+        # Only staff see whose job it is.
+        shown = ranked.select_related("owner") if self.actor.sees_all else ranked
+        listed = sliced(self._ordered(shown, counts, asked), self.request)
         states.named(listed.rows)
         total = sum(counts.values())
         is_filtered = any(asked[name] for name in FILTERS)

@@ -63,3 +63,13 @@ def test_next_24_hours_are_correct_across_a_clock_change(
     ahead = Ahead.of(Job.objects.all(), start, "Europe/Berlin")
 
     assert [f"{bucket.start:%H:%M}" for bucket in ahead.buckets if bucket.count] == expected
+
+
+def test_jobs_with_the_same_schedule_are_counted_from_their_own_next_run(owner: User):
+    for minutes in (0, 90, 300):
+        JobFactory(owner=owner, cron="7 * * * *", next_run_at=START + timedelta(minutes=minutes))
+
+    ahead = Ahead.of(Job.objects.all(), START, "UTC")
+
+    # Each has its next run, then one at the 7th minute of every hour until 10:07 on the next day.
+    assert ahead.total == (1 + 24) + (1 + 23) + (1 + 19)

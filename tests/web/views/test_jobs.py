@@ -5,6 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from django.contrib.auth.models import User
 from django.test import Client
+from django.urls import reverse
 
 from schedules import clock
 from schedules.models import Job
@@ -47,6 +48,17 @@ def test_job_is_listed_under_its_worst_state(web: Client, owner: User):
     assert listed == {job.pk: name for name, job in jobs.items()}
     assert answer.context["counts"] == dict.fromkeys(jobs, 1)
     assert shown(answer) == [job.name for job in jobs.values()]
+
+
+@pytest.mark.parametrize(("paused", "switch"), [(False, "pause"), (True, "resume")])
+def test_row_links_to_its_job_and_its_actions(web: Client, owner: User, paused: bool, switch: str):
+    job = JobFactory(owner=owner, paused=paused)
+
+    page = web.get("/").content.decode()
+
+    assert f'href="{reverse("schedules:job", args=[job.public_id])}"' in page
+    for action in ("run-now", switch):
+        assert f'formaction="{reverse(f"schedules:{action}", args=[job.public_id])}"' in page
 
 
 @pytest.mark.parametrize(
