@@ -98,7 +98,7 @@ bench: install-dev
 
 # The long fault campaign: every kind of fault ten times, on both databases at once; reports go to .cache/faults.
 faults: install-dev
-	@$(BIN)/python -m verification.faults.campaign --database both --rounds 10 --seconds 5400 --jobs 100 --bars $(ARGS)
+	@$(BIN)/python -m verification.faults.campaign --database both --rounds 10 --seconds 9000 --jobs 100 --bars $(ARGS)
 
 # Ten planted bugs, one at a time in a copy of the checkout: the fault campaign must catch at least nine.
 mutants: install-dev

@@ -14,7 +14,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -148,7 +148,8 @@ def try_mutant(mutant: Mutant, options: argparse.Namespace) -> Result:
         out = Path(options.out) / re.sub(r"\W+", "-", mutant.name).strip("-")
         campaign = subprocess.Popen(
             [
-                *(sys.executable, "-m", "verification.faults.campaign", "--short", "--until-violation"),
+                *(sys.executable, "-m", "verification.faults.campaign", "--short", "--brisk"),
+                "--until-violation",
                 *("--database", options.database, "--seed", str(options.seed), "--jobs", str(options.jobs)),
                 *("--seconds", str(options.seconds), "--rounds", "3", "--drivers", "1", "--out", str(out)),
             ],
@@ -190,7 +191,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     ]
     results = []
     with ThreadPoolExecutor(options.parallel) as pool:
-        for result in pool.map(lambda mutant: try_mutant(mutant, options), chosen):
+        for done in as_completed([pool.submit(try_mutant, mutant, options) for mutant in chosen]):
+            result = done.result()
             results.append(result)
             verdict = "caught" if result.is_caught else "missed"
             if result.mutant is UNCHANGED:

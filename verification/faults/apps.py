@@ -16,4 +16,4 @@ class FaultsConfig(AppConfig):
 
     def ready(self) -> None:
         if path := os.environ.get(SHIFT_FILE):
-            clock.now = ShiftedClock(path).now  # type: ignore[assignment]
+            clock.now = ShiftedClock(path, clock.now).now  # type: ignore[assignment]

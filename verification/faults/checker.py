@@ -1,19 +1,26 @@
 """Rules for a history: each is a function of the records that yields violations as text."""
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
+from verification.faults.disturbances import (
+    failed_has_a_reason,
+    missed_has_a_reason,
+    nothing_is_early,
+    nothing_is_late,
+)
 from verification.faults.excuses import (
+    ENDED_BY_THE_PRODUCT,
     SLACK,
+    STOPPED,
     Bounds,
     by_job,
     faults_between,
     moment_of,
     name_of,
     near_shift,
-    offset_in,
 )
 from verification.faults.policies import (
     attempts_are_kept,
@@ -31,7 +38,6 @@ from verification.faults.summaries import counters_agree_with_the_ledger, runs_e
 from verification.faults.timelines import (
     jobs_of,
     last_allowed_run_at,
-    offsets_between,
     paused_by_engine_at,
     periods,
     policy_of,
@@ -39,7 +45,6 @@ from verification.faults.timelines import (
 
 FINAL = {"succeeded", "failed", "skipped", "missed", "cancelled", "lost"}
 NEVER_RAN = {"skipped", "missed", "cancelled"}
-STOPPED = ("The job was", "The schedule was", "Its job is gone")
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,10 +59,17 @@ class Violation:
 Rule = Callable[[History, Bounds], Iterator[str]]
 
 
-def check(history: History, bounds: Bounds | None = None) -> list[Violation]:
-    """Apply every rule."""
+def check(
+    history: History, bounds: Bounds | None = None, *, exclude: Collection[str] = ()
+) -> list[Violation]:
+    """Apply every rule, except those to exclude."""
     limits = bounds or Bounds()
-    return [Violation(name, words) for name, rule in RULES.items() for words in rule(history, limits)]
+    return [
+        Violation(name, words)
+        for name, rule in RULES.items()
+        if name not in exclude
+        for words in rule(history, limits)
+    ]
 
 
 def owed_slots_have_one_row(history: History, bounds: Bounds) -> Iterator[str]:
@@ -129,24 +141,6 @@ def deliveries_belong_to_rows(history: History, bounds: Bounds) -> Iterator[str]
             yield f"execution {delivery.execution} was delivered in attempt {delivery.attempt}, unknown to its row"
 
 
-def missed_has_a_reason(history: History, bounds: Bounds) -> Iterator[str]:
-    for row in history.rows:
-        if row.status != "missed":
-            continue
-        if not faults_between(history, row.scheduled_for, row.until, job_id=row.job_id, and_healing=bounds):
-            yield f"{name_of(row)} is missed although all was well"
-
-
-def failed_has_a_reason(history: History, bounds: Bounds) -> Iterator[str]:
-    for row in history.rows:
-        if row.status not in ("failed", "lost") or "poison" in row.task or row.reason.startswith(STOPPED):
-            continue
-        if not faults_between(
-            history, row.scheduled_for, row.ended_at, job_id=row.job_id, and_healing=bounds
-        ):
-            yield f"{name_of(row)} is {row.status} although all was well: {row.error or row.reason}"
-
-
 def skipped_has_a_reason(history: History, bounds: Bounds) -> Iterator[str]:
     """While a job was certainly armed, the only valid reason is a previous run that was still going."""
     rows_of = by_job(history.rows)
@@ -189,48 +183,6 @@ def _was_stopped_in_a_fault(history: History, row: Row, operations: Sequence[Ope
     )
 
 
-def nothing_is_late(history: History, bounds: Bounds) -> Iterator[str]:
-    """Runs start within the bound, or within the recovery time after the end of a fault.
-
-    A run that waits for the previous one counts as late from the end of that run.
-    """
-    waiting = {job for job, ops in jobs_of(history).items() if policy_of(ops).overlap == "queue"}
-    ends = defaultdict(list)
-    for row in history.rows:
-        if row.job_id in waiting and row.finished_at is not None:
-            ends[row.job_id].append(row.finished_at)
-    for row in history.rows:
-        if row.first_started_at is None or row.cause == "manual" or "poison" in row.task:
-            continue
-        before = [at for at in ends[row.job_id] if at <= row.first_started_at]
-        late = row.first_started_at - max(row.scheduled_for, *before, 0.0)
-        if late <= bounds.late(row):
-            continue
-        faults = faults_between(
-            history, row.scheduled_for, row.first_started_at, job_id=row.job_id, and_healing=bounds
-        )
-        if not any(
-            row.first_started_at
-            <= fault.ended_at + offset_in(history, fault) + bounds.heals_within(fault.kind)
-            for fault in faults
-        ):
-            yield f"{name_of(row)} started {late:.1f} s late"
-
-
-def nothing_is_early(history: History, bounds: Bounds) -> Iterator[str]:
-    slots = {row.id: row.scheduled_for for row in history.rows}
-    for row in history.rows:
-        if row.first_started_at is not None and row.first_started_at < row.scheduled_for - 0.001:
-            if near_shift(history, row.scheduled_for) or row.cause == "manual":
-                continue
-            yield f"{name_of(row)} started {row.scheduled_for - row.first_started_at:.3f} s early"
-    for delivery in history.deliveries:
-        ahead = max(0.0, *offsets_between(history, delivery.at - 60, delivery.at))
-        slot = slots.get(delivery.execution, 0.0)
-        if delivery.at + ahead < slot - 0.001 and "-manual" not in delivery.key:
-            yield f"execution {delivery.execution} was delivered {slot - delivery.at:.3f} s early"
-
-
 def nothing_runs_without_a_request(history: History, bounds: Bounds) -> Iterator[str]:
     rows_of = by_job(history.rows)
     for job_id, operations in jobs_of(history).items():
@@ -261,6 +213,9 @@ def manual_runs_are_kept(history: History, bounds: Bounds) -> Iterator[str]:
 def faults_heal(history: History, bounds: Bounds) -> Iterator[str]:
     for fault in history.faults:
         limit = bounds.heals_within(fault.kind)
+        lasted = fault.ended_at - (fault.struck_at or fault.ended_at)
+        if fault.kind.startswith(ENDED_BY_THE_PRODUCT) and lasted > bounds.taken_over_within:
+            yield f"{fault.kind} at {moment_of(fault.began_at)} was ended after {lasted:.1f} s {fault.note}"
         if fault.problem:
             yield f"{fault.kind} at {moment_of(fault.began_at)}: {fault.problem} {fault.note}"
         if fault.healing is None:

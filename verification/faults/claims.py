@@ -8,6 +8,7 @@ from datetime import timedelta
 import psutil
 
 from verification.faults.product import rest
+from verification.faults.stops import create_load
 from verification.faults.world import World
 
 # How often a pusher is killed in one fault; a claim takes milliseconds, and most kills miss it.
@@ -24,7 +25,7 @@ def kill_claiming(world: World, dice: random.Random, length: float) -> str:
     killed = 0
     for _ in range(KILLS):
         leader = dice.choice(list(world.product.leaders().values()))
-        pusher = _pusher(world, leader)
+        pusher = find_pusher(world, leader)
         wait_for_due_slots()
         rest(dice.uniform(0, longest))
         if pusher:
@@ -36,7 +37,7 @@ def kill_claiming(world: World, dice: random.Random, length: float) -> str:
     return f"{killed} kills"
 
 
-def _pusher(world: World, leader: int) -> psutil.Process | None:
+def find_pusher(world: World, leader: int) -> psutil.Process | None:
     """Return the pusher of a cluster; django-q2 starts a new one about a second after it died."""
     until = time.monotonic() + 4
     while time.monotonic() < until:
@@ -59,34 +60,46 @@ def wait_for_due_slots() -> None:
 
 
 def freeze_workers(world: World, dice: random.Random, length: float) -> str:
-    """Freeze all workers, then the rest of one cluster; wake that one while the other holds its claims.
+    """Freeze a cluster when its claims are still in its queue, and wake it when the other cluster holds them.
 
-    Its workers find packages in their queue whose claims have expired and belong to the other cluster by now.
+    The workers of the other cluster are frozen, too, so that it has not started them by then.
     """
     leaders = list(world.product.leaders().values())
+    if len(leaders) < 2:
+        return "only one cluster"
     dice.shuffle(leaders)
-    first, *others = leaders
-    workers = [member for leader in others for member in world.product.workers(leader)]
+    first, other = leaders
+    workers, pusher = world.product.workers(other), find_pusher(world, other)
+    pushers = [pusher] if pusher else []
     family = world.product.cluster(first)
-    _suspend([*workers, *world.product.workers(first)])
+    suspend([*workers, *pushers, *world.product.workers(first)])
     world.strike()
-    # Meanwhile the pushers claim, and the claims stay in the queues.
-    rest(1.5)
-    _suspend(family)
-    rest(world.lease + 1.5 + dice.uniform(0, 1) * length)
-    _resume(family)
+    create_load(world, long=0, short=20)
+    _wait_until_held(world, first, 2.0)
+    suspend(family)
+    resume(pushers)
+    # Its leader would restart the other cluster if its workers were frozen for much longer.
+    taken_over = _wait_until_held(world, other, world.lease + 3.5)
+    resume(family)
     rest(0.8)
-    _resume(workers)
-    return f"{len(family)} processes, {len(workers)} workers"
+    resume(workers)
+    return f"{taken_over} claims taken over"
 
 
-def _suspend(processes: list[psutil.Process]) -> None:
+def _wait_until_held(world: World, leader: int, seconds: float, count: int = 10) -> int:
+    until = time.monotonic() + seconds
+    while time.monotonic() < until and world.held_by(leader) < count:
+        rest(0.05)
+    return world.held_by(leader)
+
+
+def suspend(processes: list[psutil.Process]) -> None:
     for process in processes:
         with suppress(psutil.Error):
             process.suspend()
 
 
-def _resume(processes: list[psutil.Process]) -> None:
+def resume(processes: list[psutil.Process]) -> None:
     for process in processes:
         with suppress(psutil.Error):
             process.resume()

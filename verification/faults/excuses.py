@@ -8,6 +8,8 @@ from datetime import UTC, datetime
 from verification.faults.records import Delivery, Fault, History, Row
 from verification.faults.timelines import offsets_between
 
+# How the reason of a run begins that its owner stopped.
+STOPPED = ("The job was", "The schedule was", "Its job is gone")
 # A fault may take effect a little before the harness recorded its start.
 SLACK = 2.0
 # No clock is shifted further than this.
@@ -37,8 +39,18 @@ REPEATING = (
     "target-slow",
     "target-reset",
     "poisoned-job",
+    "stuck-pusher",
+    "frozen-claim",
+    "partition",
+    "spawn-refused",
 )
 
+# Faults of one host, or of one process of it: the others go on, and take over what it held.
+ONE_HOST = ("partition", "frozen-claim", "freeze-cluster")
+# Restarts in good order, and trouble that concerns only one job: nothing else is noticeably late, missed or failed.
+WITHOUT_A_GAP = ("rolling-restart", "deploy", "first-starts", "skew", "held-row")
+# Faults that last until the product itself ends them.
+ENDED_BY_THE_PRODUCT = ("stuck-pusher",)
 # How much of what it confirmed PostgreSQL can lose in a crash: three times its `wal_writer_delay`.
 LAZY_COMMIT = 0.6
 
@@ -62,6 +74,9 @@ class Bounds:
         default_factory=lambda: {"kill": 15.0, "freeze": 25.0, "database": 30.0, "disk": 30.0}
     )
     other_healing: float = 25.0
+    takeover: float = 15.0
+    restart_lateness: float = 2.0
+    clock_error: float = 0.1
 
     def bar(self, kind: str) -> float:
         """Return the promised limit, on a quiet machine."""
@@ -69,6 +84,10 @@ class Bounds:
 
     def heals_within(self, kind: str) -> float:
         return self.bar(kind) + self.work * (self.pace - 1)
+
+    @property
+    def taken_over_within(self) -> float:
+        return self.takeover + self.work * (self.pace - 1)
 
     def in_hand(self, kind: str) -> float:
         """Return how long after its delivery a run may still be without a recorded outcome."""

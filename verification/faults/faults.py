@@ -2,7 +2,6 @@
 
 import random
 import signal
-import sqlite3
 import subprocess
 import time
 from collections.abc import Callable, Iterator
@@ -12,11 +11,13 @@ from typing import Any
 
 import psutil
 
-from tests.postgres import _as_nobody as as_nobody
 from verification.faults.claims import freeze_workers, kill_claiming
+from verification.faults.disks import fill_disk
+from verification.faults.hosts import no_faketime, no_namespaces, partition, skew
+from verification.faults.locks import freeze_in_claim, hold_row, hold_table, lock_database, stick_pusher
 from verification.faults.product import rest
 from verification.faults.sink import Manner
-from verification.faults.stops import stop_under_load
+from verification.faults.stops import deploy, refuse_spawns, start_on_empty_database, stop_under_load
 from verification.faults.world import World
 
 Inject = Callable[[World, random.Random, float], str]
@@ -120,24 +121,6 @@ def _restart_database(world: World, seconds: float, how: signal.Signals) -> str:
     return f"{seconds:.1f} s"
 
 
-def lock_database(world: World, dice: random.Random, length: float) -> str:
-    """Hold a write lock: the only one on SQLite, those of the two tables on PostgreSQL."""
-    seconds = dice.choice([4, 8, 20]) * length
-    if world.postgres:
-        from django.db import connection, transaction  # noqa: PLC0415
-
-        with transaction.atomic(), connection.cursor() as cursor:
-            cursor.execute("LOCK TABLE schedules_job, schedules_execution IN EXCLUSIVE MODE")
-            rest(seconds)
-    else:
-        holder = sqlite3.connect(world.sqlite_file, timeout=20, isolation_level=None)
-        holder.execute("BEGIN IMMEDIATE")
-        rest(seconds)
-        holder.execute("ROLLBACK")
-        holder.close()
-    return f"{seconds:.0f} s"
-
-
 def cut(wire: str) -> Inject:
     def inject(world: World, dice: random.Random, length: float) -> str:
         line = getattr(world, wire)
@@ -169,49 +152,6 @@ def reset(wire: str) -> Inject:
         return ""
 
     return inject
-
-
-def fill_disk(world: World, dice: random.Random, length: float) -> str:
-    """Prevent database files from growing, as on a full disk, without root and without affecting the machine."""
-    hit: set[psutil.Process] = set()
-    until = time.monotonic() + 2 + dice.uniform(1, 6) * length
-    while time.monotonic() < until:
-        hit |= {
-            process for process in _writers(world) if process not in hit and _limit(world, process, "4096")
-        }
-        rest(0.1)
-    for _ in range(2):
-        for process in {*hit, *_writers(world)}:
-            _limit(world, process, "unlimited")
-        rest(0.2)
-    if world.postgres and world.postgres.process and world.postgres.process.poll() is not None:
-        # PostgreSQL stops in this case; an operator would free space and start it again.
-        world.postgres.process = None
-        world.postgres.start()
-        return f"{len(hit)} processes; PostgreSQL had to be started again"
-    return f"{len(hit)} processes"
-
-
-def _limit(world: World, process: psutil.Process, most: str) -> bool:
-    """Limit the size of files that a process writes; the server's own user can do that even where root cannot."""
-    done = subprocess.run(
-        ["prlimit", f"--pid={process.pid}", f"--fsize={most}:unlimited"],
-        stderr=subprocess.DEVNULL,
-        check=False,
-        **(as_nobody() if world.postgres else {}),
-    )
-    return done.returncode == 0
-
-
-def _writers(world: World) -> list[psutil.Process]:
-    if world.postgres:
-        server = world.postgres.process
-        if server is None or server.poll() is not None:
-            return []
-        with suppress(psutil.Error):
-            return psutil.Process(server.pid).children()
-        return []
-    return world.product.all_processes()
 
 
 def shift_clock(*distances: float) -> Inject:
@@ -330,6 +270,9 @@ BOTH: dict[str, Inject] = {
     "freeze-workers": freeze_workers,
     "rolling-restart": rolling_restart,
     "stop-under-load": stop_under_load,
+    "deploy": deploy,
+    "spawn-refused": refuse_spawns,
+    "stuck-pusher": stick_pusher,
     "database-locked": lock_database,
     "disk-full": fill_disk,
     "target-cut": cut("target_wire"),
@@ -353,8 +296,36 @@ POSTGRESQL: dict[str, Inject] = {
     "database-cut": cut("database_wire"),
     "database-slow": slow_down("database_wire"),
     "database-reset": reset("database_wire"),
+    "held-row": hold_row,
+    "held-table": hold_table,
+    "frozen-claim": freeze_in_claim,
+    "first-starts": start_on_empty_database,
+    "skew-5": skew(-5, 5),
+    "skew-90": skew(-90, 90),
+    "partition": partition,
 }
+
+# Kinds that start and stop a host, or last long by their nature: half a minute each.
+LENGTHY = (
+    "deploy",
+    "first-starts",
+    "frozen-claim",
+    "held-row",
+    "partition",
+    "restore",
+    "skew-",
+    "stuck-pusher",
+)
 
 
 def kinds(database: str) -> dict[str, Any]:
     return BOTH | (POSTGRESQL if database == "postgresql" else {})
+
+
+def unavailable(database: str) -> dict[str, str]:
+    """Return the kinds that cannot be tried on this machine, and why."""
+    if database != "postgresql":
+        return {}
+    reasons = {kind: no_faketime() for kind in POSTGRESQL if kind.startswith("skew")}
+    reasons["partition"] = no_namespaces()
+    return {kind: reason for kind, reason in reasons.items() if reason}

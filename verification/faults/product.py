@@ -8,7 +8,9 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +36,16 @@ def free_port() -> int:
     raise OSError("no port is free")
 
 
+@dataclass(frozen=True, slots=True)
+class Host:
+    """Where and how a part of the product runs: its Python and folder, its environment, and a command before it."""
+
+    python: str
+    folder: Path = PROJECT
+    environment: dict[str, str] = field(default_factory=dict)
+    prefix: Sequence[str] = ()
+
+
 class Product:
     """`manage.py up` (web and a cluster), a second cluster, and a second MCP server for agents."""
 
@@ -43,6 +55,9 @@ class Product:
         self.log_file = folder / "product.log"
         self.log = self.log_file.open("ab")
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
+        # A Python of our own, so that a fault can take it away.
+        self.home = Host(link_virtual_environment(folder / "venv"))
+        self._hosts: dict[str, Host] = {}
         self.seen: set[psutil.Process] = set()
         # The service manager and a rolling restart both restart dead processes.
         self._lock = threading.Lock()
@@ -83,15 +98,30 @@ class Product:
 
     def start(self, name: str) -> subprocess.Popen[bytes]:
         """Start one part, as a service manager would."""
-        process = self.manage(*self.commands[name])
+        process = self.manage(*self.commands[name], host=self._hosts.get(name))
         self.processes[name] = process
         return process
 
-    def manage(self, *arguments: str, **more: Any) -> subprocess.Popen[bytes]:
+    def move(self, name: str, host: Host | None) -> None:
+        """Stop one part in good order, and start it elsewhere; None means where it was at first."""
+        with self._lock:
+            self.remember()
+            process = self.processes[name]
+            process.send_signal(signal.SIGTERM)
+            try:
+                process.wait(30)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+            self._hosts[name] = host or self.home
+            self.start(name)
+
+    def manage(self, *arguments: str, host: Host | None = None, **more: Any) -> subprocess.Popen[bytes]:
+        host = host or self.home
         return subprocess.Popen(
-            [sys.executable, "manage.py", *arguments],
-            cwd=PROJECT,
-            env=self.environment,
+            [*host.prefix, host.python, "manage.py", *arguments],
+            cwd=host.folder,
+            env=self.environment | host.environment,
             stdout=self.log,
             stderr=self.log,
             start_new_session=True,
@@ -183,6 +213,16 @@ class Product:
         self.seen.clear()
         self.log.close()
         return orphans
+
+
+def link_virtual_environment(folder: Path) -> str:
+    """Make a virtual environment that consists of links to the one of this process; return its Python."""
+    (folder / "bin").mkdir(parents=True)
+    (folder / "lib").symlink_to(Path(sys.prefix) / "lib")
+    (folder / "pyvenv.cfg").write_text((Path(sys.prefix) / "pyvenv.cfg").read_text())
+    python = folder / "bin" / "python"
+    python.symlink_to(Path(sys.executable).resolve())
+    return str(python)
 
 
 def family_of(pid: int) -> list[psutil.Process]:

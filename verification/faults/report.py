@@ -2,7 +2,7 @@
 
 import json
 from collections import Counter, defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from statistics import median
@@ -34,7 +34,12 @@ COLOURS = {
 WIDTH, LABELS, BINS, LANE, CHART = 1200, 170, 240, 14, 120
 
 
-def table(history: History, bounds: Bounds, violations: Sequence[Violation]) -> str:
+def table(
+    history: History,
+    bounds: Bounds,
+    violations: Sequence[Violation],
+    not_tried: Mapping[str, str] | None = None,
+) -> str:
     """Return the report as text."""
     by_kind: dict[str, list[Fault]] = defaultdict(list)
     for fault in history.faults:
@@ -44,6 +49,7 @@ def table(history: History, bounds: Bounds, violations: Sequence[Violation]) -> 
         f"{'fault':<20} {'count':>5} {'healed: p50':>12} {'max':>8} {'bar':>6}            at this pace"
         f"  {'repeats':>7} {'most':>5}  bar",
         *(_line(kind, faults, bounds, again[kind]) for kind, faults in sorted(by_kind.items())),
+        *(f"{kind:<20} not tried: {reason}" for kind, reason in (not_tried or {}).items()),
     ]
     scheduled = [row for row in history.rows if row.cause != "manual"]
     late = sorted(

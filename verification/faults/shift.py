@@ -2,6 +2,7 @@
 
 import mmap
 import struct
+from collections.abc import Callable
 from datetime import datetime, timedelta
 from pathlib import Path
 
@@ -11,9 +12,10 @@ _OFFSET = struct.Struct("d")
 
 
 class ShiftedClock:
-    """The system time plus an offset from a shared file."""
+    """The product's clock plus an offset from a shared file, so that all hosts agree on a time that is wrong."""
 
-    def __init__(self, path: str | Path) -> None:
+    def __init__(self, path: str | Path, base: Callable[[], datetime] = timezone.now) -> None:
+        self._base = base
         with Path(path).open("r+b") as file:
             self._memory = mmap.mmap(file.fileno(), _OFFSET.size)
 
@@ -31,4 +33,4 @@ class ShiftedClock:
         _OFFSET.pack_into(self._memory, 0, seconds)
 
     def now(self) -> datetime:
-        return timezone.now() + timedelta(seconds=self.offset)
+        return self._base() + timedelta(seconds=self.offset)

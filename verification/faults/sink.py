@@ -120,16 +120,23 @@ async def _read(reader: asyncio.StreamReader) -> tuple[str, dict[str, str]]:
 class Proxy:
     """A connection between the product and a server that can be cut, slowed down or reset."""
 
-    def __init__(self, target: Callable[[], int]) -> None:
+    def __init__(self, target: Callable[[], int], target_host: str = "127.0.0.1") -> None:
         self.port = 0
+        self.target_host = target_host
         self.delay = 0.0
         self.is_cut = False
         self._target = target
         self._open: set[asyncio.StreamWriter] = set()
+        self._server: asyncio.Server | None = None
 
-    async def start(self) -> None:
-        server = await asyncio.start_server(self._serve, "127.0.0.1", 0, backlog=512)
-        self.port = server.sockets[0].getsockname()[1]
+    async def start(self, host: str = "127.0.0.1", port: int = 0) -> None:
+        self._server = await asyncio.start_server(self._serve, host, port, backlog=512)
+        self.port = self._server.sockets[0].getsockname()[1]
+
+    async def stop(self) -> None:
+        if self._server:
+            self._server.close()
+        await self.reset()
 
     async def reset(self) -> None:
         """Close all connections immediately."""
@@ -140,7 +147,7 @@ class Proxy:
         self._open.add(writer)
         try:
             with suppress(OSError):
-                far_reader, far_writer = await asyncio.open_connection("127.0.0.1", self._target())
+                far_reader, far_writer = await asyncio.open_connection(self.target_host, self._target())
                 self._open.add(far_writer)
                 try:
                     await asyncio.gather(

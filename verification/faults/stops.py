@@ -1,15 +1,20 @@
 """Faults that stop a part of the product in good order: under load, for a deployment, or for a restart."""
 
+import os
 import random
+import shutil
 import signal
+import subprocess
+import sys
 import time
 from contextlib import suppress
 from datetime import timedelta
+from pathlib import Path
 
 import psutil
 
-from verification.faults.product import rest
-from verification.faults.world import World
+from verification.faults.product import PROJECT, Host, family_of, free_port, link_virtual_environment, rest
+from verification.faults.world import World, answers
 
 # Plain functions that work for longer than a stop waits, and coroutines whose target answers within it.
 LONG, LONG_SECONDS, SHORT = 2, 8, 20
@@ -17,12 +22,15 @@ LONG, LONG_SECONDS, SHORT = 2, 8, 20
 
 def stop_under_load(world: World, dice: random.Random, length: float) -> str:
     """Stop a cluster with SIGTERM while it runs short and long tasks: it must hold none of them when it has ended."""
-    name, leader = dice.choice(list(world.product.leaders().items()))
-    _create_load(world)
+    create_load(world)
+    in_hand, name, leader = 0, "", 0
     until = time.monotonic() + 5
-    while time.monotonic() < until and world.held_by(leader) < LONG:
+    while time.monotonic() < until and in_hand < SHORT:
+        # One cluster claims most of it.
+        in_hand, name, leader = max(
+            (world.held_by(pid), name, pid) for name, pid in world.product.leaders().items()
+        )
         rest(0.05)
-    in_hand = world.held_by(leader)
     world.strike()
     with suppress(psutil.Error):
         psutil.Process(leader).send_signal(signal.SIGTERM)
@@ -41,8 +49,8 @@ def has_ended(pid: int) -> bool:
         return True
 
 
-def _create_load(world: World) -> None:
-    """Create one-time jobs that are due now."""
+def create_load(world: World, *, long: int = LONG, short: int = SHORT) -> None:
+    """Create one-time jobs that are due now: plain functions that take long, and coroutines."""
     from django.contrib.auth.models import User  # noqa: PLC0415
 
     from schedules import clock  # noqa: PLC0415
@@ -50,7 +58,7 @@ def _create_load(world: World) -> None:
     from schedules.models.jobs import new_public_id  # noqa: PLC0415
 
     now, owner = clock.now(), User.objects.get(username="admin")
-    tasks = [("faults.deliver", {"seconds": LONG_SECONDS}, "well")] * LONG + [("webhook", {}, "slow")] * SHORT
+    tasks = [("faults.deliver", {"seconds": LONG_SECONDS}, "well")] * long + [("webhook", {}, "slow")] * short
     Job.objects.bulk_create(
         Job(
             owner=owner,
@@ -67,3 +75,108 @@ def _create_load(world: World) -> None:
         )
         for number, (task, more, folder) in enumerate(tasks)
     )
+
+
+def deploy(world: World, dice: random.Random, length: float) -> str:
+    """Replace code and packages under a running cluster, then restart it, as a deployment does."""
+    current, following, previous = (
+        world.folder / name for name in ("release", "release-next", "release-old")
+    )
+    try:
+        for folder in (current, following):
+            _build_release(folder)
+        host = Host(str(current / "venv" / "bin" / "python"), current / "code")
+        world.product.move("second", host)
+        _wait_for_probes(world)
+        world.strike()
+        current.rename(previous)
+        following.rename(current)
+        shutil.rmtree(previous)
+        rest(3 + 5 * length)
+        world.product.move("second", host)
+        _wait_for_probes(world)
+    finally:
+        world.product.move("second", None)
+        for folder in (current, following, previous):
+            shutil.rmtree(folder, ignore_errors=True)
+    return ""
+
+
+def _build_release(folder: Path) -> None:
+    """Copy the code and the packages, as links where the file system allows it."""
+    ignored = shutil.ignore_patterns(".*", "data", "node_modules", "__pycache__", "*.sqlite3*")
+    shutil.copytree(PROJECT, folder / "code", ignore=ignored, copy_function=_link)
+    link_virtual_environment(folder / "venv")
+    (folder / "venv" / "lib").unlink()
+    shutil.copytree(Path(sys.prefix) / "lib", folder / "venv" / "lib", symlinks=True, copy_function=_link)
+
+
+def _link(source: str, target: str) -> str:
+    try:
+        os.link(source, target)
+    except OSError:
+        shutil.copy2(source, target)
+    return target
+
+
+def _wait_for_probes(world: World) -> None:
+    began_at, until = time.time(), time.monotonic() + 60
+    while time.monotonic() < until and world.remaining_problem(began_at):
+        rest(0.2)
+
+
+def refuse_spawns(world: World, dice: random.Random, length: float) -> str:
+    """Take Python away and kill the children of `up`: it must wait until it can start them again."""
+    python = Path(world.product.home.python)
+    up = world.product.processes["up"]
+    python.rename(python.with_name("python.away"))
+    try:
+        world.strike()
+        for victim in family_of(up.pid):
+            with suppress(psutil.Error):
+                victim.kill()
+        rest(3 + 10 * length)
+        if up.poll() is not None:
+            world.problem = f"`up` ended with status {up.returncode}"
+    finally:
+        python.with_name("python.away").rename(python)
+    return ""
+
+
+def start_on_empty_database(world: World, dice: random.Random, length: float) -> str:
+    """Start the product twice at once on an empty database, as two hosts would: both must come up."""
+    from django.db import connection  # noqa: PLC0415
+
+    assert world.postgres
+    name = f"first_{dice.randrange(10**9)}"
+    url = world.postgres.url.removesuffix("/postgres") + f"/{name}"
+    with connection.cursor() as cursor:
+        cursor.execute(f"CREATE DATABASE {name}")
+    host = Host(world.product.home.python, environment={"DATABASE_URL": url})
+    ports = [free_port() for _ in range(2)]
+    started = [world.product.manage("up", "--port", str(port), host=host) for port in ports]
+    try:
+        until = time.monotonic() + 60
+        while time.monotonic() < until:
+            up = sum(answers(f"http://127.0.0.1:{port}/healthz") for port in ports)
+            ended = [process.returncode for process in started if process.poll() is not None]
+            if up == len(started) or ended:
+                break
+            rest(0.3)
+        if ended:
+            world.problem = f"one of two first starts ended with status {ended[0]}"
+        elif up < len(started):
+            world.problem = f"only {up} of two first starts answered"
+    finally:
+        for process in started:
+            world.product.seen |= set(family_of(process.pid))
+            process.terminate()
+        for process in started:
+            try:
+                process.wait(30)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+        with connection.cursor() as cursor:
+            cursor.execute(f"DROP DATABASE {name} WITH (FORCE)")
+    return ""

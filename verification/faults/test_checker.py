@@ -233,6 +233,26 @@ def two_in_hand(seconds_apart: float, kind: str = "kill-leader") -> History:
     )
 
 
+def failed_once() -> History:
+    return swap(quiet(), 50, status="failed", error="odd")
+
+
+def late_by(seconds: float, kind: str) -> History:
+    """One run starts late, while a fault of this kind is going on."""
+    late = {"first_started_at": T0 + 50 + seconds, "finished_at": T0 + 51 + seconds}
+    return swap(quiet(), 50, **late).with_(faults=[fault(48, kind, 25)])
+
+
+def skewed(*, ahead: float) -> History:
+    """A host whose clock is ahead delivers a little early by the clock of the target."""
+    return quiet().with_(
+        deliveries=[
+            replace(one, at=T0 + 50 - ahead) if one.execution == 50 else one for one in quiet().deliveries
+        ],
+        faults=[fault(45, "skew-90", 12)],
+    )
+
+
 CLEAN: dict[str, Callable[[], History]] = {
     "quiet": quiet,
     "eventful": eventful,
@@ -240,6 +260,12 @@ CLEAN: dict[str, Callable[[], History]] = {
     "limited": limited,
     "ending": ending,
     "retried": retried,
+    "late in a rolling restart": lambda: late_by(1.5, "rolling-restart"),
+    "taken over from a partitioned host": lambda: late_by(14, "partition"),
+    "stuck pusher killed in time": lambda: quiet().with_(
+        faults=[replace(fault(20, "stuck-pusher", 16), struck_at=T0 + 22)]
+    ),
+    "a clock that is wrong by less than can be measured": lambda: skewed(ahead=0.05),
     "counted": lambda: quiet().with_(jobs=[JobSummary(JOB, 10, "S" * 10), JobSummary("another", 3)]),
     "in hand at a kill": lambda: two_in_hand(0.2),
     "in hand at a crash of the database": lambda: two_in_hand(0.7, "database-crash"),
@@ -425,6 +451,15 @@ DEFECTS: list[tuple[str, str, Callable[[], History]]] = [
             faults=[replace(fault(45, "held-row", 8), job_id="other")],
         ),
     ),
+    ("failed", "failed in a deployment", lambda: add(failed_once(), faults=[fault(45, "deploy", 8)])),
+    ("late", "late in a rolling restart", lambda: late_by(4, "rolling-restart")),
+    ("late", "taken over too late from a partitioned host", lambda: late_by(16, "partition")),
+    (
+        "healing",
+        "a stuck pusher that was killed too late",
+        lambda: quiet().with_(faults=[replace(fault(20, "stuck-pusher", 20), struck_at=T0 + 21)]),
+    ),
+    ("early", "early on a host whose clock is ahead", lambda: skewed(ahead=0.5)),
     ("attempts", "one attempt too many on a quiet day", lambda: retried().with_(faults=[])),
     ("attempts", "more attempts than any rescue gives", lambda: swap(retried(), 100, attempt=5)),
     (
@@ -739,6 +774,12 @@ def test_report_compares_recovery_with_the_promised_limit(healing: float | None,
     line = next(line for line in text.splitlines() if line.startswith("kill-pusher"))
     assert f"15 s  {verdict} " in line
     assert "   20 s " in line
+
+
+def test_report_says_which_kinds_could_not_be_tried():
+    text = report.table(quiet(), Bounds(), [], {"skew-5": "faketime is not installed"})
+
+    assert "skew-5               not tried: faketime is not installed" in text
 
 
 def test_report_counts_repeats_and_the_faults_that_explain_them():

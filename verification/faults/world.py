@@ -38,6 +38,8 @@ class World:
         self.shifts: list[tuple[float, float]] = []
         # Set by the fault that is being injected: when it hit, the only job it concerns, and what went wrong.
         self.struck_at, self.struck_job, self.problem = 0.0, "", ""
+        # How much slower this machine is than a quiet one.
+        self.pace = 1.0
         self.token = ""
         self._stack = ExitStack()
 
@@ -191,7 +193,7 @@ class World:
         if missing := leaders - round_again or len(leaders) < 2:
             return f"clusters {missing} have not come round"
         for url in (f"{self.product.url}/healthz", self.product.mcp_urls()[1]):
-            if not _answers(url):
+            if not answers(url):
                 return f"{url} does not answer"
         return ""
 
@@ -214,7 +216,7 @@ class World:
     def _start_product(self) -> None:
         self.product.start("up")
         began_at = time.time()
-        wait_until(lambda: _answers(f"{self.product.url}/healthz"), 90)
+        wait_until(lambda: answers(f"{self.product.url}/healthz"), 90)
         self.token = self._issue_token()
         self.product.start("second")
         self.product.start("mcp")
@@ -249,7 +251,7 @@ def wait_until(condition: Any, seconds: float) -> None:
         rest(0.1)
 
 
-def _answers(url: str) -> bool:
+def answers(url: str) -> bool:
     with suppress(OSError):
         try:
             urllib.request.urlopen(url, timeout=2).close()

@@ -1,0 +1,97 @@
+"""Rules about runs that are late, early, missed or failed: each needs a fault that explains it."""
+
+from collections import defaultdict
+from collections.abc import Iterator
+
+from verification.faults.excuses import (
+    ONE_HOST,
+    SLACK,
+    STOPPED,
+    WITHOUT_A_GAP,
+    Bounds,
+    faults_between,
+    name_of,
+    near_shift,
+    offset_in,
+)
+from verification.faults.records import Fault, History, Row
+from verification.faults.timelines import jobs_of, offsets_between, policy_of
+
+
+def missed_has_a_reason(history: History, bounds: Bounds) -> Iterator[str]:
+    for row in history.rows:
+        if row.status != "missed":
+            continue
+        if not _excuses(history, row, row.until, bounds):
+            yield f"{name_of(row)} is missed although all was well"
+
+
+def failed_has_a_reason(history: History, bounds: Bounds) -> Iterator[str]:
+    for row in history.rows:
+        if row.status not in ("failed", "lost") or "poison" in row.task or row.reason.startswith(STOPPED):
+            continue
+        if not _excuses(history, row, row.ended_at, bounds):
+            yield f"{name_of(row)} is {row.status} although all was well: {row.error or row.reason}"
+
+
+def _excuses(history: History, row: Row, end: float, bounds: Bounds) -> list[Fault]:
+    """Return the faults that can have prevented a run; a restart in good order prevents none."""
+    found = faults_between(history, row.scheduled_for, end, job_id=row.job_id, and_healing=bounds)
+    return [fault for fault in found if fault.job_id or not fault.kind.startswith(WITHOUT_A_GAP)]
+
+
+def nothing_is_late(history: History, bounds: Bounds) -> Iterator[str]:
+    """Runs start within the bound, or within the recovery time after the end of a fault.
+
+    A run that waits for the previous one counts as late from the end of that run.
+    """
+    waiting = {job for job, ops in jobs_of(history).items() if policy_of(ops).overlap == "queue"}
+    ends = defaultdict(list)
+    for row in history.rows:
+        if row.job_id in waiting and row.finished_at is not None:
+            ends[row.job_id].append(row.finished_at)
+    for row in history.rows:
+        if row.first_started_at is None or row.cause == "manual" or "poison" in row.task:
+            continue
+        before = [at for at in ends[row.job_id] if at <= row.first_started_at]
+        late = row.first_started_at - max(row.scheduled_for, *before, 0.0)
+        if late <= bounds.late(row):
+            continue
+        faults = faults_between(
+            history, row.scheduled_for, row.first_started_at, job_id=row.job_id, and_healing=bounds
+        )
+        if not any(_explains(history, fault, row, late, bounds) for fault in faults):
+            yield f"{name_of(row)} started {late:.1f} s late"
+
+
+def _explains(history: History, fault: Fault, row: Row, late: float, bounds: Bounds) -> bool:
+    """Return whether a fault explains a late start: while one host is away, the other takes over its jobs in time."""
+    if fault.kind.startswith(WITHOUT_A_GAP) and fault.job_id != row.job_id:
+        return late <= bounds.restart_lateness * bounds.pace
+    if fault.kind.startswith(ONE_HOST):
+        return late <= bounds.taken_over_within
+    recovered_at = fault.ended_at + offset_in(history, fault) + bounds.heals_within(fault.kind)
+    return (row.first_started_at or 0.0) <= recovered_at
+
+
+def nothing_is_early(history: History, bounds: Bounds) -> Iterator[str]:
+    slots = {row.id: row.scheduled_for for row in history.rows}
+    for row in history.rows:
+        if row.first_started_at is not None and row.first_started_at < row.scheduled_for - 0.001:
+            if near_shift(history, row.scheduled_for) or row.cause == "manual":
+                continue
+            yield f"{name_of(row)} started {row.scheduled_for - row.first_started_at:.3f} s early"
+    for delivery in history.deliveries:
+        ahead = max(0.0, *offsets_between(history, delivery.at - 60, delivery.at))
+        slot = slots.get(delivery.execution, 0.0)
+        # A host with a wrong clock measures its error, to within the time that the database takes to answer.
+        near = bounds.clock_error * bounds.pace if _is_skewed(history, delivery.at) else 0.001
+        if delivery.at + ahead < slot - near and "-manual" not in delivery.key:
+            yield f"execution {delivery.execution} was delivered {slot - delivery.at:.3f} s early"
+
+
+def _is_skewed(history: History, moment: float) -> bool:
+    return any(
+        fault.kind.startswith("skew") and fault.began_at <= moment <= fault.ended_at + SLACK
+        for fault in history.faults
+    )
