@@ -113,8 +113,10 @@ soak: install-dev
 	@$(BIN)/python -m verification.load --soak 3600 $(ARGS)
 	@$(BIN)/python -m tests.postgres --durable $(BIN)/python -m verification.load --soak 3600 $(ARGS)
 
-# The official MCP conformance suite and inspector (needs Node and npm).
+# Every tool and scenario over every transport and in both protocol eras, then the official MCP conformance suite and
+# inspector (which need Node and npm).
 conformance: install-dev
+	@MCP_MATRIX=full $(BIN)/python -m pytest tests/mcp/tools tests/mcp/test_scenarios.py
 	@$(BIN)/python -m tests.mcp.conformance
 
 # Every page in a real browser: accessibility, size, script injection, and typical use.

@@ -72,16 +72,17 @@ def test_preview_shows_the_latest_input_without_console_errors(
     visit: Callable[..., Visitor], jobs: dict[str, Job]
 ):
     visitor = visit()
+    visitor.page.clock.install()
     page = visitor.open("/jobs/new/")
     held: list[Route] = []
     page.route("**/jobs/preview/**", lambda route: route.continue_() if held else held.append(route))
 
     with page.expect_request("**/jobs/preview/**"):
         page.locator("#id_phrase").fill("every day at 8:00")
-    page.locator("#id_phrase").fill("every day at 9:00")
-    page.wait_for_timeout(400)
-    page.locator("#id_phrase").fill("every day at 10:00")
-    page.wait_for_timeout(400)
+    # Longer than the pause after which the page asks for a preview.
+    for phrase in ("every day at 9:00", "every day at 10:00"):
+        page.locator("#id_phrase").fill(phrase)
+        page.clock.run_for(1000)
     held[0].continue_()
 
     expect(page.locator("#preview")).to_contain_text("Every day at 10:00")

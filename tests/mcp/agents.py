@@ -1,5 +1,6 @@
 """Wrappers around the official MCP client for tests."""
 
+import os
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -11,6 +12,9 @@ from mcp_types import CallToolResult
 from schedules.mcp.server import CrontyServer, build_server
 
 T = TypeVar("T")
+
+# Whether tests run over every transport and in every protocol era, also where one of each finds the same faults.
+IS_FULL = os.environ.get("MCP_MATRIX") == "full"
 
 
 def mode_of(era: str) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from django.db import connection
+from django.db import connection, transaction
 from django.test.utils import CaptureQueriesContext
 
 from schedules.services import Actor
@@ -63,16 +63,19 @@ def rows(request: pytest.FixtureRequest, agent: Actor) -> int:
     return count
 
 
-@pytest.mark.parametrize("name", CALLS)
-def test_query_count_of_a_call_does_not_grow_with_the_rows(rows, queries, name):
-    arguments, asked = CALLS[name]
+def test_query_count_of_a_call_does_not_grow_with_the_rows(rows, queries):
+    counted = {}
+    for name, (arguments, _) in CALLS.items():
+        with transaction.atomic():
+            counted[name] = queries(name, **arguments)
+            transaction.set_rollback(True)
 
-    assert queries(name, **arguments) == asked
+    assert counted == {name: count for name, (_, count) in CALLS.items()}
 
 
-@pytest.mark.parametrize("arguments", [{}, {"status": "pending", "limit": 10}])
-def test_list_takes_one_query_for_the_page_and_one_for_the_total(rows, queries, arguments):
-    assert queries("list_jobs", **arguments) == 2
+def test_list_takes_one_query_for_the_page_and_one_for_the_total(rows, queries):
+    assert queries("list_jobs") == 2
+    assert queries("list_jobs", status="pending", limit=10) == 2
 
 
 def test_list_of_prompts_takes_one_query_for_the_zone_and_one_for_the_page(rows, queries):

@@ -1,6 +1,7 @@
 """The acceptance scenarios of the three source documents, one test each, by the official client.
 
-Each runs over stdio in a separate process and over HTTP against the app of the web process, in both protocol eras.
+Each runs over stdio in a separate process. One for every kind of answer also runs over HTTP against the app of the web
+process and in the legacy protocol era; with MCP_MATRIX=full, in `make conformance`, every one does.
 """
 
 from collections.abc import Callable
@@ -11,17 +12,22 @@ from django.contrib.auth.models import User
 
 from schedules import clock
 from schedules.services import issue_token
-from tests.mcp.agents import ToolRefusalError
+from tests.mcp.agents import IS_FULL, ToolRefusalError
 from tests.mcp.over_http import OverHttp
 from tests.mcp.over_stdio import OverStdio
 
+WAYS = ["stdio modern", "stdio legacy", "http modern", "http legacy"]
 
-@pytest.fixture(params=["stdio", "http"])
+every_way = pytest.mark.parametrize("assistant", WAYS, indirect=True)
+
+
+@pytest.fixture(params=WAYS if IS_FULL else WAYS[:1])
 def assistant(
-    request: pytest.FixtureRequest, era: str, owner: User, conversations: Callable[[str], OverStdio]
+    request: pytest.FixtureRequest, owner: User, conversations: Callable[[str], OverStdio]
 ) -> OverStdio | OverHttp:
     """An agent connected to Cronty over stdio or HTTP."""
-    if request.param == "stdio":
+    transport, era = request.param.split()
+    if transport == "stdio":
         return conversations(era)
     return OverHttp(era, issue_token(owner, name="laptop").value.text)
 
@@ -44,6 +50,7 @@ def a_prompt(assistant, at="tomorrow at 9am") -> int:
 # User story CRONTY-8: delete a schedule
 
 
+@every_way
 def test_delete_existing_schedule(assistant):
     schedule_id = a_cron_schedule(assistant)
 
@@ -73,6 +80,7 @@ def test_delete_with_invalid_id_format(assistant):
     assert answer["error"].startswith("Schedule not found: invalid-id-123.")
 
 
+@every_way
 def test_missing_schedule_id_parameter(assistant):
     with pytest.raises(ToolRefusalError, match="schedule_id: Field required"):
         assistant.call("delete_schedule")
@@ -101,6 +109,7 @@ def test_schedule_list_without_a_match_says_so(assistant):
     assert assistant.call("schedule_list", status="failed") == "No scheduled tasks found matching filters."
 
 
+@every_way
 def test_schedule_edit_happy_path(assistant):
     number = a_prompt(assistant)
 
@@ -147,6 +156,7 @@ def test_date_parsing_errors(assistant):
 # Scheduler: MCP tool specification
 
 
+@every_way
 def test_schedule_job_usage_example(assistant):
     answer = assistant.call(
         "schedule_job",
@@ -203,6 +213,7 @@ def test_list_jobs_usage_example(assistant):
     assert assistant.call("list_jobs", status="failed") == {"jobs": [], "total": 0}
 
 
+@every_way
 def test_list_jobs_with_an_invalid_status(assistant):
     assert assistant.call("list_jobs", status="broken") == {"error": "Unknown status: broken"}
 
