@@ -84,7 +84,15 @@ class JobAdmin(ServiceAdmin[Job]):
     ]
     what = ["name", "task", "args", "kwargs", "label", "tags"]
     when = [*Job.TRIGGER_FIELDS, "seen_revision"]
-    policies = ["attempts", "backoff", "timeout", "overlap", "catch_up", "pause_after_failures"]
+    policies = [
+        "attempts",
+        "backoff",
+        "timeout",
+        "overlap",
+        "catch_up",
+        "pause_after_failures",
+        "at_most_once",
+    ]
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Job]:
         return Job.objects.with_activity()

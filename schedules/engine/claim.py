@@ -9,14 +9,14 @@ from datetime import datetime, timedelta
 
 from django.conf import settings
 from django.db import transaction
-from django.db.models import F, Value
+from django.db.models import F, Q, Value
 
 from schedules import limits
 from schedules.engine.clusters import coverage
 from schedules.engine.gaps import Slot, remaining
 from schedules.engine.pauses import pause_unreadable
 from schedules.engine.plan import Plan, plan
-from schedules.engine.settle import call_off
+from schedules.engine.settle import AT_MOST_ONCE, call_off, lose
 from schedules.engine.sql import earliest_moment, insert_claimed, update_rows
 from schedules.engine.too_late import end_late_runs, is_too_late
 from schedules.models import Execution, Job
@@ -93,7 +93,7 @@ def _claim_ready(
         .exclude(task__in=exclude_tasks)
         .select_for_update(skip_locked=True, of=("self",))
         .order_by("available_at")
-        .annotate(owner_is_active=is_active("owner__") or Value(True))
+        .annotate(owner_is_active=is_active("owner__") or Value(True), has_failed=~Q(error=""))
         .only("pk", "attempt", "task", "cause", "job_id", "scheduled_for", "available_at", "claimed_at")[
             :limit
         ]
@@ -104,16 +104,20 @@ def _claim_ready(
     jobs = (
         Job.objects.filter(pk__in={row.job_id for row in rows})
         .select_for_update(skip_locked=True, of=("self",))
-        .only("pk", "task", "status", "deleted_at", "timeout", "catch_up")
+        .only("pk", "task", "status", "deleted_at", "timeout", "catch_up", "at_most_once")
         .in_bulk()
     )
     taken: list[tuple[Execution, Job]] = []
     late: list[tuple[Execution, Job]] = []
+    lost: list[tuple[int, int, int | None]] = []
     called_off: dict[str, list[tuple[int, int, int | None]]] = defaultdict(list)
     for row in rows:
         job = jobs.get(row.job_id or 0)
         if words := _reason_not_to_start(row, job):
             called_off[words].append((row.pk, row.attempt, row.job_id))
+        elif job and job.at_most_once and row.attempt and not row.has_failed:  # type: ignore[attr-defined]
+            # Rescued before its job was given this policy.
+            lost.append((row.pk, row.attempt, row.job_id))
         elif job:
             is_late = is_too_late(row, job, row.available_at or now, now)
             (late if is_late else taken).append((row, job))
@@ -127,6 +131,7 @@ def _claim_ready(
     _count_manual_runs([row for row, _ in taken])
     for words, ended in called_off.items():
         call_off(ended, now, words)
+    lose(lost, now, f"Its worker died while it ran. {AT_MOST_ONCE}")
     end_late_runs(late, now)
     return [Claim(row.pk, row.attempt, row.task, job.timeout) for row, job in taken]
 

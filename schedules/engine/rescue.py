@@ -1,5 +1,6 @@
 """Recovery of runs from stopped and dead clusters, and expiry of prompts and pauses."""
 
+from collections import defaultdict
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
@@ -10,7 +11,7 @@ from django.db.models.functions import Coalesce, Least
 
 from schedules.engine.history import Outcome
 from schedules.engine.pauses import end_pauses
-from schedules.engine.settle import conclude
+from schedules.engine.settle import AT_MOST_ONCE, conclude, lose
 from schedules.engine.too_late import end_late_runs, is_too_late
 from schedules.models import FRESH_FOR, Cluster, Execution, Job
 from schedules.models.executions import ExecutionQuerySet, job_was_stopped
@@ -20,6 +21,7 @@ Status = Execution.Status
 BATCH = 1000
 # How many attempts a run gets in addition to those of its job after its worker died.
 RESCUES = 2
+NOT_AGAIN = "Its worker died while it ran; it was not started again."
 
 
 def sweep(now: datetime) -> None:
@@ -52,12 +54,14 @@ def _recover_expired_leases(now: datetime) -> None:
 
 
 def _expire_prompts(now: datetime) -> None:
-    """Fail prompts that no agent finished in time; withdraw those whose job was stopped."""
+    """Fail prompts that no agent finished in time; end those that must not be repeated or whose job was stopped."""
     hours = settings.CRONTY_INBOX_HOURS
     # Count from the start of the wait, because the slot of a catch-up run is already old.
     since = Coalesce("started_at", "scheduled_for")
     old = Execution.objects.claimable(now).alias(since=since).filter(since__lt=now - timedelta(hours=hours))
     _end_prompts(old, Status.FAILED, now, error=f"No agent completed this prompt within {hours} hours.")
+    lost = f"Its agent did not complete it in time. {AT_MOST_ONCE}"
+    _end_prompts(Execution.objects.lost_prompts(now), Status.LOST, now, error=lost, reason=lost)
     stopped = "The job was stopped before an agent finished this prompt."
     _end_prompts(Execution.objects.left_over(now), Status.CANCELLED, now, reason=stopped)
 
@@ -113,7 +117,7 @@ def _unclaim(mine: ExecutionQuerySet, now: datetime) -> int:
 
 
 def rescue(abandoned: ExecutionQuerySet, now: datetime, reason: str) -> int:
-    """Queue the runs of dead workers again; mark them as lost if their workers keep dying, or if it is too late.
+    """Queue the runs of dead workers again, or end them as lost, if their job or the catch-up limit asks for it.
 
     After an expired lease, a task can run twice; the attempt number and the idempotency key reveal that.
     """
@@ -122,31 +126,34 @@ def rescue(abandoned: ExecutionQuerySet, now: datetime, reason: str) -> int:
         .select_related("job")
         .order_by("pk")[:1000]
     )
-    lost: list[Execution] = []
-    again: list[Execution] = []
+    lost: dict[str, list[tuple[int, int, int | None]]] = defaultdict(list)
+    again: list[int] = []
     late: list[tuple[Execution, Job]] = []
     for row in rows:
         job = row.job
-        is_wanted = job is not None and not job_was_stopped(row.cause, job.status, job.deleted_at)
-        if job is None or not is_wanted or row.attempt >= job.attempts + RESCUES:
-            lost.append(row)
+        if job is None or job_was_stopped(row.cause, job.status, job.deleted_at) or _is_spent(row, job):
+            lost[NOT_AGAIN].append((row.pk, row.attempt, row.job_id))
+        elif job.at_most_once:
+            lost[f"{reason} {AT_MOST_ONCE}"].append((row.pk, row.attempt, row.job_id))
         elif is_too_late(row, job, row.lease_until or now, now):
             late.append((row, job))
         else:
-            again.append(row)
-    Execution.objects.filter(pk__in=[row.pk for row in again]).update(
-        status=Status.QUEUED, cluster=None, lease_until=None, available_at=now, reason=reason
+            again.append(row.pk)
+    # Without the error of an earlier attempt: an error means that the last attempt reported its failure.
+    Execution.objects.filter(pk__in=again).update(
+        status=Status.QUEUED,
+        cluster=None,
+        lease_until=None,
+        available_at=now,
+        reason=reason,
+        error="",
+        traceback="",
     )
-    words = "Its worker died while it ran; it was not started again."
-    Execution.objects.filter(pk__in=[row.pk for row in lost]).update(
-        status=Status.LOST, lease_until=None, finished_at=now, reason=words, error=words
-    )
-    conclude(
-        [
-            Outcome(row.pk, row.attempt, row.job_id, Status.LOST, now, error=words)
-            for row in lost
-            if row.job_id is not None
-        ]
-    )
+    for words, ended in lost.items():
+        lose(ended, now, words)
     end_late_runs(late, now)
     return len(rows)
+
+
+def _is_spent(row: Execution, job: Job) -> bool:
+    return row.attempt >= job.attempts + RESCUES

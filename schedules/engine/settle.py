@@ -22,6 +22,7 @@ Status = Execution.Status
 
 LONGEST_BACKOFF = timedelta(hours=1)
 LONGEST_WAIT = timedelta(days=30)
+AT_MOST_ONCE = "This job does not start a run again."
 
 
 def renew_claims(cluster_id: int, now: datetime) -> None:
@@ -125,6 +126,18 @@ def call_off(queued: Iterable[tuple[int, int, int | None]], now: datetime, reaso
         rows.update(status=status, finished_at=now, available_at=None, lease_until=None, reason=reason)
         errors = dict(rows.values_list("pk", "error"))
         conclude([replace(outcome, error=errors[outcome.execution_id]) for outcome in outcomes])
+
+
+def lose(started: Iterable[tuple[int, int, int | None]], now: datetime, reason: str) -> None:
+    """End runs (id, attempt, job) whose workers died and that must not start again."""
+    outcomes = [
+        Outcome(execution_id, attempt, job_id or 0, Status.LOST, now, error=reason)
+        for execution_id, attempt, job_id in started
+    ]
+    Execution.objects.filter(pk__in=[outcome.execution_id for outcome in outcomes]).update(
+        status=Status.LOST, finished_at=now, available_at=None, lease_until=None, reason=reason, error=reason
+    )
+    conclude([outcome for outcome in outcomes if outcome.job_id])
 
 
 def conclude(outcomes: Sequence[Outcome]) -> None:

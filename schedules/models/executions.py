@@ -42,6 +42,8 @@ def job_was_stopped(cause: str, job_status: str | None, job_deleted_at: datetime
 
 # A prompt that should not be answered any more: its job was stopped or was given another task.
 _IS_OUTDATED = JOB_WAS_STOPPED | ~Q(job__task=F("task"))
+# A prompt that an agent may have acted on; `leased_to` is empty if a person took it away from the agent.
+_MUST_NOT_BE_REPEATED = Q(job__at_most_once=True) & ~Q(leased_to="")
 
 
 class ExecutionQuerySet(models.QuerySet["Execution"]):
@@ -77,7 +79,11 @@ class ExecutionQuerySet(models.QuerySet["Execution"]):
 
     def claimable(self, now: datetime) -> Self:
         """Prompts that any agent may claim."""
-        return self.unheld(now).exclude(_IS_OUTDATED)
+        return self.unheld(now).exclude(_IS_OUTDATED).exclude(_MUST_NOT_BE_REPEATED)
+
+    def lost_prompts(self, now: datetime) -> Self:
+        """Prompts that an agent held for too long, of jobs that do not start a run again."""
+        return self.unheld(now).exclude(_IS_OUTDATED).filter(_MUST_NOT_BE_REPEATED)
 
     def left_over(self, now: datetime) -> Self:
         """Prompts that no agent holds and whose job was stopped or was given another task."""

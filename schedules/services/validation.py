@@ -28,6 +28,7 @@ EDITABLE = (
     "overlap",
     "catch_up",
     "pause_after_failures",
+    "at_most_once",
     "label",
     "tags",
 )
@@ -37,6 +38,7 @@ _KINDS: dict[type[models.Field[Any, Any]], tuple[type, str]] = {
     models.DateTimeField: (datetime, "Give a date and time with its zone: 2026-12-24T18:00+01:00."),
     models.DurationField: (timedelta, "Give a duration."),
     models.IntegerField: (int, "Give a whole number."),
+    models.BooleanField: (bool, "Give true or false."),
 }
 _REQUIRED = frozenset(("name", "task", "trigger_type"))
 TOO_FAR_AHEAD = f"Choose a moment within the next {HORIZON_IN_WORDS}."
@@ -60,7 +62,8 @@ def _type_problem(name: str, value: Any) -> str | None:
     if isinstance(column, models.JSONField):
         return limits.json_problem(value, max_bytes=settings.CRONTY_MAX_JSON_BYTES)
     wanted, words = next(kind for field, kind in _KINDS.items() if isinstance(column, field))
-    if value is not None and (not isinstance(value, wanted) or isinstance(value, bool)):
+    # In Python, a bool is also an int.
+    if value is not None and (not isinstance(value, wanted) or isinstance(value, bool) != (wanted is bool)):
         return words
     return limits.moment_problem(value) if isinstance(value, datetime) else None
 

@@ -24,6 +24,7 @@ FILLED_IN = {
     "overlap": "skip",
     "catch_up": "once",
     "pause_after_failures": "10",
+    "at_most_once": "on",
 }
 
 

@@ -5,9 +5,10 @@ from datetime import timedelta
 import pytest
 
 from schedules import engine
+from schedules.engine import clock_rollback
 from schedules.engine.rescue import RESCUES, rescue
 from schedules.models import FRESH_FOR, Cluster, Execution, Job
-from tests.engine.conftest import LEASE, NOW, begin, ledger, new_cluster
+from tests.engine.conftest import LEASE, NOW, begin, ledger, new_cluster, outcome_of
 from tests.factories import ExecutionFactory, JobFactory
 
 pytestmark = pytest.mark.django_db
@@ -95,6 +96,113 @@ def test_run_whose_workers_keep_dying_is_lost(cluster):
     assert ledger(job) == [("lost", NOW)]
     job.refresh_from_db()
     assert job.status == "failed"
+
+
+# At most once
+
+
+def lease_ends(cluster):
+    engine.sweep(NOW + LEASE + SECOND)
+
+
+def cluster_falls_silent(cluster):
+    cluster.last_seen_at = NOW - FRESH_FOR
+    cluster.save()
+    engine.sweep(NOW + LEASE + SECOND)
+
+
+def cluster_is_stopped(cluster):
+    engine.hand_back(cluster.pk, NOW + SECOND, also_running=True)
+
+
+def clock_is_set_back(cluster):
+    Execution.objects.update(lease_until=NOW + DAY)
+    clock_rollback._correct_timestamps(NOW)
+    engine.sweep(NOW + LEASE + SECOND)
+
+
+LOSSES = [lease_ends, cluster_falls_silent, cluster_is_stopped, clock_is_set_back]
+
+
+@pytest.mark.parametrize("lose", LOSSES)
+@pytest.mark.parametrize("attempts", [1, 3])
+def test_started_run_of_an_at_most_once_job_never_starts_again(cluster, lose, attempts):
+    job = JobFactory(next_run_at=NOW + DAY, at_most_once=True, attempts=attempts)
+    started = begin(cluster, job)
+
+    lose(cluster)
+
+    row = Execution.objects.get()
+    assert (row.status, row.attempt, row.lease_until) == ("lost", 1, None)
+    assert row.reason.endswith("This job does not start a run again.")
+    job.refresh_from_db()
+    assert (job.recent, job.last_error) == ("L", row.reason)
+    for later in (LEASE, HOUR):
+        engine.sweep(NOW + later)
+        assert engine.claim_runs(new_cluster().pk, NOW + later, 10) == []
+    # The worker that was only frozen may go on, but it changes nothing.
+    assert engine.settle_runs(cluster.pk, [outcome_of(started)]) == 0
+    assert engine.start_runs(cluster.pk, 1, [row.pk], NOW) == []
+
+
+@pytest.mark.parametrize("lose", LOSSES)
+@pytest.mark.parametrize("attempt", [0, 1])
+def test_claimed_run_of_an_at_most_once_job_may_start_later(cluster, lose, attempt):
+    """It has not started, or only attempts that reported their failure."""
+    job = JobFactory(next_run_at=NOW + DAY, at_most_once=True, attempts=3)
+    ExecutionFactory(
+        job=job,
+        status="claimed",
+        cluster=cluster,
+        attempt=attempt,
+        error="no route" if attempt else "",
+        scheduled_for=NOW,
+        lease_until=NOW + LEASE,
+    )
+
+    lose(cluster)
+
+    (claim,) = engine.claim_runs(new_cluster().pk, NOW + MINUTE, 10)
+    assert claim.attempt == attempt
+
+
+def test_reported_failure_of_an_at_most_once_job_is_retried(cluster):
+    job = JobFactory(next_run_at=NOW + DAY, at_most_once=True, attempts=2)
+    started = begin(cluster, job)
+
+    engine.settle_runs(cluster.pk, [outcome_of(started, "failed", error="no route", retry_at=NOW)])
+
+    (claim,) = engine.claim_runs(cluster.pk, NOW, 10)
+    assert claim.attempt == 1
+
+
+@pytest.mark.parametrize("error", ["", "no route"], ids=["first attempt", "after a reported failure"])
+def test_run_rescued_before_its_job_became_at_most_once_does_not_start_again(cluster, error):
+    job = JobFactory(next_run_at=NOW + DAY, attempts=3)
+    begin(cluster, job, error=error, attempt=int(bool(error)))
+    lease_ends(cluster)
+    assert Execution.objects.get().status == "queued"
+    Job.objects.update(at_most_once=True)
+
+    assert engine.claim_runs(cluster.pk, NOW + MINUTE, 10) == []
+
+    row = Execution.objects.get()
+    assert (row.status, row.available_at) == ("lost", None)
+    assert row.reason == "Its worker died while it ran. This job does not start a run again."
+
+
+def test_prompt_of_an_at_most_once_job_is_lost_when_its_agent_does_not_complete_it():
+    job = JobFactory(task="prompt", next_run_at=NOW + DAY, at_most_once=True)
+    held = {"status": "waiting", "attempt": 1, "started_at": NOW, "leased_to": "laptop"}
+    rows = [ExecutionFactory(job=job, lease_until=NOW + lease, **held) for lease in (SECOND, -SECOND)]
+
+    engine.sweep(NOW)
+
+    for row in rows:
+        row.refresh_from_db()
+    assert [row.status for row in rows] == ["waiting", "lost"]
+    assert rows[1].error == rows[1].reason
+    assert rows[1].reason.startswith("Its agent did not complete it in time.")
 
 
 # Prompts

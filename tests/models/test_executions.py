@@ -109,6 +109,17 @@ def test_executions_are_found_by_status_and_lease():
             "abandoned": {"status": "claimed", "lease_until": NOW - timedelta(seconds=1)},
             "free": {"status": "waiting"},
             "given up": {"status": "waiting", "lease_until": NOW - timedelta(seconds=1)},
+            "not to be repeated": {
+                "status": "waiting",
+                "lease_until": NOW - timedelta(seconds=1),
+                "leased_to": "laptop",
+                "job": JobFactory(at_most_once=True),
+            },
+            "taken away": {
+                "status": "waiting",
+                "lease_key": "taken away",
+                "job": JobFactory(at_most_once=True),
+            },
             "at an agent": {"status": "waiting", "lease_until": NOW},
             "over": {"status": "succeeded", "lease_until": NOW - timedelta(days=1)},
         }.items()
@@ -121,8 +132,15 @@ def test_executions_are_found_by_status_and_lease():
     assert found(Execution.objects.ready(NOW)) == {"ready"}
     assert found(Execution.objects.live()) == set(rows) - {"over"}
     assert found(Execution.objects.abandoned(NOW)) == {"abandoned"}
-    assert found(Execution.objects.waiting()) == {"free", "given up", "at an agent"}
-    assert found(Execution.objects.claimable(NOW)) == {"free", "given up"}
+    assert found(Execution.objects.waiting()) == {
+        "free",
+        "given up",
+        "not to be repeated",
+        "taken away",
+        "at an agent",
+    }
+    assert found(Execution.objects.claimable(NOW)) == {"free", "given up", "taken away"}
+    assert found(Execution.objects.lost_prompts(NOW)) == {"not to be repeated"}
 
 
 def test_execution_has_one_key_for_every_attempt():

@@ -35,6 +35,7 @@ GOOD = {
     "every": timedelta(minutes=5),
     "max_runs": 3,
     "ends_at": None,
+    "at_most_once": True,
     "tags": [],
 }
 
@@ -54,6 +55,7 @@ BAD = {
     "infinity for a count": ("max_runs", math.inf, "whole"),
     "NaN for a count": ("attempts", math.nan, "whole"),
     "truth for a count": ("attempts", True, "whole"),
+    "a number for a truth": ("at_most_once", 1, "true or false"),
     "a set for JSON": ("args", {1}, "not a JSON value"),
     "NaN inside JSON": ("kwargs", {"a": math.nan}, "finite"),
 }
@@ -181,6 +183,7 @@ BAD_INPUT = {
     "negative backoff": ({"backoff": timedelta(seconds=-1)}, "backoff", "zero"),
     "unknown overlap": ({"overlap": "perhaps"}, "overlap", "perhaps"),
     "unknown catch-up": ({"catch_up": "some"}, "catch_up", "some"),
+    "text for a truth": ({"at_most_once": "yes"}, "at_most_once", "true or false"),
     "negative failures": ({"pause_after_failures": -1}, "pause_after_failures", ""),
 }
 

@@ -78,7 +78,9 @@ def test_no_run_is_lost_and_no_orphan_left_when_the_leader_is_killed(tmp_path):
     path = tmp_path / "notes"
     with running_cluster() as cluster:
         jobs = make_due_together(path)
-        wait_for(lambda: notes(path, "begin"))
+        once = make_due(1, "tests.anote", path=str(tmp_path / "once"), seconds=60)
+        Job.objects.filter(pk=once[0].pk).update(at_most_once=True)
+        wait_for(lambda: notes(path, "begin") and notes(tmp_path / "once", "begin"))
         family = family_of(cluster.pid)
         assert len(family) >= 5
 
@@ -90,6 +92,9 @@ def test_no_run_is_lost_and_no_orphan_left_when_the_leader_is_killed(tmp_path):
     with running_cluster():
         wait_for(all_ended)
     assert_all_succeeded(jobs, path)
+    lost = Execution.objects.get(job__in=once)
+    assert (lost.status, lost.attempt) == (Status.LOST, 1)
+    assert notes(tmp_path / "once", "begin") == {lost.key: 1}
 
 
 def make_due_together(path: Path) -> list[Job]:

@@ -76,6 +76,7 @@ POLICIES: dict[str, st.SearchStrategy[Any]] = {
     "attempts": st.integers(1, 3),
     "backoff": st.sampled_from([timedelta(0), 10 * SECOND, 40 * MINUTE]),
     "pause_after_failures": st.integers(0, 3),
+    "at_most_once": st.booleans(),
     "label": st.sampled_from(["", "home"]),
 }
 ENDS = st.none() | AHEAD

@@ -244,13 +244,18 @@ class Agreement(RuleBasedStateMachine):
         # If the limit is reached, the oldest is claimed first; the engine chooses between equals.
         left = [row.available_at for _, row in ready if ids[row] in still_queued]
         assert not left or max(row.available_at for _, row in taken) <= min(left)
-        late = {pair: [] for pair, _ in taken}
+        lost: dict[Pair, list[model.Row]] = {pair: [] for pair, _ in taken}
+        late: dict[Pair, list[model.Row]] = {pair: [] for pair, _ in taken}
         for pair, row in taken:
-            if pair.model.is_too_late(row, row.available_at, TIME.now):
+            if pair.model.must_not_repeat(row):
+                lost[pair].append(row)
+            elif pair.model.is_too_late(row, row.available_at, TIME.now):
                 late[pair].append(row)
             else:
                 assert ids[row] in claims
                 pair.model.take_ready(row, TIME.now, cluster)
+        for pair, rows in lost.items():
+            pair.model.end_lost(rows, TIME.now)
         for pair, rows in late.items():
             pair.model.end_late(rows, TIME.now)
         moments = dict(models.Job.objects.values_list("pk", "next_run_at"))

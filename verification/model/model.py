@@ -35,6 +35,7 @@ class Terms:
     attempts: int = 1
     backoff: timedelta = timedelta(seconds=10)
     pause_after_failures: int = 10
+    at_most_once: bool = False
     label: str = ""
 
     @property
@@ -275,6 +276,7 @@ class Job:
     def take_ready(self, row: Row, now: datetime, cluster: int) -> None:
         assert row.is_ready(now)
         assert not self.is_too_late(row, row.available_at, now)
+        assert not self.must_not_repeat(row)
         assert self._may_go_on(row) or (row.cause == "manual" and row.attempt == 0 and not self.deleted_at)
         if row.cause == "manual" and not row.times_claimed:
             self.run_count += 1
@@ -300,18 +302,32 @@ class Job:
 
     def rescue(self, rows: Iterable[Row], now: datetime) -> None:
         """Queue the runs of a dead cluster again, unless they killed too many workers or their job was stopped."""
-        lost, late = [], []
+        lost, not_repeated, late = [], [], []
         for row in rows:
             if not self._may_go_on(row) or row.attempt >= self.terms.attempts + RESCUES:
                 row.end("lost")
                 lost.append(row)
+            elif self.terms.at_most_once:
+                row.end("lost")
+                not_repeated.append(row)
             elif self.is_too_late(row, row.lease_until, now):
                 late.append(row)
             else:
                 row.queue(now)
+                row.has_failed = False
+        for ended in filter(None, (lost, not_repeated)):
+            self._conclude(ended, now)
+        self.end_late(late, now)
+
+    def must_not_repeat(self, row: Row) -> bool:
+        """Return whether a queued run was lost before its job was given the policy to start each run at most once."""
+        return self.terms.at_most_once and row.attempt > 0 and not row.has_failed
+
+    def end_lost(self, lost: list[Row], now: datetime) -> None:
+        for row in lost:
+            row.end("lost")
         if lost:
             self._conclude(lost, now)
-        self.end_late(late, now)
 
     def is_too_late(self, row: Row, since: datetime | None, now: datetime) -> bool:
         """Return whether nobody could start the run for so long that it must not start any more."""

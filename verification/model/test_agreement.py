@@ -64,7 +64,7 @@ def test_cronty_agrees_with_the_reference():
 
     # Both sides are compared at every step; this checks that there was something to compare.
     assert len(rows) >= (EXAMPLES or 8)
-    assert sum(rows) > 2 * len(rows)
+    assert sum(rows) > len(rows)
 
 
 # The reference detects seeded defects. `make model` plants all of them, an ordinary run only the first.

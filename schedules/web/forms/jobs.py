@@ -20,7 +20,7 @@ from schedules.when.phrases import PhraseError, parse_delay
 from schedules.when.triggers import TriggerError
 
 FIRST_TASKS = ("notify", "webhook", "prompt")
-POLICIES = ("attempts", "backoff", "timeout", "overlap", "catch_up", "pause_after_failures")
+POLICIES = ("attempts", "backoff", "timeout", "overlap", "catch_up", "pause_after_failures", "at_most_once")
 SCHEDULE_FIELDS = {"when", "phrase", "every_count", "every_unit", "run_at", "timezone"}
 # The form fields that show errors of these columns.
 SHOWN_AS = {"trigger_type": "when", "cron": "phrase", "every": "every_count"}
@@ -74,6 +74,11 @@ class JobForm(WhenForm):
         min_value=0,
         max_value=1000,
         help_text="0 is never.",
+    )
+    at_most_once = forms.BooleanField(
+        label="Never repeat a run whose worker died",
+        required=False,
+        help_text="It ends as lost. For what must not happen twice, like a payment.",
     )
     revision = forms.IntegerField(widget=forms.HiddenInput, required=False)
     idempotency_key = forms.CharField(widget=forms.HiddenInput, required=False, max_length=64)
@@ -182,6 +187,7 @@ def _shown(job: Job) -> dict[str, Any]:
         "overlap": job.overlap,
         "catch_up": job.catch_up,
         "pause_after_failures": job.pause_after_failures,
+        "at_most_once": job.at_most_once,
     }
     try:
         shown |= when_of(job)

@@ -184,6 +184,8 @@ def policies(job: Job) -> list[str]:
     ]
     if job.pause_after_failures:
         sentences.append(f"After {job.pause_after_failures} failures in a row it pauses itself.")
+    if job.at_most_once:
+        sentences.append("A run whose worker died is not repeated: it ends as lost.")
     if job.max_runs:
         sentences.append(f"It ends after {job.max_runs:,} runs; {job.slot_count:,} are done.")
     return sentences

@@ -51,6 +51,21 @@ def test_job_is_created_with_each_kind_of_schedule(web: Client, kind: str):
     assert job.timezone == "Europe/Berlin"
 
 
+def test_box_of_the_form_sets_and_clears_at_most_once(web: Client):
+    post(web, at_most_once="on")
+    job = Job.objects.get()
+    assert job.at_most_once
+
+    page = f"/jobs/{job.public_id}/edit/"
+    shown = web.get(page)
+    assert 'name="at_most_once"' in shown.content.decode()
+    assert shown.context["form"]["at_most_once"].value()
+    web.post(page, NOTIFY | DAILY | {"revision": job.revision})
+
+    job.refresh_from_db()
+    assert not job.at_most_once
+
+
 WHATS = {
     "webhook": (
         {"webhook-url": "https://example.com/", "webhook-body": '{"a": 1}'},
