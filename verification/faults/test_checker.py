@@ -269,6 +269,7 @@ CLEAN: dict[str, Callable[[], History]] = {
     "counted": lambda: quiet().with_(jobs=[JobSummary(JOB, 10, "S" * 10), JobSummary("another", 3)]),
     "in hand at a kill": lambda: two_in_hand(0.2),
     "in hand at a crash of the database": lambda: two_in_hand(0.7, "database-crash"),
+    "an answer after the caller gave up": lambda: rescued("migration", 50, held=4.0),
     "due before a freeze": lambda: rescued("freeze-cluster", 50),
     "lost at most once": lambda: swap(rescued("kill-leader", at_most_once=True), 50, status="lost"),
     **{f"overlap {name}": partial(holding, name) for name in ("skip", "queue", "allow")},
@@ -427,6 +428,7 @@ DEFECTS: list[tuple[str, str, Callable[[], History]]] = [
         "a run that fell due when its cluster was frozen",
         lambda: rescued("freeze-cluster", 50, struck=47),
     ),
+    ("repeated", "a repeat after an answer in time", lambda: rescued("migration", 50, held=3.0)),
     ("at most once", "delivered twice", lambda: rescued("kill-leader", 50, at_most_once=True)),
     ("unending", "a run that nobody took over", lambda: swap(quiet(), 50, finished_at=T0 + 70)),
     (
