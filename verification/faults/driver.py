@@ -10,7 +10,6 @@ from typing import Any
 
 from verification.faults.clients import Agent, Answer, Browser
 from verification.faults.records import Operation, Policy, When
-from verification.faults.world import set_at_most_once
 
 KINDS = {
     "interval": 8,
@@ -134,17 +133,9 @@ class Driver(threading.Thread):
             if answer.outcome == "acknowledged":
                 job.job_id = answer.body["job_id"]
                 self._jobs.append(job)
-                if job.policy.at_most_once:
-                    self._be_careful(job)
                 return
             if answer.outcome == "refused" or self.stopping.wait(1):
                 return
-
-    def _be_careful(self, job: Asked) -> None:
-        """Ask for at most one delivery per slot, which is not part of the form."""
-        is_done = set_at_most_once(job.job_id)
-        job.policy = replace(job.policy, at_most_once=is_done)
-        self.operations[-1] = replace(self.operations[-1], policy=job.policy)
 
     def _make(self, job: Asked) -> Answer:
         if job.form is None:
@@ -337,6 +328,8 @@ def _form(request: dict[str, Any], when: When, policy: Policy) -> dict[str, str]
         "max_runs": str(policy.max_runs or ""),
         "ends_at": f"{ends_at:%Y-%m-%dT%H:%M:%S}" if ends_at else "",
         "idempotency_key": request["idempotency_key"],
+        # An unchecked box is not sent.
+        **({"at_most_once": "on"} if policy.at_most_once else {}),
         "then": "save",
     }
 

@@ -116,6 +116,7 @@ def _policies(history: History) -> Counter[str]:
             counts[f"catch_up {op.policy.catch_up}"] += 1
             counts["max_runs"] += op.policy.max_runs is not None
             counts["ends_at"] += op.policy.ends_at is not None
+            counts["at_most_once"] += op.policy.at_most_once
             counts["attempts"] += op.policy.attempts is not None
     return counts
 

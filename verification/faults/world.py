@@ -230,19 +230,6 @@ class World:
         return out.getvalue().strip()
 
 
-def set_at_most_once(job_id: str) -> bool:
-    """Ask for at most one delivery per slot of a job; return whether that worked."""
-    from django.db import Error, connections  # noqa: PLC0415
-
-    from schedules.models import Job  # noqa: PLC0415
-
-    try:
-        return bool(Job.objects.filter(public_id=job_id).update(at_most_once=True))
-    except Error:
-        connections.close_all()
-        return False
-
-
 def wait_until(condition: Any, seconds: float) -> None:
     until = time.monotonic() + seconds
     while not condition():
