@@ -18,6 +18,7 @@ from django.db.migrations.recorder import MigrationRecorder
 from schedules import clock, engine, migrations
 from schedules.database_errors import is_outage, reason_of
 from schedules.management.preparation_lock import preparation_lock
+from schedules.services.secret_key import ForeignSecretKeyError, require_secret_key
 from schedules.services.setup import FirstUser, ensure_first_user, ensure_system_job
 from schedules.worker import parent_death
 from schedules.worker.supervisor import growing_pauses
@@ -36,6 +37,7 @@ def prepare(*, with_first_user: bool = True, max_wait: float = MAX_WAIT) -> Firs
     """Prepare the installation, one process at a time; return the first user's login if it was created now."""
     with preparation_lock(max_wait):
         call_command("migrate", verbosity=0)
+        require_secret_key()
         collect_static_files()
         ensure_system_job()
         engine.follow_zone_data(clock.now())
@@ -88,6 +90,8 @@ def collect_static_files() -> None:
 def _try_to_prepare(with_first_user: bool, max_wait: float) -> FirstUser | None:
     try:
         return prepare(with_first_user=with_first_user, max_wait=max_wait)
+    except ForeignSecretKeyError as error:
+        raise CommandError(str(error)) from None
     except Error as error:
         if is_outage(error):
             raise DatabaseAwayError(reason_of(error)) from None

@@ -58,7 +58,7 @@ def issue_token(
                 name=name,
                 kind=kind,
                 prefix=prefix,
-                digest=_digest(text),
+                digest=_digest(text, settings.SECRET_KEY),
                 scopes=[scope for scope in SCOPES if scope in scopes],
                 families=[family for family in FAMILIES if family in families],
                 created_at=now,
@@ -98,14 +98,17 @@ def verify_token(text: str) -> Token | None:
     # Every call over HTTP waits for this query, so it has no conditions that Python can check faster.
     tokens = Token.objects.select_related("owner__cronty_profile").order_by()
     token = tokens.filter(prefix=shape["prefix"] if shape else "").first()
-    is_right = hmac.compare_digest(_digest(text), token.digest if token else _DIGEST_OF_NO_TOKEN)
+    digest = token.digest if token else _DIGEST_OF_NO_TOKEN
+    keys = [settings.SECRET_KEY, *settings.SECRET_KEY_FALLBACKS]
+    is_right = any(hmac.compare_digest(_digest(text, key), digest) for key in keys)
     if token is None or not is_right or not token.is_usable_at(now):
         return None
     if token.last_used_at is None or token.last_used_at < now - LAST_USED_EVERY:
         stale = Q(last_used_at=None) | Q(last_used_at__lt=now - LAST_USED_EVERY)
         # The call must not fail just because this timestamp cannot be written.
         with suppress(OperationalError):
-            Token.objects.filter(stale, pk=token.pk).update(last_used_at=now)
+            # A token from before a change of the secret key goes over to the new one.
+            Token.objects.filter(stale, pk=token.pk).update(last_used_at=now, digest=_digest(text, keys[0]))
     return token
 
 
@@ -125,8 +128,8 @@ def _problem_with(
     return None
 
 
-def _digest(text: str) -> str:
-    return hmac.new(settings.SECRET_KEY.encode(), text.encode("utf-8", "replace"), sha256).hexdigest()
+def _digest(text: str, key: str) -> str:
+    return hmac.new(key.encode(), text.encode("utf-8", "replace"), sha256).hexdigest()
 
 
 def _record(token: Token, verb: str, by: Any, door: Event.Door, now: datetime) -> None:

@@ -145,7 +145,7 @@ def test_web_without_collected_static_files_points_to_up(settings, tmp_path):
         call_command("web")
 
 
-def test_web_passes_its_address_to_the_server(monkeypatch):
+def test_web_passes_its_address_to_the_server(db, monkeypatch):
     served = []
     monkeypatch.setattr(web.Server, "run", lambda server: served.append(server.config))
 
@@ -157,7 +157,7 @@ def test_web_passes_its_address_to_the_server(monkeypatch):
     assert config.timeout_graceful_shutdown
 
 
-def test_web_serves_pages_and_mcp_in_a_project_without_an_asgi_application(monkeypatch, settings):
+def test_web_serves_pages_and_mcp_in_a_project_without_an_asgi_application(db, monkeypatch, settings):
     del settings.ASGI_APPLICATION
     served = []
     monkeypatch.setattr(web.Server, "run", lambda server: served.append(server.config.app))

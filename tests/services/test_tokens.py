@@ -155,3 +155,16 @@ def test_token_is_accepted_even_if_its_last_use_cannot_be_written(owner, monkeyp
     monkeypatch.setattr(QuerySet, "update", refuse)
 
     assert verify_token(new.text) == new.token
+
+
+def test_token_survives_a_change_of_the_secret_key_and_goes_over_to_the_new_one(owner, settings):
+    settings.SECRET_KEY = "old"
+    new = issued(owner)
+    settings.SECRET_KEY = "new"
+    assert verify_token(new.text) is None
+
+    settings.SECRET_KEY_FALLBACKS = ["old"]
+    assert verify_token(new.text) == new.token
+
+    settings.SECRET_KEY_FALLBACKS = []
+    assert verify_token(new.text) == new.token

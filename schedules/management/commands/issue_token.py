@@ -5,6 +5,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
+from schedules.management.secret_key import refuse_foreign_secret_key
 from schedules.models import Event, Token
 from schedules.result import Ok
 from schedules.services import issue_token
@@ -27,6 +28,7 @@ class Command(BaseCommand):
         )
 
     def handle(self, *args: Any, **options: Any) -> str:
+        refuse_foreign_secret_key()
         user = find_user(options["user"])
         if user is None:
             raise CommandError(f"--user: there is no active user called {options['user']!r}.")

@@ -11,6 +11,7 @@ from django.db import DatabaseError, connections
 
 from schedules import clock, engine, limits
 from schedules.management.arguments import host_in_url, port
+from schedules.management.secret_key import refuse_foreign_secret_key, stop_with_foreign_secret_key
 from schedules.models import Event
 from schedules.services.people import find_user, superusers
 from schedules.services.tokens import FAMILIES
@@ -42,6 +43,7 @@ class Command(BaseCommand):
         families = _families(options["tools"])
         if options["http"]:
             _refuse_stdio_options(options)
+            stop_with_foreign_secret_key()
             self._serve_http(options, families)
         else:
             self._serve_stdio(options, families)
@@ -64,6 +66,7 @@ class Command(BaseCommand):
 
         name = LOCAL_NAME if options["name"] is None else _name(options["name"])
         user = _user(options["user"])
+        refuse_foreign_secret_key()
         scopes = ("read",) if options["read_only"] else ("read", "write")
         set_local_caller(local_caller(user, scopes=scopes, families=families, name=name))
         self._say_if_nothing_fires()

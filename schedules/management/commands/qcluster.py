@@ -4,11 +4,12 @@ import logging
 import signal
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandParser
+from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import IntegrityError
 
 from schedules import clock, engine
 from schedules.management.preparation import has_missing_migrations
+from schedules.services.secret_key import ForeignSecretKeyError, require_secret_key
 from schedules.services.setup import SYSTEM_USER, ensure_system_job
 from schedules.worker import parent_death
 from schedules.worker.cluster import Leader, NotReadyError
@@ -34,6 +35,10 @@ def _get_ready() -> None:
     """Before a cluster starts, check the database, create the pruning job, and follow a change of zone data."""
     if has_missing_migrations():
         raise NotReadyError("the database is not migrated: run `manage.py up` or `manage.py migrate`")
+    try:
+        require_secret_key()
+    except ForeignSecretKeyError as error:
+        raise CommandError(str(error)) from error
     _ensure_system_job()
     engine.follow_zone_data(clock.now())
 

@@ -13,6 +13,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.utils.module_loading import import_string
 
 from schedules.management.arguments import port
+from schedules.management.secret_key import stop_with_foreign_secret_key
 from schedules.worker import parent_death
 
 STOP_SECONDS = 3
@@ -36,6 +37,7 @@ class Command(BaseCommand):
             raise CommandError(
                 "The static files are missing: run `manage.py up`, or `manage.py migrate` and `collectstatic` first."
             )
+        stop_with_foreign_secret_key()
         serve(_application(), host=options["host"], port=options["port"])
 
 

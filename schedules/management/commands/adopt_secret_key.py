@@ -1,0 +1,15 @@
+"""manage.py adopt_secret_key: use this host's secret key for the whole installation."""
+
+from typing import Any
+
+from django.core.management.base import BaseCommand
+
+from schedules.services.secret_key import adopt_secret_key
+
+
+class Command(BaseCommand):
+    help = "Use this host's secret key for the installation, when the old one is lost; logins and tokens made with that one become invalid."
+
+    def handle(self, *args: Any, **options: Any) -> str:
+        adopt_secret_key()
+        return "This host's secret key is now the installation's: give it to the other hosts, and issue new tokens."

@@ -1,0 +1,47 @@
+"""The secret key that all hosts of an installation share, which the database knows by a fingerprint."""
+
+from django.conf import settings
+from django.utils.crypto import salted_hmac
+
+from schedules.models import Installation
+
+
+class ForeignSecretKeyError(Exception):
+    """This host has another secret key than the installation; the text says what to do."""
+
+
+def require_secret_key() -> None:
+    """Raise ForeignSecretKeyError unless this host has the installation's key; the first host records its own.
+
+    A host that lists the installation's key in SECRET_KEY_FALLBACKS replaces it with its own.
+    """
+    mine = _fingerprint_of(settings.SECRET_KEY)
+    row = Installation.objects.get_or_create(pk=Installation.ONLY, defaults={"secret_fingerprint": mine})[0]
+    accepted = ["", mine, *map(_fingerprint_of, settings.SECRET_KEY_FALLBACKS)]
+    if row.secret_fingerprint not in accepted:
+        raise ForeignSecretKeyError(_what_to_do())
+    if row.secret_fingerprint != mine:
+        adopt_secret_key()
+
+
+def adopt_secret_key() -> None:
+    """Make this host's key the installation's."""
+    mine = _fingerprint_of(settings.SECRET_KEY)
+    Installation.objects.update_or_create(pk=Installation.ONLY, defaults={"secret_fingerprint": mine})
+
+
+def _fingerprint_of(key: str | bytes) -> str:
+    return salted_hmac("schedules.secret_key", "fingerprint", secret=key, algorithm="sha256").hexdigest()
+
+
+def _what_to_do() -> str:
+    if folder := getattr(settings, "CRONTY_DATA", None):
+        where = f"its CRONTY_SECRET_KEY, or its file data/secret_key to {folder / 'secret_key'}"
+        fallbacks = "CRONTY_SECRET_KEY_FALLBACKS"
+    else:
+        where, fallbacks = "its setting SECRET_KEY", "SECRET_KEY_FALLBACKS"
+    return (
+        "This host has another secret key than the hosts that already use this database, so tokens and logins of"
+        f" one would be invalid at the other. Copy the key from such a host: {where}. To change the key on"
+        f" purpose, put the old one into {fallbacks}, or, if it is lost, run `manage.py adopt_secret_key`."
+    )
