@@ -32,6 +32,7 @@ DEBUG = environment.boolean("CRONTY_DEBUG", False)
 SECRET_KEY = environment.secret("CRONTY_SECRET_KEY") or environment.generated_secret(
     "CRONTY_DATA", CRONTY_DATA / "secret_key"
 )
+SECRET_KEY_FALLBACKS = environment.secret("CRONTY_SECRET_KEY_FALLBACKS").split()
 
 _public = urlsplit(CRONTY_URL)
 ALLOWED_HOSTS = sorted(
@@ -89,7 +90,7 @@ INSTALLED_APPS = [
 ]
 MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",
-    "whitenoise.middleware.WhiteNoiseMiddleware",
+    "cronty_site.static_files.StaticFiles",
     "django.middleware.gzip.GZipMiddleware",
     "csp.middleware.CSPMiddleware",
     "schedules.web.middleware.guard",
@@ -222,8 +223,16 @@ CRONTY_LOG_LEVEL = environment.choice(
 LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
-    "formatters": {"line": {"format": "%(asctime)s %(levelname)s %(name)s: %(message)s"}},
-    "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line"}},
+    "filters": {"repeats": {"()": "schedules.logs.RepeatFilter"}},
+    "formatters": {
+        "line": {
+            "class": "schedules.logs.LineFormatter",
+            "format": "%(asctime)s %(levelname)s %(name)s: %(message)s",
+        }
+    },
+    "handlers": {
+        "stderr": {"class": "logging.StreamHandler", "formatter": "line", "filters": ["repeats"]},
+    },
     "root": {"handlers": ["stderr"], "level": CRONTY_LOG_LEVEL},
     "loggers": {
         "axes": {"level": "WARNING"},

@@ -2,6 +2,10 @@
 
 from django.db import Error, InterfaceError, OperationalError
 
+FULL = "The disk of the database was full."
+LOCKED = "The database was locked."
+AWAY = "The database did not answer."
+
 
 def is_outage(error: BaseException | None) -> bool:
     """Return whether the database was away, locked or full, so that the same step may succeed later.
@@ -13,6 +17,30 @@ def is_outage(error: BaseException | None) -> bool:
     return getattr(error.__cause__, "sqlite_errorname", "") != "SQLITE_ERROR"
 
 
+def outage_in(error: BaseException | None) -> Error | None:
+    """Return the outage that led to this error, or None."""
+    seen: list[BaseException] = []
+    while error and error not in seen and len(seen) < 10:
+        if isinstance(error, Error) and is_outage(error):
+            return error
+        seen.append(error)
+        inner = error.exceptions[0] if isinstance(error, BaseExceptionGroup) else None
+        error = inner or error.__cause__ or error.__context__
+    return None
+
+
 def reason_of(error: Error) -> str:
-    """Return the driver's message in one line."""
+    """Return the driver's message in one line; it may name hosts, so it is for the log."""
     return " ".join(str(error).split()) or type(error).__name__
+
+
+def description_of(error: Error) -> str:
+    """Return what happened in a sentence for the ledger, which names no host."""
+    name = (
+        getattr(error.__cause__, "sqlite_errorname", "") or getattr(error.__cause__, "sqlstate", None) or ""
+    )
+    if name.startswith("SQLITE_FULL") or name == "53100":
+        return FULL
+    if name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")) or name == "55P03":
+        return LOCKED
+    return AWAY

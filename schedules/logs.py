@@ -1,0 +1,64 @@
+"""Logging that stays readable in an outage: one line a second per cause, and no traceback while the database is away."""
+
+import logging
+import time
+from copy import copy
+from typing import Any
+
+from schedules.database_errors import outage_in, reason_of
+
+EVERY = 1.0
+MOST_CAUSES = 1000
+
+
+class RepeatFilter(logging.Filter):
+    """Passes one warning or error a second per cause, and counts the others for the next line of that cause.
+
+    It uses no lock, which a fork could leave locked in the child; at worst, two threads both log a line.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._logged: dict[Any, tuple[float, int]] = {}
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        if record.levelno < logging.WARNING:
+            return True
+        cause, now = _cause_of(record), time.monotonic()
+        logged_at, left_out = self._logged.get(cause, (-EVERY, 0))
+        if now - logged_at < EVERY:
+            self._logged[cause] = (logged_at, left_out + 1)
+            return False
+        record.left_out = left_out
+        self._logged[cause] = (now, 0)
+        if len(self._logged) > MOST_CAUSES:
+            self._logged = {
+                cause: entry for cause, entry in self._logged.copy().items() if now - entry[0] < EVERY
+            }
+        return True
+
+
+class LineFormatter(logging.Formatter):
+    """Writes the reason of an outage instead of its traceback, and how many lines the filter left out."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        line = copy(record)
+        if outage := outage_in(_error_of(record)):
+            line.msg, line.args = f"{record.getMessage().strip()} ({reason_of(outage)})", None
+            line.exc_info = line.exc_text = None
+        if left_out := getattr(record, "left_out", 0):
+            line.msg, line.args = f"{line.getMessage()} ({left_out} more were not logged)", None
+        return super().format(line)
+
+
+def _cause_of(record: logging.LogRecord) -> tuple[Any, ...]:
+    if status := getattr(record, "status_code", None):
+        # Django's lines about requests differ by address.
+        return record.name, status
+    if error := _error_of(record):
+        return record.name, record.msg, type(error)
+    return record.name, record.getMessage()
+
+
+def _error_of(record: logging.LogRecord) -> BaseException | None:
+    return record.exc_info[1] if record.exc_info else None

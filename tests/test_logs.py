@@ -1,0 +1,110 @@
+"""The log during an outage: one line a second per cause."""
+
+import logging
+from io import StringIO
+
+import pytest
+from django.conf import settings
+from django.db import OperationalError
+
+from schedules import logs
+from schedules.logs import LineFormatter, RepeatFilter
+
+log = logging.getLogger("tests.logs")
+
+
+@pytest.fixture
+def output(monkeypatch):
+    """The text that a handler with the product's filter and formatter writes."""
+    stream = StringIO()
+    handler = logging.StreamHandler(stream)
+    handler.addFilter(RepeatFilter())
+    handler.setFormatter(LineFormatter("%(levelname)s %(name)s: %(message)s"))
+    requests = logging.getLogger("django.request")
+    for logger in (log, requests):
+        logger.addHandler(handler)
+        monkeypatch.setattr(logger, "propagate", False)
+    yield stream
+    for logger in (log, requests):
+        logger.removeHandler(handler)
+
+
+@pytest.fixture
+def ticks(monkeypatch):
+    """A monotonic clock that the test sets."""
+    now = [100.0]
+    monkeypatch.setattr(logs.time, "monotonic", lambda: now[0])
+    return now
+
+
+def fail(times=1, error=OperationalError):
+    for _ in range(times):
+        try:
+            raise error("connection refused\n\tIs the server running?")
+        except error:
+            log.warning("Could not look for work", exc_info=True)
+
+
+def test_one_line_a_second_is_logged_with_the_reason_and_the_count_of_the_others(output, ticks):
+    for tenth in range(25):
+        ticks[0] = 100 + tenth / 10
+        fail(10)
+
+    reason = "WARNING tests.logs: Could not look for work (connection refused Is the server running?)"
+    assert output.getvalue().splitlines() == [
+        reason,
+        f"{reason} (99 more were not logged)",
+        f"{reason} (99 more were not logged)",
+    ]
+
+
+def test_error_that_is_no_outage_keeps_its_traceback(output, ticks):
+    fail(2, ValueError)
+
+    assert output.getvalue().count("Traceback") == 1
+
+
+def test_outage_behind_another_error_is_recognized(output, ticks):
+    try:
+        raise ExceptionGroup("unhandled errors", [OperationalError("connection refused")])
+    except ExceptionGroup:
+        log.exception("Error in a tool\n")
+
+    assert output.getvalue() == "ERROR tests.logs: Error in a tool (connection refused)\n"
+
+
+def test_requests_that_fail_alike_are_one_cause_whatever_their_address(output, ticks):
+    for number in range(5):
+        for status in (500, 404):
+            logging.getLogger("django.request").error(
+                "%s: %s", "Failed", f"/{number}", extra={"status_code": status}
+            )
+
+    assert output.getvalue().splitlines() == ["ERROR django.request: Failed: /0"] * 2
+
+
+def test_different_warnings_and_all_information_pass(output, ticks):
+    log.setLevel(logging.INFO)
+    for name in ("web", "qcluster"):
+        log.warning("%s ended", name)
+    for _ in range(3):
+        log.info("Started")
+
+    assert len(output.getvalue().splitlines()) == 5
+
+
+def test_causes_are_forgotten(output, ticks, monkeypatch):
+    monkeypatch.setattr(logs, "MOST_CAUSES", 10)
+    [repeats] = [item for handler in log.handlers for item in handler.filters]
+    for number in range(100):
+        ticks[0] += 1
+        log.warning("Number %s", number)
+
+    assert len(repeats._logged) <= 10
+
+
+def test_product_writes_its_log_this_way():
+    handler = settings.LOGGING["handlers"]["stderr"]
+
+    assert handler["filters"] == ["repeats"]
+    assert settings.LOGGING["formatters"][handler["formatter"]]["class"] == "schedules.logs.LineFormatter"
