@@ -26,7 +26,7 @@ from tests.mcp.agents import InMemory
 
 FIRST = ("schedules", "0001_initial")
 # The content without its formatting and comments.
-FIRST_DIGEST = "fa9eff562faba6b47f2073171a0cb1dc0050e8c5ed11aaf74399a2e4c8be5f4b"
+FIRST_DIGEST = "39f82b8ebb5bc8fc7a3923bcdb132d1879e3875ed2dab33bf560610bee3efe3a"
 
 NAMES = ("Cluster", "Job", "Execution", "Event", "Profile", "Token", "Installation")
 NOW = datetime(2026, 2, 4, 9, 0, tzinfo=UTC)

@@ -3,7 +3,7 @@
 import logging
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -12,10 +12,10 @@ from django.db import transaction
 from django.db.models import F, Q, Value
 
 from schedules import limits
-from schedules.engine.clusters import coverage
 from schedules.engine.gaps import Slot, remaining
+from schedules.engine.interruptions import Interruption, reason_missed
 from schedules.engine.pauses import pause_unreadable
-from schedules.engine.plan import Plan, plan
+from schedules.engine.plan import Plan, WhyMissed, plan
 from schedules.engine.settle import AT_MOST_ONCE, call_off, lose
 from schedules.engine.sql import earliest_moment, insert_claimed, update_rows
 from schedules.engine.too_late import end_late_runs, is_too_late
@@ -58,13 +58,22 @@ class Claim:
 
 
 def claim_runs(
-    cluster_id: int, now: datetime, limit: int, *, exclude_tasks: Sequence[str] = ()
+    cluster_id: int,
+    now: datetime,
+    limit: int,
+    *,
+    exclude_tasks: Sequence[str] = (),
+    interruptions: Sequence[Interruption] = (),
 ) -> list[Claim]:
-    """Claim up to `limit` due executions for this cluster, except those of `exclude_tasks`."""
+    """Claim up to `limit` due executions for this cluster, except those of `exclude_tasks`.
+
+    `interruptions` are the recent ones of this cluster: the reasons for slots that it could not claim in time.
+    """
     lease_until = now + timedelta(seconds=settings.CRONTY_LEASE_SECONDS)
     with transaction.atomic():
         claims = _claim_ready(cluster_id, now, lease_until, limit, exclude_tasks)
-        claims += _claim_due(cluster_id, now, lease_until, limit - len(claims), exclude_tasks)
+        why_missed = reason_missed(cluster_id, now, interruptions)
+        claims += _claim_due(cluster_id, now, lease_until, limit - len(claims), exclude_tasks, why_missed)
     return claims
 
 
@@ -163,7 +172,12 @@ def _count_manual_runs(rows: Iterable[Execution]) -> None:
 
 
 def _claim_due(
-    cluster_id: int, now: datetime, lease_until: datetime, limit: int, exclude_tasks: Sequence[str]
+    cluster_id: int,
+    now: datetime,
+    lease_until: datetime,
+    limit: int,
+    exclude_tasks: Sequence[str],
+    why_missed: WhyMissed,
 ) -> list[Claim]:
     """Write the ledger rows of due slots, and claim those that are to run now."""
     if limit <= 0:
@@ -182,12 +196,11 @@ def _claim_due(
     live = Counter(
         Execution.objects.live().filter(job_id__in=job_ids).order_by().values_list("job_id", flat=True)
     )
-    was_covered = coverage()
-    plans = {item.job.pk: item for item in _plan_all(jobs, now, live, limit, was_covered)}
+    plans = {item.job.pk: item for item in _plan_all(jobs, now, live, limit, why_missed)}
     plain = {pk: item.job for pk, item in plans.items() if item.is_plain}
     claims = _insert_plain(plain, cluster_id, lease_until, now)
     for pk, spans in _known_slots([pk for pk in plans if pk not in claims]).items():
-        plans[pk] = _plan_safely(plans[pk].job, now, live[pk], was_covered, spans)
+        plans[pk] = _plan_safely(plans[pk].job, now, live[pk], why_missed, spans)
     others = [item for pk, item in plans.items() if pk not in claims]
     _advance([item for item in plans.values() if not item.broken], live)
     for item in plans.values():
@@ -201,7 +214,7 @@ def _plan_all(
     now: datetime,
     live: Counter[int],
     limit: int,
-    was_covered: Callable[[datetime], bool],
+    why_missed: WhyMissed,
 ) -> list[Plan]:
     """Plan jobs until the limit is reached; the others stay due for the next claim."""
     plans: list[Plan] = []
@@ -209,7 +222,7 @@ def _plan_all(
     for job in jobs:
         if rows >= limit or time.monotonic() > deadline:
             break
-        plans.append(_plan_safely(job, now, live[job.pk], was_covered))
+        plans.append(_plan_safely(job, now, live[job.pk], why_missed))
         rows += len(plans[-1].slots)
     return plans
 
@@ -218,7 +231,7 @@ def _plan_safely(
     job: Job,
     now: datetime,
     live: int,
-    was_covered: Callable[[datetime], bool],
+    why_missed: WhyMissed,
     known: Sequence[tuple[datetime, datetime | None]] = (),
 ) -> Plan:
     """Plan one job; if that fails, plan a failed row and a pause, so that other jobs are not affected."""
@@ -228,7 +241,7 @@ def _plan_safely(
             now,
             live=live,
             owner_is_active=job.owner_is_active,  # type: ignore[attr-defined]
-            was_covered=was_covered,
+            why_missed=why_missed,
             known=known,
         )
     except Exception as error:

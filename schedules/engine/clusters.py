@@ -1,15 +1,16 @@
-"""The rows of clusters: registration, heartbeats, and the times at which any cluster was alive."""
+"""The rows of clusters: registration and heartbeats."""
 
 import os
 import socket
-from collections.abc import Callable
+from collections.abc import Sequence
 from datetime import datetime
-from functools import cache
+from typing import Any
 
 from django.db.models import F
 
 from schedules import clock
 from schedules.engine.hosts import warn_of_wrong_clock
+from schedules.engine.interruptions import Interruption
 from schedules.models import Cluster
 from schedules.when import zones
 
@@ -27,12 +28,19 @@ def enlist(now: datetime) -> Cluster:
     )
 
 
-def beat(cluster_id: int, now: datetime, *, claimed: int = 0) -> None:
+def beat(
+    cluster_id: int,
+    now: datetime,
+    *,
+    claimed: int = 0,
+    interruptions: Sequence[Interruption] | None = None,
+) -> None:
     """Record that the claim loop is alive; this revives a cluster that was marked as stopped."""
     ahead = clock.ahead()
-    Cluster.objects.filter(pk=cluster_id).update(
-        last_seen_at=now, stopped_at=None, claimed_count=F("claimed_count") + claimed, clock_ahead=ahead
-    )
+    changes: dict[str, Any] = {"last_seen_at": now, "stopped_at": None, "clock_ahead": ahead}
+    if interruptions is not None:
+        changes["interruptions"] = [item.to_json() for item in interruptions]
+    Cluster.objects.filter(pk=cluster_id).update(claimed_count=F("claimed_count") + claimed, **changes)
     warn_of_wrong_clock(ahead)
 
 
@@ -47,14 +55,3 @@ def retire(cluster_id: int, now: datetime, note: str = "") -> None:
 
 def is_any_cluster_running(now: datetime) -> bool:
     return Cluster.objects.fresh(now).exists()
-
-
-def coverage() -> Callable[[datetime], bool]:
-    """Return a function that checks whether any cluster was alive at a moment, with at most one query."""
-
-    @cache
-    def spans() -> list[tuple[datetime, datetime]]:
-        rows = Cluster.objects.values_list("started_at", "stopped_at", "last_seen_at")
-        return [(started_at, stopped_at or last_seen_at) for started_at, stopped_at, last_seen_at in rows]
-
-    return lambda moment: any(start <= moment <= end for start, end in spans())

@@ -15,6 +15,9 @@ ON_TIME = timedelta(seconds=60)
 Status = Execution.Status
 Cause = Execution.Cause
 
+# Says why a slot of a job was not claimed on time.
+WhyMissed = Callable[[Job, datetime], str]
+
 
 @dataclass(frozen=True, slots=True)
 class Plan:
@@ -47,7 +50,7 @@ def plan(
     *,
     live: int,
     owner_is_active: bool,
-    was_covered: Callable[[datetime], bool],
+    why_missed: WhyMissed,
     known: Sequence[tuple[datetime, datetime | None]] = (),
 ) -> Plan:
     """Decide on every slot of a due job up to now; `known` are the first and last slots of existing rows."""
@@ -63,7 +66,7 @@ def plan(
     if not owner_is_active:
         gap = gap_from(job, first, newest, Status.SKIPPED, "The owner's account is not active.")
         return _planned(job, remaining(job, gap, known), following)
-    chosen, missed = _choose(job, first, newest, now, was_covered)
+    chosen, missed = _choose(job, first, newest, now, why_missed)
     rows = remaining(job, missed, known) if missed else []
     # Before the policies: a slot that has already run neither delays others nor counts towards `max_runs`.
     chosen = [slot for slot in chosen if remaining(job, slot, known)]
@@ -71,7 +74,7 @@ def plan(
 
 
 def _choose(
-    job: Job, first: datetime, newest: datetime, now: datetime, was_covered: Callable[[datetime], bool]
+    job: Job, first: datetime, newest: datetime, now: datetime, why_missed: WhyMissed
 ) -> tuple[list[Slot], Slot | None]:
     """Split the due slots into those to run and a gap of those that were missed."""
     if first == newest and now - first <= ON_TIME:
@@ -93,8 +96,7 @@ def _choose(
         return runs, None
     # The first slot was stored as `next_run_at`, so it counts even if the trigger no longer includes it.
     missed_until = (_slot_before(job, chosen[0], first) or first) if chosen else newest
-    why = "Every worker was busy." if was_covered(first) else "No worker was running."
-    return runs, gap_from(job, first, missed_until, Status.MISSED, why)
+    return runs, gap_from(job, first, missed_until, Status.MISSED, why_missed(job, first))
 
 
 def _newest_slots(job: Job, first: datetime, newest: datetime, limit: int) -> list[datetime]:

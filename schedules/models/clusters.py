@@ -33,6 +33,10 @@ class Cluster(models.Model):
     zone_data = models.CharField(
         max_length=20, blank=True, default="", db_default="", help_text="The version of its time zone data."
     )
+    interruptions = models.JSONField(
+        null=True,
+        help_text="When it could not claim lately: first and last moment, reason, plain functions only.",
+    )
     note = models.CharField(max_length=200, blank=True, help_text="Why it was stopped or restarted.")
 
     objects = ClusterQuerySet.as_manager()

@@ -15,10 +15,13 @@ from django_q.brokers import Broker
 from django_q.signing import SignedPackage
 
 from schedules import clock, engine
+from schedules.database_errors import description_of, reason_of
 from schedules.engine import Claim
+from schedules.engine.interruptions import BUSY, Interruption
 from schedules.models import Execution
 from schedules.tasks import registry
 from schedules.worker import runner
+from schedules.worker.claim_watch import ClaimWatch
 from schedules.worker.context import Clock, ClusterContext
 
 logger = logging.getLogger(__name__)
@@ -61,6 +64,9 @@ class LedgerBroker(Broker):
         """Create a broker for a cluster; django-q2 itself creates brokers without one, which cannot claim."""
         super().__init__(list_key)  # type: ignore[arg-type]
         self._context = context
+        self._claim_watch = ClaimWatch(self._clock)
+        self._plain_watch = ClaimWatch(self._clock, only_plain=True)
+        self._recorded: list[Interruption] = []
 
     @property
     def context(self) -> ClusterContext:
@@ -86,11 +92,13 @@ class LedgerBroker(Broker):
 
     def dequeue(self) -> list[tuple[str, str]] | None:
         """Return packages of claimed executions, or None after a short wait."""
+        self._claim_watch.begin()
         try:
             return self._next_packages()
-        except Error:
+        except Error as error:
             # The pusher must survive a database that is away.
-            logger.warning("The database does not answer; trying again", exc_info=True)
+            self._claim_watch.could_not_claim(description_of(error))
+            logger.warning("The database cannot be used (%s); trying again", reason_of(error))
         except Exception:
             logger.exception("Could not look for work; trying again")
         connections.close_all()
@@ -124,17 +132,25 @@ class LedgerBroker(Broker):
         if self._clock.monotonic() > self._tidy_at or self._clock.is_host_set():
             packages.append(self._tidy())
         elif not self._may_have_work():
+            self._claim_watch.could_claim()
             self._wait(POLL)
             return None
         room = self._room()
+        waiting = self._tasks_without_permit() if room else []
         if room:
             claims = engine.claim_runs(
-                self.context.cluster_id, self._clock.now(), room, exclude_tasks=self._tasks_without_permit()
+                self.context.cluster_id,
+                self._clock.now(),
+                room,
+                exclude_tasks=waiting,
+                interruptions=self._interruptions(),
             )
             self._count(claims)
             packages += self._packages_of(claims)
             # Look ahead at the next call, so that these packages are not delayed.
             self._must_look_ahead = len(claims) < room
+        _note(self._claim_watch, is_busy=not room or len(claims) == room)
+        _note(self._plain_watch, is_busy=bool(waiting))
         if not packages:
             # There is work, but no room for it.
             self._clock.sleep(POLL / 4)
@@ -147,14 +163,19 @@ class LedgerBroker(Broker):
         self._tidy_at = self._clock.monotonic() + _tidy_every()
         self._clock.measure()
         now = self._clock.now()
-        engine.beat(cluster_id, now, claimed=self._claimed)
-        self._claimed = 0
+        interruptions = self._interruptions()
+        is_new = interruptions != self._recorded
+        engine.beat(cluster_id, now, claimed=self._claimed, interruptions=interruptions if is_new else None)
+        self._claimed, self._recorded = 0, interruptions
         engine.renew_claims(cluster_id, now)
         # Also without a sweep: the clock may have been ahead for a few seconds only.
         engine.recover_from_clock_rollback(now)
         if self._may_sweep(now):
             engine.sweep(now)
         return self._package(f"{PROBE} {now.isoformat()}", runner.probe, (), timeout=60)
+
+    def _interruptions(self) -> list[Interruption]:
+        return self._claim_watch.interruptions() + self._plain_watch.interruptions()
 
     def _may_sweep(self, now: datetime) -> bool:
         """Return whether expired leases can be trusted: not after a clock jump or while nobody could renew them."""
@@ -255,6 +276,13 @@ class LedgerBroker(Broker):
             "ack_failure": True,
         }
         return ack_id, SignedPackage.dumps(task)
+
+
+def _note(watch: ClaimWatch, *, is_busy: bool) -> None:
+    if is_busy:
+        watch.could_not_claim(BUSY)
+    else:
+        watch.could_claim()
 
 
 def _tidy_every() -> float:

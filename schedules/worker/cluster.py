@@ -259,7 +259,7 @@ def _try(step: Callable[[], object]) -> None:
     """Run a database step of the shutdown; if it fails, the leases expire by themselves."""
     try:
         step()
-    except Error:
-        logger.warning("The database does not answer; the leases will expire instead", exc_info=True)
+    except Error as error:
+        logger.warning("The database cannot be used (%s); the leases will expire instead", reason_of(error))
         # Let the next step open a new connection.
         connections.close_all()

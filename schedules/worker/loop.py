@@ -11,9 +11,10 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 from django.conf import settings
-from django.db import DatabaseError, InterfaceError, NotSupportedError, OperationalError, connections
+from django.db import DatabaseError, Error, InterfaceError, NotSupportedError, OperationalError, connections
 
 from schedules import clock, engine
+from schedules.database_errors import is_outage, reason_of
 from schedules.engine import Outcome, Started
 from schedules.models import Execution
 from schedules.tasks import registry
@@ -216,8 +217,11 @@ def _try(step: Callable[..., Any], *arguments: Any) -> bool:
     try:
         connections["default"].close_if_unusable_or_obsolete()
         step(*arguments)
-    except Exception:
-        logger.exception("Could not write to the database; will try again")
+    except Exception as error:
+        if isinstance(error, Error) and is_outage(error):
+            logger.warning("Could not write to the database (%s); trying again", reason_of(error))
+        else:
+            logger.exception("Could not write to the database; trying again")
         connections["default"].close()
         return False
     return True

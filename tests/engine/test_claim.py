@@ -11,6 +11,7 @@ from django.test.utils import CaptureQueriesContext
 
 from schedules import engine, services
 from schedules.engine import claim as claim_module
+from schedules.engine.interruptions import BUSY, Interruption
 from schedules.models import Event, Execution, Job
 from tests.engine.conftest import LEASE, NOW, begin, ledger, new_cluster, outcome_of
 from tests.factories import ExecutionFactory, JobFactory, UserFactory
@@ -121,11 +122,12 @@ def test_job_whose_last_slot_is_skipped_runs_until_its_live_run_ends(cluster):
 def test_gap_and_catch_up_run_are_written_together(cluster):
     job = due_job(next_run_at=NOW - 5 * HOUR)
 
-    (claim,) = engine.claim_runs(cluster.pk, NOW + 2 * MINUTE, 10)
+    busy = Interruption(NOW - 6 * HOUR, NOW, BUSY)
+    (claim,) = engine.claim_runs(cluster.pk, NOW + 2 * MINUTE, 10, interruptions=[busy])
 
     missed, run = Execution.objects.order_by("scheduled_for")
     assert (missed.status, missed.slots, missed.last_slot) == ("missed", 5, NOW - HOUR)
-    assert missed.reason == "Every worker was busy."
+    assert missed.reason == BUSY
     assert missed.finished_at == NOW + 2 * MINUTE
     assert (run.pk, run.cause, run.status) == (claim.execution_id, "catch_up", "claimed")
     job.refresh_from_db()

@@ -6,9 +6,9 @@ from datetime import timedelta
 import pytest
 
 from schedules import engine
-from schedules.engine.clusters import coverage
+from schedules.engine.interruptions import BUSY, Interruption
 from schedules.models import FRESH_FOR, Cluster
-from tests.engine.conftest import NOW, new_cluster
+from tests.engine.conftest import NOW
 
 pytestmark = pytest.mark.django_db
 
@@ -62,14 +62,12 @@ def test_returned_probe_records_when_it_was_sent():
     assert Cluster.objects.get().probe_returned_at == NOW + HOUR
 
 
-@pytest.mark.parametrize(
-    ("hours", "covered"), [(-1, False), (0, True), (2, True), (3, False), (5, True), (6, True), (7, False)]
-)
-def test_moment_is_covered_if_a_cluster_was_running_then(hours, covered, django_assert_num_queries):
-    new_cluster(started_at=NOW, last_seen_at=NOW + 2 * HOUR)
-    new_cluster(started_at=NOW + 5 * HOUR, last_seen_at=NOW + 5 * HOUR, stopped_at=NOW + 6 * HOUR)
-    was_covered = coverage()
+def test_heartbeat_records_interruptions_only_when_they_are_given():
+    cluster = engine.enlist(NOW)
+    interruption = Interruption(NOW, NOW + HOUR, BUSY)
 
-    with django_assert_num_queries(1):
-        assert was_covered(NOW + hours * HOUR) is covered
-        assert was_covered(NOW + hours * HOUR) is covered
+    engine.beat(cluster.pk, NOW, interruptions=[interruption])
+    engine.beat(cluster.pk, NOW)
+
+    cluster.refresh_from_db()
+    assert [Interruption.from_json(values) for values in cluster.interruptions] == [interruption]

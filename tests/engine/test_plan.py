@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from schedules.engine.gaps import COUNTED_SLOTS
+from schedules.engine.interruptions import BUSY, NO_CLUSTER
 from schedules.engine.plan import Plan, plan
 from schedules.models import Execution, Job
 from tests.engine.conftest import NOW
@@ -36,11 +37,11 @@ def planned(
     *,
     live: int = 0,
     active: bool = True,
-    covered: bool = False,
+    why_missed: str = NO_CLUSTER,
     known: Sequence[tuple[datetime, datetime | None]] = (),
 ) -> tuple[Plan, list[tuple[str, datetime]]]:
     result = plan(
-        job, now, live=live, owner_is_active=active, was_covered=lambda moment: covered, known=known
+        job, now, live=live, owner_is_active=active, why_missed=lambda job, moment: why_missed, known=known
     )
     return result, [(slot.status.value, slot.at) for slot in result.slots]
 
@@ -114,7 +115,7 @@ def _before(job: Job, moment: datetime) -> datetime | None:
 
 
 def test_gap_says_when_clusters_were_alive_but_busy():
-    result, _ = planned(new_job(), NOW + 3 * HOUR, covered=True)
+    result, _ = planned(new_job(), NOW + 3 * HOUR, why_missed=BUSY)
 
     assert result.slots[0].reason == "Every worker was busy."
 

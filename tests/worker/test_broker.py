@@ -1,6 +1,7 @@
 """The ledger broker: what it hands to django-q2, and how it waits for work."""
 
 import pickle
+import sqlite3
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -516,6 +517,62 @@ def test_every_tidy_sweeps_while_the_clock_is_steady(broker, fake_clock):
 
 def refuse(*arguments: object, **options: object) -> None:
     raise OperationalError("the database is unavailable")
+
+
+@pytest.mark.parametrize(
+    ("cause", "reason"),
+    [
+        (None, "The database did not answer."),
+        ("SQLITE_BUSY", "The database was locked."),
+        ("SQLITE_FULL", "The disk of the database was full."),
+    ],
+)
+def test_slots_missed_in_an_outage_name_it_and_the_cluster_records_it(
+    broker, cluster, fake_clock, monkeypatch, cause, reason
+):
+    broker.dequeue()
+    JobFactory(interval=True, every=SECOND, anchor_at=NOW, next_run_at=NOW + SECOND)
+
+    def fail(*arguments: object, **options: object) -> None:
+        driver = sqlite3.OperationalError("why")
+        driver.sqlite_errorname = cause
+        raise OperationalError("why") from driver if cause else None
+
+    with monkeypatch.context() as outage:
+        outage.setattr(engine, "wake_up_at", fail)
+        outage.setattr(engine, "beat", fail)
+        outage.setattr(engine, "claim_runs", fail)
+        for _ in range(50):
+            fake_clock.advance(1)
+            broker.dequeue()
+    fake_clock.advance(1)
+    broker.dequeue()
+
+    missed = Execution.objects.get(status="missed")
+    assert (missed.reason, missed.slots) == (reason, 50)
+    fake_clock.advance(TIDY_EVERY + 0.1)
+    broker.dequeue()
+    cluster.refresh_from_db()
+    since, _, recorded, _ = cluster.interruptions[0]
+    assert (datetime.fromisoformat(since), recorded) == (NOW, reason)
+
+
+def test_slots_missed_while_long_functions_hold_all_permits_say_that_workers_were_busy(
+    broker, cluster, fake_clock, settings
+):
+    settings.CRONTY_WORKERS = 1
+    ExecutionFactory(
+        status="running", task="tests.ping", cluster=cluster, started_at=NOW, lease_until=NOW + HOUR
+    )
+    JobFactory(interval=True, every=SECOND, anchor_at=NOW, next_run_at=NOW + SECOND, task="tests.ping")
+    for _ in range(100):
+        fake_clock.advance(0.4)
+        broker.dequeue()
+    Execution.objects.filter(status="running").update(status="succeeded", lease_until=None)
+    fake_clock.advance(TIDY_EVERY + 0.1)
+    broker.dequeue()
+
+    assert Execution.objects.get(status="missed").reason == "Every worker was busy."
 
 
 @pytest.mark.parametrize("step", ["claim_runs", "beat", "sweep"])

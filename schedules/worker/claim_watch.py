@@ -1,0 +1,66 @@
+"""The watch over a broker's looks for work: it notes when the broker could not claim, and why."""
+
+from datetime import datetime
+
+from schedules.engine.interruptions import ASLEEP, SLOW, STALLED, Interruption
+from schedules.worker.context import Clock
+
+# Shorter than the shortest interval of a job, so that no missed slot falls into an unnoticed interruption.
+NOTED_AFTER = 0.5
+MOST = 20
+
+
+class ClaimWatch:
+    """The recent interruptions of one broker; each lasts from the last look that could claim to the next one."""
+
+    def __init__(self, clock: Clock, *, only_plain: bool = False) -> None:
+        self._clock = clock
+        self._only_plain = only_plain
+        self._recent: list[Interruption] = []
+        self._free_at, self._free_tick = clock.now(), clock.monotonic()
+        self._ended_tick = self._free_tick
+        self._reason = ""
+
+    def begin(self) -> None:
+        """Note that a look begins; a long time since the last one ended was not spent by the broker."""
+        if self._clock.monotonic() - self._ended_tick > NOTED_AFTER:
+            self._reason = self._reason or STALLED
+
+    def could_not_claim(self, reason: str) -> None:
+        self._reason = self._reason if self._reason not in ("", STALLED) else reason
+        self._ended_tick = self._clock.monotonic()
+
+    def could_claim(self) -> None:
+        """Note that a look was able to claim everything that was due; this ends an interruption."""
+        # Plain functions are looked at only when some are due, so a long time since then means nothing.
+        if current := self._current("" if self._only_plain else SLOW):
+            self._add(current)
+        self._free_at, self._free_tick = self._clock.now(), self._clock.monotonic()
+        self._ended_tick = self._free_tick
+        self._reason = ""
+
+    def interruptions(self) -> list[Interruption]:
+        """Return the recent interruptions, and the current one."""
+        current = self._current("")
+        return [*self._recent, current] if current else list(self._recent)
+
+    def _current(self, otherwise: str) -> Interruption | None:
+        now, passed = self._clock.now(), self._clock.monotonic() - self._free_tick
+        if (now - self._free_at).total_seconds() - passed > NOTED_AFTER:
+            reason = ASLEEP
+        elif passed > NOTED_AFTER:
+            reason = self._reason or otherwise
+        else:
+            reason = ""
+        return Interruption(self._free_at, now, reason, self._only_plain) if reason else None
+
+    def _add(self, new: Interruption) -> None:
+        last = self._recent[-1] if self._recent else None
+        if last and last.reason == new.reason and _is_next(last.until, new.since):
+            new = Interruption(last.since, new.until, new.reason, new.only_plain)
+            self._recent.pop()
+        self._recent = [*self._recent, new][-MOST:]
+
+
+def _is_next(until: datetime, since: datetime) -> bool:
+    return (since - until).total_seconds() < NOTED_AFTER
