@@ -13,6 +13,15 @@ from schedules.when.triggers import TriggerError
 logger = logging.getLogger(__name__)
 
 BATCH = 200
+_JOB_COLUMNS = (
+    "owner_id",
+    "name",
+    "revision",
+    "next_run_at",
+    "slot_count",
+    "created_at",
+    *Job.TRIGGER_FIELDS,
+)
 
 
 def follow_zone_data(now: datetime) -> int:
@@ -47,9 +56,10 @@ def follow_zone_data(now: datetime) -> int:
 
 def _replan_all(now: datetime, release: str) -> int:
     """Go through all pending jobs on the clock of a zone, batch by batch; a due slot is left to the claim."""
-    jobs = Job.objects.armed().filter(trigger_type=Job.TriggerType.CRON, next_run_at__gt=now)
+    pending = Job.objects.armed().filter(trigger_type=Job.TriggerType.CRON, next_run_at__gt=now)
+    jobs = pending.exclude(timezone="UTC").only(*_JOB_COLUMNS).order_by("pk")
     moved, last = 0, 0
-    while batch := list(jobs.exclude(timezone="UTC").filter(pk__gt=last).order_by("pk")[:BATCH]):
+    while batch := list(jobs.filter(pk__gt=last)[:BATCH]):
         with transaction.atomic():
             moved += sum(_replan(job, now, release) for job in batch)
         last = batch[-1].pk

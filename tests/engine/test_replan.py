@@ -10,6 +10,7 @@ import pytest
 
 from schedules import engine
 from schedules.engine import replan
+from schedules.management import preparation
 from schedules.management.commands import qcluster
 from schedules.models import Event, Installation, Job
 from schedules.when import cron, triggers, zones
@@ -191,6 +192,25 @@ def test_unknown_release_plans_nothing(jobs, follow, monkeypatch):
 
     assert follow() == 0
     assert Installation.objects.get().zone_data == "2025b"
+
+
+def test_jobs_that_did_not_move_cost_no_query(follow, django_assert_max_num_queries):
+    with older_zone_data():
+        follow()
+        for hour in range(20):
+            planned("Europe/Chisinau", f"0 {hour} 1 5 *")
+
+    with django_assert_max_num_queries(10):
+        assert follow() == 0
+
+
+def test_up_follows_the_zone_data_while_it_prepares(jobs, time_machine, monkeypatch):
+    time_machine.move_to(NOW, tick=False)
+    monkeypatch.setattr(preparation, "call_command", lambda *args, **options: None)
+
+    preparation.prepare(with_first_user=False)
+
+    assert slots(jobs)["havana"] == utc("2026-11-01T12:00")
 
 
 def test_cluster_follows_the_zone_data_when_it_starts(jobs, time_machine):
