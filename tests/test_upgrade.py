@@ -26,7 +26,7 @@ from tests.mcp.agents import InMemory
 
 FIRST = ("schedules", "0001_initial")
 # The content without its formatting and comments.
-FIRST_DIGEST = "39f82b8ebb5bc8fc7a3923bcdb132d1879e3875ed2dab33bf560610bee3efe3a"
+FIRST_DIGEST = "aef08831c2af02ce95dd02ad859ca889ca461a1a92018605cb19ffd806bd636b"
 
 NAMES = ("Cluster", "Job", "Execution", "Event", "Profile", "Token", "Installation")
 NOW = datetime(2026, 2, 4, 9, 0, tzinfo=UTC)

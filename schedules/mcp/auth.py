@@ -2,6 +2,7 @@
 
 import math
 import secrets
+import threading
 import time
 from collections.abc import Collection
 from dataclasses import dataclass, field
@@ -18,9 +19,11 @@ from schedules.mcp.orm import orm
 from schedules.models import Event, Token
 from schedules.result import Code, Err
 from schedules.services import Actor, verify_token
-from schedules.services.tokens import FAMILIES, SCOPES
+from schedules.services.tokens import FAMILIES, SCOPES, report_calls
 
 LOCAL_NAME = "local agent"
+# How often a process reports its calls at full rate; more would be more exact.
+REPORTS_PER_MINUTE = 20
 _PROCESS = secrets.token_hex(8)
 
 
@@ -48,7 +51,7 @@ class CrontyTokens:
     """The token verifier that the SDK calls for every request."""
 
     async def verify_token(self, token: str) -> AccessToken | None:
-        found = await orm(verify_token)(token)
+        found = await orm(_verify)(token)
         if found is None:
             return None
         caller = caller_of(found)
@@ -59,6 +62,13 @@ class CrontyTokens:
             scopes=sorted(caller.scopes),
             caller=caller,
         )
+
+
+def _verify(text: str) -> Token | None:
+    token = verify_token(text)
+    if token and (calls := call_rate.exchange(token)):
+        report_calls(token.pk, calls)
+    return token
 
 
 def caller_of(token: Token) -> Caller:
@@ -115,21 +125,59 @@ def current_actor() -> Actor:
 
 
 @dataclass(slots=True)
-class CallRate:
-    """A token bucket per caller, which limits calls per minute."""
+class _Bucket:
+    """The calls that a caller has left, and what was exchanged with other processes about them."""
 
-    _buckets: dict[Any, tuple[float, float]] = field(default_factory=dict)
+    left: float
+    at: float
+    unreported: int = 0
+    """Calls to this process that the others do not know of yet."""
+    known: int | None = None
+    """The reported calls of all processes that are already taken from `left`."""
+
+
+@dataclass(slots=True)
+class CallRate:
+    """A token bucket per caller, which limits calls per minute over all processes.
+
+    Processes exchange their counts through the token's row: reading it costs nothing, because every request reads that
+    row anyway, and a process writes to it only once per twentieth of the limit.
+    """
+
+    _buckets: dict[Any, _Bucket] = field(default_factory=dict)
+    _lock: Any = field(default_factory=threading.Lock, repr=False)
 
     def wait(self, caller: Caller) -> float:
         """Count one call; return the seconds to wait if the caller has none left, else zero."""
+        with self._lock:
+            bucket = self._filled(caller.token_id)
+            if bucket.left < 1:
+                return (1 - bucket.left) * 60 / settings.CRONTY_MCP_CALLS_PER_MINUTE
+            bucket.left -= 1
+            bucket.unreported += 1
+            return 0.0
+
+    def exchange(self, token: Token) -> int:
+        """Take the calls that other processes reported into account; return how many this one should report now."""
         most = settings.CRONTY_MCP_CALLS_PER_MINUTE
-        now = time.monotonic()
-        left, at = self._buckets.get(caller.token_id, (float(most), now))
-        left = min(float(most), left + (now - at) * most / 60)
-        if left < 1:
-            return (1 - left) * 60 / most
-        self._buckets[caller.token_id] = (left - 1, now)
-        return 0.0
+        with self._lock:
+            bucket = self._filled(token.pk)
+            if bucket.known is not None:
+                bucket.left = max(bucket.left - max(0, token.call_count - bucket.known), -float(most))
+            # A row that was read before our last report is older than what we know.
+            bucket.known = max(token.call_count, bucket.known or 0)
+            if bucket.unreported < max(1, most // REPORTS_PER_MINUTE):
+                return 0
+            calls, bucket.unreported = bucket.unreported, 0
+            bucket.known += calls
+            return calls
+
+    def _filled(self, token_id: int | None) -> _Bucket:
+        most, now = float(settings.CRONTY_MCP_CALLS_PER_MINUTE), time.monotonic()
+        bucket = self._buckets.setdefault(token_id, _Bucket(most, now))
+        bucket.left = min(most, bucket.left + (now - bucket.at) * most / 60)
+        bucket.at = now
+        return bucket
 
 
 call_rate = CallRate()

@@ -39,6 +39,9 @@ class Token(models.Model):
     expires_at = models.DateTimeField(null=True)
     last_used_at = models.DateTimeField(null=True)
     revoked_at = models.DateTimeField(null=True)
+    call_count = models.PositiveBigIntegerField(
+        default=0, db_default=0, help_text="Calls that all web processes have reported so far."
+    )
 
     objects = TokenQuerySet.as_manager()
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from django.conf import settings
 from django.db import IntegrityError, OperationalError, transaction
-from django.db.models import Q
+from django.db.models import F, Q
 
 from schedules import clock, limits
 from schedules.models import Event, Token
@@ -110,6 +110,13 @@ def verify_token(text: str) -> Token | None:
             # A token from before a change of the secret key goes over to the new one.
             Token.objects.filter(stale, pk=token.pk).update(last_used_at=now, digest=_digest(text, keys[0]))
     return token
+
+
+def report_calls(token_id: int, calls: int) -> None:
+    """Add calls of this process to the token's count, from which the other processes learn of them."""
+    # The call must not fail just because this count cannot be written.
+    with suppress(OperationalError):
+        Token.objects.filter(pk=token_id).update(call_count=F("call_count") + calls)
 
 
 def _problem_with(

@@ -10,6 +10,7 @@ from mcp import MCPError
 
 from cronty_site.asgi import build_application
 from schedules import clock, services
+from schedules.mcp import auth
 from schedules.mcp.auth import (
     CallRate,
     CrontyTokens,
@@ -23,6 +24,7 @@ from schedules.mcp.registration import OFFERS
 from schedules.models import Event, Execution, Job, Token
 from schedules.result import Ok
 from schedules.services import Actor, issue_token, revoke_token
+from schedules.services.tokens import report_calls
 from tests.factories import ExecutionFactory, JobFactory, TokenFactory
 from tests.mcp.agents import InMemory, ToolRefusalError, answer_of, connected
 from tests.mcp.examples import examples
@@ -231,6 +233,50 @@ def test_each_token_has_its_own_bucket_of_calls_that_refills(owner, settings, mo
     moment[0] += 1
     assert rate.wait(first) == 0.0
     assert rate.wait(first) == 1.0
+
+
+def test_calls_to_two_processes_count_together_within_five_percent(owner, settings, monkeypatch):
+    settings.CRONTY_MCP_CALLS_PER_MINUTE = 600
+    moment = [100.0]
+    monkeypatch.setattr(auth.time, "monotonic", lambda: moment[0])
+    token = TokenFactory(owner=owner)
+    processes = [CallRate(), CallRate()]
+    accepted, writes = 0, 0
+
+    def call(rate: CallRate) -> bool:
+        """Do what one request over HTTP does: read the token, exchange, count."""
+        nonlocal writes
+        token.refresh_from_db()
+        if calls := rate.exchange(token):
+            report_calls(token.pk, calls)
+            writes += 1
+        return rate.wait(caller_of(token)) == 0
+
+    for rate in processes:
+        call(rate)
+    moment[0] += 60
+    for _ in range(600):
+        accepted += sum(call(rate) for rate in processes)
+    assert 600 <= accepted <= 660
+    assert writes <= 2 * 20
+
+    accepted = 0
+    for _ in range(600):
+        moment[0] += 0.1
+        accepted += sum(call(rate) for rate in processes)
+    assert 540 <= accepted <= 660
+
+
+def test_restored_count_and_a_stale_row_take_nothing_away(owner, settings):
+    settings.CRONTY_MCP_CALLS_PER_MINUTE = 10
+    token, rate = TokenFactory(owner=owner, call_count=500), CallRate()
+
+    assert rate.exchange(token) == 0
+    assert rate.wait(caller_of(token)) == 0
+    assert rate.exchange(token) == 1
+    # The same row again, as another thread may have read it before the report.
+    assert rate.exchange(token) == 0
+    assert [rate.wait(caller_of(token)) for _ in range(9)] == [0] * 9
 
 
 def test_too_many_calls_get_a_normal_answer_in_the_shape_of_the_family(
