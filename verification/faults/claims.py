@@ -1,6 +1,7 @@
 """Faults that hit a cluster while it holds claims: kills inside a claim, and workers that wake up too late."""
 
 import random
+import threading
 import time
 from contextlib import suppress
 from datetime import timedelta
@@ -8,33 +9,56 @@ from datetime import timedelta
 import psutil
 
 from verification.faults.product import rest
+from verification.faults.sink import Proxy
 from verification.faults.stops import create_load
 from verification.faults.world import World
 
-# How often a pusher is killed in one fault; a claim takes milliseconds, and most kills miss it.
+# How often a pusher is killed in one fault.
 KILLS = 5
 # Seconds that each message to and from PostgreSQL takes meanwhile, so that a claim takes longer.
 DELAY = 0.03
 
 
 def kill_claiming(world: World, dice: random.Random, length: float) -> str:
-    """Kill pushers at moments when slots fall due, which is when they claim."""
-    if world.database_wire:
-        world.database_wire.delay = DELAY
-    longest = 16 * DELAY if world.database_wire else 0.02
+    """Kill pushers at moments when slots fall due, which is when they claim; on PostgreSQL, as soon as they commit."""
     killed = 0
     for _ in range(KILLS):
         leader = dice.choice(list(world.product.leaders().values()))
         pusher = find_pusher(world, leader)
+        if pusher is None:
+            continue
         wait_for_due_slots()
-        rest(dice.uniform(0, longest))
-        if pusher:
-            with suppress(psutil.Error):
-                pusher.kill()
-                killed += 1
-    if world.database_wire:
-        world.database_wire.delay = 0.0
+        if world.database_wire:
+            killed += _kill_at_commit(world.database_wire, pusher)
+        else:
+            rest(dice.uniform(0, 0.02))
+            killed += _kill(pusher)
     return f"{killed} kills"
+
+
+def _kill_at_commit(wire: Proxy, pusher: psutil.Process) -> bool:
+    """Kill a process when it has sent a COMMIT and before it has the answer."""
+    is_dead = threading.Event()
+    ports: set[int] = set()
+    with suppress(psutil.Error):
+        ports = {one.laddr.port for one in pusher.net_connections("tcp") if one.laddr}
+
+    def kill(port: int) -> None:
+        if port in ports and _kill(pusher):
+            is_dead.set()
+
+    wire.delay, wire.on_commit = DELAY, kill
+    try:
+        return is_dead.wait(3)
+    finally:
+        wire.delay, wire.on_commit = 0.0, None
+
+
+def _kill(process: psutil.Process) -> bool:
+    with suppress(psutil.Error):
+        process.kill()
+        return True
+    return False
 
 
 def find_pusher(world: World, leader: int) -> psutil.Process | None:

@@ -48,7 +48,7 @@ REPEATING = (
 # Faults of one host, or of one process of it: the others go on, and take over what it held.
 ONE_HOST = ("partition", "frozen-claim", "freeze-cluster")
 # Restarts in good order, and trouble that concerns only one job: nothing else is noticeably late, missed or failed.
-WITHOUT_A_GAP = ("rolling-restart", "deploy", "first-starts", "skew", "held-row")
+WITHOUT_A_GAP = ("rolling-restart", "deploy", "first-starts", "restore", "skew", "held-row")
 # Faults that last until the product itself ends them.
 ENDED_BY_THE_PRODUCT = ("stuck-pusher",)
 # How much of what it confirmed PostgreSQL can lose in a crash: three times its `wal_writer_delay`.

@@ -16,6 +16,7 @@ from verification.faults.disks import fill_disk
 from verification.faults.hosts import no_faketime, no_namespaces, partition, skew
 from verification.faults.locks import freeze_in_claim, hold_row, hold_table, lock_database, stick_pusher
 from verification.faults.product import rest
+from verification.faults.restores import restore
 from verification.faults.sink import Manner
 from verification.faults.stops import deploy, refuse_spawns, start_on_empty_database, stop_under_load
 from verification.faults.world import World
@@ -273,6 +274,7 @@ BOTH: dict[str, Inject] = {
     "deploy": deploy,
     "spawn-refused": refuse_spawns,
     "stuck-pusher": stick_pusher,
+    "restore": restore,
     "database-locked": lock_database,
     "disk-full": fill_disk,
     "target-cut": cut("target_wire"),

@@ -125,6 +125,8 @@ class Proxy:
         self.target_host = target_host
         self.delay = 0.0
         self.is_cut = False
+        # Called with the caller's port when it has sent a COMMIT to the database, before the answer is passed on.
+        self.on_commit: Callable[[int], None] | None = None
         self._target = target
         self._open: set[asyncio.StreamWriter] = set()
         self._server: asyncio.Server | None = None
@@ -150,8 +152,11 @@ class Proxy:
                 far_reader, far_writer = await asyncio.open_connection(self.target_host, self._target())
                 self._open.add(far_writer)
                 try:
+                    port = writer.get_extra_info("peername")[1]
                     await asyncio.gather(
-                        self._pass(reader, far_writer), self._pass(far_reader, writer), return_exceptions=True
+                        self._pass(reader, far_writer, port),
+                        self._pass(far_reader, writer),
+                        return_exceptions=True,
                     )
                 finally:
                     self._open.discard(far_writer)
@@ -160,7 +165,9 @@ class Proxy:
             self._open.discard(writer)
             writer.close()
 
-    async def _pass(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _pass(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, port: int | None = None
+    ) -> None:
         try:
             while data := await reader.read(65_536):
                 if self.delay:
@@ -170,6 +177,8 @@ class Proxy:
                     await asyncio.sleep(0.05)
                 writer.write(data)
                 await writer.drain()
+                if port and self.on_commit and b"COMMIT" in data:
+                    self.on_commit(port)
         finally:
             with suppress(OSError, RuntimeError):
                 writer.write_eof()
