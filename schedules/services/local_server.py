@@ -19,7 +19,7 @@ def local_server(username: str) -> dict[str, Any]:
         "command": sys.executable,
         "args": [*manage, "mcp_serve", "--user", username],
     }
-    variables = _variables() if _is_product() else {}
+    variables = _variables() if is_product() else {}
     if not base:
         variables["DJANGO_SETTINGS_MODULE"] = os.environ["DJANGO_SETTINGS_MODULE"]
     return server | {"env": variables} if variables else server
@@ -27,7 +27,7 @@ def local_server(username: str) -> dict[str, Any]:
 
 def omitted_variable_note() -> str:
     """Return a note about the variable that is left out because it may contain a password, or an empty text."""
-    if _is_one_file() or not _is_product():
+    if _is_one_file() or not is_product():
         return ""
     return "It needs Cronty's DATABASE_URL, too, unless that stands in .env: it may hold a password, so it is not shown."
 
@@ -43,7 +43,7 @@ def _variables() -> dict[str, str]:
     return found
 
 
-def _is_product() -> bool:
+def is_product() -> bool:
     """Return whether these are the product's own settings and not those of a project that embeds the app."""
     return hasattr(settings, "CRONTY_DATA")
 

@@ -15,6 +15,7 @@ from schedules.models import Event, Job
 from schedules.models.jobs import new_public_id
 from schedules.services.actors import Actor
 from schedules.services.jobs import restore, resume
+from schedules.services.local_server import is_product
 from schedules.services.people import profile_of
 from schedules.services.quotas import wait_for_turn
 
@@ -35,8 +36,11 @@ class FirstUser:
 def ensure_first_user() -> FirstUser | None:
     """Create the first superuser unless there is one; the password comes from the settings, or is generated.
 
-    Return None if the user model has no permissions, or has required fields that only the project can fill in.
+    Return None in a project that embeds the app, which has users of its own, and if the user model has no permissions
+    or has required fields that only the project can fill in.
     """
+    if not is_product():
+        return None
     users = get_user_model()
     if not hasattr(users, "is_superuser") or set(users.REQUIRED_FIELDS) - {users.get_email_field_name()}:
         return None

@@ -15,6 +15,13 @@ from tests.factories import ClusterFactory, UserFactory
 pytestmark = pytest.mark.django_db
 
 
+def test_no_superuser_is_added_to_a_project_that_embeds_the_app(settings):
+    del settings.CRONTY_DATA
+
+    assert ensure_first_user() is None
+    assert not User.objects.exists()
+
+
 def test_password_of_the_first_user_is_returned_once(settings):
     settings.CRONTY_ADMIN_PASSWORD = ""
 
