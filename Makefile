@@ -51,7 +51,7 @@ WITHOUT_DATABASE := tests/engine/test_plan.py tests/services/test_local_server.p
 	tests/worker/test_concurrency.py tests/worker/test_parent_death.py \
 	tests/worker/test_supervisor.py
 ON_BOTH_DATABASES := tests/engine tests/models tests/services tests/worker tests/test_clock.py tests/test_upgrade.py \
-	tests/management/test_preparation.py tests/admin/test_jobs.py \
+	tests/management/test_preparation.py tests/management/test_restore.py tests/admin/test_jobs.py \
 	tests/mcp/tools/test_jobs.py tests/mcp/tools/test_prompts.py tests/mcp/tools/test_manage.py tests/mcp/test_orm.py \
 	tests/mcp/test_queries.py tests/security/test_hostile_requests.py tests/web/test_health.py \
 	tests/web/views/test_activity.py tests/web/views/test_jobs.py tests/web/views/test_runs.py \

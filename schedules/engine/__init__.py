@@ -10,16 +10,19 @@ from schedules.engine.pauses import pause, rearm, withdraw
 from schedules.engine.prune import prune_history
 from schedules.engine.replan import follow_zone_data
 from schedules.engine.rescue import hand_back, release_claims, sweep
+from schedules.engine.restore import Accounted, catch_up_since_backup, newest_trace, skip_since_backup
 from schedules.engine.settle import conclude, renew, renew_claims, retry_at, settle_runs
 from schedules.engine.start import Started, start_runs
 
 __all__ = [
     "COUNTED_SLOTS",
+    "Accounted",
     "Claim",
     "Outcome",
     "Started",
     "account_for",
     "beat",
+    "catch_up_since_backup",
     "claim_runs",
     "conclude",
     "delete_future_rows",
@@ -28,6 +31,7 @@ __all__ = [
     "hand_back",
     "host_warnings",
     "is_any_cluster_running",
+    "newest_trace",
     "pause",
     "probe_returned",
     "prune_history",
@@ -39,6 +43,7 @@ __all__ = [
     "retire",
     "retry_at",
     "settle_runs",
+    "skip_since_backup",
     "start_runs",
     "sweep",
     "wake_up_at",

@@ -50,7 +50,7 @@ def _recover_expired_leases(now: datetime) -> None:
             .select_for_update(skip_locked=True)
             .values_list("pk", flat=True)[:BATCH]
         )
-        _unclaim(Execution.objects.filter(pk__in=unstarted), now)
+        unclaim(Execution.objects.filter(pk__in=unstarted), now)
 
 
 def _expire_prompts(now: datetime) -> None:
@@ -96,7 +96,7 @@ def hand_back(
 ) -> int:
     """Release the claims of a cluster (`only` of these tasks) and, once it is known to be dead, rescue its runs."""
     mine = Execution.objects.held().filter(cluster_id=cluster_id)
-    count = _unclaim(mine if only is None else mine.filter(task__in=only), now)
+    count = unclaim(mine if only is None else mine.filter(task__in=only), now)
     if also_running:
         # In its own transaction, because it locks jobs: another process that holds a job may wait for the claims above.
         with transaction.atomic():
@@ -106,10 +106,11 @@ def hand_back(
 
 def release_claims(cluster_id: int, execution_ids: Sequence[int], now: datetime) -> int:
     """Release these claims of a cluster, so that another worker can start them sooner."""
-    return _unclaim(Execution.objects.held().filter(pk__in=execution_ids, cluster_id=cluster_id), now)
+    return unclaim(Execution.objects.held().filter(pk__in=execution_ids, cluster_id=cluster_id), now)
 
 
-def _unclaim(mine: ExecutionQuerySet, now: datetime) -> int:
+def unclaim(mine: ExecutionQuerySet, now: datetime) -> int:
+    """Queue claimed runs again, and return their number."""
     # Not later than its lease: the catch-up limit counts from when nobody held it any more.
     return mine.filter(status=Status.CLAIMED).update(
         status=Status.QUEUED, cluster=None, lease_until=None, available_at=Least(Value(now), "lease_until")

@@ -25,6 +25,7 @@ VERBS = {
     "cancel": "cancelled",
     "delete": "moved to the trash",
     "restore": "restored",
+    "restore backup": "restored from a backup",
     "run": "ran",
     "finish": "finished",
     "complete": "answered a prompt of",

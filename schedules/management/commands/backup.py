@@ -13,6 +13,8 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 from django.db import connection
 
+from schedules import clock
+
 
 class Command(BaseCommand):
     help = "Copy the SQLite database to PATH while Cronty runs; for PostgreSQL, print the command to use."
@@ -42,18 +44,21 @@ class Command(BaseCommand):
 def copy_sqlite(path: Path) -> None:
     """Copy a consistent state of the database; the file gets its name only when it is complete."""
     with _partial(path) as partial:
+        # In seconds, for `restore`: nothing else uses this number.
+        started_at = clock.now()
         connection.ensure_connection()
         with closing(sqlite3.connect(partial)) as copy:
             # All pages in one step, so that no write restarts the copy; with a write-ahead log it blocks nobody.
             connection.connection.backup(copy, pages=-1)
             # Leave a single file, without a separate log.
             copy.execute("PRAGMA journal_mode=DELETE")
+            copy.execute(f"PRAGMA user_version={int(started_at.timestamp())}")
             if (verdict := copy.execute("PRAGMA quick_check").fetchone()[0]) != "ok":
                 raise sqlite3.DatabaseError(f"the copy is damaged: {verdict}")
-        _sync(partial)
+        sync(partial)
         # Link instead of rename: a link never replaces an existing file.
         os.link(partial, path)
-    _sync(path.parent)
+    sync(path.parent)
 
 
 @contextmanager
@@ -74,7 +79,8 @@ def _partial(path: Path) -> Iterator[Path]:
         os.close(handle)
 
 
-def _sync(path: Path) -> None:
+def sync(path: Path) -> None:
+    """Write a file or folder to the disk."""
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)
@@ -84,8 +90,10 @@ def _sync(path: Path) -> None:
 
 def pg_dump_command(values: Mapping[str, Any], path: Path) -> str:
     """Return the command that backs up a PostgreSQL database; the password is not part of it."""
-    words = ["pg_dump", "--format=custom", f"--file={path}"]
-    for option, name in (("host", "HOST"), ("port", "PORT"), ("username", "USER"), ("dbname", "NAME")):
-        if values.get(name):
-            words.append(f"--{option}={values[name]}")
-    return shlex.join(words)
+    return shlex.join(["pg_dump", "--format=custom", f"--file={path}", *connection_options(values)])
+
+
+def connection_options(values: Mapping[str, Any]) -> list[str]:
+    """Return the options of PostgreSQL's tools for a connection, without the password."""
+    names = (("host", "HOST"), ("port", "PORT"), ("username", "USER"), ("dbname", "NAME"))
+    return [f"--{option}={values[name]}" for option, name in names if values.get(name)]

@@ -1,0 +1,246 @@
+"""manage.py restore PATH: replace the database by a backup, and decide about the slots since then."""
+
+import os
+import shutil
+import sqlite3
+import subprocess  # nosec B404
+import sys
+from argparse import ArgumentParser
+from contextlib import closing
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+from django.core.management import call_command
+from django.core.management.base import BaseCommand, CommandError
+from django.db import DatabaseError, connection
+
+from schedules import clock, engine
+from schedules.management.commands.backup import connection_options, sync
+from schedules.models import Cluster
+from schedules.models.clusters import ClusterQuerySet
+
+SLOTS = {"skip": engine.skip_since_backup, "catch-up": engine.catch_up_since_backup}
+QUESTION = """Slots between the backup and now may have run already.
+  skip      do not run them again; each is recorded as skipped
+  catch-up  let each job catch up with them under its own policy
+Which one? """
+
+
+class Command(BaseCommand):
+    help = "Replace the database by a backup, keep the replaced one, and decide about the slots since then."
+    requires_system_checks: list[str] = []
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("path", type=Path, nargs="?", help="a file that `backup` or pg_dump has written")
+        parser.add_argument("--slots", choices=SLOTS, help="what to do with slots between the backup and now")
+        parser.add_argument("--yes", action="store_true", help="do not ask before replacing the database")
+        parser.add_argument(
+            "--already-in-place",
+            action="store_true",
+            help="the backup was restored by other means: decide about the slots only",
+        )
+
+    def handle(self, *args: Any, **options: Any) -> str:
+        path: Path | None = options["path"]
+        if (path is None) != options["already_in_place"]:
+            raise CommandError("Give the file of a backup, or --already-in-place.")
+        is_sqlite = connection.vendor == "sqlite"
+        try:
+            if path is None:
+                _refuse_if_in_use()
+                return _account(_slots(options["slots"]))
+            if not path.is_file():
+                raise CommandError(f"{path} does not exist.")
+            restore = _restore_sqlite if is_sqlite else _restore_postgresql
+            return restore(path.absolute(), options["slots"], is_sure=options["yes"])
+        except (DatabaseError, sqlite3.Error, OSError, subprocess.CalledProcessError) as error:
+            raise CommandError(f"The backup was not restored: {error}") from error
+
+
+def _restore_sqlite(path: Path, slots: str | None, *, is_sure: bool) -> str:
+    """Prepare a copy of the backup beside the database, then let them change places."""
+    current = Path(connection.settings_dict["NAME"])
+    copy = current.with_name(f"{current.name}.restoring")
+    with closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True)) as backup:
+        if not _is_cronty(backup.execute("SELECT name FROM sqlite_master").fetchall()):
+            raise CommandError(f"{path} is not a backup of Cronty.")
+        if (verdict := backup.execute("PRAGMA quick_check").fetchone()[0]) != "ok":
+            raise CommandError(f"{path} is damaged: {verdict}")
+        is_replaced = current.exists()
+        if is_replaced:
+            _refuse_if_alive()
+        slots = _slots(slots)
+        _confirm(current, is_replaced=is_replaced, is_sure=is_sure)
+        copy.unlink(missing_ok=True)
+        os.close(os.open(copy, os.O_CREAT | os.O_WRONLY, 0o600))
+        with closing(sqlite3.connect(copy)) as target:
+            backup.backup(target)
+    _connect_to(str(copy))
+    said = _account(slots)
+    _connect_to(str(current))
+    _make_single_file(copy)
+    kept = current.with_name(f"{current.name}.before-{clock.now():%Y%m%dT%H%M%S}")
+    if is_replaced:
+        # Fails while any process has the database open.
+        _make_single_file(current)
+        os.rename(current, kept)
+    os.rename(copy, current)
+    sync(current.parent)
+    return f"{said}\nThe replaced database is kept as {kept}." if is_replaced else said
+
+
+def _make_single_file(path: Path) -> None:
+    with closing(sqlite3.connect(path, timeout=1)) as database:
+        try:
+            database.execute("PRAGMA journal_mode=DELETE").fetchone()
+        except sqlite3.OperationalError as error:
+            raise CommandError(f"Another process uses {path}: stop Cronty first ({error}).") from error
+
+
+def _restore_postgresql(path: Path, slots: str | None, *, is_sure: bool) -> str:
+    """Prepare a new database from the dump, then let the two change names."""
+    program = shutil.which("pg_restore")
+    if program is None:
+        raise CommandError(
+            "pg_restore is not on the PATH. Restore the dump with it, then run: "
+            "manage.py restore --already-in-place"
+        )
+    values = connection.settings_dict
+    current, new = values["NAME"], f"{values['NAME']}_{uuid4().hex[:8]}"
+    listed = subprocess.run([program, "--list", path], capture_output=True, text=True, check=False)  # noqa: S603  # nosec B603
+    if "schedules_job" not in listed.stdout:
+        raise CommandError(f"{path} is not a dump of Cronty in pg_dump's custom format.")
+    _connect_to("postgres")
+    is_replaced = bool(_rows("SELECT 1 FROM pg_database WHERE datname = %s", [current]))
+    if is_replaced:
+        _connect_to(current)
+        _refuse_if_alive()
+        _refuse_other_sessions()
+    slots = _slots(slots)
+    _confirm(current, is_replaced=is_replaced, is_sure=is_sure)
+    _connect_to("postgres")
+    quote = connection.ops.quote_name
+    _execute(f"CREATE DATABASE {quote(new)}")
+    try:
+        command = [program, "--no-owner", "--no-privileges", "--exit-on-error"]
+        password = {"PGPASSWORD": str(values["PASSWORD"])} if values["PASSWORD"] else {}
+        subprocess.run(  # noqa: S603  # nosec B603
+            [*command, *connection_options(values | {"NAME": new}), path],
+            env=os.environ | password,
+            check=True,
+        )
+        _connect_to(new)
+        said = _account(slots)
+        _connect_to("postgres")
+        kept = f"{current}_before_{clock.now():%Y%m%d_%H%M%S}"
+        if is_replaced:
+            _execute(f"ALTER DATABASE {quote(current)} RENAME TO {quote(kept)}")
+        _execute(f"ALTER DATABASE {quote(new)} RENAME TO {quote(current)}")
+    except BaseException:
+        _connect_to("postgres")
+        _execute(f"DROP DATABASE IF EXISTS {quote(new)}")
+        raise
+    finally:
+        _connect_to(current)
+    return f"{said}\nThe replaced database is kept as {kept}." if is_replaced else said
+
+
+def _account(slots: str) -> str:
+    """Bring the tables up to date, and decide about the slots; describe what was done."""
+    call_command("migrate", verbosity=0, interactive=False)
+    now = clock.now()
+    backed_up_at = min(_backup_moment() or now, now)
+    done = SLOTS[slots](backed_up_at, now)
+    if connection.vendor == "sqlite":
+        _execute("PRAGMA user_version=0")
+    verb = "skipped" if slots == "skip" else "caught up with by the next cluster"
+    return (
+        f"Restored from a backup of {backed_up_at:%Y-%m-%d %H:%M:%S} UTC. "
+        f"Slots of {done.jobs} jobs are {verb}; {done.runs} runs under way were "
+        f"{'ended' if slots == 'skip' else 'released'}."
+    )
+
+
+def _backup_moment() -> datetime | None:
+    """Return when the backup was made, which only `manage.py backup` records, or the last trace of work in it."""
+    if connection.vendor == "sqlite" and (stamp := _rows("PRAGMA user_version")[0][0]):
+        return datetime.fromtimestamp(stamp, UTC)
+    return engine.newest_trace()
+
+
+def _refuse_if_alive() -> None:
+    """Refuse while a cluster sends heartbeats."""
+    if "schedules_cluster" not in connection.introspection.table_names():
+        return
+    _refuse_clusters(Cluster.objects.all())
+
+
+def _refuse_clusters(clusters: ClusterQuerySet) -> None:
+    if alive := clusters.fresh(clock.now()).first():
+        raise CommandError(f"A cluster is running on {alive.host} (process {alive.pid}): stop Cronty first.")
+
+
+def _refuse_if_in_use() -> None:
+    """Refuse if processes already work on a database that was restored by other means."""
+    if connection.vendor == "postgresql":
+        _refuse_other_sessions()
+    elif made_at := _backup_moment():
+        # Clusters in the backup itself were last seen before it was made.
+        _refuse_clusters(Cluster.objects.filter(last_seen_at__gt=made_at + timedelta(seconds=2)))
+
+
+def _refuse_other_sessions() -> None:
+    others = _rows(
+        "SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
+        " AND backend_type = 'client backend'"
+    )
+    if others:
+        raise CommandError(f"{len(others)} other sessions use this database: stop Cronty first.")
+
+
+def _slots(choice: str | None) -> str:
+    if choice is None:
+        if not sys.stdin.isatty():
+            raise CommandError(
+                "Say what to do with slots since the backup: --slots skip or --slots catch-up."
+            )
+        choice = input(QUESTION).strip()
+    if choice not in SLOTS:
+        raise CommandError(f"Choose one of: {', '.join(SLOTS)}.")
+    return choice
+
+
+def _confirm(current: object, *, is_replaced: bool, is_sure: bool) -> None:
+    if not is_replaced or is_sure:
+        return
+    newest = engine.newest_trace()
+    words = f"{current} has changes until {newest:%Y-%m-%d %H:%M:%S} UTC" if newest else f"{current} exists"
+    if not sys.stdin.isatty():
+        raise CommandError(f"{words}; to replace it, add --yes. It is kept under another name.")
+    if input(f"{words}. Replace it? It is kept under another name. [y/N] ").strip().lower() not in (
+        "y",
+        "yes",
+    ):
+        raise CommandError("Nothing was changed.")
+
+
+def _is_cronty(tables: list[tuple[str]]) -> bool:
+    return ("schedules_job",) in tables
+
+
+def _connect_to(name: str) -> None:
+    connection.close()
+    connection.settings_dict["NAME"] = name
+
+
+def _rows(statement: str, parameters: list[Any] | None = None) -> list[tuple[Any, ...]]:
+    with connection.cursor() as cursor:
+        cursor.execute(statement, parameters)
+        return list(cursor.fetchall())
+
+
+def _execute(statement: str) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute(statement)

@@ -1,0 +1,158 @@
+"""Restores of real backups by the command, on SQLite and on PostgreSQL."""
+
+import os
+import sqlite3
+import subprocess
+import sys
+from contextlib import closing
+from datetime import timedelta
+from pathlib import Path
+
+import psycopg
+import pytest
+from django.core.management import call_command
+from django.db import connection
+from psycopg import sql
+
+from schedules import clock
+from tests.clusters import PROJECT, database_url
+from tests.factories import ClusterFactory, ExecutionFactory, JobFactory
+from tests.postgres import _wheel
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+on_sqlite = pytest.mark.skipif(connection.vendor != "sqlite", reason="this is about files")
+on_postgresql = pytest.mark.skipif(connection.vendor != "postgresql", reason="this is about pg_restore")
+PROGRAMS = _wheel() / "pginstall18" / "bin"
+FOUND = "SELECT status, reason FROM schedules_execution ORDER BY id"
+
+
+def restore(url: str, *arguments: object) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "manage.py", "restore", *map(str, arguments)],
+        cwd=PROJECT,
+        env=os.environ
+        | {
+            "DATABASE_URL": url,
+            "DJANGO_SETTINGS_MODULE": "tests.settings",
+            "COVERAGE_PROCESS_START": "",
+            "PATH": f"{PROGRAMS}:{os.environ['PATH']}",
+        },
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def fill() -> None:
+    """One job that is due and one run under way, in a cluster that seems to be alive."""
+    JobFactory(once=True, run_at=clock.now() - timedelta(seconds=1))
+    job = JobFactory(next_run_at=clock.now() + timedelta(hours=1))
+    ExecutionFactory(job=job, status="running", attempt=1, cluster=ClusterFactory())
+
+
+def check(rows: list[tuple[str, str]]) -> None:
+    assert [status for status, _ in rows] == ["lost", "skipped"]
+    assert all(reason.startswith("Restored from a backup of ") for _, reason in rows)
+
+
+@on_sqlite
+def test_sqlite_backup_replaces_the_database_which_is_kept(tmp_path: Path):
+    fill()
+    backup, target = tmp_path / "copy.sqlite3", tmp_path / "cronty.sqlite3"
+    call_command("backup", str(backup))
+    url = f"sqlite:///{target}"
+
+    assert "--slots" in restore(url, backup).stderr
+    assert not target.exists()
+    first = restore(url, backup, "--slots", "skip")
+    assert first.returncode == 0, first.stderr
+    assert "Slots of 1 jobs are skipped; 1 runs under way were ended." in first.stdout
+    with closing(sqlite3.connect(target)) as database:
+        check(database.execute(FOUND).fetchall())
+        assert database.execute("PRAGMA user_version").fetchone() == (0,)
+    assert target.stat().st_mode & 0o077 == 0
+
+    unsure = restore(url, backup, "--slots", "skip")
+    assert "add --yes" in unsure.stderr
+    with closing(sqlite3.connect(target)) as user:
+        user.execute("PRAGMA journal_mode=WAL")
+        user.execute("UPDATE schedules_job SET name = 'newer'")
+        user.commit()
+        busy = restore(url, backup, "--slots", "skip", "--yes")
+        assert "stop Cronty first" in busy.stderr
+        user.execute("UPDATE schedules_cluster SET stopped_at = NULL, last_seen_at = '2100-01-01 00:00:00'")
+        user.commit()
+    assert "A cluster is running on host" in restore(url, backup, "--slots", "skip", "--yes").stderr
+    with closing(sqlite3.connect(target)) as user:
+        user.execute("UPDATE schedules_cluster SET stopped_at = last_seen_at")
+        user.commit()
+
+    second = restore(url, backup, "--slots", "catch-up", "--yes")
+
+    assert second.returncode == 0, second.stderr
+    with closing(sqlite3.connect(target)) as database:
+        [(status, reason)] = database.execute(FOUND).fetchall()
+        assert (status, reason[:13]) == ("queued", "Restored from")
+    [kept] = tmp_path.glob("cronty.sqlite3.before-*")
+    with closing(sqlite3.connect(kept)) as database:
+        assert database.execute("SELECT DISTINCT name FROM schedules_job").fetchall() == [("newer",)]
+    assert {path.name for path in tmp_path.iterdir()} == {backup.name, target.name, kept.name}
+
+
+@on_sqlite
+def test_backup_copied_by_hand_is_accounted_for(tmp_path: Path):
+    fill()
+    target = tmp_path / "cronty.sqlite3"
+    call_command("backup", str(target))
+
+    done = restore(f"sqlite:///{target}", "--already-in-place", "--slots", "skip")
+
+    assert done.returncode == 0, done.stderr
+    with closing(sqlite3.connect(target)) as database:
+        check(database.execute(FOUND).fetchall())
+
+
+@on_sqlite
+def test_file_that_is_no_backup_is_refused(tmp_path: Path):
+    path = tmp_path / "other.sqlite3"
+    with closing(sqlite3.connect(path)) as database:
+        database.execute("CREATE TABLE other (id INTEGER)")
+
+    refused = restore(f"sqlite:///{tmp_path / 'cronty.sqlite3'}", path, "--slots", "skip")
+
+    assert refused.returncode == 1
+    assert "is not a backup of Cronty" in refused.stderr
+
+
+@on_postgresql
+def test_postgresql_dump_replaces_the_database_which_is_kept(tmp_path: Path):
+    fill()
+    dump = tmp_path / "cronty.dump"
+    subprocess.run([PROGRAMS / "pg_dump", "--format=custom", f"--file={dump}", database_url()], check=True)
+    name = f"{connection.settings_dict['NAME']}_restored"
+    url = database_url().rpartition("/")[0] + f"/{name}"
+    admin = database_url().rpartition("/")[0] + "/postgres"
+    try:
+        first = restore(url, dump, "--slots", "skip")
+        assert first.returncode == 0, first.stderr
+        with psycopg.connect(url) as database:
+            check(database.execute(FOUND).fetchall())
+            in_use = restore(url, dump, "--slots", "skip", "--yes")
+            assert "other sessions use this database" in in_use.stderr
+        assert "add --yes" in restore(url, dump, "--slots", "skip").stderr
+
+        second = restore(url, dump, "--slots", "catch-up", "--yes")
+
+        assert second.returncode == 0, second.stderr
+        with psycopg.connect(url) as database:
+            assert [status for status, _ in database.execute(FOUND).fetchall()] == ["queued"]
+        assert f"kept as {name}_before_" in second.stdout
+    finally:
+        with psycopg.connect(admin, autocommit=True) as server:
+            found = server.execute("SELECT datname FROM pg_database WHERE datname LIKE %s", [f"{name}%"])
+            names = [row[0] for row in found.fetchall()]
+            for each in names:
+                server.execute(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(sql.Identifier(each)))
+    assert len(names) == 2
