@@ -10,7 +10,7 @@ import psutil
 
 from verification.faults.product import rest
 from verification.faults.sink import Proxy
-from verification.faults.stops import create_load
+from verification.faults.stops import LOAD, create_load
 from verification.faults.world import World
 
 # How often a pusher is killed in one fault.
@@ -112,9 +112,9 @@ def freeze_workers(world: World, dice: random.Random, length: float) -> str:
 
 def _wait_until_held(world: World, leader: int, seconds: float, count: int = 10) -> int:
     until = time.monotonic() + seconds
-    while time.monotonic() < until and world.held_by(leader) < count:
+    while time.monotonic() < until and world.held_by(leader, LOAD) < count:
         rest(0.05)
-    return world.held_by(leader)
+    return world.held_by(leader, LOAD)
 
 
 def suspend(processes: list[psutil.Process]) -> None:

@@ -18,6 +18,8 @@ from verification.faults.world import World, answers
 
 # Plain functions that work for longer than a stop waits, and coroutines whose target answers within it.
 LONG, LONG_SECONDS, SHORT = 2, 8, 20
+# How the names of these jobs begin.
+LOAD = "load"
 
 
 def stop_under_load(world: World, dice: random.Random, length: float) -> str:
@@ -63,7 +65,7 @@ def create_load(world: World, *, long: int = LONG, short: int = SHORT) -> None:
         Job(
             owner=owner,
             public_id=new_public_id("job", now),
-            name=f"load {number}",
+            name=f"{LOAD} {number}",
             task=task,
             kwargs={"url": f"{world.target}/{folder}/load-{number}", **more},
             trigger_type="once",

@@ -139,11 +139,11 @@ class World:
                 cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
             return self.rows(), self.jobs()
 
-    def held_by(self, leader: int | None = None) -> int:
-        """Count the runs that are claimed or running, in all clusters or in those of one leader."""
+    def held_by(self, leader: int | None = None, name: str = "") -> int:
+        """Count the claimed and running runs of jobs whose name begins so, in all clusters or in those of one leader."""
         from schedules.models import Execution  # noqa: PLC0415
 
-        held = Execution.objects.filter(status__in=Execution.HELD)
+        held = Execution.objects.filter(status__in=Execution.HELD, job_name__startswith=name)
         return (held if leader is None else held.filter(cluster__pid=leader)).count()
 
     def aftermath(self, complaints: list[str]) -> Aftermath:
