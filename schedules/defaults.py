@@ -35,6 +35,15 @@ CRONTY_INBOX_HOURS = 24
 CRONTY_WORKERS = 2
 CRONTY_LEASE_SECONDS = 10
 CRONTY_STOP_SECONDS = 20
+# The options of PostgreSQL sessions, added to those of your DATABASES: detect a lost server or network within seconds
+# instead of the kernel's minutes or hours.
+DATABASE_OPTIONS = {
+    "connect_timeout": 5,
+    "keepalives_idle": 5,
+    "keepalives_interval": 2,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 8000,
+}
 # Import this one into your settings: django-q2 reads it before the app is ready.
 Q_CLUSTER = {
     "name": "cronty",

@@ -26,7 +26,7 @@ from tests.mcp.agents import InMemory
 
 FIRST = ("schedules", "0001_initial")
 # The content without its formatting and comments.
-FIRST_DIGEST = "aef08831c2af02ce95dd02ad859ca889ca461a1a92018605cb19ffd806bd636b"
+FIRST_DIGEST = "df9082703e1399bb80968b6977c0b6ce58037d5fecde2ca0bd4f7186f69deff1"
 
 NAMES = ("Cluster", "Job", "Execution", "Event", "Profile", "Token", "Installation")
 NOW = datetime(2026, 2, 4, 9, 0, tzinfo=UTC)

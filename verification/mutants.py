@@ -69,7 +69,7 @@ MUTANTS = (
     Mutant(
         "outcomes dropped on write error",
         "schedules/worker/loop.py",
-        [("self._finished = batch + self._finished", "batch.clear()")],
+        [("deferred = [group]", "deferred = []")],
     ),
     Mutant(
         "max_runs + 1",
@@ -81,9 +81,10 @@ MUTANTS = (
         "schedules/engine/settle.py",
         [
             (
-                "pk__in=list(execution_ids), status=Status.RUNNING, cluster_id=cluster_id",
-                "status=Status.RUNNING",
-            )
+                "running = Execution.objects.filter(status=Status.RUNNING, cluster_id=cluster_id)",
+                "running = Execution.objects.filter(status=Status.RUNNING)",
+            ),
+            ("rows = running.filter(pk__in=ids)", "rows = running"),
         ],
     ),
     Mutant(

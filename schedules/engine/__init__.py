@@ -11,7 +11,8 @@ from schedules.engine.prune import prune_history
 from schedules.engine.replan import follow_zone_data
 from schedules.engine.rescue import hand_back, release_claims, sweep
 from schedules.engine.restore import Accounted, catch_up_since_backup, newest_trace, skip_since_backup
-from schedules.engine.settle import conclude, renew, renew_claims, retry_at, settle_runs
+from schedules.engine.settle import Settled, conclude, renew, renew_claims, retry_at, settle_runs
+from schedules.engine.sql import is_lock_timeout
 from schedules.engine.start import Started, start_runs
 
 __all__ = [
@@ -19,6 +20,7 @@ __all__ = [
     "Accounted",
     "Claim",
     "Outcome",
+    "Settled",
     "Started",
     "account_for",
     "beat",
@@ -31,6 +33,7 @@ __all__ = [
     "hand_back",
     "host_warnings",
     "is_any_cluster_running",
+    "is_lock_timeout",
     "newest_trace",
     "pause",
     "probe_returned",

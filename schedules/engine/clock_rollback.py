@@ -36,6 +36,7 @@ class _Recovery:
     def __init__(self) -> None:
         self._offset = float("inf")
         self._last_checked: int | None = None
+        self._must_repeat = False
 
     def step(self, now: datetime) -> None:
         offset = now.timestamp() - time.monotonic()
@@ -51,8 +52,12 @@ class _Recovery:
         jobs = Job.objects.armed().filter(pk__gt=self._last_checked, next_run_at__gt=now + ROLLBACK)
         batch = list(jobs.order_by("pk")[:BATCH])
         for job in batch:
-            _arm_again(job, now)
-        self._last_checked = batch[-1].pk if len(batch) == BATCH else None
+            self._must_repeat |= not _arm_again(job, now)
+        if len(batch) == BATCH:
+            self._last_checked = batch[-1].pk
+        else:
+            self._last_checked = 0 if self._must_repeat else None
+            self._must_repeat = False
 
 
 _recovery = _Recovery()
@@ -68,20 +73,26 @@ def _correct_timestamps(now: datetime) -> None:
     first_attempts.filter(available_at__gt=now).update(available_at=now)
 
 
-def _arm_again(job: Job, now: datetime) -> None:
-    """Move a job back to its next slot if it was moved past slots that are still in the future."""
+def _arm_again(job: Job, now: datetime) -> bool:
+    """Move a job back to its next slot if it was moved past slots that are still in the future.
+
+    Return False if the job is locked, so that it has to be checked again.
+    """
     try:
         following = job.next_slot(now)
     except TriggerError:
         # The claim pauses such a job when it falls due.
-        return
+        return True
     if following is None or job.next_run_at is None or following + ROLLBACK >= job.next_run_at:
-        return
+        return True
     with transaction.atomic():
         unchanged = Job.objects.armed().filter(pk=job.pk, revision=job.revision, next_run_at=job.next_run_at)
-        if unchanged.update(next_run_at=following):
-            delete_future_rows(job, now)
-            logger.warning("The clock was set back: job %s is armed for %s again", job.pk, following)
+        if not unchanged.select_for_update(skip_locked=True, no_key=True).values_list("pk"):
+            return not unchanged.exists()
+        unchanged.update(next_run_at=following)
+        delete_future_rows(job, now)
+        logger.warning("The clock was set back: job %s is armed for %s again", job.pk, following)
+    return True
 
 
 def delete_future_rows(job: Job, now: datetime) -> bool:

@@ -33,11 +33,17 @@ def beat(
     now: datetime,
     *,
     claimed: int = 0,
+    blocked_since: datetime | None = None,
     interruptions: Sequence[Interruption] | None = None,
 ) -> None:
     """Record that the claim loop is alive; this revives a cluster that was marked as stopped."""
     ahead = clock.ahead()
-    changes: dict[str, Any] = {"last_seen_at": now, "stopped_at": None, "clock_ahead": ahead}
+    changes: dict[str, Any] = {
+        "last_seen_at": now,
+        "stopped_at": None,
+        "clock_ahead": ahead,
+        "blocked_since": blocked_since,
+    }
     if interruptions is not None:
         changes["interruptions"] = [item.to_json() for item in interruptions]
     Cluster.objects.filter(pk=cluster_id).update(claimed_count=F("claimed_count") + claimed, **changes)

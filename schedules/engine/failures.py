@@ -33,7 +33,7 @@ def _pause_failing(job_ids: Collection[int], now: datetime) -> set[int]:
     failing = list(
         Job.objects.armed()
         .filter(pk__in=job_ids, pause_after_failures__gt=0, failure_streak__gte=F("pause_after_failures"))
-        .select_for_update(of=("self",))
+        .select_for_update(of=("self",), no_key=True)
     )
     for job in failing:
         streak = job.failure_streak

@@ -36,11 +36,10 @@ class Outcome:
 
 
 def add_to_history(outcomes: Sequence[Outcome]) -> dict[int, list[Outcome]]:
-    """Add final outcomes to the columns of their jobs; return the outcomes by job."""
+    """Add final outcomes to the columns of their jobs, which the caller has locked; return the outcomes by job."""
     by_job: dict[int, list[Outcome]] = defaultdict(list)
     for outcome in outcomes:
         by_job[outcome.job_id].append(outcome)
-    _lock_in_order(by_job)
     right = "right({0}, 30)" if connection.vendor == "postgresql" else "substr({0}, -30)"
     update_rows(
         Job,
@@ -73,9 +72,3 @@ def _summary(ended: list[Outcome]) -> tuple[str, datetime | None, str | None, in
             error = "" if outcome.status == Status.SUCCEEDED else outcome.error or outcome.reason
     ran_at = max((outcome.finished_at for outcome in ended if outcome.attempt), default=None)
     return letters[-30:], ran_at, error, -1 - failures if "S" in letters else failures
-
-
-def _lock_in_order(by_job: dict[int, list[Outcome]]) -> None:
-    """Lock the jobs in a fixed order, so that two clusters that settle runs of the same jobs do not deadlock."""
-    if len(by_job) > 1 and connection.features.has_select_for_update:
-        list(Job.objects.filter(pk__in=by_job).order_by("pk").select_for_update().values_list("pk"))

@@ -1,20 +1,24 @@
 """Recovery of runs from stopped and dead clusters, and expiry of prompts and pauses."""
 
+import logging
 from collections import defaultdict
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 from django.conf import settings
-from django.db import transaction
-from django.db.models import F, Q, Value
+from django.db import OperationalError, transaction
+from django.db.models import Q, Value
 from django.db.models.functions import Coalesce, Least
 
 from schedules.engine.history import Outcome
 from schedules.engine.pauses import end_pauses
 from schedules.engine.settle import AT_MOST_ONCE, conclude, lose
+from schedules.engine.sql import is_lock_timeout
 from schedules.engine.too_late import end_late_runs, is_too_late
 from schedules.models import FRESH_FOR, Cluster, Execution, Job
 from schedules.models.executions import ExecutionQuerySet, job_was_stopped
+
+logger = logging.getLogger(__name__)
 
 Status = Execution.Status
 
@@ -26,10 +30,13 @@ NOT_AGAIN = "Its worker died while it ran; it was not started again."
 
 def sweep(now: datetime) -> None:
     """Run every recovery step once; each is bounded, and cheap when there is nothing to do."""
-    _retire_dead_clusters(now)
-    _recover_expired_leases(now)
-    _expire_prompts(now)
-    end_pauses(now)
+    for step in (_retire_dead_clusters, _recover_expired_leases, _expire_prompts, end_pauses):
+        try:
+            step(now)
+        except OperationalError as error:
+            if not is_lock_timeout(error):
+                raise
+            logger.warning("A row or table is locked; the next sweep tries again: %s", error)
 
 
 def _retire_dead_clusters(now: datetime) -> None:
@@ -37,7 +44,11 @@ def _retire_dead_clusters(now: datetime) -> None:
     silent = Cluster.objects.filter(stopped_at=None, last_seen_at__lt=now - FRESH_FOR)
     for cluster_id in list(silent.values_list("pk", flat=True)[:10]):
         hand_back(cluster_id, now)
-        silent.filter(pk=cluster_id).update(stopped_at=F("last_seen_at"), note="It fell silent.")
+        with transaction.atomic():
+            row = silent.filter(pk=cluster_id).select_for_update(skip_locked=True, no_key=True).first()
+            if row:
+                row.stopped_at, row.note = row.last_seen_at, "It fell silent."
+                row.save(update_fields=["stopped_at", "note"])
 
 
 def _recover_expired_leases(now: datetime) -> None:
@@ -111,10 +122,19 @@ def release_claims(cluster_id: int, execution_ids: Sequence[int], now: datetime)
 
 def unclaim(mine: ExecutionQuerySet, now: datetime) -> int:
     """Queue claimed runs again, and return their number."""
-    # Not later than its lease: the catch-up limit counts from when nobody held it any more.
-    return mine.filter(status=Status.CLAIMED).update(
-        status=Status.QUEUED, cluster=None, lease_until=None, available_at=Least(Value(now), "lease_until")
-    )
+    with transaction.atomic():
+        # A row that another transaction holds is released when its lease expires.
+        return (
+            mine.filter(status=Status.CLAIMED)
+            .unlocked()
+            .update(
+                status=Status.QUEUED,
+                cluster=None,
+                lease_until=None,
+                # Not later than its lease: the catch-up limit counts from when nobody held it any more.
+                available_at=Least(Value(now), "lease_until"),
+            )
+        )
 
 
 def rescue(abandoned: ExecutionQuerySet, now: datetime, reason: str) -> int:
@@ -127,6 +147,7 @@ def rescue(abandoned: ExecutionQuerySet, now: datetime, reason: str) -> int:
         .select_related("job")
         .order_by("pk")[:1000]
     )
+    rows = _with_unlocked_job(rows) if rows else []
     lost: dict[str, list[tuple[int, int, int | None]]] = defaultdict(list)
     again: list[int] = []
     late: list[tuple[Execution, Job]] = []
@@ -158,3 +179,10 @@ def rescue(abandoned: ExecutionQuerySet, now: datetime, reason: str) -> int:
 
 def _is_spent(row: Execution, job: Job) -> bool:
     return row.attempt >= job.attempts + RESCUES
+
+
+def _with_unlocked_job(rows: list[Execution]) -> list[Execution]:
+    """Lock the jobs of these runs, and leave out those that another transaction holds: the next sweep finds them."""
+    jobs = Job.objects.filter(pk__in={row.job_id for row in rows if row.job_id})
+    free = set(jobs.select_for_update(skip_locked=True, no_key=True).values_list("pk", flat=True))
+    return [row for row in rows if row.job_id is None or row.job_id in free]

@@ -1,10 +1,14 @@
-"""Leases and outcomes of runs; every write requires that the run is still ours, so a late worker changes nothing."""
+"""Leases and outcomes of runs; every write requires that the run is still ours, so a late worker changes nothing.
+
+No write waits for a row that another transaction holds, so a held row delays only its own job.
+"""
 
 import random
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
+from typing import NamedTuple
 
 from django.conf import settings
 from django.db import transaction
@@ -25,22 +29,40 @@ LONGEST_WAIT = timedelta(days=30)
 AT_MOST_ONCE = "This job does not start a run again."
 
 
+class Settled(NamedTuple):
+    """What came of a batch: how many outcomes were written, and which ones were not because a row is locked."""
+
+    written: int
+    blocked: list[Outcome]
+
+
 def renew_claims(cluster_id: int, now: datetime) -> None:
     """Renew the claims that are still in the cluster's queue: those made after the last probe that returned.
 
     An older claim has left the queue, but its worker died before it could start it: let its lease expire.
     """
     probe_returned_at = Cluster.objects.filter(pk=cluster_id).values("probe_returned_at")
-    Execution.objects.held().filter(
+    claims = Execution.objects.held().filter(
         status=Status.CLAIMED, cluster_id=cluster_id, claimed_at__gte=Subquery(probe_returned_at)
-    ).update(lease_until=now + timedelta(seconds=settings.CRONTY_LEASE_SECONDS))
+    )
+    with transaction.atomic():
+        claims.unlocked().update(lease_until=now + timedelta(seconds=settings.CRONTY_LEASE_SECONDS))
 
 
 def renew(cluster_id: int, execution_ids: Iterable[int], now: datetime) -> None:
-    """Renew the leases of these running executions; called by their worker."""
-    Execution.objects.filter(pk__in=list(execution_ids), status=Status.RUNNING, cluster_id=cluster_id).update(
-        lease_until=now + timedelta(seconds=settings.CRONTY_LEASE_SECONDS)
-    )
+    """Renew the leases of these running executions; called by their worker.
+
+    Rows that another transaction holds come last, and this waits for them: a rescue does not wait, so it comes later.
+    """
+    running = Execution.objects.filter(status=Status.RUNNING, cluster_id=cluster_id)
+    lease_until = now + timedelta(seconds=settings.CRONTY_LEASE_SECONDS)
+    ids = set(execution_ids)
+    with transaction.atomic():
+        rows = running.filter(pk__in=ids).order_by().select_for_update(skip_locked=True, no_key=True)
+        free = set(rows.values_list("pk", flat=True))
+        Execution.objects.filter(pk__in=free).update(lease_until=lease_until)
+    if ids > free:
+        running.filter(pk__in=ids - free).update(lease_until=lease_until)
 
 
 def retry_at(run: Started, now: datetime, after: timedelta | None = None) -> datetime | None:
@@ -52,10 +74,10 @@ def retry_at(run: Started, now: datetime, after: timedelta | None = None) -> dat
     return now + max(growth * random.uniform(0.75, 1.25), asked)  # noqa: S311  # nosec B311
 
 
-def settle_runs(cluster_id: int, outcomes: Sequence[Outcome]) -> int:
-    """Write the outcomes of the attempts that are still ours; return their number."""
+def settle_runs(cluster_id: int, outcomes: Sequence[Outcome]) -> Settled:
+    """Write the outcomes of the attempts that are still ours, except those whose run or job is locked."""
     with transaction.atomic():
-        mine = _still_mine(cluster_id, outcomes)
+        mine = _lock_mine(cluster_id, outcomes)
         kept = [
             _honour_stop(outcome, *mine[outcome.execution_id])
             for outcome in outcomes
@@ -81,24 +103,44 @@ def settle_runs(cluster_id: int, outcomes: Sequence[Outcome]) -> int:
             ],
         )
         conclude([outcome for outcome in kept if not outcome.retry_at and outcome.status != Status.WAITING])
-    return len(kept)
+    others = [outcome for outcome in outcomes if outcome.execution_id not in mine]
+    return Settled(len(kept), _still_mine(cluster_id, others) if others else [])
 
 
-def _still_mine(
+def _lock_mine(
     cluster_id: int, outcomes: Sequence[Outcome]
 ) -> dict[int, tuple[str, str | None, datetime | None]]:
-    """Map the executions that this cluster still holds to their cause and their job's status and deletion."""
+    """Lock the executions that this cluster still holds, and their jobs, except those that are locked already.
+
+    Map each to its cause and its job's status and deletion.
+    """
     attempts = {outcome.execution_id: outcome.attempt for outcome in outcomes}
-    rows = (
+    running = (
         Execution.objects.filter(pk__in=list(attempts), status=Status.RUNNING, cluster_id=cluster_id)
-        .select_for_update(of=("self",))
-        .values_list("pk", "attempt", "cause", "job__status", "job__deleted_at")
+        .order_by()
+        .select_for_update(skip_locked=True, no_key=True)
     )
+    # This condition is always true; it makes the join an inner one, because an outer one cannot lock the jobs.
+    with_job = running.filter(job__status__gt="")
+    rows: list[tuple[int, int, str, str | None, datetime | None]] = list(
+        with_job.values_list("pk", "attempt", "cause", "job__status", "job__deleted_at")
+    )
+    if len(rows) < len(outcomes):
+        without_job = running.filter(job=None).values_list("pk", "attempt", "cause")
+        rows += [(*row, None, None) for row in without_job]
     return {
         pk: (cause, status, deleted_at)
         for pk, attempt, cause, status, deleted_at in rows
         if attempts[pk] == attempt
     }
+
+
+def _still_mine(cluster_id: int, outcomes: Sequence[Outcome]) -> list[Outcome]:
+    """Return the outcomes of the attempts that this cluster still holds."""
+    ids = [outcome.execution_id for outcome in outcomes]
+    running = Execution.objects.filter(pk__in=ids, status=Status.RUNNING, cluster_id=cluster_id)
+    mine = set(running.order_by().values_list("pk", "attempt"))
+    return [outcome for outcome in outcomes if (outcome.execution_id, outcome.attempt) in mine]
 
 
 def _honour_stop(
@@ -141,7 +183,10 @@ def lose(started: Iterable[tuple[int, int, int | None]], now: datetime, reason: 
 
 
 def conclude(outcomes: Sequence[Outcome]) -> None:
-    """Update the jobs after final outcomes: history, end of the job, next waiting run, reaction to failures."""
+    """Update the jobs after final outcomes: history, end of the job, next waiting run, reaction to failures.
+
+    The caller has locked the jobs.
+    """
     if not outcomes:
         return
     by_job = add_to_history(outcomes)

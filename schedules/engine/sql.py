@@ -50,6 +50,8 @@ _START_ON_POSTGRESQL = (
     " RETURNING id, attempt, cause, scheduled_for, owner_id, job_id, task)"
     + _READ_STARTED.replace("{started}", "started")
 )
+_UNLOCKED = "SELECT id FROM schedules_execution WHERE id IN ({ids}) FOR NO KEY UPDATE SKIP LOCKED"
+_START_UNLOCKED_ON_POSTGRESQL = _START_ON_POSTGRESQL.replace("{ids}", _UNLOCKED)
 _START_ONE_ON_POSTGRESQL = _START_ON_POSTGRESQL.replace("id IN ({ids})", "id = %s")
 
 # `LIMIT 1` keeps PostgreSQL from turning the subqueries into joins: during a burst its statistics miss thousands of
@@ -149,18 +151,25 @@ def insert_claimed(template: Execution, job_ids: Iterable[int]) -> list[tuple[in
 
 
 def start(
-    cluster_id: int, attempt: int, execution_ids: Sequence[int], now: datetime, lease_until: datetime
+    cluster_id: int,
+    attempt: int,
+    execution_ids: Sequence[int],
+    now: datetime,
+    lease_until: datetime,
+    *,
+    skip_locked: bool = False,
 ) -> list[list[Any]]:
     """Mark claimed executions of this cluster as running; return the values of `Started` for each."""
     started_at = connection.ops.adapt_datetimefield_value(now)
     times: list[Any] = [started_at, connection.ops.adapt_datetimefield_value(lease_until), started_at]
     claim = [cluster_id, attempt]
-    if connection.vendor == "postgresql" and len(execution_ids) == 1:
+    if connection.vendor == "postgresql" and len(execution_ids) == 1 and not skip_locked:
         return _start_one_on_postgresql([*times, execution_ids[0], *claim])
     ids = _integers(execution_ids)
     with connection.cursor() as cursor:
         if connection.vendor == "postgresql":
-            cursor.execute(_START_ON_POSTGRESQL.format(ids=ids), times + claim)
+            statement = _START_UNLOCKED_ON_POSTGRESQL if skip_locked else _START_ON_POSTGRESQL
+            cursor.execute(statement.format(ids=ids), times + claim)
         else:
             cursor.execute(_START_ON_SQLITE.format(ids=ids), times + claim)
             cursor.execute(_READ_STARTED_ON_SQLITE.format(ids=ids), [cluster_id, attempt + 1, started_at])
@@ -209,6 +218,11 @@ def earliest_moment() -> datetime | None:
             cursor.execute(statement)
             found += [_aware(row[0]) for row in cursor.fetchall()]
     return min(found, default=None)
+
+
+def is_lock_timeout(error: Exception) -> bool:
+    """Return whether a statement gave up because it waited too long for a row or table that is locked."""
+    return isinstance(error.__cause__, psycopg.errors.LockNotAvailable)
 
 
 def _aware(moment: datetime) -> datetime:

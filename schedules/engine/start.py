@@ -38,10 +38,13 @@ class Started:
         return slot_key(self.job_public_id, self.scheduled_for, self.cause)
 
 
-def start_runs(cluster_id: int, attempt: int, execution_ids: Sequence[int], now: datetime) -> list[Started]:
+def start_runs(
+    cluster_id: int, attempt: int, execution_ids: Sequence[int], now: datetime, *, skip_locked: bool = False
+) -> list[Started]:
     """Mark claimed executions as running; leave out those that are no longer ours."""
     lease_until = now + timedelta(seconds=settings.CRONTY_LEASE_SECONDS)
-    return [*map(_started, sql.start(cluster_id, attempt, execution_ids, now, lease_until))]
+    rows = sql.start(cluster_id, attempt, execution_ids, now, lease_until, skip_locked=skip_locked)
+    return [*map(_started, rows)]
 
 
 def _started(values: list[Any]) -> Started:

@@ -6,12 +6,18 @@ from typing import Self
 from django.db import models
 
 FRESH_FOR = timedelta(seconds=15)
+# Shorter waits for a lock are part of normal work.
+BLOCKED_AFTER = timedelta(seconds=10)
 
 
 class ClusterQuerySet(models.QuerySet["Cluster"]):
     def fresh(self, now: datetime) -> Self:
         """Clusters that are alive: not stopped, and with a recent heartbeat."""
         return self.filter(stopped_at=None, last_seen_at__gte=now - FRESH_FOR)
+
+    def blocked(self, now: datetime) -> Self:
+        """Clusters that are alive but have waited long for locked rows or tables."""
+        return self.fresh(now).filter(blocked_since__lt=now - BLOCKED_AFTER)
 
 
 class Cluster(models.Model):
@@ -24,7 +30,12 @@ class Cluster(models.Model):
     probe_returned_at = models.DateTimeField(
         help_text="When the last probe that returned was sent through pusher, worker and monitor."
     )
-    watched_at = models.DateTimeField(null=True, help_text="When the leader last checked the heartbeats.")
+    watched_at = models.DateTimeField(
+        null=True, help_text="When the leader last checked whether the database takes writes."
+    )
+    blocked_since = models.DateTimeField(
+        null=True, help_text="Since when it waits for rows or tables that another session has locked."
+    )
     stopped_at = models.DateTimeField(null=True)
     claimed_count = models.PositiveBigIntegerField(default=0)
     clock_ahead = models.FloatField(

@@ -62,6 +62,11 @@ class ExecutionQuerySet(models.QuerySet["Execution"]):
         """
         return self.live().exclude(status=Execution.Status.QUEUED, attempt=0)
 
+    def unlocked(self) -> Self:
+        """Those that no other transaction holds, locked for this one; a held row must not delay the others."""
+        free = self.order_by().select_for_update(skip_locked=True, no_key=True)
+        return self.model._default_manager.filter(pk__in=free.values("pk"))  # type: ignore[return-value]
+
     def held(self) -> Self:
         """Claimed or running: a cluster holds a lease."""
         return self.filter(lease_until__isnull=False, status__in=Execution.HELD)

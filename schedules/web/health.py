@@ -23,18 +23,24 @@ def alive(request: HttpRequest) -> HttpResponse:
 @login_not_required
 @require_safe
 def ready(request: HttpRequest) -> JsonResponse:
-    """Report whether the database answers, a cluster is alive, and no job is overdue."""
+    """Report whether the database answers, a cluster is alive, no job is overdue, and no lock delays the clusters."""
     try:
         now = _database_time()
         facts = {
             "database": True,
             "worker": engine.is_any_cluster_running(now),
             "on_time": not Job.objects.late(now).exists(),
+            "unblocked": not Cluster.objects.blocked(now).exists(),
         }
     # Not only DatabaseError: drivers report a lost connection as InterfaceError, too.
     except Error:
-        facts = {"database": False, "worker": False, "on_time": False}
-    return JsonResponse(facts, status=200 if all(facts.values()) else 503)
+        facts = dict.fromkeys(("database", "worker", "on_time", "unblocked"), False)
+    answer: dict[str, object] = {**facts}
+    if facts["database"] and not facts["unblocked"]:
+        answer["reason"] = (
+            "Another session has locked rows or tables of the database that a cluster is waiting for."
+        )
+    return JsonResponse(answer, status=200 if all(facts.values()) else 503)
 
 
 @login_not_required

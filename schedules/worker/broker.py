@@ -40,6 +40,7 @@ BATCH = 1000
 # While many are held, wait until there is room for this many instead of claiming a few at a time.
 SMALLEST_CLAIM = 200
 LONG_AFTER = timedelta(seconds=0.3)
+OVERDUE = timedelta(seconds=5)
 PROBE = "probe"
 
 
@@ -59,6 +60,8 @@ class LedgerBroker(Broker):
     _held_at_most = HELD
     _plain_at_most = HELD
     _claimed = 0
+    _is_claim_blocked = False
+    _blocked_since: datetime | None = None
 
     def __init__(self, list_key: str | None = None, *, context: ClusterContext | None = None) -> None:
         """Create a broker for a cluster; django-q2 itself creates brokers without one, which cannot claim."""
@@ -97,6 +100,8 @@ class LedgerBroker(Broker):
             return self._next_packages()
         except Error as error:
             # The pusher must survive a database that is away.
+            if engine.is_lock_timeout(error):
+                self.context.report_blocked()
             self._claim_watch.could_not_claim(description_of(error))
             logger.warning("The database cannot be used (%s); trying again", reason_of(error))
         except Exception:
@@ -111,6 +116,7 @@ class LedgerBroker(Broker):
             return
         try:
             connection.close_if_unusable_or_obsolete()
+            self.context.probe_returned()
             engine.probe_returned(
                 self.context.cluster_id, datetime.fromisoformat(task_id.removeprefix(f"{PROBE} "))
             )
@@ -124,6 +130,7 @@ class LedgerBroker(Broker):
         return Execution.objects.held().count()
 
     def _next_packages(self) -> list[tuple[str, str]] | None:
+        self.context.pulse()
         if self.context.is_stopping:
             self._clock.sleep(POLL)
             return None
@@ -149,6 +156,8 @@ class LedgerBroker(Broker):
             packages += self._packages_of(claims)
             # Look ahead at the next call, so that these packages are not delayed.
             self._must_look_ahead = len(claims) < room
+        if not self._must_look_ahead:
+            self._is_claim_blocked = False
         _note(self._claim_watch, is_busy=not room or len(claims) == room)
         _note(self._plain_watch, is_busy=bool(waiting))
         if not packages:
@@ -165,13 +174,23 @@ class LedgerBroker(Broker):
         now = self._clock.now()
         interruptions = self._interruptions()
         is_new = interruptions != self._recorded
-        engine.beat(cluster_id, now, claimed=self._claimed, interruptions=interruptions if is_new else None)
+        engine.beat(
+            cluster_id,
+            now,
+            claimed=self._claimed,
+            blocked_since=self._find_blocked_since(now),
+            interruptions=interruptions if is_new else None,
+        )
         self._claimed, self._recorded = 0, interruptions
+        self.context.pulse()
         engine.renew_claims(cluster_id, now)
+        self.context.pulse()
         # Also without a sweep: the clock may have been ahead for a few seconds only.
         engine.recover_from_clock_rollback(now)
+        self.context.pulse()
         if self._may_sweep(now):
             engine.sweep(now)
+            self.context.pulse()
         return self._package(f"{PROBE} {now.isoformat()}", runner.probe, (), timeout=60)
 
     def _interruptions(self) -> list[Interruption]:
@@ -187,6 +206,14 @@ class LedgerBroker(Broker):
             self._sweep_at = tick + lease
         self._clock_offset, self._tidied_at = offset, tick
         return tick >= self._sweep_at
+
+    def _find_blocked_since(self, now: datetime) -> datetime | None:
+        """Return since when runs cannot be started or settled, or due jobs not be claimed, because of locks."""
+        if not (self.context.is_blocked or self._is_claim_blocked):
+            self._blocked_since = None
+        elif self._blocked_since is None:
+            self._blocked_since = now
+        return self._blocked_since
 
     def _count(self, claims: list[Claim]) -> None:
         self._claimed += len(claims)
@@ -218,6 +245,8 @@ class LedgerBroker(Broker):
             # Ignore what waits for a permit: it cannot be claimed now.
             at = engine.wake_up_at(now, exclude_tasks=waiting)
         self._wake_up_at = at.timestamp() if at else float("inf")
+        # Long overdue although the last claim had room for it: another session has locked it.
+        self._is_claim_blocked = at is not None and at < now - OVERDUE
 
     def _may_have_work(self) -> bool:
         """Return whether a claim could find anything, without a query if the database allows that."""

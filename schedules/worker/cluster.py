@@ -6,7 +6,6 @@ import signal
 import threading
 import time
 from collections.abc import Callable
-from datetime import datetime
 from types import FrameType
 from typing import Any
 from uuid import uuid4
@@ -25,6 +24,7 @@ from schedules.worker import parent_death, runner
 from schedules.worker.broker import LedgerBroker
 from schedules.worker.concurrency import Permits
 from schedules.worker.context import ClusterContext
+from schedules.worker.sessions import project_session, use_engine_session
 from schedules.worker.supervisor import growing_pauses
 
 logger = logging.getLogger(__name__)
@@ -32,9 +32,8 @@ logger = logging.getLogger(__name__)
 LOOK_EVERY = 0.5
 # Short, so that a cluster is soon back after the database.
 LONGEST_PAUSE = 4.0
-WATCH_EVERY = 2.0
+WATCH_EVERY = 1.0
 SILENT_AFTER = 9.0
-KEEP_CONNECTION = 60
 
 # All processes inherit the context, so they are forked, with connections closed before. Since Python 3.14, fork is no
 # longer the default; a forked process uses it for its own children, too.
@@ -81,11 +80,11 @@ class Leader:
         self.stops = 0
         self._on_start = on_start
         self._context: ClusterContext | None = None
+        self._watch: HeartbeatWatch | None = None
         self._sentinel: Any = None
         self._stop_event: Any = None
-        self._watch = HeartbeatWatch()
         parent_death.end_forks_with_parent()
-        _relax_durability()
+        use_engine_session()
         setproctitle("qcluster leader")
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._note_stop)
@@ -114,17 +113,21 @@ class Leader:
     def _start(self) -> str:
         """Register and fork a new cluster; return why the database is not ready, or an empty text."""
         try:
-            self._on_start()
+            with project_session():
+                try:
+                    self._on_start()
+                finally:
+                    connections.close_all()
             row = engine.enlist(clock.now())
         except NotReadyError as error:
             return str(error)
         except Error as error:
             return f"the database cannot be used ({reason_of(error)})"
         finally:
-            # A forked process must not share its parent's connection.
+            # A forked process must not share its parent's connections.
             connections.close_all()
         self._context = ClusterContext(row.pk, Permits(settings.CRONTY_WORKERS))
-        self._watch = HeartbeatWatch()
+        self._watch = HeartbeatWatch(self._context)
         self._stop_event, start_event = fork.Event(), fork.Event()
         self._sentinel = fork.Process(
             target=LedgerSentinel, args=(self._context, self._stop_event, start_event), name="sentinel"
@@ -141,10 +144,10 @@ class Leader:
 
     def _trouble(self) -> str:
         """Return why the cluster must be restarted, or an empty text."""
-        assert self._context is not None
+        assert self._watch is not None
         if not self._sentinel.is_alive():
             return "its sentinel died"
-        return self._watch.trouble(self._context.cluster_id)
+        return self._watch.trouble()
 
     def _kill(self, reason: str) -> None:
         """Kill every process of the cluster, and release its claims."""
@@ -193,66 +196,47 @@ class Leader:
 
 
 class HeartbeatWatch:
-    """Detects a cluster whose heartbeats stop although the database answers."""
+    """Detects a cluster whose claim loop or probe has stopped, and tells that from a database that does not answer."""
 
-    def __init__(self) -> None:
+    def __init__(self, context: ClusterContext) -> None:
+        self._context = context
         self._looked_at = time.monotonic()
-        self._heartbeats: tuple[datetime, datetime] | None = None
-        self._silent_for = {"claim loop": 0.0, "probe": 0.0}
+        self._pulses = context.pulses
+        self._silent_for = dict.fromkeys(self._pulses, 0.0)
 
-    def trouble(self, cluster_id: int) -> str:
-        """Read the cluster's row every few seconds; return which heartbeat has stopped, or an empty text."""
+    def trouble(self) -> str:
+        """Look at the pulses every second or so; return which one has stopped, or an empty text."""
         passed = time.monotonic() - self._looked_at
         if passed < WATCH_EVERY:
             return ""
         self._looked_at = time.monotonic()
-        try:
-            heartbeats = _read_heartbeats(cluster_id)
-        except Error:
-            # Not the cluster's fault: no cluster can write while the database is away or locked.
-            # Close the connection: a broken one would stay broken.
-            connections.close_all()
+        before, self._pulses = self._pulses, self._context.pulses
+        for name, pulse in self._pulses.items():
+            # If more time has passed, this process was stopped, too.
+            self._silent_for[name] += min(passed, 2 * WATCH_EVERY)
+            if pulse != before[name]:
+                self._silent_for[name] = 0.0
+        silent = [name for name, seconds in self._silent_for.items() if seconds > SILENT_AFTER]
+        if not silent:
+            return ""
+        # With SQLite, every step of the claim loop is bounded, also while the database is locked. Do not ask the
+        # database, because the claim loop may have stopped while it held the lock.
+        is_stuck = "claim loop" in silent and connections["default"].vendor == "sqlite"
+        if not is_stuck and (self._context.is_blocked or not self._can_write()):
+            # Not the cluster's fault: its processes wait for the database, too.
             self._silent_for = dict.fromkeys(self._silent_for, 0.0)
             return ""
-        is_slow = time.monotonic() - self._looked_at > 1
-        for name, now, before in zip(
-            self._silent_for, heartbeats, self._heartbeats or (None, None), strict=True
-        ):
-            self._silent_for[name] = self._silent_for[name] + min(passed, 3.0) if now == before else 0.0
-        self._heartbeats = heartbeats
-        if is_slow:
-            self._silent_for = dict.fromkeys(self._silent_for, 0.0)
-        silent = [name for name, seconds in self._silent_for.items() if seconds > SILENT_AFTER]
-        return f"its {silent[0]} was silent for {SILENT_AFTER:g} s" if silent else ""
+        return f"its {silent[0]} was silent for {SILENT_AFTER:g} s"
 
-
-def _read_heartbeats(cluster_id: int) -> tuple[datetime, datetime]:
-    """Read the two heartbeats, after a write that shows that the cluster can write, too."""
-    Cluster.objects.filter(pk=cluster_id).update(watched_at=clock.now())
-    row = Cluster.objects.filter(pk=cluster_id).values_list("last_seen_at", "probe_returned_at").first()
-    if row is None:
-        raise Error("the cluster's row is gone")
-    return row
-
-
-def _relax_durability() -> None:
-    """Let the engine commit without waiting for the disk: what a power cut undoes is fired again, never lost.
-
-    Other processes write the changes of people and agents, and they do wait for the disk.
-    """
-    database = connections["default"].settings_dict
-    options = database["OPTIONS"]
-    if connections["default"].vendor == "sqlite":
-        if command := options.get("init_command"):
-            options["init_command"] = command.replace("synchronous=FULL", "synchronous=NORMAL")
-    elif not database.get("DISABLE_SERVER_SIDE_CURSORS"):
-        # Not with a pooler, which refuses such options. Keep the operator's own options, such as a schema.
-        options["options"] = f"{options.get('options', '')} -c synchronous_commit=off".strip()
-    # Saves a query before every run; the runner handles a broken connection when it uses it.
-    database["CONN_HEALTH_CHECKS"] = False
-    if not options.get("pool"):
-        # The project's setting may close a connection after each use, which is too slow for polling.
-        database["CONN_MAX_AGE"] = database["CONN_MAX_AGE"] or KEEP_CONNECTION
+    def _can_write(self) -> bool:
+        """Return whether the database takes a write within a second."""
+        try:
+            Cluster.objects.filter(pk=self._context.cluster_id).update(watched_at=clock.now())
+        except Error:
+            # A broken connection would stay broken.
+            connections.close_all()
+            return False
+        return time.monotonic() - self._looked_at < 1
 
 
 def _try(step: Callable[[], object]) -> None:

@@ -3,6 +3,7 @@
 The leader creates it before it forks the other processes and passes it to the broker and to every worker.
 """
 
+import ctypes
 import time
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -11,6 +12,9 @@ from typing import Any
 
 from schedules import clock
 from schedules.worker.concurrency import Permits
+
+# How many seconds a report counts; longer than a worker takes to repeat it.
+REPORTED_FOR = 5.0
 
 
 class Clock:
@@ -32,27 +36,63 @@ class Clock:
         time.sleep(seconds)  # noqa: TID251
 
 
-def _shared_flag() -> Any:
-    # Shared memory without a lock, because a killed process would hold a lock for ever.
-    return RawValue("b", 0)
+class _SharedValues(ctypes.Structure):
+    """What the processes of a cluster tell each other: in shared memory, and not in the database.
+
+    The process that has to be restarted may be the one that has locked the database.
+    """
+
+    _fields_ = (
+        ("is_stopping", ctypes.c_bool),
+        ("claim_loop_pulse", ctypes.c_ulong),
+        ("probe_pulse", ctypes.c_ulong),
+        ("blocked_at", ctypes.c_double),
+    )
+
+
+def _shared_values() -> Any:
+    # Without a lock, because a killed process would hold it for ever; each value has one writer, or needs only the last.
+    return RawValue(_SharedValues)
 
 
 @dataclass(frozen=True)
 class ClusterContext:
-    """One cluster: its row, its permits for plain functions, its clock, and whether it is stopping."""
+    """One cluster: its row, its permits for plain functions, its clock, and what its processes tell each other."""
 
     cluster_id: int
     permits: Permits
     clock: Clock = field(default_factory=Clock)
-    _stopping: Any = field(default_factory=_shared_flag, repr=False)
+    _shared: Any = field(default_factory=_shared_values, repr=False)
 
     @property
     def is_stopping(self) -> bool:
-        return bool(self._stopping.value)
+        return bool(self._shared.is_stopping)
 
     def stop_claiming(self) -> None:
         """Make every process of the cluster stop claiming, because the leader was asked to stop."""
-        self._stopping.value = 1
+        self._shared.is_stopping = True
+
+    @property
+    def pulses(self) -> dict[str, int]:
+        """Two counters that grow while the cluster works: of the claim loop's steps, and of probes that returned."""
+        return {"claim loop": self._shared.claim_loop_pulse, "probe": self._shared.probe_pulse}
+
+    def pulse(self) -> None:
+        """Show that the claim loop is alive; it calls this before every step, and each step is bounded."""
+        self._shared.claim_loop_pulse += 1
+
+    def probe_returned(self) -> None:
+        self._shared.probe_pulse += 1
+
+    @property
+    def is_blocked(self) -> bool:
+        """Whether a worker has reported within the last few seconds that it waits for the database."""
+        reported_at = self._shared.blocked_at
+        return bool(reported_at) and time.monotonic() - reported_at < REPORTED_FOR
+
+    def report_blocked(self) -> None:
+        """Report that runs cannot be started or settled now; a worker repeats this for as long as it is true."""
+        self._shared.blocked_at = time.monotonic()
 
     def close(self) -> None:
         self.permits.close()

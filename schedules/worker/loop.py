@@ -5,9 +5,12 @@ import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Collection, Coroutine, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from datetime import timedelta
+from functools import partial
+from itertools import chain
 from typing import Any
 
 from django.conf import settings
@@ -20,41 +23,65 @@ from schedules.models import Execution
 from schedules.tasks import registry
 from schedules.worker.calls import run_coroutine
 from schedules.worker.context import ClusterContext
+from schedules.worker.sessions import use_engine_session
 
 logger = logging.getLogger(__name__)
 
 # Outcomes are written in batches, but soon: a killed worker repeats only what it had not written yet.
 FLUSH_AFTER = 0.02
 FLUSH_BURST_AFTER = 0.1
-RETRY_WRITE_AFTER = 0.5
+# How many seconds pass before outcomes are tried again: doubled every time, because a locked row may be free at once.
+FIRST_RETRY_AFTER = 0.05
+LAST_RETRY_AFTER = 1.0
+RETRY_RENEWAL_AFTER = 0.5
 RELEASE_AFTER = 0.2
+# How many seconds a plain function waits at most for the outcomes of those before it to be written.
+WAIT_FOR_WRITER = 1.0
+# After how many seconds an outcome that cannot be written is reported.
+REPORT_AFTER = timedelta(seconds=5)
 
 
-def start_executions(cluster_id: int, attempt: int, execution_ids: list[int]) -> list[Started]:
-    """Start the executions that are still ours; reconnect once if the connection broke since the last run."""
+def start_executions(context: ClusterContext, attempt: int, execution_ids: list[int]) -> list[Started]:
+    """Start the executions that are still ours; reconnect once if the connection broke since the last run.
+
+    Leave out those that are locked: their leases expire, and then they are queued again.
+    """
+    start = partial(engine.start_runs, context.cluster_id, attempt, execution_ids)
     try:
-        return engine.start_runs(cluster_id, attempt, execution_ids, clock.now())
-    except (OperationalError, InterfaceError, NotSupportedError):
+        return start(clock.now())
+    except (OperationalError, InterfaceError, NotSupportedError) as error:
+        if engine.is_lock_timeout(error):
+            context.report_blocked()
+            return start(clock.now(), skip_locked=True)
         # PostgreSQL reports "not supported" when a migration changed a table that a prepared plan uses.
         connections["default"].close()
-        return engine.start_runs(cluster_id, attempt, execution_ids, clock.now())
+        return start(clock.now())
 
 
 class WorkerLoop:
-    """The work in progress of one worker process: a thread for coroutines, a thread that writes, and their leases."""
+    """The work in progress of one worker process.
+
+    It has a thread for coroutines, one that writes outcomes, and one that renews leases, because outcomes may have to
+    wait for a locked row while leases must not.
+    """
 
     def __init__(self, context: ClusterContext) -> None:
         self.context = context
         self.cluster_id = context.cluster_id
         self._in_progress: dict[int, Started] = {}
         self._finished: list[Outcome] = []
+        # What could not be written yet, in groups that are written one by one: one locked row must not delay the others.
+        self._deferred: list[list[Outcome]] = []
+        self._retry_after = FIRST_RETRY_AFTER
+        self._retry_at = 0.0
+        self._in_hand: list[list[Outcome]] = []
         self._write_at = 0.0
-        self._is_writing = False
         self._lock = threading.Lock()
         self._is_over = False
         self._loop = asyncio.new_event_loop()
         self._wake = asyncio.Event()
-        self._writer = ThreadPoolExecutor(1, thread_name_prefix="outcomes")
+        self._writer = ThreadPoolExecutor(1, "outcomes", initializer=use_engine_session)
+        self._renewer = ThreadPoolExecutor(1, "leases", initializer=use_engine_session)
         self._thread = threading.Thread(target=self._run_loop, name="coroutines", daemon=True)
         self._thread.start()
         self._spawn(self._keep_writing())
@@ -91,11 +118,10 @@ class WorkerLoop:
             self._finished.append(outcome)
 
     def write_if_due(self) -> None:
-        """Write outcomes that have waited long enough in this thread: in a burst, one thread is faster than two."""
+        """Wait until outcomes that are due are written: in a burst, that is faster than to go on meanwhile."""
         if self._finished and time.monotonic() > self._write_at:
-            batch = self._take_outcomes()
-            if not _try(write_outcomes, self.cluster_id, batch):
-                self._return_outcomes(batch)
+            with suppress(TimeoutError):
+                self._writer.submit(self._write).result(WAIT_FOR_WRITER)
 
     def drain(self, max_wait: float) -> bool:
         """Finish and write what is in progress, then end the loop; return whether that worked in time."""
@@ -109,8 +135,9 @@ class WorkerLoop:
             self._is_over = True
             self._loop.call_soon_threadsafe(self._loop.stop)
             self._thread.join(1)
-            self._writer.submit(connections.close_all)
-            self._writer.shutdown(wait=False)
+            for thread in (self._writer, self._renewer):
+                thread.submit(connections.close_all)
+                thread.shutdown(wait=False)
         return True
 
     def _run_loop(self) -> None:
@@ -126,14 +153,49 @@ class WorkerLoop:
             self._loop.run_until_complete(asyncio.wait(remaining, timeout=0.5))
         self._loop.close()
 
-    def _take_outcomes(self) -> list[Outcome]:
+    def _write(self) -> None:
+        """Write every outcome that can be written; keep the others for the next time."""
+        is_retry = time.monotonic() >= self._retry_at
         with self._lock:
-            batch, self._finished = self._finished, []
-        return batch
+            self._in_hand = [self._finished] if self._finished else []
+            self._finished = []
+            if is_retry:
+                self._in_hand += self._deferred
+                self._deferred = []
+        deferred = list(chain.from_iterable(map(self._write_group, self._in_hand)))
+        with self._lock:
+            self._in_hand = []
+            self._deferred += deferred
+        if not deferred:
+            self._retry_after = FIRST_RETRY_AFTER
+        elif is_retry:
+            self._retry_at = time.monotonic() + self._retry_after
+            # The loop may have ended meanwhile.
+            with suppress(RuntimeError):
+                self._loop.call_soon_threadsafe(self._loop.call_later, self._retry_after, self._wake.set)
+            self._retry_after = min(2 * self._retry_after, LAST_RETRY_AFTER)
 
-    def _return_outcomes(self, batch: list[Outcome]) -> None:
+    def _write_group(self, group: list[Outcome]) -> list[list[Outcome]]:
+        """Write outcomes; return those to be tried again, in groups."""
+        try:
+            connections["default"].close_if_unusable_or_obsolete()
+            deferred = write_outcomes(self.cluster_id, group)
+        except Exception as error:
+            # Keep the outcomes: if the database is away, no other cluster can take over the executions, either.
+            _log_failure(error)
+            connections["default"].close()
+            deferred = [group]
+        unwritten = list(chain.from_iterable(deferred))
+        if unwritten and clock.now() - min(outcome.finished_at for outcome in unwritten) > REPORT_AFTER:
+            self.context.report_blocked()
+        return deferred
+
+    def _held(self) -> set[int]:
+        """Return the executions whose leases are to be renewed: those in progress, and those not written yet."""
         with self._lock:
-            self._finished = batch + self._finished
+            unwritten = chain(self._finished, *self._in_hand, *self._deferred)
+            # Copied in one step, because another thread may change it meanwhile.
+            return {*list(self._in_progress), *(outcome.execution_id for outcome in unwritten)}
 
     async def _complete_all(self, chunk: list[Started]) -> None:
         await asyncio.gather(*map(self._complete, chunk))
@@ -153,35 +215,38 @@ class WorkerLoop:
             if time.monotonic() < self._write_at + FLUSH_AFTER:
                 self._wake.set()
                 continue
-            if batch := self._take_outcomes():
-                self._is_writing = True
-                is_written = await self._on_writer(write_outcomes, self.cluster_id, batch)
-                if not is_written:
-                    self._return_outcomes(batch)
-                self._is_writing = False
-                if not is_written:
-                    # Keep the outcome: if the database is away, no other cluster can take over the execution, either.
-                    await asyncio.sleep(RETRY_WRITE_AFTER)
-                    self._wake.set()
+            await self._loop.run_in_executor(self._writer, self._write)
 
     async def _release(self, waiting: deque[int]) -> None:
         await asyncio.sleep(RELEASE_AFTER)
         left = list(_drained(waiting))
         if left:
-            await self._on_writer(engine.release_claims, self.cluster_id, left, clock.now())
+            await self._on_renewer(engine.release_claims, left)
 
     async def _keep_renewing(self) -> None:
         while True:
             await asyncio.sleep(settings.CRONTY_LEASE_SECONDS / 3)
-            if held := list(self._in_progress):
-                await self._on_writer(engine.renew, self.cluster_id, held, clock.now())
+            while (held := self._held()) and not await self._on_renewer(engine.renew, held):
+                await asyncio.sleep(RETRY_RENEWAL_AFTER)
 
     async def _until_drained(self) -> None:
-        while self._in_progress or self._finished or self._is_writing:
+        while self._in_progress or self._finished or self._in_hand or self._deferred:
             await asyncio.sleep(FLUSH_AFTER)
 
-    async def _on_writer(self, step: Callable[..., Any], *arguments: Any) -> bool:
-        return await self._loop.run_in_executor(self._writer, _try, step, *arguments)
+    async def _on_renewer(self, step: Callable[..., Any], ids: Collection[int]) -> bool:
+        return await self._loop.run_in_executor(self._renewer, self._try, step, ids)
+
+    def _try(self, step: Callable[..., Any], ids: Collection[int]) -> bool:
+        """Change the leases of executions; log an error and return False, so that the caller can try again later."""
+        try:
+            connections["default"].close_if_unusable_or_obsolete()
+            step(self.cluster_id, ids, clock.now())
+        except Exception as error:
+            _log_failure(error)
+            if not engine.is_lock_timeout(error):
+                connections["default"].close()
+            return False
+        return True
 
     def _spawn(self, coroutine: Coroutine[Any, Any, None]) -> Future[None]:
         return asyncio.run_coroutine_threadsafe(coroutine, self._loop)
@@ -194,37 +259,37 @@ def _drained(waiting: deque[int]) -> Iterator[int]:
             yield waiting.popleft()
 
 
-def write_outcomes(cluster_id: int, batch: list[Outcome]) -> None:
-    """Settle outcomes in one batch; an outcome that cannot be written does not affect the others."""
+def write_outcomes(cluster_id: int, batch: list[Outcome]) -> list[list[Outcome]]:
+    """Settle outcomes in one batch; an outcome that cannot be written does not affect the others.
+
+    Return the outcomes to be tried again because a row or table is locked, in groups.
+    """
     try:
-        engine.settle_runs(cluster_id, batch)
-    except OperationalError:
-        # The database is locked or away, and the outcomes are fine: let the caller try again.
-        raise
+        blocked = engine.settle_runs(cluster_id, batch).blocked
+    except OperationalError as error:
+        if not engine.is_lock_timeout(error):
+            # The database is locked or away, and the outcomes are fine: let the caller try again.
+            raise
+        logger.warning("Outcomes wait for a row or table that is locked: %s", error)
+        # One of them waited for a row other than its run and its job: let the other half go ahead the next time.
+        middle = len(batch) // 2
+        return [half for half in (batch[:middle], batch[middle:]) if half]
     except (ValueError, TypeError, DatabaseError):
         if len(batch) == 1 and connections["default"].is_usable():
             logger.exception("The outcome of execution %s cannot be written", batch[0].execution_id)
-            engine.settle_runs(cluster_id, [_unwritable(batch[0])])
-            return
-        if not connections["default"].is_usable():
-            raise
-        for outcome in batch:
-            write_outcomes(cluster_id, [outcome])
-
-
-def _try(step: Callable[..., Any], *arguments: Any) -> bool:
-    """Run a database step; log an error and return False, so that the caller can try again later."""
-    try:
-        connections["default"].close_if_unusable_or_obsolete()
-        step(*arguments)
-    except Exception as error:
-        if isinstance(error, Error) and is_outage(error):
-            logger.warning("Could not write to the database (%s); trying again", reason_of(error))
+            blocked = engine.settle_runs(cluster_id, [_unwritable(batch[0])]).blocked
+        elif connections["default"].is_usable():
+            return list(chain.from_iterable(write_outcomes(cluster_id, [outcome]) for outcome in batch))
         else:
-            logger.exception("Could not write to the database; trying again")
-        connections["default"].close()
-        return False
-    return True
+            raise
+    return [blocked] if blocked else []
+
+
+def _log_failure(error: Exception) -> None:
+    if isinstance(error, Error) and is_outage(error):
+        logger.warning("Could not write to the database (%s); trying again", reason_of(error))
+    else:
+        logger.exception("Could not write to the database; trying again")
 
 
 def _unwritable(outcome: Outcome) -> Outcome:

@@ -10,6 +10,7 @@ from schedules.tasks import registry
 from schedules.worker.calls import run_plain
 from schedules.worker.context import ClusterContext
 from schedules.worker.loop import WorkerLoop, start_executions
+from schedules.worker.sessions import project_session
 
 WAIT_FOR_PERMIT = 0.3
 
@@ -36,7 +37,7 @@ def executing(context: ClusterContext) -> Iterator[WorkerLoop]:
 def run_coroutines(attempt: int, execution_ids: list[int]) -> None:
     """Start the executions that are still ours; their coroutines go on in the background."""
     loop = _this_loop()
-    loop.start_coroutines(start_executions(loop.cluster_id, attempt, execution_ids))
+    loop.start_coroutines(start_executions(loop.context, attempt, execution_ids))
 
 
 def run_plain_functions(attempt: int, execution_ids: list[int]) -> None:
@@ -48,8 +49,8 @@ def run_plain_functions(attempt: int, execution_ids: list[int]) -> None:
             return
         for execution_id in loop.iterate_until_released(execution_ids):
             loop.write_if_due()
-            for started in start_executions(loop.cluster_id, attempt, [execution_id]):
-                with loop.keep_lease(started):
+            for started in start_executions(loop.context, attempt, [execution_id]):
+                with loop.keep_lease(started), project_session():
                     outcome = run_plain(started, registry.get(started.task))
                 loop.add_outcome(outcome)
 

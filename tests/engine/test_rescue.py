@@ -141,7 +141,7 @@ def test_started_run_of_an_at_most_once_job_never_starts_again(cluster, lose, at
         engine.sweep(NOW + later)
         assert engine.claim_runs(new_cluster().pk, NOW + later, 10) == []
     # The worker that was only frozen may go on, but it changes nothing.
-    assert engine.settle_runs(cluster.pk, [outcome_of(started)]) == 0
+    assert engine.settle_runs(cluster.pk, [outcome_of(started)]) == (0, [])
     assert engine.start_runs(cluster.pk, 1, [row.pk], NOW) == []
 
 

@@ -37,7 +37,7 @@ def test_outcome_is_written_to_the_run_and_to_its_job(cluster, status, fields, l
     job = JobFactory(recent="SF", failure_streak=2, last_error="old", next_run_at=NOW + HOUR)
     started = begin(cluster, job)
 
-    assert engine.settle_runs(cluster.pk, [outcome_of(started, status, at=NOW + SECOND, **fields)]) == 1
+    assert engine.settle_runs(cluster.pk, [outcome_of(started, status, at=NOW + SECOND, **fields)]) == (1, [])
 
     row = Execution.objects.get()
     assert (row.status, row.finished_at, row.lease_until) == (status, NOW + SECOND, None)
@@ -79,7 +79,7 @@ def test_outcome_of_a_run_this_cluster_no_longer_holds_is_ignored(cluster, chang
     Execution.objects.update(**change)
     before = Execution.objects.values().get()
 
-    assert engine.settle_runs(cluster.pk, [outcome_of(started, result="mine")]) == 0
+    assert engine.settle_runs(cluster.pk, [outcome_of(started, result="mine")]) == (0, [])
 
     assert Execution.objects.values().get() == before
     job.refresh_from_db()
@@ -89,14 +89,14 @@ def test_outcome_of_a_run_this_cluster_no_longer_holds_is_ignored(cluster, chang
 def test_run_of_another_cluster_cannot_be_settled(cluster):
     started = begin(cluster, JobFactory())
 
-    assert engine.settle_runs(new_cluster().pk, [outcome_of(started)]) == 0
+    assert engine.settle_runs(new_cluster().pk, [outcome_of(started)]) == (0, [])
 
 
 def test_settling_twice_counts_once(cluster):
     job = JobFactory()
     outcome = outcome_of(begin(cluster, job))
 
-    assert [engine.settle_runs(cluster.pk, [outcome]) for _ in range(2)] == [1, 0]
+    assert [engine.settle_runs(cluster.pk, [outcome]) for _ in range(2)] == [(1, []), (0, [])]
     job.refresh_from_db()
     assert job.recent == "S"
 
@@ -300,4 +300,4 @@ def test_query_count_of_settling_does_not_grow_with_the_runs(cluster, django_ass
     runs = [begin(cluster, JobFactory()) for _ in range(30)]
 
     with django_assert_max_num_queries(12):
-        assert engine.settle_runs(cluster.pk, [outcome_of(run, "failed") for run in runs]) == 30
+        assert engine.settle_runs(cluster.pk, [outcome_of(run, "failed") for run in runs]) == (30, [])

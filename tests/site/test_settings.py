@@ -200,7 +200,7 @@ def test_options_of_the_database_address_are_added_to_the_defaults(site):
     seen = site.settings_with("DATABASES", DATABASE_URL=address)
 
     options = seen["DATABASES"]["default"]["OPTIONS"]
-    assert (int(options["connect_timeout"]), options["keepalives_idle"]) == (60, 10)
+    assert (int(options["connect_timeout"]), options["tcp_user_timeout"]) == (60, 8000)
     assert options["options"] == "-c search_path=cronty"
 
 

@@ -3,8 +3,9 @@ import re
 import pytest
 from django.db import InterfaceError, OperationalError, connection
 
-from schedules import clock
-from schedules.models import Execution
+from schedules import clock, engine
+from schedules.models import Cluster, Execution
+from schedules.models.clusters import BLOCKED_AFTER
 from tests.factories import ClusterFactory, ExecutionFactory, JobFactory
 
 
@@ -17,7 +18,7 @@ def test_not_ready_without_a_cluster(client):
     answer = client.get("/readyz")
 
     assert answer.status_code == 503
-    assert answer.json() == {"database": True, "worker": False, "on_time": True}
+    assert answer.json() == {"database": True, "worker": False, "on_time": True, "unblocked": True}
 
 
 @pytest.mark.django_db
@@ -36,6 +37,21 @@ def test_not_ready_when_a_job_is_long_overdue(client):
 
 
 @pytest.mark.django_db
+def test_not_ready_while_a_cluster_waits_for_a_lock(client):
+    cluster = ClusterFactory(blocked_since=clock.now())
+    assert client.get("/readyz").status_code == 200
+
+    Cluster.objects.update(blocked_since=clock.now() - 2 * BLOCKED_AFTER)
+    answer = client.get("/readyz")
+
+    assert answer.status_code == 503
+    assert answer.json()["unblocked"] is False
+    assert "locked" in answer.json()["reason"]
+    engine.beat(cluster.pk, clock.now())
+    assert client.get("/readyz").status_code == 200
+
+
+@pytest.mark.django_db
 @pytest.mark.parametrize("error", [OperationalError, InterfaceError])
 def test_not_ready_when_the_database_connection_is_lost(client, error):
     def refuse(*args):
@@ -45,7 +61,7 @@ def test_not_ready_when_the_database_connection_is_lost(client, error):
         answer = client.get("/readyz")
 
     assert answer.status_code == 503
-    assert answer.json() == {"database": False, "worker": False, "on_time": False}
+    assert answer.json() == {"database": False, "worker": False, "on_time": False, "unblocked": False}
 
 
 @pytest.mark.django_db

@@ -1,9 +1,13 @@
 """Clusters of real processes: whichever process is killed, frozen or stopped, every slot ends as one row."""
 
+import itertools
 import signal
+import sqlite3
 import subprocess
 import sys
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import closing
 from datetime import timedelta
 from pathlib import Path
 
@@ -14,10 +18,13 @@ from django.db import connection, connections
 
 from schedules import clock
 from schedules.models import Cluster, Execution, Job
-from schedules.worker.cluster import HeartbeatWatch, _relax_durability
+from schedules.worker.cluster import HeartbeatWatch
+from schedules.worker.concurrency import Permits
+from schedules.worker.context import ClusterContext
 from tests.clusters import (
     PATIENCE,
     PROJECT,
+    database_url,
     environment,
     family_of,
     is_alive,
@@ -222,51 +229,138 @@ def test_long_plain_functions_do_not_delay_coroutines(tmp_path):
     assert set(notes(path, "begin").values()) == {1}
 
 
-def test_watch_reports_nothing_while_heartbeats_arrive(monkeypatch):
-    moments = iter(range(0, 100, 3))
-    monkeypatch.setattr("schedules.worker.cluster.time.monotonic", lambda: next(moments) / 2)
-    cluster = ClusterFactory()
-    watch = HeartbeatWatch()
-
-    for _ in range(10):
-        Cluster.objects.filter(pk=cluster.pk).update(last_seen_at=clock.now(), probe_returned_at=clock.now())
-        assert watch.trouble(cluster.pk) == ""
+@pytest.fixture
+def context() -> Iterator[ClusterContext]:
+    made = ClusterContext(ClusterFactory().pk, Permits(1))
+    yield made
+    made.close()
 
 
-def test_watch_does_not_blame_the_cluster_for_a_database_outage():
-    watch = HeartbeatWatch()
-    watch._looked_at -= 100
-
-    assert watch.trouble(cluster_id=0) == ""
-
-
-@pytest.mark.skipif(connection.vendor != "postgresql", reason="SQLite has no such options")
-@pytest.mark.parametrize(
-    ("is_pooled", "options"),
-    [(False, "-c search_path=jobs -c synchronous_commit=off"), (True, "-c search_path=jobs")],
-)
-def test_cluster_keeps_the_database_options_of_the_operator(monkeypatch, is_pooled, options):
-    asked = {"OPTIONS": {"options": "-c search_path=jobs"}, "DISABLE_SERVER_SIDE_CURSORS": is_pooled}
-    monkeypatch.setattr(connections["default"], "settings_dict", connection.settings_dict | asked)
-
-    _relax_durability()
-
-    assert connection.settings_dict["OPTIONS"]["options"] == options
+@pytest.fixture
+def watch(context, monkeypatch) -> HeartbeatWatch:
+    """A watch for which a second passes whenever it asks for the time."""
+    seconds = itertools.count()
+    monkeypatch.setattr("schedules.worker.cluster.time.monotonic", lambda: float(next(seconds)))
+    return HeartbeatWatch(context)
 
 
-def test_cluster_works_with_the_database_options_of_another_project(monkeypatch):
-    bare = {"OPTIONS": {}, "CONN_MAX_AGE": 0, "CONN_HEALTH_CHECKS": True}
-    own = {
-        name: value
-        for name, value in connection.settings_dict.items()
-        if name != "DISABLE_SERVER_SIDE_CURSORS"
-    }
-    monkeypatch.setattr(connections["default"], "settings_dict", own | bare)
+def test_watch_reports_nothing_while_pulses_arrive(watch, context):
+    for _ in range(30):
+        context.pulse()
+        context.probe_returned()
+        assert watch.trouble() == ""
 
-    _relax_durability()
 
-    assert "init_command" not in connection.settings_dict["OPTIONS"]
-    assert connection.settings_dict["CONN_MAX_AGE"] > 0
+def test_watch_reports_the_pulse_that_has_stopped(watch, context, monkeypatch):
+    monkeypatch.setattr(HeartbeatWatch, "_can_write", lambda self: True)
+
+    reports = []
+    for _ in range(20):
+        context.pulse()
+        reports.append(watch.trouble())
+
+    assert reports[0] == ""
+    assert "probe" in reports[-1]
+
+
+@pytest.mark.parametrize("is_reported", [False, True])
+def test_watch_does_not_blame_the_cluster_for_a_database_that_does_not_answer(watch, context, is_reported):
+    if not is_reported:
+        # Like an outage: the row cannot be written.
+        connection.close()
+        connection.settings_dict = connection.settings_dict | {"NAME": "/nowhere/at/all", "PORT": 1}
+    try:
+        for _ in range(30):
+            context.pulse()
+            if is_reported:
+                context.report_blocked()
+            assert watch.trouble() == ""
+    finally:
+        connection.settings_dict = connections.settings["default"]
+
+
+SLOW_CLAIM_ON_SQLITE = """
+CREATE TRIGGER slow_claim AFTER UPDATE OF next_run_at ON schedules_job WHEN julianday('now') < julianday('{until}')
+BEGIN
+    SELECT count(*) FROM (
+        WITH RECURSIVE numbers(number) AS (SELECT 1 UNION ALL SELECT number + 1 FROM numbers LIMIT 300000000)
+        SELECT number FROM numbers);
+END
+"""
+
+
+@pytest.mark.skipif(connection.vendor != "sqlite", reason="PostgreSQL locks rows, not the database")
+def test_claim_loop_frozen_while_it_holds_the_lock_of_the_database_is_restarted():
+    """The leader took the locked database for the cause, and everything stopped for good."""
+    with running_cluster() as cluster:
+        first = Cluster.objects.get()
+        until = clock.now() + timedelta(seconds=6)
+        with connection.cursor() as cursor:
+            cursor.execute(SLOW_CLAIM_ON_SQLITE.format(until=f"{until:%Y-%m-%d %H:%M:%S}"))
+        make_due(1, "tests.ping")
+        wait_for(_is_locked)
+        wait_for(_is_locked)
+
+        member(cluster.pid, "pusher").suspend()
+
+        wait_for(lambda: Cluster.objects.exclude(pk=first.pk).exists(), 16)
+        wait_for(all_ended)
+    first.refresh_from_db()
+    assert "claim loop" in first.note
+    assert Execution.objects.get().status == Status.SUCCEEDED
+
+
+def _is_locked() -> bool:
+    """Return whether another process holds the write lock for longer than ordinary writes take."""
+    with closing(sqlite3.connect(connection.settings_dict["NAME"], timeout=0.5)) as database:
+        try:
+            database.execute("BEGIN IMMEDIATE")
+        except sqlite3.OperationalError:
+            return True
+    return False
+
+
+@pytest.mark.skipif(connection.vendor != "postgresql", reason="SQLite has no locks of rows")
+def test_held_row_delays_only_its_own_job(tmp_path, client):
+    """Settling waited for the row, nobody renewed the leases meanwhile, and runs of other jobs were repeated."""
+    path = tmp_path / "notes"
+    with running_cluster(CRONTY_WORKERS=1):
+        held, *_ = make_due(3, "tests.anote", path=str(path), seconds=1)
+        make_due(1, "tests.note", path=str(path), seconds=9)
+        wait_for(lambda: len(notes(path, "begin")) == 4)
+        with psycopg.connect(database_url()) as person:
+            person.execute("SELECT 1 FROM schedules_job WHERE id = %s FOR UPDATE", [held.pk])
+            late = make_due(20, "tests.anote", path=str(path), seconds=1)
+            free = Execution.objects.exclude(job=held)
+            wait_for(lambda: free.filter(status=Status.SUCCEEDED, job__in=late).count() == 20)
+            # Longer than the lease, three seconds, and than the time after which the cluster reports it.
+            wait_for(lambda: client.get("/readyz").json()["unblocked"] is False, 40)
+            assert Execution.objects.get(job=held).status == Status.RUNNING
+            wait_for(lambda: free.filter(status=Status.SUCCEEDED).count() == 23)
+        wait_for(all_ended)
+
+    assert set(Execution.objects.values_list("status", "attempt")) == {(Status.SUCCEEDED, 1)}
+    assert set(notes(path, "end").values()) == {1}
+
+
+@pytest.mark.skipif(connection.vendor != "postgresql", reason="SQLite has no locks of tables")
+def test_held_table_repeats_nothing(tmp_path):
+    path = tmp_path / "notes"
+    with running_cluster() as cluster:
+        first = Cluster.objects.get()
+        make_due(20, "tests.anote", path=str(path), seconds=1)
+        make_due(2, "tests.note", path=str(path), seconds=5)
+        wait_for(lambda: len(notes(path, "begin")) == 22)
+        make_due(20, "tests.anote", path=str(path), after=0.1)
+        with psycopg.connect(database_url()) as person:
+            person.execute("LOCK TABLE schedules_execution IN ACCESS EXCLUSIVE MODE")
+            wait_for(lambda: Cluster.objects.blocked(clock.now()).exists(), 40)
+        wait_for(all_ended)
+        assert Cluster.objects.get() == first
+        assert cluster.poll() is None
+
+    assert {status for (status,) in Execution.objects.values_list("status")} == {Status.SUCCEEDED}
+    assert set(notes(path, "end").values()) == {1}
 
 
 @pytest.mark.skipif(connection.vendor != "postgresql", reason="SQLite has no server that counts connections")

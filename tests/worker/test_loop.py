@@ -154,7 +154,8 @@ def end(loop: WorkerLoop) -> None:
     """Drain a loop and wait for its threads, whose connections would keep the test's database open."""
     loop.drain(5)
     loop._thread.join(10)
-    loop._writer.shutdown(wait=True)
+    for thread in (loop._writer, loop._renewer):
+        thread.shutdown(wait=True)
 
 
 def until(condition: Callable[[], bool]) -> None:
@@ -264,10 +265,9 @@ def test_loop_survives_a_task_that_breaks_out_of_it(cluster, loop, caplog):
 @pytest.mark.parametrize("between_runs", [True, False])
 def test_outcomes_survive_a_database_outage(cluster, loop, monkeypatch, caplog, between_runs):
     caplog.set_level(logging.CRITICAL)
-    monkeypatch.setattr(loop_module, "RETRY_WRITE_AFTER", 0.01)
     settle, refusals = engine.settle_runs, [3]
 
-    def unavailable_for_a_while(cluster_id: int, outcomes: Any) -> int:
+    def unavailable_for_a_while(cluster_id: int, outcomes: Any) -> engine.Settled:
         if refusals[0]:
             refusals[0] -= 1
             raise OperationalError("the server closed the connection unexpectedly")
@@ -288,10 +288,9 @@ def test_outcomes_survive_a_database_outage(cluster, loop, monkeypatch, caplog, 
 def test_drain_survives_a_database_outage(cluster, loop, monkeypatch, caplog):
     """An outcome that could not be written at once must not be lost: the execution would run again."""
     caplog.set_level(logging.CRITICAL)
-    monkeypatch.setattr(loop_module, "RETRY_WRITE_AFTER", 0.01)
     settle, refusals = engine.settle_runs, [3]
 
-    def unavailable_for_a_while(cluster_id: int, outcomes: Any) -> int:
+    def unavailable_for_a_while(cluster_id: int, outcomes: Any) -> engine.Settled:
         if refusals[0]:
             refusals[0] -= 1
             raise OperationalError("the server closed the connection unexpectedly")

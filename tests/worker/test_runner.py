@@ -69,6 +69,7 @@ def context(cluster: Cluster) -> Iterator[ClusterContext]:
         yield made
     loop._thread.join(10)
     loop._writer.shutdown(wait=True)
+    loop._renewer.shutdown(wait=True)
     made.close()
 
 
@@ -187,6 +188,7 @@ def test_executions_in_progress_finish_before_the_worker_ends(cluster):
         runner.run_coroutines(0, [rows[0].pk])
         runner.run_plain_functions(0, [rows[1].pk])
     loop._writer.shutdown(wait=True)
+    loop._renewer.shutdown(wait=True)
     context.close()
 
     assert list(Execution.objects.values_list("status", "attempt")) == [("succeeded", 1)] * 2

@@ -16,16 +16,17 @@ from tests.factories import ClusterFactory, ExecutionFactory, JobFactory
 @pytest.mark.django_db(transaction=True)
 def test_watch_works_again_after_its_connection_broke():
     """After one restart of PostgreSQL, a leader never noticed a frozen cluster again."""
-    cluster, watch = ClusterFactory(), HeartbeatWatch()
+    cluster = ClusterFactory()
+    context = ClusterContext(cluster.pk, Permits(1))
+    watch = HeartbeatWatch(context)
     connection.ensure_connection()
     connection.connection.close()
 
-    for _ in range(2):
-        watch._looked_at -= 100
-        assert watch.trouble(cluster.pk) == ""
+    assert [watch._can_write() for _ in range(2)] == [False, True]
 
     cluster.refresh_from_db()
     assert cluster.watched_at is not None
+    context.close()
 
 
 @pytest.mark.django_db(transaction=True)

@@ -315,7 +315,7 @@ class Agreement(RuleBasedStateMachine):
             error="" if status == "succeeded" else "It failed.",
             retry_at=retry_at,
         )
-        assert engine.settle_runs(cluster, [outcome]) == is_ours
+        assert engine.settle_runs(cluster, [outcome]) == (is_ours, [])
 
     def _check_retry(self, run: Started, retry_at: datetime | None) -> None:
         assert (retry_at is None) == (run.attempt >= run.attempts)

@@ -1,0 +1,82 @@
+"""Database sessions of the engine, which never wait without limit; tasks get sessions with the project's own options."""
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from django.db import connections
+
+from schedules import defaults
+
+KEEP_CONNECTION = 60
+# How many seconds an engine session waits for SQLite's write lock, and for a row or table of PostgreSQL.
+BUSY_TIMEOUT = 5.0
+LOCK_TIMEOUT = 2.0
+# After how many seconds PostgreSQL ends the transaction of a host that froze or was lost in the middle of it.
+LOST_AFTER = 8.0
+
+_of_thread = threading.local()
+
+
+def use_engine_session() -> None:
+    """Give this thread a session for the engine's own steps; the processes that it forks inherit it."""
+    project = connections["default"]
+    project.close()
+    session = connections.create_connection("default")
+    session.settings_dict = engine_settings(project.settings_dict, project.vendor)
+    _of_thread.project = project
+    connections["default"] = session
+
+
+@contextmanager
+def project_session() -> Iterator[None]:
+    """Let a task use a session with the project's own settings, not the engine session of this thread."""
+    project = getattr(_of_thread, "project", None)
+    if project is None:
+        yield
+        return
+    session = connections["default"]
+    connections["default"] = project
+    try:
+        yield
+    finally:
+        connections["default"] = session
+        # As after a request.
+        project.close_if_unusable_or_obsolete()
+
+
+def engine_settings(database: dict[str, Any], vendor: str) -> dict[str, Any]:
+    """Return the settings of an engine session; options that the project sets itself stay."""
+    # Not pooled: all sessions of a pool have the same options.
+    options = {name: value for name, value in database["OPTIONS"].items() if name != "pool"}
+    if vendor == "sqlite":
+        options["timeout"] = min(options.get("timeout", BUSY_TIMEOUT), BUSY_TIMEOUT)
+        if command := options.get("init_command"):
+            options["init_command"] = command.replace("synchronous=FULL", "synchronous=NORMAL")
+    elif vendor == "postgresql":
+        options = defaults.DATABASE_OPTIONS | options
+        # Not with a pooler, which refuses such options.
+        if not database.get("DISABLE_SERVER_SIDE_CURSORS"):
+            # The project's own options come last, because the last one counts.
+            options["options"] = f"{_server_options()} {options.get('options', '')}".strip()
+    return database | {
+        "OPTIONS": options,
+        # Saves a query before every run; the runner handles a broken connection when it uses it.
+        "CONN_HEALTH_CHECKS": False,
+        # The project's setting may close a connection after each use, which is too slow for polling.
+        "CONN_MAX_AGE": database["CONN_MAX_AGE"] or KEEP_CONNECTION,
+    }
+
+
+def _server_options() -> str:
+    values = {
+        # The engine commits without waiting for the disk: what a power cut undoes is fired again, never lost. Other
+        # processes write the changes of people and agents, and they do wait for the disk.
+        "synchronous_commit": "off",
+        "lock_timeout": f"{LOCK_TIMEOUT * 1000:.0f}",
+        "idle_in_transaction_session_timeout": f"{LOST_AFTER * 1000:.0f}",
+        # The same for a host that is lost while the server sends it an answer.
+        "tcp_user_timeout": f"{LOST_AFTER * 1000:.0f}",
+    }
+    return " ".join(f"-c {name}={value}" for name, value in values.items())

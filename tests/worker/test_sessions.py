@@ -1,0 +1,118 @@
+"""Database sessions of the engine, and those of tasks."""
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+from django.db import DatabaseError, connection, connections, transaction
+
+from schedules import clock, engine
+from schedules.models import Execution, Job
+from schedules.worker import sessions
+from schedules.worker.sessions import engine_settings, project_session, use_engine_session
+from tests.clusters import wait_for
+from tests.factories import ClusterFactory, JobFactory
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+only_on_postgresql = pytest.mark.skipif(
+    connection.vendor != "postgresql", reason="SQLite has neither a server nor locks of rows"
+)
+
+
+def in_engine_session(step: Callable[[], Any]) -> Any:
+    """Run a step in a thread with an engine session, as the threads of a worker do."""
+
+    def run() -> Any:
+        try:
+            return step()
+        finally:
+            connections.close_all()
+
+    with ThreadPoolExecutor(1, initializer=use_engine_session) as thread:
+        return thread.submit(run).result()
+
+
+def show(*names: str) -> list[str]:
+    with connection.cursor() as cursor:
+        values = []
+        for name in names:
+            cursor.execute(f"SHOW {name}")
+            values += cursor.fetchone()
+        return values
+
+
+@only_on_postgresql
+def test_server_bounds_what_an_engine_session_waits_for():
+    names = ("lock_timeout", "idle_in_transaction_session_timeout", "synchronous_commit")
+
+    assert in_engine_session(lambda: show(*names)) == ["2s", "8s", "off"]
+
+
+def test_task_has_a_session_with_the_settings_of_the_project():
+    def settings_seen() -> list[dict[str, Any]]:
+        seen = [connection.settings_dict]
+        with project_session():
+            seen.append(connection.settings_dict)
+            Job.objects.exists()
+            connection.close()
+        return [*seen, connection.settings_dict]
+
+    engines, projects, after = in_engine_session(settings_seen)
+
+    assert projects == connection.settings_dict
+    assert engines == after == engine_settings(connection.settings_dict, connection.vendor)
+    assert engines["OPTIONS"] != projects["OPTIONS"]
+
+
+@only_on_postgresql
+@pytest.mark.parametrize("is_pooled", [False, True])
+def test_options_of_the_project_stay(is_pooled):
+    own = {"options": "-c search_path=jobs", "tcp_user_timeout": 1, "pool": True}
+    database = connection.settings_dict | {"OPTIONS": own, "DISABLE_SERVER_SIDE_CURSORS": is_pooled}
+
+    options = engine_settings(database, "postgresql")["OPTIONS"]
+
+    assert options["options"].endswith("-c search_path=jobs")
+    # A pooler refuses other options.
+    assert ("lock_timeout" in options["options"]) is not is_pooled
+    assert options["tcp_user_timeout"] == 1
+    assert options["keepalives_idle"] == 5
+    assert "pool" not in options
+
+
+def test_bare_settings_of_another_project_are_enough():
+    database = {"OPTIONS": {}, "CONN_MAX_AGE": 0, "CONN_HEALTH_CHECKS": True}
+
+    settings = engine_settings(database, connection.vendor)
+
+    assert settings["CONN_MAX_AGE"] > 0
+    assert database == {"OPTIONS": {}, "CONN_MAX_AGE": 0, "CONN_HEALTH_CHECKS": True}
+
+
+@only_on_postgresql
+def test_jobs_of_a_host_that_is_lost_in_the_middle_of_a_claim_run_elsewhere(monkeypatch):
+    """They did not run anywhere until the lost host came back."""
+    monkeypatch.setattr(sessions, "LOST_AFTER", 1)
+    lost, other = ClusterFactory(), ClusterFactory()
+    job = JobFactory(next_run_at=clock.now())
+    has_claimed, must_end = threading.Event(), threading.Event()
+
+    def freeze_in_a_claim() -> None:
+        with transaction.atomic():
+            assert engine.claim_runs(lost.pk, clock.now(), 10)
+            has_claimed.set()
+            must_end.wait(60)
+
+    with ThreadPoolExecutor(1) as pool:
+        frozen = pool.submit(in_engine_session, freeze_in_a_claim)
+        assert has_claimed.wait(20)
+        assert not engine.claim_runs(other.pk, clock.now(), 10)
+
+        wait_for(lambda: engine.claim_runs(other.pk, clock.now(), 10), 15)
+        must_end.set()
+
+        assert isinstance(frozen.exception(), DatabaseError)
+    assert Execution.objects.get(job=job).cluster == other
