@@ -28,10 +28,12 @@ AT_ONE_MOMENT = (
     "kill-everything",
     "database-crash",
 )
-# Kinds that stop all workers of a cluster at once: a run that falls due later is not in their hands.
-DUE_BEFORE = ("freeze-cluster", "freeze-workers", "frozen-claim", "partition")
+# Kinds that stop all workers of a cluster at once: a run that starts later is not in their hands.
+STARTED_BEFORE = ("freeze-cluster", "freeze-workers", "frozen-claim", "partition")
 # Kinds that lose answers on the way: every attempt may meet them.
 LOSE_ANSWERS = ("target-",)
+# Seconds that it takes to stop all processes of a cluster.
+STRIKING = 0.5
 # How long the product of the campaign waits for an answer, less the time that the answer takes; in seconds.
 CALLER_WAITS = 3.8
 
@@ -119,8 +121,8 @@ def _came_too_late(delivery: Delivery, first_started_at: float | None) -> bool:
 
 
 def repeats_are_within_budget(history: History, bounds: Bounds) -> Iterator[str]:
-    """A kill repeats what was in hand and unwritten at one moment, a freeze only what was due before it."""
-    slots = {row.id: row.scheduled_for for row in history.rows}
+    """A kill repeats what was in hand and unwritten at one moment, a freeze only what had started before it."""
+    started = {row.id: row.first_started_at for row in history.rows}
     mine: dict[Fault, list[Repeat]] = defaultdict(list)
     for repeat in repeats_of(history):
         # If several faults can explain it, there is no telling which one did.
@@ -132,13 +134,14 @@ def repeats_are_within_budget(history: History, bounds: Bounds) -> Iterator[str]
             apart = _apart([repeat.before for repeat in repeats], bounds.in_hand(fault.kind))
             if apart > 0:
                 yield f"{len(repeats)} runs were repeated after {where}, more than in hand: {apart:.1f} s of work"
-        if fault.kind.startswith(DUE_BEFORE) and fault.struck_at is not None:
+        if fault.kind.startswith(STARTED_BEFORE) and fault.struck_at is not None:
             for repeat in repeats:
-                late = slots.get(repeat.again.execution, 0.0) - fault.struck_at
-                if late > bounds.lateness * bounds.pace:
+                started_at = started.get(repeat.again.execution)
+                late = (started_at or 0.0) - fault.struck_at
+                if late > STRIKING and not _came_too_late(repeat.before, started_at):
                     yield (
                         f"execution {repeat.again.execution} was repeated after {where},"
-                        f" although it fell due {late:.1f} s into it"
+                        f" although it started {late:.1f} s into it"
                     )
 
 

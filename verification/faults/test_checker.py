@@ -270,7 +270,7 @@ CLEAN: dict[str, Callable[[], History]] = {
     "in hand at a kill": lambda: two_in_hand(0.2),
     "in hand at a crash of the database": lambda: two_in_hand(0.7, "database-crash"),
     "an answer after the caller gave up": lambda: rescued("migration", 50, held=4.0),
-    "due before a freeze": lambda: rescued("freeze-cluster", 50),
+    "started before a freeze": lambda: rescued("freeze-cluster", 50),
     "lost at most once": lambda: swap(rescued("kill-leader", at_most_once=True), 50, status="lost"),
     **{f"overlap {name}": partial(holding, name) for name in ("skip", "queue", "allow")},
     **{f"catch-up {name}": partial(outage, name) for name in ("once", "all", "none")},
@@ -425,7 +425,7 @@ DEFECTS: list[tuple[str, str, Callable[[], History]]] = [
     ("repeated too much", "more than a crash loses", lambda: two_in_hand(1.2, "database-crash")),
     (
         "repeated too much",
-        "a run that fell due when its cluster was frozen",
+        "a run that started when its cluster was frozen",
         lambda: rescued("freeze-cluster", 50, struck=47),
     ),
     ("repeated", "a repeat after an answer in time", lambda: rescued("migration", 50, held=3.0)),
