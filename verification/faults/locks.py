@@ -45,12 +45,16 @@ def hold_row(world: World, dice: random.Random, length: float) -> str:
     """Lock the row of one job, as a person's long transaction would: no other job may suffer."""
     from django.db import transaction  # noqa: PLC0415
 
-    from schedules.models import Job  # noqa: PLC0415
+    from schedules.models import Execution, Job  # noqa: PLC0415
 
     seconds, told = HELD_ROW * length, False
+    running = Execution.objects.filter(status=Execution.Status.RUNNING, cause="schedule", task="webhook")
+    until = time.monotonic() + 10
+    # A job with a run under way: its outcome cannot be written meanwhile.
+    while not (jobs := list(running.values_list("job_id", flat=True))) and time.monotonic() < until:
+        rest(0.02)
     with transaction.atomic():
-        jobs = Job.objects.armed().filter(trigger_type="interval", name__startswith="f")
-        job = jobs.select_for_update().order_by("?").first()
+        job = Job.objects.select_for_update().filter(pk__in=jobs[:1]).first()
         if job is None:
             return "no job"
         world.strike(job.public_id)
