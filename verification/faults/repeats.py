@@ -125,9 +125,15 @@ def repeats_are_within_budget(history: History, bounds: Bounds) -> Iterator[str]
     started = {row.id: row.first_started_at for row in history.rows}
     mine: dict[Fault, list[Repeat]] = defaultdict(list)
     for repeat in repeats_of(history):
+        one = repeat.before
+        able = [
+            fault
+            for fault in faults_that_repeat(history, one.at)
+            if fault.began_at <= one.at + one.held + bounds.in_hand(fault.kind)
+        ]
         # If several faults can explain it, there is no telling which one did.
-        if repeat.fault and len(faults_that_repeat(history, repeat.before.at)) == 1:
-            mine[repeat.fault].append(repeat)
+        if len(able) == 1:
+            mine[able[0]].append(repeat)
     for fault, repeats in mine.items():
         where = f"{fault.kind} at {moment_of(fault.began_at)}"
         if fault.kind.startswith(AT_ONE_MOMENT):
