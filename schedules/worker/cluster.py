@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Callable
 from types import FrameType
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import uuid4
 
 from django.conf import settings
@@ -73,6 +73,13 @@ def run_worker(context: ClusterContext, *arguments: Any) -> None:
         worker(*arguments)
 
 
+class Trouble(NamedTuple):
+    """Why processes must be restarted: only the claim loop, or the whole cluster."""
+
+    reason: str
+    is_in_claim_loop_only: bool = False
+
+
 class Leader:
     """Starts a cluster, restarts it when needed, and stops it at a signal."""
 
@@ -94,10 +101,8 @@ class Leader:
         self._start_when_possible()
         while not self.stops:
             self._sleep()
-            if reason := self._trouble():
-                logger.error("Restarting the cluster: %s", reason)
-                self._kill(reason)
-                self._start_when_possible()
+            if trouble := self._trouble():
+                self._recover(trouble)
         self._stop()
 
     def _start_when_possible(self) -> None:
@@ -142,12 +147,25 @@ class Leader:
             self._sleep(0.1)
         return ""
 
-    def _trouble(self) -> str:
-        """Return why the cluster must be restarted, or an empty text."""
+    def _trouble(self) -> Trouble | None:
+        """Return why processes of the cluster must be restarted, or None."""
         assert self._watch is not None
         if not self._sentinel.is_alive():
-            return "its sentinel died"
+            return Trouble("its sentinel died")
         return self._watch.trouble()
+
+    def _recover(self, trouble: Trouble) -> None:
+        assert self._context is not None
+        if trouble.is_in_claim_loop_only:
+            # Killing the workers, too, would repeat what they run and what they could not write yet.
+            logger.error("Restarting the claim loop: %s", trouble.reason)
+            self._context.kill_claim_loop()
+            row = Cluster.objects.filter(pk=self._context.cluster_id)
+            _try(lambda: row.update(note=f"Its claim loop was restarted: {trouble.reason}"))
+            return
+        logger.error("Restarting the cluster: %s", trouble.reason)
+        self._kill(trouble.reason)
+        self._start_when_possible()
 
     def _kill(self, reason: str) -> None:
         """Kill every process of the cluster, and release its claims."""
@@ -203,12 +221,16 @@ class HeartbeatWatch:
         self._looked_at = time.monotonic()
         self._pulses = context.pulses
         self._silent_for = dict.fromkeys(self._pulses, 0.0)
+        self._reported_pulse: int | None = None
 
-    def trouble(self) -> str:
-        """Look at the pulses every second or so; return which one has stopped, or an empty text."""
+    def trouble(self) -> Trouble | None:
+        """Look at the pulses every second or so; return which one has stopped, or None.
+
+        A claim loop that does not come back after it was reported is a trouble of the whole cluster.
+        """
         passed = time.monotonic() - self._looked_at
         if passed < WATCH_EVERY:
-            return ""
+            return None
         self._looked_at = time.monotonic()
         before, self._pulses = self._pulses, self._context.pulses
         for name, pulse in self._pulses.items():
@@ -218,15 +240,20 @@ class HeartbeatWatch:
                 self._silent_for[name] = 0.0
         silent = [name for name, seconds in self._silent_for.items() if seconds > SILENT_AFTER]
         if not silent:
-            return ""
+            return None
         # With SQLite, every step of the claim loop is bounded, also while the database is locked. Do not ask the
         # database, because the claim loop may have stopped while it held the lock.
         is_stuck = "claim loop" in silent and connections["default"].vendor == "sqlite"
         if not is_stuck and (self._context.is_blocked or not self._can_write()):
             # Not the cluster's fault: its processes wait for the database, too.
             self._silent_for = dict.fromkeys(self._silent_for, 0.0)
-            return ""
-        return f"its {silent[0]} was silent for {SILENT_AFTER:g} s"
+            return None
+        self._silent_for = dict.fromkeys(self._silent_for, 0.0)
+        before_report, self._reported_pulse = self._reported_pulse, self._pulses["claim loop"]
+        return Trouble(
+            f"its {silent[0]} was silent for {SILENT_AFTER:g} s",
+            is_in_claim_loop_only=silent[0] == "claim loop" and self._reported_pulse != before_report,
+        )
 
     def _can_write(self) -> bool:
         """Return whether the database takes a write within a second."""

@@ -4,7 +4,10 @@ The leader creates it before it forks the other processes and passes it to the b
 """
 
 import ctypes
+import os
+import signal
 import time
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from multiprocessing.sharedctypes import RawValue
@@ -44,6 +47,7 @@ class _SharedValues(ctypes.Structure):
 
     _fields_ = (
         ("is_stopping", ctypes.c_bool),
+        ("claim_loop_pid", ctypes.c_int),
         ("claim_loop_pulse", ctypes.c_ulong),
         ("probe_pulse", ctypes.c_ulong),
         ("blocked_at", ctypes.c_double),
@@ -79,7 +83,13 @@ class ClusterContext:
 
     def pulse(self) -> None:
         """Show that the claim loop is alive; it calls this before every step, and each step is bounded."""
+        self._shared.claim_loop_pid = os.getpid()
         self._shared.claim_loop_pulse += 1
+
+    def kill_claim_loop(self) -> None:
+        """Kill the process of the claim loop; the sentinel starts another one."""
+        with suppress(ProcessLookupError):
+            os.kill(self._shared.claim_loop_pid, signal.SIGKILL)
 
     def probe_returned(self) -> None:
         self._shared.probe_pulse += 1

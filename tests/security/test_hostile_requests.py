@@ -37,7 +37,7 @@ from tests.security.hostile import Hostile, encoded, fields_of, to_mcp, to_page
 from tests.security.owned_rows import OwnedRows
 from tests.security.test_authorization import examples
 
-REQUESTS = int(os.environ.get("HOSTILE_REQUESTS", "250"))
+REQUESTS = int(os.environ.get("HOSTILE_REQUESTS", "120"))
 IS_LONG = "HOSTILE_REQUESTS" in os.environ
 SEED = int(os.environ.get("HOSTILE_SEED", "1"))
 TO_MCP = REQUESTS * 3 // 10

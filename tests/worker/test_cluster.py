@@ -18,7 +18,7 @@ from django.db import connection, connections
 
 from schedules import clock
 from schedules.models import Cluster, Execution, Job
-from schedules.worker.cluster import HeartbeatWatch
+from schedules.worker.cluster import HeartbeatWatch, Trouble
 from schedules.worker.concurrency import Permits
 from schedules.worker.context import ClusterContext
 from tests.clusters import (
@@ -200,18 +200,22 @@ def test_cluster_forks_whatever_the_default_start_method_is(tmp_path):
     assert Cluster.objects.get().stopped_at is not None
 
 
-def test_frozen_claim_loop_is_restarted_and_recorded_on_the_cluster():
+def test_frozen_claim_loop_is_restarted_and_repeats_nothing_that_runs(tmp_path):
+    path, until = tmp_path / "notes", tmp_path / "until"
     with running_cluster() as cluster:
-        first = Cluster.objects.get()
+        make_due(1, "tests.wait", path=str(path), until=str(until))
+        make_due(3, "tests.anote", path=str(path), seconds=1)
+        wait_for(lambda: len(notes(path, "begin")) == 4)
 
         member(cluster.pid, "pusher").suspend()
 
-        wait_for(lambda: Cluster.objects.exclude(pk=first.pk).exists())
-        first.refresh_from_db()
-        assert "claim loop" in first.note
+        wait_for(lambda: "claim loop" in Cluster.objects.get().note)
         make_due(1, "tests.ping")
+        wait_for(lambda: Execution.objects.filter(task="tests.ping", status=Status.SUCCEEDED).exists())
+        until.touch()
         wait_for(all_ended)
-    assert Execution.objects.get().status == Status.SUCCEEDED
+    assert set(Execution.objects.values_list("status", "attempt")) == {(Status.SUCCEEDED, 1)}
+    assert set(notes(path, "begin").values()) == {1}
 
 
 def test_long_plain_functions_do_not_delay_coroutines(tmp_path):
@@ -248,7 +252,7 @@ def test_watch_reports_nothing_while_pulses_arrive(watch, context):
     for _ in range(30):
         context.pulse()
         context.probe_returned()
-        assert watch.trouble() == ""
+        assert watch.trouble() is None
 
 
 def test_watch_reports_the_pulse_that_has_stopped(watch, context, monkeypatch):
@@ -259,8 +263,25 @@ def test_watch_reports_the_pulse_that_has_stopped(watch, context, monkeypatch):
         context.pulse()
         reports.append(watch.trouble())
 
-    assert reports[0] == ""
-    assert "probe" in reports[-1]
+    assert reports[0] is None
+    found = set(filter(None, reports))
+    assert ["probe" in report.reason and not report.is_in_claim_loop_only for report in found] == [True]
+
+
+def test_watch_blames_the_cluster_if_its_claim_loop_does_not_come_back(watch, context, monkeypatch):
+    monkeypatch.setattr(HeartbeatWatch, "_can_write", lambda self: True)
+
+    def next_report() -> Trouble:
+        return next(filter(None, iter(watch.trouble, "never")))
+
+    context.pulse()
+    first, second = next_report(), next_report()
+    context.pulse()
+    context.probe_returned()
+    third = next_report()
+
+    assert [report.is_in_claim_loop_only for report in (first, second, third)] == [True, False, True]
+    assert "claim loop" in first.reason
 
 
 @pytest.mark.parametrize("is_reported", [False, True])
@@ -274,7 +295,7 @@ def test_watch_does_not_blame_the_cluster_for_a_database_that_does_not_answer(wa
             context.pulse()
             if is_reported:
                 context.report_blocked()
-            assert watch.trouble() == ""
+            assert watch.trouble() is None
     finally:
         connection.settings_dict = connections.settings["default"]
 
@@ -293,7 +314,6 @@ END
 def test_claim_loop_frozen_while_it_holds_the_lock_of_the_database_is_restarted():
     """The leader took the locked database for the cause, and everything stopped for good."""
     with running_cluster() as cluster:
-        first = Cluster.objects.get()
         until = clock.now() + timedelta(seconds=6)
         with connection.cursor() as cursor:
             cursor.execute(SLOW_CLAIM_ON_SQLITE.format(until=f"{until:%Y-%m-%d %H:%M:%S}"))
@@ -303,10 +323,8 @@ def test_claim_loop_frozen_while_it_holds_the_lock_of_the_database_is_restarted(
 
         member(cluster.pid, "pusher").suspend()
 
-        wait_for(lambda: Cluster.objects.exclude(pk=first.pk).exists(), 16)
+        wait_for(lambda: "claim loop" in Cluster.objects.get().note, 16)
         wait_for(all_ended)
-    first.refresh_from_db()
-    assert "claim loop" in first.note
     assert Execution.objects.get().status == Status.SUCCEEDED
 
 
