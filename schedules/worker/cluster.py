@@ -239,7 +239,8 @@ class HeartbeatWatch:
             if pulse != before[name]:
                 self._silent_for[name] = 0.0
         silent = [name for name, seconds in self._silent_for.items() if seconds > SILENT_AFTER]
-        if not silent:
+        # The claim loop sends the probes: without a pulse of its own, first see whether it is the one that is stuck.
+        if not silent or (silent == ["probe"] and self._silent_for["claim loop"]):
             return None
         # With SQLite, every step of the claim loop is bounded, also while the database is locked. Do not ask the
         # database, because the claim loop may have stopped while it held the lock.
