@@ -50,7 +50,7 @@ check-rules:
 WITHOUT_DATABASE := tests/engine/test_plan.py tests/services/test_local_server.py tests/worker/test_calls.py \
 	tests/worker/test_concurrency.py tests/worker/test_parent_death.py \
 	tests/worker/test_supervisor.py
-ON_BOTH_DATABASES := tests/engine tests/models tests/services tests/worker tests/test_clock.py tests/test_upgrade.py \
+ON_BOTH_DATABASES := tests/engine tests/models tests/services tests/worker tests/test_clock.py tests/test_postgresql.py tests/test_upgrade.py \
 	tests/management/test_preparation.py tests/management/test_restore.py tests/admin/test_jobs.py \
 	tests/mcp/tools/test_jobs.py tests/mcp/tools/test_prompts.py tests/mcp/tools/test_manage.py tests/mcp/test_orm.py \
 	tests/mcp/test_queries.py tests/security/test_hostile_requests.py tests/web/test_health.py \
@@ -65,10 +65,12 @@ test coverage: export PYTHONDONTWRITEBYTECODE =
 COVERED := schedules/engine/*,schedules/models/*,schedules/services/*,schedules/tasks/*,schedules/when/*
 test: check
 	@rm -f .coverage .coverage.*
-	@echo "All tests, on SQLite …"
-	@$(BIN)/python -m pytest --cov --cov-report= $(ARGS)
-	@echo "Tests that depend on the database, on PostgreSQL …"
-	@$(BIN)/python -m tests.postgres $(BIN)/python -m pytest $(ON_BOTH_DATABASES) $(ARGS)
+	@echo "All tests on SQLite, and beside them those that depend on the database on PostgreSQL …"
+	@mkdir -p .cache; \
+	$(BIN)/python -m tests.postgres $(BIN)/python -m pytest -n 2 $(ON_BOTH_DATABASES) $(ARGS) >.cache/postgresql.log 2>&1 & \
+	postgresql=$$!; status=0; \
+	$(BIN)/python -m pytest --cov --cov-report= $(ARGS) || status=$$?; \
+	echo "On PostgreSQL:"; wait $$postgresql || status=$$?; cat .cache/postgresql.log; exit $$status
 	@$(if $(ARGS),,$(BIN)/coverage report --include='$(COVERED)' --fail-under=95)
 
 # Coverage of the whole app, measured in every test on both databases.
