@@ -246,8 +246,9 @@ class HeartbeatWatch:
         # database, because the claim loop may have stopped while it held the lock.
         is_stuck = "claim loop" in silent and connections["default"].vendor == "sqlite"
         if not is_stuck and (self._context.is_blocked or not self._can_write()):
-            # Not the cluster's fault: its processes wait for the database, too.
-            self._silent_for = dict.fromkeys(self._silent_for, 0.0)
+            # Not the cluster's fault: its processes wait for the database, too. Afterwards a probe takes a while, but a
+            # claim loop that works shows it at once.
+            self._silent_for["probe"] = 0.0
             return None
         self._silent_for = dict.fromkeys(self._silent_for, 0.0)
         before_report, self._reported_pulse = self._reported_pulse, self._pulses["claim loop"]

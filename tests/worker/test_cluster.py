@@ -284,6 +284,18 @@ def test_watch_blames_the_cluster_if_its_claim_loop_does_not_come_back(watch, co
     assert "claim loop" in first.reason
 
 
+@pytest.mark.skipif(connection.vendor != "postgresql", reason="SQLite needs no excuse for its claim loop")
+def test_watch_blames_a_silent_claim_loop_as_soon_as_nothing_is_locked(watch, context, monkeypatch):
+    blocked = iter([True] * 3)
+    monkeypatch.setattr(ClusterContext, "is_blocked", property(lambda self: next(blocked, False)))
+    monkeypatch.setattr(HeartbeatWatch, "_can_write", lambda self: True)
+
+    # A second each: silent for more than nine, excused for three, and one look more.
+    looks = next(number for number in itertools.count() if watch.trouble())
+
+    assert looks <= 14
+
+
 @pytest.mark.parametrize("is_reported", [False, True])
 def test_watch_does_not_blame_the_cluster_for_a_database_that_does_not_answer(watch, context, is_reported):
     if not is_reported:
