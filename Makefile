@@ -65,12 +65,10 @@ test coverage: export PYTHONDONTWRITEBYTECODE =
 COVERED := schedules/engine/*,schedules/models/*,schedules/services/*,schedules/tasks/*,schedules/when/*
 test: check
 	@rm -f .coverage .coverage.*
-	@echo "All tests on SQLite, and beside them those that depend on the database on PostgreSQL …"
-	@mkdir -p .cache; \
-	$(BIN)/python -m tests.postgres $(BIN)/python -m pytest -n 2 $(ON_BOTH_DATABASES) $(ARGS) >.cache/postgresql.log 2>&1 & \
-	postgresql=$$!; status=0; \
-	$(BIN)/python -m pytest --cov --cov-report= $(ARGS) || status=$$?; \
-	echo "On PostgreSQL:"; wait $$postgresql || status=$$?; cat .cache/postgresql.log; exit $$status
+	@echo "All tests, on SQLite …"
+	@$(BIN)/python -m pytest --cov --cov-report= $(ARGS)
+	@echo "Tests that depend on the database, on PostgreSQL …"
+	@$(BIN)/python -m tests.postgres $(BIN)/python -m pytest $(ON_BOTH_DATABASES) $(ARGS)
 	@$(if $(ARGS),,$(BIN)/coverage report --include='$(COVERED)' --fail-under=95)
 
 # Coverage of the whole app, measured in every test on both databases.
