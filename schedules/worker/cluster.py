@@ -221,7 +221,8 @@ class HeartbeatWatch:
         self._looked_at = time.monotonic()
         self._pulses = context.pulses
         self._silent_for = dict.fromkeys(self._pulses, 0.0)
-        self._reported_pulse: int | None = None
+        # A claim loop that has not shown itself yet cannot be restarted alone: its process is not known.
+        self._reported_pulse = 0
 
     def trouble(self) -> Trouble | None:
         """Look at the pulses every second or so; return which one has stopped, or None.

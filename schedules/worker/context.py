@@ -87,9 +87,12 @@ class ClusterContext:
         self._shared.claim_loop_pulse += 1
 
     def kill_claim_loop(self) -> None:
-        """Kill the process of the claim loop; the sentinel starts another one."""
+        """Kill the process of the claim loop, which has shown its pulse before; the sentinel starts another one."""
+        pid = self._shared.claim_loop_pid
+        # Zero would mean this process and all around it.
+        assert pid > 0, "the claim loop has not started"
         with suppress(ProcessLookupError):
-            os.kill(self._shared.claim_loop_pid, signal.SIGKILL)
+            os.kill(pid, signal.SIGKILL)
 
     def probe_returned(self) -> None:
         self._shared.probe_pulse += 1

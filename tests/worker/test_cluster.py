@@ -274,13 +274,16 @@ def test_watch_blames_the_cluster_if_its_claim_loop_does_not_come_back(watch, co
     def next_report() -> Trouble:
         return next(filter(None, iter(watch.trouble, "never")))
 
+    before_its_start = next_report()
     context.pulse()
+    context.probe_returned()
     first, second = next_report(), next_report()
     context.pulse()
     context.probe_returned()
     third = next_report()
 
-    assert [report.is_in_claim_loop_only for report in (first, second, third)] == [True, False, True]
+    reports = [before_its_start, first, second, third]
+    assert [report.is_in_claim_loop_only for report in reports] == [False, True, False, True]
     assert "claim loop" in first.reason
 
 
