@@ -52,3 +52,8 @@ def invalid(field: str, reason: str) -> Err:
 def invalid_fields(errors: Mapping[str, list[str]]) -> Err:
     words = "; ".join(f"{field}: {' '.join(reasons)}" for field, reasons in errors.items())
     return Err(Code.INVALID, words, errors=dict(errors))
+
+
+def sentence(words: str) -> str:
+    """Write a reason as a sentence: a capital letter first, one full stop at the end."""
+    return f"{words[:1].upper()}{words[1:].rstrip('.')}."

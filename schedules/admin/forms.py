@@ -11,7 +11,7 @@ from django.utils.duration import duration_string
 
 from schedules import limits
 from schedules.models import Job, Profile, Token
-from schedules.models.jobs import sentence
+from schedules.result import sentence
 from schedules.services.tokens import FAMILIES, SCOPES
 from schedules.services.validation import EDITABLE
 from schedules.tasks import registry

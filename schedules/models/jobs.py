@@ -14,9 +14,10 @@ from django.db import models
 from django.db.models import F, Q
 
 from schedules import limits
+from schedules.models.job_problems import problems_of
 from schedules.models.triggers import TriggerType, trigger_of
 from schedules.tasks import registry
-from schedules.when.triggers import Trigger, TriggerError, load_zone
+from schedules.when.triggers import Trigger
 
 LATE_AFTER = timedelta(minutes=2)
 # The public ids of failure notices start with this; unlike a name, no caller can choose it.
@@ -31,10 +32,6 @@ def new_public_id(prefix: str, now: datetime) -> str:
 def is_public_id(text: str) -> bool:
     """Return whether the text may be an id; PostgreSQL raises an error for some other text."""
     return text.isascii() and text.isprintable()
-
-
-def sentence(words: str) -> str:
-    return f"{words[:1].upper()}{words[1:].rstrip('.')}."
 
 
 class JobQuerySet(models.QuerySet["Job"]):
@@ -339,57 +336,5 @@ class Job(models.Model):
         return state_of(self.status, getattr(self, "is_running", False))
 
     def clean(self) -> None:
-        problems: dict[str, str] = {}
-        for field in ("name", "label"):
-            if problem := limits.line_problem(getattr(self, field) or ""):
-                problems[field] = problem
-        if self.name and not self.name.strip():
-            problems["name"] = "Give it a name that can be seen."
-        problems |= self._tag_problems() | self._argument_problems() | self._schedule_problems()
-        if not timedelta(seconds=1) <= (self.timeout or timedelta()) <= timedelta(days=1):
-            problems["timeout"] = "Choose between one second and one day."
-        if not timedelta(0) <= (self.backoff or timedelta()) <= timedelta(days=1):
-            problems["backoff"] = "Choose between zero and one day."
-        if problems:
+        if problems := problems_of(self):
             raise ValidationError(problems)
-
-    def _tag_problems(self) -> dict[str, str]:
-        if not isinstance(self.tags, list) or not all(isinstance(tag, str) for tag in self.tags):
-            return {"tags": 'Give a list of words, like ["home", "backup"].'}
-        if len(self.tags) > limits.TAGS or any(not 0 < len(tag) <= limits.TAG_LENGTH for tag in self.tags):
-            return {"tags": f"At most {limits.TAGS} tags of 1 to {limits.TAG_LENGTH} characters."}
-        problem = next(filter(None, map(limits.line_problem, self.tags)), None)
-        return {"tags": problem} if problem else {}
-
-    def _argument_problems(self) -> dict[str, str]:
-        task = registry.get(self.task)
-        if task is None:
-            return {"task": f"Unknown task: {self.task}. Choose one of: {', '.join(registry.names())}."}
-        if not isinstance(self.args, list):
-            return {"args": "Give a JSON list of positional arguments."}
-        if not isinstance(self.kwargs, dict):
-            return {"kwargs": "Give a JSON object of named arguments."}
-        for field, value in (("args", self.args), ("kwargs", self.kwargs)):
-            if problem := limits.json_problem(value, max_bytes=settings.CRONTY_MAX_JSON_BYTES):
-                return {field: problem}
-        problems = task.check(self.args, self.kwargs)
-        return (
-            {"kwargs": f"Invalid arguments for task {self.task}: {'; '.join(problems)}"} if problems else {}
-        )
-
-    def _schedule_problems(self) -> dict[str, str]:
-        for kind in Job.TriggerType:
-            field = kind.column
-            if getattr(self, field) and kind != self.trigger_type:
-                return {field: f"Leave this empty: it belongs to a job of type {kind.value}."}
-            if not getattr(self, field) and kind == self.trigger_type:
-                return {field: f"Fill this in: a job of type {kind.value} needs it."}
-        for field in ("ends_at", "anchor_at"):
-            if (moment := getattr(self, field)) and (problem := limits.moment_problem(moment)):
-                return {field: problem}
-        try:
-            load_zone(self.timezone)
-            _ = self.trigger
-        except TriggerError as error:
-            return {error.field: sentence(error.reason)}
-        return {}

@@ -7,7 +7,8 @@ from django.core.exceptions import ValidationError
 from django.db import IntegrityError, transaction
 
 from schedules.models import LATE_AFTER, Execution, Job
-from schedules.models.jobs import is_running, new_public_id, sentence
+from schedules.models.jobs import is_running, new_public_id
+from schedules.result import sentence
 from schedules.when.triggers import Cron, Interval, Once, TriggerError
 from tests.factories import ExecutionFactory, JobFactory, UserFactory
 

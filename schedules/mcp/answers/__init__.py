@@ -9,8 +9,7 @@ from typing_extensions import TypedDict
 
 from schedules import clock, engine, limits
 from schedules.models import Job
-from schedules.models.jobs import sentence
-from schedules.result import Code, Err
+from schedules.result import Code, Err, sentence
 from schedules.services import Scheduled
 from schedules.services.reading import next_runs_of, words_of
 from schedules.when.triggers import TriggerError, load_zone, unreadable

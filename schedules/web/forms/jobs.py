@@ -10,8 +10,7 @@ from django.core.exceptions import ValidationError
 
 from schedules.form_errors import add_errors
 from schedules.models import Job
-from schedules.models.jobs import sentence
-from schedules.result import Err
+from schedules.result import Err, sentence
 from schedules.tasks import registry
 from schedules.web.forms.arguments import Arguments
 from schedules.web.forms.when import WhenForm, when_of

@@ -9,8 +9,8 @@ from django.core.exceptions import ValidationError
 
 from schedules import clock
 from schedules.models import Job
-from schedules.models.jobs import sentence
 from schedules.models.triggers import columns_of
+from schedules.result import sentence
 from schedules.web.forms.rendering import PageForm
 from schedules.when.moments import in_the_past
 from schedules.when.phrases import PhraseError, parse_moment

@@ -15,8 +15,7 @@ from django.views.generic import TemplateView
 
 from schedules import services
 from schedules.models import Event, Execution, Job
-from schedules.models.jobs import sentence
-from schedules.result import Err, Ok, Result
+from schedules.result import Err, Ok, Result, sentence
 from schedules.services.reading import preview_of
 from schedules.templatetags.cronty_times import duration
 from schedules.web.views import states

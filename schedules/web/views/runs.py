@@ -12,7 +12,7 @@ from django.views.generic import TemplateView
 
 from schedules.models import Execution
 from schedules.models.executions import ExecutionQuerySet
-from schedules.models.jobs import sentence
+from schedules.result import sentence
 from schedules.services.reading import explain
 from schedules.web.views.page import Page, PageMixin, actor_of, page_of, sliced
 from schedules.web.views.states import MOVING

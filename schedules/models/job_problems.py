@@ -1,0 +1,72 @@
+"""What is wrong with the columns of a job, by column, in the words that forms and tools show."""
+
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from django.conf import settings
+
+from schedules import limits
+from schedules.models.triggers import TriggerType
+from schedules.result import sentence
+from schedules.tasks import registry
+from schedules.when.triggers import TriggerError, load_zone
+
+if TYPE_CHECKING:
+    from schedules.models.jobs import Job
+
+
+def problems_of(job: "Job") -> dict[str, str]:
+    problems: dict[str, str] = {}
+    for field in ("name", "label"):
+        if problem := limits.line_problem(getattr(job, field) or ""):
+            problems[field] = problem
+    if job.name and not job.name.strip():
+        problems["name"] = "Give it a name that can be seen."
+    problems |= _tag_problems(job) | _argument_problems(job) | _schedule_problems(job)
+    if not timedelta(seconds=1) <= (job.timeout or timedelta()) <= timedelta(days=1):
+        problems["timeout"] = "Choose between one second and one day."
+    if not timedelta(0) <= (job.backoff or timedelta()) <= timedelta(days=1):
+        problems["backoff"] = "Choose between zero and one day."
+    return problems
+
+
+def _tag_problems(job: "Job") -> dict[str, str]:
+    if not isinstance(job.tags, list) or not all(isinstance(tag, str) for tag in job.tags):
+        return {"tags": 'Give a list of words, like ["home", "backup"].'}
+    if len(job.tags) > limits.TAGS or any(not 0 < len(tag) <= limits.TAG_LENGTH for tag in job.tags):
+        return {"tags": f"At most {limits.TAGS} tags of 1 to {limits.TAG_LENGTH} characters."}
+    problem = next(filter(None, map(limits.line_problem, job.tags)), None)
+    return {"tags": problem} if problem else {}
+
+
+def _argument_problems(job: "Job") -> dict[str, str]:
+    task = registry.get(job.task)
+    if task is None:
+        return {"task": f"Unknown task: {job.task}. Choose one of: {', '.join(registry.names())}."}
+    if not isinstance(job.args, list):
+        return {"args": "Give a JSON list of positional arguments."}
+    if not isinstance(job.kwargs, dict):
+        return {"kwargs": "Give a JSON object of named arguments."}
+    for field, value in (("args", job.args), ("kwargs", job.kwargs)):
+        if problem := limits.json_problem(value, max_bytes=settings.CRONTY_MAX_JSON_BYTES):
+            return {field: problem}
+    problems = task.check(job.args, job.kwargs)
+    return {"kwargs": f"Invalid arguments for task {job.task}: {'; '.join(problems)}"} if problems else {}
+
+
+def _schedule_problems(job: "Job") -> dict[str, str]:
+    for kind in TriggerType:
+        field = kind.column
+        if getattr(job, field) and kind != job.trigger_type:
+            return {field: f"Leave this empty: it belongs to a job of type {kind.value}."}
+        if not getattr(job, field) and kind == job.trigger_type:
+            return {field: f"Fill this in: a job of type {kind.value} needs it."}
+    for field in ("ends_at", "anchor_at"):
+        if (moment := getattr(job, field)) and (problem := limits.moment_problem(moment)):
+            return {field: problem}
+    try:
+        load_zone(job.timezone)
+        _ = job.trigger
+    except TriggerError as error:
+        return {error.field: sentence(error.reason)}
+    return {}
