@@ -14,7 +14,7 @@ from uuid import uuid4
 
 from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandError
-from django.db import DatabaseError, connection
+from django.db import DatabaseError, connection, transaction
 
 from schedules import clock, engine
 from schedules.management.commands.backup import connection_options, sync
@@ -85,8 +85,9 @@ def _restore_sqlite(path: Path, slots: str | None, *, is_sure: bool) -> str:
     if is_replaced:
         # Fails while any process has the database open.
         _make_single_file(current)
-        os.rename(current, kept)
-    os.rename(copy, current)
+        os.link(current, kept)
+    # In one step: without a file at its place, the next start would create an empty database.
+    os.replace(copy, current)
     sync(current.parent)
     return f"{said}\nThe replaced database is kept as {kept}." if is_replaced else said
 
@@ -135,9 +136,11 @@ def _restore_postgresql(path: Path, slots: str | None, *, is_sure: bool) -> str:
         said = _account(slots)
         _connect_to("postgres")
         kept = f"{current}_before_{clock.now():%Y%m%d_%H%M%S}"
-        if is_replaced:
-            _execute(f"ALTER DATABASE {quote(current)} RENAME TO {quote(kept)}")
-        _execute(f"ALTER DATABASE {quote(new)} RENAME TO {quote(current)}")
+        # Together, because a start between the two would find no database.
+        with transaction.atomic():
+            if is_replaced:
+                _execute(f"ALTER DATABASE {quote(current)} RENAME TO {quote(kept)}")
+            _execute(f"ALTER DATABASE {quote(new)} RENAME TO {quote(current)}")
     except BaseException:
         _connect_to("postgres")
         _execute(f"DROP DATABASE IF EXISTS {quote(new)}")
