@@ -3,7 +3,7 @@
 import functools
 import inspect
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -48,15 +48,17 @@ def every_address() -> list[Address]:
     return list(_walk(get_resolver(), "", ""))
 
 
-def for_each(addresses: Iterable[Address]) -> Callable[[Callable[..., None]], Callable[..., None]]:
+def for_each(addresses: Sequence[Address]) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Call a test function with every address, each time with the rows as they were; a failure names the address.
 
     One test for all, because the fixtures of a test cost more than most requests.
     """
 
+    assert addresses, "a test of no address would always pass"
+
     def decorate(test: Callable[..., None]) -> Callable[..., None]:
         @functools.wraps(test)
-        def test_all(**fixtures: Any) -> None:
+        def call_for_all(**fixtures: Any) -> None:
             for address in addresses:
                 try:
                     with transaction.atomic():
@@ -68,8 +70,8 @@ def for_each(addresses: Iterable[Address]) -> Callable[[Callable[..., None]], Ca
 
         signature = inspect.signature(test)
         others = [each for name, each in signature.parameters.items() if name != "address"]
-        test_all.__signature__ = signature.replace(parameters=others)  # type: ignore[attr-defined]
-        return test_all
+        call_for_all.__signature__ = signature.replace(parameters=others)  # type: ignore[attr-defined]
+        return call_for_all
 
     return decorate
 

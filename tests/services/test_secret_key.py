@@ -65,7 +65,12 @@ def test_key_is_changed_without_the_old_one_by_adopting_it(settings):
     settings.SECRET_KEY = "lost"
     require_secret_key()
     settings.SECRET_KEY = "new"
+    with pytest.raises(ForeignSecretKeyError):
+        require_secret_key()
 
     adopt_secret_key()
 
     require_secret_key()
+    settings.SECRET_KEY = "lost"
+    with pytest.raises(ForeignSecretKeyError):
+        require_secret_key()

@@ -19,11 +19,8 @@ NEAR = 15.0
 # How long before a fault the sink may have received a run that was still in flight: the longest hold of a caller, the
 # time until outcomes are written, and the slack of the clocks.
 IN_FLIGHT = 5.0
-# Faults in which a run can be delivered without a recorded outcome: its process dies (a poisoned task may kill it,
-# and a cluster whose pusher, monitor or sentinel is dead or frozen is restarted as a whole), freezes for longer than
-# its lease, or does not get the answer; or the database loses what it had confirmed. Other faults, such as a clock
-# jump, a graceful restart, a deployment, a held lock or a clean restart of the database, must repeat nothing.
-REPEATING = (
+# Kinds that end the process that runs the tasks: whatever they repeat was in hand at that moment.
+AT_ONE_MOMENT = (
     "kill-busy-worker",
     "kill-idle-worker",
     "kill-pusher",
@@ -31,9 +28,16 @@ REPEATING = (
     "kill-sentinel",
     "kill-leader",
     "kill-everything",
+    "database-crash",
+)
+# Faults in which a run can be delivered without a recorded outcome: its process dies (a poisoned task may kill it,
+# and a cluster whose monitor or sentinel is dead or frozen is restarted as a whole), freezes for longer than
+# its lease, or does not get the answer; or the database loses what it had confirmed. Other faults, such as a clock
+# jump, a graceful restart, a deployment, a held lock or a clean restart of the database, must repeat nothing.
+REPEATING = (
+    *AT_ONE_MOMENT,
     "kill-claiming",
     "freeze-",
-    "database-crash",
     "disk-full",
     "target-cut",
     "target-slow",

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from verification.faults.excuses import (
+    AT_ONE_MOMENT,
     REPEATING,
     SLACK,
     Bounds,
@@ -17,17 +18,6 @@ from verification.faults.excuses import (
 from verification.faults.records import Delivery, Fault, History
 from verification.faults.timelines import jobs_of, policy_of
 
-# Kinds that end the process that runs the tasks: whatever they repeat was in hand at that moment.
-AT_ONE_MOMENT = (
-    "kill-busy-worker",
-    "kill-idle-worker",
-    "kill-pusher",
-    "kill-monitor",
-    "kill-sentinel",
-    "kill-leader",
-    "kill-everything",
-    "database-crash",
-)
 # Kinds that stop all workers of a cluster at once: a run that starts later is not in their hands.
 STARTED_BEFORE = ("freeze-cluster", "freeze-workers", "frozen-claim", "partition")
 # Kinds that lose answers on the way: every attempt may meet them.
