@@ -10,6 +10,9 @@ pages: Any = get_asgi_application()
 
 # After Django is set up, because the tools import models.
 from schedules.mcp.http import build_http_app  # noqa: E402
+from schedules.private_files import restrict_to_owner  # noqa: E402
+
+restrict_to_owner()
 
 
 def build_application() -> Any:

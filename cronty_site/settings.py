@@ -1,5 +1,6 @@
 """The settings of Cronty, read from environment variables."""
 
+import os
 import sys
 from datetime import timedelta
 from pathlib import Path
@@ -16,6 +17,9 @@ from schedules.management.arguments import host_in_url
 def _limit(name: str, minimum: int, maximum: int = 1_000_000_000) -> int:
     return environment.integer(name, getattr(defaults, name), minimum=minimum, maximum=maximum)
 
+
+# Every process reads this before it creates a file; the database, backups and logs are for nobody else to read.
+os.umask(0o077)
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 environment.load_dotenv(BASE_DIR / ".env")

@@ -12,7 +12,7 @@ from django.shortcuts import resolve_url
 from django.urls import NoReverseMatch, Resolver404, resolve, reverse
 from django.utils.module_loading import import_string
 
-from schedules import defaults
+from schedules import defaults, private_files
 
 SESSION = "django.contrib.sessions.middleware.SessionMiddleware"
 AUTHENTICATION = "django.contrib.auth.middleware.AuthenticationMiddleware"
@@ -28,6 +28,8 @@ PROCESSORS = (
 def register_checks() -> None:
     for check in (check_broker, check_database, check_app_order, check_time, check_pages):
         register(check)
+    # A project that embeds the app has files of its own: tell it only when it asks about its deployment.
+    register(check_files, deploy=not hasattr(settings, "CRONTY_DATA"))
 
 
 def check_broker(**options: Any) -> Iterator[CheckMessage]:
@@ -88,6 +90,15 @@ def check_time(**options: Any) -> Iterator[CheckMessage]:
             "Jobs need moments with a time zone.",
             hint="Set USE_TZ = True.",
             id="schedules.E005",
+        )
+
+
+def check_files(**options: Any) -> Iterator[CheckMessage]:
+    for path in private_files.open_to_others():
+        yield CheckWarning(
+            f"Other users of this machine have rights on {path}, which holds secrets.",
+            hint=f"Take them away: chmod go= {path}",
+            id="schedules.W005",
         )
 
 
