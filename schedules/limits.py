@@ -19,16 +19,61 @@ TOPIC_PATTERN = r"^[A-Za-z0-9_-]{1,64}$"
 # Characters that reorder the text around them, so that one name can look like another.
 _REORDERING = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 _CONTROL = {"Cc", "Cs", "Zl", "Zp"}
+_EMOJI_JOINER = "\u200d"
+_JOINERS = frozenset("\u200c\u200d")
+_EMOJI_STYLES = frozenset("\ufe0e\ufe0f")
+_MONGOLIAN_SELECTORS = frozenset("\u180b\u180c\u180d\u180f")
+# Characters that show nothing although their category says otherwise: fillers, variation selectors, plane 14.
+_BLANK = re.compile(
+    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2065\u2800\u3164\ufe00-\ufe0f\uffa0\ufff0-\ufff8\U000e0000-\U000e0fff]"
+)
 
 
 def line_problem(text: str) -> str | None:
     """Return what is wrong with a one-line text, or None."""
+    if problem := hidden_problem(text):
+        return problem
     for character in text:
-        if character in _REORDERING:
-            return f"Remove the invisible character U+{ord(character):04X}: it reorders text."
         if unicodedata.category(character) in _CONTROL:
             return f"Remove the control character U+{ord(character):04X}."
     return None
+
+
+def hidden_problem(text: str) -> str | None:
+    """Return which invisible character a text must not contain, or None."""
+    if text.isascii():
+        return None
+    for index, character in enumerate(text):
+        if character in _REORDERING:
+            return f"Remove the invisible character U+{ord(character):04X}: it reorders text."
+        if _is_hidden(character, text[index - 1 : index], text[index + 1 : index + 2]):
+            return f"Remove the invisible character U+{ord(character):04X}."
+    return None
+
+
+def _is_hidden(character: str, before: str, after: str) -> bool:
+    """Return whether a character shows nothing, and is not what a script or an emoji needs between its neighbours."""
+    if character in _EMOJI_STYLES:
+        return not _is_symbol(before)
+    if character in _MONGOLIAN_SELECTORS:
+        return not "\u1820" <= before <= "\u18aa"
+    if character in _JOINERS and _is_letter(before) and _is_letter(after):
+        return False
+    if character == _EMOJI_JOINER and (before in _EMOJI_STYLES or _is_symbol(before)) and _is_symbol(after):
+        return False
+    return unicodedata.category(character) == "Cf" or bool(_BLANK.match(character))
+
+
+def _is_letter(character: str) -> bool:
+    # Signs above and below a letter are marks.
+    return bool(character) and unicodedata.category(character)[0] in "LM" and not _BLANK.match(character)
+
+
+def _is_symbol(character: str) -> bool:
+    """Return whether a character can be an emoji or a part of one: ❤, 👩, a skin tone, the 1 of 1️⃣."""
+    if not character or _BLANK.match(character):
+        return False
+    return unicodedata.category(character) in {"So", "Sm", "Sk", "Po", "Pd", "Nd"} or character == "\u2139"
 
 
 def topic_problem(text: str) -> str | None:
@@ -37,15 +82,17 @@ def topic_problem(text: str) -> str | None:
 
 
 def strip_unprintable(text: str) -> str:
-    """Remove control and reordering characters, except line breaks and tabs."""
-    if text.isprintable():
+    """Remove control, reordering and other invisible characters, except line breaks and tabs."""
+    if text.isprintable() and not _BLANK.search(text):
         return text
-    return "".join(
-        character
-        for character in text
-        if character in "\n\t"
-        or (character not in _REORDERING and unicodedata.category(character) not in _CONTROL)
-    )
+    kept: list[str] = []
+    for index, character in enumerate(text):
+        # What was removed does not count as a neighbour: a joiner must not be left between others than it needs.
+        before, after = kept[-1] if kept else "", text[index + 1 : index + 2]
+        is_control = character in _REORDERING or unicodedata.category(character) in _CONTROL
+        if character in "\n\t" or not (is_control or _is_hidden(character, before, after)):
+            kept.append(character)
+    return "".join(kept)
 
 
 def shortened(text: str, max_bytes: int) -> str:

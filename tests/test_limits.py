@@ -4,14 +4,34 @@ import math
 from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from schedules import limits
 from schedules.tasks import registry
 
 
-@pytest.mark.parametrize("text", ["", "Backup", "日本語 🙂", "שלום", "tab-less line"])
-def test_ordinary_lines_are_accepted(text):
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "Backup",
+        "日本語 🙂",
+        "שלום",
+        "tab-less line",
+        pytest.param("می\u200cخواهم", id="Persian with a non-joiner"),
+        pytest.param("क्\u200dष", id="Hindi with a joiner"),
+        pytest.param("ᠠ\u180bᠨ", id="Mongolian with a selector"),
+        pytest.param("👩\u200d💻 at work", id="joined emoji"),
+        pytest.param("👩🏽\u200d🚀", id="joined emoji with a skin tone"),
+        pytest.param("🏳\ufe0f\u200d🌈", id="joined emoji with a selector"),
+        pytest.param("🙂\u200d↔\ufe0f", id="nodding emoji"),
+        pytest.param("❤\ufe0f 1\ufe0f\u20e3 \u2139\ufe0f", id="emoji style"),
+    ],
+)
+def test_ordinary_lines_are_accepted_and_kept(text):
     assert limits.line_problem(text) is None
+    assert limits.strip_unprintable(text) == text
 
 
 @pytest.mark.parametrize(
@@ -32,6 +52,45 @@ def test_misleading_line_is_refused(text, words):
 
     assert problem is not None
     assert words in problem
+
+
+@pytest.mark.parametrize(
+    ("text", "seen"),
+    [
+        pytest.param("pay\U000e0061\U000e0062 me", "pay me", id="tag characters"),
+        pytest.param("漢\U000e0100", "漢", id="selector of plane 14"),
+        pytest.param("a\u200bb", "ab", id="zero-width space"),
+        pytest.param("\ufeffa", "a", id="byte order mark"),
+        pytest.param("a\u2060b", "ab", id="word joiner"),
+        pytest.param("soft\u00adhyphen", "softhyphen", id="soft hyphen"),
+        pytest.param("a\u200d", "a", id="joiner at the end"),
+        pytest.param("\u200ca", "a", id="non-joiner at the start"),
+        pytest.param("a \u200d b", "a  b", id="joiner between spaces"),
+        pytest.param("a\u200d🙂", "a🙂", id="joiner between a letter and an emoji"),
+        pytest.param("🙂\ufe0f\ufe0f", "🙂\ufe0f", id="two selectors"),
+        pytest.param("a\ufe0fb", "ab", id="selector after a letter"),
+        pytest.param("🙂\ufe01", "🙂", id="selector without a meaning"),
+        pytest.param("a\u180bb", "ab", id="Mongolian selector elsewhere"),
+        pytest.param("\u115f\u1160\u3164\uffa0\u2800x", "x", id="fillers"),
+        pytest.param("a\u034fb\u17b4", "ab", id="invisible marks"),
+        pytest.param("\U0001d173a", "a", id="musical format"),
+    ],
+)
+def test_invisible_characters_are_refused_in_a_line_and_stripped_elsewhere(text, seen):
+    assert "invisible" in (limits.line_problem(text) or "")
+    assert limits.strip_unprintable(text) == seen
+
+
+@given(
+    st.text(
+        st.sampled_from("a١語🙂❤1 \u200b\u200c\u200d\ufe0e\ufe0f\ufe00\u180b\u1820\u3164\u202e\U000e0041é")
+    )
+)
+def test_nothing_invisible_is_left_after_stripping(text):
+    stripped = limits.strip_unprintable(text)
+
+    assert limits.line_problem(stripped) is None
+    assert limits.strip_unprintable(stripped) == stripped
 
 
 def test_misleading_characters_are_stripped_but_line_breaks_are_kept():

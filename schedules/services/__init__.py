@@ -3,6 +3,7 @@
 from schedules.services.actors import Actor
 from schedules.services.duplicates import Scheduled
 from schedules.services.jobs import cancel, delete, edit, pause, restore, resume, run_now, schedule
+from schedules.services.lookalikes import look_alike
 from schedules.services.people import profile_of, update_profile
 from schedules.services.prompts import claim_prompts, complete_prompt, dismiss_prompt, release_prompt
 from schedules.services.reading import Preview, Why, preview, upcoming, why
@@ -21,6 +22,7 @@ __all__ = [
     "dismiss_prompt",
     "edit",
     "issue_token",
+    "look_alike",
     "pause",
     "preview",
     "profile_of",

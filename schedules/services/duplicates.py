@@ -18,7 +18,7 @@ SAME_TIME = timedelta(minutes=1)
 
 
 class SimilarJob(NamedTuple):
-    """An active job that does the same on the same schedule."""
+    """An active job that does the same on the same schedule, or whose name looks the same."""
 
     public_id: str
     name: str
@@ -31,6 +31,8 @@ class Scheduled:
     job: Job
     existing: bool = False
     similar: SimilarJob | None = None
+    look_alike: SimilarJob | None = None
+    """An active job whose name looks like this one's."""
 
 
 def digest_of(fields: Mapping[str, Any]) -> str:

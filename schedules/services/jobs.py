@@ -15,6 +15,7 @@ from schedules.models.jobs import new_public_id
 from schedules.result import Code, Err, Ok, Result, invalid, invalid_fields
 from schedules.services.actors import Actor, not_found, record
 from schedules.services.duplicates import Scheduled, answer_of_key, digest_of, similar_to
+from schedules.services.lookalikes import look_alike
 from schedules.services.people import profile_of
 from schedules.services.quotas import quota_problem, rate_problem, wait_for_turn
 from schedules.services.validation import EDITABLE, editable_only, job_problem, no_runs_left, type_problems
@@ -78,10 +79,10 @@ def schedule(
             return answer
         if refusal := quota_problem(profile) or rate_problem(profile, now):
             return refusal
-        similar = similar_to(job)
+        made = Scheduled(job, similar=similar_to(job), look_alike=look_alike(actor, job))
         job.save(force_insert=True)
         record(actor, "create", now, job=job, after=_changes(job, fields))
-    return Ok(Scheduled(job, similar=similar))
+    return Ok(made)
 
 
 def edit(

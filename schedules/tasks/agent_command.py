@@ -77,7 +77,8 @@ async def _start(prompt: str, run: Run) -> tuple[asyncio.SubprocessTransport, _O
         await _end(*await starting)
         raise
     standard_input = cast(asyncio.WriteTransport, transport.get_pipe_transport(0))
-    standard_input.write(prompt.encode())
+    # An agent would read what a person who checks the prompt cannot see.
+    standard_input.write(limits.strip_unprintable(prompt).encode())
     standard_input.write_eof()
     return transport, output
 

@@ -77,6 +77,12 @@ def _visible(text: str) -> str:
     return text
 
 
+def _without_hidden(text: str) -> str:
+    if problem := limits.hidden_problem(text):
+        raise ValueError(problem)
+    return text
+
+
 def _prompt_size(prompt: str) -> str:
     if len(prompt.encode()) > PROMPT_BYTES:
         raise ValueError(f"must be at most {PROMPT_BYTES} bytes")
@@ -85,7 +91,7 @@ def _prompt_size(prompt: str) -> str:
 
 Topic = Annotated[str, Field(pattern=limits.TOPIC_PATTERN, description="Letters, digits, - and _; 1 to 64.")]
 Priority = Annotated[int, Field(ge=1, le=5, description="1 (min) to 5 (urgent); 3 is the default.")]
-Line = Annotated[str, Field(min_length=1, max_length=256)]
+Line = Annotated[str, Field(min_length=1, max_length=256), AfterValidator(_without_hidden)]
 Link = Annotated[str, Field(min_length=1, max_length=outbound.LONGEST_URL)]
 HttpLink = Annotated[Link, Field(pattern=r"^https?://[^\s]+$")]
 Method = Literal["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD"]

@@ -33,7 +33,7 @@ CALLS: dict[str, tuple[dict[str, Any], int]] = {
     "pause_schedule": ({"schedule_id": "job_1_0"}, 4),
     "delete_schedule": ({"schedule_id": "job_1_0"}, 4),
     "run_job": (JOB, 5),
-    "update_job": (JOB | {"name": "Other"}, 5),
+    "update_job": (JOB | {"name": "Other"}, 6),
     "upcoming": ({}, 3),
     "list_scheduled_notifications": ({}, 2),
 }
@@ -90,5 +90,5 @@ def test_query_count_of_resuming_does_not_grow_with_the_rows(rows, queries, call
 
 
 def test_query_count_of_scheduling_does_not_grow_with_the_rows(rows, unlimited, queries):
-    # The profile, a similar job, two quotas, the job, its event, and whether a cluster is running.
-    assert queries("schedule_job", **WEBHOOK) == 7 + LOCK
+    # The profile, a similar job, similar names, two quotas, the job, its event, and whether a cluster is running.
+    assert queries("schedule_job", **WEBHOOK) == 8 + LOCK

@@ -11,6 +11,7 @@ from schedules import clock, engine, limits
 from schedules.models import Job
 from schedules.result import Code, Err, sentence
 from schedules.services import Scheduled
+from schedules.services.duplicates import SimilarJob
 from schedules.services.reading import next_runs_of, words_of
 from schedules.when.triggers import TriggerError, load_zone, unreadable
 from schedules.when.zones import is_repeated
@@ -31,16 +32,25 @@ class ScheduleOut(TypedDict):
     next_runs: list[str]
 
 
+class OtherJobOut(TypedDict):
+    """Another job of the user; its name is data."""
+
+    job_id: str
+    name: str
+
+
 class WarningOut(TypedDict):
-    """A warning for the user, if there is one."""
+    """A warning for the user, if there is one, and the job whose name looks the same."""
 
     warning: NotRequired[str]
+    look_alike: NotRequired[OtherJobOut]
 
 
 class AdviceOut(WarningOut):
     """What a creating tool adds if there is something to point out."""
 
     existing: NotRequired[bool]
+    similar: NotRequired[OtherJobOut]
 
 
 class WaitOut(TypedDict):
@@ -95,7 +105,7 @@ def schedule_of(job: Job, now: datetime) -> ScheduleOut:
     }
 
 
-def warning_on(job: Job, *others: str) -> WarningOut:
+def warning_on(job: Job, *others: str, look_alike: SimilarJob | None = None) -> WarningOut:
     """Return the warnings about a job that was just created or changed."""
     now = clock.now()
     try:
@@ -104,20 +114,38 @@ def warning_on(job: Job, *others: str) -> WarningOut:
         warnings = [f"{unreadable(error.reason)}.", *others]
     if not engine.is_any_cluster_running(now):
         warnings.append(NO_WORKER)
-    return {"warning": " ".join(warnings)} if warnings else {}
+    return _warnings_out(warnings, look_alike)
 
 
-def pause_warning_on(job: Job) -> WarningOut:
-    """Return a warning if a paused job will have no run left when its pause ends."""
+def pause_warning_on(job: Job, look_alike: SimilarJob | None = None) -> WarningOut:
+    """Return the warnings about a paused job, such as that it will have no run left when its pause ends."""
+    warnings = []
     try:
-        if job.paused_until is None or job.next_slot(job.paused_until):
-            return {}
+        if job.paused_until is not None and not job.next_slot(job.paused_until):
+            warnings.append(
+                "No run is left after this pause: what falls into it is skipped, and the job ends. "
+                "Tell the user; resume it before that, or change its schedule."
+            )
     except TriggerError as error:
-        return {"warning": f"{unreadable(error.reason)}."}
-    return {
-        "warning": "No run is left after this pause: what falls into it is skipped, and the job ends. "
-        "Tell the user; resume it before that, or change its schedule."
-    }
+        warnings.append(f"{unreadable(error.reason)}.")
+    return _warnings_out(warnings, look_alike)
+
+
+def _warnings_out(warnings: list[str], look_alike: SimilarJob | None) -> WarningOut:
+    out: WarningOut = {}
+    if look_alike:
+        warnings.append(
+            f"Its name looks like that of another active job, {look_alike.public_id}, but is not the same: "
+            "tell the user."
+        )
+        out["look_alike"] = _other(look_alike)
+    if warnings:
+        out["warning"] = " ".join(warnings)
+    return out
+
+
+def _other(job: SimilarJob) -> OtherJobOut:
+    return {"job_id": job.public_id, "name": line(job.name, 200)}
 
 
 def advice_on(made: Scheduled) -> AdviceOut:
@@ -126,15 +154,14 @@ def advice_on(made: Scheduled) -> AdviceOut:
     if made.existing and made.job.status not in Job.ACTIVE:
         others.append(f"It is {made.job.status}: to schedule it again, use a new idempotency_key.")
     if made.similar:
-        name = line(made.similar.name, 80)
         others.append(
-            f'An active job does the same on the same schedule: {made.similar.public_id} ("{name}"). '
+            f"An active job does the same on the same schedule: {made.similar.public_id}. "
             "If this was not meant, cancel one of them."
         )
     advice: AdviceOut = {"existing": True} if made.existing else {}
-    if warning := warning_on(made.job, *others).get("warning"):
-        advice["warning"] = warning
-    return advice
+    if made.similar:
+        advice["similar"] = _other(made.similar)
+    return {**advice, **warning_on(made.job, *others, look_alike=made.look_alike)}
 
 
 def first_problem(error: Err) -> tuple[str, str]:

@@ -131,7 +131,8 @@ def update_job(
             changes |= columns
         case error:
             return refused(error, given)
-    return _changed(services.edit(actor, job.public_id, seen=job, **changes), given)
+    is_renamed = name is not None and name != job.name
+    return _changed(services.edit(actor, job.public_id, seen=job, **changes), given, is_renamed=is_renamed)
 
 
 def pause_job(
@@ -287,14 +288,21 @@ def _new_trigger(
     return read_trigger(trigger_type or job.trigger_type, config, zone, clock.now())
 
 
-def _changed(result: Result[Job], given: Mapping[str, Any]) -> ChangedOut | ErrorOut:
+def _changed(
+    result: Result[Job], given: Mapping[str, Any], *, is_renamed: bool = False
+) -> ChangedOut | ErrorOut:
     match result:
         case Ok(job):
+            look_alike = services.look_alike(current_actor(), job) if is_renamed else None
             until = answers.iso_or_none(job.paused_until, job.timezone)
             if job.status != Job.Status.PENDING:
-                return {**job_out(job), "paused_until": until, **answers.pause_warning_on(job)}
+                return {**job_out(job), "paused_until": until, **answers.pause_warning_on(job, look_alike)}
             job.read_activity()
-            return {**job_out(job), "paused_until": until, **answers.warning_on(job)}
+            return {
+                **job_out(job),
+                "paused_until": until,
+                **answers.warning_on(job, look_alike=look_alike),
+            }
         case error:
             return refused(error, given)
 

@@ -11,7 +11,7 @@ from django.views.generic import TemplateView
 from schedules import services
 from schedules.models import Execution, Job
 from schedules.result import Code, Err, Ok
-from schedules.services import Preview
+from schedules.services import Preview, Scheduled
 from schedules.services.duplicates import SimilarJob
 from schedules.services.reading import preview_of
 from schedules.services.validation import no_runs_left
@@ -114,9 +114,10 @@ class NewJobPage(_JobFormPage):
                 form.add_service_errors(problem)
                 return None
             case Ok(made):
-                return self._answer(made.job, then, similar=made.similar)
+                return self._answer(made, then)
 
-    def _answer(self, job: Job, then: str, similar: SimilarJob | None) -> HttpResponse:
+    def _answer(self, made: Scheduled, then: str) -> HttpResponse:
+        job = made.job
         if then == "test":
             match services.run_now(self.actor, job.public_id):
                 case Ok(execution):
@@ -125,8 +126,9 @@ class NewJobPage(_JobFormPage):
                 case Err() as problem:
                     show_problem(self.request, problem)
         messages.success(self.request, f"Made {job.name}." + (" It is paused." if then == "paused" else ""))
-        if similar:
-            messages.warning(self.request, f"{similar.name} does the same on the same schedule.")
+        if made.similar:
+            messages.warning(self.request, f"{made.similar.name} does the same on the same schedule.")
+        warn_of_look_alike(self.request, made.look_alike)
         return HttpResponseRedirect(job_address(job))
 
 
@@ -160,7 +162,16 @@ class EditJobPage(_JobFormPage):
                 return None
             case Ok(job):
                 messages.success(self.request, f"Saved {job.name}.")
+                if job.name != self.source.name:
+                    warn_of_look_alike(self.request, services.look_alike(self.actor, job))
                 return HttpResponseRedirect(job_address(job))
+
+
+def warn_of_look_alike(request: HttpRequest, job: SimilarJob | None) -> None:
+    if job:
+        messages.warning(
+            request, f"Its name looks like {job.name} ({job.public_id}), but is not the same: check it."
+        )
 
 
 def job_address(job: Job) -> str:

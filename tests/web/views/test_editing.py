@@ -411,3 +411,16 @@ def test_edit_of_a_job_deleted_meanwhile_is_a_404(web: Client, owner: User):
     web.post(f"/jobs/{job.public_id}/delete/")
 
     assert web.post(f"/jobs/{job.public_id}/edit/", data).status_code == 404
+
+
+def test_name_that_looks_like_another_is_pointed_out(web: Client, owner: User):
+    JobFactory(owner=owner, name="Tea")
+    other = JobFactory(owner=owner, name="Coffee")
+
+    edited = web.post(
+        f"/jobs/{other.public_id}/edit/", filled_in(web, other) | {"name": "Te\u0430"}, follow=True
+    )
+    made = web.post("/jobs/new/", NOTIFY | DAILY | {"name": "T\u0435a"}, follow=True)
+
+    for answer in (edited, made):
+        assert "Its name looks like Te" in answer.content.decode()

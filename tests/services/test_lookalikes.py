@@ -1,0 +1,69 @@
+"""Names that look like the name of another active job."""
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+
+from schedules import services
+from schedules.services import lookalikes
+from tests.factories import JobFactory
+from tests.services.jobs import CRON, PLAIN, create_job, value_of
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        pytest.param("Backup", "Васkuр", id="Cyrillic"),
+        pytest.param("Report", "Rεport", id="Greek"),
+        pytest.param("paypal", "paypa1", id="digit"),
+        pytest.param("IO", "l0", id="capital i and o"),
+        pytest.param("modern", "modem", id="r and n"),
+        pytest.param("Backup", "\uff22\uff41ckup", id="full width"),
+        pytest.param("Backup", "backup", id="case"),
+        pytest.param("Nightly job", "Nightly  job", id="spaces"),
+        pytest.param("can't", "can’t", id="apostrophe"),
+        pytest.param("café", "cafe\u0301", id="composed"),
+        pytest.param("می‌خواهم", "میخواهم", id="non-joiner"),
+    ],
+)
+def test_names_that_look_alike_are_reported_both_ways(actor, first, second):
+    for one, other in ((first, second), (second, first)):
+        old = create_job(actor, name=one)
+
+        made = value_of(services.schedule(actor, **PLAIN | CRON | {"name": other, "args": [1]}))
+
+        assert made.look_alike == (old.public_id, one)
+        services.cancel(actor, old.public_id)
+        services.cancel(actor, made.job.public_id)
+
+
+@pytest.mark.parametrize(
+    ("first", "second"), [("Backup", "Backup"), ("Backup", "Backups"), ("cafe", "café"), ("कु", "क")]
+)
+def test_equal_and_clearly_different_names_are_not_reported(actor, first, second):
+    create_job(actor, name=first)
+
+    made = value_of(services.schedule(actor, **PLAIN | CRON | {"name": second, "args": [1]}))
+
+    assert made.look_alike is None
+
+
+def test_jobs_of_others_and_ended_ones_do_not_count(actor):
+    JobFactory(name="Васkuр")
+    JobFactory(owner=actor.user, name="Васkuр", ended=True)
+    job = create_job(actor, name="Backup")
+
+    assert services.look_alike(actor, job) is None
+
+
+def test_number_of_compared_names_is_limited(actor, monkeypatch):
+    monkeypatch.setattr(lookalikes, "MOST_NAMES", 3)
+    job = create_job(actor, name="Backup")
+    JobFactory.create_batch(5, owner=actor.user)
+
+    with CaptureQueriesContext(
+        connection,
+    ) as queries:
+        services.look_alike(actor, job)
+
+    assert "LIMIT 3" in queries[-1]["sql"]
