@@ -2,10 +2,13 @@
 
 import logging
 import multiprocessing
+import os
 import signal
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
 from types import FrameType
 from typing import Any, NamedTuple
 from uuid import uuid4
@@ -24,6 +27,7 @@ from schedules.worker import parent_death, runner
 from schedules.worker.broker import LedgerBroker
 from schedules.worker.concurrency import Permits
 from schedules.worker.context import ClusterContext
+from schedules.worker.lock_holder import stopped_holder
 from schedules.worker.sessions import project_session, use_engine_session
 from schedules.worker.supervisor import growing_pauses
 
@@ -74,10 +78,10 @@ def run_worker(context: ClusterContext, *arguments: Any) -> None:
 
 
 class Trouble(NamedTuple):
-    """Why processes must be restarted: only the claim loop, or the whole cluster."""
+    """Why one process of a cluster must be restarted, or all of them if `pid` is None."""
 
     reason: str
-    is_in_claim_loop_only: bool = False
+    pid: int | None = None
 
 
 class Leader:
@@ -132,12 +136,12 @@ class Leader:
             # A forked process must not share its parent's connections.
             connections.close_all()
         self._context = ClusterContext(row.pk, Permits(settings.CRONTY_WORKERS))
-        self._watch = HeartbeatWatch(self._context)
         self._stop_event, start_event = fork.Event(), fork.Event()
         self._sentinel = fork.Process(
             target=LedgerSentinel, args=(self._context, self._stop_event, start_event), name="sentinel"
         )
         self._sentinel.start()
+        self._watch = HeartbeatWatch(self._context, self._sentinel.pid)
         while not self.stops and not start_event.is_set():
             if not self._sentinel.is_alive():
                 self._release_claims("It could not be started.")
@@ -156,12 +160,14 @@ class Leader:
 
     def _recover(self, trouble: Trouble) -> None:
         assert self._context is not None
-        if trouble.is_in_claim_loop_only:
-            # Killing the workers, too, would repeat what they run and what they could not write yet.
-            logger.error("Restarting the claim loop: %s", trouble.reason)
-            self._context.kill_claim_loop()
+        if trouble.pid:
+            # Killing the others, too, would repeat what they run and what they could not write yet. The sentinel starts
+            # another process in its place.
+            logger.error("Restarting process %d: %s", trouble.pid, trouble.reason)
+            with suppress(ProcessLookupError):
+                os.kill(trouble.pid, signal.SIGKILL)
             row = Cluster.objects.filter(pk=self._context.cluster_id)
-            _try(lambda: row.update(note=f"Its claim loop was restarted: {trouble.reason}"))
+            _try(lambda: row.update(note=f"One process was restarted: {trouble.reason}"))
             return
         logger.error("Restarting the cluster: %s", trouble.reason)
         self._kill(trouble.reason)
@@ -216,8 +222,9 @@ class Leader:
 class HeartbeatWatch:
     """Detects a cluster whose claim loop or probe has stopped, and tells that from a database that does not answer."""
 
-    def __init__(self, context: ClusterContext) -> None:
+    def __init__(self, context: ClusterContext, sentinel_pid: int = 0) -> None:
         self._context = context
+        self._sentinel_pid = sentinel_pid
         self._looked_at = time.monotonic()
         self._pulses = context.pulses
         self._silent_for = dict.fromkeys(self._pulses, 0.0)
@@ -240,12 +247,16 @@ class HeartbeatWatch:
             if pulse != before[name]:
                 self._silent_for[name] = 0.0
         silent = [name for name, seconds in self._silent_for.items() if seconds > SILENT_AFTER]
+        is_sqlite = connections["default"].vendor == "sqlite"
+        if "probe" in silent and is_sqlite and (pid := self._stopped_holder()):
+            self._silent_for["probe"] = 0.0
+            return Trouble("it was stopped while it held the lock of the database", pid)
         # The claim loop sends the probes: without a pulse of its own, first see whether it is the one that is stuck.
         if not silent or (silent == ["probe"] and self._silent_for["claim loop"]):
             return None
         # With SQLite, every step of the claim loop is bounded, also while the database is locked. Do not ask the
         # database, because the claim loop may have stopped while it held the lock.
-        is_stuck = "claim loop" in silent and connections["default"].vendor == "sqlite"
+        is_stuck = "claim loop" in silent and is_sqlite
         if not is_stuck and (self._context.is_blocked or not self._can_write()):
             # Not the cluster's fault: its processes wait for the database, too. Afterwards a probe takes a while, but a
             # claim loop that works shows it at once.
@@ -253,10 +264,14 @@ class HeartbeatWatch:
             return None
         self._silent_for = dict.fromkeys(self._silent_for, 0.0)
         before_report, self._reported_pulse = self._reported_pulse, self._pulses["claim loop"]
+        is_claim_loop_alone = silent[0] == "claim loop" and self._reported_pulse != before_report
         return Trouble(
-            f"its {silent[0]} was silent for {SILENT_AFTER:g} s",
-            is_in_claim_loop_only=silent[0] == "claim loop" and self._reported_pulse != before_report,
+            f"the {silent[0]} was silent for {SILENT_AFTER:g} s",
+            self._context.claim_loop_pid if is_claim_loop_alone else None,
         )
+
+    def _stopped_holder(self) -> int | None:
+        return stopped_holder(Path(connections["default"].settings_dict["NAME"]), self._sentinel_pid)
 
     def _can_write(self) -> bool:
         """Return whether the database takes a write within a second."""

@@ -5,9 +5,7 @@ The leader creates it before it forks the other processes and passes it to the b
 
 import ctypes
 import os
-import signal
 import time
-from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from multiprocessing.sharedctypes import RawValue
@@ -86,13 +84,10 @@ class ClusterContext:
         self._shared.claim_loop_pid = os.getpid()
         self._shared.claim_loop_pulse += 1
 
-    def kill_claim_loop(self) -> None:
-        """Kill the process of the claim loop, which has shown its pulse before; the sentinel starts another one."""
-        pid = self._shared.claim_loop_pid
-        # Zero would mean this process and all around it.
-        assert pid > 0, "the claim loop has not started"
-        with suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
+    @property
+    def claim_loop_pid(self) -> int | None:
+        """The process of the claim loop, or None if it has not shown its pulse yet."""
+        return self._shared.claim_loop_pid or None
 
     def probe_returned(self) -> None:
         self._shared.probe_pulse += 1

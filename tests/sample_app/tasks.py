@@ -5,6 +5,8 @@ import os
 import time
 from typing import Any
 
+from django.db import transaction
+
 from schedules.tasks.registry import Run, task
 
 
@@ -42,6 +44,13 @@ def wait(path: str, until: str, *, run: Run) -> None:
     while not os.path.exists(until):
         time.sleep(0.05)  # noqa: TID251
     _note(path, "end", run.key, run.attempt, os.getpid())
+
+
+@task("tests.hold_lock", description="A plain function that holds a transaction open in its first attempt.")
+def hold_lock(seconds: float, *, run: Run) -> None:
+    if run.attempt == 1:
+        with transaction.atomic():
+            time.sleep(seconds)  # noqa: TID251
 
 
 @task("tests.anote", description="A coroutine that notes when it began and ended.")

@@ -1,6 +1,7 @@
 """Clusters of real processes: whichever process is killed, frozen or stopped, every slot ends as one row."""
 
 import itertools
+import os
 import signal
 import sqlite3
 import subprocess
@@ -21,6 +22,7 @@ from schedules.models import Cluster, Execution, Job
 from schedules.worker.cluster import HeartbeatWatch, Trouble
 from schedules.worker.concurrency import Permits
 from schedules.worker.context import ClusterContext
+from schedules.worker.lock_holder import LOCKS
 from tests.clusters import (
     PATIENCE,
     PROJECT,
@@ -265,7 +267,7 @@ def test_watch_reports_the_pulse_that_has_stopped(watch, context, monkeypatch):
 
     assert reports[0] is None
     found = set(filter(None, reports))
-    assert ["probe" in report.reason and not report.is_in_claim_loop_only for report in found] == [True]
+    assert ["probe" in report.reason and not report.pid for report in found] == [True]
 
 
 def test_watch_blames_the_cluster_if_its_claim_loop_does_not_come_back(watch, context, monkeypatch):
@@ -283,7 +285,7 @@ def test_watch_blames_the_cluster_if_its_claim_loop_does_not_come_back(watch, co
     third = next_report()
 
     reports = [before_its_start, first, second, third]
-    assert [report.is_in_claim_loop_only for report in reports] == [False, True, False, True]
+    assert [report.pid for report in reports] == [None, os.getpid(), None, os.getpid()]
     assert "claim loop" in first.reason
 
 
@@ -338,7 +340,24 @@ def test_claim_loop_frozen_while_it_holds_the_lock_of_the_database_is_restarted(
 
         member(cluster.pid, "pusher").suspend()
 
-        wait_for(lambda: "claim loop" in Cluster.objects.get().note, 16)
+        wait_for(lambda: "was restarted" in Cluster.objects.get().note, 16)
+        wait_for(all_ended)
+    assert Execution.objects.get().status == Status.SUCCEEDED
+
+
+@pytest.mark.skipif(connection.vendor != "sqlite", reason="PostgreSQL locks rows, not the database")
+@pytest.mark.skipif(not LOCKS.exists(), reason="this system does not tell who holds a lock")
+def test_worker_stopped_while_it_holds_the_lock_of_the_database_is_replaced():
+    """Everything waited for as long as the worker was stopped."""
+    with running_cluster(CRONTY_WORKERS=1) as cluster:
+        make_due(1, "tests.hold_lock", seconds=90)
+        wait_for(_is_locked)
+        wait_for(_is_locked)
+        holder = member(cluster.pid, "busy")
+
+        holder.suspend()
+
+        wait_for(lambda: not holder.is_running(), 30)
         wait_for(all_ended)
     assert Execution.objects.get().status == Status.SUCCEEDED
 

@@ -20,7 +20,7 @@ DELAY = 0.03
 
 
 def kill_claiming(world: World, dice: random.Random, length: float) -> str:
-    """Kill pushers at moments when slots fall due, which is when they claim; on PostgreSQL, as soon as they commit."""
+    """Kill pushers at moments when slots fall due, which is when they claim; on PostgreSQL, as a claim commits."""
     killed = 0
     for _ in range(KILLS):
         leader = dice.choice(list(world.product.leaders().values()))
@@ -37,7 +37,7 @@ def kill_claiming(world: World, dice: random.Random, length: float) -> str:
 
 
 def _kill_at_commit(wire: Proxy, pusher: psutil.Process) -> bool:
-    """Kill a process when it has sent a COMMIT and before it has the answer."""
+    """Kill a process when it has sent the COMMIT of a claim and before it has the answer."""
     is_dead = threading.Event()
     ports: set[int] = set()
     with suppress(psutil.Error):

@@ -43,7 +43,7 @@ REPEATING = (
     "target-slow",
     "target-reset",
     "poisoned-job",
-    "stuck-pusher",
+    "stuck-",
     "frozen-claim",
     "partition",
     "spawn-refused",
@@ -54,7 +54,7 @@ ONE_HOST = ("partition", "frozen-claim", "freeze-cluster")
 # Restarts in good order, and trouble that concerns only one job: nothing else is noticeably late, missed or failed.
 WITHOUT_A_GAP = ("rolling-restart", "deploy", "first-starts", "restore", "skew", "held-row")
 # Faults that last until the product itself ends them.
-ENDED_BY_THE_PRODUCT = ("stuck-pusher",)
+ENDED_BY_THE_PRODUCT = ("stuck-",)
 # How much of what it confirmed PostgreSQL can lose in a crash: three times its `wal_writer_delay`.
 LAZY_COMMIT = 0.6
 

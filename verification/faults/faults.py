@@ -14,7 +14,14 @@ import psutil
 from verification.faults.claims import freeze_workers, kill_claiming
 from verification.faults.disks import fill_disk
 from verification.faults.hosts import no_faketime, no_namespaces, partition, skew
-from verification.faults.locks import freeze_in_claim, hold_row, hold_table, lock_database, stick_pusher
+from verification.faults.locks import (
+    freeze_in_claim,
+    hold_row,
+    hold_table,
+    lock_database,
+    stick_pusher,
+    stick_worker,
+)
 from verification.faults.product import rest
 from verification.faults.restores import restore
 from verification.faults.sink import Manner
@@ -292,6 +299,7 @@ BOTH: dict[str, Inject] = {
     "two-clusters-start": two_clusters_concurrently,
     "migration": migrate,
 }
+SQLITE: dict[str, Inject] = {"stuck-worker": stick_worker}
 POSTGRESQL: dict[str, Inject] = {
     "database-restart": restart_database,
     "database-crash": crash_database,
@@ -316,12 +324,12 @@ LENGTHY = (
     "partition",
     "restore",
     "skew-",
-    "stuck-pusher",
+    "stuck-",
 )
 
 
 def kinds(database: str) -> dict[str, Any]:
-    return BOTH | (POSTGRESQL if database == "postgresql" else {})
+    return BOTH | (POSTGRESQL if database == "postgresql" else SQLITE)
 
 
 def unavailable(database: str) -> dict[str, str]:

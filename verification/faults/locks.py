@@ -9,6 +9,7 @@ from contextlib import suppress
 
 import psutil
 
+from schedules.worker.lock_holder import holder
 from verification.faults.claims import DELAY, find_pusher, resume, suspend, wait_for_due_slots
 from verification.faults.product import rest
 from verification.faults.stops import create_load, has_ended
@@ -108,13 +109,32 @@ def stick_pusher(world: World, dice: random.Random, length: float) -> str:
     """Freeze only the pusher inside its transaction, until its leader notices that and kills it."""
     leader = dice.choice(list(world.product.leaders().values()))
     pusher = _suspend_in_transaction(world, leader, dice)
-    if pusher is None:
-        return "no transaction was met"
+    return _wait_until_killed(world, pusher) if pusher else "no transaction was met"
+
+
+def stick_worker(world: World, dice: random.Random, length: float) -> str:
+    """Freeze a worker while it holds SQLite's write lock, until its leader notices that and kills it."""
+    leader = dice.choice(list(world.product.leaders().values()))
+    until = time.monotonic() + 25
+    while time.monotonic() < until:
+        create_load(world, long=0, short=60)
+        workers = {process.pid: process for process in world.product.workers(leader)}
+        looked = time.monotonic()
+        while time.monotonic() < looked + 2:
+            if found := workers.get(holder(world.sqlite_file) or 0):
+                suspend([found])
+                if _is_transaction_open(world):
+                    return _wait_until_killed(world, found)
+                resume([found])
+    return "no transaction was met"
+
+
+def _wait_until_killed(world: World, process: psutil.Process) -> str:
     world.strike()
     began = time.monotonic()
-    while time.monotonic() < began + STUCK and not has_ended(pusher.pid):
+    while time.monotonic() < began + STUCK and not has_ended(process.pid):
         rest(0.1)
-    resume([pusher])
+    resume([process])
     return f"killed after {time.monotonic() - began:.1f} s"
 
 

@@ -21,6 +21,8 @@ ANSWERS = {
 
 # How long targets below /slow/ keep their callers waiting, in seconds.
 HOLD = 1.3
+# How the statement begins with which a claim writes the rows of due slots.
+INSERT = b"INSERT INTO schedules_execution"
 
 
 class Loop:
@@ -125,7 +127,8 @@ class Proxy:
         self.target_host = target_host
         self.delay = 0.0
         self.is_cut = False
-        # Called with the caller's port when it has sent a COMMIT to the database, before the answer is passed on.
+        # Called with the caller's port when it has sent the COMMIT of a transaction that inserts ledger rows, before
+        # the answer is passed on.
         self.on_commit: Callable[[int], None] | None = None
         self._target = target
         self._open: set[asyncio.StreamWriter] = set()
@@ -168,8 +171,10 @@ class Proxy:
     async def _pass(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, port: int | None = None
     ) -> None:
+        has_inserted = False
         try:
             while data := await reader.read(65_536):
+                has_inserted |= INSERT in data
                 if self.delay:
                     await asyncio.sleep(self.delay)
                 while self.is_cut:
@@ -177,8 +182,10 @@ class Proxy:
                     await asyncio.sleep(0.05)
                 writer.write(data)
                 await writer.drain()
-                if port and self.on_commit and b"COMMIT" in data:
-                    self.on_commit(port)
+                if port and b"COMMIT" in data:
+                    if has_inserted and self.on_commit:
+                        self.on_commit(port)
+                    has_inserted = False
         finally:
             with suppress(OSError, RuntimeError):
                 writer.write_eof()
