@@ -94,6 +94,14 @@ def command(name: str) -> list[str]:
     return list(arguments)
 
 
+def users(name: str) -> list[str]:
+    """Read a list of login names, or `*` for everybody."""
+    found = words(name)
+    if "*" in found and len(found) > 1:
+        raise refuse(name, "use * alone for everybody, or only login names.")
+    return found
+
+
 def destinations(name: str) -> list[str]:
     """Read a list of networks (10.0.0.0/8), hosts (nas.local) and hosts with a port (nas.local:8080)."""
     found = words(name)

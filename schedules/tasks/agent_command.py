@@ -9,17 +9,22 @@ from typing import cast
 from django.conf import settings
 
 from schedules import limits
+from schedules.tasks.agent_boundary import Workplace, workplace
 from schedules.tasks.registry import Final, RetryLater, Run
 
 OUTPUT_BYTES = 16_384
 ERROR_OUTPUT_BYTES = 2048
-ENVIRONMENT = ("PATH", "HOME", "LANG")
 STANDARD_OUTPUT = 1
 
 
 async def run_agent_command(prompt: str, run: Run) -> str:
     """Pass a prompt to the command and return its output; a failure or a timeout may be retried."""
-    transport, output = await _start(prompt, run)
+    async with workplace(run) as place:
+        return await _run_in(place, prompt, run)
+
+
+async def _run_in(place: Workplace, prompt: str, run: Run) -> str:
+    transport, output = await _start(place, prompt)
     try:
         async with asyncio.timeout(run.timeout):
             await output.exited.wait()
@@ -56,16 +61,14 @@ class _Output(asyncio.SubprocessProtocol):
         self.closed.set()
 
 
-async def _start(prompt: str, run: Run) -> tuple[asyncio.SubprocessTransport, _Output]:
-    kept = {name: os.environ[name] for name in ENVIRONMENT if name in os.environ}
-    own = {
-        "CRONTY_EXECUTION": str(run.execution_id),
-        "CRONTY_JOB": run.job_id,
-        "CRONTY_URL": settings.CRONTY_URL,
-    }
+async def _start(place: Workplace, prompt: str) -> tuple[asyncio.SubprocessTransport, _Output]:
     starting = asyncio.ensure_future(
         asyncio.get_running_loop().subprocess_exec(
-            _Output, *settings.CRONTY_AGENT_COMMAND, env=kept | own, start_new_session=True
+            _Output,
+            *settings.CRONTY_AGENT_COMMAND,
+            cwd=place.folder,
+            env=place.environment,
+            start_new_session=True,
         )
     )
     try:

@@ -64,6 +64,15 @@ def test_command_is_a_list_of_arguments(given, value, arguments):
     assert environment.command("X") == arguments
 
 
+@pytest.mark.parametrize(
+    ("value", "names"), [("", []), ("*", ["*"]), ("olga, otto@example.com", ["olga", "otto@example.com"])]
+)
+def test_users_are_login_names_or_everybody(given, value, names):
+    given(value)
+
+    assert environment.users("X") == names
+
+
 def test_trailing_slash_of_a_url_is_removed(given):
     given("https://cronty.example/")
 
@@ -90,6 +99,7 @@ def test_trailing_slash_of_a_url_is_removed(given):
         pytest.param(lambda: environment.web_address("X", ""), "https://a b", id="blank in an address"),
         pytest.param(lambda: environment.destinations("X"), "nas.local:99999", id="destination port"),
         pytest.param(lambda: environment.destinations("X"), "http://nas.local", id="address as destination"),
+        pytest.param(lambda: environment.users("X"), "olga, *", id="everybody and somebody"),
         pytest.param(lambda: environment.choice("X", "A", ("A", "B")), "C", id="not a choice"),
         pytest.param(lambda: environment.zone_data("X"), "elsewhere", id="unknown source of zone data"),
         pytest.param(lambda: environment.time_zone("X", "UTC"), "Mars/Base", id="unknown zone"),

@@ -5,14 +5,32 @@ import json
 import os
 import signal
 import sys
+import tempfile
 from dataclasses import replace
 
 import psutil
 import pytest
+from django.contrib.auth.models import User
 
 from schedules.tasks import builtin
 from schedules.tasks.registry import Final, RetryLater
+from tests.factories import UserFactory
 from tests.tasks.builtin.conftest import RUN, perform
+
+
+@pytest.fixture(autouse=True)
+def owner(transactional_db):
+    """The owner of the run, who may start the agent command."""
+    return UserFactory(pk=RUN.owner_id, username="olga", is_superuser=True)
+
+
+@pytest.fixture(autouse=True)
+def workplaces(tmp_path_factory, monkeypatch):
+    """The folder in which the folders of runs are made."""
+    folder = tmp_path_factory.mktemp("workplaces")
+    monkeypatch.setattr(tempfile, "tempdir", str(folder))
+    yield folder
+    assert not list(folder.iterdir())
 
 
 @pytest.fixture
@@ -42,9 +60,67 @@ def test_agent_command_sees_only_a_small_environment(agent_command, settings, mo
     assert {name: environment[name] for name in environment if name.startswith("CRONTY_")} == {
         "CRONTY_EXECUTION": "42",
         "CRONTY_JOB": "job_17_1738764000",
+        "CRONTY_OWNER": "olga",
         "CRONTY_URL": "https://cronty.example",
     }
-    assert set(environment) <= {"PATH", "HOME", "LC_CTYPE", "CRONTY_EXECUTION", "CRONTY_JOB", "CRONTY_URL"}
+    assert set(environment) <= {
+        "PATH",
+        "HOME",
+        "TMPDIR",
+        "LC_CTYPE",
+        *(name for name in environment if name.startswith("CRONTY_")),
+    }
+
+
+def test_agent_command_works_in_an_empty_folder_of_its_own_that_is_removed(agent_command, workplaces):
+    agent_command(
+        "import json, os, stat; here = os.getcwd(); "
+        "print(json.dumps([here, os.environ['HOME'], os.listdir(), oct(stat.S_IMODE(os.stat(here).st_mode))])); "
+        "os.makedirs('deep/er'); open('deep/er/file', 'w').close(); os.symlink('/', 'root'); "
+        "os.chmod('deep/er', 0); os.chmod('deep', 0o500)"
+    )
+
+    first, second = (json.loads(perform("prompt", prompt="Hello")) for _ in range(2))
+
+    assert first[0] == first[1]
+    assert first[0].startswith(f"{workplaces}/cronty-agent-")
+    assert first[2:] == [[], "0o700"]
+    assert first[0] != second[0]
+    assert not list(workplaces.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("chosen", "is_superuser", "is_started"),
+    [
+        pytest.param([], True, True, id="superuser by default"),
+        pytest.param([], False, False, id="nobody else by default"),
+        pytest.param(["olga"], False, True, id="chosen"),
+        pytest.param(["otto"], True, False, id="not chosen"),
+        pytest.param(["*"], False, True, id="everybody"),
+    ],
+)
+def test_agent_command_runs_only_for_chosen_users(
+    agent_command, settings, owner, tmp_path, chosen, is_superuser, is_started
+):
+    settings.CRONTY_AGENT_USERS = chosen
+    User.objects.filter(pk=owner.pk).update(is_superuser=is_superuser)
+    agent_command(
+        "import os, sys; open(sys.argv[1], 'w').write(os.environ['CRONTY_OWNER'])", tmp_path / "ran"
+    )
+
+    if is_started:
+        perform("prompt", prompt="Hello")
+        assert (tmp_path / "ran").read_text() == "olga"
+    else:
+        with pytest.raises(Final, match=r"does not run for this user.* CRONTY_AGENT_USERS"):
+            perform("prompt", prompt="Hello")
+        assert not (tmp_path / "ran").exists()
+
+
+def test_agent_command_does_not_see_what_a_person_cannot_see(agent_command):
+    agent_command("import sys; print(ascii(sys.stdin.read()), end='')")
+
+    assert perform("prompt", prompt="Pay\U000e0041\u200b me\n") == ascii("Pay me\n")
 
 
 def test_failed_agent_command_shows_the_end_of_its_error_output(agent_command):

@@ -1,0 +1,88 @@
+"""The boundary around a process that works for a user: who may start one, its folder and its environment.
+
+Everything that starts an agent for a prompt uses it, whatever the process is.
+"""
+
+import asyncio
+import os
+import shutil
+import stat
+import tempfile
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+
+from django.conf import settings
+from django.contrib.auth import get_user_model
+from django.db import connections
+
+from schedules.tasks.registry import Final, Run
+
+EVERYBODY = "*"
+# The rest of the worker's environment holds secrets and the operator's own settings.
+PASSED_ON = ("PATH", "LANG")
+
+
+@dataclass(frozen=True)
+class Workplace:
+    """The folder of one run, which nobody else can read, and the environment for its process."""
+
+    folder: str
+    environment: dict[str, str]
+
+
+@asynccontextmanager
+async def workplace(run: Run) -> AsyncIterator[Workplace]:
+    """Provide an empty folder for a run and remove it afterwards; raises Final if its owner may not start agents."""
+    owner = await asyncio.to_thread(_permitted_owner, run.owner_id)
+    # Readable by this user only.
+    folder = tempfile.mkdtemp(prefix="cronty-agent-")
+    try:
+        yield Workplace(folder, _environment(run, owner, folder))
+    finally:
+        # In a thread, because an agent may leave many files; shielded, so that a cancelled run leaves none.
+        await asyncio.shield(asyncio.to_thread(_remove, folder))
+
+
+def _permitted_owner(owner_id: int) -> str:
+    """Return the login name of a user who may start agents, or raise Final."""
+    users = get_user_model()
+    try:
+        owner = users._default_manager.filter(pk=owner_id).first()
+    finally:
+        # This thread is not used again.
+        connections.close_all()
+    name = owner.get_username() if owner else ""
+    chosen = settings.CRONTY_AGENT_USERS
+    is_chosen = EVERYBODY in chosen or name in chosen if chosen else getattr(owner, "is_superuser", False)
+    if not owner or not is_chosen:
+        raise Final(
+            "The agent command does not run for this user: the operator can add them to CRONTY_AGENT_USERS."
+        )
+    return name
+
+
+def _environment(run: Run, owner: str, folder: str) -> dict[str, str]:
+    kept = {name: os.environ[name] for name in PASSED_ON if name in os.environ}
+    return kept | {
+        "HOME": folder,
+        "TMPDIR": folder,
+        "CRONTY_EXECUTION": str(run.execution_id),
+        "CRONTY_JOB": run.job_id,
+        "CRONTY_OWNER": owner,
+        "CRONTY_URL": settings.CRONTY_URL,
+    }
+
+
+def _remove(folder: str) -> None:
+    shutil.rmtree(folder, ignore_errors=True)
+    if not os.path.lexists(folder):
+        return
+    # Some programs make their folders read-only.
+    with suppress(OSError):
+        os.chmod(folder, stat.S_IRWXU)
+        for parent, names, _ in os.walk(folder):
+            for path in (os.path.join(parent, name) for name in names):
+                if not os.path.islink(path):
+                    os.chmod(path, stat.S_IRWXU)
+    shutil.rmtree(folder, ignore_errors=True)
