@@ -119,7 +119,7 @@ MUTANTS = (
     Mutant(
         "claim one second early",
         "schedules/engine/claim.py",
-        [("Job.objects.due(now)", "Job.objects.due(now + timedelta(seconds=1))")],
+        [("due = Job.objects.due(now)", "due = Job.objects.due(now + timedelta(seconds=1))")],
     ),
 )
 UNCHANGED = Mutant("(unchanged)", "manage.py", ())

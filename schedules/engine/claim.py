@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from django.conf import settings
-from django.db import transaction
-from django.db.models import F, Q, Value
+from django.contrib.auth import get_user_model
+from django.db import DatabaseError, transaction
+from django.db.models import F, Q, QuerySet, Value
 
 from schedules import limits
 from schedules.engine.gaps import Slot, remaining
@@ -17,7 +18,7 @@ from schedules.engine.interruptions import Interruption, reason_missed
 from schedules.engine.pauses import pause_unreadable
 from schedules.engine.plan import Plan, WhyMissed, plan
 from schedules.engine.settle import AT_MOST_ONCE, call_off, lose
-from schedules.engine.sql import earliest_moment, insert_claimed, update_rows
+from schedules.engine.sql import earliest_moment, insert_claimed, is_lock_timeout, update_rows
 from schedules.engine.too_late import end_late_runs, is_too_late
 from schedules.models import Execution, Job
 from schedules.models.executions import job_was_stopped
@@ -70,11 +71,32 @@ def claim_runs(
     `interruptions` are the recent ones of this cluster: the reasons for slots that it could not claim in time.
     """
     lease_until = now + timedelta(seconds=settings.CRONTY_LEASE_SECONDS)
+
+    def claim(exclude_owners: Sequence[int] = ()) -> list[Claim]:
+        with transaction.atomic():
+            claims = _claim_ready(cluster_id, now, lease_until, limit, exclude_tasks)
+            due = Job.objects.due(now).exclude(task__in=exclude_tasks)
+            if exclude_owners:
+                due = due.exclude(owner__in=exclude_owners)
+            why_missed = reason_missed(cluster_id, now, interruptions)
+            return claims + _claim_due(due, cluster_id, now, lease_until, limit - len(claims), why_missed)
+
+    try:
+        return claim()
+    except DatabaseError as error:
+        if not is_lock_timeout(error):
+            raise
+        # A new row refers to its owner, whose row another session may have locked: only that owner's jobs must wait.
+        return claim(_locked_owners(now))
+
+
+def _locked_owners(now: datetime) -> list[int]:
+    """Return the owners of due jobs whose rows other sessions have locked."""
+    owners = set(Job.objects.due(now).order_by().values_list("owner_id", flat=True).distinct())
+    people = get_user_model().objects.filter(pk__in=owners).order_by()
     with transaction.atomic():
-        claims = _claim_ready(cluster_id, now, lease_until, limit, exclude_tasks)
-        why_missed = reason_missed(cluster_id, now, interruptions)
-        claims += _claim_due(cluster_id, now, lease_until, limit - len(claims), exclude_tasks, why_missed)
-    return claims
+        free = set(people.select_for_update(skip_locked=True, no_key=True).values_list("pk", flat=True))
+    return sorted(owners - free)
 
 
 def wake_up_at(now: datetime, *, exclude_tasks: Sequence[str] = ()) -> datetime | None:
@@ -172,20 +194,18 @@ def _count_manual_runs(rows: Iterable[Execution]) -> None:
 
 
 def _claim_due(
+    due: QuerySet[Job],
     cluster_id: int,
     now: datetime,
     lease_until: datetime,
     limit: int,
-    exclude_tasks: Sequence[str],
     why_missed: WhyMissed,
 ) -> list[Claim]:
     """Write the ledger rows of due slots, and claim those that are to run now."""
     if limit <= 0:
         return []
     jobs = list(
-        Job.objects.due(now)
-        .exclude(task__in=exclude_tasks)
-        .select_for_update(skip_locked=True, of=("self",))
+        due.select_for_update(skip_locked=True, of=("self",))
         .annotate(owner_is_active=is_active("owner__") or Value(True))
         .only(*_JOB_COLUMNS)
         .order_by("next_run_at")[:limit]

@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
+from django.contrib.auth.models import User
 from django.db import DatabaseError, connection, connections, transaction
 
 from schedules import clock, engine
@@ -116,3 +117,20 @@ def test_jobs_of_a_host_that_is_lost_in_the_middle_of_a_claim_run_elsewhere(monk
 
         assert isinstance(frozen.exception(), DatabaseError)
     assert Execution.objects.get(job=job).cluster == other
+
+
+@only_on_postgresql
+def test_held_row_of_an_owner_delays_only_that_owners_jobs():
+    """A ledger row refers to its owner: the claim waited for the lock, and no job of anybody was claimed."""
+    cluster = ClusterFactory()
+    held, free = JobFactory(next_run_at=clock.now()), JobFactory(next_run_at=clock.now())
+
+    with transaction.atomic():
+        User.objects.select_for_update().get(pk=held.owner_id)
+        claims = in_engine_session(lambda: engine.claim_runs(cluster.pk, clock.now(), 10))
+
+    assert [claim.execution_id for claim in claims] == [Execution.objects.get(job=free).pk]
+    assert [
+        Execution.objects.get(pk=claim.execution_id).job
+        for claim in engine.claim_runs(cluster.pk, clock.now(), 10)
+    ] == [held]
