@@ -1,6 +1,7 @@
 """Restores of real backups by the command, on SQLite and on PostgreSQL."""
 
 import os
+import pty
 import sqlite3
 import subprocess
 import sys
@@ -27,7 +28,21 @@ PROGRAMS = _wheel() / "pginstall18" / "bin"
 FOUND = "SELECT status, reason FROM schedules_execution ORDER BY id"
 
 
-def restore(url: str, *arguments: object) -> subprocess.CompletedProcess[str]:
+def restore(url: str, *arguments: object, answers: str = "") -> subprocess.CompletedProcess[str]:
+    """Run the command; with answers, standard input is a terminal at which somebody types them."""
+    if answers:
+        controller, terminal = pty.openpty()
+        os.write(controller, answers.encode())
+    else:
+        controller = terminal = os.open(os.devnull, os.O_RDONLY)
+    try:
+        return _run(url, *arguments, stdin=terminal)
+    finally:
+        for handle in {controller, terminal}:
+            os.close(handle)
+
+
+def _run(url: str, *arguments: object, stdin: int) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "manage.py", "restore", *map(str, arguments)],
         cwd=PROJECT,
@@ -38,7 +53,7 @@ def restore(url: str, *arguments: object) -> subprocess.CompletedProcess[str]:
             "COVERAGE_PROCESS_START": "",
             "PATH": f"{PROGRAMS}:{os.environ['PATH']}",
         },
-        stdin=subprocess.DEVNULL,
+        stdin=stdin,
         capture_output=True,
         text=True,
         check=False,
@@ -89,7 +104,10 @@ def test_sqlite_backup_replaces_the_database_which_is_kept(tmp_path: Path):
         user.execute("UPDATE schedules_cluster SET stopped_at = last_seen_at")
         user.commit()
 
-    second = restore(url, backup, "--slots", "catch-up", "--yes")
+    declined = restore(url, backup, answers="catch-up\nn\n")
+    assert "Slots between the backup and now may have run already." in declined.stdout
+    assert "Nothing was changed." in declined.stderr
+    second = restore(url, backup, answers="catch-up\ny\n")
 
     assert second.returncode == 0, second.stderr
     with closing(sqlite3.connect(target)) as database:
