@@ -13,6 +13,8 @@ class Code(StrEnum):
 
     NOT_FOUND = "not_found"
     """It does not exist for this caller: unknown, deleted, or owned by another user."""
+    FORBIDDEN = "forbidden"
+    """The caller may see it, but not do this with it."""
     INVALID = "invalid"
     """A value is missing or wrong; `errors` names each field."""
     NEVER_RUNS = "never_runs"

@@ -3,7 +3,7 @@
 from datetime import timedelta
 
 import factory
-from django.contrib.auth.models import User
+from django.contrib.auth.models import Permission, User
 from factory.django import DjangoModelFactory
 
 from schedules import clock
@@ -20,6 +20,15 @@ class UserFactory(DjangoModelFactory[User]):
     username = factory.Sequence(lambda number: f"person{number}")
     password = factory.django.Password("correct horse")
     profile = factory.RelatedFactory("tests.factories.ProfileFactory", factory_related_name="user")
+
+
+def staff_with(*permissions: str) -> User:
+    """Return a staff member with these permissions of the app, like view_job."""
+    user = UserFactory(is_staff=True)
+    user.user_permissions.set(
+        Permission.objects.filter(content_type__app_label="schedules", codename__in=permissions)
+    )
+    return user
 
 
 class ProfileFactory(DjangoModelFactory[Profile]):

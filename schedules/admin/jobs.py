@@ -66,6 +66,7 @@ class JobAdmin(ServiceAdmin[Job]):
     actions = ["run_now", "pause", "resume", "cancel", "delete_selected", "restore"]
     readonly_fields = [
         "preview",
+        "positional",
         "arguments",
         "owner",
         "public_id",
@@ -100,7 +101,7 @@ class JobAdmin(ServiceAdmin[Job]):
     def get_fieldsets(self, request: HttpRequest, obj: Job | None = None) -> Any:
         what, when = self.what, self.when
         if obj and not self.has_change_permission(request, obj):
-            what = ["arguments" if name == "kwargs" else name for name in what]
+            what = [{"args": "positional", "kwargs": "arguments"}.get(name, name) for name in what]
             when = list(Job.TRIGGER_FIELDS)
         shown = [
             ("What", {"fields": what}),
@@ -109,21 +110,28 @@ class JobAdmin(ServiceAdmin[Job]):
         ]
         if obj is None:
             return shown
-        standing = [name for name in self.readonly_fields if name not in ("preview", "arguments")]
+        standing = [
+            name for name in self.readonly_fields if name not in ("preview", "positional", "arguments")
+        ]
         return [("Schedule", {"fields": ["preview"]}), *shown, ("How it stands", {"fields": standing})]
 
     def get_changeform_initial_data(self, request: HttpRequest) -> dict[str, Any]:
         return {"timezone": services.profile_of(request.user).zone}
 
     def has_change_permission(self, request: HttpRequest, obj: Job | None = None) -> bool:
-        """Make jobs that have ended or are in the trash read-only."""
+        """Make jobs read-only that have ended, are in the trash, or belong to somebody with more rights."""
         is_open = obj is None or (
-            obj.deleted_at is None and obj.status in (Job.Status.PENDING, Job.Status.PAUSED)
+            obj.deleted_at is None
+            and obj.status in (Job.Status.PENDING, Job.Status.PAUSED)
+            and actor_of(request).may_change(obj)
         )
         return is_open and super().has_change_permission(request, obj)
 
     def has_delete_permission(self, request: HttpRequest, obj: Job | None = None) -> bool:
-        return (obj is None or obj.deleted_at is None) and super().has_delete_permission(request, obj)
+        is_open = obj is None or (
+            obj.deleted_at is None and actor_of(request).may_delete(obj) and not services.is_protected(obj)
+        )
+        return is_open and super().has_delete_permission(request, obj)
 
     def save_by_service(self, request: HttpRequest, obj: Job, form: Any) -> Result[Job]:
         fields = dict(form.cleaned_data)
@@ -165,6 +173,10 @@ class JobAdmin(ServiceAdmin[Job]):
         return format_html(
             "<p>{} ({})</p><ol>{}</ol><ul>{}</ul>", shown.description, shown.timezone, runs, warnings
         )
+
+    @admin.display(description="args")
+    def positional(self, job: Job) -> SafeString:
+        return as_json(limits.masked(job.args))
 
     @admin.display(description="kwargs")
     def arguments(self, job: Job) -> SafeString:

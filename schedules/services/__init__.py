@@ -2,7 +2,17 @@
 
 from schedules.services.actors import Actor
 from schedules.services.duplicates import Scheduled
-from schedules.services.jobs import cancel, delete, edit, pause, restore, resume, run_now, schedule
+from schedules.services.jobs import (
+    cancel,
+    delete,
+    edit,
+    is_protected,
+    pause,
+    restore,
+    resume,
+    run_now,
+    schedule,
+)
 from schedules.services.lookalikes import look_alike
 from schedules.services.people import profile_of, update_profile
 from schedules.services.prompts import claim_prompts, complete_prompt, dismiss_prompt, release_prompt
@@ -21,6 +31,7 @@ __all__ = [
     "delete",
     "dismiss_prompt",
     "edit",
+    "is_protected",
     "issue_token",
     "look_alike",
     "pause",

@@ -1,4 +1,4 @@
-"""The actor of a change: a person or an agent, the interface they use, and the jobs they may see."""
+"""The actor of a change: a person or an agent, the interface they use, and the jobs they may see and change."""
 
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -11,7 +11,7 @@ from schedules.models import Event, Execution, Job, Profile
 from schedules.models.executions import ExecutionQuerySet
 from schedules.models.jobs import JobQuerySet
 from schedules.result import Code, Err
-from schedules.services.people import profile_of
+from schedules.services.people import is_above, profile_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +37,31 @@ class Actor:
 
     @property
     def sees_all(self) -> bool:
-        """Staff see everybody's jobs on the pages and in the admin; an agent sees only its owner's."""
-        return getattr(self.user, "is_staff", False) and self.door in (Event.Door.WEB, Event.Door.ADMIN)
+        """Staff who may view jobs see everybody's, with runs and events, on the pages and in the admin.
+
+        An agent sees only its owner's.
+        """
+        # As in the admin, whoever may change a job may also view it.
+        return self._has_permission("view_job") or self._has_permission("change_job")
+
+    def may_change(self, job: Job) -> bool:
+        """Return whether the actor may edit, stop and run a job, and so see its secrets: their own, or any by permission."""
+        return self._may("change_job", job)
+
+    def may_delete(self, job: Job) -> bool:
+        return self._may("delete_job", job)
+
+    def _may(self, permission: str, job: Job) -> bool:
+        if job.owner_id == self.user.pk:
+            return True
+        return self._has_permission(permission) and not is_above(job.owner, self.user)
+
+    def _has_permission(self, name: str) -> bool:
+        """Return whether this is staff with a permission for everybody's jobs, on the pages or in the admin."""
+        if self.door not in (Event.Door.WEB, Event.Door.ADMIN) or not getattr(self.user, "is_staff", False):
+            return False
+        has_perm = getattr(self.user, "has_perm", None)
+        return has_perm is not None and bool(has_perm(f"schedules.{name}"))
 
     def read_profile(self) -> Profile:
         """Return the profile of the user, from this call's token or from the database."""
@@ -62,6 +85,10 @@ class Actor:
 
 def not_found(job_id: str) -> Err:
     return Err(Code.NOT_FOUND, f"Job not found: {job_id}")
+
+
+def forbidden(job: Job) -> Err:
+    return Err(Code.FORBIDDEN, f"You may look at this job, but not change it: {job.public_id}")
 
 
 def record(

@@ -1,7 +1,7 @@
 """Changes of jobs, from creation to deletion: each function checks the owner, changes one row and writes one event."""
 
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -13,7 +13,7 @@ from schedules import clock, engine, limits
 from schedules.models import Execution, Job, Profile
 from schedules.models.jobs import new_public_id
 from schedules.result import Code, Err, Ok, Result, invalid, invalid_fields
-from schedules.services.actors import Actor, not_found, record
+from schedules.services.actors import Actor, forbidden, not_found, record
 from schedules.services.duplicates import Scheduled, answer_of_key, digest_of, similar_to
 from schedules.services.lookalikes import look_alike
 from schedules.services.people import profile_of
@@ -98,6 +98,8 @@ def edit(
         job = job or actor.jobs().called(job_id).first()
         if job is None:
             return not_found(job_id)
+        if not actor.may_change(job):
+            return forbidden(job)
         if answer := _try_to_edit(actor, job, revision, changes):
             return answer
         job = None
@@ -164,8 +166,8 @@ def pause(actor: Actor, job_id: str, *, reason: str = "", until: datetime | None
         return invalid("reason", f"Use at most {limits.NAME_LENGTH} printable characters.")
     with transaction.atomic():
         job = _locked(actor, job_id)
-        if job is None:
-            return not_found(job_id)
+        if isinstance(job, Err):
+            return job
         if job.status != Job.Status.PENDING:
             return Err(Code.WRONG_STATE, f"Job already {job.status}: {job_id}")
         engine.pause(job, now, reason, until=until)
@@ -178,8 +180,8 @@ def resume(actor: Actor, job_id: str) -> Result[Job]:
     now = clock.now()
     with transaction.atomic():
         job = _locked(actor, job_id)
-        if job is None:
-            return not_found(job_id)
+        if isinstance(job, Err):
+            return job
         if job.status != Job.Status.PAUSED:
             return Err(Code.WRONG_STATE, f"Job is not paused: {job_id}")
         before = {"reason": job.pause_reason, "until": job.paused_until and job.paused_until.isoformat()}
@@ -201,8 +203,10 @@ def cancel(actor: Actor, job_id: str, *, only: Collection[str] = Job.ACTIVE) -> 
     now = clock.now()
     with transaction.atomic():
         job = _locked(actor, job_id)
-        if job is None:
-            return not_found(job_id)
+        if isinstance(job, Err):
+            return job
+        if is_protected(job):
+            return _protected(job)
         if job.status not in only:
             return Err(Code.WRONG_STATE, f"Job already {job.status}: {job_id}")
         before = {"status": job.status}
@@ -218,9 +222,11 @@ def delete(actor: Actor, job_id: str) -> Result[Job]:
     """Move a job to the trash: agents and lists no longer show it, but its executions stay."""
     now = clock.now()
     with transaction.atomic():
-        job = _locked(actor, job_id)
-        if job is None:
-            return not_found(job_id)
+        job = _locked(actor, job_id, may=actor.may_delete)
+        if isinstance(job, Err):
+            return job
+        if is_protected(job):
+            return _protected(job)
         _account_until(job, now, "The job was deleted before it could run.")
         _move(job, now, deleted_at=now)
         if engine.withdraw(job, now, "deleted", also_manual=True):
@@ -236,6 +242,8 @@ def restore(actor: Actor, job_id: str) -> Result[Job]:
         job = actor.trash().called(job_id).select_for_update(of=("self",)).first()
         if job is None:
             return not_found(job_id)
+        if not actor.may_change(job):
+            return forbidden(job)
         if job.status in Job.ACTIVE:
             profile = profile_of(job.owner)
             wait_for_turn(profile)
@@ -269,8 +277,8 @@ def run_now(actor: Actor, job_id: str) -> Result[Execution]:
     now = clock.now()
     with transaction.atomic():
         job = _locked(actor, job_id)
-        if job is None:
-            return not_found(job_id)
+        if isinstance(job, Err):
+            return job
         waiting = Execution.objects.filter(
             job=job,
             cause=Execution.Cause.MANUAL,
@@ -284,8 +292,22 @@ def run_now(actor: Actor, job_id: str) -> Result[Execution]:
     return Ok(execution)
 
 
-def _locked(actor: Actor, job_id: str) -> Job | None:
-    return actor.jobs().called(job_id).select_for_update(of=("self",)).first()
+def is_protected(job: Job) -> bool:
+    """Return whether this is an active job of Cronty itself, which nobody can cancel or delete."""
+    task = registry.get(job.task)
+    return bool(task and task.system) and job.status in Job.ACTIVE
+
+
+def _protected(job: Job) -> Err:
+    return Err(Code.FORBIDDEN, f"Cronty needs this job: it cannot be cancelled or deleted ({job.public_id}).")
+
+
+def _locked(actor: Actor, job_id: str, *, may: Callable[[Job], bool] | None = None) -> Job | Err:
+    """Lock a job that the actor may change, or do something else with that `may` allows."""
+    job = actor.jobs().called(job_id).select_for_update(of=("self",)).first()
+    if job is None:
+        return not_found(job_id)
+    return job if (may or actor.may_change)(job) else forbidden(job)
 
 
 def _move(job: Job, now: datetime, **changes: Any) -> None:

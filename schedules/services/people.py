@@ -27,6 +27,15 @@ def superusers() -> QuerySet[Any]:
     return users._default_manager.filter(is_active(), is_superuser=True).order_by("pk")
 
 
+def is_above(other: Any, user: Any) -> bool:
+    """Return whether another user has more rights: superusers stand above staff, and staff above everybody else."""
+    return _rank(other) > _rank(user)
+
+
+def _rank(user: Any) -> tuple[bool, bool]:
+    return getattr(user, "is_superuser", False), getattr(user, "is_staff", False)
+
+
 def profile_of(user: Any) -> Profile:
     """Return a user's profile; create it the first time."""
     return Profile.objects.get_or_create(user=user)[0]

@@ -9,7 +9,7 @@ from django.db import transaction
 from schedules import clock, engine, limits
 from schedules.models import Execution, Job
 from schedules.result import Code, Err, Ok, Result, invalid
-from schedules.services.actors import Actor, record
+from schedules.services.actors import Actor, forbidden, record
 from schedules.when.moments import local_words
 
 Status = Execution.Status
@@ -142,6 +142,8 @@ def _locked(actor: Actor, execution_id: int, now: datetime) -> Execution | Err:
     # Only the agent that is working on a prompt still has access to it after its job was deleted.
     if row is None or (_job_of(row).deleted_at and not is_held):
         return Err(Code.NOT_FOUND, f"Prompt not found: {execution_id}")
+    if not actor.may_change(_job_of(row)):
+        return forbidden(_job_of(row))
     if row.status != Status.WAITING:
         return Err(Code.WRONG_STATE, f"Prompt already {row.status}: {execution_id}")
     return row

@@ -11,7 +11,7 @@ from http.cookies import SimpleCookie
 
 import pytest
 from django.conf import LazySettings
-from django.contrib.auth.models import User
+from django.contrib.auth.models import Permission, User
 from django.db import connection, transaction
 from django.test import Client
 from pytest_django import DjangoDbBlocker
@@ -48,7 +48,10 @@ def shared(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Iterato
             "staff": UserFactory(username="otto", is_staff=True, is_superuser=True),
             # Staff without any permission in the admin.
             "clerk": UserFactory(username="carl", is_staff=True),
+            # Staff who may view everything in the admin.
+            "viewer": UserFactory(username="vera", is_staff=True),
         }
+        people["viewer"].user_permissions.set(Permission.objects.filter(codename__startswith="view_"))
         sessions = {name: _log_in(user) for name, user in people.items()}
     yield Shared(owned, people, sessions)
     with django_db_blocker.unblock():

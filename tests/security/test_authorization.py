@@ -53,6 +53,7 @@ STAFF_REFUSED = {
     "axes_accessfailurelog_add": METHODS,
     "autocomplete": ("get",),
 }
+SECRET = "zqsecret-0123456789"
 Visit = Callable[[str], Client]
 
 each_page = for_each(PAGES)
@@ -156,6 +157,55 @@ def test_stranger_can_neither_see_nor_change_the_owners_rows(
 
 
 @each_page
+def test_staff_without_permission_see_and_change_nothing_on_the_pages(
+    owned: OwnedRows, visit: Visit, people: dict[str, Any], address: Address
+):
+    before = everything(except_of=people["clerk"])
+    for method in METHODS:
+        wrong = {"key": "no"} if address.name == "schedules:calendar-feed" else {}
+
+        answer = ask(visit("clerk"), method, address, owned, **wrong)
+
+        assert leaks(answer) == []
+        if address.parameters:
+            assert answer.status_code in {404, 405}
+    assert everything(except_of=people["clerk"]) == before
+
+
+@each_page
+def test_staff_who_may_only_view_change_nothing_on_the_pages(
+    owned: OwnedRows, visit: Visit, people: dict[str, Any], address: Address
+):
+    job = owned.job
+    job.task, job.kwargs = "webhook", {"url": "https://example.com/", "headers": {"X-Token": SECRET}}
+    job.save(update_fields=["task", "kwargs"])
+    before = everything(except_of=people["viewer"])
+    for method in METHODS:
+        answer = ask(visit("viewer"), method, address, owned)
+
+        assert answer.status_code in {*WELL, 403, 404, 405, 503}
+        assert SECRET not in body(answer)
+    assert everything(except_of=people["viewer"]) == before
+
+
+def test_staff_who_may_only_view_are_offered_no_action(owned: OwnedRows, visit: Visit):
+    client = visit("viewer")
+    for path in (f"/jobs/{owned.job.public_id}/", f"/runs/{owned.run.pk}/", "/inbox/", "/", "/trash/"):
+        shown = body(client.get(path))
+
+        assert MARK in shown
+        for action in ("run/", "pause/", "cancel/", "delete/", "edit/", "dismiss/", "restore/"):
+            assert f'/{action}"' not in shown, path
+
+
+def test_copy_needs_the_right_to_change_because_the_form_is_filled_in(owned: OwnedRows, visit: Visit):
+    path = f"/jobs/new/?copy={owned.job.public_id}"
+
+    assert visit("viewer").get(path).status_code == HTTPStatus.FORBIDDEN
+    assert visit("owner").get(path).status_code == HTTPStatus.OK
+
+
+@each_page
 def test_owner_is_never_refused(owned: OwnedRows, visit: Visit, address: Address):
     statuses = {ask(visit("owner"), method, address, owned).status_code for method in METHODS}
 
@@ -204,6 +254,23 @@ def test_staff_without_permission_see_no_rows(owned: OwnedRows, visit: Visit, ad
         # The address without a verb only redirects to the one with it.
         if address.model is not None and address.name != "admin:":
             assert answer.status_code == 403
+    assert everything() == before
+
+
+@each_admin_page
+def test_staff_who_may_only_view_change_nothing_in_the_admin(
+    owned: OwnedRows, visit: Visit, address: Address
+):
+    job = owned.job
+    job.args, job.kwargs = [{"token": SECRET}], {"headers": {"X-Token": SECRET}}
+    job.save(update_fields=["args", "kwargs"])
+    browsers = {method: visit("viewer") for method in METHODS}
+    before = everything()
+    for method, client in browsers.items():
+        answer = ask(client, method, address, owned)
+
+        assert answer.status_code in {200, 302, 403, 404, 405}
+        assert SECRET not in body(answer)
     assert everything() == before
 
 

@@ -1,11 +1,12 @@
 """Actors, and the jobs and executions that they can see."""
 
 import pytest
+from django.contrib.auth.models import Permission
 
 from schedules.models import Event
 from schedules.services import Actor
 from schedules.services.actors import not_found, record
-from tests.factories import ExecutionFactory, JobFactory
+from tests.factories import ExecutionFactory, JobFactory, staff_with
 
 Door = Event.Door
 
@@ -31,6 +32,41 @@ def test_only_staff_on_the_pages_see_all_jobs(request, stranger, who, door, name
     assert set(actor.jobs()) == ({foreign, mine} if sees_all else {mine})
     assert set(actor.trash()) == ({trashed} if sees_all else set())
     assert set(actor.executions()) == ({run} if sees_all else set())
+
+
+@pytest.mark.parametrize(
+    ("permissions", "sees_all", "may_change", "may_delete"),
+    [
+        ([], False, False, False),
+        (["view_job"], True, False, False),
+        (["change_job"], True, True, False),
+        (["view_job", "delete_job"], True, False, True),
+    ],
+)
+def test_permissions_decide_what_staff_may_do_with_the_jobs_of_others(
+    owner, operator, permissions, sees_all, may_change, may_delete
+):
+    clerk = Actor(staff_with(*permissions), Door.WEB)
+    foreign, above, mine = JobFactory(owner=owner), JobFactory(owner=operator), JobFactory(owner=clerk.user)
+
+    assert clerk.sees_all is sees_all
+    assert (clerk.may_change(foreign), clerk.may_delete(foreign)) == (may_change, may_delete)
+    assert (clerk.may_change(above), clerk.may_delete(above)) == (False, False)
+    assert (clerk.may_change(mine), clerk.may_delete(mine)) == (True, True)
+
+
+def test_permissions_of_somebody_who_is_not_staff_do_not_count(owner, stranger):
+    stranger.user_permissions.set(Permission.objects.filter(content_type__app_label="schedules"))
+
+    assert not Actor(stranger, Door.WEB).sees_all
+    assert not Actor(stranger, Door.WEB).may_change(JobFactory(owner=owner))
+
+
+def test_agent_of_staff_with_permissions_may_change_only_their_own_jobs(owner):
+    clerk = Actor(staff_with("change_job", "delete_job"), Door.MCP, "laptop")
+
+    assert not clerk.may_change(JobFactory(owner=owner))
+    assert clerk.may_change(JobFactory(owner=clerk.user))
 
 
 def test_label_of_an_agent_is_the_name_of_its_token(actor, agent):

@@ -7,9 +7,15 @@ from django.contrib.auth.models import User
 
 from schedules import engine, services
 from schedules.models import Event, Execution, Job, Profile
-from schedules.result import Ok
+from schedules.result import Err, Ok
 from schedules.services import Actor
-from schedules.services.setup import FIRST_USER, SYSTEM_USER, ensure_first_user, ensure_system_job
+from schedules.services.setup import (
+    FIRST_USER,
+    SYSTEM_USER,
+    create_check,
+    ensure_first_user,
+    ensure_system_job,
+)
 from tests.factories import ClusterFactory, UserFactory
 
 pytestmark = pytest.mark.django_db
@@ -82,34 +88,51 @@ def test_system_job_uses_the_time_zone_of_the_installation(settings, now):
     assert ensure_system_job().next_run_at.strftime("%H:%M") == "18:15"
 
 
-@pytest.mark.parametrize(
-    "verbs",
-    [
-        pytest.param([services.delete], id="trashed"),
-        pytest.param([services.pause], id="paused"),
-        pytest.param([services.pause, services.delete], id="paused and trashed"),
-    ],
-)
-def test_stopped_system_job_is_rearmed_at_the_next_start(operator, now, verbs):
+@pytest.mark.parametrize("is_paused", [False, True], ids=["active", "paused"])
+@pytest.mark.parametrize("door", [Event.Door.WEB, Event.Door.ADMIN, Event.Door.MCP, Event.Door.CODE])
+def test_nobody_can_cancel_or_trash_the_system_job(operator, now, door, is_paused):
     job = ensure_system_job()
-    for verb in verbs:
-        assert isinstance(verb(Actor(operator, Event.Door.ADMIN), job.public_id), Ok)
+    owner = Actor(job.owner, door)
+    if is_paused:
+        assert isinstance(services.pause(owner, job.public_id), Ok)
+    for actor in (Actor(operator, door), owner):
+        refusals = [verb(actor, job.public_id) for verb in (services.cancel, services.delete)]
+
+        assert all(isinstance(refusal, Err) for refusal in refusals)
+    job.refresh_from_db()
+    assert (job.status, job.deleted_at) == ("paused" if is_paused else "pending", None)
+
+
+def test_finished_check_of_the_cluster_can_be_trashed(operator, now):
+    job = create_check()
+    Job.objects.update(status=Job.Status.COMPLETED, next_run_at=None)
+
+    assert isinstance(services.delete(Actor(operator, Event.Door.WEB), job.public_id), Ok)
+
+
+@pytest.mark.parametrize("is_trashed", [False, True], ids=["kept", "trashed"])
+@pytest.mark.parametrize("is_paused", [False, True], ids=["active", "paused"])
+def test_stopped_system_job_is_rearmed_at_the_next_start(operator, now, is_paused, is_trashed):
+    job = ensure_system_job()
+    if is_paused:
+        assert isinstance(services.pause(Actor(operator, Event.Door.ADMIN), job.public_id), Ok)
+    # As an older version could leave it.
+    Job.objects.update(deleted_at=now if is_trashed else None)
 
     ensure_system_job()
 
     job = Job.objects.get()
     assert (job.status, job.deleted_at) == ("pending", None)
     assert now < job.next_run_at <= now + timedelta(days=1)
-    assert Event.objects.first().actor == SYSTEM_USER
+    if is_paused or is_trashed:
+        assert Event.objects.first().actor == SYSTEM_USER
 
 
 @pytest.mark.parametrize("is_trashed", [False, True], ids=["kept", "trashed"])
-def test_cancelled_system_job_is_replaced_at_the_next_start(operator, now, is_trashed):
+def test_cancelled_system_job_is_replaced_at_the_next_start(now, is_trashed):
     old = ensure_system_job()
-    staff = Actor(operator, Event.Door.ADMIN)
-    services.cancel(staff, old.public_id)
-    if is_trashed:
-        services.delete(staff, old.public_id)
+    # As an older version could leave it.
+    Job.objects.update(status="cancelled", next_run_at=None, deleted_at=now if is_trashed else None)
 
     new = ensure_system_job()
 

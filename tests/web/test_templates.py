@@ -48,7 +48,7 @@ def test_job_row_escapes_everything():
         recent="F",
         last_run_at=NOW,
     )
-    job.standing = "failing"
+    job.standing, job.can_change = "failing", True
     page = SimpleNamespace(actor=SimpleNamespace(sees_all=False), zone="UTC")
 
     shown = render_to_string("schedules/parts/job_row.html", {"job": job, "page": page})

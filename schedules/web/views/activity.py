@@ -42,5 +42,8 @@ class TrashPage(PageMixin, TemplateView):
     template_name = "schedules/trash.html"
 
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
-        jobs = self.actor.trash().order_by("-deleted_at", "-pk")
-        return super().get_context_data(listed=sliced(jobs, self.request), **kwargs)
+        jobs = self.actor.trash().select_related("owner").order_by("-deleted_at", "-pk")
+        listed = sliced(jobs, self.request)
+        for job in listed.rows:
+            job.can_change = self.actor.may_change(job)
+        return super().get_context_data(listed=listed, **kwargs)

@@ -3,6 +3,7 @@
 from typing import Any
 
 from django.contrib import messages
+from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
 from django.views.decorators.http import require_safe
@@ -12,6 +13,7 @@ from schedules import services
 from schedules.models import Execution, Job
 from schedules.result import Code, Err, Ok
 from schedules.services import Preview, Scheduled
+from schedules.services.actors import forbidden
 from schedules.services.duplicates import SimilarJob
 from schedules.services.reading import preview_of
 from schedules.services.validation import no_runs_left
@@ -97,6 +99,8 @@ class NewJobPage(_JobFormPage):
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
         if copied := self.request.GET.get("copy"):
             self.source = find_job(self.actor, copied)
+            if not self.actor.may_change(self.source):
+                raise PermissionDenied
             form = kwargs.setdefault("form", self.make_form())
             form.initial["name"] = f"{self.source.name} (copy)"[:200]
         return super().get_context_data(title="New job", **kwargs)
@@ -137,6 +141,9 @@ class EditJobPage(_JobFormPage):
 
     def dispatch(self, request: Any, *args: Any, **kwargs: Any) -> Any:
         self.source = find_job(self.actor, kwargs["job_id"])
+        if not self.actor.may_change(self.source):
+            show_problem(request, forbidden(self.source))
+            return HttpResponseRedirect(job_address(self.source))
         return super().dispatch(request, *args, **kwargs)
 
     def get(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:

@@ -21,7 +21,7 @@ class InboxPage(PageMixin, TemplateView):
     template_name = "schedules/inbox.html"
 
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
-        waiting = self.actor.executions().waiting().filter(job__deleted_at=None).select_related("job")
+        waiting = self.actor.executions().waiting().filter(job__deleted_at=None).select_related("job__owner")
         recent = (
             self.actor.executions().filter(task="prompt", status__in=Execution.FINAL).select_related("job")
         )
@@ -29,6 +29,7 @@ class InboxPage(PageMixin, TemplateView):
         for run in listed.rows:
             run.prompt = (run.job and run.job.argument("prompt")) or ""
             run.is_held = run.is_held_at(self.page.now)
+            run.can_change = bool(run.job and self.actor.may_change(run.job))
         return super().get_context_data(
             listed=listed,
             ended=recent.order_by("-scheduled_for", "-pk")[:5],

@@ -107,12 +107,22 @@ class JobPage(PageMixin, TemplateView):
             policies=policies(job),
             events=Event.objects.filter(job=job)[:10],
             is_moving=any(run.status in states.MOVING for run in last),
-            can_edit=job.status in (Job.Status.PENDING, Job.Status.PAUSED),
+            **self._rights(job),
             crontab=crontab_line(job),
             **self._why(job),
             **self._pause(),
             **kwargs,
         )
+
+    def _rights(self, job: Job) -> dict[str, bool]:
+        """Return which actions the page offers."""
+        may_change, is_protected = self.actor.may_change(job), services.is_protected(job)
+        return {
+            "can_change": may_change,
+            "can_edit": may_change and job.status in (Job.Status.PENDING, Job.Status.PAUSED),
+            "can_cancel": may_change and job.status in Job.ACTIVE and not is_protected,
+            "can_delete": self.actor.may_delete(job) and not is_protected,
+        }
 
     def _why(self, job: Job) -> dict[str, Any]:
         """Explain why the job ran or did not run at the moment in the query string."""

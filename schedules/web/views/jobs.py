@@ -45,7 +45,8 @@ class JobsPage(PageMixin, TemplateView):
         # Only staff see whose job it is.
         shown = ranked.select_related("owner") if self.actor.sees_all else ranked
         listed = sliced(self._ordered(shown, counts, asked), self.request)
-        states.named(listed.rows)
+        for job in states.named(listed.rows):
+            job.can_change = self.actor.may_change(job)  # type: ignore[attr-defined]
         total = sum(counts.values())
         is_filtered = any(asked[name] for name in FILTERS)
         has_all = len(listed.rows) == total and not is_filtered

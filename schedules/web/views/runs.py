@@ -95,9 +95,11 @@ class RunPage(PageMixin, TemplateView):
         run = find_run(self.request, kwargs["run_id"])
         output = result_text(run.result)
         zone = run.job.timezone if run.job else self.page.zone
+        job = run.job if run.job and run.job.deleted_at is None else None
         return super().get_context_data(
             run=run,
-            job=run.job if run.job and run.job.deleted_at is None else None,
+            job=job,
+            can_change=job is not None and self.actor.may_change(job),
             zone=zone,
             explanation=explain(run, zone, with_error=False),
             output=output[:SHOWN_OUTPUT],
