@@ -19,7 +19,7 @@ from schedules.mcp.orm import orm
 from schedules.models import Event, Token
 from schedules.result import Code, Err
 from schedules.services import Actor, verify_token
-from schedules.services.tokens import FAMILIES, SCOPES, report_calls
+from schedules.services.tokens import FAMILIES, SCOPES, report_calls, tasks_of
 
 LOCAL_NAME = "local agent"
 # How often a process reports its calls at full rate; more would be more exact.
@@ -72,11 +72,19 @@ def _verify(text: str) -> Token | None:
 
 
 def caller_of(token: Token) -> Caller:
-    profile = getattr(token.owner, "cronty_profile", None)
+    families = frozenset(token.families or FAMILIES)
+    actor = Actor(
+        token.owner,
+        Event.Door.MCP,
+        name=token.name,
+        key=f"token {token.pk}",
+        profile=getattr(token.owner, "cronty_profile", None),
+        tasks=tasks_of(families),
+    )
     return Caller(
-        Actor(token.owner, Event.Door.MCP, name=token.name, key=f"token {token.pk}", profile=profile),
+        actor,
         scopes=frozenset(token.scopes),
-        families=frozenset(token.families or FAMILIES),
+        families=families,
         token_id=token.pk,
     )
 
@@ -89,7 +97,7 @@ def local_caller(
     name: str = LOCAL_NAME,
 ) -> Caller:
     """Build the caller for stdio, where the protocol carries no identity."""
-    actor = Actor(user, Event.Door.MCP, name=name, key=_PROCESS)
+    actor = Actor(user, Event.Door.MCP, name=name, key=_PROCESS, tasks=tasks_of(families))
     return Caller(actor, frozenset(scopes), frozenset(families))
 
 

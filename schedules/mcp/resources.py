@@ -105,7 +105,8 @@ def valid_timezones() -> str:
 
 
 def registered_tasks() -> str:
-    tasks = registry.all_tasks()
+    actor = _reader().actor
+    tasks = [task for task in registry.all_tasks() if actor.may_use(task.name)]
     return _json(
         [{"name": task.name, "description": task.description, "arguments": task.schema} for task in tasks]
     )

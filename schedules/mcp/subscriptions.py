@@ -38,9 +38,10 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class JobChanged(ResourceUpdated):
-    """A changed resource; only streams of its owner are notified."""
+    """A changed resource; only streams of its owner that may see the same jobs are notified."""
 
     owner_id: int | None = None
+    tasks: frozenset[str] | None = None
 
 
 class OwnerBus(InMemorySubscriptionBus):
@@ -50,7 +51,9 @@ class OwnerBus(InMemorySubscriptionBus):
         caller = current_caller()
 
         def deliver(event: ServerEvent) -> None:
-            if isinstance(event, JobChanged) and caller and event.owner_id == caller.actor.user.pk:
+            if not isinstance(event, JobChanged) or caller is None:
+                return
+            if (event.owner_id, event.tasks) == (caller.actor.user.pk, caller.actor.tasks):
                 listener(event)
 
         return super().subscribe(deliver)
@@ -137,7 +140,9 @@ class Watch:
             actor = watcher.caller.actor
             now = await orm(_states)(actor, watcher.addresses)
             changes |= {
-                JobChanged(uri, owner_id=actor.user.pk) for uri in now if now[uri] != watcher.seen.get(uri)
+                JobChanged(uri, owner_id=actor.user.pk, tasks=actor.tasks)
+                for uri in now
+                if now[uri] != watcher.seen.get(uri)
             }
             watcher.seen = now
         for change in changes:
@@ -198,7 +203,8 @@ def _these_jobs(actor: Actor, job_ids: Collection[str]) -> dict[str, Any]:
 
 def _every_job(actor: Actor) -> Any:
     """Return a summary of all active jobs; a claim changes `slot_count`, and the end of a run `last_run_at`."""
-    changed = Event.objects.filter(owner=actor.user.pk).aggregate(Max("pk"))
+    events = Event.objects.filter(actor.within_tasks("job__task"), owner=actor.user.pk)
+    changed = events.aggregate(Max("pk"))
     jobs = actor.jobs().active().order_by()
     return changed, jobs.aggregate(Count("pk"), Sum("slot_count"), Min("next_run_at"), Max("last_run_at"))
 

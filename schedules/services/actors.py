@@ -5,6 +5,7 @@ from datetime import datetime
 from typing import Any
 
 from django.contrib.auth.base_user import AbstractBaseUser
+from django.db.models import Q
 
 from schedules import limits
 from schedules.models import Event, Execution, Job, Profile
@@ -25,6 +26,8 @@ class Actor:
     """Distinguishes agents with the same name."""
     profile: Profile | None = field(default=None, compare=False, repr=False)
     """The profile of the user, if it was read together with the token."""
+    tasks: frozenset[str] | None = None
+    """The tasks whose jobs this actor may see and change; None means all."""
 
     @property
     def label(self) -> str:
@@ -70,17 +73,28 @@ class Actor:
     def jobs(self) -> JobQuerySet:
         if self.sees_all:
             return Job.objects.kept()
-        return Job.objects.filter(owner=self.user.pk, deleted_at=None)
+        return Job.objects.filter(self.within_tasks(), owner=self.user.pk, deleted_at=None)
 
     def job(self, public_id: str) -> Job | None:
         """Return one job with its activity, or None."""
         return self.jobs().called(public_id).with_activity().first()
 
     def trash(self) -> JobQuerySet:
-        return Job.objects.trashed() if self.sees_all else Job.objects.trashed().owned_by(self.user.pk)
+        if self.sees_all:
+            return Job.objects.trashed()
+        return Job.objects.trashed().filter(self.within_tasks(), owner=self.user.pk)
 
     def executions(self) -> ExecutionQuerySet:
-        return Execution.objects.all() if self.sees_all else Execution.objects.filter(owner=self.user.pk)
+        if self.sees_all:
+            return Execution.objects.all()
+        return Execution.objects.filter(self.within_tasks(), owner=self.user.pk)
+
+    def may_use(self, task: str) -> bool:
+        return self.tasks is None or task in self.tasks
+
+    def within_tasks(self, column: str = "task") -> Q:
+        """Match the rows of the tasks that this actor may see."""
+        return Q() if self.tasks is None else Q(**{f"{column}__in": sorted(self.tasks)})
 
 
 def not_found(job_id: str) -> Err:

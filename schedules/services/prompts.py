@@ -35,7 +35,7 @@ def claim_prompts(
     now = clock.now()
     with transaction.atomic():
         rows = list(
-            Execution.objects.filter(owner=actor.user.pk)
+            Execution.objects.filter(actor.within_tasks(), owner=actor.user.pk)
             .claimable(now)
             .select_for_update(skip_locked=True, of=("self",))
             .select_related("job")

@@ -3,7 +3,7 @@
 import hmac
 import re
 import secrets
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -20,6 +20,8 @@ from schedules.result import Code, Err, Ok, Result, invalid
 
 SCOPES = ("read", "write")
 FAMILIES = ("jobs", "prompts", "notifications", "more")
+# The jobs that a family is about; `jobs` is about all of them, and `more` about those of the other families.
+TASKS_OF_FAMILY = {"prompts": "prompt", "notifications": "notify"}
 LAST_USED_EVERY = timedelta(minutes=1)
 # Checked before the lookup, because PostgreSQL raises an error for some characters.
 SHAPE = re.compile(r"cronty_(?P<prefix>[0-9a-f]{8})_[A-Za-z0-9_-]{32}")
@@ -110,6 +112,12 @@ def verify_token(text: str) -> Token | None:
             # A token from before a change of the secret key goes over to the new one.
             Token.objects.filter(stale, pk=token.pk).update(last_used_at=now, digest=_digest(text, keys[0]))
     return token
+
+
+def tasks_of(families: Collection[str]) -> frozenset[str] | None:
+    """Return the tasks whose jobs an agent with these tool families may see and change; None means all."""
+    tasks = frozenset(TASKS_OF_FAMILY[family] for family in families if family in TASKS_OF_FAMILY)
+    return None if "jobs" in families or not tasks else tasks
 
 
 def report_calls(token_id: int, calls: int) -> None:

@@ -71,7 +71,7 @@ def _type_problem(name: str, value: Any) -> str | None:
 def job_problem(actor: Actor, job: Job, now: datetime, *, changed: set[str]) -> Err | None:
     """Return an error if a job is invalid or not allowed for this caller, else None."""
     task = registry.get(job.task)
-    if task and task.system:
+    if (task and task.system) or not actor.may_use(job.task):
         return invalid("task", f"Unknown task: {job.task}. Choose one of: {', '.join(registry.names())}.")
     # The untouched columns of a new job hold our own defaults.
     untouched = _COLUMNS - changed - _REQUIRED if job._state.adding else {"owner"}

@@ -1,0 +1,149 @@
+"""Tool families as a boundary: an agent of some families sees and changes only the jobs these are about."""
+
+import json
+
+import pytest
+from asgiref.sync import async_to_sync
+from mcp import MCPError
+
+from schedules import services
+from schedules.mcp import subscriptions
+from schedules.mcp.auth import caller_of, local_caller, set_local_caller
+from schedules.mcp.registration import OFFERS
+from schedules.mcp.server import build_server
+from schedules.models import Job
+from schedules.result import Code
+from schedules.services.tokens import tasks_of
+from tests.factories import ClusterFactory, ExecutionFactory, JobFactory, TokenFactory
+from tests.mcp.agents import InMemory
+from tests.mcp.examples import examples
+from tests.security.owned_rows import everything
+
+NOTE = {"message": "Tea", "topic": "home"}
+UNKNOWN = "job_404_0"
+
+
+@pytest.fixture
+def rows(owner):
+    """One job of the owner per family, and a waiting prompt."""
+    ClusterFactory()
+    jobs = {
+        "jobs": JobFactory(owner=owner, name="Deploy"),
+        "prompts": JobFactory(owner=owner, name="Look", task="prompt", kwargs={"prompt": "Look"}),
+        "notifications": JobFactory(owner=owner, name="Tea", task="notify", kwargs=NOTE),
+    }
+    ExecutionFactory(job=jobs["prompts"], status="waiting")
+    return jobs
+
+
+@pytest.fixture
+def agent_of(owner):
+    """Return a function that makes the local caller an agent of these families."""
+
+    def make(*families):
+        set_local_caller(local_caller(owner, families=families))
+        return InMemory("modern", build_server(families=families))
+
+    yield make
+    set_local_caller(None)
+
+
+def read(agent, uri):
+    return json.loads(agent.do(lambda client: client.read_resource(uri)).contents[0].text)
+
+
+@pytest.mark.parametrize("other", ["jobs", "prompts"])
+def test_row_of_another_family_is_answered_like_an_unknown_one(agent_of, rows, other):
+    agent, foreign = agent_of("notifications", "more"), rows[other]
+    waiting = foreign.executions.first() or ExecutionFactory(job=foreign)
+    before = everything()
+    asked = 0
+    for offer in OFFERS:
+        given = examples(foreign, foreign, waiting)[offer.name]
+        if offer.family not in ("notifications", "more") or not {"job_id", "schedule_id"} & set(given):
+            continue
+        id_name = "job_id" if "job_id" in given else "schedule_id"
+
+        answer, unknown = (
+            agent.call(offer.name, **given | {id_name: job_id}) for job_id in (foreign.public_id, UNKNOWN)
+        )
+
+        assert json.dumps(answer).replace(foreign.public_id, UNKNOWN) == json.dumps(unknown), offer.name
+        asked += 1
+    with pytest.raises(MCPError, match="Job not found"):
+        read(agent, f"jobs://{foreign.public_id}")
+
+    assert asked == 8
+    assert everything() == before
+
+
+def test_lists_and_resources_show_only_the_family(agent_of, rows):
+    JobFactory(owner=rows["jobs"].owner, name="T\u0435a", next_run_at=rows["jobs"].next_run_at)
+    agent, tea = agent_of("notifications", "more"), rows["notifications"].public_id
+
+    assert {run["job_id"] for run in agent.call("upcoming")["upcoming"]} == {tea}
+    assert [row["schedule_id"] for row in agent.call("list_scheduled_notifications")["schedules"]] == [tea]
+    assert {run["job_id"] for run in read(agent, "agenda://today")["agenda"]} <= {tea}
+    assert [task["name"] for task in read(agent, "tasks://registered")] == ["notify"]
+    # A job of another family has a name that looks the same.
+    assert "look_alike" not in agent.call("update_job", job_id=tea, name="Te\u0430")
+    assert agent.call("pause_schedule", schedule_id=tea)["success"]
+
+
+def test_job_of_another_family_cannot_be_created(agent_of, owner):
+    caller = local_caller(owner, families=["notifications"])
+
+    refused = services.schedule(
+        caller.actor, name="New", task="webhook", trigger_type="cron", cron="0 9 * * *"
+    )
+
+    assert refused.code == Code.INVALID
+    assert not Job.objects.exists()
+
+
+@pytest.mark.parametrize(
+    ("families", "tasks"),
+    [
+        (["notifications"], {"notify"}),
+        (["prompts"], {"prompt"}),
+        (["prompts", "notifications", "more"], {"prompt", "notify"}),
+        (["jobs", "notifications"], None),
+        (["more"], None),
+        ([], None),
+    ],
+)
+def test_tasks_of_families(owner, families, tasks):
+    assert caller_of(TokenFactory(owner=owner, families=families)).actor.tasks == tasks
+    assert tasks_of(families) == tasks
+
+
+def test_stream_is_not_notified_of_a_change_that_another_family_sees(owner, rows):
+    uri = f"jobs://{rows['jobs'].public_id}"
+    heard = []
+
+    async def listen():
+        bus = subscriptions.Watch().bus
+        set_local_caller(local_caller(owner, families=["notifications"]))
+        bus.subscribe(heard.append)
+        await bus.publish(subscriptions.JobChanged(uri, owner_id=owner.pk))
+        await bus.publish(
+            subscriptions.JobChanged("jobs://tea", owner_id=owner.pk, tasks=frozenset({"notify"}))
+        )
+
+    try:
+        async_to_sync(listen)()
+    finally:
+        set_local_caller(None)
+
+    assert [event.uri for event in heard] == ["jobs://tea"]
+
+
+def test_agenda_changes_only_with_the_jobs_of_the_family(actor, owner, rows):
+    narrow = local_caller(owner, families=["notifications"]).actor
+    seen = subscriptions._states(narrow, ["agenda://today"])
+
+    services.edit(actor, rows["jobs"].public_id, name="Other")
+    assert subscriptions._states(narrow, ["agenda://today"]) == seen
+
+    services.edit(actor, rows["notifications"].public_id, name="Other")
+    assert subscriptions._states(narrow, ["agenda://today"]) != seen
