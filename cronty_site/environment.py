@@ -8,7 +8,7 @@ import shlex
 import zoneinfo
 from contextlib import suppress
 from importlib.util import find_spec
-from ipaddress import ip_address, ip_network
+from ipaddress import ip_address
 from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import Any
@@ -17,6 +17,9 @@ from zoneinfo import ZoneInfo
 
 import dj_database_url
 from django.core.exceptions import ImproperlyConfigured
+
+from schedules.destinations import parse_destination
+from schedules.request_headers import setting_problem
 
 
 def refuse(name: str, fix: str) -> ImproperlyConfigured:
@@ -106,16 +109,18 @@ def destinations(name: str) -> list[str]:
     """Read a list of networks (10.0.0.0/8), hosts (nas.local) and hosts with a port (nas.local:8080)."""
     found = words(name)
     for entry in found:
-        with suppress(ValueError):
-            ip_network(entry, strict=False)
-            continue
         try:
-            parts = urlsplit(f"//{entry}")
-            is_host = parts.netloc == entry and parts.hostname and "@" not in entry and parts.port != 0
-        except ValueError:
-            is_host = False
-        if not is_host:
-            raise refuse(name, f"use networks and hosts like 10.0.0.0/8 or nas.local:8080, not {entry!r}.")
+            parse_destination(entry)
+        except ValueError as error:
+            raise refuse(name, str(error)) from error
+    return found
+
+
+def header_names(name: str) -> list[str]:
+    """Read the names of request headers that webhooks may set."""
+    found = words(name)
+    if problem := next(filter(None, map(setting_problem, found)), None):
+        raise refuse(name, problem)
     return found
 
 

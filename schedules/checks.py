@@ -13,6 +13,8 @@ from django.urls import NoReverseMatch, Resolver404, resolve, reverse
 from django.utils.module_loading import import_string
 
 from schedules import defaults, private_files
+from schedules.destinations import parse_destination
+from schedules.request_headers import setting_problem
 
 SESSION = "django.contrib.sessions.middleware.SessionMiddleware"
 AUTHENTICATION = "django.contrib.auth.middleware.AuthenticationMiddleware"
@@ -26,7 +28,7 @@ PROCESSORS = (
 
 
 def register_checks() -> None:
-    for check in (check_broker, check_database, check_app_order, check_time, check_pages):
+    for check in (check_broker, check_database, check_app_order, check_time, check_outbound, check_pages):
         register(check)
     # A project that embeds the app has files of its own: tell it only when it asks about its deployment.
     register(check_files, deploy=not hasattr(settings, "CRONTY_DATA"))
@@ -91,6 +93,25 @@ def check_time(**options: Any) -> Iterator[CheckMessage]:
             hint="Set USE_TZ = True.",
             id="schedules.E005",
         )
+
+
+def check_outbound(**options: Any) -> Iterator[CheckMessage]:
+    for entry in settings.CRONTY_OUTBOUND_ALLOW:
+        try:
+            parse_destination(entry)
+        except ValueError as error:
+            yield Error(
+                f"CRONTY_OUTBOUND_ALLOW: {error}",
+                hint=f"Correct the entry {entry!r}, or remove it: it allows nothing.",
+                id="schedules.E009",
+            )
+    for name in settings.CRONTY_WEBHOOK_HEADERS:
+        if problem := setting_problem(name):
+            yield Error(
+                f"CRONTY_WEBHOOK_HEADERS: {problem}",
+                hint=f"Correct the entry {name!r}, or remove it.",
+                id="schedules.E010",
+            )
 
 
 def check_files(**options: Any) -> Iterator[CheckMessage]:

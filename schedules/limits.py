@@ -154,19 +154,51 @@ def _text_problem(text: str) -> str | None:
     return None
 
 
-_SECRET = re.compile(r"authorization|token|secret|password|api[-_]?key|signature", re.IGNORECASE)
+_SECRET = re.compile(
+    r"authorization|token|secret|password|passphrase|passwd|credential|cookie|api[-_]?key|private[-_]?key|signature"
+    r"|(^|[-_])(auth|pwd)($|[-_])",
+    re.IGNORECASE,
+)
+_HEADERS = re.compile(r"(^|[-_])headers?$", re.IGNORECASE)
+# Of request headers, everything is masked except the values of these.
+_HARMLESS = """
+    accept accept-language content-language content-type if-match if-modified-since if-none-match if-unmodified-since
+    prefer user-agent x-api-version x-event x-event-type x-github-api-version
+"""
+HARMLESS_HEADERS = frozenset(_HARMLESS.split())
 MASK = "••••••"
 
 
 def masked(value: Any) -> Any:
-    """Copy a JSON value and mask everything under a key that looks like a secret."""
+    """Copy a JSON value; mask everything under a key that looks like a secret, and request headers not known as harmless."""
+    match value:
+        case dict() if any(str(key).lower().startswith("x-") for key in value):
+            # Headers that were given by position, and so have no name.
+            return _masked_headers(value)
+        case dict():
+            return {key: _masked_item(str(key), item) for key, item in value.items()}
+        case list():
+            return [masked(item) for item in value]
+        case _:
+            return value
+
+
+def _masked_item(key: str, item: Any) -> Any:
+    if _SECRET.search(key) and item:
+        return MASK
+    return _masked_headers(item) if _HEADERS.search(key) else masked(item)
+
+
+def _masked_headers(value: Any) -> Any:
     match value:
         case dict():
             return {
-                key: MASK if _SECRET.search(str(key)) and item else masked(item)
+                key: item if str(key).lower() in HARMLESS_HEADERS or not item else MASK
                 for key, item in value.items()
             }
         case list():
-            return [masked(item) for item in value]
+            return [_masked_headers(item) for item in value]
+        case str():
+            return MASK if value else value
         case _:
             return value

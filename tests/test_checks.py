@@ -21,6 +21,7 @@ def test_site_passes_every_check():
         *checks.check_database(),
         *checks.check_app_order(),
         *checks.check_time(),
+        *checks.check_outbound(),
         *checks.check_pages(),
     ]
 
@@ -130,3 +131,15 @@ def test_project_without_the_pages_needs_none_of_their_settings(settings: LazySe
     settings.MIDDLEWARE = []
 
     assert list(checks.check_pages()) == []
+
+
+def test_schedules_e009_destination_that_cannot_be_read(settings: LazySettings):
+    settings.CRONTY_OUTBOUND_ALLOW = ["10.0.0.0/8", "10.0.0.5/8", "nas.local:port"]
+
+    assert ids_of(list(checks.check_outbound())) == ["schedules.E009", "schedules.E009"]
+
+
+def test_schedules_e010_header_that_no_webhook_may_set(settings: LazySettings):
+    settings.CRONTY_WEBHOOK_HEADERS = ["X-Team", "Host"]
+
+    assert ids_of(list(checks.check_outbound())) == ["schedules.E010"]

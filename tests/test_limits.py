@@ -161,6 +161,7 @@ def test_secrets_are_masked_at_any_depth():
         "headers": [{"Authorization": "Bearer x", "X-Api-Key": "y", "accept": "json"}],
         "password": {"nested": 1},
         "token": "",
+        "passphrase": "open",
     }
 
     assert limits.masked(value) == {
@@ -168,7 +169,25 @@ def test_secrets_are_masked_at_any_depth():
         "headers": [{"Authorization": limits.MASK, "X-Api-Key": limits.MASK, "accept": "json"}],
         "password": limits.MASK,
         "token": "",
+        "passphrase": limits.MASK,
     }
+
+
+def test_request_headers_are_masked_unless_they_are_known_to_be_harmless():
+    headers = {
+        "X-Team": "hush",
+        "Content-Type": "text/plain",
+        "User-Agent": "me",
+        "If-Match": "",
+        "Zone": "hush",
+    }
+    shown = headers | {"X-Team": limits.MASK, "Zone": limits.MASK}
+
+    assert limits.masked({"headers": headers}) == {"headers": shown}
+    assert limits.masked({"actions": [{"extra_headers": headers}]}) == {"actions": [{"extra_headers": shown}]}
+    assert limits.masked({"headers": ["X-Team: hush"]}) == {"headers": [limits.MASK]}
+    # Given by position.
+    assert limits.masked(["https://example.com/", "POST", headers]) == ["https://example.com/", "POST", shown]
 
 
 @pytest.mark.parametrize("topic", ["alerts", "a", "A-b_9", "t" * 64])

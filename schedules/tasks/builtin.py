@@ -17,6 +17,7 @@ from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, JsonVal
 from typing_extensions import TypedDict
 
 from schedules import engine, limits
+from schedules.request_headers import header_problem, shape_problem
 from schedules.tasks import outbound
 from schedules.tasks.agent_command import run_agent_command
 from schedules.tasks.registry import WAITING, Final, RetryLater, Run, SpecialResult, task
@@ -30,23 +31,6 @@ LONGEST_RETRY_AFTER = timedelta(hours=1)
 PROMPT_BYTES = 16_384
 KEPT_CHARACTERS = 2048
 
-HEADERS = {
-    "accept",
-    "accept-language",
-    "api-key",
-    "authorization",
-    "content-type",
-    "if-match",
-    "if-none-match",
-    "prefer",
-    "private-token",
-    "user-agent",
-}
-# Receivers trust these headers as set by their own proxy.
-FORGEABLE_HEADERS = ("x-forwarded-", "x-real-ip", "x-original-", "x-rewrite-")
-HEADER_NAME = re.compile(r"[A-Za-z0-9-]{1,64}")
-HEADER_VALUE = re.compile(r"[\x20-\x7e]{0,2048}")
-
 _jitter = random.SystemRandom()
 
 
@@ -58,16 +42,15 @@ def _web_address(url: str) -> str:
 
 def _headers(headers: dict[str, str]) -> dict[str, str]:
     for name, value in headers.items():
-        lower = name.lower()
-        known = lower in HEADERS or (lower.startswith("x-") and not lower.startswith(FORGEABLE_HEADERS))
-        if not known or not HEADER_NAME.fullmatch(name):
-            raise ValueError(
-                f"header {name!r} is not allowed; allowed are {', '.join(sorted(HEADERS))} and x-…"
-            )
-        if not HEADER_VALUE.fullmatch(value):
-            raise ValueError(
-                f"the value of header {name!r} must be one line of at most 2048 ASCII characters"
-            )
+        if problem := header_problem(name, value, settings.CRONTY_WEBHOOK_HEADERS):
+            raise ValueError(problem)
+    return headers
+
+
+def _header_shapes(headers: dict[str, str]) -> dict[str, str]:
+    for name, value in headers.items():
+        if problem := shape_problem(name, value):
+            raise ValueError(problem)
     return headers
 
 
@@ -116,7 +99,7 @@ class HttpAction(TypedDict):
     label: Line
     url: HttpLink
     method: NotRequired[Method]
-    headers: NotRequired[dict[str, str]]
+    headers: NotRequired[Annotated[dict[str, str], AfterValidator(_header_shapes)]]
     body: NotRequired[str]
     clear: NotRequired[bool]
 

@@ -99,6 +99,11 @@ def test_trailing_slash_of_a_url_is_removed(given):
         pytest.param(lambda: environment.web_address("X", ""), "https://a b", id="blank in an address"),
         pytest.param(lambda: environment.destinations("X"), "nas.local:99999", id="destination port"),
         pytest.param(lambda: environment.destinations("X"), "http://nas.local", id="address as destination"),
+        pytest.param(lambda: environment.destinations("X"), "10.0.0.5/8", id="address within a network"),
+        pytest.param(lambda: environment.destinations("X"), "300.1.1.1", id="mistyped address"),
+        pytest.param(
+            lambda: environment.header_names("X"), "X-Team, Host", id="header of the request itself"
+        ),
         pytest.param(lambda: environment.users("X"), "olga, *", id="everybody and somebody"),
         pytest.param(lambda: environment.choice("X", "A", ("A", "B")), "C", id="not a choice"),
         pytest.param(lambda: environment.zone_data("X"), "elsewhere", id="unknown source of zone data"),

@@ -2,11 +2,13 @@
 
 import asyncio
 import socket
+from collections.abc import Iterator
+from contextlib import suppress
 from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address, ip_network
-from urllib.parse import urlsplit
 
 from django.conf import settings
 
+from schedules.destinations import Destination, parse_destination
 from schedules.tasks.outbound.errors import OutboundError, Refused
 
 Address = IPv4Address | IPv6Address
@@ -22,6 +24,9 @@ NOT_PUBLIC = [ip_network(block) for block in NOT_PUBLIC_BLOCKS.split()]
 GLOBAL_IPV6 = IPv6Network("2000::/3")
 # Addresses in these networks lead to the IPv4 address in their last four bytes.
 IPV4_IN_IPV6 = [IPv6Network("::ffff:0:0/96"), IPv6Network("64:ff9b::/96")]
+
+
+LOCAL_NAMES = {"localhost", "localhost.localdomain", "ip6-localhost", "ip6-loopback"}
 
 
 async def resolve(host: str, port: int) -> list[Address]:
@@ -48,13 +53,21 @@ def literal_address(host: str) -> Address | None:
         return None
 
 
+def known_address(host: str) -> Address | None:
+    """Return the address of a host that is known without a resolver: a literal one, or this machine; else None."""
+    bare = host.lower().rstrip(".")
+    if bare in LOCAL_NAMES or bare.endswith(".localhost"):
+        return IPv4Address("127.0.0.1")
+    return literal_address(bare)
+
+
 def guard(host: str, port: int, addresses: list[Address]) -> None:
     """Refuse a host if one of its addresses is neither public nor allowed by the operator."""
     for address in addresses:
         if not _is_public(address) and not _is_allowed(host, port, address):
-            where = host if host == str(address) else f"{host} ({address})"
+            # Without the address, which would tell the caller how a name resolves inside this network.
             raise Refused(
-                f"{where} is not a public address; the operator can allow it in CRONTY_OUTBOUND_ALLOW."
+                f"{host} is not a public address; the operator can allow it in CRONTY_OUTBOUND_ALLOW."
             )
 
 
@@ -73,17 +86,12 @@ def _embedded_ipv4(address: Address) -> Address:
 
 
 def _is_allowed(host: str, port: int, address: Address) -> bool:
-    return any(
-        _matches(entry, host, port, _embedded_ipv4(address)) for entry in settings.CRONTY_OUTBOUND_ALLOW
-    )
+    plain = _embedded_ipv4(address)
+    return any(entry.includes(host, port, plain) for entry in _allowed())
 
 
-def _matches(entry: str, host: str, port: int, address: Address) -> bool:
-    try:
-        return address in ip_network(entry, strict=False)
-    except ValueError:
-        parts = urlsplit(f"//{entry}")
-    if parts.port not in (None, port):
-        return False
-    name = parts.hostname or ""
-    return name == host.lower().rstrip(".") or name == str(address)
+def _allowed() -> Iterator[Destination]:
+    for entry in settings.CRONTY_OUTBOUND_ALLOW:
+        # A system check reports invalid entries; they allow nothing.
+        with suppress(ValueError):
+            yield parse_destination(entry)

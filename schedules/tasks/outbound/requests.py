@@ -12,7 +12,7 @@ import httpcore
 import idna
 from django.conf import settings
 
-from schedules.tasks.outbound.addresses import guard, literal_address
+from schedules.tasks.outbound.addresses import guard, known_address
 from schedules.tasks.outbound.connections import Channel, channel_of_this_loop
 from schedules.tasks.outbound.errors import OutboundError, Refused
 
@@ -59,8 +59,8 @@ def problem_with_url(url: str) -> str | None:
     """Return why `send` would refuse this URL, as far as that is known without a network request, or None."""
     try:
         target = _Target.parse(url)
-        if literal := literal_address(target.host):
-            guard(target.host, target.port, [literal])
+        if address := known_address(target.host):
+            guard(target.host, target.port, [address])
     except Refused as refused:
         return str(refused)
     return None

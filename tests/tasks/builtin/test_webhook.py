@@ -63,7 +63,7 @@ def test_webhook_uses_the_method(method, sink):
 
 
 def test_webhook_headers_are_sent_and_override_the_defaults(sink):
-    headers = {"Content-Type": "application/xml", "Authorization": "Bearer t", "X-Team": "garden"}
+    headers = {"Content-Type": "application/xml", "Authorization": "Bearer t", "X-Custom-Team": "garden"}
 
     perform("webhook", url=sink.url(), body="<a/>", headers=headers)
 
@@ -83,16 +83,17 @@ def test_webhook_headers_are_sent_and_override_the_defaults(sink):
         {"Idempotency-Key": "mine"},
         {"X-Forwarded-For": "127.0.0.1"},
         {"x-real-ip": "127.0.0.1"},
-        {"X Team": "a"},
-        {"X-Team:": "a"},
-        {"X-Team\r\nHost": "a"},
-        {"X-Team": "a\r\nHost: b"},
-        {"X-Team": "a\nb"},
-        {"X-Team": "☃"},
-        {"X-Team": "a" * 2049},
-        {"X-" + "a" * 63: "b"},
-        {f"X-{number}": "a" for number in range(21)},
-        {"X-Team": 7},
+        {"X-Team": "a"},
+        {"X-Custom Team": "a"},
+        {"X-Custom-Team:": "a"},
+        {"X-Custom-Team\r\nHost": "a"},
+        {"X-Custom-Team": "a\r\nHost: b"},
+        {"X-Custom-Team": "a\nb"},
+        {"X-Custom-Team": "☃"},
+        {"X-Custom-Team": "a" * 2049},
+        {"X-Custom-" + "a" * 56: "b"},
+        {f"X-Custom-{number}": "a" for number in range(21)},
+        {"X-Custom-Team": 7},
     ],
 )
 def test_dangerous_webhook_header_is_refused(headers):

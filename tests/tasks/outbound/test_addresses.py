@@ -64,9 +64,10 @@ def test_private_host_is_reported_before_a_job_is_stored(host):
 def test_name_that_resolves_to_a_private_address_is_refused(address, sink, wire, names):
     names["evil.test"] = [[address]]
 
-    with pytest.raises(Refused, match=r"evil\.test \("):
+    with pytest.raises(Refused, match=r"^evil\.test is not a public address") as caught:
         get(sink.url(host="evil.test"))
 
+    assert address not in str(caught.value)
     assert (sink.connections, wire) == (0, [])
 
 
@@ -98,6 +99,16 @@ def test_names_of_this_machine_are_refused(name, sink, wire, names):
         get(sink.url(host=name))
 
     assert (sink.connections, wire) == (0, [])
+
+
+@pytest.mark.parametrize(
+    "host", ["localhost", "LOCALHOST.", "a.localhost", "localhost.localdomain", "ip6-localhost", "127.0.0.1."]
+)
+def test_name_of_this_machine_is_reported_before_a_job_is_stored(host, settings):
+    assert "not a public address" in (problem_with_url(f"http://{host}:8080/") or "")
+
+    settings.CRONTY_OUTBOUND_ALLOW = [f"{host.rstrip('.')}:8080"]
+    assert problem_with_url(f"http://{host}:8080/") is None
 
 
 @pytest.mark.parametrize("address", PUBLIC_ADDRESSES)

@@ -1,0 +1,60 @@
+"""Destinations: the networks, addresses and hosts that an operator lets webhooks reach."""
+
+import functools
+import re
+from dataclasses import dataclass
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
+
+EXAMPLES = "10.0.0.0/8, 192.168.1.5, nas.local, nas.local:8080 or [fd00::1]:8080"
+
+_LABEL = r"[A-Za-z0-9_]([A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?"
+# The last label of a name is never a number: 300.1.1.1 and 10.0.0 are mistyped addresses.
+_NAME = re.compile(rf"(?=.{{1,253}}$)({_LABEL}\.)*(?![0-9]+$|0[xX][0-9A-Fa-f]*$){_LABEL}")
+_WITH_PORT = re.compile(r"(?P<host>\[[0-9A-Fa-f:.]+\]|[^\[\]:]+):(?P<port>[1-9][0-9]{0,4})")
+
+
+@dataclass(frozen=True)
+class Destination:
+    """One entry of the list: a network, or the name of a host, and perhaps a port."""
+
+    network: IPv4Network | IPv6Network | None
+    name: str
+    port: int | None
+
+    def includes(self, host: str, port: int, address: IPv4Address | IPv6Address) -> bool:
+        if self.port not in (None, port):
+            return False
+        if self.network is None:
+            return self.name == host.lower().rstrip(".")
+        return address in self.network
+
+
+@functools.cache
+def parse_destination(entry: str) -> Destination:
+    """Parse an entry, or raise ValueError with a sentence that says what to write instead."""
+    if "/" in entry:
+        return Destination(_network(entry), "", None)
+    found = _WITH_PORT.fullmatch(entry)
+    host, port = (found["host"], int(found["port"])) if found else (entry, None)
+    if port is not None and port > 65_535:
+        raise ValueError(f"the port of {entry!r} is not between 1 and 65535.")
+    bare = host.removeprefix("[").removesuffix("]") if host.startswith("[") == host.endswith("]") else host
+    try:
+        return Destination(ip_network(ip_address(bare)), "", port)
+    except ValueError:
+        pass
+    if host != bare or not _NAME.fullmatch(host):
+        raise ValueError(f"use networks and hosts like {EXAMPLES}, not {entry!r}.")
+    return Destination(None, host.lower(), port)
+
+
+def _network(entry: str) -> IPv4Network | IPv6Network:
+    try:
+        return ip_network(entry)
+    except ValueError:
+        pass
+    try:
+        wider = ip_network(entry, strict=False)
+    except ValueError as error:
+        raise ValueError(f"use networks and hosts like {EXAMPLES}, not {entry!r}.") from error
+    raise ValueError(f"{entry!r} is an address within a network: write {wider} or {entry.partition('/')[0]}.")

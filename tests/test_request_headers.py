@@ -1,0 +1,43 @@
+"""The request headers that a webhook may set."""
+
+import pytest
+
+from schedules import request_headers
+
+
+@pytest.mark.parametrize(
+    "name", ["Authorization", "x-api-key", "X-Custom-Team", "X-Webhook-Id", "CONTENT-TYPE"]
+)
+def test_known_header_is_allowed(name):
+    assert request_headers.header_problem(name, "v") is None
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "X-Team", "X-Client-IP", "X-Remote-User", "X-HTTP-Method-Override", "True-Client-IP", "CF-Connecting-IP",
+        "Forwarded", "Via", "Range", "Referer", "Origin", "Cookie", "Host", "Proxy-Authorization", "Cronty-Attempt",
+    ],
+)  # fmt: skip
+def test_unknown_header_is_refused_by_name(name):
+    problem = request_headers.header_problem(name, "v")
+
+    assert problem is not None
+    assert repr(name) in problem
+
+
+def test_operator_can_add_a_header_but_not_one_that_frames_the_request_or_is_ours():
+    added = ["X-Team", "Host", "X-Forwarded-For", "Cronty-Signature"]
+
+    assert request_headers.header_problem("x-team", "v", added) is None
+    for name in added[1:]:
+        assert request_headers.header_problem(name, "v", added)
+        assert "never" in (request_headers.setting_problem(name) or "")
+    assert request_headers.setting_problem("X-Team") is None
+    assert request_headers.setting_problem("X Team")
+
+
+def test_list_of_allowed_headers_contains_none_that_is_never_allowed():
+    assert not request_headers.ALLOWED & request_headers.NEVER
+    assert not any(name.startswith(request_headers.NEVER_PREFIXES) for name in request_headers.ALLOWED)
+    assert all(request_headers.setting_problem(name) is None for name in request_headers.ALLOWED)
