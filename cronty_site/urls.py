@@ -6,6 +6,7 @@ from django.contrib.auth.views import LogoutView
 from django.urls import include, path
 
 from cronty_site import accounts
+from cronty_site.admin import register_accounts
 
 password_reset = [
     path("password/forgotten/", accounts.ForgottenPasswordPage.as_view(), name="password_reset"),
@@ -15,6 +16,7 @@ password_reset = [
     path("password/new/<uidb64>/<token>/", accounts.NewPasswordPage.as_view(), name="password_reset_confirm"),
     path("password/new/done/", accounts.NewPasswordSetPage.as_view(), name="password_reset_complete"),
 ]
+register_accounts()
 urlpatterns = [
     path("admin/", admin.site.urls),
     path("login/", accounts.LoginPage.as_view(), name="login"),

@@ -1,6 +1,7 @@
 """Base classes and helpers of the admin pages."""
 
 import json
+import re
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
@@ -21,6 +22,9 @@ from schedules.tasks import registry
 
 Row = TypeVar("Row", bound=Model)
 USERNAME = get_user_model().USERNAME_FIELD
+LONGEST_SEARCH = 100
+# The look-ups that Django's own filters put behind the name of a field.
+_FILTER_LOOKUPS = ("exact", "isnull", "isempty", "gte", "lt")
 
 
 class ChangeRefused(Exception):  # noqa: N818
@@ -31,7 +35,41 @@ class ChangeRefused(Exception):  # noqa: N818
         self.refusal = refusal
 
 
-class ServiceAdmin(admin.ModelAdmin[Row]):
+class DeclaredLookups(admin.ModelAdmin[Row]):
+    """Answers only the filters that a page declares, and searches of limited length.
+
+    Django itself lets staff filter by any column and look-up: they could read hidden columns one character at a time,
+    or keep the process busy with a regular expression.
+    """
+
+    def lookup_allowed(self, lookup: str, value: str, request: HttpRequest | None = None) -> bool:
+        if lookup in {f"{self.date_hierarchy}__{part}" for part in ("year", "month", "day")}:
+            # Django fails on longer numbers.
+            return re.fullmatch("[0-9]{1,4}", value) is not None
+        return lookup in self._declared_lookups(request)
+
+    def _declared_lookups(self, request: Any) -> set[str]:
+        allowed: set[str] = set()
+        for declared in self.get_list_filter(request):
+            if isinstance(declared, type):
+                allowed.add(getattr(declared, "parameter_name", ""))
+            else:
+                path = str(declared[0] if isinstance(declared, list | tuple) else declared)
+                allowed |= {path, *(f"{path}__{lookup}" for lookup in _FILTER_LOOKUPS)}
+                target = getattr(self.opts.get_field(path), "target_field", None)
+                allowed |= {f"{path}__{target.name}__exact"} if target else set()
+        return allowed
+
+    def get_search_results(
+        self, request: HttpRequest, queryset: QuerySet[Row], search_term: str
+    ) -> tuple[QuerySet[Row], bool]:
+        if len(search_term) > LONGEST_SEARCH:
+            words = f"Only the first {LONGEST_SEARCH} characters were searched for."
+            self.message_user(request, words, messages.WARNING)
+        return super().get_search_results(request, queryset, search_term[:LONGEST_SEARCH])
+
+
+class ServiceAdmin(DeclaredLookups[Row]):
     """Saves through a service, and shows its errors at the fields without losing the input."""
 
     def changeform_view(
@@ -74,7 +112,7 @@ def _refused(base: Any, refusal: Err) -> type[forms.ModelForm[Any]]:
     return RefusedForm
 
 
-class ReadOnlyAdmin(admin.ModelAdmin[Row]):
+class ReadOnlyAdmin(DeclaredLookups[Row]):
     """Shows rows that nobody can change here."""
 
     def has_add_permission(self, request: HttpRequest) -> bool:

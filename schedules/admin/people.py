@@ -13,6 +13,7 @@ from schedules.admin.bases import USERNAME, ServiceAdmin, report
 from schedules.admin.forms import ProfileForm, TokenAdminForm
 from schedules.models import Event, Profile, Token
 from schedules.result import Err, Ok, Result
+from schedules.services.people import is_above
 
 
 @admin.register(Token)
@@ -87,6 +88,10 @@ class ProfileAdmin(ServiceAdmin[Profile]):
 
     def has_add_permission(self, request: HttpRequest) -> bool:
         return False
+
+    def has_change_permission(self, request: HttpRequest, obj: Profile | None = None) -> bool:
+        is_above_me = obj is not None and is_above(obj.user, request.user)
+        return not is_above_me and super().has_change_permission(request, obj)
 
     def has_delete_permission(self, request: HttpRequest, obj: Profile | None = None) -> bool:
         return False

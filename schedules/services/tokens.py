@@ -17,6 +17,7 @@ from django.db.models import F, Q
 from schedules import clock, limits
 from schedules.models import Event, Token
 from schedules.result import Code, Err, Ok, Result, invalid
+from schedules.services.people import is_above
 
 SCOPES = ("read", "write")
 FAMILIES = ("jobs", "prompts", "notifications", "more")
@@ -75,7 +76,7 @@ def issue_token(
 
 
 def revoke_token(user: Any, token_id: int, *, door: Event.Door = Event.Door.WEB) -> Result[Token]:
-    """Revoke a token at once; in the admin, staff may revoke any token."""
+    """Revoke a token at once; in the admin, staff may revoke any token except of somebody with more rights."""
     now = clock.now()
     mine = (
         Token.objects.all()
@@ -86,6 +87,8 @@ def revoke_token(user: Any, token_id: int, *, door: Event.Door = Event.Door.WEB)
         token = mine.filter(pk=token_id).first()
         if token is None:
             return Err(Code.NOT_FOUND, f"Token not found: {token_id}")
+        if is_above(token.owner, user):
+            return Err(Code.FORBIDDEN, "Its owner has more rights than you: only they can revoke it.")
         if not Token.objects.filter(pk=token.pk, revoked_at=None).update(revoked_at=now):
             return Err(Code.WRONG_STATE, "This token was revoked before.")
         _record(token, "revoke token", user, door, now)

@@ -1,0 +1,64 @@
+"""Admin pages of the site for users, groups and the login log; a project that embeds the app has its own."""
+
+from typing import Any
+
+from axes.models import AccessAttempt, AccessFailureLog, AccessLog
+from django.contrib import admin
+from django.contrib.auth.admin import GroupAdmin, UserAdmin
+from django.contrib.auth.models import Group, User
+from django.http import HttpRequest
+
+from schedules.admin.bases import DeclaredLookups
+from schedules.services.setup import SYSTEM_USER
+
+GRANTS = ("is_staff", "is_superuser", "groups", "user_permissions")
+
+
+class AccountAdmin(DeclaredLookups[User], UserAdmin[User]):
+    """Users; only superusers change rights, staff, and Cronty's own user."""
+
+    def get_readonly_fields(self, request: HttpRequest, obj: User | None = None) -> Any:
+        fields = super().get_readonly_fields(request, obj)
+        return fields if _is_superuser(request) else (*fields, *GRANTS)
+
+    def has_change_permission(self, request: HttpRequest, obj: User | None = None) -> bool:
+        return super().has_change_permission(request, obj) and _may_touch(request, obj)
+
+    def has_delete_permission(self, request: HttpRequest, obj: User | None = None) -> bool:
+        return super().has_delete_permission(request, obj) and _may_touch(request, obj)
+
+
+class RightsAdmin(DeclaredLookups[Group], GroupAdmin):
+    """Groups; only superusers change them, because a group grants permissions to its members."""
+
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        return _is_superuser(request)
+
+    def has_change_permission(self, request: HttpRequest, obj: Group | None = None) -> bool:
+        return _is_superuser(request)
+
+    def has_delete_permission(self, request: HttpRequest, obj: Group | None = None) -> bool:
+        return _is_superuser(request)
+
+
+def register_accounts() -> None:
+    """Replace the admin pages that Django and axes have registered."""
+    pages: dict[Any, type[admin.ModelAdmin[Any]]] = {User: AccountAdmin, Group: RightsAdmin}
+    for model in (AccessAttempt, AccessLog, AccessFailureLog):
+        registered = type(admin.site.get_model_admin(model))
+        pages[model] = type(registered.__name__, (DeclaredLookups, registered), {})
+    for model, page in pages.items():
+        if not isinstance(admin.site.get_model_admin(model), DeclaredLookups):
+            admin.site.unregister(model)
+            admin.site.register(model, page)
+
+
+def _may_touch(request: HttpRequest, user: User | None) -> bool:
+    """Return whether a user is somebody without rights, or the one who asks is a superuser."""
+    if user is None or _is_superuser(request):
+        return True
+    return not (user.is_staff or user.is_superuser or user.username == SYSTEM_USER)
+
+
+def _is_superuser(request: HttpRequest) -> bool:
+    return bool(request.user.is_superuser)
