@@ -92,7 +92,7 @@ def state_of(status: str, has_run_under_way: bool) -> str:
 
 def trigger_of_job(job: Any) -> Trigger:
     """Return the trigger of a job, or of a named row of its columns; raises TriggerError if they are invalid."""
-    return job.trigger if isinstance(job, Job) else trigger_of(job._asdict())
+    return job.trigger if isinstance(job, Job) else trigger_of(job._asdict(), is_stored=True)
 
 
 def argument_of(job: Any, name: str) -> Any:

@@ -1,10 +1,11 @@
 """Cron expressions: validation, and the wall times and moments they match."""
 
 import re
-from bisect import bisect_left
-from collections.abc import Iterator
+from bisect import bisect_left, bisect_right
+from calendar import monthrange
+from collections.abc import Iterator, Sequence
 from copy import copy
-from datetime import UTC, date, datetime, time, timedelta
+from datetime import MAXYEAR, UTC, date, datetime, time, timedelta
 from functools import lru_cache
 from itertools import islice
 from typing import NamedTuple
@@ -30,6 +31,8 @@ MACROS = {
 # A fixed moment, so that an expression that is valid today does not become invalid later.
 REFERENCE = datetime(2026, 1, 1, tzinfo=UTC).replace(tzinfo=None)
 _COMPARED_RUNS = 10
+# A weekday like the fifth Monday of February comes every 28 years, or 40 around a century without a leap year.
+_LONGEST_SEARCH_YEARS = 50
 _DAY = timedelta(days=1)
 _MINUTE = timedelta(minutes=1)
 _TICK = timedelta(microseconds=1)
@@ -102,6 +105,18 @@ def normalise(text: str) -> str:
 
     Macros and letter case stay as they were typed.
     """
+    expression = check_grammar(text)
+    if not expression.startswith("@"):
+        _check_agreement(expression.upper())
+    return expression
+
+
+@lru_cache(maxsize=8192)
+def check_grammar(text: str) -> str:
+    """Return the expression with single spaces, or raise CronError if its form is wrong.
+
+    This is enough, and much cheaper than `normalise`, for an expression that was valid when it was stored.
+    """
     if len(text) > MAX_LENGTH:
         raise CronError(f"an expression has at most {MAX_LENGTH} characters")
     expression = " ".join(re.split(r"[ \t\r\n]+", text.strip(" \t\r\n")))
@@ -129,7 +144,6 @@ def normalise(text: str) -> str:
             if term.startswith("*"):
                 raise CronError(f'in the list "{value}" the {term} must come first or go')
             _check_term(field, term)
-    _check_agreement(" ".join(values))
     return expression
 
 
@@ -200,12 +214,11 @@ def _value_sets(parsed: croniter) -> list[set[int]]:
 @lru_cache(maxsize=1024)
 def _same_days(fields: str) -> bool:
     """Compare the first runs: the values alone do not say whether day and weekday mean "and" or "or"."""
-    wall: datetime | None = REFERENCE
-    for expected in islice(CronSim(fields, REFERENCE), _COMPARED_RUNS):
-        wall = next_wall(fields, wall) if wall else None
-        if wall != expected:
-            return False
-    return True
+    # A copy, because a croniter object stores its position and threads share the parsed one.
+    ours = copy(_parse(fields))
+    return all(
+        ours.get_next(datetime) == expected for expected in islice(CronSim(fields, REFERENCE), _COMPARED_RUNS)
+    )
 
 
 @lru_cache(maxsize=8192)
@@ -254,31 +267,57 @@ def _first_time(minutes: list[int], hours: list[int], hour: int, minute: int) ->
 @lru_cache(maxsize=8192)
 def times(fields: str) -> tuple[list[int], list[int]]:
     """Return the minutes and the hours that the fields match, in order."""
-    minutes, hours, _ = _value_sets(_parse(fields))
-    return sorted(minutes), sorted(hours)
+    matcher = CronSim(fields, REFERENCE)
+    return sorted(matcher.minutes), sorted(matcher.hours)
 
 
 def days_between(days: str, first: date, last: date) -> Iterator[date]:
     """Yield the dates from the first to the last that the last three fields match."""
-    try:
-        day = _next_day(days, first)
-        while day <= last:
-            yield day
-            day = _next_day(days, day + _DAY)
-    except (ValueError, OverflowError):
-        # The calendar ends before the next such day.
-        return
+    for year, month, numbers in _months_between(days, first, last):
+        yield from (date(year, month, number) for number in numbers)
 
 
-# Days are searched separately from times, because many schedules share their days and croniter is slow.
+def count_days(days: str, first: date, last: date) -> int:
+    """Count the dates from the first to the last that the last three fields match."""
+    return sum(len(numbers) for _, _, numbers in _months_between(days, first, last))
+
+
+def _months_between(days: str, first: date, last: date) -> Iterator[tuple[int, int, Sequence[int]]]:
+    """Yield each month from the first date to the last, with the days in it that match and lie between them."""
+    start, end = (first.year, first.month), (last.year, last.month)
+    for index in range(12 * start[0] + start[1] - 1, 12 * end[0] + end[1]):
+        year, month = index // 12, index % 12 + 1
+        numbers = _days_of_month(days, year, month)
+        low = bisect_left(numbers, first.day) if (year, month) == start else 0
+        high = bisect_right(numbers, last.day) if (year, month) == end else len(numbers)
+        yield year, month, numbers[low:high]
+
+
 @lru_cache(maxsize=16384)
 def _next_day(days: str, day: date) -> date:
     """Return the first date from the given one on that the last three fields match; ValueError if there is none."""
-    # A whole minute: croniter computes with floats, which lose a microsecond in the far future.
-    before = datetime.combine(day, time()) - _MINUTE
-    # A copy, because a croniter object stores its position and threads share the parsed one.
-    found: datetime = copy(_parse(f"0 0 {days}")).get_next(datetime, start_time=before)
-    return found.date()
+    last = date(min(day.year + _LONGEST_SEARCH_YEARS, MAXYEAR), 12, 31)
+    found = next(days_between(days, day, last), None)
+    if found is None:
+        raise ValueError(f"no day matches {days}")
+    return found
+
+
+# Days are searched separately from times and a month at a time, because many schedules share their days.
+@lru_cache(maxsize=16384)
+def _days_of_month(days: str, year: int, month: int) -> tuple[int, ...]:
+    """Return the days of a month that the last three fields match."""
+    matcher = _matcher(days)
+    if month not in matcher.months:
+        return ()
+    length = monthrange(year, month)[1]
+    return tuple(number for number in range(1, length + 1) if matcher.match_day(date(year, month, number)))
+
+
+@lru_cache(maxsize=8192)
+def _matcher(days: str) -> CronSim:
+    """Return an object that matches dates; it is never advanced, so threads may share it."""
+    return CronSim(f"0 0 {days}", REFERENCE)
 
 
 @lru_cache(maxsize=65536)

@@ -86,12 +86,12 @@ def runs_ahead(job: Armed, now: datetime, end: datetime, *, start: datetime | No
     if job.runs_left is None:
         yield from _from_next_run(job.trigger, first, start, end)
         return
-    left = job.runs_left - (first < now)
-    for batch in _from_next_run(job.trigger, first, now, min(end, max(first, now) + COUNTED_AHEAD)):
+    end = min(end, max(first, now) + COUNTED_AHEAD)
+    left = job.runs_left - (first < now) - _count_from_next_run(job.trigger, first, now, min(start, end))
+    for batch in _from_next_run(job.trigger, first, start, end):
         if left <= 0:
             return
-        if shown := Batch(batch.origin, batch.seconds[:left]).between(start, end):
-            yield shown
+        yield batch if len(batch) <= left else Batch(batch.origin, batch.seconds[:left])
         left -= len(batch)
 
 
@@ -105,6 +105,11 @@ def _from_next_run(trigger: Trigger, first: datetime, start: datetime, end: date
         yield from filter(None, (batch.between(later, end) for batch in _cron_batches(trigger, start, end)))
     else:
         yield from slots(trigger, later, end)
+
+
+def _count_from_next_run(trigger: Trigger, first: datetime, start: datetime, end: datetime) -> int:
+    """Count what `_from_next_run` yields."""
+    return (start <= first < end) + count_slots(trigger, max(start, first + _TICK), end)
 
 
 @lru_cache(maxsize=1024)
@@ -122,7 +127,7 @@ def slots(trigger: Trigger, start: datetime, end: datetime) -> Iterator[Batch]:
             yield from _cron_slots(expression, timezone, start.astimezone(UTC), end.astimezone(UTC))
         case Interval(seconds=every):
             first = trigger.next_after(start - _TICK)
-            count = trigger.count_between(start - _TICK, end - _TICK, (end - start) // _SECOND + 1)
+            count = count_slots(trigger, start, end)
             if first is not None and count:
                 yield Batch(first, range(0, count * int(every), int(every)))
         case Once(run_at=run_at):
@@ -130,8 +135,39 @@ def slots(trigger: Trigger, start: datetime, end: datetime) -> Iterator[Batch]:
                 yield Batch(run_at)
 
 
+def count_slots(trigger: Trigger, start: datetime, end: datetime) -> int:
+    """Count the slots of a trigger from start on and before end, without going through them."""
+    if start >= end:
+        return 0
+    match trigger:
+        case Cron(expression=expression, timezone=timezone):
+            fields = " ".join(cron.split(expression))
+            return sum(
+                1 if offset is None else _count_matches(fields, offset, since, until)
+                for offset, since, until in _periods(
+                    expression, timezone, start.astimezone(UTC), end.astimezone(UTC)
+                )
+            )
+        case Interval():
+            return trigger.count_between(start - _TICK, end - _TICK, (end - start) // _SECOND + 1)
+        case Once(run_at=run_at):
+            return int(start <= run_at < end)
+
+
 def _cron_slots(expression: str, timezone: str, start: datetime, end: datetime) -> Iterator[Batch]:
-    """Yield the runs of a cron expression, one period of constant offset at a time.
+    """Yield the runs of a cron expression."""
+    fields = " ".join(cron.split(expression))
+    for offset, since, until in _periods(expression, timezone, start, end):
+        if offset is None:
+            yield Batch(since)
+        else:
+            yield from _matches(fields, offset, since, until)
+
+
+def _periods(
+    expression: str, timezone: str, start: datetime, end: datetime
+) -> Iterator[tuple[timedelta | None, datetime, datetime]]:
+    """Yield the periods of constant offset in which wall times are matched; without an offset, one run at the start.
 
     A wildcard schedule runs whenever the wall time matches. A fixed time runs when clocks first show it; if they skip
     it, it runs once when the gap ends.
@@ -141,7 +177,7 @@ def _cron_slots(expression: str, timezone: str, start: datetime, end: datetime) 
     since = start - _LONGEST_REPEAT
     offset = offset_at(since, zone)
     for change in clock_changes(zone, since, end):
-        yield from _matches(joined, offset, max(start, since), min(end, change.at))
+        yield offset, max(start, since), min(end, change.at)
         since, offset = change.at, offset + (change.new - change.old)
         if not is_fixed:
             continue
@@ -150,19 +186,20 @@ def _cron_slots(expression: str, timezone: str, start: datetime, end: datetime) 
             since += change.old - change.new
         elif (skipped := cron.next_wall(joined, change.old - _TICK)) and skipped < change.new:
             if start <= change.at < end:
-                yield Batch(change.at)
+                yield None, change.at, change.at
             # A run at the end of the gap is the same run.
             since += _TICK
-    yield from _matches(joined, offset, max(start, since), end)
+    yield offset, max(start, since), end
 
 
 def _matches(fields: str, offset: timedelta, start: datetime, end: datetime) -> Iterator[Batch]:
     """Yield the matching wall times of a period of constant offset, day by day."""
     if start >= end:
         return
-    seconds = _seconds_of_day(fields)
+    minute, hour, days = fields.split(" ", 2)
+    seconds = _seconds_of_day(minute, hour)
     first, last = (start + offset).date(), (end + offset).date()
-    for day in cron.days_between(fields.split(" ", 2)[2], first, last):
+    for day in cron.days_between(days, first, last):
         batch = Batch(datetime.combine(day, time(), UTC) - offset, seconds)
         if first < day < last:
             yield batch
@@ -170,10 +207,26 @@ def _matches(fields: str, offset: timedelta, start: datetime, end: datetime) -> 
             yield inside
 
 
+def _count_matches(fields: str, offset: timedelta, start: datetime, end: datetime) -> int:
+    """Count what `_matches` yields: the whole days between the first and the last at once."""
+    if start >= end:
+        return 0
+    minute, hour, days = fields.split(" ", 2)
+    seconds = _seconds_of_day(minute, hour)
+    first, last = (start + offset).date(), (end + offset).date()
+    count = 0
+    for day in {first, last}:
+        if cron.count_days(days, day, day):
+            count += len(Batch(datetime.combine(day, time(), UTC) - offset, seconds).between(start, end))
+    if last - first > _DAY:
+        count += cron.count_days(days, first + _DAY, last - _DAY) * len(seconds)
+    return count
+
+
 @lru_cache(maxsize=1024)
-def _seconds_of_day(fields: str) -> Sequence[int]:
-    """Return the matching times of a day as seconds after midnight."""
-    minutes, hours = cron.times(fields)
+def _seconds_of_day(minute: str, hour: str) -> Sequence[int]:
+    """Return the times of a day that the first two fields match, as seconds after midnight."""
+    minutes, hours = cron.times(f"{minute} {hour} * * *")
     return tuple(3600 * hour + 60 * minute for hour in hours for minute in minutes)
 
 

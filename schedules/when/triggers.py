@@ -3,7 +3,7 @@
 import re
 from abc import ABC, abstractmethod
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import InitVar, dataclass
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import TypeAlias
@@ -163,13 +163,16 @@ class Cron(_Slots):
 
     expression: str
     timezone: str = "UTC"
+    is_stored: InitVar[bool] = False
+    """Whether it was valid when it was stored: then only its form is checked, which is much cheaper."""
 
-    def __post_init__(self) -> None:
+    def __post_init__(self, is_stored: bool) -> None:
         if not isinstance(self.expression, str):
             raise TriggerError("cron", "write the expression as text: 0 9 * * 1-5")
         load_zone(self.timezone)
         try:
-            object.__setattr__(self, "expression", cron.normalise(self.expression))
+            check = cron.check_grammar if is_stored else cron.normalise
+            object.__setattr__(self, "expression", check(self.expression))
         except cron.CronError as error:
             raise TriggerError("cron", str(error)) from error
 

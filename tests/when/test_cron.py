@@ -55,6 +55,26 @@ def test_days_between_are_the_matching_dates():
     assert list(cron.days_between("* * *", date(9999, 12, 30), date.max)) == [date(9999, 12, 30), date.max]
 
 
+@pytest.mark.parametrize(
+    "days", ["* * *", "29 2 *", "L * *", "31 * 1", "*/3 * 1-5", "1-7 */2 0", "* * 5L", "* 2 1#5", "15 6 */2"]
+)
+def test_days_are_those_of_a_second_parser_for_decades(days: str):
+    first, last = date(2026, 1, 1), date(2056, 12, 31)
+    spelled = days.replace("5L", "L5")
+    theirs = croniter(f"0 0 {spelled}", datetime.fromisoformat("2025-12-31T23:59"), implement_cron_bug=True)
+    expected = []
+    while (day := theirs.get_next(datetime).date()) <= last:
+        expected.append(day)
+
+    assert list(cron.days_between(days, first, last)) == expected
+    assert cron.count_days(days, first, last) == len(expected)
+
+
+@pytest.mark.parametrize(("first", "last", "count"), [(31, 31, 1), (1, 30, 3), (2, 8, 1), (9, 8, 0)])
+def test_counted_days_include_the_first_and_the_last(first: int, last: int, count: int):
+    assert cron.count_days("1,8,30,31 * *", date(2026, 12, first), date(2026, 12, last)) == count
+
+
 def test_run_later_on_the_same_day_is_found_in_the_far_future():
     noon = datetime.fromisoformat("2400-06-01T12:00")
 

@@ -1,5 +1,6 @@
 """The forecast counts runs by the day; it must equal walking `next_after` run by run."""
 
+import sys
 from collections import Counter
 from datetime import UTC, datetime, timedelta
 from functools import cache
@@ -9,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from schedules.when.forecast import Armed, Batch, Bucket, fill, per_day, runs_ahead, slots
+from schedules.when.forecast import Armed, Batch, Bucket, count_slots, fill, per_day, runs_ahead, slots
 from schedules.when.triggers import Cron, Interval, Once, Trigger, load_zone
 from schedules.when.zones import Change, clock_changes
 
@@ -284,3 +285,47 @@ def test_batch_splits_at_a_fraction_of_a_second():
 
     assert (list(before.seconds), list(after.seconds)) == ([0, 2, 4], [6, 8])
     assert list(batch.between(before.last, after.last).seconds) == [4, 6]
+
+
+@pytest.mark.parametrize("expression", [*SCHEDULES, *FIXED, *WILDCARD])
+@pytest.mark.parametrize("zone", ["UTC", "Europe/Berlin", "Australia/Lord_Howe"])
+def test_counted_slots_are_those_that_are_listed(expression: str, zone: str):
+    trigger = Cron(expression, zone)
+    for start, length in [
+        (START, 170 * DAY),
+        (START, HOUR),
+        (START, 30 * HOUR),
+        (START + 130 * DAY, 2 * DAY),
+    ]:
+        assert count_slots(trigger, start, start + length) == sum(
+            map(len, slots(trigger, start, start + length))
+        )
+
+
+@pytest.mark.parametrize("left", [1, 5, 40, 400, 10_000])
+@pytest.mark.parametrize("expression", ["*/30 * * * *", "30 2 * * 1-5", "0 */5 1-20 * *"])
+def test_runs_left_are_counted_up_to_a_later_start(expression: str, left: int):
+    job = armed(Cron(expression, "Europe/Berlin"), runs_left=left)
+    start, end = START + 100 * DAY, START + 140 * DAY
+    allowed = walked(job.trigger, START, end)[:left]
+
+    assert moments(runs_ahead(job, START, end, start=start)) == [run for run in allowed if run >= start]
+
+
+def test_runs_left_of_a_frequent_job_are_counted_without_going_through_its_days():
+    job = armed(Cron("* * * * *", "Europe/Berlin"), runs_left=10**9)
+    per_day(job, START, START + 395 * DAY, "UTC", start=START + 390 * DAY)
+    steps = 0
+
+    def count(frame: object, event: str, argument: object) -> None:
+        nonlocal steps
+        steps += event == "call"
+
+    sys.setprofile(count)
+    try:
+        per_day(job, START, START + 396 * DAY, "UTC", start=START + 390 * DAY)
+    finally:
+        sys.setprofile(None)
+
+    # A step for each of the 390 days would be thousands.
+    assert steps < 500

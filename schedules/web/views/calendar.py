@@ -1,29 +1,32 @@
 """The calendar page and the iCalendar feed."""
 
 import calendar as months
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, time, timedelta
-from itertools import islice
+from itertools import chain, islice
 from typing import Any
 from zoneinfo import ZoneInfo
 
 from django.conf import settings
 from django.contrib.auth.decorators import login_not_required
-from django.db.models import Case, Count, IntegerField, Value, When
+from django.db.models import Case, Count, IntegerField, Max, Value, When
 from django.http import Http404, HttpRequest, HttpResponse
 from django.urls import reverse
+from django.utils.cache import get_conditional_response
+from django.utils.http import quote_etag
 from django.views.decorators.http import require_safe
 from django.views.generic import TemplateView
 
 from schedules import clock
 from schedules.models import Execution, Job, Profile
+from schedules.models.jobs import JobQuerySet
 from schedules.models.people import is_active
 from schedules.web.views.forecast import MOST_JOBS, days_of, runs_of, soonest
 from schedules.web.views.page import Page, PageMixin
 
 SHOWN_JOBS = {"month": 3, "week": 12, "day": MOST_JOBS}
-FEED_DAYS = 30
+_FEED_PERIOD = timedelta(days=30)
 FEED_EVENTS = 2000
 # A job that fires more often than hourly would hide everything else in a calendar.
 FEED_RUNS_A_DAY = 24
@@ -180,38 +183,51 @@ def feed(request: HttpRequest, key: str) -> HttpResponse:
     profile = Profile.objects.select_related("user").filter(is_active("user__"), calendar_key=key).first()
     if profile is None:
         raise Http404("calendar")
-    text = "\r\n".join(_folded(line) for line in _calendar_lines(profile, clock.now()))
-    response = HttpResponse(f"{text}\r\n", content_type="text/calendar; charset=utf-8")
+    now = clock.now()
+    jobs = Job.objects.kept().owned_by(profile.user_id)
+    etag = _revision(jobs, now)
+    response = get_conditional_response(request, etag=etag)
+    if response is None:
+        text = "\r\n".join(_calendar_lines(jobs, now))
+        response = HttpResponse(
+            f"{text}\r\n", content_type="text/calendar; charset=utf-8", headers={"ETag": etag}
+        )
     response["Cache-Control"] = "private, max-age=300"
     return response
 
 
-def _calendar_lines(profile: Profile, now: datetime) -> Iterator[str]:
+def _revision(jobs: JobQuerySet, now: datetime) -> str:
+    """Return an entity tag that changes with the owner's jobs, and once an hour because the feed starts now."""
+    changes = jobs.aggregate(count=Count("pk"), last=Max("updated_at"))
+    return quote_etag(f"{changes['count']}-{changes['last']}-{now:%Y%m%d%H}".replace(" ", "T"))
+
+
+def _calendar_lines(jobs: JobQuerySet, now: datetime) -> Iterator[str]:
     yield from ("BEGIN:VCALENDAR", "VERSION:2.0", "PRODID:-//Cronty//EN", "X-WR-CALNAME:Cronty")
-    for job, moment in islice(_feed_runs(profile, now), FEED_EVENTS):
-        yield from _event_lines(job, moment, now)
+    events = chain.from_iterable(_events_of(job, now) for job in soonest(jobs, now + _FEED_PERIOD))
+    yield from chain.from_iterable(islice(events, FEED_EVENTS))
     yield "END:VCALENDAR"
 
 
-def _feed_runs(profile: Profile, now: datetime) -> Iterator[tuple[Any, datetime]]:
-    end = now + timedelta(days=FEED_DAYS)
-    for job in soonest(Job.objects.kept().owned_by(profile.user_id), end):
-        days = days_of(job, now, end, "UTC").values()
-        if all(count <= FEED_RUNS_A_DAY for _, count in days):
-            yield from ((job, moment) for batch in runs_of(job, now, end) for moment in batch.moments())
-
-
-def _event_lines(job: Any, moment: datetime, now: datetime) -> Iterator[str]:
-    stamp = moment.astimezone(UTC).strftime("%Y%m%dT%H%M%SZ")
-    yield "BEGIN:VEVENT"
-    yield f"UID:{job.public_id}-{stamp}@cronty"
-    yield f"DTSTAMP:{now.astimezone(UTC):%Y%m%dT%H%M%SZ}"
-    yield f"DTSTART:{stamp}"
-    yield "DURATION:PT5M"
-    yield f"SUMMARY:{_escaped(job.name)}"
-    yield f"URL:{settings.CRONTY_URL}{reverse('schedules:job', args=[job.public_id])}"
-    yield "TRANSP:TRANSPARENT"
-    yield "END:VEVENT"
+def _events_of(job: Any, now: datetime) -> Iterator[Iterable[str]]:
+    """Yield the lines of each event of a job."""
+    end = now + _FEED_PERIOD
+    if any(count > FEED_RUNS_A_DAY for _, count in days_of(job, now, end, "UTC").values()):
+        return
+    address = f"{settings.CRONTY_URL}{reverse('schedules:job', args=[job.public_id])}"
+    same_lines = (
+        f"DTSTAMP:{now.astimezone(UTC):%Y%m%dT%H%M%SZ}",
+        "DURATION:PT5M",
+        _folded(f"SUMMARY:{_escaped(job.name)}"),
+        _folded(f"URL:{address}"),
+        "TRANSP:TRANSPARENT",
+        "END:VEVENT",
+    )
+    for batch in runs_of(job, now, end):
+        for moment in batch.moments():
+            stamp = f"{moment.astimezone(UTC):%Y%m%dT%H%M%SZ}"
+            uid = _folded(f"UID:{job.public_id}-{stamp}@cronty")
+            yield ("BEGIN:VEVENT", uid, f"DTSTART:{stamp}", *same_lines)
 
 
 def _escaped(text: str) -> str:
@@ -222,6 +238,8 @@ def _escaped(text: str) -> str:
 
 def _folded(line: str) -> str:
     """Break a line into at most 75 octets each, as the format requires, but never inside a character."""
+    if len(line) <= 73 and line.isascii():
+        return line
     pieces, piece = [], ""
     for character in line:
         if len((piece + character).encode()) > 73:

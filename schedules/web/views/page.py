@@ -8,6 +8,7 @@ from typing import Any, cast
 
 from django.contrib import messages
 from django.contrib.auth.base_user import AbstractBaseUser
+from django.db.models import QuerySet
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import render
 from django.utils.http import url_has_allowed_host_and_scheme
@@ -154,5 +155,8 @@ def sliced(rows: Any, request: HttpRequest, size: int = PAGE_SIZE) -> Slice:
     # Python refuses to read a number of thousands of digits.
     number = max(1, min(int(asked), 100_000)) if re.fullmatch("[0-9]{1,9}", asked) else 1
     start = (number - 1) * size
+    if start and isinstance(rows, QuerySet):
+        # Skip keys instead of whole rows, which can be large.
+        rows, start = rows.filter(pk__in=list(rows.values_list("pk", flat=True)[start : start + size + 1])), 0
     found = list(rows[start : start + size + 1])
     return Slice(found[:size], number, len(found) > size, size)

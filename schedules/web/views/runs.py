@@ -1,11 +1,9 @@
 """The list of runs, the page of one run, and the exports."""
 
-import csv
 import json
-from collections.abc import Iterator
-from datetime import UTC, datetime
 from typing import Any
 
+from django.core.handlers.asgi import ASGIRequest
 from django.http import Http404, HttpRequest, HttpResponse, StreamingHttpResponse
 from django.views.decorators.http import require_safe
 from django.views.generic import TemplateView
@@ -14,31 +12,13 @@ from schedules.models import Execution
 from schedules.models.executions import ExecutionQuerySet
 from schedules.result import sentence
 from schedules.services.reading import explain
+from schedules.web.exports import MOST_ROWS, csv_chunks, in_threads, json_chunks
 from schedules.web.views.page import Page, PageMixin, actor_of, page_of, sliced
 from schedules.web.views.states import MOVING
 from schedules.when.phrases import PhraseError, parse_moment
 
 FILTERS = ("status", "job", "cause", "q", "since", "until")
-EXPORTED = (
-    "id",
-    "job_id",
-    "job",
-    "task",
-    "scheduled_for",
-    "cause",
-    "status",
-    "reason",
-    "attempt",
-    "started_at",
-    "finished_at",
-    "seconds",
-    "lateness_seconds",
-    "error",
-)
-MOST_EXPORTED = 100_000
 SHOWN_OUTPUT = 20_000
-# Spreadsheets evaluate a cell that begins with one of these.
-FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
 class RunsPage(PageMixin, TemplateView):
@@ -59,6 +39,7 @@ class RunsPage(PageMixin, TemplateView):
             is_filtered=any(asked.values()),
             is_moving=any(run.status in MOVING for run in listed.rows),
             query=self.request.GET.urlencode(),
+            most_exported=MOST_ROWS,
             **kwargs,
         )
 
@@ -150,63 +131,10 @@ def output(request: HttpRequest, run_id: int) -> HttpResponse:
 def export(request: HttpRequest, kind: str) -> StreamingHttpResponse:
     """Return the runs that match the query string, as CSV or JSON."""
     found, _ = matching(page_of(request), asked_of(request))
-    runs = found.select_related("job").defer("traceback", "result")[:MOST_EXPORTED]
-    lines, content_type = (
-        (_csv_lines(runs), "text/csv; charset=utf-8")
-        if kind == "csv"
-        else (_json_lines(runs), "application/json")
-    )
-    response = StreamingHttpResponse(lines, content_type=content_type)
+    chunks = csv_chunks(found) if kind == "csv" else json_chunks(found)
+    # Django would collect a synchronous iterator in memory under ASGI, and an asynchronous one under WSGI.
+    content = in_threads(chunks) if isinstance(request, ASGIRequest) else chunks
+    content_type = "text/csv; charset=utf-8" if kind == "csv" else "application/json"
+    response = StreamingHttpResponse(content, content_type=content_type)
     response["Content-Disposition"] = f'attachment; filename="runs.{kind}"'
     return response
-
-
-def _exported(run: Execution) -> dict[str, Any]:
-    values = (
-        run.pk,
-        run.job.public_id if run.job else "",
-        run.job_name,
-        run.task,
-        _iso(run.scheduled_for),
-        run.cause,
-        run.status,
-        run.reason,
-        run.attempt,
-        _iso(run.started_at),
-        _iso(run.finished_at),
-        run.took.total_seconds() if run.took else None,
-        run.lateness.total_seconds() if run.lateness else None,
-        run.error,
-    )
-    return dict(zip(EXPORTED, values, strict=True))
-
-
-def _iso(moment: datetime | None) -> str | None:
-    return moment.astimezone(UTC).isoformat().replace("+00:00", "Z") if moment else None
-
-
-class _Echo:
-    """Makes csv.writer return each line instead of storing it."""
-
-    def write(self, line: str) -> str:
-        return line
-
-
-def _csv_lines(runs: Any) -> Iterator[str]:
-    writer = csv.writer(_Echo())
-    yield writer.writerow(EXPORTED)
-    for run in runs.iterator(chunk_size=1000):
-        yield writer.writerow([_escape_formula(value) for value in _exported(run).values()])
-
-
-def _escape_formula(value: Any) -> Any:
-    return f"'{value}" if isinstance(value, str) and value.startswith(FORMULA) else value
-
-
-def _json_lines(runs: Any) -> Iterator[str]:
-    yield "["
-    separator = "\n"
-    for run in runs.iterator(chunk_size=1000):
-        yield separator + json.dumps(_exported(run), ensure_ascii=False)
-        separator = ",\n"
-    yield "\n]\n"

@@ -1,5 +1,6 @@
 """The calendar, and the feed for calendar apps."""
 
+import sys
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -10,6 +11,7 @@ from django.utils.html import escape
 
 from schedules.models import Job
 from schedules.web.views import calendar
+from schedules.when import cron, forecast
 from tests.factories import ExecutionFactory, JobFactory
 
 NOW = datetime(2026, 11, 15, 10, 0, tzinfo=UTC)
@@ -213,3 +215,56 @@ def test_feed_shows_a_skipped_time_at_the_end_of_the_gap(client: Client, owner: 
     assert [line for line in text.splitlines() if line.startswith("DTSTART:20260329")] == [
         "DTSTART:20260329T010000Z"
     ]
+
+
+@time_machine.travel(NOW, tick=False)
+def test_unchanged_feed_is_not_built_again(client: Client, owner: User):
+    job = JobFactory(owner=owner, cron="0 20 * * *", next_run_at=NOW.replace(hour=20), updated_at=NOW)
+    address = f"/calendar/{owner.cronty_profile.calendar_key}.ics"
+    tag = client.get(address)["ETag"]
+
+    same = client.get(address, headers={"if-none-match": tag})
+    Job.objects.filter(pk=job.pk).update(updated_at=NOW + timedelta(seconds=1))
+    changed = client.get(address, headers={"if-none-match": tag})
+
+    assert (same.status_code, same.content) == (304, b"")
+    assert changed.status_code == 200
+    with time_machine.travel(NOW + timedelta(hours=1), tick=False):
+        assert client.get(address, headers={"if-none-match": changed["ETag"]}).status_code == 200
+
+
+@time_machine.travel(NOW, tick=False)
+def test_feed_of_many_frequent_schedules_stays_within_its_steps(client: Client, owner: User):
+    now = NOW
+    jobs = [
+        JobFactory.build(
+            owner=owner,
+            public_id=f"job_{number}_0",
+            cron=f"* * {number % 28 + 1},{number // 28 % 28 + 1}-31 * {number % 7}",
+            timezone="Europe/Berlin",
+            next_run_at=now + timedelta(minutes=1),
+            max_runs=10**9,
+        )
+        for number in range(600)
+    ]
+    Job.objects.bulk_create(jobs)
+    address = f"/calendar/{owner.cronty_profile.calendar_key}.ics"
+    for module in (cron, forecast):
+        for value in vars(module).values():
+            if hasattr(value, "cache_clear"):
+                value.cache_clear()
+    steps = 0
+
+    def count(frame: object, event: str, argument: object) -> None:
+        nonlocal steps
+        steps += event == "call"
+
+    sys.setprofile(count)
+    try:
+        answer = client.get(address)
+    finally:
+        sys.setprofile(None)
+
+    assert answer.status_code == 200
+    # About half a second of CPU; checking and walking each schedule again takes four times as many.
+    assert steps < 1_000_000

@@ -3,15 +3,21 @@
 import csv
 import io
 import json
+import tracemalloc
 from datetime import timedelta
 
 import pytest
+from asgiref.sync import async_to_sync, sync_to_async
 from django.contrib.auth.models import User
-from django.test import Client
+from django.db import connection
+from django.test import AsyncRequestFactory, Client
+from django.test.utils import CaptureQueriesContext
 
 from schedules import clock
-from schedules.models import Job
-from schedules.web.views.runs import EXPORTED
+from schedules.models import Execution, Job
+from schedules.web import exports
+from schedules.web.exports import COLUMNS, _without_formula
+from schedules.web.views.runs import export
 from tests.factories import ExecutionFactory, JobFactory
 from tests.web.html import html_of
 
@@ -145,8 +151,98 @@ def test_csv_export_is_filtered_and_contains_no_formulas(web: Client, owner: Use
     answer = web.get("/runs/export.csv?status=failed")
 
     rows = list(csv.DictReader(io.StringIO(b"".join(answer).decode())))
-    assert tuple(rows[0]) == EXPORTED
+    assert tuple(rows[0]) == COLUMNS
     assert [(row["job"], row["error"]) for row in rows] == [("'=HYPERLINK(1)", "'@SUM(1)")]
+
+
+@pytest.mark.parametrize(
+    "text", ["\n=1+1", "\t=1", "\r@SUM(1)", "  +1", " \u200b\n-1", "\ufeff=1", "\uff1d1", "\n", "\x0b=1"]
+)
+def test_csv_export_escapes_formulas_after_white_space(text: str):
+    assert _without_formula(text) == f"'{text}"
+
+
+@pytest.mark.parametrize("text", ["", " ", "disk full", " a=1", "\u00e9", "(=1)", "\u200b"])
+def test_csv_export_keeps_other_text(text: str):
+    assert _without_formula(text) == text
+
+
+@pytest.mark.parametrize("kind", ["csv", "json"])
+def test_export_in_chunks_has_every_run_once(
+    web: Client, job: Job, kind: str, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(exports, "CHUNK_ROWS", 2)
+    now = clock.now()
+    # Several runs of the same moment, on both sides of a chunk's end.
+    runs = [ExecutionFactory(job=job, scheduled_for=now, cause="manual") for _ in range(5)]
+    runs += [
+        ExecutionFactory(job=job, scheduled_for=now - timedelta(minutes=1), cause="manual") for _ in range(2)
+    ]
+
+    text = b"".join(web.get(f"/runs/export.{kind}")).decode()
+
+    rows = json.loads(text) if kind == "json" else list(csv.DictReader(io.StringIO(text)))
+    expected = sorted(runs, key=lambda run: (run.scheduled_for, run.pk), reverse=True)
+    assert [int(row["id"]) for row in rows] == [run.pk for run in expected]
+
+
+def test_export_ends_at_its_limit_and_shortens_errors(web: Client, job: Job, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(exports, "CHUNK_ROWS", 2)
+    monkeypatch.setattr(exports, "MOST_ROWS", 4)
+    for number in range(6):
+        ExecutionFactory(job=job, status="failed", error="x" * (199 + number), cause="manual")
+
+    rows = json.loads(b"".join(web.get("/runs/export.json")))
+
+    assert len(rows) == 4
+    assert {len(row["error"].removesuffix("… (shortened)")) for row in rows} == {200}
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("kind", ["csv", "json"])
+def test_export_under_asgi_holds_one_chunk_at_a_time(owner: User, job: Job, kind: str):
+    now, large = clock.now(), "x" * 16_384
+    Execution.objects.bulk_create(
+        [
+            Execution.of(
+                job, now, cause="manual", status="failed", error=large, traceback=large, result=large
+            )
+            for _ in range(1200)
+        ],
+        batch_size=100,
+    )
+    request = AsyncRequestFactory().get(f"/runs/export.{kind}")
+    request.user = owner
+
+    async def download() -> tuple[int, int]:
+        size = 0
+        tracemalloc.start()
+        try:
+            response = await sync_to_async(export)(request, kind)
+            async for chunk in response:
+                size += len(chunk)
+            return size, tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+
+    size, peak = async_to_sync(download)()
+
+    # The errors alone are 20 MB.
+    assert size > 1200 * 200
+    assert peak < 5_000_000
+
+
+def test_later_page_does_not_read_the_rows_before_it(web: Client, job: Job):
+    for minutes in range(52):
+        ExecutionFactory(job=job, scheduled_for=clock.now() - timedelta(minutes=minutes))
+
+    with CaptureQueriesContext(connection) as queries:
+        listed = web.get("/runs/", {"page": 2}).context["listed"]
+
+    assert (listed.first, len(listed.rows), listed.has_next) == (51, 2, False)
+    skipping = [query["sql"] for query in queries if "OFFSET" in query["sql"]]
+    assert skipping
+    assert not any("error" in sql for sql in skipping)
 
 
 def test_json_export_is_filtered(web: Client, job: Job, other: Client):

@@ -1,0 +1,145 @@
+"""Exports of runs as CSV and JSON, a chunk at a time, so that memory and transactions stay small."""
+
+import csv
+import json
+from collections.abc import AsyncIterator, Iterable, Iterator
+from datetime import UTC, datetime
+from io import StringIO
+from typing import Any
+
+from asgiref.sync import sync_to_async
+from django.db.models import Q
+from django.db.models.functions import Left
+
+from schedules.limits import SHORTENED
+from schedules.models.executions import ExecutionQuerySet
+
+COLUMNS = (
+    "id",
+    "job_id",
+    "job",
+    "task",
+    "scheduled_for",
+    "cause",
+    "status",
+    "reason",
+    "attempt",
+    "started_at",
+    "finished_at",
+    "seconds",
+    "lateness_seconds",
+    "error",
+)
+# More rows would take longer than a request may; the filters of the page lead to older ones.
+MOST_ROWS = 10_000
+CHUNK_ROWS = 500
+# The page of a run shows the whole error.
+ERROR_LENGTH = 200
+# Spreadsheets evaluate a cell that begins with one of these, also after white space and invisible characters.
+FORMULA = frozenset("=+-@\uff1d\uff0b\uff0d\uff20")
+_FREE_TEXT = tuple(COLUMNS.index(name) for name in ("job", "task", "reason", "error"))
+_BREAKS = ("\t", "\r", "\n")
+
+
+async def in_threads(chunks: Iterator[str]) -> AsyncIterator[str]:
+    """Yield the chunks of a synchronous iterator without blocking the event loop."""
+    read_next = sync_to_async(lambda: next(chunks, None))
+    while (chunk := await read_next()) is not None:
+        yield chunk
+
+
+def csv_chunks(runs: ExecutionQuerySet) -> Iterator[str]:
+    yield _csv_text([COLUMNS])
+    for rows in _read(runs):
+        yield _csv_text(_without_formulas(row) for row in rows)
+
+
+def json_chunks(runs: ExecutionQuerySet) -> Iterator[str]:
+    yield "["
+    separator = "\n"
+    for rows in _read(runs):
+        objects = (dict(zip(COLUMNS, row, strict=True)) for row in rows)
+        yield separator + ",\n".join(json.dumps(row, ensure_ascii=False) for row in objects)
+        separator = ",\n"
+    yield "\n]\n"
+
+
+def _read(runs: ExecutionQuerySet) -> Iterator[list[tuple[Any, ...]]]:
+    """Read the newest runs in chunks; each query continues after the last row of the one before.
+
+    A cursor would keep a transaction open for as long as the client takes to download.
+    """
+    ordered = runs.order_by("-scheduled_for", "-pk").values_list(
+        "pk",
+        "scheduled_for",
+        "job__public_id",
+        "job_name",
+        "task",
+        "cause",
+        "status",
+        "reason",
+        "attempt",
+        "started_at",
+        "finished_at",
+        "lateness",
+        Left("error", ERROR_LENGTH + 1),
+    )
+    rest = ordered
+    for _ in range(MOST_ROWS // CHUNK_ROWS):
+        rows = list(rest[:CHUNK_ROWS])
+        if rows:
+            yield [_exported(row) for row in rows]
+        if len(rows) < CHUNK_ROWS:
+            return
+        last, moment = rows[-1][:2]
+        rest = ordered.filter(Q(scheduled_for__lt=moment) | Q(pk__lt=last), scheduled_for__lte=moment)
+
+
+def _exported(row: tuple[Any, ...]) -> tuple[Any, ...]:
+    pk, at, public_id, name, task, cause, status, reason, attempt, started, finished, lateness, error = row
+    return (
+        pk,
+        public_id or "",
+        name,
+        task,
+        _iso(at),
+        cause,
+        status,
+        reason,
+        attempt,
+        _iso(started),
+        _iso(finished),
+        (finished - started).total_seconds() if started and finished else None,
+        lateness.total_seconds() if lateness else None,
+        error if len(error) <= ERROR_LENGTH else error[:ERROR_LENGTH] + SHORTENED,
+    )
+
+
+def _iso(moment: datetime | None) -> str | None:
+    return moment.astimezone(UTC).isoformat().replace("+00:00", "Z") if moment else None
+
+
+def _csv_text(rows: Iterable[Iterable[Any]]) -> str:
+    text = StringIO()
+    csv.writer(text).writerows(rows)
+    return text.getvalue()
+
+
+def _without_formulas(row: tuple[Any, ...]) -> list[Any]:
+    """Escape the columns whose text people and receivers choose."""
+    cells = list(row)
+    for place in _FREE_TEXT:
+        cells[place] = _without_formula(cells[place])
+    return cells
+
+
+def _without_formula(value: str) -> str:
+    """Put an apostrophe before a text that a spreadsheet would evaluate."""
+    if value[:1].isalnum():
+        return value
+    first = next(filter(_is_visible, value), "")
+    return f"'{value}" if first in FORMULA or value.startswith(_BREAKS) else value
+
+
+def _is_visible(character: str) -> bool:
+    return character.isprintable() and not character.isspace()
