@@ -9,6 +9,7 @@ import pytest
 
 from verification.faults import report
 from verification.faults.checker import RULES, check
+from verification.faults.disturbances import FAKETIME_ERROR
 from verification.faults.excuses import Bounds
 from verification.faults.records import (
     Aftermath,
@@ -233,8 +234,8 @@ def two_in_hand(seconds_apart: float, kind: str = "kill-leader") -> History:
     )
 
 
-def failed_once() -> History:
-    return swap(quiet(), 50, status="failed", error="odd")
+def failed_once(error: str = "odd") -> History:
+    return swap(quiet(), 50, status="failed", error=error)
 
 
 def late_by(seconds: float, kind: str) -> History:
@@ -266,6 +267,9 @@ CLEAN: dict[str, Callable[[], History]] = {
         faults=[replace(fault(20, "stuck-pusher", 16), struck_at=T0 + 22)]
     ),
     "a clock that is wrong by less than can be measured": lambda: skewed(ahead=0.05),
+    "a sleep that fails because the clock is faked": lambda: failed_once(FAKETIME_ERROR).with_(
+        faults=[fault(45, "skew-5", 8)]
+    ),
     "counted": lambda: quiet().with_(jobs=[JobSummary(JOB, 10, "S" * 10), JobSummary("another", 3)]),
     "in hand at a kill": lambda: two_in_hand(0.2),
     "in hand at a crash of the database": lambda: two_in_hand(0.7, "database-crash"),
@@ -453,6 +457,7 @@ DEFECTS: list[tuple[str, str, Callable[[], History]]] = [
             faults=[replace(fault(45, "held-row", 8), job_id="other")],
         ),
     ),
+    ("failed", "failed on a skewed host", lambda: add(failed_once(), faults=[fault(45, "skew-5", 8)])),
     ("failed", "failed in a deployment", lambda: add(failed_once(), faults=[fault(45, "deploy", 8)])),
     ("late", "late in a rolling restart", lambda: late_by(4, "rolling-restart")),
     ("late", "taken over too late from a partitioned host", lambda: late_by(16, "partition")),
