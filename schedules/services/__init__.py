@@ -16,6 +16,7 @@ from schedules.services.jobs import (
 from schedules.services.lookalikes import look_alike
 from schedules.services.people import profile_of, update_profile
 from schedules.services.prompts import claim_prompts, complete_prompt, dismiss_prompt, release_prompt
+from schedules.services.pushes import begin_push, end_push
 from schedules.services.reading import Preview, Why, preview, upcoming, why
 from schedules.services.tokens import IssuedToken, issue_token, revoke_token, verify_token
 
@@ -25,12 +26,14 @@ __all__ = [
     "Preview",
     "Scheduled",
     "Why",
+    "begin_push",
     "cancel",
     "claim_prompts",
     "complete_prompt",
     "delete",
     "dismiss_prompt",
     "edit",
+    "end_push",
     "is_protected",
     "issue_token",
     "look_alike",

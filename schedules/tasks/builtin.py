@@ -20,6 +20,7 @@ from schedules import engine, limits
 from schedules.request_headers import header_problem, shape_problem
 from schedules.tasks import outbound
 from schedules.tasks.agent_command import run_agent_command
+from schedules.tasks.links import file_problem, link_problem
 from schedules.tasks.registry import WAITING, Final, RetryLater, Run, SpecialResult, task
 
 # ntfy turns a message of 4096 bytes or more into a file, and reads at most 8192 bytes of JSON.
@@ -54,6 +55,18 @@ def _header_shapes(headers: dict[str, str]) -> dict[str, str]:
     return headers
 
 
+def _link(url: str) -> str:
+    if problem := link_problem(url):
+        raise ValueError(problem)
+    return url
+
+
+def _file_link(url: str) -> str:
+    if problem := file_problem(url):
+        raise ValueError(problem)
+    return url
+
+
 def _visible(text: str) -> str:
     if not text.strip():
         raise ValueError("must not be blank")
@@ -75,8 +88,10 @@ def _prompt_size(prompt: str) -> str:
 Topic = Annotated[str, Field(pattern=limits.TOPIC_PATTERN, description="Letters, digits, - and _; 1 to 64.")]
 Priority = Annotated[int, Field(ge=1, le=5, description="1 (min) to 5 (urgent); 3 is the default.")]
 Line = Annotated[str, Field(min_length=1, max_length=256), AfterValidator(_without_hidden)]
-Link = Annotated[str, Field(min_length=1, max_length=outbound.LONGEST_URL)]
-HttpLink = Annotated[Link, Field(pattern=r"^https?://[^\s]+$")]
+Address = Annotated[str, Field(min_length=1, max_length=outbound.LONGEST_URL)]
+Link = Annotated[Address, AfterValidator(_link)]
+HttpLink = Annotated[Address, Field(pattern=r"^https?://[^\s]+$"), AfterValidator(_link)]
+FileLink = Annotated[HttpLink, AfterValidator(_file_link)]
 Method = Literal["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD"]
 Headers = Annotated[dict[str, str], Field(max_length=20), AfterValidator(_headers)]
 
@@ -136,8 +151,8 @@ async def notify(
     tags: Annotated[list[Line], Field(max_length=20)] | None = None,
     markdown: bool | None = None,
     click: Link | None = None,
-    icon: HttpLink | None = None,
-    attach: HttpLink | None = None,
+    icon: FileLink | None = None,
+    attach: FileLink | None = None,
     filename: Line | None = None,
     actions: Annotated[list[Action], Field(max_length=3)] | None = None,
     *,

@@ -1,9 +1,10 @@
 """Tools for push notifications: send one now, later, or repeatedly."""
 
+import logging
 import re
 from typing import Annotated, Any
 
-from django.db import DatabaseError, InterfaceError
+from django.db import DatabaseError, InterfaceError, OperationalError
 from django.db.models import Q
 from pydantic import Field, StrictBool
 
@@ -24,6 +25,7 @@ from schedules.mcp.answers.notifications import (
     refused,
 )
 from schedules.mcp.auth import current_actor
+from schedules.mcp.orm import orm
 from schedules.mcp.tools.arguments import (
     PAGE,
     IdempotencyKey,
@@ -35,10 +37,13 @@ from schedules.mcp.tools.arguments import (
     read_trigger,
     refuse,
 )
-from schedules.models import Job
+from schedules.models import Execution, Job
 from schedules.result import Code, Err, Ok, Result
+from schedules.services.pushes import run_of
 from schedules.tasks import registry
 from schedules.when.triggers import TriggerError, load_zone
+
+logger = logging.getLogger(__name__)
 
 _ZONED_CRON = re.compile(r"\s*(?:CRON_)?TZ=(?P<zone>\S+)\s+(?P<cron>.+)", re.DOTALL)
 
@@ -91,12 +96,13 @@ async def send_push_notification(
     )
     if problems := task.check([], content):
         return refused(refuse("kwargs", problems[0]), {})
+    push = await orm(services.begin_push)(current_actor(), content)
     try:
-        sent = await task.call(
-            registry.Run.without_job(clock.now(), current_actor().user.pk, timeout=30), [], content
-        )
+        sent = await task.call(run_of(push), [], content)
     except (registry.Final, registry.RetryLater) as error:
+        await orm(_end_push)(push, error=str(error))
         return refused(Err(Code.CONFLICT, answers.line(str(error), 300)), {})
+    await orm(_end_push)(push, result=sent)
     return {"success": True, "id": sent["id"], "confirmation": "Push notification sent successfully"}
 
 
@@ -308,6 +314,14 @@ def get_current_time(
         "local": answers.iso(now, name),
         "user_timezone": current_actor().read_profile().timezone or None,
     }
+
+
+def _end_push(push: Execution, **outcome: Any) -> None:
+    try:
+        services.end_push(push, **outcome)
+    except (OperationalError, InterfaceError):
+        # What was sent must not be reported as an error: the agent would send it again.
+        logger.exception("The outcome of notification %s could not be recorded", push.pk)
 
 
 def _content(message: str, topic: str, *optional: Any) -> dict[str, Any]:

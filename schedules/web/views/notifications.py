@@ -9,11 +9,12 @@ from django.db.models import Max
 from django.http import HttpRequest, HttpResponse
 from django.views.generic import TemplateView
 
-from schedules import clock, limits
+from schedules import limits, services
 from schedules.models import Execution
 from schedules.services import Actor
+from schedules.services.pushes import run_of
 from schedules.tasks import registry
-from schedules.tasks.registry import Final, RetryLater, Run
+from schedules.tasks.registry import Final, RetryLater
 from schedules.web.views.page import PageMixin
 
 MOST_JOBS = 1000
@@ -76,14 +77,17 @@ def topics_of(actor: Actor) -> list[Topic]:
 
 
 def send_test(topic: str, actor: Actor) -> tuple[bool, str]:
-    run = Run.without_job(clock.now(), actor.user.pk, settings.CRONTY_OUTBOUND_TIMEOUT)
     words = {"topic": topic, "title": "Cronty", "message": "It works: Cronty can reach you here."}
 
+    push = services.begin_push(actor, words)
+
     async def send() -> Any:
-        return await _notify().call(run, [], words)
+        return await _notify().call(run_of(push), [], words)
 
     try:
         receipt = async_to_sync(send)()
     except (Final, RetryLater) as error:
+        services.end_push(push, error=str(error))
         return False, str(error)
+    services.end_push(push, result=receipt)
     return True, f"{receipt['server']} took it as message {receipt['id']}."

@@ -56,6 +56,21 @@ def test_push_notification_is_sent_immediately_with_all_given_fields(olga, sink)
     }
 
 
+def test_push_notification_is_a_run_in_the_ledger(call, sink, owner):
+    call("send_push_notification", **NOTE)
+    sink.then(Answer(status=403, body=b'{"error": "forbidden"}'))
+    call("send_push_notification", **NOTE, title="Plants")
+    call("send_push_notification", **NOTE | {"notification_topic": "not valid"})
+
+    failed, sent = Execution.objects.order_by("-pk")
+    assert (sent.status, sent.owner, sent.task, sent.job_name) == (
+        "succeeded", owner, "notify", "Water the plants",
+    )  # fmt: skip
+    assert sent.result["topic"] == "olga-home"
+    assert (failed.status, failed.job_name) == ("failed", "Plants")
+    assert "403: forbidden" in failed.error
+
+
 def test_push_notification_reaches_a_real_server(call, ntfy, settings):
     settings.NTFY_URL, settings.NTFY_TOKEN = ntfy.url, ntfy.token
 
