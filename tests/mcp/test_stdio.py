@@ -298,8 +298,11 @@ def test_agent_has_the_given_name(site):
     assert talk(site, work, "--name", "x" * 150) == "x" * 150
 
 
-def test_importing_the_app_does_not_import_the_sdk(site):
-    code = "import django, sys; django.setup(); import cronty_site.urls; sys.exit('mcp' in sys.modules)"
+def test_importing_the_app_on_sqlite_imports_neither_the_sdk_nor_psycopg(site):
+    code = (
+        "import django, sys; django.setup(); import cronty_site.urls;"
+        "sys.exit(not {'mcp', 'psycopg'}.isdisjoint(sys.modules))"
+    )
 
     done = subprocess.run([sys.executable, "-c", code], env=site.environment, cwd=ROOT, check=False)
 
