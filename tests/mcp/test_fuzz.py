@@ -168,7 +168,8 @@ def reset_rows(owner: User, home: str) -> None:
 @sync_to_async
 def stored() -> Any:
     jobs = Job.objects.order_by("pk").values_list("pk", "revision", "status", "next_run_at", "deleted_at")
-    runs = Execution.objects.order_by("pk").values_list("pk", "status", "lease_until")
+    # Without notifications that were sent at once: one that could not be sent is a failed run.
+    runs = Execution.objects.exclude(job=None).order_by("pk").values_list("pk", "status", "lease_until")
     return list(jobs), list(runs), Event.objects.count()
 
 
