@@ -4,12 +4,13 @@ import asyncio
 import os
 from collections import Counter
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import pytest
 from asgiref.sync import async_to_sync, sync_to_async
 from django.contrib.auth.models import User
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from mcp import Client
 from mcp_types import CallToolResult
@@ -112,6 +113,8 @@ def nearly_valid(name: str) -> st.SearchStrategy:
     return st.one_of(st.just({}), *odd).map(lambda change: GOOD[name] | change)
 
 
+# Cached, because hypothesis validates every new strategy, which takes longer than the call.
+@cache
 def calls_of(name: str) -> st.SearchStrategy:
     junk = st.dictionaries(TEXT, JSON, max_size=4)
     return st.tuples(st.just(name), nearly_valid(name) | nearly_valid(name) | arguments(TOOLS[name]) | junk)
@@ -149,7 +152,8 @@ class Call:
             assert text.startswith(("Invalid arguments for ", "Unknown tool: ")), self
         else:
             assert self.result.structured_content is not None
-        if self.is_refused or self.name in READING:
+        # A notification that could not be sent is recorded.
+        if self.name in READING or (self.is_refused and self.name != "send_push_notification"):
             assert self.after == self.before, self
 
 
@@ -195,6 +199,8 @@ def test_no_call_crashes_leaks_or_gets_stuck(caller, owner, caplog):
         deadline=None,
         database=None,
         derandomize=CALLS < 1000,
+        # Minimising a failure would take minutes; the same calls fail again.
+        phases=[Phase.generate] if CALLS < 1000 else tuple(Phase),
         suppress_health_check=list(HealthCheck),
     )
     @given(
