@@ -10,8 +10,10 @@ from django.utils.dateparse import parse_duration
 from django.utils.duration import duration_string
 
 from schedules import limits
+from schedules.form_errors import add_errors
 from schedules.models import Job, Profile, Token
-from schedules.result import sentence
+from schedules.result import Ok, sentence
+from schedules.services.secrets import fill_in, shown_arguments
 from schedules.services.tokens import FAMILIES, SCOPES
 from schedules.services.validation import EDITABLE
 from schedules.tasks import registry
@@ -82,6 +84,23 @@ class JobAdminForm(forms.ModelForm[Job]):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.fields["seen_revision"].initial = self.instance.revision
+        self.typed: dict[str, Any] = {}
+        if self.instance.pk:
+            self.initial["args"], self.initial["kwargs"] = shown_arguments(self.instance)
+
+    def clean(self) -> dict[str, Any]:
+        """Check the arguments with the secrets that masks stand for, but hand on what was typed."""
+        cleaned: dict[str, Any] = super().clean() or self.cleaned_data
+        columns: dict[str, Any] = {
+            name: cleaned[name] for name in ("task", "args", "kwargs") if name in cleaned
+        }
+        self.typed = {name: value for name, value in columns.items() if name != "task"}
+        match fill_in(self.instance if self.instance.pk else None, columns):
+            case Ok(filled):
+                return cleaned | filled
+            case problem:
+                add_errors(self, problem)
+        return cleaned
 
     def clean_args(self) -> Any:
         return self.cleaned_data["args"] or []

@@ -10,12 +10,13 @@ from django.template.response import TemplateResponse
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
-from schedules import clock, limits, services
+from schedules import clock, services
 from schedules.admin.bases import USERNAME, ServiceAdmin, TaskFilter, actor_of, as_json, in_utc, report
 from schedules.admin.forms import JobAdminForm
 from schedules.models import Job
 from schedules.result import Ok, Result
 from schedules.services.reading import preview_of, words_of
+from schedules.services.secrets import shown_arguments
 
 
 class TrashFilter(admin.SimpleListFilter):
@@ -134,7 +135,7 @@ class JobAdmin(ServiceAdmin[Job]):
         return is_open and super().has_delete_permission(request, obj)
 
     def save_by_service(self, request: HttpRequest, obj: Job, form: Any) -> Result[Job]:
-        fields = dict(form.cleaned_data)
+        fields = form.cleaned_data | form.typed
         revision = fields.pop("seen_revision")
         if obj._state.adding:
             made = services.schedule(actor_of(request), **fields)
@@ -176,11 +177,11 @@ class JobAdmin(ServiceAdmin[Job]):
 
     @admin.display(description="args")
     def positional(self, job: Job) -> SafeString:
-        return as_json(limits.masked(job.args))
+        return as_json(shown_arguments(job)[0])
 
     @admin.display(description="kwargs")
     def arguments(self, job: Job) -> SafeString:
-        return as_json(limits.masked(job.kwargs))
+        return as_json(shown_arguments(job)[1])
 
     @admin.action(description="Run now", permissions=["change"])
     def run_now(self, request: HttpRequest, jobs: QuerySet[Job]) -> None:

@@ -18,6 +18,7 @@ from schedules.services.duplicates import Scheduled, answer_of_key, digest_of, s
 from schedules.services.lookalikes import look_alike
 from schedules.services.people import profile_of
 from schedules.services.quotas import quota_problem, rate_problem, wait_for_turn
+from schedules.services.secrets import fill_in
 from schedules.services.validation import EDITABLE, editable_only, job_problem, no_runs_left, type_problems
 from schedules.tasks import registry
 from schedules.when.triggers import TriggerError, unreadable
@@ -47,6 +48,8 @@ def schedule(
     now = clock.now()
     if problems := type_problems(fields):
         return invalid_fields(problems)
+    if isinstance(filled := fill_in(None, fields), Err):
+        return filled
     digest = digest_of(fields if request is None else request)
     if idempotency_key is not None:
         if not 0 < len(idempotency_key) <= limits.NAME_LENGTH or limits.line_problem(idempotency_key):
@@ -115,7 +118,9 @@ def _try_to_edit(
         return _changed_meanwhile(job)
     if problems := type_problems(changes):
         return invalid_fields(problems)
-    changes = {name: value for name, value in changes.items() if getattr(job, name) != value}
+    if isinstance(filled := fill_in(job, changes), Err):
+        return filled
+    changes = {name: value for name, value in filled.value.items() if getattr(job, name) != value}
     if not changes:
         return Ok(job)
     if job.status not in (Job.Status.PENDING, Job.Status.PAUSED):

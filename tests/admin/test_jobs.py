@@ -331,3 +331,20 @@ def test_read_only_job_is_shown_without_its_secrets(operator_client, fields):
     assert "hush" not in html
     assert "••••••" in html
     assert operator_client.post(page(Job, "change", job.pk), FILLED_IN).status_code == 403
+
+
+def test_form_masks_secrets_keeps_them_and_asks_again_for_another_address(operator_client):
+    kwargs = {"url": "https://example.com/", "headers": {"Authorization": "hush"}}
+    job = JobFactory(task="webhook", kwargs=kwargs)
+    seen = as_shown(operator_client, job)
+
+    renamed = operator_client.post(page(Job, "change", job.pk), seen | {"name": "New"})
+    seen = as_shown(operator_client, job)
+    moved = seen | {"kwargs": seen["kwargs"].replace("example.com", "evil.example")}
+    response = operator_client.post(page(Job, "change", job.pk), moved)
+
+    assert "hush" not in str(seen)
+    assert renamed.status_code == 302
+    assert "headers.Authorization: write it again" in str(response.context["adminform"].form.errors["kwargs"])
+    job.refresh_from_db()
+    assert (job.name, job.kwargs) == ("New", kwargs)

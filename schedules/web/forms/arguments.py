@@ -9,6 +9,7 @@ from typing import Any
 from django import forms
 from django.core.exceptions import ValidationError
 
+from schedules import limits
 from schedules.tasks.registry import Task
 
 LONG_TEXTS = {"message", "prompt", "body"}
@@ -70,10 +71,11 @@ class Arguments:
         return {argument.key: argument.field for argument in self.all}
 
     def initial(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the form values of stored arguments; positional ones are shown by name."""
-        values = {**self.task.signature.bind_partial(*args).arguments, **kwargs}
+        """Return the form values of stored arguments, with secrets masked; positional ones are shown by name."""
+        bound = {**self.task.signature.bind_partial(*args).arguments, **kwargs}
+        values: dict[str, Any] = limits.masked(bound)
         known = {argument.name for argument in self.named}
-        more = {name: value for name, value in kwargs.items() if name not in known}
+        more = {name: values[name] for name in kwargs if name not in known}
         shown = {
             argument.key: argument.write(values[argument.name])
             for argument in self.named
@@ -107,11 +109,15 @@ class Arguments:
         found: dict[str | None, str] = {}
         for problem in self.task.check(args, kwargs):
             name, _, words = problem.partition(": ")
-            path = name.split(".")[0]
-            key = next((argument.key for argument in self.all if argument.name == path), None)
+            key = self.key_of(name)
             words = "Fill this in." if words.startswith("required, but missing") else words
             found.setdefault(key, f"{words[:1].upper()}{words[1:]}" if key else problem)
         return found
+
+    def key_of(self, path: str) -> str | None:
+        """Return the key of the field for an argument or a part of it, like `headers.accept`."""
+        name = path.split(".")[0]
+        return next((argument.key for argument in self.all if argument.name == name), None)
 
 
 def _argument(task: Task, name: str, spec: Mapping[str, Any], *, is_required: bool) -> Argument:
@@ -139,8 +145,8 @@ def _typed_argument(task: Task, name: str, spec: Mapping[str, Any], *, is_requir
             empty_box = () if is_required or spec.get("default") else (False,)
             return Argument(name, key, forms.BooleanField(**common), empty=empty_box)
         case "integer":
-            limits: dict[str, Any] = {"min_value": shape.get("minimum"), "max_value": shape.get("maximum")}
-            return Argument(name, key, forms.IntegerField(**common, **limits))
+            bounds: dict[str, Any] = {"min_value": shape.get("minimum"), "max_value": shape.get("maximum")}
+            return Argument(name, key, forms.IntegerField(**common, **bounds))
         case "number":
             return Argument(name, key, forms.FloatField(**common))
         case "string":

@@ -10,7 +10,8 @@ from django.core.exceptions import ValidationError
 
 from schedules.form_errors import add_errors
 from schedules.models import Job
-from schedules.result import Err, sentence
+from schedules.result import Err, Ok, sentence
+from schedules.services.secrets import fill_in
 from schedules.tasks import registry
 from schedules.web.forms.arguments import Arguments
 from schedules.web.forms.when import WhenForm, when_of
@@ -88,6 +89,7 @@ class JobForm(WhenForm):
         initial: dict[str, Any] = {"timezone": zone, "task": "notify", "idempotency_key": uuid.uuid4().hex}
         initial |= {f"{name}-topic": topic for name in ("notify",) if topic}
         super().__init__(data, initial=initial | (_shown(job) if job else {}))
+        self.job = job
         names = [name for name in registry.names() if name not in FIRST_TASKS]
         self.arguments = [Arguments(task) for name in (*FIRST_TASKS, *names) if (task := registry.get(name))]
         for arguments in self.arguments:
@@ -117,10 +119,18 @@ class JobForm(WhenForm):
         arguments = self._chosen_arguments()
         if arguments and not any(argument.key in self.errors for argument in arguments.all):
             cleaned["args"], cleaned["kwargs"] = arguments.collect(cleaned)
-            for key, words in arguments.problems(cleaned["args"], cleaned["kwargs"]).items():
-                self.add_error(key, words)
+            self._check_arguments(arguments, {name: cleaned[name] for name in ("task", "args", "kwargs")})
         self._forget_other_tasks(arguments)
         return cleaned
+
+    def _check_arguments(self, arguments: Arguments, columns: dict[str, Any]) -> None:
+        match fill_in(self.job, columns):
+            case Ok(filled):
+                for key, words in arguments.problems(filled["args"], filled["kwargs"]).items():
+                    self.add_error(key, words)
+            case problem:
+                for words in (reason for reasons in problem.errors.values() for reason in reasons):
+                    self.add_error(arguments.key_of(words.partition(": ")[0]), words)
 
     def _chosen_arguments(self) -> Arguments | None:
         chosen = self.cleaned_data.get("task")

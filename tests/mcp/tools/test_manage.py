@@ -90,6 +90,18 @@ def test_update_job_changes_the_job_in_place(olga, owner, noon):
     assert (job.max_runs, job.tags, job.label, job.kwargs) == (None, ["home"], "L", {"fail": True})
 
 
+def test_update_job_asks_for_secrets_again_when_the_address_changes(call, owner, noon):
+    job = JobFactory(
+        owner=owner, task="webhook", args=["https://example.com/"], kwargs={"headers": {"X-Key": "hush"}}
+    )
+
+    answer = call("update_job", job_id=job.public_id, args=["https://evil.example/"])
+
+    assert "headers.X-Key: write it again" in answer["error"]
+    job.refresh_from_db()
+    assert job.args == ["https://example.com/"]
+
+
 def test_update_job_can_change_the_trigger_type(call, owner, noon):
     job = JobFactory(owner=owner)
 

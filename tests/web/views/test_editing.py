@@ -424,3 +424,53 @@ def test_name_that_looks_like_another_is_pointed_out(web: Client, owner: User):
 
     for answer in (edited, made):
         assert "Its name looks like Te" in answer.content.decode()
+
+
+HOOK = {
+    "name": "Hook",
+    "task": "webhook",
+    "webhook-url": "https://example.com/",
+    "webhook-method": "POST",
+    "webhook-headers": '{"Authorization": "••••••"}',
+    "timezone": "UTC",
+}
+
+
+def test_form_masks_secrets_and_keeps_them(web: Client, owner: User):
+    kwargs = {"url": "https://example.com/", "headers": {"Authorization": "hush"}}
+    job = JobFactory(owner=owner, task="webhook", kwargs=kwargs)
+    page = f"/jobs/{job.public_id}/edit/"
+
+    shown = web.get(page).content.decode()
+    saved = web.post(page, HOOK | DAILY | {"webhook-body": "hello"})
+
+    assert "hush" not in shown
+    assert escape('{"Authorization": "••••••"}') in shown
+    assert saved.status_code == 302
+    job.refresh_from_db()
+    assert job.kwargs["headers"] == {"Authorization": "hush"}
+    assert job.kwargs["body"] == "hello"
+
+
+def test_form_asks_for_secrets_again_when_the_address_changes(web: Client, owner: User):
+    kwargs = {"url": "https://example.com/", "headers": {"Authorization": "hush"}}
+    job = JobFactory(owner=owner, task="webhook", kwargs=kwargs)
+
+    answer = web.post(f"/jobs/{job.public_id}/edit/", HOOK | DAILY | {"webhook-url": "https://evil.example/"})
+
+    assert answer.status_code == 422
+    assert "headers.Authorization: write it again" in str(answer.context["form"].errors["webhook-headers"])
+    job.refresh_from_db()
+    assert job.kwargs == kwargs
+
+
+def test_copy_of_a_job_needs_its_secrets_again(web: Client, owner: User):
+    kwargs = {"url": "https://example.com/", "headers": {"Authorization": "hush"}}
+    job = JobFactory(owner=owner, task="webhook", kwargs=kwargs)
+
+    shown = web.get(f"/jobs/new/?copy={job.public_id}").content.decode()
+    answer = web.post("/jobs/new/", HOOK | DAILY)
+
+    assert "hush" not in shown
+    assert answer.status_code == 422
+    assert "write the real value" in str(answer.context["form"].errors["webhook-headers"])
