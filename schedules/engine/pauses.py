@@ -24,6 +24,7 @@ BATCH = 1000
 RESUMING_SECONDS = 1.0
 
 Status = Execution.Status
+_UNSTARTED = (Status.QUEUED, Status.CLAIMED, Status.WAITING)
 
 
 def pause(job: Job, now: datetime, reason: str, *, until: datetime | None = None) -> None:
@@ -64,13 +65,15 @@ def withdraw(job: Job, now: datetime, done: str, *, also_manual: bool = False) -
     A run that waits for a retry ends as failed. Running executions and prompts that an agent holds may finish.
     Return whether one has, because that changes the job's own row.
     """
-    rows = Execution.objects.live().filter(job=job).exclude(status=Status.RUNNING)
+    # Do not lock a running execution: its worker locks the execution before the job.
+    rows = Execution.objects.filter(job=job.pk, finished_at=None, status__in=_UNSTARTED)
     if not also_manual:
         rows = rows.exclude(cause=Execution.Cause.MANUAL)
     unstarted, unheld, failed = [], [], []
-    for row in rows.select_for_update().only("pk", "status", "attempt", "error", "lease_until"):
+    columns = ("pk", "status", "attempt", "error", "lease_until")
+    for row in rows.select_for_update().values_list(*columns, named=True):
         if row.status == Status.WAITING:
-            if not row.is_held_at(now):
+            if row.lease_until is None or row.lease_until < now:
                 unheld.append(row.pk)
         elif row.attempt == 0:
             unstarted.append(row.pk)

@@ -150,7 +150,9 @@ def make_tool(offer: Offer) -> Tool:
     metadata.arg_model.model_rebuild(force=True)
     tool.parameters = metadata.arg_model.model_json_schema(by_alias=True, schema_generator=Untitled)
     schema = TypeAdapter(metadata.output_model).json_schema(schema_generator=Untitled, mode="serialization")
-    tool.fn_metadata = ToolMetadata(**{**dict(metadata), "output_schema": schema})
+    # Without a model the SDK publishes the schema and validates no answer: types and tests do that before.
+    changes = {"output_schema": schema, "output_model": None}
+    tool.fn_metadata = ToolMetadata(**{**dict(metadata), **changes})
     return tool
 
 
@@ -174,8 +176,10 @@ class ToolMetadata(FuncMetadata):
 
     def pre_parse_json(self, data: dict[str, Any]) -> dict[str, Any]:
         """Read JSON inside strings, as some clients send lists, except where a string is expected."""
-        others = {name: value for name, value in data.items() if name not in self._texts}
-        return data | super().pre_parse_json(others)
+        texts = {
+            name: value for name, value in data.items() if isinstance(value, str) and name not in self._texts
+        }
+        return data | super().pre_parse_json(texts) if texts else data
 
 
 def _result(answer: Any) -> CallToolResult:

@@ -60,7 +60,8 @@ class ExecutionQuerySet(models.QuerySet["Execution"]):
 
         They make a job "running" for agents and on pages. A run that waits for its first start does not.
         """
-        return self.live().exclude(status=Execution.Status.QUEUED, attempt=0)
+        is_new = Q(status=Execution.Status.QUEUED, attempt=0)
+        return self.filter(~is_new, finished_at=None, status__in=Execution.LIVE)
 
     def unlocked(self) -> Self:
         """Those that no other transaction holds, locked for this one; a held row must not delay the others."""

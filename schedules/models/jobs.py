@@ -57,6 +57,10 @@ class JobQuerySet(models.QuerySet["Job"]):
         # Unordered, because there is at most one.
         return self.filter(public_id=public_id).order_by() if is_public_id(public_id) else self.none()
 
+    def find(self, public_id: str) -> "Job | None":
+        """Return the job with this id, or None; faster than `first`, which would sort."""
+        return next(iter(self.called(public_id)[:1]), None)
+
     def active(self) -> Self:
         """Jobs that may still run: pending, running or paused."""
         return self.filter(deleted_at=None, status__in=Job.ACTIVE)

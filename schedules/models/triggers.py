@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from typing import Any
 
 from django.db import models
@@ -35,8 +36,14 @@ def trigger_of(columns: Mapping[str, Any], *, is_stored: bool = False) -> Trigge
             # Not rounded: Interval refuses fractions of a second.
             return Interval(columns["every"].total_seconds(), columns.get("anchor_at") or _PLACEHOLDER_ANCHOR)
         case TriggerType.CRON:
-            return Cron(columns["cron"], columns["timezone"], is_stored)
+            return _cron(columns["cron"], columns["timezone"], is_stored)
     raise TriggerError("trigger_type", "choose once, interval or cron, and fill in what it needs.")
+
+
+@lru_cache(maxsize=4096)
+def _cron(expression: str, timezone: str, is_stored: bool) -> Cron:
+    # Shared, because lists show many jobs of the same schedule; a trigger never changes.
+    return Cron(expression, timezone, is_stored)
 
 
 def columns_of(trigger: Trigger) -> dict[str, Any]:

@@ -77,7 +77,7 @@ class Actor:
 
     def job(self, public_id: str) -> Job | None:
         """Return one job with its activity, or None."""
-        return self.jobs().called(public_id).with_activity().first()
+        return self.jobs().with_activity().find(public_id)
 
     def trash(self) -> JobQuerySet:
         if self.sees_all:

@@ -8,7 +8,6 @@ from datetime import UTC, timedelta
 from typing import Any, NamedTuple
 
 from django.core.serializers.json import DjangoJSONEncoder
-from django.db.models import Q
 
 from schedules.models import Job
 from schedules.result import Code, Err, Ok, Result
@@ -59,18 +58,19 @@ def answer_of_key(actor: Actor, key: str, digest: str) -> Result[Scheduled] | No
 
 def similar_to(job: Job) -> SimilarJob | None:
     """Return an active job with the same task, arguments and schedule, or None."""
-    kind = Job.TriggerType(job.trigger_type)
     if job.run_at:
         # A repeated "in an hour" gives another second. Compare in UTC, because wall times are ambiguous when clocks
         # are set back.
         moment = job.run_at.astimezone(UTC)
-        same = Q(run_at__gt=moment - SAME_TIME, run_at__lt=moment + SAME_TIME)
+        same: dict[str, Any] = {"run_at__gt": moment - SAME_TIME, "run_at__lt": moment + SAME_TIME}
     else:
-        same = Q(timezone=job.timezone, **{kind.column: getattr(job, kind.column)})
+        # Only jobs of one trigger type fill in this column.
+        column = Job.TriggerType(job.trigger_type).column
+        same = {"timezone": job.timezone, column: getattr(job, column)}
     # Unordered, because the database would read every job of the owner to sort them.
     twins = (
         Job.objects.active()
-        .filter(same, owner=job.owner_id, trigger_type=kind, task=job.task)
+        .filter(owner=job.owner_id, task=job.task, **same)
         .order_by()
         .values_list("public_id", "name", "args", "kwargs")
     )

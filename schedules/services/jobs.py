@@ -98,7 +98,7 @@ def edit(
     changes = editable_only(changes)
     job, revision = seen, seen.revision if seen else revision
     for _ in range(EDIT_TRIES):
-        job = job or actor.jobs().called(job_id).first()
+        job = job or actor.jobs().find(job_id)
         if job is None:
             return not_found(job_id)
         if not actor.may_change(job):
@@ -244,7 +244,7 @@ def restore(actor: Actor, job_id: str) -> Result[Job]:
     """Restore a job from the trash with its former status; record the slots since its deletion as skipped."""
     now = clock.now()
     with transaction.atomic():
-        job = actor.trash().called(job_id).select_for_update(of=("self",)).first()
+        job = actor.trash().select_for_update(of=("self",)).find(job_id)
         if job is None:
             return not_found(job_id)
         if not actor.may_change(job):
@@ -309,7 +309,7 @@ def _protected(job: Job) -> Err:
 
 def _locked(actor: Actor, job_id: str, *, may: Callable[[Job], bool] | None = None) -> Job | Err:
     """Lock a job that the actor may change, or do something else with that `may` allows."""
-    job = actor.jobs().called(job_id).select_for_update(of=("self",)).first()
+    job = actor.jobs().select_for_update(of=("self",)).find(job_id)
     if job is None:
         return not_found(job_id)
     return job if (may or actor.may_change)(job) else forbidden(job)
@@ -365,7 +365,7 @@ def _rescheduled(old: Job, following: datetime, now: datetime) -> dict[str, Any]
 
 def _lost_the_race(actor: Actor, seen: Job) -> Err | None:
     """Return which change came first, or None if it was only a claim, which does not conflict with an edit."""
-    job = actor.jobs().called(seen.public_id).first()
+    job = actor.jobs().find(seen.public_id)
     if job is None:
         return not_found(seen.public_id)
     if job.status not in (Job.Status.PENDING, Job.Status.PAUSED):

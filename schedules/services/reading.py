@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from heapq import merge
-from itertools import islice
-from typing import Any
+from itertools import chain, islice
+from typing import Any, TypeAlias
 
 from schedules import clock, engine
 from schedules.models import Event, Execution, Job
@@ -36,6 +36,9 @@ _UPCOMING_COLUMNS = (
     "cron",
     "timezone",
 )
+_Run: TypeAlias = tuple[datetime, int, Any]
+# By cron expression and zone: a moment, and the next slot after it.
+_KnownSlots: TypeAlias = dict[tuple[str, str], tuple[datetime, datetime | None]]
 _STARTED = ("create", "resume", "finish", "restore")
 _STOPPED = {"pause": "paused", "cancel": "cancelled", "delete": "deleted"}
 
@@ -98,20 +101,36 @@ def upcoming(
     if len(rows) == limit:
         # These jobs fill the list with their next runs alone, so no later run can be in it.
         until = rows[-1].next_run_at
-    runs = merge(*(_runs(row, now, until) for row in rows))
-    return [(slot, row) for slot, _, row in islice(runs, limit)]
+    known: _KnownSlots = {}
+    # Most jobs have one run in the list: only the others are merged, which takes far longer than sorting.
+    first_runs: list[_Run] = []
+    later_runs: list[Iterator[_Run]] = []
+    for row in rows:
+        runs = _runs(row, now, until, known)
+        first_runs += islice(runs, 1)
+        if second := next(runs, None):
+            later_runs.append(chain([second], runs))
+    first_runs.sort()
+    return [(slot, row) for slot, _, row in islice(merge(first_runs, *later_runs), limit)]
 
 
-def _runs(row: Any, now: datetime, until: datetime) -> Iterator[tuple[datetime, int, Any]]:
-    return ((slot, row.pk, row) for slot in _slots(row, now, until))
+def _runs(row: Any, now: datetime, until: datetime, known: _KnownSlots) -> Iterator[_Run]:
+    return ((slot, row.pk, row) for slot in _slots(row, now, until, known=known))
 
 
 def _slots(
-    job: Any, now: datetime, until: datetime | None = None, *, start: datetime | None = None
+    job: Any,
+    now: datetime,
+    until: datetime | None = None,
+    *,
+    start: datetime | None = None,
+    known: _KnownSlots | None = None,
 ) -> Iterator[datetime]:
-    """Yield the remaining slots of a pending job, from its next run or from a later start on."""
+    """Yield the remaining slots of a pending job, from its next run or from a later start on.
+
+    Several jobs may share `known`, so that the next slot of the same cron expression is computed once.
+    """
     slot, left = start or job.next_run_at, None if job.max_runs is None else job.max_runs - job.slot_count
-    trigger: Trigger | None = None
     while slot and (until is None or slot <= until) and left != 0:
         if job.ends_at and slot > job.ends_at:
             return
@@ -120,16 +139,26 @@ def _slots(
         if job.trigger_type == Job.TriggerType.ONCE:
             return
         try:
-            trigger = trigger or trigger_of_job(job)
-            slot = trigger.next_after(max(slot, now))
+            slot = _slot_after(job, max(slot, now), {} if known is None else known)
         except TriggerError:
             # The engine reports this error when the job is due.
             return
 
 
+def _slot_after(job: Any, moment: datetime, known: _KnownSlots) -> datetime | None:
+    schedule = job.cron, job.timezone
+    if job.cron and schedule in known:
+        since, following = known[schedule]
+        if following and since <= moment < following:
+            return following
+    following = trigger_of_job(job).next_after(moment)
+    known[schedule] = moment, following
+    return following
+
+
 def why(actor: Actor, job_id: str, at: datetime | None, now: datetime) -> Result[Why]:
     """Explain the slot nearest to a moment, from the ledger and the events."""
-    job = actor.jobs().called(job_id).first()
+    job = actor.jobs().find(job_id)
     if job is None:
         return not_found(job_id)
     moment = at or now

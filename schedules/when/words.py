@@ -2,6 +2,7 @@
 
 import re
 from datetime import datetime, timedelta
+from functools import lru_cache
 from zoneinfo import ZoneInfo
 
 from cronsim import CronSim
@@ -18,6 +19,7 @@ _SKIPPED = {True: "that run comes at {end}.", False: "there is no run then."}
 _DOUBLED = {True: "it runs once, the first time.", False: "it runs both times."}
 
 
+@lru_cache(maxsize=4096)
 def describe_cron(expression: str) -> str:
     """Describe a cron expression: "Every 15 minutes", "Every day at 09:00"."""
     fields = cron.split(expression)

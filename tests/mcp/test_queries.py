@@ -78,8 +78,8 @@ def test_list_takes_one_query_for_the_page_and_one_for_the_total(rows, queries):
     assert queries("list_jobs", status="pending", limit=10) == 2
 
 
-def test_list_of_prompts_takes_one_query_for_the_zone_and_one_for_the_page(rows, queries):
-    assert queries("schedule_list") == 2
+def test_list_of_prompts_takes_one_query(rows, queries):
+    assert queries("schedule_list") == 1
 
 
 def test_query_count_of_resuming_does_not_grow_with_the_rows(rows, queries, call):

@@ -7,7 +7,15 @@ import pytest
 from schedules import services
 from schedules.models import Event, Execution, Job
 from schedules.result import Code, Err, Ok
-from schedules.services.reading import explain, preview, preview_of, upcoming, why, words_of
+from schedules.services.reading import (
+    explain,
+    next_runs_of,
+    preview,
+    preview_of,
+    upcoming,
+    why,
+    words_of,
+)
 from schedules.when.triggers import Cron
 from tests.factories import ClusterFactory, ExecutionFactory, JobFactory
 from tests.services.conftest import NOW
@@ -94,6 +102,23 @@ def test_full_list_of_upcoming_runs_has_the_repetitions_of_a_frequent_job(actor)
     assert [(moment, job.pk) for moment, job in listed] == list(
         zip(minutes(5, 7, 10, 12), [often.pk, others[0].pk, often.pk, others[1].pk], strict=True)
     )
+
+
+def test_upcoming_runs_of_jobs_that_share_a_schedule_are_those_of_each_job(actor):
+    each = {"*/10 * * * *": minutes(7, 30, 30), "*/15 * * * *": minutes(2), "": minutes(1)}
+    for expression, moments in each.items():
+        for moment in moments:
+            every = (
+                {} if expression else {"interval": True, "every": timedelta(minutes=13), "anchor_at": moment}
+            )
+            job_of(actor, **({"cron": expression} if expression else every), next_run_at=moment)
+    jobs = Job.objects.filter(owner=actor.user)
+    alone = [(slot, job.pk) for job in jobs for slot in next_runs_of(job, NOW, 20)]
+
+    listed = upcoming(actor, NOW, hours=1)
+
+    until = NOW + timedelta(hours=1)
+    assert [(slot, job.pk) for slot, job in listed] == sorted(run for run in alone if run[0] <= until)
 
 
 def test_job_with_an_invalid_schedule_does_not_hide_the_others(actor):

@@ -21,6 +21,7 @@ PERHAPS_DONE = (
     "The database did not answer, so this may or may not have been done: look before you repeat it, "
     "or repeat it with the same idempotency_key"
 )
+_DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 NO_WORKER = "No worker is running, so nothing fires until one is started: tell the user."
 
 
@@ -74,9 +75,10 @@ def iso_or_none(moment: datetime | None, timezone: str, timespec: str = "seconds
 def local(moment: datetime, timezone: str) -> str:
     """Format a moment for a sentence: "Wed 2026-02-04 15:00 Europe/Berlin"; with the offset if clocks show it twice."""
     there = moment.astimezone(_zone(timezone))
-    seconds = f":{there:%S}" if there.second else ""
-    offset = there.isoformat(timespec="seconds")[19:] if is_repeated(there) else ""
-    return f"{there:%a %Y-%m-%d %H:%M}{seconds}{offset} {timezone}"
+    moment_text = there.isoformat(" ", "seconds")
+    # Without the seconds of a full minute, and with the offset only if clocks show the time twice.
+    shown = moment_text[: 19 if there.second else 16] + (moment_text[19:] if is_repeated(there) else "")
+    return f"{_DAYS[there.weekday()]} {shown} {timezone}"
 
 
 def when(job: Job) -> str:

@@ -108,7 +108,7 @@ def update_job(
     the user.
     """
     actor = current_actor()
-    job = actor.jobs().called(job_id).first()
+    job = actor.jobs().find(job_id)
     if job is None:
         return refused(services.actors.not_found(job_id), {"job_id": job_id})
     zone = job.timezone if timezone is None else timezone
@@ -311,7 +311,7 @@ def _or_as_it_was(result: Result[Job], job_id: str, wanted: Job.Status) -> Resul
     """Treat a job that already has the wanted status as a success: asking twice is harmless."""
     if isinstance(result, Ok) or result.code != Code.WRONG_STATE:
         return result
-    job = current_actor().jobs().called(job_id).first()
+    job = current_actor().jobs().find(job_id)
     if job is None:
         return result
     if job.status == wanted:

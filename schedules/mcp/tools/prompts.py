@@ -106,12 +106,11 @@ def schedule_list(
     state = "pending" if status is None else status
     if state not in Job.Status.values:
         return f'Error: unknown status "{answers.line(state, 100)}".'
-    zone = actor.read_profile().zone
     tasks = in_state(actor.jobs().filter(task="prompt"), state).annotate(fire_at=_fire_at(state))
     for bound, text in (("fire_at__gte", from_), ("fire_at__lte", to)):
         if text is None:
             continue
-        moment = _bound(text, zone, is_end=bound == "fire_at__lte")
+        moment = _bound(text, actor.read_profile().zone, is_end=bound == "fire_at__lte")
         if moment is None:
             return f'Error: could not parse "{answers.line(text, 100)}" as a date.'
         tasks = tasks.filter(**{bound: moment})

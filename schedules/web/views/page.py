@@ -98,7 +98,7 @@ def render_page(
 
 def find_job(actor: Actor, job_id: str) -> Job:
     """Return a job that this user may see, or raise a 404."""
-    job = actor.jobs().select_related("owner").called(job_id).first()
+    job = actor.jobs().select_related("owner").find(job_id)
     if job is None:
         raise Http404("job")
     return job
