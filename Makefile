@@ -2,7 +2,8 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-PIP_INSTALL := install -q --disable-pip-version-check --no-input --require-hashes
+# The lock files name every package, so pip resolves no dependencies.
+PIP_INSTALL := install -q --disable-pip-version-check --no-input --require-hashes --no-deps
 ARGS ?=
 
 .PHONY: up test coverage install install-dev check check-types check-rules bare pythons bench faults mutants load soak browser conformance fuzz model contract lock clean
@@ -22,11 +23,12 @@ $(VENV)/.installed: requirements.txt
 	       && $(PYTHON) -m pip --python $(BIN)/python $(PIP_INSTALL) -r $<; }
 	@touch $@
 
+# Python compiles the few modules that the tools use when it imports them; pip would compile all.
 $(VENV)/.installed-dev: requirements-dev.txt $(VENV)/.installed
 	@echo "Installing the test tools …"
 	@if $(BIN)/python -m pip --version >/dev/null 2>&1; \
-	  then $(BIN)/python -m pip $(PIP_INSTALL) -r $<; \
-	  else $(PYTHON) -m pip --python $(BIN)/python $(PIP_INSTALL) -r $<; fi
+	  then $(BIN)/python -m pip $(PIP_INSTALL) --no-compile -r $<; \
+	  else $(PYTHON) -m pip --python $(BIN)/python $(PIP_INSTALL) --no-compile -r $<; fi
 	@touch $@
 
 check: install-dev
