@@ -9,6 +9,7 @@ from django.contrib import messages
 from django.contrib.auth import get_user_model, views
 from django.contrib.auth.decorators import login_not_required
 from django.contrib.auth.forms import AuthenticationForm, PasswordResetForm, UsernameField
+from django.db.models import Q
 from django.http import HttpResponse
 from django.urls import reverse_lazy
 from django.utils.decorators import method_decorator
@@ -27,11 +28,10 @@ class LoginForm(AuthenticationForm):
 
     def clean_username(self) -> str:
         typed = str(self.cleaned_data["username"])
-        users = get_user_model().objects.all()
-        if "@" not in typed or users.filter(username=typed).exists():
-            return typed
-        owners = list(users.filter(email__iexact=typed).values_list("username", flat=True)[:2])
-        return owners[0] if len(owners) == 1 else typed
+        # One query for every name, so that the time does not reveal what kind of name it is.
+        found = get_user_model().objects.filter(Q(username=typed) | Q(email__iexact=typed))
+        names = list(found.values_list("username", flat=True)[:3])
+        return names[0] if len(names) == 1 and typed not in names else typed
 
 
 @method_decorator(login_not_required, name="dispatch")

@@ -1,4 +1,4 @@
-"""The ASGI application of the web process: Django's pages, and the MCP server at /mcp."""
+"""The ASGI application of the web process: Django's pages and the MCP server at /mcp, behind guards."""
 
 import os
 from typing import Any
@@ -11,13 +11,14 @@ pages: Any = get_asgi_application()
 # After Django is set up, because the tools import models.
 from schedules.mcp.http import build_http_app  # noqa: E402
 from schedules.private_files import restrict_to_owner  # noqa: E402
+from schedules.serving.guards import Guards  # noqa: E402
 
 restrict_to_owner()
 
 
 def build_application() -> Any:
     """Build the application; each start of a server needs a new one."""
-    return build_http_app(elsewhere=pages)
+    return Guards(build_http_app(elsewhere=pages))
 
 
 application = build_application()

@@ -8,7 +8,7 @@ import shlex
 import zoneinfo
 from contextlib import suppress
 from importlib.util import find_spec
-from ipaddress import ip_address
+from ipaddress import ip_address, ip_network
 from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import Any
@@ -121,6 +121,19 @@ def header_names(name: str) -> list[str]:
     found = words(name)
     if problem := next(filter(None, map(setting_problem, found)), None):
         raise refuse(name, problem)
+    return found
+
+
+def networks(name: str) -> list[str]:
+    """Read a list of IP addresses and networks."""
+    found = words(name)
+    for entry in found:
+        try:
+            ip_network(entry)
+        except ValueError as error:
+            raise refuse(
+                name, f"use IP addresses and networks like 127.0.0.1 or 10.0.0.0/8, not {entry!r}."
+            ) from error
     return found
 
 

@@ -30,6 +30,7 @@ CRONTY_DATA = environment.folder("CRONTY_DATA", BASE_DIR / "data")
 CRONTY_HOST = environment.host("CRONTY_HOST", defaults.CRONTY_HOST)
 CRONTY_PORT = environment.integer("CRONTY_PORT", defaults.CRONTY_PORT, minimum=1, maximum=65_535)
 CRONTY_URL = environment.web_address("CRONTY_URL", f"http://{host_in_url(CRONTY_HOST)}:{CRONTY_PORT}")
+CRONTY_TRUSTED_PROXIES = environment.networks("CRONTY_TRUSTED_PROXIES")
 CRONTY_ADMIN_PASSWORD = environment.secret("CRONTY_ADMIN_PASSWORD")
 
 DEBUG = environment.boolean("CRONTY_DEBUG", False)
@@ -50,7 +51,6 @@ SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = SECURE_SSL_REDIRECT = _https
 # would affect other sites. W004, W005 and W021 ask for all three.
 SECURE_HSTS_SECONDS = environment.integer("CRONTY_HSTS_SECONDS", 0, minimum=0, maximum=63_072_000)
 SILENCED_SYSTEM_CHECKS = ["security.W004", "security.W005", "security.W021"]
-SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https") if _https else None
 SECURE_REDIRECT_EXEMPT = [r"^(healthz|readyz|metrics)$"]
 SESSION_COOKIE_HTTPONLY = CSRF_COOKIE_HTTPONLY = True
 SESSION_COOKIE_SAMESITE = CSRF_COOKIE_SAMESITE = "Lax"
@@ -164,9 +164,15 @@ AUTH_PASSWORD_VALIDATORS = [
 ]
 LOGIN_URL = "login"
 LOGIN_REDIRECT_URL = "/"
+# Counted for a name from an address; `cronty_site.logins` has the limits of a name and of an address.
 AXES_FAILURE_LIMIT = 5
 AXES_COOLOFF_TIME = timedelta(minutes=15)
-AXES_LOCKOUT_PARAMETERS = [["username", "ip_address"]]
+AXES_LOCKOUT_PARAMETERS = [["username", "ip_address"], "username", "ip_address"]
+AXES_HANDLER = "cronty_site.logins.LoginLimits"
+AXES_USERNAME_CALLABLE = "cronty_site.logins.name_of"
+AXES_CLIENT_IP_CALLABLE = "cronty_site.logins.network_of"
+# Attempts while locked are refused without a trace: they neither prolong the lock nor fill the database.
+AXES_RESET_COOL_OFF_ON_FAILURE_DURING_LOCKOUT = False
 AXES_VERBOSE = False
 AXES_LOCKOUT_TEMPLATE = "lockout.html"
 
@@ -203,6 +209,7 @@ CRONTY_MAX_CREATES_PER_MINUTE = _limit("CRONTY_MAX_CREATES_PER_MINUTE", 1)
 CRONTY_AGENT_MIN_INTERVAL = _limit("CRONTY_AGENT_MIN_INTERVAL", 1)
 CRONTY_MCP_CALLS_PER_MINUTE = _limit("CRONTY_MCP_CALLS_PER_MINUTE", 1)
 CRONTY_MCP_BODY_BYTES = _limit("CRONTY_MCP_BODY_BYTES", 1024)
+CRONTY_MAX_CONNECTIONS = _limit("CRONTY_MAX_CONNECTIONS", 64, 100_000)
 CRONTY_CATCH_UP_HOURS = _limit("CRONTY_CATCH_UP_HOURS", 1, 87_600)
 CRONTY_CATCH_UP_RUNS = _limit("CRONTY_CATCH_UP_RUNS", 1, 100_000)
 CRONTY_HISTORY_DAYS = _limit("CRONTY_HISTORY_DAYS", 1, 36_500)
@@ -234,7 +241,8 @@ LOGGING = {
     },
     "root": {"handlers": ["stderr"], "level": CRONTY_LOG_LEVEL},
     "loggers": {
-        "axes": {"level": "WARNING"},
+        # Its lines contain names as they were typed, with line breaks; `cronty_site.logins` logs instead.
+        "axes": {"level": "ERROR"},
         "mcp": {"level": "WARNING"},
         "uvicorn": {"level": "WARNING"},
         "django-q": {"handlers": ["stderr"], "level": "WARNING", "propagate": False},

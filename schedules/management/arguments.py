@@ -4,6 +4,11 @@ import re
 from argparse import ArgumentTypeError
 from ipaddress import ip_address
 
+from django.conf import settings
+from django.core.management.base import CommandError
+
+LOOPBACK = ("127.0.0.1", "::1", "localhost")
+
 
 def port(text: str) -> int:
     """Parse a port number."""
@@ -21,3 +26,9 @@ def host_in_url(host: str) -> str:
     if address.version == 4:
         return "127.0.0.1" if address.is_unspecified else host
     return "[::1]" if address.is_unspecified else f"[{host}]"
+
+
+def refuse_public_debug(host: str) -> None:
+    """Raise CommandError if error pages with source code and settings would be shown to other machines."""
+    if settings.DEBUG and host not in LOOPBACK:
+        raise CommandError(f"--host {host}: not with CRONTY_DEBUG on; use 127.0.0.1.")

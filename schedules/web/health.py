@@ -12,12 +12,14 @@ from django.views.decorators.http import require_safe
 from schedules import clock, engine
 from schedules.models import Cluster, Execution, Job
 
+ALIVE = "ok\n"
+
 
 @login_not_required
 @require_safe
 def alive(request: HttpRequest) -> HttpResponse:
     """Report that the process is alive, without checking anything else."""
-    return HttpResponse("ok\n", content_type="text/plain")
+    return HttpResponse(ALIVE, content_type="text/plain")
 
 
 @login_not_required

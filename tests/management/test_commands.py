@@ -12,9 +12,11 @@ from django.db import IntegrityError
 
 from cronty_site import asgi
 from schedules import clock
-from schedules.management.commands import qcluster, up, web
+from schedules.management.commands import qcluster, up
 from schedules.models import Execution, Job
 from schedules.services.setup import FirstUser
+from schedules.serving.guards import Guards
+from schedules.serving.server import Server
 from tests.clusters import database_url, environment, family_of, is_alive, running, title_of, wait_for
 from tests.factories import ExecutionFactory
 
@@ -84,6 +86,14 @@ def test_up_refuses_conflicting_arguments(arguments, words, settings):
         call_command("up", *arguments)
 
 
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1", "cronty.example"])  # noqa: S104
+def test_web_refuses_debug_mode_on_a_public_address(host, settings):
+    settings.DEBUG = True
+
+    with pytest.raises(CommandError, match="not with CRONTY_DEBUG on"):
+        call_command("web", "--host", host)
+
+
 def test_up_refuses_a_port_that_is_taken(settings):
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
@@ -147,12 +157,13 @@ def test_web_without_collected_static_files_points_to_up(settings, tmp_path):
 
 def test_web_passes_its_address_to_the_server(db, monkeypatch):
     served = []
-    monkeypatch.setattr(web.Server, "run", lambda server: served.append(server.config))
+    monkeypatch.setattr(Server, "run", lambda server: served.append(server.config))
 
     call_command("web", "--host", "127.0.0.1", "--port", "4711")
 
     [config] = served
-    assert config.app is asgi.application
+    # Behind TrackRequests and TrustProxies.
+    assert config.app.app.app is asgi.application
     assert (config.host, config.port) == ("127.0.0.1", 4711)
     assert config.timeout_graceful_shutdown
 
@@ -160,12 +171,12 @@ def test_web_passes_its_address_to_the_server(db, monkeypatch):
 def test_web_serves_pages_and_mcp_in_a_project_without_an_asgi_application(db, monkeypatch, settings):
     del settings.ASGI_APPLICATION
     served = []
-    monkeypatch.setattr(web.Server, "run", lambda server: served.append(server.config.app))
+    monkeypatch.setattr(Server, "run", lambda server: served.append(server.config.app.app.app))
 
     call_command("web")
 
     [app] = served
-    assert callable(app)
+    assert isinstance(app, Guards)
     assert app is not asgi.application
 
 

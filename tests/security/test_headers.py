@@ -31,11 +31,12 @@ from django.test import Client
 User.objects.create_user("olga", password="correct horse")
 client, host = Client(), {"Host": "cronty.example"}
 plain = client.get("/login/", headers=host)
-secure = {**host, "X-Forwarded-Proto": "https"}
-form = client.get("/login/", headers=secure)
-inside = client.post("/login/", {"username": "olga", "password": "correct horse"}, headers=secure)
-page = client.get("/", headers=secure)
+forged = client.get("/login/", headers={**host, "X-Forwarded-Proto": "https"})
+form = client.get("/login/", headers=host, secure=True)
+inside = client.post("/login/", {"username": "olga", "password": "correct horse"}, headers=host, secure=True)
+page = client.get("/", headers=host, secure=True)
 cookies = {name: dict(cookie) for answer in (form, inside) for name, cookie in answer.cookies.items()}
+assert forged.status_code == 301
 print(json.dumps([plain.status_code, plain["Location"], inside.status_code, dict(page.items()), cookies]))
 """
 

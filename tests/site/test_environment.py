@@ -98,6 +98,9 @@ def test_trailing_slash_of_a_url_is_removed(given):
         pytest.param(lambda: environment.integer("X", 1, minimum=1, maximum=9), "10", id="above the maximum"),
         pytest.param(lambda: environment.web_address("X", ""), "https://a b", id="blank in an address"),
         pytest.param(lambda: environment.destinations("X"), "nas.local:99999", id="destination port"),
+        pytest.param(lambda: environment.networks("X"), "127.0.0.1, proxy.local", id="name as network"),
+        pytest.param(lambda: environment.networks("X"), "10.0.0.1/8", id="network with a host's address"),
+        pytest.param(lambda: environment.networks("X"), "*", id="every network"),
         pytest.param(lambda: environment.destinations("X"), "http://nas.local", id="address as destination"),
         pytest.param(lambda: environment.destinations("X"), "10.0.0.5/8", id="address within a network"),
         pytest.param(lambda: environment.destinations("X"), "300.1.1.1", id="mistyped address"),
@@ -167,6 +170,12 @@ def test_destination_is_a_network_or_a_host(given, entry):
     given(entry)
 
     assert environment.destinations("X") == [entry]
+
+
+def test_networks_are_addresses_and_networks(given):
+    given("127.0.0.1, 10.0.0.0/8 ::1 2001:db8::/32")
+
+    assert environment.networks("X") == ["127.0.0.1", "10.0.0.0/8", "::1", "2001:db8::/32"]
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "::1", "localhost", "node1", "cronty.example"])

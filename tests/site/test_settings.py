@@ -130,6 +130,7 @@ WRONG = [
     ("CRONTY_AGENT_COMMAND", "'open"),
     ("CRONTY_APPS", "no_such_app"),
     ("CRONTY_OUTBOUND_ALLOW", "nas.local:99999"),
+    ("CRONTY_TRUSTED_PROXIES", "proxy.local"),
     ("NTFY_URL", "ntfy.sh"),
     ("EMAIL_URL", "mail.example"),
 ]

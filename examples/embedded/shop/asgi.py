@@ -9,5 +9,6 @@ pages = get_asgi_application()
 
 # After Django is set up, because the server imports models.
 from schedules.mcp.http import build_http_app  # noqa: E402
+from schedules.serving.guards import Guards  # noqa: E402
 
-application = build_http_app(elsewhere=pages)
+application = Guards(build_http_app(elsewhere=pages))

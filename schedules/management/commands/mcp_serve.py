@@ -49,8 +49,9 @@ class Command(BaseCommand):
             self._serve_stdio(options, families)
 
     def _serve_http(self, options: dict[str, Any], families: list[str]) -> None:
-        from schedules.management.commands.web import serve
         from schedules.mcp.http import build_http_app
+        from schedules.serving.guards import Guards
+        from schedules.serving.server import serve
 
         self._say_if_nothing_fires()
         host, port = options["host"], options["port"]
@@ -58,7 +59,7 @@ class Command(BaseCommand):
         self.stdout.write(f"Serving MCP at http://{name}:{port}/mcp")
         # Another process may wait for this line at the end of a pipe.
         self.stdout.flush()
-        serve(build_http_app(families=families, hosts=[name.lower()]), host=host, port=port)
+        serve(Guards(build_http_app(families=families, hosts=[name.lower()])), host=host, port=port)
 
     def _serve_stdio(self, options: dict[str, Any], families: list[str]) -> None:
         from schedules.mcp.auth import LOCAL_NAME, local_caller, set_local_caller

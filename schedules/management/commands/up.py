@@ -16,7 +16,7 @@ from django.urls import reverse
 
 from schedules import __version__
 from schedules.database_errors import reason_of
-from schedules.management.arguments import host_in_url, port
+from schedules.management.arguments import host_in_url, port, refuse_public_debug
 from schedules.management.preparation import (
     DatabaseAwayError,
     prepare_in_child_process,
@@ -29,7 +29,6 @@ from schedules.services.setup import FirstUser, create_check
 from schedules.worker.supervisor import Supervisor
 
 WAIT_SECONDS = 60.0
-LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 
 class Command(BaseCommand):
@@ -68,8 +67,7 @@ class Command(BaseCommand):
             supervisor.stop()
 
     def _check_options(self, options: dict[str, Any]) -> None:
-        if settings.DEBUG and options["host"] not in LOOPBACK:
-            raise CommandError(f"--host {options['host']}: not with CRONTY_DEBUG on; use 127.0.0.1.")
+        refuse_public_debug(options["host"])
         if options["no_web"] and options["no_cluster"]:
             raise CommandError("--no-web and --no-cluster leave nothing to run.")
         if not options["no_web"] and not _is_free(options["host"], options["port"]):

@@ -1,23 +1,17 @@
 """manage.py web: the pages, the admin and /mcp in one process."""
 
 import signal
-import socket
-from contextlib import suppress
 from typing import Any
 
-import uvicorn
 from django.conf import settings
 from django.contrib.staticfiles.storage import staticfiles_storage
 from django.core.asgi import get_asgi_application
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.utils.module_loading import import_string
 
-from schedules.management.arguments import port
+from schedules.management.arguments import port, refuse_public_debug
 from schedules.management.secret_key import stop_with_foreign_secret_key
 from schedules.worker import parent_death
-
-STOP_SECONDS = 3
-KEEP_ALIVE_SECONDS = 75
 
 
 class Command(BaseCommand):
@@ -31,6 +25,9 @@ class Command(BaseCommand):
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
+        from schedules.serving.server import serve
+
+        refuse_public_debug(options["host"])
         if options["with_parent"]:
             parent_death.end_with_parent(options["with_parent"], signal.SIGTERM)
         elif not _are_static_files_collected():
@@ -46,39 +43,12 @@ def _application() -> Any:
     if path := getattr(settings, "ASGI_APPLICATION", None):
         return import_string(path)
     from schedules.mcp.http import build_http_app
+    from schedules.serving.guards import Guards
 
     pages: Any = get_asgi_application()
-    return build_http_app(elsewhere=pages)
+    return Guards(build_http_app(elsewhere=pages))
 
 
 def _are_static_files_collected() -> bool:
     """Return whether pages can find their static files; with DEBUG they need no manifest for that."""
     return settings.DEBUG or getattr(staticfiles_storage, "hashed_files", None) != {}
-
-
-class Server(uvicorn.Server):
-    """A server that ends agents' subscriptions at shutdown, because it would wait for them for ever."""
-
-    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        from schedules.mcp.subscriptions import end_streams
-
-        end_streams()
-        await super().shutdown(sockets)
-
-
-def serve(app: Any, *, host: str, port: int) -> None:
-    """Serve an ASGI app until a signal; open requests then have a few seconds to finish."""
-    config = uvicorn.Config(
-        app,
-        host=host,
-        port=port,
-        http="h11",
-        log_config=None,
-        access_log=False,
-        timeout_graceful_shutdown=STOP_SECONDS,
-        # Longer than proxies and clients keep a connection, so that we do not close it while they send a request.
-        timeout_keep_alive=KEEP_ALIVE_SECONDS,
-    )
-    # uvicorn raises the signal again after it has stopped.
-    with suppress(KeyboardInterrupt):
-        Server(config).run()
