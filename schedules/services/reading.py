@@ -40,6 +40,8 @@ _Run: TypeAlias = tuple[datetime, int, Any]
 # By cron expression and zone: a moment, and the next slot after it.
 _KnownSlots: TypeAlias = dict[tuple[str, str], tuple[datetime, datetime | None]]
 _STARTED = ("create", "resume", "finish", "restore")
+# How the reason of a slot within a pause begins; what follows was written by whoever paused the job.
+_PAUSED = "Paused: "
 _STOPPED = {"pause": "paused", "cancel": "cancelled", "delete": "deleted"}
 
 
@@ -61,7 +63,10 @@ class Why:
     at: datetime
     verdict: str
     explanation: str
+    """Our own words, which agents quote."""
     execution: Execution | None = None
+    detail: str = ""
+    """What others wrote: the error of a task, a receiver's answer, or the reason for a pause."""
 
 
 def preview(trigger: Trigger, timezone: str, now: datetime, count: int = 5) -> Preview:
@@ -166,7 +171,7 @@ def why(actor: Actor, job_id: str, at: datetime | None, now: datetime) -> Result
         return Ok(Why(job, moment, "nothing", "The job did not exist yet."))
     row = _nearest_execution(job, moment)
     if row and (at is None or _is_near(job, row, moment)):
-        return Ok(Why(job, row.scheduled_for, row.status, explain(row, job.timezone), row))
+        return Ok(_why_of_row(job, row))
     if moment > now:
         return Ok(_why_ahead(job, moment, now))
     if job.next_run_at and (at is None or job.next_run_at <= now):
@@ -174,10 +179,16 @@ def why(actor: Actor, job_id: str, at: datetime | None, now: datetime) -> Result
     return Ok(_why_without_row(job, moment, now))
 
 
-def explain(row: Execution, timezone: str = "UTC", *, with_error: bool = True) -> str:
-    """Describe the state or the result of a run in one sentence."""
+def _why_of_row(job: Job, row: Execution) -> Why:
+    if not row.reason.startswith(_PAUSED):
+        return Why(job, row.scheduled_for, row.status, explain(row, job.timezone), row, row.error)
+    words = f"{explain(row, job.timezone, with_reason=False)} The job was paused."
+    return Why(job, row.scheduled_for, row.status, words, row, row.error or row.reason.removeprefix(_PAUSED))
+
+
+def explain(row: Execution, timezone: str = "UTC", *, with_reason: bool = True) -> str:
+    """Describe the state or the result of a run in one sentence, without its error."""
     tries = f"{row.attempt} attempt{'' if row.attempt == 1 else 's'}"
-    error = f": {row.error.removesuffix('.')}" if row.error and with_error else ""
     began = "It first ran" if row.attempt > 1 else "It ran"
     # The slots of a gap are counted only up to this number.
     is_more = row.slots == engine.COUNTED_SLOTS + 1
@@ -192,13 +203,13 @@ def explain(row: Execution, timezone: str = "UTC", *, with_error: bool = True) -
         if row.lease_until and row.is_held_at(clock.now())
         else "It waits for an agent to claim and complete it.",
         Status.SUCCEEDED: f"{began}{late}, and succeeded on attempt {row.attempt}.",
-        Status.FAILED: f"It failed after {tries}{error}.",
+        Status.FAILED: f"It failed after {tries}.",
         Status.SKIPPED: f"{many} skipped.",
         Status.MISSED: f"{many} missed.",
         Status.CANCELLED: f"It was taken back{'' if row.attempt else ' before it started'}.",
         Status.LOST: "Its worker died under it.",
     }[Status(row.status)]
-    return f"{words} {row.reason}".strip()
+    return f"{words} {row.reason if with_reason else ''}".strip()
 
 
 def _nearest_execution(job: Job, moment: datetime) -> Execution | None:
@@ -285,9 +296,8 @@ def _why_without_row(job: Job, moment: datetime, now: datetime) -> Why:
         # A restored job has the state it had before it was deleted.
         last = changes.exclude(verb__in=["delete", "restore"]).first()
     if last and last.verb in _STOPPED:
-        reason = str(last.after.get("reason") or "").removesuffix(".")
-        words = f"{last.actor} had {_STOPPED[last.verb]} it at {local_words(last.at, job.timezone)}"
-        return Why(job, moment, Status.SKIPPED, f"{words}: {reason}." if reason else f"{words}.")
+        words = f"{last.actor} had {_STOPPED[last.verb]} it at {local_words(last.at, job.timezone)}."
+        return Why(job, moment, Status.SKIPPED, words, detail=str(last.after.get("reason") or ""))
     if moment > now:
         return Why(job, moment, "pending", "That moment lies ahead: there is nothing to tell of it yet.")
     return Why(job, moment, "nothing", "The schedule had no run near that moment.")

@@ -182,13 +182,12 @@ async def notify(
     server = urlsplit(settings.NTFY_URL).hostname
     if reply.status == HTTPStatus.OK:
         return {"id": _ntfy_answer(reply).get("id"), "topic": topic, "server": server}
-    words = (
-        f"{server} answered {reply.status}: {_ntfy_answer(reply).get('error') or _beginning(reply.text, 200)}"
-    )
+    words = f"{server} answered {reply.status}"
+    said = str(_ntfy_answer(reply).get("error") or _beginning(reply.text, 200))
     if reply.status == HTTPStatus.TOO_MANY_REQUESTS:
         least = NTFY_PAUSE_SECONDS * 2 ** (run.attempt - 1)
-        raise RetryLater(words, after=timedelta(seconds=_jitter.uniform(least, 2 * least)))
-    raise _failure(reply, words)
+        raise _failure(reply, words, said, timedelta(seconds=_jitter.uniform(least, 2 * least)))
+    raise _failure(reply, words, said)
 
 
 @task(title="Webhook", attempts=3)
@@ -223,7 +222,7 @@ async def webhook(
     words = f"{urlsplit(url).hostname} answered {reply.status}"
     if 300 <= reply.status < 400:
         raise Final(f"{words}: redirects are not followed")
-    raise _failure(reply, f"{words}: {_beginning(reply.text, 200)}".rstrip(": "))
+    raise _failure(reply, words, _beginning(reply.text, 200))
 
 
 @task(title="Prompt for an agent", timeout=timedelta(minutes=10))
@@ -254,14 +253,24 @@ async def _send_or_retry(method: str, url: str, **request: Any) -> outbound.Repl
         raise (RetryLater if error.retryable else Final)(str(error)) from error
 
 
-def _failure(reply: outbound.Reply, words: str) -> Exception:
+def _failure(
+    reply: outbound.Reply, words: str, said: str, after: timedelta | None = None
+) -> Final | RetryLater:
+    message = f"{words}: {said}" if said else words
     transient = (HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_EARLY, HTTPStatus.TOO_MANY_REQUESTS)
-    if reply.status not in transient and reply.status < 500:
-        return Final(words)
+    if reply.status in transient or reply.status >= 500:
+        failure: Final | RetryLater = RetryLater(message, after=after or _asked_to_wait(reply))
+    else:
+        failure = Final(message)
+    failure.said = said
+    return failure
+
+
+def _asked_to_wait(reply: outbound.Reply) -> timedelta | None:
     asked = reply.headers.get("retry-after", "")
     if not RETRY_AFTER.fullmatch(asked):
-        return RetryLater(words)
-    return RetryLater(words, after=min(timedelta(seconds=int(asked)), LONGEST_RETRY_AFTER))
+        return None
+    return min(timedelta(seconds=int(asked)), LONGEST_RETRY_AFTER)
 
 
 def _ntfy_body(message: str, fields: dict[str, Any]) -> bytes:

@@ -33,9 +33,15 @@ WAITING = SpecialResult.WAITING
 class Final(Exception):  # noqa: N818
     """Raised by a task: the run failed, and a retry would not help."""
 
+    said: str = ""
+    """The end of the message, if it is what another server said."""
+
 
 class RetryLater(Exception):  # noqa: N818
     """Raised by a task: the run failed, and a retry may help once `after` has passed."""
+
+    said: str = ""
+    """The end of the message, if it is what another server said."""
 
     def __init__(self, words: str, after: timedelta | None = None) -> None:
         super().__init__(words)

@@ -52,12 +52,13 @@ class UpcomingOut(TypedDict):
 
 
 class WhyOut(TypedDict):
-    """The outcome of one slot, and its explanation."""
+    """The outcome of one slot, its explanation, and what others wrote about it, which is data."""
 
     job_id: str
     at: str
     verdict: str
     explanation: str
+    detail: str | None
     execution: ExecutionOut | None
 
 

@@ -11,16 +11,18 @@ from schedules.models import Job
 from schedules.models.jobs import argument_of
 from schedules.result import Code, Err
 from schedules.services.reading import WORDS_COLUMNS, words_of
+from schedules.tasks.registry import Final, RetryLater
 
 GONE = "Schedule not found: {id}. It may have already been deleted or the ID is incorrect."
 
 
 class RefusedOut(answers.WaitOut):
-    """The reason for a refusal."""
+    """The reason for a refusal, and what the notification server said, which is data."""
 
     success: bool
     schedule_id: NotRequired[str]
     error: str
+    error_from_receiver: NotRequired[str]
 
 
 class SentOut(TypedDict):
@@ -102,6 +104,16 @@ def refused(error: Err, given: Mapping[str, Any]) -> RefusedOut:
     if "schedule_id" in given:
         out["schedule_id"] = answers.line(given["schedule_id"], 200)
     return answers.with_wait(out, error)
+
+
+def refused_by_server(error: Final | RetryLater) -> RefusedOut:
+    """Return why a notification was not sent, with the words of the server in a field of their own."""
+    if not error.said:
+        return refused(Err(Code.CONFLICT, answers.line(str(error), 300)), {})
+    words = str(error).removesuffix(f": {error.said}")
+    out = refused(Err(Code.CONFLICT, answers.line(words, 300)), {})
+    out["error_from_receiver"] = answers.line(error.said, 300)
+    return out
 
 
 def _words(error: Err, given: Mapping[str, Any]) -> str:

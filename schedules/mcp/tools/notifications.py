@@ -23,6 +23,7 @@ from schedules.mcp.answers.notifications import (
     later_out,
     listed_out,
     refused,
+    refused_by_server,
 )
 from schedules.mcp.auth import current_actor
 from schedules.mcp.orm import orm
@@ -101,7 +102,7 @@ async def send_push_notification(
         sent = await task.call(run_of(push), [], content)
     except (registry.Final, registry.RetryLater) as error:
         await orm(_end_push)(push, error=str(error))
-        return refused(Err(Code.CONFLICT, answers.line(str(error), 300)), {})
+        return refused_by_server(error)
     await orm(_end_push)(push, result=sent)
     return {"success": True, "id": sent["id"], "confirmation": "Push notification sent successfully"}
 

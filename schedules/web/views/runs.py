@@ -82,7 +82,7 @@ class RunPage(PageMixin, TemplateView):
             job=job,
             can_change=job is not None and self.actor.may_change(job),
             zone=zone,
-            explanation=explain(run, zone, with_error=False),
+            explanation=explain(run, zone),
             output=output[:SHOWN_OUTPUT],
             is_cut=len(output) > SHOWN_OUTPUT,
             receipt=receipt(run),

@@ -319,7 +319,8 @@ def test_why_explains_the_outcome_of_a_run(olga, owner, noon):
     answer = olga.call("why", job_id=job.public_id, at="2026-02-04T11:00")
 
     assert (answer["verdict"], answer["execution"]["id"]) == ("failed", row.pk)
-    assert answer["explanation"] == "It failed after 3 attempts: it broke."
+    assert answer["explanation"] == "It failed after 3 attempts."
+    assert answer["detail"] == "it broke"
     assert olga.call("why", job_id=job.public_id, at="2020-01-01T00:00")["verdict"] == "nothing"
 
 

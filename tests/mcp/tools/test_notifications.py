@@ -82,7 +82,9 @@ def test_push_notification_reaches_a_real_server(call, ntfy, settings):
 def test_failing_or_unreachable_service_gives_a_normal_answer(call, sink, settings):
     sink.then(Answer(status=403, body=b'{"error": "forbidden"}'), Answer(status=500))
 
-    assert "403: forbidden" in call("send_push_notification", **NOTE)["error"]
+    refused = call("send_push_notification", **NOTE)
+    assert refused["error"] == "127.0.0.1 answered 403"
+    assert refused["error_from_receiver"] == "forbidden"
     assert "500" in call("send_push_notification", **NOTE)["error"]
     settings.NTFY_URL = "http://127.0.0.1:1"
     assert call("send_push_notification", **NOTE)["success"] is False
