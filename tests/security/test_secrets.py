@@ -71,20 +71,38 @@ def shown(owned: OwnedRows, visit: Visit, *, but: frozenset[str] = frozenset()) 
     return "".join(pages)
 
 
-def test_token_is_shown_once_and_nowhere_else(owned: OwnedRows, visit: Visit, log_output: StringIO):
-    answer = visit("owner").post("/connect/", {"name": "laptop"})
-    text = answer.context["text"]
+def test_new_token_and_secret_settings_are_shown_nowhere_after_a_failed_notification(
+    owned: OwnedRows, visit: Visit, log_output: StringIO, settings: Any, monkeypatch: pytest.MonkeyPatch
+):
+    """One test for all of them, because it reads every page."""
+    for name in ("NTFY_TOKEN", "CRONTY_ADMIN_PASSWORD", "EMAIL_HOST_PASSWORD"):
+        setattr(settings, name, f"{SECRET}-{name}")
+    monkeypatch.setitem(connection.settings_dict, "PASSWORD", f"{SECRET}-database")
+    created = visit("owner").post("/connect/", {"name": "laptop"})
+    text = created.context["text"]
     key = text.split("_", 2)[2]
-    assert key in answer.content.decode()
+    assert key in created.content.decode()
     wrong = text[:-1] + ("x" if text[-1] != "x" else "y")
 
     used = send(text, {"list": tool_call("list_jobs", {}, "modern")})["list"]
     refused = send(wrong, {"list": tool_call("list_jobs", {}, "modern")})["list"]
+    with Sink(Answer(status=500, body=b"no")) as sink:
+        settings.NTFY_URL = sink.url("")
+        error = fire(owned.job)
+        tested = visit("owner").post("/notifications/", {"topic": "x"}).content.decode()
+        pages = shown(owned, visit)
 
     assert (used.status_code, refused.status_code) == (200, 401)
-    everywhere = log_output.getvalue() + stored() + shown(owned, visit) + used.text + refused.text
-    assert key not in everywhere
-    assert wrong.split("_", 2)[2] not in everywhere
+    assert [SECRET in request.headers["authorization"] for request in sink.requests] == [True, True]
+    assert "answered 500" in error
+    assert "NTFY_TOKEN" in pages
+    everywhere = log_output.getvalue() + stored() + pages + used.text + refused.text + error + tested
+    for secret in (key, wrong.split("_", 2)[2], SECRET):
+        assert secret not in everywhere
+    # A table stores the signing key.
+    for secret in (settings.SECRET_KEY, owned.profile.signing_key):
+        assert secret not in pages + log_output.getvalue()
+    assert SECRET not in pg_dump_command(connection.settings_dict, PROJECT / "x")
 
 
 def test_command_prints_the_token_and_logs_nothing_of_it(owned: OwnedRows, log_output: StringIO, capsys: Any):
@@ -148,34 +166,6 @@ def test_events_of_a_job_mask_its_secrets(owned: OwnedRows, actor: Actor):
 @pytest.fixture
 def actor(owned: OwnedRows) -> Actor:
     return Actor(owned.owner, apps.get_model("schedules.Event").Door.WEB)
-
-
-def test_failing_notification_does_not_reveal_the_ntfy_token(
-    owned: OwnedRows, visit: Visit, log_output: StringIO, settings: Any
-):
-    with Sink(Answer(status=500, body=b"no")) as sink:
-        settings.NTFY_URL, settings.NTFY_TOKEN = sink.url(""), SECRET
-        error = fire(owned.job)
-        tested = visit("owner").post("/notifications/", {"topic": "x"}).content.decode()
-        assert [SECRET in request.headers["authorization"] for request in sink.requests] == [True, True]
-
-        assert "answered 500" in error
-        assert SECRET not in error + tested + log_output.getvalue() + stored() + shown(owned, visit)
-
-
-def test_no_page_shows_secret_settings(
-    owned: OwnedRows, visit: Visit, log_output: StringIO, settings: Any, monkeypatch: pytest.MonkeyPatch
-):
-    for name in ("NTFY_TOKEN", "CRONTY_ADMIN_PASSWORD", "EMAIL_HOST_PASSWORD"):
-        setattr(settings, name, f"{SECRET}-{name}")
-    monkeypatch.setitem(connection.settings_dict, "PASSWORD", f"{SECRET}-database")
-
-    pages = shown(owned, visit)
-
-    assert "NTFY_TOKEN" in pages
-    for secret in (SECRET, settings.SECRET_KEY, owned.profile.signing_key):
-        assert secret not in pages + log_output.getvalue()
-    assert SECRET not in pg_dump_command(connection.settings_dict, PROJECT / "x")
 
 
 def test_server_error_page_reveals_no_details(
