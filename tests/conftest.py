@@ -60,29 +60,46 @@ LONGEST = (
 gc.disable()
 
 
+class Measurement:
+    """The coverage of this process, switched on only where it is measured."""
+
+    # None without `--cov`, and if it is measured everywhere.
+    coverage: Coverage | None = None
+    is_on = True
+
+    @classmethod
+    def switch(cls, *, on: bool) -> None:
+        if cls.coverage and cls.is_on != on:
+            (cls.coverage.start if on else cls.coverage.stop)()
+            cls.is_on = on
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
     """Measure the import of the app, but not that of the tests, which would take half as long again."""
-    measurement = Coverage.current()
-    if measurement and not IS_MEASURED_EVERYWHERE:
+    if not IS_MEASURED_EVERYWHERE:
+        Measurement.coverage = Coverage.current()
+    if Measurement.coverage:
         for package in MEASURED:
             for module in walk_packages([f"{schedules.__path__[0]}/{package}"], f"schedules.{package}."):
                 import_module(module.name)
-        measurement.stop()
+    Measurement.switch(on=False)
     found = yield
-    if measurement and not IS_MEASURED_EVERYWHERE:
-        measurement.start()
     gc.freeze()
     gc.enable()
     return found
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item) -> None:
+    """Measure a test with its fixtures, or neither."""
+    Measurement.switch(
+        on=item.nodeid.startswith(WITH_COVERAGE) and not item.nodeid.startswith(WITHOUT_COVERAGE)
+    )
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Measure coverage only where it is cheap, and give each worker a share of the longest tests to start with."""
-    for item in items:
-        is_measured = item.nodeid.startswith(WITH_COVERAGE) and not item.nodeid.startswith(WITHOUT_COVERAGE)
-        if not (is_measured or IS_MEASURED_EVERYWHERE):
-            item.add_marker(pytest.mark.no_cover)
+    """Give each worker a share of the longest tests to start with."""
     items[:] = _longest_first(items, int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")))
 
 
