@@ -45,6 +45,7 @@ urlpatterns = [
     page("jobs/<str:job_id>/pause/", job.pause, name="pause"),
     page("jobs/<str:job_id>/resume/", job.resume, name="resume"),
     page("jobs/<str:job_id>/cancel/", job.cancel, name="cancel"),
+    page("jobs/<str:job_id>/rotate-key/", job.rotate_key, name="rotate-key"),
     page("jobs/<str:job_id>/delete/", job.delete, name="delete"),
     page("runs/", runs.RunsPage.as_view(), name="runs"),
     page("runs/export.csv", runs.export, {"kind": "csv"}, name="runs-csv"),

@@ -26,7 +26,7 @@ from tests.mcp.agents import InMemory
 
 FIRST = ("schedules", "0001_initial")
 # The content without its formatting and comments.
-FIRST_DIGEST = "df9082703e1399bb80968b6977c0b6ce58037d5fecde2ca0bd4f7186f69deff1"
+FIRST_DIGEST = "ccc63ffd9bc0b5a8fc9a2578734e2201b1203e16c7608f40a4aee363b4cc1529"
 
 NAMES = ("Cluster", "Job", "Execution", "Event", "Profile", "Token", "Installation")
 NOW = datetime(2026, 2, 4, 9, 0, tzinfo=UTC)

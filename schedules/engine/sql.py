@@ -32,7 +32,8 @@ _START = """
 """
 _READ_STARTED = """
     SELECT run.id, run.attempt, run.cause, run.scheduled_for, run.owner_id, run.job_id, run.task,
-        job.public_id, job.name, job.args, job.kwargs, job.timeout, job.attempts, job.backoff, profile.signing_key
+        job.public_id, job.name, job.args, job.kwargs, job.timeout, job.attempts, job.backoff, profile.signing_key,
+        job.signing_version, job.signing_changed_at
     FROM {started} run JOIN schedules_job job ON job.id = run.job_id
         LEFT JOIN schedules_profile profile ON profile.user_id = run.owner_id
 """

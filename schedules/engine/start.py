@@ -31,7 +31,9 @@ class Started:
     timeout: timedelta
     attempts: int
     backoff: timedelta
-    signing_key: str | None
+    owner_key: str | None
+    signing_version: int
+    signing_changed_at: datetime | None
 
     @property
     def key(self) -> str:
@@ -51,6 +53,7 @@ def _started(values: list[Any]) -> Started:
     """Convert the values of the database driver."""
     if connection.vendor == "sqlite":
         values[3] = values[3].replace(tzinfo=UTC)
+        values[16] = values[16] and values[16].replace(tzinfo=UTC)
         values[11], values[13] = timedelta(microseconds=values[11]), timedelta(microseconds=values[13])
     values[9], values[10] = json.loads(values[9]), json.loads(values[10])
     return Started(*values)

@@ -220,6 +220,11 @@ class Job(models.Model):
     idempotency_key = models.CharField(max_length=200, null=True, editable=False)  # noqa: DJ001
     request_digest = models.CharField(max_length=64, blank=True, editable=False)
 
+    signing_version = models.PositiveIntegerField(
+        default=1, db_default=1, editable=False, help_text="How many signing keys its webhook has had."
+    )
+    signing_changed_at = models.DateTimeField(null=True, editable=False)
+
     revision = models.PositiveIntegerField(default=1, editable=False)
     created_at = models.DateTimeField(editable=False)
     updated_at = models.DateTimeField(editable=False)

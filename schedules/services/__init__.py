@@ -18,6 +18,7 @@ from schedules.services.people import profile_of, update_profile
 from schedules.services.prompts import claim_prompts, complete_prompt, dismiss_prompt, release_prompt
 from schedules.services.pushes import begin_push, end_push
 from schedules.services.reading import Preview, Why, preview, upcoming, why
+from schedules.services.signatures import rotate_signing_key, signing_keys_of
 from schedules.services.tokens import IssuedToken, issue_token, revoke_token, verify_token
 
 __all__ = [
@@ -44,8 +45,10 @@ __all__ = [
     "restore",
     "resume",
     "revoke_token",
+    "rotate_signing_key",
     "run_now",
     "schedule",
+    "signing_keys_of",
     "upcoming",
     "update_profile",
     "verify_token",

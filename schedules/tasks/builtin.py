@@ -1,7 +1,5 @@
 """The built-in tasks: notification, webhook, prompt and pruning, registered like any other task."""
 
-import hashlib
-import hmac
 import json
 import random
 import re
@@ -18,6 +16,7 @@ from typing_extensions import TypedDict
 
 from schedules import engine, limits
 from schedules.request_headers import header_problem, shape_problem
+from schedules.signing import signature_header
 from schedules.tasks import outbound
 from schedules.tasks.agent_command import run_agent_command
 from schedules.tasks.links import file_problem, link_problem
@@ -213,7 +212,7 @@ async def webhook(
             "Cronty-Execution": str(run.execution_id),
             "Cronty-Attempt": str(run.attempt),
             "Cronty-Timestamp": timestamp,
-            "Cronty-Signature": f"v1={_signature(run.signing_key, timestamp, content or b'')}",
+            "Cronty-Signature": signature_header(run.signing_keys, timestamp, run.key, content or b""),
         },
         content=content,
     )
@@ -299,10 +298,6 @@ def _webhook_body(body: JsonValue) -> tuple[bytes | None, dict[str, str]]:
     if isinstance(body, str):
         return body.encode(), {"content-type": "text/plain; charset=utf-8"}
     return json.dumps(body, ensure_ascii=False).encode(), {"content-type": "application/json"}
-
-
-def _signature(key: str, timestamp: str, body: bytes) -> str:
-    return hmac.new(key.encode(), timestamp.encode() + b"." + body, hashlib.sha256).hexdigest()
 
 
 def _beginning(text: str, characters: int) -> str:

@@ -59,7 +59,7 @@ class Run:
     attempt: int
     scheduled_for: datetime
     owner_id: int
-    signing_key: str = field(repr=False)
+    signing_keys: tuple[str, ...] = field(repr=False)
     timeout: float
 
     @classmethod
@@ -73,7 +73,7 @@ class Run:
             attempt=1,
             scheduled_for=now,
             owner_id=owner_id,
-            signing_key="",
+            signing_keys=(),
             timeout=timeout,
         )
 

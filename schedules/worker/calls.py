@@ -15,6 +15,7 @@ from django_q.timeout import TimeoutHandler
 from schedules import clock, engine, limits
 from schedules.engine import Outcome, Started
 from schedules.models import Execution
+from schedules.signing import current_keys
 from schedules.tasks import registry
 
 Status = Execution.Status
@@ -64,7 +65,15 @@ def _context(started: Started) -> registry.Run:
         attempt=started.attempt,
         scheduled_for=started.scheduled_for,
         owner_id=started.owner_id,
-        signing_key=started.signing_key or "",
+        signing_keys=current_keys(
+            started.owner_key,
+            started.job_public_id,
+            started.signing_version,
+            started.signing_changed_at,
+            clock.now(),
+        )
+        if started.owner_key
+        else (),
         timeout=started.timeout.total_seconds(),
     )
 

@@ -158,7 +158,9 @@ def start_by_orm(cluster: Cluster, attempt: int, execution_ids: list[int]) -> li
             timeout=row.job.timeout,
             attempts=row.job.attempts,
             backoff=row.job.backoff,
-            signing_key=keys.get(row.owner_id),
+            owner_key=keys.get(row.owner_id),
+            signing_version=row.job.signing_version,
+            signing_changed_at=row.job.signing_changed_at,
         )
         for row in Execution.objects.filter(pk__in=started).select_related("job")
         if row.job
@@ -172,7 +174,9 @@ def test_start_equals_the_orm_version(attempt, together):
     rows = [
         ExecutionFactory(
             **{
-                "job": JobFactory(args=[1], kwargs={"text": "ü"}, backoff=timedelta(minutes=2)),
+                "job": JobFactory(
+                    args=[1], kwargs={"text": "ü"}, backoff=timedelta(minutes=2), signing_changed_at=NOW
+                ),
                 "status": "claimed",
                 "cluster": cluster,
                 "attempt": attempt,

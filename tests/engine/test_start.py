@@ -35,7 +35,7 @@ def test_started_run_contains_everything_its_task_needs(cluster):
     assert (started.timeout, started.backoff) == (timedelta(seconds=7), timedelta(minutes=2))
     assert (started.attempt, started.attempts, started.task) == (1, 4, "tests.ping")
     assert (started.scheduled_for, started.cause, started.owner_id) == (NOW, "schedule", job.owner_id)
-    assert started.signing_key == job.owner.cronty_profile.signing_key
+    assert started.owner_key == job.owner.cronty_profile.signing_key
     assert started.key == Execution.objects.get().key
 
 
@@ -88,7 +88,7 @@ def test_owner_without_a_profile_has_no_signing_key(cluster):
     job = JobFactory()
     job.owner.cronty_profile.delete()
 
-    assert begin(cluster, job).signing_key is None
+    assert begin(cluster, job).owner_key is None
 
 
 def test_run_of_a_purged_job_is_not_started(cluster):

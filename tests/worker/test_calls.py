@@ -126,7 +126,9 @@ def started(name: str = "tests.calls.give", *, attempt: int = 1, **fields: Any) 
         "timeout": timedelta(seconds=60),
         "attempts": 3,
         "backoff": timedelta(seconds=10),
-        "signing_key": None,
+        "owner_key": None,
+        "signing_version": 1,
+        "signing_changed_at": None,
     }
     return Started(**values | fields)
 

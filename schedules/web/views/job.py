@@ -17,6 +17,7 @@ from schedules import services
 from schedules.models import Event, Execution, Job
 from schedules.result import Err, Ok, Result, sentence
 from schedules.services.reading import preview_of
+from schedules.signing import OVERLAP
 from schedules.templatetags.cronty_times import duration
 from schedules.web.views import states
 from schedules.web.views.editing import job_address, run_address
@@ -109,10 +110,18 @@ class JobPage(PageMixin, TemplateView):
             is_moving=any(run.status in states.MOVING for run in last),
             **self._rights(job),
             crontab=crontab_line(job),
+            signing_keys=services.signing_keys_of(self.actor, job, now),
+            overlap_days=OVERLAP.days,
             **self._why(job),
             **self._pause(),
             **kwargs,
         )
+
+    def render_to_response(self, context: dict[str, Any], **kwargs: Any) -> HttpResponse:
+        response = super().render_to_response(context, **kwargs)
+        if context["signing_keys"]:
+            response["Cache-Control"] = "no-store"
+        return response
 
     def _rights(self, job: Job) -> dict[str, bool]:
         """Return which actions the page offers."""
@@ -248,6 +257,12 @@ def resume(request: HttpRequest, job_id: str) -> HttpResponse:
 @require_POST
 def cancel(request: HttpRequest, job_id: str) -> HttpResponse:
     return _act(request, job_id, services.cancel, "Cancelled {name}: it never runs again.")
+
+
+@require_POST
+def rotate_key(request: HttpRequest, job_id: str) -> HttpResponse:
+    words = f"{{name}} has a new signing key; the old one stays valid for {OVERLAP.days} days."
+    return _act(request, job_id, services.rotate_signing_key, words)
 
 
 @require_POST

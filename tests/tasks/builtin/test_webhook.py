@@ -23,9 +23,8 @@ def test_webhook_is_signed_and_identifies_the_execution(sink):
 
     (received,) = sink.requests
     timestamp = received.headers["cronty-timestamp"]
-    signature = hmac.new(
-        b"owner's key", timestamp.encode() + b"." + received.body, hashlib.sha256
-    ).hexdigest()
+    signed = timestamp.encode() + b"\nexecution-42\n" + received.body
+    signature = hmac.new(b"job's key", signed, hashlib.sha256).hexdigest()
     assert result == {"status": 202, "body": "thanks"}
     assert (received.method, received.path) == ("POST", "/hook?a=1")
     assert json.loads(received.body) == {"text": "Grüße"}

@@ -9,10 +9,11 @@ from django.contrib.auth.models import User
 from django.db import connection
 from django.test import Client
 
-from schedules import clock
+from schedules import clock, services
 from schedules.models import Execution, Job
+from schedules.services import Actor
 from schedules.web.views.job import Health, percentile, policies
-from tests.factories import ExecutionFactory, JobFactory
+from tests.factories import ExecutionFactory, JobFactory, UserFactory
 
 
 @pytest.fixture
@@ -197,3 +198,27 @@ def test_every_policy_is_described_in_a_sentence():
 
     assert len(sentences) == 7
     assert all(sentence.endswith(".") for sentence in sentences)
+
+
+def test_owner_sees_the_signing_keys_of_a_webhook_and_can_change_them(web: Client, owner: User):
+    job = JobFactory(owner=owner, task="webhook", kwargs={"url": "https://example.com/"})
+    (old,) = services.signing_keys_of(Actor(owner), job, clock.now())
+
+    page = web.get(f"/jobs/{job.public_id}/")
+    web.post(f"/jobs/{job.public_id}/rotate-key/")
+    changed = web.get(f"/jobs/{job.public_id}/").content.decode()
+
+    assert page["Cache-Control"] == "no-store"
+    assert old in page.content.decode()
+    assert old in changed
+    assert changed.count("whsec_") == 2
+
+
+def test_staff_do_not_see_the_signing_key_of_another(client: Client, owner: User):
+    job = JobFactory(owner=owner, task="webhook", kwargs={"url": "https://example.com/"})
+    client.force_login(UserFactory(is_staff=True, is_superuser=True))
+
+    page = client.get(f"/jobs/{job.public_id}/")
+
+    assert page.status_code == 200
+    assert "whsec_" not in page.content.decode()

@@ -1,0 +1,36 @@
+"""The signing keys of webhooks: shown to the owner of a job, and replaced by them."""
+
+from datetime import datetime
+
+from django.db import transaction
+from django.db.models import F
+
+from schedules import clock
+from schedules.models import Job
+from schedules.result import Ok, Result
+from schedules.services.actors import Actor, forbidden, not_found, record
+from schedules.signing import current_keys
+
+
+def rotate_signing_key(actor: Actor, job_id: str) -> Result[Job]:
+    """Give a job of the actor a new signing key; requests are signed with both until the overlap ends."""
+    now = clock.now()
+    with transaction.atomic():
+        job = actor.jobs().called(job_id).select_for_update(of=("self",)).first()
+        if job is None:
+            return not_found(job_id)
+        if job.owner_id != actor.user.pk:
+            return forbidden(job)
+        changes = {"signing_version": job.signing_version + 1, "signing_changed_at": now}
+        Job.objects.filter(pk=job.pk).update(**changes, revision=F("revision") + 1, updated_at=now)
+        job.take_over(changes, now)
+        record(actor, "rotate key", now, job=job)
+    return Ok(job)
+
+
+def signing_keys_of(actor: Actor, job: Job, now: datetime) -> tuple[str, ...]:
+    """Return the keys with which a webhook is signed now, newest first; nobody but its owner gets them."""
+    if job.owner_id != actor.user.pk or job.task != "webhook":
+        return ()
+    owner_key = actor.read_profile().signing_key
+    return current_keys(owner_key, job.public_id, job.signing_version, job.signing_changed_at, now)
