@@ -97,6 +97,8 @@ bench: install-dev
 	@$(BIN)/python -m tests.postgres --durable $(BIN)/python -m verification.bench.stock 1000
 	@$(BIN)/python -m verification.bench.pages
 	@$(BIN)/python -m verification.bench.budgets
+	@$(BIN)/python -m verification.bench.pruning
+	@$(BIN)/python -m tests.postgres --durable $(BIN)/python -m verification.bench.pruning
 	@$(BIN)/python -m verification.bench.mcp
 
 # The long fault campaign: every kind of fault ten times, on both databases at once; reports go to .cache/faults.

@@ -11,6 +11,7 @@ from schedules.engine.prune import prune_history
 from schedules.engine.replan import follow_zone_data
 from schedules.engine.rescue import hand_back, release_claims, sweep
 from schedules.engine.restore import Accounted, catch_up_since_backup, newest_trace, skip_since_backup
+from schedules.engine.run_pruning import RunPruner
 from schedules.engine.settle import Settled, conclude, renew, renew_claims, retry_at, settle_runs
 from schedules.engine.sql import is_lock_timeout
 from schedules.engine.start import Started, start_runs
@@ -20,6 +21,7 @@ __all__ = [
     "Accounted",
     "Claim",
     "Outcome",
+    "RunPruner",
     "Settled",
     "Started",
     "account_for",

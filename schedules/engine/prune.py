@@ -6,9 +6,15 @@ from typing import Any
 from django.apps import apps
 from django.conf import settings
 from django.contrib.auth import get_user_model
-from django.db.models import Count, Q, QuerySet
+from django.db.models import Count, QuerySet
 
 from schedules import clock
+from schedules.engine.run_pruning import (
+    beyond_limit_of_job,
+    beyond_limit_of_owner,
+    delete_batches,
+    expired,
+)
 from schedules.models import Cluster, Event, Execution, Job
 
 BATCH = 1000
@@ -40,16 +46,15 @@ def _prune_logins(now: datetime, oldest: datetime) -> None:
 
 
 def _prune_executions(oldest: datetime) -> int:
-    final = Execution.objects.filter(status__in=Execution.FINAL)
-    # A gap is as old as its last slot.
-    is_old = Q(last_slot=None) | Q(last_slot__lt=oldest)
-    pruned = _delete_in_steps(final.filter(is_old, scheduled_for__lt=oldest))
-    counted = final.exclude(job=None).order_by().values("job").annotate(count=Count("pk"))
-    for job_id in counted.filter(count__gt=settings.CRONTY_HISTORY_PER_JOB).values_list("job", flat=True):
-        newest = final.filter(job=job_id).order_by("-scheduled_for")[settings.CRONTY_HISTORY_PER_JOB :]
-        edge = newest.values_list("scheduled_for", flat=True).first()
-        if edge:
-            pruned += _delete_in_steps(final.filter(job=job_id, scheduled_for__lte=edge))
+    """Prune the runs that no cluster has pruned, such as those of jobs that run rarely."""
+    pruned = sum(delete_batches(expired(oldest)))
+    per_job, per_owner = settings.CRONTY_HISTORY_PER_JOB, settings.CRONTY_HISTORY_PER_PERSON
+    final = Execution.objects.filter(status__in=Execution.FINAL).order_by()
+    jobs = final.exclude(job=None).values("job").annotate(count=Count("pk")).filter(count__gt=per_job)
+    for job_id in list(jobs.values_list("job", flat=True)):
+        pruned += sum(delete_batches(beyond_limit_of_job(job_id, per_job)))
+    for owner_id in get_user_model().objects.values_list("pk", flat=True):
+        pruned += sum(delete_batches(beyond_limit_of_owner(owner_id, per_owner)))
     return pruned
 
 

@@ -28,12 +28,17 @@ from schedules.worker.broker import LedgerBroker
 from schedules.worker.concurrency import Permits
 from schedules.worker.context import ClusterContext
 from schedules.worker.lock_holder import stopped_holder
-from schedules.worker.sessions import project_session, use_engine_session
+from schedules.worker.sessions import project_session, short_waits, use_engine_session
 from schedules.worker.supervisor import growing_pauses
 
 logger = logging.getLogger(__name__)
 
 LOOK_EVERY = 0.5
+# How often old runs are pruned, for how long at a time, and the pauses while there are more of them.
+PRUNE_EVERY = 1.0
+PRUNE_SECONDS = 0.4
+SHORT_PAUSE = 0.05
+LONGEST_REST = 0.05
 # Short, so that a cluster is soon back after the database.
 LONGEST_PAUSE = 4.0
 WATCH_EVERY = 1.0
@@ -94,6 +99,8 @@ class Leader:
         self._watch: HeartbeatWatch | None = None
         self._sentinel: Any = None
         self._stop_event: Any = None
+        self._pruner: engine.RunPruner | None = None
+        self._prune_at = 1.0
         parent_death.end_forks_with_parent()
         use_engine_session()
         setproctitle("qcluster leader")
@@ -104,10 +111,33 @@ class Leader:
         """Run until the first signal, then stop cleanly; a second signal ends everything at once."""
         self._start_when_possible()
         while not self.stops:
-            self._sleep()
+            self._sleep(LOOK_EVERY if self._prune_at else SHORT_PAUSE)
             if trouble := self._trouble():
                 self._recover(trouble)
+            else:
+                self._prune()
         self._stop()
+
+    def _prune(self) -> None:
+        """Prune old runs for a moment: this process has time for it, and watches the others in between."""
+        begin = time.monotonic()
+        if self._pruner is None or begin < self._prune_at:
+            return
+        self._prune_at = begin + PRUNE_EVERY
+        try:
+            with short_waits():
+                since = begin
+                for _ in self._pruner.prune(clock.now()):
+                    if self.stops or time.monotonic() - begin > PRUNE_SECONDS:
+                        self._prune_at = 0.0
+                        break
+                    # Half of the time, so that claims find SQLite's lock free.
+                    self._sleep(min(time.monotonic() - since, LONGEST_REST))
+                    since = time.monotonic()
+        except Error as error:
+            # Other processes report a database that cannot be used.
+            logger.info("Pruning is put off (%s)", reason_of(error))
+            connections.close_all()
 
     def _start_when_possible(self) -> None:
         """Start a cluster as soon as the database is ready; log the reason for waiting whenever it changes."""
@@ -142,6 +172,7 @@ class Leader:
         )
         self._sentinel.start()
         self._watch = HeartbeatWatch(self._context, self._sentinel.pid)
+        self._pruner = engine.RunPruner(row.pk)
         while not self.stops and not start_event.is_set():
             if not self._sentinel.is_alive():
                 self._release_claims("It could not be started.")

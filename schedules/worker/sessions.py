@@ -13,6 +13,7 @@ KEEP_CONNECTION = 60
 # How many seconds an engine session waits for SQLite's write lock, and for a row or table of PostgreSQL.
 BUSY_TIMEOUT = 5.0
 LOCK_TIMEOUT = 2.0
+SHORT_TIMEOUT = 1.0
 # After how many seconds PostgreSQL ends the transaction of a host that froze or was lost in the middle of it.
 LOST_AFTER = 8.0
 
@@ -44,6 +45,22 @@ def project_session() -> Iterator[None]:
         connections["default"] = session
         # As after a request.
         project.close_if_unusable_or_obsolete()
+
+
+@contextmanager
+def short_waits() -> Iterator[None]:
+    """Let steps that can be put off wait for SQLite's write lock only briefly."""
+    session = connections["default"]
+    if session.vendor != "sqlite":
+        yield
+        return
+    session.ensure_connection()
+    session.connection.execute(f"PRAGMA busy_timeout = {SHORT_TIMEOUT * 1000:.0f}")
+    try:
+        yield
+    finally:
+        if session.connection is not None:
+            session.connection.execute(f"PRAGMA busy_timeout = {BUSY_TIMEOUT * 1000:.0f}")
 
 
 def engine_settings(database: dict[str, Any], vendor: str) -> dict[str, Any]:

@@ -37,7 +37,7 @@ from tests.clusters import (
     running_cluster,
     wait_for,
 )
-from tests.factories import ClusterFactory
+from tests.factories import ClusterFactory, ExecutionFactory
 from tests.postgres import Postgres
 from verification.stop_under_load import notes, stop_under_load
 
@@ -52,12 +52,14 @@ def all_ended() -> bool:
     return not Execution.objects.live().exists() and not jobs.armed().exists()
 
 
-def test_two_clusters_run_every_slot_once(tmp_path):
+def test_two_clusters_run_every_slot_once_and_prune_old_runs(tmp_path):
     path = tmp_path / "notes"
+    old = ExecutionFactory(scheduled_for=clock.now() - timedelta(days=100), job__ended=True)
     with running_cluster(), running_cluster():
         make_due(60, "tests.anote", path=str(path))
         make_due(30, "tests.note", path=str(path))
         wait_for(all_ended)
+        wait_for(lambda: not Execution.objects.filter(pk=old.pk).exists())
 
     assert Counter(Execution.objects.values_list("status", flat=True)) == {Status.SUCCEEDED: 90}
     assert set(notes(path, "end").values()) == {1}

@@ -1,0 +1,146 @@
+"""Pruning of finished runs in small steps, so that the history stays within its limits however many jobs fire.
+
+A run is pruned when it is older than the history goes back, or when its job or its owner has newer runs up to their limit.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from datetime import datetime, timedelta
+from functools import partial
+
+from django.conf import settings
+from django.db.models import Q
+
+from schedules.models import Cluster, Execution
+from schedules.models.executions import ExecutionQuerySet
+
+# The rows of one DELETE: on SQLite, claims wait for it.
+BATCH = 200
+# The most rows that are counted, and found to be pruned, at a time.
+COUNTED_ROWS = FOUND_ROWS = 5000
+# A new pruner also counts this many rows that are already there, to find the jobs that run often.
+COUNTED_BACK = 100_000
+# How many new rows a job or an owner must have to be visited: fewer would make pruning slow. Their history may be that
+# much longer, or by a twentieth of a job's limit and a hundredth of an owner's.
+SLACK = 50
+LOOK_FOR_OLD_EVERY = timedelta(minutes=1)
+
+
+def expired(oldest: datetime) -> ExecutionQuerySet:
+    """Return the finished runs before a moment; a gap is as old as its last slot."""
+    return _finished().filter(Q(last_slot=None) | Q(last_slot__lt=oldest), scheduled_for__lt=oldest)
+
+
+def beyond_limit_of_job(job_id: int, limit: int) -> ExecutionQuerySet:
+    """Return the finished runs of a job that are older than its newest ones."""
+    runs = _finished().filter(job=job_id)
+    return _up_to_edge(runs, runs, limit)
+
+
+def beyond_limit_of_owner(owner_id: int, limit: int) -> ExecutionQuerySet:
+    """Return the finished runs of an owner that are older than the newest runs, of which unfinished ones count, too."""
+    # Without the status, so that an index alone finds the edge.
+    return _up_to_edge(Execution.objects.filter(owner=owner_id), _finished().filter(owner=owner_id), limit)
+
+
+def _finished() -> ExecutionQuerySet:
+    return Execution.objects.filter(status__in=Execution.FINAL).order_by("scheduled_for")
+
+
+def _up_to_edge(counted: ExecutionQuerySet, pruned: ExecutionQuerySet, limit: int) -> ExecutionQuerySet:
+    moments = counted.order_by("-scheduled_for").values_list("scheduled_for", flat=True)
+    edge = next(iter(moments[limit : limit + 1]), None)
+    if edge is None:
+        return pruned.none()
+    return pruned.filter(Q(last_slot=None) | Q(last_slot__lte=edge), scheduled_for__lte=edge)
+
+
+def delete_batches(runs: ExecutionQuerySet) -> Iterator[int]:
+    """Delete runs, oldest first, in short transactions; yield the number of rows of each."""
+    while keys := list(runs.values_list("pk", flat=True)[:BATCH]):
+        yield _delete(keys)
+        if len(keys) < BATCH:
+            return
+
+
+def _delete(keys: list[int]) -> int:
+    return Execution.objects.filter(pk__in=keys, status__in=Execution.FINAL).delete()[0]
+
+
+class RunPruner:
+    """Prunes runs all day: it counts new rows, and visits the jobs and owners that have many."""
+
+    def __init__(self, cluster_id: int) -> None:
+        self._cluster_id = cluster_id
+        self._counted_up_to: int | None = None
+        self._new_of_job: Counter[int] = Counter()
+        self._new_of_owner: Counter[int] = Counter()
+        self._look_for_old_at: datetime | None = None
+        self._found: list[int] = []
+
+    def prune(self, now: datetime) -> Iterator[int]:
+        """Prune what there is now; yield after each short transaction, so that the caller can pause or stop."""
+        if not self._is_my_turn(now):
+            return
+        while self._count_new_rows():
+            yield 0
+        while True:
+            while self._found:
+                # Only now: if the caller stops here, the rest is deleted the next time.
+                batch, self._found = self._found[:BATCH], self._found[BATCH:]
+                yield _delete(batch)
+            if not self._find(now):
+                return
+
+    def _find(self, now: datetime) -> bool:
+        """Collect what to delete, of many jobs together; return whether anything was found."""
+        found: set[int] = set()
+        for query in self._queries(now):
+            found.update(query().values_list("pk", flat=True)[: FOUND_ROWS - len(found)])
+            if len(found) >= FOUND_ROWS:
+                break
+        # Rows that were written together lie together in the table and its indexes.
+        self._found = sorted(found)
+        return bool(found)
+
+    def _is_my_turn(self, now: datetime) -> bool:
+        """Return whether this cluster is the one that prunes: of those alive, the oldest."""
+        return (
+            self._cluster_id == Cluster.objects.fresh(now).order_by("pk").values_list("pk", flat=True).first()
+        )
+
+    def _count_new_rows(self) -> bool:
+        """Count rows that are new since the last time, by job and owner; return whether there may be more."""
+        if self._counted_up_to is None:
+            newest = Execution.objects.order_by("-pk").values_list("pk", flat=True).first() or 0
+            self._counted_up_to = max(0, newest - COUNTED_BACK)
+        rows = list(
+            Execution.objects.filter(pk__gt=self._counted_up_to)
+            .order_by("pk")
+            .values_list("pk", "job", "owner")[:COUNTED_ROWS]
+        )
+        if rows:
+            self._counted_up_to = rows[-1][0]
+            self._new_of_job.update(job for _, job, _ in rows if job)
+            self._new_of_owner.update(owner for _, _, owner in rows)
+        return len(rows) == COUNTED_ROWS
+
+    def _queries(self, now: datetime) -> Iterator[Callable[[], ExecutionQuerySet]]:
+        """Yield queries of what may have to be pruned; one is done when the next is asked for."""
+        per_job, per_owner = settings.CRONTY_HISTORY_PER_JOB, settings.CRONTY_HISTORY_PER_PERSON
+        for job_id in _frequent(self._new_of_job, max(SLACK, per_job // 20)):
+            yield partial(beyond_limit_of_job, job_id, per_job)
+            del self._new_of_job[job_id]
+        for owner_id in _frequent(self._new_of_owner, max(SLACK, per_owner // 100)):
+            yield partial(beyond_limit_of_owner, owner_id, per_owner)
+            del self._new_of_owner[owner_id]
+        if (
+            self._look_for_old_at is None
+            or not timedelta() < self._look_for_old_at - now <= LOOK_FOR_OLD_EVERY
+        ):
+            yield partial(expired, now - timedelta(days=settings.CRONTY_HISTORY_DAYS))
+            self._look_for_old_at = now + LOOK_FOR_OLD_EVERY
+
+
+def _frequent(counts: Counter[int], least: int) -> list[int]:
+    return [key for key, count in counts.most_common() if count >= least]
