@@ -26,7 +26,7 @@ from tests.mcp.agents import InMemory
 
 FIRST = ("schedules", "0001_initial")
 # The content without its formatting and comments.
-FIRST_DIGEST = "ccc63ffd9bc0b5a8fc9a2578734e2201b1203e16c7608f40a4aee363b4cc1529"
+FIRST_DIGEST = "b27f4e27257887d58a01df03caa5278208dfd13c03c29a7d50cc44cd1a75ca3c"
 
 NAMES = ("Cluster", "Job", "Execution", "Event", "Profile", "Token", "Installation")
 NOW = datetime(2026, 2, 4, 9, 0, tzinfo=UTC)

@@ -177,6 +177,12 @@ class Job(models.Model):
     timezone = models.CharField(max_length=64, default="UTC")
     ends_at = models.DateTimeField(null=True, blank=True)
     max_runs = models.PositiveIntegerField(null=True, blank=True, validators=[MinValueValidator(1)])
+    runs_per_minute = models.FloatField(
+        default=0.0,
+        db_default=0.0,
+        editable=False,
+        help_text="How often its schedule fires on a day it runs, for the owner's budget.",
+    )
 
     status = models.CharField(max_length=10, choices=Status, default=Status.PENDING, editable=False)
     next_run_at = models.DateTimeField(null=True, editable=False)
@@ -291,7 +297,12 @@ class Job(models.Model):
             models.Index(
                 name="job_list", fields=["owner", "next_run_at", "-id"], condition=Q(deleted_at=None)
             ),
-            models.Index(name="job_owner_status", fields=["owner", "status"], condition=Q(deleted_at=None)),
+            # For the quotas, which read nothing but this index; without `deleted_at`, SQLite would read the jobs.
+            models.Index(
+                name="job_owner_status",
+                fields=["owner", "status", "runs_per_minute", "deleted_at"],
+                condition=Q(deleted_at=None),
+            ),
             models.Index(name="job_owner_created", fields=["owner", "created_at"]),
             models.Index(
                 name="job_trash", fields=["owner", "deleted_at"], condition=Q(deleted_at__isnull=False)

@@ -17,10 +17,11 @@ from schedules.services.actors import Actor, forbidden, not_found, record
 from schedules.services.duplicates import Scheduled, answer_of_key, digest_of, similar_to
 from schedules.services.lookalikes import look_alike
 from schedules.services.people import profile_of
-from schedules.services.quotas import quota_problem, rate_problem, wait_for_turn
+from schedules.services.quotas import quota_problem, rate_problem, reschedule_problem, wait_for_turn
 from schedules.services.secrets import fill_in
 from schedules.services.validation import EDITABLE, editable_only, job_problem, no_runs_left, type_problems
 from schedules.tasks import registry
+from schedules.when.forecast import runs_per_minute
 from schedules.when.triggers import TriggerError, unreadable
 
 WAITING_MANUAL_RUNS = 10
@@ -73,6 +74,7 @@ def schedule(
     job.next_run_at = job.next_slot(now)
     if job.next_run_at is None:
         return no_runs_left(job, now)
+    job.runs_per_minute = runs_per_minute(job.trigger)
     if paused:
         job.status, job.next_run_at, job.paused_at = Job.Status.PAUSED, None, now
     with transaction.atomic():
@@ -80,7 +82,7 @@ def schedule(
         # Check again: another caller with the same key may have been faster.
         if idempotency_key is not None and (answer := answer_of_key(actor, idempotency_key, digest)):
             return answer
-        if refusal := quota_problem(profile) or rate_problem(profile, now):
+        if refusal := quota_problem(profile, job.runs_per_minute) or rate_problem(profile, now):
             return refusal
         made = Scheduled(job, similar=similar_to(job), look_alike=look_alike(actor, job))
         job.save(force_insert=True)
@@ -141,10 +143,13 @@ def _try_to_edit(
         if following is None:
             return no_runs_left(job, now)
         changes |= _rescheduled(old, following, now)
+        job.runs_per_minute = runs_per_minute(job.trigger)
     with transaction.atomic():
+        if refusal := reschedule_problem(job, job.runs_per_minute - old.runs_per_minute):
+            return refusal
         won = Job.objects.filter(
             pk=job.pk, revision=old.revision, status=old.status, next_run_at=old.next_run_at, deleted_at=None
-        ).update(**changes, revision=F("revision") + 1, updated_at=now)
+        ).update(**changes, runs_per_minute=job.runs_per_minute, revision=F("revision") + 1, updated_at=now)
         if not won:
             return _lost_the_race(actor, old)
         has_deleted = False
@@ -252,7 +257,7 @@ def restore(actor: Actor, job_id: str) -> Result[Job]:
         if job.status in Job.ACTIVE:
             profile = profile_of(job.owner)
             wait_for_turn(profile)
-            if refusal := quota_problem(profile):
+            if refusal := quota_problem(profile, job.runs_per_minute):
                 return refusal
         assert job.deleted_at is not None
         changes: dict[str, Any] = {"deleted_at": None, "failure_streak": 0}

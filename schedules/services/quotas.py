@@ -1,10 +1,12 @@
-"""Quotas: how many active jobs an owner may have, and how many they may create per minute."""
+"""Quotas: an owner's active jobs, their planned runs per minute, and the jobs created per minute."""
 
 import math
 from datetime import datetime, timedelta
+from typing import Any
 
 from django.conf import settings
 from django.db import connection
+from django.db.models import Count, Sum
 
 from schedules.models import Job, Profile
 from schedules.models.jobs import JobQuerySet
@@ -20,12 +22,42 @@ def wait_for_turn(profile: Profile) -> None:
         Profile.objects.select_for_update().values_list("pk").get(pk=profile.pk)
 
 
-def quota_problem(profile: Profile) -> Err | None:
-    """Return an error if the owner has reached the quota of active jobs."""
-    most = settings.CRONTY_MAX_ACTIVE_JOBS
-    if not _has_as_many(Job.objects.owned_by(profile.user_id).active(), most):
+def quota_problem(profile: Profile, added: float = 0.0) -> Err | None:
+    """Return an error if the owner has reached the quota of active jobs, or would plan too many runs per minute."""
+    active = Job.objects.owned_by(profile.user_id).active()
+    used = active.aggregate(count=Count("pk"), planned=Sum("runs_per_minute"))
+    if used["count"] >= settings.CRONTY_MAX_ACTIVE_JOBS:
+        return Err(
+            Code.QUOTA,
+            f"at most {settings.CRONTY_MAX_ACTIVE_JOBS:,} active jobs; cancel or delete some first",
+        )
+    return _too_many_runs(used["planned"] or 0.0, added)
+
+
+def planned_runs(owner_id: Any) -> float:
+    """Return how many runs per minute the schedules of an owner's active jobs plan, paused ones included."""
+    active = Job.objects.owned_by(owner_id).active()
+    return active.aggregate(planned=Sum("runs_per_minute"))["planned"] or 0.0
+
+
+def reschedule_problem(job: Job, added: float) -> Err | None:
+    """Return an error if a change of a job's schedule would plan too many runs per minute for its owner."""
+    if added <= 0 or not settings.CRONTY_MAX_RUNS_PER_MINUTE:
         return None
-    return Err(Code.QUOTA, f"at most {most:,} active jobs; cancel or delete some first")
+    wait_for_turn(Profile.objects.get(user=job.owner_id))
+    return _too_many_runs(planned_runs(job.owner_id), added)
+
+
+def _too_many_runs(planned: float, added: float) -> Err | None:
+    most = settings.CRONTY_MAX_RUNS_PER_MINUTE
+    # A little more, because the sum of fractions is not exact.
+    if not most or added <= 0 or planned + added <= most * (1 + 1e-9):
+        return None
+    return Err(
+        Code.QUOTA,
+        f"at most {most:,} planned runs a minute: this schedule would add {added:,.4g} to the {planned:,.4g} of your"
+        " active jobs; choose a longer interval, or cancel or delete some jobs first",
+    )
 
 
 def rate_problem(profile: Profile, now: datetime) -> Err | None:

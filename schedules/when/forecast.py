@@ -154,6 +154,18 @@ def count_slots(trigger: Trigger, start: datetime, end: datetime) -> int:
             return int(start <= run_at < end)
 
 
+def runs_per_minute(trigger: Trigger) -> float:
+    """Return how often a trigger fires per minute, on average over a day on which it does; for a single run, 0."""
+    match trigger:
+        case Cron(expression=expression):
+            minute, hour = cron.split(expression)[:2]
+            return len(_seconds_of_day(minute, hour)) / (24 * 60)
+        case Interval(seconds=every):
+            return 60 / every
+        case Once():
+            return 0.0
+
+
 def _cron_slots(expression: str, timezone: str, start: datetime, end: datetime) -> Iterator[Batch]:
     """Yield the runs of a cron expression."""
     fields = " ".join(cron.split(expression))

@@ -38,7 +38,7 @@ LOOK_EVERY = 0.5
 PRUNE_EVERY = 1.0
 PRUNE_SECONDS = 0.4
 SHORT_PAUSE = 0.05
-LONGEST_REST = 0.05
+LONGEST_REST = 0.02
 # Short, so that a cluster is soon back after the database.
 LONGEST_PAUSE = 4.0
 WATCH_EVERY = 1.0

@@ -3,12 +3,16 @@
 from datetime import timedelta
 
 import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 
-from schedules.result import Code, Err
+from schedules import services
+from schedules.result import Code, Err, Ok
 from schedules.services import profile_of
 from schedules.services.quotas import quota_problem, rate_problem
 from tests.factories import JobFactory
 from tests.services.conftest import NOW
+from tests.services.jobs import NO_TRIGGER, PLAIN, create_job, cron, value_of
 
 
 @pytest.fixture(autouse=True)
@@ -71,3 +75,84 @@ def test_creates_older_than_a_minute_do_not_count(owner, stranger):
     JobFactory(owner=stranger, created_at=NOW)
 
     assert rate_problem(profile_of(owner), NOW) is None
+
+
+@pytest.fixture
+def small_budget(settings):
+    settings.CRONTY_MAX_ACTIVE_JOBS, settings.CRONTY_MAX_CREATES_PER_MINUTE = 100, 100
+    settings.CRONTY_MAX_RUNS_PER_MINUTE = 70
+
+
+def every(seconds: int) -> dict:
+    return NO_TRIGGER | {"trigger_type": "interval", "every": timedelta(seconds=seconds)}
+
+
+def refusal_of(result) -> str:
+    assert isinstance(result, Err), result
+    assert result.code == Code.QUOTA
+    return result.message
+
+
+@pytest.mark.usefixtures("small_budget")
+def test_schedule_over_the_budget_of_runs_is_refused_with_numbers(actor):
+    create_job(actor, **every(1))
+    create_job(actor, **cron("*/6 * * * *"))
+    paused = create_job(actor, **every(7), paused=True)
+
+    message = refusal_of(services.schedule(actor, **PLAIN, **every(30)))
+
+    assert "at most 70 planned runs a minute" in message
+    assert "would add 2 to the 68.74 of your active jobs" in message
+    services.delete(actor, paused.public_id)
+    assert isinstance(services.schedule(actor, **PLAIN, **every(30)), Ok)
+    assert "add 8.571 to the 62.17" in refusal_of(services.restore(actor, paused.public_id))
+
+
+@pytest.mark.usefixtures("small_budget")
+def test_changed_schedule_over_the_budget_of_runs_is_refused(actor):
+    create_job(actor, **every(1))
+    job = create_job(actor, **cron("* 9 * * *"))
+
+    assert "would add 19.96 to the 60.04" in refusal_of(services.edit(actor, job.public_id, **every(3)))
+    job.refresh_from_db()
+    assert (job.cron, job.runs_per_minute) == ("* 9 * * *", pytest.approx(60 / 1440))
+
+    value_of(services.edit(actor, job.public_id, **every(6)))
+    job.refresh_from_db()
+    assert job.runs_per_minute == 10
+    # Less is always allowed.
+    value_of(services.edit(actor, job.public_id, **every(60)))
+
+
+@pytest.mark.usefixtures("small_budget")
+def test_budget_of_runs_can_be_turned_off(actor, settings):
+    settings.CRONTY_MAX_RUNS_PER_MINUTE = 0
+    for _ in range(3):
+        create_job(actor, **every(1))
+    job = create_job(actor, **every(60))
+
+    value_of(services.edit(actor, job.public_id, **every(1)))
+
+
+@pytest.mark.usefixtures("small_budget")
+def test_jobs_of_others_and_ended_jobs_do_not_use_the_budget_of_runs(actor, owner, stranger):
+    JobFactory(owner=stranger, runs_per_minute=60)
+    JobFactory(owner=owner, ended=True, runs_per_minute=60)
+
+    create_job(actor, **every(1))
+
+
+def test_quota_is_read_from_an_index_alone(actor, owner):
+    with CaptureQueriesContext(connection) as queries:
+        quota_problem(profile_of(owner), 1.0)
+    statement = next(query["sql"] for query in queries if "runs_per_minute" in query["sql"])
+
+    with connection.cursor() as cursor:
+        if connection.vendor == "postgresql":
+            cursor.execute("SET LOCAL enable_seqscan = off")
+            cursor.execute("SET LOCAL enable_bitmapscan = off")
+        cursor.execute(f"EXPLAIN {'QUERY PLAN ' * (connection.vendor == 'sqlite')}{statement}")
+        plan = "\n".join(str(row[-1]) for row in cursor.fetchall())
+
+    assert "job_owner_status" in plan
+    assert "COVERING INDEX" in plan or connection.vendor == "postgresql"

@@ -10,7 +10,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from schedules.when.forecast import Armed, Batch, Bucket, count_slots, fill, per_day, runs_ahead, slots
+from schedules.when.forecast import (
+    Armed,
+    Batch,
+    Bucket,
+    count_slots,
+    fill,
+    per_day,
+    runs_ahead,
+    runs_per_minute,
+    slots,
+)
 from schedules.when.triggers import Cron, Interval, Once, Trigger, load_zone
 from schedules.when.zones import Change, clock_changes
 
@@ -329,3 +339,18 @@ def test_runs_left_of_a_frequent_job_are_counted_without_going_through_its_days(
 
     # A step for each of the 390 days would be thousands.
     assert steps < 500
+
+
+@pytest.mark.parametrize(
+    ("trigger", "rate"),
+    [
+        (Interval(1, START), 60),
+        (Interval(90, START), 60 / 90),
+        (Cron("* * * * *"), 1),
+        (Cron("*/15 9-16 * * 1-5"), 32 / 1440),
+        (Cron("@daily"), 1 / 1440),
+        (Once(START), 0),
+    ],
+)
+def test_runs_per_minute_are_those_of_a_day_with_runs(trigger: Trigger, rate: float):
+    assert runs_per_minute(trigger) == pytest.approx(rate)

@@ -82,6 +82,7 @@ class Product:
             "CRONTY_OUTBOUND_TIMEOUT": "4",
             "CRONTY_AGENT_MIN_INTERVAL": "1",
             "CRONTY_MAX_ACTIVE_JOBS": "5000",
+            "CRONTY_MAX_RUNS_PER_MINUTE": "0",
             "CRONTY_MAX_CREATES_PER_MINUTE": "100000",
             "CRONTY_MCP_CALLS_PER_MINUTE": "100000",
             "CRONTY_CATCH_UP_RUNS": "8",

@@ -12,6 +12,7 @@ from django.views.generic import TemplateView
 
 from schedules import __version__, engine
 from schedules.models import Cluster, Execution, Job
+from schedules.services.quotas import planned_runs
 from schedules.web.views.job import percentile
 from schedules.web.views.page import PageMixin
 from schedules.when import zones
@@ -29,6 +30,7 @@ SETTINGS = (
     "CRONTY_OUTBOUND_TIMEOUT",
     "CRONTY_MAX_ACTIVE_JOBS",
     "CRONTY_MAX_CREATES_PER_MINUTE",
+    "CRONTY_MAX_RUNS_PER_MINUTE",
     "CRONTY_AGENT_MIN_INTERVAL",
     "CRONTY_CATCH_UP_HOURS",
     "CRONTY_HISTORY_DAYS",
@@ -62,6 +64,10 @@ class SystemPage(PageMixin, TemplateView):
             due=due,
             lateness=(percentile(measured, 50), percentile(measured, 95)),
             measured=len(measured),
+            planned=planned_runs(self.actor.user.pk),
+            most_planned=settings.CRONTY_MAX_RUNS_PER_MINUTE,
+            kept=Execution.objects.filter(owner=self.actor.user.pk).count(),
+            most_kept=settings.CRONTY_HISTORY_PER_PERSON,
             last_finished_at=max((ended for _, _, ended in newest if ended), default=None),
             versions={
                 "Cronty": __version__,

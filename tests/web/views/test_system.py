@@ -13,6 +13,7 @@ from schedules import clock
 from schedules.web.views.system import shown
 from schedules.when import zones
 from tests.factories import ClusterFactory, ExecutionFactory, JobFactory
+from tests.web.html import html_of
 
 
 def test_clusters_queue_and_lateness_are_shown(web: Client, owner: User):
@@ -29,6 +30,17 @@ def test_clusters_queue_and_lateness_are_shown(web: Client, owner: User):
     assert "40 ms median" in page
     assert "kettle" in page
     assert "Lost" in page
+
+
+def test_use_of_the_budgets_is_shown_to_their_owner(web: Client, owner: User, stranger: User):
+    JobFactory(owner=owner, runs_per_minute=60, next_run_at=clock.now())
+    JobFactory(owner=stranger, runs_per_minute=7, next_run_at=clock.now())
+    ExecutionFactory(job=JobFactory(owner=owner, ended=True, runs_per_minute=5))
+
+    page = html_of(web.get("/system/"))
+
+    assert "<dt>Your planned runs a minute</dt> <dd> 60 of at most 3,000</dd>" in page
+    assert "<dt>Your runs kept</dt> <dd> 1 of at most 200,000</dd>" in page
 
 
 def test_last_finished_run_is_shown(web: Client, owner: User):
