@@ -212,7 +212,7 @@ async def webhook(
             "Cronty-Execution": str(run.execution_id),
             "Cronty-Attempt": str(run.attempt),
             "Cronty-Timestamp": timestamp,
-            "Cronty-Signature": signature_header(run.signing_keys, timestamp, run.key, content or b""),
+            "Cronty-Signature": signature_header(run.signing_keys(), timestamp, run.key, content or b""),
         },
         content=content,
     )

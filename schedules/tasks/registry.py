@@ -59,7 +59,8 @@ class Run:
     attempt: int
     scheduled_for: datetime
     owner_id: int
-    signing_keys: tuple[str, ...] = field(repr=False)
+    signing_keys: Callable[[], tuple[str, ...]] = field(repr=False)
+    """Returns the keys of the job, newest first; only webhooks need them."""
     timeout: float
 
     @classmethod
@@ -73,7 +74,7 @@ class Run:
             attempt=1,
             scheduled_for=now,
             owner_id=owner_id,
-            signing_keys=(),
+            signing_keys=tuple,
             timeout=timeout,
         )
 

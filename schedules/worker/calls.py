@@ -7,6 +7,7 @@ import math
 import traceback
 from contextlib import suppress
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 from django_q.exceptions import TimeoutException
@@ -65,16 +66,20 @@ def _context(started: Started) -> registry.Run:
         attempt=started.attempt,
         scheduled_for=started.scheduled_for,
         owner_id=started.owner_id,
-        signing_keys=current_keys(
-            started.owner_key,
-            started.job_public_id,
-            started.signing_version,
-            started.signing_changed_at,
-            clock.now(),
-        )
-        if started.owner_key
-        else (),
+        signing_keys=partial(_signing_keys, started),
         timeout=started.timeout.total_seconds(),
+    )
+
+
+def _signing_keys(started: Started) -> tuple[str, ...]:
+    if not started.owner_key:
+        return ()
+    return current_keys(
+        started.owner_key,
+        started.job_public_id,
+        started.signing_version,
+        started.signing_changed_at,
+        clock.now(),
     )
 
 

@@ -21,7 +21,7 @@ RUN = Run(
     attempt=1,
     scheduled_for=datetime(2026, 2, 4, 9, tzinfo=UTC),
     owner_id=1,
-    signing_keys=("hush",),
+    signing_keys=lambda: ("hush",),
     timeout=60.0,
 )
 

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 from django_q.exceptions import TimeoutException
 
-from schedules import engine
+from schedules import clock, engine
 from schedules.engine import Started
+from schedules.signing import job_key
 from schedules.tasks import registry
 from schedules.tasks.registry import WAITING, Final, RetryLater, Run, task
 from schedules.worker import calls
@@ -272,3 +273,10 @@ def test_task_receives_its_run():
         "job": "job_1_1",
         "timeout": 60,
     }
+
+
+def test_run_of_a_webhook_is_given_the_keys_of_its_job():
+    rotated = started(owner_key="k", job_public_id="job_1", signing_version=2, signing_changed_at=clock.now())
+
+    assert calls._context(rotated).signing_keys() == (job_key("k", "job_1", 2), job_key("k", "job_1", 1))
+    assert calls._context(started()).signing_keys() == ()

@@ -17,7 +17,7 @@ RUN = Run(
     attempt=1,
     scheduled_for=datetime(2026, 2, 4, 9, tzinfo=UTC),
     owner_id=1,
-    signing_keys=("job's key",),
+    signing_keys=lambda: ("job's key",),
     timeout=10.0,
 )
 
