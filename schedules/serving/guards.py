@@ -4,7 +4,7 @@ import asyncio
 import os
 from collections import Counter
 from collections.abc import AsyncIterator, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from typing import Any
 
 from django.conf import settings
@@ -17,6 +17,9 @@ from schedules.web.health import ALIVE
 # Seconds between two parts of a body, and for all of it.
 BETWEEN_BYTES = 10.0
 WHOLE_BODY = 60.0
+# How long, and how many bytes, a refused body is read on: a client that still sends would not see the answer otherwise.
+LINGER_SECONDS = 1.0
+LINGER_BYTES = 4_000_000
 # How many requests are handled at once; each has a thread and may have a database connection.
 AT_ONCE = {Kind.ALIVE: 4, Kind.STATE: 4, Kind.PAGE: 10}
 LOGINS_AT_ONCE = max(1, (os.cpu_count() or 1) // 2)
@@ -159,10 +162,17 @@ class Exchange:
             headers = [(b"connection", b"close")]
             if wait:
                 headers.append((b"retry-after", str(wait).encode()))
-            await self.answer(status, f"{reason}.\n", headers)
+            await self.answer(status, f"{reason}.\n", headers, discard_body=status != 408)
         return DISCONNECT
 
-    async def answer(self, status: int, text: str, headers: Sequence[tuple[bytes, bytes]] = ()) -> None:
+    async def answer(
+        self,
+        status: int,
+        text: str,
+        headers: Sequence[tuple[bytes, bytes]] = (),
+        *,
+        discard_body: bool = False,
+    ) -> None:
         fixed = [
             (b"content-type", b"text/plain; charset=utf-8"),
             (b"content-length", str(len(text)).encode()),
@@ -170,7 +180,19 @@ class Exchange:
             (b"cache-control", b"no-store"),
         ]
         await self._send({"type": "http.response.start", "status": status, "headers": [*fixed, *headers]})
-        await self._send({"type": "http.response.body", "body": text.encode("ascii")})
+        await self._send({"type": "http.response.body", "body": text.encode("ascii"), "more_body": True})
+        if discard_body and self.has_body and not self._is_complete:
+            await self._discard_body()
+        await self._send({"type": "http.response.body", "body": b""})
+
+    async def _discard_body(self) -> None:
+        size, is_more = 0, True
+        with suppress(TimeoutError):
+            async with asyncio.timeout(LINGER_SECONDS):
+                while is_more and size < LINGER_BYTES:
+                    message = await self._receive()
+                    size += len(message.get("body", b""))
+                    is_more = bool(message.get("more_body", False))
 
 
 class LoginQueue:

@@ -14,6 +14,11 @@ from schedules.serving.guards import Guards
 Messages = list[dict[str, Any]]
 
 
+@pytest.fixture(autouse=True)
+def short_linger(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(guards, "LINGER_SECONDS", 0.02)
+
+
 class Reader:
     """An ASGI app that reads the whole body; it notes what it got, and how many requests it handled at once."""
 
@@ -51,6 +56,7 @@ async def ask(
     length: int | None = None,
     client: str = "192.0.2.1",
     is_endless: bool = False,
+    left: list[int] | None = None,
     **scope: Any,
 ) -> Messages:
     """Send a request whose body arrives in these parts; return the messages of the response."""
@@ -72,6 +78,8 @@ async def ask(
 
     base = {"type": "http", "scheme": "http", "path": path, "method": method, "client": (client, 1)}
     await app({**base, "headers": headers, **scope}, receive, send)
+    if left is not None:
+        left.append(len(remaining))
     return sent
 
 
@@ -117,7 +125,7 @@ def test_streamed_body_is_refused_when_it_passes_the_limit(path: str, method: st
     half = b"x" * (largest // 2 + 1)
     answer = async_to_sync(ask)(Guards(reader), path, half, half, method=method, length=-1, is_endless=True)
 
-    assert [message["type"] for message in answer] == ["http.response.start", "http.response.body"]
+    assert [message["type"] for message in answer] == ["http.response.start", *["http.response.body"] * 2]
     assert answer[0]["status"] == 413
     assert headers_of(answer)["connection"] == "close"
     assert reader.is_disconnected
@@ -132,6 +140,19 @@ def test_largest_body_is_passed_on(path: str, method: str, largest: int, length:
 
     assert answer[0]["status"] == 200
     assert reader.bodies == [b"x" * largest]
+
+
+def test_refused_body_is_read_on_for_a_while(monkeypatch: pytest.MonkeyPatch):
+    """A proxy that is still sending would lose the answer if the connection were closed at once."""
+    monkeypatch.setattr(guards, "LINGER_SECONDS", 60)
+    monkeypatch.setattr(guards, "LINGER_BYTES", 2_500_000)
+    parts = [b"x" * 1_000_000] * 5
+    left: list[int] = []
+
+    answer = async_to_sync(ask)(Guards(Reader()), "/jobs/new/", *parts, left=left)
+
+    assert answer[0]["status"] == 413
+    assert left == [2]
 
 
 def test_response_before_the_end_of_the_body_closes_the_connection():

@@ -29,6 +29,7 @@ from django.conf import settings
 settings.STORAGES = {"staticfiles": {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"}}
 from schedules.serving import connections, guards
 connections.HEADERS = guards.BETWEEN_BYTES = 1.0
+guards.LINGER_SECONDS = 0.2
 from cronty_site.asgi import application
 from schedules.serving.server import serve
 import os
