@@ -19,6 +19,7 @@ from schedules.mcp.orm import orm
 from schedules.models import Event, Token
 from schedules.result import Code, Err
 from schedules.services import Actor, verify_token
+from schedules.services.people import is_active_user
 from schedules.services.tokens import FAMILIES, SCOPES, report_calls, tasks_of
 
 LOCAL_NAME = "local agent"
@@ -122,6 +123,22 @@ def require(scope: str) -> Caller:
     if caller is None or scope not in caller.scopes:
         raise ToolError(f"this call needs the scope {scope}")
     return caller
+
+
+def is_local_user_gone(caller: Caller) -> bool:
+    """Return whether the user of a local server was deactivated or deleted since it started; reads the database.
+
+    A token is checked by `verify_token` at every request.
+    """
+    return caller.token_id is None and not is_active_user(caller.actor.user)
+
+
+def require_local_user(caller: Caller) -> None:
+    """Raise ToolError if the user of a local server is gone."""
+    if is_local_user_gone(caller):
+        raise ToolError(
+            f"The user {caller.actor.user.get_username()} was deactivated: this server serves nobody."
+        )
 
 
 def current_actor() -> Actor:

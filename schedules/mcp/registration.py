@@ -23,7 +23,7 @@ from schedules.mcp.answers.jobs import refused_cancel
 from schedules.mcp.answers.notifications import refused as refused_notification
 from schedules.mcp.answers.prompts import refused as refused_prompt
 from schedules.mcp.answers.prompts import refused_claim, refused_completion
-from schedules.mcp.auth import require, too_many_calls
+from schedules.mcp.auth import require, require_local_user, too_many_calls
 from schedules.mcp.orm import orm
 from schedules.mcp.tools import jobs, manage, notifications, prompts
 from schedules.result import Err
@@ -124,11 +124,14 @@ def make_tool(offer: Offer) -> Tool:
 
     @functools.wraps(function)
     async def call(**arguments: Any) -> CallToolResult:
-        if refusal := too_many_calls(require(offer.scope)):
+        caller = require(offer.scope)
+        if refusal := too_many_calls(caller):
             return _result(offer.refuse(refusal, arguments))
         # `from` cannot be the name of a parameter, so the function calls it `from_`.
         named = {f"{name}_" if keyword.iskeyword(name) else name: value for name, value in arguments.items()}
         try:
+            if caller.token_id is None:
+                await orm(require_local_user)(caller)
             return _result(await run(**named))
         except (OperationalError, InterfaceError) as error:
             logger.exception("The database did not answer %s", offer.name)

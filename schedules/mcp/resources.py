@@ -13,7 +13,7 @@ from mcp.server.mcpserver.exceptions import ResourceError, ResourceNotFoundError
 from schedules import clock, services
 from schedules.mcp import answers
 from schedules.mcp.answers.jobs import status_out
-from schedules.mcp.auth import Caller, require, too_many_calls
+from schedules.mcp.auth import Caller, is_local_user_gone, require, too_many_calls
 from schedules.mcp.orm import orm
 from schedules.mcp.tools.notifications import list_scheduled_notifications
 from schedules.services.reading import MOST_UPCOMING
@@ -146,8 +146,11 @@ def _guarded(function: Callable[..., str]) -> Callable[..., str]:
 
     @functools.wraps(function)
     def read(*args: Any, **kwargs: Any) -> str:
-        if refusal := too_many_calls(_reader()):
+        caller = _reader()
+        if refusal := too_many_calls(caller):
             raise ResourceError(refusal.message)
+        if is_local_user_gone(caller):
+            raise ResourceError("The user of this server was deactivated.")
         return function(*args, **kwargs)
 
     return read

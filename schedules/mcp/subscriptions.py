@@ -23,7 +23,7 @@ from mcp_types import INVALID_PARAMS, SubscriptionsListenRequestParams, Subscrip
 from pydantic import ValidationError
 
 from schedules import clock
-from schedules.mcp.auth import Caller, current_caller, too_many_calls
+from schedules.mcp.auth import Caller, current_caller, is_local_user_gone, too_many_calls
 from schedules.mcp.orm import orm
 from schedules.models import Event, Execution, Token
 from schedules.models.jobs import is_public_id
@@ -211,5 +211,5 @@ def _every_job(actor: Actor) -> Any:
 
 def _is_valid(caller: Caller) -> bool:
     if caller.token_id is None:
-        return True
+        return not is_local_user_gone(caller)
     return Token.objects.usable(clock.now()).filter(pk=caller.token_id).exists()

@@ -19,6 +19,11 @@ def find_user(username: str) -> AbstractBaseUser | None:
     return users._default_manager.filter(is_active(), **{users.USERNAME_FIELD: username}).first()
 
 
+def is_active_user(user: Any) -> bool:
+    """Return whether a user still exists and is active."""
+    return get_user_model()._default_manager.filter(is_active(), pk=user.pk).exists()
+
+
 def superusers() -> QuerySet[Any]:
     """Return the active superusers, oldest first; a user model without permissions has none."""
     users = get_user_model()

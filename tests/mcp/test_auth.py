@@ -4,13 +4,15 @@ from datetime import timedelta
 
 import pytest
 from asgiref.sync import async_to_sync
+from django.contrib.auth import get_user_model
 from django.core.management import CommandError, call_command
 from django.db import InterfaceError, OperationalError, connection
 from mcp import MCPError
+from mcp.server.mcpserver.exceptions import ResourceError
 
 from cronty_site.asgi import build_application
 from schedules import clock, services
-from schedules.mcp import auth
+from schedules.mcp import auth, resources, subscriptions
 from schedules.mcp.auth import (
     CallRate,
     CrontyTokens,
@@ -203,6 +205,25 @@ def test_verified_token_does_not_contain_the_secret(owner):
     assert text not in repr(verified)
     assert verified.caller.actor.label == "laptop"
     assert async_to_sync(CrontyTokens().verify_token)("cronty_00000000_nonsense") is None
+
+
+@pytest.mark.parametrize("is_deleted", [False, True], ids=["deactivated", "deleted"])
+def test_local_server_of_a_user_who_is_gone_stops_at_its_next_call(agent: Actor, is_deleted: bool):
+    set_local_caller(caller := local_caller(agent.user))
+    try:
+        memory = InMemory("modern")
+        assert memory.call("list_jobs")["jobs"] == []
+        users = get_user_model().objects.filter(pk=agent.user.pk)
+        users.delete() if is_deleted else users.update(is_active=False)
+
+        for tool, arguments in (("list_jobs", {}), ("run_job", {"job_id": "x"}), ("get_current_time", {})):
+            with pytest.raises(ToolRefusalError, match="olga was deactivated"):
+                memory.call(tool, **arguments)
+        assert not subscriptions._is_valid(caller)
+        with pytest.raises(ResourceError, match="deactivated"):
+            resources._guarded(lambda: "secret")()
+    finally:
+        set_local_caller(None)
 
 
 def test_caller_without_a_token_is_the_user_of_the_process(agent: Actor):
