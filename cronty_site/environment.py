@@ -197,6 +197,14 @@ def folder(name: str, default: Path) -> Path:
     return path
 
 
+def secret_key(name: str) -> str:
+    """Read a key that signs sessions and tokens, or an empty text; refuse one that could be guessed."""
+    value = secret(name)
+    if value and (len(value) < 32 or len(set(value)) < 5):
+        raise refuse(name, "use at least 32 random characters, for example from `openssl rand -base64 48`.")
+    return value
+
+
 def generated_secret(name: str, path: Path) -> str:
     """Return the secret in a file, which is generated the first time.
 

@@ -34,7 +34,7 @@ CRONTY_TRUSTED_PROXIES = environment.networks("CRONTY_TRUSTED_PROXIES")
 CRONTY_ADMIN_PASSWORD = environment.secret("CRONTY_ADMIN_PASSWORD")
 
 DEBUG = environment.boolean("CRONTY_DEBUG", False)
-SECRET_KEY = environment.secret("CRONTY_SECRET_KEY") or environment.generated_secret(
+SECRET_KEY = environment.secret_key("CRONTY_SECRET_KEY") or environment.generated_secret(
     "CRONTY_DATA", CRONTY_DATA / "secret_key"
 )
 SECRET_KEY_FALLBACKS = environment.secret("CRONTY_SECRET_KEY_FALLBACKS").split()

@@ -3,10 +3,10 @@
 from typing import Any
 
 from django import forms
-from django.contrib import admin, messages
+from django.contrib import admin
 from django.db.models import QuerySet
-from django.http import HttpRequest
-from django.utils.html import format_html
+from django.http import HttpRequest, HttpResponse
+from django.template.response import TemplateResponse
 
 from schedules import services
 from schedules.admin.bases import USERNAME, ServiceAdmin, report
@@ -62,11 +62,18 @@ class TokenAdmin(ServiceAdmin[Token]):
         issued = services.issue_token(owner, by=request.user, door=Event.Door.ADMIN, **fields)
         if isinstance(issued, Err):
             return issued
-        secret = format_html(
-            "The token is <code>{}</code>. Copy it now: it will not be shown again.", issued.value.text
-        )
-        messages.warning(request, secret)
+        request.issued_token = issued.value.text  # type: ignore[attr-defined]
         return Ok(issued.value.token)
+
+    def response_add(
+        self, request: HttpRequest, obj: Token, post_url_continue: str | None = None
+    ) -> HttpResponse:
+        """Show the token in this answer: a message for the next page would lie in a cookie."""
+        context = {"title": f"The token {obj.name}", "text": getattr(request, "issued_token", "")}
+        context |= self.admin_site.each_context(request)
+        response = TemplateResponse(request, "admin/schedules/new_token.html", context)
+        response["Cache-Control"] = "no-store"
+        return response
 
     @admin.action(description="Revoke", permissions=["change"])
     def revoke(self, request: HttpRequest, tokens: QuerySet[Token]) -> None:

@@ -19,6 +19,12 @@ def find_user(username: str) -> AbstractBaseUser | None:
     return users._default_manager.filter(is_active(), **{users.USERNAME_FIELD: username}).first()
 
 
+def is_person(name: str) -> bool:
+    """Return whether a user has this login name, in upper or lower case."""
+    users = get_user_model()
+    return users._default_manager.filter(**{f"{users.USERNAME_FIELD}__iexact": name}).exists()
+
+
 def is_active_user(user: Any) -> bool:
     """Return whether a user still exists and is active."""
     return get_user_model()._default_manager.filter(is_active(), pk=user.pk).exists()

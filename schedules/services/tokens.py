@@ -17,7 +17,7 @@ from django.db.models import F, Q
 from schedules import clock, limits
 from schedules.models import Event, Token
 from schedules.result import Code, Err, Ok, Result, invalid
-from schedules.services.people import is_above
+from schedules.services.people import is_above, is_person
 
 SCOPES = ("read", "write")
 FAMILIES = ("jobs", "prompts", "notifications", "more")
@@ -135,6 +135,10 @@ def _problem_with(
 ) -> Err | None:
     if not 0 < len(name.strip()) <= 100 or limits.line_problem(name):
         return invalid("name", "Give it a name of 1 to 100 printable characters, like laptop.")
+    if is_person(name.strip()):
+        return invalid(
+            "name", "A person has this name, so the history could not tell them apart: choose another."
+        )
     if not scopes or set(scopes) - set(SCOPES):
         return invalid("scopes", "Choose from: read, write.")
     if set(families) - set(FAMILIES):

@@ -6,6 +6,7 @@ A permit is a file lock, because the kernel releases it when its holder dies.
 import fcntl
 import os
 import shutil
+import stat
 import tempfile
 import time
 from collections.abc import Iterator
@@ -54,9 +55,11 @@ class Permits:
 
     def _try_acquire(self) -> int | None:
         # Create it again if needed: the system may clean up temporary files while a cluster runs for weeks.
-        self.folder.mkdir(mode=0o700, exist_ok=True)
+        with suppress(FileExistsError):
+            self.folder.mkdir(mode=0o700)
+        _refuse_foreign_folder(self.folder)
         for number in range(self._count):
-            handle = os.open(self.folder / str(number), os.O_RDWR | os.O_CREAT, 0o600)
+            handle = os.open(self.folder / str(number), os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
             try:
                 fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
@@ -64,6 +67,15 @@ class Permits:
             else:
                 return handle
         return None
+
+
+def _refuse_foreign_folder(folder: Path) -> None:
+    """Raise PermissionError if another user has put a folder or a link where ours was cleaned up."""
+    found = folder.lstat()
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o077:
+        raise PermissionError(
+            f"{folder} is not a private folder of this user: remove it, or restart the cluster."
+        )
 
 
 def _remove_abandoned_folders() -> None:

@@ -36,6 +36,14 @@ def test_token_is_issued_and_its_secret_shown_once(operator_client, operator, ow
         assert token.digest not in html
 
 
+def test_new_token_lies_in_no_cookie_and_no_cache(operator_client, owner):
+    response = operator_client.post(page(Token, "add"), TOKEN | {"owner": owner.pk})
+
+    assert response.status_code == 200
+    assert secret_in(response) not in str(response.cookies) + str(operator_client.cookies)
+    assert "no-store" in response["Cache-Control"]
+
+
 def test_token_page_is_prefilled_with_the_person_and_both_scopes(operator_client, operator):
     form = operator_client.get(page(Token, "add")).context["adminform"].form
 

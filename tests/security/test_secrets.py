@@ -226,7 +226,7 @@ def test_commands_do_not_print_settings(tmp_path: Any, command: str):
     environment = {
         **{name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ},
         **{"CRONTY_DATA": str(tmp_path), "DATABASE_URL": f"postgres://cronty:{SECRET}@127.0.0.1:1/cronty"},
-        **{"NTFY_TOKEN": SECRET, "CRONTY_SECRET_KEY": SECRET, "CRONTY_ADMIN_PASSWORD": SECRET},
+        **{"NTFY_TOKEN": SECRET, "CRONTY_SECRET_KEY": SECRET * 3, "CRONTY_ADMIN_PASSWORD": SECRET},
         "EMAIL_URL": f"smtp://me:{SECRET}@mail.example",
     }
 

@@ -168,3 +168,12 @@ def test_token_survives_a_change_of_the_secret_key_and_goes_over_to_the_new_one(
 
     settings.SECRET_KEY_FALLBACKS = []
     assert verify_token(new.text) == new.token
+
+
+@pytest.mark.parametrize("name", ["olga", "OLGA", " olga "])
+def test_token_cannot_be_named_like_a_person(owner, stranger, name):
+    for user in (owner, stranger):
+        refused = issue_token(user, name=name)
+
+        assert isinstance(refused, Err)
+        assert "A person has this name" in str(refused.errors["name"])

@@ -284,3 +284,18 @@ def test_sender_of_mail_is_given_or_derived(given, url, sender):
     given(url)
 
     assert environment.email_settings("X", "cronty@here")["DEFAULT_FROM_EMAIL"] == sender
+
+
+@pytest.mark.parametrize("key", ["short", "x" * 31, "ab" * 40])
+def test_secret_key_that_could_be_guessed_is_refused(monkeypatch, key):
+    monkeypatch.setenv("X", key)
+
+    with pytest.raises(ImproperlyConfigured, match=r"^X: use at least 32 random characters"):
+        environment.secret_key("X")
+
+
+def test_long_secret_key_is_read_and_none_is_empty(monkeypatch):
+    monkeypatch.setenv("X", "0123456789abcdef" * 2)
+
+    assert environment.secret_key("X") == "0123456789abcdef" * 2
+    assert environment.secret_key("Y") == ""

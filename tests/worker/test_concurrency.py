@@ -238,3 +238,30 @@ def test_symbolic_link_is_not_removed(temporary):
     start_another()
 
     assert (elsewhere / "precious").exists()
+
+
+@pytest.mark.parametrize("kind", ["link", "open to others", "file"])
+def test_folder_that_somebody_else_put_in_its_place_is_refused(permits: Permits, tmp_path: Path, kind: str):
+    shutil.rmtree(permits.folder)
+    if kind == "link":
+        permits.folder.symlink_to(tmp_path)
+    elif kind == "file":
+        permits.folder.touch()
+    else:
+        permits.folder.mkdir()
+        permits.folder.chmod(0o755)
+
+    with pytest.raises(PermissionError, match="not a private folder"), permits.acquire(0):
+        pass
+
+    assert list(tmp_path.iterdir()) == []
+    permits.folder.rmdir() if kind == "open to others" else permits.folder.unlink()
+
+
+def test_link_in_the_place_of_a_permit_is_not_followed(permits: Permits, tmp_path: Path):
+    (permits.folder / "0").symlink_to(tmp_path / "target")
+
+    with pytest.raises(OSError, match="symbolic links"), permits.acquire(0):
+        pass
+
+    assert not (tmp_path / "target").exists()
