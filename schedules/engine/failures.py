@@ -1,15 +1,19 @@
 """Reactions to failing jobs: a notice to the owner when a job starts failing, a pause when it keeps failing."""
 
+import logging
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 
+from django.conf import settings
 from django.db.models import F
 
 from schedules.engine.history import Outcome, failures_of
 from schedules.engine.pauses import note, pause
 from schedules.models import Job
 from schedules.models.jobs import NOTICE_PREFIX, new_public_id
+
+logger = logging.getLogger(__name__)
 
 LONGEST_NOTICE = 2000
 
@@ -25,8 +29,9 @@ def handle_failures(ended: Mapping[int, Sequence[Outcome]], now: datetime) -> No
     for job in watched.select_related("owner__cronty_profile").order_by("pk"):
         if job.pk in paused or _starts_failing(job, failures[job.pk]):
             news[job.owner_id].append(job)
-    for jobs in news.values():
-        _notify_owner(jobs, now)
+    for owner_id, jobs in news.items():
+        if _may_notify(owner_id, now):
+            _notify_owner(jobs, now)
 
 
 def _pause_failing(job_ids: Collection[int], now: datetime) -> set[int]:
@@ -53,6 +58,15 @@ def _starts_failing(job: Job, failures: int) -> bool:
         job.task == "notify" and job.argument("topic") == job.owner.cronty_profile.failure_topic
     )
     return job.failure_streak <= failures and not is_stopped and not is_about_notices
+
+
+def _may_notify(owner_id: int, now: datetime) -> bool:
+    """Return whether the owner has had fewer notices within the last hour than allowed."""
+    recent = Job.objects.notices().filter(owner=owner_id, created_at__gt=now - timedelta(hours=1))
+    if recent.count() < settings.CRONTY_MAX_FAILURE_NOTICES_PER_HOUR:
+        return True
+    logger.warning("User %s has had all failure notices of this hour: no more are sent", owner_id)
+    return False
 
 
 def _notify_owner(jobs: Sequence[Job], now: datetime) -> None:

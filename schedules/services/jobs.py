@@ -17,7 +17,13 @@ from schedules.services.actors import Actor, forbidden, not_found, record
 from schedules.services.duplicates import Scheduled, answer_of_key, digest_of, similar_to
 from schedules.services.lookalikes import look_alike
 from schedules.services.people import profile_of
-from schedules.services.quotas import quota_problem, rate_problem, reschedule_problem, wait_for_turn
+from schedules.services.quotas import (
+    quota_problem,
+    rate_problem,
+    reschedule_problem,
+    run_problem,
+    wait_for_turn,
+)
 from schedules.services.secrets import fill_in
 from schedules.services.validation import EDITABLE, editable_only, job_problem, no_runs_left, type_problems
 from schedules.tasks import registry
@@ -296,6 +302,8 @@ def run_now(actor: Actor, job_id: str) -> Result[Execution]:
         )
         if waiting.count() >= WAITING_MANUAL_RUNS:
             return Err(Code.QUOTA, f"{WAITING_MANUAL_RUNS} runs of this job are waiting already.")
+        if refusal := run_problem(job.owner_id, now):
+            return refusal
         execution = Execution.of(job, now, available_at=now, cause=Execution.Cause.MANUAL)
         execution.save(force_insert=True)
         record(actor, "run", now, job=job, after={"execution": execution.pk})

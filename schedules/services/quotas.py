@@ -1,4 +1,4 @@
-"""Quotas: an owner's active jobs, their planned runs per minute, and the jobs created per minute."""
+"""Quotas of an owner: active jobs, their planned runs, jobs and runs by hand per minute, and tokens."""
 
 import math
 from datetime import datetime, timedelta
@@ -8,7 +8,7 @@ from django.conf import settings
 from django.db import connection
 from django.db.models import Count, Sum
 
-from schedules.models import Job, Profile
+from schedules.models import Execution, Job, Profile, Token
 from schedules.models.jobs import JobQuerySet
 from schedules.result import Code, Err
 
@@ -76,6 +76,32 @@ def rate_problem(profile: Profile, now: datetime) -> Err | None:
         f"at most {settings.CRONTY_MAX_CREATES_PER_MINUTE} new jobs a minute; try again in {math.ceil(wait)} seconds",
         retry_after=wait,
     )
+
+
+def run_problem(owner_id: int, now: datetime) -> Err | None:
+    """Return an error if too many runs of the owner's jobs were started by hand within the last minute."""
+    most = settings.CRONTY_MAX_RUNS_BY_HAND_PER_MINUTE
+    by_hand = Execution.objects.filter(
+        owner=owner_id, cause=Execution.Cause.MANUAL, scheduled_for__gt=now - RATE_WINDOW
+    )
+    newest = by_hand.order_by("-scheduled_for").values_list("scheduled_for", flat=True)
+    full_since: datetime | None = newest[most - 1 : most].first()
+    if full_since is None:
+        return None
+    wait = (full_since + RATE_WINDOW - now).total_seconds()
+    return Err(
+        Code.TOO_FAST,
+        f"at most {most} runs by hand a minute; try again in {math.ceil(wait)} seconds",
+        retry_after=wait,
+    )
+
+
+def token_problem(user: Any) -> Err | None:
+    """Return an error if a user has as many tokens as allowed."""
+    most = settings.CRONTY_MAX_TOKENS
+    if Token.objects.filter(owner=user, revoked_at=None).count() < most:
+        return None
+    return Err(Code.QUOTA, f"at most {most} tokens; revoke one first")
 
 
 def _has_as_many(jobs: JobQuerySet, number: int) -> bool:

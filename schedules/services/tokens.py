@@ -17,7 +17,8 @@ from django.db.models import F, Q
 from schedules import clock, limits
 from schedules.models import Event, Token
 from schedules.result import Code, Err, Ok, Result, invalid
-from schedules.services.people import is_above, is_person
+from schedules.services.people import is_above, is_person, profile_of
+from schedules.services.quotas import token_problem, wait_for_turn
 
 SCOPES = ("read", "write")
 FAMILIES = ("jobs", "prompts", "notifications", "more")
@@ -56,6 +57,9 @@ def issue_token(
     text = f"cronty_{prefix}_{secret}"
     try:
         with transaction.atomic():
+            wait_for_turn(profile_of(user))
+            if refusal := token_problem(user):
+                return refusal
             token = Token.objects.create(
                 owner=user,
                 name=name,

@@ -236,3 +236,17 @@ def test_notices_do_not_count_towards_the_rate_limit_of_the_owner(
     assert isinstance(made, Ok)
     assert isinstance(refused, Err)
     assert refused.code == Code.TOO_FAST
+
+
+def test_notices_per_hour_are_limited_for_each_owner(
+    cluster, owner, stranger, sent_notices, settings, caplog
+):
+    settings.CRONTY_MAX_FAILURE_NOTICES_PER_HOUR = 2
+    for _ in range(4):
+        fail(cluster, failing(owner=owner, failure_streak=0))
+
+    assert len(sent_notices()) == 2
+    assert "no more are sent" in caplog.text
+    Job.objects.notices().update(created_at=NOW - HOUR)
+    fail(cluster, failing(owner=owner, failure_streak=0))
+    assert len(sent_notices()) == 3

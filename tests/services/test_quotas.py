@@ -1,4 +1,4 @@
-"""Quotas: active jobs per owner, and job creations per minute."""
+"""Quotas per owner: active jobs, creations and runs by hand per minute, and tokens."""
 
 from datetime import timedelta
 
@@ -7,10 +7,11 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from schedules import services
+from schedules.models import Execution, Token
 from schedules.result import Code, Err, Ok
-from schedules.services import profile_of
+from schedules.services import Actor, issue_token, profile_of
 from schedules.services.quotas import quota_problem, rate_problem
-from tests.factories import JobFactory
+from tests.factories import ExecutionFactory, JobFactory
 from tests.services.conftest import NOW
 from tests.services.jobs import NO_TRIGGER, PLAIN, create_job, cron, value_of
 
@@ -19,6 +20,8 @@ from tests.services.jobs import NO_TRIGGER, PLAIN, create_job, cron, value_of
 def small_quotas(settings):
     settings.CRONTY_MAX_ACTIVE_JOBS = 3
     settings.CRONTY_MAX_CREATES_PER_MINUTE = 2
+    settings.CRONTY_MAX_RUNS_BY_HAND_PER_MINUTE = 2
+    settings.CRONTY_MAX_TOKENS = 2
 
 
 def test_active_jobs_count_against_the_quota(owner):
@@ -156,3 +159,30 @@ def test_quota_is_read_from_an_index_alone(actor, owner):
 
     assert "job_owner_status" in plan
     assert "COVERING INDEX" in plan or connection.vendor == "postgresql"
+
+
+def test_runs_by_hand_are_limited_over_all_jobs_of_an_owner(actor, owner, stranger):
+    jobs = JobFactory.create_batch(3, owner=owner)
+    ExecutionFactory(job=jobs[0], cause="manual", scheduled_for=NOW - timedelta(minutes=1))
+    ExecutionFactory(job=jobs[0], cause="schedule", scheduled_for=NOW - timedelta(seconds=5))
+    ExecutionFactory(job__owner=stranger, cause="manual", scheduled_for=NOW)
+
+    first, second, third = (services.run_now(actor, job.public_id) for job in jobs)
+
+    assert isinstance(first, Ok)
+    assert isinstance(second, Ok)
+    assert (third.code, third.retry_after) == (Code.TOO_FAST, 60)
+    assert "at most 2 runs by hand a minute; try again in 60 seconds" in third.message
+    assert Execution.objects.filter(owner=owner, scheduled_for=NOW).count() == 2
+    assert isinstance(services.run_now(Actor(stranger), JobFactory(owner=stranger).public_id), Ok)
+
+
+def test_tokens_that_are_not_revoked_are_limited(owner, stranger):
+    first, second, third = (issue_token(owner, name=name) for name in ("a", "b", "c"))
+
+    assert isinstance(second, Ok)
+    assert (third.code, third.message) == (Code.QUOTA, "at most 2 tokens; revoke one first")
+    assert Token.objects.filter(owner=owner).count() == 2
+    assert isinstance(issue_token(stranger, name="a"), Ok)
+    services.revoke_token(owner, first.value.token.pk)
+    assert isinstance(issue_token(owner, name="c"), Ok)
