@@ -5,6 +5,7 @@ import inspect
 import keyword
 import logging
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -127,11 +128,13 @@ def make_tool(offer: Offer) -> Tool:
         caller = require(offer.scope)
         if refusal := too_many_calls(caller):
             return _result(offer.refuse(refusal, arguments))
+        if caller.token_id is None:
+            # In an outage, the tool itself meets the same error and has the words for it.
+            with suppress(OperationalError, InterfaceError):
+                await orm(require_local_user)(caller)
         # `from` cannot be the name of a parameter, so the function calls it `from_`.
         named = {f"{name}_" if keyword.iskeyword(name) else name: value for name, value in arguments.items()}
         try:
-            if caller.token_id is None:
-                await orm(require_local_user)(caller)
             return _result(await run(**named))
         except (OperationalError, InterfaceError) as error:
             logger.exception("The database did not answer %s", offer.name)
