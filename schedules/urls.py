@@ -53,6 +53,7 @@ urlpatterns = [
     page("runs/<int:run_id>/", runs.RunPage.as_view(), name="run"),
     page("runs/<int:run_id>/output.txt", runs.output, name="run-output"),
     page("calendar/", calendar.CalendarPage.as_view(), name="calendar"),
+    page("calendar/address/", calendar.change_address, name="calendar-address"),
     path("calendar/<str:key>.ics", calendar.feed, name="calendar-feed"),
     page("inbox/", inbox.InboxPage.as_view(), name="inbox"),
     page("inbox/<int:run_id>/answer/", inbox.answer, name="answer"),

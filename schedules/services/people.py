@@ -52,6 +52,14 @@ def profile_of(user: Any) -> Profile:
     return Profile.objects.get_or_create(user=user)[0]
 
 
+def change_calendar_address(user: Any) -> Profile:
+    """Give the user's calendar a new secret address; the old one stops working at once."""
+    profile = profile_of(user)
+    profile.calendar_key = Profile._meta.get_field("calendar_key").get_default()
+    profile.save(update_fields=["calendar_key"])
+    return profile
+
+
 def update_profile(
     user: Any, *, timezone: str | None = None, failure_topic: str | None = None
 ) -> Result[Profile]:

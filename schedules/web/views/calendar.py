@@ -9,19 +9,21 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from django.conf import settings
+from django.contrib import messages
 from django.contrib.auth.decorators import login_not_required
 from django.db.models import Case, Count, IntegerField, Max, Value, When
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
 from django.utils.cache import get_conditional_response
 from django.utils.http import quote_etag
-from django.views.decorators.http import require_safe
+from django.views.decorators.http import require_POST, require_safe
 from django.views.generic import TemplateView
 
 from schedules import clock
 from schedules.models import Execution, Job, Profile
 from schedules.models.jobs import JobQuerySet
 from schedules.models.people import is_active
+from schedules.services.people import change_calendar_address
 from schedules.web.views.forecast import MOST_JOBS, days_of, runs_of, soonest
 from schedules.web.views.page import Page, PageMixin
 
@@ -79,6 +81,12 @@ class Day:
 
 class CalendarPage(PageMixin, TemplateView):
     template_name = "schedules/calendar.html"
+
+    def render_to_response(self, context: dict[str, Any], **kwargs: Any) -> HttpResponse:
+        # The page shows the address of the feed, which is a secret.
+        response = super().render_to_response(context, **kwargs)
+        response["Cache-Control"] = "no-store"
+        return response
 
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
         asked_view = self.request.GET.get("view", "")
@@ -174,6 +182,14 @@ def _add_planned_runs(page: Page, days: dict[date, Day], start: datetime, end: d
     for square in days.values():
         # Frequent jobs must not hide those that run once.
         square.planned.sort(key=lambda each: (each.count > FEED_RUNS_A_DAY, each.first))
+
+
+@require_POST
+def change_address(request: HttpRequest) -> HttpResponse:
+    """Change the secret address of the feed, for when somebody else has seen it."""
+    change_calendar_address(request.user)
+    messages.success(request, "Your calendar has a new address; the old one no longer works.")
+    return HttpResponseRedirect(reverse("schedules:calendar"), status=303)
 
 
 @login_not_required

@@ -9,7 +9,7 @@ from django.contrib.auth.models import User
 from django.test import Client
 from django.utils.html import escape
 
-from schedules.models import Job
+from schedules.models import Job, Profile
 from schedules.web.views import calendar
 from schedules.when import cron, forecast
 from tests.factories import ExecutionFactory, JobFactory
@@ -268,3 +268,18 @@ def test_feed_of_many_frequent_schedules_stays_within_its_steps(client: Client, 
     assert answer.status_code == 200
     # About half a second of CPU; checking and walking each schedule again takes four times as many.
     assert steps < 1_000_000
+
+
+def test_address_of_the_calendar_can_be_changed_and_the_old_one_stops_working(web, owner):
+    old = owner.cronty_profile.calendar_key
+
+    answer = web.post("/calendar/address/")
+
+    new = Profile.objects.get(user=owner).calendar_key
+    assert (answer.status_code, answer["Location"]) == (303, "/calendar/")
+    assert len(new) == 43
+    assert [Client().get(f"/calendar/{key}.ics").status_code for key in (old, new)] == [404, 200]
+    shown = web.get("/calendar/")
+    assert new in shown.content.decode()
+    assert shown["Cache-Control"] == "no-store"
+    assert web.get("/calendar/address/").status_code == 405
