@@ -36,6 +36,8 @@ class Postgres:
             self._move_where_nobody_can_read()
         password = self.folder / "password"
         password.write_text("cronty")
+        # The settings of Cronty keep new files from other users, and so from `nobody`.
+        password.chmod(0o644)
         data = self.folder / "data"
         data.mkdir(mode=0o700)
         if os.geteuid() == 0:
@@ -110,6 +112,8 @@ class Postgres:
         """Copy the programs: other users may not be able to read the folder of the checkout."""
         package = _wheel()
         libraries = package.with_name(f"{package.name}.libs")
+        (self.folder / package.name).mkdir()
+        (self.folder / package.name).chmod(0o755)
         shutil.copytree(package / "pginstall18", self.folder / package.name / "pginstall18", symlinks=True)
         shutil.copytree(libraries, self.folder / libraries.name)
         self.programs = self.folder / package.name / "pginstall18" / "bin"
