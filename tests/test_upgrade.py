@@ -26,7 +26,7 @@ from tests.mcp.agents import InMemory
 
 FIRST = ("schedules", "0001_initial")
 # The content without its formatting and comments.
-FIRST_DIGEST = "b27f4e27257887d58a01df03caa5278208dfd13c03c29a7d50cc44cd1a75ca3c"
+FIRST_DIGEST = "5ddfa7f18d8da9861e41e90ff5a7781854849fd578a51eb8f601ac86863d1baf"
 
 NAMES = ("Cluster", "Job", "Execution", "Event", "Profile", "Token", "Installation")
 NOW = datetime(2026, 2, 4, 9, 0, tzinfo=UTC)

@@ -165,6 +165,13 @@ class Job(models.Model):
     )
     public_id = models.CharField(max_length=64, unique=True, editable=False)
     name = models.CharField(max_length=limits.NAME_LENGTH)
+    name_skeleton = models.CharField(
+        max_length=limits.NAME_LENGTH,
+        default="",
+        db_default="",
+        editable=False,
+        help_text="What the name looks like, to find names that are easily taken for it.",
+    )
     task = models.CharField(max_length=100)
     args = models.JSONField(default=list, blank=True)
     kwargs = models.JSONField(default=dict, blank=True)
@@ -302,6 +309,9 @@ class Job(models.Model):
                 name="job_owner_status",
                 fields=["owner", "status", "runs_per_minute", "deleted_at"],
                 condition=Q(deleted_at=None),
+            ),
+            models.Index(
+                name="job_owner_skeleton", fields=["owner", "name_skeleton"], condition=Q(deleted_at=None)
             ),
             models.Index(name="job_owner_created", fields=["owner", "created_at"]),
             models.Index(

@@ -15,7 +15,7 @@ from schedules.models.jobs import new_public_id
 from schedules.result import Code, Err, Ok, Result, invalid, invalid_fields
 from schedules.services.actors import Actor, forbidden, not_found, record
 from schedules.services.duplicates import Scheduled, answer_of_key, digest_of, similar_to
-from schedules.services.lookalikes import look_alike
+from schedules.services.lookalikes import look_alike, skeleton
 from schedules.services.people import profile_of
 from schedules.services.quotas import (
     quota_problem,
@@ -81,6 +81,7 @@ def schedule(
     if job.next_run_at is None:
         return no_runs_left(job, now)
     job.runs_per_minute = runs_per_minute(job.trigger)
+    job.name_skeleton = skeleton(job.name)
     if paused:
         job.status, job.next_run_at, job.paused_at = Job.Status.PAUSED, None, now
     with transaction.atomic():
@@ -150,12 +151,15 @@ def _try_to_edit(
             return no_runs_left(job, now)
         changes |= _rescheduled(old, following, now)
         job.runs_per_minute = runs_per_minute(job.trigger)
+    if "name" in changes:
+        job.name_skeleton = skeleton(job.name)
+    derived = {"runs_per_minute": job.runs_per_minute, "name_skeleton": job.name_skeleton}
     with transaction.atomic():
         if refusal := reschedule_problem(job, job.runs_per_minute - old.runs_per_minute):
             return refusal
         won = Job.objects.filter(
             pk=job.pk, revision=old.revision, status=old.status, next_run_at=old.next_run_at, deleted_at=None
-        ).update(**changes, runs_per_minute=job.runs_per_minute, revision=F("revision") + 1, updated_at=now)
+        ).update(**changes, **derived, revision=F("revision") + 1, updated_at=now)
         if not won:
             return _lost_the_race(actor, old)
         has_deleted = False

@@ -24,14 +24,19 @@ def wait_for_turn(profile: Profile) -> None:
 
 def quota_problem(profile: Profile, added: float = 0.0) -> Err | None:
     """Return an error if the owner has reached the quota of active jobs, or would plan too many runs per minute."""
-    active = Job.objects.owned_by(profile.user_id).active()
-    used = active.aggregate(count=Count("pk"), planned=Sum("runs_per_minute"))
-    if used["count"] >= settings.CRONTY_MAX_ACTIVE_JOBS:
+    most, active = settings.CRONTY_MAX_ACTIVE_JOBS, Job.objects.owned_by(profile.user_id).active().order_by()
+    planned = 0.0
+    if added > 0 and settings.CRONTY_MAX_RUNS_PER_MINUTE:
+        used = active.aggregate(count=Count("pk"), planned=Sum("runs_per_minute"))
+        is_full, planned = used["count"] >= most, used["planned"] or 0.0
+    else:
+        is_full = _has_as_many(active, most)
+    if is_full:
         return Err(
             Code.QUOTA,
-            f"at most {settings.CRONTY_MAX_ACTIVE_JOBS:,} active jobs; cancel or delete some first",
+            f"at most {most:,} active jobs; cancel or delete some first",
         )
-    return _too_many_runs(used["planned"] or 0.0, added)
+    return _too_many_runs(planned, added)
 
 
 def planned_runs(owner_id: Any) -> float:

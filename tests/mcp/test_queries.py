@@ -32,7 +32,7 @@ CALLS: dict[str, tuple[dict[str, Any], int]] = {
     "pause_job": (JOB, 4),
     "pause_schedule": ({"schedule_id": "job_1_0"}, 4),
     "delete_schedule": ({"schedule_id": "job_1_0"}, 4),
-    "run_job": (JOB, 5),
+    "run_job": (JOB, 6),
     "update_job": (JOB | {"name": "Other"}, 6),
     "upcoming": ({}, 3),
     "list_scheduled_notifications": ({}, 2),
@@ -41,13 +41,15 @@ CALLS: dict[str, tuple[dict[str, Any], int]] = {
 
 @pytest.fixture
 def queries(call: Callable[..., Any]) -> Callable[..., int]:
-    """Return a function that calls a tool and counts its queries."""
+    """Return a function that calls a tool and counts its queries, after the one that checks the user."""
 
     def count(name: str, /, **arguments: Any) -> int:
         with CaptureQueriesContext(connection) as asked:
             answer = call(name, **arguments)
         assert "error" not in answer or answer["error"] is None
-        return sum(not query["sql"].startswith(BRACKETS) for query in asked)
+        first, *others = (query["sql"] for query in asked)
+        assert "is_active" in first
+        return sum(not statement.startswith(BRACKETS) for statement in others)
 
     return count
 
