@@ -3,12 +3,16 @@
 from typing import Any
 
 from axes.models import AccessAttempt, AccessFailureLog, AccessLog
-from django.contrib import admin
+from django.contrib import admin, messages
 from django.contrib.auth.admin import GroupAdmin, UserAdmin
 from django.contrib.auth.models import Group, User
+from django.db.models import QuerySet
 from django.http import HttpRequest
 
+from schedules import services
 from schedules.admin.bases import DeclaredLookups
+from schedules.models import Event
+from schedules.result import Err, Ok
 from schedules.services.setup import SYSTEM_USER
 
 GRANTS = ("is_staff", "is_superuser", "groups", "user_permissions")
@@ -16,6 +20,20 @@ GRANTS = ("is_staff", "is_superuser", "groups", "user_permissions")
 
 class AccountAdmin(DeclaredLookups[User], UserAdmin[User]):
     """Users; only superusers change rights, staff, and Cronty's own user."""
+
+    actions = ["end_access"]
+
+    @admin.action(description="End all sessions and tokens", permissions=["change"])
+    def end_access(self, request: HttpRequest, chosen: QuerySet[User]) -> None:
+        for user in chosen:
+            if not _may_touch(request, user):
+                self.message_user(request, f"{user}: only a superuser may do that.", messages.ERROR)
+                continue
+            match services.end_access(user, by=request.user, door=Event.Door.ADMIN):
+                case Ok(tokens):
+                    self.message_user(request, f"{user}: all sessions and {tokens} tokens have ended.")
+                case Err() as problem:
+                    self.message_user(request, f"{user}: {problem.message}", messages.ERROR)
 
     def get_readonly_fields(self, request: HttpRequest, obj: User | None = None) -> Any:
         fields = super().get_readonly_fields(request, obj)

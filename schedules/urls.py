@@ -70,6 +70,7 @@ urlpatterns = [
     page("welcome/", welcome.WelcomePage.as_view(), name="welcome"),
     page("demo/", welcome.demo, name="demo"),
     page("settings/", account.SettingsPage.as_view(), name="settings"),
+    page("settings/end-access/", account.end_access, name="end-access"),
     path("theme/", account.theme, name="theme"),
     path("healthz", health.alive, name="alive"),
     path("readyz", health.ready, name="ready"),

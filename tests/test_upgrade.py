@@ -26,9 +26,9 @@ from tests.mcp.agents import InMemory
 
 FIRST = ("schedules", "0001_initial")
 # The content without its formatting and comments.
-FIRST_DIGEST = "5ddfa7f18d8da9861e41e90ff5a7781854849fd578a51eb8f601ac86863d1baf"
+FIRST_DIGEST = "d30580fd8a87750529150b1b0a4d8f4d5bda56a46b59ca8214b875152a71f85e"
 
-NAMES = ("Cluster", "Job", "Execution", "Event", "Profile", "Token", "Installation")
+NAMES = ("Cluster", "Job", "Execution", "Event", "Profile", "Token", "Installation", "UserSession")
 NOW = datetime(2026, 2, 4, 9, 0, tzinfo=UTC)
 ODD_MOMENT = datetime(2026, 3, 29, 0, 59, 59, 999_999, tzinfo=UTC)
 FOREVER = timedelta(days=5 * 366, microseconds=999_999)
@@ -131,6 +131,7 @@ def fill(apps: Apps) -> None:
                 **{"status": status, "cause": cause, "scheduled_for": NOW + timedelta(microseconds=number)},
             )
     full(apps.get_model("schedules", "Installation"), 1, pk=1)
+    full(apps.get_model("schedules", "UserSession"), 1, session_key="key")
     for door in ("web", "admin", "mcp", "command", "engine"):
         full(apps.get_model("schedules", "Event"), number, owner=person, job=job, door=door)
     for kind in ("conversation", "heartbeat"):
@@ -151,7 +152,10 @@ def _job(kind: str, status: str) -> dict[str, Any]:
 def rows_of(apps: Apps) -> Rows:
     """Read every row of every table, by the columns that the models have."""
     stored = {model.__name__: model for model in apps.get_app_config("schedules").get_models()}
-    return {name: {row["id"]: row for row in model.objects.values()} for name, model in stored.items()}
+    return {
+        name: {row[str(model._meta.pk.attname)]: row for row in model.objects.values()}
+        for name, model in stored.items()
+    }
 
 
 def losses(before: Rows, after: Rows) -> list[str]:

@@ -15,7 +15,7 @@ from schedules.engine.run_pruning import (
     delete_batches,
     expired,
 )
-from schedules.models import Cluster, Event, Execution, Job
+from schedules.models import Cluster, Event, Execution, Job, UserSession
 
 BATCH = 1000
 TRASH_DAYS = 30
@@ -36,6 +36,7 @@ def prune_history() -> dict[str, int]:
 
 def _prune_logins(now: datetime, oldest: datetime) -> None:
     """Prune sessions and login attempts if their apps are installed."""
+    _delete_in_steps(UserSession.objects.filter(expire_date__lt=now))
     if apps.is_installed("django.contrib.sessions"):
         sessions: Any = apps.get_model("sessions", "Session")
         _delete_in_steps(sessions.objects.filter(expire_date__lt=now))

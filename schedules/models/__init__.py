@@ -1,4 +1,4 @@
-"""The tables: jobs, executions, clusters, profiles, tokens, events and the installation."""
+"""The tables: jobs, executions, clusters, profiles, tokens, sessions, events and the installation."""
 
 from schedules.models.clusters import FRESH_FOR, Cluster
 from schedules.models.events import Event
@@ -6,6 +6,7 @@ from schedules.models.executions import Execution
 from schedules.models.installation import Installation
 from schedules.models.jobs import LATE_AFTER, Job
 from schedules.models.people import Profile
+from schedules.models.sessions import UserSession
 from schedules.models.tokens import Token
 
 __all__ = [
@@ -18,4 +19,5 @@ __all__ = [
     "Job",
     "Profile",
     "Token",
+    "UserSession",
 ]

@@ -1,5 +1,6 @@
 """Services: everything that people and agents can do; only this package changes jobs on their behalf."""
 
+from schedules.services.access import end_access, ends_sessions
 from schedules.services.actors import Actor
 from schedules.services.duplicates import Scheduled
 from schedules.services.jobs import (
@@ -34,7 +35,9 @@ __all__ = [
     "delete",
     "dismiss_prompt",
     "edit",
+    "end_access",
     "end_push",
+    "ends_sessions",
     "is_protected",
     "issue_token",
     "look_alike",

@@ -33,6 +33,7 @@ VERBS = {
     "release": "took back a prompt of",
     "issue token": "made the token",
     "revoke token": "revoked the token",
+    "end access": "ended all sessions and tokens of",
 }
 LONG_VALUE = 120
 SHOWN_CHANGE = 200

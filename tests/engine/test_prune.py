@@ -10,7 +10,7 @@ from django.test import modify_settings
 
 from schedules import engine
 from schedules.engine import prune
-from schedules.models import Cluster, Event, Execution, Job
+from schedules.models import Cluster, Event, Execution, Job, UserSession
 from tests.engine.conftest import NOW, new_cluster
 from tests.factories import ExecutionFactory, JobFactory, UserFactory
 
@@ -53,7 +53,8 @@ def test_gap_is_as_old_as_its_last_slot(last, is_kept):
 @pytest.mark.usefixtures("limits")
 def test_expired_sessions_and_old_logins_are_pruned():
     for key, age in (("old", DAY), ("young", -DAY)):
-        Session.objects.create(session_key=key, session_data="", expire_date=NOW - age)
+        for table in (Session, UserSession):
+            table.objects.create(session_key=key, session_data="", expire_date=NOW - age)
     for age in (11 * DAY, 9 * DAY):
         for login in (
             AccessLog.objects.create(username="olga"),
@@ -63,7 +64,8 @@ def test_expired_sessions_and_old_logins_are_pruned():
 
     engine.prune_history()
 
-    assert [session.session_key for session in Session.objects.all()] == ["young"]
+    for table in (Session, UserSession):
+        assert [session.session_key for session in table.objects.all()] == ["young"]
     for table in (AccessLog, AccessAttempt):
         assert [login.attempt_time for login in table.objects.all()] == [NOW - 9 * DAY]
 

@@ -12,7 +12,7 @@ from django.db import connection
 from django.db.models import Model
 
 from schedules import clock
-from schedules.models import Event, Execution, Job, Profile, Token
+from schedules.models import Event, Execution, Job, Profile, Token, UserSession
 from tests.factories import ClusterFactory, ExecutionFactory, JobFactory, TokenFactory, UserFactory
 
 MARK = "zqmark"
@@ -152,7 +152,7 @@ def everything(except_of: User | None = None) -> dict[str, list[dict[str, Any]]]
     found = {}
     with connection.cursor() as cursor:
         for model in apps.get_models(include_auto_created=True):
-            if model in (Session, AccessLog):
+            if model in (Session, UserSession, AccessLog):
                 continue
             cursor.execute(f"SELECT * FROM {model._meta.db_table} ORDER BY 1")  # noqa: S608
             names = [column[0] for column in cursor.description]

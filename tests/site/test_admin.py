@@ -144,3 +144,12 @@ def test_staff_change_no_profile_and_revoke_no_token_of_a_superuser(
     assert list(Profile.objects.filter(failure_topic="elsewhere").values_list("user", flat=True)) == [
         owner.pk
     ]
+
+
+def test_staff_end_the_access_of_ordinary_users_only(manager: User, operator: User, owner: User):
+    tokens = {user: TokenFactory(owner=user) for user in (operator, owner)}
+    chosen = {"action": "end_access", "_selected_action": [user.pk for user in tokens]}
+
+    session_of(manager).post(address("auth_user_changelist"), chosen)
+
+    assert set(Token.objects.filter(revoked_at=None)) == {tokens[operator]}

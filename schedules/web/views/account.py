@@ -3,6 +3,7 @@
 from typing import Any
 
 from django.contrib import messages
+from django.contrib.auth import logout
 from django.contrib.auth.decorators import login_not_required
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
@@ -13,7 +14,7 @@ from schedules import services
 from schedules.form_errors import add_errors
 from schedules.result import Err, Ok
 from schedules.web.forms import SettingsForm, WhenForm
-from schedules.web.views.page import PageMixin, back
+from schedules.web.views.page import PageMixin, back, show_problem
 
 YEAR = 365 * 86_400
 
@@ -27,7 +28,9 @@ class SettingsPage(PageMixin, TemplateView):
         profile = self.page.profile
         initial = {"timezone": profile.timezone, "failure_topic": profile.failure_topic}
         kwargs.setdefault("form", SettingsForm(initial=initial))
-        return super().get_context_data(zones=WhenForm.zones(), **kwargs)
+        return super().get_context_data(
+            zones=WhenForm.zones(), ends_sessions=services.ends_sessions(), **kwargs
+        )
 
     def post(self, request: HttpRequest) -> HttpResponse:
         form = SettingsForm(request.POST)
@@ -39,6 +42,18 @@ class SettingsPage(PageMixin, TemplateView):
                 case Err() as problem:
                     add_errors(form, problem)
         return self.render_to_response(self.get_context_data(form=form), status=422)
+
+
+@require_POST
+def end_access(request: HttpRequest) -> HttpResponse:
+    """End every session and token of the user, this session included."""
+    match services.end_access(request.user, by=request.user):
+        case Ok(tokens):
+            logout(request)
+            messages.success(request, f"All sessions and {tokens} tokens have ended.")
+        case Err() as problem:
+            show_problem(request, problem)
+    return back(request, reverse("schedules:settings"))
 
 
 @require_POST

@@ -1,7 +1,8 @@
 from django.contrib.auth.models import User
 from django.test import Client
 
-from schedules.models import Profile
+from schedules import services
+from schedules.models import Profile, Token
 
 
 def test_settings_are_saved(web: Client, owner: User):
@@ -20,6 +21,20 @@ def test_all_invalid_settings_are_reported_beside_their_fields(web: Client, owne
     assert ">Use 1 to 64 letters, digits, - and _.</p>" in page
     assert 'value="a b"' in page
     assert Profile.objects.get(user=owner).timezone == "Europe/Berlin"
+
+
+def test_button_ends_all_sessions_and_tokens_of_the_user(web: Client, owner: User):
+    elsewhere = Client()
+    elsewhere.force_login(owner)
+    services.issue_token(owner, name="laptop")
+
+    answer = web.post("/settings/end-access/", follow=True)
+
+    assert answer.redirect_chain[-1][0] == "/login/?next=/settings/"
+    assert elsewhere.get("/settings/").status_code == 302
+    web.force_login(owner)
+    assert "All sessions and 1 tokens have ended." in web.get("/settings/").content.decode()
+    assert not Token.objects.filter(revoked_at=None).exists()
 
 
 def test_theme_can_be_switched_without_javascript(client: Client, db: None):
