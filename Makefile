@@ -60,24 +60,19 @@ ON_BOTH_DATABASES := tests/engine tests/models tests/services tests/worker tests
 	verification/faults/test_findings.py verification/model/test_agreement.py::test_cronty_agrees_with_the_reference \
 	$(WITHOUT_DATABASE:%=--ignore=%)
 
-# Coverage is measured on SQLite and where it is cheap (see tests/conftest.py), and those packages are held to the bar.
-# With ARGS only some tests may run, so there is no report.
 # Even where Python is told not to, keep the bytecode of the tests and the app: every process would compile them again.
 test coverage: export PYTHONDONTWRITEBYTECODE =
-COVERED := schedules/engine/*,schedules/models/*,schedules/services/*,schedules/tasks/*,schedules/when/*
 test: check
-	@rm -f .coverage .coverage.*
 	@echo "All tests, on SQLite …"
-	@$(BIN)/python -m pytest --cov --cov-report= $(ARGS)
+	@$(BIN)/python -m pytest $(ARGS)
 	@echo "Tests that depend on the database, on PostgreSQL …"
 	@$(BIN)/python -m tests.postgres $(BIN)/python -m pytest $(ON_BOTH_DATABASES) $(ARGS)
-	@$(if $(ARGS),,$(BIN)/coverage report --include='$(COVERED)' --fail-under=95)
 
-# Coverage of the whole app, measured in every test on both databases.
+# Branch coverage of the whole app by all tests on both databases; it makes a test take up to twice as long.
 coverage: install-dev
 	@rm -f .coverage .coverage.*
-	@COVER_EVERYTHING=1 $(BIN)/python -m pytest --cov --cov-report=
-	@COVER_EVERYTHING=1 $(BIN)/python -m tests.postgres $(BIN)/python -m pytest --cov --cov-append --cov-report= $(ON_BOTH_DATABASES)
+	@$(BIN)/python -m pytest --cov --cov-report=
+	@$(BIN)/python -m tests.postgres $(BIN)/python -m pytest --cov --cov-append --cov-report= $(ON_BOTH_DATABASES)
 	@$(BIN)/coverage report --fail-under=95
 
 # Run both commands of the README on a minimal Debian 12 as an ordinary user (needs root): ARGS="--times 3", "--only up".

@@ -3,43 +3,17 @@
 import gc
 import os
 from collections.abc import Callable, Generator, Iterator
-from importlib import import_module
 from itertools import islice
 from pathlib import Path
-from pkgutil import walk_packages
 
 import pytest
-from coverage import Coverage
 from django.contrib.auth.models import User
 from django.test import Client, override_settings
 
-import schedules
 from schedules import clock
 from schedules.models import Event
 from schedules.services import Actor
 from tests.factories import UserFactory
-
-# Coverage makes a test take half as long again. `make test` measures it where tests are quick and close to their source,
-# and `make coverage` everywhere.
-MEASURED = ("engine", "models", "services", "tasks", "when")
-WITH_COVERAGE = tuple(f"tests/{name}/" for name in MEASURED)
-# Long loops and threads over lines that other tests run, too.
-WITHOUT_COVERAGE = tuple(
-    f"tests/{name}"
-    for name in (
-        "engine/test_claim.py::test_concurrent_",
-        "engine/test_sql.py",
-        "services/test_jobs_slots.py",
-        "services/test_races.py",
-        "tasks/outbound/test_addresses.py",
-        "tasks/test_registry.py::test_check_and_call_agree_on_any_json",
-        "when/test_forecast.py::test_forecast_equals_next_after_at_every_clock_change_of_two_years",
-        "when/test_repeats.py::test_any_text_is_parsed_or_refused_quickly",
-        "when/test_triggers.py::test_runs_equal_those_of_debian_cron",
-    )
-)
-IS_MEASURED_EVERYWHERE = "COVER_EVERYTHING" in os.environ
-
 
 # Files with the longest tests, which mostly wait for processes. Each worker starts with one of them, so that none is
 # still busy with it when the others have finished.
@@ -60,42 +34,12 @@ LONGEST = (
 gc.disable()
 
 
-class Measurement:
-    """The coverage of this process, switched on only where it is measured."""
-
-    # None without `--cov`, and if it is measured everywhere.
-    coverage: Coverage | None = None
-    is_on = True
-
-    @classmethod
-    def switch(cls, *, on: bool) -> None:
-        if cls.coverage and cls.is_on != on:
-            (cls.coverage.start if on else cls.coverage.stop)()
-            cls.is_on = on
-
-
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
-    """Measure the import of the app, but not that of the tests, which would take half as long again."""
-    if not IS_MEASURED_EVERYWHERE:
-        Measurement.coverage = Coverage.current()
-    if Measurement.coverage:
-        for package in MEASURED:
-            for module in walk_packages([f"{schedules.__path__[0]}/{package}"], f"schedules.{package}."):
-                import_module(module.name)
-    Measurement.switch(on=False)
     found = yield
     gc.freeze()
     gc.enable()
     return found
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_runtest_protocol(item: pytest.Item) -> None:
-    """Measure a test with its fixtures, or neither."""
-    Measurement.switch(
-        on=item.nodeid.startswith(WITH_COVERAGE) and not item.nodeid.startswith(WITHOUT_COVERAGE)
-    )
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

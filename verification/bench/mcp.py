@@ -168,6 +168,8 @@ class BenchSite(Site):
         database = {name: os.environ[name] for name in ("DATABASE_URL",) if name in os.environ}
         more = {
             "CRONTY_MAX_ACTIVE_JOBS": "1000000",
+            "CRONTY_MAX_RUNS_BY_HAND_PER_MINUTE": "1000000",
+            "CRONTY_MAX_RUNS_PER_MINUTE": "0",
             "NTFY_URL": self.ntfy,
             "CRONTY_OUTBOUND_ALLOW": "127.0.0.1",
         }

@@ -84,6 +84,7 @@ class Product:
             "CRONTY_MAX_ACTIVE_JOBS": "5000",
             "CRONTY_MAX_RUNS_PER_MINUTE": "0",
             "CRONTY_MAX_CREATES_PER_MINUTE": "100000",
+            "CRONTY_MAX_RUNS_BY_HAND_PER_MINUTE": "100000",
             "CRONTY_MCP_CALLS_PER_MINUTE": "100000",
             "CRONTY_CATCH_UP_RUNS": "8",
             "CRONTY_LOG_LEVEL": "WARNING",

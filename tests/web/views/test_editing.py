@@ -414,7 +414,7 @@ def test_edit_of_a_job_deleted_meanwhile_is_a_404(web: Client, owner: User):
 
 
 def test_name_that_looks_like_another_is_pointed_out(web: Client, owner: User):
-    JobFactory(owner=owner, name="Tea")
+    web.post("/jobs/new/", NOTIFY | DAILY | {"name": "Tea"})
     other = JobFactory(owner=owner, name="Coffee")
 
     edited = web.post(
