@@ -3,17 +3,8 @@
 from schedules.services.access import end_access, ends_sessions
 from schedules.services.actors import Actor
 from schedules.services.duplicates import Scheduled
-from schedules.services.jobs import (
-    cancel,
-    delete,
-    edit,
-    is_protected,
-    pause,
-    restore,
-    resume,
-    run_now,
-    schedule,
-)
+from schedules.services.job_states import cancel, delete, is_protected, pause, restore, resume, run_now
+from schedules.services.jobs import edit, schedule
 from schedules.services.lookalikes import look_alike
 from schedules.services.people import profile_of, update_profile
 from schedules.services.prompts import claim_prompts, complete_prompt, dismiss_prompt, release_prompt

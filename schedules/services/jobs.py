@@ -1,8 +1,8 @@
-"""Changes of jobs, from creation to deletion: each function checks the owner, changes one row and writes one event."""
+"""Jobs created and edited: each function checks the actor and the values, changes one row and writes one event."""
 
 import json
-from collections.abc import Callable, Collection, Mapping
-from datetime import datetime, timedelta
+from collections.abc import Mapping
+from datetime import datetime
 from typing import Any
 
 from django.core.serializers.json import DjangoJSONEncoder
@@ -10,30 +10,25 @@ from django.db import transaction
 from django.db.models import F
 
 from schedules import clock, engine, limits
-from schedules.models import Execution, Job, Profile
+from schedules.models import Job, Profile
 from schedules.models.jobs import new_public_id
 from schedules.result import Code, Err, Ok, Result, invalid, invalid_fields
 from schedules.services.actors import Actor, forbidden, not_found, record
 from schedules.services.duplicates import Scheduled, answer_of_key, digest_of, similar_to
+from schedules.services.job_states import account_until
 from schedules.services.lookalikes import look_alike, skeleton
-from schedules.services.people import profile_of
 from schedules.services.quotas import (
     quota_problem,
     rate_problem,
     reschedule_problem,
-    run_problem,
     wait_for_turn,
 )
 from schedules.services.secrets import fill_in
 from schedules.services.validation import EDITABLE, editable_only, job_problem, no_runs_left, type_problems
 from schedules.tasks import registry
 from schedules.when.forecast import runs_per_minute
-from schedules.when.triggers import TriggerError, unreadable
 
-WAITING_MANUAL_RUNS = 10
 EDIT_TRIES = 3
-# The slots up to and including the moment of a stop are already accounted for.
-_TICK = timedelta(microseconds=1)
 
 
 def schedule(
@@ -164,7 +159,7 @@ def _try_to_edit(
             return _lost_the_race(actor, old)
         has_deleted = False
         if is_rescheduled:
-            _account_until(old, now, "The schedule was changed before it could run.")
+            account_until(old, now, "The schedule was changed before it could run.")
             has_deleted = engine.delete_future_rows(old, now)
         record(actor, "edit", now, job=job, before=before, after=_changes(job, changes))
     if has_deleted:
@@ -172,190 +167,6 @@ def _try_to_edit(
     else:
         job.take_over(changes, now)
     return Ok(job)
-
-
-def pause(actor: Actor, job_id: str, *, reason: str = "", until: datetime | None = None) -> Result[Job]:
-    """Pause a pending job until it is resumed or `until` is reached."""
-    now = clock.now()
-    if until is not None and (problem := limits.moment_problem(until)):
-        return invalid("until", problem)
-    if until is not None and until <= now:
-        there = f"{now.astimezone(until.tzinfo):%Y-%m-%d %H:%M:%S} {until.tzinfo}"
-        return invalid("until", f"Choose a moment in the future (now {there}).")
-    if len(reason) > limits.NAME_LENGTH or limits.line_problem(reason):
-        return invalid("reason", f"Use at most {limits.NAME_LENGTH} printable characters.")
-    with transaction.atomic():
-        job = _locked(actor, job_id)
-        if isinstance(job, Err):
-            return job
-        if job.status != Job.Status.PENDING:
-            return Err(Code.WRONG_STATE, f"Job already {job.status}: {job_id}")
-        engine.pause(job, now, reason, until=until)
-        record(actor, "pause", now, job=job, after={"reason": reason, "until": until and until.isoformat()})
-    return Ok(job)
-
-
-def resume(actor: Actor, job_id: str) -> Result[Job]:
-    """Resume a paused job; the slots within the pause are recorded as skipped."""
-    now = clock.now()
-    with transaction.atomic():
-        job = _locked(actor, job_id)
-        if isinstance(job, Err):
-            return job
-        if job.status != Job.Status.PAUSED:
-            return Err(Code.WRONG_STATE, f"Job is not paused: {job_id}")
-        before = {"reason": job.pause_reason, "until": job.paused_until and job.paused_until.isoformat()}
-        try:
-            following = job.next_slot(now)
-        except TriggerError as error:
-            return invalid(error.field, f"{unreadable(error.reason)}.")
-        if following is None:
-            return no_runs_left(job, now)
-        if job.paused_at:
-            job.paused_at += _TICK
-        engine.rearm(job, now)
-        record(actor, "resume", now, job=job, before=before)
-    return Ok(job)
-
-
-def cancel(actor: Actor, job_id: str, *, only: Collection[str] = Job.ACTIVE) -> Result[Job]:
-    """Cancel a job that is in one of these states: it never fires again, but a run in progress may finish."""
-    now = clock.now()
-    with transaction.atomic():
-        job = _locked(actor, job_id)
-        if isinstance(job, Err):
-            return job
-        if is_protected(job):
-            return _protected(job)
-        if job.status not in only:
-            return Err(Code.WRONG_STATE, f"Job already {job.status}: {job_id}")
-        before = {"status": job.status}
-        _account_until(job, now, "The job was cancelled before it could run.")
-        _move(job, now, status=Job.Status.CANCELLED, next_run_at=None, paused_until=None)
-        if engine.withdraw(job, now, "cancelled", also_manual=True):
-            job.refresh_from_db()
-        record(actor, "cancel", now, job=job, before=before, after={"status": "cancelled"})
-    return Ok(job)
-
-
-def delete(actor: Actor, job_id: str) -> Result[Job]:
-    """Move a job to the trash: agents and lists no longer show it, but its executions stay."""
-    now = clock.now()
-    with transaction.atomic():
-        job = _locked(actor, job_id, may=actor.may_delete)
-        if isinstance(job, Err):
-            return job
-        if is_protected(job):
-            return _protected(job)
-        _account_until(job, now, "The job was deleted before it could run.")
-        _move(job, now, deleted_at=now)
-        if engine.withdraw(job, now, "deleted", also_manual=True):
-            job.refresh_from_db()
-        record(actor, "delete", now, job=job, before={"status": job.status})
-    return Ok(job)
-
-
-def restore(actor: Actor, job_id: str) -> Result[Job]:
-    """Restore a job from the trash with its former status; record the slots since its deletion as skipped."""
-    now = clock.now()
-    with transaction.atomic():
-        job = actor.trash().select_for_update(of=("self",)).find(job_id)
-        if job is None:
-            return not_found(job_id)
-        if not actor.may_change(job):
-            return forbidden(job)
-        if job.status in Job.ACTIVE:
-            profile = profile_of(job.owner)
-            wait_for_turn(profile)
-            if refusal := quota_problem(profile, job.runs_per_minute):
-                return refusal
-        assert job.deleted_at is not None
-        changes: dict[str, Any] = {"deleted_at": None, "failure_streak": 0}
-        match job.status:
-            case Job.Status.PENDING:
-                engine.account_for(job, job.deleted_at + _TICK, now, "The job lay in the trash.")
-                engine.delete_future_rows(job, now)
-                following, reason = _slot_after_trash(job, now)
-                if following:
-                    changes["next_run_at"] = following
-                else:
-                    # Let the owner decide what to do with it.
-                    engine.pause(job, now, reason)
-            case Job.Status.PAUSED:
-                engine.account_for(job, job.deleted_at + _TICK, now, "The job lay in the trash.")
-                changes["paused_at"] = now
-            case Job.Status.RUNNING if not Execution.objects.live().filter(job=job).exists():
-                changes["status"] = Job.Status.COMPLETED
-        _move(job, now, **changes)
-        record(actor, "restore", now, job=job)
-    job.refresh_from_db()
-    return Ok(job)
-
-
-def run_now(actor: Actor, job_id: str) -> Result[Execution]:
-    """Queue one run now, whatever the job's status; its schedule does not change."""
-    now = clock.now()
-    with transaction.atomic():
-        job = _locked(actor, job_id)
-        if isinstance(job, Err):
-            return job
-        waiting = Execution.objects.filter(
-            job=job,
-            cause=Execution.Cause.MANUAL,
-            status__in=[Execution.Status.QUEUED, Execution.Status.CLAIMED],
-        )
-        if waiting.count() >= WAITING_MANUAL_RUNS:
-            return Err(Code.QUOTA, f"{WAITING_MANUAL_RUNS} runs of this job are waiting already.")
-        if refusal := run_problem(job.owner_id, now):
-            return refusal
-        execution = Execution.of(job, now, available_at=now, cause=Execution.Cause.MANUAL)
-        execution.save(force_insert=True)
-        record(actor, "run", now, job=job, after={"execution": execution.pk})
-    return Ok(execution)
-
-
-def is_protected(job: Job) -> bool:
-    """Return whether this is an active job of Cronty itself, which nobody can cancel or delete."""
-    task = registry.get(job.task)
-    return bool(task and task.system) and job.status in Job.ACTIVE
-
-
-def _protected(job: Job) -> Err:
-    return Err(Code.FORBIDDEN, f"Cronty needs this job: it cannot be cancelled or deleted ({job.public_id}).")
-
-
-def _locked(actor: Actor, job_id: str, *, may: Callable[[Job], bool] | None = None) -> Job | Err:
-    """Lock a job that the actor may change, or do something else with that `may` allows."""
-    job = actor.jobs().select_for_update(of=("self",)).find(job_id)
-    if job is None:
-        return not_found(job_id)
-    return job if (may or actor.may_change)(job) else forbidden(job)
-
-
-def _move(job: Job, now: datetime, **changes: Any) -> None:
-    """Update a locked row, whose revision must not have changed since it was read."""
-    moved = Job.objects.filter(pk=job.pk, revision=job.revision).update(
-        **changes, revision=F("revision") + 1, updated_at=now
-    )
-    assert moved == 1
-    job.take_over(changes, now)
-
-
-def _account_until(job: Job, now: datetime, reason: str) -> None:
-    """Record the slots that the job will no longer run; those within a pause get the reason of the pause."""
-    if job.status == Job.Status.PAUSED and job.paused_at:
-        words = f"Paused: {job.pause_reason or 'no reason given'}"
-        engine.account_for(job, job.paused_at + _TICK, now, words)
-    else:
-        engine.account_for(job, job.next_run_at, now, reason)
-
-
-def _slot_after_trash(job: Job, now: datetime) -> tuple[datetime | None, str]:
-    """Return the next slot of a job, or None and the reason why there is none."""
-    try:
-        return job.next_slot(now), "Its time passed while it lay in the trash."
-    except TriggerError as error:
-        return None, unreadable(error.reason)[: limits.NAME_LENGTH]
 
 
 def _task_defaults(name: str) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from schedules import clock
 from schedules.models import Event, Job
 from schedules.models.jobs import new_public_id
 from schedules.services.actors import Actor
-from schedules.services.jobs import restore, resume
+from schedules.services.job_states import restore, resume
 from schedules.services.local_server import is_product
 from schedules.services.people import profile_of
 from schedules.services.quotas import wait_for_turn
