@@ -67,14 +67,13 @@ def test_two_clusters_run_every_slot_once_and_prune_old_runs(tmp_path):
     assert all(row.lateness >= timedelta(0) for row in Execution.objects.all())
 
 
-# Processes that one cluster loses one after the other. The second list takes longer to notice.
-ROLES = {"soon": ["busy", "pusher", "sentinel"], "late": ["idle", "monitor"]}
+# Processes that one cluster loses one after the other; on PostgreSQL, those whose connection has something open.
+ROLES = ["busy", "pusher", "monitor", *(["idle", "sentinel"] if connection.vendor == "sqlite" else [])]
 
 
-@pytest.mark.parametrize("roles", ROLES.values(), ids=ROLES)
-def test_no_run_is_lost_when_a_process_is_killed(roles, tmp_path):
+def test_no_run_is_lost_when_a_process_is_killed(tmp_path):
     with running_cluster() as cluster:
-        for role in roles:
+        for role in ROLES:
             path = tmp_path / role
             jobs = make_due_together(path)
             wait_for(lambda path=path: notes(path, "begin"))
