@@ -64,8 +64,10 @@ def test_look_alikes_are_found_by_an_index(actor):
         services.look_alike(actor, job)
 
     with connection.cursor() as cursor:
-        # PostgreSQL chooses among indexes by what it knows of the rows.
-        cursor.execute("ANALYZE")
+        if connection.vendor == "postgresql":
+            # It chooses among indexes by what it knows of the rows, and reads a small table as a whole.
+            cursor.execute("ANALYZE schedules_job")
+            cursor.execute("SET LOCAL enable_seqscan = off")
         explain = "EXPLAIN QUERY PLAN" if connection.vendor == "sqlite" else "EXPLAIN"
         cursor.execute(f"{explain} {queries[-1]['sql']}")
         plan = "\n".join(str(row[-1]) for row in cursor.fetchall())
