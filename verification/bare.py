@@ -143,6 +143,17 @@ def mount_kernel_folders(root: Path) -> None:
     run("mount", "-t", "tmpfs", "-o", "mode=755", "tmpfs", str(root / "dev"))
     (root / "dev/shm").mkdir()
     run("mount", "-t", "tmpfs", "-o", "mode=1777", "tmpfs", str(root / "dev/shm"))
+    (root / "dev/pts").mkdir()
+    run(
+        "mount",
+        "-t",
+        "devpts",
+        "-o",
+        "newinstance,ptmxmode=0666,mode=620,gid=5",
+        "devpts",
+        str(root / "dev/pts"),
+    )
+    (root / "dev/ptmx").symlink_to("pts/ptmx")
     for name in DEVICES:
         (root / "dev" / name).touch()
         run("mount", "--bind", f"/dev/{name}", str(root / "dev" / name))

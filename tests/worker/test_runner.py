@@ -50,7 +50,7 @@ def sleep_long() -> None:
 
 
 def until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     while not condition():
         assert time.monotonic() < deadline, "condition not met in time"
         threading.Event().wait(0.005)
