@@ -127,7 +127,7 @@ MORE = st.lists(st.sampled_from(sorted(TOOLS)).flatmap(calls_of) | UNKNOWN, max_
 
 @dataclass
 class Call:
-    """One call, its answer, and the stored rows before and after it."""
+    """One call, its answer, and the stored rows and the number of notifications sent at once, before and after it."""
 
     name: str
     arguments: dict[str, Any]
@@ -152,9 +152,12 @@ class Call:
             assert text.startswith(("Invalid arguments for ", "Unknown tool: ")), self
         else:
             assert self.result.structured_content is not None
-        # A notification that could not be sent is recorded.
-        if self.name in READING or (self.is_refused and self.name != "send_push_notification"):
-            assert self.after == self.before, self
+        if self.name in READING or self.is_refused:
+            (rows, pushes), (rows_before, pushes_before) = self.after, self.before
+            assert rows == rows_before, self
+            # A notification that could not be sent is recorded; one that was not tried is not.
+            is_tried = self.name == "send_push_notification" and not self.result.is_error
+            assert pushes - pushes_before in ((0, 1) if is_tried else (0,)), self
 
 
 def reset_rows(owner: User, home: str) -> None:
@@ -172,9 +175,9 @@ def reset_rows(owner: User, home: str) -> None:
 @sync_to_async
 def stored() -> Any:
     jobs = Job.objects.order_by("pk").values_list("pk", "revision", "status", "next_run_at", "deleted_at")
-    # Without notifications that were sent at once: one that could not be sent is a failed run.
     runs = Execution.objects.exclude(job=None).order_by("pk").values_list("pk", "status", "lease_until")
-    return list(jobs), list(runs), Event.objects.count()
+    pushes = Execution.objects.filter(job=None).count()
+    return (list(jobs), list(runs), Event.objects.count()), pushes
 
 
 async def make(calls: list[tuple[str, dict[str, Any]]], era: str) -> list[Call]:

@@ -10,7 +10,7 @@ from schedules import services
 from schedules.models import Execution, Token
 from schedules.result import Code, Err, Ok
 from schedules.services import Actor, issue_token, profile_of
-from schedules.services.quotas import quota_problem, rate_problem
+from schedules.services.quotas import planned_runs, quota_problem, rate_problem
 from tests.factories import ExecutionFactory, JobFactory
 from tests.services.conftest import NOW
 from tests.services.jobs import NO_TRIGGER, PLAIN, create_job, cron, value_of
@@ -136,13 +136,16 @@ def test_budget_of_runs_can_be_turned_off(actor, settings):
 
     value_of(services.edit(actor, job.public_id, **every(1)))
 
+    assert planned_runs(actor.user.pk) == 240
+
 
 @pytest.mark.usefixtures("small_budget")
 def test_jobs_of_others_and_ended_jobs_do_not_use_the_budget_of_runs(actor, owner, stranger):
     JobFactory(owner=stranger, runs_per_minute=60)
     JobFactory(owner=owner, ended=True, runs_per_minute=60)
 
-    create_job(actor, **every(1))
+    assert isinstance(services.schedule(actor, **PLAIN, **every(1)), Ok)
+    assert planned_runs(owner.pk) == 60
 
 
 def test_quota_is_read_from_an_index_alone(actor, owner):
