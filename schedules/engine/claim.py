@@ -93,7 +93,7 @@ def claim_runs(
 def _locked_owners(now: datetime) -> list[int]:
     """Return the owners of due jobs whose rows other sessions have locked."""
     owners = set(Job.objects.due(now).order_by().values_list("owner_id", flat=True).distinct())
-    people = get_user_model().objects.filter(pk__in=owners).order_by()
+    people = get_user_model()._base_manager.filter(pk__in=owners).order_by()
     with transaction.atomic():
         free = set(people.select_for_update(skip_locked=True, no_key=True).values_list("pk", flat=True))
     return sorted(owners - free)

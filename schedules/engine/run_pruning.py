@@ -86,9 +86,10 @@ class RunPruner:
             yield 0
         while True:
             while self._found:
-                # Only now: if the caller stops here, the rest is deleted the next time.
-                batch, self._found = self._found[:BATCH], self._found[BATCH:]
-                yield _delete(batch)
+                # What is left when the caller stops, or when the database fails, is deleted the next time.
+                deleted = _delete(self._found[:BATCH])
+                self._found = self._found[BATCH:]
+                yield deleted
             if not self._find(now):
                 return
 

@@ -204,7 +204,8 @@ def _these_jobs(actor: Actor, job_ids: Collection[str]) -> dict[str, Any]:
 def _every_job(actor: Actor) -> Any:
     """Return a summary of all active jobs; a claim changes `slot_count`, and the end of a run `last_run_at`."""
     events = Event.objects.filter(actor.within_tasks("job__task"), owner=actor.user.pk)
-    changed = events.aggregate(Max("pk"))
+    # The newest alone: an aggregate would read every event of the owner if only some tasks may be seen.
+    changed = events.order_by("-pk").values_list("pk", flat=True).first()
     jobs = actor.jobs().active().order_by()
     return changed, jobs.aggregate(Count("pk"), Sum("slot_count"), Min("next_run_at"), Max("last_run_at"))
 

@@ -48,7 +48,7 @@ class Actor:
         return self._has_permission("view_job") or self._has_permission("change_job")
 
     def may_change(self, job: Job) -> bool:
-        """Return whether the actor may edit, stop and run a job, and so see its secrets: their own, or any by permission."""
+        """Return whether the actor may edit, stop and run a job: their own, or any by permission."""
         return self._may("change_job", job)
 
     def may_delete(self, job: Job) -> bool:
