@@ -14,6 +14,8 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+from verification.bench import recorder
+
 PROJECT = Path(__file__).resolve().parent.parent.parent
 
 
@@ -22,6 +24,7 @@ def prepare() -> Path:
     data = Path(tempfile.mkdtemp(prefix="cronty-bench-"))
     os.environ |= {
         "CRONTY_DATA": str(data),
+        recorder.FOLDER: str(data),
         "DJANGO_SETTINGS_MODULE": "verification.bench.settings",
         "CRONTY_LOG_LEVEL": "ERROR",
         "CRONTY_OUTBOUND_ALLOW": "127.0.0.1",
@@ -151,6 +154,7 @@ def forget_everything() -> None:
 
     Execution.objects.all().delete()
     Job.objects.exclude(public_id__startswith="idle_").delete()
+    recorder.forget(os.environ[recorder.FOLDER])
 
 
 def percentile(values: Sequence[float], share: float) -> float:
@@ -171,10 +175,8 @@ def discard(data: Path) -> None:
 
 
 def seconds_late() -> list[float]:
-    from schedules.models import Execution
-
-    rows = Execution.objects.values_list("started_at", "scheduled_for")
-    return [(started - due) / timedelta(seconds=1) for started, due in rows if started]
+    """Return how late the body of each task began."""
+    return recorder.seconds_late(os.environ[recorder.FOLDER])
 
 
 def median(values: Sequence[float]) -> float:

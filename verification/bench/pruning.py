@@ -9,7 +9,7 @@ import sys
 import time
 from datetime import timedelta
 
-from verification.bench import harness
+from verification.bench import harness, recorder
 
 PER_JOB = 100
 JOBS = 200
@@ -67,8 +67,7 @@ def measure(label: str, rate: int, seconds: int) -> list[int]:
         backlogs.append(backlog())
         print(f"# backlog {backlogs[-1]}")
     writer.join()
-    rows = Execution.objects.filter(job_name="measured").values_list("started_at", "scheduled_for")
-    late = [(started - due) / timedelta(milliseconds=1) for started, due in rows if started]
+    late = [1000 * seconds for seconds in harness.seconds_late()]
     assert len(late) == len(moments), f"{len(late)} of {len(moments)} started"
     harness.show(f"{label}_p50", harness.percentile(late, 0.5), "ms")
     harness.show(f"{label}_p99", harness.percentile(late, 0.99), "ms")
@@ -85,6 +84,7 @@ def main() -> int:
     for is_pruning in (False, True):
         os.environ["CRONTY_HISTORY_PER_JOB"] = str(PER_JOB if is_pruning else 10**6)
         Execution.objects.all().delete()
+        recorder.forget(DATA)
         label = f"{database}_lateness_{'with' if is_pruning else 'without'}_pruning"
         with harness.cluster():
             harness.wait_for_worker()

@@ -21,7 +21,8 @@ def main() -> None:
     due = timezone.now() + timedelta(seconds=5)
     Schedule.objects.bulk_create(
         Schedule(
-            func="verification.bench.tasks.plain",
+            func="verification.bench.tasks.stock",
+            args=f"{int(due.timestamp() * 1e9)},",
             name=f"stock {number}",
             schedule_type=Schedule.ONCE,
             next_run=due,
@@ -39,10 +40,10 @@ def main() -> None:
     finally:
         process.send_signal(signal.SIGTERM)
         process.wait(40)
-    late = [(started - due).total_seconds() for started in Success.objects.values_list("started", flat=True)]
+    late = harness.seconds_late()
     name = f"{harness.database_name()}_stock_django_q2_{count}_due"
-    harness.show(f"{name}_start_p50", harness.percentile(late, 0.5), "s")
-    harness.show(f"{name}_last_started", max(late), "s")
+    harness.show(f"{name}_p50", harness.percentile(late, 0.5), "s")
+    harness.show(f"{name}_p99", harness.percentile(late, 0.99), "s")
     harness.discard(DATA)
 
 

@@ -1,13 +1,27 @@
-"""Trivial tasks, so that the benchmark measures the engine."""
+"""Trivial tasks that only record when their body began, so that the benchmark measures the engine."""
 
-from schedules.tasks.registry import task
+from datetime import UTC, datetime, timedelta
+
+from schedules.tasks.registry import Run, task
+from verification.bench import recorder
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @task("bench.coroutine", description="A trivial coroutine.")
-async def coroutine() -> None:
-    return None
+async def coroutine(*, run: Run) -> None:
+    recorder.record(_nanoseconds(run.scheduled_for))
 
 
 @task("bench.plain", description="A trivial plain function.")
-def plain() -> None:
-    return None
+def plain(*, run: Run) -> None:
+    recorder.record(_nanoseconds(run.scheduled_for))
+
+
+def stock(due: int) -> None:
+    """Record a call by django-q2's own scheduler, which passes the due moment as an argument."""
+    recorder.record(due)
+
+
+def _nanoseconds(moment: datetime) -> int:
+    return (moment - EPOCH) // timedelta(microseconds=1) * 1000
