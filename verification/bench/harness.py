@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
@@ -107,6 +108,19 @@ def wait_for_worker(seconds: float = 30) -> None:
 
 
 def make_jobs(moments: Sequence[Any], task: str, **fields: Any) -> None:
+    """Create one-time jobs."""
+    _create([{"trigger_type": "once", "run_at": at, "next_run_at": at} for at in moments], task, fields)
+
+
+def make_interval_jobs(first: Sequence[Any], every: timedelta, lasting: timedelta, task: str) -> None:
+    """Create jobs that fire again and again for a while, each from its own first moment on."""
+    common = {"trigger_type": "interval", "every": every}
+    _create(
+        [common | {"anchor_at": at, "next_run_at": at, "ends_at": at + lasting} for at in first], task, {}
+    )
+
+
+def _create(schedules: Sequence[dict[str, Any]], task: str, fields: dict[str, Any]) -> None:
     from django.contrib.auth.models import User
 
     from schedules import clock
@@ -123,14 +137,12 @@ def make_jobs(moments: Sequence[Any], task: str, **fields: Any) -> None:
                 public_id=f"{stem}_{number}",
                 name=f"bench {number}",
                 task=task,
-                trigger_type="once",
-                run_at=at,
-                next_run_at=at,
                 created_at=now,
                 updated_at=now,
+                **schedule,
                 **fields,
             )
-            for number, at in enumerate(moments)
+            for number, schedule in enumerate(schedules)
         ],
         batch_size=500,
     )
@@ -147,6 +159,22 @@ def wait_until_settled(count: int, seconds: float = 120) -> None:
     raise SystemExit(
         f"only {Execution.objects.filter(status__in=Execution.FINAL).count()} of {count} settled"
     )
+
+
+def wait_until_quiet(seconds: float = 120) -> Counter[str]:
+    """Wait until no job is armed and no run unfinished; return how many runs ended in which status."""
+    from django.db.models import Count
+
+    from schedules.models import Execution, Job
+
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        if not Job.objects.armed().filter(name__startswith="bench ").exists():
+            statuses = Execution.objects.order_by().values_list("status").annotate(Count("pk"))
+            if not Execution.objects.exclude(status__in=Execution.FINAL).exists():
+                return Counter(dict(statuses))
+        time.sleep(0.2)
+    raise SystemExit("jobs are still armed or running")
 
 
 def forget_everything() -> None:
