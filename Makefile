@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 PIP_INSTALL := install -q --disable-pip-version-check --no-input --require-hashes --no-deps
 ARGS ?=
 
-.PHONY: up test coverage install install-dev check check-types check-rules bare pythons bench faults mutants load soak browser conformance fuzz model contract lock clean
+.PHONY: up test coverage install install-dev check check-types check-rules bare pythons bench faults mutants hosts load soak browser conformance fuzz model contract lock clean
 
 up: install
 	@$(BIN)/python manage.py up $(ARGS)
@@ -103,6 +103,11 @@ faults: install-dev
 # Ten planted bugs, one at a time in a copy of the checkout: the fault campaign must catch at least nine.
 mutants: install-dev
 	@$(BIN)/python -m verification.mutants $(ARGS)
+
+# Four hosts on one PostgreSQL, each in its own network namespace (needs root; without it, processes on loopback):
+# throughput, shares, doubles, and a host that is cut off and comes back.
+hosts: install-dev
+	@$(BIN)/python -m verification.hosts $(ARGS)
 
 # A load test: 50 people and 20 agents use 10,000 jobs.
 load: install-dev

@@ -7,6 +7,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from types import TracebackType
@@ -18,9 +19,11 @@ NOBODY = 65534
 class Postgres:
     """A temporary server on a free loopback port; run by root, it runs as `nobody`, because PostgreSQL refuses root."""
 
-    def __init__(self, *, is_durable: bool = False) -> None:
+    def __init__(self, *, is_durable: bool = False, addresses: Sequence[str] = ()) -> None:
         # Without fsync a crash of the server loses nothing; only a crash of the machine would.
         self.is_durable = is_durable
+        # Of links to network namespaces on this machine.
+        self.addresses = addresses
         self.folder = Path(tempfile.mkdtemp(prefix="cronty-postgres-"))
         self.port = _free_port()
         self.process: subprocess.Popen[bytes] | None = None
@@ -48,6 +51,9 @@ class Postgres:
             # Every test opens a new connection, and password hashing would take most of that time.
             "--set=scram_iterations=1",
         )  # fmt: skip
+        if self.addresses:
+            with (data / "pg_hba.conf").open("a") as access:
+                access.write("host all all samenet scram-sha-256\n")
         self.start()
         return self
 
@@ -60,7 +66,7 @@ class Postgres:
     def start(self) -> None:
         options = {
             "port": self.port,
-            "listen_addresses": "127.0.0.1",
+            "listen_addresses": ",".join(["127.0.0.1", *self.addresses]),
             "unix_socket_directories": "",
             "max_connections": 300,
             "shared_buffers": "64MB",

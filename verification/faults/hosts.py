@@ -108,9 +108,9 @@ def partition(world: World, dice: random.Random, length: float) -> str:
             )
             _wait_for_second(world)
             world.strike()
-            _ip("link", "set", name, "down")
+            ip("link", "set", name, "down")
             rest(seconds)
-            _ip("link", "set", name, "up")
+            ip("link", "set", name, "up")
             back_at = time.time()
             _wait_for_second(world, back_at)
             recovered_after = time.time() - back_at
@@ -145,25 +145,25 @@ def _wait_for_second(world: World, since: float | None = None, seconds: float = 
 
 
 @contextmanager
-def namespace() -> Iterator[tuple[str, str]]:
-    """Make a network namespace that is linked with this one; yield its name and our address."""
-    name = f"cronty{os.getpid() % 100_000}"
-    near, far = (f"10.213.{os.getpid() % 250}.{number}" for number in (1, 2))
+def namespace(number: int = 0) -> Iterator[tuple[str, str]]:
+    """Make a network namespace that is linked with this one; yield the name of it and of the link, and our address."""
+    name = f"cronty{os.getpid() % 100_000}-{number}"
+    near, far = (f"10.213.{os.getpid() % 250}.{4 * number + end}" for end in (1, 2))
     try:
-        _ip("netns", "add", name)
-        _ip("link", "add", name, "type", "veth", "peer", "name", "eth0", "netns", name)
-        _ip("addr", "add", f"{near}/30", "dev", name)
-        _ip("link", "set", name, "up")
+        ip("netns", "add", name)
+        ip("link", "add", name, "type", "veth", "peer", "name", "eth0", "netns", name)
+        ip("addr", "add", f"{near}/30", "dev", name)
+        ip("link", "set", name, "up")
         for words in (f"addr add {far}/30 dev eth0", "link set eth0 up", "link set lo up"):
-            _ip("-n", name, *words.split())
+            ip("-n", name, *words.split())
         yield name, near
     finally:
         for words in (f"link del {name}", f"netns del {name}"):
             with suppress(subprocess.CalledProcessError):
-                _ip(*words.split())
+                ip(*words.split())
 
 
-def _ip(*words: str) -> None:
+def ip(*words: str) -> None:
     subprocess.run(["ip", *words], check=True, capture_output=True)
 
 
