@@ -4,12 +4,15 @@ import math
 import secrets
 import threading
 import time
-from collections.abc import Collection
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from django.conf import settings
 from django.contrib.auth.base_user import AbstractBaseUser
+from django.db import InterfaceError, OperationalError
 from mcp.server.auth.middleware.auth_context import get_access_token
 from mcp.server.auth.provider import AccessToken
 from mcp.server.mcpserver.exceptions import ToolError
@@ -19,7 +22,7 @@ from schedules.mcp.orm import orm
 from schedules.models import Event, Token
 from schedules.result import Code, Err
 from schedules.services import Actor, verify_token
-from schedules.services.people import is_active_user
+from schedules.services.people import is_active_user, profile_of_active
 from schedules.services.tokens import FAMILIES, SCOPES, report_calls, tasks_of
 
 LOCAL_NAME = "local agent"
@@ -103,6 +106,8 @@ def local_caller(
 
 
 _local: Caller | None = None
+# The local caller with the profile that was read at the beginning of the current call.
+_local_in_call: ContextVar[Caller | None] = ContextVar("local_caller", default=None)
 
 
 def set_local_caller(caller: Caller | None) -> None:
@@ -114,7 +119,7 @@ def set_local_caller(caller: Caller | None) -> None:
 def current_caller() -> Caller | None:
     """Return the caller of the current request, or None if it is unknown."""
     token = get_access_token()
-    return token.caller if isinstance(token, CallerToken) else _local
+    return token.caller if isinstance(token, CallerToken) else _local_in_call.get() or _local
 
 
 def require(scope: str) -> Caller:
@@ -133,12 +138,33 @@ def is_local_user_gone(caller: Caller) -> bool:
     return caller.token_id is None and not is_active_user(caller.actor.user)
 
 
-def require_local_user(caller: Caller) -> None:
-    """Raise ToolError if the user of a local server is gone."""
-    if is_local_user_gone(caller):
+def with_profile(caller: Caller) -> Caller:
+    """Raise ToolError if the user of a local server is gone; else return the caller with the profile of the user.
+
+    A token is checked, and its owner's profile read, by `verify_token`.
+    """
+    if caller.token_id is not None:
+        return caller
+    try:
+        profile = profile_of_active(caller.actor.user)
+    except (OperationalError, InterfaceError):
+        # The tool itself meets the same error, and has the words for it.
+        return caller
+    if profile is None:
         raise ToolError(
             f"The user {caller.actor.user.get_username()} was deactivated: this server serves nobody."
         )
+    return replace(caller, actor=replace(caller.actor, profile=profile))
+
+
+@contextmanager
+def calling(caller: Caller) -> Iterator[None]:
+    """Make this the current caller if no token says otherwise."""
+    before = _local_in_call.set(caller)
+    try:
+        yield
+    finally:
+        _local_in_call.reset(before)
 
 
 def current_actor() -> Actor:

@@ -5,7 +5,6 @@ import inspect
 import keyword
 import logging
 from collections.abc import Awaitable, Callable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,7 +23,7 @@ from schedules.mcp.answers.jobs import refused_cancel
 from schedules.mcp.answers.notifications import refused as refused_notification
 from schedules.mcp.answers.prompts import refused as refused_prompt
 from schedules.mcp.answers.prompts import refused_claim, refused_completion
-from schedules.mcp.auth import require, require_local_user, too_many_calls
+from schedules.mcp.auth import Caller, calling, require, too_many_calls, with_profile
 from schedules.mcp.orm import orm
 from schedules.mcp.tools import jobs, manage, notifications, prompts
 from schedules.result import Err
@@ -121,21 +120,17 @@ OFFER_BY_NAME = {offer.name: offer for offer in OFFERS}
 def make_tool(offer: Offer) -> Tool:
     """Build the SDK's tool, which checks scope and rate and then runs the function on the database thread."""
     function = offer.function
-    run: Callable[..., Awaitable[Any]] = function if inspect.iscoroutinefunction(function) else orm(function)
+    run = _coroutine(function) if inspect.iscoroutinefunction(function) else orm(_checked(function))
 
     @functools.wraps(function)
     async def call(**arguments: Any) -> CallToolResult:
         caller = require(offer.scope)
         if refusal := too_many_calls(caller):
             return _result(offer.refuse(refusal, arguments))
-        if caller.token_id is None:
-            # In an outage, the tool itself meets the same error and has the words for it.
-            with suppress(OperationalError, InterfaceError):
-                await orm(require_local_user)(caller)
         # `from` cannot be the name of a parameter, so the function calls it `from_`.
         named = {f"{name}_" if keyword.iskeyword(name) else name: value for name, value in arguments.items()}
         try:
-            return _result(await run(**named))
+            return _result(await run(caller, **named))
         except (OperationalError, InterfaceError) as error:
             logger.exception("The database did not answer %s", offer.name)
             if offer.scope == "write":
@@ -160,6 +155,26 @@ def make_tool(offer: Offer) -> Tool:
     changes = {"output_schema": schema, "output_model": None}
     tool.fn_metadata = ToolMetadata(**{**dict(metadata), **changes})
     return tool
+
+
+def _checked(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Check the user of a local server first, on the same visit to the database thread."""
+
+    def call(caller: Caller, **named: Any) -> Any:
+        with calling(with_profile(caller)):
+            return function(**named)
+
+    return call
+
+
+def _coroutine(function: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
+    async def call(caller: Caller, **named: Any) -> Any:
+        if caller.token_id is None:
+            caller = await orm(with_profile)(caller)
+        with calling(caller):
+            return await function(**named)
+
+    return call
 
 
 class Untitled(GenerateJsonSchema):

@@ -1,5 +1,6 @@
 """Profiles: the settings and keys of a user."""
 
+import functools
 import secrets
 
 from django.conf import settings
@@ -8,6 +9,7 @@ from django.db import models
 from django.db.models import Q
 
 
+@functools.cache
 def is_active(path: str = "") -> Q:
     """Match active users; without an `is_active` column, every user is active."""
     columns = {field.name for field in get_user_model()._meta.get_fields()}

@@ -30,6 +30,14 @@ def is_active_user(user: Any) -> bool:
     return get_user_model()._default_manager.filter(is_active(), pk=user.pk).exists()
 
 
+def profile_of_active(user: Any) -> Profile | None:
+    """Return the profile of a user, or None if the user was deactivated or deleted."""
+    # One query for both, because every call of a local agent waits for it.
+    found = Profile.objects.filter(is_active("user__"), user=user.pk)[:1]
+    profile = next(iter(found), None)
+    return profile or (profile_of(user) if is_active_user(user) else None)
+
+
 def superusers() -> QuerySet[Any]:
     """Return the active superusers, oldest first; a user model without permissions has none."""
     users = get_user_model()

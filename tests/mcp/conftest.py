@@ -11,6 +11,7 @@ from django.conf import LazySettings
 from mcp import Client
 from mcp.client.stdio import stdio_client
 
+from schedules.mcp import answers
 from schedules.mcp.auth import local_caller, set_local_caller
 from schedules.services import Actor
 from tests.factories import ClusterFactory
@@ -23,6 +24,12 @@ from tests.mcp.processes import Site, prepared
 def many_calls(settings: LazySettings) -> None:
     """Raise the call limit: all tests in a process share one count."""
     settings.CRONTY_MCP_CALLS_PER_MINUTE = 10**6
+
+
+@pytest.fixture(autouse=True)
+def fresh_clusters() -> None:
+    """Forget which clusters a test before this one has seen in the same second."""
+    answers._is_worker_running.cache_clear()
 
 
 @pytest.fixture(params=["modern", "legacy"])

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from schedules import clock
-from schedules.mcp.answers import NO_WORKER
+from schedules.mcp.answers import NO_WORKER, is_worker_running
 from schedules.models import Execution, Job
 from tests.factories import ClusterFactory, JobFactory
 from tests.mcp.agents import InMemory
@@ -32,6 +32,19 @@ def warning_of(caller, owner):
         return answer.get("warning")
 
     return call
+
+
+def test_clusters_are_looked_up_once_per_second(db, monkeypatch, django_assert_num_queries):
+    moment = [100.2]
+    monkeypatch.setattr(clock, "steady", lambda: moment[0])
+    with django_assert_num_queries(1):
+        assert not any(is_worker_running() for _ in range(3))
+    ClusterFactory()
+
+    moment[0] += 1
+
+    with django_assert_num_queries(1):
+        assert all(is_worker_running() for _ in range(3))
 
 
 @every_tool_that_needs_a_cluster

@@ -11,6 +11,7 @@ from django.contrib.auth.models import User
 from schedules.models import Profile
 from schedules.result import Code, Err, Ok
 from schedules.services import profile_of, update_profile
+from schedules.services.people import profile_of_active
 
 
 def test_profile_is_created_once_and_kept(db, settings):
@@ -23,6 +24,22 @@ def test_profile_is_created_once_and_kept(db, settings):
     assert (profile.timezone, profile.zone) == ("", "Asia/Tokyo")
     assert len(profile.signing_key) > 30
     assert profile.signing_key != profile.calendar_key
+
+
+def test_profile_of_an_active_user_takes_one_query(owner, django_assert_num_queries):
+    profile = profile_of(owner)
+
+    with django_assert_num_queries(1):
+        assert profile_of_active(owner) == profile
+
+
+def test_user_who_is_gone_has_no_profile(db):
+    user = User.objects.create(username="new")
+    assert profile_of_active(user) == Profile.objects.get()
+
+    User.objects.update(is_active=False)
+
+    assert profile_of_active(user) is None
 
 
 def test_only_the_given_settings_change(owner):

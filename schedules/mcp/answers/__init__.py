@@ -16,6 +16,9 @@ from schedules.services.reading import next_runs_of, words_of
 from schedules.when.triggers import TriggerError, load_zone, unreadable
 from schedules.when.zones import is_repeated
 
+# How long an answer about the clusters is reused, so that not every call asks again.
+CLUSTERS_SEEN_FOR = 1.0
+
 DATABASE_AWAY = Err(Code.CONFLICT, "The database does not answer just now: try again in a moment")
 PERHAPS_DONE = (
     "The database did not answer, so this may or may not have been done: look before you repeat it, "
@@ -114,9 +117,19 @@ def warning_on(job: Job, *others: str, look_alike: SimilarJob | None = None) -> 
         warnings = [*job.trigger.warnings(now), *others]
     except TriggerError as error:
         warnings = [f"{unreadable(error.reason)}.", *others]
-    if not engine.is_any_cluster_running(now):
+    if not is_worker_running():
         warnings.append(NO_WORKER)
     return _warnings_out(warnings, look_alike)
+
+
+def is_worker_running() -> bool:
+    """Return whether a cluster is running, as of the last second."""
+    return _is_worker_running(int(clock.steady() / CLUSTERS_SEEN_FOR))
+
+
+@lru_cache(maxsize=1)
+def _is_worker_running(second: int) -> bool:
+    return engine.is_any_cluster_running(clock.now())
 
 
 def pause_warning_on(job: Job, look_alike: SimilarJob | None = None) -> WarningOut:

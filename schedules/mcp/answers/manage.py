@@ -4,7 +4,7 @@ from typing import Any, NotRequired
 
 from typing_extensions import TypedDict
 
-from schedules import clock, engine, limits
+from schedules import limits
 from schedules.mcp import answers
 from schedules.mcp.answers.jobs import ExecutionOut, JobOut
 from schedules.models import Execution
@@ -70,4 +70,4 @@ def run_out(row: Execution, job_id: str) -> RunOut:
         "result": answers.readable(row.result),
         "error": limits.strip_unprintable(row.error) or None,
     }
-    return out if engine.is_any_cluster_running(clock.now()) else {**out, "warning": answers.NO_WORKER}
+    return out if answers.is_worker_running() else {**out, "warning": answers.NO_WORKER}

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from schedules import clock, engine, limits, services
+from schedules import clock, limits, services
 from schedules.mcp import answers
 from schedules.mcp.answers.jobs import ErrorOut, ExecutionOut, execution_out, job_out, refused
 from schedules.mcp.answers.manage import ChangedOut, PreviewOut, RunOut, UpcomingOut, WhyOut, run_out
@@ -224,7 +224,7 @@ def upcoming(
         "count": len(runs),
         "until": answers.iso(now + timedelta(hours=span), zone),
     }
-    warnings = [] if engine.is_any_cluster_running(now) else [answers.NO_WORKER]
+    warnings = [] if answers.is_worker_running() else [answers.NO_WORKER]
     if len(runs) == MOST_UPCOMING:
         warnings.append(
             f"Only the first {MOST_UPCOMING} runs are listed: ask for fewer hours, or job by job."
