@@ -78,6 +78,8 @@ CRONTY_APPS_VARIABLES = {
     for name in ("CRONTY_APPS", "PYTHONPATH")
     if CRONTY_APPS and environment.text(name)
 }
+# Hosted assistants connect by OAuth, which needs an address that they can reach.
+CRONTY_OAUTH = environment.boolean("CRONTY_OAUTH", _https)
 INSTALLED_APPS = [
     # First, so that our qcluster command is the one that runs.
     "schedules",
@@ -91,6 +93,7 @@ INSTALLED_APPS = [
     "django_htmx",
     "axes",
     "csp",
+    *(["oauth2_provider"] if CRONTY_OAUTH else []),
     *CRONTY_APPS,
 ]
 MIDDLEWARE = [
@@ -176,6 +179,43 @@ AXES_CLIENT_IP_CALLABLE = "cronty_site.logins.network_of"
 AXES_RESET_COOL_OFF_ON_FAILURE_DURING_LOCKOUT = False
 AXES_VERBOSE = False
 AXES_LOCKOUT_TEMPLATE = "lockout.html"
+
+# OAuth: authorization code with PKCE for clients that register themselves, as MCP asks for it.
+OAUTH2_PROVIDER = {
+    "SCOPES": {"read": "see your jobs and runs", "write": "create, change and run jobs"},
+    "OIDC_ISS_ENDPOINT": CRONTY_URL,
+    "OAUTH2_VALIDATOR_CLASS": "schedules.web.oauth.ClientRules",
+    "ALLOWED_REDIRECT_URI_SCHEMES": ["https", "http", "cursor"],
+    "ALLOW_LOCALHOST_LOOPBACK": True,
+    "ACCESS_TOKEN_EXPIRE_SECONDS": 3600,
+    "REFRESH_TOKEN_EXPIRE_SECONDS": 90 * 86_400,
+    "REFRESH_TOKEN_REUSE_PROTECTION": True,
+    "DCR_ENABLED": True,
+    "DCR_REGISTRATION_PERMISSION_CLASSES": ["oauth2_provider.dcr.AllowAllDCRPermission"],
+    "CIMD_ENABLED": True,
+    "OAUTH2_RESPONSE_TYPES_SUPPORTED": ["code"],
+    "OAUTH2_GRANT_TYPES_SUPPORTED": ["authorization_code", "refresh_token"],
+    "OAUTH2_TOKEN_ENDPOINT_AUTH_METHODS_SUPPORTED": ["none", "client_secret_post", "client_secret_basic"],
+    "OAUTH2_PROTECTED_RESOURCE_IDENTIFIER": f"{CRONTY_URL}/mcp",
+    "OAUTH2_PROTECTED_RESOURCE_AUTHORIZATION_SERVERS": [CRONTY_URL],
+    "OAUTH2_PROTECTED_RESOURCE_NAME": "Cronty",
+    **{
+        f"COMPLIANT_BCP_RFC9700_{rule}": True
+        for rule in (
+            "IMPLICIT_GRANT",
+            "PASSWORD_GRANT",
+            "PKCE_METHOD",
+            "PKCE_REQUIRED",
+            "ACCESS_TOKEN_TRANSPORT",
+            "AUTHZ_RESPONSE_ISS",
+            "TOKEN_STORAGE",
+            "REFRESH_TOKEN",
+            "REDIRECT_URI_MATCHING",
+        )
+    },
+}
+# Redirects over http go to programs on the person's own machine; `ClientRules` refuses all others.
+SILENCED_SYSTEM_CHECKS += ["oauth2_provider.W008"]
 
 # Language and time
 LANGUAGE_CODE = "en-gb"

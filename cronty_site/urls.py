@@ -23,5 +23,6 @@ urlpatterns = [
     path("logout/", LogoutView.as_view(next_page="login"), name="logout"),
     path("password/", accounts.PasswordPage.as_view(), name="password_change"),
     *(password_reset if settings.CRONTY_PASSWORD_RESET else []),
+    *([path("", include("cronty_site.oauth_urls"))] if settings.CRONTY_OAUTH else []),
     path("", include("schedules.urls")),
 ]

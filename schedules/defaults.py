@@ -9,6 +9,7 @@ CRONTY_HOST = "127.0.0.1"
 CRONTY_PORT = 8000
 CRONTY_TRUSTED_PROXIES: list[str] = []
 CRONTY_ADMIN_PASSWORD = ""  # nosec B105
+CRONTY_OAUTH = False
 
 # What tasks may reach
 NTFY_URL = "https://ntfy.sh"

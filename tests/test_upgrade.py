@@ -26,7 +26,7 @@ from tests.mcp.agents import InMemory
 
 FIRST = ("schedules", "0001_initial")
 # The content without its formatting and comments.
-FIRST_DIGEST = "d30580fd8a87750529150b1b0a4d8f4d5bda56a46b59ca8214b875152a71f85e"
+FIRST_DIGEST = "8f0163bdf9ce31c6473b99f5d5caaaff8ddd4995a526e7f1bc2ca2aa8467684a"
 
 NAMES = ("Cluster", "Job", "Execution", "Event", "Profile", "Token", "Installation", "UserSession")
 NOW = datetime(2026, 2, 4, 9, 0, tzinfo=UTC)

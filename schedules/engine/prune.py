@@ -6,6 +6,7 @@ from typing import Any
 from django.apps import apps
 from django.conf import settings
 from django.contrib.auth import get_user_model
+from django.core.management import call_command
 from django.db.models import Count, QuerySet
 
 from schedules import clock
@@ -35,11 +36,13 @@ def prune_history() -> dict[str, int]:
 
 
 def _prune_logins(now: datetime, oldest: datetime) -> None:
-    """Prune sessions and login attempts if their apps are installed."""
+    """Prune sessions, tokens of connected apps and login attempts if their apps are installed."""
     _delete_in_steps(UserSession.objects.filter(expire_date__lt=now))
     if apps.is_installed("django.contrib.sessions"):
         sessions: Any = apps.get_model("sessions", "Session")
         _delete_in_steps(sessions.objects.filter(expire_date__lt=now))
+    if settings.CRONTY_OAUTH:
+        call_command("cleartokens")
     if apps.is_installed("axes"):
         for name in ("AccessLog", "AccessAttempt"):
             logins: Any = apps.get_model("axes", name)

@@ -22,6 +22,7 @@ from schedules.mcp.orm import orm
 from schedules.models import Event, Token
 from schedules.result import Code, Err
 from schedules.services import Actor, verify_token
+from schedules.services.connected_apps import verify_app_token
 from schedules.services.people import is_active_user, profile_of_active
 from schedules.services.tokens import FAMILIES, SCOPES, report_calls, tasks_of
 
@@ -70,6 +71,8 @@ class CrontyTokens:
 
 def _verify(text: str) -> Token | None:
     token = verify_token(text)
+    if token is None and settings.CRONTY_OAUTH:
+        token = verify_app_token(text)
     if token and (calls := call_rate.exchange(token)):
         report_calls(token.pk, calls)
     return token

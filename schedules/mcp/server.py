@@ -26,6 +26,7 @@ from schedules.mcp.registration import OFFER_BY_NAME, OFFERS, make_tool
 from schedules.mcp.resources import add_prompts, add_resources
 from schedules.mcp.stdio import standard_streams
 from schedules.mcp.subscriptions import Watch
+from schedules.services.connected_apps import mcp_address
 from schedules.services.tokens import FAMILIES
 
 INSTRUCTIONS = """\
@@ -94,8 +95,13 @@ def build_server(*, families: Collection[str] = FAMILIES, with_tokens: bool = Fa
     watch = Watch()
     access: dict[str, Any] = {}
     if with_tokens:
-        # No resource_server_url: there is no authorization server for clients to look for.
-        auth = AuthSettings(issuer_url=AnyHttpUrl(settings.CRONTY_URL), resource_server_url=None)
+        # Without resource_server_url, clients do not look for an authorization server.
+        auth = AuthSettings(
+            issuer_url=AnyHttpUrl(settings.CRONTY_URL),
+            resource_server_url=AnyHttpUrl(mcp_address()) if settings.CRONTY_OAUTH else None,
+            # The verifier checks it: tokens that a person has copied are for no resource in particular.
+            validate_token_resource=False,
+        )
         access = {"auth": auth, "token_verifier": CrontyTokens()}
     server = CrontyServer(
         "cronty",

@@ -18,7 +18,7 @@ class TokenQuerySet(models.QuerySet["Token"]):
 
 
 class Token(models.Model):
-    """An access token, of which only the prefix and a keyed digest are stored."""
+    """The access of an agent: by a token, of which only a keyed digest is stored, or by OAuth."""
 
     class Kind(models.TextChoices):
         CONVERSATION = "conversation", "Talks with a person"
@@ -39,6 +39,10 @@ class Token(models.Model):
     expires_at = models.DateTimeField(null=True)
     last_used_at = models.DateTimeField(null=True)
     revoked_at = models.DateTimeField(null=True)
+    oauth_client = models.PositiveBigIntegerField(
+        null=True,
+        help_text="The application that a person has connected by OAuth; it has access tokens of its own.",
+    )
     call_count = models.PositiveBigIntegerField(
         default=0, db_default=0, help_text="Calls that all web processes have reported so far."
     )

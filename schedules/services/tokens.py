@@ -71,7 +71,7 @@ def issue_token(
                 created_at=now,
                 expires_at=now + expires_in if expires_in else None,
             )
-            _record(token, "issue token", by or user, door, now)
+            record_token_event(token, "issue token", by or user, door, now)
     except IntegrityError:
         return invalid(
             "name", f"A token that is not revoked is called {name!r}: choose another name, or revoke it."
@@ -95,7 +95,7 @@ def revoke_token(user: Any, token_id: int, *, door: Event.Door = Event.Door.WEB)
             return Err(Code.FORBIDDEN, "Its owner has more rights than you: only they can revoke it.")
         if not Token.objects.filter(pk=token.pk, revoked_at=None).update(revoked_at=now):
             return Err(Code.WRONG_STATE, "This token was revoked before.")
-        _record(token, "revoke token", user, door, now)
+        record_token_event(token, "revoke token", user, door, now)
     token.refresh_from_db()
     return Ok(token)
 
@@ -112,13 +112,19 @@ def verify_token(text: str) -> Token | None:
     is_right = any(hmac.compare_digest(_digest(text, key), digest) for key in keys)
     if token is None or not is_right or not token.is_usable_at(now):
         return None
-    if token.last_used_at is None or token.last_used_at < now - LAST_USED_EVERY:
-        stale = Q(last_used_at=None) | Q(last_used_at__lt=now - LAST_USED_EVERY)
-        # The call must not fail just because this timestamp cannot be written.
-        with suppress(OperationalError):
-            # A token from before a change of the secret key goes over to the new one.
-            Token.objects.filter(stale, pk=token.pk).update(last_used_at=now, digest=_digest(text, keys[0]))
+    # A token from before a change of the secret key goes over to the new one.
+    mark_used(token, now, digest=_digest(text, keys[0]))
     return token
+
+
+def mark_used(token: Token, now: datetime, **fields: Any) -> None:
+    """Store about once a minute that the token is in use, together with these fields."""
+    if token.last_used_at and token.last_used_at >= now - LAST_USED_EVERY:
+        return
+    stale = Q(last_used_at=None) | Q(last_used_at__lt=now - LAST_USED_EVERY)
+    # The call must not fail just because this timestamp cannot be written.
+    with suppress(OperationalError):
+        Token.objects.filter(stale, pk=token.pk).update(last_used_at=now, **fields)
 
 
 def tasks_of(families: Collection[str]) -> frozenset[str] | None:
@@ -158,7 +164,7 @@ def _digest(text: str, key: str) -> str:
     return hmac.new(key.encode(), text.encode("utf-8", "replace"), sha256).hexdigest()
 
 
-def _record(token: Token, verb: str, by: Any, door: Event.Door, now: datetime) -> None:
+def record_token_event(token: Token, verb: str, by: Any, door: Event.Door, now: datetime) -> None:
     Event.objects.create(
         at=now,
         owner=token.owner,

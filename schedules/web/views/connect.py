@@ -17,8 +17,9 @@ from django.views.generic import TemplateView
 from schedules import clock, services
 from schedules.form_errors import add_errors
 from schedules.models import Token
-from schedules.result import Err, Ok, Result
+from schedules.result import Code, Err, Ok, Result
 from schedules.services import IssuedToken
+from schedules.services.connected_apps import mcp_address
 from schedules.services.local_server import local_server, omitted_variable_note
 from schedules.web.forms.rendering import PageForm
 from schedules.web.views.page import PageMixin, back, render_page, show_problem
@@ -59,6 +60,7 @@ class ConnectPage(PageMixin, TemplateView):
         return super().get_context_data(
             tokens=tokens,
             snippets=snippets(PLACEHOLDER, self.actor.user.get_username()),
+            oauth=mcp_address() if settings.CRONTY_OAUTH else "",
             **kwargs,
         )
 
@@ -77,7 +79,7 @@ class ConnectPage(PageMixin, TemplateView):
 
 def snippets(token: str, username: str) -> dict[str, str]:
     """Return the configuration of each client, ready to paste."""
-    url, bearer = f"{settings.CRONTY_URL}/mcp", f"Bearer {token}"
+    url, bearer = mcp_address(), f"Bearer {token}"
     remote = {"url": url, "headers": {"Authorization": bearer}}
     vscode = {
         "inputs": [{"type": "promptString", "id": "cronty", "description": "Cronty token", "password": True}],  # nosec B105
@@ -124,6 +126,8 @@ def _replace(user: Any, token_id: int) -> Result[IssuedToken]:
     if isinstance(revoked, Err):
         return revoked
     old, now = revoked.value, clock.now()
+    if old.oauth_client:
+        return Err(Code.WRONG_STATE, "A connected app renews its tokens itself: disconnect it instead.")
     lifetime = None
     if old.expires_at:
         lifetime = old.expires_at - (now if old.expires_at > now else old.created_at)

@@ -1,0 +1,138 @@
+"""Apps that a person has connected by OAuth, such as hosted assistants.
+
+A consent is a row of Token without a text, so that connected apps have scopes, tool families, an end, a rate limit and
+a place on the pages like every other agent. Clients, codes and access tokens belong to django-oauth-toolkit, whose
+models exist only where it is installed (`CRONTY_OAUTH`).
+"""
+
+import secrets
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from hashlib import sha256
+from typing import Any
+
+from django.apps import apps
+from django.conf import settings
+from django.db import transaction
+
+from schedules import clock, limits
+from schedules.models import Event, Token
+from schedules.result import Ok, Result, invalid
+from schedules.services.people import is_person, profile_of
+from schedules.services.quotas import token_problem, wait_for_turn
+from schedules.services.tokens import FAMILIES, SCOPES, mark_used, record_token_event
+
+UNUSED_CLIENT_LIFETIME = timedelta(days=1)
+CLIENTS_PER_HOUR = 60
+
+
+def mcp_address() -> str:
+    """Return the address of the MCP server, which is also the audience of its access tokens."""
+    return f"{settings.CRONTY_URL}/mcp"
+
+
+def connect_app(
+    user: Any,
+    client: Any,
+    *,
+    scopes: Sequence[str],
+    families: Sequence[str] = (),
+    expires_in: timedelta | None = None,
+) -> Result[Token]:
+    """Store the consent of a person to the access of a client; a new consent replaces the one before."""
+    if not scopes or set(scopes) - set(SCOPES):
+        return invalid("scopes", "Choose from: read, write.")
+    if set(families) - set(FAMILIES):
+        return invalid("families", f"Choose from: {', '.join(FAMILIES)}.")
+    now = clock.now()
+    wanted = {
+        "scopes": [scope for scope in SCOPES if scope in scopes],
+        "families": [family for family in FAMILIES if family in families],
+        "expires_at": now + expires_in if expires_in else None,
+    }
+    with transaction.atomic():
+        wait_for_turn(profile_of(user))
+        if token := connection_of(user.pk, client.pk, now):
+            Token.objects.filter(pk=token.pk).update(**wanted)
+            token.refresh_from_db()
+        else:
+            if refusal := token_problem(user):
+                return refusal
+            # What was issued under an earlier consent must not come back to life under this one.
+            _end_earlier_access(user, client, now)
+            token = Token.objects.create(
+                owner=user,
+                name=_free_name(user, client.name, now),
+                prefix=secrets.token_hex(4),
+                oauth_client=client.pk,
+                created_at=now,
+                **wanted,
+            )
+        record_token_event(token, "connect app", user, Event.Door.WEB, now)
+    return Ok(token)
+
+
+def connection_of(user_id: Any, client_id: int, now: datetime) -> Token | None:
+    """Return the consent of a person to a client, with owner and profile, if it is neither revoked nor expired."""
+    tokens = Token.objects.filter(owner=user_id, oauth_client=client_id, revoked_at=None)
+    token = tokens.select_related("owner__cronty_profile").order_by("-pk").first()
+    return token if token and token.is_usable_at(now) else None
+
+
+def verify_app_token(text: str) -> Token | None:
+    """Return the consent behind an access token, narrowed to the token's scopes, or None."""
+    now = clock.now()
+    access_tokens = _model("AccessToken").objects
+    checksum = sha256(text.encode("utf-8", "replace")).hexdigest()
+    access = access_tokens.filter(token_checksum=checksum).first()
+    if (
+        access is None
+        or access.user_id is None
+        or access.expires <= now
+        or mcp_address() not in access.resource
+    ):
+        return None
+    token = connection_of(access.user_id, access.application_id, now)
+    if token is None:
+        return None
+    mark_used(token, now)
+    token.scopes = [scope for scope in token.scopes if scope in access.scope.split()]
+    return token
+
+
+def is_full(now: datetime) -> bool:
+    """Return whether so many clients have registered in the last hour that the next must wait."""
+    recent = _model("Application").objects.filter(created__gt=now - timedelta(hours=1))
+    return bool(recent[CLIENTS_PER_HOUR - 1 : CLIENTS_PER_HOUR].exists())
+
+
+def remove_unused_clients(now: datetime) -> int:
+    """Delete clients that registered themselves, and that nobody has connected within a day."""
+    connected = Token.objects.exclude(oauth_client=None).values("oauth_client")
+    unused = (
+        _model("Application")
+        .objects.filter(created__lt=now - UNUSED_CLIENT_LIFETIME)
+        .exclude(registration_source="manual")
+        .exclude(pk__in=connected)
+    )
+    return int(unused.delete()[0])
+
+
+def _end_earlier_access(user: Any, client: Any, now: datetime) -> None:
+    mine = {"user": user, "application": client}
+    _model("RefreshToken").objects.filter(**mine, revoked=None).update(revoked=now)
+    _model("AccessToken").objects.filter(**mine).delete()
+    _model("Grant").objects.filter(**mine).delete()
+
+
+def _free_name(user: Any, name: str, now: datetime) -> str:
+    """Return the client's name for itself, changed where it could be taken for a person or another agent."""
+    is_unusable = not name.strip() or limits.line_problem(name) or is_person(name.strip())
+    stem = "connected app" if is_unusable else name.strip()[:90]
+    taken = set(Token.objects.filter(owner=user, revoked_at=None).values_list("name", flat=True))
+    names = [stem, *(f"{stem} {number}" for number in range(2, len(taken) + 3))]
+    return next(each for each in names if each not in taken)
+
+
+def _model(name: str) -> Any:
+    return apps.get_model("oauth2_provider", name)

@@ -1,0 +1,210 @@
+"""The pages and rules of the authorization server, on top of django-oauth-toolkit."""
+
+import json
+from datetime import timedelta
+from typing import Any, cast
+from urllib.parse import parse_qs, urlsplit
+
+from csp.constants import SELF
+from csp.decorators import csp_update
+from django import forms
+from django.db import transaction
+from django.http import HttpRequest, HttpResponse, JsonResponse
+from oauth2_provider.forms import AllowForm
+from oauth2_provider.models import get_application_model
+from oauth2_provider.oauth2_validators import OAuth2Validator
+from oauth2_provider.views import AuthorizationView, DynamicClientRegistrationView
+
+from schedules import clock
+from schedules.form_errors import add_errors
+from schedules.result import Err
+from schedules.services import connected_apps
+from schedules.web.forms.rendering import PageForm
+from schedules.web.views.page import PageMixin
+
+LOOPBACK = ("127.0.0.1", "::1", "localhost")
+LONGEST_REGISTRATION = 8192
+ACCESS = {"read write": "see, create and change jobs", "read": "only see jobs"}
+TOOLS = {
+    "": "all tools",
+    "notifications": "only reminders and notifications",
+    "prompts": "only scheduled prompts",
+    "jobs": "only jobs",
+}
+LIFETIMES = {"30": "30 days", "90": "90 days", "365": "a year", "": "I disconnect it"}
+
+
+class ClientRules(OAuth2Validator):  # type: ignore[misc]
+    """What a client may do: come back to an address of its own, with a code, for a person who still agrees."""
+
+    def validate_redirect_uri(
+        self, client_id: str, redirect_uri: str, request: Any, *args: Any, **kwargs: Any
+    ) -> bool:
+        address = urlsplit(redirect_uri)
+        is_private = address.scheme != "http" or address.hostname in LOOPBACK
+        return is_private and bool(
+            super().validate_redirect_uri(client_id, redirect_uri, request, *args, **kwargs)
+        )
+
+    def validate_grant_type(
+        self, client_id: str, grant_type: str, client: Any, request: Any, *args: Any, **kwargs: Any
+    ) -> bool:
+        is_offered = grant_type in ("authorization_code", "refresh_token")
+        return is_offered and bool(
+            super().validate_grant_type(client_id, grant_type, client, request, *args, **kwargs)
+        )
+
+    def validate_refresh_token(
+        self, refresh_token: str, client: Any, request: Any, *args: Any, **kwargs: Any
+    ) -> bool:
+        if not super().validate_refresh_token(refresh_token, client, request, *args, **kwargs):
+            return False
+        return connected_apps.connection_of(request.user.pk, client.pk, clock.now()) is not None
+
+
+class ConsentForm(PageForm, AllowForm):  # type: ignore[misc]
+    """The choices of a person who connects an app: what it may do, with which tools, for how long."""
+
+    access = forms.ChoiceField(label="It may", choices=list(ACCESS.items()))
+    tools = forms.ChoiceField(label="With", choices=list(TOOLS.items()), required=False)
+    expires = forms.ChoiceField(
+        label="Until",
+        choices=[(key, f"{'in ' if key else ''}{words}") for key, words in LIFETIMES.items()],
+        initial="365",
+        required=False,
+    )
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        asked = str(self["scope"].value() or "").split()
+        # A person may give less than the app asks for, never more.
+        access = cast(forms.ChoiceField, self.fields["access"])
+        access.choices = [(key, words) for key, words in ACCESS.items() if set(key.split()) <= set(asked)]
+
+    def clean(self) -> dict[str, Any]:
+        cleaned: dict[str, Any] = super().clean() or self.cleaned_data
+        if cleaned.get("access"):
+            cleaned["scope"] = cleaned["access"]
+        # The only resource here; a token that names none would be good for none.
+        cleaned["resource"] = connected_apps.mcp_address()
+        return cleaned
+
+
+class ConsentPage(PageMixin, AuthorizationView):  # type: ignore[misc]
+    """Asks a person whether an app may act for them."""
+
+    template_name = "schedules/consent.html"
+    form_class = ConsentForm
+
+    def get(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+        asked = request.GET.copy()
+        # Nobody is connected without being asked.
+        asked.pop("approval_prompt", None)
+        request.GET = asked  # type: ignore[assignment]
+        if problem := _resource_problem(asked.getlist("resource")):
+            refusal: HttpResponse = self.render_to_response({"problem": problem}, status=400)
+            return refusal
+        return self._allow_redirect(super().get(request, *args, **kwargs))
+
+    def post(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+        return self._allow_redirect(super().post(request, *args, **kwargs))
+
+    def form_valid(self, form: ConsentForm) -> HttpResponse:
+        client = _client(form)
+        if client is None:
+            return self.form_invalid(form)
+        with transaction.atomic():
+            if form.cleaned_data["allow"] and (problem := self._connect(client, form)):
+                add_errors(form, problem)
+                return self.form_invalid(form)
+            response: HttpResponse = super().form_valid(form)
+            # A consent is worth nothing without the code that the app needs to use it.
+            if "code" not in parse_qs(urlsplit(response.get("Location", "")).query):
+                transaction.set_rollback(True)
+        return response
+
+    def _connect(self, client: Any, form: ConsentForm) -> Err | None:
+        lifetime, tools = form.cleaned_data["expires"], form.cleaned_data["tools"]
+        connected = connected_apps.connect_app(
+            self.request.user,
+            client,
+            scopes=form.cleaned_data["access"].split(),
+            families=[tools] if tools else [],
+            expires_in=timedelta(days=int(lifetime)) if lifetime else None,
+        )
+        return connected if isinstance(connected, Err) else None
+
+    def form_invalid(self, form: ConsentForm) -> HttpResponse:
+        response: HttpResponse = self.render_to_response(self.get_context_data(form=form), status=422)
+        return response
+
+    def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
+        context: dict[str, Any] = super().get_context_data(**kwargs)
+        form = context.get("form")
+        if form is not None:
+            context["application"] = _client(form)
+            context["returns_to"] = _origin(str(form["redirect_uri"].value()))
+        return context
+
+    def _allow_redirect(self, response: HttpResponse) -> HttpResponse:
+        """Let the form of this page end at the app: browsers apply form-action to redirects, too."""
+        address = self.request.POST.get("redirect_uri") or self.request.GET.get("redirect_uri", "")
+        origin = _origin(address)
+        if not origin:
+            return response
+        allowed = csp_update({"form-action": [SELF, origin]})(lambda request: response)(self.request)
+        return allowed  # type: ignore[return-value]
+
+
+class RegistrationView(DynamicClientRegistrationView):  # type: ignore[misc]
+    """Registration of clients by themselves: small, and few in an hour."""
+
+    def post(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+        now = clock.now()
+        if len(request.body) > LONGEST_REGISTRATION:
+            return _refusal("invalid_client_metadata", f"At most {LONGEST_REGISTRATION} bytes.", 413)
+        if problem := _redirect_problem(request.body):
+            return _refusal("invalid_redirect_uri", problem, 400)
+        connected_apps.remove_unused_clients(now)
+        if connected_apps.is_full(now):
+            words = "Too many clients have registered; try again later."
+            refusal = _refusal("temporarily_unavailable", words, 429)
+            refusal["Retry-After"] = "600"
+            return refusal
+        registered: HttpResponse = super().post(request, *args, **kwargs)
+        return registered
+
+
+def _client(form: ConsentForm) -> Any:
+    return get_application_model().objects.filter(client_id=str(form["client_id"].value())).first()
+
+
+def _resource_problem(resources: list[str]) -> str:
+    ours = (connected_apps.mcp_address(), f"{connected_apps.mcp_address()}/")
+    strange = [each for each in resources if each not in ours]
+    return f"This app asks for access to {strange[0][:200]}, which is not here." if strange else ""
+
+
+def _redirect_problem(body: bytes) -> str:
+    try:
+        addresses = json.loads(body)["redirect_uris"]
+    except (ValueError, KeyError, TypeError):
+        return ""  # The registration itself has the words for this.
+    for address in addresses if isinstance(addresses, list) else []:
+        if not isinstance(address, str):
+            continue
+        parts = urlsplit(address)
+        if parts.scheme == "http" and parts.hostname not in LOOPBACK:
+            return "redirect_uris: use https, or http on the loopback address."
+    return ""
+
+
+def _origin(address: str) -> str:
+    parts = urlsplit(address)
+    if parts.scheme not in ("http", "https"):
+        return f"{parts.scheme}:" if parts.scheme else ""
+    return f"{parts.scheme}://{parts.netloc}"
+
+
+def _refusal(error: str, words: str, status: int) -> JsonResponse:
+    return JsonResponse({"error": error, "error_description": words}, status=status)

@@ -1,0 +1,408 @@
+"""Apps that connect by OAuth, against a running server: the official client, and clients that cheat."""
+
+import asyncio
+import base64
+import hashlib
+import html
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import httpx2
+import pytest
+from mcp import Client
+from mcp.client.auth import OAuthClientProvider
+from mcp.client.auth.oauth2 import AuthorizationCodeResult
+from mcp.client.streamable_http import streamable_http_client
+from mcp.shared.auth import OAuthClientInformationFull, OAuthClientMetadata, OAuthToken
+
+from tests.mcp.processes import MANAGE, ROOT, free_port, wait_for_port
+
+PREPARE = """
+import django
+django.setup()
+from django.contrib.auth.models import User
+from django.core.management import call_command
+call_command("migrate", verbosity=0)
+call_command("collectstatic", verbosity=0, interactive=False)
+User.objects.create_user("olga", password="correct horse")
+"""
+BACK = "http://127.0.0.1:9999/back"
+VERIFIER = "v" * 50
+CHALLENGE = base64.urlsafe_b64encode(hashlib.sha256(VERIFIER.encode()).digest()).decode().rstrip("=")
+
+
+@dataclass
+class Server:
+    """A running web process with OAuth, and a browser in which olga is logged in."""
+
+    address: str
+    environment: dict[str, str]
+    browser: httpx2.Client = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.browser = httpx2.Client(base_url=self.address, headers={"Referer": self.address})
+        page = self.browser.get("/login/")
+        answer = self.browser.post(
+            "/login/", data=hidden(page.text) | {"username": "olga", "password": "correct horse"}
+        )
+        assert answer.status_code == 302, answer.text
+
+    def register(self, **more: Any) -> httpx2.Response:
+        wanted = {"client_name": "Assistant", "redirect_uris": [BACK], "token_endpoint_auth_method": "none"}
+        return httpx2.post(f"{self.address}/oauth/register/", json=wanted | more)
+
+    def client(self) -> str:
+        answer = self.register()
+        assert answer.status_code == 201, answer.text
+        return str(answer.json()["client_id"])
+
+    def ask(self, client_id: str, **more: str) -> httpx2.Response:
+        asked = {
+            "response_type": "code",
+            "client_id": client_id,
+            "redirect_uri": BACK,
+            "scope": "read write",
+            "state": "s",
+            "code_challenge": CHALLENGE,
+            "code_challenge_method": "S256",
+            "resource": f"{self.address}/mcp",
+        }
+        return self.browser.get("/oauth/authorize/", params=asked | more)
+
+    def decide(self, page: httpx2.Response, **choices: str) -> httpx2.Response:
+        chosen = {"access": "read write", "tools": "", "expires": "30", "allow": "true"}
+        return self.browser.post("/oauth/authorize/", data=hidden(page.text) | chosen | choices)
+
+    def code(self, client_id: str, **choices: str) -> str:
+        answer = self.decide(self.ask(client_id), **choices)
+        assert answer.status_code == 302, answer.text
+        return back_with(answer)["code"]
+
+    def exchange(self, client_id: str, **more: str) -> httpx2.Response:
+        wanted = {
+            "grant_type": "authorization_code",
+            "client_id": client_id,
+            "redirect_uri": BACK,
+            "code_verifier": VERIFIER,
+        }
+        return httpx2.post(f"{self.address}/oauth/token/", data=wanted | more)
+
+    def connect(self, **choices: str) -> tuple[str, dict[str, Any]]:
+        client_id = self.client()
+        answer = self.exchange(client_id, code=self.code(client_id, **choices))
+        assert answer.status_code == 200, answer.text
+        return client_id, answer.json()
+
+    def tools(self, token: str) -> list[str] | int:
+        """Return the names of the tools that a token may call, or the status of the refusal."""
+        call = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
+        answer = httpx2.post(
+            f"{self.address}/mcp",
+            json=call,
+            headers={
+                "Authorization": f"Bearer {token}",
+                "Accept": "application/json, text/event-stream",
+                "MCP-Protocol-Version": "2025-11-25",
+            },
+        )
+        if answer.status_code != 200:
+            return answer.status_code
+        return re.findall(r'"name":"(\w+)","title"', answer.text) or re.findall(
+            r'"name":"(\w+)"', answer.text
+        )
+
+    def apps(self) -> list[str]:
+        """Return the addresses under which the connected apps are disconnected."""
+        return re.findall(r'action="(/connect/\d+/revoke/)"', self.browser.get("/connect/").text)
+
+    def run(self, code: str) -> str:
+        """Run Python in the server's settings."""
+        return subprocess.run(
+            [sys.executable, "-c", f"import django; django.setup()\n{code}"],
+            env=self.environment,
+            check=True,
+            capture_output=True,
+            text=True,
+        ).stdout.strip()
+
+
+def hidden(page: str) -> dict[str, str]:
+    inputs = re.findall(r'<input type="hidden"[^>]*?name="([^"]+)"(?:[^>]*?value="([^"]*)")?', page)
+    return {name: html.unescape(value) for name, value in inputs}
+
+
+def back_with(answer: httpx2.Response) -> dict[str, str]:
+    target = answer.headers["location"]
+    assert target.startswith(BACK), target
+    return {name: values[0] for name, values in parse_qs(urlsplit(target).query).items()}
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    port = free_port()
+    address = f"http://127.0.0.1:{port}"
+    environment = {
+        "PATH": os.environ["PATH"],
+        "PYTHONPATH": str(ROOT),
+        "DJANGO_SETTINGS_MODULE": "cronty_site.settings",
+        "CRONTY_DATA": str(tmp_path_factory.mktemp("oauth")),
+        "CRONTY_PORT": str(port),
+        "CRONTY_OAUTH": "on",
+        "CRONTY_MAX_TOKENS": "40",
+    }
+    subprocess.run([sys.executable, "-c", PREPARE], env=environment, check=True)
+    process = subprocess.Popen([sys.executable, MANAGE, "web"], env=environment, stderr=subprocess.PIPE)
+    try:
+        wait_for_port(process, port)
+        started = Server(address, environment)
+        yield started
+        started.browser.close()
+    finally:
+        process.terminate()
+        process.communicate()
+
+
+class Memory:
+    """The token storage of the official client."""
+
+    def __init__(self) -> None:
+        self.tokens: OAuthToken | None = None
+        self.client: OAuthClientInformationFull | None = None
+
+    async def get_tokens(self) -> OAuthToken | None:
+        return self.tokens
+
+    async def set_tokens(self, tokens: OAuthToken) -> None:
+        self.tokens = tokens
+
+    async def get_client_info(self) -> OAuthClientInformationFull | None:
+        return self.client
+
+    async def set_client_info(self, client_info: OAuthClientInformationFull) -> None:
+        self.client = client_info
+
+
+def test_official_client_finds_its_way_from_the_address_alone(server):
+    memory, pages = Memory(), []
+
+    async def redirect(address: str) -> None:
+        pages.append(await asyncio.to_thread(server.browser.get, address))
+
+    async def callback() -> AuthorizationCodeResult:
+        answer = await asyncio.to_thread(server.decide, pages[0])
+        found = back_with(answer)
+        return AuthorizationCodeResult(code=found["code"], state=found.get("state"), iss=found.get("iss"))
+
+    async def talk() -> tuple[list[str], Any]:
+        access = OAuthClientProvider(
+            f"{server.address}/mcp",
+            OAuthClientMetadata(client_name="Official", redirect_uris=[BACK], scope=None),
+            memory,
+            redirect,
+            callback,
+        )
+        async with httpx2.AsyncClient(auth=access) as http:
+            transport = streamable_http_client(f"{server.address}/mcp", http_client=http)
+            async with Client(transport) as client:
+                listed = await client.list_tools()
+                created = await client.call_tool(
+                    "schedule", {"prompt": "Read my inbox", "at": "tomorrow at 9:00"}
+                )
+                return [tool.name for tool in listed.tools], created
+
+    names, created = asyncio.run(talk())
+
+    assert "list_jobs" in names
+    assert not created.is_error, created
+    assert "Official" in pages[0].text
+    assert "127.0.0.1:9999" in pages[0].text
+    actor = "from schedules.models import Event; print(Event.objects.filter(verb='create').get().actor)"
+    assert server.run(actor) == "Official"
+
+
+def test_metadata_names_this_server_and_what_it_accepts(server):
+    resource = httpx2.get(f"{server.address}/.well-known/oauth-protected-resource/mcp").json()
+    metadata = httpx2.get(f"{server.address}/.well-known/oauth-authorization-server").json()
+    refused = httpx2.post(f"{server.address}/mcp", json={})
+
+    assert resource["resource"] == f"{server.address}/mcp"
+    assert resource["authorization_servers"] == [server.address]
+    assert resource["scopes_supported"] == ["read", "write"]
+    assert metadata["issuer"] == server.address
+    assert metadata["code_challenge_methods_supported"] == ["S256"]
+    assert metadata["grant_types_supported"] == ["authorization_code", "refresh_token"]
+    assert metadata["client_id_metadata_document_supported"] is True
+    assert refused.status_code == 401
+    assert f"{server.address}/.well-known/oauth-protected-resource/mcp" in refused.headers["www-authenticate"]
+
+
+def test_person_gives_less_than_the_app_asks_for(server):
+    _, tokens = server.connect(access="read", tools="notifications")
+
+    names = server.tools(tokens["access_token"])
+
+    assert tokens["scope"] == "read"
+    assert "list_scheduled_notifications" in names
+    assert "schedule_cron_notification" not in names
+    assert "list_jobs" not in names
+
+
+def test_app_that_asked_to_read_is_offered_nothing_more(server):
+    client_id = server.client()
+    page = server.ask(client_id, scope="read")
+
+    answer = server.decide(page, access="read write")
+
+    assert answer.status_code == 422
+    assert '<option value="read write"' not in page.text
+
+
+def test_person_who_cancels_sends_the_app_away(server):
+    answer = server.decide(server.ask(server.client()), allow="")
+
+    assert back_with(answer)["error"] == "access_denied"
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"redirect_uri": "https://evil.example/back"},
+        {"redirect_uri": f"{BACK}/other"},
+        {"client_id": "unknown"},
+        {"client_id": "https://127.0.0.1/client.json"},
+        {"resource": "https://other.example/mcp"},
+    ],
+    ids=lambda asked: next(iter(asked)),
+)
+def test_request_with_a_foreign_part_stays_here(server, asked):
+    answer = server.ask(**{"client_id": server.client()} | asked)
+
+    assert answer.status_code == 400
+    assert "cannot be connected" in answer.text
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"code_challenge": "", "code_challenge_method": ""},
+        {"code_challenge_method": "plain"},
+        {"scope": "admin"},
+    ],
+    ids=["without PKCE", "plain PKCE", "unknown scope"],
+)
+def test_weaker_request_is_refused(server, asked):
+    before = server.apps()
+    page = server.ask(server.client(), **asked)
+    answer = page if page.is_redirect else server.decide(page)
+
+    assert answer.status_code == 302
+    assert back_with(answer)["error"] in ("invalid_request", "invalid_scope")
+    assert server.apps() == before
+
+
+def test_code_works_once_for_its_client_with_its_verifier(server):
+    client_id, other = server.client(), server.client()
+    code = server.code(client_id)
+
+    assert server.exchange(client_id, code=code, code_verifier="w" * 50).status_code == 400
+    assert server.exchange(other, code=code).status_code in (400, 401)
+    code = server.code(client_id)
+    assert server.exchange(client_id, code=code).status_code == 200
+    assert server.exchange(client_id, code=code).json()["error"] == "invalid_grant"
+
+
+def test_refresh_token_rotates_and_a_stolen_one_ends_the_access(server):
+    client_id, tokens = server.connect()
+
+    def refresh(token: str) -> httpx2.Response:
+        return server.exchange(client_id, grant_type="refresh_token", refresh_token=token)
+
+    renewed = refresh(tokens["refresh_token"]).json()
+    assert isinstance(server.tools(renewed["access_token"]), list)
+
+    assert refresh(tokens["refresh_token"]).status_code == 400
+    assert refresh(renewed["refresh_token"]).status_code == 400
+
+
+def test_revoked_app_is_shut_out_and_stays_out_after_a_new_consent(server):
+    client_id, tokens = server.connect()
+    newest, page = server.apps()[0], server.browser.get("/connect/").text
+
+    answer = server.browser.post(newest, data={"csrfmiddlewaretoken": hidden(page)["csrfmiddlewaretoken"]})
+
+    assert answer.is_redirect
+    assert server.tools(tokens["access_token"]) == 401
+    refreshed = server.exchange(client_id, grant_type="refresh_token", refresh_token=tokens["refresh_token"])
+    assert refreshed.status_code == 400
+    server.code(client_id)
+    assert server.tools(tokens["access_token"]) == 401
+    again = server.exchange(client_id, grant_type="refresh_token", refresh_token=tokens["refresh_token"])
+    assert again.status_code == 400
+
+
+def test_token_is_good_for_this_audience_alone_and_ends(server):
+    _, tokens = server.connect()
+    change = (
+        "from oauth2_provider.models import AccessToken as T; from django.utils import timezone as z;"
+        "t = T.objects.exclude(user=None).latest('pk');"
+    )
+
+    server.run(f"{change} t.resource = ['https://other.example/mcp']; t.save()")
+    assert server.tools(tokens["access_token"]) == 401
+    server.run(f"{change} t.resource = []; t.save()")
+    assert server.tools(tokens["access_token"]) == 401
+    server.run(f"{change} t.resource = ['{server.address}/mcp']; t.save()")
+    assert isinstance(server.tools(tokens["access_token"]), list)
+    server.run(f"{change} t.expires = z.now(); t.save()")
+    assert server.tools(tokens["access_token"]) == 401
+
+
+def test_only_checksums_are_stored(server):
+    _, tokens = server.connect()
+
+    stored = server.run(
+        "from oauth2_provider.models import AccessToken, RefreshToken;"
+        "print([*AccessToken.objects.values_list('token', flat=True), *RefreshToken.objects.values_list('token', flat=True)])"
+    )
+
+    assert tokens["access_token"] not in stored
+    assert tokens["refresh_token"] not in stored
+
+
+@pytest.mark.parametrize(
+    ("more", "status"),
+    [
+        ({"redirect_uris": ["http://evil.example/back"]}, 400),
+        ({"redirect_uris": ["javascript:alert(1)"]}, 400),
+        ({"redirect_uris": []}, 400),
+        ({"client_name": "x" * 9000}, 413),
+    ],
+    ids=["plain http", "script", "none", "long"],
+)
+def test_bad_registration_is_refused(server, more, status):
+    assert server.register(**more).status_code == status
+
+
+def test_flood_of_registrations_ends_and_unused_clients_are_removed(server):
+    client_id, _ = server.connect()
+    statuses = [server.register().status_code for _ in range(61)]
+
+    assert statuses[-1] == 429
+
+    age = (
+        "from oauth2_provider.models import Application as A; from django.utils import timezone as z; import datetime as d;"
+        "A.objects.update(created=z.now() - d.timedelta(days=2))"
+    )
+    server.run(age)
+    assert server.register().status_code == 201
+    left = server.run(
+        "from oauth2_provider.models import Application as A; print(*A.objects.values_list('client_id', flat=True))"
+    ).split()
+    assert client_id in left
+    assert len(left) < 30
