@@ -50,7 +50,11 @@ MUTANTS = (
         "settle without still-mine",
         "schedules/engine/settle.py",
         [
-            ("pk__in=list(attempts), status=Status.RUNNING, cluster_id=cluster_id", "pk__in=list(attempts)"),
+            (
+                "[*lock_running(cluster_id, attempts)]",
+                "list(Execution.objects.filter(pk__in=list(attempts))"
+                '.values_list("pk", "attempt", "cause", "job__status", "job__deleted_at"))',
+            ),
             ("if attempts[pk] == attempt", "if pk in attempts"),
         ],
     ),
@@ -95,10 +99,6 @@ MUTANTS = (
                 "AND status = 'claimed' AND cluster_id = %s AND attempt = %s",
                 "AND status = 'claimed' AND (cluster_id = %s OR 1 = 1) AND attempt = %s",
             ),
-            (
-                "run.cluster_id = %s AND run.attempt = %s",
-                "(run.cluster_id = %s OR 1 = 1) AND run.attempt = %s",
-            ),
         ],
     ),
     Mutant(
@@ -119,7 +119,7 @@ MUTANTS = (
     Mutant(
         "claim one second early",
         "schedules/engine/claim.py",
-        [("due = Job.objects.due(now)", "due = Job.objects.due(now + timedelta(seconds=1))")],
+        [("sql.due_jobs(now, room", "sql.due_jobs(now + timedelta(seconds=1), room")],
     ),
 )
 UNCHANGED = Mutant("(unchanged)", "manage.py", ())

@@ -4,21 +4,22 @@ import logging
 import time
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import NamedTuple
 
 from django.conf import settings
 from django.contrib.auth import get_user_model
 from django.db import DatabaseError, transaction
-from django.db.models import F, Q, QuerySet, Value
+from django.db.models import F, Q, Value
 
 from schedules import limits
+from schedules.engine import sql
+from schedules.engine.due import DueJob
 from schedules.engine.gaps import Slot, remaining
 from schedules.engine.interruptions import Interruption, reason_missed
 from schedules.engine.pauses import pause_unreadable
 from schedules.engine.plan import Plan, WhyMissed, plan
 from schedules.engine.settle import AT_MOST_ONCE, call_off, lose
-from schedules.engine.sql import earliest_moment, insert_claimed, is_lock_timeout, update_rows
 from schedules.engine.too_late import end_late_runs, is_too_late
 from schedules.models import Execution, Job
 from schedules.models.executions import job_was_stopped
@@ -31,25 +32,9 @@ Status = Execution.Status
 
 # How many seconds one claim may spend on planning; after an outage, the next claims plan the rest.
 PLANNING_SECONDS = 1.0
-# The columns of a job that a claim needs.
-_JOB_COLUMNS = (
-    "pk",
-    "owner_id",
-    "name",
-    "task",
-    "status",
-    "next_run_at",
-    *Job.TRIGGER_FIELDS,
-    "created_at",
-    "slot_count",
-    "overlap",
-    "catch_up",
-    "timeout",
-)
 
 
-@dataclass(frozen=True, slots=True)
-class Claim:
+class Claim(NamedTuple):
     """An execution that this cluster may start until the lease ends."""
 
     execution_id: int
@@ -74,17 +59,19 @@ def claim_runs(
 
     def claim(exclude_owners: Sequence[int] = ()) -> list[Claim]:
         with transaction.atomic():
-            claims = _claim_ready(cluster_id, now, lease_until, limit, exclude_tasks)
-            due = Job.objects.due(now).exclude(task__in=exclude_tasks)
-            if exclude_owners:
-                due = due.exclude(owner__in=exclude_owners)
-            why_missed = reason_missed(cluster_id, now, interruptions)
-            return claims + _claim_due(due, cluster_id, now, lease_until, limit - len(claims), why_missed)
+            claims = []
+            if sql.has_ready_runs(now):
+                claims = _claim_ready(cluster_id, now, lease_until, limit, exclude_tasks)
+            if room := limit - len(claims):
+                jobs = sql.due_jobs(now, room, exclude_tasks=exclude_tasks, exclude_owners=exclude_owners)
+                why_missed = reason_missed(cluster_id, now, interruptions)
+                claims += _claim_due(jobs, cluster_id, now, lease_until, room, why_missed)
+            return claims
 
     try:
         return claim()
     except DatabaseError as error:
-        if not is_lock_timeout(error):
+        if not sql.is_lock_timeout(error):
             raise
         # A new row refers to its owner, whose row another session may have locked: only that owner's jobs must wait.
         return claim(_locked_owners(now))
@@ -102,7 +89,7 @@ def _locked_owners(now: datetime) -> list[int]:
 def wake_up_at(now: datetime, *, exclude_tasks: Sequence[str] = ()) -> datetime | None:
     """Return the earliest moment at which anything is due, except tasks in `exclude_tasks`."""
     if not exclude_tasks:
-        return earliest_moment()
+        return sql.earliest_moment()
     due = Job.objects.armed().exclude(task__in=exclude_tasks)
     ready = Execution.objects.filter(status=Status.QUEUED, available_at__isnull=False)
     moments = (
@@ -194,7 +181,7 @@ def _count_manual_runs(rows: Iterable[Execution]) -> None:
 
 
 def _claim_due(
-    due: QuerySet[Job],
+    jobs: Sequence[DueJob],
     cluster_id: int,
     now: datetime,
     lease_until: datetime,
@@ -202,35 +189,25 @@ def _claim_due(
     why_missed: WhyMissed,
 ) -> list[Claim]:
     """Write the ledger rows of due slots, and claim those that are to run now."""
-    if limit <= 0:
-        return []
-    jobs = list(
-        due.select_for_update(skip_locked=True, of=("self",))
-        .annotate(owner_is_active=is_active("owner__") or Value(True))
-        .only(*_JOB_COLUMNS)
-        .order_by("next_run_at")[:limit]
-    )
     if not jobs:
         return []
-    job_ids = [job.pk for job in jobs]
-    live = Counter(
-        Execution.objects.live().filter(job_id__in=job_ids).order_by().values_list("job_id", flat=True)
-    )
+    by_id = {job.pk: job for job in jobs}
+    live = sql.live_runs(by_id)
     plans = {item.job.pk: item for item in _plan_all(jobs, now, live, limit, why_missed)}
-    plain = {pk: item.job for pk, item in plans.items() if item.is_plain}
+    plain = {pk: by_id[pk] for pk, item in plans.items() if item.is_plain}
     claims = _insert_plain(plain, cluster_id, lease_until, now)
     for pk, spans in _known_slots([pk for pk in plans if pk not in claims]).items():
-        plans[pk] = _plan_safely(plans[pk].job, now, live[pk], why_missed, spans)
+        plans[pk] = _plan_safely(by_id[pk], now, live[pk], why_missed, spans)
     others = [item for pk, item in plans.items() if pk not in claims]
     _advance([item for item in plans.values() if not item.broken], live)
     for item in plans.values():
         if item.broken:
-            pause_unreadable(item.job, now, item.broken)
+            pause_unreadable(Job.objects.get(pk=item.job.pk), now, item.broken)
     return [*claims.values(), *_insert_others(others, cluster_id, lease_until, now)]
 
 
 def _plan_all(
-    jobs: Sequence[Job],
+    jobs: Sequence[DueJob],
     now: datetime,
     live: Counter[int],
     limit: int,
@@ -248,7 +225,7 @@ def _plan_all(
 
 
 def _plan_safely(
-    job: Job,
+    job: DueJob,
     now: datetime,
     live: int,
     why_missed: WhyMissed,
@@ -260,13 +237,12 @@ def _plan_safely(
             job,
             now,
             live=live,
-            owner_is_active=job.owner_is_active,  # type: ignore[attr-defined]
+            owner_is_active=job.owner_is_active,
             why_missed=why_missed,
             known=known,
         )
     except Exception as error:
         logger.exception("Job %s cannot be planned", job.pk)
-        assert job.next_run_at is not None
         words = unreadable(error)[: limits.NAME_LENGTH]
         slot = Slot(job.next_run_at, Status.FAILED, reason=words, error=words)
         return Plan(job, remaining(job, slot, known), broken=words)
@@ -288,17 +264,14 @@ def _known_slots(job_ids: Sequence[int]) -> dict[int, list[tuple[datetime, datet
 
 
 def _insert_plain(
-    jobs: dict[int, Job], cluster_id: int, lease_until: datetime, now: datetime
+    jobs: dict[int, DueJob], cluster_id: int, lease_until: datetime, now: datetime
 ) -> dict[int, Claim]:
     """Insert the rows of plain slots in one statement, except for jobs whose slot already has a row."""
     if not jobs:
         return {}
-    template = Execution(
-        status=Status.CLAIMED, cluster_id=cluster_id, claimed_at=now, lease_until=lease_until
-    )
     return {
         job_id: Claim(execution_id, 0, jobs[job_id].task, jobs[job_id].timeout)
-        for execution_id, job_id in insert_claimed(template, jobs)
+        for execution_id, job_id in sql.insert_claimed(cluster_id, now, lease_until, jobs)
     }
 
 
@@ -323,7 +296,7 @@ def _advance(plans: Iterable[Plan], live: Counter[int]) -> None:
         running = len(item.to_run)
         status = _status_after(item, is_busy=bool(running or live[item.job.pk]))
         rows.append((item.job.pk, item.next_run_at, status, running))
-    update_rows(
+    sql.update_rows(
         Job,
         "next_run_at = {next_run_at}, status = {status},"
         " slot_count = slot_count + {slot_count}, run_count = run_count + {slot_count}",

@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 
 from django.db.models import Q
 
+from schedules.engine.due import PlannedJob
 from schedules.models import Execution, Job
 from schedules.when.triggers import TriggerError
 
@@ -30,7 +31,7 @@ class Slot:
     count: int = 1
     error: str = ""
 
-    def row_of(self, job: Job, now: datetime) -> Execution:
+    def row_of(self, job: PlannedJob, now: datetime) -> Execution:
         return Execution.of(
             job,
             self.at,
@@ -44,7 +45,7 @@ class Slot:
         )
 
 
-def gap_from(job: Job, first: datetime, last: datetime, status: Execution.Status, reason: str) -> Slot:
+def gap_from(job: PlannedJob, first: datetime, last: datetime, status: Execution.Status, reason: str) -> Slot:
     """Build one row for the slots from the first to the last."""
     if first == last:
         return Slot(first, status, reason=reason)
@@ -54,7 +55,7 @@ def gap_from(job: Job, first: datetime, last: datetime, status: Execution.Status
 
 
 def gap_between(
-    job: Job, since: datetime, until: datetime, status: Execution.Status, reason: str
+    job: PlannedJob, since: datetime, until: datetime, status: Execution.Status, reason: str
 ) -> Slot | None:
     """Build one row for the slots in [since, until], or return None if there are none."""
     newest = job.trigger.latest_at_or_before(until, since)
@@ -64,7 +65,7 @@ def gap_between(
     return gap_from(job, oldest or newest, newest, status, reason)
 
 
-def remaining(job: Job, slot: Slot, known: Iterable[tuple[datetime, datetime | None]]) -> list[Slot]:
+def remaining(job: PlannedJob, slot: Slot, known: Iterable[tuple[datetime, datetime | None]]) -> list[Slot]:
     """Remove slots that already have a row from a slot or a gap; `known` are the first and last slots of those rows."""
     spans = sorted((first, last or first) for first, last in known)
     if not spans:

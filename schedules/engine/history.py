@@ -8,7 +8,7 @@ from typing import Any
 
 from django.db import connection
 
-from schedules.engine.sql import update_rows
+from schedules.engine.sql import status_after_runs, update_rows
 from schedules.models import Execution, Job
 from schedules.models.executions import OUTCOME_LETTERS
 
@@ -35,11 +35,19 @@ class Outcome:
         return self.status in (Status.FAILED, Status.LOST)
 
 
-def add_to_history(outcomes: Sequence[Outcome]) -> dict[int, list[Outcome]]:
-    """Add final outcomes to the columns of their jobs, which the caller has locked; return the outcomes by job."""
+def add_to_history(outcomes: Sequence[Outcome], *, ends_jobs: bool = False) -> dict[int, list[Outcome]]:
+    """Add final outcomes to the columns of their jobs, which the caller has locked; return the outcomes by job.
+
+    With `ends_jobs`, jobs without slots and live runs become completed or failed.
+    """
     by_job: dict[int, list[Outcome]] = defaultdict(list)
     for outcome in outcomes:
         by_job[outcome.job_id].append(outcome)
+    status = ""
+    if ends_jobs:
+        # A one-time job whose run was called off before its first attempt also counts as failed.
+        failed = [job_id for job_id, ended in by_job.items() if ended[-1].is_failure or not ended[-1].attempt]
+        status = f", status = {status_after_runs(failed)}"
     right = "right({0}, 30)" if connection.vendor == "postgresql" else "substr({0}, -30)"
     update_rows(
         Job,
@@ -48,7 +56,7 @@ def add_to_history(outcomes: Sequence[Outcome]) -> dict[int, list[Outcome]]:
         " last_error = COALESCE({last_error}, last_error),"
         # A negative value starts a new streak: -1 has no failure, -2 has one failure since the last success.
         " failure_streak = CASE WHEN {failure_streak} < 0 THEN -1 - {failure_streak}"
-        " ELSE failure_streak + {failure_streak} END",
+        f" ELSE failure_streak + {{failure_streak}} END{status}",
         ("id", "recent", "last_run_at", "last_error", "failure_streak"),
         [(job_id, *_summary(ended)) for job_id, ended in by_job.items()],
     )

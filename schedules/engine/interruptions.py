@@ -8,7 +8,8 @@ from typing import Any, Self
 
 from django.db import connection
 
-from schedules.models import Cluster, Job
+from schedules.engine.due import PlannedJob
+from schedules.models import Cluster
 from schedules.tasks import registry
 
 NO_CLUSTER = "No worker was running."
@@ -58,7 +59,7 @@ class _Span:
 
 def reason_missed(
     cluster_id: int, now: datetime, own: Iterable[Interruption] = ()
-) -> Callable[[Job, datetime], str]:
+) -> Callable[[PlannedJob, datetime], str]:
     """Return a function that says why a job's slot was not claimed on time, with at most one query.
 
     `own` are the interruptions of this cluster; those of others are known up to their last heartbeat.
@@ -81,7 +82,7 @@ def reason_missed(
             for row in rows
         ]
 
-    def reason(job: Job, moment: datetime) -> str:
+    def reason(job: PlannedJob, moment: datetime) -> str:
         task = registry.get(job.task)
         is_plain = task is not None and not task.is_coroutine
         alive = [span for span in spans() if span.start <= moment <= span.end]

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from datetime import datetime, timedelta
 
 from schedules.engine import sql
+from schedules.engine.due import PlannedJob
 from schedules.engine.gaps import Slot
 from schedules.models import Execution, Job
 
@@ -15,7 +16,7 @@ HELD_RUNS = 100
 Status = Execution.Status
 
 
-def apply_overlap(job: Job, slots: list[Slot], live: int, now: datetime) -> list[Slot]:
+def apply_overlap(job: PlannedJob, slots: list[Slot], live: int, now: datetime) -> list[Slot]:
     """Skip or queue the slots that would overlap with another run; `live` is the number of unfinished runs."""
     if job.overlap == Job.Overlap.ALLOW or job.trigger_type == Job.TriggerType.ONCE:
         return slots

@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 
 from django.conf import settings
 
+from schedules.engine.due import PlannedJob
 from schedules.engine.gaps import TICK, Slot, gap_from, remaining
 from schedules.engine.overlap import apply_overlap
 from schedules.models import Execution, Job
@@ -16,14 +17,14 @@ Status = Execution.Status
 Cause = Execution.Cause
 
 # Says why a slot of a job was not claimed on time.
-WhyMissed = Callable[[Job, datetime], str]
+WhyMissed = Callable[[PlannedJob, datetime], str]
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
     """What a claim does to one job: the rows to write, and its next slot."""
 
-    job: Job
+    job: PlannedJob
     slots: list[Slot] = field(default_factory=list)
     next_run_at: datetime | None = None
     broken: str = ""
@@ -45,7 +46,7 @@ class Plan:
 
 
 def plan(
-    job: Job,
+    job: PlannedJob,
     now: datetime,
     *,
     live: int,
@@ -56,13 +57,14 @@ def plan(
     """Decide on every slot of a due job up to now; `known` are the first and last slots of existing rows."""
     first = job.next_run_at
     assert first is not None
-    following = job.trigger.next_after(first)
+    trigger = job.trigger
+    following = trigger.next_after(first)
     due_until = min(now, job.ends_at) if job.ends_at else now
     if following is None or following > due_until:
         newest = first
     else:
-        newest = job.trigger.latest_at_or_before(due_until, first) or first
-        following = job.trigger.next_after(max(now, newest))
+        newest = trigger.latest_at_or_before(due_until, first) or first
+        following = trigger.next_after(max(now, newest))
     if not owner_is_active:
         gap = gap_from(job, first, newest, Status.SKIPPED, "The owner's account is not active.")
         return _planned(job, remaining(job, gap, known), following)
@@ -74,7 +76,7 @@ def plan(
 
 
 def _choose(
-    job: Job, first: datetime, newest: datetime, now: datetime, why_missed: WhyMissed
+    job: PlannedJob, first: datetime, newest: datetime, now: datetime, why_missed: WhyMissed
 ) -> tuple[list[Slot], Slot | None]:
     """Split the due slots into those to run and a gap of those that were missed."""
     if first == newest and now - first <= ON_TIME:
@@ -99,20 +101,20 @@ def _choose(
     return runs, gap_from(job, first, missed_until, Status.MISSED, why_missed(job, first))
 
 
-def _newest_slots(job: Job, first: datetime, newest: datetime, limit: int) -> list[datetime]:
+def _newest_slots(job: PlannedJob, first: datetime, newest: datetime, limit: int) -> list[datetime]:
     slots = [newest]
     while len(slots) < limit and (earlier := _slot_before(job, slots[-1], first)):
         slots.append(earlier)
     return slots[::-1]
 
 
-def _slot_before(job: Job, slot: datetime, first: datetime) -> datetime | None:
+def _slot_before(job: PlannedJob, slot: datetime, first: datetime) -> datetime | None:
     if slot <= first:
         return None
     return job.trigger.latest_at_or_before(slot - TICK, first)
 
 
-def _planned(job: Job, rows: list[Slot], following: datetime | None) -> Plan:
+def _planned(job: PlannedJob, rows: list[Slot], following: datetime | None) -> Plan:
     """Apply `max_runs` and `ends_at`, and set the next slot."""
     left = None if job.max_runs is None else max(0, job.max_runs - job.slot_count)
     kept, running = [], 0

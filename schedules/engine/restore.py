@@ -10,7 +10,6 @@ from django.db.models import F, Max, Q
 from schedules.engine.gaps import account_for
 from schedules.engine.history import Outcome, add_to_history
 from schedules.engine.rescue import rescue, unclaim
-from schedules.engine.sql import end_finished_jobs
 from schedules.models import Cluster, Event, Execution, Job
 from schedules.models.executions import ExecutionQuerySet
 from schedules.when.triggers import TriggerError
@@ -88,15 +87,15 @@ def _end_runs(now: datetime, reason: str) -> list[Job]:
             Execution.objects.filter(pk__in=[row.pk for row in lost]), Status.LOST, now, reason, error=reason
         )
         # Without a reaction to failures: nothing has failed, so nobody is notified and no job is paused.
-        by_job = add_to_history(
+        add_to_history(
             [
                 Outcome(row.pk, row.attempt, row.job_id, status, now, error=reason if row.attempt else "")
                 for status, ended in ((Status.MISSED, missed), (Status.LOST, lost))
                 for row in ended
                 if row.job_id
-            ]
+            ],
+            ends_jobs=True,
         )
-        end_finished_jobs(by_job, failed=by_job)
         jobs += [row.job for row in rows if row.job]
     return jobs
 

@@ -17,7 +17,7 @@ from django.db.models import Subquery
 from schedules.engine.failures import handle_failures
 from schedules.engine.history import Outcome, add_to_history
 from schedules.engine.overlap import release_next
-from schedules.engine.sql import end_finished_jobs, update_rows
+from schedules.engine.sql import lock_running, update_rows
 from schedules.engine.start import Started
 from schedules.models import Cluster, Execution
 from schedules.models.executions import job_was_stopped
@@ -115,19 +115,16 @@ def _lock_mine(
     Map each to its cause and its job's status and deletion.
     """
     attempts = {outcome.execution_id: outcome.attempt for outcome in outcomes}
-    running = (
-        Execution.objects.filter(pk__in=list(attempts), status=Status.RUNNING, cluster_id=cluster_id)
-        .order_by()
-        .select_for_update(skip_locked=True, no_key=True)
-    )
-    # This condition is always true; it makes the join an inner one, because an outer one cannot lock the jobs.
-    with_job = running.filter(job__status__gt="")
-    rows: list[tuple[int, int, str, str | None, datetime | None]] = list(
-        with_job.values_list("pk", "attempt", "cause", "job__status", "job__deleted_at")
-    )
+    rows: list[tuple[int, int, str, str | None, datetime | None]] = [*lock_running(cluster_id, attempts)]
     if len(rows) < len(outcomes):
-        without_job = running.filter(job=None).values_list("pk", "attempt", "cause")
-        rows += [(*row, None, None) for row in without_job]
+        without_job = (
+            Execution.objects.filter(
+                pk__in=list(attempts), status=Status.RUNNING, cluster_id=cluster_id, job=None
+            )
+            .order_by()
+            .select_for_update(skip_locked=True, no_key=True)
+        )
+        rows += [(*row, None, None) for row in without_job.values_list("pk", "attempt", "cause")]
     return {
         pk: (cause, status, deleted_at)
         for pk, attempt, cause, status, deleted_at in rows
@@ -189,11 +186,6 @@ def conclude(outcomes: Sequence[Outcome]) -> None:
     """
     if not outcomes:
         return
-    by_job = add_to_history(outcomes)
-    # A one-time job whose run was called off before its first attempt also counts as failed.
-    end_finished_jobs(
-        by_job,
-        failed=[job_id for job_id, ended in by_job.items() if ended[-1].is_failure or not ended[-1].attempt],
-    )
+    by_job = add_to_history(outcomes, ends_jobs=True)
     release_next(by_job, outcomes[0].finished_at)
     handle_failures(by_job, outcomes[0].finished_at)

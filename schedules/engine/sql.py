@@ -1,13 +1,17 @@
 """Hand-written SQL where speed matters; a test compares each statement with the ORM."""
 
 import json
-from collections.abc import Callable, Iterable, Sequence
-from datetime import UTC, datetime
-from functools import cache
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from datetime import UTC, datetime, timedelta
+from functools import cache, lru_cache
+from itertools import chain
 from typing import Any
 
+from django.contrib.auth import get_user_model
 from django.db import connection, models
 
+from schedules.engine.due import DueJob
 from schedules.models import Execution
 from schedules.models.executions import COPIED_FROM_JOB
 
@@ -16,6 +20,23 @@ _PREPARE_THRESHOLD = 5
 # PostgreSQL's code for a wait that `lock_timeout` has ended.
 _LOCK_NOT_AVAILABLE = "55P03"
 
+# The most parameters of a statement that SQLite takes by default.
+_MOST_PARAMETERS = 32_766
+_MICROSECOND = timedelta(microseconds=1)
+
+_HAS_READY = """
+    SELECT 1 FROM schedules_execution WHERE status = 'queued' AND available_at <= %s LIMIT 1
+"""
+_DUE_JOBS = """
+    SELECT {columns}, {is_active} FROM schedules_job job JOIN {owners} ON owner.{owner_key} = job.owner_id
+    WHERE job.status = 'pending' AND job.deleted_at IS NULL AND job.next_run_at <= %s{exclude}
+    ORDER BY job.next_run_at LIMIT %s
+"""
+_LIVE_RUNS = """
+    SELECT job_id, count(*) FROM schedules_execution
+    WHERE job_id IN ({ids}) AND finished_at IS NULL AND status IN ('queued', 'claimed', 'running', 'waiting')
+    GROUP BY job_id
+"""
 _INSERT_CLAIMED = """
     INSERT INTO schedules_execution ({columns})
     SELECT {values} FROM schedules_job job
@@ -28,44 +49,60 @@ _INSERT_CLAIMED = """
 _START = """
     UPDATE schedules_execution SET status = 'running', attempt = attempt + 1, started_at = %s, finished_at = NULL,
         lease_until = %s, lateness = CASE WHEN attempt = 0 THEN {lateness} ELSE lateness END
-    WHERE id IN ({ids}) AND status = 'claimed' AND cluster_id = %s AND attempt = %s
+    {which} AND status = 'claimed' AND cluster_id = %s AND attempt = %s
 """
 _READ_STARTED = """
-    SELECT run.id, run.attempt, run.cause, run.scheduled_for, run.owner_id, run.job_id, run.task,
+    SELECT run.id, run.attempt, run.cause, {scheduled_for}, run.owner_id, run.job_id, run.task,
         job.public_id, job.name, job.args, job.kwargs, job.timeout, job.attempts, job.backoff, profile.signing_key,
-        job.signing_version, job.signing_changed_at
-    FROM {started} run JOIN schedules_job job ON job.id = run.job_id
+        job.signing_version, {signing_changed_at}
+    FROM {runs} run JOIN schedules_job job ON job.id = run.job_id
         LEFT JOIN schedules_profile profile ON profile.user_id = run.owner_id
 """
-_START_ON_SQLITE = _START.replace("{lateness}", "django_timestamp_diff(%s, scheduled_for)")
-_READ_STARTED_ON_SQLITE = (
-    _READ_STARTED.replace("{started}", "schedules_execution")
-    + "WHERE run.id IN ({ids}) AND run.status = 'running' AND run.cluster_id = %s AND run.attempt = %s"
-    " AND run.started_at = %s"
+_READ_ON_SQLITE = (
+    _READ_STARTED.format(
+        runs="schedules_execution",
+        # As text, because the driver's own conversion of moments is slow.
+        scheduled_for="CAST(run.scheduled_for AS text)",
+        signing_changed_at="CAST(job.signing_changed_at AS text)",
+    )
+    + "WHERE run.id IN ({ids})"
+)
+# SQLite cannot subtract moments, so the lateness of each run is given.
+_START_ON_SQLITE = (
+    "WITH given(new_id, new_lateness) AS (VALUES {values})"
+    + _START.format(lateness="new_lateness", which="FROM given WHERE id = new_id").replace("%s", "?")
+    + "RETURNING id"
 )
 # One round trip. `set_config` makes this commit synchronous: if a crash lost a run that was already delivered, another
 # run would get its id.
 _START_ON_POSTGRESQL = (
     "WITH started AS ("
-    + _START.replace("{lateness}", "%s::timestamptz - scheduled_for")
+    + _START.format(lateness="%s::timestamptz - scheduled_for", which="WHERE id IN ({ids})")
     + "AND (SELECT set_config('synchronous_commit', 'on', true)) = 'on'"
     " RETURNING id, attempt, cause, scheduled_for, owner_id, job_id, task)"
-    + _READ_STARTED.replace("{started}", "started")
+    + _READ_STARTED.format(
+        runs="started", scheduled_for="run.scheduled_for", signing_changed_at="job.signing_changed_at"
+    )
 )
 _UNLOCKED = "SELECT id FROM schedules_execution WHERE id IN ({ids}) FOR NO KEY UPDATE SKIP LOCKED"
 _START_UNLOCKED_ON_POSTGRESQL = _START_ON_POSTGRESQL.replace("{ids}", _UNLOCKED)
 _START_ONE_ON_POSTGRESQL = _START_ON_POSTGRESQL.replace("id IN ({ids})", "id = %s")
 
+# The runs of a cluster with their jobs. Those without a job are left out, because an outer join cannot lock.
+_LOCK_RUNNING = """
+    SELECT run.id, run.attempt, run.cause, job.status, job.deleted_at
+    FROM schedules_execution run JOIN schedules_job job ON job.id = run.job_id
+    WHERE run.id IN ({ids}) AND run.status = 'running' AND run.cluster_id = %s
+"""
 # `LIMIT 1` keeps PostgreSQL from turning the subqueries into joins: during a burst its statistics miss thousands of
 # live rows, and a join would read all of them for each job.
-_END_FINISHED_JOBS = """
-    UPDATE schedules_job SET status =
-        CASE WHEN trigger_type = 'once' AND id IN ({failed}) THEN 'failed' ELSE 'completed' END
-    WHERE id IN ({ids}) AND status = 'running' AND (
+_STATUS_AFTER_RUNS = """
+    CASE WHEN status <> 'running' OR (
         SELECT 1 FROM schedules_execution live
         WHERE live.job_id = schedules_job.id AND live.finished_at IS NULL
             AND live.status IN ('queued', 'claimed', 'running', 'waiting')
-        LIMIT 1) IS NULL
+        LIMIT 1) IS NOT NULL THEN status
+    WHEN trigger_type = 'once' AND id IN ({failed}) THEN 'failed' ELSE 'completed' END
 """
 _NEXT_IN_LINE = """
     SELECT min(held.id) FROM schedules_execution held
@@ -95,7 +132,7 @@ def update_rows(
 ) -> None:
     """Run `UPDATE … SET assignments` for each row; `{name}` in the assignments stands for that column's value.
 
-    The first column is the primary key, `id`.
+    The first column is the primary key, `id`. The names of the table's own columns need no prefix.
     """
     fields = [model._meta.get_field(name) for name in columns]
     by_column = [
@@ -105,51 +142,141 @@ def update_rows(
     if not by_column:
         return
     table = connection.ops.quote_name(model._meta.db_table)
+    # Different from the table's own names, so that `total = total + {total}` is not ambiguous.
+    given = ", ".join(f"new_{name}" for name in columns)
+    update = (
+        f"UPDATE {table} SET {assignments.format(**{name: f'given.new_{name}' for name in columns})} "  # noqa: S608  # nosec B608
+        f"FROM {{given}} WHERE {table}.id = given.new_id"
+    )
     with connection.cursor() as cursor:
         if connection.vendor == "postgresql":
-            # Different from the table's own names, so that `total = total + {total}` is not ambiguous.
-            names = {name: f"given.new_{name}" for name in columns}
             arrays = ", ".join(f"%s::{_type_of(field)}[]" for field in fields)
-            cursor.execute(
-                f"UPDATE {table} SET {assignments.format(**names)} "  # noqa: S608  # nosec B608
-                f"FROM unnest({arrays}) AS given({', '.join(f'new_{name}' for name in columns)}) "
-                f"WHERE {table}.id = given.new_id",
-                by_column,
-            )
-        else:
-            # Named parameters of the driver, because several assignments may use the same value.
-            names = {name: f":{name}" for name in columns}
+            cursor.execute(update.format(given=f"unnest({arrays}) AS given({given})"), by_column)
+            return
+        # Not `executemany`: at every row the driver would let other threads run, and then wait for its turn again.
+        for part in _parts(list(zip(*by_column, strict=True)), _MOST_PARAMETERS // len(columns)):
+            values = ", ".join([f"({', '.join('?' * len(columns))})"] * len(part))
+            statement = f"WITH given({given}) AS (VALUES {values}) {update.format(given='given')}"
             with connection.wrap_database_errors:
-                cursor.connection.executemany(
-                    f"UPDATE {table} SET {assignments.format(**names)} WHERE id = :id",  # noqa: S608  # nosec B608
-                    (dict(zip(columns, row, strict=True)) for row in zip(*by_column, strict=True)),
-                )
+                cursor.connection.execute(statement, list(chain.from_iterable(part)))
 
 
-def insert_claimed(template: Execution, job_ids: Iterable[int]) -> list[tuple[int, int]]:
-    """Insert a copy of `template` for the next slot of each job; return pairs of row id and job id.
+def has_ready_runs(now: datetime) -> bool:
+    """Return whether any queued run may start."""
+    with connection.cursor() as cursor:
+        cursor.execute(_HAS_READY, [connection.ops.adapt_datetimefield_value(now)])
+        return cursor.fetchone() is not None
+
+
+def due_jobs(
+    now: datetime, limit: int, *, exclude_tasks: Sequence[str] = (), exclude_owners: Sequence[int] = ()
+) -> list[DueJob]:
+    """Return the jobs that have been due longest, locked for this transaction, except those that are locked already."""
+    exclude = ""
+    if exclude_tasks:
+        exclude += f" AND job.task NOT IN ({', '.join(['%s'] * len(exclude_tasks))})"
+    if exclude_owners:
+        exclude += f" AND job.owner_id NOT IN ({_integers(exclude_owners)})"
+    with connection.cursor() as cursor:
+        cursor.execute(
+            _due_jobs_statement(connection.vendor, get_user_model()).replace("{exclude}", exclude),
+            [connection.ops.adapt_datetimefield_value(now), *exclude_tasks, limit],
+        )
+        read = DueJob._make if connection.vendor == "postgresql" else _due_job_on_sqlite
+        return [*map(read, cursor.fetchall())]
+
+
+@cache
+def _due_jobs_statement(vendor: str, user: type[models.Model]) -> str:
+    is_postgresql = vendor == "postgresql"
+    columns = [
+        # As text, because the driver's own conversion of moments is slow.
+        f"job.{name}" if is_postgresql or name not in _MOMENTS else f"CAST(job.{name} AS text)"
+        for name in ("id", *DueJob._fields[1:-1])
+    ]
+    user_columns = {field.name: field.column for field in user._meta.concrete_fields}
+    statement = _DUE_JOBS.format(
+        columns=", ".join(columns),
+        is_active=f"owner.{user_columns['is_active']}" if "is_active" in user_columns else "1 = 1",
+        owners=f"{connection.ops.quote_name(user._meta.db_table)} owner",
+        owner_key=connection.ops.quote_name(str(user._meta.pk.column)),
+        exclude="{exclude}",
+    )
+    return statement + ("FOR UPDATE OF job SKIP LOCKED" if is_postgresql else "")
+
+
+_MOMENTS = ("next_run_at", "run_at", "anchor_at", "ends_at", "created_at")
+
+
+def _due_job_on_sqlite(row: Sequence[Any]) -> DueJob:
+    pk, owner_id, name, task, next_run_at, kind, run_at, every, anchor_at, *others = row
+    cron, timezone, ends_at, max_runs, created_at, slot_count, overlap, catch_up, timeout, is_active = others
+    return DueJob(
+        pk,
+        owner_id,
+        name,
+        task,
+        _moment(next_run_at),
+        kind,
+        run_at and _moment(run_at),
+        every and timedelta(microseconds=every),
+        anchor_at and _moment(anchor_at),
+        cron,
+        timezone,
+        ends_at and _moment(ends_at),
+        max_runs,
+        _moment(created_at),
+        slot_count,
+        overlap,
+        catch_up,
+        timedelta(microseconds=timeout),
+        bool(is_active),
+    )
+
+
+def live_runs(job_ids: Iterable[int]) -> Counter[int]:
+    """Count the runs of each job that have not ended."""
+    with connection.cursor() as cursor:
+        cursor.execute(_LIVE_RUNS.format(ids=_integers(job_ids)))
+        return Counter(dict(cursor.fetchall()))
+
+
+def insert_claimed(
+    cluster_id: int, now: datetime, lease_until: datetime, job_ids: Iterable[int]
+) -> list[tuple[int, int]]:
+    """Insert a claimed run for the next slot of each job; return pairs of row id and job id.
 
     Leave out jobs that already have rows for that slot or later ones, which means that the clock was set back.
     """
-    sources = {"job_id": "id", "scheduled_for": "next_run_at", **COPIED_FROM_JOB}
-    columns: list[str] = []
-    values: list[str] = []
-    parameters: list[Any] = []
-    for field in Execution._meta.concrete_fields:
-        if field.primary_key:
-            continue
-        columns.append(str(field.column))
-        if source := sources.get(field.attname):
-            values.append(f"job.{source}")
-        else:
-            values.append("%s")
-            parameters.append(field.get_db_prep_save(getattr(template, field.attname), connection))
-    statement = _INSERT_CLAIMED.format(
-        columns=", ".join(columns), values=", ".join(values), ids=_integers(job_ids)
-    )
+    adapt = connection.ops.adapt_datetimefield_value
+    given = {"cluster_id": cluster_id, "claimed_at": adapt(now), "lease_until": adapt(lease_until)}
+    statement, defaults = _insert_claimed_statement(connection.vendor)
     with connection.cursor() as cursor:
-        cursor.execute(statement, parameters)
+        cursor.execute(
+            statement.format(ids=_integers(job_ids)),
+            [given.get(name, value) for name, value in defaults],
+        )
         return [(execution_id, job_id) for execution_id, job_id in cursor.fetchall()]
+
+
+@cache
+def _insert_claimed_statement(vendor: str) -> tuple[str, list[tuple[str, Any]]]:
+    """Return the statement, and the name and default value of each of its parameters."""
+    template = Execution(status=Execution.Status.CLAIMED)
+    sources = {"job_id": "id", "scheduled_for": "next_run_at", **COPIED_FROM_JOB}
+    fields = [field for field in Execution._meta.concrete_fields if not field.primary_key]
+    statement = _INSERT_CLAIMED.format(
+        columns=", ".join(str(field.column) for field in fields),
+        values=", ".join(
+            f"job.{sources[field.attname]}" if field.attname in sources else "%s" for field in fields
+        ),
+        ids="{ids}",
+    )
+    return statement, [
+        (field.attname, field.get_db_prep_save(getattr(template, field.attname), connection))
+        for field in fields
+        if field.attname not in sources
+    ]
 
 
 def start(
@@ -162,20 +289,41 @@ def start(
     skip_locked: bool = False,
 ) -> list[list[Any]]:
     """Mark claimed executions of this cluster as running; return the values of `Started` for each."""
-    started_at = connection.ops.adapt_datetimefield_value(now)
-    times: list[Any] = [started_at, connection.ops.adapt_datetimefield_value(lease_until), started_at]
+    if connection.vendor != "postgresql":
+        return _start_on_sqlite(cluster_id, attempt, execution_ids, now, lease_until)
+    times: list[Any] = [now, lease_until, now]
     claim = [cluster_id, attempt]
-    if connection.vendor == "postgresql" and len(execution_ids) == 1 and not skip_locked:
+    if len(execution_ids) == 1 and not skip_locked:
         return _start_one_on_postgresql([*times, execution_ids[0], *claim])
-    ids = _integers(execution_ids)
+    statement = _START_UNLOCKED_ON_POSTGRESQL if skip_locked else _START_ON_POSTGRESQL
     with connection.cursor() as cursor:
-        if connection.vendor == "postgresql":
-            statement = _START_UNLOCKED_ON_POSTGRESQL if skip_locked else _START_ON_POSTGRESQL
-            cursor.execute(statement.format(ids=ids), times + claim)
-        else:
-            cursor.execute(_START_ON_SQLITE.format(ids=ids), times + claim)
-            cursor.execute(_READ_STARTED_ON_SQLITE.format(ids=ids), [cluster_id, attempt + 1, started_at])
+        cursor.execute(statement.format(ids=_integers(execution_ids)), times + claim)
         return [list(row) for row in cursor.fetchall()]
+
+
+def _start_on_sqlite(
+    cluster_id: int, attempt: int, execution_ids: Sequence[int], now: datetime, lease_until: datetime
+) -> list[list[Any]]:
+    connection.ensure_connection()
+    driver = connection.connection
+    found: list[list[Any]] = []
+    with connection.wrap_database_errors:
+        for ids in _parts(execution_ids, _MOST_PARAMETERS // 3):
+            marks = ", ".join("?" * len(ids))
+            rows = {row[0]: list(row) for row in driver.execute(_READ_ON_SQLITE.format(ids=marks), ids)}
+            if not rows:
+                continue
+            lateness: list[int] = []
+            for row in rows.values():
+                row[1], row[3], row[16] = attempt + 1, _moment(row[3]), row[16] and _moment(row[16])
+                row[11], row[13] = timedelta(microseconds=row[11]), timedelta(microseconds=row[13])
+                lateness += row[0], (now - row[3]) // _MICROSECOND
+            started = driver.execute(
+                _START_ON_SQLITE.format(values=", ".join(["(?, ?)"] * len(rows))),
+                [*lateness, _naive(now), _naive(lease_until), cluster_id, attempt],
+            )
+            found += [rows[pk] for (pk,) in started.fetchall()]
+    return found
 
 
 def _start_one_on_postgresql(values: list[Any]) -> list[list[Any]]:
@@ -202,10 +350,22 @@ def _has_pooler() -> bool:
     return bool(connection.settings_dict["DISABLE_SERVER_SIDE_CURSORS"])
 
 
-def end_finished_jobs(job_ids: Iterable[int], failed: Iterable[int]) -> None:
-    """Mark jobs without slots and live runs as completed, or as failed if they are one-time jobs in `failed`."""
+def lock_running(
+    cluster_id: int, execution_ids: Iterable[int]
+) -> list[tuple[int, int, str, str, datetime | None]]:
+    """Lock runs of this cluster and their jobs, except those that are locked already.
+
+    Return the id, attempt and cause of each run, and the status and deletion of its job.
+    """
+    lock = " FOR NO KEY UPDATE OF run, job SKIP LOCKED" if connection.vendor == "postgresql" else ""
     with connection.cursor() as cursor:
-        cursor.execute(_END_FINISHED_JOBS.format(ids=_integers(job_ids), failed=_integers(failed) or "NULL"))
+        cursor.execute(_LOCK_RUNNING.format(ids=_integers(execution_ids)) + lock, [cluster_id])
+        return [(*row[:4], row[4] and _aware(row[4])) for row in cursor.fetchall()]
+
+
+def status_after_runs(failed: Iterable[int]) -> str:
+    """Return the new status of a job: completed without slots and live runs, or failed if a one-time job in `failed`."""
+    return _STATUS_AFTER_RUNS.format(failed=_integers(failed) or "NULL")
 
 
 def next_in_line(job_ids: Iterable[int]) -> list[int]:
@@ -240,11 +400,26 @@ def _integers(values: Iterable[int]) -> str:
     return ",".join(str(int(value)) for value in values)
 
 
+@lru_cache(maxsize=1024)
+def _moment(text: str) -> datetime:
+    """Read a moment of SQLite, which stores UTC without the zone."""
+    return datetime.fromisoformat(text).replace(tzinfo=UTC)
+
+
+def _naive(moment: datetime) -> str:
+    """Write a moment for SQLite, as Django does, but faster."""
+    return str(moment.astimezone(UTC).replace(tzinfo=None))
+
+
+def _parts(rows: Sequence[Any], size: int) -> Iterator[Sequence[Any]]:
+    return (rows[start : start + size] for start in range(0, len(rows), size))
+
+
 def _adapter(field: Any) -> Callable[[Any], Any]:
     """Return the function that converts the values of a column for the driver."""
     match field:
-        case models.DateTimeField():
-            return connection.ops.adapt_datetimefield_value
+        case models.DateTimeField() if connection.vendor == "sqlite":
+            return lambda moment: moment and _naive(moment)
         case models.JSONField():
             return lambda value: None if value is None else json.dumps(value)
         case _:

@@ -2,19 +2,16 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
-from typing import Any
+from datetime import datetime, timedelta
+from typing import Any, NamedTuple
 
 from django.conf import settings
-from django.db import connection
 
 from schedules.engine import sql
 from schedules.models.executions import slot_key
 
 
-@dataclass(frozen=True, slots=True)
-class Started:
+class Started(NamedTuple):
     """An execution that this worker has just started, with everything that its task needs."""
 
     execution_id: int
@@ -46,14 +43,6 @@ def start_runs(
     """Mark claimed executions as running; leave out those that are no longer ours."""
     lease_until = now + timedelta(seconds=settings.CRONTY_LEASE_SECONDS)
     rows = sql.start(cluster_id, attempt, execution_ids, now, lease_until, skip_locked=skip_locked)
-    return [*map(_started, rows)]
-
-
-def _started(values: list[Any]) -> Started:
-    """Convert the values of the database driver."""
-    if connection.vendor == "sqlite":
-        values[3] = values[3].replace(tzinfo=UTC)
-        values[16] = values[16] and values[16].replace(tzinfo=UTC)
-        values[11], values[13] = timedelta(microseconds=values[11]), timedelta(microseconds=values[13])
-    values[9], values[10] = json.loads(values[9]), json.loads(values[10])
-    return Started(*values)
+    for values in rows:
+        values[9], values[10] = json.loads(values[9]), json.loads(values[10])
+    return [*map(Started._make, rows)]

@@ -208,10 +208,10 @@ class Execution(models.Model):
         return f"{self.job_name} {self.scheduled_for:%Y-%m-%d %H:%M:%S}"
 
     @classmethod
-    def of(cls, job: Job, scheduled_for: datetime, **values: Any) -> Self:
-        """Build the row of one slot, with the columns that it copies from the job."""
+    def of(cls, job: Any, scheduled_for: datetime, **values: Any) -> Self:
+        """Build the row of one slot, with the columns that it copies from the job, or from a row of its columns."""
         copied = {name: getattr(job, source) for name, source in COPIED_FROM_JOB.items()}
-        return cls(job=job, scheduled_for=scheduled_for, **copied, **values)
+        return cls(job_id=job.pk, scheduled_for=scheduled_for, **copied, **values)
 
     @property
     def key(self) -> str:

@@ -1,5 +1,7 @@
 """Hand-written SQL statements, compared with equivalent ORM code: both must give the same rows."""
 
+from collections import Counter
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -8,11 +10,12 @@ from django.db import DatabaseError, connection
 from django.db.models import Exists, F, Min, OuterRef, Q
 
 from schedules.engine import sql
+from schedules.engine.due import DueJob
 from schedules.engine.sql import update_rows
 from schedules.engine.start import Started, start_runs
 from schedules.models import Cluster, Execution, Job, Profile
 from tests.engine.conftest import LEASE, NOW, new_cluster
-from tests.factories import ExecutionFactory, JobFactory
+from tests.factories import ExecutionFactory, JobFactory, UserFactory
 
 pytestmark = pytest.mark.django_db
 
@@ -80,6 +83,98 @@ def test_moments_keep_their_microseconds():
     assert row.finished_at == moment
 
 
+def test_more_rows_than_sqlite_takes_parameters_are_all_updated(monkeypatch):
+    monkeypatch.setattr(sql, "_MOST_PARAMETERS", 5)
+    jobs = JobFactory.create_batch(5)
+
+    update_rows(Job, "name = {name}", ("id", "name"), [(job.pk, f"new {job.pk}") for job in jobs])
+
+    assert dict(Job.objects.values_list("pk", "name")) == {job.pk: f"new {job.pk}" for job in jobs}
+
+
+# Due jobs
+
+
+def due_jobs_by_orm(exclude_tasks: Sequence[str], exclude_owners: Sequence[int], limit: int) -> list[DueJob]:
+    """Do with the ORM what `sql.due_jobs` does."""
+    due = Job.objects.due(NOW).exclude(task__in=exclude_tasks).exclude(owner__in=exclude_owners)
+    rows = due.select_for_update(of=("self",), skip_locked=True).select_related("owner")
+    return [
+        DueJob(
+            *(getattr(job, name) for name in DueJob._fields[:-1]),
+            owner_is_active=job.owner.is_active,
+        )
+        for job in rows.order_by("next_run_at")[:limit]
+    ]
+
+
+@pytest.mark.parametrize("limit", [3, 100])
+@pytest.mark.parametrize("is_excluding", [False, True])
+def test_due_jobs_equal_the_orm_version(limit, is_excluding):
+    ends = {"ends_at": NOW + HOUR, "max_runs": 9, "slot_count": 2}
+    jobs = [
+        JobFactory(**{"next_run_at": NOW - number * HOUR} | fields)
+        for number, fields in enumerate(
+            (
+                {
+                    "cron": "0 9 * * *",
+                    "timezone": "Europe/Berlin",
+                    "catch_up": "all",
+                    "timeout": timedelta(seconds=1.5),
+                },
+                {"once": True, "run_at": NOW - timedelta(microseconds=3), "next_run_at": NOW},
+                {"interval": True, "every": timedelta(days=400), **ends},
+                {"task": "tests.other", "overlap": "queue", "name": "100 % ü"},
+                {"owner": UserFactory(is_active=False)},
+                {"next_run_at": NOW + timedelta(microseconds=1)},
+                {"next_run_at": NOW - HOUR, "deleted_at": NOW},
+                {"paused": True, "next_run_at": None},
+            )
+        )
+    ]
+    tasks, owners = (["tests.other", "tests.gone"], [jobs[0].owner_id]) if is_excluding else ([], [])
+
+    found = sql.due_jobs(NOW, limit, exclude_tasks=tasks, exclude_owners=owners)
+
+    assert found == due_jobs_by_orm(tasks, owners, limit)
+    assert len(found) == min(limit, 3 if is_excluding else 5)
+
+
+def test_trigger_of_a_due_job_equals_that_of_its_job():
+    for fields in ({"once": True, "run_at": NOW}, {"interval": True}, {"cron": "5 4 * * *"}):
+        JobFactory(**{"next_run_at": NOW} | fields)
+
+    triggers = {due.pk: due.trigger for due in sql.due_jobs(NOW, 10)}
+
+    assert triggers == {job.pk: job.trigger for job in Job.objects.all()}
+    assert len(triggers) == 3
+
+
+def test_number_of_live_runs_equals_the_orm_version(jobs):
+    considered = [job.pk for job in jobs[5:]]
+    wanted = Counter(
+        Execution.objects.live().filter(job__in=considered).order_by().values_list("job_id", flat=True)
+    )
+
+    assert sql.live_runs(considered) == wanted
+    assert set(wanted.values()) == {1, 2}
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"status": "queued", "available_at": NOW},
+        {"status": "queued", "available_at": NOW + timedelta(microseconds=1)},
+        {"status": "queued"},
+        {"status": "running", "available_at": NOW},
+    ],
+)
+def test_whether_runs_are_ready_equals_the_orm_version(fields):
+    ExecutionFactory(**fields)
+
+    assert sql.has_ready_runs(NOW) is Execution.objects.ready(NOW).exists()
+
+
 # Claimed rows
 
 
@@ -93,7 +188,7 @@ def test_row_inserted_for_a_job_equals_the_one_built_by_the_orm():
         "lease_until": NOW + LEASE,
     }
 
-    inserted = sql.insert_claimed(Execution(**claimed), [job.pk for job in jobs])
+    inserted = sql.insert_claimed(cluster.pk, NOW, NOW + LEASE, [job.pk for job in jobs])
 
     rows = Execution.objects.in_bulk([pk for pk, _ in inserted])
     assert {rows[pk].job_id: job_id for pk, job_id in inserted} == {job.pk: job.pk for job in jobs}
@@ -123,7 +218,7 @@ def test_job_with_a_row_at_or_after_its_next_slot_gets_no_claimed_row(known, is_
     job = JobFactory(next_run_at=NOW)
     ExecutionFactory(job=job, **known)
 
-    assert bool(sql.insert_claimed(Execution(), [job.pk])) is is_inserted
+    assert bool(sql.insert_claimed(new_cluster().pk, NOW, NOW + LEASE, [job.pk])) is is_inserted
 
 
 # Starting
@@ -225,6 +320,39 @@ def test_start_of_one_run_is_prepared_unless_a_pooler_is_used(monkeypatch, has_p
         assert cursor.fetchone() == (0 if has_pooler else 1,)
 
 
+# Settling
+
+
+def test_locked_runs_equal_the_orm_version():
+    cluster = new_cluster()
+    rows = [
+        ExecutionFactory(**{"status": "running", "cluster": cluster, "attempt": 1} | change)
+        for change in (
+            {},
+            {"attempt": 3, "cause": "manual"},
+            {"job": JobFactory(deleted_at=NOW)},
+            {"job": JobFactory(paused=True)},
+            {"status": "queued"},
+            {"cluster": new_cluster()},
+            {
+                "job": None,
+                "owner": UserFactory(),
+                "job_name": "gone",
+                "task": "tests.ping",
+                "scheduled_for": NOW,
+            },
+        )
+    ]
+    ids = [row.pk for row in rows]
+    wanted = Execution.objects.filter(pk__in=ids, status="running", cluster=cluster, job__isnull=False)
+
+    found = sql.lock_running(cluster.pk, ids)
+
+    columns = ("pk", "attempt", "cause", "job__status", "job__deleted_at")
+    assert sorted(found) == sorted(wanted.values_list(*columns))
+    assert len(found) == 4
+
+
 # Jobs that end, and runs that wait for their predecessor
 
 LIVES = [
@@ -252,6 +380,10 @@ def jobs() -> list[Job]:
     return made
 
 
+def end_finished_jobs(job_ids: Sequence[int], failed: Sequence[int]) -> None:
+    update_rows(Job, f"status = {sql.status_after_runs(failed)}", ("id",), [(pk,) for pk in job_ids])
+
+
 def test_ended_jobs_equal_the_orm_version(jobs):
     failed = [job.pk for job in jobs[::3]]
     considered = [job.pk for job in jobs[5:]]
@@ -261,7 +393,7 @@ def test_ended_jobs_equal_the_orm_version(jobs):
         job.pk: "failed" if job.pk in failed and job.trigger_type == "once" else "completed" for job in over
     }
 
-    sql.end_finished_jobs(considered, failed)
+    end_finished_jobs(considered, failed)
 
     ended = Job.objects.filter(pk__in=[job.pk for job in jobs]).exclude(status__in=["running", "paused"])
     assert dict(ended.values_list("pk", "status")) == wanted
@@ -269,7 +401,7 @@ def test_ended_jobs_equal_the_orm_version(jobs):
 
 
 def test_no_failed_jobs_are_accepted(jobs):
-    sql.end_finished_jobs([job.pk for job in jobs], failed=[])
+    end_finished_jobs([job.pk for job in jobs], failed=[])
 
     assert Job.objects.filter(status="completed").exists()
     assert not Job.objects.filter(status="failed").exists()

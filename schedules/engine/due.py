@@ -1,0 +1,50 @@
+"""Due jobs as named rows of the columns that a claim needs: a thousand of them cost far less than model instances."""
+
+from datetime import datetime, timedelta
+from typing import NamedTuple, TypeAlias
+
+from schedules.models import Job
+from schedules.models.triggers import trigger_of
+from schedules.when.triggers import Trigger
+
+
+class DueJob(NamedTuple):
+    """One due job; planning takes it like a `Job`."""
+
+    pk: int
+    owner_id: int
+    name: str
+    task: str
+    next_run_at: datetime
+    trigger_type: str
+    run_at: datetime | None
+    every: timedelta | None
+    anchor_at: datetime | None
+    cron: str
+    timezone: str
+    ends_at: datetime | None
+    max_runs: int | None
+    created_at: datetime
+    slot_count: int
+    overlap: str
+    catch_up: str
+    timeout: timedelta
+    owner_is_active: bool
+
+    @property
+    def trigger(self) -> Trigger:
+        """The trigger that the columns describe; raises TriggerError if they are invalid."""
+        return trigger_of(
+            {
+                "trigger_type": self.trigger_type,
+                "run_at": self.run_at,
+                "every": self.every,
+                "anchor_at": self.anchor_at or self.created_at,
+                "cron": self.cron,
+                "timezone": self.timezone,
+            }
+        )
+
+
+# What planning takes: the row of a claim, or a job that a person or an agent changes.
+PlannedJob: TypeAlias = Job | DueJob
