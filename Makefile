@@ -121,6 +121,8 @@ soak: install-dev
 # Every tool and scenario over every transport and in both protocol eras, then the official MCP conformance suite and
 # inspector (which need Node and npm).
 conformance: install-dev
+	@npm install --silent --no-fund --no-audit --prefix .cache @anthropic-ai/mcpb@2
+	@$(BIN)/python -m pytest tests/web/test_bundle.py
 	@MCP_MATRIX=full $(BIN)/python -m pytest tests/mcp/tools tests/mcp/test_scenarios.py
 	@$(BIN)/python -m tests.mcp.conformance
 

@@ -2,7 +2,11 @@
 
 from django.conf import settings
 from django.contrib import admin
+from django.contrib.auth.decorators import login_not_required
 from django.contrib.auth.views import LogoutView
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect
+from django.templatetags.static import static
 from django.urls import include, path
 
 from cronty_site import accounts
@@ -17,7 +21,16 @@ password_reset = [
     path("password/new/done/", accounts.NewPasswordSetPage.as_view(), name="password_reset_complete"),
 ]
 register_accounts()
+
+
+@login_not_required
+def favicon(request: HttpRequest) -> HttpResponse:
+    """Redirect to the icon: programs ask for this address without reading a page."""
+    return redirect(static("schedules/favicon.ico"))
+
+
 urlpatterns = [
+    path("favicon.ico", favicon, name="favicon"),
     path("admin/", admin.site.urls),
     path("login/", accounts.LoginPage.as_view(), name="login"),
     path("logout/", LogoutView.as_view(next_page="login"), name="logout"),

@@ -61,6 +61,7 @@ urlpatterns = [
     page("inbox/<int:run_id>/release/", inbox.release, name="release"),
     page("notifications/", notifications.NotificationsPage.as_view(), name="notifications"),
     page("connect/", connect.ConnectPage.as_view(), name="connect"),
+    page("connect/cronty.mcpb", connect.bundle, name="bundle"),
     page("connect/<int:token_id>/", connect.first_call, name="first-call"),
     page("connect/<int:token_id>/rotate/", connect.rotate, name="rotate"),
     page("connect/<int:token_id>/revoke/", connect.revoke, name="revoke"),

@@ -14,6 +14,7 @@ from mcp_types import (
     INVALID_PARAMS,
     CallToolResult,
     GetPromptResult,
+    Icon,
     InputRequiredResult,
     TextContent,
 )
@@ -110,6 +111,8 @@ def build_server(*, families: Collection[str] = FAMILIES, with_tokens: bool = Fa
         instructions=INSTRUCTIONS,
         version=__version__,
         website_url=settings.CRONTY_URL,
+        # An address and not the image: every answer carries it.
+        icons=[Icon(src=f"{settings.CRONTY_URL}/favicon.ico", mime_type="image/x-icon", sizes=["32x32"])],
         tools=[make_tool(offer) for offer in OFFERS if offer.family in families],
         subscriptions=watch.bus,
         middleware=[watch],

@@ -4,6 +4,7 @@ import base64
 import json
 from datetime import timedelta
 from typing import Any
+from urllib.parse import quote
 
 from django import forms
 from django.conf import settings
@@ -21,6 +22,7 @@ from schedules.result import Code, Err, Ok, Result
 from schedules.services import IssuedToken
 from schedules.services.connected_apps import mcp_address
 from schedules.services.local_server import local_server, omitted_variable_note
+from schedules.web.bundle import build_bundle
 from schedules.web.forms.rendering import PageForm
 from schedules.web.views.page import PageMixin, back, render_page, show_problem
 
@@ -96,6 +98,10 @@ def snippets(token: str, username: str) -> dict[str, str]:
         "cursor": json.dumps({"mcpServers": {"cronty": remote}}, indent=2),
         "cursor_link": f"cursor://anysphere.cursor-deeplink/mcp/install?name=cronty&config={config}",
         "vscode": json.dumps(vscode, indent=2),
+        "vscode_link": f"vscode:mcp/install?{quote(json.dumps({'name': 'cronty', 'type': 'http', **remote}))}",
+        "codex": f"export CRONTY_TOKEN={token}\n"
+        f"codex mcp add cronty --url {url} --bearer-token-env-var CRONTY_TOKEN",
+        "gemini": f'gemini mcp add --transport http cronty {url} --header "Authorization: {bearer}"',
         "http": f"curl -s {url} -H 'Authorization: {bearer}' -H 'Content-Type: application/json' \\\n"
         f"  -H 'Accept: application/json, text/event-stream' -d '{ping}'",
     }
@@ -142,6 +148,14 @@ def show_token(request: HttpRequest, issued: IssuedToken) -> HttpResponse:
     context = {"token": issued.token, "text": issued.text, "snippets": snippets(issued.text, username)}
     response = render_page(request, "schedules/connect.html", context)
     response["Cache-Control"] = "no-store"
+    return response
+
+
+@require_safe
+def bundle(request: HttpRequest) -> HttpResponse:
+    """Return the bundle for Claude Desktop."""
+    response = HttpResponse(build_bundle(), content_type="application/zip")
+    response["Content-Disposition"] = 'attachment; filename="cronty.mcpb"'
     return response
 
 
