@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 PIP_INSTALL := install -q --disable-pip-version-check --no-input --require-hashes --no-deps
 ARGS ?=
 
-.PHONY: up test coverage install install-dev check check-types check-rules bare pythons bench faults mutants hosts load soak browser conformance fuzz model contract lock clean
+.PHONY: up test coverage install install-dev check check-types check-rules bare pythons bench figures faults mutants hosts load soak browser conformance fuzz model contract lock clean
 
 up: install
 	@$(BIN)/python manage.py up $(ARGS)
@@ -84,12 +84,14 @@ bare:
 pythons: install-dev
 	@$(BIN)/python -m verification.pythons $(ARGS)
 
-# Benchmarks, printed as `name value unit`, on both databases, compared with django-q2's own scheduler.
+# Cronty beside its peers, with a report in docs/benchmarks.md: ARGS="cronty celery" measures only these.
 bench: install-dev
+	@$(BIN)/python -m verification.bench.run $(ARGS)
+
+# The other figures of docs/figures.md, printed as `name value unit`, on both databases.
+figures: install-dev
 	@$(BIN)/python -m verification.bench.engine
-	@$(BIN)/python -m verification.bench.stock 1000
 	@$(BIN)/python -m tests.postgres --durable $(BIN)/python -m verification.bench.engine
-	@$(BIN)/python -m tests.postgres --durable $(BIN)/python -m verification.bench.stock 1000
 	@$(BIN)/python -m verification.bench.pages
 	@$(BIN)/python -m verification.bench.budgets
 	@$(BIN)/python -m verification.bench.pruning
@@ -152,6 +154,8 @@ contract: install-dev
 lock:
 	uv pip compile pyproject.toml --universal --generate-hashes --no-header --no-annotate -o requirements.txt $(ARGS)
 	uv pip compile pyproject.toml --extra dev -c requirements.txt --universal --generate-hashes --no-header --no-annotate -o requirements-dev.txt $(ARGS)
+	grep -E '^(django|django-q2|psycopg)==' requirements.txt | cut -d' ' -f1 | uv pip compile verification/bench/peers/requirements.in -c /dev/stdin \
+	  --universal --python-version 3.11 --generate-hashes --no-header --no-annotate -o verification/bench/peers/requirements.txt $(ARGS)
 
 clean:
 	rm -rf $(VENV)

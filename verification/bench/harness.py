@@ -20,9 +20,9 @@ from verification.bench import recorder
 PROJECT = Path(__file__).resolve().parent.parent.parent
 
 
-def prepare() -> Path:
+def prepare(folder: Path | None = None) -> Path:
     """Point Django at a temporary data folder; DATABASE_URL, if set, still selects the database."""
-    data = Path(tempfile.mkdtemp(prefix="cronty-bench-"))
+    data = folder or Path(tempfile.mkdtemp(prefix="cronty-bench-"))
     os.environ |= {
         "CRONTY_DATA": str(data),
         recorder.FOLDER: str(data),

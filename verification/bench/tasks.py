@@ -18,10 +18,5 @@ def plain(*, run: Run) -> None:
     recorder.record(_nanoseconds(run.scheduled_for))
 
 
-def stock(due: int) -> None:
-    """Record a call by django-q2's own scheduler, which passes the due moment as an argument."""
-    recorder.record(due)
-
-
 def _nanoseconds(moment: datetime) -> int:
     return (moment - EPOCH) // timedelta(microseconds=1) * 1000

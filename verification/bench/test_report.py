@@ -1,0 +1,100 @@
+import json
+
+import pytest
+
+from verification.bench import report
+
+QUIET = {"load_average": 0.1, "before": 0.01, "during": 0.02, "is_heavy": False}
+
+
+def burst(p99, settled=1.0, *, kind="coroutine", began=1000):
+    return {
+        "jobs": 1000,
+        "began": began,
+        "early": 0,
+        "p50": p99 / 2,
+        "p99": p99,
+        "settled": settled,
+        "limit": 30,
+        "kind": kind,
+    }
+
+
+def measured(p99, *, kind="coroutine", load=QUIET, **measures):
+    about = {"settings": "two workers", "versions": ["thing 1.0"]}
+    single = {"jobs": 60, "began": 60, "early": 0, "p50": p99 / 100, "p99": p99 / 50, "kind": kind}
+    results = {"single": single, "plain": burst(p99, kind="plain"), "large": burst(p99, kind=kind)}
+    if kind == "coroutine":
+        results["coroutines"] = burst(p99)
+    return {"at": "2026-01-01 00:00", "load": load, "about": about} | results | measures
+
+
+@pytest.fixture
+def write(tmp_path):
+    def write(**runs):
+        path = tmp_path / "benchmarks.json"
+        machine = {"cores": 2, "machine": "x86_64", "system": "Linux 6", "python": "3.11"}
+        path.write_text(
+            json.dumps(
+                {"machine": machine, "runs": {name.replace("__", "/"): run for name, run in runs.items()}}
+            )
+        )
+        report.write(path)
+        return (tmp_path / "benchmarks.md").read_text()
+
+    return write
+
+
+def test_best_durable_system_is_bold_and_quicker_peers_are_named(write):
+    page = write(cronty__sqlite=measured(0.2), huey__sqlite=measured(0.1), floor__sqlite=measured(0.01))
+
+    assert "| 1,000 coroutines due at once: late by, p99 | 200 ms | **100 ms** | 10 ms |" in page
+    assert "huey 100 ms against 200 ms (SQLite)" in page
+    assert "floor (bare loop) 10 ms against" not in page
+
+
+def test_page_says_so_when_no_peer_is_ahead(write):
+    page = write(cronty__sqlite=measured(0.1), huey__sqlite=measured(0.2))
+
+    assert "No durable peer is ahead" in page
+    assert "**100 ms** | 200 ms |" in page
+
+
+def test_absent_peer_is_reported_with_its_reason(write):
+    page = write(cronty__sqlite=measured(0.1), celery__none={"absent": "no redis-server on PATH"})
+
+    assert "| **100 ms** | absent |" in page
+    assert "| Celery + Redis | | absent: no redis-server on PATH | | |" in page
+
+
+def test_figures_of_a_loaded_machine_and_of_plain_functions_are_marked(write):
+    page = write(
+        cronty__sqlite=measured(0.1, load=QUIET | {"during": 0.4, "is_heavy": True}),
+        huey__sqlite=measured(0.2, kind="plain"),
+    )
+
+    assert "1,000 coroutines due at once: late by, p99 | **100 ms (loaded)** | 200 ms † |" in page
+    assert "0.1; 1% / 40%" in page
+
+
+def test_burst_that_did_not_end_has_no_figure(write):
+    page = write(cronty__sqlite=measured(0.1), huey__sqlite=measured(0.2, large=burst(0.2, None, began=700)))
+
+    assert "all ended and stored | **1 s** | not in 30 s |" in page
+
+
+def test_rates_are_drawn_with_the_slots_that_did_not_run(write, tmp_path):
+    points = [
+        {"rate": 100, "p50": 0.01, "p99": 0.02, "not_run": 0, "not_run_percent": 0.0},
+        {"rate": 1000, "p50": 0.1, "p99": 0.4, "not_run": 60, "not_run_percent": 1.0},
+    ]
+    page = write(cronty__sqlite=measured(0.1), rates__sqlite={"at": "", "load": QUIET, "points": points})
+
+    assert "- SQLite: every slot ran up to 100 a second; slots skipped or missed at 1000/s 1 %." in page
+    assert "<polyline" in (tmp_path / "benchmarks" / "rates.svg").read_text()
+
+
+def test_page_in_the_docs_is_the_one_that_the_results_make():
+    assert report.RESULTS.with_suffix(".md").read_text() == report.page(
+        report.read(), report.RESULTS.with_suffix("")
+    )

@@ -1,0 +1,42 @@
+import psutil
+import pytest
+
+from verification.bench import run
+
+
+def test_name_of_a_system_stands_for_its_runs_on_every_database():
+    assert run.select(["floor", "celery/none"]) == ["celery/none", "floor/sqlite", "floor/postgresql"]
+    assert run.select([]) == list(run.RUNS)
+
+
+def test_unknown_system_is_refused():
+    with pytest.raises(SystemExit, match="unknown: rq;"):
+        run.select(["rq"])
+
+
+def test_time_limit_ends_a_program_with_everything_it_started():
+    lines, problem = run._lines(["sh", "-c", "sleep 600 & echo $!; wait"], "", 2)
+
+    assert problem == "stopped after 2 s"
+    assert not _is_alive(int(lines[0]))
+
+
+def test_last_line_of_a_failed_program_is_the_problem():
+    lines, problem = run._lines(["sh", "-c", "echo '{}'; echo first >&2; echo last >&2; exit 3"], "", 60)
+
+    assert (lines, problem) == (["{}"], "last")
+
+
+def test_line_of_a_sustained_rate_becomes_a_point():
+    (point,) = run._points(
+        "sqlite_sustained_250 p50 8.1 ms p99 20.5 ms not_run 30 (2.0 %) settled 1470 cpu …"
+    )
+
+    assert point == {"rate": 250, "p50": 0.0081, "p99": 0.0205, "not_run": 30, "not_run_percent": 2.0}
+
+
+def _is_alive(pid):
+    try:
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
