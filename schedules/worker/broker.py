@@ -41,6 +41,8 @@ BATCH = 1000
 SMALLEST_CLAIM = 200
 LONG_AFTER = timedelta(seconds=0.3)
 OVERDUE = timedelta(seconds=5)
+# How many seconds the claim loop waits for workers that write: it must show its pulse, also while the database is locked.
+WAIT_FOR_TURN = 1.0
 PROBE = "probe"
 
 
@@ -145,13 +147,14 @@ class LedgerBroker(Broker):
         room = self._room()
         waiting = self._tasks_without_permit() if room else []
         if room:
-            claims = engine.claim_runs(
-                self.context.cluster_id,
-                self._clock.now(),
-                room,
-                exclude_tasks=waiting,
-                interruptions=self._interruptions(),
-            )
+            with self.context.turns.take(WAIT_FOR_TURN):
+                claims = engine.claim_runs(
+                    self.context.cluster_id,
+                    self._clock.now(),
+                    room,
+                    exclude_tasks=waiting,
+                    interruptions=self._interruptions(),
+                )
             self._count(claims)
             packages += self._packages_of(claims)
             # Look ahead at the next call, so that these packages are not delayed.

@@ -302,7 +302,8 @@ class HeartbeatWatch:
         )
 
     def _stopped_holder(self) -> int | None:
-        return stopped_holder(Path(connections["default"].settings_dict["NAME"]), self._sentinel_pid)
+        database = Path(connections["default"].settings_dict["NAME"])
+        return stopped_holder(database, self._context.turns.file, self._sentinel_pid)
 
     def _can_write(self) -> bool:
         """Return whether the database takes a write within a second."""

@@ -8,11 +8,13 @@ import os
 import time
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import cached_property
 from multiprocessing.sharedctypes import RawValue
 from typing import Any
 
 from schedules import clock
 from schedules.worker.concurrency import Permits
+from schedules.worker.turns import Turns
 
 # How many seconds a report counts; longer than a worker takes to repeat it.
 REPORTED_FOR = 5.0
@@ -65,6 +67,11 @@ class ClusterContext:
     permits: Permits
     clock: Clock = field(default_factory=Clock)
     _shared: Any = field(default_factory=_shared_values, repr=False)
+
+    @cached_property
+    def turns(self) -> Turns:
+        """The turns at SQLite's write lock."""
+        return Turns(self.permits.folder)
 
     @property
     def is_stopping(self) -> bool:

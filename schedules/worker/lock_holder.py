@@ -1,4 +1,4 @@
-"""The process that holds the write lock of a SQLite database, as Linux reports it.
+"""The process that holds the write lock of a SQLite database, or the turn at it, as Linux reports it.
 
 SQLite does not tell. Asking for the lock of its file from here would, on closing the file, release this process's own.
 """
@@ -12,31 +12,34 @@ WRITE_LOCK = "120"
 STOPPED = "T"
 
 
-def stopped_holder(database: Path, parent: int) -> int | None:
-    """Return the child of `parent` that holds the write lock although it is stopped, or None.
+def stopped_holder(database: Path, turn: Path, parent: int) -> int | None:
+    """Return the child of `parent` that holds the write lock or the turn at it although it is stopped, or None.
 
     A child that is not stopped may be in a long transaction of a user's task.
     """
-    pid = holder(database)
-    if pid is None:
-        return None
-    state, parent_of_holder = _state_and_parent(pid)
-    return pid if state == STOPPED and parent_of_holder == parent else None
+    shared_memory = database.with_name(f"{database.name}-shm")
+    for pid in (_holder(shared_memory, "POSIX", WRITE_LOCK), _holder(turn, "FLOCK", "0")):
+        if pid is not None and _state_and_parent(pid) == (STOPPED, parent):
+            return pid
+    return None
 
 
-def holder(database: Path) -> int | None:
-    """Return the process that holds the write lock now, or None."""
+def _holder(file: Path, kind: str, start: str) -> int | None:
+    """Return the process that holds a lock of this kind from this byte of a file on, or None."""
     try:
-        inode = database.with_name(f"{database.name}-shm").stat().st_ino
+        inode = file.stat().st_ino
         lines = LOCKS.read_text().splitlines()
     except OSError:
-        # Not Linux, or not in WAL mode.
+        # Not Linux, not in WAL mode, or no turn was taken yet.
         return None
     for line in lines:
         # As in `1: POSIX  ADVISORY  WRITE 4619 fe:00:1574136 120 120`; who waits for a lock has `->` after the number.
         match line.split():
-            case [_, "POSIX", _, "WRITE", pid, file, start, _] if start == WRITE_LOCK:
-                if file.endswith(f":{inode}"):
+            case [_, its_kind, _, "WRITE", pid, its_file, its_start, _] if (its_kind, its_start) == (
+                kind,
+                start,
+            ):
+                if its_file.endswith(f":{inode}"):
                     return int(pid)
     return None
 

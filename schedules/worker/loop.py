@@ -48,7 +48,8 @@ def start_executions(context: ClusterContext, attempt: int, execution_ids: list[
     """
     start = partial(engine.start_runs, context.cluster_id, attempt, execution_ids)
     try:
-        return start(clock.now())
+        with context.turns.take():
+            return start(clock.now())
     except (OperationalError, InterfaceError, NotSupportedError) as error:
         if engine.is_lock_timeout(error):
             context.report_blocked()
@@ -179,7 +180,8 @@ class WorkerLoop:
         """Write outcomes; return those to be tried again, in groups."""
         try:
             connections["default"].close_if_unusable_or_obsolete()
-            deferred = write_outcomes(self.cluster_id, group)
+            with self.context.turns.take():
+                deferred = write_outcomes(self.cluster_id, group)
         except Exception as error:
             # Keep the outcomes: if the database is away, no other cluster can take over the executions, either.
             _log_failure(error)
@@ -240,7 +242,8 @@ class WorkerLoop:
         """Change the leases of executions; log an error and return False, so that the caller can try again later."""
         try:
             connections["default"].close_if_unusable_or_obsolete()
-            step(self.cluster_id, ids, clock.now())
+            with self.context.turns.take():
+                step(self.cluster_id, ids, clock.now())
         except Exception as error:
             _log_failure(error)
             if not engine.is_lock_timeout(error):

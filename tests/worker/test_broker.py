@@ -2,6 +2,7 @@
 
 import pickle
 import sqlite3
+import time
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -244,6 +245,19 @@ def test_broker_looks_for_work_again_on_a_new_connection(broker, fake_clock):
     broker._seen_connection = object()
 
     assert len(runs_of(broker.dequeue())) == 1
+
+
+@pytest.mark.skipif(connection.vendor != "sqlite", reason="PostgreSQL locks rows, not the database")
+def test_claim_waits_for_workers_that_write_but_not_for_ever(broker, context, monkeypatch):
+    monkeypatch.setattr(broker_module, "WAIT_FOR_TURN", 0.05)
+    due(task="tests.aping")
+
+    begin = time.perf_counter()
+    with context.turns.take():
+        packages = broker.dequeue()
+
+    assert time.perf_counter() - begin >= 0.05
+    assert len(runs_of(packages)) == 1
 
 
 def test_work_beyond_one_batch_is_claimed_by_the_next_calls(broker, monkeypatch):

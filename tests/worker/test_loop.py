@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from django.db import OperationalError, connection
+from django.db import OperationalError, connection, connections
 
 from schedules import engine
 from schedules.engine import Started
@@ -19,7 +19,7 @@ from schedules.tasks.registry import WAITING, Final, task
 from schedules.worker import loop as loop_module
 from schedules.worker.concurrency import Permits
 from schedules.worker.context import ClusterContext
-from schedules.worker.loop import WorkerLoop, write_outcomes
+from schedules.worker.loop import WorkerLoop, start_executions, write_outcomes
 from tests.factories import ClusterFactory, ExecutionFactory, JobFactory
 
 NOW = datetime(2026, 2, 4, 9, 0, tzinfo=UTC)
@@ -193,6 +193,29 @@ def test_chunk_runs_concurrently_and_each_outcome_is_written(cluster, loop):
         "failed",
         "succeeded",
     ]
+
+
+@pytest.mark.skipif(connection.vendor != "sqlite", reason="PostgreSQL locks rows, not the database")
+def test_worker_waits_for_its_turn_to_start_and_to_settle(cluster, context, loop):
+    row = ExecutionFactory(job=JobFactory(task="tests.loop.agive"), status="claimed", cluster=cluster)
+    outcome = outcome_of(make_running(cluster))
+    started: list[Started] = []
+
+    def start() -> None:
+        started.extend(start_executions(context, 0, [row.pk]))
+        connections.close_all()
+
+    thread = threading.Thread(target=start)
+    with context.turns.take():
+        loop.add_outcome(outcome)
+        thread.start()
+        thread.join(0.1)
+        seen = set(Execution.objects.values_list("status", flat=True))
+    thread.join(20)
+
+    assert seen == {"claimed", "running"}
+    assert [run.execution_id for run in started] == [row.pk]
+    until(lambda: Execution.objects.get(pk=outcome.execution_id).status == "succeeded")
 
 
 def test_outcomes_are_written_without_a_drain(cluster, loop):

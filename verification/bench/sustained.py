@@ -48,7 +48,8 @@ def sustain(leader: psutil.Process, rate: int, seconds: int, task: str, *, once:
     statuses = harness.wait_until_quiet()
     late = harness.seconds_late() or [0.0]
     shares = " ".join(
-        f"{role} {100 * (after[role] - before[role]) / seconds:.0f} %" for role in ("pusher", "workers")
+        f"{role} {100 * (after[role] - before[role]) / seconds:.0f} %"
+        for role in ("pusher", "workers", "foreign")
     )
     skipped = expected - statuses["succeeded"]
     print(
@@ -63,12 +64,16 @@ def sustain(leader: psutil.Process, rate: int, seconds: int, task: str, *, once:
 
 
 def cpu_seconds(leader: psutil.Process) -> Counter[str]:
-    """Return how many seconds of CPU the processes of each role have used."""
+    """Return how many seconds of CPU the processes of each role have used, and those of others on this machine."""
     used: Counter[str] = Counter()
+    everybody = psutil.cpu_times()
+    used["foreign"] = sum(everybody) - everybody.idle - everybody.iowait  # type: ignore[assignment]
     for process in (leader, *leader.children(recursive=True)):
         title = " ".join(process.cmdline())
         role = next((role for word, role in ROLES.items() if word in title), "others")
-        used[role] += sum(process.cpu_times()[:2])  # type: ignore[assignment]
+        seconds = sum(process.cpu_times()[:2])
+        used[role] += seconds  # type: ignore[assignment]
+        used["foreign"] -= seconds  # type: ignore[assignment]
     return used
 
 
