@@ -3,7 +3,7 @@
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from django.db import connection
@@ -29,6 +29,10 @@ class Outcome:
     traceback: str = ""
     reason: str = ""
     retry_at: datetime | None = None
+    started_at: datetime | None = None
+    """When the task was called; None if it was not, or if nobody knows."""
+    lateness: timedelta | None = None
+    """The time between the slot and the call of the first attempt."""
 
     @property
     def is_failure(self) -> bool:

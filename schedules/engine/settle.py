@@ -86,8 +86,21 @@ def settle_runs(cluster_id: int, outcomes: Sequence[Outcome]) -> Settled:
         update_rows(
             Execution,
             "status = {status}, finished_at = {finished_at}, result = {result}, error = {error},"
-            " traceback = {traceback}, reason = {reason}, available_at = {available_at}, lease_until = NULL",
-            ("id", "status", "finished_at", "result", "error", "traceback", "reason", "available_at"),
+            " traceback = {traceback}, reason = {reason}, available_at = {available_at}, lease_until = NULL,"
+            # The start was committed a moment before the task was called.
+            " started_at = COALESCE({started_at}, started_at), lateness = COALESCE({lateness}, lateness)",
+            (
+                "id",
+                "status",
+                "finished_at",
+                "result",
+                "error",
+                "traceback",
+                "reason",
+                "available_at",
+                "started_at",
+                "lateness",
+            ),
             [
                 (
                     outcome.execution_id,
@@ -98,6 +111,8 @@ def settle_runs(cluster_id: int, outcomes: Sequence[Outcome]) -> Settled:
                     outcome.traceback,
                     outcome.reason,
                     outcome.retry_at,
+                    outcome.started_at,
+                    outcome.lateness,
                 )
                 for outcome in kept
             ],

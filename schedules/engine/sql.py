@@ -420,6 +420,8 @@ def _adapter(field: Any) -> Callable[[Any], Any]:
     match field:
         case models.DateTimeField() if connection.vendor == "sqlite":
             return lambda moment: moment and _naive(moment)
+        case models.DurationField() if connection.vendor == "sqlite":
+            return lambda span: None if span is None else span // _MICROSECOND
         case models.JSONField():
             return lambda value: None if value is None else json.dumps(value)
         case _:

@@ -6,7 +6,7 @@ import json
 import math
 import traceback
 from contextlib import suppress
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
 
@@ -26,29 +26,30 @@ KEPT_BYTES = 16_384
 
 def run_plain(started: Started, task: registry.Task | None) -> Outcome:
     """Call a plain function within its time limit; any exception becomes a failed outcome."""
+    called_at = clock.now()
     try:
         # Each execution has its own time limit; django-q2's limit covers the whole package.
         with TimeoutHandler(max(1, math.ceil(started.timeout.total_seconds()))):
-            return _returned(
-                started, _known(started, task).call(_context(started), started.args, started.kwargs)
-            )
+            value = _known(started, task).call(_context(started), started.args, started.kwargs)
+            return _returned(started, called_at, value)
     except TimeoutException:
-        return _failed(started, TimeoutError(_timeout_message(started)))
+        return _failed(started, called_at, TimeoutError(_timeout_message(started)))
     except BaseException as error:
-        return _failed(started, error)
+        return _failed(started, called_at, error)
 
 
 async def run_coroutine(started: Started, task: registry.Task | None) -> Outcome:
     """Await a coroutine task within its time limit."""
+    called_at = clock.now()
     try:
         async with asyncio.timeout(started.timeout.total_seconds()):
             value = _known(started, task).call(_context(started), started.args, started.kwargs)
-            return _returned(started, await value if inspect.isawaitable(value) else value)
+            return _returned(started, called_at, await value if inspect.isawaitable(value) else value)
     except TimeoutError as error:
-        return _failed(started, TimeoutError(str(error) or _timeout_message(started)))
+        return _failed(started, called_at, TimeoutError(str(error) or _timeout_message(started)))
     except BaseException as error:
         # Including CancelledError: either the task itself raised it, or the process ends and writes nothing anyway.
-        return _failed(started, error)
+        return _failed(started, called_at, error)
 
 
 def _known(started: Started, task: registry.Task | None) -> registry.Task:
@@ -83,15 +84,15 @@ def _signing_keys(started: Started) -> tuple[str, ...]:
     )
 
 
-def _returned(started: Started, value: Any) -> Outcome:
+def _returned(started: Started, called_at: datetime, value: Any) -> Outcome:
     if value is registry.WAITING:
-        return _outcome(started, Status.WAITING)
-    if problem := limits.json_problem(value, max_bytes=KEPT_BYTES):
+        return _outcome(started, called_at, Status.WAITING)
+    if value is not None and (problem := limits.json_problem(value, max_bytes=KEPT_BYTES)):
         value = {"kept": _shortened(value), "note": problem}
-    return _outcome(started, Status.SUCCEEDED, result=value)
+    return _outcome(started, called_at, Status.SUCCEEDED, result=value)
 
 
-def _failed(started: Started, error: BaseException) -> Outcome:
+def _failed(started: Started, called_at: datetime, error: BaseException) -> Outcome:
     after = error.after if isinstance(error, registry.RetryLater) else None
     message = _message_of(error) or type(error).__name__
     if not isinstance(error, registry.Final | registry.RetryLater | TimeoutError):
@@ -100,6 +101,7 @@ def _failed(started: Started, error: BaseException) -> Outcome:
     trace = "" if isinstance(error, registry.Final | registry.RetryLater) else _trace(error)
     return _outcome(
         started,
+        called_at,
         Status.FAILED,
         error=_shortened(message),
         traceback=_shortened(trace),
@@ -107,9 +109,16 @@ def _failed(started: Started, error: BaseException) -> Outcome:
     )
 
 
-def _outcome(started: Started, status: Execution.Status, **values: Any) -> Outcome:
+def _outcome(started: Started, called_at: datetime, status: Execution.Status, **values: Any) -> Outcome:
     return Outcome(
-        started.execution_id, started.attempt, started.job_id, status, finished_at=clock.now(), **values
+        started.execution_id,
+        started.attempt,
+        started.job_id,
+        status,
+        finished_at=clock.now(),
+        started_at=called_at,
+        lateness=called_at - started.scheduled_for if started.attempt == 1 else None,
+        **values,
     )
 
 

@@ -49,6 +49,16 @@ def test_outcome_is_written_to_the_run_and_to_its_job(cluster, status, fields, l
     assert job.status == "pending"
 
 
+def test_run_is_stamped_with_the_moment_its_task_was_called(cluster):
+    known, unknown = (begin(cluster, JobFactory(next_run_at=NOW + HOUR)) for _ in range(2))
+
+    called = {"started_at": NOW + SECOND, "lateness": timedelta(microseconds=1_000_001)}
+    engine.settle_runs(cluster.pk, [outcome_of(known, **called), outcome_of(unknown)])
+
+    rows = Execution.objects.order_by("pk").values_list("started_at", "lateness")
+    assert list(rows) == [(NOW + SECOND, timedelta(microseconds=1_000_001)), (NOW, timedelta(0))]
+
+
 def test_many_outcomes_of_one_job_are_written_in_order(cluster):
     job = JobFactory(overlap="allow", recent="S" * 29, failure_streak=7, next_run_at=NOW + HOUR)
     runs = [begin(cluster, job, scheduled_for=NOW - number * MINUTE) for number in range(4)]

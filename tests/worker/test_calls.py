@@ -152,6 +152,16 @@ def test_json_result_is_stored_unchanged(name, kind):
 
 
 @pytest.mark.parametrize("name", ["tests.calls.give", "tests.calls.agive"])
+@pytest.mark.parametrize("attempt", [1, 2])
+def test_outcome_says_when_the_task_was_called(name, attempt):
+    before = clock.now()
+    outcome = run_once(name, args=["text"], attempt=attempt, scheduled_for=before)
+
+    assert before <= outcome.started_at <= outcome.finished_at
+    assert outcome.lateness == (outcome.started_at - before if attempt == 1 else None)
+
+
+@pytest.mark.parametrize("name", ["tests.calls.give", "tests.calls.agive"])
 @pytest.mark.parametrize(
     "kind",
     [kind for kind in RESULTS if kind not in ("text", "number", "nothing", "tree", "waiting")],
