@@ -130,7 +130,8 @@ conformance: install-dev
 
 # Every page in a real browser: accessibility, size, script injection, and typical use.
 browser: install-dev
-	@npm install --silent --no-fund --no-audit --prefix .cache axe-core lighthouse@12
+	@npm install --silent --no-fund --no-audit --prefix .cache axe-core lighthouse@12 esbuild@0.25 zod@4 \
+	  @modelcontextprotocol/ext-apps@2 @modelcontextprotocol/client@2 @modelcontextprotocol/core@2 @modelcontextprotocol/server@2
 	@BROWSER_TESTS=full $(BIN)/python -m pytest tests/browser -n 2 $(ARGS)
 	@$(BIN)/python -m tests.browser.lighthouse
 

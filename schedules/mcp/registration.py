@@ -23,6 +23,7 @@ from schedules.mcp.answers.jobs import refused_cancel
 from schedules.mcp.answers.notifications import refused as refused_notification
 from schedules.mcp.answers.prompts import refused as refused_prompt
 from schedules.mcp.answers.prompts import refused_claim, refused_completion
+from schedules.mcp.apps import PAGE_OF_TOOL
 from schedules.mcp.auth import Caller, calling, require, too_many_calls, with_profile
 from schedules.mcp.orm import orm
 from schedules.mcp.tools import jobs, manage, notifications, prompts
@@ -144,6 +145,7 @@ def make_tool(offer: Offer) -> Tool:
         title=offer.title,
         description=inspect.getdoc(function),
         annotations=offer.hints,
+        meta=_meta(offer.name),
         structured_output=True,
     )
     metadata = tool.fn_metadata
@@ -155,6 +157,12 @@ def make_tool(offer: Offer) -> Tool:
     changes = {"output_schema": schema, "output_model": None}
     tool.fn_metadata = ToolMetadata(**{**dict(metadata), **changes})
     return tool
+
+
+def _meta(name: str) -> dict[str, Any] | None:
+    """Name the page that a chat may show beside the answer."""
+    uri = PAGE_OF_TOOL.get(name)
+    return {"ui": {"resourceUri": uri}} if uri else None
 
 
 def _checked(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -22,6 +22,7 @@ from mcp_types import Tool as ToolEntry
 from pydantic import AnyHttpUrl, ValidationError
 
 from schedules import __version__
+from schedules.mcp.apps import pages
 from schedules.mcp.auth import CrontyTokens, current_caller, too_many_calls
 from schedules.mcp.registration import OFFER_BY_NAME, OFFERS, make_tool
 from schedules.mcp.resources import add_prompts, add_resources
@@ -113,6 +114,7 @@ def build_server(*, families: Collection[str] = FAMILIES, with_tokens: bool = Fa
         website_url=settings.CRONTY_URL,
         # An address and not the image: every answer carries it.
         icons=[Icon(src=f"{settings.CRONTY_URL}/favicon.ico", mime_type="image/x-icon", sizes=["32x32"])],
+        extensions=[pages()],
         tools=[make_tool(offer) for offer in OFFERS if offer.family in families],
         subscriptions=watch.bus,
         middleware=[watch],

@@ -29,6 +29,8 @@ def test_every_resource_and_template_of_the_contract_is_offered(olga):
         "timezones://valid",
         "tasks://registered",
         "agenda://today",
+        "ui://agenda",
+        "ui://schedule",
     }
     assert {template.uri_template for template in templates} == {"schedules://{topic}", "jobs://{job_id}"}
     assert all(item.title and item.description for item in [*listed, *templates])
