@@ -7,7 +7,7 @@ from html import escape
 
 WIDTH = 760
 LABELS = 210
-FIGURES = 130
+FIGURES = 175
 ROW = 24
 FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, Helvetica, Arial, sans-serif"
 STYLE = f"""

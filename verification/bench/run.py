@@ -21,31 +21,14 @@ from typing import Any
 
 from tests.postgres import Postgres
 from verification.bench import report
+from verification.bench.comparison import MEASURES, PARTS, RATES
 from verification.bench.foreign_load import ForeignLoad, wait_for_rest
 from verification.bench.harness import PROJECT
 from verification.bench.peers import environment
 
-# In the order of the report. "none" stands for systems that bring a store of their own.
-RUNS = (
-    "cronty/sqlite",
-    "apscheduler/sqlite",
-    "huey/sqlite",
-    "django_tasks_db/sqlite",
-    "django_q2/sqlite",
-    "celery/none",
-    "apscheduler_memory/none",
-    "floor/sqlite",
-    "cronty/postgresql",
-    "apscheduler/postgresql",
-    "procrastinate/postgresql",
-    "django_tasks_db/postgresql",
-    "django_q2/postgresql",
-    "floor/postgresql",
-    "rates/sqlite",
-    "rates/postgresql",
-)
-MEASURES = ("single", "coroutines", "plain", "large")
-RATES = ("1", "10", "100", "250", "500", "1000", "1500", "2000", "3000")
+RUNS = (*(run for runs in PARTS.values() for run in runs), *RATES.values())
+KEYS = tuple(measure.key for measure in MEASURES)
+PER_SECOND = ("1", "10", "100", "250", "500", "1000", "1500", "2000", "3000")
 LIMIT_SECONDS = 230
 RATE_LINE = re.compile(r"_sustained_(\d+) p50 ([\d.]+) ms p99 ([\d.]+) ms not_run (\d+) \(([\d.]+) %\)")
 
@@ -61,7 +44,7 @@ def measure(name: str, measures: Sequence[str], seconds: float) -> dict[str, Any
     load = ForeignLoad()
     with _folder() as folder, _database(database) as url:
         if system == "rates":
-            command = [python, "-m", "verification.bench.sustained", "--seconds", "6", *RATES]
+            command = [python, "-m", "verification.bench.sustained", "--seconds", "6", *PER_SECOND]
         else:
             command = [python, "-m", "verification.bench.peers.measuring", system, folder, *measures]
         lines, problem = _lines([str(part) for part in command], url, seconds)
@@ -158,7 +141,7 @@ def main() -> None:
     parser.add_argument(
         "names", nargs="*", help="a system such as cronty or celery, or one run such as cronty/sqlite"
     )
-    parser.add_argument("--measures", nargs="+", choices=MEASURES, default=MEASURES)
+    parser.add_argument("--measures", nargs="+", choices=KEYS, default=KEYS)
     parser.add_argument("--results", type=Path, default=report.RESULTS)
     parser.add_argument("--seconds", type=float, default=LIMIT_SECONDS, help="the most that one run may take")
     options = parser.parse_args()
@@ -166,7 +149,7 @@ def main() -> None:
     for name in runs:
         result = measure(name, options.measures, options.seconds)
         results = report.read(options.results)
-        kept = results["runs"].get(name, {}) if set(options.measures) != set(MEASURES) else {}
+        kept = results["runs"].get(name, {}) if set(options.measures) != set(KEYS) else {}
         results["runs"][name] = {key: value for key, value in kept.items() if key != "problem"} | result
         results["machine"] = machine()
         options.results.write_text(json.dumps(results, indent=1, sort_keys=True) + "\n")
