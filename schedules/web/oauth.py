@@ -31,7 +31,7 @@ TOOLS = {
     "prompts": "only scheduled prompts",
     "jobs": "only jobs",
 }
-LIFETIMES = {"30": "30 days", "90": "90 days", "365": "a year", "": "I disconnect it"}
+LIFETIMES = {"30": "30 days", "90": "90 days", "365": "a year", "": "when I disconnect it"}
 
 
 class ClientRules(OAuth2Validator):  # type: ignore[misc]
@@ -68,7 +68,7 @@ class ConsentForm(PageForm, AllowForm):  # type: ignore[misc]
     access = forms.ChoiceField(label="It may", choices=list(ACCESS.items()))
     tools = forms.ChoiceField(label="With", choices=list(TOOLS.items()), required=False)
     expires = forms.ChoiceField(
-        label="Until",
+        label="Ends",
         choices=[(key, f"{'in ' if key else ''}{words}") for key, words in LIFETIMES.items()],
         initial="365",
         required=False,
