@@ -9,7 +9,7 @@ from schedules.engine.hosts import host_warnings
 from schedules.engine.pauses import pause, rearm, withdraw
 from schedules.engine.prune import prune_history
 from schedules.engine.replan import follow_zone_data
-from schedules.engine.rescue import hand_back, release_claims, sweep
+from schedules.engine.rescue import hand_back, release_claims, release_uncalled, sweep
 from schedules.engine.restore import Accounted, catch_up_since_backup, newest_trace, skip_since_backup
 from schedules.engine.run_pruning import RunPruner
 from schedules.engine.settle import Settled, conclude, renew, renew_claims, retry_at, settle_runs
@@ -43,6 +43,7 @@ __all__ = [
     "rearm",
     "recover_from_clock_rollback",
     "release_claims",
+    "release_uncalled",
     "renew",
     "renew_claims",
     "retire",

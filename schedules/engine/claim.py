@@ -14,7 +14,7 @@ from django.db.models import F, Q, Value
 
 from schedules import limits
 from schedules.engine import sql
-from schedules.engine.due import DueJob
+from schedules.engine.due import DueJob, PlannedJob
 from schedules.engine.gaps import Slot, remaining
 from schedules.engine.interruptions import Interruption, reason_missed
 from schedules.engine.pauses import pause_unreadable
@@ -41,6 +41,7 @@ class Claim(NamedTuple):
     attempt: int
     task: str
     timeout: timedelta
+    at_most_once: bool
 
 
 def claim_runs(
@@ -151,7 +152,7 @@ def _claim_ready(
         call_off(ended, now, words)
     lose(lost, now, f"Its worker died while it ran. {AT_MOST_ONCE}")
     end_late_runs(late, now)
-    return [Claim(row.pk, row.attempt, row.task, job.timeout) for row, job in taken]
+    return [Claim(row.pk, row.attempt, row.task, job.timeout, job.at_most_once) for row, job in taken]
 
 
 def _reason_not_to_start(row: Execution, job: Job | None) -> str:
@@ -270,9 +271,13 @@ def _insert_plain(
     if not jobs:
         return {}
     return {
-        job_id: Claim(execution_id, 0, jobs[job_id].task, jobs[job_id].timeout)
+        job_id: _claim_of(execution_id, jobs[job_id])
         for execution_id, job_id in sql.insert_claimed(cluster_id, now, lease_until, jobs)
     }
+
+
+def _claim_of(execution_id: int, job: PlannedJob) -> Claim:
+    return Claim(execution_id, 0, job.task, job.timeout, job.at_most_once)
 
 
 def _insert_others(
@@ -283,10 +288,8 @@ def _insert_others(
         if row.status == Status.CLAIMED:
             row.cluster_id, row.claimed_at, row.lease_until = cluster_id, now, lease_until
     Execution.objects.bulk_create(rows)
-    timeouts = {item.job.pk: item.job.timeout for item in plans}
-    return [
-        Claim(row.pk, 0, row.task, timeouts[row.job_id or 0]) for row in rows if row.status == Status.CLAIMED
-    ]
+    jobs = {item.job.pk: item.job for item in plans}
+    return [_claim_of(row.pk, jobs[row.job_id or 0]) for row in rows if row.status == Status.CLAIMED]
 
 
 def _advance(plans: Iterable[Plan], live: Counter[int]) -> None:

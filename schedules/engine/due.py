@@ -29,6 +29,7 @@ class DueJob(NamedTuple):
     overlap: str
     catch_up: str
     timeout: timedelta
+    at_most_once: bool
     owner_is_active: bool
 
     @property

@@ -120,6 +120,23 @@ def release_claims(cluster_id: int, execution_ids: Sequence[int], now: datetime)
     return unclaim(Execution.objects.held().filter(pk__in=execution_ids, cluster_id=cluster_id), now)
 
 
+def release_uncalled(cluster_id: int, execution_ids: Sequence[int], now: datetime) -> int:
+    """Queue runs again that were started together with others, but whose tasks were not called: nothing has happened."""
+    mine = Execution.objects.held().filter(
+        pk__in=execution_ids, status=Status.RUNNING, cluster_id=cluster_id, attempt=1
+    )
+    with transaction.atomic():
+        return mine.unlocked().update(
+            status=Status.QUEUED,
+            cluster=None,
+            lease_until=None,
+            available_at=now,
+            attempt=0,
+            started_at=None,
+            lateness=None,
+        )
+
+
 def unclaim(mine: ExecutionQuerySet, now: datetime) -> int:
     """Queue claimed runs again, and return their number."""
     with transaction.atomic():

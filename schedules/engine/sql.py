@@ -210,7 +210,7 @@ _MOMENTS = ("next_run_at", "run_at", "anchor_at", "ends_at", "created_at")
 
 def _due_job_on_sqlite(row: Sequence[Any]) -> DueJob:
     pk, owner_id, name, task, next_run_at, kind, run_at, every, anchor_at, *others = row
-    cron, timezone, ends_at, max_runs, created_at, slot_count, overlap, catch_up, timeout, is_active = others
+    cron, timezone, ends_at, max_runs, created_at, slot_count, overlap, catch_up, timeout, *flags = others
     return DueJob(
         pk,
         owner_id,
@@ -230,7 +230,7 @@ def _due_job_on_sqlite(row: Sequence[Any]) -> DueJob:
         overlap,
         catch_up,
         timedelta(microseconds=timeout),
-        bool(is_active),
+        *map(bool, flags),
     )
 
 

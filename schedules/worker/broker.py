@@ -5,7 +5,7 @@ import math
 from collections import defaultdict
 from collections.abc import Iterator
 from datetime import datetime, timedelta
-from itertools import islice
+from itertools import chain, islice
 from typing import Any
 
 from django.conf import settings
@@ -32,7 +32,7 @@ TIDY_EVERY = 3.0
 PAUSE_AFTER_ERROR = 0.5
 CHUNK = 100
 # The plain functions of a package run one after the other, so a package has several only in a burst.
-PLAIN_CHUNK = 5
+PLAIN_CHUNK = 10
 PLAIN_BURST_PER_WORKER = 20
 # The most executions that one cluster holds: enough to keep every worker busy, but few to hand back.
 HELD = 2000
@@ -281,7 +281,11 @@ class LedgerBroker(Broker):
             (coroutines if _is_coroutine(claim) else plain)[claim.attempt].append(claim)
         burst = PLAIN_BURST_PER_WORKER * settings.CRONTY_WORKERS
         for attempt, group in plain.items():
-            for chunk in _chunks(group, min(PLAIN_CHUNK, 1 + len(group) // burst)):
+            # A run that must not start twice is not started together with others: they may kill the worker before its turn.
+            alone = [claim for claim in group if claim.at_most_once]
+            others = [claim for claim in group if not claim.at_most_once]
+            size = min(PLAIN_CHUNK, 1 + len(group) // burst)
+            for chunk in chain(_chunks(others, size), _chunks(alone, 1)):
                 longest = max(claim.timeout for claim in chunk).total_seconds()
                 yield self._runs(runner.run_plain_functions, attempt, chunk, max(1, math.ceil(longest)))
         for attempt, group in coroutines.items():

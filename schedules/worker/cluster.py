@@ -1,5 +1,6 @@
 """The leader of a cluster: the process that starts django-q2, watches it, restarts it and stops it cleanly."""
 
+import gc
 import logging
 import multiprocessing
 import os
@@ -165,6 +166,8 @@ class Leader:
         finally:
             # A forked process must not share its parent's connections.
             connections.close_all()
+        # The garbage collections of the forked processes then skip what exists already, and leave its memory shared.
+        gc.freeze()
         self._context = ClusterContext(row.pk, Permits(settings.CRONTY_WORKERS))
         self._stop_event, start_event = fork.Event(), fork.Event()
         self._sentinel = fork.Process(

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import math
 import threading
 import time
 from collections import deque
@@ -11,7 +12,7 @@ from contextlib import contextmanager, suppress
 from datetime import timedelta
 from functools import partial
 from itertools import chain
-from typing import Any
+from typing import Any, TypeVar
 
 from django.conf import settings
 from django.db import DatabaseError, Error, InterfaceError, NotSupportedError, OperationalError, connections
@@ -27,6 +28,8 @@ from schedules.worker.sessions import use_engine_session
 
 logger = logging.getLogger(__name__)
 
+Item = TypeVar("Item")
+
 # Outcomes are written in batches, but soon: a killed worker repeats only what it had not written yet.
 FLUSH_AFTER = 0.02
 FLUSH_BURST_AFTER = 0.1
@@ -35,6 +38,8 @@ FIRST_RETRY_AFTER = 0.05
 LAST_RETRY_AFTER = 1.0
 RETRY_RENEWAL_AFTER = 0.5
 RELEASE_AFTER = 0.2
+# Plain functions are started together if all of them should end within this many seconds.
+TOGETHER_WITHIN = 0.1
 # How many seconds a plain function waits at most for the outcomes of those before it to be written.
 WAIT_FOR_WRITER = 1.0
 # After how many seconds an outcome that cannot be written is reported.
@@ -77,6 +82,8 @@ class WorkerLoop:
         self._retry_at = 0.0
         self._in_hand: list[list[Outcome]] = []
         self._write_at = 0.0
+        # How many seconds the last plain function took; before the first one, nobody knows.
+        self._last_took = math.inf
         self._lock = threading.Lock()
         self._is_over = False
         self._loop = asyncio.new_event_loop()
@@ -102,11 +109,26 @@ class WorkerLoop:
         finally:
             self._in_progress.pop(started.execution_id, None)
 
-    def iterate_until_released(self, execution_ids: list[int]) -> Iterator[int]:
-        """Yield the ids one by one; release those that wait behind a long execution for other workers."""
-        waiting = deque(execution_ids)
-        watch = self._spawn(self._release(waiting)) if len(waiting) > 1 else None
-        yield from _drained(waiting)
+    def start_in_sequence(self, attempt: int, execution_ids: list[int]) -> Iterator[Started]:
+        """Start plain functions and yield them one by one; release those that wait behind a long one.
+
+        While functions are quick, those of a package are started in one commit. A run that was started before is
+        started alone: if it kills its worker, it must not take others with it a second time.
+        """
+        claimed, started = deque(execution_ids), deque[Started]()
+        watch = self._spawn(self._release(claimed, started)) if len(claimed) > 1 else None
+        for execution_id in _drained(claimed):
+            group = [execution_id]
+            if attempt == 0 and self._last_took * (1 + len(claimed)) < TOGETHER_WITHIN:
+                group += _drained(claimed)
+            self.write_if_due()
+            runs = start_executions(self.context, attempt, group)
+            self._in_progress |= {run.execution_id: run for run in runs}
+            started.extend(runs)
+            for run in _drained(started):
+                begin = time.monotonic()
+                yield run
+                self._last_took = time.monotonic() - begin
         if watch:
             watch.cancel()
 
@@ -203,8 +225,10 @@ class WorkerLoop:
         await asyncio.gather(*map(self._complete, chunk))
 
     async def _complete(self, started: Started) -> None:
-        with self.keep_lease(started):
+        try:
             outcome = await run_coroutine(started, registry.get(started.task))
+        finally:
+            self._in_progress.pop(started.execution_id, None)
         with self._lock:
             self._finished.append(outcome)
         self._wake.set()
@@ -219,11 +243,15 @@ class WorkerLoop:
                 continue
             await self._loop.run_in_executor(self._writer, self._write)
 
-    async def _release(self, waiting: deque[int]) -> None:
-        await asyncio.sleep(RELEASE_AFTER)
-        left = list(_drained(waiting))
-        if left:
-            await self._on_renewer(engine.release_claims, left)
+    async def _release(self, claimed: deque[int], started: deque[Started]) -> None:
+        while True:
+            await asyncio.sleep(RELEASE_AFTER)
+            if unstarted := list(_drained(claimed)):
+                await self._on_renewer(engine.release_claims, unstarted)
+            if uncalled := [run.execution_id for run in _drained(started)]:
+                await self._on_renewer(engine.release_uncalled, uncalled)
+                for execution_id in uncalled:
+                    self._in_progress.pop(execution_id, None)
 
     async def _keep_renewing(self) -> None:
         while True:
@@ -255,7 +283,7 @@ class WorkerLoop:
         return asyncio.run_coroutine_threadsafe(coroutine, self._loop)
 
 
-def _drained(waiting: deque[int]) -> Iterator[int]:
+def _drained(waiting: deque[Item]) -> Iterator[Item]:
     """Yield and remove one by one until the queue is empty; another thread may take from it meanwhile."""
     with suppress(IndexError):
         while True:

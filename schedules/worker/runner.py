@@ -47,12 +47,10 @@ def run_plain_functions(attempt: int, execution_ids: list[int]) -> None:
         if not is_permitted:
             engine.hand_back(loop.cluster_id, clock.now(), only=registry.plain_names())
             return
-        for execution_id in loop.iterate_until_released(execution_ids):
-            loop.write_if_due()
-            for started in start_executions(loop.context, attempt, [execution_id]):
-                with loop.keep_lease(started), project_session():
-                    outcome = run_plain(started, registry.get(started.task))
-                loop.add_outcome(outcome)
+        for started in loop.start_in_sequence(attempt, execution_ids):
+            with loop.keep_lease(started), project_session():
+                outcome = run_plain(started, registry.get(started.task))
+            loop.add_outcome(outcome)
 
 
 def probe() -> None:

@@ -392,3 +392,21 @@ def test_run_of_a_purged_job_is_lost(cluster):
     rescue(Execution.objects.all(), NOW, "why")
 
     assert Execution.objects.get().status == "lost"
+
+
+# Runs that were started together with others
+
+
+def test_uncalled_run_is_queued_as_if_it_had_not_been_started(cluster):
+    mine, other_attempt, settled = (begin(cluster, JobFactory(), attempt=attempt) for attempt in (0, 1, 0))
+    foreign = begin(new_cluster(), JobFactory())
+    engine.settle_runs(cluster.pk, [outcome_of(settled)])
+    ids = [run.execution_id for run in (mine, other_attempt, settled, foreign)]
+
+    assert engine.release_uncalled(cluster.pk, ids, NOW) == 1
+
+    row = Execution.objects.get(pk=mine.execution_id)
+    assert (row.status, row.attempt, row.available_at) == ("queued", 0, NOW)
+    assert (row.cluster, row.lease_until, row.started_at, row.lateness) == (None, None, None, None)
+    (claim,) = [claim for claim in engine.claim_runs(cluster.pk, NOW, 10) if claim.execution_id == row.pk]
+    assert claim.attempt == 0

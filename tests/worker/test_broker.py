@@ -141,7 +141,7 @@ def test_coroutines_are_packed_in_chunks_and_plain_functions_one_by_one(broker, 
     assert sorted(ids) == sorted(Execution.objects.values_list("pk", flat=True))
 
 
-@pytest.mark.parametrize(("count", "size"), [(39, 1), (40, 2), (90, 3), (400, 5)])
+@pytest.mark.parametrize(("count", "size"), [(39, 1), (40, 2), (90, 3), (400, 10)])
 def test_plain_functions_share_a_package_only_in_a_burst(broker, settings, count, size):
     settings.CRONTY_WORKERS = 2
     due(1, task="tests.ping", timeout=timedelta(seconds=9))
@@ -153,6 +153,14 @@ def test_plain_functions_share_a_package_only_in_a_burst(broker, settings, count
     assert sum(len(item["args"][1]) for item in packages) == count
     # A package gets the longest timeout in it; each function also has its own.
     assert {item["timeout"] for item in packages} == {9}
+
+
+def test_plain_functions_that_must_not_start_twice_are_packed_one_by_one(broker):
+    due(100, task="tests.ping", at_most_once=True)
+
+    packages = [item for item in contents(broker.dequeue()) if item["func"] is runner.run_plain_functions]
+
+    assert [len(item["args"][1]) for item in packages] == [1] * 100
 
 
 def test_first_attempts_and_retries_are_packed_separately(broker, cluster):

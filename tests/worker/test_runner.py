@@ -39,6 +39,17 @@ def until_others_are_released() -> int:
     return Execution.objects.filter(status="queued", cluster=None).count()
 
 
+@task("tests.runner.until_others_are_queued")
+def until_others_are_queued() -> None:
+    until(lambda: Execution.objects.filter(status="queued", cluster=None).count() == 2)
+
+
+@task("tests.runner.count_claimed")
+def count_claimed() -> int:
+    """Return how many executions have not been started yet."""
+    return Execution.objects.filter(status="claimed").count()
+
+
 @task("tests.runner.brief")
 async def brief() -> None:
     await asyncio.sleep(0.3)
@@ -139,6 +150,42 @@ def test_plain_functions_of_a_package_run_sequentially(cluster):
     starts = [Execution.objects.get(pk=row.pk).started_at for row in rows]
     assert starts == sorted(starts)
     assert len(set(starts)) == 3
+
+
+@pytest.mark.parametrize(("attempt", "unstarted"), [(0, [2, 0, 0]), (1, [2, 1, 0])])
+def test_functions_after_a_quick_one_are_started_together_at_their_first_attempt(
+    cluster, monkeypatch, attempt, unstarted
+):
+    monkeypatch.setattr(loop_module, "TOGETHER_WITHIN", 60)
+    monkeypatch.setattr(loop_module, "RELEASE_AFTER", 60)
+    job = {"task": "tests.runner.count_claimed"}
+    rows = [
+        ExecutionFactory(job=JobFactory(**job), status="claimed", cluster=cluster, attempt=attempt)
+        for _ in range(3)
+    ]
+
+    runner.run_plain_functions(attempt, [row.pk for row in rows])
+
+    until(lambda: Execution.objects.filter(status="succeeded").count() == 3)
+    assert [Execution.objects.get(pk=row.pk).result for row in rows] == unstarted
+
+
+def test_executions_started_together_with_a_long_function_are_queued_again(cluster, monkeypatch):
+    monkeypatch.setattr(loop_module, "TOGETHER_WITHIN", 60)
+    quick, *rows = (
+        ExecutionFactory(
+            job=JobFactory(task=name), status="claimed", cluster=cluster, lease_until=clock.now() + HOUR
+        )
+        for name in ("tests.ping", "tests.runner.until_others_are_queued", "tests.ping", "tests.ping")
+    )
+    runner.run_plain_functions(0, [quick.pk])
+    monkeypatch.setattr(loop_module, "RELEASE_AFTER", 0.05)
+
+    runner.run_plain_functions(0, [row.pk for row in rows])
+
+    until(lambda: Execution.objects.filter(status="succeeded").count() == 2)
+    waiting = Execution.objects.filter(status="queued").values_list("pk", "attempt", "started_at", "lateness")
+    assert sorted(waiting) == [(row.pk, 0, None, None) for row in rows[1:]]
 
 
 def test_executions_behind_a_long_function_are_released(cluster, monkeypatch):
