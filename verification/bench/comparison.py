@@ -1,6 +1,6 @@
 """What is compared: the systems, the measures, and what the results say about each."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -90,14 +90,8 @@ MEASURES = (
 
 def find(run: Mapping[str, Any], measure: Measure) -> dict[str, Any]:
     """Return the result of a measure; systems without coroutines run the same work as plain functions."""
-    found: dict[str, Any] = run.get(measure.key) or {}
-    if (
-        not found
-        and measure.key == "coroutines"
-        and run.get("plain")
-        and run.get("large", {}).get("kind") == "plain"
-    ):
-        found = run["plain"]
+    is_plain = measure.key == "coroutines" and not run.get("about", {}).get("runs_coroutines")
+    found: dict[str, Any] = run.get("plain" if is_plain else measure.key, {})
     return found
 
 
@@ -116,6 +110,8 @@ def text_of(run: Mapping[str, Any], measure: Measure) -> str:
         text += " †"
     if result["early"]:
         text += " ‡"
+    if result["began"] > result["jobs"]:
+        text += f" ({result['began'] - result['jobs']} ran twice)"
     return text + (" (loaded)" if run["load"]["is_heavy"] else "")
 
 
@@ -138,21 +134,24 @@ def losses(runs: Mapping[str, Any]) -> list[str]:
     """Name every peer that is quicker than Cronty, and why."""
     lines = []
     for measure in MEASURES:
-        quicker = []
-        for part, names in PARTS.items():
-            ours = runs.get(names[0], {})
-            mine = value_of(ours, measure) if ours else None
-            for name in names[1:]:
-                if mine is None or name not in runs or name.startswith("floor/"):
-                    continue
-                if value_of(runs[name], measure) is not None and compared_value(
-                    runs[name], measure
-                ) < compared_value(ours, measure):
-                    their = f"{NAMES[name.partition('/')[0]]} {text_of(runs[name], measure)}"
-                    quicker.append(f"{their} against {text_of(ours, measure)} ({part.partition(',')[0]})")
+        quicker = [text for part, names in PARTS.items() for text in _quicker(runs, part, names, measure)]
         if quicker:
             lines.append(f"- **{measure.row}**: {'; '.join(quicker)}. {measure.reason}")
     return lines or ["No peer is ahead in a row of these tables."]
+
+
+def _quicker(runs: Mapping[str, Any], part: str, names: Sequence[str], measure: Measure) -> Iterator[str]:
+    complete = {
+        name: runs[name] for name in names if name in runs and value_of(runs[name], measure) is not None
+    }
+    ours = complete.pop(names[0], None)
+    for name, theirs in complete.items():
+        system = name.partition("/")[0]
+        if not ours or system == "floor":
+            continue
+        if compared_value(theirs, measure) < compared_value(ours, measure):
+            database = part.partition(",")[0]
+            yield f"{NAMES[system]} {text_of(theirs, measure)} against {text_of(ours, measure)} ({database})"
 
 
 def is_durable(name: str) -> bool:

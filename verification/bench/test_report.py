@@ -21,7 +21,7 @@ def burst(p99, settled=1.0, *, kind="coroutine", began=1000):
 
 
 def measured(p99, *, kind="coroutine", load=QUIET, **measures):
-    about = {"settings": "two workers", "versions": ["thing 1.0"]}
+    about = {"settings": "two workers", "versions": ["thing 1.0"], "runs_coroutines": kind == "coroutine"}
     single = {"jobs": 60, "began": 60, "early": 0, "p50": p99 / 100, "p99": p99 / 50, "kind": kind}
     results = {"single": single, "plain": burst(p99, kind="plain"), "large": burst(p99, kind=kind)}
     if kind == "coroutine":

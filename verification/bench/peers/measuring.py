@@ -44,7 +44,11 @@ def load(name: str, folder: Path) -> System:
 
 def describe(system: System) -> dict[str, Any]:
     parts = [f"{name} {version(name)}" for name in system.distributions]
-    return {"settings": system.settings, "versions": [*parts, system.store_version()]}
+    return {
+        "settings": system.settings,
+        "runs_coroutines": system.runs_coroutines,
+        "versions": [*parts, system.store_version()],
+    }
 
 
 class Measuring:
