@@ -102,7 +102,7 @@ def line(name: str, run: Mapping[str, Any]) -> str:
         f"others: load {load['load_average']}, CPU {load['before']:.0%} before, {load['during']:.0%} during"
     )
     problem = f"; {run['problem']}" if run.get("problem") else ""
-    return f"{name}: {figures}; {others}{problem}"
+    return f"{name}: {figures}; {others}; {run.get('seconds', 0)} s{problem}"
 
 
 def page(results: Mapping[str, Any], pictures: Path) -> str:

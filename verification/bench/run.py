@@ -13,6 +13,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
@@ -41,6 +42,7 @@ def measure(name: str, measures: Sequence[str], seconds: float) -> dict[str, Any
     except environment.PeersMissingError as error:
         return {"absent": f"not installed: {error}"}
     wait_for_rest(20)
+    begin = time.monotonic()
     load = ForeignLoad()
     with _folder() as folder, _database(database) as url:
         if system == "rates":
@@ -48,7 +50,11 @@ def measure(name: str, measures: Sequence[str], seconds: float) -> dict[str, Any
         else:
             command = [python, "-m", "verification.bench.peers.measuring", system, folder, *measures]
         lines, problem = _lines([str(part) for part in command], url, seconds)
-    result = {"at": f"{datetime.now(UTC):%Y-%m-%d %H:%M}", "load": load.finish().as_json()}
+    result = {
+        "at": f"{datetime.now(UTC):%Y-%m-%d %H:%M}",
+        "seconds": round(time.monotonic() - begin),
+        "load": load.finish().as_json(),
+    }
     if problem:
         result["problem"] = problem
     if system == "rates":
@@ -153,8 +159,8 @@ def main() -> None:
         results["runs"][name] = {key: value for key, value in kept.items() if key != "problem"} | result
         results["machine"] = machine()
         options.results.write_text(json.dumps(results, indent=1, sort_keys=True) + "\n")
+        report.write(options.results)
         print(report.line(name, results["runs"][name]), flush=True)
-    report.write(options.results)
 
 
 if __name__ == "__main__":

@@ -7,7 +7,9 @@ import importlib
 import json
 import math
 import os
+import signal
 import sys
+import threading
 import time
 from collections.abc import Sequence
 from importlib.metadata import version
@@ -151,7 +153,21 @@ def measure(system: System, folder: Path, wanted: Sequence[str]) -> None:
                 print(json.dumps({name: result | {"kind": kind}}), flush=True)
 
 
+def end_with_parent() -> None:
+    """Kill this process group, which has only processes of this measurement, when the parent is gone."""
+    parent = os.getppid()
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(1)
+        os.killpg(0, signal.SIGKILL)
+
+    if os.getpgrp() == os.getpid():
+        threading.Thread(target=watch, daemon=True).start()
+
+
 def main() -> None:
+    end_with_parent()
     name, folder, *wanted = sys.argv[1:]
     place = Path(folder)
     os.environ[recorder.FOLDER] = folder
