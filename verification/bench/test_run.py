@@ -1,3 +1,6 @@
+import signal
+import subprocess
+
 import psutil
 import pytest
 
@@ -14,11 +17,24 @@ def test_unknown_system_is_refused():
         run.select(["rq"])
 
 
-def test_time_limit_ends_a_program_with_everything_it_started():
-    lines, problem = run._lines(["sh", "-c", "sleep 600 & echo $!; wait"], "", 2)
+def test_program_is_stopped_at_its_time_limit():
+    assert run._lines(["sleep", "600"], "", 1) == ([], "stopped after 1 s")
 
-    assert problem == "stopped after 2 s"
-    assert not _is_alive(int(lines[0]))
+
+def test_everything_that_a_program_started_ends_with_it():
+    program = subprocess.Popen(
+        ["sh", "-c", "sleep 600 & echo $!; wait"], stdout=subprocess.PIPE, start_new_session=True
+    )
+    assert program.stdout
+    with program.stdout as output:
+        child = psutil.Process(int(output.readline()))
+
+    run._end_group(program)
+
+    assert program.returncode == -signal.SIGKILL
+    # A killed process can take a moment to disappear.
+    psutil.wait_procs([child], timeout=60)
+    assert not child.is_running() or child.status() == psutil.STATUS_ZOMBIE
 
 
 def test_last_line_of_a_failed_program_is_the_problem():
@@ -33,10 +49,3 @@ def test_line_of_a_sustained_rate_becomes_a_point():
     )
 
     assert point == {"rate": 250, "p50": 0.0081, "p99": 0.0205, "not_run": 30, "not_run_percent": 2.0}
-
-
-def _is_alive(pid):
-    try:
-        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        return False
