@@ -26,7 +26,7 @@ from tests.mcp.agents import InMemory
 
 FIRST = ("schedules", "0001_initial")
 # The content without its formatting and comments.
-FIRST_DIGEST = "8f0163bdf9ce31c6473b99f5d5caaaff8ddd4995a526e7f1bc2ca2aa8467684a"
+FIRST_DIGEST = "9bdd13f5c90df6cbab63178ea8358aa384b6ac6f4ff69c8fd2bd209c1287196a"
 
 NAMES = ("Cluster", "Job", "Execution", "Event", "Profile", "Token", "Installation", "UserSession")
 NOW = datetime(2026, 2, 4, 9, 0, tzinfo=UTC)

@@ -172,6 +172,13 @@ class Job(models.Model):
         editable=False,
         help_text="What the name looks like, to find names that are easily taken for it.",
     )
+    likeness = models.CharField(
+        max_length=32,
+        default="",
+        db_default="",
+        editable=False,
+        help_text="A digest of task, arguments and schedule, to find jobs that do the same.",
+    )
     task = models.CharField(max_length=100)
     args = models.JSONField(default=list, blank=True)
     kwargs = models.JSONField(default=dict, blank=True)
@@ -310,8 +317,16 @@ class Job(models.Model):
                 fields=["owner", "status", "runs_per_minute", "deleted_at"],
                 condition=Q(deleted_at=None),
             ),
+            # With the name, so that jobs of the same name are left out without being read.
             models.Index(
-                name="job_owner_skeleton", fields=["owner", "name_skeleton"], condition=Q(deleted_at=None)
+                name="job_owner_skeleton",
+                fields=["owner", "name_skeleton", "name"],
+                condition=Q(deleted_at=None),
+            ),
+            models.Index(
+                name="job_owner_likeness",
+                fields=["owner", "likeness", "run_at"],
+                condition=Q(deleted_at=None),
             ),
             models.Index(name="job_owner_created", fields=["owner", "created_at"]),
             models.Index(

@@ -30,6 +30,11 @@ class Profile(models.Model):
     failure_topic = models.CharField(max_length=64, blank=True)
     signing_key = models.CharField(max_length=64, default=_random_key)
     calendar_key = models.CharField(max_length=64, default=_random_key, unique=True)
+    # Upper limits of what the owner has, so that not every new job counts all the others; `services.quotas` has the rule.
+    counted_at = models.DateTimeField(null=True, editable=False)
+    active_jobs = models.PositiveIntegerField(default=0, db_default=0, editable=False)
+    created_jobs = models.PositiveIntegerField(default=0, db_default=0, editable=False)
+    planned_runs = models.FloatField(default=0.0, db_default=0.0, editable=False)
 
     def __str__(self) -> str:
         return str(self.user)

@@ -1,37 +1,38 @@
-"""Repeated requests: idempotency keys, and active jobs with the same task and schedule."""
+"""Repeated requests: idempotency keys, and the result of creating a job."""
 
 import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, timedelta
-from typing import Any, NamedTuple
+from functools import cached_property
+from typing import Any
 
 from django.core.serializers.json import DjangoJSONEncoder
 
 from schedules.models import Job
 from schedules.result import Code, Err, Ok, Result
 from schedules.services.actors import Actor
-
-SAME_TIME = timedelta(minutes=1)
-
-
-class SimilarJob(NamedTuple):
-    """An active job that does the same on the same schedule, or whose name looks the same."""
-
-    public_id: str
-    name: str
+from schedules.services.lookalikes import SimilarJob, look_alike, similar_to
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Scheduled:
     """A new job, or the one that an earlier, identical request created."""
 
+    actor: Actor
     job: Job
     existing: bool = False
-    similar: SimilarJob | None = None
-    look_alike: SimilarJob | None = None
-    """An active job whose name looks like this one's."""
+
+    # Looked up when somebody asks: whoever creates many jobs does not, and others need not wait for it.
+    @cached_property
+    def similar(self) -> SimilarJob | None:
+        """An active job that does the same as a new one."""
+        return None if self.existing else similar_to(self.job)
+
+    @cached_property
+    def look_alike(self) -> SimilarJob | None:
+        """An active job whose name looks like that of a new one."""
+        return None if self.existing else look_alike(self.actor, self.job)
 
 
 def digest_of(fields: Mapping[str, Any]) -> str:
@@ -53,28 +54,4 @@ def answer_of_key(actor: Actor, key: str, digest: str) -> Result[Scheduled] | No
         return Err(
             Code.CONFLICT, f"The job that the idempotency_key {key!r} made was deleted: choose a new one."
         )
-    return Ok(Scheduled(job, existing=True))
-
-
-def similar_to(job: Job) -> SimilarJob | None:
-    """Return an active job with the same task, arguments and schedule, or None."""
-    if job.run_at:
-        # A repeated "in an hour" gives another second. Compare in UTC, because wall times are ambiguous when clocks
-        # are set back.
-        moment = job.run_at.astimezone(UTC)
-        same: dict[str, Any] = {"run_at__gt": moment - SAME_TIME, "run_at__lt": moment + SAME_TIME}
-    else:
-        # Only jobs of one trigger type fill in this column.
-        column = Job.TriggerType(job.trigger_type).column
-        same = {"timezone": job.timezone, column: getattr(job, column)}
-    # Unordered, because the database would read every job of the owner to sort them.
-    twins = (
-        Job.objects.active()
-        .filter(owner=job.owner_id, task=job.task, **same)
-        .order_by()
-        .values_list("public_id", "name", "args", "kwargs")
-    )
-    for public_id, name, args, kwargs in twins:
-        if (args, kwargs) == (job.args, job.kwargs):
-            return SimilarJob(public_id, name)
-    return None
+    return Ok(Scheduled(actor, job, existing=True))

@@ -12,7 +12,7 @@ from schedules.models import Execution, Job
 from schedules.result import Code, Err, Ok, Result, invalid
 from schedules.services.actors import Actor, forbidden, not_found, record
 from schedules.services.people import profile_of
-from schedules.services.quotas import quota_problem, run_problem, wait_for_turn
+from schedules.services.quotas import restore_problem, run_problem
 from schedules.services.validation import no_runs_left
 from schedules.tasks import registry
 from schedules.when.triggers import TriggerError, unreadable
@@ -113,11 +113,10 @@ def restore(actor: Actor, job_id: str) -> Result[Job]:
             return not_found(job_id)
         if not actor.may_change(job):
             return forbidden(job)
-        if job.status in Job.ACTIVE:
-            profile = profile_of(job.owner)
-            wait_for_turn(profile)
-            if refusal := quota_problem(profile, job.runs_per_minute):
-                return refusal
+        if job.status in Job.ACTIVE and (
+            refusal := restore_problem(profile_of(job.owner), job.runs_per_minute)
+        ):
+            return refusal
         assert job.deleted_at is not None
         changes: dict[str, Any] = {"deleted_at": None, "failure_streak": 0}
         match job.status:

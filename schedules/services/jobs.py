@@ -14,15 +14,10 @@ from schedules.models import Job, Profile
 from schedules.models.jobs import new_public_id
 from schedules.result import Code, Err, Ok, Result, invalid, invalid_fields
 from schedules.services.actors import Actor, forbidden, not_found, record
-from schedules.services.duplicates import Scheduled, answer_of_key, digest_of, similar_to
+from schedules.services.duplicates import Scheduled, answer_of_key, digest_of
 from schedules.services.job_states import account_until
-from schedules.services.lookalikes import look_alike, skeleton
-from schedules.services.quotas import (
-    quota_problem,
-    rate_problem,
-    reschedule_problem,
-    wait_for_turn,
-)
+from schedules.services.lookalikes import likeness_of, skeleton
+from schedules.services.quotas import creation_problem, reschedule_problem, wait_for_turn
 from schedules.services.secrets import fill_in
 from schedules.services.validation import EDITABLE, editable_only, job_problem, no_runs_left, type_problems
 from schedules.tasks import registry
@@ -76,20 +71,20 @@ def schedule(
     if job.next_run_at is None:
         return no_runs_left(job, now)
     job.runs_per_minute = runs_per_minute(job.trigger)
-    job.name_skeleton = skeleton(job.name)
+    job.name_skeleton, job.likeness = skeleton(job.name), likeness_of(job)
     if paused:
         job.status, job.next_run_at, job.paused_at = Job.Status.PAUSED, None, now
     with transaction.atomic():
-        wait_for_turn(profile)
-        # Check again: another caller with the same key may have been faster.
-        if idempotency_key is not None and (answer := answer_of_key(actor, idempotency_key, digest)):
-            return answer
-        if refusal := quota_problem(profile, job.runs_per_minute) or rate_problem(profile, now):
+        if idempotency_key is not None:
+            # Check again: another caller with the same key may have been faster.
+            wait_for_turn(profile)
+            if answer := answer_of_key(actor, idempotency_key, digest):
+                return answer
+        if refusal := creation_problem(profile, job.runs_per_minute, now):
             return refusal
-        made = Scheduled(job, similar=similar_to(job), look_alike=look_alike(actor, job))
         job.save(force_insert=True)
         record(actor, "create", now, job=job, after=_changes(job, fields))
-    return Ok(made)
+    return Ok(Scheduled(actor, job))
 
 
 def edit(
@@ -148,7 +143,12 @@ def _try_to_edit(
         job.runs_per_minute = runs_per_minute(job.trigger)
     if "name" in changes:
         job.name_skeleton = skeleton(job.name)
-    derived = {"runs_per_minute": job.runs_per_minute, "name_skeleton": job.name_skeleton}
+    job.likeness = likeness_of(job)
+    derived = {
+        "runs_per_minute": job.runs_per_minute,
+        "name_skeleton": job.name_skeleton,
+        "likeness": job.likeness,
+    }
     with transaction.atomic():
         if refusal := reschedule_problem(job, job.runs_per_minute - old.runs_per_minute):
             return refusal

@@ -1,14 +1,20 @@
-"""Names that look like the name of another active job of the same owner, although they differ."""
+"""Active jobs of the same owner that a job could be confused with: they do the same, or their names look alike."""
 
 # ruff: noqa: RUF001
 
+import hashlib
+import json
 import re
 import unicodedata
+from datetime import UTC, timedelta
+from typing import NamedTuple
 
 from schedules import limits
 from schedules.models import Job
+from schedules.models.jobs import JobQuerySet
 from schedules.services.actors import Actor
-from schedules.services.duplicates import SimilarJob
+
+SAME_TIME = timedelta(minutes=1)
 
 # Small letters, because capital ones look alike too and are compared as small ones.
 _ALIKE = {
@@ -42,13 +48,41 @@ _INVISIBLE = re.compile("[\u200c\u200d\ufe0e\ufe0f\u180b-\u180f]")
 _LETTERS = str.maketrans({other: letter for letter, others in _ALIKE.items() for other in others})
 
 
+class SimilarJob(NamedTuple):
+    """An active job that does the same on the same schedule, or whose name looks the same."""
+
+    public_id: str
+    name: str
+
+
+def similar_to(job: Job) -> SimilarJob | None:
+    """Return another active job of the owner with the same task, arguments and schedule, or None."""
+    same = Job.objects.active().filter(owner=job.owner_id, likeness=job.likeness)
+    if job.run_at:
+        # A repeated "in an hour" gives another second. Compare in UTC, because wall times are ambiguous when clocks
+        # are set back.
+        moment = job.run_at.astimezone(UTC)
+        same = same.filter(run_at__gt=moment - SAME_TIME, run_at__lt=moment + SAME_TIME)
+    return _first(same.exclude(pk=job.pk))
+
+
 def look_alike(actor: Actor, job: Job) -> SimilarJob | None:
     """Return an active job of the owner with another name that looks like this job's, or None."""
-    # Unordered, so that the index alone finds the jobs.
-    alike = actor.jobs().filter(owner=job.owner_id, name_skeleton=job.name_skeleton).order_by()
-    others = alike.filter(status__in=Job.ACTIVE).exclude(name=job.name)
-    found = next(iter(others.values_list("public_id", "name")[:1]), None)
+    alike = actor.jobs().filter(owner=job.owner_id, name_skeleton=job.name_skeleton)
+    return _first(alike.filter(status__in=Job.ACTIVE).exclude(name=job.name))
+
+
+def _first(jobs: JobQuerySet) -> SimilarJob | None:
+    # Unordered, so that an index alone finds the jobs.
+    found = next(iter(jobs.order_by().values_list("public_id", "name")[:1]), None)
     return SimilarJob(*found) if found else None
+
+
+def likeness_of(job: Job) -> str:
+    """Return a digest of what a job does and on which schedule; the moment of a one-time job is left out."""
+    schedule = None if job.run_at else [job.timezone, job.cron, str(job.every)]
+    text = json.dumps([job.task, job.args, job.kwargs, job.trigger_type, schedule], sort_keys=True)
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 
 def skeleton(name: str) -> str:

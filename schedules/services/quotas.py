@@ -1,4 +1,9 @@
-"""Quotas of an owner: active jobs, their planned runs, jobs and runs by hand per minute, and tokens."""
+"""Quotas of an owner: active jobs, their planned runs, jobs and runs by hand per minute, and tokens.
+
+Counting takes longer the more jobs an owner has, so a new job is first checked against upper limits in the profile: what
+was counted within the last minute, plus everything created since. Only if those are too high, or old, are the jobs
+counted again. Whatever adds to the numbers in another way than by a new job has the jobs counted again, too.
+"""
 
 import math
 from datetime import datetime, timedelta
@@ -13,6 +18,7 @@ from schedules.models.jobs import JobQuerySet
 from schedules.result import Code, Err
 
 RATE_WINDOW = timedelta(minutes=1)
+_UPPER_LIMITS = ["counted_at", "active_jobs", "created_jobs", "planned_runs"]
 
 
 def wait_for_turn(profile: Profile) -> None:
@@ -22,35 +28,106 @@ def wait_for_turn(profile: Profile) -> None:
         Profile.objects.select_for_update().values_list("pk").get(pk=profile.pk)
 
 
-def quota_problem(profile: Profile, added: float = 0.0) -> Err | None:
-    """Return an error if the owner has reached the quota of active jobs, or would plan too many runs per minute."""
-    most, active = settings.CRONTY_MAX_ACTIVE_JOBS, Job.objects.owned_by(profile.user_id).active().order_by()
-    planned = 0.0
-    if added > 0 and settings.CRONTY_MAX_RUNS_PER_MINUTE:
-        used = active.aggregate(count=Count("pk"), planned=Sum("runs_per_minute"))
-        is_full, planned = used["count"] >= most, used["planned"] or 0.0
-    else:
-        is_full = _has_as_many(active, most)
-    if is_full:
-        return Err(
-            Code.QUOTA,
-            f"at most {most:,} active jobs; cancel or delete some first",
+def creation_problem(profile: Profile, added: float, now: datetime) -> Err | None:
+    """Return an error if the owner may not create another job now, else count it; the owner's row is locked then."""
+    if _fits_upper_limits(profile, added, now):
+        return None
+    wait_for_turn(profile)
+    # Another new job may have been counted since the profile was read.
+    profile.refresh_from_db(fields=_UPPER_LIMITS)
+    if _fits_upper_limits(profile, added, now):
+        return None
+    active, planned = _active_jobs(profile.user_id)
+    if refusal := _quota_refusal(active, planned, added):
+        return refusal
+    created = _created_jobs(profile.user_id, now).count()
+    if created >= settings.CRONTY_MAX_CREATES_PER_MINUTE:
+        return _rate_refusal(profile.user_id, now)
+    _keep(
+        profile,
+        counted_at=now,
+        active_jobs=active + 1,
+        created_jobs=created + 1,
+        planned_runs=planned + added,
+    )
+    return None
+
+
+def _fits_upper_limits(profile: Profile, added: float, now: datetime) -> bool:
+    """Return whether a new job fits the upper limits as they were read and still are; if so, count it."""
+    if profile.counted_at is None or not timedelta(0) <= now - profile.counted_at <= RATE_WINDOW:
+        return False
+    return (
+        profile.active_jobs < settings.CRONTY_MAX_ACTIVE_JOBS
+        and profile.created_jobs < settings.CRONTY_MAX_CREATES_PER_MINUTE
+        and _too_many_runs(profile.planned_runs, added) is None
+        and _keep(
+            profile,
+            active_jobs=profile.active_jobs + 1,
+            created_jobs=profile.created_jobs + 1,
+            planned_runs=profile.planned_runs + added,
         )
-    return _too_many_runs(planned, added)
+    )
+
+
+def _keep(profile: Profile, **limits: Any) -> bool:
+    """Write upper limits, unless they have changed since they were read: every new job changes `created_jobs`."""
+    as_read = {"counted_at": profile.counted_at, "created_jobs": profile.created_jobs}
+    is_kept = Profile.objects.filter(pk=profile.pk, **as_read).update(**limits) == 1
+    if is_kept:
+        for name, value in limits.items():
+            setattr(profile, name, value)
+    return is_kept
+
+
+def _count_again(profile: Profile) -> None:
+    """Have the next new job count all others."""
+    Profile.objects.filter(pk=profile.pk).update(counted_at=None)
+
+
+def restore_problem(profile: Profile, added: float) -> Err | None:
+    """Return an error if the owner has reached the quota of active jobs, or would plan too many runs per minute."""
+    wait_for_turn(profile)
+    if refusal := _quota_refusal(*_active_jobs(profile.user_id), added):
+        return refusal
+    _count_again(profile)
+    return None
 
 
 def planned_runs(owner_id: Any) -> float:
     """Return how many runs per minute the schedules of an owner's active jobs plan, paused ones included."""
-    active = Job.objects.owned_by(owner_id).active()
-    return active.aggregate(planned=Sum("runs_per_minute"))["planned"] or 0.0
+    return _active_jobs(owner_id)[1]
+
+
+def _active_jobs(owner_id: Any) -> tuple[int, float]:
+    """Return the number of an owner's active jobs, and of the runs per minute that their schedules plan."""
+    active = Job.objects.owned_by(owner_id).active().order_by()
+    used = active.aggregate(count=Count("pk"), planned=Sum("runs_per_minute"))
+    return used["count"], used["planned"] or 0.0
+
+
+def _created_jobs(owner_id: Any, now: datetime) -> JobQuerySet:
+    """Return the jobs that an owner created within the last minute, without the notices that Cronty created."""
+    return Job.objects.filter(owner=owner_id, created_at__gt=now - RATE_WINDOW).without_notices().order_by()
+
+
+def _quota_refusal(active: int, planned: float, added: float) -> Err | None:
+    most = settings.CRONTY_MAX_ACTIVE_JOBS
+    if active >= most:
+        return Err(Code.QUOTA, f"at most {most:,} active jobs; cancel or delete some first")
+    return _too_many_runs(planned, added)
 
 
 def reschedule_problem(job: Job, added: float) -> Err | None:
     """Return an error if a change of a job's schedule would plan too many runs per minute for its owner."""
     if added <= 0 or not settings.CRONTY_MAX_RUNS_PER_MINUTE:
         return None
-    wait_for_turn(Profile.objects.get(user=job.owner_id))
-    return _too_many_runs(planned_runs(job.owner_id), added)
+    profile = Profile.objects.get(user=job.owner_id)
+    wait_for_turn(profile)
+    if refusal := _too_many_runs(planned_runs(job.owner_id), added):
+        return refusal
+    _count_again(profile)
+    return None
 
 
 def _too_many_runs(planned: float, added: float) -> Err | None:
@@ -65,20 +142,15 @@ def _too_many_runs(planned: float, added: float) -> Err | None:
     )
 
 
-def rate_problem(profile: Profile, now: datetime) -> Err | None:
-    """Return an error if the owner created too many jobs within the last minute."""
+def _rate_refusal(owner_id: Any, now: datetime) -> Err:
     most = settings.CRONTY_MAX_CREATES_PER_MINUTE
-    recent = Job.objects.filter(owner=profile.user_id, created_at__gt=now - RATE_WINDOW)
-    # Count notices too at first: nearly always there are too few jobs even with them, and the query is faster.
-    if not _has_as_many(recent, most) or not _has_as_many(recent.without_notices(), most):
-        return None
     # There is room again once the oldest of the last `most` jobs is a minute old.
-    newest = Job.objects.owned_by(profile.user_id).without_notices().order_by("-created_at")
+    newest = Job.objects.owned_by(owner_id).without_notices().order_by("-created_at")
     full_since: datetime = newest.values_list("created_at", flat=True)[most - 1]
     wait = (full_since + RATE_WINDOW - now).total_seconds()
     return Err(
         Code.TOO_FAST,
-        f"at most {settings.CRONTY_MAX_CREATES_PER_MINUTE} new jobs a minute; try again in {math.ceil(wait)} seconds",
+        f"at most {most} new jobs a minute; try again in {math.ceil(wait)} seconds",
         retry_after=wait,
     )
 
@@ -107,8 +179,3 @@ def token_problem(user: Any) -> Err | None:
     if Token.objects.filter(owner=user, revoked_at=None).count() < most:
         return None
     return Err(Code.QUOTA, f"at most {most} tokens; revoke one first")
-
-
-def _has_as_many(jobs: JobQuerySet, number: int) -> bool:
-    """Return whether there are at least that many; unlike a count, this stops at the number."""
-    return number <= 0 or jobs[number - 1 : number].exists()

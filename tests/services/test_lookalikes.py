@@ -5,9 +5,9 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from schedules import services
-from schedules.services.lookalikes import skeleton
+from schedules.services.lookalikes import look_alike, similar_to, skeleton
 from tests.factories import JobFactory
-from tests.services.jobs import CRON, PLAIN, create_job, value_of
+from tests.services.jobs import CRON, NO_TRIGGER, ONCE, PLAIN, create_job, value_of
 
 
 @pytest.mark.parametrize(
@@ -56,23 +56,27 @@ def test_jobs_of_others_and_ended_ones_do_not_count(actor):
     assert services.look_alike(actor, job) is None
 
 
-def test_look_alikes_are_found_by_an_index(actor):
-    job = create_job(actor, name="Backup")
+@pytest.mark.parametrize("trigger", [CRON, ONCE], ids=["cron", "once"])
+def test_other_jobs_are_found_by_indexes(actor, trigger):
+    job = create_job(actor, **NO_TRIGGER | trigger | {"name": "Backup"})
     for number in range(200):
-        JobFactory(owner=actor.user, name_skeleton=f"job {number}")
+        JobFactory(owner=actor.user, name_skeleton=f"job {number}", likeness=str(number))
     with CaptureQueriesContext(connection) as queries:
-        services.look_alike(actor, job)
+        assert (similar_to(job), look_alike(actor, job)) == (None, None)
 
+    assert "job_owner_likeness" in plan_of(queries[0]["sql"])
+    assert "job_owner_skeleton" in plan_of(queries[1]["sql"])
+
+
+def plan_of(statement: str) -> str:
     with connection.cursor() as cursor:
         if connection.vendor == "postgresql":
             # It chooses among indexes by what it knows of the rows, and reads a small table as a whole.
             cursor.execute("ANALYZE schedules_job")
             cursor.execute("SET LOCAL enable_seqscan = off")
         explain = "EXPLAIN QUERY PLAN" if connection.vendor == "sqlite" else "EXPLAIN"
-        cursor.execute(f"{explain} {queries[-1]['sql']}")
-        plan = "\n".join(str(row[-1]) for row in cursor.fetchall())
-
-    assert "job_owner_skeleton" in plan
+        cursor.execute(f"{explain} {statement}")
+        return "\n".join(str(row[-1]) for row in cursor.fetchall())
 
 
 def test_renamed_job_is_found_by_its_new_name(actor):
@@ -82,3 +86,13 @@ def test_renamed_job_is_found_by_its_new_name(actor):
     made = value_of(services.schedule(actor, **PLAIN | CRON | {"name": "Васkuр", "args": [1]}))
 
     assert made.look_alike == (old.public_id, "Backup")
+
+
+def test_changed_job_is_similar_to_what_it_does_now(actor):
+    old = create_job(actor, args=[1])
+    value_of(services.edit(actor, old.public_id, args=[2]))
+
+    first, second = (value_of(services.schedule(actor, **PLAIN | CRON | {"args": [n]})) for n in (1, 2))
+
+    assert first.similar is None
+    assert second.similar == (old.public_id, old.name)

@@ -10,10 +10,10 @@ from schedules import services
 from schedules.models import Execution, Token
 from schedules.result import Code, Err, Ok
 from schedules.services import Actor, issue_token, profile_of
-from schedules.services.quotas import planned_runs, quota_problem, rate_problem
+from schedules.services.quotas import creation_problem, planned_runs
 from tests.factories import ExecutionFactory, JobFactory
 from tests.services.conftest import NOW
-from tests.services.jobs import NO_TRIGGER, PLAIN, create_job, cron, value_of
+from tests.services.jobs import CRON, NO_TRIGGER, PLAIN, create_job, cron, value_of
 
 
 @pytest.fixture(autouse=True)
@@ -29,7 +29,7 @@ def test_active_jobs_count_against_the_quota(owner):
     JobFactory(owner=owner, paused=True)
     JobFactory(owner=owner, status="running", next_run_at=None)
 
-    refusal = quota_problem(profile_of(owner))
+    refusal = creation_problem(profile_of(owner), 0.0, NOW)
 
     assert isinstance(refusal, Err)
     assert refusal.code == Code.QUOTA
@@ -44,18 +44,19 @@ def test_active_jobs_count_against_the_quota(owner):
         pytest.param({"owner": None}, id="somebody else's"),
     ],
 )
-def test_other_jobs_do_not_count(owner, stranger, fields):
+def test_other_jobs_do_not_count(owner, stranger, settings, fields):
+    settings.CRONTY_MAX_CREATES_PER_MINUTE = 100
     JobFactory.create_batch(2, owner=owner)
     JobFactory(**({"owner": owner} | fields | ({"owner": stranger} if "owner" in fields else {})))
 
-    assert quota_problem(profile_of(owner)) is None
+    assert creation_problem(profile_of(owner), 0.0, NOW) is None
 
 
 def test_refused_create_says_when_to_try_again(owner):
     JobFactory(owner=owner, created_at=NOW - timedelta(seconds=50))
     JobFactory(owner=owner, created_at=NOW - timedelta(seconds=5), ended=True, deleted_at=NOW)
 
-    refusal = rate_problem(profile_of(owner), NOW)
+    refusal = creation_problem(profile_of(owner), 0.0, NOW)
 
     assert isinstance(refusal, Err)
     assert (refusal.code, refusal.retry_after) == (Code.TOO_FAST, 10)
@@ -65,7 +66,7 @@ def test_refused_create_says_when_to_try_again(owner):
 def test_stated_wait_is_rounded_up(owner):
     JobFactory.create_batch(2, owner=owner, created_at=NOW - timedelta(seconds=49.6))
 
-    refusal = rate_problem(profile_of(owner), NOW)
+    refusal = creation_problem(profile_of(owner), 0.0, NOW)
 
     assert isinstance(refusal, Err)
     assert refusal.retry_after == pytest.approx(10.4)
@@ -77,7 +78,7 @@ def test_creates_older_than_a_minute_do_not_count(owner, stranger):
     JobFactory(owner=owner, created_at=NOW)
     JobFactory(owner=stranger, created_at=NOW)
 
-    assert rate_problem(profile_of(owner), NOW) is None
+    assert creation_problem(profile_of(owner), 0.0, NOW) is None
 
 
 @pytest.fixture
@@ -148,11 +149,69 @@ def test_jobs_of_others_and_ended_jobs_do_not_use_the_budget_of_runs(actor, owne
     assert planned_runs(owner.pk) == 60
 
 
+@pytest.fixture
+def counts(settings):
+    """Room for 4 active jobs; return a function that tells which of some calls counted the owner's jobs again."""
+    settings.CRONTY_MAX_ACTIVE_JOBS, settings.CRONTY_MAX_CREATES_PER_MINUTE = 4, 100
+
+    def has_counted(call, *args, **kwargs) -> bool:
+        with CaptureQueriesContext(connection) as queries:
+            assert isinstance(call(*args, **kwargs), Ok)
+        return any("COUNT(" in query["sql"] for query in queries)
+
+    return has_counted
+
+
+def test_jobs_are_counted_once_for_many_new_ones(actor, counts):
+    assert counts(services.schedule, actor, **PLAIN, **CRON)
+
+    assert not any(counts(services.schedule, actor, **PLAIN, **CRON) for _ in range(3))
+
+    assert refusal_of(services.schedule(actor, **PLAIN, **CRON)).startswith("at most 4 active jobs")
+
+
+def test_jobs_are_counted_again_after_a_minute(actor, counts, time_machine):
+    create_job(actor)
+    time_machine.shift(timedelta(seconds=61))
+
+    assert counts(services.schedule, actor, **PLAIN, **CRON)
+    time_machine.shift(timedelta(seconds=-30))
+    assert counts(services.schedule, actor, **PLAIN, **CRON)
+
+
+def test_room_that_became_free_is_found_by_counting_again(actor, counts):
+    jobs = [create_job(actor) for _ in range(4)]
+    services.cancel(actor, jobs[0].public_id)
+
+    assert counts(services.schedule, actor, **PLAIN, **CRON)
+
+    assert isinstance(services.schedule(actor, **PLAIN, **CRON), Err)
+
+
+def test_restored_job_counts_at_once(actor, counts):
+    jobs = [create_job(actor) for _ in range(3)]
+    services.delete(actor, jobs[0].public_id)
+    create_job(actor)
+    value_of(services.restore(actor, jobs[0].public_id))
+
+    refusal_of(services.schedule(actor, **PLAIN, **CRON))
+
+
+@pytest.mark.usefixtures("small_budget")
+def test_changed_schedule_counts_at_once(actor):
+    job = create_job(actor, **every(60))
+    value_of(services.edit(actor, job.public_id, **every(1)))
+
+    assert "would add 20 to the 60 " in refusal_of(services.schedule(actor, **PLAIN, **every(3)))
+    assert isinstance(services.schedule(actor, **PLAIN, **every(6)), Ok)
+    refusal_of(services.schedule(actor, **PLAIN, **every(60)))
+
+
 def test_quota_is_read_from_an_index_alone(actor, owner):
     JobFactory.create_batch(100, owner=owner, ended=True)
     JobFactory.create_batch(3, owner=owner)
     with CaptureQueriesContext(connection) as queries:
-        quota_problem(profile_of(owner), 1.0)
+        creation_problem(profile_of(owner), 1.0, NOW)
     statement = next(query["sql"] for query in queries if "runs_per_minute" in query["sql"])
 
     with connection.cursor() as cursor:

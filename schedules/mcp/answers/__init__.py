@@ -11,7 +11,7 @@ from schedules import clock, engine, limits
 from schedules.models import Job
 from schedules.result import Code, Err, sentence
 from schedules.services import Scheduled
-from schedules.services.duplicates import SimilarJob
+from schedules.services.lookalikes import SimilarJob
 from schedules.services.reading import next_runs_of, words_of
 from schedules.when.triggers import TriggerError, load_zone, unreadable
 from schedules.when.zones import is_repeated

@@ -14,7 +14,7 @@ from schedules.models import Execution, Job
 from schedules.result import Code, Err, Ok
 from schedules.services import Preview, Scheduled
 from schedules.services.actors import forbidden
-from schedules.services.duplicates import SimilarJob
+from schedules.services.lookalikes import SimilarJob
 from schedules.services.reading import preview_of
 from schedules.services.validation import no_runs_left
 from schedules.web.forms import JobForm, WhenForm
