@@ -26,7 +26,7 @@ from tests.mcp.agents import InMemory
 
 FIRST = ("schedules", "0001_initial")
 # The content without its formatting and comments.
-FIRST_DIGEST = "9bdd13f5c90df6cbab63178ea8358aa384b6ac6f4ff69c8fd2bd209c1287196a"
+FIRST_DIGEST = "98f84b532b68a23e382fe8b582c057f051dbaf12e5676e1ab43dcf0d9f4afd02"
 
 NAMES = ("Cluster", "Job", "Execution", "Event", "Profile", "Token", "Installation", "UserSession")
 NOW = datetime(2026, 2, 4, 9, 0, tzinfo=UTC)

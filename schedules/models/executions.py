@@ -198,10 +198,17 @@ class Execution(models.Model):
                 name="execution_held", fields=["lease_until"], condition=Q(lease_until__isnull=False)
             ),
             models.Index(name="execution_live_job", fields=["job"], condition=Q(finished_at=None)),
-            models.Index(name="execution_waiting", fields=["scheduled_for"], condition=Q(status="waiting")),
+            models.Index(
+                name="execution_waiting", fields=["scheduled_for", "id"], condition=Q(status="waiting")
+            ),
+            models.Index(
+                name="execution_waiting_of_owner",
+                fields=["owner", "scheduled_for", "id"],
+                condition=Q(status="waiting"),
+            ),
             models.Index(name="execution_job_history", fields=["job", "-scheduled_for"]),
-            models.Index(name="execution_owner_history", fields=["owner", "-scheduled_for"]),
-            models.Index(name="execution_history", fields=["-scheduled_for"]),
+            models.Index(name="execution_owner_history", fields=["owner", "-scheduled_for", "-id"]),
+            models.Index(name="execution_history", fields=["-scheduled_for", "-id"]),
         ]
 
     def __str__(self) -> str:

@@ -10,8 +10,9 @@ from django.apps import apps
 from django.conf import settings
 from django.core.exceptions import ValidationError
 from django.core.validators import MaxValueValidator, MinValueValidator
-from django.db import models
+from django.db import connection, models
 from django.db.models import F, Q
+from django.db.models.functions import Coalesce
 
 from schedules import limits
 from schedules.models.job_problems import problems_of
@@ -61,6 +62,13 @@ class JobQuerySet(models.QuerySet["Job"]):
         """Return the job with this id, or None; faster than `first`, which would sort."""
         return next(iter(self.called(public_id)[:1]), None)
 
+    def named_like(self, beginning: str) -> Self:
+        """Jobs whose name looks as if it begins with this text, which must be a skeleton."""
+        if connection.vendor == "sqlite":
+            # Its LIKE ignores case and therefore uses no index.
+            return self.filter(name_skeleton__gte=beginning, name_skeleton__lt=f"{beginning}\U0010ffff")
+        return self.filter(name_skeleton__startswith=beginning)
+
     def active(self) -> Self:
         """Jobs that may still run: pending, running or paused."""
         return self.filter(deleted_at=None, status__in=Job.ACTIVE)
@@ -83,10 +91,30 @@ class JobQuerySet(models.QuerySet["Job"]):
         """Jobs in this state, as `state_of` defines it."""
         match state:
             case Job.Status.RUNNING:
-                return self.filter(is_running())
+                under_way = self.filter(_has_run_under_way(), status=Job.Status.PENDING)
+                last_runs = self.stopped(Job.Status.RUNNING)
+                # By keys: for a condition with OR, the database would look through all jobs.
+                keys = [rows.order_by().values("pk") for rows in (under_way, last_runs)]
+                return self.filter(pk__in=keys[0].union(keys[1], all=True))
             case Job.Status.PENDING:
                 return self.filter(~_has_run_under_way(), status=Job.Status.PENDING)
         return self.filter(status=state)
+
+    def listed(self, state: str) -> Self:
+        """Jobs in this state, the next to run first and then the newest, in the order of an index."""
+        match state:
+            case Job.Status.RUNNING:
+                return self.in_state(state)
+            case Job.Status.PENDING:
+                # Without the condition, SQLite would begin with the jobs that have no next run.
+                pending = self.in_state(state).filter(next_run_at__isnull=False)
+                return pending.order_by("next_run_at", "-pk")
+        return self.stopped(state)
+
+    def stopped(self, status: str) -> Self:
+        """Jobs with this status, which have no next run; newest first, in the order of an index."""
+        # SQLite uses the partial index only if the query repeats its condition.
+        return self.exclude(status=Job.Status.PENDING).filter(status=status).order_by("-pk")
 
 
 def state_of(status: str, has_run_under_way: bool) -> str:
@@ -117,6 +145,14 @@ def _has_run_under_way() -> Q:
     executions: Any = apps.get_model("schedules", "Execution").objects
     # One subquery for all jobs, because it can use a partial index; per job, SQLite would read the whole history.
     return Q(pk__in=executions.under_way().filter(job__isnull=False).order_by().values("job"))
+
+
+def _for_one_and_all(name: str, fields: list[str], condition: Q) -> list[models.Index]:
+    """Return an index for the lists of one owner, and the same for those of staff, who see all jobs."""
+    return [
+        models.Index(name=name, fields=fields, condition=condition),
+        models.Index(name=f"{name}_of_owner", fields=["owner", *fields], condition=condition),
+    ]
 
 
 class Job(models.Model):
@@ -303,7 +339,7 @@ class Job(models.Model):
         indexes = [
             # For the claim loop, which runs this query several times a second.
             models.Index(
-                name="job_due", fields=["next_run_at"], condition=Q(status="pending", deleted_at=None)
+                name="job_due", fields=["next_run_at", "-id"], condition=Q(status="pending", deleted_at=None)
             ),
             models.Index(
                 name="job_paused_until", fields=["paused_until"], condition=Q(paused_until__isnull=False)
@@ -317,21 +353,48 @@ class Job(models.Model):
                 fields=["owner", "status", "runs_per_minute", "deleted_at"],
                 condition=Q(deleted_at=None),
             ),
-            # With the name, so that jobs of the same name are left out without being read.
-            models.Index(
-                name="job_owner_skeleton",
-                fields=["owner", "name_skeleton", "name"],
-                condition=Q(deleted_at=None),
-            ),
             models.Index(
                 name="job_owner_likeness",
                 fields=["owner", "likeness", "run_at"],
                 condition=Q(deleted_at=None),
             ),
-            models.Index(name="job_owner_created", fields=["owner", "created_at"]),
-            models.Index(
-                name="job_trash", fields=["owner", "deleted_at"], condition=Q(deleted_at__isnull=False)
+            # The parts of long lists, for one owner and for staff. Most jobs are in none of them, so that a firing writes
+            # to none.
+            *_for_one_and_all("job_stopped", ["status", "-id"], ~Q(status="pending") & Q(deleted_at=None)),
+            *_for_one_and_all(
+                "job_failing",
+                ["next_run_at", "-id"],
+                Q(status="pending", deleted_at=None, failure_streak__gt=0),
             ),
+            *_for_one_and_all("job_trash", ["-deleted_at", "-id"], Q(deleted_at__isnull=False)),
+            # The lists of the tools for prompts and notifications; with the last columns, SQLite counts inside the index.
+            models.Index(
+                name="job_prompts",
+                fields=["owner", "next_run_at", "id", "status", "task", "deleted_at"],
+                condition=Q(task="prompt", deleted_at=None),
+            ),
+            models.Index(
+                name="job_notifications",
+                fields=["owner", "next_run_at", "-id", "status", "task", "deleted_at"],
+                condition=Q(task="notify", deleted_at=None),
+            ),
+            models.Index(
+                F("owner"),
+                F("status"),
+                Coalesce("run_at", "last_run_at"),
+                F("id"),
+                name="job_ended_prompts",
+                condition=~Q(status="pending") & Q(task="prompt", deleted_at=None),
+            ),
+            # With the name, so that jobs of the same name are left out without being read. It also finds names by how they
+            # begin, for which PostgreSQL needs this operator class.
+            models.Index(
+                name="job_owner_skeleton",
+                fields=["owner", "name_skeleton", "name"],
+                opclasses=["", "varchar_pattern_ops", ""],
+                condition=Q(deleted_at=None),
+            ),
+            models.Index(name="job_owner_created", fields=["owner", "-created_at", "-id"]),
         ]
 
     def __str__(self) -> str:

@@ -1,0 +1,21 @@
+"""Counts that stop at a limit, so that a long list costs no more than a short one."""
+
+from typing import Any
+
+from django.db.models import QuerySet
+
+COUNTED = 10_000
+
+
+def count_up_to(rows: QuerySet[Any], most: int | None = None) -> int:
+    """Count rows, but stop one after the limit: a larger result means "more than that".
+
+    Rows in the order of an index are counted with that index, whatever the database knows of their number.
+    """
+    return rows[: (COUNTED if most is None else most) + 1].count()
+
+
+def count_words(count: int, most: int | None = None) -> str:
+    """Write a count: 9,120, or 10,000+ for one that has stopped."""
+    most = COUNTED if most is None else most
+    return f"{most:,}+" if count > most else f"{count:,}"
