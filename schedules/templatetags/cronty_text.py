@@ -10,12 +10,14 @@ from django.forms import Form
 
 from schedules import clock, limits
 from schedules.models import Event, Job
+from schedules.models.counting import count_words
 from schedules.services.reading import words_of
 from schedules.tasks import registry
 from schedules.templatetags.cronty_times import day_and_clock, duration
 
 register = template.Library()
 register.filter("words", words_of)
+register.filter("counted", count_words)
 
 VERBS = {
     "create": "made",

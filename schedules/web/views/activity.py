@@ -4,9 +4,11 @@ from typing import Any
 
 from django.views.generic import TemplateView
 
-from schedules.models import Event
+from schedules.models import Event, Job
+from schedules.models.keysets import Segment
 from schedules.templatetags.cronty_text import VERBS
-from schedules.web.views.page import PageMixin, sliced
+from schedules.web.views.page import PageMixin
+from schedules.web.views.paging import read_page
 
 FILTERS = ("actor", "door", "verb", "job")
 
@@ -21,13 +23,15 @@ class ActivityPage(PageMixin, TemplateView):
         events = Event.objects.select_related("job")
         if not self.actor.sees_all:
             events = events.filter(owner=self.actor.user.pk)
-        for name in ("actor", "door", "verb"):
-            if asked[name]:
-                events = events.filter(**{name: asked[name]})
         if asked["job"]:
-            events = events.filter(job__public_id=asked["job"])
+            # By its key, because an index has the events of one job in order.
+            events = events.filter(
+                job=Job.objects.called(asked["job"]).values_list("pk", flat=True).first() or 0
+            )
+        narrowed = {name: asked[name] for name in ("actor", "door", "verb") if asked[name]}
+        segment = Segment(events.filter(**narrowed), walked=events if narrowed else None)
         return super().get_context_data(
-            listed=sliced(events, self.request),
+            listed=read_page([segment], self.request),
             asked=asked,
             is_filtered=any(asked.values()),
             doors=Event.Door.values,
@@ -42,8 +46,8 @@ class TrashPage(PageMixin, TemplateView):
     template_name = "schedules/trash.html"
 
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
-        jobs = self.actor.trash().select_related("owner").order_by("-deleted_at", "-pk")
-        listed = sliced(jobs, self.request)
+        jobs = self.actor.trash().select_related("owner")
+        listed = read_page([Segment(jobs, ("-deleted_at", "-pk"))], self.request)
         for job in listed.rows:
             job.can_change = self.actor.may_change(job)
         return super().get_context_data(listed=listed, **kwargs)

@@ -1,6 +1,8 @@
 """The calendar page and the iCalendar feed."""
 
 import calendar as months
+import hashlib
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, time, timedelta
@@ -11,7 +13,6 @@ from zoneinfo import ZoneInfo
 from django.conf import settings
 from django.contrib import messages
 from django.contrib.auth.decorators import login_not_required
-from django.db.models import Case, Count, IntegerField, Max, Value, When
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
 from django.utils.cache import get_conditional_response
@@ -21,7 +22,6 @@ from django.views.generic import TemplateView
 
 from schedules import clock
 from schedules.models import Execution, Job, Profile
-from schedules.models.jobs import JobQuerySet
 from schedules.models.people import is_active
 from schedules.services.people import change_calendar_address
 from schedules.web.views.forecast import MOST_JOBS, days_of, runs_of, soonest
@@ -32,6 +32,8 @@ _FEED_PERIOD = timedelta(days=30)
 FEED_EVENTS = 2000
 # A job that fires more often than hourly would hide everything else in a calendar.
 FEED_RUNS_A_DAY = 24
+# The most runs that one page counts, shared by the days that it shows.
+COUNTED_RUNS = 6_000
 FAILURES = (Execution.Status.FAILED, Execution.Status.LOST, Execution.Status.MISSED)
 
 
@@ -55,6 +57,8 @@ class Day:
     bad: int = 0
     planned: list[Planned] = field(default_factory=list)
     most: int = 3
+    counted: int | None = None
+    """How many of the newest runs are counted, if there are more."""
 
     @property
     def count(self) -> int:
@@ -152,26 +156,18 @@ def days_between(page: Page, first: date, last: date) -> dict[date, Day]:
 
 
 def _add_past_runs(page: Page, days: dict[date, Day], start: datetime, end: datetime, zone: ZoneInfo) -> None:
-    """Count the outcomes of past runs per day, in one query.
-
-    Rows are compared with each midnight, which is faster than a date function for every row.
-    """
-    midnights = [datetime.combine(day + timedelta(days=1), time(), zone) for day in days]
-    ends = [When(scheduled_for__lt=midnight, then=Value(place)) for place, midnight in enumerate(midnights)]
-    rows = (
-        page.actor.executions()
-        .filter(scheduled_for__gte=start, scheduled_for__lt=end, status__in=Execution.FINAL)
-        .annotate(place=Case(*ends, output_field=IntegerField()))
-        .order_by()
-        .values_list("place", "status")
-        .annotate(count=Count("pk"))
-    )
-    squares = list(days.values())
-    for place, status, count in rows:
-        if status == Execution.Status.SUCCEEDED:
-            squares[place].good += count
-        elif status in FAILURES:
-            squares[place].bad += count
+    """Count the outcomes of past runs per day; of a busy day, those of its newest runs."""
+    past = [day for day in days.values() if datetime.combine(day.date, time(), zone) < end]
+    most = COUNTED_RUNS // len(past)
+    newest = page.actor.executions().order_by("-scheduled_for", "-pk").values_list("status", flat=True)
+    for day in past:
+        first = max(start, datetime.combine(day.date, time(), zone))
+        last = min(end, datetime.combine(day.date + timedelta(days=1), time(), zone))
+        found = list(newest.filter(scheduled_for__gte=first, scheduled_for__lt=last)[: most + 1])
+        day.counted = most if len(found) > most else None
+        counts = Counter(found[:most])
+        day.good = counts[Execution.Status.SUCCEEDED]
+        day.bad = sum(counts[status] for status in FAILURES)
 
 
 def _add_planned_runs(page: Page, days: dict[date, Day], start: datetime, end: datetime) -> None:
@@ -201,10 +197,11 @@ def feed(request: HttpRequest, key: str) -> HttpResponse:
         raise Http404("calendar")
     now = clock.now()
     jobs = Job.objects.kept().owned_by(profile.user_id)
-    etag = _revision(jobs, now)
+    soon = soonest(jobs, now + _FEED_PERIOD)
+    etag = _revision(soon, now)
     response = get_conditional_response(request, etag=etag)
     if response is None:
-        text = "\r\n".join(_calendar_lines(jobs, now))
+        text = "\r\n".join(_calendar_lines(soon, now))
         response = HttpResponse(
             f"{text}\r\n", content_type="text/calendar; charset=utf-8", headers={"ETag": etag}
         )
@@ -212,15 +209,15 @@ def feed(request: HttpRequest, key: str) -> HttpResponse:
     return response
 
 
-def _revision(jobs: JobQuerySet, now: datetime) -> str:
-    """Return an entity tag that changes with the owner's jobs, and once an hour because the feed starts now."""
-    changes = jobs.aggregate(count=Count("pk"), last=Max("updated_at"))
-    return quote_etag(f"{changes['count']}-{changes['last']}-{now:%Y%m%d%H}".replace(" ", "T"))
+def _revision(soon: list[Any], now: datetime) -> str:
+    """Return an entity tag that changes with these jobs, and once an hour because the feed starts now."""
+    digest = hashlib.sha256(repr([tuple(job) for job in soon]).encode()).hexdigest()
+    return quote_etag(f"{digest[:32]}-{now:%Y%m%d%H}")
 
 
-def _calendar_lines(jobs: JobQuerySet, now: datetime) -> Iterator[str]:
+def _calendar_lines(soon: list[Any], now: datetime) -> Iterator[str]:
     yield from ("BEGIN:VCALENDAR", "VERSION:2.0", "PRODID:-//Cronty//EN", "X-WR-CALNAME:Cronty")
-    events = chain.from_iterable(_events_of(job, now) for job in soonest(jobs, now + _FEED_PERIOD))
+    events = chain.from_iterable(_events_of(job, now) for job in soon)
     yield from chain.from_iterable(islice(events, FEED_EVENTS))
     yield "END:VCALENDAR"
 

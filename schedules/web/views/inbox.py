@@ -10,9 +10,11 @@ from django.views.generic import TemplateView
 
 from schedules import services
 from schedules.models import Execution, Token
+from schedules.models.keysets import WALKED, Segment
 from schedules.result import Err, Ok, Result
 from schedules.web.forms.arguments import plain_lines
-from schedules.web.views.page import PageMixin, actor_of, back, show_problem, sliced
+from schedules.web.views.page import PageMixin, actor_of, back, show_problem
+from schedules.web.views.paging import read_page
 
 
 class InboxPage(PageMixin, TemplateView):
@@ -22,20 +24,24 @@ class InboxPage(PageMixin, TemplateView):
 
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
         waiting = self.actor.executions().waiting().filter(job__deleted_at=None).select_related("job__owner")
-        recent = (
-            self.actor.executions().filter(task="prompt", status__in=Execution.FINAL).select_related("job")
-        )
-        listed = sliced(waiting.order_by("scheduled_for", "pk"), self.request, 20)
+        listed = read_page([Segment(waiting, ("scheduled_for", "pk"))], self.request, 20)
         for run in listed.rows:
             run.prompt = (run.job and run.job.argument("prompt")) or ""
             run.is_held = run.is_held_at(self.page.now)
             run.can_change = bool(run.job and self.actor.may_change(run.job))
         return super().get_context_data(
             listed=listed,
-            ended=recent.order_by("-scheduled_for", "-pk")[:5],
+            ended=self._recently_ended(),
             has_agent=Token.objects.usable(self.page.now).filter(owner=self.actor.user.pk).exists(),
             **kwargs,
         )
+
+    def _recently_ended(self) -> list[Execution]:
+        """Return the last prompts that ended, among the newest runs: a long history may have none."""
+        newest = self.actor.executions().order_by("-scheduled_for", "-pk")
+        rows = newest.values_list("pk", "task", "status")[:WALKED]
+        ended = [pk for pk, task, status in rows if task == "prompt" and status in Execution.FINAL]
+        return list(newest.select_related("job").filter(pk__in=ended[:5]))
 
 
 def _act(request: HttpRequest, result: Result[Execution], words: str) -> HttpResponse:

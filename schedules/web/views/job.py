@@ -15,6 +15,7 @@ from django.views.generic import TemplateView
 
 from schedules import services
 from schedules.models import Event, Execution, Job
+from schedules.models.keysets import Segment
 from schedules.result import Err, Ok, Result, sentence
 from schedules.services.reading import preview_of
 from schedules.signing import OVERLAP
@@ -29,8 +30,8 @@ from schedules.web.views.page import (
     page_of,
     problem_text,
     show_problem,
-    sliced,
 )
+from schedules.web.views.paging import read_page
 from schedules.when.moments import in_the_past
 from schedules.when.phrases import PhraseError, parse_moment
 from schedules.when.triggers import TriggerError
@@ -96,7 +97,9 @@ class JobPage(PageMixin, TemplateView):
         )
         last = list(runs[:BARS])
         asked = {name: self.request.GET.get(name, "") for name in ("outcome", "cause")}
-        listed = sliced(_narrowed(runs, asked), self.request, RUNS)
+        found = _narrowed(runs, asked)
+        walked = runs if found is not runs else None
+        listed = read_page([Segment(found, ("-scheduled_for", "-pk"), walked)], self.request, RUNS)
         return super().get_context_data(
             job=job,
             preview=preview_of(as_resumed(job), now),

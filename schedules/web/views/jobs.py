@@ -1,6 +1,8 @@
 """The list of jobs, and the actions on several of them."""
 
 import json
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from django.contrib import messages
@@ -15,13 +17,20 @@ from django.views.generic import TemplateView
 
 from schedules import services
 from schedules.models import Job
+from schedules.models.counting import count_up_to
 from schedules.models.jobs import JobQuerySet
+from schedules.models.keysets import Segment
 from schedules.result import Err, Ok
+from schedules.services.lookalikes import skeleton
 from schedules.tasks import registry
 from schedules.web.views import states
 from schedules.web.views.forecast import Ahead
-from schedules.web.views.page import PageMixin, actor_of, back, sliced
+from schedules.web.views.page import PageMixin, actor_of, back
+from schedules.web.views.paging import read_page
 
+# With more jobs than this, the list has only the orders that indexes have.
+LARGE = 5_000
+MOST_NAMED = 500
 FILTERS = ("q", "status", "task", "tag", "made_by")
 CHIPS = ("task", "tag", "made_by")
 BULK = {
@@ -38,39 +47,97 @@ class JobsPage(PageMixin, TemplateView):
     template_name = "schedules/jobs.html"
 
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
-        now = self.page.now
+        now, jobs = self.page.now, self.actor.jobs()
         asked = {name: self.request.GET.get(name, "").strip() for name in (*FILTERS, "sort")}
-        ranked = states.with_rank(matching(self.actor.jobs(), asked), now)
-        counts = states.count_by_standing(ranked)
-        # Only staff see whose job it is.
-        shown = ranked.select_related("owner") if self.actor.sees_all else ranked
-        listed = sliced(self._ordered(shown, counts, asked), self.request)
+        total = count_up_to(jobs.order_by())
+        is_large = total > LARGE
+        is_narrowed = any(asked[name] for name in (*CHIPS, "q"))
+        counts: Mapping[str, int | None]
+        if is_large:
+            segments = self._large_list(jobs, asked)
+            counts = {} if is_narrowed else states.count_by_index(jobs, self.actor.executions(), now)
+        else:
+            ranked = states.with_rank(matching(jobs, asked), now)
+            exact = counts = states.count_by_standing(ranked)
+            total = sum(exact.values())
+            segments = self._small_list(ranked, exact, asked)
+        listed = read_page([self._shown(segment) for segment in segments], self.request)
         for job in states.named(listed.rows):
             job.can_change = self.actor.may_change(job)  # type: ignore[attr-defined]
-        total = sum(counts.values())
-        is_filtered = any(asked[name] for name in FILTERS)
+        is_filtered = is_narrowed or bool(asked["status"])
         has_all = len(listed.rows) == total and not is_filtered
         return super().get_context_data(
             asked=asked,
             counts=counts,
-            total=total,
+            total=None if is_large and is_narrowed else total,
             listed=listed,
+            is_large=is_large,
+            most_sorted=LARGE,
+            most_counted=states.MOST_COUNTED if is_large else LARGE,
             is_filtered=is_filtered,
             chosen_filters=_chosen_filters(asked),
             is_unused=has_all and all(_is_housekeeping(job) for job in listed.rows),
-            failing=counts["failing"] + counts["late"],
-            is_moving=bool(counts["running"] or counts["late"]),
-            ahead=Ahead.of(self.actor.jobs(), now, self.page.zone),
+            failing=(counts.get("failing") or 0) + (counts.get("late") or 0),
+            is_moving=bool(counts.get("running") or counts.get("late")),
+            ahead=Ahead.of(jobs, now, self.page.zone),
             **kwargs,
         )
 
-    def _ordered(self, ranked: JobQuerySet, counts: dict[str, int], asked: dict[str, str]) -> Any:
-        status, sort = asked["status"], asked["sort"]
-        if status in states.STANDINGS:
-            ranked, sort = states.standing_as(ranked, status), sort or "next"
-        if sort in states.SORTS and sort:
-            return ranked.order_by(*states.SORTS[sort])
-        return states.WorstFirst(ranked, counts)
+    def _shown(self, segment: Segment) -> Segment:
+        """Return a segment whose rows have what the list shows; only staff see whose job it is."""
+        rows = states.with_rank(segment.rows, self.page.now)
+        return replace(segment, rows=rows.select_related("owner") if self.actor.sees_all else rows)
+
+    def _small_list(
+        self, jobs: JobQuerySet, counts: Mapping[str, int], asked: dict[str, str]
+    ) -> list[Segment]:
+        """Return the list of a person with few jobs, which may be filtered and sorted in any way."""
+        names = [asked["status"]] if asked["status"] in states.STANDINGS else list(states.STANDINGS)
+        segments = states.sorted_by(jobs, asked["sort"])
+        if segments is None and asked["sort"] in ("next", "-next"):
+            segments = states.next_first(jobs, is_reversed=asked["sort"] == "-next")
+        if segments is None:
+            # The same parts on every page, because links name them by number; only those with jobs are read.
+            parts = [(name, part) for name in names for part in states.segments_of(jobs, self.page.now, name)]
+            return [
+                replace(part, rows=part.rows if counts[name] else part.rows.none(), walked=None)
+                for name, part in parts
+            ]
+        if len(names) > 1:
+            return segments
+        return [replace(each, rows=states.standing_as(each.rows, names[0])) for each in segments]
+
+    def _large_list(self, jobs: JobQuerySet, asked: dict[str, str]) -> list[Segment]:
+        """Return the list of a person with many jobs, in the orders that indexes have."""
+        if asked["status"] in states.STANDINGS:
+            segments = states.segments_of(jobs, self.page.now, asked["status"], self.actor.executions())
+        elif asked["sort"] in ("next", "-next"):
+            segments = states.next_first(jobs, is_reversed=asked["sort"] == "-next")
+        else:
+            segments = states.worst_first(jobs, self.page.now)
+        if not any(asked[name] for name in (*CHIPS, "q")):
+            return segments
+        narrowed = [
+            replace(
+                each,
+                rows=matching(each.rows, asked),
+                walked=each.rows if each.walked is None else each.walked,
+            )
+            for each in segments
+        ]
+        if not asked["q"]:
+            return narrowed
+        # Indexes find an id, and names that begin with the text; the rest is looked through.
+        found = [*jobs.called(asked["q"])[:1], *self._named(jobs, asked["q"])]
+        keys = [job.pk for job in found]
+        first = Segment(matching(jobs.filter(pk__in=keys), asked), ("name", "-pk"))
+        return [first, *(replace(each, rows=each.rows.exclude(pk__in=keys)) for each in narrowed)]
+
+    def _named(self, jobs: JobQuerySet, text: str) -> list[Job]:
+        # The index begins with the owner.
+        if self.actor.sees_all or not (beginning := skeleton(text)):
+            return []
+        return list(jobs.named_like(beginning).only("pk").order_by()[:MOST_NAMED])
 
 
 def _chosen_filters(asked: dict[str, str]) -> list[dict[str, str]]:

@@ -1,6 +1,5 @@
-"""Parts that all pages share: user, time zone, state of the clusters, messages, and paging."""
+"""Parts that all pages share: user, time zone, state of the clusters, and messages."""
 
-import re
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import cached_property
@@ -8,7 +7,6 @@ from typing import Any, cast
 
 from django.contrib import messages
 from django.contrib.auth.base_user import AbstractBaseUser
-from django.db.models import QuerySet
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import render
 from django.utils.http import url_has_allowed_host_and_scheme
@@ -16,10 +14,9 @@ from django.views.generic.base import ContextMixin, View
 
 from schedules import __version__, clock
 from schedules.models import Cluster, Event, Job, Profile
+from schedules.models.counting import count_up_to, count_words
 from schedules.result import Code, Err
 from schedules.services import Actor, profile_of
-
-PAGE_SIZE = 50
 
 
 @dataclass
@@ -63,8 +60,8 @@ class Page:
         """Return how many jobs wait for a cluster, or an empty text if a cluster is alive or no job is due."""
         if self.has_live_cluster:
             return ""
-        count = self.actor.jobs().due(self.now - timedelta(seconds=5)).count()
-        return f"{count} job{' is' if count == 1 else 's are'} overdue" if count else ""
+        count = count_up_to(self.actor.jobs().due(self.now - timedelta(seconds=5)))
+        return f"{count_words(count)} job{' is' if count == 1 else 's are'} overdue" if count else ""
 
 
 def page_of(request: HttpRequest) -> Page:
@@ -121,42 +118,3 @@ def show_problem(request: HttpRequest, problem: Err) -> None:
 def problem_text(problem: Err) -> str:
     """Return the reasons of a refusal as one text, without column names."""
     return " ".join(words for reasons in problem.errors.values() for words in reasons) or problem.message
-
-
-@dataclass(frozen=True)
-class Slice:
-    """One page of a long list, without a total count."""
-
-    rows: list[Any]
-    number: int
-    has_next: bool
-    size: int = PAGE_SIZE
-
-    @property
-    def previous(self) -> int:
-        return self.number - 1
-
-    @property
-    def following(self) -> int:
-        return self.number + 1
-
-    @property
-    def first(self) -> int:
-        return (self.number - 1) * self.size + 1
-
-    @property
-    def last(self) -> int:
-        return self.first + len(self.rows) - 1
-
-
-def sliced(rows: Any, request: HttpRequest, size: int = PAGE_SIZE) -> Slice:
-    """Read the requested page of a list, and one more row to know whether another page follows."""
-    asked = request.GET.get("page", "")
-    # Python refuses to read a number of thousands of digits.
-    number = max(1, min(int(asked), 100_000)) if re.fullmatch("[0-9]{1,9}", asked) else 1
-    start = (number - 1) * size
-    if start and isinstance(rows, QuerySet):
-        # Skip keys instead of whole rows, which can be large.
-        rows, start = rows.filter(pk__in=list(rows.values_list("pk", flat=True)[start : start + size + 1])), 0
-    found = list(rows[start : start + size + 1])
-    return Slice(found[:size], number, len(found) > size, size)

@@ -8,12 +8,14 @@ from django.http import Http404, HttpRequest, HttpResponse, StreamingHttpRespons
 from django.views.decorators.http import require_safe
 from django.views.generic import TemplateView
 
-from schedules.models import Execution
+from schedules.models import Execution, Job
 from schedules.models.executions import ExecutionQuerySet
+from schedules.models.keysets import WALKED, Segment
 from schedules.result import sentence
 from schedules.services.reading import explain
 from schedules.web.exports import MOST_ROWS, csv_chunks, in_threads, json_chunks
-from schedules.web.views.page import Page, PageMixin, actor_of, page_of, sliced
+from schedules.web.views.page import Page, PageMixin, actor_of, page_of
+from schedules.web.views.paging import read_page
 from schedules.web.views.states import MOVING
 from schedules.when.phrases import PhraseError, parse_moment
 
@@ -28,8 +30,15 @@ class RunsPage(PageMixin, TemplateView):
 
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
         asked = asked_of(self.request)
-        found, problems = matching(self.page, asked)
-        listed = sliced(found.select_related("job").defer("traceback", "result"), self.request)
+        scope, problems = within(self.page, asked)
+        found = matching(scope, asked)
+        if asked["status"] in Execution.LIVE:
+            # They may be as old as the history, but there are never many, and an index has them all.
+            live = scope.live().filter(status=asked["status"]).order_by().values_list("pk", flat=True)
+            scope = found = found.filter(pk__in=list(live[:WALKED]))
+        rows = found.select_related("job").defer("traceback", "result")
+        walked = scope if found is not scope else None
+        listed = read_page([Segment(rows, ("-scheduled_for", "-pk"), walked)], self.request)
         return super().get_context_data(
             asked=asked,
             problems=problems,
@@ -48,17 +57,12 @@ def asked_of(request: HttpRequest) -> dict[str, str]:
     return {name: request.GET.get(name, "").strip() for name in FILTERS}
 
 
-def matching(page: Page, asked: dict[str, str]) -> tuple[ExecutionQuerySet, dict[str, str]]:
-    """Apply the filters of the query string; also return an error for each moment that cannot be read."""
-    runs, problems = page.actor.executions().order_by("-scheduled_for", "-pk"), {}
-    if asked["status"] in Execution.Status.values:
-        runs = runs.filter(status=asked["status"])
-    if asked["cause"] in Execution.Cause.values:
-        runs = runs.filter(cause=asked["cause"])
+def within(page: Page, asked: dict[str, str]) -> tuple[ExecutionQuerySet, dict[str, str]]:
+    """Return the runs of the asked job and time, which indexes find, and an error for each moment that is not one."""
+    runs, problems = page.actor.executions(), {}
     if asked["job"]:
-        runs = runs.filter(job__public_id=asked["job"])
-    if asked["q"]:
-        runs = runs.filter(job_name__icontains=asked["q"])
+        # By its key, because an index has the runs of one job in order.
+        runs = runs.filter(job=Job.objects.called(asked["job"]).values_list("pk", flat=True).first() or 0)
     for name, bound in (("since", "scheduled_for__gte"), ("until", "scheduled_for__lt")):
         if asked[name]:
             try:
@@ -67,6 +71,17 @@ def matching(page: Page, asked: dict[str, str]) -> tuple[ExecutionQuerySet, dict
             except PhraseError as error:
                 problems[name] = sentence(str(error))
     return runs, problems
+
+
+def matching(runs: ExecutionQuerySet, asked: dict[str, str]) -> ExecutionQuerySet:
+    """Apply the other filters of the query string; return the same object if there are none."""
+    if asked["status"] in Execution.Status.values:
+        runs = runs.filter(status=asked["status"])
+    if asked["cause"] in Execution.Cause.values:
+        runs = runs.filter(cause=asked["cause"])
+    if asked["q"]:
+        runs = runs.filter(job_name__icontains=asked["q"])
+    return runs
 
 
 class RunPage(PageMixin, TemplateView):
@@ -130,7 +145,9 @@ def output(request: HttpRequest, run_id: int) -> HttpResponse:
 @require_safe
 def export(request: HttpRequest, kind: str) -> StreamingHttpResponse:
     """Return the runs that match the query string, as CSV or JSON."""
-    found, _ = matching(page_of(request), asked_of(request))
+    asked = asked_of(request)
+    scope, _ = within(page_of(request), asked)
+    found = matching(scope, asked)
     chunks = csv_chunks(found) if kind == "csv" else json_chunks(found)
     # Django would collect a synchronous iterator in memory under ASGI, and an asynchronous one under WSGI.
     content = in_threads(chunks) if isinstance(request, ASGIRequest) else chunks

@@ -7,11 +7,12 @@ from typing import Any
 import django
 from django.conf import settings
 from django.db import connection
-from django.db.models import Count, Min
+from django.db.models import Count
 from django.views.generic import TemplateView
 
 from schedules import __version__, engine
 from schedules.models import Cluster, Execution, Job
+from schedules.models.counting import count_up_to
 from schedules.services.quotas import planned_runs
 from schedules.web.views.job import percentile
 from schedules.web.views.page import PageMixin
@@ -52,7 +53,7 @@ class SystemPage(PageMixin, TemplateView):
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
         now = self.page.now
         live = dict(Execution.objects.live().order_by().values_list("status").annotate(count=Count("pk")))
-        due = Job.objects.due(now).aggregate(count=Count("pk"), oldest=Min("next_run_at"))
+        due = Job.objects.due(now).order_by("next_run_at", "-pk")
         runs = Execution.objects.order_by("-scheduled_for").values_list("cause", "lateness", "finished_at")
         newest = list(runs[:MEASURED_RUNS])
         on_schedule = Execution.Cause.SCHEDULE
@@ -64,12 +65,12 @@ class SystemPage(PageMixin, TemplateView):
             warnings=engine.host_warnings(now),
             fresh={cluster.pk for cluster in Cluster.objects.fresh(now)},
             live=live,
-            due=due,
+            due={"count": count_up_to(due), "oldest": due.values_list("next_run_at", flat=True).first()},
             lateness=(percentile(measured, 50), percentile(measured, 95)),
             measured=len(measured),
             planned=planned_runs(self.actor.user.pk),
             most_planned=settings.CRONTY_MAX_RUNS_PER_MINUTE,
-            kept=Execution.objects.filter(owner=self.actor.user.pk).count(),
+            kept=count_up_to(Execution.objects.filter(owner=self.actor.user.pk)),
             most_kept=settings.CRONTY_HISTORY_PER_PERSON,
             last_finished_at=max((ended for _, _, ended in newest if ended), default=None),
             versions={

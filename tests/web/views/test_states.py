@@ -6,7 +6,7 @@ import pytest
 from django.contrib.auth.models import User
 
 from schedules import clock
-from schedules.models import Job
+from schedules.models import Execution, Job
 from schedules.web.views import states
 from tests.factories import ExecutionFactory, JobFactory
 from tests.models.test_jobs import RUNS
@@ -34,16 +34,35 @@ def test_pages_and_tools_agree_on_whether_a_job_is_running(owner: User, run: dic
     assert (shown.standing == "running") is (shown.state == "running")  # type: ignore[attr-defined]
 
 
-@pytest.mark.parametrize("wanted", [slice(0, 4), slice(3, 9), slice(8, 20), slice(20, 30), slice(0, 51)])
-def test_large_and_small_lists_have_the_same_pages(
-    owner: User, monkeypatch: pytest.MonkeyPatch, wanted: slice
-):
-    for _ in range(2):
-        in_every_state(owner)
-    ranked = states.with_rank(Job.objects.all(), clock.now())
-    rows = states.WorstFirst(ranked, states.count_by_standing(ranked))
-    small = [job.pk for job in rows[wanted]]
+def test_job_whose_last_run_is_under_way_is_running_even_if_it_has_failed_before(owner: User):
+    JobFactory(owner=owner, status="running", next_run_at=None, failure_streak=2)
 
-    monkeypatch.setattr(states, "LARGE", 0)
+    [shown] = states.named(states.with_rank(Job.objects.all(), clock.now()))
 
-    assert [job.pk for job in rows[wanted]] == small
+    assert shown.standing == "running"  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("is_long", [False, True])
+@pytest.mark.parametrize("name", states.STANDINGS)
+def test_segments_of_a_standing_have_its_jobs(owner: User, name: str, is_long: bool):
+    in_every_state(owner)
+    JobFactory(owner=owner, status="running", next_run_at=None)
+    now, runs = clock.now(), Execution.objects.all() if is_long else None
+    ranked = states.with_rank(Job.objects.all(), now)
+
+    segments = states.segments_of(Job.objects.all(), now, name, runs)
+
+    found = [job.pk for segment in segments for job in segment.rows]
+    assert sorted(found) == sorted(job.pk for job in states.standing_as(ranked, name))
+
+
+def test_long_list_has_every_job_once_and_the_worst_first(owner: User):
+    jobs = in_every_state(owner)
+    now, runs = clock.now(), Execution.objects.all()
+
+    found = [job.pk for segment in states.worst_first(Job.objects.all(), now) for job in segment.rows]
+
+    assert sorted(found) == sorted(job.pk for job in jobs.values())
+    assert found[:2] == [jobs["late"].pk, jobs["failing"].pk]
+    counts = states.count_by_index(Job.objects.all(), runs, now)
+    assert counts == dict.fromkeys(states.STANDINGS, 1) | {"healthy": None, "new": None}
