@@ -2,20 +2,26 @@
 
 import json
 import re
-from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar, cast
 
 from django import forms
 from django.contrib import admin, messages
+from django.contrib.admin.views.main import PAGE_VAR, ChangeList
 from django.contrib.auth import get_user_model
 from django.contrib.auth.base_user import AbstractBaseUser
+from django.core.exceptions import ValidationError
+from django.core.paginator import Paginator
 from django.db.models import Model, QuerySet
 from django.http import HttpRequest, HttpResponse
+from django.utils.functional import cached_property
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from schedules.form_errors import add_errors
-from schedules.models import Event
+from schedules.models import Event, Job
+from schedules.models.counting import count_up_to, count_words
+from schedules.models.keysets import WALKED, Segment, key_of
 from schedules.result import Err, Ok, Result
 from schedules.services import Actor
 from schedules.tasks import registry
@@ -23,6 +29,8 @@ from schedules.tasks import registry
 Row = TypeVar("Row", bound=Model)
 USERNAME = get_user_model().USERNAME_FIELD
 LONGEST_SEARCH = 100
+MOST_OWNERS = 50
+SEARCH_HELP = f"The id of a job, or a part of a text; of a long list, {count_words(WALKED)} rows are looked through at a time."
 # The look-ups that Django's own filters put behind the name of a field.
 _FILTER_LOOKUPS = ("exact", "isnull", "isempty", "gte", "lt")
 
@@ -67,6 +75,136 @@ class DeclaredLookups(admin.ModelAdmin[Row]):
             words = f"Only the first {LONGEST_SEARCH} characters were searched for."
             self.message_user(request, words, messages.WARNING)
         return super().get_search_results(request, queryset, search_term[:LONGEST_SEARCH])
+
+
+class CountUpTo(Paginator[Any]):
+    """Pages up to the limit of a count; what is beyond is found by filters."""
+
+    @cached_property
+    def count(self) -> int:
+        return count_up_to(cast(QuerySet[Any], self.object_list))
+
+
+class OlderRows(admin.SimpleListFilter):
+    """Where to continue in a long list; a link below the list sets it."""
+
+    title = parameter_name = "older_than"
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
+        return []
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
+        return queryset
+
+
+class OwnerFilter(admin.SimpleListFilter):
+    """Filters by owner; if there are many users, the names in the list lead here instead."""
+
+    title = parameter_name = "owner"
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
+        users: list[Any] = list(get_user_model()._default_manager.order_by(USERNAME)[: MOST_OWNERS + 1])
+        if len(users) > MOST_OWNERS:
+            chosen = user_with(self.value())
+            users = [chosen] if chosen else []
+        return [(str(user.pk), user.get_username()) for user in users]
+
+    def has_output(self) -> bool:
+        return True
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
+        if not self.value():
+            return queryset
+        owner = user_with(self.value())
+        return queryset.filter(owner=owner.pk) if owner else queryset.none()
+
+
+def user_with(key: str | None) -> AbstractBaseUser | None:
+    """Return the user with this key from a query string, or None."""
+    users: Any = get_user_model()._default_manager
+    try:
+        return users.filter(pk=key).first() if key else None
+    except (ValueError, ValidationError):
+        return None
+
+
+class LongChangeList(ChangeList):
+    """A list of any length: a filter that no index has looks through a limited number of rows, newest first."""
+
+    older: str = ""
+    """The key for the link to older rows, if more are left to look through."""
+
+    def get_queryset(
+        self, request: HttpRequest, exclude_parameters: list[str | None] | None = None
+    ) -> QuerySet[Any]:
+        rows = super().get_queryset(request, exclude_parameters)
+        segment = self._page.walked(user_with(self.params.get(OwnerFilter.parameter_name)), self.params)
+        if key := key_of(str(self.params.get(OlderRows.parameter_name, "")), [segment]):
+            rows = rows.filter(segment.beyond(key, is_backward=False))
+        if self._is_walked(request):
+            edge = segment.edge(0, key)
+            if edge:
+                self.older, rows = edge.text, rows.filter(segment.up_to(edge, is_backward=False))
+        return segment.ordered(rows, is_backward=False)
+
+    def _is_walked(self, request: HttpRequest) -> bool:
+        if self.query:
+            return not getattr(request, "has_found_job", False)
+        return any(name not in self._page.indexed for name in self.filter_params)
+
+    @property
+    def _page(self) -> "LongListAdmin[Any]":
+        return cast("LongListAdmin[Any]", self.model_admin)
+
+    @property
+    def older_link(self) -> str:
+        return self.get_query_string({OlderRows.parameter_name: self.older}, [PAGE_VAR])
+
+    @property
+    def count_words(self) -> str:
+        return count_words(self.result_count)
+
+    @property
+    def walked_words(self) -> str:
+        return count_words(WALKED)
+
+
+class LongListAdmin(DeclaredLookups[Row]):
+    """A page for rows of any number; orders and counts that would read all of them are left out."""
+
+    list_per_page = 50
+    list_select_related = ["owner"]
+    paginator = CountUpTo
+    show_full_result_count = False
+    show_facets = admin.ShowFacets.NEVER
+    sortable_by = ()
+    # The filters that an index finds.
+    indexed = frozenset({"owner", "older_than"})
+    job_path = "job"
+
+    def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[ChangeList]:
+        return LongChangeList
+
+    def get_list_filter(self, request: HttpRequest) -> Any:
+        return [OlderRows, *super().get_list_filter(request)]
+
+    def walked(self, owner: AbstractBaseUser | None, asked: Mapping[str, str]) -> Segment:
+        """Return the rows of an owner or of everybody, in the order of the list."""
+        raise NotImplementedError
+
+    def get_search_results(
+        self, request: HttpRequest, queryset: QuerySet[Row], search_term: str
+    ) -> tuple[QuerySet[Row], bool]:
+        """Find everything of the job with this id, else look for the text."""
+        job = Job.objects.called(search_term.strip()[:LONGEST_SEARCH]).only("pk").first()
+        if job is None:
+            return super().get_search_results(request, queryset, search_term)
+        request.has_found_job = True  # type: ignore[attr-defined]
+        return queryset.filter(**{self.job_path: job.pk}), False
+
+    @admin.display(description="owner")
+    def owned_by(self, row: Any) -> SafeString:
+        return format_html('<a href="?owner={}">{}</a>', row.owner_id, row.owner)
 
 
 class ServiceAdmin(DeclaredLookups[Row]):

@@ -1,9 +1,10 @@
 """Admin pages for jobs; every change goes through the services."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from django.contrib import admin
+from django.contrib.auth.base_user import AbstractBaseUser
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
@@ -11,9 +12,21 @@ from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
 from schedules import clock, services
-from schedules.admin.bases import USERNAME, ServiceAdmin, TaskFilter, actor_of, as_json, in_utc, report
+from schedules.admin.bases import (
+    SEARCH_HELP,
+    USERNAME,
+    LongListAdmin,
+    OwnerFilter,
+    ServiceAdmin,
+    TaskFilter,
+    actor_of,
+    as_json,
+    in_utc,
+    report,
+)
 from schedules.admin.forms import JobAdminForm
 from schedules.models import Job
+from schedules.models.keysets import Segment
 from schedules.result import Ok, Result
 from schedules.services.reading import preview_of, words_of
 from schedules.services.secrets import shown_arguments
@@ -35,18 +48,18 @@ class TrashFilter(admin.SimpleListFilter):
     def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
         match self.value():
             case "yes":
-                return queryset.exclude(deleted_at=None)
+                return queryset.filter(deleted_at__isnull=False)
             case "all":
                 return queryset
         return queryset.filter(deleted_at=None)
 
 
 @admin.register(Job)
-class JobAdmin(ServiceAdmin[Job]):
+class JobAdmin(LongListAdmin[Job], ServiceAdmin[Job]):
     form = JobAdminForm
     list_display = [
         "name",
-        "owner",
+        "owned_by",
         "task",
         "state",
         "schedule",
@@ -58,12 +71,12 @@ class JobAdmin(ServiceAdmin[Job]):
         "status",
         "trigger_type",
         TaskFilter,
-        ("owner", admin.RelatedOnlyFieldListFilter),
+        OwnerFilter,
     ]
-    list_select_related = ["owner"]
-    list_per_page = 50
     search_fields = ["name", "public_id", "label", f"owner__{USERNAME}"]
-    date_hierarchy = "created_at"
+    search_help_text = SEARCH_HELP
+    indexed = LongListAdmin.indexed | {"trash"}
+    job_path = "pk"
     actions = ["run_now", "pause", "resume", "cancel", "delete_selected", "restore"]
     readonly_fields = [
         "preview",
@@ -98,6 +111,12 @@ class JobAdmin(ServiceAdmin[Job]):
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Job]:
         return Job.objects.with_activity()
+
+    def walked(self, owner: AbstractBaseUser | None, asked: Mapping[str, str]) -> Segment:
+        jobs = Job.objects.owned_by(owner.pk) if owner else Job.objects.all()
+        if asked.get("trash") == "yes":
+            return Segment(jobs.trashed(), ("-deleted_at", "-pk"))
+        return Segment(jobs, ("-created_at", "-pk") if owner else ("-pk",))
 
     def get_fieldsets(self, request: HttpRequest, obj: Job | None = None) -> Any:
         what, when = self.what, self.when

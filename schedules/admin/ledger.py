@@ -1,22 +1,35 @@
 """Read-only admin pages for executions, events and clusters."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from django.contrib import admin
+from django.contrib.auth.base_user import AbstractBaseUser
 from django.db.models import Q, QuerySet
 from django.http import HttpRequest
 from django.utils.safestring import SafeString
 
 from schedules import clock, limits
-from schedules.admin.bases import USERNAME, ReadOnlyAdmin, TaskFilter, as_json, in_utc
+from schedules.admin.bases import (
+    SEARCH_HELP,
+    USERNAME,
+    LongListAdmin,
+    OwnerFilter,
+    ReadOnlyAdmin,
+    TaskFilter,
+    as_json,
+    in_utc,
+)
 from schedules.models import Cluster, Event, Execution
+from schedules.models.keysets import Segment
+from schedules.templatetags.cronty_text import VERBS
 
 
 @admin.register(Execution)
-class ExecutionAdmin(ReadOnlyAdmin[Execution]):
+class ExecutionAdmin(LongListAdmin[Execution], ReadOnlyAdmin[Execution]):
     list_display = [
         "job_name",
-        "owner",
+        "owned_by",
         "task",
         in_utc("scheduled_for"),
         "cause",
@@ -25,18 +38,20 @@ class ExecutionAdmin(ReadOnlyAdmin[Execution]):
         "took",
         "reason",
     ]
-    list_filter = ["status", "cause", TaskFilter, "owner"]
-    list_select_related = ["owner"]
-    list_per_page = 50
-    show_full_result_count = False
-    search_fields = ["job_name", "job__public_id", f"owner__{USERNAME}"]
-    date_hierarchy = "scheduled_for"
+    list_filter = ["status", "cause", "scheduled_for", TaskFilter, OwnerFilter]
+    search_fields = ["job_name", f"owner__{USERNAME}"]
+    search_help_text = SEARCH_HELP
+    indexed = LongListAdmin.indexed | {"scheduled_for__gte", "scheduled_for__lt"}
     fields = [
         *("job", "owner", "task", "arguments"),
         *("scheduled_for", "last_slot", "slots", "cause", "status", "reason", "attempt"),
         *("cluster", "lease_until", "leased_to", "started_at", "finished_at", "took", "lateness"),
         *("answer", "error", "traceback"),
     ]
+
+    def walked(self, owner: AbstractBaseUser | None, asked: Mapping[str, str]) -> Segment:
+        runs = Execution.objects.filter(owner=owner.pk) if owner else Execution.objects.all()
+        return Segment(runs, ("-scheduled_for", "-pk"))
 
     @admin.display(description="kwargs")
     def arguments(self, execution: Execution) -> SafeString | str:
@@ -47,16 +62,28 @@ class ExecutionAdmin(ReadOnlyAdmin[Execution]):
         return as_json(limits.masked(execution.result))
 
 
+class VerbFilter(admin.SimpleListFilter):
+    """Filters by what was done, because finding the verbs of a long log would be slow."""
+
+    title = parameter_name = "verb"
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
+        return [(verb, verb) for verb in VERBS]
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
+        return queryset.filter(verb=self.value()) if self.value() else queryset
+
+
 @admin.register(Event)
-class EventAdmin(ReadOnlyAdmin[Event]):
-    list_display = [in_utc("at"), "actor", "verb", "subject", "door", "owner"]
-    list_filter = ["door", "verb", "owner"]
-    list_select_related = ["owner"]
-    list_per_page = 50
-    show_full_result_count = False
-    search_fields = ["subject", "actor", "verb", "job__public_id"]
-    date_hierarchy = "at"
+class EventAdmin(LongListAdmin[Event], ReadOnlyAdmin[Event]):
+    list_display = [in_utc("at"), "actor", "verb", "subject", "door", "owned_by"]
+    list_filter = ["door", VerbFilter, OwnerFilter]
+    search_fields = ["subject", "actor", "verb"]
+    search_help_text = SEARCH_HELP
     fields = ["at", "actor", "door", "verb", "job", "subject", "owner", "was", "became"]
+
+    def walked(self, owner: AbstractBaseUser | None, asked: Mapping[str, str]) -> Segment:
+        return Segment(Event.objects.filter(owner=owner.pk) if owner else Event.objects.all())
 
     @admin.display(description="before")
     def was(self, event: Event) -> SafeString:

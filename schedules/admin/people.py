@@ -9,7 +9,7 @@ from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
 
 from schedules import services
-from schedules.admin.bases import USERNAME, ServiceAdmin, report
+from schedules.admin.bases import USERNAME, OwnerFilter, ServiceAdmin, report
 from schedules.admin.forms import ProfileForm, TokenAdminForm
 from schedules.models import Event, Profile, Token
 from schedules.result import Err, Ok, Result
@@ -28,7 +28,7 @@ class TokenAdmin(ServiceAdmin[Token]):
         "last_used_at",
         "revoked_at",
     ]
-    list_filter = ["kind", ("revoked_at", admin.EmptyFieldListFilter), "owner"]
+    list_filter = ["kind", ("revoked_at", admin.EmptyFieldListFilter), OwnerFilter]
     list_select_related = ["owner"]
     search_fields = ["name", "prefix", f"owner__{USERNAME}"]
     actions = ["revoke"]

@@ -3,10 +3,13 @@ from datetime import timedelta
 import pytest
 
 from schedules import services
-from schedules.models import Cluster, Event, Execution
+from schedules.admin import bases
+from schedules.models import Cluster, Event, Execution, Job, counting, keysets
+from schedules.services import Actor
 from tests.admin.conftest import NOW
 from tests.admin.pages import page
 from tests.factories import ClusterFactory, ExecutionFactory, JobFactory
+from tests.web.html import html_of
 
 
 @pytest.mark.parametrize("model", [Execution, Event, Cluster])
@@ -52,6 +55,87 @@ def test_event_shows_before_and_after(operator_client, actor):
 
     assert "&quot;name&quot;: &quot;Old&quot;" in html
     assert "&quot;name&quot;: &quot;New&quot;" in html
+
+
+@pytest.fixture
+def two_at_a_time(monkeypatch):
+    monkeypatch.setattr(keysets, "WALKED", 2)
+    monkeypatch.setattr(bases, "WALKED", 2)
+    monkeypatch.setattr(counting, "COUNTED", 3)
+
+
+def found_on(answer) -> list[int]:
+    return [row.pk for row in answer.context["cl"].result_list]
+
+
+@pytest.mark.usefixtures("two_at_a_time")
+@pytest.mark.parametrize(
+    "asked", [{"status__exact": "failed"}, {"q": "Odd"}, {"task": "tests.ping", "q": "odd"}]
+)
+def test_filter_looks_through_some_runs_at_a_time(operator_client, asked):
+    job = JobFactory(name="Even")
+    runs = [
+        ExecutionFactory(
+            job=job,
+            job_name="Odd" if minute == 5 else "Even",
+            status="failed" if minute == 5 else "succeeded",
+            scheduled_for=NOW - timedelta(minutes=minute),
+        )
+        for minute in range(6)
+    ]
+
+    answer, pages = operator_client.get(page(Execution, "changelist"), asked), []
+    while answer.context["cl"].older:
+        pages.append(found_on(answer))
+        assert "among the 2 looked through" in html_of(answer)
+        answer = operator_client.get(page(Execution, "changelist") + answer.context["cl"].older_link)
+
+    assert [*pages, found_on(answer)] == [[], [], [runs[5].pk]]
+
+
+@pytest.mark.usefixtures("two_at_a_time")
+@pytest.mark.parametrize("model", [Job, Execution, Event])
+def test_search_for_an_id_finds_everything_of_that_job(operator_client, actor, model):
+    wanted = JobFactory(owner=actor.user)
+    ExecutionFactory(job=wanted)
+    services.pause(actor, wanted.public_id)
+    for job in JobFactory.create_batch(4, owner=actor.user):
+        ExecutionFactory(job=job)
+        services.pause(actor, job.public_id)
+
+    answer = operator_client.get(page(model, "changelist"), {"q": wanted.public_id})
+
+    assert len(found_on(answer)) == 1
+    assert not answer.context["cl"].older
+
+
+@pytest.mark.usefixtures("two_at_a_time")
+@pytest.mark.parametrize("model", [Job, Execution, Event])
+def test_owner_has_a_list_of_their_own_and_long_lists_are_not_counted_to_the_end(
+    operator_client, actor, model
+):
+    for job in JobFactory.create_batch(5):
+        ExecutionFactory(job=job)
+        services.pause(Actor(job.owner), job.public_id)
+    mine = JobFactory(owner=actor.user)
+    ExecutionFactory(job=mine)
+    services.pause(actor, mine.public_id)
+
+    everything = html_of(operator_client.get(page(model, "changelist")))
+    own = operator_client.get(page(model, "changelist"), {"owner": actor.user.pk})
+
+    assert f"3+ {model._meta.verbose_name_plural}" in everything
+    assert len(found_on(own)) == 1
+    assert found_on(operator_client.get(page(model, "changelist"), {"owner": "0"})) == []
+
+
+def test_owners_are_offered_as_a_filter_unless_there_are_many(operator_client, monkeypatch):
+    run = ExecutionFactory()
+    link = f'<a href="?owner={run.owner_id}">{run.owner}</a>'
+
+    assert html_of(operator_client.get(page(Execution, "changelist"))).count(link) == 2
+    monkeypatch.setattr(bases, "MOST_OWNERS", 1)
+    assert html_of(operator_client.get(page(Execution, "changelist"))).count(link) == 1
 
 
 def test_list_shows_which_clusters_are_alive(operator_client):
