@@ -94,6 +94,11 @@ def readable(value: Any) -> Any:
     return _stripped(limits.masked(value))
 
 
+def more_than(count: int, things: str) -> str:
+    """Say that a count has stopped."""
+    return f"More than {count:,} {things} match; only the first {count:,} are counted."
+
+
 def line(text: str, length: int) -> str:
     """Cut a text to one line of at most that many characters."""
     plain = text if text.isascii() and text.isprintable() else limits.strip_unprintable(text)

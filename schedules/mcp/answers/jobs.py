@@ -49,10 +49,11 @@ class SummaryOut(TypedDict):
 
 
 class JobsOut(TypedDict):
-    """One page of jobs, and the number of all matching jobs."""
+    """One page of jobs, and the number of all matching jobs, with a note if there are more than are counted."""
 
     jobs: list[SummaryOut]
     total: int
+    note: NotRequired[str]
 
 
 class CancelOut(answers.WaitOut):

@@ -72,10 +72,11 @@ class ListedOut(TypedDict):
 
 
 class ListOut(TypedDict):
-    """One page of scheduled notifications, and the number of all matching ones."""
+    """One page of scheduled notifications, and the number of all matching ones, with a note if there are more."""
 
     schedules: list[ListedOut]
     count: int
+    note: NotRequired[str]
 
 
 class ChangedOut(TypedDict):

@@ -35,7 +35,7 @@ from schedules.mcp.tools.arguments import (
     refuse,
 )
 from schedules.models import Job
-from schedules.models.jobs import JobQuerySet
+from schedules.models.counting import COUNTED, count_up_to
 from schedules.result import Code, Err, Ok
 from schedules.tasks import registry
 
@@ -104,18 +104,20 @@ def list_jobs(
 ) -> JobsOut | ErrorOut:
     """List the user's jobs, the next to run first, however they were created.
 
-    Use this to find the id of a job that the user mentions. `total` counts all matching jobs, not only this page.
+    Use this to find the id of a job that the user mentions. `total` counts all matching jobs, not only this page, up to 10,000; `note` says if there are more.
     """
     size, start = PAGE if limit is None else limit, offset or 0
     if status is not None and status not in Job.Status.values:
         return refused(refuse("status", "unknown"), {"status": status})
     if problem := page_problem(size, start):
         return refused(problem, {})
-    jobs = in_state(current_actor().jobs(), status)
-    page = jobs.with_activity().values_list(*SUMMARY_COLUMNS, named=True)[start : start + size]
-    # Naming every state lets SQLite count inside its index of states.
-    total = jobs.filter(status__in=Job.Status.values).count()
-    return {"jobs": [summary_out(row) for row in page], "total": total}
+    jobs = current_actor().jobs()
+    listed = jobs if status is None else jobs.listed(status)
+    page = listed.with_activity().values_list(*SUMMARY_COLUMNS, named=True)[start : start + size]
+    # In no order, SQLite counts inside its index of states.
+    total = count_up_to((jobs if status is None else jobs.in_state(status)).order_by())
+    out: JobsOut = {"jobs": [summary_out(row) for row in page], "total": min(total, COUNTED)}
+    return {**out, "note": answers.more_than(COUNTED, "jobs")} if total > COUNTED else out
 
 
 def cancel_job(job_id: JobId) -> CancelOut:
@@ -146,11 +148,6 @@ def job_status(job_id: JobId) -> StatusOut | ErrorOut:
     if job is None:
         return refused(services.actors.not_found(job_id), {"job_id": job_id})
     return status_out(job)
-
-
-def in_state(jobs: JobQuerySet, status: str | None) -> JobQuerySet:
-    """Filter by state; None means all."""
-    return jobs if status is None else jobs.in_state(status)
 
 
 def unknown_task(name: str) -> Err:

@@ -39,6 +39,7 @@ from schedules.mcp.tools.arguments import (
     refuse,
 )
 from schedules.models import Execution, Job
+from schedules.models.counting import COUNTED, count_up_to
 from schedules.result import Code, Err, Ok, Result
 from schedules.services.pushes import run_of
 from schedules.tasks import registry
@@ -233,7 +234,7 @@ def list_scheduled_notifications(
 ) -> ListOut | RefusedOut:
     """List the user's scheduled notifications, repeating and one-off, with their ids.
 
-    `count` counts all matching notifications, not only this page.
+    `count` counts all matching notifications, not only this page, up to 10,000; `note` says if there are more.
     """
     size, start = PAGE if limit is None else limit, offset or 0
     if problem := page_problem(size, start):
@@ -245,7 +246,9 @@ def list_scheduled_notifications(
         # The second positional argument of the task is its topic.
         found = found.filter(Q(kwargs__topic=notification_topic) | Q(args__1=notification_topic))
     page = found.values_list(*LISTED_COLUMNS, named=True)[start : start + size]
-    return {"schedules": [listed_out(row) for row in page], "count": found.count()}
+    count = count_up_to(found)
+    out: ListOut = {"schedules": [listed_out(row) for row in page], "count": min(count, COUNTED)}
+    return {**out, "note": answers.more_than(COUNTED, "notifications")} if count > COUNTED else out
 
 
 def pause_schedule(schedule_id: ScheduleId) -> ChangedOut | RefusedOut:

@@ -3,7 +3,7 @@
 from datetime import UTC, date, datetime, time, timedelta
 from typing import Annotated, Any
 
-from django.db.models import Case, F, When
+from django.db.models import F
 from django.db.models.functions import Coalesce
 from pydantic import Field
 
@@ -25,12 +25,14 @@ from schedules.mcp.answers.prompts import (
 )
 from schedules.mcp.auth import current_actor
 from schedules.mcp.tools.arguments import IdempotencyKey, Number, Timezone, Whole, read_moment
-from schedules.mcp.tools.jobs import in_state
 from schedules.models import Job
+from schedules.models.counting import count_up_to, count_words
 from schedules.result import Code, Err, Ok
 from schedules.when.triggers import load_zone
 
 LINES = 100
+# The tasks beyond the listed ones that are counted.
+COUNTED = 1_000
 
 At = Annotated[
     str,
@@ -106,7 +108,7 @@ def schedule_list(
     state = "pending" if status is None else status
     if state not in Job.Status.values:
         return f'Error: unknown status "{answers.line(state, 100)}".'
-    tasks = in_state(actor.jobs().filter(task="prompt"), state).annotate(fire_at=_fire_at(state))
+    tasks = actor.jobs().filter(task="prompt").listed(state).annotate(fire_at=_fire_at(state))
     for bound, text in (("fire_at__gte", from_), ("fire_at__lte", to)):
         if text is None:
             continue
@@ -114,13 +116,16 @@ def schedule_list(
         if moment is None:
             return f'Error: could not parse "{answers.line(text, 100)}" as a date.'
         tasks = tasks.filter(**{bound: moment})
-    ordered = tasks.order_by(F("fire_at").asc(nulls_last=True), "pk")
+    # Every pending task has a next run, so its index needs no place for nulls.
+    first = "fire_at" if state == Job.Status.PENDING else F("fire_at").asc(nulls_last=True)
+    ordered = tasks.order_by(first, "pk")
     rows = list(ordered.values_list(*LINE_COLUMNS, named=True)[: LINES + 1])
     if not rows:
         return "No scheduled tasks found matching filters."
     lines = [task_line(row, state) for row in rows[:LINES]]
     if len(rows) > LINES:
-        lines.append(f"… and {tasks.count() - LINES} more: narrow the list with from and to.")
+        more = count_words(count_up_to(ordered, LINES + COUNTED) - LINES, COUNTED)
+        lines.append(f"… and {more} more: narrow the list with from and to.")
     return "\n".join(lines)
 
 
@@ -220,12 +225,15 @@ def _name_of(prompt: str) -> str:
 
 
 def _fire_at(state: str) -> F | Coalesce:
-    """Return when a task in this state fires, or fired last."""
-    if state == Job.Status.PENDING:
-        # An index has this order; any other expression would sort all tasks.
-        return F("next_run_at")
-    last_run_at = Case(When(status=Job.Status.PAUSED, then=None), default=F("last_run_at"))
-    return Coalesce("next_run_at", "run_at", last_run_at)
+    """Return when a task in this state fires, or fired last; indexes have the orders of long lists."""
+    match state:
+        case Job.Status.PENDING:
+            return F("next_run_at")
+        case Job.Status.PAUSED:
+            return F("run_at")
+        case Job.Status.RUNNING:
+            return Coalesce("next_run_at", "run_at", "last_run_at")
+    return Coalesce("run_at", "last_run_at")
 
 
 def _bound(text: str, zone: str, *, is_end: bool) -> datetime | None:
