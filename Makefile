@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 PIP_INSTALL := install -q --disable-pip-version-check --no-input --require-hashes --no-deps
 ARGS ?=
 
-.PHONY: up test coverage install install-dev check check-types check-rules bare pythons bench figures faults mutants hosts load soak browser conformance fuzz model contract lock clean
+.PHONY: up test coverage install install-dev check check-types check-rules bare pythons bench growth figures faults mutants hosts load soak browser conformance fuzz model contract lock clean
 
 up: install
 	@$(BIN)/python manage.py up $(ARGS)
@@ -52,11 +52,11 @@ check-rules:
 WITHOUT_DATABASE := tests/engine/test_plan.py tests/services/test_local_server.py tests/worker/test_calls.py \
 	tests/worker/test_concurrency.py tests/worker/test_parent_death.py \
 	tests/worker/test_supervisor.py
-ON_BOTH_DATABASES := tests/engine tests/models tests/services tests/worker tests/test_clock.py tests/test_postgresql.py tests/test_upgrade.py \
+ON_BOTH_DATABASES := tests/engine tests/models tests/services tests/worker tests/test_clock.py tests/test_growth.py tests/test_postgresql.py tests/test_upgrade.py \
 	tests/management/test_preparation.py tests/management/test_restore.py tests/admin/test_jobs.py \
 	tests/mcp/tools/test_jobs.py tests/mcp/tools/test_prompts.py tests/mcp/tools/test_manage.py tests/mcp/test_orm.py \
 	tests/mcp/test_queries.py tests/security/test_hostile_requests.py tests/web/test_health.py \
-	tests/web/views/test_activity.py tests/web/views/test_jobs.py tests/web/views/test_runs.py \
+	tests/web/views/test_activity.py tests/web/views/test_jobs.py tests/web/views/test_paging.py tests/web/views/test_runs.py \
 	verification/faults/test_findings.py verification/model/test_agreement.py::test_cronty_agrees_with_the_reference \
 	$(WITHOUT_DATABASE:%=--ignore=%)
 
@@ -97,6 +97,12 @@ figures: install-dev
 	@$(BIN)/python -m verification.bench.pruning
 	@$(BIN)/python -m tests.postgres --durable $(BIN)/python -m verification.bench.pruning
 	@$(BIN)/python -m verification.bench.mcp
+
+# Server time of every page, admin list and tool with 1,000 to 1,000,000 jobs and runs, on both databases; draws
+# docs/growth-*.svg. ARGS="--sizes 1000,10000" is quicker.
+growth: install-dev
+	@$(BIN)/python -m verification.bench.growth --picture docs/growth-sqlite.svg $(ARGS)
+	@$(BIN)/python -m tests.postgres --durable $(BIN)/python -m verification.bench.growth --picture docs/growth-postgresql.svg $(ARGS)
 
 # The long fault campaign: every kind of fault ten times, on both databases at once; reports go to .cache/faults.
 faults: install-dev

@@ -1,0 +1,151 @@
+"""Growth: what every page, admin list and tool reads stays the same while jobs, runs and events become many."""
+
+import json
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+
+from schedules import clock
+from schedules.mcp.tools import prompts
+from schedules.models import counting, keysets
+from schedules.web.views import calendar, inbox, jobs, notifications, states, system
+from verification.bench.growth_questions import Question, questions
+from verification.bench.growth_rows import Filling
+
+FEW, MANY = 1_500, 9_000
+# Reads that depend on the number of jobs on purpose; each has its reason.
+GROWING = {
+    # An owner has at most CRONTY_MAX_ACTIVE_JOBS, and these look for the same schedule among them.
+    "schedule_job",
+    "schedule",
+    # The planned runs of the owner's active jobs, of which there are no more either.
+    "/system/",
+    # No index has the topics of notifications.
+    "list_scheduled_notifications(topic)",
+    # The history of every job and owner is compared with its limit.
+    "prune_history",
+}
+TABLES = ("schedules_job", "schedules_execution", "schedules_event")
+
+
+@pytest.fixture
+def small_limits(monkeypatch: pytest.MonkeyPatch, settings: Any) -> None:
+    """Lower every limit, so that a few thousand rows are many."""
+    for module in (keysets, inbox, notifications):
+        monkeypatch.setattr(module, "WALKED", 100)
+    monkeypatch.setattr(counting, "COUNTED", 300)
+    monkeypatch.setattr(jobs, "LARGE", 200)
+    monkeypatch.setattr(jobs, "MOST_NAMED", 50)
+    monkeypatch.setattr(prompts, "COUNTED", 50)
+    monkeypatch.setattr(states, "MOST_COUNTED", 100)
+    monkeypatch.setattr(calendar, "COUNTED_RUNS", 300)
+    monkeypatch.setattr(system, "MEASURED_RUNS", 100)
+    settings.CRONTY_MAX_ACTIVE_JOBS = 10**7
+    settings.CRONTY_MAX_RUNS_PER_MINUTE = 0
+    settings.CRONTY_MCP_CALLS_PER_MINUTE = 10**6
+
+
+@pytest.fixture
+def filling(db: None, small_limits: None) -> Filling:
+    return Filling(clock.now())
+
+
+def test_nothing_reads_more_of_a_long_history_than_of_a_short_one(filling: Filling):
+    filling.grow_to(FEW)
+    asked = _asked(filling)
+    few = {(question.who, question.name): measured(question) for question in asked}
+
+    filling.grow_to(MANY)
+    many = {(question.who, question.name): measured(question) for question in asked}
+
+    grown = {
+        key: (few[key].rows, later.rows)
+        for key, later in many.items()
+        if later.rows > 1.5 * few[key].rows + 300
+    }
+    assert grown == {}
+    if connection.vendor == "sqlite":
+        # The lists of staff begin at the end of a table, which is a scan with a limit.
+        mine = {key: found for key, found in many.items() if key[0] != "staff"}
+        assert {key: scans for key, found in mine.items() if (scans := scans_of(found.statements))} == {}
+
+
+def _asked(filling: Filling) -> list[Question]:
+    """Return what must not grow; of the owner of few jobs, without the filters, which are the same for all."""
+    return [
+        question
+        for question in questions(filling)
+        if question.name not in GROWING and (question.who != "few" or "?" not in question.name)
+    ]
+
+
+class Measured(NamedTuple):
+    """What an answer cost: rows read, or on SQLite steps over ten; and its statements."""
+
+    rows: int
+    statements: list[str]
+
+
+def measured(question: Question) -> Measured:
+    with CaptureQueriesContext(connection) as queries:
+        steps = _steps(question.ask)
+    statements = [query["sql"] for query in queries if query["sql"].startswith("SELECT")]
+    if connection.vendor == "sqlite":
+        return Measured(steps // 10, statements)
+    return Measured(sum(sum(_scanned(_executed(statement))) for statement in statements), statements)
+
+
+def scans_of(statements: list[str]) -> list[str]:
+    """Return the statements that scan a table of unlimited length; of the runs under way there are never many."""
+    return [
+        statement
+        for statement in statements
+        for line in _plan_of(statement)
+        if line.startswith(tuple(f"SCAN {table}" for table in TABLES)) and "execution_live_job" not in line
+    ]
+
+
+def _plan_of(statement: str) -> list[str]:
+    with connection.cursor() as cursor:
+        cursor.execute(f"EXPLAIN QUERY PLAN {statement}")
+        return [str(row[-1]) for row in cursor.fetchall()]
+
+
+def _steps(call: Callable[[], Any]) -> int:
+    """Call a function, and return how many steps SQLite has taken for it."""
+    steps = 0
+
+    def count() -> int:
+        nonlocal steps
+        steps += 10
+        return 0
+
+    if connection.vendor != "sqlite":
+        call()
+        return 0
+    connection.ensure_connection()
+    connection.connection.set_progress_handler(count, 10)
+    try:
+        call()
+    finally:
+        connection.connection.set_progress_handler(None, 0)
+    return steps
+
+
+def _executed(statement: str) -> dict[str, Any]:
+    with connection.cursor() as cursor:
+        cursor.execute(f"EXPLAIN (ANALYZE, FORMAT JSON) {statement}")
+        [answer] = cursor.fetchone()
+    plan: dict[str, Any] = (json.loads(answer) if isinstance(answer, str) else answer)[0]["Plan"]
+    return plan
+
+
+def _scanned(plan: dict[str, Any]) -> Iterator[int]:
+    if "Scan" in plan["Node Type"] and "Plans" not in plan:
+        seen = plan["Actual Rows"] + plan.get("Rows Removed by Filter", 0)
+        yield int(seen * plan["Actual Loops"])
+    for part in plan.get("Plans", []):
+        yield from _scanned(part)
