@@ -18,7 +18,7 @@ from schedules import clock, engine
 from schedules.database_errors import description_of, reason_of
 from schedules.engine import Claim
 from schedules.engine.interruptions import BUSY, Interruption
-from schedules.models import Execution
+from schedules.models import Cluster, Execution
 from schedules.tasks import registry
 from schedules.worker import runner
 from schedules.worker.claim_watch import ClaimWatch
@@ -62,6 +62,8 @@ class LedgerBroker(Broker):
     _held_at_most = HELD
     _plain_at_most = HELD
     _claimed = 0
+    # How many clusters shared the work at the last heartbeat.
+    _clusters = 1
     _is_claim_blocked = False
     _blocked_since: datetime | None = None
 
@@ -185,6 +187,7 @@ class LedgerBroker(Broker):
             interruptions=interruptions if is_new else None,
         )
         self._claimed, self._recorded = 0, interruptions
+        self._clusters = max(1, Cluster.objects.fresh(now).count())
         self.context.pulse()
         engine.renew_claims(cluster_id, now)
         self.context.pulse()
@@ -227,7 +230,9 @@ class LedgerBroker(Broker):
         if self._held_at_most + BATCH > HELD:
             self._held_at_most = Execution.objects.held().filter(cluster_id=self.context.cluster_id).count()
         room = HELD - self._held_at_most
-        return min(room, BATCH) if room >= SMALLEST_CLAIM else 0
+        # One cluster must not take a whole burst while others are idle.
+        share = min(BATCH, max(CHUNK, BATCH // self._clusters))
+        return min(room, share) if room >= SMALLEST_CLAIM else 0
 
     def _tasks_without_permit(self) -> list[str]:
         """Return the names of all plain functions if long ones hold every permit, else an empty list."""

@@ -277,6 +277,29 @@ def test_work_beyond_one_batch_is_claimed_by_the_next_calls(broker, monkeypatch)
     assert counts == [3, 3, 1]
 
 
+def test_clusters_that_are_alive_share_a_burst(broker, monkeypatch):
+    monkeypatch.setattr(broker_module, "BATCH", 8)
+    monkeypatch.setattr(broker_module, "CHUNK", 2)
+    ClusterFactory()
+    ClusterFactory(stopped_at=NOW)
+    due(9, task="tests.aping")
+
+    counts = [sum(len(args[1]) for _, args in runs_of(broker.dequeue())) for _ in range(3)]
+
+    assert counts == [4, 4, 1]
+
+
+def test_share_of_many_clusters_is_at_least_one_package(broker, monkeypatch):
+    monkeypatch.setattr(broker_module, "BATCH", 8)
+    monkeypatch.setattr(broker_module, "CHUNK", 2)
+    ClusterFactory.create_batch(9)
+    due(5, task="tests.aping")
+
+    counts = [sum(len(args[1]) for _, args in runs_of(broker.dequeue())) for _ in range(3)]
+
+    assert counts == [2, 2, 1]
+
+
 # Capacity
 
 
