@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 PIP_INSTALL := install -q --disable-pip-version-check --no-input --require-hashes --no-deps
 ARGS ?=
 
-.PHONY: up test coverage install install-dev check check-types check-rules bare pythons bench growth figures faults mutants hosts load soak browser conformance fuzz model contract lock clean
+.PHONY: up test coverage install install-dev check check-types check-rules compile-tests bare pythons bench growth figures faults mutants hosts load soak browser conformance fuzz model contract lock clean
 
 up: install
 	@$(BIN)/python manage.py up $(ARGS)
@@ -15,21 +15,22 @@ install: $(VENV)/.installed
 install-dev: $(VENV)/.installed-dev
 
 # A minimal Debian has no ensurepip, so its `venv` has no pip: use the system's pip to install into it.
+MAKE_VENV := $(PYTHON) -m venv --clear $(VENV) >/dev/null 2>&1 || $(PYTHON) -m venv --clear --without-pip $(VENV)
+PIP = if $(BIN)/python -m pip --version >/dev/null 2>&1; then pip="$(BIN)/python -m pip"; \
+	else pip="$(PYTHON) -m pip --python $(BIN)/python"; fi; $$pip $(PIP_INSTALL)
+
 $(VENV)/.installed: requirements.txt
 	@echo "Installing into $(VENV) …"
-	@$(PYTHON) -m venv --clear $(VENV) >/dev/null 2>&1 \
-	  && $(BIN)/python -m pip $(PIP_INSTALL) -r $< \
-	  || { $(PYTHON) -m venv --clear --without-pip $(VENV) \
-	       && $(PYTHON) -m pip --python $(BIN)/python $(PIP_INSTALL) -r $<; }
+	@$(MAKE_VENV)
+	@$(PIP) -r $<
 	@touch $@
 
-# Python compiles the few modules that the tools use when it imports them; pip would compile all.
-$(VENV)/.installed-dev: requirements-dev.txt $(VENV)/.installed
-	@echo "Installing the test tools …"
-	@if $(BIN)/python -m pip --version >/dev/null 2>&1; \
-	  then $(BIN)/python -m pip $(PIP_INSTALL) --no-compile -r $<; \
-	  else $(PYTHON) -m pip --python $(BIN)/python $(PIP_INSTALL) --no-compile -r $<; fi
-	@touch $@
+# The tools' list includes the app's. Python compiles the modules that are imported; pip would compile all of them.
+$(VENV)/.installed-dev: requirements-dev.txt requirements.txt
+	@echo "Installing the app and the test tools into $(VENV) …"
+	@[ -e $(VENV)/.installed ] && [ ! requirements.txt -nt $(VENV)/.installed ] || { $(MAKE_VENV); }
+	@$(PIP) --no-compile -r $<
+	@touch $(VENV)/.installed $@
 
 check: install-dev
 	@echo "Static checks …"
@@ -47,6 +48,10 @@ check-rules:
 	@$(BIN)/python manage.py makemigrations --check --dry-run
 	@CRONTY_URL=https://cronty.example $(BIN)/python manage.py check --deploy --fail-level WARNING
 
+# Collect the tests once, on the core that mypy leaves free: three workers would compile all that they import at once.
+compile-tests:
+	@$(BIN)/python -m pytest --collect-only -n 0 >/dev/null || $(BIN)/python -m pytest --collect-only -n 0
+
 # Tests whose outcome can depend on the database run on both; everything else, such as pages, parsers and settings, runs
 # on SQLite only, and so do files that use no database. Validation stays: PostgreSQL refuses values that SQLite stores.
 WITHOUT_DATABASE := tests/engine/test_plan.py tests/services/test_local_server.py tests/worker/test_calls.py \
@@ -62,7 +67,9 @@ ON_BOTH_DATABASES := tests/engine tests/models tests/services tests/worker tests
 
 # Even where Python is told not to, keep the bytecode of the tests and the app: every process would compile them again.
 test coverage: export PYTHONDONTWRITEBYTECODE =
-test: check
+test: install-dev
+	@echo "Static checks …"
+	@$(MAKE) --no-print-directory -j2 check-types check-rules compile-tests
 	@echo "All tests, on SQLite …"
 	@$(BIN)/python -m pytest $(ARGS)
 	@echo "Tests that depend on the database, on PostgreSQL …"
