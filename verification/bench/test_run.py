@@ -33,7 +33,7 @@ def test_everything_that_a_program_started_ends_with_it():
 
     assert program.returncode == -signal.SIGKILL
     # A killed process can take a moment to disappear.
-    psutil.wait_procs([child], timeout=60)
+    psutil.wait_procs([child], timeout=20)
     assert not child.is_running() or child.status() == psutil.STATUS_ZOMBIE
 
 
