@@ -23,7 +23,7 @@ class ForeignLoad:
         """Compare the busy time of all cores with that of our own processes, which have ended by now."""
         elapsed, busy, ours = (end - begin for end, begin in zip(_counters(), self._begin, strict=True))
         cores = psutil.cpu_count() or 1
-        self.during = max(0.0, (busy - ours) / (elapsed * cores))
+        self.during = min(1.0, max(0.0, (busy - ours) / (elapsed * cores)))
         return self
 
     @property
