@@ -13,7 +13,7 @@ from mcp.server.mcpserver.exceptions import ToolError
 from mcp.server.mcpserver.tools import Tool
 from mcp.server.mcpserver.utilities.func_metadata import FuncMetadata
 from mcp_types import CallToolResult, TextContent, ToolAnnotations
-from pydantic import ConfigDict, RootModel, TypeAdapter
+from pydantic import BaseModel, ConfigDict, RootModel, TypeAdapter, create_model
 from pydantic.json_schema import GenerateJsonSchema
 from pydantic_core import to_json
 
@@ -139,23 +139,23 @@ def make_tool(offer: Offer) -> Tool:
                 raise ToolError(answers.PERHAPS_DONE) from error
             return _result(offer.refuse(answers.DATABASE_AWAY, arguments))
 
-    call.__signature__ = _signature(function)  # type: ignore[attr-defined]
+    call.__signature__ = signature = inspect.signature(function, eval_str=True)  # type: ignore[attr-defined]
     tool = Tool.from_function(
         call,
         title=offer.title,
         description=inspect.getdoc(function),
         annotations=offer.hints,
         meta=_meta(offer.name),
-        structured_output=True,
+        # The SDK would derive a schema of its own, and validate every answer: types and tests do that before.
+        structured_output=False,
     )
-    metadata = tool.fn_metadata
-    metadata.arg_model.model_config["extra"] = "forbid"
-    metadata.arg_model.model_rebuild(force=True)
-    tool.parameters = metadata.arg_model.model_json_schema(by_alias=True, schema_generator=Untitled)
-    schema = TypeAdapter(metadata.output_model).json_schema(schema_generator=Untitled, mode="serialization")
-    # Without a model the SDK publishes the schema and validates no answer: types and tests do that before.
-    changes = {"output_schema": schema, "output_model": None}
-    tool.fn_metadata = ToolMetadata(**{**dict(metadata), **changes})
+    arguments = tool.fn_metadata.arg_model
+    arguments.model_config["extra"] = "forbid"
+    arguments.model_rebuild(force=True)
+    tool.parameters = arguments.model_json_schema(by_alias=True, schema_generator=Untitled)
+    answer = TypeAdapter(_answer_model(offer.name, signature.return_annotation))
+    schema = answer.json_schema(schema_generator=Untitled, mode="serialization")
+    tool.fn_metadata = ToolMetadata(arg_model=arguments, output_schema=schema)
     return tool
 
 
@@ -222,15 +222,12 @@ def _result(answer: Any) -> CallToolResult:
     return CallToolResult(content=[TextContent(type="text", text=text)], structured_content=answer)
 
 
-def _signature(function: Callable[..., Any]) -> inspect.Signature:
-    """Return the signature with a result type that every client can read.
-
-    The SDK would wrap a union of answers in another object; it does not wrap a model whose schema says "object".
-    """
-    signature = inspect.signature(function, eval_str=True)
-    if signature.return_annotation is str:
-        return signature
-    answer: Any = RootModel.__class_getitem__(signature.return_annotation)
-    config = ConfigDict(json_schema_extra={"type": "object"})
-    result = type(f"{function.__name__}_result", (answer,), {"model_config": config, "__module__": __name__})
-    return signature.replace(return_annotation=result)
+def _answer_model(name: str, answer: Any) -> type[BaseModel]:
+    """Return the model whose schema is published; it says "object", which every client can read."""
+    # Only its schema is needed.
+    config = ConfigDict(defer_build=True)
+    if answer is str:
+        return create_model(f"{name}Output", result=(str, ...), __config__=config)
+    root: Any = RootModel.__class_getitem__(answer)
+    config["json_schema_extra"] = {"type": "object"}
+    return type(f"{name}_result", (root,), {"model_config": config, "__module__": __name__})

@@ -12,6 +12,7 @@ from django.db import DatabaseError, connections
 from schedules import clock, engine, limits
 from schedules.management.arguments import host_in_url, port
 from schedules.management.secret_key import refuse_foreign_secret_key, stop_with_foreign_secret_key
+from schedules.management.startup import without_garbage_collection
 from schedules.models import Event
 from schedules.services.people import find_user, superusers
 from schedules.services.tokens import FAMILIES
@@ -62,9 +63,11 @@ class Command(BaseCommand):
         serve(Guards(build_http_app(families=families, hosts=[name.lower()])), host=host, port=port)
 
     def _serve_stdio(self, options: dict[str, Any], families: list[str]) -> None:
-        from schedules.mcp.auth import LOCAL_NAME, local_caller, set_local_caller
-        from schedules.mcp.server import build_server
+        with without_garbage_collection():
+            from schedules.mcp.auth import LOCAL_NAME, local_caller, set_local_caller
+            from schedules.mcp.server import build_server
 
+            server = build_server(families=families)
         name = LOCAL_NAME if options["name"] is None else _name(options["name"])
         user = _user(options["user"])
         refuse_foreign_secret_key()
@@ -73,7 +76,7 @@ class Command(BaseCommand):
         self._say_if_nothing_fires()
         # Python's own handler would wait for the thread that reads standard input.
         signal.signal(signal.SIGINT, signal.SIG_DFL)
-        build_server(families=families).run("stdio")
+        server.run("stdio")
 
     def _say_if_nothing_fires(self) -> None:
         try:

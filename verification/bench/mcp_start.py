@@ -1,0 +1,81 @@
+"""Time from the start of `mcp_serve` to its first answer: `python -m verification.bench.mcp_start [STARTS]`.
+
+Beside it stand the floors, measured in turn: the smallest server on the SDK, and `django.setup()` alone. Prints
+`name value unit`.
+"""
+
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from tests.mcp.processes import MANAGE, PREPARE, ROOT, Site
+
+STARTS = 7
+HELLO = {
+    "jsonrpc": "2.0",
+    "id": 1,
+    "method": "initialize",
+    "params": {
+        "protocolVersion": "2025-11-25",
+        "capabilities": {},
+        "clientInfo": {"name": "bench", "version": "1"},
+    },
+}
+
+
+def first_answer(command: Sequence[str], environment: dict[str, str]) -> float:
+    """Start a server, send the first request, and return the seconds until the first line of its answer."""
+    begin = time.perf_counter()
+    with subprocess.Popen(
+        command,
+        env=environment,
+        cwd=ROOT,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+    ) as process:
+        assert process.stdin
+        assert process.stdout
+        process.stdin.write(json.dumps(HELLO).encode() + b"\n")
+        process.stdin.flush()
+        answer = process.stdout.readline()
+        taken = time.perf_counter() - begin
+        assert b'"serverInfo"' in answer, answer
+        process.kill()
+    return taken
+
+
+def whole_run(command: Sequence[str], environment: dict[str, str]) -> float:
+    begin = time.perf_counter()
+    subprocess.run(command, env=environment, cwd=ROOT, check=True)
+    return time.perf_counter() - begin
+
+
+def main() -> None:
+    starts = int(sys.argv[1]) if len(sys.argv) > 1 else STARTS
+    with tempfile.TemporaryDirectory() as folder:
+        environment = Site(Path(folder), "").environment
+        prepare = [sys.executable, "-c", PREPARE]
+        subprocess.run(prepare, env=environment, cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
+        measures = {
+            "mcp_serve": (first_answer, [MANAGE, "mcp_serve", "--user", "olga"]),
+            "bare_sdk": (first_answer, ["-m", "verification.bench.mcp_echo"]),
+            "django_setup": (whole_run, ["-c", "import django; django.setup()"]),
+        }
+        times: dict[str, list[float]] = {name: [] for name in measures}
+        for _ in range(starts):
+            for name, (measure, arguments) in measures.items():
+                times[name].append(measure([sys.executable, *arguments], environment))
+    for name, taken in times.items():
+        print(f"{name}_first_answer {statistics.median(taken):.2f} s")
+    print(f"# load {os.getloadavg()[0]:.2f}")
+
+
+if __name__ == "__main__":
+    main()
