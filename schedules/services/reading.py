@@ -115,8 +115,8 @@ def upcoming(
         first_runs += islice(runs, 1)
         if second := next(runs, None):
             later_runs.append(chain([second], runs))
-    first_runs.sort()
-    return [(slot, row) for slot, _, row in islice(merge(first_runs, *later_runs), limit)]
+    soonest_runs = sorted([*first_runs, *islice(merge(*later_runs), limit)])
+    return [(slot, row) for slot, _, row in soonest_runs[:limit]]
 
 
 def _runs(row: Any, now: datetime, until: datetime, known: _KnownSlots) -> Iterator[_Run]:
