@@ -51,10 +51,12 @@ def claim_runs(
     *,
     exclude_tasks: Sequence[str] = (),
     interruptions: Sequence[Interruption] = (),
+    unwritten_since: datetime | None = None,
 ) -> list[Claim]:
     """Claim up to `limit` due executions for this cluster, except those of `exclude_tasks`.
 
-    `interruptions` are the recent ones of this cluster: the reasons for slots that it could not claim in time.
+    `interruptions` are the recent ones of this cluster: the reasons for slots that it could not claim in time. If its
+    workers have outcomes to write, `unwritten_since` is when the oldest of these runs ended.
     """
     lease_until = now + timedelta(seconds=settings.CRONTY_LEASE_SECONDS)
 
@@ -66,7 +68,7 @@ def claim_runs(
             if room := limit - len(claims):
                 jobs = sql.due_jobs(now, room, exclude_tasks=exclude_tasks, exclude_owners=exclude_owners)
                 why_missed = reason_missed(cluster_id, now, interruptions)
-                claims += _claim_due(jobs, cluster_id, now, lease_until, room, why_missed)
+                claims += _claim_due(jobs, cluster_id, now, lease_until, room, why_missed, unwritten_since)
             return claims
 
     try:
@@ -188,13 +190,17 @@ def _claim_due(
     lease_until: datetime,
     limit: int,
     why_missed: WhyMissed,
+    unwritten_since: datetime | None,
 ) -> list[Claim]:
     """Write the ledger rows of due slots, and claim those that are to run now."""
     if not jobs:
         return []
     by_id = {job.pk: job for job in jobs}
     live = sql.live_runs(by_id)
-    plans = {item.job.pk: item for item in _plan_all(jobs, now, live, limit, why_missed)}
+    planned = _plan_all(jobs, now, live, limit, why_missed)
+    if unwritten_since:
+        planned = [item for item in planned if not _is_undecided(item, live, unwritten_since)]
+    plans = {item.job.pk: item for item in planned}
     plain = {pk: by_id[pk] for pk, item in plans.items() if item.is_plain}
     claims = _insert_plain(plain, cluster_id, lease_until, now)
     for pk, spans in _known_slots([pk for pk in plans if pk not in claims]).items():
@@ -223,6 +229,13 @@ def _plan_all(
         plans.append(_plan_safely(job, now, live[job.pk], why_missed))
         rows += len(plans[-1].slots)
     return plans
+
+
+def _is_undecided(item: Plan, live: Counter[int], unwritten_since: datetime) -> bool:
+    """Return whether a slot would be skipped because of a run that may have ended before: it stays due until then."""
+    return live[item.job.pk] > 0 and any(
+        slot.status == Status.SKIPPED and slot.at >= unwritten_since for slot in item.slots
+    )
 
 
 def _plan_safely(

@@ -156,6 +156,7 @@ class LedgerBroker(Broker):
                     room,
                     exclude_tasks=waiting,
                     interruptions=self._interruptions(),
+                    unwritten_since=self.context.unwritten_since,
                 )
             self._count(claims)
             packages += self._packages_of(claims)

@@ -66,20 +66,23 @@ class LedgerSentinel(Sentinel):
 
     def spawn_worker(self) -> None:
         timer = fork.Value("f", -1)
+        # The number of a worker that has died is free again, and so is what it reported.
+        number = min(set(range(Conf.WORKERS)) - {process.number for process in self.pool})
+        self.context.report_unwritten(number, None)
         process: Any = fork.Process(
             target=run_worker,
-            args=(self.context, self.task_queue, self.result_queue, timer, self.timeout),
+            args=(self.context, number, self.task_queue, self.result_queue, timer, self.timeout),
             name=f"Process-{uuid4().hex}",
             daemon=Conf.DAEMONIZE_WORKERS,
         )
-        process.timer = timer
+        process.timer, process.number = timer, number
         self.pool.append(process)
         process.start()
 
 
-def run_worker(context: ClusterContext, *arguments: Any) -> None:
+def run_worker(context: ClusterContext, number: int, *arguments: Any) -> None:
     """Run django-q2's worker function in this process, then finish the executions in progress."""
-    with runner.executing(context):
+    with runner.executing(context, number):
         worker(*arguments)
 
 

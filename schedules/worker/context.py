@@ -7,10 +7,12 @@ import ctypes
 import os
 import time
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 from functools import cached_property
-from multiprocessing.sharedctypes import RawValue
+from multiprocessing.sharedctypes import RawArray, RawValue
 from typing import Any
+
+from django_q.conf import Conf
 
 from schedules import clock
 from schedules.worker.concurrency import Permits
@@ -59,6 +61,10 @@ def _shared_values() -> Any:
     return RawValue(_SharedValues)
 
 
+def _moments_of_workers() -> Any:
+    return RawArray(ctypes.c_double, Conf.WORKERS)
+
+
 @dataclass(frozen=True)
 class ClusterContext:
     """One cluster: its row, its permits for plain functions, its clock, and what its processes tell each other."""
@@ -67,6 +73,7 @@ class ClusterContext:
     permits: Permits
     clock: Clock = field(default_factory=Clock)
     _shared: Any = field(default_factory=_shared_values, repr=False)
+    _unwritten_since: Any = field(default_factory=_moments_of_workers, repr=False)
 
     @cached_property
     def turns(self) -> Turns:
@@ -108,6 +115,16 @@ class ClusterContext:
     def report_blocked(self) -> None:
         """Report that runs cannot be started or settled now; a worker repeats this for as long as it is true."""
         self._shared.blocked_at = time.monotonic()
+
+    @property
+    def unwritten_since(self) -> datetime | None:
+        """When the oldest outcome ended that a worker is about to write, or None if all are written."""
+        moments = [moment for moment in self._unwritten_since if moment]
+        return datetime.fromtimestamp(min(moments), UTC) if moments else None
+
+    def report_unwritten(self, worker: int, since: datetime | None) -> None:
+        """Report since when this worker, by its number, has had an outcome to write; None if it has written all."""
+        self._unwritten_since[worker] = since.timestamp() if since else 0.0
 
     def close(self) -> None:
         self.permits.close()

@@ -71,11 +71,14 @@ class WorkerLoop:
     wait for a locked row while leases must not.
     """
 
-    def __init__(self, context: ClusterContext) -> None:
+    def __init__(self, context: ClusterContext, worker: int = 0) -> None:
         self.context = context
+        self._worker = worker
         self.cluster_id = context.cluster_id
         self._in_progress: dict[int, Started] = {}
         self._finished: list[Outcome] = []
+        # Whether the claim loop knows that there are outcomes to write.
+        self._is_reported = False
         # What could not be written yet, in groups that are written one by one: one locked row must not delay the others.
         self._deferred: list[list[Outcome]] = []
         self._retry_after = FIRST_RETRY_AFTER
@@ -138,7 +141,7 @@ class WorkerLoop:
             if not self._finished:
                 self._write_at = time.monotonic() + FLUSH_BURST_AFTER
                 self._loop.call_soon_threadsafe(self._wake.set)
-            self._finished.append(outcome)
+            self._add(outcome)
 
     def write_if_due(self) -> None:
         """Wait until outcomes that are due are written: in a burst, that is faster than to go on meanwhile."""
@@ -188,7 +191,12 @@ class WorkerLoop:
         deferred = list(chain.from_iterable(map(self._write_group, self._in_hand)))
         with self._lock:
             self._in_hand = []
+            # Not what is deferred: it waits for somebody else.
             self._deferred += deferred
+            self._is_reported = bool(self._finished)
+            self.context.report_unwritten(
+                self._worker, self._finished[0].finished_at if self._finished else None
+            )
         if not deferred:
             self._retry_after = FIRST_RETRY_AFTER
         elif is_retry:
@@ -197,6 +205,13 @@ class WorkerLoop:
             with suppress(RuntimeError):
                 self._loop.call_soon_threadsafe(self._loop.call_later, self._retry_after, self._wake.set)
             self._retry_after = min(2 * self._retry_after, LAST_RETRY_AFTER)
+
+    def _add(self, outcome: Outcome) -> None:
+        """Add an outcome to those to be written; the caller holds the lock."""
+        if not self._is_reported:
+            self._is_reported = True
+            self.context.report_unwritten(self._worker, outcome.finished_at)
+        self._finished.append(outcome)
 
     def _write_group(self, group: list[Outcome]) -> list[list[Outcome]]:
         """Write outcomes; return those to be tried again, in groups."""
@@ -230,7 +245,7 @@ class WorkerLoop:
         finally:
             self._in_progress.pop(started.execution_id, None)
         with self._lock:
-            self._finished.append(outcome)
+            self._add(outcome)
         self._wake.set()
 
     async def _keep_writing(self) -> None:

@@ -19,14 +19,14 @@ _loop: WorkerLoop | None = None
 
 
 @contextmanager
-def executing(context: ClusterContext) -> Iterator[WorkerLoop]:
-    """Let this process run executions inside the block, and finish those in progress at its end.
+def executing(context: ClusterContext, worker: int = 0) -> Iterator[WorkerLoop]:
+    """Let this process, the worker of this number, run executions inside the block, and finish those in progress.
 
     The loop must be drained here and not in a finalizer of multiprocessing: since Python 3.13, thread pools no longer
     accept work by then.
     """
     global _loop
-    loop = _loop = WorkerLoop(context)
+    loop = _loop = WorkerLoop(context, worker)
     try:
         yield loop
     finally:

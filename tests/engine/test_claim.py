@@ -119,6 +119,37 @@ def test_job_whose_last_slot_is_skipped_runs_until_its_live_run_ends(cluster):
 
 
 @pytest.mark.django_db
+def test_slot_waits_for_the_outcome_of_a_run_that_ended_before_it(cluster):
+    job = due_job(next_run_at=NOW)
+    started = begin(cluster, job, now=NOW - HOUR)
+    ended_at = NOW - timedelta(milliseconds=1)
+
+    assert engine.claim_runs(cluster.pk, NOW, 10, unwritten_since=ended_at) == []
+    assert ledger(job) == [("running", NOW - HOUR)]
+
+    engine.settle_runs(cluster.pk, [outcome_of(started, at=ended_at)])
+
+    assert len(engine.claim_runs(cluster.pk, NOW, 10, unwritten_since=NOW)) == 1
+    assert ledger(job) == [("succeeded", NOW - HOUR), ("claimed", NOW)]
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("overlap", ["skip", "queue", "allow"])
+def test_unwritten_outcomes_delay_no_other_slot(cluster, overlap):
+    job = due_job(overlap=overlap)
+    begin(cluster, job, now=NOW - HOUR)
+    other = due_job()
+    expected = {"skip": "skipped", "queue": "queued", "allow": "claimed"}[overlap]
+    # Whatever ended after the slot was still going at its time; only `skip` depends on that.
+    ended_at = NOW + timedelta(milliseconds=1) if overlap == "skip" else NOW - MINUTE
+
+    engine.claim_runs(cluster.pk, NOW, 10, unwritten_since=ended_at)
+
+    assert ledger(job) == [("running", NOW - HOUR), (expected, NOW)]
+    assert ledger(other) == [("claimed", NOW)]
+
+
+@pytest.mark.django_db
 def test_gap_and_catch_up_run_are_written_together(cluster):
     job = due_job(next_run_at=NOW - 5 * HOUR)
 

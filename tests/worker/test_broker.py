@@ -268,6 +268,21 @@ def test_claim_waits_for_workers_that_write_but_not_for_ever(broker, context, mo
     assert len(runs_of(packages)) == 1
 
 
+def test_slot_is_not_skipped_while_a_worker_has_the_end_of_the_run_before_to_write(
+    broker, cluster, context, fake_clock
+):
+    (job,) = due(task="tests.aping")
+    ExecutionFactory(job=job, status="running", cluster=cluster, scheduled_for=NOW - HOUR)
+    context.report_unwritten(0, NOW - SECOND)
+
+    assert runs_of(broker.dequeue()) == []
+    assert Execution.objects.count() == 1
+
+    Execution.objects.update(status="succeeded", finished_at=NOW - SECOND)
+    context.report_unwritten(0, None)
+    assert len(runs_of(broker.dequeue())) == 1
+
+
 def test_work_beyond_one_batch_is_claimed_by_the_next_calls(broker, monkeypatch):
     monkeypatch.setattr(broker_module, "BATCH", 3)
     due(7, task="tests.aping")

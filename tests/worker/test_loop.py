@@ -6,16 +6,17 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
-from datetime import UTC, datetime
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 from django.db import OperationalError, connection, connections
 
-from schedules import engine
+from schedules import clock, engine
 from schedules.engine import Started
 from schedules.models import Cluster, Execution, Job
-from schedules.tasks.registry import WAITING, Final, task
+from schedules.tasks.registry import WAITING, Final, Run, task
 from schedules.worker import loop as loop_module
 from schedules.worker.concurrency import Permits
 from schedules.worker.context import ClusterContext
@@ -43,6 +44,14 @@ async def afail(name: str) -> None:
 async def slow(seconds: float = 60) -> str:
     await asyncio.sleep(seconds)
     return "done"
+
+
+BODIES: dict[int, datetime] = {}
+
+
+@task("tests.loop.note_begin")
+async def note_begin(*, run: Run) -> None:
+    BODIES[run.execution_id] = clock.now()
 
 
 @task("tests.loop.breaks_out")
@@ -216,6 +225,41 @@ def test_worker_waits_for_its_turn_to_start_and_to_settle(cluster, context, loop
     assert seen == {"claimed", "running"}
     assert [run.execution_id for run in started] == [row.pk]
     until(lambda: Execution.objects.get(pk=outcome.execution_id).status == "succeeded")
+
+
+def test_start_in_the_ledger_is_when_the_body_began(cluster, loop):
+    """It was taken before the start was committed, and coroutines then waited for their turn."""
+    runs = [make_running(cluster, JobFactory(task="tests.loop.note_begin")) for _ in range(20)]
+    committed_at = clock.now()
+
+    loop.start_coroutines(runs)
+
+    assert loop.drain(20)
+    for row in Execution.objects.all():
+        assert row.started_at is not None
+        assert committed_at <= row.started_at <= BODIES[row.pk]
+        assert row.lateness == row.started_at - row.scheduled_for
+
+
+def test_claim_loop_knows_since_when_outcomes_wait_to_be_written(cluster, context, loop, monkeypatch):
+    first, second = (outcome_of(make_running(cluster)) for _ in range(2))
+    write, may_write = engine.settle_runs, threading.Event()
+
+    def write_later(*arguments: Any) -> engine.Settled:
+        may_write.wait(20)
+        return write(*arguments)
+
+    monkeypatch.setattr(engine, "settle_runs", write_later)
+    assert context.unwritten_since is None
+
+    loop.add_outcome(first)
+    until(lambda: bool(loop._in_hand))
+    loop.add_outcome(replace(second, finished_at=NOW + timedelta(seconds=1)))
+    assert context.unwritten_since == first.finished_at
+
+    may_write.set()
+    until(lambda: Execution.objects.filter(status="succeeded").count() == 2)
+    until(lambda: context.unwritten_since is None)
 
 
 def test_outcomes_are_written_without_a_drain(cluster, loop):
