@@ -13,7 +13,7 @@ from django.db.models.functions import Coalesce, Least
 from schedules.engine.history import Outcome
 from schedules.engine.pauses import end_pauses
 from schedules.engine.settle import AT_MOST_ONCE, conclude, lose
-from schedules.engine.sql import is_lock_timeout
+from schedules.engine.sql import is_lock_timeout, may_need_sweep
 from schedules.engine.too_late import end_late_runs, is_too_late
 from schedules.models import FRESH_FOR, Cluster, Execution, Job
 from schedules.models.executions import ExecutionQuerySet, job_was_stopped
@@ -29,7 +29,9 @@ NOT_AGAIN = "Its worker died while it ran; it was not started again."
 
 
 def sweep(now: datetime) -> None:
-    """Run every recovery step once; each is bounded, and cheap when there is nothing to do."""
+    """Run every recovery step once; each is bounded. Usually one statement finds that there is nothing to do."""
+    if not may_need_sweep(now, now - FRESH_FOR):
+        return
     for step in (_retire_dead_clusters, _recover_expired_leases, _expire_prompts, end_pauses):
         try:
             step(now)

@@ -125,6 +125,13 @@ _NEXT_READY = """
     SELECT available_at FROM schedules_execution
     WHERE status = 'queued' AND available_at IS NOT NULL ORDER BY available_at LIMIT 1
 """
+# Each part uses a partial index.
+_MAY_NEED_SWEEP = """
+    SELECT EXISTS (SELECT 1 FROM schedules_cluster WHERE stopped_at IS NULL AND last_seen_at < %s)
+        OR EXISTS (SELECT 1 FROM schedules_execution WHERE lease_until IS NOT NULL AND lease_until < %s)
+        OR EXISTS (SELECT 1 FROM schedules_execution WHERE status = 'waiting')
+        OR EXISTS (SELECT 1 FROM schedules_job WHERE paused_until IS NOT NULL AND paused_until <= %s)
+"""
 
 
 def update_rows(
@@ -383,6 +390,16 @@ def earliest_moment() -> datetime | None:
             cursor.execute(statement)
             found += [_aware(row[0]) for row in cursor.fetchall()]
     return min(found, default=None)
+
+
+def may_need_sweep(now: datetime, silent_since: datetime) -> bool:
+    """Return whether a lease or a pause is over, a cluster is silent, or any prompt waits for an agent."""
+    moment = connection.ops.adapt_datetimefield_value(now)
+    with connection.cursor() as cursor:
+        cursor.execute(
+            _MAY_NEED_SWEEP, [connection.ops.adapt_datetimefield_value(silent_since), moment, moment]
+        )
+        return bool(cursor.fetchone()[0])
 
 
 def is_lock_timeout(error: Exception) -> bool:

@@ -52,6 +52,7 @@ class LedgerBroker(Broker):
     _context: ClusterContext | None = None
     _tidied_at = 0.0
     _tidy_at = 0.0
+    _tidy_took = 0.0
     _sweep_at = 0.0
     _clock_offset: float | None = None
     _data_version = -1
@@ -140,7 +141,7 @@ class LedgerBroker(Broker):
             return None
         connection.close_if_unusable_or_obsolete()
         packages: list[tuple[str, str]] = []
-        if self._clock.monotonic() > self._tidy_at or self._clock.is_host_set():
+        if self._is_time_to_tidy():
             packages.append(self._tidy())
         elif not self._may_have_work():
             self._claim_watch.could_claim()
@@ -171,11 +172,21 @@ class LedgerBroker(Broker):
             self._clock.sleep(POLL / 4)
         return packages or None
 
+    def _is_time_to_tidy(self) -> bool:
+        """Return whether to tidy now: a job that is due before the end of that comes first, but not again and again."""
+        if self._clock.is_host_set():
+            return True
+        overdue = self._clock.monotonic() - self._tidy_at
+        until_due = self._wake_up_at - self._clock.now().timestamp()
+        is_due_before = not self._must_look_ahead and until_due < self._tidy_took
+        return overdue > (_tidy_every() / 2 if is_due_before else 0)
+
     def _tidy(self) -> tuple[str, str]:
         """Read the clock, write a heartbeat, renew claims, rescue runs of dead clusters, and send a probe."""
         cluster_id = self.context.cluster_id
         # Before the steps below: if one of them fails, claims must go on until the next attempt.
-        self._tidy_at = self._clock.monotonic() + _tidy_every()
+        begin = self._clock.monotonic()
+        self._tidy_at = begin + _tidy_every()
         self._clock.measure()
         now = self._clock.now()
         interruptions = self._interruptions()
@@ -198,6 +209,7 @@ class LedgerBroker(Broker):
         if self._may_sweep(now):
             engine.sweep(now)
             self.context.pulse()
+        self._tidy_took = self._clock.monotonic() - begin
         return self._package(f"{PROBE} {now.isoformat()}", runner.probe, (), timeout=60)
 
     def _interruptions(self) -> list[Interruption]:

@@ -13,13 +13,14 @@ from schedules.engine import sql
 from schedules.engine.due import DueJob
 from schedules.engine.sql import update_rows
 from schedules.engine.start import Started, start_runs
-from schedules.models import Cluster, Execution, Job, Profile
+from schedules.models import FRESH_FOR, Cluster, Execution, Job, Profile
 from tests.engine.conftest import LEASE, NOW, new_cluster
 from tests.factories import ExecutionFactory, JobFactory, UserFactory
 
 pytestmark = pytest.mark.django_db
 
 HOUR = timedelta(hours=1)
+LATER_BY = timedelta(microseconds=1)
 LATER = NOW + timedelta(seconds=2, microseconds=5)
 
 
@@ -173,6 +174,33 @@ def test_whether_runs_are_ready_equals_the_orm_version(fields):
     ExecutionFactory(**fields)
 
     assert sql.has_ready_runs(NOW) is Execution.objects.ready(NOW).exists()
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: None,
+        lambda: new_cluster(last_seen_at=NOW - FRESH_FOR),
+        lambda: new_cluster(last_seen_at=NOW - FRESH_FOR - LATER_BY),
+        lambda: new_cluster(last_seen_at=NOW - HOUR, stopped_at=NOW),
+        lambda: ExecutionFactory(status="claimed", lease_until=NOW),
+        lambda: ExecutionFactory(status="claimed", lease_until=NOW - LATER_BY),
+        lambda: ExecutionFactory(status="waiting", started_at=NOW),
+        lambda: ExecutionFactory(status="queued", available_at=NOW),
+        lambda: JobFactory(status="paused", next_run_at=None, paused_until=NOW),
+        lambda: JobFactory(status="paused", next_run_at=None, paused_until=NOW + LATER_BY),
+    ],
+)
+def test_whether_a_sweep_may_be_needed_equals_the_orm_version(make):
+    make()
+
+    expected = (
+        Cluster.objects.filter(stopped_at=None, last_seen_at__lt=NOW - FRESH_FOR).exists()
+        or Execution.objects.filter(lease_until__lt=NOW).exists()
+        or Execution.objects.waiting().exists()
+        or Job.objects.filter(paused_until__lte=NOW).exists()
+    )
+    assert sql.may_need_sweep(NOW, NOW - FRESH_FOR) is expected
 
 
 # Claimed rows

@@ -431,6 +431,34 @@ def test_broker_sends_heartbeat_and_probe_every_few_seconds(broker, cluster, fak
     assert probe[0] == f"probe {cluster.last_seen_at.isoformat()}"
 
 
+def test_job_that_is_due_during_the_tidying_comes_first_but_not_for_ever(
+    broker, cluster, fake_clock, monkeypatch
+):
+    beat = engine.beat
+
+    def beat_slowly(*arguments: Any, **more: Any) -> None:
+        fake_clock.advance(0.02)
+        beat(*arguments, **more)
+
+    monkeypatch.setattr(engine, "beat", beat_slowly)
+    broker.dequeue()
+    due(task="tests.aping", next_run_at=clock.now() + timedelta(seconds=TIDY_EVERY + 0.01), cron="* * * * *")
+    broker.dequeue()
+    fake_clock.advance(TIDY_EVERY + 0.005)
+
+    assert broker.dequeue() is None, "it tidied just before the job was due"
+    fake_clock.advance(0.01)
+    (claimed,) = contents(broker.dequeue())
+    assert claimed["func"] is runner.run_coroutines
+    (tidied,) = contents(broker.dequeue())
+    assert tidied["func"] is runner.probe
+
+    due(task="tests.aping", next_run_at=clock.now() + timedelta(seconds=1.6 * TIDY_EVERY), cron="* * * * *")
+    broker.dequeue()
+    fake_clock.advance(1.6 * TIDY_EVERY)
+    assert [item["func"] for item in contents(broker.dequeue())] == [runner.probe, runner.run_coroutines]
+
+
 def test_database_clock_is_read_with_every_heartbeat_and_not_with_claims(broker, fake_clock):
     broker.dequeue()
     due()
