@@ -17,11 +17,15 @@ def stopped_holder(database: Path, turn: Path, parent: int) -> int | None:
 
     A child that is not stopped may be in a long transaction of a user's task.
     """
-    shared_memory = database.with_name(f"{database.name}-shm")
-    for pid in (_holder(shared_memory, "POSIX", WRITE_LOCK), _holder(turn, "FLOCK", "0")):
+    for pid in (holder(database), _holder(turn, "FLOCK", "0")):
         if pid is not None and _state_and_parent(pid) == (STOPPED, parent):
             return pid
     return None
+
+
+def holder(database: Path) -> int | None:
+    """Return the process that holds the write lock now, or None."""
+    return _holder(database.with_name(f"{database.name}-shm"), "POSIX", WRITE_LOCK)
 
 
 def _holder(file: Path, kind: str, start: str) -> int | None:
