@@ -16,13 +16,13 @@ from verification.bench.growth_questions import Question, questions
 from verification.bench.growth_rows import Filling
 
 FEW, MANY = 1_500, 9_000
+# PostgreSQL rather reads a few thousand rows than a small table's index; a whole table is more.
+SLACK = 300 if connection.vendor == "sqlite" else 4_000
 # Reads that depend on the number of jobs on purpose; each has its reason.
 GROWING = {
-    # An owner has at most CRONTY_MAX_ACTIVE_JOBS, and these look for the same schedule among them.
+    # Once a minute, these count the active jobs of the owner, of which there are at most CRONTY_MAX_ACTIVE_JOBS.
     "schedule_job",
     "schedule",
-    # The planned runs of the owner's active jobs, of which there are no more either.
-    "/system/",
     # No index has the topics of notifications.
     "list_scheduled_notifications(topic)",
     # The history of every job and owner is compared with its limit.
@@ -43,6 +43,7 @@ def small_limits(monkeypatch: pytest.MonkeyPatch, settings: Any) -> None:
     monkeypatch.setattr(states, "MOST_COUNTED", 100)
     monkeypatch.setattr(calendar, "COUNTED_RUNS", 300)
     monkeypatch.setattr(system, "MEASURED_RUNS", 100)
+    monkeypatch.setattr(system, "COUNTED", 100)
     settings.CRONTY_MAX_ACTIVE_JOBS = 10**7
     settings.CRONTY_MAX_RUNS_PER_MINUTE = 0
     settings.CRONTY_MCP_CALLS_PER_MINUTE = 10**6
@@ -64,7 +65,7 @@ def test_nothing_reads_more_of_a_long_history_than_of_a_short_one(filling: Filli
     grown = {
         key: (few[key].rows, later.rows)
         for key, later in many.items()
-        if later.rows > 1.5 * few[key].rows + 300
+        if later.rows > 1.5 * few[key].rows + SLACK
     }
     assert grown == {}
     if connection.vendor == "sqlite":
@@ -99,12 +100,12 @@ def measured(question: Question) -> Measured:
 
 
 def scans_of(statements: list[str]) -> list[str]:
-    """Return the statements that scan a table of unlimited length; of the runs under way there are never many."""
+    """Return the statements that scan a table in no order; in the order of an index, a limit ends the scan."""
     return [
         statement
         for statement in statements
         for line in _plan_of(statement)
-        if line.startswith(tuple(f"SCAN {table}" for table in TABLES)) and "execution_live_job" not in line
+        if line.startswith(tuple(f"SCAN {table}" for table in TABLES)) and "USING" not in line
     ]
 
 

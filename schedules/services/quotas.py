@@ -37,7 +37,8 @@ def creation_problem(profile: Profile, added: float, now: datetime) -> Err | Non
     profile.refresh_from_db(fields=_UPPER_LIMITS)
     if _fits_upper_limits(profile, added, now):
         return None
-    active, planned = _active_jobs(profile.user_id)
+    # With as many jobs as allowed, it is refused whatever they plan.
+    active, planned = active_jobs(profile.user_id, settings.CRONTY_MAX_ACTIVE_JOBS)
     if refusal := _quota_refusal(active, planned, added):
         return refusal
     created = _created_jobs(profile.user_id, now).count()
@@ -88,7 +89,7 @@ def _count_again(profile: Profile) -> None:
 def restore_problem(profile: Profile, added: float) -> Err | None:
     """Return an error if the owner has reached the quota of active jobs, or would plan too many runs per minute."""
     wait_for_turn(profile)
-    if refusal := _quota_refusal(*_active_jobs(profile.user_id), added):
+    if refusal := _quota_refusal(*active_jobs(profile.user_id, settings.CRONTY_MAX_ACTIVE_JOBS), added):
         return refusal
     _count_again(profile)
     return None
@@ -96,12 +97,15 @@ def restore_problem(profile: Profile, added: float) -> Err | None:
 
 def planned_runs(owner_id: Any) -> float:
     """Return how many runs per minute the schedules of an owner's active jobs plan, paused ones included."""
-    return _active_jobs(owner_id)[1]
+    return active_jobs(owner_id)[1]
 
 
-def _active_jobs(owner_id: Any) -> tuple[int, float]:
-    """Return the number of an owner's active jobs, and of the runs per minute that their schedules plan."""
-    active = Job.objects.owned_by(owner_id).active().order_by()
+def active_jobs(owner_id: Any, most: int | None = None) -> tuple[int, float]:
+    """Return the number of an owner's active jobs, and of the runs per minute that their schedules plan.
+
+    With a limit, stop at that many jobs.
+    """
+    active = Job.objects.owned_by(owner_id).active().order_by()[:most]
     used = active.aggregate(count=Count("pk"), planned=Sum("runs_per_minute"))
     return used["count"], used["planned"] or 0.0
 

@@ -5,6 +5,7 @@ status is 1 if something takes longer than its limit, or more than twice as long
 """
 
 import argparse
+import json
 import os
 import sys
 import time
@@ -17,7 +18,7 @@ MOST_SECONDS = 0.150
 MOST_GROWTH = 2.0
 # Shorter differences are noise of the machine.
 NOISE_SECONDS = 0.005
-TIMES = 7
+TIMES = 5
 os.environ |= {
     "CRONTY_MAX_ACTIVE_JOBS": "10000000",
     "CRONTY_MAX_RUNS_PER_MINUTE": "0",
@@ -52,7 +53,7 @@ def seconds_of(question: Question) -> float:
     return harness.median(times)
 
 
-def problems_of(seconds: list[float]) -> str:
+def problem_of(seconds: list[float]) -> str:
     if seconds[-1] > MOST_SECONDS:
         return "too slow"
     return "grows" if seconds[-1] > MOST_GROWTH * seconds[0] + NOISE_SECONDS else ""
@@ -62,54 +63,66 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--sizes", default=",".join(map(str, SIZES)), help="numbers of jobs, in rising order")
     parser.add_argument("--only", default="", help="measure only names that contain this text")
+    parser.add_argument(
+        "--results", type=Path, help="keep the results in this file, to measure one size at a time"
+    )
     parser.add_argument("--picture", type=Path, help="write the chart to this SVG file")
     chosen = parser.parse_args()
-    sizes = [int(size) for size in chosen.sizes.split(",")]
     call_command("collectstatic", verbosity=0, interactive=False)
     database = harness.database_name()
     print(f"# {database}, load {harness.load()}", flush=True)
-    filling = Filling(clock.now())
-    measured: dict[tuple[str, str], list[float]] = {}
-    for size in sizes:
-        begin = time.perf_counter()
-        filling.grow_to(size)
-        print(
-            f"# {size:,} jobs, filled in {time.perf_counter() - begin:.0f} s, load {harness.load()}",
-            flush=True,
-        )
-        for question in questions(filling):
-            if chosen.only in question.name:
-                measured.setdefault((question.who, question.name), []).append(seconds_of(question))
-    failed = show_table(measured, sizes)
+    results = json.loads(chosen.results.read_text()) if chosen.results and chosen.results.exists() else {}
+    measured = results.setdefault(database, {})
+    for size in map(int, chosen.sizes.split(",")):
+        measured[str(size)] = measure(size, chosen.only)
+    if chosen.results:
+        chosen.results.write_text(json.dumps(results, indent=1))
+    failed = show_table(measured)
     if chosen.picture:
-        chosen.picture.write_text(picture(database, measured, sizes))
-    print(f"# {len(measured) - failed} of {len(measured)} within the limits, load {harness.load()}")
+        chosen.picture.write_text(picture(database, measured))
+    print(f"# load {harness.load()}")
     connection.close()
     harness.discard(DATA)
     return 1 if failed else 0
 
 
-def show_table(measured: dict[tuple[str, str], list[float]], sizes: list[int]) -> int:
+def measure(size: int, only: str) -> dict[str, float]:
+    """Return the seconds of every question, with that many jobs."""
+    begin = time.perf_counter()
+    filling = Filling(clock.now())
+    filling.grow_to(size)
+    print(
+        f"# {size:,} jobs, filled in {time.perf_counter() - begin:.0f} s, load {harness.load()}", flush=True
+    )
+    asked = [question for question in questions(filling) if only in question.name]
+    return {f"{question.who} {question.name}": seconds_of(question) for question in asked}
+
+
+def show_table(measured: dict[str, dict[str, float]]) -> int:
     """Print milliseconds by size, the slowest last; return how many are over a limit."""
-    print(f"{'ms at jobs:':58}" + "".join(f"{size:>11,}" for size in sizes))
+    sizes = sorted(measured, key=int)
+    print(f"{'ms at jobs:':56}" + "".join(f"{int(size):>11,}" for size in sizes))
     failed = 0
-    for (who, name), seconds in sorted(measured.items(), key=lambda row: row[1][-1]):
-        problem = problems_of(seconds)
+    for name in sorted(measured[sizes[-1]], key=lambda name: measured[sizes[-1]][name]):
+        seconds = [measured[size][name] for size in sizes if name in measured[size]]
+        problem = problem_of(seconds)
         failed += bool(problem)
-        print(f"{who:6}{name:52}" + "".join(f"{each * 1000:11.1f}" for each in seconds) + f"  {problem}")
+        print(f"{name:56}" + "".join(f"{each * 1000:11.1f}" for each in seconds) + f"  {problem}")
+    print(f"# {len(measured[sizes[-1]]) - failed} of {len(measured[sizes[-1]])} within the limits")
     return failed
 
 
-def picture(database: str, measured: dict[tuple[str, str], list[float]], sizes: list[int]) -> str:
-    """Draw the slowest answer of each kind by the number of jobs."""
-    kinds = {"pages": "/", "admin": "/admin/", "tools": ""}
+def picture(database: str, measured: dict[str, dict[str, float]]) -> str:
+    """Draw the slowest and the middle answer of each kind by the number of jobs."""
     lines: dict[str, list[tuple[float, float]]] = {}
-    for kind in kinds:
-        rows = [seconds for (_, name), seconds in measured.items() if kind_of(name) == kind]
+    for kind in ("pages", "admin", "tools"):
         for label, share in (("slowest", 1.0), ("median", 0.5)):
             lines[f"{kind}, {label}"] = [
-                (size, 1000 * harness.percentile([row[place] for row in rows], share))
-                for place, size in enumerate(sizes)
+                (
+                    int(size),
+                    1000 * harness.percentile([row[name] for name in row if kind_of(name) == kind], share),
+                )
+                for size, row in sorted(measured.items(), key=lambda each: int(each[0]))
             ]
     return drawing.lines(
         f"Server time by number of jobs and runs ({database})",
@@ -123,9 +136,10 @@ def picture(database: str, measured: dict[tuple[str, str], list[float]], sizes: 
 
 
 def kind_of(name: str) -> str:
-    if name.startswith("/admin/"):
+    what = name.partition(" ")[2]
+    if what.startswith("/admin/"):
         return "admin"
-    return "pages" if name.startswith("/") else "tools"
+    return "pages" if what.startswith("/") else "tools"
 
 
 if __name__ == "__main__":

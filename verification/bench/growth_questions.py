@@ -7,10 +7,10 @@ from django.contrib.auth.models import User
 from django.db import transaction
 from django.test import Client
 
-from schedules import engine, services
+from schedules import clock, engine, services
 from schedules.mcp.auth import local_caller, set_local_caller
 from schedules.mcp.tools import jobs, manage, notifications, prompts
-from schedules.models import Event
+from schedules.models import Cluster, Event
 from schedules.services import Actor
 from verification.bench.growth_rows import Filling
 
@@ -117,6 +117,7 @@ class Question(NamedTuple):
 
 
 def questions(filling: Filling) -> list[Question]:
+    Cluster.objects.update(last_seen_at=clock.now())
     people = {"all": filling.owner, "few": filling.few, "staff": filling.staff}
     found: list[Question] = []
     for who, user in people.items():

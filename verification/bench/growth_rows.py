@@ -4,6 +4,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from django.contrib.auth.models import User
+from django.core.management.color import no_style
 from django.db import connection
 from django.db.models import Max, Model
 
@@ -48,8 +49,18 @@ class Filling:
         self._copy_events(begin, size)
         if begin == 1:
             self._add_live_runs()
+        self._continue_keys()
         with connection.cursor() as cursor:
-            cursor.execute("ANALYZE" if connection.vendor == "sqlite" else "VACUUM ANALYZE")
+            # PostgreSQL vacuums new rows sooner or later, too, but not within a transaction.
+            can_vacuum = connection.vendor != "sqlite" and not connection.in_atomic_block
+            cursor.execute("VACUUM ANALYZE" if can_vacuum else "ANALYZE")
+
+    def _continue_keys(self) -> None:
+        """Let the next job get a key after those of the copies."""
+        statements = connection.ops.sequence_reset_sql(no_style(), [Job])
+        with connection.cursor() as cursor:
+            for statement in statements:
+                cursor.execute(statement)
 
     def _templates(self, size: int) -> list[int]:
         """Create one job of each kind, with keys that are never used by copies."""

@@ -12,8 +12,8 @@ from django.views.generic import TemplateView
 
 from schedules import __version__, engine
 from schedules.models import Cluster, Execution, Job
-from schedules.models.counting import count_up_to
-from schedules.services.quotas import planned_runs
+from schedules.models.counting import COUNTED, count_up_to
+from schedules.services.quotas import active_jobs
 from schedules.web.views.job import percentile
 from schedules.web.views.page import PageMixin
 from schedules.when import zones
@@ -56,6 +56,7 @@ class SystemPage(PageMixin, TemplateView):
         due = Job.objects.due(now).order_by("next_run_at", "-pk")
         runs = Execution.objects.order_by("-scheduled_for").values_list("cause", "lateness", "finished_at")
         newest = list(runs[:MEASURED_RUNS])
+        jobs, planned = active_jobs(self.actor.user.pk, COUNTED + 1)
         on_schedule = Execution.Cause.SCHEDULE
         measured = [
             lateness for cause, lateness, _ in newest if cause == on_schedule and lateness is not None
@@ -68,7 +69,8 @@ class SystemPage(PageMixin, TemplateView):
             due={"count": count_up_to(due), "oldest": due.values_list("next_run_at", flat=True).first()},
             lateness=(percentile(measured, 50), percentile(measured, 95)),
             measured=len(measured),
-            planned=planned_runs(self.actor.user.pk),
+            planned=planned,
+            has_more_jobs=jobs > COUNTED,
             most_planned=settings.CRONTY_MAX_RUNS_PER_MINUTE,
             kept=count_up_to(Execution.objects.filter(owner=self.actor.user.pk)),
             most_kept=settings.CRONTY_HISTORY_PER_PERSON,
