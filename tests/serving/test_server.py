@@ -7,7 +7,7 @@ import resource
 import socket
 import subprocess
 from collections.abc import Iterator
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -55,8 +55,12 @@ class Running:
         return httpx2.Client(base_url=f"http://127.0.0.1:{self.port}", timeout=PATIENCE, **options)
 
     def open_files(self) -> list[str]:
-        folder = Path(f"/proc/{self.pid}/fd")
-        return [os.readlink(folder / name) for name in os.listdir(folder) if (folder / name).is_symlink()]
+        found = []
+        for path in Path(f"/proc/{self.pid}/fd").iterdir():
+            # The server closes files meanwhile.
+            with suppress(FileNotFoundError):
+                found.append(os.readlink(path))
+        return found
 
 
 @pytest.fixture(scope="module")
