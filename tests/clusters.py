@@ -3,20 +3,22 @@
 import os
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
+from typing import TypeAlias
 
 import psutil
 from django.db import connection
 
 from schedules import clock
-from schedules.models import Cluster, Job
+from schedules.models import Cluster, Execution, Job
 from tests.factories import JobFactory, UserFactory
+from tests.forks import Fork, start
 
+Process: TypeAlias = "Fork | subprocess.Popen[bytes]"
 PROJECT = Path(__file__).resolve().parent.parent
 # Only a hang takes this long, even on a slow machine.
 PATIENCE = 60.0
@@ -48,14 +50,12 @@ def environment(**settings: object) -> dict[str, str]:
     )
 
 
-def manage(*arguments: str, **settings: object) -> subprocess.Popen[bytes]:
-    return subprocess.Popen(
-        [sys.executable, "manage.py", *arguments], cwd=PROJECT, env=environment(**settings)
-    )
+def manage(*arguments: str, **settings: object) -> Process:
+    return start(["manage.py", *arguments], cwd=PROJECT, env=environment(**settings))
 
 
 @contextmanager
-def running(*arguments: str, **settings: object) -> Iterator[subprocess.Popen[bytes]]:
+def running(*arguments: str, **settings: object) -> Iterator[Process]:
     """Run a manage.py command inside the block; then stop it, and kill leftover processes by pid."""
     process = manage(*arguments, **settings)
     try:
@@ -74,7 +74,7 @@ def running(*arguments: str, **settings: object) -> Iterator[subprocess.Popen[by
 
 
 @contextmanager
-def running_cluster(**settings: object) -> Iterator[subprocess.Popen[bytes]]:
+def running_cluster(**settings: object) -> Iterator[Process]:
     """Run one cluster; wait until its first probe has returned."""
     known = set(Cluster.objects.values_list("pk", flat=True))
     with running("qcluster", **settings) as process:
@@ -93,6 +93,13 @@ def make_due(count: int, task: str, *, after: float = 0.5, **kwargs: object) -> 
     owner = UserFactory()
     at = clock.now() + timedelta(seconds=after)
     return [JobFactory(owner=owner, once=True, run_at=at, task=task, kwargs=kwargs) for _ in range(count)]
+
+
+def all_ended() -> bool:
+    """Tell whether every job and every run has ended."""
+    # Every cluster creates the nightly pruning job, which stays armed.
+    jobs = Job.objects.exclude(task="prune_history")
+    return not Execution.objects.live().exists() and not jobs.armed().exists()
 
 
 def wait_for(condition: Callable[[], object], seconds: float = PATIENCE) -> None:

@@ -20,8 +20,12 @@ from tests.factories import UserFactory
 LONGEST = (
     "verification/faults/test_campaign.py",
     "tests/worker/test_cluster.py",
+    "tests/worker/test_cluster_on_postgresql.py",
     "tests/security/test_hostile_requests.py",
     "tests/mcp/test_stdio.py",
+    "tests/management/test_restore.py",
+    "tests/worker/test_rolling_restart.py",
+    "tests/test_clock.py",
     "tests/examples/test_embedded.py",
     "tests/mcp/test_fuzz.py",
     "tests/site/test_own_apps.py",

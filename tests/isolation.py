@@ -1,4 +1,6 @@
-"""Isolation of the tests from the machine: an own data folder, and no setting from the environment.
+"""Isolation of the tests from the machine, and what all workers of pytest share.
+
+The tests have a data folder of their own and no setting from the environment; one fork server serves all workers.
 
 This is a plugin and not a conftest, because the settings are read before any conftest.
 """
@@ -7,9 +9,12 @@ import atexit
 import os
 import shutil
 import tempfile
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
+
+from tests.forks import LIBRARIES, SHARED, fork_server
 
 for name in list(os.environ):
     # Keep the choice of zone data: the tests pass with either source.
@@ -22,5 +27,14 @@ atexit.register(shutil.rmtree, os.environ["CRONTY_DATA"], ignore_errors=True)
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_xdist_auto_num_workers() -> int:
-    """Run three workers on two cores: tests that start processes spend much of their time waiting for them."""
-    return max(1, (os.cpu_count() or 1) * 3 // 2)
+    """Run more workers than cores: tests that start processes mostly wait for them, and others for PostgreSQL."""
+    cores = os.cpu_count() or 1
+    return cores * 2 if os.environ.get("DATABASE_URL", "").startswith("postgres") else max(1, cores * 3 // 2)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Start the fork server, which needs next to nothing before its first request."""
+    if SHARED not in os.environ:
+        stack = ExitStack()
+        config.add_cleanup(stack.close)
+        os.environ[SHARED] = stack.enter_context(fork_server(LIBRARIES, os.environ)).address

@@ -3,13 +3,14 @@
 import os
 import signal
 import subprocess
-import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import psycopg
+
+from tests.forks import python
 
 ROOT = Path(__file__).resolve().parent.parent
 STOP_SECONDS = 20
@@ -29,7 +30,7 @@ class Project:
 
     def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            [sys.executable, "manage.py", *arguments],
+            [*python(), "manage.py", *arguments],
             cwd=self.folder,
             env=self.environment,
             capture_output=True,
@@ -50,7 +51,7 @@ class Project:
     def running(self, *arguments: str) -> Iterator["subprocess.Popen[bytes]"]:
         """Run a command for the length of a `with` block."""
         process = subprocess.Popen(
-            [sys.executable, "manage.py", *arguments], cwd=self.folder, env=self.environment
+            [*python(), "manage.py", *arguments], cwd=self.folder, env=self.environment
         )
         try:
             yield process

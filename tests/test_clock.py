@@ -2,7 +2,6 @@
 
 import signal
 import subprocess
-import sys
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,6 +14,7 @@ from schedules import clock
 from schedules.clock import DatabaseClock
 from schedules.models import Cluster, Execution
 from tests.clusters import PROJECT, environment, fresh_cluster, make_due, wait_for
+from tests.forks import python
 from verification.stop_under_load import notes
 
 only_on_postgresql = pytest.mark.skipif(connection.vendor != "postgresql", reason="SQLite has no clock")
@@ -166,7 +166,7 @@ def running_skewed_cluster(ahead: int) -> Iterator[Cluster]:
     """Run a cluster on a host whose clock is wrong."""
     known = set(Cluster.objects.values_list("pk", flat=True))
     process = subprocess.Popen(
-        [sys.executable, "-c", SKEWED_CLUSTER, str(ahead)],
+        [*python(), "-c", SKEWED_CLUSTER, str(ahead)],
         cwd=PROJECT,
         env=environment(CRONTY_WORKERS=1, CRONTY_LOG_LEVEL="WARNING"),
         stderr=subprocess.PIPE,

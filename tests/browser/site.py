@@ -4,12 +4,13 @@ import os
 import shutil
 import socket
 import subprocess
-import sys
 import tempfile
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+from tests.forks import python
 
 ROOT = Path(__file__).resolve().parents[2]
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
@@ -51,9 +52,9 @@ def served() -> Iterator[tuple[str, str]]:
             "PYTHONWARNINGS": "ignore",
         }
         for arguments in (["migrate", "-v0"], ["collectstatic", "--noinput", "-v0"]):
-            subprocess.run([sys.executable, "manage.py", *arguments], cwd=ROOT, env=environment, check=True)
+            subprocess.run([*python(), "manage.py", *arguments], cwd=ROOT, env=environment, check=True)
         seeded = subprocess.run(
-            [sys.executable, "manage.py", "shell", "-v0", "-c", SEED],
+            [*python(), "manage.py", "shell", "-v0", "-c", SEED],
             cwd=ROOT,
             env=environment,
             check=True,
@@ -61,7 +62,7 @@ def served() -> Iterator[tuple[str, str]]:
             text=True,
         )
         command = [
-            sys.executable,
+            *python(),
             "-m",
             "uvicorn",
             "cronty_site.asgi:application",

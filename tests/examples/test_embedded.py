@@ -2,7 +2,6 @@
 
 import asyncio
 import re
-import sys
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -15,6 +14,7 @@ from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.client.streamable_http import streamable_http_client
 
 from tests.clusters import wait_for
+from tests.forks import python
 from tests.mcp.agents import answer_of
 from tests.mcp.processes import free_port
 from tests.projects import ROOT, Project, empty_database
@@ -95,12 +95,10 @@ async def jobs_over_http(address: str, token: str) -> list[str]:
 
 
 async def jobs_over_stdio(shop: Project) -> list[str]:
-    arguments = ["manage.py", "mcp_serve", "--user", "olga@example.org"]
+    command, *arguments = [*python(), "manage.py", "mcp_serve", "--user", "olga@example.org"]
     return await names_of_jobs(
         stdio_client(
-            StdioServerParameters(
-                command=sys.executable, args=arguments, env=shop.environment, cwd=str(shop.folder)
-            )
+            StdioServerParameters(command=command, args=arguments, env=shop.environment, cwd=str(shop.folder))
         )
     )
 

@@ -4,7 +4,6 @@ import os
 import shutil
 import sqlite3
 import subprocess
-import sys
 import threading
 import time
 from contextlib import closing
@@ -18,6 +17,7 @@ from schedules.management.commands.backup import pg_dump_command
 from schedules.models import Execution, Job
 from tests.clusters import PROJECT
 from tests.factories import ExecutionFactory, JobFactory
+from tests.forks import python
 
 only_on_sqlite = pytest.mark.skipif(
     "DATABASE_URL" in os.environ and "sqlite" not in os.environ["DATABASE_URL"],
@@ -28,7 +28,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 def backup_process(database: Path, path: Path) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
-        [sys.executable, "manage.py", "backup", str(path)],
+        [*python(), "manage.py", "backup", str(path)],
         cwd=PROJECT,
         env=os.environ | {"DATABASE_URL": f"sqlite:///{database}", "COVERAGE_PROCESS_START": ""},
         stdout=subprocess.PIPE,
@@ -171,11 +171,11 @@ def test_restored_backup_contains_every_row(tmp_path):
         "DJANGO_SETTINGS_MODULE": "tests.settings",
     }
     asked = subprocess.run(
-        [sys.executable, "manage.py", "shell", "-v", "0", "-c", question],
+        [*python(), "manage.py", "shell", "-v", "0", "-c", question],
         cwd=PROJECT, env=environment, capture_output=True, text=True, check=True,
     )  # fmt: skip
     checked = subprocess.run(
-        [sys.executable, "manage.py", "migrate", "--check"], cwd=PROJECT, env=environment, check=False
+        [*python(), "manage.py", "migrate", "--check"], cwd=PROJECT, env=environment, check=False
     )
 
     assert asked.stdout.strip() == f"{sorted(job.public_id for job in jobs)} 1"

@@ -3,7 +3,6 @@
 import os
 import sqlite3
 import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from contextlib import closing
@@ -20,6 +19,7 @@ from schedules.management.preparation import DatabaseAwayError
 from schedules.management.preparation_lock import preparation_lock
 from schedules.worker.cluster import NotReadyError
 from tests.clusters import wait_for
+from tests.forks import python
 from tests.projects import ROOT, empty_database
 
 PREPARE = """
@@ -50,7 +50,7 @@ def environment(tmp_path: Path) -> Iterator[dict[str, str]]:
 
 def start(environment: dict[str, str], *arguments: str) -> "subprocess.Popen[str]":
     return subprocess.Popen(
-        [sys.executable, *arguments],
+        [*python(), *arguments],
         cwd=ROOT,
         env=environment,
         stdout=subprocess.PIPE,

@@ -4,7 +4,6 @@ import os
 import pty
 import sqlite3
 import subprocess
-import sys
 from contextlib import closing
 from datetime import timedelta
 from pathlib import Path
@@ -19,6 +18,7 @@ from schedules import clock
 from schedules.models import Cluster
 from tests.clusters import PROJECT, database_url
 from tests.factories import ClusterFactory, ExecutionFactory, JobFactory
+from tests.forks import python
 from tests.postgres import _wheel
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -48,7 +48,7 @@ def restore(url: str, *arguments: object, answers: str = "") -> subprocess.Compl
 
 def _run(url: str, *arguments: object, stdin: int) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "manage.py", "restore", *map(str, arguments)],
+        [*python(), "manage.py", "restore", *map(str, arguments)],
         cwd=PROJECT,
         env=os.environ
         | {

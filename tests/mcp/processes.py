@@ -7,13 +7,13 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from mcp.client.stdio import StdioServerParameters
 
-from tests.forks import fork_server
+from tests.forks import QUICK_HASHES, fork_server, python
 
 ROOT = Path(__file__).resolve().parents[2]
 MANAGE = str(ROOT / "manage.py")
@@ -27,7 +27,8 @@ User.objects.create_superuser("olga", password="correct horse")
 call_command("issue_token", user="olga", name="laptop")
 """
 # What servers in processes import; building one server fills the caches of the SDK.
-IMPORTS = """
+IMPORTS = f"""
+{QUICK_HASHES}
 import django
 django.setup()
 from django.core.management import get_commands, load_command_class
@@ -46,7 +47,7 @@ class Site:
 
     folder: Path
     token: str
-    python: tuple[str, ...] = (sys.executable,)
+    python: tuple[str, ...] = field(default_factory=lambda: tuple(python()))
 
     @property
     def with_fresh_python(self) -> "Site":

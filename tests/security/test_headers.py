@@ -3,7 +3,6 @@
 import json
 import os
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ import pytest
 from django.test import Client
 
 from tests.clusters import PROJECT
+from tests.forks import python
 from tests.security.addresses import Address, every_address, for_each
 from tests.security.owned_rows import OwnedRows
 from tests.security.test_authorization import ask, everything
@@ -118,11 +118,11 @@ def test_site_behind_https_guards_its_cookies_and_insists_on_https(tmp_path: Pat
         "DJANGO_SETTINGS_MODULE": "cronty_site.settings",
     }
     (tmp_path / "static").mkdir()
-    collect = [sys.executable, str(PROJECT / "manage.py"), "collectstatic", "--noinput"]
+    collect = [*python(), str(PROJECT / "manage.py"), "collectstatic", "--noinput"]
     subprocess.run(collect, env=environment, cwd=PROJECT, capture_output=True, check=True)
 
     done = subprocess.run(
-        [sys.executable, "-c", BEHIND_HTTPS],
+        [*python(), "-c", BEHIND_HTTPS],
         env=environment,
         cwd=PROJECT,
         capture_output=True,

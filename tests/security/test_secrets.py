@@ -4,7 +4,6 @@ import asyncio
 import logging
 import os
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from io import StringIO
 from typing import Any
@@ -25,6 +24,7 @@ from schedules.web.views import system
 from schedules.worker import calls
 from tests.clusters import PROJECT
 from tests.factories import ClusterFactory, ExecutionFactory, JobFactory
+from tests.forks import python
 from tests.security.addresses import every_address
 from tests.security.owned_rows import OwnedRows
 from tests.security.test_authorization import examples
@@ -231,7 +231,7 @@ def test_commands_do_not_print_settings(tmp_path: Any, command: str):
     }
 
     done = subprocess.run(
-        [sys.executable, str(PROJECT / "manage.py"), command],
+        [*python(), str(PROJECT / "manage.py"), command],
         env=environment,
         cwd=tmp_path,
         capture_output=True,

@@ -2,7 +2,6 @@
 
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -12,6 +11,7 @@ from schedules.models import Profile
 from schedules.result import Code, Err, Ok
 from schedules.services import profile_of, update_profile
 from schedules.services.people import profile_of_active
+from tests.forks import python
 
 
 def test_profile_is_created_once_and_kept(db, settings):
@@ -74,7 +74,7 @@ def test_invalid_setting_is_refused_and_changes_nothing(owner, changes, field):
 
 def test_app_works_with_a_minimal_custom_user_model(tmp_path):
     journey = subprocess.run(
-        [sys.executable, "-m", "tests.bare_user.journey"],
+        [*python(), "-m", "tests.bare_user.journey"],
         env={"CRONTY_DATA": str(tmp_path), "PATH": os.environ["PATH"]},
         cwd=Path(__file__).parents[2],
         capture_output=True,

@@ -16,6 +16,7 @@ import httpx2
 import pytest
 
 from tests.clusters import PATIENCE, PROJECT
+from tests.forks import python
 from tests.mcp.over_http import modern_call
 from tests.mcp.processes import PREPARE, free_port, wait_for_port
 
@@ -97,7 +98,7 @@ def cronty(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Behind]:
         "CRONTY_URL": f"https://{NAME}",
         "CRONTY_TRUSTED_PROXIES": "127.0.0.1",
     }
-    command = [sys.executable, "-c", SERVE, str(port)]
+    command = [*python(), "-c", SERVE, str(port)]
     with (folder / "log").open("wb") as log, started(command, port, env=variables, stderr=log) as process:
         assert process.stdout
         yield Behind(folder, port, process.stdout.readline().decode().strip())

@@ -5,7 +5,7 @@ import os
 import runpy
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
@@ -16,19 +16,9 @@ import tzdata
 from django.conf import global_settings
 from django.core.exceptions import ImproperlyConfigured
 
-from tests.forks import ForkServer, fork_server
+from tests.forks import python
 
 ROOT = Path(__file__).parent.parent.parent
-
-
-# Modules that read no settings when they are imported.
-IMPORTS = """
-import json, zoneinfo
-import django.core.management, django.core.management.commands.check, django.core.checks
-import django.contrib.auth.hashers, django.db.backends.sqlite3.base, django.db.backends.postgresql.base
-import django.db.models, django.forms, django.http, django.shortcuts, django.template.engine, django.urls
-import django.views.generic, dj_database_url, csp.constants, httpx2, psycopg, pydantic
-"""
 
 
 @dataclass(frozen=True)
@@ -51,16 +41,10 @@ class Site:
         )
 
 
-@pytest.fixture(scope="module")
-def forks() -> Iterator[ForkServer]:
-    with fork_server(IMPORTS, os.environ) as server:
-        yield server
-
-
 @pytest.fixture
-def site(tmp_path: Path, forks: ForkServer) -> Site:
+def site(tmp_path: Path) -> Site:
     """A site whose processes are forks, and so start quickly."""
-    return Site(tmp_path, forks.command)
+    return Site(tmp_path, python())
 
 
 @pytest.fixture

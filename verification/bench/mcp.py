@@ -30,6 +30,7 @@ from mcp.client.session import ClientSession
 from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.client.streamable_http import streamable_http_client
 
+from tests.forks import python
 from tests.mcp.processes import PREPARE, ROOT, Site, free_port, serving, wait_for_port
 
 JOBS = 10_000
@@ -214,7 +215,7 @@ async def bench(wires: dict[str, Any], *, jobs: int, calls: int) -> dict[str, fl
 
 
 def run_script(site: Site, script: str, *arguments: str) -> str:
-    command = [sys.executable, "-c", script, *arguments]
+    command = [*python(), "-c", script, *arguments]
     return subprocess.run(
         command, env=site.environment, cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True
     ).stdout
@@ -241,9 +242,8 @@ async def measure(ours: Client, echo: Client, calls: int, numbers: Iterator[int]
 
 @asynccontextmanager
 async def over_stdio(site: Site) -> AsyncIterator[tuple[Client, Client]]:
-    bare = StdioServerParameters(
-        command=sys.executable, args=["-m", "verification.bench.mcp_echo"], cwd=str(ROOT)
-    )
+    command, *arguments = [*python(), "-m", "verification.bench.mcp_echo"]
+    bare = StdioServerParameters(command=command, args=arguments, cwd=str(ROOT))
     async with (
         Client(stdio_client(site.stdio("--user", "olga"))) as ours,
         Client(stdio_client(bare)) as echo,
@@ -268,7 +268,7 @@ async def over_http(site: Site) -> AsyncIterator[tuple[Client, Client]]:
 def echo_server() -> Iterator[str]:
     port = free_port()
     process = subprocess.Popen(
-        [sys.executable, "-m", "verification.bench.mcp_echo", str(port)],
+        [*python(), "-m", "verification.bench.mcp_echo", str(port)],
         cwd=ROOT,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
