@@ -17,6 +17,8 @@ class Code(StrEnum):
     """The caller may see it, but not do this with it."""
     INVALID = "invalid"
     """A value is missing or wrong; `errors` names each field."""
+    TOO_FAR = "too_far"
+    """A moment lies beyond the horizon; `errors` names the field."""
     NEVER_RUNS = "never_runs"
     """The schedule is valid but has no run."""
     WRONG_STATE = "wrong_state"

@@ -24,10 +24,11 @@ from schedules.mcp.answers.notifications import refused as refused_notification
 from schedules.mcp.answers.prompts import refused as refused_prompt
 from schedules.mcp.answers.prompts import refused_claim, refused_completion
 from schedules.mcp.apps import PAGE_OF_TOOL
-from schedules.mcp.auth import Caller, calling, require, too_many_calls, with_profile
+from schedules.mcp.auth import Caller, calling, current_actor, require, too_many_calls, with_profile
 from schedules.mcp.orm import orm
 from schedules.mcp.tools import jobs, manage, notifications, prompts
 from schedules.result import Err
+from schedules.services.references import public_id_of
 
 logger = logging.getLogger(__name__)
 
@@ -114,6 +115,8 @@ OFFERS = (
     Offer(manage.upcoming, "List upcoming runs", READS, refused_job),
     Offer(manage.why, "Explain a run", READS, refused_job),
 )
+# The arguments that name a job, by its id, its number or its name.
+REFERENCES = {"job_id", "schedule_id"}
 OFFER_BY_NAME = {offer.name: offer for offer in OFFERS}
 
 
@@ -121,7 +124,7 @@ OFFER_BY_NAME = {offer.name: offer for offer in OFFERS}
 def make_tool(offer: Offer) -> Tool:
     """Build the SDK's tool, which checks scope and rate and then runs the function on the database thread."""
     function = offer.function
-    run = _coroutine(function) if inspect.iscoroutinefunction(function) else orm(_checked(function))
+    run = _coroutine(offer) if inspect.iscoroutinefunction(function) else orm(_checked(offer))
 
     @functools.wraps(function)
     async def call(**arguments: Any) -> CallToolResult:
@@ -136,7 +139,7 @@ def make_tool(offer: Offer) -> Tool:
             logger.exception("The database did not answer %s", offer.name)
             if offer.scope == "write":
                 # The connection may have broken after the change was made.
-                raise ToolError(answers.PERHAPS_DONE) from error
+                raise ToolError(answers.perhaps_done(has_key="idempotency_key" in named)) from error
             return _result(offer.refuse(answers.DATABASE_AWAY, arguments))
 
     call.__signature__ = signature = inspect.signature(function, eval_str=True)  # type: ignore[attr-defined]
@@ -165,24 +168,42 @@ def _meta(name: str) -> dict[str, Any] | None:
     return {"ui": {"resourceUri": uri}} if uri else None
 
 
-def _checked(function: Callable[..., Any]) -> Callable[..., Any]:
+def _checked(offer: Offer) -> Callable[..., Any]:
     """Check the user of a local server first, on the same visit to the database thread."""
 
     def call(caller: Caller, **named: Any) -> Any:
         with calling(with_profile(caller)):
-            return function(**named)
+            if refusal := _read_reference(named):
+                return offer.refuse(refusal, named)
+            return offer.function(**named)
 
     return call
 
 
-def _coroutine(function: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
+def _coroutine(offer: Offer) -> Callable[..., Awaitable[Any]]:
     async def call(caller: Caller, **named: Any) -> Any:
         if caller.token_id is None:
             caller = await orm(with_profile)(caller)
         with calling(caller):
-            return await function(**named)
+            if refusal := await orm(_read_reference)(named):
+                return offer.refuse(refusal, named)
+            return await offer.function(**named)
 
     return call
+
+
+def _read_reference(named: dict[str, Any]) -> Err | None:
+    """Replace the number or the name of a job by its public id; a public id takes no query here."""
+    for name in REFERENCES & named.keys():
+        try:
+            meant = public_id_of(current_actor().jobs(), named[name])
+        except (OperationalError, InterfaceError):
+            # The tool itself meets the same error, and has the words for it.
+            return None
+        if isinstance(meant, Err):
+            return meant
+        named[name] = meant.value
+    return None
 
 
 class Untitled(GenerateJsonSchema):

@@ -16,7 +16,9 @@ from schedules.mcp.answers.jobs import status_out
 from schedules.mcp.auth import Caller, is_local_user_gone, require, too_many_calls
 from schedules.mcp.orm import orm
 from schedules.mcp.tools.notifications import list_scheduled_notifications
+from schedules.result import Err
 from schedules.services.reading import MOST_UPCOMING
+from schedules.services.references import public_id_of
 from schedules.tasks import registry
 from schedules.when.triggers import TriggerError, load_zone
 
@@ -135,7 +137,11 @@ def schedules_of_topic(topic: str) -> str:
 
 
 def job_resource(job_id: str) -> str:
-    job = _reader().actor.job(job_id)
+    actor = _reader().actor
+    meant = public_id_of(actor.jobs(), job_id)
+    if isinstance(meant, Err):
+        raise ResourceNotFoundError(meant.message)
+    job = actor.job(meant.value)
     if job is None:
         raise ResourceNotFoundError(f"Job not found: {answers.line(job_id, 200)}")
     return _json(status_out(job))

@@ -56,12 +56,14 @@ class ExecutionQuerySet(models.QuerySet["Execution"]):
         return self.filter(finished_at=None, status__in=Execution.LIVE)
 
     def under_way(self) -> Self:
-        """Runs that have started but not ended, including retries and prompts that wait for an agent.
+        """Runs that have started but not ended, including retries and prompts that an agent has claimed.
 
-        They make a job "running" for agents and on pages. A run that waits for its first start does not.
+        They make a job "running" for agents and on pages. A run that waits for its first start does not, and neither
+        does a prompt that no agent has claimed.
         """
         is_new = Q(status=Execution.Status.QUEUED, attempt=0)
-        return self.filter(~is_new, finished_at=None, status__in=Execution.LIVE)
+        is_unclaimed = Q(status=Execution.Status.WAITING, lease_until=None)
+        return self.filter(~is_new, ~is_unclaimed, finished_at=None, status__in=Execution.LIVE)
 
     def unlocked(self) -> Self:
         """Those that no other transaction holds, locked for this one; a held row must not delay the others."""

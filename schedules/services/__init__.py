@@ -3,11 +3,26 @@
 from schedules.services.access import end_access, ends_sessions
 from schedules.services.actors import Actor
 from schedules.services.duplicates import Scheduled
-from schedules.services.job_states import cancel, delete, is_protected, pause, restore, resume, run_now
+from schedules.services.job_states import (
+    cancel,
+    delete,
+    is_protected,
+    pause,
+    restore,
+    resume,
+    run_now,
+    waits_for_agent,
+)
 from schedules.services.jobs import edit, schedule
 from schedules.services.lookalikes import look_alike
 from schedules.services.people import profile_of, update_profile
-from schedules.services.prompts import claim_prompts, complete_prompt, dismiss_prompt, release_prompt
+from schedules.services.prompts import (
+    claim_prompts,
+    complete_prompt,
+    dismiss_prompt,
+    release_prompt,
+    unclaimed_jobs,
+)
 from schedules.services.pushes import begin_push, end_push
 from schedules.services.reading import Preview, Why, preview, upcoming, why
 from schedules.services.signatures import rotate_signing_key, signing_keys_of
@@ -43,8 +58,10 @@ __all__ = [
     "run_now",
     "schedule",
     "signing_keys_of",
+    "unclaimed_jobs",
     "upcoming",
     "update_profile",
     "verify_token",
+    "waits_for_agent",
     "why",
 ]

@@ -24,7 +24,10 @@ _TICK = timedelta(microseconds=1)
 
 
 def pause(actor: Actor, job_id: str, *, reason: str = "", until: datetime | None = None) -> Result[Job]:
-    """Pause a pending job until it is resumed or `until` is reached."""
+    """Pause a pending job until it is resumed or `until` is reached; change the end of a pause if it is paused.
+
+    Without a new reason, a pause keeps its old one.
+    """
     now = clock.now()
     if until is not None and (problem := limits.moment_problem(until)):
         return invalid("until", problem)
@@ -37,11 +40,27 @@ def pause(actor: Actor, job_id: str, *, reason: str = "", until: datetime | None
         job = _locked(actor, job_id)
         if isinstance(job, Err):
             return job
-        if job.status != Job.Status.PENDING:
-            return Err(Code.WRONG_STATE, f"Job already {job.status}: {job_id}")
-        engine.pause(job, now, reason, until=until)
-        record(actor, "pause", now, job=job, after={"reason": reason, "until": until and until.isoformat()})
+        before = _pause_of(job)
+        match job.status:
+            case Job.Status.PENDING:
+                engine.pause(job, now, reason, until=until)
+            case Job.Status.PAUSED if (until, reason or job.pause_reason) == (
+                job.paused_until,
+                job.pause_reason,
+            ):
+                return Ok(job)
+            case Job.Status.PAUSED:
+                _move(job, now, paused_until=until, pause_reason=reason or job.pause_reason)
+            case status:
+                return Err(Code.WRONG_STATE, f"Job already {status}: {job_id}")
+        record(actor, "pause", now, job=job, before=before, after=_pause_of(job))
     return Ok(job)
+
+
+def _pause_of(job: Job) -> dict[str, Any]:
+    if job.status != Job.Status.PAUSED:
+        return {}
+    return {"reason": job.pause_reason, "until": job.paused_until and job.paused_until.isoformat()}
 
 
 def resume(actor: Actor, job_id: str) -> Result[Job]:
@@ -53,7 +72,7 @@ def resume(actor: Actor, job_id: str) -> Result[Job]:
             return job
         if job.status != Job.Status.PAUSED:
             return Err(Code.WRONG_STATE, f"Job is not paused: {job_id}")
-        before = {"reason": job.pause_reason, "until": job.paused_until and job.paused_until.isoformat()}
+        before = _pause_of(job)
         try:
             following = job.next_slot(now)
         except TriggerError as error:
@@ -68,7 +87,10 @@ def resume(actor: Actor, job_id: str) -> Result[Job]:
 
 
 def cancel(actor: Actor, job_id: str, *, only: Collection[str] = Job.ACTIVE) -> Result[Job]:
-    """Cancel a job that is in one of these states: it never fires again, but a run in progress may finish."""
+    """Cancel a job that is in one of these states: it never fires again, but a run in progress may finish.
+
+    A prompt that is due and that no agent holds counts as pending.
+    """
     now = clock.now()
     with transaction.atomic():
         job = _locked(actor, job_id)
@@ -76,7 +98,7 @@ def cancel(actor: Actor, job_id: str, *, only: Collection[str] = Job.ACTIVE) -> 
             return job
         if is_protected(job):
             return _protected(job)
-        if job.status not in only:
+        if job.status not in only and not (Job.Status.PENDING in only and waits_for_agent(job, now)):
             return Err(Code.WRONG_STATE, f"Job already {job.status}: {job_id}")
         before = {"status": job.status}
         account_until(job, now, "The job was cancelled before it could run.")
@@ -160,6 +182,16 @@ def run_now(actor: Actor, job_id: str) -> Result[Execution]:
         execution.save(force_insert=True)
         record(actor, "run", now, job=job, after={"execution": execution.pk})
     return Ok(execution)
+
+
+def waits_for_agent(job: Job, now: datetime) -> bool:
+    """Return whether the last run of a job is a prompt that is due and that no agent holds."""
+    if job.status != Job.Status.RUNNING:
+        return False
+    live = list(Execution.objects.live().filter(job=job).only("status", "lease_until"))
+    return bool(live) and all(
+        run.status == Execution.Status.WAITING and not run.is_held_at(now) for run in live
+    )
 
 
 def is_protected(job: Job) -> bool:

@@ -15,6 +15,7 @@ from schedules.when.moments import local_words
 Status = Execution.Status
 
 MOST_PROMPTS = 20
+MOST_UNCLAIMED = 1_000
 LONGEST_LEASE = timedelta(hours=24)
 _RELEASED = "taken away"
 
@@ -54,6 +55,16 @@ def claim_prompts(
                 lease_key=row.lease_key,
             )
     return Ok(rows)
+
+
+def unclaimed_jobs(actor: Actor, now: datetime) -> list[int]:
+    """Return the jobs whose last run is a prompt that is due and that no agent holds, the longest due first.
+
+    For agents they are pending: nobody works on them, and they can still be cancelled.
+    """
+    waiting = Execution.objects.filter(actor.within_tasks(), owner=actor.user.pk).unheld(now)
+    last_runs = waiting.filter(job__status=Job.Status.RUNNING, job__deleted_at=None)
+    return list(last_runs.order_by("scheduled_for").values_list("job", flat=True)[:MOST_UNCLAIMED])
 
 
 def complete_prompt(

@@ -1,6 +1,8 @@
 """Queries: what a schedule will do, which runs come next, and why a slot ran or did not."""
 
 from collections.abc import Iterator
+from contextlib import suppress
+from copy import copy
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from heapq import merge
@@ -92,8 +94,21 @@ def preview_of(job: Job, now: datetime, count: int = 5) -> Preview:
 
 
 def next_runs_of(job: Job, now: datetime, count: int = 5) -> list[datetime]:
-    """List the next runs of a pending job within its end and its remaining runs; other jobs have none."""
+    """List the next runs within the job's end and its remaining runs, of a paused job those after its pause."""
+    job = as_resumed(job, now)
     return list(islice(_slots(job, now), count)) if job.status == Job.Status.PENDING else []
+
+
+def as_resumed(job: Job, now: datetime) -> Job:
+    """Return a copy of a job as it will be when its pause ends; return a job without such an end unchanged."""
+    if job.status != Job.Status.PAUSED or job.paused_until is None:
+        return job
+    later = copy(job)
+    # A job whose schedule cannot be read stays paused.
+    with suppress(TriggerError):
+        later.next_run_at = job.next_slot(max(job.paused_until, now))
+        later.status = Job.Status.PENDING
+    return later
 
 
 def upcoming(
@@ -106,6 +121,7 @@ def upcoming(
     if len(rows) == limit:
         # These jobs fill the list with their next runs alone, so no later run can be in it.
         until = rows[-1].next_run_at
+    rows += _resumed_rows(actor, now, until, limit)
     known: _KnownSlots = {}
     # Most jobs have one run in the list: only the others are merged, which takes far longer than sorting.
     first_runs: list[_Run] = []
@@ -117,6 +133,17 @@ def upcoming(
             later_runs.append(chain([second], runs))
     soonest_runs = sorted([*first_runs, *islice(merge(*later_runs), limit)])
     return [(slot, row) for slot, _, row in soonest_runs[:limit]]
+
+
+def _resumed_rows(actor: Actor, now: datetime, until: datetime, limit: int) -> list[Any]:
+    """Read the jobs whose pause ends before a moment, as they will be then."""
+    paused = actor.jobs().filter(status=Job.Status.PAUSED, paused_until__lte=until).order_by("paused_until")
+    rows = []
+    for row in paused.values_list(*_UPCOMING_COLUMNS, "run_at", "paused_until", named=True)[:limit]:
+        with suppress(TriggerError):
+            slot = trigger_of_job(row).next_after(max(row.paused_until, now))
+            rows.append(row._replace(next_run_at=slot))
+    return rows
 
 
 def _runs(row: Any, now: datetime, until: datetime, known: _KnownSlots) -> Iterator[_Run]:
@@ -174,6 +201,8 @@ def why(actor: Actor, job_id: str, at: datetime | None, now: datetime) -> Result
         return Ok(_why_of_row(job, row))
     if moment > now:
         return Ok(_why_ahead(job, moment, now))
+    if at is None and job.status == Job.Status.PAUSED:
+        return Ok(_why_without_row(job, moment, now, is_ahead=True))
     if job.next_run_at and (at is None or job.next_run_at <= now):
         return Ok(_why_not_yet(job, now))
     return Ok(_why_without_row(job, moment, now))
@@ -195,8 +224,12 @@ def explain(row: Execution, timezone: str = "UTC", *, with_reason: bool = True) 
     slots = f"more than {engine.COUNTED_SLOTS:,}" if is_more else f"{row.slots:,}"
     many = f"{slots} slots were".capitalize() if row.slots > 1 else "It was"
     late = f", {row.lateness.total_seconds():.1f} s after its time" if row.lateness else ""
+    again = f" for attempt {row.attempt + 1}" if row.attempt else ""
+    if row.attempt and row.available_at:
+        again += f", which starts at {local_words(row.available_at, timezone)}"
+    failed = f"Attempt {row.attempt} failed. " if row.attempt and row.error else ""
     words = {
-        Status.QUEUED: f"It is queued{f' for attempt {row.attempt + 1}' if row.attempt else ''}.",
+        Status.QUEUED: f"{failed}It is queued{again}.",
         Status.CLAIMED: "A worker has taken it and is about to start it.",
         Status.RUNNING: f"It is running, attempt {row.attempt}.",
         Status.WAITING: f"{row.leased_to} holds it until {local_words(row.lease_until, timezone)}."
@@ -241,14 +274,15 @@ def _is_near(job: Job, row: Execution, moment: datetime) -> bool:
 
 def _why_ahead(job: Job, moment: datetime, now: datetime) -> Why:
     """Explain the run nearest to a moment in the future."""
-    if slot := _nearest_slot(job, moment, now):
+    slot = _nearest_slot(as_resumed(job, now), moment, now)
+    if slot and job.paused_until is None:
         return (
             Why(job, slot, "pending", "It has not fallen due yet.") if slot > now else _why_not_yet(job, now)
         )
-    if job.status == Job.Status.PAUSED and job.paused_until and job.paused_until < moment:
+    if slot and job.paused_until and job.paused_until < moment:
         until = local_words(job.paused_until, job.timezone)
-        return Why(job, moment, "pending", f"It is paused until {until}, and runs again after that.")
-    return _why_without_row(job, moment, now)
+        return Why(job, slot, "pending", f"It is paused until {until}, and runs again after that.")
+    return _why_without_row(job, moment, now, is_ahead=True)
 
 
 def _nearest_slot(job: Job, moment: datetime, now: datetime) -> datetime | None:
@@ -288,7 +322,7 @@ def _why_not_yet(job: Job, now: datetime) -> Why:
     return Why(job, job.next_run_at, "late", "It is due, but no worker is running.")
 
 
-def _why_without_row(job: Job, moment: datetime, now: datetime) -> Why:
+def _why_without_row(job: Job, moment: datetime, now: datetime, *, is_ahead: bool = False) -> Why:
     # Other events, such as edits, neither stop nor start a job.
     changes = Event.objects.filter(job=job, at__lte=moment, verb__in=[*_STOPPED, *_STARTED])
     last = changes.first()
@@ -296,8 +330,13 @@ def _why_without_row(job: Job, moment: datetime, now: datetime) -> Why:
         # A restored job has the state it had before it was deleted.
         last = changes.exclude(verb__in=["delete", "restore"]).first()
     if last and last.verb in _STOPPED:
-        words = f"{last.actor} had {_STOPPED[last.verb]} it at {local_words(last.at, job.timezone)}."
-        return Why(job, moment, Status.SKIPPED, words, detail=str(last.after.get("reason") or ""))
+        stopped = _STOPPED[last.verb]
+        words = f"{last.actor} had {stopped} it at {local_words(last.at, job.timezone)}."
+        if is_ahead and job.paused_until:
+            words += f" The pause ends at {local_words(job.paused_until, job.timezone)}."
+        # Only a run whose time has come can have been skipped.
+        verdict = stopped if is_ahead else Status.SKIPPED
+        return Why(job, moment, verdict, words, detail=str(last.after.get("reason") or ""))
     if moment > now:
         return Why(job, moment, "pending", "That moment lies ahead: there is nothing to tell of it yet.")
     return Why(job, moment, "nothing", "The schedule had no run near that moment.")

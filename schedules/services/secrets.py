@@ -59,6 +59,27 @@ def shown_arguments(job: Job) -> tuple[list[Any], dict[str, Any]]:
     return [shown[name] for name in names], {name: shown[name] for name in job.kwargs}
 
 
+def merged_arguments(
+    job: Job, args: list[Any] | None, changes: Mapping[str, Any]
+) -> tuple[list[Any], dict[str, Any]]:
+    """Return the arguments of a job with these changed by name; None removes one. Secrets that stay are masked.
+
+    `args` are its new positional arguments, or None for the old ones.
+    """
+    old_args, kwargs = shown_arguments(job)
+    args = old_args if args is None else list(args)
+    names = _names_of(job.task, args)
+    kwargs = {name: value for name, value in kwargs.items() if name not in names}
+    for name, value in changes.items():
+        if name in names:
+            args[names.index(name)] = value
+        elif value is None:
+            kwargs.pop(name, None)
+        else:
+            kwargs[name] = value
+    return args, kwargs
+
+
 def _columns(job: Job | None, changes: Mapping[str, Any]) -> tuple[str, Any, Any]:
     old = (job.task, job.args, job.kwargs) if job else ("", [], {})
     task, args, kwargs = (

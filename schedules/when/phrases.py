@@ -12,12 +12,12 @@ from schedules.when.vocabulary import (
     MAX_LENGTH,
     MOMENT_EXAMPLES,
     NAMED_DATE,
-    TOO_FAR,
     UNITS,
     WEEKDAY,
     Clock,
     NotUnderstoodError,
     PhraseError,
+    TooFarError,
     clean,
     month_number,
     read_amounts,
@@ -28,7 +28,7 @@ from schedules.when.vocabulary import (
     within_limit,
 )
 
-__all__ = ["MAX_LENGTH", "NotUnderstoodError", "PhraseError", "parse_delay", "parse_moment"]
+__all__ = ["MAX_LENGTH", "NotUnderstoodError", "PhraseError", "TooFarError", "parse_delay", "parse_moment"]
 
 _ISO = re.compile(r"\d{4}-\d\d-\d\d[t ]\d\d:\d\d(?::\d\d(?:\.\d{1,6})?)?(?P<offset>z|[+-]\d\d:?\d\d)?")
 _DELAY = re.compile(r"(?:(?P<d>\d+)d)?(?:(?P<h>\d+)h)?(?:(?P<m>\d+)m)?(?:(?P<s>\d+)s)?")
@@ -40,12 +40,14 @@ _PAST_EXAMPLES = 'try "yesterday at 9:00", "2 hours ago", "sunday 18:00" or "202
 _DELAY_EXAMPLES = 'try "1d2h30m10s", "2h30m" or "90m"'
 
 
-def parse_moment(text: str, *, now: datetime, timezone: str, past: bool = False) -> datetime:
+def parse_moment(
+    text: str, *, now: datetime, timezone: str, past: bool = False, has_horizon: bool = True
+) -> datetime:
     """Return the moment a phrase or an ISO time means, in the zone.
 
     A naive time is read in the zone; if clocks show it twice, the first of the two that is still ahead is meant. With
     `past` the text names a moment before now: "sunday 9:00" is the last one, a day alone is its start, and "2 hours
-    ago" is understood.
+    ago" is understood. A schedule may not lie beyond the horizon; for the bounds of a search, pass False.
     """
     phrase = clean(text, _PAST_EXAMPLES if past else MOMENT_EXAMPLES)
     try:
@@ -53,9 +55,9 @@ def parse_moment(text: str, *, now: datetime, timezone: str, past: bool = False)
     except TriggerError as error:
         raise PhraseError(str(error)) from error
     except OverflowError as error:
-        raise PhraseError(TOO_FAR) from error
-    if moment - now > HORIZON:
-        raise PhraseError(TOO_FAR)
+        raise TooFarError from error
+    if has_horizon and moment - now > HORIZON:
+        raise TooFarError
     return moment
 
 

@@ -8,7 +8,7 @@ from schedules.when.durations import HORIZON, HORIZON_IN_WORDS
 
 MAX_LENGTH = 200
 MOMENT_EXAMPLES = 'try "tomorrow at 9am", "in 20 minutes", "friday at noon" or "2026-12-24 18:00"'
-TOO_FAR = f"that is too far away: at most {HORIZON_IN_WORDS}"
+TOO_FAR = f"that is too far away: at most {HORIZON_IN_WORDS} ahead"
 
 _WEEKDAYS = ("sunday", "monday", "tuesday", "wednesday", "thursday", "friday", "saturday")
 _MONTHS: tuple[str, ...] = ("january", "february", "march", "april", "may", "june")
@@ -50,6 +50,13 @@ class PhraseError(ValueError):
 
 class NotUnderstoodError(PhraseError):
     """The text contains nothing that could be a time."""
+
+
+class TooFarError(PhraseError):
+    """The moment is understood, but lies beyond the horizon."""
+
+    def __init__(self) -> None:
+        super().__init__(TOO_FAR)
 
 
 class Clock(NamedTuple):
@@ -117,7 +124,7 @@ def within_limit(seconds: int) -> timedelta:
     if seconds <= 0:
         raise PhraseError("a delay is at least one second")
     if seconds > HORIZON.total_seconds():
-        raise PhraseError(TOO_FAR)
+        raise TooFarError
     return timedelta(seconds=seconds)
 
 

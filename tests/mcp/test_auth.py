@@ -1,5 +1,6 @@
 """Authentication, scopes and call limits: every tool with every kind of token."""
 
+import inspect
 from datetime import timedelta
 
 import pytest
@@ -335,6 +336,7 @@ def test_database_outage_is_reported_without_claims_about_a_change(
         results = {name: agent.raw(name, arguments) for name, arguments in calls_on_olgas_rows.items()}
 
     scopes = {offer.name: offer.scope for offer in OFFERS}
+    parameters_of = {offer.name: inspect.signature(offer.function).parameters for offer in OFFERS}
     for name, result in results.items():
         words = result.content[0].text
         is_change = scopes[name] == "write"
@@ -342,6 +344,8 @@ def test_database_outage_is_reported_without_claims_about_a_change(
         assert result.is_error == (is_change and name != "delete_schedule")
         assert ("may or may not have been" if is_change else "try again in a moment") in words, name
         assert "/var/lib" not in words
+        # Only tools that take a key advise one.
+        assert ("idempotency_key" in words) == (is_change and "idempotency_key" in parameters_of[name]), name
     assert "The database did not answer" in caplog.text
 
 

@@ -34,7 +34,7 @@ CALLS: dict[str, tuple[dict[str, Any], int]] = {
     "delete_schedule": ({"schedule_id": "job_1_0"}, 4),
     "run_job": (JOB, 5),
     "update_job": (JOB | {"name": "Other"}, 5),
-    "upcoming": ({}, 1),
+    "upcoming": ({}, 2),
     "list_scheduled_notifications": ({}, 2),
 }
 
@@ -83,11 +83,21 @@ def test_query_count_of_a_call_does_not_grow_with_the_rows(rows, queries):
 
 def test_list_takes_one_query_for_the_page_and_one_for_the_total(rows, queries):
     assert queries("list_jobs") == 2
-    assert queries("list_jobs", status="pending", limit=10) == 2
+    # One more for prompts that are due and that no agent has claimed.
+    assert queries("list_jobs", status="pending", limit=10) == 3
 
 
-def test_list_of_prompts_takes_one_query(rows, queries):
-    assert queries("schedule_list") == 1
+def test_list_of_prompts_takes_one_query_for_those_due_and_one_for_those_ahead(rows, queries):
+    assert queries("schedule_list") == 2
+    assert queries("schedule_list", status="paused") == 1
+
+
+def test_only_a_reference_that_is_no_public_id_takes_another_query(rows, queries, owner):
+    job = owner.cronty_jobs.get(public_id="job_1_0")
+    by_id = queries("job_status", **JOB)
+
+    assert queries("job_status", job_id=" job_1_0 ") == by_id
+    assert queries("job_status", job_id=f"#{job.pk}") == by_id + 1
 
 
 def test_query_count_of_resuming_does_not_grow_with_the_rows(rows, queries, call):

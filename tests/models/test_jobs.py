@@ -153,7 +153,8 @@ RUNS = {
     "between attempts": {"status": "queued", "attempt": 1},
     "claimed": {"status": "claimed"},
     "running": {"status": "running", "attempt": 1},
-    "prompt that waits for an agent": {"status": "waiting", "attempt": 1},
+    "prompt that no agent has claimed": {"status": "waiting", "attempt": 1},
+    "prompt that an agent holds": {"status": "waiting", "attempt": 1, "lease_until": NOW},
     "ended": {"status": "succeeded", "attempt": 1, "finished_at": NOW},
 }
 

@@ -85,7 +85,7 @@ def test_colliding_ids_raise(actor, monkeypatch):
 
 
 def act(verb: str, actor: Actor, job_id: str):
-    changes = {"name": "Renamed"} if verb == "edit" else {}
+    changes = {"edit": {"name": "Renamed"}, "pause": {"reason": "Holiday"}}.get(verb, {})
     return getattr(services, verb)(actor, job_id, **changes)
 
 
@@ -102,7 +102,7 @@ STATES = [*Status.values, "trashed"]
 # For each verb, the states that allow it; a job in the trash is not found.
 WORKS_IN = {
     "edit": ["pending", "paused"],
-    "pause": ["pending"],
+    "pause": ["pending", "paused"],
     "resume": ["paused"],
     "cancel": ["pending", "running", "paused"],
     "delete": Status.values,

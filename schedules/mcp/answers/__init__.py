@@ -20,10 +20,7 @@ from schedules.when.zones import is_repeated
 CLUSTERS_SEEN_FOR = 1.0
 
 DATABASE_AWAY = Err(Code.CONFLICT, "The database does not answer just now: try again in a moment")
-PERHAPS_DONE = (
-    "The database did not answer, so this may or may not have been done: look before you repeat it, "
-    "or repeat it with the same idempotency_key"
-)
+PERHAPS_DONE = "The database did not answer, so this may or may not have been done: look before you repeat it"
 _DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 NO_WORKER = "No worker is running, so nothing fires until one is started: tell the user."
 
@@ -190,6 +187,11 @@ def first_problem(error: Err) -> tuple[str, str]:
         why = " ".join(messages)
         return name, f"{why[:1].lower()}{why[1:]}".rstrip(".")
     return "", error.message.rstrip(".")
+
+
+def perhaps_done(*, has_key: bool) -> str:
+    """Say that a change may have been made; `has_key` is whether the tool takes an idempotency_key."""
+    return f"{PERHAPS_DONE}, or repeat it with the same idempotency_key" if has_key else PERHAPS_DONE
 
 
 def nothing_to_resume(error: Err, way_out: str) -> Err:

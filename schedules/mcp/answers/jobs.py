@@ -1,18 +1,23 @@
 """Answers of the job tools: how a job, a list of jobs and a refusal look to an agent."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, NotRequired
 
+from django.db.models.functions import Left
 from typing_extensions import TypedDict
 
 from schedules import clock, limits
 from schedules.mcp import answers
 from schedules.models import Execution, Job
-from schedules.models.jobs import state_of
+from schedules.models.executions import OUTCOME_LETTERS
+from schedules.models.jobs import JobQuerySet, state_of
 from schedules.result import Code, Err
+from schedules.services import waits_for_agent
 from schedules.tasks import registry
 
 EXECUTIONS = 10
+ERROR_LENGTH = 200
+OUTCOMES = {letter: outcome for outcome, letter in OUTCOME_LETTERS.items()}
 
 
 class ErrorOut(answers.WaitOut):
@@ -37,7 +42,7 @@ class ScheduledOut(JobOut, answers.AdviceOut):
 
 
 class SummaryOut(TypedDict):
-    """One job in a list."""
+    """One job in a list, with the outcome of its last run and the start of its error."""
 
     job_id: str
     name: str
@@ -46,6 +51,11 @@ class SummaryOut(TypedDict):
     next_run: str | None
     run_count: int
     last_run: str | None
+    task: str
+    outcome: str | None
+    error: str | None
+    label: str | None
+    tags: list[str]
 
 
 class JobsOut(TypedDict):
@@ -78,20 +88,24 @@ class ExecutionOut(TypedDict):
     reason: str | None
     slots: NotRequired[int]
     last_slot: NotRequired[str]
+    next_attempt_at: NotRequired[str]
 
 
 class StatusOut(JobOut):
-    """Everything about one job."""
+    """Everything about one job; run_count has all runs, scheduled_runs those that count towards max_runs."""
 
     trigger_type: str
     created_at: str
     last_run: str | None
     run_count: int
+    scheduled_runs: int
     max_runs: int | None
     error: str | None
     task: str
     args: list[Any]
     kwargs: dict[str, Any]
+    label: str | None
+    tags: list[str]
     made_by: str
     paused_until: str | None
     pause_reason: str | None
@@ -106,7 +120,7 @@ def refused(error: Err, given: Mapping[str, Any]) -> ErrorOut:
         case Code.QUOTA | Code.TOO_FAST:
             out: ErrorOut = {"error": f"Quota exceeded: {error.message}"}
             return answers.with_wait(out, error)
-        case Code.INVALID:
+        case Code.INVALID | Code.TOO_FAR:
             return _invalid(error, given)
         case Code.NEVER_RUNS:
             return {"error": f"Invalid trigger_config: {answers.line(error.message, 300)}"}
@@ -129,33 +143,41 @@ def job_out(job: Job) -> JobOut:
         "job_id": job.public_id,
         "name": answers.line(job.name, 200),
         "next_run": answers.iso_or_none(job.next_run_at, job.timezone),
-        "status": job.state,
+        "status": Job.Status.PENDING.value if waits_for_agent(job, clock.now()) else job.state,
         **answers.schedule_of(job, clock.now()),
     }
 
 
 def status_out(job: Job) -> StatusOut:
     """Return everything about a job, which must be read with its activity, and its last executions."""
-    rows = Execution.objects.filter(job=job).values_list(*EXECUTION_COLUMNS, named=True)
+    rows = list(Execution.objects.filter(job=job).values_list(*EXECUTION_COLUMNS, named=True)[:EXECUTIONS])
+    # The job's own columns are written when a run ends, but a run that waits for a retry has failed already.
+    retried = next((row for row in rows if row.status == Execution.Status.QUEUED and row.attempt), None)
+    last_run_at = retried.started_at if retried and retried.started_at else job.last_run_at
+    error = retried.error if retried and retried.error else job.last_error
     return {
         **job_out(job),
         "trigger_type": job.trigger_type,
         "created_at": answers.iso(job.created_at, job.timezone),
-        "last_run": answers.iso_or_none(job.last_run_at, job.timezone),
+        "last_run": answers.iso_or_none(last_run_at, job.timezone),
         "run_count": job.run_count,
+        "scheduled_runs": job.slot_count,
         "max_runs": job.max_runs,
-        "error": answers.readable(job.last_error) or None,
+        "error": answers.readable(error) or None,
         "task": job.task,
         "args": answers.readable(job.args),
         "kwargs": answers.readable(job.kwargs),
+        "label": answers.readable(job.label) or None,
+        "tags": answers.readable(job.tags),
         "made_by": job.made_by,
         "paused_until": answers.iso_or_none(job.paused_until, job.timezone),
         "pause_reason": answers.readable(job.pause_reason) or None,
-        "executions": [execution_out(row, job.timezone) for row in rows[:EXECUTIONS]],
+        "executions": [execution_out(row, job.timezone) for row in rows],
     }
 
 
 SUMMARY_COLUMNS = (
+    "pk",
     "public_id",
     "name",
     "status",
@@ -165,18 +187,35 @@ SUMMARY_COLUMNS = (
     "run_count",
     "last_run_at",
     "is_running",
+    "task",
+    "recent",
+    "short_error",
+    "label",
+    "tags",
 )
 
 
-def summary_out(job: Any) -> SummaryOut:
+def with_short_error(jobs: JobQuerySet) -> JobQuerySet:
+    """Annotate the start of the last error, because a whole one may be long."""
+    return jobs.annotate(short_error=Left("last_error", ERROR_LENGTH))
+
+
+def summary_out(job: Any, unclaimed: Collection[int]) -> SummaryOut:
+    """Return a row of SUMMARY_COLUMNS; `unclaimed` are the jobs whose prompt no agent has claimed."""
+    state = state_of(job.status, job.is_running)
     return {
         "job_id": job.public_id,
         "name": answers.line(job.name, 200),
-        "status": state_of(job.status, job.is_running),
+        "status": Job.Status.PENDING.value if job.pk in unclaimed else state,
         "trigger_type": job.trigger_type,
         "next_run": answers.iso_or_none(job.next_run_at, job.timezone),
         "run_count": job.run_count,
         "last_run": answers.iso_or_none(job.last_run_at, job.timezone),
+        "task": job.task,
+        "outcome": OUTCOMES.get(job.recent[-1:]),
+        "error": answers.line(job.short_error, ERROR_LENGTH) or None,
+        "label": answers.line(job.label, 200) or None,
+        "tags": answers.readable(job.tags),
     }
 
 
@@ -192,6 +231,7 @@ EXECUTION_COLUMNS = (
     "reason",
     "slots",
     "last_slot",
+    "available_at",
 )
 
 
@@ -210,6 +250,8 @@ def execution_out(row: Any, timezone: str) -> ExecutionOut:
     }
     if row.slots > 1:
         out |= {"slots": row.slots, "last_slot": answers.iso(row.last_slot, timezone)}
+    if row.attempt and row.available_at:
+        out["next_attempt_at"] = answers.iso(row.available_at, timezone)
     return out
 
 

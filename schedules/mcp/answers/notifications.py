@@ -139,7 +139,7 @@ def _words(error: Err, given: Mapping[str, Any]) -> str:
             return why
         case Code.INVALID, "when":
             return why
-        case Code.INVALID, _:
+        case ((Code.INVALID | Code.TOO_FAR), _):
             return f"{name}: {why}"
         case _:
             return error.message

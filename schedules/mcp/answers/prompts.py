@@ -11,6 +11,7 @@ from schedules.models import Execution, Job
 from schedules.models.jobs import argument_of
 from schedules.result import Code, Err
 from schedules.services.reading import WORDS_COLUMNS, words_of
+from schedules.when.durations import HORIZON_IN_WORDS
 
 
 class PromptOut(TypedDict):
@@ -45,6 +46,8 @@ def refused(error: Err, given: Mapping[str, Any]) -> str:
         return f"Error: quota exceeded: {error.message}."
     name, why = answers.first_problem(error)
     at = answers.line(str(given.get("at")), 100)
+    if error.code == Code.TOO_FAR:
+        return f'Error: "{at}" is too far ahead: at most {HORIZON_IN_WORDS} ahead.'
     match name:
         case "at":
             hint = f"\nhint: {error.hint}" if error.hint else ""
@@ -104,8 +107,15 @@ def task_line(row: Any, state: str) -> str:
     return f"#{row.pk}  {when}  [{state}]  {answers.line(prompt_text(row), 60)}"
 
 
-def not_editable(number: int, verb: str) -> str:
-    return f"Task #{number} not found or not editable (only pending tasks can be {verb})."
+def not_editable(given: str, job: Job | None, verb: str) -> str:
+    """Refuse a task that is not pending or not found; `given` is how the caller named it."""
+    named = answers.line(given, 100)
+    number = str(job.pk) if job else named.removeprefix("#")
+    task = f"#{number}" if number.lstrip("-").isdecimal() else f'"{named}"'
+    words = f"Task {task} not found or not editable (only pending tasks can be {verb})."
+    if verb == "edited" and job and services.waits_for_agent(job, clock.now()):
+        words += " It is due and waits for an agent: cancel it and schedule it anew."
+    return words
 
 
 def prompt_out(row: Execution, zone: str) -> PromptOut:

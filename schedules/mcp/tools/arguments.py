@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from datetime import date, datetime, time
 from typing import Annotated, Any, TypeAlias
 
-from pydantic import BeforeValidator, Field
+from pydantic import BeforeValidator, Field, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
 from schedules import clock
@@ -13,7 +13,7 @@ from schedules.models.triggers import columns_of
 from schedules.result import Code, Err, Ok, Result
 from schedules.when.cron import NeverRunsError
 from schedules.when.durations import HORIZON_IN_WORDS
-from schedules.when.phrases import NotUnderstoodError, PhraseError, parse_delay, parse_moment
+from schedules.when.phrases import NotUnderstoodError, PhraseError, TooFarError, parse_delay, parse_moment
 from schedules.when.triggers import Cron, Interval, Once, Trigger, TriggerError, load_zone
 
 Columns: TypeAlias = dict[str, Any]
@@ -50,8 +50,21 @@ Whole = Annotated[int, _only_numbers("integer")]
 Number = Annotated[float, _only_numbers("number")]
 
 
-JobId = Annotated[
-    str, Field(description="The job's id, as returned by list_jobs or by the tool that created the job.")
+def _reference(value: Any) -> Any:
+    """Accept a job's number as a number; refuse booleans, which would be the number of a job: true is 1."""
+    if isinstance(value, str):
+        return value
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise PydanticCustomError("reference_type", "Input should be a valid integer or string")
+    return str(value)
+
+
+Reference = Annotated[str, BeforeValidator(_reference)]
+JobId = Annotated[Reference, Field(description="The job's id, #number or exact name.")]
+TaskId = Annotated[
+    Reference,
+    WithJsonSchema({"anyOf": [{"type": "integer"}, {"type": "string"}]}),
+    Field(description="The task's number, id or exact name."),
 ]
 TriggerType = Annotated[
     str,
@@ -109,14 +122,16 @@ def read_trigger(
 
 
 def read_moment(
-    text: str, timezone: str, now: datetime, field: str, *, past: bool = False
+    text: str, timezone: str, now: datetime, field: str, *, past: bool = False, has_horizon: bool = True
 ) -> Result[datetime]:
     """Read an ISO time or a phrase; a time without an offset is read in the given zone."""
     try:
         load_zone(timezone)
-        return Ok(parse_moment(text, now=now, timezone=timezone, past=past))
+        return Ok(parse_moment(text, now=now, timezone=timezone, past=past, has_horizon=has_horizon))
     except TriggerError as error:
         return refuse(error.field, error.reason)
+    except TooFarError as error:
+        return Err(Code.TOO_FAR, f"{field}: {error}", errors={field: [str(error)]})
     except NotUnderstoodError as error:
         return refuse(field, str(error))
     except PhraseError as error:

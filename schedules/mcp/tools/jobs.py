@@ -18,6 +18,7 @@ from schedules.mcp.answers.jobs import (
     refused_cancel,
     status_out,
     summary_out,
+    with_short_error,
 )
 from schedules.mcp.auth import current_actor
 from schedules.mcp.tools.arguments import (
@@ -36,6 +37,7 @@ from schedules.mcp.tools.arguments import (
 )
 from schedules.models import Job
 from schedules.models.counting import COUNTED, count_up_to
+from schedules.models.jobs import JobQuerySet
 from schedules.result import Code, Err, Ok
 from schedules.tasks import registry
 
@@ -54,7 +56,9 @@ def schedule_job(
     trigger_config: TriggerConfig,
     args: Annotated[list[Any] | None, Field(description="Positional arguments for the task.")] = None,
     kwargs: Annotated[dict[str, Any] | None, Field(description="Named arguments for the task.")] = None,
-    max_runs: Annotated[Whole | None, Field(description="Stop after this many runs. null: no limit.")] = None,
+    max_runs: Annotated[
+        Whole | None, Field(description="Stop after this many scheduled runs; run_job does not count.")
+    ] = None,
     timezone: Timezone = None,
     idempotency_key: IdempotencyKey = None,
 ) -> ScheduledOut | ErrorOut:
@@ -104,20 +108,37 @@ def list_jobs(
 ) -> JobsOut | ErrorOut:
     """List the user's jobs, the next to run first, however they were created.
 
-    Use this to find the id of a job that the user mentions. `total` counts all matching jobs, not only this page, up to 10,000; `note` says if there are more.
+    Use this to find the id of a job that the user mentions. `total` counts all matching jobs, not only this page, up to
+    10,000; `note` says if there are more. `outcome` is that of the last run.
     """
     size, start = PAGE if limit is None else limit, offset or 0
     if status is not None and status not in Job.Status.values:
         return refused(refuse("status", "unknown"), {"status": status})
     if problem := page_problem(size, start):
         return refused(problem, {})
-    jobs = current_actor().jobs()
+    actor = current_actor()
+    jobs, unclaimed = actor.jobs(), []
     listed = jobs if status is None else jobs.listed(status)
-    page = listed.with_activity().values_list(*SUMMARY_COLUMNS, named=True)[start : start + size]
     # In no order, SQLite counts inside its index of states.
     total = count_up_to((jobs if status is None else jobs.in_state(status)).order_by())
-    out: JobsOut = {"jobs": [summary_out(row) for row in page], "total": min(total, COUNTED)}
+    rows: list[Any] = []
+    if status in (Job.Status.PENDING, Job.Status.RUNNING):
+        unclaimed = services.unclaimed_jobs(actor, clock.now())
+        total += len(unclaimed) if status == Job.Status.PENDING else -len(unclaimed)
+    if status == Job.Status.PENDING:
+        rows += _rows(jobs.filter(pk__in=unclaimed[start : start + size])) if unclaimed[start:] else []
+        start = max(0, start - len(unclaimed))
+    elif unclaimed:
+        listed = listed.exclude(pk__in=unclaimed)
+    rows += _rows(listed)[start : start + size - len(rows)]
+    if status is None and any(row.task == "prompt" and row.status == Job.Status.RUNNING for row in rows):
+        unclaimed = services.unclaimed_jobs(actor, clock.now())
+    out: JobsOut = {"jobs": [summary_out(row, unclaimed) for row in rows], "total": min(total, COUNTED)}
     return {**out, "note": answers.more_than(COUNTED, "jobs")} if total > COUNTED else out
+
+
+def _rows(jobs: JobQuerySet) -> Any:
+    return with_short_error(jobs.with_activity()).values_list(*SUMMARY_COLUMNS, named=True)
 
 
 def cancel_job(job_id: JobId) -> CancelOut:

@@ -26,10 +26,12 @@ from schedules.mcp.tools.arguments import (
     read_trigger,
     refuse,
 )
+from schedules.mcp.tools.names import derived_name
 from schedules.models import Execution, Job
 from schedules.models.triggers import trigger_of
 from schedules.result import Code, Err, Ok, Result
 from schedules.services.reading import MOST_UPCOMING
+from schedules.services.secrets import merged_arguments
 from schedules.services.validation import interval_problem
 
 MOST_RUNS = 50
@@ -87,7 +89,8 @@ def update_job(
         list[Any] | None, Field(description="The new positional arguments; they replace all old ones.")
     ] = None,
     kwargs: Annotated[
-        dict[str, Any] | None, Field(description="The new named arguments; they replace all old ones.")
+        dict[str, Any] | None,
+        Field(description="Named arguments to change; the others stay, and null removes one."),
     ] = None,
     trigger_type: Annotated[
         str | None, Field(description="once, interval or cron; requires trigger_config.")
@@ -97,7 +100,7 @@ def update_job(
     ] = None,
     timezone: Annotated[str | None, Field(description="The new IANA time zone.")] = None,
     max_runs: Annotated[
-        Whole | None, Field(description="The new maximum number of runs. 0 removes the limit.")
+        Whole | None, Field(description="The new maximum number of scheduled runs. 0 removes the limit.")
     ] = None,
     label: Annotated[str | None, Field(description="The new label.")] = None,
     tags: Annotated[list[str] | None, Field(description="The new tags; they replace all old ones.")] = None,
@@ -120,8 +123,10 @@ def update_job(
         "timezone": zone,
         "max_runs": max_runs,
     }
-    plain = {"name": name, "args": args, "kwargs": kwargs, "timezone": timezone, "label": label, "tags": tags}
+    plain = {"name": name, "timezone": timezone, "label": label, "tags": tags}
     changes: dict[str, Any] = {field: value for field, value in plain.items() if value is not None}
+    if args is not None or kwargs is not None:
+        changes["args"], changes["kwargs"] = merged_arguments(job, args, kwargs or {})
     if any(_has_mask(value) for value in (args, kwargs)):
         return refused(refuse("kwargs", f"write the real value instead of {limits.MASK}"), given)
     if max_runs is not None:
@@ -131,7 +136,11 @@ def update_job(
             changes |= columns
         case error:
             return refused(error, given)
-    is_renamed = name is not None and name != job.name
+    if name is None and job.name == derived_name(job):
+        # A name that nobody chose follows what it was derived from.
+        new = {field: changes.get(field, getattr(job, field)) for field in ("args", "kwargs", "label")}
+        changes["name"] = derived_name(Job(task=job.task, **new))
+    is_renamed = changes.get("name", job.name) != job.name
     return _changed(services.edit(actor, job.public_id, seen=job, **changes), given, is_renamed=is_renamed)
 
 
@@ -145,7 +154,10 @@ def pause_job(
     ] = None,
     reason: Annotated[str | None, Field(description="The reason, for the user to read later.")] = None,
 ) -> ChangedOut | ErrorOut:
-    """Pause a job until resume_job is called or until a given time. Runs that fall into the pause are skipped."""
+    """Pause a job until resume_job is called or until a given time. Runs that fall into the pause are skipped.
+
+    Call it again to change the end of a pause; without `until`, the pause has no end.
+    """
     actor, moment = current_actor(), None
     given = {"job_id": job_id}
     if until is not None:
@@ -154,10 +166,7 @@ def pause_job(
                 moment = read
             case error:
                 return refused(error, given)
-    result = services.pause(actor, job_id, reason=reason or "", until=moment)
-    if until is None and reason is None:
-        result = _or_as_it_was(result, job_id, Job.Status.PAUSED)
-    return _changed(result, given)
+    return _changed(services.pause(actor, job_id, reason=reason or "", until=moment), given)
 
 
 def resume_job(job_id: JobId) -> ChangedOut | ErrorOut:
@@ -251,7 +260,7 @@ def why(
     """
     actor, now, moment = current_actor(), clock.now(), None
     if at is not None:
-        match read_moment(at, _zone_of(actor, job_id), now, "at", past=True):
+        match read_moment(at, _zone_of(actor, job_id), now, "at", past=True, has_horizon=False):
             case Ok(read):
                 moment = read
             case error:

@@ -32,12 +32,14 @@ from schedules.mcp.tools.arguments import (
     IdempotencyKey,
     PageLimit,
     PageOffset,
+    Reference,
     Whole,
     page_problem,
     read_one_moment,
     read_trigger,
     refuse,
 )
+from schedules.mcp.tools.names import derived_name
 from schedules.models import Execution, Job
 from schedules.models.counting import COUNTED, count_up_to
 from schedules.result import Code, Err, Ok, Result
@@ -56,9 +58,7 @@ Topic = Annotated[
         description="The ntfy topic that the user follows: 1 to 64 letters, digits, - and _. Ask; never invent one."
     ),
 ]
-ScheduleId = Annotated[
-    str, Field(description="The schedule_id or message_id that was returned when it was created.")
-]
+ScheduleId = Annotated[Reference, Field(description="The schedule_id or message_id, #number or exact name.")]
 Title = Annotated[str | None, Field(description="A title above the message.")]
 Priority = Annotated[Whole | None, Field(description="1 (lowest) to 5 (urgent). Default: 3.")]
 Tags = Annotated[list[str] | None, Field(description='Words or emoji names, like ["warning"].')]
@@ -155,7 +155,7 @@ def schedule_notification(
         prefix="msg",
         idempotency_key=idempotency_key,
         request={"tool": "schedule_notification", **when, **content},
-        name=answers.line(title or message, 80) or "Notification",
+        name=derived_name(Job(task="notify", kwargs=content)),
         task="notify",
         kwargs=content,
         trigger_type=Job.TriggerType.ONCE,
@@ -212,7 +212,7 @@ def schedule_cron_notification(
         actor,
         prefix="scd",
         idempotency_key=idempotency_key,
-        name=answers.line(label or title or message, 80) or "Notification",
+        name=derived_name(Job(task="notify", kwargs=content, label=label or "")),
         task="notify",
         kwargs=content,
         label=label or "",
@@ -267,8 +267,11 @@ def resume_schedule(schedule_id: ScheduleId) -> ChangedOut | RefusedOut:
 
 def delete_schedule(
     schedule_id: Annotated[
-        str,
-        Field(description="The schedule ID to delete. This ID is returned when creating a cron schedule."),
+        Reference,
+        Field(
+            description="The schedule ID to delete. This ID is returned when creating a cron schedule. "
+            "A #number or an exact name works too."
+        ),
     ],
 ) -> ChangedOut | RefusedOut:
     """Delete a scheduled notification by its ID. It stops firing, and no tool can restore it.

@@ -16,7 +16,6 @@ from schedules.mcp.answers.prompts import (
     edited,
     not_editable,
     prompt_out,
-    prompt_text,
     refused,
     refused_claim,
     refused_completion,
@@ -24,10 +23,13 @@ from schedules.mcp.answers.prompts import (
     task_line,
 )
 from schedules.mcp.auth import current_actor
-from schedules.mcp.tools.arguments import IdempotencyKey, Number, Timezone, Whole, read_moment
+from schedules.mcp.tools.arguments import IdempotencyKey, Number, TaskId, Timezone, Whole, read_moment
+from schedules.mcp.tools.names import derived_name
 from schedules.models import Job
 from schedules.models.counting import count_up_to, count_words
+from schedules.models.jobs import JobQuerySet
 from schedules.result import Code, Err, Ok
+from schedules.services.references import public_id_of
 from schedules.when.triggers import load_zone
 
 LINES = 100
@@ -40,9 +42,6 @@ At = Annotated[
         description='When: "2026-02-04T15:00", "2026-02-04 3:00 PM", "tomorrow at 9am", "in 20 minutes". '
         "Read in `timezone`, unless it has an offset."
     ),
-]
-TaskNumber = Annotated[
-    Whole, Field(description="The task number, shown after # by schedule and schedule_list.")
 ]
 
 
@@ -72,7 +71,7 @@ def schedule(
         prefix="tsk",
         idempotency_key=idempotency_key,
         request={"tool": "schedule", "at": at, "prompt": prompt, "timezone": timezone},
-        name=_name_of(prompt),
+        name=derived_name(Job(task="prompt", kwargs={"prompt": prompt})),
         task="prompt",
         kwargs={"prompt": prompt},
         trigger_type=Job.TriggerType.ONCE,
@@ -108,29 +107,31 @@ def schedule_list(
     state = "pending" if status is None else status
     if state not in Job.Status.values:
         return f'Error: unknown status "{answers.line(state, 100)}".'
-    tasks = actor.jobs().filter(task="prompt").listed(state).annotate(fire_at=_fire_at(state))
+    groups = _groups(actor, state)
     for bound, text in (("fire_at__gte", from_), ("fire_at__lte", to)):
         if text is None:
             continue
         moment = _bound(text, actor.read_profile().zone, is_end=bound == "fire_at__lte")
         if moment is None:
             return f'Error: could not parse "{answers.line(text, 100)}" as a date.'
-        tasks = tasks.filter(**{bound: moment})
+        groups = [tasks.filter(**{bound: moment}) for tasks in groups]
     # Every pending task has a next run, so its index needs no place for nulls.
     first = "fire_at" if state == Job.Status.PENDING else F("fire_at").asc(nulls_last=True)
-    ordered = tasks.order_by(first, "pk")
-    rows = list(ordered.values_list(*LINE_COLUMNS, named=True)[: LINES + 1])
+    ordered = [tasks.order_by(first, "pk") for tasks in groups]
+    rows: list[Any] = []
+    for tasks in ordered:
+        rows += tasks.values_list(*LINE_COLUMNS, named=True)[: LINES + 1 - len(rows)]
     if not rows:
         return "No scheduled tasks found matching filters."
     lines = [task_line(row, state) for row in rows[:LINES]]
     if len(rows) > LINES:
-        more = count_words(count_up_to(ordered, LINES + COUNTED) - LINES, COUNTED)
-        lines.append(f"… and {more} more: narrow the list with from and to.")
+        count = sum(count_up_to(tasks, LINES + COUNTED) for tasks in ordered)
+        lines.append(f"… and {count_words(count - LINES, COUNTED)} more: narrow the list with from and to.")
     return "\n".join(lines)
 
 
 def schedule_edit(
-    id: TaskNumber,  # noqa: A002
+    id: TaskId,  # noqa: A002
     at: Annotated[
         str | None,
         Field(
@@ -143,22 +144,26 @@ def schedule_edit(
     actor = current_actor()
     if at is None and prompt is None:
         return "Error: provide at least one of 'at' or 'prompt' to edit."
-    job = actor.jobs().filter(pk=id, task="prompt", status=Job.Status.PENDING).first()
-    if job is None:
-        return not_editable(id, "edited")
+    job = _find(actor, id)
+    if isinstance(job, Err):
+        return refused(job, {})
+    if job is None or job.status != Job.Status.PENDING:
+        return not_editable(id, job, "edited")
     changes: dict[str, Any] = {}
     if at is not None:
         moment = read_moment(at, job.timezone, clock.now(), "at")
         if isinstance(moment, Err):
             return refused(moment, {"at": at})
         if job.trigger_type != Job.TriggerType.ONCE:
-            return f"Error: task #{id} repeats; use update_job with {job.public_id} to change its schedule."
+            return (
+                f"Error: task #{job.pk} repeats; use update_job with {job.public_id} to change its schedule."
+            )
         changes["run_at"] = moment.value
     if prompt is not None:
         changes |= {"args": [], "kwargs": {"prompt": prompt}}
         # Keep a name that the user chose.
-        if job.name == _name_of(prompt_text(job)):
-            changes["name"] = _name_of(prompt)
+        if job.name == derived_name(job):
+            changes["name"] = derived_name(Job(task="prompt", kwargs={"prompt": prompt}))
     # With the revision this is one conditional UPDATE: whoever changed or claimed the task first wins.
     match services.edit(actor, job.public_id, seen=job, **changes):
         case Ok(changed):
@@ -166,18 +171,20 @@ def schedule_edit(
         case Err(code=Code.INVALID) as error:
             return refused(error, {"at": at, "prompt": prompt, "timezone": job.timezone})
         case _:
-            return not_editable(id, "edited")
+            return not_editable(id, job, "edited")
 
 
-def schedule_cancel(id: TaskNumber) -> str:  # noqa: A002
+def schedule_cancel(id: TaskId) -> str:  # noqa: A002
     """Cancel a pending prompt, so that it never reaches an agent. Make sure that it is the one the user means."""
     actor = current_actor()
-    job_id = actor.jobs().filter(pk=id, task="prompt").values_list("public_id", flat=True).first()
-    if job_id is not None:
-        match services.cancel(actor, job_id, only=(Job.Status.PENDING,)):
+    job = _find(actor, id)
+    if isinstance(job, Err):
+        return refused(job, {})
+    if job is not None:
+        match services.cancel(actor, job.public_id, only=(Job.Status.PENDING,)):
             case Ok():
-                return f"Cancelled task #{id}."
-    return not_editable(id, "cancelled")
+                return f"Cancelled task #{job.pk}."
+    return not_editable(id, job, "cancelled")
 
 
 def claim_prompts(
@@ -220,20 +227,35 @@ def complete_prompt(
             return refused_completion(refusal, {"execution_id": execution_id})
 
 
-def _name_of(prompt: str) -> str:
-    return answers.line(prompt, 80) or "Prompt"
+def _find(actor: services.Actor, reference: str) -> Job | Err | None:
+    prompts = actor.jobs().filter(task="prompt")
+    match public_id_of(prompts, reference):
+        case Ok(public_id):
+            return prompts.find(public_id)
+        case error:
+            return error
 
 
-def _fire_at(state: str) -> F | Coalesce:
-    """Return when a task in this state fires, or fired last; indexes have the orders of long lists."""
+def _groups(actor: services.Actor, state: str) -> list[JobQuerySet]:
+    """Annotate when tasks in this state fire, or fired last; return them in groups, the earlier group first.
+
+    Tasks that are due and that no agent has claimed are pending. Indexes have the orders of long lists.
+    """
+    tasks = actor.jobs().filter(task="prompt")
+    listed = tasks.listed(state)
     match state:
         case Job.Status.PENDING:
-            return F("next_run_at")
+            groups = [listed.annotate(fire_at=F("next_run_at"))]
+            if unclaimed := services.unclaimed_jobs(actor, clock.now()):
+                due = tasks.filter(pk__in=unclaimed).annotate(fire_at=Coalesce("run_at", "last_run_at"))
+                groups.insert(0, due)
+            return groups
         case Job.Status.PAUSED:
-            return F("run_at")
+            return [listed.annotate(fire_at=F("run_at"))]
         case Job.Status.RUNNING:
-            return Coalesce("next_run_at", "run_at", "last_run_at")
-    return Coalesce("run_at", "last_run_at")
+            claimed = listed.exclude(pk__in=services.unclaimed_jobs(actor, clock.now()))
+            return [claimed.annotate(fire_at=Coalesce("next_run_at", "run_at", "last_run_at"))]
+    return [listed.annotate(fire_at=Coalesce("run_at", "last_run_at"))]
 
 
 def _bound(text: str, zone: str, *, is_end: bool) -> datetime | None:
@@ -241,7 +263,7 @@ def _bound(text: str, zone: str, *, is_end: bool) -> datetime | None:
     try:
         day = date.fromisoformat(text.strip())
     except ValueError:
-        match read_moment(text, zone, clock.now(), "date"):
+        match read_moment(text, zone, clock.now(), "date", has_horizon=False):
             case Ok(moment):
                 return moment
             case _:

@@ -1,8 +1,6 @@
 """The page of one job, and the actions on it."""
 
 from collections.abc import Callable, Sequence
-from contextlib import suppress
-from copy import copy
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -34,7 +32,6 @@ from schedules.web.views.page import (
 from schedules.web.views.paging import read_page
 from schedules.when.moments import in_the_past
 from schedules.when.phrases import PhraseError, parse_moment
-from schedules.when.triggers import TriggerError
 
 BARS = 60
 RUNS = 20
@@ -102,7 +99,7 @@ class JobPage(PageMixin, TemplateView):
         listed = read_page([Segment(found, ("-scheduled_for", "-pk"), walked)], self.request, RUNS)
         return super().get_context_data(
             job=job,
-            preview=preview_of(as_resumed(job), now),
+            preview=preview_of(job, now),
             health=Health(last[::-1]),
             listed=listed,
             asked=asked,
@@ -169,17 +166,6 @@ def _narrowed(runs: Any, asked: dict[str, str]) -> Any:
     return runs
 
 
-def as_resumed(job: Job) -> Job:
-    """Return a paused job as it will be after its pause, to preview its runs; return other jobs unchanged."""
-    if job.status != Job.Status.PAUSED or job.paused_until is None:
-        return job
-    later = copy(job)
-    # The preview reports a schedule that cannot be read.
-    with suppress(TriggerError):
-        later.status, later.next_run_at = Job.Status.PENDING, job.next_slot(job.paused_until)
-    return later
-
-
 def policies(job: Job) -> list[str]:
     """Describe each policy in a sentence."""
     retry = (
@@ -208,7 +194,7 @@ def policies(job: Job) -> list[str]:
     if job.at_most_once:
         sentences.append("A run whose worker died is not repeated: it ends as lost.")
     if job.max_runs:
-        sentences.append(f"It ends after {job.max_runs:,} runs; {job.slot_count:,} are done.")
+        sentences.append(f"It ends after {job.max_runs:,} scheduled runs; {job.slot_count:,} are done.")
     return sentences
 
 

@@ -5,7 +5,9 @@ from datetime import timedelta
 import pytest
 
 from schedules import clock, services
-from schedules.models import Job
+from schedules.engine import claim_runs
+from schedules.mcp import answers
+from schedules.models import Cluster, Job
 from schedules.result import Ok
 from schedules.services import Actor
 from schedules.tasks import registry
@@ -204,7 +206,118 @@ def test_list_jobs_orders_by_next_run_and_counts_all_pages(call, owner, stranger
         "next_run",
         "run_count",
         "last_run",
+        "task",
+        "outcome",
+        "error",
+        "label",
+        "tags",
     }
+
+
+def test_list_jobs_shows_task_outcome_error_label_and_tags(call, owner):
+    JobFactory(
+        owner=owner,
+        recent="SF",
+        last_error="it broke\n" + "x" * 1000,
+        label="L",
+        tags=["home"],
+        task="webhook",
+    )
+
+    (row,) = call("list_jobs")["jobs"]
+
+    assert (row["task"], row["outcome"], row["label"], row["tags"]) == ("webhook", "failed", "L", ["home"])
+    assert row["error"].startswith("it broke x")
+    assert len(row["error"]) <= 200
+
+
+def test_job_status_shows_label_and_tags(call, owner):
+    job = JobFactory(owner=owner, label="L", tags=["home"])
+
+    answer = call("job_status", job_id=job.public_id)
+
+    assert (answer["label"], answer["tags"]) == ("L", ["home"])
+
+
+def test_runs_by_hand_are_counted_apart_from_those_that_max_runs_limits(call, agent):
+    job = JobFactory(owner=agent.user, max_runs=2, next_run_at=clock.now(), overlap="allow")
+    cluster = Cluster.objects.get()
+    call("run_job", job_id=job.public_id)
+    claim_runs(cluster.pk, clock.now(), 10)
+
+    answer = call("job_status", job_id=job.public_id)
+
+    assert (answer["run_count"], answer["scheduled_runs"], answer["max_runs"]) == (2, 1, 2)
+
+
+def test_run_that_waits_for_its_retry_shows_its_error_and_the_next_attempt(call, owner):
+    job = JobFactory(owner=owner, attempts=3)
+    now = clock.now()
+    ExecutionFactory(
+        job=job,
+        status="queued",
+        attempt=1,
+        error="connection refused",
+        started_at=now,
+        available_at=now + timedelta(minutes=10),
+    )
+
+    answer = call("job_status", job_id=job.public_id)
+    why = call("why", job_id=job.public_id)
+
+    assert (answer["error"], answer["last_run"]) == ("connection refused", answers.iso(now, "UTC"))
+    again = answers.iso(now + timedelta(minutes=10), "UTC")
+    assert answer["executions"][0]["next_attempt_at"] == again
+    assert why["detail"] == "connection refused"
+    words = f"{now + timedelta(minutes=10):%Y-%m-%d %H:%M:%S} UTC"
+    assert why["explanation"] == f"Attempt 1 failed. It is queued for attempt 2, which starts at {words}."
+
+
+@pytest.mark.parametrize("shape", ["  {id}\n", "{pk}", "#{pk}", " #{pk} ", "Water the plants"])
+def test_every_tool_takes_an_id_a_number_and_a_name(call, agent, shape):
+    job = services.schedule(
+        agent,
+        name="Water the plants",
+        task="notify",
+        kwargs={"message": "x", "topic": "t"},
+        trigger_type="cron",
+        cron="0 9 * * *",
+    ).value.job
+    given = shape.format(id=job.public_id, pk=job.pk)
+
+    assert call("job_status", job_id=given)["job_id"] == job.public_id
+    assert call("update_job", job_id=given, label="L")["job_id"] == job.public_id
+    assert call("pause_job", job_id=given)["status"] == "paused"
+    assert call("resume_job", job_id=given)["status"] == "pending"
+    assert call("why", job_id=given)["job_id"] == job.public_id
+    assert call("run_job", job_id=given)["job_id"] == job.public_id
+    assert call("pause_schedule", schedule_id=given)["schedule_id"] == job.public_id
+    assert call("resume_schedule", schedule_id=given)["paused"] is False
+    assert call("cancel_job", job_id=given) == {"cancelled": True, "job_id": job.public_id}
+    assert call("delete_schedule", schedule_id=given)["success"] is True
+    job.refresh_from_db()
+    assert (job.status, job.deleted_at is None) == ("cancelled", False)
+
+
+def test_number_of_a_job_may_be_given_as_a_number(call, owner):
+    job = JobFactory(owner=owner)
+
+    assert call("job_status", job_id=job.pk)["job_id"] == job.public_id
+    with pytest.raises(ToolRefusalError, match="job_id: Input should be a valid integer or string"):
+        call("cancel_job", job_id=True)
+
+
+def test_name_of_several_jobs_is_refused_with_their_ids(call, agent):
+    fields = {"name": "Backup", "task": "tests.ping", "trigger_type": "cron", "cron": "0 9 * * *"}
+    first, second = (services.schedule(agent, **fields).value.job for _ in range(2))
+
+    answer = call("cancel_job", job_id="Backup")
+
+    assert answer["cancelled"] is False
+    assert answer["error"] == (
+        f"Several jobs have this name: {second.public_id}, {first.public_id}. Give the id of the one you mean."
+    )
+    assert Job.objects.filter(status="pending").count() == 2
 
 
 def test_job_with_a_live_run_is_running_and_not_pending(call, owner):

@@ -7,7 +7,7 @@ import time_machine
 
 from schedules import clock
 from schedules.mcp.tools import manage
-from schedules.models import Execution, Job
+from schedules.models import Event, Execution, Job
 from tests.factories import ExecutionFactory, JobFactory
 
 
@@ -102,6 +102,49 @@ def test_update_job_asks_for_secrets_again_when_the_address_changes(call, owner,
     assert job.args == ["https://example.com/"]
 
 
+def test_update_job_keeps_the_arguments_that_are_not_given(call, owner, noon):
+    old = {"url": "https://example.com/", "headers": {"X-Api-Key": "hush"}, "method": "PUT"}
+    job = JobFactory(owner=owner, task="webhook", kwargs=old)
+
+    assert "error" not in call("update_job", job_id=job.public_id, kwargs={"body": "x", "method": None})
+
+    job.refresh_from_db()
+    assert job.kwargs == {"url": old["url"], "headers": old["headers"], "body": "x"}
+    refused = call("update_job", job_id=job.public_id, kwargs={"url": "https://evil.example/"})
+    assert "headers.X-Api-Key: write it again" in refused["error"]
+    call("update_job", job_id=job.public_id, kwargs={"url": "https://example.org/", "headers": None})
+    job.refresh_from_db()
+    assert job.kwargs == {"url": "https://example.org/", "body": "x"}
+
+
+def test_update_job_changes_by_name_what_was_given_by_position(call, owner, noon):
+    job = JobFactory(owner=owner, task="notify", args=["Old", "phone"])
+
+    call("update_job", job_id=job.public_id, kwargs={"message": "New", "title": "T"})
+    job.refresh_from_db()
+    assert (job.args, job.kwargs) == (["New", "phone"], {"title": "T"})
+
+    call("update_job", job_id=job.public_id, args=["Newer"], kwargs={"topic": "phone"})
+    job.refresh_from_db()
+    assert (job.args, job.kwargs) == (["Newer"], {"title": "T", "topic": "phone"})
+
+
+def test_name_follows_the_message_unless_somebody_chose_it(call, owner, noon):
+    message = {"message": "Water the plants", "notification_topic": "phone"}
+    derived = call("schedule_notification", **message, delay="1h")["message_id"]
+    labelled = call(
+        "schedule_cron_notification", **message, cron="0 9 * * *", timezone="UTC", label="Plants"
+    )["schedule_id"]
+    chosen = JobFactory(owner=owner, task="notify", name="Mine", kwargs={"message": "a", "topic": "phone"})
+
+    for job_id in (derived, labelled, chosen.public_id):
+        call("update_job", job_id=job_id, kwargs={"message": "Feed the cat"})
+
+    names = dict(Job.objects.values_list("public_id", "name"))
+    assert (names[derived], names[labelled], names[chosen.public_id]) == ("Feed the cat", "Plants", "Mine")
+    assert call("update_job", job_id=labelled, label="Cat")["name"] == "Cat"
+
+
 def test_update_job_can_change_the_trigger_type(call, owner, noon):
     job = JobFactory(owner=owner)
 
@@ -172,10 +215,91 @@ def test_job_is_paused_until_a_moment_and_resumed(olga, owner, noon):
     )
     shown = olga.call("job_status", job_id=job.public_id)
     assert (shown["pause_reason"], shown["paused_until"]) == ("holiday", paused["paused_until"])
-    assert olga.call("pause_job", job_id=job.public_id)["status"] == "paused"
-    assert "error" in olga.call("pause_job", job_id=job.public_id, until="in 2 days")
     for _ in range(2):
         assert olga.call("resume_job", job_id=job.public_id)["status"] == "pending"
+
+
+def test_pause_can_be_changed_to_end_later_earlier_or_never(call, owner, noon):
+    job = JobFactory(owner=owner)
+    call("pause_job", job_id=job.public_id, until="tomorrow at 9am", reason="holiday")
+
+    later = call("pause_job", job_id=job.public_id, until="in 2 days")
+    earlier = call("pause_job", job_id=job.public_id, until="in 2 hours", reason="moving")
+    endless = call("pause_job", job_id=job.public_id)
+
+    assert later["paused_until"] == "2026-02-06T11:00:00+00:00"
+    assert earlier["paused_until"] == "2026-02-04T13:00:00+00:00"
+    assert (endless["paused_until"], endless["next_runs"]) == (None, [])
+    job.refresh_from_db()
+    assert (job.status, job.pause_reason, job.paused_until) == ("paused", "moving", None)
+    last = Event.objects.filter(job=job).first()
+    assert (last.verb, last.before["until"], last.after["until"]) == (
+        "pause",
+        "2026-02-04T13:00:00+00:00",
+        None,
+    )
+
+
+def test_pausing_a_schedule_removes_the_end_of_its_pause(call, owner, noon):
+    job = JobFactory(owner=owner, task="notify")
+    call("pause_job", job_id=job.public_id, until="tomorrow at 9am")
+
+    call("pause_schedule", schedule_id=job.public_id)
+
+    job.refresh_from_db()
+    assert job.paused_until is None
+
+
+def test_repeated_pause_changes_nothing(call, owner, noon):
+    job = JobFactory(owner=owner)
+
+    for _ in range(2):
+        call("pause_job", job_id=job.public_id, until="tomorrow at 9am", reason="holiday")
+
+    assert Event.objects.filter(job=job, verb="pause").count() == 1
+
+
+def test_runs_after_the_end_of_a_pause_are_shown(call, owner, noon):
+    daily = JobFactory(owner=owner, cron="0 9 * * *")
+    once = JobFactory(owner=owner, once=True, run_at=clock.now() + timedelta(hours=20))
+    for job in (daily, once):
+        paused = call("pause_job", job_id=job.public_id, until="in 3 hours")
+        assert paused["next_run"] is None
+        assert paused["next_runs"][0].startswith("2026-02-05T0")
+
+    shown = call("job_status", job_id=daily.public_id)
+    coming = call("upcoming", hours=24)["upcoming"]
+
+    assert shown["next_runs"][:2] == ["2026-02-05T09:00:00+00:00", "2026-02-06T09:00:00+00:00"]
+    assert [run["job_id"] for run in coming] == [once.public_id, daily.public_id]
+    assert call("upcoming", hours=2)["upcoming"] == []
+
+
+def test_why_does_not_call_a_run_skipped_before_its_time(call, owner, noon):
+    job = JobFactory(owner=owner, cron="0 9 * * *")
+    call("pause_job", job_id=job.public_id, until="in 3 days")
+
+    within, after, latest = (
+        call("why", job_id=job.public_id, **at) for at in ({"at": "2026-02-05"}, {"at": "2026-02-08"}, {})
+    )
+
+    assert (after["verdict"], after["at"]) == ("pending", "2026-02-08T09:00:00+00:00")
+    assert within["verdict"] == latest["verdict"] == "paused"
+    assert latest["explanation"].endswith("The pause ends at 2026-02-07 11:00:00 UTC.")
+
+
+def test_why_about_a_distant_moment_is_answered(call, owner, noon):
+    job = JobFactory(owner=owner, cron="0 9 * * *")
+
+    assert call("why", job_id=job.public_id, at="2199-01-01")["verdict"] == "pending"
+
+
+def test_moment_beyond_the_horizon_is_refused_as_such(call, owner, noon):
+    job = JobFactory(owner=owner)
+
+    answer = call("pause_job", job_id=job.public_id, until="2199-01-01T00:00:00Z")
+
+    assert answer["error"] == "Invalid until: that is too far away: at most five years ahead"
 
 
 def test_pause_refuses_an_invalid_or_past_moment(call, owner, noon):

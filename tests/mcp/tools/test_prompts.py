@@ -9,6 +9,7 @@ from schedules import clock, services
 from schedules.mcp.auth import local_caller, set_local_caller
 from schedules.models import Execution, Job
 from schedules.services import Actor
+from schedules.services.lookalikes import skeleton
 from tests.factories import ExecutionFactory, JobFactory
 from tests.mcp.agents import ToolRefusalError
 
@@ -393,8 +394,8 @@ def test_completing_an_unknown_prompt_gives_a_normal_answer(call, owner, strange
 def test_missing_argument_is_named_in_the_error(olga):
     with pytest.raises(ToolRefusalError, match="prompt: Field required"):
         olga.call("schedule", at="in 1 hour")
-    with pytest.raises(ToolRefusalError, match="id: Input should be a valid integer"):
-        olga.call("schedule_cancel", id="seventeen")
+    with pytest.raises(ToolRefusalError, match="id: Field required"):
+        olga.call("schedule_cancel")
 
 
 @pytest.mark.parametrize(
@@ -402,10 +403,9 @@ def test_missing_argument_is_named_in_the_error(olga):
     [
         ("tomorrow at 9", "morning or evening? Write 9am, 9pm or 24-hour time like 20:00"),
         ("2026-03-29 02:30", "clocks in Europe/Berlin skip 02:30 on 2026-03-29"),
-        ("2040-01-01 10:00", "that is too far away"),
     ],
 )
-def test_ambiguous_skipped_or_distant_time_is_refused_with_a_hint(call, at, hint):
+def test_ambiguous_or_skipped_time_is_refused_with_a_hint(call, at, hint):
     first, second = call("schedule", at=at, prompt="x").splitlines()
 
     assert first == f'Error: could not parse "{at}" as a date/time.'
@@ -448,8 +448,66 @@ def test_key_of_a_cancelled_task_has_a_warning(call):
     assert "warning: It is cancelled: to schedule it again, use a new idempotency_key." in again
 
 
-@pytest.mark.parametrize("id", [True, "1", 1.5, None], ids=str)
-def test_task_id_must_be_an_integer(call, owner, id):  # noqa: A002
+@pytest.mark.parametrize("shape", ["{pk}", "#{pk}", " {id} ", "Morning round"])
+def test_task_is_found_by_number_id_and_name(call, owner, shape):
+    job = prompt_job(owner, name="Morning round", name_skeleton=skeleton("Morning round"))
+    given = shape.format(pk=job.pk, id=job.public_id)
+
+    assert call("schedule_edit", id=given, prompt="New").startswith(f"Updated task #{job.pk}: ")
+    assert call("schedule_cancel", id=given) == f"Cancelled task #{job.pk}."
+
+
+def test_name_of_another_kind_of_job_is_no_task(call, owner):
+    JobFactory(owner=owner, name="Backup", name_skeleton=skeleton("Backup"))
+
+    assert call("schedule_cancel", id="Backup") == (
+        'Task "Backup" not found or not editable (only pending tasks can be cancelled).'
+    )
+
+
+@pytest.mark.parametrize("has_expired", [False, True])
+def test_due_prompt_that_no_agent_holds_is_pending_and_can_be_cancelled(call, owner, has_expired):
+    row = waiting(owner)
+    if has_expired:
+        Execution.objects.update(leased_to="phone", lease_until=clock.now() - timedelta(minutes=1))
+    else:
+        assert call("schedule_list") == (
+            f"#{row.job.pk}  Wed 2026-02-04 12:00 UTC  [pending]  Look at the build"
+        )
+        assert call("job_status", job_id=row.job.public_id)["status"] == "pending"
+        assert call("schedule_list", status="running") == EMPTY
+        assert call("schedule_edit", id=row.job.pk, prompt="x").endswith(
+            "It is due and waits for an agent: cancel it and schedule it anew."
+        )
+
+    assert call("schedule_cancel", id=row.job.pk) == f"Cancelled task #{row.job.pk}."
+    row.refresh_from_db()
+    assert row.status == "cancelled"
+
+
+def test_prompt_that_an_agent_holds_is_running_and_cannot_be_cancelled(call, owner):
+    row = waiting(owner)
+    call("claim_prompts")
+
+    assert "[running]" in call("schedule_list", status="running")
+    assert call("schedule_cancel", id=row.job.pk).startswith(f"Task #{row.job.pk} not found or not editable")
+
+
+def test_bounds_of_a_search_have_no_horizon(call, owner):
+    job = prompt_job(owner)
+
+    assert call("schedule_list", **{"from": "2199-01-01T00:00:00Z"}) == EMPTY
+    assert f"#{job.pk}" in call("schedule_list", to="2199-01-01 00:00")
+
+
+def test_time_beyond_the_horizon_is_refused_as_such(call):
+    assert call("schedule", at="2199-01-01T00:00:00Z", prompt="x") == (
+        'Error: "2199-01-01T00:00:00Z" is too far ahead: at most five years ahead.'
+    )
+
+
+@pytest.mark.parametrize("id", [True, 1.5, None], ids=str)
+def test_task_id_must_be_a_number_or_a_text(call, owner, id):  # noqa: A002
     prompt_job(owner)
 
     with pytest.raises(ToolRefusalError, match="id: Input should be a valid integer"):

@@ -133,10 +133,13 @@ def test_error_about_a_long_pause_reason_does_not_name_the_column(web: Client, j
     assert "<span>Use at most 200 printable characters.</span>" in answer.content.decode()
 
 
-def test_second_pause_says_that_the_job_is_paused(web: Client, job: Job):
+def test_second_pause_changes_the_end(web: Client, job: Job):
+    web.post(f"/jobs/{job.public_id}/pause/", {"until": "in 2 days", "reason": "Moving"})
+
     web.post(f"/jobs/{job.public_id}/pause/")
 
-    assert "Job already paused" in web.post(f"/jobs/{job.public_id}/pause/", follow=True).content.decode()
+    job.refresh_from_db()
+    assert (job.status, job.pause_reason, job.paused_until) == ("paused", "Moving", None)
 
 
 @pytest.mark.parametrize(("cron", "count"), [("0 * * * *", 5), ("nonsense", 0)])

@@ -1,0 +1,43 @@
+"""References to a job: its public id, its number, or its exact name if no other job has it."""
+
+import re
+
+from schedules import limits
+from schedules.models import Job
+from schedules.models.jobs import JobQuerySet
+from schedules.result import Code, Err, Ok, Result
+from schedules.services.lookalikes import skeleton
+
+MOST_CANDIDATES = 5
+_PUBLIC_ID = re.compile(r"[a-z]+_[0-9]+_[0-9]+")
+_NUMBER = re.compile(r"#?([0-9]{1,18})")
+
+
+def looks_like_public_id(reference: str) -> bool:
+    return _PUBLIC_ID.fullmatch(reference) is not None
+
+
+def public_id_of(jobs: JobQuerySet, reference: str) -> Result[str]:
+    """Return the public id of the one of these jobs that is meant, or the text itself if none of them is.
+
+    A public id is returned without a query: the caller looks it up anyway. Of jobs with the same name, the only active
+    one is meant; if there are several, an error names them.
+    """
+    text = reference.strip()
+    if looks_like_public_id(text):
+        return Ok(text)
+    if number := _NUMBER.fullmatch(text):
+        found = jobs.filter(pk=int(number[1])).order_by().values_list("public_id", flat=True)[:1]
+        if numbered := next(iter(found), None):
+            return Ok(numbered)
+    if not text or len(text) > limits.NAME_LENGTH or limits.line_problem(text):
+        return Ok(text)
+    # By the skeleton, which has an index.
+    named = jobs.filter(name_skeleton=skeleton(text), name=text).order_by("-pk")
+    candidates = list(named.values_list("public_id", "status")[: 20 * MOST_CANDIDATES])
+    active = [public_id for public_id, status in candidates if status in Job.ACTIVE]
+    meant = active or [public_id for public_id, _ in candidates]
+    if len(meant) > 1:
+        listed = ", ".join(meant[:MOST_CANDIDATES]) + (", …" if len(meant) > MOST_CANDIDATES else "")
+        return Err(Code.CONFLICT, f"Several jobs have this name: {listed}. Give the id of the one you mean.")
+    return Ok(meant[0] if meant else text)
