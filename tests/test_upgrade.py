@@ -26,7 +26,7 @@ from tests.mcp.agents import InMemory
 
 FIRST = ("schedules", "0001_initial")
 # The content without its formatting and comments.
-FIRST_DIGEST = "98f84b532b68a23e382fe8b582c057f051dbaf12e5676e1ab43dcf0d9f4afd02"
+FIRST_DIGEST = "ccfbd5ce95ab54cca92bd11ec3953378a9431cdc2668c45bee5385db2653aa3f"
 
 NAMES = ("Cluster", "Job", "Execution", "Event", "Profile", "Token", "Installation", "UserSession")
 NOW = datetime(2026, 2, 4, 9, 0, tzinfo=UTC)

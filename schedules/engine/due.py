@@ -19,11 +19,13 @@ class DueJob(NamedTuple):
     trigger_type: str
     run_at: datetime | None
     every: timedelta | None
+    calendar_unit: str
     anchor_at: datetime | None
     cron: str
     timezone: str
     ends_at: datetime | None
     max_runs: int | None
+    skips: str
     created_at: datetime
     slot_count: int
     overlap: str
@@ -40,6 +42,7 @@ class DueJob(NamedTuple):
                 "trigger_type": self.trigger_type,
                 "run_at": self.run_at,
                 "every": self.every,
+                "calendar_unit": self.calendar_unit,
                 "anchor_at": self.anchor_at or self.created_at,
                 "cron": self.cron,
                 "timezone": self.timezone,

@@ -1,7 +1,7 @@
 """The plan for a due job: which slots run, are skipped or are missed under its catch-up and overlap policies."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 from django.conf import settings
@@ -10,8 +10,11 @@ from schedules.engine.due import PlannedJob
 from schedules.engine.gaps import TICK, Slot, gap_from, remaining
 from schedules.engine.overlap import apply_overlap
 from schedules.models import Execution, Job
+from schedules.models.jobs import why_skipped
 
 ON_TIME = timedelta(seconds=60)
+# How many slots in a row a plan looks at that are left out; those before count as missed.
+MOST_LEFT_OUT = 200
 
 Status = Execution.Status
 Cause = Execution.Cause
@@ -68,11 +71,33 @@ def plan(
     if not owner_is_active:
         gap = gap_from(job, first, newest, Status.SKIPPED, "The owner's account is not active.")
         return _planned(job, remaining(job, gap, known), following)
+    left_out = _left_out_at_the_end(job, first, newest) if job.skips else None
+    if left_out and left_out.at == first:
+        return _planned(job, remaining(job, left_out, known), following)
+    newest = _slot_before(job, left_out.at, first) or first if left_out else newest
     chosen, missed = _choose(job, first, newest, now, why_missed)
     rows = remaining(job, missed, known) if missed else []
+    rows += remaining(job, left_out, known) if left_out else []
     # Before the policies: a slot that has already run neither delays others nor counts towards `max_runs`.
     chosen = [slot for slot in chosen if remaining(job, slot, known)]
+    if job.skips:
+        due = [(slot, why_skipped(job, slot.at)) for slot in chosen]
+        rows += [replace(slot, status=Status.SKIPPED, reason=words) for slot, words in due if words]
+        chosen = [slot for slot, words in due if not words]
     return _planned(job, rows + apply_overlap(job, chosen, live, now), following)
+
+
+def _left_out_at_the_end(job: PlannedJob, first: datetime, newest: datetime) -> Slot | None:
+    """Build one row for the newest due slots if the job leaves them out, so that an earlier one can be made up for."""
+    words, oldest = why_skipped(job, newest), newest
+    if not words:
+        return None
+    for _ in range(MOST_LEFT_OUT):
+        earlier = _slot_before(job, oldest, first)
+        if earlier is None or not why_skipped(job, earlier):
+            break
+        oldest = earlier
+    return gap_from(job, oldest, newest, Status.SKIPPED, words)
 
 
 def _choose(

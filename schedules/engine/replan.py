@@ -4,6 +4,7 @@ import logging
 from datetime import datetime
 
 from django.db import transaction
+from django.db.models import Q
 
 from schedules.engine.pauses import note
 from schedules.models import Cluster, Installation, Job
@@ -56,7 +57,8 @@ def follow_zone_data(now: datetime) -> int:
 
 def _replan_all(now: datetime, release: str) -> int:
     """Go through all pending jobs on the clock of a zone, batch by batch; a due slot is left to the claim."""
-    pending = Job.objects.armed().filter(trigger_type=Job.TriggerType.CRON, next_run_at__gt=now)
+    on_wall_clock = Q(trigger_type=Job.TriggerType.CRON) | ~Q(calendar_unit="")
+    pending = Job.objects.armed().filter(on_wall_clock, next_run_at__gt=now)
     jobs = pending.exclude(timezone="UTC").only(*_JOB_COLUMNS).order_by("pk")
     moved, last = 0, 0
     while batch := list(jobs.filter(pk__gt=last)[:BATCH]):

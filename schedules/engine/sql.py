@@ -216,8 +216,9 @@ _MOMENTS = ("next_run_at", "run_at", "anchor_at", "ends_at", "created_at")
 
 
 def _due_job_on_sqlite(row: Sequence[Any]) -> DueJob:
-    pk, owner_id, name, task, next_run_at, kind, run_at, every, anchor_at, *others = row
-    cron, timezone, ends_at, max_runs, created_at, slot_count, overlap, catch_up, timeout, *flags = others
+    pk, owner_id, name, task, next_run_at, kind, run_at, every, calendar_unit, anchor_at, *others = row
+    cron, timezone, ends_at, max_runs, skips, created_at, slot_count, overlap, *limits = others
+    catch_up, timeout, *flags = limits
     return DueJob(
         pk,
         owner_id,
@@ -227,11 +228,13 @@ def _due_job_on_sqlite(row: Sequence[Any]) -> DueJob:
         kind,
         run_at and _moment(run_at),
         every and timedelta(microseconds=every),
+        calendar_unit,
         anchor_at and _moment(anchor_at),
         cron,
         timezone,
         ends_at and _moment(ends_at),
         max_runs,
+        skips,
         _moment(created_at),
         slot_count,
         overlap,

@@ -27,7 +27,9 @@ from schedules.mcp.apps import PAGE_OF_TOOL
 from schedules.mcp.auth import Caller, calling, current_actor, require, too_many_calls, with_profile
 from schedules.mcp.orm import orm
 from schedules.mcp.tools import jobs, manage, notifications, prompts
+from schedules.models.jobs import JobQuerySet
 from schedules.result import Err
+from schedules.services import Actor
 from schedules.services.references import public_id_of
 
 logger = logging.getLogger(__name__)
@@ -61,6 +63,8 @@ class Offer:
     title: str
     hints: ToolAnnotations
     refuse: Refuse
+    among: Callable[[Actor], JobQuerySet] = Actor.jobs
+    """The jobs that it finds by number and name."""
 
     @property
     def name(self) -> str:
@@ -111,6 +115,8 @@ OFFERS = (
     Offer(manage.update_job, "Change a job", CHANGES, refused_job),
     Offer(manage.pause_job, "Pause a job", CHANGES, refused_job),
     Offer(manage.resume_job, "Resume a job", CHANGES, refused_job),
+    Offer(manage.skip_runs, "Skip runs", CREATES, refused_job),
+    Offer(manage.restore_job, "Restore a job", CHANGES, refused_job, among=Actor.restorable),
     Offer(manage.run_job, "Run a job now", ACTS, refused_job),
     Offer(manage.upcoming, "List upcoming runs", READS, refused_job),
     Offer(manage.why, "Explain a run", READS, refused_job),
@@ -173,7 +179,7 @@ def _checked(offer: Offer) -> Callable[..., Any]:
 
     def call(caller: Caller, **named: Any) -> Any:
         with calling(with_profile(caller)):
-            if refusal := _read_reference(named):
+            if refusal := _read_reference(offer, named):
                 return offer.refuse(refusal, named)
             return offer.function(**named)
 
@@ -185,18 +191,18 @@ def _coroutine(offer: Offer) -> Callable[..., Awaitable[Any]]:
         if caller.token_id is None:
             caller = await orm(with_profile)(caller)
         with calling(caller):
-            if refusal := await orm(_read_reference)(named):
+            if refusal := await orm(_read_reference)(offer, named):
                 return offer.refuse(refusal, named)
             return await offer.function(**named)
 
     return call
 
 
-def _read_reference(named: dict[str, Any]) -> Err | None:
+def _read_reference(offer: Offer, named: dict[str, Any]) -> Err | None:
     """Replace the number or the name of a job by its public id; a public id takes no query here."""
     for name in REFERENCES & named.keys():
         try:
-            meant = public_id_of(current_actor().jobs(), named[name])
+            meant = public_id_of(offer.among(current_actor()), named[name])
         except (OperationalError, InterfaceError):
             # The tool itself meets the same error, and has the words for it.
             return None

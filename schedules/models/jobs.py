@@ -16,8 +16,9 @@ from django.db.models.functions import Coalesce
 
 from schedules import limits
 from schedules.models.job_problems import problems_of
-from schedules.models.triggers import TriggerType, trigger_of
+from schedules.models.triggers import CalendarUnit, TriggerType, trigger_of
 from schedules.tasks import registry
+from schedules.when.skips import Skips
 from schedules.when.triggers import Trigger
 
 LATE_AFTER = timedelta(minutes=2)
@@ -127,6 +128,17 @@ def trigger_of_job(job: Any) -> Trigger:
     return job.trigger if isinstance(job, Job) else trigger_of(job._asdict(), is_stored=True)
 
 
+def why_skipped(job: Any, slot: datetime) -> str:
+    """Return why a slot of a job, or of a row with its columns, is left out, or an empty text if it runs."""
+    skips = skips_of(job)
+    return skips.reason(slot) if skips else ""
+
+
+def skips_of(job: Any) -> Skips | None:
+    """Return what a job, or a row with its columns, leaves out, or None for nothing."""
+    return Skips(frozenset(job.skips.split()), job.timezone) if job.skips else None
+
+
 def argument_of(job: Any, name: str) -> Any:
     """Return an argument of a job, or of a row with its task and arguments, or None."""
     if name in job.kwargs:
@@ -189,6 +201,7 @@ class Job(models.Model):
         "trigger_type",
         "run_at",
         "every",
+        "calendar_unit",
         "anchor_at",
         "cron",
         "timezone",
@@ -222,11 +235,26 @@ class Job(models.Model):
     trigger_type = models.CharField(max_length=10, choices=TriggerType)
     run_at = models.DateTimeField(null=True, blank=True)
     every = models.DurationField(null=True, blank=True)
+    calendar_unit = models.CharField(
+        max_length=6,
+        choices=CalendarUnit,
+        blank=True,
+        default="",
+        db_default="",
+        help_text="For an interval on the wall clock of its zone: whether `every` is days, or months of 30 days.",
+    )
     anchor_at = models.DateTimeField(null=True, blank=True, help_text="The first slot of an interval.")
     cron = models.CharField(max_length=limits.CRON_LENGTH, blank=True)
     timezone = models.CharField(max_length=64, default="UTC")
     ends_at = models.DateTimeField(null=True, blank=True)
     max_runs = models.PositiveIntegerField(null=True, blank=True, validators=[MinValueValidator(1)])
+    skips = models.TextField(
+        blank=True,
+        default="",
+        db_default="",
+        editable=False,
+        help_text="The days and slots that it leaves out, separated by blanks.",
+    )
     runs_per_minute = models.FloatField(
         default=0.0,
         db_default=0.0,
@@ -409,6 +437,7 @@ class Job(models.Model):
                 "trigger_type": self.trigger_type,
                 "run_at": self.run_at,
                 "every": self.every,
+                "calendar_unit": self.calendar_unit,
                 "anchor_at": grid,
                 "cron": self.cron,
                 "timezone": self.timezone,

@@ -7,10 +7,24 @@ from typing import Any
 
 from django.db import models
 
-from schedules.when.triggers import Cron, Interval, Once, Trigger, TriggerError
+from schedules.when.triggers import CalendarInterval, Cron, Interval, Once, Trigger, TriggerError
 
 # For an interval without an anchor, which is validated before it gets one.
 _PLACEHOLDER_ANCHOR = datetime(2000, 1, 1, tzinfo=UTC)
+
+
+# A month in the column `every` of a job whose `calendar_unit` is months.
+MONTH = timedelta(days=30)
+
+
+class CalendarUnit(models.TextChoices):
+    DAYS = "days"
+    MONTHS = "months"
+
+    @property
+    def length(self) -> timedelta:
+        """What one of them adds to the column `every`."""
+        return MONTH if self == CalendarUnit.MONTHS else timedelta(days=1)
 
 
 class TriggerType(models.TextChoices):
@@ -32,6 +46,10 @@ def trigger_of(columns: Mapping[str, Any], *, is_stored: bool = False) -> Trigge
     match columns["trigger_type"]:
         case TriggerType.ONCE if columns["run_at"]:
             return Once(columns["run_at"], columns["timezone"])
+        case TriggerType.INTERVAL if columns["every"] is not None and columns.get("calendar_unit"):
+            unit = CalendarUnit(columns["calendar_unit"])
+            start = columns.get("anchor_at") or _PLACEHOLDER_ANCHOR
+            return CalendarInterval(columns["every"] // unit.length, unit.value, start, columns["timezone"])
         case TriggerType.INTERVAL if columns["every"] is not None:
             # Not rounded: Interval refuses fractions of a second.
             return Interval(columns["every"].total_seconds(), columns.get("anchor_at") or _PLACEHOLDER_ANCHOR)
@@ -49,7 +67,8 @@ def _cron(expression: str, timezone: str, is_stored: bool) -> Cron:
 def columns_of(trigger: Trigger) -> dict[str, Any]:
     """Return the columns that hold a trigger, with those of other types empty.
 
-    Without zone and anchor: every job has a zone, and an interval that did not change keeps its anchor.
+    Without zone and anchor: every job has a zone, and an interval that did not change keeps its anchor. A calendar
+    interval is its anchor, so that it has both.
     """
     columns: dict[str, Any] = {"run_at": None, "every": None, "cron": ""}
     match trigger:
@@ -57,5 +76,9 @@ def columns_of(trigger: Trigger) -> dict[str, Any]:
             return columns | {"trigger_type": TriggerType.ONCE, "run_at": moment}
         case Interval(seconds=seconds):
             return columns | {"trigger_type": TriggerType.INTERVAL, "every": timedelta(seconds=seconds)}
+        case CalendarInterval(count=count, unit=unit, start=start):
+            every = count * CalendarUnit(unit).length
+            own = {"every": every, "calendar_unit": unit, "anchor_at": start}
+            return columns | {"trigger_type": TriggerType.INTERVAL} | own
         case Cron(expression=expression):
             return columns | {"trigger_type": TriggerType.CRON, "cron": expression}

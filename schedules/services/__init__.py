@@ -11,6 +11,7 @@ from schedules.services.job_states import (
     restore,
     resume,
     run_now,
+    skip,
     waits_for_agent,
 )
 from schedules.services.jobs import edit, schedule
@@ -58,6 +59,7 @@ __all__ = [
     "run_now",
     "schedule",
     "signing_keys_of",
+    "skip",
     "unclaimed_jobs",
     "upcoming",
     "update_profile",

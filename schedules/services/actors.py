@@ -84,6 +84,15 @@ class Actor:
             return Job.objects.trashed()
         return Job.objects.trashed().filter(self.within_tasks(), owner=self.user.pk)
 
+    def restorable(self) -> JobQuerySet:
+        """Jobs that can be brought back: deleted or cancelled ones."""
+        jobs = (
+            Job.objects.all()
+            if self.sees_all
+            else Job.objects.filter(self.within_tasks(), owner=self.user.pk)
+        )
+        return jobs.filter(Q(deleted_at__isnull=False) | Q(status=Job.Status.CANCELLED))
+
     def executions(self) -> ExecutionQuerySet:
         if self.sees_all:
             return Execution.objects.all()

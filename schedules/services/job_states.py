@@ -1,20 +1,22 @@
 """Changes of a job's state, from a pause to the trash: each checks the actor, changes one row and writes one event."""
 
 from collections.abc import Callable, Collection
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
 from typing import Any
 
 from django.db import transaction
 from django.db.models import F
 
 from schedules import clock, engine, limits
-from schedules.models import Execution, Job
+from schedules.models import Event, Execution, Job
 from schedules.result import Code, Err, Ok, Result, invalid
 from schedules.services.actors import Actor, forbidden, not_found, record
 from schedules.services.people import profile_of
 from schedules.services.quotas import restore_problem, run_problem
+from schedules.services.reading import next_runs_of
 from schedules.services.validation import no_runs_left
 from schedules.tasks import registry
+from schedules.when.skips import MOST_SKIPS, day_of, slot_entry, still_ahead
 from schedules.when.triggers import TriggerError, unreadable
 
 WAITING_MANUAL_RUNS = 10
@@ -127,32 +129,40 @@ def delete(actor: Actor, job_id: str) -> Result[Job]:
 
 
 def restore(actor: Actor, job_id: str) -> Result[Job]:
-    """Restore a job from the trash with its former status; record the slots since its deletion as skipped."""
+    """Restore a job from the trash with its former status, or a cancelled job as a pending one.
+
+    The slots since then are recorded as skipped.
+    """
     now = clock.now()
     with transaction.atomic():
-        job = actor.trash().select_for_update(of=("self",)).find(job_id)
+        job = actor.restorable().select_for_update(of=("self",)).find(job_id)
         if job is None:
-            return not_found(job_id)
+            kept = actor.jobs().find(job_id)
+            return (
+                Err(Code.WRONG_STATE, f"Job already {kept.status}: {job_id}") if kept else not_found(job_id)
+            )
         if not actor.may_change(job):
             return forbidden(job)
-        if job.status in Job.ACTIVE and (
-            refusal := restore_problem(profile_of(job.owner), job.runs_per_minute)
-        ):
-            return refusal
-        assert job.deleted_at is not None
+        is_cancelled = job.deleted_at is None
+        if job.status in Job.ACTIVE or is_cancelled:
+            refusal = restore_problem(profile_of(job.owner), job.runs_per_minute)
+            if refusal:
+                return refusal
+        since = (job.deleted_at or _cancelled_at(job)) + _TICK
+        was = "was cancelled" if is_cancelled else "lay in the trash"
         changes: dict[str, Any] = {"deleted_at": None, "failure_streak": 0}
         match job.status:
-            case Job.Status.PENDING:
-                engine.account_for(job, job.deleted_at + _TICK, now, "The job lay in the trash.")
+            case status if status == Job.Status.PENDING or is_cancelled:
+                engine.account_for(job, since, now, f"The job {was}.")
                 engine.delete_future_rows(job, now)
-                following, reason = _slot_after_trash(job, now)
+                following, reason = _slot_after(job, now, f"Its time passed while it {was}.")
                 if following:
-                    changes["next_run_at"] = following
+                    changes |= {"status": Job.Status.PENDING, "next_run_at": following}
                 else:
                     # Let the owner decide what to do with it.
                     engine.pause(job, now, reason)
             case Job.Status.PAUSED:
-                engine.account_for(job, job.deleted_at + _TICK, now, "The job lay in the trash.")
+                engine.account_for(job, since, now, f"The job {was}.")
                 changes["paused_at"] = now
             case Job.Status.RUNNING if not Execution.objects.live().filter(job=job).exists():
                 changes["status"] = Job.Status.COMPLETED
@@ -182,6 +192,38 @@ def run_now(actor: Actor, job_id: str) -> Result[Execution]:
         execution.save(force_insert=True)
         record(actor, "run", now, job=job, after={"execution": execution.pk})
     return Ok(execution)
+
+
+def skip(actor: Actor, job_id: str, days: Collection[date] = (), *, undo: bool = False) -> Result[Job]:
+    """Leave out the runs of these days, or the next run if none is given; `undo` lets them run again.
+
+    The slots are recorded as skipped when they fall due. Without days, `undo` removes everything that is ahead.
+    """
+    now = clock.now()
+    with transaction.atomic():
+        job = _locked(actor, job_id)
+        if isinstance(job, Err):
+            return job
+        if job.status not in (Job.Status.PENDING, Job.Status.PAUSED):
+            return Err(Code.WRONG_STATE, f"Job already {job.status}: {job_id}")
+        if job.trigger_type == Job.TriggerType.ONCE:
+            return Err(Code.WRONG_STATE, f"Job runs only once: {job_id}. Cancel it, or change its time.")
+        before = still_ahead(job.skips.split(), now)
+        given = [day.isoformat() for day in days]
+        if undo:
+            after = [entry for entry in before if given and day_of(entry, job.timezone) not in given]
+        else:
+            if not given:
+                upcoming = next_runs_of(job, now, 1)
+                if not upcoming:
+                    return Err(Code.WRONG_STATE, f"Job has no next run: {job_id}")
+                given = [slot_entry(upcoming[0])]
+            after = still_ahead([*before, *given], now)
+        if len(after) > MOST_SKIPS:
+            return invalid("dates", f"At most {MOST_SKIPS} dates can be left out.")
+        _move(job, now, skips=" ".join(after))
+        record(actor, "edit", now, job=job, before={"skips": before}, after={"skips": after})
+    return Ok(job)
 
 
 def waits_for_agent(job: Job, now: datetime) -> bool:
@@ -230,9 +272,16 @@ def account_until(job: Job, now: datetime, reason: str) -> None:
         engine.account_for(job, job.next_run_at, now, reason)
 
 
-def _slot_after_trash(job: Job, now: datetime) -> tuple[datetime | None, str]:
+def _cancelled_at(job: Job) -> datetime:
+    cancelled = (
+        Event.objects.filter(job=job, verb="cancel").order_by("-pk").values_list("at", flat=True).first()
+    )
+    return cancelled or job.updated_at
+
+
+def _slot_after(job: Job, now: datetime, passed: str) -> tuple[datetime | None, str]:
     """Return the next slot of a job, or None and the reason why there is none."""
     try:
-        return job.next_slot(now), "Its time passed while it lay in the trash."
+        return job.next_slot(now), passed
     except TriggerError as error:
         return None, unreadable(error.reason)[: limits.NAME_LENGTH]

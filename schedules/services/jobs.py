@@ -119,6 +119,7 @@ def _try_to_edit(
         return invalid_fields(problems)
     if isinstance(filled := fill_in(job, changes), Err):
         return filled
+    asked = filled.value.keys()
     changes = {name: value for name, value in filled.value.items() if getattr(job, name) != value}
     if not changes:
         return Ok(job)
@@ -130,6 +131,9 @@ def _try_to_edit(
     is_rescheduled = not changes.keys().isdisjoint(Job.TRIGGER_FIELDS)
     if {"every", "trigger_type"} & changes.keys() and "anchor_at" not in changes:
         job.anchor_at = None
+    if job.calendar_unit and {"every", "trigger_type"} & changes.keys() and "calendar_unit" not in asked:
+        # A form that knows only elapsed time has set another interval.
+        job.calendar_unit = changes["calendar_unit"] = ""
     _set_anchor(job, now)
     if job.anchor_at != old.anchor_at:
         changes["anchor_at"] = job.anchor_at

@@ -80,7 +80,7 @@ def _first(jobs: JobQuerySet) -> SimilarJob | None:
 
 def likeness_of(job: Job) -> str:
     """Return a digest of what a job does and on which schedule; the moment of a one-time job is left out."""
-    schedule = None if job.run_at else [job.timezone, job.cron, str(job.every)]
+    schedule = None if job.run_at else [job.timezone, job.cron, str(job.every), job.calendar_unit]
     text = json.dumps([job.task, job.args, job.kwargs, job.trigger_type, schedule], sort_keys=True)
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:32]
 

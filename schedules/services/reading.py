@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 
 from schedules import clock, engine
 from schedules.models import Event, Execution, Job
-from schedules.models.jobs import trigger_of_job
+from schedules.models.jobs import skips_of, trigger_of_job, why_skipped
 from schedules.result import Ok, Result
 from schedules.services.actors import Actor, not_found
 from schedules.when.moments import local_words
@@ -22,7 +22,7 @@ Status = Execution.Status
 MOST_UPCOMING = 200
 MOST_STEPS = 2000
 # What the words of a schedule need; rows of these columns are read several times faster than models.
-WORDS_COLUMNS = ("trigger_type", "run_at", "every", "cron", "timezone")
+WORDS_COLUMNS = ("trigger_type", "run_at", "every", "calendar_unit", "anchor_at", "cron", "timezone")
 _UPCOMING_COLUMNS = (
     "pk",
     "public_id",
@@ -33,8 +33,10 @@ _UPCOMING_COLUMNS = (
     "ends_at",
     "max_runs",
     "slot_count",
+    "skips",
     "trigger_type",
     "every",
+    "calendar_unit",
     "cron",
     "timezone",
 )
@@ -44,6 +46,7 @@ _KnownSlots: TypeAlias = dict[tuple[str, str], tuple[datetime, datetime | None]]
 _STARTED = ("create", "resume", "finish", "restore")
 # How the reason of a slot within a pause begins; what follows was written by whoever paused the job.
 _PAUSED = "Paused: "
+_TICK = timedelta(microseconds=1)
 _STOPPED = {"pause": "paused", "cancel": "cancelled", "delete": "deleted"}
 
 
@@ -163,15 +166,20 @@ def _slots(
     Several jobs may share `known`, so that the next slot of the same cron expression is computed once.
     """
     slot, left = start or job.next_run_at, None if job.max_runs is None else job.max_runs - job.slot_count
+    skips = skips_of(job)
     while slot and (until is None or slot <= until) and left != 0:
         if job.ends_at and slot > job.ends_at:
             return
-        yield slot
-        left = None if left is None else left - 1
+        since = slot
+        if skips and skips.reason(slot):
+            since = skips.last_moment(slot)
+        else:
+            yield slot
+            left = None if left is None else left - 1
         if job.trigger_type == Job.TriggerType.ONCE:
             return
         try:
-            slot = _slot_after(job, max(slot, now), {} if known is None else known)
+            slot = _slot_after(job, max(since, now), {} if known is None else known)
         except TriggerError:
             # The engine reports this error when the job is due.
             return
@@ -274,6 +282,8 @@ def _is_near(job: Job, row: Execution, moment: datetime) -> bool:
 
 def _why_ahead(job: Job, moment: datetime, now: datetime) -> Why:
     """Explain the run nearest to a moment in the future."""
+    if words := _why_left_out(job, moment):
+        return words
     slot = _nearest_slot(as_resumed(job, now), moment, now)
     if slot and job.paused_until is None:
         return (
@@ -283,6 +293,26 @@ def _why_ahead(job: Job, moment: datetime, now: datetime) -> Why:
         until = local_words(job.paused_until, job.timezone)
         return Why(job, slot, "pending", f"It is paused until {until}, and runs again after that.")
     return _why_without_row(job, moment, now, is_ahead=True)
+
+
+def _why_left_out(job: Job, moment: datetime) -> Why | None:
+    """Explain a slot at a moment in the future, or the first one on its day, if the job leaves it out."""
+    if not job.skips:
+        return None
+    with suppress(TriggerError):
+        slot = job.trigger.next_after(moment - _TICK)
+        if slot and slot - moment < timedelta(days=1) and (words := why_skipped(job, slot)):
+            return Why(job, slot, "excluded", f"It will not run then: {words[:1].lower()}{words[1:]}")
+    return None
+
+
+def shown_next_run(row: Any) -> datetime | None:
+    """Return the next run of a job, or of a row with its id, that is not left out."""
+    slot: datetime | None = row.next_run_at
+    if slot is None or not why_skipped(row, slot):
+        return slot
+    job = row if isinstance(row, Job) else Job.objects.find(row.public_id)
+    return next(_slots(job, clock.now()), None) if job else slot
 
 
 def _nearest_slot(job: Job, moment: datetime, now: datetime) -> datetime | None:

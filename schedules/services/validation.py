@@ -32,7 +32,7 @@ EDITABLE = (
     "label",
     "tags",
 )
-_MAY_BE_EMPTY = ("cron", "label")
+_MAY_BE_EMPTY = ("cron", "label", "calendar_unit")
 _KINDS: dict[type[models.Field[Any, Any]], tuple[type, str]] = {
     models.CharField: (str, "Give a text."),
     models.DateTimeField: (datetime, "Give a date and time with its zone: 2026-12-24T18:00+01:00."),

@@ -11,6 +11,7 @@ from django.forms import Form
 from schedules import clock, limits
 from schedules.models import Event, Job
 from schedules.models.counting import count_words
+from schedules.models.triggers import MONTH, CalendarUnit
 from schedules.services.reading import words_of
 from schedules.tasks import registry
 from schedules.templatetags.cronty_times import day_and_clock, duration
@@ -47,6 +48,8 @@ def expression(job: Job) -> str:
     """Return the schedule as it is stored, to be shown next to its description."""
     if job.trigger_type == Job.TriggerType.CRON:
         return job.cron
+    if job.every and job.calendar_unit == CalendarUnit.MONTHS:
+        return f"every {job.every // MONTH} months"
     return f"every {duration(job.every)}" if job.every else "once"
 
 

@@ -12,7 +12,8 @@ from functools import lru_cache
 from zoneinfo import ZoneInfo
 
 from schedules.when import cron
-from schedules.when.triggers import Cron, Interval, Once, Trigger
+from schedules.when.skips import Skips
+from schedules.when.triggers import CalendarInterval, Cron, Interval, Once, Trigger
 from schedules.when.zones import clock_changes, offset_at
 
 # A job with a limited number of runs is counted from its next run on, and only this far ahead.
@@ -70,6 +71,7 @@ class Armed:
     next_run_at: datetime
     ends_at: datetime | None = None
     runs_left: int | None = None
+    skips: Skips | None = None
 
 
 def runs_ahead(job: Armed, now: datetime, end: datetime, *, start: datetime | None = None) -> Iterator[Batch]:
@@ -84,15 +86,25 @@ def runs_ahead(job: Armed, now: datetime, end: datetime, *, start: datetime | No
     if job.ends_at is not None and job.ends_at < end:
         end = job.ends_at + _TICK
     if job.runs_left is None:
-        yield from _from_next_run(job.trigger, first, start, end)
+        yield from _without(job.skips, _from_next_run(job.trigger, first, start, end))
         return
     end = min(end, max(first, now) + COUNTED_AHEAD)
     left = job.runs_left - (first < now) - _count_from_next_run(job.trigger, first, now, min(start, end))
-    for batch in _from_next_run(job.trigger, first, start, end):
+    for batch in _without(job.skips, _from_next_run(job.trigger, first, start, end)):
         if left <= 0:
             return
         yield batch if len(batch) <= left else Batch(batch.origin, batch.seconds[:left])
         left -= len(batch)
+
+
+def _without(skips: Skips | None, batches: Iterable[Batch]) -> Iterable[Batch]:
+    """Leave out the runs that a job skips."""
+    return batches if skips is None else filter(None, (_kept(batch, skips) for batch in batches))
+
+
+def _kept(batch: Batch, skips: Skips) -> Batch:
+    moments = zip(batch.seconds, batch.moments(), strict=True)
+    return Batch(batch.origin, [seconds for seconds, moment in moments if not skips.reason(moment)])
 
 
 def _from_next_run(trigger: Trigger, first: datetime, start: datetime, end: datetime) -> Iterator[Batch]:
@@ -130,6 +142,11 @@ def slots(trigger: Trigger, start: datetime, end: datetime) -> Iterator[Batch]:
             count = count_slots(trigger, start, end)
             if first is not None and count:
                 yield Batch(first, range(0, count * int(every), int(every)))
+        case CalendarInterval():
+            slot = trigger.next_after(start - _TICK)
+            while slot is not None and slot < end:
+                yield Batch(slot)
+                slot = trigger.next_after(slot)
         case Once(run_at=run_at):
             if start <= run_at < end:
                 yield Batch(run_at)
@@ -148,7 +165,7 @@ def count_slots(trigger: Trigger, start: datetime, end: datetime) -> int:
                     expression, timezone, start.astimezone(UTC), end.astimezone(UTC)
                 )
             )
-        case Interval():
+        case Interval() | CalendarInterval():
             return trigger.count_between(start - _TICK, end - _TICK, (end - start) // _SECOND + 1)
         case Once(run_at=run_at):
             return int(start <= run_at < end)
@@ -162,6 +179,8 @@ def runs_per_minute(trigger: Trigger) -> float:
             return len(_seconds_of_day(minute, hour)) / (24 * 60)
         case Interval(seconds=every):
             return 60 / every
+        case CalendarInterval():
+            return 1 / (24 * 60)
         case Once():
             return 0.0
 
@@ -269,7 +288,8 @@ def per_day(
     job: Armed, now: datetime, end: datetime, zone: str, *, start: datetime | None = None
 ) -> dict[date, tuple[datetime, int]]:
     """Return the first run and the number of runs on each day of a zone."""
-    if not isinstance(job.trigger, Cron) or job.runs_left is not None or job.ends_at is not None:
+    is_own = job.runs_left is not None or job.ends_at is not None or job.skips is not None
+    if is_own or not isinstance(job.trigger, Cron):
         return _by_day(runs_ahead(job, now, end, start=start), zone)
     # From the second day on, jobs with the same schedule share one cached answer.
     first = max(job.next_run_at, start or now, now).astimezone(ZoneInfo(zone)).date()

@@ -36,22 +36,34 @@ _NUMERIC_DATE = re.compile(
     r"(?P<y>\d{4})-(?P<m>\d\d)-(?P<d>\d\d)|(?P<d2>\d{1,2})\.(?P<m2>\d{1,2})\.(?P<y2>\d{4})"
 )
 
+_BARE_HOUR = re.compile(
+    rf"(?P<day>(?:the )?(?:day after )?tomorrow|yesterday|(?:next |this |last )?{WEEKDAY}|\d{{4}}-\d\d-\d\d),? "
+    r"(?P<clock>\d{1,2})"
+)
 _PAST_EXAMPLES = 'try "yesterday at 9:00", "2 hours ago", "sunday 18:00" or "2026-11-14 18:00"'
+_DAY_EXAMPLES = 'try "tomorrow", "friday", "24 december" or "2026-12-24"'
 _DELAY_EXAMPLES = 'try "1d2h30m10s", "2h30m" or "90m"'
 
 
 def parse_moment(
-    text: str, *, now: datetime, timezone: str, past: bool = False, has_horizon: bool = True
+    text: str,
+    *,
+    now: datetime,
+    timezone: str,
+    past: bool = False,
+    has_horizon: bool = True,
+    may_be_day: bool = False,
 ) -> datetime:
     """Return the moment a phrase or an ISO time means, in the zone.
 
     A naive time is read in the zone; if clocks show it twice, the first of the two that is still ahead is meant. With
     `past` the text names a moment before now: "sunday 9:00" is the last one, a day alone is its start, and "2 hours
-    ago" is understood. A schedule may not lie beyond the horizon; for the bounds of a search, pass False.
+    ago" is understood. A schedule may not lie beyond the horizon; for the bounds of a search, pass False. A date like
+    2026-12-24 is the start of that day; with `may_be_day`, so is "monday".
     """
     phrase = clean(text, _PAST_EXAMPLES if past else MOMENT_EXAMPLES)
     try:
-        moment = _moment(phrase, now.astimezone(load_zone(timezone)), past=past)
+        moment = _moment(phrase, now.astimezone(load_zone(timezone)), past=past, may_be_day=may_be_day)
     except TriggerError as error:
         raise PhraseError(str(error)) from error
     except OverflowError as error:
@@ -59,6 +71,13 @@ def parse_moment(
     if has_horizon and moment - now > HORIZON:
         raise TooFarError
     return moment
+
+
+def parse_day(text: str, *, now: datetime, timezone: str) -> date:
+    """Return the day that a text like "2026-12-24", "tomorrow" or "24 december" means, not before today."""
+    today = now.astimezone(load_zone(timezone)).date()
+    days = _days(clean(text, _DAY_EXAMPLES), today, past=False)
+    return next((day for day in days if day >= today), days[0])
 
 
 def parse_delay(text: str) -> timedelta:
@@ -74,16 +93,19 @@ def _delay(phrase: str) -> timedelta | None:
     return within_limit(sum(int(n) * UNITS[u] for u, n in match.groupdict("0").items())) if match else None
 
 
-def _moment(phrase: str, now: datetime, *, past: bool) -> datetime:
+def _moment(phrase: str, now: datetime, *, past: bool, may_be_day: bool) -> datetime:
     if match := _ISO.fullmatch(phrase):
         return _iso_moment(phrase, now, has_offset=bool(match["offset"]), past=past)
     if delay := _delay(phrase):
         return _later(now, -delay if past else delay)
     if phrase.startswith("in ") and (amounts := read_amounts(phrase[3:])):
         return _after_amounts(now, amounts)
-    match = CLOCK_LAST.fullmatch(phrase) or CLOCK_FIRST.fullmatch(phrase)
+    match = CLOCK_LAST.fullmatch(phrase) or CLOCK_FIRST.fullmatch(phrase) or _BARE_HOUR.fullmatch(phrase)
     if match:
         return _on_day(match["day"], read_clock(match["clock"]), now, past=past)
+    if not past and (may_be_day or _NUMERIC_DATE.fullmatch(phrase)):
+        beginnings = [_beginning(day, now) for day in _days(phrase, now.date(), past=False)]
+        return next((moment for moment in beginnings if moment > now), beginnings[0])
     if not past:
         raise NotUnderstoodError(f"this is not a date with a time: {MOMENT_EXAMPLES}")
     if phrase == "now":
@@ -122,7 +144,8 @@ def _after_amounts(now: datetime, amounts: dict[str, int], *, sign: int = 1) -> 
 def _on_day(day: str | None, clock: Clock, now: datetime, *, past: bool) -> datetime:
     if day == "tonight":
         day, clock = "today", _tonight(clock)
-    if clock.kind == "bare":
+    # On another day, 6 to 12 is the morning: people who mean the evening say so.
+    if clock.kind == "bare" and not (day not in (None, "today") and 6 <= clock.hour <= 12):
         raise PhraseError(
             f"morning or evening? Write {clock.hour}am, {clock.hour}pm or 24-hour time like 20:00"
         )

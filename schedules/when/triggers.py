@@ -10,7 +10,8 @@ from typing import TypeAlias
 from zoneinfo import ZoneInfo
 
 from schedules.when import cron, durations, words
-from schedules.when.zones import is_repeated
+from schedules.when.months import add_months, months_between
+from schedules.when.zones import first_pass, is_repeated, wall_time, zones_of_city
 
 TOO_LONG = f"the longest interval is {durations.HORIZON_IN_WORDS}"
 _FIRST_WINDOW = timedelta(hours=1)
@@ -155,6 +156,86 @@ class Interval(_Slots):
 
 
 @dataclass(frozen=True, slots=True)
+class CalendarInterval(_Slots):
+    """Runs some days or months apart on the wall clock of a zone, from a first run on.
+
+    A time that clocks skip runs when they have skipped it; one that they show twice runs the first time. A month that
+    is too short runs on its last day, and the next one on the day of the first run again.
+    """
+
+    count: int
+    unit: str
+    """`days` or `months`."""
+    start: datetime
+    timezone: str
+
+    def __post_init__(self) -> None:
+        load_zone(self.timezone)
+        object.__setattr__(self, "start", _aware(self.start, "every"))
+        days = self.count * (1 if self.unit == "days" else 28)
+        if self.count < 1 or timedelta(days=days) > durations.HORIZON:
+            raise TriggerError("every", TOO_LONG if self.count > 0 else "the smallest interval is 1 day")
+
+    def _slot(self, number: int) -> datetime:
+        """Return a slot by its number; raise OverflowError at the calendar's end."""
+        zone = load_zone(self.timezone)
+        first = wall_time(self.start, zone)
+        if self.unit == "days":
+            return (
+                self.start if number == 0 else first_pass(first + timedelta(days=number * self.count), zone)
+            )
+        return self.start if number == 0 else first_pass(add_months(first, number * self.count), zone)
+
+    def _slots_until(self, moment: datetime) -> int:
+        """Count the slots from the start to the moment, both included."""
+        if moment < self.start:
+            return 0
+        zone = load_zone(self.timezone)
+        first, now = wall_time(self.start, zone), wall_time(moment, zone)
+        passed = (now - first).days if self.unit == "days" else months_between(first, now)
+        # An estimate, because of clock changes and short months.
+        number = max(0, passed // self.count - 1)
+        with suppress(OverflowError):
+            while self._slot(number) <= moment:
+                number += 1
+        return number
+
+    def next_after(self, moment: datetime) -> datetime | None:
+        """Return the first slot later than the moment, or None at the calendar's end."""
+        try:
+            return self._slot(self._slots_until(moment))
+        except OverflowError:
+            return None
+
+    def count_between(self, after: datetime, until: datetime, limit: int) -> int:
+        """Count the slots later than after and not later than until, up to the limit."""
+        return max(0, min(self._slots_until(until) - self._slots_until(after), limit))
+
+    def latest_at_or_before(self, moment: datetime, not_before: datetime) -> datetime | None:
+        """Return the newest slot between the two moments, ends included, or None."""
+        number = self._slots_until(moment)
+        slot = self._slot(number - 1) if number else None
+        return slot if slot is not None and slot >= not_before else None
+
+    def words(self) -> str:
+        """Describe it: "Every 2 weeks at 09:00, from Tue 2 Mar 2027"."""
+        count, unit = self.count, self.unit
+        if unit == "days" and count % 7 == 0:
+            count, unit = count // 7, "weeks"
+        local = self.start.astimezone(load_zone(self.timezone))
+        clock = f"{local:%H:%M:%S}" if local.second else f"{local:%H:%M}"
+        span = unit[:-1] if count == 1 else f"{count} {unit}"
+        return f"Every {span} at {clock}, from {local:%a} {local.day} {local:%b %Y}"
+
+    def warnings(self, after: datetime | None = None) -> list[str]:
+        """List warnings to show before it is saved."""
+        day = wall_time(self.start, load_zone(self.timezone)).day
+        if self.unit == "months" and day > 28:
+            return [f"Months without a day {day} run on their last day."]
+        return []
+
+
+@dataclass(frozen=True, slots=True)
 class Cron(_Slots):
     """Runs at the wall times of a zone that a five-field expression matches.
 
@@ -221,14 +302,25 @@ class Cron(_Slots):
         return words.cron_warnings(self.expression, self.timezone, after and after.astimezone(UTC))
 
 
-Trigger: TypeAlias = Once | Interval | Cron
+Trigger: TypeAlias = Once | Interval | CalendarInterval | Cron
 
 
 def load_zone(name: object) -> ZoneInfo:
     """Return the zone of an IANA name, or raise TriggerError."""
     if isinstance(name, str) and (zone := _zone_called(name)):
         return zone
-    raise TriggerError("timezone", f"unknown zone {ascii(name)[:70]}: write an IANA name like Europe/Berlin")
+    cities = zones_of_city(name) if isinstance(name, str) else []
+    examples = f"one of: {', '.join(cities[:10])}" if cities else "an IANA name like Europe/Berlin"
+    raise TriggerError("timezone", f"unknown zone {ascii(name)[:70]}: write {examples}")
+
+
+def zone_named(text: str) -> str:
+    """Return the zone of a city if there is exactly one, else the text itself, which may be a zone."""
+    name = text.strip()
+    if _zone_called(name):
+        return name
+    cities = zones_of_city(name)
+    return cities[0] if len(cities) == 1 else text
 
 
 @lru_cache(maxsize=1024)

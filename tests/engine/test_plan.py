@@ -302,3 +302,45 @@ def test_count_of_a_cron_gap_is_bounded():
     result, _ = planned(new_job(cron="* * * * *"), NOW + 30 * DAY)
 
     assert result.slots[0].count == COUNTED_SLOTS + 1
+
+
+def entry(moment: datetime) -> str:
+    return moment.isoformat().replace("+00:00", "Z")
+
+
+def test_slot_that_is_left_out_is_skipped_and_does_not_count():
+    result, rows = planned(new_job(skips=entry(NOW), max_runs=1), NOW)
+
+    assert rows == [("skipped", NOW)]
+    assert result.slots[0].reason == "This run was left out."
+    assert result.next_run_at == NOW + HOUR
+
+
+def test_every_slot_of_a_day_that_is_left_out_is_skipped():
+    day = NOW.date().isoformat()
+
+    result, rows = planned(new_job(skips=day), NOW + 2 * HOUR)
+
+    assert rows == [("skipped", NOW)]
+    assert (result.slots[0].count, result.slots[0].last) == (3, NOW + 2 * HOUR)
+    assert result.slots[0].reason == f"{day} is left out of this schedule."
+
+
+def test_run_before_those_that_are_left_out_is_made_up_for():
+    job = new_job(skips=entry(NOW + 2 * HOUR), catch_up="once")
+
+    _, rows = planned(job, NOW + 2 * HOUR)
+
+    assert rows == [("missed", NOW), ("skipped", NOW + 2 * HOUR), ("claimed", NOW + HOUR)]
+
+
+def test_catching_up_on_all_runs_leaves_out_the_skipped_ones():
+    job = new_job(skips=entry(NOW + HOUR), catch_up="all", overlap="allow")
+
+    _, rows = planned(job, NOW + 2 * HOUR)
+
+    assert sorted(rows, key=lambda row: row[1]) == [
+        ("claimed", NOW),
+        ("skipped", NOW + HOUR),
+        ("claimed", NOW + 2 * HOUR),
+    ]

@@ -60,6 +60,7 @@ def test_delete_existing_schedule(assistant):
         "success": True,
         "schedule_id": schedule_id,
         "confirmation": f"Schedule {schedule_id} deleted successfully",
+        "undo": f'restore_job(job_id="{schedule_id}")',
     }
     listed = assistant.call("list_scheduled_notifications")["schedules"]
     assert schedule_id not in [item["schedule_id"] for item in listed]

@@ -21,6 +21,7 @@ from schedules.when.forecast import (
     runs_per_minute,
     slots,
 )
+from schedules.when.skips import Skips
 from schedules.when.triggers import Cron, Interval, Once, Trigger, load_zone
 from schedules.when.zones import Change, clock_changes
 
@@ -354,3 +355,22 @@ def test_runs_left_of_a_frequent_job_are_counted_without_going_through_its_days(
 )
 def test_runs_per_minute_are_those_of_a_day_with_runs(trigger: Trigger, rate: float):
     assert runs_per_minute(trigger) == pytest.approx(rate)
+
+
+def test_days_that_are_left_out_have_no_runs():
+    now, end = datetime(2026, 12, 23, tzinfo=UTC), datetime(2026, 12, 27, tzinfo=UTC)
+    trigger = Cron("0 9,18 * * *", "UTC")
+    job = Armed(
+        trigger,
+        datetime(2026, 12, 23, 9, tzinfo=UTC),
+        skips=Skips(frozenset({"2026-12-24", "2026-12-25T09:00:00Z"}), "UTC"),
+    )
+
+    runs = [moment for batch in runs_ahead(job, now, end) for moment in batch.moments()]
+
+    assert [f"{moment:%d %H}" for moment in runs] == ["23 09", "23 18", "25 18", "26 09", "26 18"]
+    assert {day.day: count for day, (_, count) in per_day(job, now, end, "UTC").items()} == {
+        23: 2,
+        25: 1,
+        26: 2,
+    }

@@ -79,11 +79,14 @@ def test_moment(phrase, expected):
         ("mañana a las 9", "plain English"),
         ("half past 3 tomorrow", "tomorrow at 9am"),
         ("", "nothing is written"),
-        ("2026-12-24", "not a date with a time"),
+        ("christmas", "not a date with a time"),
+        ("monday", "not a date with a time"),
         ("12/24/2026 18:00", "day is not understood"),
         ("monday and tuesday at 9am", "day is not understood"),
         ("at 8", "morning or evening"),
-        ("tomorrow at 9", "8pm|9pm"),
+        ("tomorrow at 3", "3am, 3pm"),
+        ("tomorrow 5", "5am, 5pm"),
+        ("today at 9", "9am, 9pm"),
         ("tomorrow at midnight", "00:00 or 23:59"),
         ("tonight at 8am", "17:00 to 23:59"),
         ("tonight at 1", "17:00 to 23:59"),
@@ -184,7 +187,7 @@ def test_past_moment(phrase, expected):
         ("ago", 'day is not understood: try "yesterday'),
         ("soon ago", "day is not understood"),
         ("99999 days ago", "five years"),
-        ("yesterday at 8", "morning or evening"),
+        ("yesterday at 3", "morning or evening"),
         ("yesterday at midnight", "00:00 or 23:59"),
         ("2026-02-30", "no day 2026-02-30"),
     ],
@@ -253,3 +256,40 @@ def test_day_alone_means_its_first_moment(text):
 
     assert moment == datetime(2026, 4, 23, 22, tzinfo=UTC)
     assert f"{moment:%H:%M}" == "01:00"
+
+
+@pytest.mark.parametrize(
+    ("phrase", "expected"),
+    [
+        ("tomorrow 9", "2026-11-16 09:00"),
+        ("tomorrow at 9", "2026-11-16 09:00"),
+        ("friday 12", "2026-11-20 12:00"),
+        ("2026-12-24 7", "2026-12-24 07:00"),
+        ("2026-12-24", "2026-12-24 00:00"),
+        ("24.12.2026", "2026-12-24 00:00"),
+    ],
+)
+def test_hour_alone_on_another_day_is_the_morning_and_a_date_alone_its_start(phrase, expected):
+    assert moment(phrase) == datetime.fromisoformat(expected).replace(tzinfo=ZoneInfo(ZONE))
+
+
+@pytest.mark.parametrize(
+    ("phrase", "expected"),
+    [
+        ("monday", "2026-11-16 00:00"),
+        ("sunday", "2026-11-22 00:00"),
+        ("tomorrow", "2026-11-16 00:00"),
+        ("24 december", "2026-12-24 00:00"),
+        ("monday at 9am", "2026-11-16 09:00"),
+    ],
+)
+def test_end_of_a_pause_may_be_a_day(phrase, expected):
+    read = parse_moment(phrase, now=NOW, timezone=ZONE, may_be_day=True)
+
+    assert read == datetime.fromisoformat(expected).replace(tzinfo=ZoneInfo(ZONE))
+
+
+def test_day_alone_starts_where_clocks_skip_midnight():
+    read = parse_moment("2026-09-06", now=datetime(2026, 9, 1, tzinfo=UTC), timezone="America/Santiago")
+
+    assert read.isoformat() == "2026-09-06T01:00:00-03:00"

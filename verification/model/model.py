@@ -103,6 +103,7 @@ class Job:
     paused_at: datetime | None = None
     paused_until: datetime | None = None
     deleted_at: datetime | None = None
+    cancelled_at: datetime | None = None
     slot_count: int = 0
     run_count: int = 0
     failure_streak: int = 0
@@ -166,9 +167,12 @@ class Job:
         return True
 
     def pause(self, now: datetime, until: datetime | None) -> bool:
-        if not self.is_armed or (until and until <= now):
+        if self.deleted_at or self.status not in ("pending", "paused") or (until and until <= now):
             return False
-        self._pause(now, until)
+        if self.status == "paused":
+            self.paused_until = until
+        else:
+            self._pause(now, until)
         return True
 
     def _pause(self, now: datetime, until: datetime | None) -> None:
@@ -191,7 +195,7 @@ class Job:
             return False
         self._skip_due_slots(now)
         self._withdraw(now, by_hand=True)
-        self.status, self.next_run_at, self.paused_until = "cancelled", None, None
+        self.status, self.next_run_at, self.paused_until, self.cancelled_at = "cancelled", None, None, now
         return True
 
     def delete(self, now: datetime) -> bool:
@@ -203,10 +207,14 @@ class Job:
         return True
 
     def restore(self, now: datetime) -> bool:
-        if self.deleted_at is None:
-            return False
+        since = self.deleted_at
+        if since is None:
+            if self.status != "cancelled":
+                return False
+            assert self.cancelled_at is not None
+            self.status, since = "pending", self.cancelled_at
         if self.status in ("pending", "paused"):
-            self._account_for(self.slots(self.deleted_at, now), "skipped")
+            self._account_for(self.slots(since, now), "skipped")
         self.deleted_at = None
         self.failure_streak = 0
         if self.status == "pending":

@@ -189,6 +189,11 @@ def first_problem(error: Err) -> tuple[str, str]:
     return "", error.message.rstrip(".")
 
 
+def undo(job_id: str) -> str:
+    """Say how to bring back a job that was just deleted."""
+    return f'restore_job(job_id="{job_id}")'
+
+
 def perhaps_done(*, has_key: bool) -> str:
     """Say that a change may have been made; `has_key` is whether the tool takes an idempotency_key."""
     return f"{PERHAPS_DONE}, or repeat it with the same idempotency_key" if has_key else PERHAPS_DONE

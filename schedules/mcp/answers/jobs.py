@@ -13,7 +13,9 @@ from schedules.models.executions import OUTCOME_LETTERS
 from schedules.models.jobs import JobQuerySet, state_of
 from schedules.result import Code, Err
 from schedules.services import waits_for_agent
+from schedules.services.reading import shown_next_run
 from schedules.tasks import registry
+from schedules.when import durations
 
 EXECUTIONS = 10
 ERROR_LENGTH = 200
@@ -106,6 +108,13 @@ class StatusOut(JobOut):
     kwargs: dict[str, Any]
     label: str | None
     tags: list[str]
+    ends_at: str | None
+    attempts: int
+    backoff: str
+    timeout: str
+    overlap: str
+    catch_up: str
+    skips: list[str]
     made_by: str
     paused_until: str | None
     pause_reason: str | None
@@ -142,7 +151,7 @@ def job_out(job: Job) -> JobOut:
     return {
         "job_id": job.public_id,
         "name": answers.line(job.name, 200),
-        "next_run": answers.iso_or_none(job.next_run_at, job.timezone),
+        "next_run": answers.iso_or_none(shown_next_run(job), job.timezone),
         "status": Job.Status.PENDING.value if waits_for_agent(job, clock.now()) else job.state,
         **answers.schedule_of(job, clock.now()),
     }
@@ -169,6 +178,13 @@ def status_out(job: Job) -> StatusOut:
         "kwargs": answers.readable(job.kwargs),
         "label": answers.readable(job.label) or None,
         "tags": answers.readable(job.tags),
+        "ends_at": answers.iso_or_none(job.ends_at, job.timezone),
+        "attempts": job.attempts,
+        "backoff": durations.typed(job.backoff),
+        "timeout": durations.typed(job.timeout),
+        "overlap": job.overlap,
+        "catch_up": job.catch_up,
+        "skips": job.skips.split(),
         "made_by": job.made_by,
         "paused_until": answers.iso_or_none(job.paused_until, job.timezone),
         "pause_reason": answers.readable(job.pause_reason) or None,
@@ -192,6 +208,7 @@ SUMMARY_COLUMNS = (
     "short_error",
     "label",
     "tags",
+    "skips",
 )
 
 
@@ -208,7 +225,7 @@ def summary_out(job: Any, unclaimed: Collection[int]) -> SummaryOut:
         "name": answers.line(job.name, 200),
         "status": Job.Status.PENDING.value if job.pk in unclaimed else state,
         "trigger_type": job.trigger_type,
-        "next_run": answers.iso_or_none(job.next_run_at, job.timezone),
+        "next_run": answers.iso_or_none(shown_next_run(job), job.timezone),
         "run_count": job.run_count,
         "last_run": answers.iso_or_none(job.last_run_at, job.timezone),
         "task": job.task,
@@ -266,7 +283,10 @@ def _invalid(error: Err, given: Mapping[str, Any]) -> ErrorOut:
             expression = given.get("trigger_config", {}).get("expression", "")
             return {"error": f"Invalid cron expression: {_echo(expression)}", "hint": why}
         case "timezone":
-            return {"error": f"Unknown timezone: {_echo(given.get('timezone'))}"}
+            return {
+                "error": f"Unknown timezone: {_echo(given.get('timezone'))}",
+                "hint": answers.line(why, 300),
+            }
         case "args" | "kwargs":
             why = why.removeprefix(f"invalid arguments for task {given.get('task')}: ")
             return {"error": f"Invalid arguments for task {_echo(given.get('task'))}: {why}"}

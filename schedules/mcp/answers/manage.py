@@ -22,6 +22,12 @@ class ChangedOut(JobOut, answers.WarningOut):
     paused_until: str | None
 
 
+class SkippedOut(ChangedOut):
+    """The job, and the days and runs that it leaves out."""
+
+    skips: list[str]
+
+
 class RunOut(TypedDict):
     """A run that was started by hand, and its current status."""
 

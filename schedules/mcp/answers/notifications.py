@@ -10,7 +10,7 @@ from schedules.mcp import answers
 from schedules.models import Job
 from schedules.models.jobs import argument_of
 from schedules.result import Code, Err
-from schedules.services.reading import WORDS_COLUMNS, words_of
+from schedules.services.reading import WORDS_COLUMNS, shown_next_run, words_of
 from schedules.tasks.registry import Final, RetryLater
 
 GONE = "Schedule not found: {id}. It may have already been deleted or the ID is incorrect."
@@ -22,6 +22,7 @@ class RefusedOut(answers.WaitOut):
     success: bool
     schedule_id: NotRequired[str]
     error: str
+    hint: NotRequired[str]
     error_from_receiver: NotRequired[str]
 
 
@@ -86,6 +87,7 @@ class ChangedOut(TypedDict):
     schedule_id: str
     paused: NotRequired[bool]
     confirmation: str
+    undo: NotRequired[str]
 
 
 class TimeOut(TypedDict):
@@ -104,6 +106,8 @@ def refused(error: Err, given: Mapping[str, Any]) -> RefusedOut:
     out: RefusedOut = {"success": False, "error": _words(error, given)}
     if "schedule_id" in given:
         out["schedule_id"] = answers.line(given["schedule_id"], 200)
+    if "timezone" in error.errors:
+        out["hint"] = answers.line(answers.first_problem(error)[1], 300)
     return answers.with_wait(out, error)
 
 
@@ -181,6 +185,7 @@ LISTED_COLUMNS = (
     "label",
     "status",
     "next_run_at",
+    "skips",
     "last_run_at",
     "task",
     "args",
@@ -197,7 +202,7 @@ def listed_out(job: Any) -> ListedOut:
         "notification_topic": topic_of(job),
         "label": answers.line(job.label, 200) or None,
         "paused": job.status == Job.Status.PAUSED,
-        "next_occurrence": answers.iso_or_none(job.next_run_at, job.timezone),
+        "next_occurrence": answers.iso_or_none(shown_next_run(job), job.timezone),
         "last_occurrence": answers.iso_or_none(job.last_run_at, job.timezone),
         "notification_body": answers.readable(str(argument_of(job, "message") or "")),
     }

@@ -56,7 +56,8 @@ def refused(error: Err, given: Mapping[str, Any]) -> str:
             now = answers.local(clock.now(), given.get("timezone") or "UTC")
             return f'Error: "{at}" is in the past (now {now}).'
         case "timezone":
-            return f'Error: unknown timezone "{answers.line(str(given.get("timezone")), 100)}".'
+            named = answers.line(str(given.get("timezone")), 100)
+            return f'Error: unknown timezone "{named}".\nhint: {answers.line(why, 300)}'
         case "args" | "kwargs" | "name":
             why = why.removeprefix("invalid arguments for task prompt: ").removeprefix("prompt: ")
             return f"Error: invalid prompt: {answers.line(why, 300)}."

@@ -2,26 +2,24 @@
 
 import re
 from collections.abc import Mapping
-from datetime import date, datetime, time
+from datetime import date, datetime, time, timedelta
 from typing import Annotated, Any, TypeAlias
 
-from pydantic import BeforeValidator, Field, WithJsonSchema
+from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
 from schedules import clock
-from schedules.models.triggers import columns_of
+from schedules.models import Job
 from schedules.result import Code, Err, Ok, Result
-from schedules.when.cron import NeverRunsError
-from schedules.when.durations import HORIZON_IN_WORDS
 from schedules.when.phrases import NotUnderstoodError, PhraseError, TooFarError, parse_delay, parse_moment
-from schedules.when.triggers import Cron, Interval, Once, Trigger, TriggerError, load_zone
+from schedules.when.triggers import (
+    TriggerError,
+    load_zone,
+    zone_named,
+)
 
 Columns: TypeAlias = dict[str, Any]
 
-KEYS = {"once": ("run_at",), "interval": ("seconds", "minutes", "hours", "days"), "cron": ("expression",)}
-SECONDS = {"seconds": 1, "minutes": 60, "hours": 3600, "days": 86_400}
-# Large enough to be refused later, small enough for an exact sum.
-MOST = 10**12
 EXAMPLES = (
     'Give exactly one of: datetime ("2026-02-05T15:00:00+01:00"); '
     'time with timezone and perhaps date (date "2026-02-05", time "15:00", timezone "Europe/Berlin"); '
@@ -31,6 +29,7 @@ EXAMPLES = (
 # fromisoformat() also accepts 20260205, 2026-W06-4, 15 and 15:00+01:00.
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _TIME = re.compile(r"[0-9]{1,2}:[0-9]{2}(:[0-9]{2})?")
+CHOICES = {"overlap": Job.Overlap.values, "catch_up": Job.CatchUp.values}
 PAGE = 100
 LONGEST_PAGE = 1000
 
@@ -73,12 +72,13 @@ TriggerType = Annotated[
 TriggerConfig = Annotated[
     dict[str, Any],
     Field(
-        description='once: {"run_at": "2026-02-05T15:00:00"}. interval: any of seconds, minutes, hours, days, '
-        'like {"hours": 1}. cron: {"expression": "0 9 * * 1-5"} (five fields, or a macro like @daily).'
+        description='once: {"run_at": "2026-02-05T15:00:00"}. interval: seconds, minutes, hours, days, weeks or '
+        'months, like {"hours": 1} or, from a first run on, {"weeks": 2, "start": "2027-03-02T09:00"}. cron: {"expression": "0 9 * * 1-5"} (five fields, or a macro like @daily).'
     ),
 ]
+ZoneText = Annotated[str, AfterValidator(zone_named)]
 Timezone = Annotated[
-    str | None,
+    ZoneText | None,
     Field(
         description="IANA time zone of the times, like Europe/Berlin. Default: the user's zone; ask if unsure."
     ),
@@ -90,44 +90,45 @@ IdempotencyKey = Annotated[
     ),
 ]
 
+
+def _span(value: Any) -> Any:
+    """Accept a number of seconds as a number."""
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return f"{value}s" if is_number else value
+
+
+Span = Annotated[str, BeforeValidator(_span)]
+MaxRuns = Annotated[Whole | None, Field(description="Stop after this many scheduled runs.")]
+EndsAt = Annotated[str | None, Field(description="No run after this time; a date includes its whole day.")]
+Attempts = Annotated[Whole | None, Field(description="Tries per run, 1 to 10.")]
+Backoff = Annotated[Span | None, Field(description='Wait before the next try, growing, like "10m".')]
+Timeout = Annotated[Span | None, Field(description='Time limit of a run, like "5m".')]
+Overlap = Annotated[
+    str | None,
+    Field(
+        description="What to do while the last run goes on.",
+        json_schema_extra={"enum": Job.Overlap.values},
+    ),
+]
+CatchUp = Annotated[
+    str | None,
+    Field(
+        description="Which missed runs to make up for.",
+        json_schema_extra={"enum": Job.CatchUp.values},
+    ),
+]
+
 PageLimit = Annotated[Whole | None, Field(description="Maximum number of results, 1 to 1000. Default: 100.")]
 PageOffset = Annotated[
     Whole | None, Field(description="Number of results to skip, to page through a long list.")
 ]
 
 
-def read_trigger(
-    trigger_type: str, config: Mapping[str, Any], timezone: str, now: datetime
-) -> Result[Columns]:
-    """Turn a trigger type and its configuration into the columns of a job."""
-    if trigger_type not in KEYS:
-        return refuse("trigger_type", f"Unknown trigger type: {trigger_type[:70]}")
-    if unknown := [key for key in config if key not in KEYS[trigger_type]]:
-        known = ", ".join(KEYS[trigger_type])
-        return refuse("trigger_config", f"unknown key {ascii(unknown[0])[:70]}; {trigger_type} takes {known}")
+def read_moment(text: str, timezone: str, now: datetime, field: str, **rules: bool) -> Result[datetime]:
+    """Read an ISO time or a phrase, with the rules of `parse_moment`; without an offset, it is read in the zone."""
     try:
         load_zone(timezone)
-        match trigger_type:
-            case "once":
-                trigger: Trigger = Once(_run_at(config, timezone, now))
-            case "interval":
-                trigger = _every(config, now)
-            case _:
-                trigger = _expression(config, timezone)
-    except TriggerError as error:
-        if isinstance(error.__cause__, NeverRunsError):
-            return Err(Code.NEVER_RUNS, error.reason, errors={error.field: [error.reason]})
-        return refuse(error.field, error.reason)
-    return Ok(columns_of(trigger) | {"timezone": timezone})
-
-
-def read_moment(
-    text: str, timezone: str, now: datetime, field: str, *, past: bool = False, has_horizon: bool = True
-) -> Result[datetime]:
-    """Read an ISO time or a phrase; a time without an offset is read in the given zone."""
-    try:
-        load_zone(timezone)
-        return Ok(parse_moment(text, now=now, timezone=timezone, past=past, has_horizon=has_horizon))
+        return Ok(parse_moment(text, now=now, timezone=timezone, **rules))
     except TriggerError as error:
         return refuse(error.field, error.reason)
     except TooFarError as error:
@@ -136,6 +137,47 @@ def read_moment(
         return refuse(field, str(error))
     except PhraseError as error:
         return refuse(field, str(error), hint=str(error))
+
+
+def read_policies(given: Mapping[str, Any], timezone: str, now: datetime) -> Result[Columns]:
+    """Turn the policies that were given into the columns of a job; an end of "none" is no end."""
+    columns: Columns = {name: value for name, value in given.items() if value is not None}
+    for name in columns.keys() & {"backoff", "timeout"}:
+        span = _read_span(columns[name], name)
+        if isinstance(span, Err):
+            return span
+        columns[name] = span.value
+    for name, choices in CHOICES.items():
+        if name in columns and columns[name] not in choices:
+            return refuse(name, f"choose one of: {', '.join(choices)}")
+    match columns.get("ends_at"):
+        case None:
+            return Ok(columns)
+        case "none" | "":
+            return Ok(columns | {"ends_at": None})
+        case text:
+            end = read_end(text, timezone, now, "ends_at")
+            return end if isinstance(end, Err) else Ok(columns | {"ends_at": end.value})
+
+
+def read_end(text: str, timezone: str, now: datetime, field: str) -> Result[datetime]:
+    """Read the end of a period; a date alone includes its whole day."""
+    day = _date(text.strip())
+    if day is None:
+        return read_moment(text, timezone, now, field, has_horizon=False)
+    try:
+        return Ok(datetime.combine(day, time.max, tzinfo=load_zone(timezone)))
+    except TriggerError as error:
+        return refuse(error.field, error.reason)
+
+
+def _read_span(text: str, field: str) -> Result[timedelta]:
+    if re.fullmatch(r"0+(?:\.0+)?s?", text.strip()):
+        return Ok(timedelta(0))
+    try:
+        return Ok(parse_delay(text))
+    except PhraseError as error:
+        return refuse(field, str(error))
 
 
 def read_one_moment(when: Mapping[str, str], zone: str) -> Result[datetime]:
@@ -183,41 +225,6 @@ def page_problem(size: int, start: int) -> Err | None:
     if not 1 <= size <= LONGEST_PAGE:
         return refuse("limit", f"choose 1 to {LONGEST_PAGE}")
     return None if 0 <= start <= 10**9 else refuse("offset", "choose 0 or more")
-
-
-def _run_at(config: Mapping[str, Any], timezone: str, now: datetime) -> datetime:
-    text = config.get("run_at")
-    if not isinstance(text, str):
-        what = "must be text" if "run_at" in config else "is missing"
-        raise TriggerError("trigger_config", f'run_at {what}: write {{"run_at": "2026-02-05T15:00:00"}}')
-    try:
-        return parse_moment(text, now=now, timezone=timezone)
-    except PhraseError as error:
-        raise TriggerError("trigger_config", f"run_at: {error}") from error
-
-
-def _every(config: Mapping[str, Any], now: datetime) -> Interval:
-    total: float = 0
-    for unit, number in config.items():
-        if isinstance(number, bool) or not isinstance(number, int | float):
-            raise TriggerError("trigger_config", f"{unit} must be a number")
-        if not 0 <= number <= MOST:
-            raise TriggerError(
-                "trigger_config", f"{unit} must be positive and not longer than {HORIZON_IN_WORDS}"
-            )
-        total += number * SECONDS[unit]
-    if not total:
-        raise TriggerError("trigger_config", 'the interval is zero: write {"minutes": 15}')
-    # 0.1 minutes must be exactly six seconds, despite binary fractions.
-    return Interval(round(total, 6), now)
-
-
-def _expression(config: Mapping[str, Any], timezone: str) -> Cron:
-    text = config.get("expression")
-    if not isinstance(text, str):
-        what = "must be text" if "expression" in config else "is missing"
-        raise TriggerError("trigger_config", f'expression {what}: write {{"expression": "30 8 * * 1-5"}}')
-    return Cron(text, timezone)
 
 
 def _date(text: str) -> date | None:

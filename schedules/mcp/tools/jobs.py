@@ -23,18 +23,25 @@ from schedules.mcp.answers.jobs import (
 from schedules.mcp.auth import current_actor
 from schedules.mcp.tools.arguments import (
     PAGE,
+    Attempts,
+    Backoff,
+    CatchUp,
+    EndsAt,
     IdempotencyKey,
     JobId,
+    MaxRuns,
+    Overlap,
     PageLimit,
     PageOffset,
+    Timeout,
     Timezone,
     TriggerConfig,
     TriggerType,
-    Whole,
     page_problem,
-    read_trigger,
+    read_policies,
     refuse,
 )
+from schedules.mcp.tools.triggers import read_trigger
 from schedules.models import Job
 from schedules.models.counting import COUNTED, count_up_to
 from schedules.models.jobs import JobQuerySet
@@ -56,9 +63,13 @@ def schedule_job(
     trigger_config: TriggerConfig,
     args: Annotated[list[Any] | None, Field(description="Positional arguments for the task.")] = None,
     kwargs: Annotated[dict[str, Any] | None, Field(description="Named arguments for the task.")] = None,
-    max_runs: Annotated[
-        Whole | None, Field(description="Stop after this many scheduled runs; run_job does not count.")
-    ] = None,
+    max_runs: MaxRuns = None,
+    ends_at: EndsAt = None,
+    attempts: Attempts = None,
+    backoff: Backoff = None,
+    timeout: Timeout = None,
+    overlap: Overlap = None,
+    catch_up: CatchUp = None,
     timezone: Timezone = None,
     idempotency_key: IdempotencyKey = None,
 ) -> ScheduledOut | ErrorOut:
@@ -79,15 +90,31 @@ def schedule_job(
     profile = actor.read_profile()
     zone = timezone if timezone is not None else profile.zone
     when = read_trigger(trigger_type, trigger_config, zone, clock.now())
+    asked = {
+        "ends_at": ends_at,
+        "attempts": attempts,
+        "backoff": backoff,
+        "timeout": timeout,
+        "overlap": overlap,
+        "catch_up": catch_up,
+    }
+    policies = read_policies(asked, zone, clock.now())
     if isinstance(when, Err):
         # An unknown task is the more important mistake, so report it first.
         return refused(when if task in registry.names() else unknown_task(task), given | {"timezone": zone})
+    if isinstance(policies, Err):
+        return refused(policies, given | {"timezone": zone})
     made = services.schedule(
         actor,
         profile=profile,
         idempotency_key=idempotency_key,
-        request=given | what | {"timezone": timezone},
+        # Without what was not given, so that a key is good for the same request after an update of Cronty.
+        request=given
+        | what
+        | {"timezone": timezone}
+        | {name: value for name, value in asked.items() if value is not None},
         **what,
+        **policies.value,
         task=task,
         max_runs=max_runs,
         **when.value,
@@ -142,7 +169,7 @@ def _rows(jobs: JobQuerySet) -> Any:
 
 
 def cancel_job(job_id: JobId) -> CancelOut:
-    """Cancel a job permanently. A run in progress finishes; no other run starts. This cannot be undone.
+    """Cancel a job. A run in progress finishes; no other run starts. restore_job undoes this.
 
     Make sure that this is the job the user means. To stop a job for a while, use pause_job. Cancelling twice is
     harmless. `cancelled` is false if there is no such job, or if it had already ended.

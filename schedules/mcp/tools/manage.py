@@ -6,33 +6,51 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import Annotated, Any
 
-from pydantic import Field
+from pydantic import Field, StrictBool
 
 from schedules import clock, limits, services
 from schedules.mcp import answers
 from schedules.mcp.answers.jobs import ErrorOut, ExecutionOut, execution_out, job_out, refused
-from schedules.mcp.answers.manage import ChangedOut, PreviewOut, RunOut, UpcomingOut, WhyOut, run_out
+from schedules.mcp.answers.manage import (
+    ChangedOut,
+    PreviewOut,
+    RunOut,
+    SkippedOut,
+    UpcomingOut,
+    WhyOut,
+    run_out,
+)
 from schedules.mcp.auth import current_actor
 from schedules.mcp.orm import orm
 from schedules.mcp.tools.arguments import (
+    Attempts,
+    Backoff,
+    CatchUp,
     Columns,
     JobId,
     Number,
+    Overlap,
+    Timeout,
     Timezone,
     TriggerConfig,
     TriggerType,
     Whole,
+    ZoneText,
     read_moment,
-    read_trigger,
+    read_policies,
     refuse,
 )
 from schedules.mcp.tools.names import derived_name
+from schedules.mcp.tools.triggers import read_trigger
 from schedules.models import Execution, Job
 from schedules.models.triggers import trigger_of
 from schedules.result import Code, Err, Ok, Result
+from schedules.services.lookalikes import SimilarJob
 from schedules.services.reading import MOST_UPCOMING
 from schedules.services.secrets import merged_arguments
 from schedules.services.validation import interval_problem
+from schedules.when.phrases import PhraseError, parse_day
+from schedules.when.triggers import TriggerError
 
 MOST_RUNS = 50
 MOST_HOURS = 24 * 31
@@ -61,7 +79,7 @@ def preview_schedule(
         case Ok(columns):
             if columns["every"] and (problem := interval_problem(actor, columns["every"])):
                 return refused(problem, given)
-            grid = columns["every"] and now + columns["every"]
+            grid = columns.get("anchor_at") or (columns["every"] and now + columns["every"])
             shown = services.preview(trigger_of(columns | {"anchor_at": grid}), zone, now, number)
         case Err(code=Code.NEVER_RUNS, message=why):
             return {
@@ -98,10 +116,16 @@ def update_job(
     trigger_config: Annotated[
         dict[str, Any] | None, Field(description="The new schedule, in the format of schedule_job.")
     ] = None,
-    timezone: Annotated[str | None, Field(description="The new IANA time zone.")] = None,
+    timezone: Annotated[ZoneText | None, Field(description="The new IANA time zone.")] = None,
     max_runs: Annotated[
         Whole | None, Field(description="The new maximum number of scheduled runs. 0 removes the limit.")
     ] = None,
+    ends_at: Annotated[str | None, Field(description='The new end; "none" removes it.')] = None,
+    attempts: Attempts = None,
+    backoff: Backoff = None,
+    timeout: Timeout = None,
+    overlap: Overlap = None,
+    catch_up: CatchUp = None,
     label: Annotated[str | None, Field(description="The new label.")] = None,
     tags: Annotated[list[str] | None, Field(description="The new tags; they replace all old ones.")] = None,
 ) -> ChangedOut | ErrorOut:
@@ -131,6 +155,18 @@ def update_job(
         return refused(refuse("kwargs", f"write the real value instead of {limits.MASK}"), given)
     if max_runs is not None:
         changes["max_runs"] = max_runs or None
+    asked = {
+        "ends_at": ends_at,
+        "attempts": attempts,
+        "backoff": backoff,
+        "timeout": timeout,
+        "overlap": overlap,
+        "catch_up": catch_up,
+    }
+    policies = read_policies(asked, zone, clock.now())
+    if isinstance(policies, Err):
+        return refused(policies, given)
+    changes |= policies.value
     match _new_trigger(job, trigger_type, trigger_config, zone):
         case Ok(columns):
             changes |= columns
@@ -149,7 +185,8 @@ def pause_job(
     until: Annotated[
         str | None,
         Field(
-            description="When the job resumes by itself: ISO 8601 or a phrase, read in the job's time zone."
+            description='When the job resumes by itself: ISO 8601 or a phrase like "monday" (its start), read in the '
+            "job's time zone."
         ),
     ] = None,
     reason: Annotated[str | None, Field(description="The reason, for the user to read later.")] = None,
@@ -161,7 +198,7 @@ def pause_job(
     actor, moment = current_actor(), None
     given = {"job_id": job_id}
     if until is not None:
-        match read_moment(until, _zone_of(actor, job_id), clock.now(), "until"):
+        match read_moment(until, _zone_of(actor, job_id), clock.now(), "until", may_be_day=True):
             case Ok(read):
                 moment = read
             case error:
@@ -178,6 +215,35 @@ def resume_job(job_id: JobId) -> ChangedOut | ErrorOut:
             return refused(answers.nothing_to_resume(error, way_out), given)
         case result:
             return _changed(_or_as_it_was(result, job_id, Job.Status.PENDING), given)
+
+
+def skip_runs(
+    job_id: JobId,
+    dates: Annotated[
+        list[str] | None,
+        Field(description='Days like "tomorrow" or "2026-12-24", in the job\'s zone. Default: the next run.'),
+    ] = None,
+    undo: Annotated[StrictBool | None, Field(description="Let them run after all; no dates: all.")] = None,
+) -> SkippedOut | ErrorOut:
+    """Leave out the next run of a repeating job, or its runs on certain days; the schedule goes on after them."""
+    actor, now, days = current_actor(), clock.now(), []
+    given = {"job_id": job_id}
+    zone = _zone_of(actor, job_id)
+    for text in dates or []:
+        try:
+            days.append(parse_day(text, now=now, timezone=zone))
+        except (PhraseError, TriggerError) as unread:
+            return refused(refuse("dates", str(unread)), given)
+    match services.skip(actor, job_id, days, undo=bool(undo)):
+        case Ok(job):
+            return {**_changed_out(job), "skips": job.skips.split()}
+        case error:
+            return refused(error, given)
+
+
+def restore_job(job_id: JobId) -> ChangedOut | ErrorOut:
+    """Bring back a deleted or cancelled job. Runs that it has missed since then are skipped."""
+    return _changed(services.restore(current_actor(), job_id), {"job_id": job_id})
 
 
 async def run_job(
@@ -304,18 +370,17 @@ def _changed(
 ) -> ChangedOut | ErrorOut:
     match result:
         case Ok(job):
-            look_alike = services.look_alike(current_actor(), job) if is_renamed else None
-            until = answers.iso_or_none(job.paused_until, job.timezone)
-            if job.status != Job.Status.PENDING:
-                return {**job_out(job), "paused_until": until, **answers.pause_warning_on(job, look_alike)}
-            job.read_activity()
-            return {
-                **job_out(job),
-                "paused_until": until,
-                **answers.warning_on(job, look_alike=look_alike),
-            }
+            return _changed_out(job, services.look_alike(current_actor(), job) if is_renamed else None)
         case error:
             return refused(error, given)
+
+
+def _changed_out(job: Job, look_alike: SimilarJob | None = None) -> ChangedOut:
+    until = answers.iso_or_none(job.paused_until, job.timezone)
+    if job.status != Job.Status.PENDING:
+        return {**job_out(job), "paused_until": until, **answers.pause_warning_on(job, look_alike)}
+    job.read_activity()
+    return {**job_out(job), "paused_until": until, **answers.warning_on(job, look_alike=look_alike)}
 
 
 def _or_as_it_was(result: Result[Job], job_id: str, wanted: Job.Status) -> Result[Job]:

@@ -29,17 +29,26 @@ from schedules.mcp.auth import current_actor
 from schedules.mcp.orm import orm
 from schedules.mcp.tools.arguments import (
     PAGE,
+    Attempts,
+    Backoff,
+    CatchUp,
+    EndsAt,
     IdempotencyKey,
+    MaxRuns,
+    Overlap,
     PageLimit,
     PageOffset,
     Reference,
+    Timeout,
     Whole,
+    ZoneText,
     page_problem,
     read_one_moment,
-    read_trigger,
+    read_policies,
     refuse,
 )
 from schedules.mcp.tools.names import derived_name
+from schedules.mcp.tools.triggers import read_trigger
 from schedules.models import Execution, Job
 from schedules.models.counting import COUNTED, count_up_to
 from schedules.result import Code, Err, Ok, Result
@@ -120,7 +129,7 @@ def schedule_notification(
     ] = None,
     time: Annotated[str | None, Field(description="HH:MM or HH:MM:SS, together with timezone.")] = None,
     timezone: Annotated[
-        str | None, Field(description="The user's IANA time zone, like Europe/Berlin. Ask if unknown.")
+        ZoneText | None, Field(description="The user's IANA time zone, like Europe/Berlin. Ask if unknown.")
     ] = None,
     delay: Annotated[str | None, Field(description='Time from now, like "30m" or "1d2h30m10s".')] = None,
     title: Title = None,
@@ -176,9 +185,16 @@ def schedule_cron_notification(
         str, Field(description='Five fields: minute hour day month weekday, like "0 9 * * 1-5".')
     ],
     timezone: Annotated[
-        str, Field(description="The user's IANA time zone, like Europe/Berlin. Ask if unknown.")
+        ZoneText, Field(description="The user's IANA time zone, like Europe/Berlin. Ask if unknown.")
     ],
     label: Annotated[str | None, Field(description="A name to show in lists.")] = None,
+    max_runs: MaxRuns = None,
+    ends_at: EndsAt = None,
+    attempts: Attempts = None,
+    backoff: Backoff = None,
+    timeout: Timeout = None,
+    overlap: Overlap = None,
+    catch_up: CatchUp = None,
     title: Title = None,
     priority: Priority = None,
     tags: Tags = None,
@@ -202,9 +218,22 @@ def schedule_cron_notification(
     if zoned and zoned["zone"] != timezone:
         return refused(refuse("cron", f"its zone is not the timezone {timezone}: give one of them"), given)
     expression = zoned["cron"] if zoned else cron
-    when = read_trigger("cron", {"expression": expression}, timezone, clock.now())
+    now = clock.now()
+    when = read_trigger("cron", {"expression": expression}, timezone, now)
     if isinstance(when, Err):
         return refused(when, given)
+    asked = {
+        "max_runs": max_runs,
+        "ends_at": ends_at,
+        "attempts": attempts,
+        "backoff": backoff,
+        "timeout": timeout,
+        "overlap": overlap,
+        "catch_up": catch_up,
+    }
+    policies = read_policies(asked, timezone, now)
+    if isinstance(policies, Err):
+        return refused(policies, given)
     content = _content(
         message, notification_topic, title, priority, tags, markdown, click, icon, attach, filename, actions
     )
@@ -216,6 +245,7 @@ def schedule_cron_notification(
         task="notify",
         kwargs=content,
         label=label or "",
+        **policies.value,
         **when.value,
     )
     match made:
@@ -274,7 +304,7 @@ def delete_schedule(
         ),
     ],
 ) -> ChangedOut | RefusedOut:
-    """Delete a scheduled notification by its ID. It stops firing, and no tool can restore it.
+    """Delete a scheduled notification by its ID. It stops firing. restore_job brings it back.
 
     Take the ID from the conversation or from list_scheduled_notifications, and ask the user only if it is in neither.
     To stop a schedule for a while, use pause_schedule.
@@ -292,14 +322,15 @@ def delete_schedule(
     match deleted:
         case Ok(job):
             words = f"Schedule {job.public_id} deleted successfully"
-            return {"success": True, "schedule_id": job.public_id, "confirmation": words}
+            undo = answers.undo(job.public_id)
+            return {"success": True, "schedule_id": job.public_id, "confirmation": words, "undo": undo}
         case error:
             return refused(error, {"schedule_id": schedule_id})
 
 
 def get_current_time(
     timezone: Annotated[
-        str | None, Field(description="IANA time zone, like Europe/Berlin. Default: UTC.")
+        ZoneText | None, Field(description="IANA time zone, like Europe/Berlin. Default: UTC.")
     ] = "UTC",
 ) -> TimeOut | RefusedOut:
     """Return the current date and time in a time zone. Call this before turning "tomorrow" or "tonight" into a time.

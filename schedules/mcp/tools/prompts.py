@@ -175,7 +175,7 @@ def schedule_edit(
 
 
 def schedule_cancel(id: TaskId) -> str:  # noqa: A002
-    """Cancel a pending prompt, so that it never reaches an agent. Make sure that it is the one the user means."""
+    """Cancel a pending prompt, so that it never reaches an agent; restore_job undoes this. Make sure that it is the one the user means."""
     actor = current_actor()
     job = _find(actor, id)
     if isinstance(job, Err):

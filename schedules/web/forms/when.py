@@ -15,7 +15,7 @@ from schedules.web.forms.rendering import PageForm
 from schedules.when.moments import in_the_past
 from schedules.when.phrases import PhraseError, parse_moment
 from schedules.when.repeats import parse_trigger
-from schedules.when.triggers import TOO_LONG, Interval, Once, Trigger, TriggerError, load_zone
+from schedules.when.triggers import TOO_LONG, Interval, Once, Trigger, TriggerError, load_zone, zone_named
 
 UNITS = {"seconds": 1, "minutes": 60, "hours": 3600, "days": 86_400}
 EXAMPLES = (
@@ -42,7 +42,7 @@ class Zone(forms.CharField):
         super().__init__(max_length=64, widget=widget, **kwargs)
 
     def clean(self, value: Any) -> str:
-        zone = str(super().clean(value))
+        zone = zone_named(str(super().clean(value)))
         try:
             if zone:
                 load_zone(zone)

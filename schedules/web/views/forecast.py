@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from typing import Any
 
-from schedules.models.jobs import JobQuerySet, trigger_of_job
+from schedules.models.jobs import JobQuerySet, skips_of, trigger_of_job
 from schedules.when import forecast
 from schedules.when.forecast import Armed, Batch, Bucket, fill
 from schedules.when.triggers import TriggerError
@@ -18,11 +18,13 @@ COLUMNS = (
     "cron",
     "timezone",
     "every",
+    "calendar_unit",
     "anchor_at",
     "next_run_at",
     "ends_at",
     "max_runs",
     "slot_count",
+    "skips",
     "run_at",
 )
 
@@ -50,7 +52,9 @@ def days_of(
 def _armed(job: Any) -> Armed | None:
     left = None if job.max_runs is None else job.max_runs - job.slot_count
     try:
-        return Armed(trigger_of_job(job), job.next_run_at, job.ends_at, left) if job.next_run_at else None
+        if not job.next_run_at:
+            return None
+        return Armed(trigger_of_job(job), job.next_run_at, job.ends_at, left, skips_of(job))
     except TriggerError:
         return None
 

@@ -11,7 +11,7 @@ from django.urls import reverse
 from django.views.decorators.http import require_POST
 from django.views.generic import TemplateView
 
-from schedules import services
+from schedules import clock, services
 from schedules.models import Event, Execution, Job
 from schedules.models.keysets import Segment
 from schedules.result import Err, Ok, Result, sentence
@@ -32,6 +32,7 @@ from schedules.web.views.page import (
 from schedules.web.views.paging import read_page
 from schedules.when.moments import in_the_past
 from schedules.when.phrases import PhraseError, parse_moment
+from schedules.when.skips import still_ahead
 
 BARS = 60
 RUNS = 20
@@ -193,6 +194,8 @@ def policies(job: Job) -> list[str]:
         sentences.append(f"After {job.pause_after_failures} failures in a row it pauses itself.")
     if job.at_most_once:
         sentences.append("A run whose worker died is not repeated: it ends as lost.")
+    if ahead := still_ahead(job.skips.split(), clock.now()):
+        sentences.append(f"It leaves out {', '.join(ahead)}.")
     if job.max_runs:
         sentences.append(f"It ends after {job.max_runs:,} scheduled runs; {job.slot_count:,} are done.")
     return sentences
@@ -232,7 +235,7 @@ def read_until(text: str, page: Page) -> datetime | None:
     """Read the end of a pause in the user's time zone; refuse one in the past."""
     if not text:
         return None
-    until = parse_moment(text, now=page.now, timezone=page.zone)
+    until = parse_moment(text, now=page.now, timezone=page.zone, may_be_day=True)
     if until <= page.now:
         raise PhraseError(in_the_past(page.now, page.zone))
     return until

@@ -3,6 +3,7 @@
 from datetime import timedelta
 
 import pytest
+import time_machine
 
 from schedules import clock, services
 from schedules.engine import claim_runs
@@ -75,7 +76,7 @@ def test_naive_time_is_in_the_given_zone_or_else_in_the_zone_of_the_user(call):
         ),
         (interval(seconds=10.5), "Invalid trigger_config: an interval is made of whole seconds"),
         (interval(seconds=1), "Invalid trigger_config: the smallest interval for an agent is 10 seconds"),
-        (interval(weeks=1), "Invalid trigger_config: unknown key 'weeks'"),
+        (interval(years=1), "Invalid trigger_config: unknown key 'years'"),
         (interval(), "Invalid trigger_config: the interval is zero"),
         ({**once(""), "trigger_config": {}}, "Invalid trigger_config: run_at is missing"),
         (once("whenever"), "Invalid trigger_config: run_at: "),
@@ -415,3 +416,148 @@ def test_any_family_finds_any_job_by_its_id(call, agent: Actor):
     assert call("pause_schedule", schedule_id=made["job_id"])["paused"] is True
     assert call("list_jobs", status="paused")["total"] == 1
     assert isinstance(services.resume(agent, made["job_id"]), Ok)
+
+
+POLICIES = {
+    "ends_at": "2099-12-24",
+    "attempts": 3,
+    "backoff": "10m",
+    "timeout": 90,
+    "overlap": "queue",
+    "catch_up": "none",
+}
+
+
+def test_policies_are_set_on_creating_and_changed_by_an_update(call):
+    made = call("schedule_job", **cron("0 9 * * *"), **POLICIES, timezone="Europe/Berlin")
+
+    shown = call("job_status", job_id=made["job_id"])
+    read = {name: shown[name] for name in POLICIES}
+    assert read == POLICIES | {"ends_at": "2099-12-24T23:59:59+01:00", "timeout": "1m30s"}
+
+    changes = {"ends_at": "none", "attempts": 1, "backoff": "0", "overlap": "allow"}
+    assert "error" not in call("update_job", job_id=made["job_id"], **changes)
+    job = Job.objects.get()
+    assert (job.ends_at, job.attempts, job.backoff, job.overlap) == (None, 1, timedelta(0), "allow")
+    assert (job.timeout, job.catch_up) == (timedelta(seconds=90), "none")
+
+
+def test_policies_are_set_on_a_repeating_notification(call):
+    note = {"message": "x", "notification_topic": "t", "cron": "0 9 * * *", "timezone": "UTC"}
+
+    made = call("schedule_cron_notification", **note, **POLICIES, max_runs=5)
+
+    job = Job.objects.get()
+    assert (made["success"], job.max_runs, job.attempts, job.overlap) == (True, 5, 3, "queue")
+
+
+def test_end_limits_the_next_runs(call):
+    tomorrow = f"{clock.now() + timedelta(days=1):%Y-%m-%d}"
+
+    made = call("schedule_job", **cron("0 0 * * *"), ends_at=tomorrow, timezone="UTC")
+
+    assert [run[:10] for run in made["next_runs"]] == [tomorrow]
+
+
+@pytest.mark.parametrize(
+    ("policy", "error"),
+    [
+        ({"ends_at": "2020-01-01"}, "Invalid ends_at: there is no run before this end"),
+        ({"ends_at": "whenever"}, "Invalid ends_at: this is not a date"),
+        ({"attempts": 11}, "Invalid attempts: "),
+        ({"backoff": "soon"}, "Invalid backoff: this is not a delay"),
+        ({"timeout": "2d"}, "Invalid timeout: choose between one second and one day"),
+        ({"overlap": "maybe"}, "Invalid overlap: choose one of: skip, queue, allow"),
+        ({"catch_up": "twice"}, "Invalid catch_up: choose one of: once, all, none"),
+    ],
+)
+def test_invalid_policy_is_refused_by_name(call, policy, error):
+    assert call("schedule_job", **cron("0 9 * * *"), **policy)["error"].startswith(error)
+    assert not Job.objects.exists()
+
+
+def test_interval_with_a_start_steps_on_the_wall_clock(call):
+    config = {"weeks": 2, "start": "2027-03-02T09:00:00"}
+    with time_machine.travel("2027-02-01T00:00:00Z", tick=False):
+        made = call("schedule_job", **interval(**config), timezone="Europe/Berlin")
+
+    assert made["description"] == "Every 2 weeks at 09:00, from Tue 2 Mar 2027"
+    assert made["next_runs"][:3] == [
+        "2027-03-02T09:00:00+01:00",
+        "2027-03-16T09:00:00+01:00",
+        "2027-03-30T09:00:00+02:00",
+    ]
+
+
+def test_interval_of_months_ends_with_the_month(call):
+    with time_machine.travel("2027-02-01T00:00:00Z", tick=False):
+        made = call("schedule_job", **interval(months=1, start="2027-01-31T09:00"), timezone="UTC")
+        without = call(
+            "preview_schedule", trigger_type="interval", trigger_config={"months": 1}, timezone="UTC"
+        )
+
+    assert [run[:10] for run in made["next_runs"][:2]] == ["2027-02-28", "2027-03-31"]
+    assert without["next_runs"][0] == "2027-03-01T00:00:00+00:00"
+
+
+def test_interval_of_hours_with_a_start_counts_elapsed_time(call):
+    with time_machine.travel("2027-03-27T00:00:00Z", tick=False):
+        shown = call(
+            "preview_schedule",
+            trigger_type="interval",
+            trigger_config={"hours": 24, "start": "2027-03-27T09:00"},
+            timezone="Europe/Berlin",
+        )
+
+    assert shown["next_runs"][:2] == ["2027-03-27T09:00:00+01:00", "2027-03-28T10:00:00+02:00"]
+
+
+def test_interval_of_weeks_without_a_start_counts_from_now(call):
+    with time_machine.travel("2027-02-01T00:00:00Z", tick=False):
+        made = call("schedule_job", **interval(weeks=1), timezone="Europe/Berlin")
+
+    assert (made["description"], made["next_run"]) == ("Every 7 days", "2027-02-08T01:00:00+01:00")
+
+
+def test_interval_changes_between_elapsed_and_wall_clock_time(call):
+    with time_machine.travel("2027-02-01T00:00:00Z", tick=False):
+        job_id = call("schedule_job", **interval(days=1), timezone="Europe/Berlin")["job_id"]
+        config = {"days": 1, "start": "2027-02-02T09:00"}
+        on_wall_clock = call("update_job", job_id=job_id, trigger_type="interval", trigger_config=config)
+        renamed = call("update_job", job_id=job_id, name="Other")
+        elapsed = call("update_job", job_id=job_id, trigger_type="interval", trigger_config={"hours": 6})
+
+    assert on_wall_clock["description"] == renamed["description"] == "Every day at 09:00, from Tue 2 Feb 2027"
+    assert (elapsed["description"], elapsed["next_run"]) == ("Every 6 hours", "2027-02-01T07:00:00+01:00")
+
+
+@pytest.mark.parametrize(
+    ("config", "error"),
+    [
+        ({"months": 1, "days": 1}, "Invalid trigger_config: give whole months alone"),
+        ({"months": 1.5}, "Invalid trigger_config: give whole months alone"),
+        (
+            {"days": 1, "hours": 2, "start": "2027-03-02T09:00"},
+            "Invalid trigger_config: give whole months alone",
+        ),
+        ({"days": 1, "start": "whenever"}, "Invalid trigger_config: start: this day is not understood"),
+        ({"days": 1, "start": 7}, "Invalid trigger_config: start must be text"),
+        ({"start": "2027-03-02T09:00"}, "Invalid trigger_config: the interval is zero"),
+        ({"months": 100}, "Invalid trigger_config: the longest interval is five years"),
+    ],
+)
+def test_mixed_or_invalid_interval_is_refused(call, config, error):
+    assert call("schedule_job", **interval(**config))["error"].startswith(error)
+
+
+@pytest.mark.parametrize(
+    ("expression", "hint"),
+    [
+        ("*/90 * * * *", '*/90 starts again every hour: use trigger_type interval with {"minutes": 90}'),
+        ("0 */36 * * *", '*/36 starts again every day: use trigger_type interval with {"hours": 36}'),
+    ],
+)
+def test_step_longer_than_its_cycle_is_refused_with_the_interval_to_use(call, expression, hint):
+    answer = call("schedule_job", **cron(expression))
+
+    assert answer == {"error": f"Invalid cron expression: {expression}", "hint": hint}

@@ -529,3 +529,89 @@ def test_explicit_default_arguments_are_the_same_request(call):
     first = call("schedule_job", **request)
 
     assert call("schedule_job", **request, args=[], kwargs={})["job_id"] == first["job_id"]
+
+
+def test_deleted_schedule_is_restored_by_what_its_deletion_says(call, owner):
+    job = JobFactory(owner=owner, task="notify", name="Plants", name_skeleton="plants")
+
+    deleted = call("delete_schedule", schedule_id=job.public_id)
+    assert deleted["undo"] == f'restore_job(job_id="{job.public_id}")'
+    restored = call("restore_job", job_id=f"#{job.pk}")
+
+    assert (restored["job_id"], restored["status"]) == (job.public_id, "pending")
+    assert call("restore_job", job_id=job.public_id) == {"error": f"Job already pending: {job.public_id}"}
+
+
+def test_cancelled_job_is_restored_and_its_slots_are_recorded(call, owner):
+    with time_machine.travel("2026-02-04T11:00:00+00:00", tick=False):
+        job = JobFactory(owner=owner, cron="0 9 * * *", next_run_at=clock.now() + timedelta(hours=22))
+        call("cancel_job", job_id=job.public_id)
+    with time_machine.travel("2026-02-06T11:00:00+00:00", tick=False):
+        restored = call("restore_job", job_id=job.public_id)
+
+    assert (restored["status"], restored["next_run"]) == ("pending", "2026-02-07T09:00:00+00:00")
+    row = Execution.objects.get()
+    assert (row.status, row.slots, row.reason) == ("skipped", 2, "The job was cancelled.")
+
+
+def test_restored_job_whose_time_has_passed_is_paused(call, owner):
+    with time_machine.travel("2026-02-04T11:00:00+00:00", tick=False):
+        job = JobFactory(owner=owner, once=True)
+        call("cancel_job", job_id=job.public_id)
+    with time_machine.travel("2026-02-06T11:00:00+00:00", tick=False):
+        assert call("restore_job", job_id=job.public_id)["status"] == "paused"
+
+
+def test_foreign_job_is_not_restored(call, stranger):
+    foreign = JobFactory(owner=stranger, deleted_at=clock.now())
+
+    for job_id in (foreign.public_id, f"#{foreign.pk}"):
+        assert call("restore_job", job_id=job_id) == {"error": f"Job not found: {job_id}"}
+
+
+def test_next_run_is_skipped_and_recorded(call, cluster, owner, noon):
+    job = JobFactory(owner=owner, cron="0 9 * * *", next_run_at=clock.now() + timedelta(hours=22))
+
+    answer = call("skip_runs", job_id=job.public_id)
+
+    assert answer["skips"] == ["2026-02-05T09:00:00Z"]
+    assert answer["next_run"] == answer["next_runs"][0] == "2026-02-06T09:00:00+00:00"
+    assert call("list_jobs")["jobs"][0]["next_run"] == answer["next_run"]
+    assert call("upcoming", hours=30)["upcoming"] == []
+    assert call("why", job_id=job.public_id, at="2026-02-05 09:00")["verdict"] == "excluded"
+    again = call("skip_runs", job_id=job.public_id)
+    assert again["next_run"] == "2026-02-07T09:00:00+00:00"
+    undone = call("skip_runs", job_id=job.public_id, undo=True)
+    assert (undone["skips"], undone["next_run"]) == ([], "2026-02-05T09:00:00+00:00")
+
+
+def test_days_are_skipped_in_the_zone_of_the_job(call, owner, noon):
+    job = JobFactory(
+        owner=owner,
+        cron="30 0 * * *",
+        timezone="Asia/Tokyo",
+        next_run_at=clock.now() + timedelta(minutes=270),
+    )
+
+    answer = call("skip_runs", job_id=job.public_id, dates=["tomorrow", "24 december", "2026-02-07"])
+
+    assert answer["skips"] == ["2026-02-05", "2026-02-07", "2026-12-24"]
+    assert [run[:10] for run in answer["next_runs"][:2]] == ["2026-02-06", "2026-02-08"]
+    undone = call("skip_runs", job_id=job.public_id, dates=["2026-02-05"], undo=True)
+    assert undone["next_run"] == "2026-02-05T00:30:00+09:00"
+
+
+def test_skips_of_a_wrong_date_or_a_single_run_are_refused(call, owner, noon):
+    daily, once = JobFactory(owner=owner), JobFactory(owner=owner, once=True)
+
+    assert call("skip_runs", job_id=daily.public_id, dates=["someday"])["error"].startswith("Invalid dates: ")
+    assert call("skip_runs", job_id=once.public_id)["error"].startswith("Job runs only once: ")
+
+
+@pytest.mark.parametrize(
+    ("until", "end"), [("monday", "2026-02-09T00:00:00+00:00"), ("2026-11-23", "2026-11-23T00:00:00+00:00")]
+)
+def test_pause_until_a_day_ends_at_its_start(call, owner, noon, until, end):
+    job = JobFactory(owner=owner)
+
+    assert call("pause_job", job_id=job.public_id, until=until)["paused_until"] == end

@@ -369,6 +369,7 @@ def test_current_time_is_returned_in_a_zone(olga, noon):
     assert olga.call("get_current_time", timezone="Mars") == {
         "success": False,
         "error": "Unknown timezone: Mars",
+        "hint": "unknown zone 'Mars': write an IANA name like Europe/Berlin",
     }
 
 
@@ -424,3 +425,22 @@ def test_blank_message_is_refused(call):
     answer = call("schedule_notification", **NOTE | {"message": "  "}, delay="1h")
 
     assert (answer["success"], answer["error"]) == (False, "message: must not be blank")
+
+
+def test_city_stands_for_its_zone(call):
+    assert call("get_current_time", timezone="New York")["timezone"] == "America/New_York"
+    note = {"message": "x", "notification_topic": "t", "cron": "0 9 * * *"}
+    assert call("schedule_cron_notification", **note, timezone="berlin")["timezone"] == "Europe/Berlin"
+
+
+def test_ambiguous_city_is_refused_with_the_candidates(call):
+    hint = "unknown zone 'Eastern': write one of: Canada/Eastern, US/Eastern"
+
+    assert call("get_current_time", timezone="Eastern") == {
+        "success": False,
+        "error": "Unknown timezone: Eastern",
+        "hint": hint,
+    }
+    cron = {"trigger_type": "cron", "trigger_config": {"expression": "0 9 * * *"}}
+    assert call("preview_schedule", **cron, timezone="Eastern")["hint"] == hint
+    assert call("schedule", at="tomorrow 9", prompt="x", timezone="Eastern").endswith(f"\nhint: {hint}")

@@ -90,7 +90,10 @@ def test_long_prompt_is_shortened_in_the_answer_but_stored_whole(call):
             {"at": "2026-02-04 11:00"},
             'Error: "2026-02-04 11:00" is in the past (now Wed 2026-02-04 12:00 Europe/Berlin).',
         ),
-        ({"timezone": "Mars"}, 'Error: unknown timezone "Mars".'),
+        (
+            {"timezone": "Mars"},
+            "Error: unknown timezone \"Mars\".\nhint: unknown zone 'Mars': write an IANA name like Europe/Berlin",
+        ),
         ({"prompt": ""}, "Error: invalid prompt: "),
         ({"prompt": "x" * 17_000}, "Error: invalid prompt: "),
         ({"idempotency_key": "\x00"}, "Error: idempotency_key: "),
@@ -401,7 +404,7 @@ def test_missing_argument_is_named_in_the_error(olga):
 @pytest.mark.parametrize(
     ("at", "hint"),
     [
-        ("tomorrow at 9", "morning or evening? Write 9am, 9pm or 24-hour time like 20:00"),
+        ("tomorrow at 3", "morning or evening? Write 3am, 3pm or 24-hour time like 20:00"),
         ("2026-03-29 02:30", "clocks in Europe/Berlin skip 02:30 on 2026-03-29"),
     ],
 )

@@ -110,7 +110,7 @@ def test_pause_accepts_a_reason_and_an_end(web: Client, job: Job):
 @pytest.mark.parametrize(
     ("until", "words"),
     [
-        ("some day", "This is not a date with a time"),
+        ("some day", "This day is not understood"),
         ("2026-11-15 10:59", "This moment is in the past (now 2026-11-15 11:00:00 Europe/Berlin)."),
     ],
 )

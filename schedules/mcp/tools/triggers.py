@@ -1,0 +1,130 @@
+"""The trigger of a job as agents write it: a type, and a configuration of that type."""
+
+import re
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from schedules.mcp.tools.arguments import Columns, refuse
+from schedules.models.triggers import MONTH, columns_of
+from schedules.result import Code, Err, Ok, Result
+from schedules.when.cron import NeverRunsError
+from schedules.when.durations import HORIZON_IN_WORDS
+from schedules.when.months import add_months
+from schedules.when.phrases import PhraseError, parse_moment
+from schedules.when.triggers import CalendarInterval, Cron, Interval, Once, Trigger, TriggerError, load_zone
+from schedules.when.zones import first_pass, wall_time
+
+KEYS = {
+    "once": ("run_at",),
+    "interval": ("seconds", "minutes", "hours", "days", "weeks", "months", "start"),
+    "cron": ("expression",),
+}
+SECONDS = {"seconds": 1, "minutes": 60, "hours": 3600, "days": 86_400, "weeks": 7 * 86_400}
+# What steps on the wall clock of the zone if there is a start, by the number of days or months.
+DAYS = {"days": 1, "weeks": 7}
+# Large enough to be refused later, small enough for an exact sum.
+MOST = 10**12
+_LONG_STEP = re.compile(r"\s*(?:\*/(?P<minutes>[0-9]{1,6})\s|\S+\s+\*/(?P<hours>[0-9]{1,6})\s)")
+
+
+def read_trigger(
+    trigger_type: str, config: Mapping[str, Any], timezone: str, now: datetime
+) -> Result[Columns]:
+    """Turn a trigger type and its configuration into the columns of a job."""
+    if trigger_type not in KEYS:
+        return refuse("trigger_type", f"Unknown trigger type: {trigger_type[:70]}")
+    if unknown := [key for key in config if key not in KEYS[trigger_type]]:
+        known = ", ".join(KEYS[trigger_type])
+        return refuse("trigger_config", f"unknown key {ascii(unknown[0])[:70]}; {trigger_type} takes {known}")
+    try:
+        load_zone(timezone)
+        match trigger_type:
+            case "once":
+                trigger: Trigger = Once(_run_at(config, timezone, now))
+            case "interval":
+                trigger = _every(config, timezone, now)
+            case _:
+                trigger = _expression(config, timezone)
+    except TriggerError as error:
+        if isinstance(error.__cause__, NeverRunsError):
+            return Err(Code.NEVER_RUNS, error.reason, errors={error.field: [error.reason]})
+        return refuse(error.field, error.reason)
+    columns = columns_of(trigger) | {"timezone": timezone}
+    if isinstance(trigger, Interval):
+        columns["calendar_unit"] = ""
+        if "start" in config:
+            columns["anchor_at"] = trigger.start
+    return Ok(columns)
+
+
+def _run_at(config: Mapping[str, Any], timezone: str, now: datetime) -> datetime:
+    text = config.get("run_at")
+    if not isinstance(text, str):
+        what = "must be text" if "run_at" in config else "is missing"
+        raise TriggerError("trigger_config", f'run_at {what}: write {{"run_at": "2026-02-05T15:00:00"}}')
+    try:
+        return parse_moment(text, now=now, timezone=timezone)
+    except PhraseError as error:
+        raise TriggerError("trigger_config", f"run_at: {error}") from error
+
+
+def _every(config: Mapping[str, Any], timezone: str, now: datetime) -> Interval | CalendarInterval:
+    amounts = {unit: number for unit, number in config.items() if unit != "start"}
+    total = _total(amounts)
+    start = _start(config, timezone, now)
+    if not amounts.get("months") and (start is None or not amounts.keys() & DAYS.keys()):
+        # 0.1 minutes must be exactly six seconds, despite binary fractions.
+        return Interval(round(total, 6), start or now)
+    count = sum(number * DAYS.get(unit, 1) for unit, number in amounts.items())
+    unit = "months" if amounts.get("months") else "days"
+    if count != int(count) or not (amounts.keys() <= DAYS.keys() or amounts.keys() == {"months"}):
+        raise TriggerError(
+            "trigger_config", "give whole months alone, or with a start whole days and weeks alone"
+        )
+    if start is None:
+        start = first_pass(add_months(wall_time(now, load_zone(timezone)), int(count)), load_zone(timezone))
+    return CalendarInterval(int(count), unit, start, timezone)
+
+
+def _start(config: Mapping[str, Any], timezone: str, now: datetime) -> datetime | None:
+    if "start" not in config:
+        return None
+    if not isinstance(config["start"], str):
+        raise TriggerError("trigger_config", 'start must be text: write "2027-03-02T09:00:00"')
+    try:
+        return parse_moment(config["start"], now=now, timezone=timezone, may_be_day=True)
+    except PhraseError as error:
+        raise TriggerError("trigger_config", f"start: {error}") from error
+
+
+def _total(amounts: Mapping[str, Any]) -> float:
+    """Return the seconds of these amounts, with 30 days for a month; refuse amounts that are no positive number."""
+    total: float = 0
+    for unit, number in amounts.items():
+        if isinstance(number, bool) or not isinstance(number, int | float):
+            raise TriggerError("trigger_config", f"{unit} must be a number")
+        if not 0 <= number <= MOST:
+            raise TriggerError(
+                "trigger_config", f"{unit} must be positive and not longer than {HORIZON_IN_WORDS}"
+            )
+        total += number * SECONDS.get(unit, MONTH.total_seconds())
+    if not total:
+        raise TriggerError("trigger_config", 'the interval is zero: write {"minutes": 15}')
+    return total
+
+
+def _expression(config: Mapping[str, Any], timezone: str) -> Cron:
+    text = config.get("expression")
+    if not isinstance(text, str):
+        what = "must be text" if "expression" in config else "is missing"
+        raise TriggerError("trigger_config", f'expression {what}: write {{"expression": "30 8 * * 1-5"}}')
+    if step := _LONG_STEP.match(text):
+        unit, number = ("minutes", step["minutes"]) if step["minutes"] else ("hours", step["hours"])
+        if int(number) >= {"minutes": 60, "hours": 24}[unit]:
+            raise TriggerError(
+                "cron",
+                f"*/{number} starts again every {'hour' if unit == 'minutes' else 'day'}: "
+                f'use trigger_type interval with {{"{unit}": {number}}}',
+            )
+    return Cron(text, timezone)

@@ -1,0 +1,61 @@
+"""Runs to leave out of a schedule: whole days of its zone, and single slots.
+
+Anything else that leaves out runs, such as a calendar of holidays, needs only a `Skips` of its own days.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, time, timedelta
+
+from schedules.when.triggers import load_zone
+
+MOST_SKIPS = 100
+# Entries of the past are kept for a while: their slots may not have been claimed yet.
+_KEPT = timedelta(days=2)
+_TICK = timedelta(microseconds=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Skips:
+    """The days ("2026-12-24") and slots ("2026-12-24T08:00:00Z") that a job leaves out, in its zone."""
+
+    entries: frozenset[str]
+    timezone: str
+
+    def reason(self, slot: datetime) -> str:
+        """Return why a slot is left out, or an empty text if it runs."""
+        day = self._day_of(slot).isoformat()
+        if day in self.entries:
+            return f"{day} is left out of this schedule."
+        return "This run was left out." if slot_entry(slot) in self.entries else ""
+
+    def last_moment(self, slot: datetime) -> datetime:
+        """Return the moment up to which everything is left out, for a slot that is."""
+        day = self._day_of(slot)
+        if day.isoformat() not in self.entries:
+            return slot
+        following = datetime.combine(day + timedelta(days=1), time(), load_zone(self.timezone))
+        return max(slot, following.astimezone(UTC) - _TICK)
+
+    def _day_of(self, slot: datetime) -> date:
+        return slot.astimezone(load_zone(self.timezone)).date()
+
+
+def slot_entry(slot: datetime) -> str:
+    """Return the entry of a single slot."""
+    return slot.astimezone(UTC).isoformat().replace("+00:00", "Z")
+
+
+def day_of(entry: str, timezone: str) -> str:
+    """Return the day of an entry in a zone."""
+    return entry if len(entry) == 10 else str(_moment(entry).astimezone(load_zone(timezone)).date())
+
+
+def still_ahead(entries: Iterable[str], now: datetime) -> list[str]:
+    """Return the entries that can still match a slot, in order."""
+    return sorted({entry for entry in entries if _moment(entry) > now - _KEPT})
+
+
+def _moment(entry: str) -> datetime:
+    moment = datetime.fromisoformat(entry)
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
