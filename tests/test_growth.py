@@ -25,7 +25,7 @@ GROWING = {
     "schedule",
     # No index has the topics of notifications.
     "list_scheduled_notifications(topic)",
-    # The history of every job and owner is compared with its limit.
+    # The first time, the history of every job and owner is compared with its limit.
     "prune_history",
 }
 TABLES = ("schedules_job", "schedules_execution", "schedules_event")

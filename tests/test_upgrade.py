@@ -26,7 +26,7 @@ from tests.mcp.agents import InMemory
 
 FIRST = ("schedules", "0001_initial")
 # The content without its formatting and comments.
-FIRST_DIGEST = "ccfbd5ce95ab54cca92bd11ec3953378a9431cdc2668c45bee5385db2653aa3f"
+FIRST_DIGEST = "5d25bb76db05072929827f20f1e11ec61643e1ac61962c559094e60dd5b61d90"
 
 NAMES = ("Cluster", "Job", "Execution", "Event", "Profile", "Token", "Installation", "UserSession")
 NOW = datetime(2026, 2, 4, 9, 0, tzinfo=UTC)

@@ -17,6 +17,14 @@ class Installation(models.Model):
         help_text="The version of the zone data that next_run_at was computed with.",
     )
 
+    pruned_runs = models.PositiveBigIntegerField(
+        default=0, db_default=0, help_text="The newest run that the nightly pruning has taken into account."
+    )
+    pruned_events = models.PositiveBigIntegerField(default=0, db_default=0, help_text="The same for events.")
+    pruned_to = models.CharField(
+        max_length=100, blank=True, default="", db_default="", help_text="The limits it has pruned to."
+    )
+
     class Meta:
         constraints = [
             models.CheckConstraint(name="installation_has_one_row", condition=models.Q(pk=1)),

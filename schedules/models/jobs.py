@@ -36,10 +36,18 @@ def is_public_id(text: str) -> bool:
     return text.isascii() and text.isprintable()
 
 
+def begins_with(column: str, text: str) -> Q:
+    """Match a column by its beginning, in the form for which the database uses an index."""
+    if connection.vendor == "sqlite":
+        # Its LIKE ignores case and therefore uses no index.
+        return Q(**{f"{column}__gte": text, f"{column}__lt": f"{text}\U0010ffff"})
+    return Q(**{f"{column}__startswith": text})
+
+
 class JobQuerySet(models.QuerySet["Job"]):
     def notices(self) -> Self:
         """Failure notices, which Cronty creates itself."""
-        return self.filter(public_id__startswith=f"{NOTICE_PREFIX}_")
+        return self.filter(begins_with("public_id", f"{NOTICE_PREFIX}_"))
 
     def without_notices(self) -> Self:
         return self.exclude(public_id__startswith=f"{NOTICE_PREFIX}_")
@@ -65,10 +73,7 @@ class JobQuerySet(models.QuerySet["Job"]):
 
     def named_like(self, beginning: str) -> Self:
         """Jobs whose name looks as if it begins with this text, which must be a skeleton."""
-        if connection.vendor == "sqlite":
-            # Its LIKE ignores case and therefore uses no index.
-            return self.filter(name_skeleton__gte=beginning, name_skeleton__lt=f"{beginning}\U0010ffff")
-        return self.filter(name_skeleton__startswith=beginning)
+        return self.filter(begins_with("name_skeleton", beginning))
 
     def active(self) -> Self:
         """Jobs that may still run: pending, running or paused."""

@@ -6,7 +6,9 @@ import pytest
 from axes.models import AccessAttempt, AccessLog
 from django.apps import apps
 from django.contrib.sessions.models import Session
+from django.db import connection
 from django.test import modify_settings
+from django.test.utils import CaptureQueriesContext
 
 from schedules import engine
 from schedules.engine import prune
@@ -185,3 +187,47 @@ def test_pruning_works_in_a_project_without_sessions_and_login_limits(settings):
     with modify_settings(INSTALLED_APPS={"remove": names}):
         assert not any(map(apps.is_installed, names))
         assert engine.prune_history()["executions"] == 1
+
+
+@pytest.mark.usefixtures("limits")
+def test_later_pruning_looks_only_at_jobs_and_owners_with_new_rows():
+    job = JobFactory()
+    for hours in range(6):
+        ExecutionFactory(job=job, status="succeeded", scheduled_for=NOW - hours * HOUR)
+    assert engine.prune_history()["executions"] == 1
+
+    with CaptureQueriesContext(connection) as queries:
+        assert engine.prune_history()["executions"] == 0
+    assert not any(
+        'GROUP BY "schedules_execution"."job_id"' in query["sql"] and " IN (SELECT" not in query["sql"]
+        for query in queries
+    )
+    assert not any("OFFSET" in query["sql"] for query in queries)
+
+    ExecutionFactory(job=job, status="succeeded", scheduled_for=NOW + HOUR)
+    assert engine.prune_history()["executions"] == 1
+
+
+@pytest.mark.parametrize("name", ["CRONTY_HISTORY_PER_JOB", "CRONTY_HISTORY_PER_PERSON"])
+@pytest.mark.usefixtures("limits")
+def test_lower_limit_applies_to_rows_that_were_pruned_before(settings, name):
+    job = JobFactory()
+    for hours in range(4):
+        ExecutionFactory(job=job, status="succeeded", scheduled_for=NOW - hours * HOUR)
+    assert engine.prune_history()["executions"] == 0
+
+    setattr(settings, name, 3)
+
+    assert engine.prune_history()["executions"] == 1
+
+
+@pytest.mark.usefixtures("limits")
+def test_new_events_of_an_owner_are_pruned_to_the_limit():
+    owner = UserFactory()
+    for count in (4, 2):
+        Event.objects.bulk_create(
+            [Event(at=NOW, owner=owner, actor="x", verb="edit", subject="x") for _ in range(count)]
+        )
+        engine.prune_history()
+
+    assert Event.objects.filter(owner=owner).count() == 4

@@ -125,7 +125,7 @@ def questions(filling: Filling) -> list[Question]:
         if who != "staff":
             found += tool_questions(who, user)
     found += admin_questions(filling)
-    found.append(Question("prune_history", "staff", undone(engine.prune_history)))
+    found.append(Question("prune_history", "staff", engine.prune_history))
     return found
 
 
