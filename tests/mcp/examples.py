@@ -34,6 +34,8 @@ def examples(job: Job, prompt: Job, waiting: Execution) -> dict[str, dict[str, A
         "update_job": {**by_id, "name": "Renamed"},
         "pause_job": by_id,
         "resume_job": by_id,
+        "skip_runs": by_id,
+        "restore_job": by_id,
         "run_job": by_id,
         "upcoming": {},
         "why": by_id,

@@ -102,6 +102,7 @@ NUMBER = 910_000_001
 GOOD = {
     **examples(Job(public_id="job_1"), Job(pk=NUMBER), Execution(pk=NUMBER)),
     "cancel_job": {"job_id": "job_2"},
+    "restore_job": {"job_id": "job_3"},
     "delete_schedule": {"schedule_id": "scd_1"},
 }
 
@@ -167,6 +168,7 @@ def reset_rows(owner: User, home: str) -> None:
     Job.objects.all().delete()
     for public_id in ("job_1", "job_2"):
         JobFactory(owner=owner, public_id=public_id)
+    JobFactory(owner=owner, public_id="job_3", status="cancelled", next_run_at=None)
     JobFactory(owner=owner, public_id="scd_1", task="notify", kwargs={"message": "x", "topic": "topic"})
     prompt = JobFactory(owner=owner, pk=NUMBER, once=True, task="prompt", kwargs={"prompt": "x"})
     ExecutionFactory(pk=NUMBER, job=prompt, status="waiting")

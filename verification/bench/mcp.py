@@ -133,8 +133,10 @@ ARGUMENTS: dict[str, Callable[[Round], dict[str, Any]]] = {
     "update_job": lambda now: now.job | {"name": f"Ping {now.number}"},
     "pause_job": lambda now: now.job,
     "resume_job": lambda now: now.job,
+    "skip_runs": lambda now: now.job,
     "run_job": lambda now: now.job,
     "cancel_job": lambda now: now.job,
+    "restore_job": lambda now: now.job,
     "why": lambda now: OLD_JOB,
     "upcoming": lambda now: {},
     "preview_schedule": lambda now: {
