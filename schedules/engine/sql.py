@@ -117,13 +117,12 @@ _NEXT_IN_LINE = """
     GROUP BY held.job_id
 """
 
-_NEXT_DUE = """
-    SELECT next_run_at FROM schedules_job
-    WHERE status = 'pending' AND deleted_at IS NULL ORDER BY next_run_at LIMIT 1
-"""
-_NEXT_READY = """
-    SELECT available_at FROM schedules_execution
-    WHERE status = 'queued' AND available_at IS NOT NULL ORDER BY available_at LIMIT 1
+# One round trip, because idle clusters ask for it ten times a second.
+_NEXT_DUE_AND_READY = """
+    SELECT (SELECT next_run_at FROM schedules_job
+            WHERE status = 'pending' AND deleted_at IS NULL ORDER BY next_run_at LIMIT 1),
+        (SELECT available_at FROM schedules_execution
+            WHERE status = 'queued' AND available_at IS NOT NULL ORDER BY available_at LIMIT 1)
 """
 # Each part uses a partial index.
 _MAY_NEED_SWEEP = """
@@ -388,11 +387,8 @@ def next_in_line(job_ids: Iterable[int]) -> list[int]:
 def earliest_moment() -> datetime | None:
     """Return the earliest moment at which a job is due or a queued run is ready; idle clusters poll this."""
     with connection.cursor() as cursor:
-        found = []
-        for statement in (_NEXT_DUE, _NEXT_READY):
-            cursor.execute(statement)
-            found += [_aware(row[0]) for row in cursor.fetchall()]
-    return min(found, default=None)
+        cursor.execute(_NEXT_DUE_AND_READY)
+        return min(map(_aware, filter(None, cursor.fetchone())), default=None)
 
 
 def may_need_sweep(now: datetime, silent_since: datetime) -> bool:

@@ -4,6 +4,7 @@ import logging
 import math
 from collections import defaultdict
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from datetime import datetime, timedelta
 from itertools import chain, islice
 from typing import Any
@@ -122,9 +123,10 @@ class LedgerBroker(Broker):
         try:
             connection.close_if_unusable_or_obsolete()
             self.context.probe_returned()
-            engine.probe_returned(
-                self.context.cluster_id, datetime.fromisoformat(task_id.removeprefix(f"{PROBE} "))
-            )
+            with self._turn():
+                engine.probe_returned(
+                    self.context.cluster_id, datetime.fromisoformat(task_id.removeprefix(f"{PROBE} "))
+                )
         except Error:
             connections.close_all()
 
@@ -150,7 +152,7 @@ class LedgerBroker(Broker):
         room = self._room()
         waiting = self._tasks_without_permit() if room else []
         if room:
-            with self.context.turns.take(WAIT_FOR_TURN):
+            with self._turn():
                 claims = engine.claim_runs(
                     self.context.cluster_id,
                     self._clock.now(),
@@ -191,26 +193,32 @@ class LedgerBroker(Broker):
         now = self._clock.now()
         interruptions = self._interruptions()
         is_new = interruptions != self._recorded
-        engine.beat(
-            cluster_id,
-            now,
-            claimed=self._claimed,
-            blocked_since=self._find_blocked_since(now),
-            interruptions=interruptions if is_new else None,
-        )
+        with self._turn():
+            engine.beat(
+                cluster_id,
+                now,
+                claimed=self._claimed,
+                blocked_since=self._find_blocked_since(now),
+                interruptions=interruptions if is_new else None,
+            )
         self._claimed, self._recorded = 0, interruptions
         self._clusters = max(1, Cluster.objects.fresh(now).count())
         self.context.pulse()
-        engine.renew_claims(cluster_id, now)
+        with self._turn():
+            engine.renew_claims(cluster_id, now)
         self.context.pulse()
         # Also without a sweep: the clock may have been ahead for a few seconds only.
         engine.recover_from_clock_rollback(now)
         self.context.pulse()
         if self._may_sweep(now):
-            engine.sweep(now)
+            with self._turn():
+                engine.sweep(now)
             self.context.pulse()
         self._tidy_took = self._clock.monotonic() - begin
         return self._package(f"{PROBE} {now.isoformat()}", runner.probe, (), timeout=60)
+
+    def _turn(self) -> AbstractContextManager[None]:
+        return self.context.turns.take(WAIT_FOR_TURN)
 
     def _interruptions(self) -> list[Interruption]:
         return self._claim_watch.interruptions() + self._plain_watch.interruptions()
