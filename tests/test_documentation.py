@@ -27,7 +27,7 @@ def test_readme_lists_every_tool():
     contract = json.loads((PROJECT / "tests/mcp/contract.json").read_text())
     names = [tool["name"] for tool in contract["tools"]]
 
-    assert len(names) == 25
+    assert len(names) == 27
     assert [name for name in names if f"`{name}`" not in README] == []
 
 
