@@ -119,6 +119,10 @@ def test_agenda_shows_what_comes_and_its_buttons_act(chat, owner):
     undo.press("Enter")
     expect(first.get_by_role("button", name="Pause")).to_be_focused()
     assert Job.objects.get(pk=job.pk).status == "pending"
+    first.get_by_role("button", name="Skip").click()
+    first.get_by_role("button", name="Undo skip").click()
+    expect(first.get_by_role("button", name="Skip", exact=False)).to_be_focused()
+    assert Job.objects.get(pk=job.pk).skips == ""
     first.get_by_role("button", name="Run").click()
     expect(first.get_by_role("button", name="Run")).to_contain_text("queued")
     assert job.executions.count() == 1
@@ -146,6 +150,10 @@ def test_card_of_a_new_job_says_when_it_runs_and_can_be_undone(chat, settings):
     expect(shown.locator("#words")).to_have_text("Cancelled")
     job.refresh_from_db()
     assert job.status == "cancelled"
+    shown.get_by_role("button", name="Restore").click()
+    expect(shown.locator("#runs li")).to_have_count(3)
+    job.refresh_from_db()
+    assert job.status == "pending"
     assert chat.complaints == []
 
 

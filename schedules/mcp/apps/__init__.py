@@ -23,6 +23,8 @@ PAGE_OF_TOOL = {
             "update_job",
             "pause_job",
             "resume_job",
+            "skip_runs",
+            "restore_job",
         ),
         CARD,
     ),
