@@ -62,7 +62,7 @@ ON_BOTH_DATABASES := tests/engine tests/models tests/services tests/worker tests
 	tests/mcp/tools/test_jobs.py tests/mcp/tools/test_prompts.py tests/mcp/tools/test_manage.py tests/mcp/test_orm.py \
 	tests/mcp/test_queries.py tests/security/test_hostile_requests.py tests/web/test_health.py \
 	tests/web/views/test_activity.py tests/web/views/test_jobs.py tests/web/views/test_paging.py tests/web/views/test_runs.py \
-	verification/faults/test_findings.py verification/model/test_agreement.py::test_cronty_agrees_with_the_reference \
+	verification/faults/test_findings.py verification/hosts verification/model/test_agreement.py::test_cronty_agrees_with_the_reference \
 	$(WITHOUT_DATABASE:%=--ignore=%)
 
 # Even where Python is told not to, keep the bytecode of the tests and the app: every process would compile them again.
@@ -120,7 +120,7 @@ mutants: install-dev
 	@$(BIN)/python -m verification.mutants $(ARGS)
 
 # Four hosts on one PostgreSQL, each in its own network namespace (needs root; without it, processes on loopback):
-# throughput, shares, doubles, and a host that is cut off and comes back.
+# throughput, shares, doubles, and a host that is cut off and comes back. Then fleets of simulated hosts under faults.
 hosts: install-dev
 	@$(BIN)/python -m verification.hosts $(ARGS)
 

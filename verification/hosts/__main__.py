@@ -1,31 +1,37 @@
 """Several hosts on one PostgreSQL: throughput, shares, doubles, and a host that is cut off and comes back."""
 
 import argparse
+import logging
 import os
 import signal
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
+from operator import sub
 
 import psutil
 
 from verification.hosts.lab import TASK, Host, Lab, lab, make_jobs, spread, wait_until_settled
 
 COUNTS = (1, 2, 4)
-# Jobs that are due at once, and at an even rate.
-BURST = 20_000
+# Jobs that are due at once: a few, which one host alone could claim in one go, and many; and jobs at an even rate.
+SMALL_BURST, BURST = 1000, 20_000
 RATE, RATE_SECONDS = 200.0, 15.0
 # A host is cut off for longer than a lease and a heartbeat last: before, away and after, in seconds, and the task's length.
 BEFORE, AWAY, AFTER = 8.0, 20.0, 15.0
 TASK_SECONDS = 0.5
+# Simulated hosts, simulated seconds under faults, and threads.
+FLEETS = ((20, 60.0, 1), (60, 10.0, 1), (12, 40.0, 4))
 LEAD = timedelta(seconds=3)
 # How much less than the busiest host the idlest one may do.
 SHARE = 0.3
 # A lease, the next sweep, and a start on a busy machine.
 TAKEN_OVER_WITHIN = 20.0
-LONGEST = 230
+# Seconds for one phase.
+LONGEST = 400
 
 
 class Report:
@@ -40,6 +46,17 @@ class Report:
     def check(self, condition: bool, problem: str) -> None:
         if not condition:
             self.problems.append(problem)
+
+    @contextmanager
+    def measuring_cpu(self, name: str, lab: Lab, runs: int) -> Iterator[None]:
+        """Show how busy the machine was inside the block, and what a run cost the database and the clusters."""
+        psutil.cpu_percent()
+        before = lab.cpu_seconds()
+        yield
+        after = lab.cpu_seconds()
+        self.show(f"{name}_cpu", psutil.cpu_percent(), "%")
+        for who, used in zip(("database", "clusters"), map(sub, after, before), strict=True):
+            self.show(f"{name}_{who}_cpu_per_run", 1000 * used / runs, "ms")
 
     def share(self, name: str, hosts: list[Host], ran_on: Iterable[str]) -> None:
         """Show how many runs each host had, and check that the hosts had about the same."""
@@ -74,29 +91,44 @@ class Report:
 
 def throughput(lab: Lab, report: Report) -> None:
     """Settle jobs that are due at once, with more and more hosts."""
-    from schedules import clock
     from schedules.models import Execution
 
     for count in COUNTS:
         name = f"burst_{count}_hosts"
         lab.forget()
         with lab.clusters(count) as hosts:
-            due = clock.now() + LEAD + timedelta(seconds=BURST / 4000)
-            make_jobs([due] * BURST)
+            if count > 1:
+                _settle_at_once(SMALL_BURST)
+                report.share(f"small_{name}_share", hosts, (call.host for call in lab.records()))
+            seen = len(lab.records())
+            due = _make_burst(BURST)
             _sleep_until(due)
-            psutil.cpu_percent()
-            wait_until_settled(90)
-            busy = psutil.cpu_percent()
+            with report.measuring_cpu(name, lab, BURST):
+                wait_until_settled(90)
             ends = (
                 Execution.objects.filter(task=TASK)
                 .order_by("-finished_at")
                 .values_list("finished_at", flat=True)
             )
             report.show(name, BURST / (ends[0] - due).total_seconds(), "runs/s")
-            report.show(f"{name}_cpu", busy, "%")
+            calls = lab.records()
             if count > 1:
-                report.share(f"{name}_share", hosts, (call.host for call in lab.records()))
-        report.exactly_once(name, lab, BURST)
+                report.share(f"{name}_share", hosts, (call.host for call in calls[seen:]))
+        report.exactly_once(name, lab, BURST + (SMALL_BURST if count > 1 else 0))
+
+
+def _settle_at_once(count: int) -> None:
+    due = _make_burst(count)
+    _sleep_until(due)
+    wait_until_settled(60)
+
+
+def _make_burst(count: int) -> datetime:
+    from schedules import clock
+
+    due = clock.now() + LEAD + timedelta(seconds=count / 4000)
+    make_jobs([due] * count)
+    return due
 
 
 def even_rate(lab: Lab, report: Report) -> None:
@@ -109,7 +141,10 @@ def even_rate(lab: Lab, report: Report) -> None:
         with lab.clusters(count) as hosts:
             moments = spread(clock.now() + LEAD, RATE, RATE_SECONDS)
             make_jobs(moments)
-            wait_until_settled(RATE_SECONDS + 30)
+            _sleep_until(moments[0])
+            with report.measuring_cpu(name, lab, len(moments)):
+                wait_until_settled(RATE_SECONDS + 30)
+            report.show(f"{name}_connections", lab.connections() / count, "per host")
             report.share(f"{name}_share", hosts, (call.host for call in lab.records()))
             _lateness(report, name, lab)
         report.exactly_once(name, lab, len(moments))
@@ -154,7 +189,30 @@ def cut_off(lab: Lab, report: Report) -> None:
     _lateness(report, "cut_of_others", lab, without=set(taken.values()))
 
 
-PHASES: dict[str, Callable[[Lab, Report], None]] = {"burst": throughput, "rate": even_rate, "cut": cut_off}
+def fleet(lab: Lab, report: Report) -> None:
+    """Simulate fleets under faults with the real claim code, one of them with hosts that claim at the same time."""
+    logging.disable(logging.WARNING)
+    from verification.hosts.fleet import simulate
+    from verification.hosts.invariants import violations
+
+    for seed, (hosts, seconds, threads) in enumerate(FLEETS):
+        lab.forget()
+        name = f"fleet_{hosts}_hosts" + ("_at_once" if threads > 1 else "")
+        story = simulate(seed, hosts=hosts, seconds=seconds, jobs=2 * hosts, threads=threads)
+        found = violations(story)
+        report.show(f"{name}_runs", len(story.calls), "calls")
+        report.show(f"{name}_faults", len(story.faults), "faults")
+        report.show(f"{name}_repeated_after_a_fault", sum(call.attempt > 1 for call in story.calls), "calls")
+        report.show(f"{name}_violations", len(found), "")
+        report.problems += [f"{name}: {problem}" for problem in found[:10]]
+
+
+PHASES: dict[str, Callable[[Lab, Report], None]] = {
+    "burst": throughput,
+    "rate": even_rate,
+    "cut": cut_off,
+    "fleet": fleet,
+}
 
 
 def _lateness(report: Report, name: str, lab: Lab, without: Iterable[str] = ()) -> None:

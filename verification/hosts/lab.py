@@ -8,13 +8,16 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import NamedTuple
 
+import psutil
+
 from tests.postgres import Postgres
+from verification.bench import recorder
 from verification.faults.hosts import ip, namespace, no_namespaces
 from verification.hosts import tasks
 
@@ -53,8 +56,9 @@ class Host:
 class Lab:
     """A database with all migrations, and hosts that share it."""
 
-    def __init__(self, folder: Path, hosts: list[Host]) -> None:
+    def __init__(self, folder: Path, server: Postgres, hosts: list[Host]) -> None:
         self.folder = folder
+        self.server = server
         self.hosts = hosts
 
     @contextmanager
@@ -90,10 +94,8 @@ class Lab:
 
     def records(self) -> list[Call]:
         """Return the calls of the task so far, oldest first."""
-        lines = [
-            line.split(" ", 3) for path in self._records.iterdir() for line in path.read_text().splitlines()
-        ]
-        return sorted(Call(float(at), host, int(attempt), key) for at, host, attempt, key in lines)
+        found = ((row.at / 1e9, *row.label.split("/")) for row in recorder.read(self.folder))
+        return sorted(Call(at, host, int(attempt), key) for at, host, attempt, key in found)
 
     def forget(self) -> None:
         """Delete all jobs, runs and records; the clusters must be stopped."""
@@ -102,12 +104,22 @@ class Lab:
         with connection.cursor() as cursor:
             cursor.execute("TRUNCATE schedules_execution, schedules_event, schedules_job, schedules_cluster")
             cursor.execute("VACUUM ANALYZE")
-        for path in self._records.iterdir():
-            path.unlink()
+        recorder.forget(self.folder)
 
-    @property
-    def _records(self) -> Path:
-        return Path(os.environ[tasks.FOLDER])
+    def connections(self) -> int:
+        """Return how many connections the clusters have."""
+        from django.db import connection
+
+        with connection.cursor() as cursor:
+            cursor.execute(
+                "SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()"
+            )
+            return int(cursor.fetchone()[0])
+
+    def cpu_seconds(self) -> tuple[float, float]:
+        """Return the processor time that the database's processes and the clusters' have used."""
+        clusters = [host.process.pid for host in self.hosts if host.process]
+        return _cpu_of([self.server.process.pid] if self.server.process else []), _cpu_of(clusters)
 
 
 @contextmanager
@@ -128,7 +140,7 @@ def lab(count: int) -> Iterator[Lab]:
                 host.link, host.prefix = name, ("ip", "netns", "exec", name)
                 host.database_url = server.url.replace("127.0.0.1", address)
             _prepare(folder, server.url)
-            yield Lab(folder, hosts)
+            yield Lab(folder, server, hosts)
             from django.db import connections
 
             connections.close_all()
@@ -138,9 +150,8 @@ def lab(count: int) -> Iterator[Lab]:
 
 def _prepare(folder: Path, database_url: str) -> None:
     """Set Django up in this process and in those that it starts, and migrate."""
-    (folder / "records").mkdir()
     os.environ |= {
-        tasks.FOLDER: str(folder / "records"),
+        recorder.FOLDER: str(folder),
         "CRONTY_DATA": str(folder),
         "CRONTY_WORKERS": str(WORKERS),
         "CRONTY_LOG_LEVEL": "ERROR",
@@ -170,7 +181,7 @@ def make_jobs(moments: Iterable[datetime], seconds: float = 0) -> None:
         (
             Job(
                 owner=owner,
-                public_id=f"hosts_{number}",
+                public_id=f"hosts_{now:%H%M%S%f}_{number}",
                 name=f"hosts {number}",
                 task=TASK,
                 kwargs={"seconds": seconds},
@@ -211,6 +222,15 @@ def wait_until(condition: Callable[[], bool], seconds: float, otherwise: str) ->
         if time.monotonic() > until:
             raise SystemExit(otherwise)
         time.sleep(0.1)
+
+
+def _cpu_of(pids: Iterable[int]) -> float:
+    total = 0.0
+    for pid in pids:
+        for process in (psutil.Process(pid), *psutil.Process(pid).children(recursive=True)):
+            with suppress(psutil.Error):
+                total += sum(process.cpu_times()[:2])
+    return total
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
