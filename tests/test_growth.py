@@ -17,7 +17,7 @@ from verification.bench.growth_rows import Filling
 
 FEW, MANY = 1_500, 9_000
 # PostgreSQL rather reads a few thousand rows than a small table's index; a whole table is more.
-SLACK = 300 if connection.vendor == "sqlite" else 4_000
+SLACK = 500 if connection.vendor == "sqlite" else 4_000
 # Reads that depend on the number of jobs on purpose; each has its reason.
 GROWING = {
     # Once a minute, these count the active jobs of the owner, of which there are at most CRONTY_MAX_ACTIVE_JOBS.

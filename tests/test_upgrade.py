@@ -26,7 +26,7 @@ from tests.mcp.agents import InMemory
 
 FIRST = ("schedules", "0001_initial")
 # The content without its formatting and comments.
-FIRST_DIGEST = "5d25bb76db05072929827f20f1e11ec61643e1ac61962c559094e60dd5b61d90"
+FIRST_DIGEST = "23c17a8b8a817fc0e7a3c3344622fe35c95e43ebe6d8ffc868aaa3d0f609976c"
 
 NAMES = ("Cluster", "Job", "Execution", "Event", "Profile", "Token", "Installation", "UserSession")
 NOW = datetime(2026, 2, 4, 9, 0, tzinfo=UTC)

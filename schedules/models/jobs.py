@@ -98,7 +98,7 @@ class JobQuerySet(models.QuerySet["Job"]):
         match state:
             case Job.Status.RUNNING:
                 under_way = self.filter(_has_run_under_way(), status=Job.Status.PENDING)
-                last_runs = self.stopped(Job.Status.RUNNING)
+                last_runs = self.filter(status=Job.Status.RUNNING)
                 # By keys: for a condition with OR, the database would look through all jobs.
                 keys = [rows.order_by().values("pk") for rows in (under_way, last_runs)]
                 return self.filter(pk__in=keys[0].union(keys[1], all=True))
@@ -119,8 +119,12 @@ class JobQuerySet(models.QuerySet["Job"]):
 
     def stopped(self, status: str) -> Self:
         """Jobs with this status, which have no next run; newest first, in the order of an index."""
+        if status == Job.Status.RUNNING:
+            # Their last run is not finished: an index has those runs, and a firing writes to no index of such jobs.
+            return self.filter(status=status, pk__in=_unfinished("live")).order_by("-pk")
         # SQLite uses the partial index only if the query repeats its condition.
-        return self.exclude(status=Job.Status.PENDING).filter(status=status).order_by("-pk")
+        ended = self.exclude(status=Job.Status.PENDING).exclude(status=Job.Status.RUNNING)
+        return ended.filter(status=status).order_by("-pk")
 
 
 def state_of(status: str, has_run_under_way: bool) -> str:
@@ -159,9 +163,14 @@ def is_running() -> Q:
 
 @functools.cache
 def _has_run_under_way() -> Q:
-    executions: Any = apps.get_model("schedules", "Execution").objects
     # One subquery for all jobs, because it can use a partial index; per job, SQLite would read the whole history.
-    return Q(pk__in=executions.under_way().filter(job__isnull=False).order_by().values("job"))
+    return Q(pk__in=_unfinished("under_way"))
+
+
+def _unfinished(which: str) -> Any:
+    """Return the jobs of the runs that a method of ExecutionQuerySet finds."""
+    executions: Any = apps.get_model("schedules", "Execution").objects
+    return getattr(executions, which)().filter(job__isnull=False).order_by().values("job")
 
 
 def _for_one_and_all(name: str, fields: list[str], condition: Q) -> list[models.Index]:
@@ -393,7 +402,11 @@ class Job(models.Model):
             ),
             # The parts of long lists, for one owner and for staff. Most jobs are in none of them, so that a firing writes
             # to none.
-            *_for_one_and_all("job_stopped", ["status", "-id"], ~Q(status="pending") & Q(deleted_at=None)),
+            *_for_one_and_all(
+                "job_stopped",
+                ["status", "-id"],
+                ~Q(status="pending") & ~Q(status="running") & Q(deleted_at=None),
+            ),
             *_for_one_and_all(
                 "job_failing",
                 ["next_run_at", "-id"],
@@ -417,7 +430,7 @@ class Job(models.Model):
                 Coalesce("run_at", "last_run_at"),
                 F("id"),
                 name="job_ended_prompts",
-                condition=~Q(status="pending") & Q(task="prompt", deleted_at=None),
+                condition=~Q(status="pending") & ~Q(status="running") & Q(task="prompt", deleted_at=None),
             ),
             # With the name, so that jobs of the same name are left out without being read. It also finds names by how they
             # begin, for which PostgreSQL needs this operator class.

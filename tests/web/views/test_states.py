@@ -46,7 +46,7 @@ def test_job_whose_last_run_is_under_way_is_running_even_if_it_has_failed_before
 @pytest.mark.parametrize("name", states.STANDINGS)
 def test_segments_of_a_standing_have_its_jobs(owner: User, name: str, is_long: bool):
     in_every_state(owner)
-    JobFactory(owner=owner, status="running", next_run_at=None)
+    ExecutionFactory(job=JobFactory(owner=owner, status="running", next_run_at=None), status="waiting")
     now, runs = clock.now(), Execution.objects.all() if is_long else None
     ranked = states.with_rank(Job.objects.all(), now)
 
