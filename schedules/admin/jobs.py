@@ -93,6 +93,7 @@ class JobAdmin(LongListAdmin[Job], ServiceAdmin[Job]):
         "last_error",
         "pause_reason",
         "paused_until",
+        "skips",
         "created_at",
         "updated_at",
         "deleted_at",

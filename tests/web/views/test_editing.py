@@ -474,3 +474,19 @@ def test_copy_of_a_job_needs_its_secrets_again(web: Client, owner: User):
     assert "hush" not in shown
     assert answer.status_code == 422
     assert "write the real value" in str(answer.context["form"].errors["webhook-headers"])
+
+
+def test_edit_keeps_an_interval_on_the_wall_clock(web: Client, owner: User):
+    job = JobFactory(owner=owner, interval=True, every=timedelta(days=60), calendar_unit="months")
+
+    page = web.get(f"/jobs/{job.public_id}/edit/")
+    assert page.context["preview"].description.startswith("Every 2 months at ")
+
+    web.post(f"/jobs/{job.public_id}/edit/", filled_in(web, job) | {"name": "Renamed"})
+    job.refresh_from_db()
+    assert (job.name, job.calendar_unit) == ("Renamed", "months")
+
+    asked = {"when": "every", "every_count": "3", "every_unit": "hours"}
+    web.post(f"/jobs/{job.public_id}/edit/", filled_in(web, job) | asked)
+    job.refresh_from_db()
+    assert (job.every, job.calendar_unit) == (timedelta(hours=3), "")
