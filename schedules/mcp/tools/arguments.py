@@ -107,14 +107,14 @@ Overlap = Annotated[
     str | None,
     Field(
         description="What to do while the last run goes on.",
-        json_schema_extra={"enum": Job.Overlap.values},
+        json_schema_extra={"enum": [*Job.Overlap.values, None]},
     ),
 ]
 CatchUp = Annotated[
     str | None,
     Field(
         description="Which missed runs to make up for.",
-        json_schema_extra={"enum": Job.CatchUp.values},
+        json_schema_extra={"enum": [*Job.CatchUp.values, None]},
     ),
 ]
 
