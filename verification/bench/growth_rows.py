@@ -102,7 +102,7 @@ class Filling:
             f" WHEN {state} < 93 THEN 'completed' WHEN {state} < 96 THEN 'failed' ELSE 'cancelled' END",
             "next_run_at": f"CASE WHEN {is_pending} THEN {next_run} END",
             "last_run_at": f"CASE WHEN i % 10 < 8 THEN {self._ago('i * 7907 % ' + str(MONTH))} END",
-            "failure_streak": "CASE WHEN i % 100 = 3 THEN 2 ELSE 0 END",
+            "failure_streak": "CASE WHEN i % 100 = 1 THEN 2 ELSE 0 END",
             "tags": "CASE WHEN i % 20 = 0 THEN '[\"home\"]' ELSE '[]' END" + _json(),
             "made_by": "CASE WHEN i % 3 = 0 THEN 'laptop' ELSE 'all' END",
             "created_at": self._ago("(1000000000 - i * 7) % 31536000"),

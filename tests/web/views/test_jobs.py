@@ -181,6 +181,8 @@ def test_chips_of_a_long_list_count_up_to_a_limit(web: Client, owner: User, monk
     assert "All <b>4</b>" in page
     assert "Paused <b>2+</b>" in page
     assert ">New</a>" in page
+    assert "the list is not sorted by name" in page
+    assert "sort=name" not in page
 
 
 def test_empty_list_offers_first_steps(web: Client):
