@@ -2,9 +2,8 @@
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, NamedTuple
 
 from django.db import connection
 
@@ -15,8 +14,7 @@ from schedules.models.executions import OUTCOME_LETTERS
 Status = Execution.Status
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
+class Outcome(NamedTuple):
     """How one attempt ended."""
 
     execution_id: int

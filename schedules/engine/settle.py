@@ -6,7 +6,6 @@ No write waits for a row that another transaction holds, so a held row delays on
 import random
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
@@ -162,10 +161,10 @@ def _honour_stop(
     if not job_was_stopped(cause, job_status, job_deleted_at):
         return outcome
     if outcome.retry_at:
-        return replace(outcome, retry_at=None, reason="The job was stopped before the next attempt.")
+        return outcome._replace(retry_at=None, reason="The job was stopped before the next attempt.")
     if outcome.status == Status.WAITING:
         words = "The job was stopped before an agent took this prompt."
-        return replace(outcome, status=Status.CANCELLED, reason=words)
+        return outcome._replace(status=Status.CANCELLED, reason=words)
     return outcome
 
 
@@ -179,7 +178,7 @@ def call_off(queued: Iterable[tuple[int, int, int | None]], now: datetime, reaso
         rows = Execution.objects.filter(pk__in=[outcome.execution_id for outcome in outcomes])
         rows.update(status=status, finished_at=now, available_at=None, lease_until=None, reason=reason)
         errors = dict(rows.values_list("pk", "error"))
-        conclude([replace(outcome, error=errors[outcome.execution_id]) for outcome in outcomes])
+        conclude([outcome._replace(error=errors[outcome.execution_id]) for outcome in outcomes])
 
 
 def lose(started: Iterable[tuple[int, int, int | None]], now: datetime, reason: str) -> None:

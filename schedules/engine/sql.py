@@ -51,28 +51,32 @@ _START = """
         lease_until = %s, lateness = CASE WHEN attempt = 0 THEN {lateness} ELSE lateness END
     {which} AND status = 'claimed' AND cluster_id = %s AND attempt = %s
 """
-_READ_STARTED = """
-    SELECT run.id, run.attempt, run.cause, {scheduled_for}, run.owner_id, run.job_id, run.task,
-        job.public_id, job.name, job.args, job.kwargs, job.timeout, job.attempts, job.backoff, profile.signing_key,
-        job.signing_version, {signing_changed_at}
+_STARTED_COLUMNS = """
+    run.id, run.attempt, run.cause, run.scheduled_for, run.owner_id, run.job_id, run.task,
+    job.public_id, job.name, job.args, job.kwargs, job.timeout, job.attempts, job.backoff, profile.signing_key,
+    job.signing_version, job.signing_changed_at
+"""
+_STARTED_TABLES = """
     FROM {runs} run JOIN schedules_job job ON job.id = run.job_id
         LEFT JOIN schedules_profile profile ON profile.user_id = run.owner_id
 """
+# All rows as one text: before each row, the driver lets other threads run, and then waits for its turn again.
+_AS_TEXT = "SELECT json_group_array(json_array({columns}))"
 _READ_ON_SQLITE = (
-    _READ_STARTED.format(
-        runs="schedules_execution",
-        # As text, because the driver's own conversion of moments is slow.
-        scheduled_for="CAST(run.scheduled_for AS text)",
-        signing_changed_at="CAST(job.signing_changed_at AS text)",
-    )
+    _AS_TEXT.format(columns=_STARTED_COLUMNS)
+    + _STARTED_TABLES.format(runs="schedules_execution")
     + "WHERE run.id IN ({ids})"
 )
 # SQLite cannot subtract moments, so the lateness of each run is given.
-_START_ON_SQLITE = (
-    "WITH given(new_id, new_lateness) AS (VALUES {values})"
-    + _START.format(lateness="new_lateness", which="FROM given WHERE id = new_id").replace("%s", "?")
-    + "RETURNING id"
-)
+_START_ON_SQLITE = _START.format(
+    lateness="new_lateness",
+    # Not `WITH given`: then the driver would not count the rows.
+    which="FROM (SELECT column1 AS new_id, column2 AS new_lateness FROM (VALUES {values})) WHERE id = new_id",
+).replace("%s", "?")
+_FIND_STARTED_ON_SQLITE = """
+    SELECT id FROM schedules_execution
+    WHERE id IN ({ids}) AND status = 'running' AND cluster_id = ? AND attempt = ? AND started_at = ?
+"""
 # One round trip. `set_config` makes this commit synchronous: if a crash lost a run that was already delivered, another
 # run would get its id.
 _START_ON_POSTGRESQL = (
@@ -80,17 +84,16 @@ _START_ON_POSTGRESQL = (
     + _START.format(lateness="%s::timestamptz - scheduled_for", which="WHERE id IN ({ids})")
     + "AND (SELECT set_config('synchronous_commit', 'on', true)) = 'on'"
     " RETURNING id, attempt, cause, scheduled_for, owner_id, job_id, task)"
-    + _READ_STARTED.format(
-        runs="started", scheduled_for="run.scheduled_for", signing_changed_at="job.signing_changed_at"
-    )
+    + f"SELECT {_STARTED_COLUMNS}"
+    + _STARTED_TABLES.format(runs="started")
 )
 _UNLOCKED = "SELECT id FROM schedules_execution WHERE id IN ({ids}) FOR NO KEY UPDATE SKIP LOCKED"
 _START_UNLOCKED_ON_POSTGRESQL = _START_ON_POSTGRESQL.replace("{ids}", _UNLOCKED)
 _START_ONE_ON_POSTGRESQL = _START_ON_POSTGRESQL.replace("id IN ({ids})", "id = %s")
 
 # The runs of a cluster with their jobs. Those without a job are left out, because an outer join cannot lock.
-_LOCK_RUNNING = """
-    SELECT run.id, run.attempt, run.cause, job.status, job.deleted_at
+_RUNNING_COLUMNS = "run.id, run.attempt, run.cause, job.status, job.deleted_at"
+_RUNNING = """
     FROM schedules_execution run JOIN schedules_job job ON job.id = run.job_id
     WHERE run.id IN ({ids}) AND run.status = 'running' AND run.cluster_id = %s
 """
@@ -212,35 +215,19 @@ def _due_jobs_statement(vendor: str, user: type[models.Model]) -> str:
 
 
 _MOMENTS = ("next_run_at", "run_at", "anchor_at", "ends_at", "created_at")
+_MOMENT_POSITIONS = [DueJob._fields.index(name) for name in _MOMENTS]
+_SPAN_POSITIONS = [DueJob._fields.index(name) for name in ("every", "timeout")]
 
 
 def _due_job_on_sqlite(row: Sequence[Any]) -> DueJob:
-    pk, owner_id, name, task, next_run_at, kind, run_at, every, calendar_unit, anchor_at, *others = row
-    cron, timezone, ends_at, max_runs, skips, created_at, slot_count, overlap, *limits = others
-    catch_up, timeout, *flags = limits
-    return DueJob(
-        pk,
-        owner_id,
-        name,
-        task,
-        _moment(next_run_at),
-        kind,
-        run_at and _moment(run_at),
-        every and timedelta(microseconds=every),
-        calendar_unit,
-        anchor_at and _moment(anchor_at),
-        cron,
-        timezone,
-        ends_at and _moment(ends_at),
-        max_runs,
-        skips,
-        _moment(created_at),
-        slot_count,
-        overlap,
-        catch_up,
-        timedelta(microseconds=timeout),
-        *map(bool, flags),
-    )
+    values = list(row)
+    for position in _MOMENT_POSITIONS:
+        if values[position] is not None:
+            values[position] = _moment(values[position])
+    for position in _SPAN_POSITIONS:
+        if values[position] is not None:
+            values[position] = timedelta(microseconds=values[position])
+    return DueJob._make(values)
 
 
 def live_runs(job_ids: Iterable[int]) -> Counter[int]:
@@ -319,7 +306,8 @@ def _start_on_sqlite(
     with connection.wrap_database_errors:
         for ids in _parts(execution_ids, _MOST_PARAMETERS // 3):
             marks = ", ".join("?" * len(ids))
-            rows = {row[0]: list(row) for row in driver.execute(_READ_ON_SQLITE.format(ids=marks), ids)}
+            (text,) = driver.execute(_READ_ON_SQLITE.format(ids=marks), ids).fetchone()
+            rows = {row[0]: row for row in json.loads(text)}
             if not rows:
                 continue
             lateness: list[int] = []
@@ -327,11 +315,18 @@ def _start_on_sqlite(
                 row[1], row[3], row[16] = attempt + 1, _moment(row[3]), row[16] and _moment(row[16])
                 row[11], row[13] = timedelta(microseconds=row[11]), timedelta(microseconds=row[13])
                 lateness += row[0], (now - row[3]) // _MICROSECOND
+            values, started_at = ", ".join(["(?, ?)"] * len(rows)), _naive(now)
             started = driver.execute(
-                _START_ON_SQLITE.format(values=", ".join(["(?, ?)"] * len(rows))),
-                [*lateness, _naive(now), _naive(lease_until), cluster_id, attempt],
+                _START_ON_SQLITE.format(values=values),
+                [started_at, _naive(lease_until), *lateness, cluster_id, attempt],
             )
-            found += [rows[pk] for (pk,) in started.fetchall()]
+            if started.rowcount < len(rows):
+                # Some are no longer ours.
+                mine = driver.execute(
+                    _FIND_STARTED_ON_SQLITE.format(ids=marks), [*ids, cluster_id, attempt + 1, started_at]
+                )
+                rows = {pk: rows[pk] for (pk,) in mine.fetchall()}
+            found += rows.values()
     return found
 
 
@@ -366,10 +361,15 @@ def lock_running(
 
     Return the id, attempt and cause of each run, and the status and deletion of its job.
     """
-    lock = " FOR NO KEY UPDATE OF run, job SKIP LOCKED" if connection.vendor == "postgresql" else ""
+    running = _RUNNING.format(ids=_integers(execution_ids))
     with connection.cursor() as cursor:
-        cursor.execute(_LOCK_RUNNING.format(ids=_integers(execution_ids)) + lock, [cluster_id])
-        return [(*row[:4], row[4] and _aware(row[4])) for row in cursor.fetchall()]
+        if connection.vendor == "postgresql":
+            lock = "FOR NO KEY UPDATE OF run, job SKIP LOCKED"
+            cursor.execute(f"SELECT {_RUNNING_COLUMNS} {running} {lock}", [cluster_id])
+            return [*cursor.fetchall()]
+        cursor.execute(_AS_TEXT.format(columns=_RUNNING_COLUMNS) + running, [cluster_id])
+        rows = json.loads(cursor.fetchone()[0])
+        return [(*row[:4], row[4] and _moment(row[4])) for row in rows]
 
 
 def status_after_runs(failed: Iterable[int]) -> str:
@@ -424,7 +424,7 @@ def _moment(text: str) -> datetime:
 
 def _naive(moment: datetime) -> str:
     """Write a moment for SQLite, as Django does, but faster."""
-    return str(moment.astimezone(UTC).replace(tzinfo=None))
+    return str(moment.astimezone(UTC)).removesuffix("+00:00")
 
 
 def _parts(rows: Sequence[Any], size: int) -> Iterator[Sequence[Any]]:

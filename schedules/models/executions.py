@@ -13,8 +13,10 @@ from schedules.models.jobs import Job
 
 def slot_key(job_public_id: str, scheduled_for: datetime, cause: str) -> str:
     """Return a key for one slot of a job that stays the same over attempts and after a restore from a backup."""
-    moment = scheduled_for.astimezone(UTC).strftime("%Y%m%dT%H%M%S.%fZ")
-    return f"{job_public_id}@{moment}" + ("-manual" if cause == Execution.Cause.MANUAL else "")
+    # Not `strftime`, which takes several times as long.
+    moment = scheduled_for.astimezone(UTC).replace(tzinfo=None).isoformat(timespec="microseconds")
+    key = f"{job_public_id}@{moment.replace('-', '').replace(':', '')}Z"
+    return f"{key}-manual" if cause == Execution.Cause.MANUAL else key
 
 
 OUTCOME_LETTERS = {"succeeded": "S", "failed": "F", "lost": "L", "cancelled": "C"}

@@ -76,6 +76,7 @@ class WorkerLoop:
         self._worker = worker
         self.cluster_id = context.cluster_id
         self._in_progress: dict[int, Started] = {}
+        self._tasks: dict[int, asyncio.Task[None]] = {}
         self._finished: list[Outcome] = []
         # Whether the claim loop knows that there are outcomes to write.
         self._is_reported = False
@@ -101,7 +102,7 @@ class WorkerLoop:
     def start_coroutines(self, chunk: list[Started]) -> None:
         """Run coroutine tasks in the background, all at once."""
         self._in_progress |= {started.execution_id: started for started in chunk}
-        self._spawn(self._complete_all(chunk))
+        self._loop.call_soon_threadsafe(self._create_tasks, chunk)
 
     @contextmanager
     def keep_lease(self, started: Started) -> Iterator[None]:
@@ -236,14 +237,17 @@ class WorkerLoop:
             # Copied in one step, because another thread may change it meanwhile.
             return {*list(self._in_progress), *(outcome.execution_id for outcome in unwritten)}
 
-    async def _complete_all(self, chunk: list[Started]) -> None:
-        await asyncio.gather(*map(self._complete, chunk))
+    def _create_tasks(self, chunk: list[Started]) -> None:
+        for started in chunk:
+            # Kept until it is done, because the event loop itself would not keep it from being collected.
+            self._tasks[started.execution_id] = self._loop.create_task(self._complete(started))
 
     async def _complete(self, started: Started) -> None:
         try:
             outcome = await run_coroutine(started, registry.get(started.task))
         finally:
             self._in_progress.pop(started.execution_id, None)
+            self._tasks.pop(started.execution_id, None)
         with self._lock:
             self._add(outcome)
         self._wake.set()

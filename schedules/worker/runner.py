@@ -1,5 +1,6 @@
 """The functions that django-q2's workers call; a package from the broker names one of them and integers."""
 
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -13,6 +14,9 @@ from schedules.worker.loop import WorkerLoop, start_executions
 from schedules.worker.sessions import project_session
 
 WAIT_FOR_PERMIT = 0.3
+# How many seconds one thread of a worker may keep the others waiting. With Python's own 0.005, a start or an outcome would
+# wait for that long at every answer of the database while coroutines run.
+SWITCH_INTERVAL = 0.0005
 
 # The loop of this process, which is global because django-q2 calls the functions below without context.
 _loop: WorkerLoop | None = None
@@ -27,10 +31,13 @@ def executing(context: ClusterContext, worker: int = 0) -> Iterator[WorkerLoop]:
     """
     global _loop
     loop = _loop = WorkerLoop(context, worker)
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(SWITCH_INTERVAL)
     try:
         yield loop
     finally:
         loop.drain(settings.CRONTY_STOP_SECONDS)
+        sys.setswitchinterval(interval)
         _loop = None
 
 

@@ -6,7 +6,6 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -254,7 +253,7 @@ def test_claim_loop_knows_since_when_outcomes_wait_to_be_written(cluster, contex
 
     loop.add_outcome(first)
     until(lambda: bool(loop._in_hand))
-    loop.add_outcome(replace(second, finished_at=NOW + timedelta(seconds=1)))
+    loop.add_outcome(second._replace(finished_at=NOW + timedelta(seconds=1)))
     assert context.unwritten_since == first.finished_at
 
     may_write.set()
