@@ -102,9 +102,10 @@ def text_of(run: Mapping[str, Any], measure: Measure) -> str:
         return "absent"
     if not result:
         return "not measured"
+    mark = " (loaded)" if run["load"]["is_heavy"] else ""
     value = value_of(run, measure)
     if value is None:
-        return f"not in {result['limit']:.0f} s" if "limit" in result else "not all began"
+        return (f"not in {result['limit']:.0f} s" if "limit" in result else "not all began") + mark
     text = both(result["p50"], result["p99"]) if measure.key == "single" else duration(value)
     if measure.key in ("coroutines", "large") and result.get("kind") == "plain":
         text += " †"
@@ -112,7 +113,7 @@ def text_of(run: Mapping[str, Any], measure: Measure) -> str:
         text += " ‡"
     if result["began"] > result["jobs"]:
         text += f" ({result['began'] - result['jobs']} ran twice)"
-    return text + (" (loaded)" if run["load"]["is_heavy"] else "")
+    return text + mark
 
 
 def value_of(run: Mapping[str, Any], measure: Measure) -> float | None:

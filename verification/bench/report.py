@@ -112,7 +112,7 @@ def page(results: Mapping[str, Any], pictures: Path) -> str:
         "",
         "Every system runs the same tasks: a body that notes the time and returns. Lateness is that time minus the moment "
         "the job was due, so it includes everything the system does before it calls the task. Each system ran alone, "
-        f"with two workers, on {machine.get('cores')} cores ({machine.get('machine')}, {machine.get('system')}, "
+        f"with two workers unless the last table says otherwise, on {machine.get('cores')} cores ({machine.get('machine')}, {machine.get('system')}, "
         f"Python {machine.get('python')}).",
         "",
     ]

@@ -22,7 +22,7 @@ from verification.bench.peers.system import System, moment
 class APScheduler(System):
     distributions = ("apscheduler", "sqlalchemy")
     runs_coroutines = True
-    settings = "SQLAlchemyJobStore; 20 threads for functions, AsyncIOScheduler for coroutines; misfire_grace_time=None"
+    settings = "one process; SQLAlchemyJobStore; 20 threads for functions, AsyncIOScheduler for coroutines; misfire_grace_time=None"
 
     @contextmanager
     def running(self, kind: str) -> Iterator[None]:
@@ -76,7 +76,7 @@ class APScheduler(System):
 
 class APSchedulerInMemory(APScheduler):
     distributions = ("apscheduler",)
-    settings = "MemoryJobStore (a crash loses every job); the same executors"
+    settings = "one process; MemoryJobStore (a crash loses every job); the same executors"
 
     def store_version(self) -> str:
         return "no store"
