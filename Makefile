@@ -104,6 +104,9 @@ figures: install-dev
 	@$(BIN)/python -m verification.bench.pruning
 	@$(BIN)/python -m tests.postgres --durable $(BIN)/python -m verification.bench.pruning
 	@$(BIN)/python -m verification.bench.mcp
+	@$(BIN)/python -m verification.bench.mcp_start
+	@$(BIN)/python -m verification.bench.creates
+	@$(BIN)/python -m tests.postgres --durable $(BIN)/python -m verification.bench.creates
 
 # Server time of every page, admin list and tool with 1,000 to 1,000,000 jobs and runs, on both databases; draws
 # docs/growth-*.svg. ARGS="--sizes 1000,10000" is quicker.
