@@ -33,7 +33,7 @@ FEED_EVENTS = 2000
 # A job that fires more often than hourly would hide everything else in a calendar.
 FEED_RUNS_A_DAY = 24
 # The most runs that one page counts, shared by the days that it shows.
-COUNTED_RUNS = 6_000
+COUNTED_RUNS = 3_000
 FAILURES = (Execution.Status.FAILED, Execution.Status.LOST, Execution.Status.MISSED)
 
 
