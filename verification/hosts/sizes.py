@@ -1,4 +1,4 @@
-"""What rows weigh in PostgreSQL, and what a run costs the engine, as `name value unit`."""
+"""What rows weigh in PostgreSQL, and what weekly partitions cost the engine, as `name value unit`."""
 
 import os
 import time
@@ -6,8 +6,9 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from verification.hosts.lab import lab
+from verification.hosts.lab import PROJECT, lab
 
+SCRIPT: Path = PROJECT / "docs" / "deploy" / "partitions.sql"
 # Jobs created by the service, whose rows are then copied.
 JOBS = 200
 COPIES = {"schedules_job": 100, "schedules_event": 100, "schedules_execution": 500}
@@ -107,7 +108,7 @@ def _round_trips(cursor: Any, log: Path) -> int:
 def main() -> None:
     os.environ["CRONTY_MAX_CREATES_PER_MINUTE"] = "100000"
     with lab(0) as made:
-        from django.db import connection
+        from django.db import connection, transaction
 
         _create_jobs()
         _run_all()
@@ -119,6 +120,26 @@ def main() -> None:
                 _show_sizes(cursor, table)
             print(f"single_run {_round_trips(cursor, made.server.folder / 'log')} round trips")
             _show_speed("engine_on_one_table")
+            begin = time.perf_counter()
+            with transaction.atomic():
+                cursor.execute(SCRIPT.read_text())
+            print(f"partitions_sql {time.perf_counter() - begin:.2f} s")
+            cursor.execute("ANALYZE")
+            _show_speed("engine_on_10_partitions")
+            cursor.execute("ALTER TABLE schedules_execution DETACH PARTITION schedules_execution_first")
+            for day in range(1, 13):
+                cursor.execute(
+                    f"CREATE TABLE schedules_execution_old{day} PARTITION OF schedules_execution"
+                    f" FOR VALUES FROM ('1990-01-{day:02}') TO ('1990-01-{day + 1:02}')"
+                )
+            cursor.execute(
+                "ALTER TABLE schedules_execution ATTACH PARTITION schedules_execution_first"
+                " FOR VALUES FROM ('2000-01-01') TO (date_trunc('week', now()) + interval '1 week')"
+            )
+            _show_speed("engine_on_22_partitions")
+            begin = time.perf_counter()
+            cursor.execute("DROP TABLE schedules_execution_first")
+            print(f"drop_partition {1000 * (time.perf_counter() - begin):.0f} ms")
 
 
 if __name__ == "__main__":
