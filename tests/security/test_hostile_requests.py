@@ -85,7 +85,7 @@ def pages(shared: Shared, django_db_blocker: DjangoDbBlocker) -> list[Page]:
             known = examples(address, shared.owned)
             path = address.path(known)
             with transaction.atomic():
-                html = b"".join(client.get(path)).decode()
+                html = b"".join(client.get(path)).decode(errors="replace")
                 transaction.set_rollback(True)
             fields = fields_of(html)
             names = read | set(fields) | set(re.findall(r"[?&;](\w+)=", html))

@@ -67,7 +67,7 @@ def shown(owned: OwnedRows, visit: Visit, *, but: frozenset[str] = frozenset()) 
         for address in every_address():
             if address.name not in but and not address.name.endswith("logout"):
                 path = address.path(examples(address, owned) | {"run_id": run})
-                pages.append(b"".join(client.get(path)).decode())
+                pages.append(b"".join(client.get(path)).decode(errors="replace"))
     return "".join(pages)
 
 

@@ -33,6 +33,8 @@ LARGE = 5_000
 MOST_NAMED = 500
 FILTERS = ("q", "status", "task", "tag", "made_by")
 CHIPS = ("task", "tag", "made_by")
+# The order that a column's heading asks for first; a second click turns it.
+SORTS = {"name": "name", "next": "next", "last": "-last"}
 BULK = {
     "pause": (services.pause, "Paused"),
     "resume": (services.resume, "Resumed"),
@@ -68,6 +70,7 @@ class JobsPage(PageMixin, TemplateView):
         has_all = len(listed.rows) == total and not is_filtered
         return super().get_context_data(
             asked=asked,
+            sorts={column: _turned(first, asked["sort"]) for column, first in SORTS.items()},
             counts=counts,
             total=None if is_large and is_narrowed else total,
             listed=listed,
@@ -151,6 +154,12 @@ def _chosen_filters(asked: dict[str, str]) -> list[dict[str, str]]:
         for name in CHIPS
         if asked[name]
     ]
+
+
+def _turned(sort: str, current: str) -> str:
+    if sort != current:
+        return sort
+    return sort.removeprefix("-") if sort.startswith("-") else f"-{sort}"
 
 
 def _is_housekeeping(job: Job) -> bool:
