@@ -9,6 +9,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from schedules import clock
+from schedules.mcp.auth import set_local_caller
 from schedules.mcp.tools import prompts
 from schedules.models import counting, keysets
 from schedules.web.views import calendar, inbox, jobs, notifications, states, system
@@ -50,8 +51,10 @@ def small_limits(monkeypatch: pytest.MonkeyPatch, settings: Any) -> None:
 
 
 @pytest.fixture
-def filling(db: None, small_limits: None) -> Filling:
-    return Filling(clock.now())
+def filling(db: None, small_limits: None) -> Iterator[Filling]:
+    yield Filling(clock.now())
+    # The questions to tools are asked as local callers, one after the other.
+    set_local_caller(None)
 
 
 def test_nothing_reads_more_of_a_long_history_than_of_a_short_one(filling: Filling):
