@@ -93,8 +93,13 @@ def test_stopped_process_with_the_turn_is_found(tmp_path):
 
 @only_sqlite
 def test_writers_go_ahead_if_the_folder_was_cleaned_up():
-    with Turns(Path("/nowhere/at/all")).take():
-        pass
+    turns, written = Turns(Path("/nowhere/at/all")), []
+
+    with turns.take(), turns.take():
+        written.append("both")
+
+    assert written == ["both"]
+    assert not turns.file.exists()
 
 
 @pytest.mark.skipif(connection.vendor == "sqlite", reason="SQLite needs turns")
