@@ -62,7 +62,7 @@ def connect_app(
             _end_earlier_access(user, client, now)
             token = Token.objects.create(
                 owner=user,
-                name=_free_name(user, client.name, now),
+                name=_free_name(user, client.name),
                 prefix=secrets.token_hex(4),
                 oauth_client=client.pk,
                 created_at=now,
@@ -100,13 +100,14 @@ def verify_app_token(text: str) -> Token | None:
     return token
 
 
-def is_full(now: datetime) -> bool:
-    """Return whether so many clients have registered in the last hour that the next must wait."""
+def may_register(now: datetime) -> bool:
+    """Return whether another client may register itself: at most so many do within an hour."""
+    _remove_unused_clients(now)
     recent = _model("Application").objects.filter(created__gt=now - timedelta(hours=1))
-    return bool(recent[CLIENTS_PER_HOUR - 1 : CLIENTS_PER_HOUR].exists())
+    return not recent[CLIENTS_PER_HOUR - 1 : CLIENTS_PER_HOUR].exists()
 
 
-def remove_unused_clients(now: datetime) -> int:
+def _remove_unused_clients(now: datetime) -> None:
     """Delete clients that registered themselves, and that nobody has connected within a day."""
     connected = Token.objects.exclude(oauth_client=None).values("oauth_client")
     unused = (
@@ -115,17 +116,19 @@ def remove_unused_clients(now: datetime) -> int:
         .exclude(registration_source="manual")
         .exclude(pk__in=connected)
     )
-    return int(unused.delete()[0])
+    unused.delete()
 
 
 def _end_earlier_access(user: Any, client: Any, now: datetime) -> None:
+    # A consent that has expired would keep its name.
+    Token.objects.filter(owner=user, oauth_client=client.pk, revoked_at=None).update(revoked_at=now)
     mine = {"user": user, "application": client}
     _model("RefreshToken").objects.filter(**mine, revoked=None).update(revoked=now)
     _model("AccessToken").objects.filter(**mine).delete()
     _model("Grant").objects.filter(**mine).delete()
 
 
-def _free_name(user: Any, name: str, now: datetime) -> str:
+def _free_name(user: Any, name: str) -> str:
     """Return the client's name for itself, changed where it could be taken for a person or another agent."""
     is_unusable = not name.strip() or limits.line_problem(name) or is_person(name.strip())
     stem = "connected app" if is_unusable else name.strip()[:90]

@@ -156,17 +156,23 @@ class ConsentPage(PageMixin, AuthorizationView):  # type: ignore[misc]
         return allowed  # type: ignore[return-value]
 
 
+class DocumentPermission:
+    """Clients whose id is the address of a document register themselves, too, and count like the others."""
+
+    def has_permission(self, request: Any, client_id: str) -> bool:
+        is_known = get_application_model().objects.filter(client_id=client_id).exists()
+        return is_known or connected_apps.may_register(clock.now())
+
+
 class RegistrationView(DynamicClientRegistrationView):  # type: ignore[misc]
     """Registration of clients by themselves: small, and few in an hour."""
 
     def post(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
-        now = clock.now()
         if len(request.body) > LONGEST_REGISTRATION:
             return _refusal("invalid_client_metadata", f"At most {LONGEST_REGISTRATION} bytes.", 413)
         if problem := _redirect_problem(request.body):
             return _refusal("invalid_redirect_uri", problem, 400)
-        connected_apps.remove_unused_clients(now)
-        if connected_apps.is_full(now):
+        if not connected_apps.may_register(clock.now()):
             words = "Too many clients have registered; try again later."
             refusal = _refusal("temporarily_unavailable", words, 429)
             refusal["Retry-After"] = "600"

@@ -346,6 +346,21 @@ def test_revoked_app_is_shut_out_and_stays_out_after_a_new_consent(server):
     assert again.status_code == 400
 
 
+def test_consent_that_has_expired_is_replaced_under_its_name(server):
+    client_id, tokens = server.connect()
+    server.run(
+        "from schedules.models import Token as T; from django.utils import timezone as z;"
+        "T.objects.filter(pk=T.objects.latest('pk').pk).update(name='Once', expires_at=z.now())"
+    )
+    before = server.apps()
+    assert server.tools(tokens["access_token"]) == 401
+
+    server.code(client_id)
+
+    assert len(server.apps()) == len(before)
+    assert server.tools(tokens["access_token"]) == 401
+
+
 def test_token_is_good_for_this_audience_alone_and_ends(server):
     _, tokens = server.connect()
     change = (
@@ -394,6 +409,9 @@ def test_flood_of_registrations_ends_and_unused_clients_are_removed(server):
     statuses = [server.register().status_code for _ in range(61)]
 
     assert statuses[-1] == 429
+    may = "from schedules.web.oauth import DocumentPermission as P; print(P().has_permission(None, {!r}))"
+    assert server.run(may.format("https://assistant.example/client.json")) == "False"
+    assert server.run(may.format(client_id)) == "True"
 
     age = (
         "from oauth2_provider.models import Application as A; from django.utils import timezone as z; import datetime as d;"
@@ -406,3 +424,4 @@ def test_flood_of_registrations_ends_and_unused_clients_are_removed(server):
     ).split()
     assert client_id in left
     assert len(left) < 30
+    assert server.run(may.format("https://assistant.example/client.json")) == "True"
