@@ -194,10 +194,17 @@ def run_now(actor: Actor, job_id: str) -> Result[Execution]:
     return Ok(execution)
 
 
-def skip(actor: Actor, job_id: str, days: Collection[date] = (), *, undo: bool = False) -> Result[Job]:
-    """Leave out the runs of these days, or the next run if none is given; `undo` lets them run again.
+def skip(
+    actor: Actor,
+    job_id: str,
+    days: Collection[date] = (),
+    slots: Collection[datetime] = (),
+    *,
+    undo: bool = False,
+) -> Result[Job]:
+    """Leave out the runs of these days and these slots, or the next run if none is given; `undo` lets them run again.
 
-    The slots are recorded as skipped when they fall due. Without days, `undo` removes everything that is ahead.
+    The slots are recorded as skipped when they fall due. With neither, `undo` removes everything that is ahead.
     """
     now = clock.now()
     with transaction.atomic():
@@ -210,8 +217,14 @@ def skip(actor: Actor, job_id: str, days: Collection[date] = (), *, undo: bool =
             return Err(Code.WRONG_STATE, f"Job runs only once: {job_id}. Cancel it, or change its time.")
         before = still_ahead(job.skips.split(), now)
         given = [day.isoformat() for day in days]
+        for moment in slots:
+            slot = _slot_in_second(job, moment)
+            if slot is None:
+                return invalid("dates", f"The job does not run at {moment.isoformat(timespec='seconds')}.")
+            given.append(slot_entry(slot))
         if undo:
-            after = [entry for entry in before if given and day_of(entry, job.timezone) not in given]
+            kept = [e for e in before if e not in given and day_of(e, job.timezone) not in given]
+            after = kept if given else []
         else:
             if not given:
                 upcoming = next_runs_of(job, now, 1)
@@ -277,6 +290,13 @@ def _cancelled_at(job: Job) -> datetime:
         Event.objects.filter(job=job, verb="cancel").order_by("-pk").values_list("at", flat=True).first()
     )
     return cancelled or job.updated_at
+
+
+def _slot_in_second(job: Job, moment: datetime) -> datetime | None:
+    """Return the slot within this second, or None: answers to agents show no smaller units."""
+    second = moment.replace(microsecond=0)
+    slot, _ = _slot_after(job, second - _TICK, "")
+    return slot if slot and slot < second + timedelta(seconds=1) else None
 
 
 def _slot_after(job: Job, now: datetime, passed: str) -> tuple[datetime | None, str]:

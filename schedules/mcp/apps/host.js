@@ -42,6 +42,7 @@ async function connect(show) {
       if (asked && data.error) asked.reject(new Error(data.error.message));
       else if (asked) asked.resolve(data.result);
     } else if (data.method === "ui/notifications/tool-result") show(data.params.structuredContent || {}, data.params);
+    else if (data.method === "ui/notifications/tool-input") context.arguments = data.params.arguments;
     else if (data.method === "ui/notifications/host-context-changed") adopt(data.params);
     else if (data.id !== undefined) post({ id: data.id, result: {} });
   });

@@ -2,6 +2,7 @@
 
 import asyncio
 import math
+import re
 from collections.abc import Mapping
 from datetime import timedelta
 from typing import Annotated, Any
@@ -56,6 +57,7 @@ MOST_RUNS = 50
 MOST_HOURS = 24 * 31
 LONGEST_WAIT = 50
 POLL_SECONDS = 0.2
+_MOMENT = re.compile(r"\s*[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt ]\s*[0-9]")
 SETTLED = {*Execution.FINAL, Execution.Status.WAITING}
 
 
@@ -221,20 +223,30 @@ def skip_runs(
     job_id: JobId,
     dates: Annotated[
         list[str] | None,
-        Field(description='Days like "tomorrow" or "2026-12-24", in the job\'s zone. Default: the next run.'),
+        Field(
+            description='Days like "tomorrow" or "2026-12-24" in the job\'s zone, or runs in ISO 8601. '
+            "Default: the next run."
+        ),
     ] = None,
     undo: Annotated[StrictBool | None, Field(description="Let them run after all; no dates: all.")] = None,
 ) -> SkippedOut | ErrorOut:
     """Leave out the next run of a repeating job, or its runs on certain days; the schedule goes on after them."""
-    actor, now, days = current_actor(), clock.now(), []
+    actor, now, days, slots = current_actor(), clock.now(), [], []
     given = {"job_id": job_id}
     zone = _zone_of(actor, job_id)
     for text in dates or []:
+        if _MOMENT.match(text):
+            match read_moment(text, zone, now, "dates"):
+                case Ok(slot):
+                    slots.append(slot)
+                    continue
+                case error:
+                    return refused(error, given)
         try:
             days.append(parse_day(text, now=now, timezone=zone))
         except (PhraseError, TriggerError) as unread:
             return refused(refuse("dates", str(unread)), given)
-    match services.skip(actor, job_id, days, undo=bool(undo)):
+    match services.skip(actor, job_id, days, slots, undo=bool(undo)):
         case Ok(job):
             return {**_changed_out(job), "skips": job.skips.split()}
         case error:

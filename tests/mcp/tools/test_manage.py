@@ -8,6 +8,7 @@ import time_machine
 from schedules import clock
 from schedules.mcp.tools import manage
 from schedules.models import Event, Execution, Job
+from schedules.services import profile_of
 from tests.factories import ExecutionFactory, JobFactory
 
 
@@ -599,6 +600,31 @@ def test_days_are_skipped_in_the_zone_of_the_job(call, owner, noon):
     assert [run[:10] for run in answer["next_runs"][:2]] == ["2026-02-06", "2026-02-08"]
     undone = call("skip_runs", job_id=job.public_id, dates=["2026-02-05"], undo=True)
     assert undone["next_run"] == "2026-02-05T00:30:00+09:00"
+
+
+def test_undo_of_one_run_keeps_the_other_skips(call, owner, noon):
+    # With a part of a second, which no answer shows.
+    first = clock.now() + timedelta(minutes=5, seconds=0.25)
+    hourly = {"interval": True, "every": timedelta(hours=1), "next_run_at": first}
+    job = JobFactory(owner=owner, timezone=profile_of(owner).zone, **hourly)
+    call("skip_runs", job_id=job.public_id, dates=["2026-12-24"])
+    runs = [run["at"] for run in call("upcoming", hours=4)["upcoming"]]
+
+    skipped = call("skip_runs", job_id=job.public_id, dates=[runs[1], runs[2]])
+
+    assert skipped["next_runs"][:2] == [runs[0], runs[3]]
+    undone = call("skip_runs", job_id=job.public_id, dates=[runs[1]], undo=True)
+    assert undone["next_runs"][:3] == [runs[0], runs[1], runs[3]]
+    assert len(undone["skips"]) == 2
+
+
+def test_moment_at_which_a_job_does_not_run_cannot_be_skipped(call, owner, noon):
+    job = JobFactory(owner=owner, cron="0 9 * * *", next_run_at=clock.now() + timedelta(hours=22))
+
+    refused = call("skip_runs", job_id=job.public_id, dates=["2026-02-05T09:30:00Z"])
+
+    assert refused["error"] == "Invalid dates: the job does not run at 2026-02-05T09:30:00+00:00"
+    assert Job.objects.get(pk=job.pk).skips == ""
 
 
 def test_skips_of_a_wrong_date_or_a_single_run_are_refused(call, owner, noon):
