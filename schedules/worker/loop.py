@@ -119,22 +119,24 @@ class WorkerLoop:
         While functions are quick, those of a package are started in one commit. A run that was started before is
         started alone: if it kills its worker, it must not take others with it a second time.
         """
-        claimed, started = deque(execution_ids), deque[Started]()
-        watch = self._spawn(self._release(claimed, started)) if len(claimed) > 1 else None
-        for execution_id in _drained(claimed):
-            group = [execution_id]
-            if attempt == 0 and self._last_took * (1 + len(claimed)) < TOGETHER_WITHIN:
-                group += _drained(claimed)
-            self.write_if_due()
-            runs = start_executions(self.context, attempt, group)
-            self._in_progress |= {run.execution_id: run for run in runs}
-            started.extend(runs)
-            for run in _drained(started):
-                begin = time.monotonic()
-                yield run
-                self._last_took = time.monotonic() - begin
-        if watch:
-            watch.cancel()
+        claimed, started, is_over = deque(execution_ids), deque[Started](), threading.Event()
+        if len(claimed) > 1:
+            self._spawn(self._release(claimed, started, is_over))
+        try:
+            for execution_id in _drained(claimed):
+                group = [execution_id]
+                if attempt == 0 and self._last_took * (1 + len(claimed)) < TOGETHER_WITHIN:
+                    group += _drained(claimed)
+                self.write_if_due()
+                runs = start_executions(self.context, attempt, group)
+                self._in_progress |= {run.execution_id: run for run in runs}
+                started.extend(runs)
+                for run in _drained(started):
+                    begin = time.monotonic()
+                    yield run
+                    self._last_took = time.monotonic() - begin
+        finally:
+            is_over.set()
 
     def add_outcome(self, outcome: Outcome) -> None:
         """Queue an outcome; it is written in a batch a moment later."""
@@ -262,9 +264,12 @@ class WorkerLoop:
                 continue
             await self._loop.run_in_executor(self._writer, self._write)
 
-    async def _release(self, claimed: deque[int], started: deque[Started]) -> None:
-        while True:
+    async def _release(self, claimed: deque[int], started: deque[Started], is_over: threading.Event) -> None:
+        """Release what waits behind a long function, and what is left when a start has failed."""
+        is_last = False
+        while not is_last:
             await asyncio.sleep(RELEASE_AFTER)
+            is_last = is_over.is_set()
             if unstarted := list(_drained(claimed)):
                 await self._on_renewer(engine.release_claims, unstarted)
             if uncalled := [run.execution_id for run in _drained(started)]:

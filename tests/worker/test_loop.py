@@ -370,6 +370,23 @@ def test_drain_survives_a_database_outage(cluster, loop, monkeypatch, caplog):
     assert status_of(run) == "succeeded"
 
 
+def test_runs_behind_a_failed_start_are_released_and_nothing_goes_on_watching(cluster, loop, monkeypatch):
+    rows = [ExecutionFactory(status="claimed", cluster=cluster) for _ in range(3)]
+    watching = len(asyncio.all_tasks(loop._loop))
+
+    def fail(*args: Any, **kwargs: Any) -> None:
+        raise OperationalError("away")
+
+    with monkeypatch.context() as outage:
+        outage.setattr(engine, "start_runs", fail)
+        with pytest.raises(OperationalError):
+            list(loop.start_in_sequence(0, [row.pk for row in rows]))
+
+    waiting = Execution.objects.filter(pk__in=[row.pk for row in rows[1:]], status="queued", cluster=None)
+    until(lambda: waiting.count() == 2)
+    until(lambda: len(asyncio.all_tasks(loop._loop)) == watching)
+
+
 def test_queue_shared_with_another_thread_is_drained_without_loss():
     class Shared(deque):
         def popleft(self):
