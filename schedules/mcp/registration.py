@@ -26,7 +26,7 @@ from schedules.mcp.answers.prompts import refused_claim, refused_completion
 from schedules.mcp.apps import PAGE_OF_TOOL
 from schedules.mcp.auth import Caller, calling, current_actor, require, too_many_calls, with_profile
 from schedules.mcp.orm import orm
-from schedules.mcp.tools import jobs, manage, notifications, prompts
+from schedules.mcp.tools import jobs, manage, notifications, prompts, reading
 from schedules.models.jobs import JobQuerySet
 from schedules.result import Err
 from schedules.services import Actor
@@ -85,6 +85,7 @@ FAMILY_OF_MODULE = {
     prompts.__name__: "prompts",
     notifications.__name__: "notifications",
     manage.__name__: "more",
+    reading.__name__: "more",
 }
 
 OFFERS = (
@@ -111,15 +112,15 @@ OFFERS = (
     Offer(notifications.resume_schedule, "Resume a schedule", CHANGES, refused_notification),
     Offer(notifications.delete_schedule, "Delete a schedule", ENDS, refused_notification),
     Offer(notifications.get_current_time, "Current time", READS, refused_notification),
-    Offer(manage.preview_schedule, "Preview a schedule", READS, refused_job),
+    Offer(reading.preview_schedule, "Preview a schedule", READS, refused_job),
     Offer(manage.update_job, "Change a job", CHANGES, refused_job),
     Offer(manage.pause_job, "Pause a job", CHANGES, refused_job),
     Offer(manage.resume_job, "Resume a job", CHANGES, refused_job),
     Offer(manage.skip_runs, "Skip runs", CREATES, refused_job),
     Offer(manage.restore_job, "Restore a job", CHANGES, refused_job, among=Actor.restorable),
     Offer(manage.run_job, "Run a job now", ACTS, refused_job),
-    Offer(manage.upcoming, "List upcoming runs", READS, refused_job),
-    Offer(manage.why, "Explain a run", READS, refused_job),
+    Offer(reading.upcoming, "List upcoming runs", READS, refused_job),
+    Offer(reading.why, "Explain a run", READS, refused_job),
 )
 # The arguments that name a job, by its id, its number or its name.
 REFERENCES = {"job_id", "schedule_id"}

@@ -9,7 +9,7 @@ from django.test import Client
 
 from schedules import clock, engine, services
 from schedules.mcp.auth import local_caller, set_local_caller
-from schedules.mcp.tools import jobs, manage, notifications, prompts
+from schedules.mcp.tools import jobs, manage, notifications, prompts, reading
 from schedules.models import Cluster, Event
 from schedules.services import Actor
 from verification.bench.growth_rows import Filling
@@ -155,8 +155,8 @@ def tool_questions(who: str, user: User) -> list[Question]:
             for status in ("pending", "running", "completed", "paused")
         },
         "job_status": lambda: jobs.job_status(job_id),
-        "why": lambda: manage.why(job_id),
-        "upcoming": lambda: manage.upcoming(),
+        "why": lambda: reading.why(job_id),
+        "upcoming": lambda: reading.upcoming(),
         "schedule_list()": lambda: prompts.schedule_list(),
         "schedule_list(running)": lambda: prompts.schedule_list("running"),
         "schedule_list(completed)": lambda: prompts.schedule_list("completed"),

@@ -11,6 +11,7 @@ from pydantic_core import PydanticCustomError
 from schedules import clock
 from schedules.models import Job
 from schedules.result import Code, Err, Ok, Result
+from schedules.services import Actor
 from schedules.when.phrases import NotUnderstoodError, PhraseError, TooFarError, parse_delay, parse_moment
 from schedules.when.triggers import (
     TriggerError,
@@ -239,3 +240,9 @@ def _time(text: str) -> time | None:
         return time.fromisoformat(text if text[1:2] != ":" else f"0{text}") if _TIME.fullmatch(text) else None
     except ValueError:
         return None
+
+
+def zone_of_job(actor: Actor, job_id: str) -> str:
+    """Return the zone in which a time without an offset is read: the job's, else the user's."""
+    zone = actor.jobs().called(job_id).values_list("timezone", flat=True).first()
+    return zone or actor.read_profile().zone

@@ -1,4 +1,4 @@
-"""The management tools: preview, update, pause, resume, run, upcoming and why."""
+"""The management tools: update, pause, resume, skip, restore and run."""
 
 from datetime import timedelta
 
@@ -12,64 +12,8 @@ from schedules.services import profile_of
 from tests.factories import ExecutionFactory, JobFactory
 
 
-@pytest.fixture
-def noon():
-    """Wednesday, 4 February 2026, 12:00 in Berlin."""
-    with time_machine.travel("2026-02-04T11:00:00+00:00", tick=False):
-        yield
-
-
 def cron(expression):
     return {"trigger_type": "cron", "trigger_config": {"expression": expression}}
-
-
-def test_preview_shows_description_runs_and_warnings_and_stores_nothing(olga, noon):
-    answer = olga.call("preview_schedule", **cron("0 9 13 * 5"), timezone="Europe/Berlin", count=2)
-
-    assert answer["next_runs"] == ["2026-02-06T09:00:00+01:00", "2026-02-13T09:00:00+01:00"]
-    assert "either" in answer["warnings"][0]
-    assert answer["timezone"] == "Europe/Berlin"
-    assert not Job.objects.exists()
-
-
-def test_preview_warns_of_a_skipped_hour(call, noon):
-    answer = call("preview_schedule", **cron("30 2 * * *"), timezone="Europe/Berlin")
-
-    assert any("29 Mar 2026" in warning for warning in answer["warnings"])
-
-
-@pytest.mark.parametrize(
-    ("arguments", "error"),
-    [
-        (cron("61 * * * *"), "Invalid cron expression: 61 * * * *"),
-        ({**cron("* * * * *"), "count": 0}, "Invalid count: choose 1 to 50"),
-        ({**cron("* * * * *"), "timezone": "Mars"}, "Unknown timezone: Mars"),
-        ({"trigger_type": "x", "trigger_config": {}}, "Unknown trigger type: x"),
-        (
-            {"trigger_type": "interval", "trigger_config": {"seconds": 5}},
-            "Invalid trigger_config: the smallest interval for an agent is 10 seconds",
-        ),
-        (
-            {"trigger_type": "once", "trigger_config": {"run_at": "2026-02-04T11:00"}},
-            "Invalid trigger_config: the moment is in the past (now 2026-02-04T12:00:00+01:00)",
-        ),
-    ],
-)
-def test_preview_refuses_what_scheduling_refuses(call, noon, arguments, error):
-    assert call("preview_schedule", **arguments)["error"].startswith(error)
-
-
-def test_preview_warns_of_a_schedule_that_never_fires(call):
-    answer = call("preview_schedule", **cron("0 0 31 2 *"))
-
-    assert (answer["next_runs"], len(answer["warnings"])) == ([], 1)
-    assert answer["warnings"][0].startswith("This never fires: it does not run within five years")
-
-
-def test_preview_of_an_interval_starts_one_interval_from_now(call, noon):
-    answer = call("preview_schedule", trigger_type="interval", trigger_config={"hours": 2}, count=1)
-
-    assert (answer["description"], answer["next_runs"]) == ("Every 2 hours", ["2026-02-04T14:00:00+01:00"])
 
 
 def test_update_job_changes_the_job_in_place(olga, owner, noon):
@@ -260,41 +204,6 @@ def test_repeated_pause_changes_nothing(call, owner, noon):
     assert Event.objects.filter(job=job, verb="pause").count() == 1
 
 
-def test_runs_after_the_end_of_a_pause_are_shown(call, owner, noon):
-    daily = JobFactory(owner=owner, cron="0 9 * * *")
-    once = JobFactory(owner=owner, once=True, run_at=clock.now() + timedelta(hours=20))
-    for job in (daily, once):
-        paused = call("pause_job", job_id=job.public_id, until="in 3 hours")
-        assert paused["next_run"] is None
-        assert paused["next_runs"][0].startswith("2026-02-05T0")
-
-    shown = call("job_status", job_id=daily.public_id)
-    coming = call("upcoming", hours=24)["upcoming"]
-
-    assert shown["next_runs"][:2] == ["2026-02-05T09:00:00+00:00", "2026-02-06T09:00:00+00:00"]
-    assert [run["job_id"] for run in coming] == [once.public_id, daily.public_id]
-    assert call("upcoming", hours=2)["upcoming"] == []
-
-
-def test_why_does_not_call_a_run_skipped_before_its_time(call, owner, noon):
-    job = JobFactory(owner=owner, cron="0 9 * * *")
-    call("pause_job", job_id=job.public_id, until="in 3 days")
-
-    within, after, latest = (
-        call("why", job_id=job.public_id, **at) for at in ({"at": "2026-02-05"}, {"at": "2026-02-08"}, {})
-    )
-
-    assert (after["verdict"], after["at"]) == ("pending", "2026-02-08T09:00:00+00:00")
-    assert within["verdict"] == latest["verdict"] == "paused"
-    assert latest["explanation"].endswith("The pause ends at 2026-02-07 11:00:00 UTC.")
-
-
-def test_why_about_a_distant_moment_is_answered(call, owner, noon):
-    job = JobFactory(owner=owner, cron="0 9 * * *")
-
-    assert call("why", job_id=job.public_id, at="2199-01-01")["verdict"] == "pending"
-
-
 def test_moment_beyond_the_horizon_is_refused_as_such(call, owner, noon):
     job = JobFactory(owner=owner)
 
@@ -353,19 +262,6 @@ def test_update_during_a_run_shows_the_job_as_running(olga, owner):
     assert changed["status"] == olga.call("job_status", job_id=job.public_id)["status"] == "running"
 
 
-def test_gap_shows_its_number_of_slots(olga, owner, noon):
-    job = JobFactory(owner=owner)
-    ExecutionFactory(job=job, scheduled_for=clock.now() - timedelta(hours=2))
-    hour_ago = clock.now() - timedelta(hours=1)
-    ExecutionFactory(job=job, status="missed", scheduled_for=hour_ago, slots=5, last_slot=clock.now())
-
-    gap, one = olga.call("job_status", job_id=job.public_id)["executions"]
-
-    assert (gap["slots"], gap["last_slot"]) == (5, "2026-02-04T11:00:00+00:00")
-    assert not {"slots", "last_slot"} & one.keys()
-    assert olga.call("why", job_id=job.public_id)["execution"] == gap
-
-
 def test_run_job_queues_a_run_and_keeps_the_schedule(olga, cluster, owner):
     job = JobFactory(owner=owner)
 
@@ -416,71 +312,6 @@ def test_run_job_refuses_a_long_wait_and_too_many_runs(call, owner):
     assert call("run_job", job_id=job.public_id)["error"].startswith("Quota exceeded: 10 runs of this job")
 
 
-def test_upcoming_lists_every_run_in_the_zone_of_the_user(olga, owner, stranger, noon):
-    job = JobFactory(owner=owner, cron="0 * * * *", next_run_at=clock.now() + timedelta(hours=1))
-    JobFactory(owner=stranger)
-
-    answer = olga.call("upcoming", hours=3)
-
-    assert [run["at"] for run in answer["upcoming"]] == [
-        f"2026-02-04T{hour}:00:00+01:00" for hour in (13, 14, 15)
-    ]
-    assert {run["job_id"] for run in answer["upcoming"]} == {job.public_id}
-    assert (answer["count"], answer["until"]) == (3, "2026-02-04T15:00:00+01:00")
-    assert "No worker is running" in answer["warning"]
-
-
-@pytest.mark.parametrize("hours", [0, -1, 745, 1e300])
-def test_upcoming_refuses_invalid_time_spans(call, hours):
-    assert call("upcoming", hours=hours)["error"].startswith("Invalid hours: ")
-
-
-def test_why_explains_the_outcome_of_a_run(olga, owner, noon):
-    job = JobFactory(owner=owner, timezone="Europe/Berlin", created_at=clock.now() - timedelta(days=2))
-    row = ExecutionFactory(
-        job=job, scheduled_for=clock.now() - timedelta(hours=1), status="failed", error="it broke", attempt=3
-    )
-
-    answer = olga.call("why", job_id=job.public_id, at="2026-02-04T11:00")
-
-    assert (answer["verdict"], answer["execution"]["id"]) == ("failed", row.pk)
-    assert answer["explanation"] == "It failed after 3 attempts."
-    assert answer["detail"] == "it broke"
-    assert olga.call("why", job_id=job.public_id, at="2020-01-01T00:00")["verdict"] == "nothing"
-
-
-def test_why_accepts_past_moments(call, owner, noon):
-    job = JobFactory(owner=owner, timezone="Europe/Berlin", created_at=clock.now() - timedelta(days=2))
-    row = ExecutionFactory(job=job, scheduled_for=clock.now() - timedelta(hours=1))
-
-    for at in ("11:00", "wednesday 11:00", "1 hour ago", "60m"):
-        assert call("why", job_id=job.public_id, at=at)["execution"]["id"] == row.pk, at
-
-
-def test_preview_warns_of_a_repeated_local_time(call, noon):
-    once = {"trigger_type": "once", "trigger_config": {"run_at": "2026-10-25T02:30"}}
-
-    answer = call("preview_schedule", **once, timezone="Europe/Berlin")
-
-    assert answer["warnings"] == [
-        "On 25 Oct 2026 clocks in Europe/Berlin repeat 02:30: it runs once, the first time."
-    ]
-
-
-def test_why_refuses_an_invalid_moment(call, owner):
-    job = JobFactory(owner=owner)
-
-    assert call("why", job_id=job.public_id, at="back then")["error"].startswith("Invalid at: ")
-
-
-def test_why_says_that_no_cluster_is_running(olga, owner):
-    job = JobFactory(owner=owner, next_run_at=clock.now() - timedelta(minutes=5))
-
-    answer = olga.call("why", job_id=job.public_id)
-
-    assert (answer["verdict"], answer["explanation"]) == ("late", "It is due, but no worker is running.")
-
-
 def test_job_with_a_queued_run_is_pending_until_the_run_starts(olga, owner):
     job = JobFactory(owner=owner)
     olga.call("run_job", job_id=job.public_id)
@@ -501,13 +332,6 @@ def test_answers_to_changes_contain_warnings(olga, owner):
     for answer in (changed, resumed):
         assert "clocks in Europe/Berlin skip 02:30" in answer["warning"]
         assert "No worker is running" in answer["warning"]
-
-
-def test_upcoming_warns_if_the_list_is_truncated(call, owner):
-    JobFactory(owner=owner, cron="* * * * *")
-
-    assert "warning" not in call("upcoming", hours=3)
-    assert call("upcoming", hours=4)["warning"].startswith("Only the first 200 runs are listed")
 
 
 @pytest.mark.parametrize("schedule", [cron("0 9 * * *"), cron("61 9 * * *")], ids=["good", "bad"])

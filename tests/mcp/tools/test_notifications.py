@@ -4,7 +4,6 @@ import json
 from datetime import timedelta
 
 import pytest
-import time_machine
 from django.db import OperationalError, connection
 
 from schedules import clock, services
@@ -24,13 +23,6 @@ def sink(settings):
     with Sink(Answer(body=b'{"id": "abc"}')) as server:
         settings.NTFY_URL = server.url("")
         yield server
-
-
-@pytest.fixture
-def noon():
-    """Wednesday, 4 February 2026, 12:00 in Berlin."""
-    with time_machine.travel("2026-02-04T11:00:00+00:00", tick=False):
-        yield
 
 
 def test_push_notification_is_sent_immediately_with_all_given_fields(olga, sink):
