@@ -91,11 +91,11 @@ bare:
 pythons: install-dev
 	@$(BIN)/python -m verification.pythons $(ARGS)
 
-# Cronty beside its peers, with a report in docs/benchmarks.md: ARGS="cronty celery" measures only these.
+# Cronty beside its peers, with a report in docs/reference/benchmarks.md: ARGS="cronty celery" measures only these.
 bench: install-dev
 	@$(BIN)/python -m verification.bench.run $(ARGS)
 
-# The other figures of docs/figures.md, printed as `name value unit`, on both databases.
+# The other figures of docs/reference/figures.md, printed as `name value unit`, on both databases.
 figures: install-dev
 	@$(BIN)/python -m verification.bench.engine
 	@$(BIN)/python -m tests.postgres --durable $(BIN)/python -m verification.bench.engine
@@ -109,10 +109,10 @@ figures: install-dev
 	@$(BIN)/python -m tests.postgres --durable $(BIN)/python -m verification.bench.creates
 
 # Server time of every page, admin list and tool with 1,000 to 1,000,000 jobs and runs, on both databases; draws
-# docs/growth-*.svg. ARGS="--sizes 1000,10000" is quicker.
+# docs/reference/growth-*.svg. ARGS="--sizes 1000,10000" is quicker.
 growth: install-dev
-	@$(BIN)/python -m verification.bench.growth --picture docs/growth-sqlite.svg $(ARGS)
-	@$(BIN)/python -m tests.postgres --durable $(BIN)/python -m verification.bench.growth --picture docs/growth-postgresql.svg $(ARGS)
+	@$(BIN)/python -m verification.bench.growth --picture docs/reference/growth-sqlite.svg $(ARGS)
+	@$(BIN)/python -m tests.postgres --durable $(BIN)/python -m verification.bench.growth --picture docs/reference/growth-postgresql.svg $(ARGS)
 
 # The long fault campaign: every kind of fault ten times, on both databases at once; reports go to .cache/faults.
 faults: install-dev

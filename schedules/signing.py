@@ -1,4 +1,4 @@
-"""Signatures of webhooks: a key per job, and what is signed with it; docs/webhooks.md explains them to receivers."""
+"""Signatures of webhooks: a key per job, and what is signed with it; docs/how-to/webhooks.md explains them to receivers."""
 
 import hashlib
 import hmac

@@ -7,33 +7,35 @@ import pytest
 
 from tests.clusters import PROJECT
 
-README = (PROJECT / "README.md").read_text()
+REFERENCE = PROJECT / "docs/reference"
 DOCUMENTS = [
     "README.md",
     "CONTRIBUTING.md",
-    *(f"docs/{path.name}" for path in (PROJECT / "docs").glob("*.md")),
+    *(str(path.relative_to(PROJECT)) for path in (PROJECT / "docs").rglob("*.md")),
 ]
 
 
-def test_readme_lists_every_environment_variable():
+def test_reference_lists_every_environment_variable():
+    documented = (REFERENCE / "settings.md").read_text()
     settings = (PROJECT / "cronty_site/settings.py").read_text()
     read = set(re.findall(r"(?:environment\.\w+|_\w+)\(\s*\"([A-Z_]+)\"", settings))
 
     assert len(read) > 30
-    assert sorted(name for name in read if f"`{name}`" not in README) == []
+    assert sorted(name for name in read if f"`{name}`" not in documented) == []
 
 
-def test_readme_lists_every_tool():
+def test_reference_lists_every_tool():
+    documented = (REFERENCE / "tools.md").read_text()
     contract = json.loads((PROJECT / "tests/mcp/contract.json").read_text())
     names = [tool["name"] for tool in contract["tools"]]
 
     assert len(names) == 27
-    assert [name for name in names if f"`{name}`" not in README] == []
+    assert [name for name in names if f"`{name}`" not in documented] == []
 
 
-def test_readme_names_make_targets_that_exist():
+def test_reference_names_make_targets_that_exist():
     targets = set(re.findall(r"^([a-z-]+):", (PROJECT / "Makefile").read_text(), flags=re.MULTILINE))
-    named = set(re.findall(r"`make ([a-z-]+)", README))
+    named = set(re.findall(r"`make ([a-z-]+)", (REFERENCE / "commands.md").read_text()))
 
     assert len(named) > 10
     assert named - targets == set()
@@ -50,7 +52,7 @@ def test_linked_files_exist(document):
 def test_architecture_names_files_that_exist():
     """Names are relative to schedules/, and to the folder of the name before: `engine/plan.py`, `gaps.py`."""
     folder, missing, count = "", [], 0
-    for name in re.findall(r"`((?:[a-z_]+/)*[a-z_]+\.py)`", (PROJECT / "docs/architecture.md").read_text()):
+    for name in re.findall(r"`((?:[a-z_]+/)*[a-z_]+\.py)`", (PROJECT / "docs/explanation/architecture.md").read_text()):
         folder = name.rpartition("/")[0] or folder
         count += 1
         if not any((PROJECT / "schedules" / place).exists() for place in (name, f"{folder}/{name}")):

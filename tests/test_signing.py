@@ -1,4 +1,4 @@
-"""Signatures of webhooks, and the examples for receivers in docs/webhooks.md."""
+"""Signatures of webhooks, and the examples for receivers in docs/how-to/webhooks.md."""
 
 import re
 import shutil

@@ -8,7 +8,7 @@ from playwright.sync_api import Page, sync_playwright
 
 from tests.browser.site import CHROMIUM, FLAGS, ROOT, served
 
-FOLDER = ROOT / "docs"
+FOLDER = ROOT / "docs/images"
 MOST_BYTES = 150_000
 
 
@@ -53,7 +53,7 @@ def main() -> int:
             page.screenshot(path=target)
             shrink(target)
             size = target.stat().st_size
-            sys.stdout.write(f"docs/{name}.png {size:,} bytes\n")
+            sys.stdout.write(f"docs/images/{name}.png {size:,} bytes\n")
             assert size < MOST_BYTES
             context.close()
         browser.close()

@@ -1,11 +1,11 @@
-"""Claims of docs/security.md: the tests it names exist, and dependencies are pinned."""
+"""Claims of docs/explanation/security.md: the tests it names exist, and dependencies are pinned."""
 
 import ast
 import re
 
 from tests.clusters import PROJECT
 
-DOCUMENT = PROJECT / "docs/security.md"
+DOCUMENT = PROJECT / "docs/explanation/security.md"
 
 
 def test_every_test_that_the_document_names_exists():

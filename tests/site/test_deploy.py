@@ -1,4 +1,4 @@
-"""The files in docs/deploy: both proxies in front of a real server, the systemd unit and the fail2ban filter."""
+"""The files in docs/how-to/deploy: both proxies in front of a real server, the systemd unit and the fail2ban filter."""
 
 import os
 import re
@@ -20,7 +20,7 @@ from tests.forks import python
 from tests.mcp.over_http import modern_call
 from tests.mcp.processes import PREPARE, free_port, wait_for_port
 
-FILES = PROJECT / "docs/deploy"
+FILES = PROJECT / "docs/how-to/deploy"
 NAME = "cronty.example"
 # Clients connect from here, so that their address differs from the proxy's.
 CLIENT = "127.0.0.7"
@@ -108,7 +108,7 @@ def cronty(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Behind]:
 def proxy(
     request: pytest.FixtureRequest, cronty: Behind, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Proxy]:
-    """Run a proxy with the file from docs/deploy; only its addresses and certificate are replaced."""
+    """Run a proxy with the file from docs/how-to/deploy; only its addresses and certificate are replaced."""
     if shutil.which(request.param) is None:
         pytest.skip(f"{request.param} is not installed")
     folder, port = tmp_path_factory.mktemp(request.param), free_port()

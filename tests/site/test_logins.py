@@ -13,7 +13,7 @@ from tests.site.test_accounts import PASSWORD
 
 HOME = "192.0.2.1"
 WRONG = "wrong"
-FILTER = (PROJECT / "docs/deploy/fail2ban-filter.conf").read_text()
+FILTER = (PROJECT / "docs/how-to/deploy/fail2ban-filter.conf").read_text()
 
 
 def login(name: str, address: str = HOME, password: str = WRONG) -> int:

@@ -1,4 +1,4 @@
-"""The report on Cronty and its peers: docs/benchmarks.md and its pictures, from docs/benchmarks.json."""
+"""The report on Cronty and its peers: docs/reference/benchmarks.md and its pictures, from docs/reference/benchmarks.json."""
 
 import json
 import sys
@@ -22,7 +22,7 @@ from verification.bench.comparison import (
 )
 from verification.bench.drawing import Bar, duration, number
 
-DOCS = Path(__file__).resolve().parents[2] / "docs"
+DOCS = Path(__file__).resolve().parents[2] / "docs/reference"
 RESULTS = DOCS / "benchmarks.json"
 
 
@@ -207,7 +207,7 @@ REPEAT = [
     "",
     "```",
     "make bench                          # everything, about 15 minutes",
-    'make bench ARGS="cronty huey"       # some systems; results are merged into docs/benchmarks.json',
+    'make bench ARGS="cronty huey"       # some systems; results are merged into docs/reference/benchmarks.json',
     'make bench ARGS="celery --measures single plain"',
     "python -m verification.bench.report # only this page and its pictures, from the results",
     "```",

@@ -1,6 +1,6 @@
 """Cronty and its peers, measured side by side: `python -m verification.bench.run [NAME[/DATABASE] …]`.
 
-Results are merged into docs/benchmarks.json, so that a part can be repeated; then the report is written again.
+Results are merged into docs/reference/benchmarks.json, so that a part can be repeated; then the report is written again.
 """
 
 import argparse

@@ -8,7 +8,7 @@ from typing import Any
 
 from verification.hosts.lab import PROJECT, lab
 
-SCRIPT: Path = PROJECT / "docs" / "deploy" / "partitions.sql"
+SCRIPT: Path = PROJECT / "docs" / "how-to" / "deploy" / "partitions.sql"
 # Jobs created by the service, whose rows are then copied.
 JOBS = 200
 COPIES = {"schedules_job": 100, "schedules_event": 100, "schedules_execution": 500}

@@ -1,4 +1,4 @@
-"""The engine on a table of runs that is partitioned by time, as docs/scale.md describes it."""
+"""The engine on a table of runs that is partitioned by time, as docs/explanation/scale.md describes it."""
 
 import re
 from datetime import timedelta
@@ -11,7 +11,7 @@ from schedules import clock, engine
 from schedules.models import Execution
 from tests.factories import ClusterFactory, ExecutionFactory, JobFactory
 
-SCRIPT = Path(__file__).parents[2] / "docs" / "deploy" / "partitions.sql"
+SCRIPT = Path(__file__).parents[2] / "docs" / "how-to" / "deploy" / "partitions.sql"
 WEEK = timedelta(days=7)
 
 pytestmark = pytest.mark.django_db

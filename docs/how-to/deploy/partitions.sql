@@ -1,5 +1,5 @@
--- Turns the table of runs into weekly partitions by time; docs/scale.md says when that is worth it.
--- Stop every Cronty process, make a backup, then: psql --single-transaction -v ON_ERROR_STOP=1 "$DATABASE_URL" -f docs/deploy/partitions.sql
+-- Turns the table of runs into weekly partitions by time; docs/explanation/scale.md says when that is worth it.
+-- Stop every Cronty process, make a backup, then: psql --single-transaction -v ON_ERROR_STOP=1 "$DATABASE_URL" -f docs/how-to/deploy/partitions.sql
 -- The runs that are there stay where they are, as the first partition: this builds one index and checks each row once.
 SET LOCAL timezone = 'UTC';
 ALTER TABLE schedules_execution RENAME TO schedules_execution_first;
