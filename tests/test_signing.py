@@ -13,7 +13,7 @@ import pytest
 from schedules import clock
 from schedules.signing import OVERLAP, current_keys, job_key, signature_header
 
-DOCUMENT = Path(__file__).parent.parent / "docs" / "webhooks.md"
+DOCUMENT = Path(__file__).parent.parent / "docs" / "how-to" / "webhooks.md"
 BODY = '{"text": "Grüße"}\n'.encode()
 IDEMPOTENCY_KEY = "job_1_2@20260204T090000.000000Z"
 
