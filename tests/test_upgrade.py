@@ -26,7 +26,7 @@ from tests.mcp.agents import InMemory
 
 FIRST = ("schedules", "0001_initial")
 # The content without its formatting and comments.
-FIRST_DIGEST = "23c17a8b8a817fc0e7a3c3344622fe35c95e43ebe6d8ffc868aaa3d0f609976c"
+FIRST_DIGEST = "7262ae498cdf3cc81bdc9f3fa6032a3c9b23b10c6680cd49375305a219312fa2"
 
 NAMES = ("Cluster", "Job", "Execution", "Event", "Profile", "Token", "Installation", "UserSession")
 NOW = datetime(2026, 2, 4, 9, 0, tzinfo=UTC)

@@ -14,6 +14,7 @@ class Event(models.Model):
         ADMIN = "admin"
         MCP = "mcp"
         COMMAND = "command"
+        TERMINAL = "terminal"
         CODE = "code"
         """A project that embeds the app."""
         ENGINE = "engine"
@@ -23,7 +24,7 @@ class Event(models.Model):
         settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="cronty_events", db_index=False
     )
     actor = models.CharField(max_length=limits.ACTOR_LENGTH)
-    door = models.CharField(max_length=7, choices=Door)
+    door = models.CharField(max_length=8, choices=Door)
     verb = models.CharField(max_length=20)
     job = models.ForeignKey(
         "schedules.Job", null=True, on_delete=models.SET_NULL, related_name="events", db_index=False

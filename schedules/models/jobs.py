@@ -315,6 +315,25 @@ class Job(models.Model):
     label = models.CharField(max_length=limits.NAME_LENGTH, blank=True)
     tags = models.JSONField(default=list, blank=True)
     made_by = models.CharField(max_length=limits.ACTOR_LENGTH, blank=True, editable=False)
+    source = models.CharField(
+        max_length=limits.NAME_LENGTH,
+        blank=True,
+        default="",
+        db_default="",
+        editable=False,
+        help_text="The file or folder that describes it, if any.",
+    )
+    source_key = models.CharField(
+        max_length=limits.NAME_LENGTH, blank=True, default="", db_default="", editable=False
+    )
+    source_digest = models.CharField(
+        max_length=32,
+        blank=True,
+        default="",
+        db_default="",
+        editable=False,
+        help_text="A digest of the columns as the file was applied: if it differs, the job was changed elsewhere.",
+    )
     idempotency_key = models.CharField(max_length=200, null=True, editable=False)  # noqa: DJ001
     request_digest = models.CharField(max_length=64, blank=True, editable=False)
 
@@ -376,6 +395,11 @@ class Job(models.Model):
                 name="job_idempotency_key_is_unique_per_owner",
                 fields=["owner", "idempotency_key"],
                 condition=Q(idempotency_key__isnull=False),
+            ),
+            models.UniqueConstraint(
+                name="job_source_key_is_unique_per_owner",
+                fields=["owner", "source", "source_key"],
+                condition=~Q(source=""),
             ),
         ]
         indexes = [
