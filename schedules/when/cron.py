@@ -190,16 +190,25 @@ def _check_agreement(fields: str) -> None:
         alike = same_values and _same_days(days)
     except CronSimError as error:
         # The grammar was checked before, so cronsim refuses only a day that none of the months has.
-        raise NeverRunsError(
-            f"it does not run within {HORIZON_IN_WORDS}: none of its months has such a day"
-        ) from error
+        raise NeverRunsError(f"this never runs: {_no_such_day(fields)}") from error
     except ValueError:
         alike = False
     if not alike:
         raise CronError("cron programs disagree about what it means: write the values as a plain list")
     first = next_wall(fields, REFERENCE)
     if first is None or first - REFERENCE > HORIZON:
-        raise NeverRunsError(f"it does not run within {HORIZON_IN_WORDS}: write days that come more often")
+        raise NeverRunsError(f"this doesn't run within {HORIZON_IN_WORDS}: choose days that come more often")
+
+
+def _no_such_day(fields: str) -> str:
+    """Say which month lacks which day: "February has no 31st"."""
+    _, _, days, months, _ = fields.split(" ")
+    day = min(int(match) for match in re.findall(r"[0-9]+", days))
+    numbers = sorted(CronSim(f"0 0 1 {months} *", REFERENCE).months)
+    names = [f"{date(2000, number, 1):%B}" for number in numbers]
+    suffix = "st" if day == 31 else "th"
+    listed = " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
+    return f"{listed} {'has' if len(names) == 1 else 'have'} no {day}{suffix}"
 
 
 def _value_sets(parsed: croniter) -> list[set[int]]:

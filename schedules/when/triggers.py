@@ -10,6 +10,7 @@ from typing import TypeAlias
 from zoneinfo import ZoneInfo
 
 from schedules.when import cron, durations, words
+from schedules.when.cron_warnings import clock_warning, cron_warnings
 from schedules.when.months import add_months, months_between
 from schedules.when.zones import first_pass, is_repeated, wall_time, zones_of_city
 
@@ -90,19 +91,16 @@ class Once(_Slots):
         return self.run_at if not_before <= self.run_at <= moment else None
 
     def words(self) -> str:
-        """Describe it: "Once, Thu 3 Dec 2026 08:30 UTC"."""
-        local = self.run_at.astimezone(ZoneInfo(self.timezone))
-        clock = f"{local:%H:%M:%S}" if local.second else f"{local:%H:%M}"
-        return f"Once, {local:%a} {local.day} {local:%b %Y} {clock} {local.tzname()}"
+        """Describe it: "Once, on Thu 3 Dec 2026 at 08:30 UTC"."""
+        return words.describe_once(self.run_at.astimezone(ZoneInfo(self.timezone)))
 
     def warnings(self, after: datetime | None = None) -> list[str]:
         """List warnings to show before it is saved."""
         local = self.run_at.astimezone(ZoneInfo(self.timezone))
         if not is_repeated(local):
             return []
-        day = f"{local.day} {local:%b %Y}"
-        which = "second" if local.fold else "first"
-        return [f"On {day} clocks in {self.timezone} repeat {local:%H:%M}: it runs once, the {which} time."]
+        effect = f"the job runs the {'second' if local.fold else 'first'} time only"
+        return [clock_warning(local, self.timezone, effect, is_forward=False)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,15 +141,13 @@ class Interval(_Slots):
         return slot if slot is not None and slot >= not_before else None
 
     def words(self) -> str:
-        """Describe it: "Every 2 hours 30 minutes"."""
-        span = durations.in_words(self._step)
-        # "Every hour", but "Every 1 hour 30 minutes".
-        return f"Every {span.removeprefix('1 ') if span.count(' ') == 1 else span}"
+        """Describe it: "Every 90 minutes"."""
+        return words.describe_interval(self._step)
 
     def warnings(self, after: datetime | None = None) -> list[str]:
         """List warnings to show before it is saved."""
         if self.seconds < 60:
-            return ["This runs more than once a minute."]
+            return ["This job runs more than once a minute."]
         return []
 
 
@@ -218,20 +214,15 @@ class CalendarInterval(_Slots):
         return slot if slot is not None and slot >= not_before else None
 
     def words(self) -> str:
-        """Describe it: "Every 2 weeks at 09:00, from Tue 2 Mar 2027"."""
-        count, unit = self.count, self.unit
-        if unit == "days" and count % 7 == 0:
-            count, unit = count // 7, "weeks"
-        local = self.start.astimezone(load_zone(self.timezone))
-        clock = f"{local:%H:%M:%S}" if local.second else f"{local:%H:%M}"
-        span = unit[:-1] if count == 1 else f"{count} {unit}"
-        return f"Every {span} at {clock}, from {local:%a} {local.day} {local:%b %Y}"
+        """Describe it: "Every 2 weeks on Tuesday at 09:00, starting 2 Mar 2027"."""
+        first = self.start.astimezone(load_zone(self.timezone))
+        return words.describe_calendar_interval(self.count, self.unit, first)
 
     def warnings(self, after: datetime | None = None) -> list[str]:
         """List warnings to show before it is saved."""
         day = wall_time(self.start, load_zone(self.timezone)).day
         if self.unit == "months" and day > 28:
-            return [f"Months without a day {day} run on their last day."]
+            return [f"In months without a {words.ordinal(day)}, the job runs on the last day."]
         return []
 
 
@@ -294,12 +285,12 @@ class Cron(_Slots):
         return found
 
     def words(self) -> str:
-        """Describe it, without the zone: "Every 15 minutes", "Every day at 09:00"."""
+        """Describe it, without the zone: "Every 15 minutes", "Wednesdays at 05:00"."""
         return words.describe_cron(self.expression)
 
     def warnings(self, after: datetime | None = None) -> list[str]:
         """List warnings to show before it is saved; those about clock changes only if `after` is given."""
-        return words.cron_warnings(self.expression, self.timezone, after and after.astimezone(UTC))
+        return cron_warnings(self.expression, self.timezone, after and after.astimezone(UTC))
 
 
 Trigger: TypeAlias = Once | Interval | CalendarInterval | Cron

@@ -1,137 +1,325 @@
-"""Descriptions of cron expressions, and warnings about surprising ones."""
+"""Schedules in words, as people say them: "Every weekday at 08:30", "On the 1st of every month at 06:00"."""
 
-import re
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from functools import lru_cache
-from zoneinfo import ZoneInfo
+from itertools import pairwise
+from typing import NamedTuple
 
 from cronsim import CronSim
-from cronsim.explain import explain
 
-from schedules.when import cron
-from schedules.when.zones import clock_changes
+from schedules.when import cron, durations
 
-_LOOK_AHEAD = timedelta(days=400)
-_TICK = timedelta(microseconds=1)
-_DAYS_IN_MONTH = (31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
-# What a clock change does to a run, by whether the job's time of day is fixed.
-_SKIPPED = {True: "that run comes at {end}.", False: "there is no run then."}
-_DOUBLED = {True: "it runs once, the first time.", False: "it runs both times."}
+_WEEKDAYS = ("Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday")
+_MONTHS: tuple[str, ...] = ("January", "February", "March", "April", "May", "June")
+_MONTHS += ("July", "August", "September", "October", "November", "December")
+_NTH = ("first", "second", "third", "fourth", "fifth")
+# Up to so many of a unit are said in that unit: "Every 90 minutes", but "Every 2 hours and 30 minutes".
+_INTERVALS = (
+    ("week", 604_800, 999),
+    ("day", 86_400, 9999),
+    ("hour", 3600, 47),
+    ("minute", 60, 119),
+    ("second", 1, 119),
+)
+_FEW_TIMES = 3
+_LONGEST_LIST = 8
+
+
+class _Days(NamedTuple):
+    """The days of a schedule, as a sentence starts with them and as they follow "Every 20 minutes"."""
+
+    first: str
+    after: str
+
+
+def describe_once(local: datetime) -> str:
+    """Describe a single run by its local time: "Once, on Thu 3 Dec 2026 at 08:30 UTC"."""
+    return f"Once, on {local:%a} {_date(local)} at {_clock(local)} {local.tzname()}"
+
+
+def describe_interval(step: timedelta) -> str:
+    """Describe runs that are a fixed time apart: "Every 90 minutes", "Every 2 hours and 30 minutes"."""
+    seconds = int(step.total_seconds())
+    for unit, size, limit in _INTERVALS:
+        if seconds % size == 0:
+            if seconds // size <= limit:
+                return f"Every {_counted(seconds // size, unit)}"
+            break
+    parts = durations.in_words(step).split(" ")
+    return f"Every {_listed([' '.join(parts[at : at + 2]) for at in range(0, len(parts), 2)])}"
+
+
+def describe_calendar_interval(count: int, unit: str, first: datetime) -> str:
+    """Describe runs some days or months apart: "Every 2 weeks on Tuesday at 09:00, starting 2 Mar 2027"."""
+    day, start = "", _date(first)
+    if unit == "days" and count % 7 == 0:
+        count, unit, day = count // 7, "weeks", f" on {first:%A}"
+    elif unit == "days":
+        start = f"{first:%a} {start}"
+    elif count % 12 == 0:
+        count, unit, day = count // 12, "years", f" on {first.day} {first:%B}"
+    else:
+        day = f" on the {ordinal(first.day)}" + (" or the last day" if first.day > 28 else "")
+    return f"Every {_counted(count, unit[:-1])}{day} at {_clock(first)}, starting {start}"
 
 
 @lru_cache(maxsize=4096)
 def describe_cron(expression: str) -> str:
-    """Describe a cron expression: "Every 15 minutes", "Every day at 09:00"."""
-    fields = cron.split(expression)
-    return _simple_words(fields) or _explained(fields) or expression
+    """Describe a valid cron expression, without its zone: "Every 15 minutes", "Wednesdays at 05:00"."""
+    parsed = CronSim(" ".join(cron.split(expression)), cron.REFERENCE)
+    days = _days(parsed)
+    minutes, hours = sorted(parsed.minutes), sorted(parsed.hours)
+    if repetition := _repetition(minutes, hours):
+        return f"{repetition}{days.after}"
+    return f"{days.first} at {_times(minutes, hours)}"
 
 
-def cron_warnings(expression: str, timezone: str, after: datetime | None) -> list[str]:
-    """List warnings about an expression; those about clock changes only if `after` is given."""
-    fields = cron.split(expression)
-    found = [*_day_warnings(fields), *_step_warnings(fields), *_month_warnings(fields)]
-    if after is not None:
-        found += _clock_warnings(fields, timezone, after)
-    return found
+def _repetition(minutes: list[int], hours: list[int]) -> str:
+    """Describe times that come again and again: "Every 20 minutes, 08:00–18:59"; empty if they are few or uneven."""
+    if len(minutes) == 1:
+        return _hourly(minutes[0], hours)
+    is_even = _step(minutes) is not None and len(_runs(hours)) == 1
+    if len(minutes) * len(hours) <= (_FEW_TIMES if is_even else _LONGEST_LIST):
+        return ""
+    words = _minutes_in_words(minutes)
+    if len(hours) == 24:
+        return words
+    if len(_runs(hours)) > 1:
+        words = words.replace("Every hour at", "At")
+    return f"{words}, {_hour_spans(hours)}"
 
 
-def _simple_words(fields: list[str]) -> str | None:
-    """Describe the most common expressions better than cronsim does."""
-    minute, hour, *days = fields
-    if days != ["*", "*", "*"]:
-        return None
-    if hour == "*" and minute in {"*", "*/1"}:
-        return "Every minute"
-    if minute == "0" and hour in {"*", "*/1"}:
-        return "Every hour"
-    if hour == "*" and (step := _even_step(minute, 60)):
-        return f"Every {step} minutes"
-    if minute == "0" and (step := _even_step(hour, 24)):
+def _hourly(minute: int, hours: list[int]) -> str:
+    """Describe one minute of several hours: "Every hour at :30", "Every 2 hours, 09:00–17:00"."""
+    step = _step(hours)
+    if len(hours) == 24:
+        return f"Every hour at :{minute:02}" if minute else "Every hour"
+    if not step:
+        return ""
+    if not hours[0] and not minute and step * len(hours) == 24:
         return f"Every {step} hours"
-    if minute.isdigit() and hour.isdigit():
-        return f"Every day at {int(hour):02}:{int(minute):02}"
+    if len(hours) <= _FEW_TIMES:
+        return ""
+    first, last = f"{hours[0]:02}:{minute:02}", f"{hours[-1]:02}:{minute:02}"
+    every = f"Every {_counted(step, 'hour')}"
+    if hours[0] >= step or hours[-1] + step < 24:
+        return f"{every}, {first}–{last}"
+    return f"{every}, starting at {first}"
+
+
+def _minutes_in_words(minutes: list[int]) -> str:
+    """Describe several minutes of an hour: "Every 7 minutes, starting on the hour", "Every hour at :05 and :35"."""
+    step, first, last = _step(minutes), minutes[0], minutes[-1]
+    if not step or (len(minutes) == 2 and step != 30):
+        return f"Every hour at {_listed([f':{minute:02}' for minute in minutes])}"
+    every = f"Every {_counted(step, 'minute')}"
+    if first >= step or last + step < 60:
+        return f"{every} from :{first:02} to :{last:02} of every hour"
+    if first:
+        return f"{every}, starting at :{first:02}"
+    return f"{every}, starting on the hour" if 60 % step else every
+
+
+def _hour_spans(hours: list[int]) -> str:
+    """Describe the hours in which something repeats: "08:00–18:59", "in every 2nd hour, 00:00–22:59"."""
+    step = _step(hours)
+    if step and step > 1 and len(hours) > _FEW_TIMES:
+        return f"in every {ordinal(step)} hour, {hours[0]:02}:00–{hours[-1]:02}:59"
+    spans = [f"{low:02}:00–{high:02}:59" for low, high in _runs(hours)]
+    return _listed(spans)
+
+
+def _times(minutes: list[int], hours: list[int]) -> str:
+    return _listed([f"{hour:02}:{minute:02}" for hour in hours for minute in minutes])
+
+
+def _days(parsed: CronSim) -> _Days:
+    """Describe the days that the last three fields match."""
+    dates = {day for day in parsed.days if day != CronSim.LAST}
+    has_last = CronSim.LAST in parsed.days
+    all_dates = len(dates) == 31
+    plain = sorted({day % 7 for day in parsed.weekdays if isinstance(day, int)})
+    nths = sorted({(day[0] % 7, day[1]) for day in parsed.weekdays if isinstance(day, tuple)})
+    all_weekdays = len(plain) == 7
+    months = sorted(parsed.months)
+    if (all_dates and all_weekdays) or (not parsed.day_and and (all_dates or all_weekdays)):
+        return _every_day(months)
+    if all_dates:
+        return _on_weekdays(plain, nths, months)
+    on_dates = _on_dates(sorted(dates), months, has_last=has_last)
+    if all_weekdays:
+        return on_dates
+    if parsed.day_and:
+        condition = f", if it is {_alternatives(plain, nths)}"
+        return _Days(f"{on_dates.first}{condition},", on_dates.after + condition)
+    weekdays = _on_weekdays(plain, nths, months).first
+    on = "on " if weekdays.startswith(("Weekends", *(f"{name}s" for name in _WEEKDAYS))) else ""
+    also = f" and also {on}{weekdays if on else _lower(weekdays)}"
+    return _Days(on_dates.first + also, on_dates.after + also)
+
+
+def _every_day(months: list[int]) -> _Days:
+    span = _months_in_words(months)
+    return _Days(f"Every day{span and f' {span}'}", span and f", {span}")
+
+
+def _on_weekdays(days: list[int], nths: list[tuple[int, int]], months: list[int]) -> _Days:
+    """Describe weekdays, and weekdays counted within a month like the first Monday."""
+    span = _months_in_words(months)
+    named = f"{_weekday_names(days)}{span and f' {span}'}" if days else ""
+    if not nths:
+        short = f", {_short_weekdays(days)}{span and f', {span}'}"
+        return _Days(named, short)
+    within = f"of {_month_names(months)}" if span else "of every month"
+    counted = f"on the {_nth_names(nths)} {within}"
+    text = f"{named} and {counted}" if named else counted
+    return _Days(text[0].upper() + text[1:], f", {_lower(text)}")
+
+
+def _on_dates(dates: list[int], months: list[int], *, has_last: bool) -> _Days:
+    """Describe days of the month: "On the 1st and 15th of every month", "Every year on 24 December"."""
+    step = _step(dates)
+    if len(months) == 1 and dates and not has_last and len(dates) <= _FEW_TIMES:
+        month = _MONTHS[months[0] - 1]
+        if (dates, months) == ([29], [2]):
+            return _Days("On 29 February of leap years", ", on 29 February of leap years")
+        text = f"on {_listed([str(day) for day in dates])} {month}"
+        return _Days(f"Every year {text}", f", {text}")
+    within = f"of {_month_names(months)}" if len(months) < 12 else "of every month"
+    is_long = len(dates) > _FEW_TIMES
+    if is_long and step and step > 1 and not has_last and dates[-1] + step > 31:
+        return _capitalised(f"every {step} days from the {ordinal(dates[0])} {within}")
+    if is_long and step == 1 and not has_last:
+        return _capitalised(f"from the {ordinal(dates[0])} to the {ordinal(dates[-1])} {within}")
+    names = [
+        f"{ordinal(low)}–{ordinal(high)}" if high > low else ordinal(low)
+        for low, high in _runs(dates, shortest=3)
+    ]
+    return _capitalised(f"on the {_listed([*names, *(['last day'] if has_last else [])], limit=12)} {within}")
+
+
+def _capitalised(text: str) -> _Days:
+    return _Days(text[0].upper() + text[1:], f", {text}")
+
+
+def _months_in_words(months: list[int]) -> str:
+    """Return "in December" or "from June to August"; empty for all months."""
+    if len(months) == 12:
+        return ""
+    runs = _runs(months, shortest=3)
+    if len(runs) == 1 and len(months) > 1 and runs[0][1] > runs[0][0]:
+        return f"from {_MONTHS[runs[0][0] - 1]} to {_MONTHS[runs[0][1] - 1]}"
+    return f"in {_month_names(months)}"
+
+
+def _month_names(months: list[int]) -> str:
+    names = [_MONTHS[month - 1] for month in months]
+    if len(names) > _FEW_TIMES and _step(months) == 1:
+        return f"every month from {names[0]} to {names[-1]}"
+    return _listed(names if len(names) <= 4 else [name[:3] for name in names], limit=12)
+
+
+def _weekday_names(days: list[int]) -> str:
+    """Return "Every weekday", "Tuesday to Thursday" or "Mondays and Fridays"."""
+    if days == [1, 2, 3, 4, 5]:
+        return "Every weekday"
+    if days == [0, 6]:
+        return "Weekends"
+    if len(days) == 6 and days not in ([1, 2, 3, 4, 5, 6], [0, 1, 2, 3, 4, 5]):
+        return f"Every day except {next(name for day, name in enumerate(_WEEKDAYS) if day not in days)}"
+    ordered = _from_monday(days)
+    if span := _weekday_span(ordered):
+        return f"{_WEEKDAYS[span[0]]} to {_WEEKDAYS[span[1]]}"
+    return _listed([f"{_WEEKDAYS[day]}s" for day in ordered])
+
+
+def _short_weekdays(days: list[int]) -> str:
+    """Return "Mon–Fri", "Sat and Sun" or "on Wednesdays", for the end of a sentence."""
+    ordered = _from_monday(days)
+    if len(days) == 1:
+        return f"on {_WEEKDAYS[days[0]]}s"
+    if span := _weekday_span(ordered):
+        return f"{_WEEKDAYS[span[0]][:3]}–{_WEEKDAYS[span[1]][:3]}"
+    return _listed([_WEEKDAYS[day][:3] for day in ordered])
+
+
+def _weekday_span(ordered: list[int]) -> tuple[int, int] | None:
+    """Return the ends of at least three days in a row, in a week that starts on Monday or on Sunday."""
+    for days in (ordered, sorted(ordered)):
+        places = [day % 7 if days is not ordered else (day - 1) % 7 for day in days]
+        if len(days) >= 3 and _step(places) == 1:
+            return days[0], days[-1]
     return None
 
 
-def _even_step(value: str, size: int) -> int | None:
-    step = _star_step(value)
-    return step if step and 1 < step < size and size % step == 0 else None
+def _from_monday(days: list[int]) -> list[int]:
+    return sorted(days, key=lambda day: (day - 1) % 7)
 
 
-def _star_step(term: str) -> int | None:
-    match = re.fullmatch(r"\*/([0-9]+)", term)
-    return int(match[1]) if match else None
+def _nth_names(nths: list[tuple[int, int]]) -> str:
+    """Return "first Monday", or "first and third Monday and last Friday"."""
+    names = []
+    for day in _from_monday(sorted({day for day, _ in nths})):
+        places = sorted((nth for other, nth in nths if other == day), key=lambda nth: (nth < 0, nth))
+        words = ["last" if place == CronSim.LAST else _NTH[place - 1] for place in places]
+        names.append(f"{_listed(words)} {_WEEKDAYS[day]}")
+    return _listed(names)
 
 
-def _explained(fields: list[str]) -> str | None:
-    try:
-        text = explain(" ".join(fields))
-    except Exception:
-        # A description is optional: if anything goes wrong here, the page shows the expression instead.
-        return None
-    # Only the two day fields are joined like this, and cron means either of them.
-    text = text.replace(" and on ", " or on ")
-    return re.sub(r"\b([0-9]+)th\b", lambda match: _ordinal(int(match[1])), text)
+def _alternatives(days: list[int], nths: list[tuple[int, int]]) -> str:
+    """Return "a Monday or Friday", for days that must match a date as well."""
+    names = [_WEEKDAYS[day] for day in _from_monday(days)]
+    found = [f"a {_listed(names, last=' or ')}"] if names else []
+    return " or ".join([*found, *([f"the {_nth_names(nths)} of the month"] if nths else [])])
 
 
-def _ordinal(number: int) -> str:
+def _step(values: Sequence[int]) -> int | None:
+    """Return the distance between the values if it is the same everywhere, else None."""
+    gaps = {later - earlier for earlier, later in pairwise(values)}
+    return gaps.pop() if len(gaps) == 1 else None
+
+
+def _runs(values: list[int], shortest: int = 2) -> list[tuple[int, int]]:
+    """Return the first and the last of values in a row; fewer in a row than the shortest stay alone."""
+    runs: list[list[int]] = []
+    for value in values:
+        if runs and runs[-1][-1] == value - 1:
+            runs[-1].append(value)
+        else:
+            runs.append([value])
+    return [
+        pair
+        for run in runs
+        for pair in ([(run[0], run[-1])] if len(run) >= shortest else [(value, value) for value in run])
+    ]
+
+
+def _listed(words: list[str], *, last: str = " and ", limit: int = _LONGEST_LIST) -> str:
+    """Join words: "a, b and c"; a long list is cut."""
+    if len(words) > limit:
+        words = [*words[:5], f"{len(words) - 5} more"]
+    return last.join(filter(None, [", ".join(words[:-1]), words[-1]]))
+
+
+def _counted(count: int, unit: str) -> str:
+    return unit if count == 1 else f"{count} {unit}s"
+
+
+def ordinal(number: int) -> str:
+    """Return a number as it counts: "1st", "22nd"."""
     suffixes = {1: "st", 2: "nd", 3: "rd"}
     return f"{number}{'th' if number % 100 in {11, 12, 13} else suffixes.get(number % 10, 'th')}"
 
 
-def _day_warnings(fields: list[str]) -> list[str]:
-    day, weekday = fields[2], fields[4]
-    if "*" in {day, weekday}:
-        return []
-    if day.startswith("*") or weekday.startswith("*"):
-        return ["Day-of-month and weekday must both match here, because one of them starts with *."]
-    return ["Day-of-month and weekday are both given: it runs on days that match either of them."]
+def _lower(text: str) -> str:
+    """Return a text with a small first letter, unless it starts with the name of a day."""
+    return text if text.startswith(_WEEKDAYS) else text[0].lower() + text[1:]
 
 
-def _step_warnings(fields: list[str]) -> list[str]:
-    """Warn about steps that do not divide their cycle evenly."""
-    found = []
-    for field, value in zip(cron.FIELDS, fields, strict=True):
-        for term in value.split(","):
-            step = _star_step(term)
-            if step and step > 1 and (field.size % step or field.cycle == "month"):
-                found.append(f"{term} starts again every {field.cycle}: it means {_listed(field, step)}.")
-    return found
+def _date(moment: datetime) -> str:
+    return f"{moment.day} {moment:%b %Y}"
 
 
-def _listed(field: cron.Field, step: int) -> str:
-    """List the values of a step: "minute :00 and :45"."""
-    mark = ":{:02}" if field.cycle == "hour" else "{}"
-    values = [mark.format(number) for number in range(field.low, field.low + field.size, step)]
-    return f"{field.name} {' and '.join(filter(None, [', '.join(values[:-1]), values[-1]]))}"
-
-
-def _month_warnings(fields: list[str]) -> list[str]:
-    """Warn about days that only some months have."""
-    months = CronSim(" ".join(fields), cron.REFERENCE).months
-    starts = [int(match[0]) for term in fields[2].split(",") if (match := re.match(r"[0-9]+", term))]
-    missing = [day for day in starts if any(day > _DAYS_IN_MONTH[month - 1] for month in months)]
-    if not missing:
-        return []
-    if months == {2}:
-        return ["29 February comes only in leap years."]
-    return [f"Months without a day {max(missing)} are skipped; L means the last day of every month."]
-
-
-def _clock_warnings(fields: list[str], timezone: str, after: datetime) -> list[str]:
-    """Warn about the next run that a clock change skips and the next one that it repeats."""
-    if fields[1] == "*":
-        return []
-    found: dict[bool, str] = {}
-    for change in clock_changes(ZoneInfo(timezone), after, after + _LOOK_AHEAD):
-        first, last = sorted((change.old, change.new))
-        match = cron.next_wall(" ".join(fields), first - _TICK)
-        if match is None or match >= last or change.is_forward in found:
-            continue
-        effect = (_SKIPPED if change.is_forward else _DOUBLED)[cron.is_fixed(fields)]
-        verb = "skip" if change.is_forward else "repeat"
-        found[change.is_forward] = (
-            f"On {match.day} {match:%b %Y} clocks in {timezone} {verb} {match:%H:%M}: "
-            + effect.format(end=f"{change.new:%H:%M}")
-        )
-    return list(found.values())
+def _clock(moment: datetime) -> str:
+    return f"{moment:%H:%M:%S}" if moment.second else f"{moment:%H:%M}"

@@ -60,7 +60,7 @@ def test_every_second_tuesday_keeps_its_time_over_clock_changes():
         "2027-03-30 09:00+02:00",
         "2027-04-13 09:00+02:00",
     ]
-    assert trigger.words() == "Every 2 weeks at 09:00, from Tue 2 Mar 2027"
+    assert trigger.words() == "Every 2 weeks on Tuesday at 09:00, starting 2 Mar 2027"
 
 
 def test_last_day_of_a_month_comes_back_after_a_shorter_one():
@@ -72,8 +72,8 @@ def test_last_day_of_a_month_comes_back_after_a_shorter_one():
         "2027-03-31",
         "2027-04-30",
     ]
-    assert trigger.words() == "Every month at 09:00, from Sun 31 Jan 2027"
-    assert trigger.warnings() == ["Months without a day 31 run on their last day."]
+    assert trigger.words() == "Every month on the 31st or the last day at 09:00, starting 31 Jan 2027"
+    assert trigger.warnings() == ["In months without a 31st, the job runs on the last day."]
 
 
 def test_skipped_time_runs_after_the_gap_and_repeated_time_once():

@@ -91,7 +91,7 @@ def test_uneven_repeat_becomes_an_interval_from_now(phrase, seconds):
         ("every 0 minutes", "at least one second"),
         ("every 99999999999999 seconds", "five years"),
         ("0 0 9 * * *", "five fields"),
-        ("0 0 30 2 *", "five years"),
+        ("0 0 30 2 *", "February has no 30th"),
         ("@reboot", "no time of its own"),
         ("every month on the 32nd at 9am", "takes 1-31"),
     ],

@@ -283,7 +283,7 @@ def test_cron_needs_an_aware_moment():
         ("0 0 1,*/2 * 5", "must come first"),
         ("0 0 13 * 5#2", "disagree"),
         ("0 0 * * 1,5#2", "disagree"),
-        ("0 0 30 2 *", "within five years"),
+        ("0 0 30 2 *", "February has no 30th"),
         ("0 0 29 2 */7", "within five years"),
         ("0 0 * * *;", "does not belong"),
         ("\u0661 * * * *", "does not belong"),

@@ -1,43 +1,73 @@
-"""Descriptions of schedules, and warnings about them."""
+"""Schedules in words."""
 
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
-from schedules.when.triggers import Cron, Interval, Once
-from schedules.when.words import describe_cron
+from schedules.when.triggers import CalendarInterval, Cron, Interval, Once, TriggerError
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
-AFTER = datetime(2026, 11, 15, 10, tzinfo=UTC)
 
 
 def utc(text):
     return datetime.fromisoformat(text).replace(tzinfo=UTC)
 
 
+TABLE = Path(__file__).parent / "data" / "cron_in_words.txt"
+SENTENCES = [tuple(line.split(" | ")) for line in TABLE.read_text(encoding="utf-8").splitlines()]
+
+
+def test_table_of_sentences_is_long_enough():
+    assert len(SENTENCES) >= 150
+    assert len({expression for expression, _ in SENTENCES}) == len(SENTENCES)
+
+
+@pytest.mark.parametrize(("expression", "words"), SENTENCES, ids=lambda value: value)
+def test_cron_in_words(expression, words):
+    assert Cron(expression).words() == words
+
+
 @pytest.mark.parametrize(
     ("trigger", "words"),
     [
-        (Cron("* * * * *"), "Every minute"),
-        (Cron("*/15 * * * *"), "Every 15 minutes"),
-        (Cron("@hourly"), "Every hour"),
-        (Cron("0 */6 * * *"), "Every 6 hours"),
-        (Cron("0 9 * * *"), "Every day at 09:00"),
-        (Cron("30 8 * * 1-5"), "At 08:30 on Monday through Friday"),
-        (Cron("*/45 * * * *"), "Every 45th minute of every hour"),
-        (Cron("0 0 13 * 5"), "At 00:00 on the 13th day of month or on Friday"),
-        (Cron("0 0 22 * *"), "At 00:00 on the 22nd day of every month"),
-        (Cron("0 0 11 * *"), "At 00:00 on the 11th day of every month"),
-        (Cron("0 17 * * 5L"), "At 17:00 on the last Friday of the month"),
-        (Cron("0 10 * * 1#1"), "At 10:00 on the first Monday of the month"),
-        (Cron("5 * * * *"), "At minute 5 of every hour"),
         (Interval(1, START), "Every second"),
+        (Interval(30, START), "Every 30 seconds"),
+        (Interval(60, START), "Every minute"),
+        (Interval(90, START), "Every 90 seconds"),
+        (Interval(150, START), "Every 2 minutes and 30 seconds"),
         (Interval(2700, START), "Every 45 minutes"),
-        (Interval(9000, START), "Every 2 hours 30 minutes"),
-        (Interval(5400, START), "Every 1 hour 30 minutes"),
-        (Interval(86400, START), "Every day"),
-        (Once(utc("2026-12-03 08:30")), "Once, Thu 3 Dec 2026 08:30 UTC"),
-        (Once(utc("2026-12-03 08:30:15"), "Europe/Berlin"), "Once, Thu 3 Dec 2026 09:30:15 CET"),
+        (Interval(3600, START), "Every hour"),
+        (Interval(5400, START), "Every 90 minutes"),
+        (Interval(9000, START), "Every 2 hours and 30 minutes"),
+        (Interval(86_400, START), "Every day"),
+        (Interval(129_600, START), "Every 36 hours"),
+        (Interval(172_800, START), "Every 2 days"),
+        (Interval(180_000, START), "Every 2 days and 2 hours"),
+        (Interval(604_800, START), "Every week"),
+        (Interval(864_000, START), "Every 10 days"),
+        (Interval(1_209_600, START), "Every 2 weeks"),
+        (Interval(95_410, START), "Every 1 day, 2 hours, 30 minutes and 10 seconds"),
+        (CalendarInterval(1, "days", START, "UTC"), "Every day at 00:00, starting Thu 1 Jan 2026"),
+        (CalendarInterval(3, "days", START, "Asia/Tokyo"), "Every 3 days at 09:00, starting Thu 1 Jan 2026"),
+        (CalendarInterval(7, "days", START, "UTC"), "Every week on Thursday at 00:00, starting 1 Jan 2026"),
+        (
+            CalendarInterval(14, "days", START, "UTC"),
+            "Every 2 weeks on Thursday at 00:00, starting 1 Jan 2026",
+        ),
+        (CalendarInterval(1, "months", START, "UTC"), "Every month on the 1st at 00:00, starting 1 Jan 2026"),
+        (
+            CalendarInterval(3, "months", utc("2026-01-30 08:15"), "UTC"),
+            "Every 3 months on the 30th or the last day at 08:15, starting 30 Jan 2026",
+        ),
+        (
+            CalendarInterval(12, "months", utc("2026-12-24 17:00"), "UTC"),
+            "Every year on 24 December at 17:00, starting 24 Dec 2026",
+        ),
+        (Once(utc("2026-12-03 08:30")), "Once, on Thu 3 Dec 2026 at 08:30 UTC"),
+        (Once(utc("2026-12-03 08:30:15"), "Europe/Berlin"), "Once, on Thu 3 Dec 2026 at 09:30:15 CET"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
@@ -45,68 +75,32 @@ def test_words(trigger, words):
     assert trigger.words() == words
 
 
-def test_words_fall_back_to_the_expression(monkeypatch):
-    monkeypatch.setattr("schedules.when.words.explain", lambda fields: 1 / 0)
-    # Without the cache, which would keep the failure for later tests.
-    monkeypatch.setattr("schedules.when.words.describe_cron", describe_cron.__wrapped__)
+def _field(low: int, high: int) -> st.SearchStrategy[str]:
+    number = st.integers(low, high)
+    ordered = st.tuples(number, number).filter(lambda pair: pair[0] < pair[1])
+    return st.one_of(
+        st.just("*"),
+        number.map(str),
+        st.lists(number, min_size=2, max_size=4, unique=True).map(lambda values: ",".join(map(str, values))),
+        ordered.map(lambda pair: f"{pair[0]}-{pair[1]}"),
+        st.integers(2, high).map(lambda step: f"*/{step}"),
+    )
 
-    assert Cron("30 8 * * 1-5").words() == "30 8 * * 1-5"
 
-
-@pytest.mark.parametrize(
-    ("trigger", "parts"),
-    [
-        (Cron("0 9 * * 1-5", "Europe/Berlin"), []),
-        (Cron("*/20 * * * *", "Europe/Berlin"), []),
-        (Cron("0 0 13 * 5"), ["match either"]),
-        (Cron("0 0 */2 * 1"), ["must both match", "starts again every month"]),
-        (Cron("*/45 * * * *"), ["*/45 starts again every hour: it means minute :00 and :45."]),
-        (Cron("0 */5 * * *"), ["it means hour 0, 5, 10, 15 and 20."]),
-        (Cron("*/70 * * * *"), ["it means minute :00."]),
-        (Cron("0 0 31 * *"), ["without a day 31 are skipped"]),
-        (Cron("0 0 31 1 *"), []),
-        (Cron("0 0 29 2 *"), ["leap years"]),
-        (Cron("0 0 L * *"), []),
-        (
-            Cron("30 2 * * *", "Europe/Berlin"),
-            [
-                "On 28 Mar 2027 clocks in Europe/Berlin skip 02:30: that run comes at 03:00.",
-                "On 31 Oct 2027 clocks in Europe/Berlin repeat 02:30: it runs once, the first time.",
-            ],
-        ),
-        (Cron("*/10 2 * * *", "Europe/Berlin"), ["there is no run then", "it runs both times"]),
-        (Interval(30, START), ["more than once a minute"]),
-        (Interval(60, START), []),
-        (Once(AFTER), []),
-        (
-            Once(utc("2027-10-31 00:30"), "Europe/Berlin"),
-            ["On 31 Oct 2027 clocks in Europe/Berlin repeat 02:30: it runs once, the first time."],
-        ),
-        (Once(utc("2027-10-31 01:30"), "Europe/Berlin"), ["it runs once, the second time."]),
-        (Once(utc("2027-10-31 02:00"), "Europe/Berlin"), []),
-    ],
-    ids=lambda value: getattr(value, "expression", ""),
+@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.filter_too_much])
+@given(
+    st.tuples(_field(0, 59), _field(0, 23), _field(1, 31), _field(1, 12), _field(0, 6)),
+    st.tuples(_field(0, 59), _field(0, 23), _field(1, 31), _field(1, 12), _field(0, 6)),
 )
-def test_warnings(trigger, parts):
-    warnings = trigger.warnings(AFTER)
-
-    assert len(warnings) == len(parts)
-    assert all(part in warning for part, warning in zip(parts, warnings, strict=True))
-
-
-@pytest.mark.timeout(10)
-def test_clock_change_is_found_from_any_fraction_of_a_second():
-    trigger = Cron("30 2 * * *", "Europe/Berlin")
-
-    for microseconds in (1, 500_000, 1_500_000, 1_999_999):
-        asked_at = utc("2027-03-01 01:00") + timedelta(microseconds=microseconds)
-        assert [warning[:14] for warning in trigger.warnings(asked_at)] == [
-            "On 28 Mar 2027",
-            "On 31 Oct 2027",
-        ]
-
-
-def test_warnings_without_a_moment_leave_clock_changes_out():
-    assert Cron("30 2 31 * *", "Europe/Berlin").warnings() == [
-        "Months without a day 31 are skipped; L means the last day of every month."
-    ]
+def test_same_words_mean_the_same_times(one, other):
+    """Mix the fields of two expressions: whatever differs in its first runs has another sentence."""
+    seen: dict[str, list[datetime]] = {}
+    for place in range(6):
+        try:
+            trigger = Cron(" ".join([*one[:place], *other[place:]]))
+        except TriggerError:
+            continue
+        words = trigger.words()
+        if " more" not in words:
+            runs = trigger.upcoming(START, 50)
+            assert seen.setdefault(words, runs) == runs, words

@@ -27,7 +27,7 @@ from schedules.mcp.tools.arguments import (
 )
 from schedules.mcp.tools.triggers import read_trigger
 from schedules.models.triggers import trigger_of
-from schedules.result import Code, Err, Ok
+from schedules.result import Code, Err, Ok, sentence
 from schedules.services.reading import MOST_UPCOMING
 from schedules.services.validation import interval_problem
 
@@ -62,7 +62,7 @@ def preview_schedule(
                 "description": "Never",
                 "timezone": zone,
                 "next_runs": [],
-                "warnings": [f"This never fires: {why}."],
+                "warnings": [sentence(why)],
             }
         case error:
             return refused(error, given)

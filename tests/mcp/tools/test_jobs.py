@@ -64,7 +64,7 @@ def test_naive_time_is_in_the_given_zone_or_else_in_the_zone_of_the_user(call):
         ({**HOURLY, "task": "prune_history"}, "Unknown task: prune_history"),
         (cron("99 * * * *"), "Invalid cron expression: 99 * * * *"),
         (cron("* * * * * *"), "Invalid cron expression: * * * * * *"),
-        (cron("0 0 30 2 *"), "Invalid trigger_config: it does not run within five years"),
+        (cron("0 0 30 2 *"), "Invalid trigger_config: this never runs: February has no 30th"),
         ({**HOURLY, "trigger_type": "hourly"}, "Unknown trigger type: hourly"),
         (interval(hours=0), "Invalid trigger_config: the interval is zero"),
         (interval(hours=-1), "Invalid trigger_config: hours must be positive"),
@@ -481,7 +481,7 @@ def test_interval_with_a_start_steps_on_the_wall_clock(call):
     with time_machine.travel("2027-02-01T00:00:00Z", tick=False):
         made = call("schedule_job", **interval(**config), timezone="Europe/Berlin")
 
-    assert made["description"] == "Every 2 weeks at 09:00, from Tue 2 Mar 2027"
+    assert made["description"] == "Every 2 weeks on Tuesday at 09:00, starting 2 Mar 2027"
     assert made["next_runs"][:3] == [
         "2027-03-02T09:00:00+01:00",
         "2027-03-16T09:00:00+01:00",
@@ -516,7 +516,7 @@ def test_interval_of_weeks_without_a_start_counts_from_now(call):
     with time_machine.travel("2027-02-01T00:00:00Z", tick=False):
         made = call("schedule_job", **interval(weeks=1), timezone="Europe/Berlin")
 
-    assert (made["description"], made["next_run"]) == ("Every 7 days", "2027-02-08T01:00:00+01:00")
+    assert (made["description"], made["next_run"]) == ("Every week", "2027-02-08T01:00:00+01:00")
 
 
 def test_interval_changes_between_elapsed_and_wall_clock_time(call):
@@ -527,7 +527,11 @@ def test_interval_changes_between_elapsed_and_wall_clock_time(call):
         renamed = call("update_job", job_id=job_id, name="Other")
         elapsed = call("update_job", job_id=job_id, trigger_type="interval", trigger_config={"hours": 6})
 
-    assert on_wall_clock["description"] == renamed["description"] == "Every day at 09:00, from Tue 2 Feb 2027"
+    assert (
+        on_wall_clock["description"]
+        == renamed["description"]
+        == "Every day at 09:00, starting Tue 2 Feb 2027"
+    )
     assert (elapsed["description"], elapsed["next_run"]) == ("Every 6 hours", "2027-02-01T07:00:00+01:00")
 
 

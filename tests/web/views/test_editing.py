@@ -91,7 +91,7 @@ BAD = {
     "a name that reorders text": ({"name": "a\u202eb"}, "name", "invisible"),
     "no phrase": ({"phrase": ""}, "phrase", "when should it run"),
     "a phrase nobody understands": ({"phrase": "every blue moon"}, "phrase", "not understood"),
-    "a cron that never runs": ({"phrase": "0 0 30 2 *"}, "phrase", "does not run"),
+    "a cron that never runs": ({"phrase": "0 0 30 2 *"}, "phrase", "This never runs: February has no 30th."),
     "a moment that is past": ({"when": "once", "run_at": "2020-01-01T00:00"}, "run_at", "past"),
     "an interval of nothing": (
         {"when": "every", "every_count": "0"},
@@ -189,7 +189,7 @@ def test_preview_shows_runs_and_warnings(web: Client):
         "/jobs/preview/", {"when": "phrase", "phrase": "*/7 * * * *", "timezone": "UTC"}
     ).content.decode()
 
-    assert "starts again every hour" in page
+    assert "restarts every hour" in page
     assert page.count("<tr>") == 7
 
 
@@ -480,7 +480,7 @@ def test_edit_keeps_an_interval_on_the_wall_clock(web: Client, owner: User):
     job = JobFactory(owner=owner, interval=True, every=timedelta(days=60), calendar_unit="months")
 
     page = web.get(f"/jobs/{job.public_id}/edit/")
-    assert page.context["preview"].description.startswith("Every 2 months at ")
+    assert page.context["preview"].description.startswith("Every 2 months on the ")
 
     web.post(f"/jobs/{job.public_id}/edit/", filled_in(web, job) | {"name": "Renamed"})
     job.refresh_from_db()

@@ -282,7 +282,7 @@ def test_one_time_job_shows_its_moment(web: Client, owner: User):
     page = web.get("/").content.decode()
 
     assert ">1 Jan 2030 17:45</span>" in page
-    assert 'title="Once, Tue 1 Jan 2030 17:45 +0545"' in page
+    assert 'title="Once, on Tue 1 Jan 2030 at 17:45 +0545"' in page
 
 
 @pytest.mark.parametrize(("maker", "words"), [("olga", "· olga<"), ("laptop", "· laptop for olga<")])

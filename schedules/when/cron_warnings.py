@@ -1,0 +1,93 @@
+"""Warnings about cron expressions that may surprise: uneven steps, missing days, clock changes."""
+
+import re
+from datetime import datetime, timedelta
+from zoneinfo import ZoneInfo
+
+from cronsim import CronSim
+
+from schedules.when import cron
+from schedules.when.words import ordinal
+from schedules.when.zones import clock_changes
+
+_LOOK_AHEAD = timedelta(days=400)
+_TICK = timedelta(microseconds=1)
+_DAYS_IN_MONTH = (31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
+# What a clock change does to a run, by whether the job's time of day is fixed.
+_SKIPPED = {True: "the job runs at {end}", False: "the job doesn't run then"}
+_REPEATED = {True: "the job runs the first time only", False: "the job runs both times"}
+
+
+def cron_warnings(expression: str, timezone: str, after: datetime | None) -> list[str]:
+    """List warnings about an expression; those about clock changes only if `after` is given."""
+    fields = cron.split(expression)
+    found = [*_day_warnings(fields), *_step_warnings(fields), *_month_warnings(fields)]
+    if after is not None:
+        found += _clock_warnings(fields, timezone, after)
+    return found
+
+
+def _star_step(term: str) -> int | None:
+    match = re.fullmatch(r"\*/([0-9]+)", term)
+    return int(match[1]) if match else None
+
+
+def clock_warning(wall: datetime, timezone: str, effect: str, *, is_forward: bool) -> str:
+    """Say what a clock change does to a run at a wall time that clocks skip or show twice."""
+    way, happens = ("forward", "is skipped") if is_forward else ("back", "happens twice")
+    return f"On {wall.day} {wall:%b %Y} clocks in {timezone} go {way}: {wall:%H:%M} {happens}, and {effect}."
+
+
+def _day_warnings(fields: list[str]) -> list[str]:
+    day, weekday = fields[2], fields[4]
+    if "*" in {day, weekday}:
+        return []
+    if day.startswith("*") or weekday.startswith("*"):
+        return ["The day of the month and the weekday must both match, because one of them starts with *."]
+    return ["Day of the month and weekday are both set, so the job runs on days that match either of them."]
+
+
+def _step_warnings(fields: list[str]) -> list[str]:
+    """Warn about steps that do not divide their cycle evenly."""
+    found = []
+    for field, value in zip(cron.FIELDS, fields, strict=True):
+        for term in value.split(","):
+            step = _star_step(term)
+            if step and step > 1 and (field.size % step or field.cycle == "month"):
+                found.append(f"{term} restarts every {field.cycle}: it runs at {_listed(field, step)}.")
+    return found
+
+
+def _listed(field: cron.Field, step: int) -> str:
+    """List the values of a step: "minute :00 and :45"."""
+    mark = ":{:02}" if field.cycle == "hour" else "{}"
+    values = [mark.format(number) for number in range(field.low, field.low + field.size, step)]
+    return f"{field.name} {' and '.join(filter(None, [', '.join(values[:-1]), values[-1]]))}"
+
+
+def _month_warnings(fields: list[str]) -> list[str]:
+    """Warn about days that only some months have."""
+    months = CronSim(" ".join(fields), cron.REFERENCE).months
+    starts = [int(match[0]) for term in fields[2].split(",") if (match := re.match(r"[0-9]+", term))]
+    missing = [day for day in starts if any(day > _DAYS_IN_MONTH[month - 1] for month in months)]
+    if not missing:
+        return []
+    if months == {2}:
+        return ["29 February exists only in leap years."]
+    return [f"Months without a {ordinal(max(missing))} are skipped. For the last day of every month, use L."]
+
+
+def _clock_warnings(fields: list[str], timezone: str, after: datetime) -> list[str]:
+    """Warn about the next run that a clock change skips and the next one that it repeats."""
+    if fields[1] == "*":
+        return []
+    found: dict[bool, str] = {}
+    for change in clock_changes(ZoneInfo(timezone), after, after + _LOOK_AHEAD):
+        first, last = sorted((change.old, change.new))
+        match = cron.next_wall(" ".join(fields), first - _TICK)
+        if match is None or match >= last or change.is_forward in found:
+            continue
+        effects = _SKIPPED if change.is_forward else _REPEATED
+        effect = effects[cron.is_fixed(fields)].format(end=f"{change.new:%H:%M}")
+        found[change.is_forward] = clock_warning(match, timezone, effect, is_forward=change.is_forward)
+    return list(found.values())
