@@ -26,7 +26,7 @@ from tests.mcp.agents import InMemory
 
 FIRST = ("schedules", "0001_initial")
 # The content without its formatting and comments.
-FIRST_DIGEST = "7262ae498cdf3cc81bdc9f3fa6032a3c9b23b10c6680cd49375305a219312fa2"
+FIRST_DIGEST = "31126c14b60d1da25ec9e02c3c603a413b631f97ffd911518f7ba862c0249a84"
 
 NAMES = ("Cluster", "Job", "Execution", "Event", "Profile", "Token", "Installation", "UserSession")
 NOW = datetime(2026, 2, 4, 9, 0, tzinfo=UTC)

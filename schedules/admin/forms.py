@@ -145,7 +145,7 @@ class TokenAdminForm(forms.ModelForm[Token]):
 class ProfileForm(forms.ModelForm[Profile]):
     class Meta:
         model = Profile
-        fields = ["timezone", "failure_topic"]
+        fields = ["timezone", "topic", "failure_topic"]
 
 
 def delay_text(delay: timedelta) -> str:

@@ -87,10 +87,10 @@ class TokenAdmin(ServiceAdmin[Token]):
 @admin.register(Profile)
 class ProfileAdmin(ServiceAdmin[Profile]):
     form = ProfileForm
-    list_display = ["user", "zone", "failure_topic"]
+    list_display = ["user", "zone", "topic", "failure_topic"]
     list_select_related = ["user"]
     search_fields = [f"user__{USERNAME}"]
-    fields = ["user", "timezone", "failure_topic"]
+    fields = ["user", "timezone", "topic", "failure_topic"]
     readonly_fields = ["user"]
 
     def has_add_permission(self, request: HttpRequest) -> bool:

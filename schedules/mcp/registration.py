@@ -26,7 +26,8 @@ from schedules.mcp.answers.prompts import refused_claim, refused_completion
 from schedules.mcp.apps import PAGE_OF_TOOL
 from schedules.mcp.auth import Caller, calling, current_actor, require, too_many_calls, with_profile
 from schedules.mcp.orm import orm
-from schedules.mcp.tools import jobs, manage, notifications, prompts, reading
+from schedules.mcp.tools import jobs, manage, notifications, preferences, prompts, reading
+from schedules.mcp.tools.arguments import MissingArgumentError
 from schedules.models.jobs import JobQuerySet
 from schedules.result import Err
 from schedules.services import Actor
@@ -86,6 +87,7 @@ FAMILY_OF_MODULE = {
     notifications.__name__: "notifications",
     manage.__name__: "more",
     reading.__name__: "more",
+    preferences.__name__: "more",
 }
 
 OFFERS = (
@@ -121,6 +123,8 @@ OFFERS = (
     Offer(manage.run_job, "Run a job now", ACTS, refused_job),
     Offer(reading.upcoming, "List upcoming runs", READS, refused_job),
     Offer(reading.why, "Explain a run", READS, refused_job),
+    Offer(preferences.get_preferences, "Show preferences", READS, refused_job),
+    Offer(preferences.set_preferences, "Set preferences", CHANGES, refused_job),
 )
 # The arguments that name a job, by its id, its number or its name.
 REFERENCES = {"job_id", "schedule_id"}
@@ -142,6 +146,8 @@ def make_tool(offer: Offer) -> Tool:
         named = {f"{name}_" if keyword.iskeyword(name) else name: value for name, value in arguments.items()}
         try:
             return _result(await run(caller, **named))
+        except MissingArgumentError as error:
+            return refused_arguments(offer.name, str(error))
         except (OperationalError, InterfaceError) as error:
             logger.exception("The database did not answer %s", offer.name)
             if offer.scope == "write":
@@ -162,11 +168,17 @@ def make_tool(offer: Offer) -> Tool:
     arguments = tool.fn_metadata.arg_model
     arguments.model_config["extra"] = "forbid"
     arguments.model_rebuild(force=True)
-    tool.parameters = arguments.model_json_schema(by_alias=True, schema_generator=Untitled)
+    tool.parameters = advertised(arguments.model_json_schema(by_alias=True, schema_generator=Untitled))
     answer = TypeAdapter(_answer_model(offer.name, signature.return_annotation))
     schema = answer.json_schema(schema_generator=Untitled, mode="serialization")
     tool.fn_metadata = ToolMetadata(arg_model=arguments, output_schema=schema)
     return tool
+
+
+def refused_arguments(name: str, problems: str) -> CallToolResult:
+    """Return the error for arguments that are missing or invalid, which names them."""
+    text = TextContent(type="text", text=f"Invalid arguments for {name}: {problems}")
+    return CallToolResult(content=[text], is_error=True)
 
 
 def _meta(name: str) -> dict[str, Any] | None:
@@ -211,6 +223,24 @@ def _read_reference(offer: Offer, named: dict[str, Any]) -> Err | None:
             return meant
         named[name] = meant.value
     return None
+
+
+def advertised(schema: dict[str, Any]) -> dict[str, Any]:
+    """Return a schema of arguments without what a model need not read: null is accepted for every optional one.
+
+    Titles repeat names, descriptions name the defaults that matter, and an object may have any keys anyway.
+    """
+    kept = {key: value for key, value in schema.items() if key not in ("title", "default")}
+    if kept.get("additionalProperties") is True:
+        del kept["additionalProperties"]
+    if "enum" in kept:
+        kept["enum"] = [value for value in kept["enum"] if value is not None]
+    if "properties" in kept:
+        kept["properties"] = {name: advertised(value) for name, value in kept["properties"].items()}
+    if "anyOf" in kept:
+        arms = [advertised(arm) for arm in kept.pop("anyOf") if arm != {"type": "null"}]
+        kept = {**arms[0], **kept} if len(arms) == 1 else {"anyOf": arms, **kept}
+    return kept
 
 
 class Untitled(GenerateJsonSchema):

@@ -24,7 +24,7 @@ from pydantic import AnyHttpUrl, ValidationError
 from schedules import __version__
 from schedules.mcp.apps import pages
 from schedules.mcp.auth import CrontyTokens, current_caller, too_many_calls
-from schedules.mcp.registration import OFFER_BY_NAME, OFFERS, make_tool
+from schedules.mcp.registration import OFFER_BY_NAME, OFFERS, make_tool, refused_arguments
 from schedules.mcp.resources import add_prompts, add_resources
 from schedules.mcp.stdio import standard_streams
 from schedules.mcp.subscriptions import Watch
@@ -65,8 +65,9 @@ class CrontyServer(MCPServer[dict[str, Any]]):
             if isinstance(error, UnexpectedToolError) or not isinstance(bad, ValidationError):
                 raise
             refusal = too_many_calls(caller) if caller else None
-            words = refusal.message if refusal else f"Invalid arguments for {name}: {_problems(bad)}"
-            text = TextContent(type="text", text=words)
+            if refusal is None:
+                return refused_arguments(name, _problems(bad))
+            text = TextContent(type="text", text=refusal.message)
             return CallToolResult(content=[text], is_error=True)
 
     async def run_stdio_async(self) -> None:

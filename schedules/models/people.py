@@ -27,6 +27,9 @@ class Profile(models.Model):
         settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="cronty_profile"
     )
     timezone = models.CharField(max_length=64, blank=True)
+    topic = models.CharField(
+        max_length=64, blank=True, default="", db_default="", help_text="Where notifications go by default."
+    )
     failure_topic = models.CharField(max_length=64, blank=True)
     signing_key = models.CharField(max_length=64, default=_random_key)
     calendar_key = models.CharField(max_length=64, default=_random_key, unique=True)
@@ -42,3 +45,8 @@ class Profile(models.Model):
     @property
     def zone(self) -> str:
         return self.timezone or settings.CRONTY_TIME_ZONE
+
+    @property
+    def default_topic(self) -> str:
+        """The topic of a notification that names none, or an empty text."""
+        return self.topic or self.failure_topic

@@ -17,6 +17,7 @@ from schedules.services.job_states import (
 from schedules.services.jobs import edit, schedule
 from schedules.services.lookalikes import look_alike
 from schedules.services.people import profile_of, update_profile
+from schedules.services.preferences import set_preferences
 from schedules.services.prompts import (
     claim_prompts,
     complete_prompt,
@@ -58,6 +59,7 @@ __all__ = [
     "rotate_signing_key",
     "run_now",
     "schedule",
+    "set_preferences",
     "signing_keys_of",
     "skip",
     "unclaimed_jobs",

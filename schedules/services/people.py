@@ -71,17 +71,19 @@ def change_calendar_address(user: Any) -> Profile:
 
 
 def update_profile(
-    user: Any, *, timezone: str | None = None, failure_topic: str | None = None
+    user: Any, *, timezone: str | None = None, topic: str | None = None, failure_topic: str | None = None
 ) -> Result[Profile]:
+    """Change the settings that are given; an empty text removes one."""
     profile = profile_of(user)
     if timezone:
         try:
             load_zone(timezone)
         except TriggerError as error:
             return Err(Code.INVALID, str(error), errors={"timezone": [error.reason]})
-    if failure_topic and (problem := limits.topic_problem(failure_topic)):
-        return invalid("failure_topic", problem)
-    changes = {"timezone": timezone, "failure_topic": failure_topic}
+    changes = {"timezone": timezone, "topic": topic, "failure_topic": failure_topic}
+    for name in ("topic", "failure_topic"):
+        if changes[name] and (problem := limits.topic_problem(changes[name] or "")):
+            return invalid(name, problem)
     for name, value in changes.items():
         if value is not None:
             setattr(profile, name, value)

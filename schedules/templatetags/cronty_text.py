@@ -36,6 +36,7 @@ VERBS = {
     "release": "took back a prompt of",
     "issue token": "made the token",
     "revoke token": "revoked the token",
+    "set preferences": "changed the settings",
     "end access": "ended all sessions and tokens of",
 }
 LONG_VALUE = 120

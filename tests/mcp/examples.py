@@ -39,4 +39,6 @@ def examples(job: Job, prompt: Job, waiting: Execution) -> dict[str, dict[str, A
         "run_job": by_id,
         "upcoming": {},
         "why": by_id,
+        "get_preferences": {},
+        "set_preferences": {"topic": "topic"},
     }

@@ -59,6 +59,7 @@ def test_only_the_given_settings_change(owner):
         pytest.param({"timezone": "../../etc/passwd"}, "timezone", id="zone that is a path"),
         pytest.param({"failure_topic": "two words"}, "failure_topic", id="space in the topic"),
         pytest.param({"failure_topic": "t" * 65}, "failure_topic", id="long topic"),
+        pytest.param({"topic": "two words"}, "topic", id="space in the own topic"),
         pytest.param({"failure_topic": "a/b"}, "failure_topic", id="topic that is a path"),
     ],
 )

@@ -138,6 +138,8 @@ ARGUMENTS: dict[str, Callable[[Round], dict[str, Any]]] = {
     "cancel_job": lambda now: now.job,
     "restore_job": lambda now: now.job,
     "why": lambda now: OLD_JOB,
+    "get_preferences": lambda now: {},
+    "set_preferences": lambda now: {"topic": "bench"},
     "upcoming": lambda now: {},
     "preview_schedule": lambda now: {
         "trigger_type": "cron",

@@ -165,9 +165,9 @@ def _other(job: SimilarJob) -> OtherJobOut:
     return {"job_id": job.public_id, "name": line(job.name, 200)}
 
 
-def advice_on(made: Scheduled) -> AdviceOut:
-    """Return the warnings about a new job, and whether it existed before."""
-    others = []
+def advice_on(made: Scheduled, *notes: str) -> AdviceOut:
+    """Return the warnings about a new job, these notes included, and whether it existed before."""
+    others = [*notes]
     if made.existing and made.job.status not in Job.ACTIVE:
         others.append(f"It is {made.job.status}: to schedule it again, use a new idempotency_key.")
     if made.similar:
@@ -192,6 +192,14 @@ def first_problem(error: Err) -> tuple[str, str]:
 def undo(job_id: str) -> str:
     """Say how to bring back a job that was just deleted."""
     return f'restore_job(job_id="{job_id}")'
+
+
+def no_zone(zone: str, what: str) -> str:
+    """Say in which zone a local time was read because the user has set none."""
+    return (
+        f"The user has set no time zone, so {what} read in {zone}: ask which one they mean. Give it as timezone, or set "
+        "it once with set_preferences."
+    )
 
 
 def perhaps_done(*, has_key: bool) -> str:

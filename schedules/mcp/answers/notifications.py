@@ -149,7 +149,7 @@ def _words(error: Err, given: Mapping[str, Any]) -> str:
             return error.message
 
 
-def later_out(made: services.Scheduled, delay: str | None) -> LaterOut:
+def later_out(made: services.Scheduled, delay: str | None, *notes: str) -> LaterOut:
     """Return the new notification, or the one that the idempotency key created before."""
     job = made.job
     return {
@@ -160,7 +160,7 @@ def later_out(made: services.Scheduled, delay: str | None) -> LaterOut:
         "notification_topic": topic_of(job),
         "confirmation": f"Notification scheduled for {answers.when(job)}",
         **answers.schedule_of(job, clock.now()),
-        **answers.advice_on(made),
+        **answers.advice_on(made, *notes),
     }
 
 

@@ -80,10 +80,10 @@ def prompt_text(job: Any) -> str:
     return str(argument_of(job, "prompt") or "")
 
 
-def scheduled(made: services.Scheduled) -> str:
+def scheduled(made: services.Scheduled, *notes: str) -> str:
     job = made.job
     words = f'Scheduled task #{job.pk} for {answers.when(job)}: "{answers.line(prompt_text(job), 80)}"'
-    advice = answers.advice_on(made)
+    advice = answers.advice_on(made, *notes)
     if "existing" in advice:
         words += "\nexisting: true (this idempotency_key made it before)"
     if "warning" in advice:

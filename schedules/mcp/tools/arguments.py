@@ -9,7 +9,8 @@ from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
 from schedules import clock
-from schedules.models import Job
+from schedules.mcp import answers
+from schedules.models import Job, Profile
 from schedules.result import Code, Err, Ok, Result
 from schedules.services import Actor
 from schedules.when.phrases import NotUnderstoodError, PhraseError, TooFarError, parse_delay, parse_moment
@@ -32,7 +33,16 @@ _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _TIME = re.compile(r"[0-9]{1,2}:[0-9]{2}(:[0-9]{2})?")
 CHOICES = {"overlap": Job.Overlap.values, "catch_up": Job.CatchUp.values}
 PAGE = 100
+# Two zones in which every local time is another moment, also one that is the same every day.
+_FAR_APART = ("Etc/GMT+5", "Etc/GMT-6")
 LONGEST_PAGE = 1000
+
+
+class MissingArgumentError(Exception):
+    """An argument was left out that the user's preferences do not supply either."""
+
+    def __init__(self, name: str, way_out: str) -> None:
+        super().__init__(f"{name}: Field required. {way_out}")
 
 
 def _only_numbers(kind: str) -> BeforeValidator:
@@ -240,6 +250,22 @@ def _time(text: str) -> time | None:
         return time.fromisoformat(text if text[1:2] != ":" else f"0{text}") if _TIME.fullmatch(text) else None
     except ValueError:
         return None
+
+
+def zone_notes(profile: Profile, timezone: str | None, text: str | None) -> list[str]:
+    """Return a note if neither the caller nor the user has named the zone in which this text was read as a time."""
+    if timezone is not None or profile.timezone or text is None or not _is_local(text):
+        return []
+    return [answers.no_zone(profile.zone, "this was")]
+
+
+def _is_local(text: str) -> bool:
+    now = clock.now()
+    try:
+        moments = {parse_moment(text, now=now, timezone=zone, may_be_day=True) for zone in _FAR_APART}
+    except PhraseError:
+        return True
+    return len(moments) > 1
 
 
 def zone_of_job(actor: Actor, job_id: str) -> str:

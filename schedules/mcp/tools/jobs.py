@@ -40,8 +40,9 @@ from schedules.mcp.tools.arguments import (
     page_problem,
     read_policies,
     refuse,
+    zone_notes,
 )
-from schedules.mcp.tools.triggers import read_trigger
+from schedules.mcp.tools.triggers import local_text, read_trigger
 from schedules.models import Job
 from schedules.models.counting import COUNTED, count_up_to
 from schedules.models.jobs import JobQuerySet
@@ -121,7 +122,8 @@ def schedule_job(
     )
     match made:
         case Ok(scheduled):
-            return {**job_out(scheduled.job), **answers.advice_on(scheduled)}
+            notes = zone_notes(profile, timezone, local_text(trigger_type, trigger_config))
+            return {**job_out(scheduled.job), **answers.advice_on(scheduled, *notes)}
         case error:
             return refused(error, given | {"timezone": zone})
 

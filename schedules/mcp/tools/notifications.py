@@ -35,6 +35,7 @@ from schedules.mcp.tools.arguments import (
     EndsAt,
     IdempotencyKey,
     MaxRuns,
+    MissingArgumentError,
     Overlap,
     PageLimit,
     PageOffset,
@@ -46,10 +47,11 @@ from schedules.mcp.tools.arguments import (
     read_one_moment,
     read_policies,
     refuse,
+    zone_notes,
 )
 from schedules.mcp.tools.names import derived_name
 from schedules.mcp.tools.triggers import read_trigger
-from schedules.models import Execution, Job
+from schedules.models import Execution, Job, Profile
 from schedules.models.counting import COUNTED, count_up_to
 from schedules.result import Code, Err, Ok, Result
 from schedules.services.pushes import run_of
@@ -62,9 +64,9 @@ _ZONED_CRON = re.compile(r"\s*(?:CRON_)?TZ=(?P<zone>\S+)\s+(?P<cron>.+)", re.DOT
 
 Message = Annotated[str, Field(description="The text of the notification; it is cut off after 4,000 bytes.")]
 Topic = Annotated[
-    str,
+    str | None,
     Field(
-        description="The ntfy topic that the user follows: 1 to 64 letters, digits, - and _. Ask; never invent one."
+        description="The ntfy topic that the user follows. Default: the one they have set. Never invent one."
     ),
 ]
 ScheduleId = Annotated[Reference, Field(description="The schedule_id or message_id, #number or exact name.")]
@@ -84,7 +86,7 @@ Actions = Annotated[
 
 async def send_push_notification(
     message: Message,
-    notification_topic: Topic,
+    notification_topic: Topic = None,
     title: Title = None,
     priority: Priority = None,
     tags: Tags = None,
@@ -102,8 +104,19 @@ async def send_push_notification(
     """
     task = registry.get("notify")
     assert task is not None
+    profile = await orm(current_actor().read_profile)()
     content = _content(
-        message, notification_topic, title, priority, tags, markdown, click, icon, attach, filename, actions
+        message,
+        _topic(profile, notification_topic),
+        title,
+        priority,
+        tags,
+        markdown,
+        click,
+        icon,
+        attach,
+        filename,
+        actions,
     )
     if problems := task.check([], content):
         return refused(refuse("kwargs", problems[0]), {})
@@ -119,7 +132,7 @@ async def send_push_notification(
 
 def schedule_notification(
     message: Message,
-    notification_topic: Topic,
+    notification_topic: Topic = None,
     datetime: Annotated[
         str | None,
         Field(description="ISO 8601. Without an offset it is read in timezone, or in the user's zone."),
@@ -156,7 +169,17 @@ def schedule_notification(
     if isinstance(moment, Err):
         return refused(moment, {"timezone": zone})
     content = _content(
-        message, notification_topic, title, priority, tags, markdown, click, icon, attach, filename, actions
+        message,
+        _topic(profile, notification_topic),
+        title,
+        priority,
+        tags,
+        markdown,
+        click,
+        icon,
+        attach,
+        filename,
+        actions,
     )
     made = services.schedule(
         actor,
@@ -173,20 +196,20 @@ def schedule_notification(
     )
     match made:
         case Ok(scheduled):
-            return later_out(scheduled, delay)
+            return later_out(scheduled, delay, *zone_notes(profile, timezone, datetime))
         case error:
             return refused(error, {"timezone": zone})
 
 
 def schedule_cron_notification(
     message: Message,
-    notification_topic: Topic,
     cron: Annotated[
         str, Field(description='Five fields: minute hour day month weekday, like "0 9 * * 1-5".')
     ],
     timezone: Annotated[
         ZoneText, Field(description="The user's IANA time zone, like Europe/Berlin. Ask if unknown.")
     ],
+    notification_topic: Topic = None,
     label: Annotated[str | None, Field(description="A name to show in lists.")] = None,
     max_runs: MaxRuns = None,
     ends_at: EndsAt = None,
@@ -212,6 +235,7 @@ def schedule_cron_notification(
     or delete the schedule. cron://examples lists common expressions.
     """
     actor = current_actor()
+    profile = actor.read_profile()
     given = {"timezone": timezone, "cron": cron}
     # Our own answers put the zone in front of the expression, so accept it here too.
     zoned = _ZONED_CRON.fullmatch(cron)
@@ -235,10 +259,21 @@ def schedule_cron_notification(
     if isinstance(policies, Err):
         return refused(policies, given)
     content = _content(
-        message, notification_topic, title, priority, tags, markdown, click, icon, attach, filename, actions
+        message,
+        _topic(profile, notification_topic),
+        title,
+        priority,
+        tags,
+        markdown,
+        click,
+        icon,
+        attach,
+        filename,
+        actions,
     )
     made = services.schedule(
         actor,
+        profile=profile,
         prefix="scd",
         idempotency_key=idempotency_key,
         name=derived_name(Job(task="notify", kwargs=content, label=label or "")),
@@ -360,6 +395,15 @@ def _end_push(push: Execution, **outcome: Any) -> None:
     except (OperationalError, InterfaceError):
         # What was sent must not be reported as an error: the agent would send it again.
         logger.exception("The outcome of notification %s could not be recorded", push.pk)
+
+
+def _topic(profile: Profile, given: str | None) -> str:
+    topic = profile.default_topic if given is None else given
+    if not topic and given is None:
+        raise MissingArgumentError(
+            "notification_topic", "The user has set no topic: ask which one they follow."
+        )
+    return topic
 
 
 def _content(message: str, topic: str, *optional: Any) -> dict[str, Any]:

@@ -23,7 +23,15 @@ from schedules.mcp.answers.prompts import (
     task_line,
 )
 from schedules.mcp.auth import current_actor
-from schedules.mcp.tools.arguments import IdempotencyKey, Number, TaskId, Timezone, Whole, read_moment
+from schedules.mcp.tools.arguments import (
+    IdempotencyKey,
+    Number,
+    TaskId,
+    Timezone,
+    Whole,
+    read_moment,
+    zone_notes,
+)
 from schedules.mcp.tools.names import derived_name
 from schedules.models import Job
 from schedules.models.counting import count_up_to, count_words
@@ -80,7 +88,7 @@ def schedule(
     )
     match made:
         case Ok(new):
-            return scheduled(new)
+            return scheduled(new, *zone_notes(profile, timezone, at))
         case error:
             return refused(error, given)
 

@@ -23,9 +23,10 @@ from schedules.mcp.tools.arguments import (
     Whole,
     read_moment,
     refuse,
+    zone_notes,
     zone_of_job,
 )
-from schedules.mcp.tools.triggers import read_trigger
+from schedules.mcp.tools.triggers import local_text, read_trigger
 from schedules.models.triggers import trigger_of
 from schedules.result import Code, Err, Ok, sentence
 from schedules.services.reading import MOST_UPCOMING
@@ -46,7 +47,8 @@ def preview_schedule(
     Use this before you create an unusual schedule, and show the user the result if their request was ambiguous.
     """
     actor, now = current_actor(), clock.now()
-    zone = timezone if timezone is not None else actor.read_profile().zone
+    profile = actor.read_profile()
+    zone = timezone if timezone is not None else profile.zone
     given = {"trigger_type": trigger_type, "trigger_config": trigger_config, "timezone": zone}
     number = 5 if count is None else count
     if not 1 <= number <= MOST_RUNS:
@@ -72,7 +74,10 @@ def preview_schedule(
         "description": shown.description,
         "timezone": zone,
         "next_runs": [answers.iso(run, zone) for run in shown.next_runs],
-        "warnings": shown.warnings,
+        "warnings": [
+            *shown.warnings,
+            *zone_notes(profile, timezone, local_text(trigger_type, trigger_config)),
+        ],
     }
 
 

@@ -58,6 +58,12 @@ def read_trigger(
     return Ok(columns)
 
 
+def local_text(trigger_type: str, config: Mapping[str, Any]) -> str | None:
+    """Return what a trigger says of its time, to find out whether it depends on the zone; None if it has no time."""
+    text = {"once": config.get("run_at"), "cron": "9:00"}.get(trigger_type, config.get("start"))
+    return text if isinstance(text, str) else None
+
+
 def _run_at(config: Mapping[str, Any], timezone: str, now: datetime) -> datetime:
     text = config.get("run_at")
     if not isinstance(text, str):

@@ -16,10 +16,17 @@ def check_topic(text: str) -> None:
 
 
 class SettingsForm(PageForm):
-    """The user's time zone, and the topic for failure alerts."""
+    """The user's time zone, the topic of their notifications, and the one for failure alerts."""
 
     timezone = Zone(
         label="Your time zone", required=False, help_text="New jobs start with it, and times are shown in it."
+    )
+    topic = forms.CharField(
+        label="Your topic",
+        required=False,
+        validators=[check_topic],
+        widget=forms.TextInput(attrs={"autocomplete": "off"}),
+        help_text="Notifications go there unless they name another topic.",
     )
     failure_topic = forms.CharField(
         label="Tell failures to this topic",
@@ -38,6 +45,8 @@ class WelcomeForm(SettingsForm):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
+        # Here one topic is for both.
+        del self.fields["topic"]
         zone, topic = self.fields["timezone"], self.fields["failure_topic"]
         zone.label, zone.help_text = "Time zone", "Times are shown on this clock; each job may have its own."
         topic.label, topic.help_text = (

@@ -20,13 +20,13 @@ YEAR = 365 * 86_400
 
 
 class SettingsPage(PageMixin, TemplateView):
-    """The time zone for the pages, and the topic for failure alerts."""
+    """The time zone for the pages, and the topics for notifications and failure alerts."""
 
     template_name = "schedules/settings.html"
 
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
         profile = self.page.profile
-        initial = {"timezone": profile.timezone, "failure_topic": profile.failure_topic}
+        initial = {name: getattr(profile, name) for name in ("timezone", "topic", "failure_topic")}
         kwargs.setdefault("form", SettingsForm(initial=initial))
         return super().get_context_data(
             zones=WhenForm.zones(), ends_sessions=services.ends_sessions(), **kwargs

@@ -68,7 +68,7 @@ class _JobFormPage(PageMixin, TemplateView):
 
     def make_form(self, data: Any = None) -> JobForm:
         profile = self.page.profile
-        return JobForm(data, zone=profile.zone, topic=profile.failure_topic, job=self.source)
+        return JobForm(data, zone=profile.zone, topic=profile.default_topic, job=self.source)
 
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
         form = kwargs.setdefault("form", self.make_form())

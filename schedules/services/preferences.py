@@ -1,0 +1,33 @@
+"""A person's preferences as their agents change them: with an event, because an agent acts for somebody else."""
+
+from django.db import transaction
+
+from schedules import clock
+from schedules.models import Event, Profile
+from schedules.result import Ok, Result
+from schedules.services.actors import Actor
+from schedules.services.people import update_profile
+
+
+def set_preferences(
+    actor: Actor, *, timezone: str | None = None, topic: str | None = None
+) -> Result[Profile]:
+    """Change the time zone or the topic of the actor's user; an empty text removes it."""
+    given = {
+        name: value for name, value in {"timezone": timezone, "topic": topic}.items() if value is not None
+    }
+    before = {name: getattr(actor.read_profile(), name) for name in given}
+    with transaction.atomic():
+        result = update_profile(actor.user, **given)
+        if isinstance(result, Ok):
+            Event.objects.create(
+                at=clock.now(),
+                owner_id=actor.user.pk,
+                actor=actor.label,
+                door=actor.door,
+                verb="set preferences",
+                subject=", ".join(given),
+                before=before,
+                after=given,
+            )
+    return result

@@ -1,0 +1,123 @@
+"""The user's zone and topic: read and set by agents, and used where a call names none."""
+
+import pytest
+
+from schedules.models import Event, Job, Profile
+from tests.mcp.agents import ToolRefusalError
+
+DAILY = {"message": "Tea", "cron": "0 9 * * *", "timezone": "UTC"}
+LOCAL = "2030-06-03T15:00:00"
+
+
+@pytest.fixture
+def nowhere(owner, settings):
+    """Olga, who has set neither a zone nor a topic."""
+    settings.CRONTY_TIME_ZONE = "UTC"
+    Profile.objects.filter(user=owner).update(timezone="", topic="", failure_topic="")
+
+
+def test_preferences_are_set_and_read(call, nowhere, owner):
+    assert call("get_preferences")["timezone"] is None
+    assert "no time zone" in call("get_preferences")["note"]
+
+    said = call("set_preferences", timezone="Berlin", topic="my-phone")
+
+    assert (said["timezone"], said["topic"]) == ("Europe/Berlin", "my-phone")
+    assert "note" not in said
+    assert call("get_preferences")["topic"] == "my-phone"
+    event = Event.objects.get(verb="set preferences")
+    assert (event.owner, event.actor, event.door) == (owner, "laptop", "mcp")
+    assert (event.before, event.after) == (
+        {"timezone": "", "topic": ""},
+        {"timezone": "Europe/Berlin", "topic": "my-phone"},
+    )
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({}, "give timezone or topic"),
+        ({"timezone": "Atlantis"}, "Unknown timezone: Atlantis"),
+        ({"topic": "two words"}, "Invalid topic"),
+    ],
+)
+def test_invalid_preferences_are_refused(call, given, words):
+    before = call("get_preferences")
+
+    assert words in call("set_preferences", **given)["error"]
+    assert call("get_preferences")["timezone"] == before["timezone"]
+
+
+def test_one_preference_is_removed_and_the_other_stays(call):
+    call("set_preferences", timezone="Asia/Tokyo", topic="my-phone")
+
+    said = call("set_preferences", topic="")
+
+    assert (said["timezone"], said["topic"]) == ("Asia/Tokyo", None)
+
+
+def test_notification_without_topic_and_zone_uses_the_preferences(call, nowhere):
+    call("set_preferences", timezone="Asia/Tokyo", topic="my-phone")
+
+    daily = call("schedule_cron_notification", **DAILY)
+    later = call("schedule_notification", message="Tea", datetime=LOCAL)
+
+    assert daily["notification_topic"] == later["notification_topic"] == "my-phone"
+    assert later["scheduled_time"] == "2030-06-03T15:00:00+09:00"
+
+
+def test_topic_for_failures_is_used_if_there_is_no_other(call, owner, nowhere):
+    Profile.objects.filter(user=owner).update(failure_topic="alarm")
+
+    assert call("get_preferences")["topic"] == "alarm"
+    assert call("schedule_notification", message="Tea", delay="1h")["notification_topic"] == "alarm"
+
+
+@pytest.mark.parametrize(
+    ("tool", "given", "missing"),
+    [
+        ("send_push_notification", {"message": "Tea"}, "notification_topic"),
+        ("schedule_notification", {"message": "Tea", "delay": "1h"}, "notification_topic"),
+        ("schedule_cron_notification", DAILY, "notification_topic"),
+    ],
+)
+def test_what_neither_the_call_nor_the_user_has_set_is_named(call, nowhere, tool, given, missing):
+    with pytest.raises(ToolRefusalError, match=f"Invalid arguments for {tool}: {missing}: Field required"):
+        call(tool, **given)
+
+    assert not Job.objects.exists()
+
+
+NOTE = {"message": "Tea", "notification_topic": "home"}
+PING = {"name": "Ping", "task": "tests.ping"}
+LOCAL_CALLS = [
+    ("schedule_notification", NOTE | {"datetime": LOCAL}),
+    ("schedule", {"at": "tomorrow at 9am", "prompt": "Look"}),
+    ("schedule_job", PING | {"trigger_type": "cron", "trigger_config": {"expression": "0 9 * * *"}}),
+    ("schedule_job", PING | {"trigger_type": "once", "trigger_config": {"run_at": LOCAL}}),
+    ("preview_schedule", {"trigger_type": "once", "trigger_config": {"run_at": LOCAL}}),
+]
+ZONED_CALLS = [
+    ("schedule_notification", NOTE | {"datetime": f"{LOCAL}Z"}),
+    ("schedule_notification", NOTE | {"datetime": LOCAL, "timezone": "UTC"}),
+    ("schedule_notification", NOTE | {"delay": "1h"}),
+    ("schedule", {"at": "in 20 minutes", "prompt": "Look"}),
+    ("schedule_job", PING | {"trigger_type": "interval", "trigger_config": {"hours": 1}}),
+]
+
+
+@pytest.mark.parametrize(("tool", "given"), LOCAL_CALLS)
+def test_local_time_without_a_zone_is_answered_with_the_zone_it_was_read_in(call, nowhere, tool, given):
+    said = str(call(tool, **given))
+
+    assert "read in UTC" in said
+    assert "set_preferences" in said
+
+
+@pytest.mark.parametrize(("tool", "given"), ZONED_CALLS)
+def test_time_that_does_not_depend_on_the_zone_is_answered_without_it(call, nowhere, tool, given):
+    assert "read in" not in str(call(tool, **given))
+
+
+def test_local_time_of_a_user_with_a_zone_needs_no_note(call):
+    assert "warning" not in call("schedule_notification", **NOTE, datetime=LOCAL)
