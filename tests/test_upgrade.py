@@ -26,7 +26,7 @@ from tests.mcp.agents import InMemory
 
 FIRST = ("schedules", "0001_initial")
 # The content without its formatting and comments.
-FIRST_DIGEST = "31126c14b60d1da25ec9e02c3c603a413b631f97ffd911518f7ba862c0249a84"
+FIRST_DIGEST = "bb5ab569ebdacfac7506f03ace445475f539bf308283a14b0a623830d59f23f3"
 
 NAMES = ("Cluster", "Job", "Execution", "Event", "Profile", "Token", "Installation", "UserSession")
 NOW = datetime(2026, 2, 4, 9, 0, tzinfo=UTC)

@@ -27,6 +27,7 @@ from schedules.admin.bases import (
 from schedules.admin.forms import JobAdminForm
 from schedules.models import Job
 from schedules.models.keysets import Segment
+from schedules.models.standings import ORDER, STANDINGS, with_rank
 from schedules.result import Ok, Result
 from schedules.services.reading import preview_of, words_of
 from schedules.services.secrets import shown_arguments
@@ -111,7 +112,7 @@ class JobAdmin(LongListAdmin[Job], ServiceAdmin[Job]):
     ]
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Job]:
-        return Job.objects.with_activity()
+        return with_rank(Job.objects.all(), clock.now())
 
     def walked(self, owner: AbstractBaseUser | None, asked: Mapping[str, str]) -> Segment:
         jobs = Job.objects.owned_by(owner.pk) if owner else Job.objects.all()
@@ -177,8 +178,9 @@ class JobAdmin(LongListAdmin[Job], ServiceAdmin[Job]):
         )
 
     @admin.display(description="status", ordering="status")
-    def state(self, job: Job) -> str:
-        return job.state if job.deleted_at is None else f"{job.state}, in the trash"
+    def state(self, job: Any) -> str:
+        word = STANDINGS[ORDER[job.rank]]
+        return word if job.deleted_at is None else f"{word}, in the trash"
 
     @admin.display(description="schedule")
     def schedule(self, job: Job) -> str:

@@ -67,6 +67,14 @@ class ExecutionQuerySet(models.QuerySet["Execution"]):
         is_unclaimed = Q(status=Execution.Status.WAITING, lease_until=None)
         return self.filter(~is_new, ~is_unclaimed, finished_at=None, status__in=Execution.LIVE)
 
+    def retrying(self) -> Self:
+        """Runs that failed or were interrupted, and wait for their next attempt."""
+        return self.filter(finished_at=None, status=Execution.Status.QUEUED, attempt__gt=0)
+
+    def unclaimed(self) -> Self:
+        """Prompts that no agent has claimed since they became due, or since one released them."""
+        return self.filter(finished_at=None, status=Execution.Status.WAITING, lease_until=None)
+
     def unlocked(self) -> Self:
         """Those that no other transaction holds, locked for this one; a held row must not delay the others."""
         free = self.order_by().select_for_update(skip_locked=True, no_key=True)

@@ -156,15 +156,15 @@ def argument_of(job: Any, name: str) -> Any:
     return dict(zip(task.signature.parameters, job.args, strict=False)).get(name) if task else None
 
 
-def is_running() -> Q:
-    """Match the jobs that `state_of` calls running."""
-    return Q(status=Job.Status.RUNNING) | (Q(status=Job.Status.PENDING) & _has_run_under_way())
-
-
 @functools.cache
-def _has_run_under_way() -> Q:
+def has_unfinished(which: str) -> Q:
+    """Match the jobs of the runs that a method of ExecutionQuerySet finds among the unfinished ones."""
     # One subquery for all jobs, because it can use a partial index; per job, SQLite would read the whole history.
-    return Q(pk__in=_unfinished("under_way"))
+    return Q(pk__in=_unfinished(which))
+
+
+def _has_run_under_way() -> Q:
+    return has_unfinished("under_way")
 
 
 def _unfinished(which: str) -> Any:
@@ -435,6 +435,17 @@ class Job(models.Model):
                 "job_failing",
                 ["next_run_at", "-id"],
                 Q(status="pending", deleted_at=None, failure_streak__gt=0),
+            ),
+            # Paused automatically; the condition is that of `standings.is_stopped_failing`.
+            *_for_one_and_all(
+                "job_stopped_failing",
+                ["-id"],
+                Q(
+                    status="paused",
+                    deleted_at=None,
+                    pause_after_failures__gt=0,
+                    failure_streak__gte=F("pause_after_failures"),
+                ),
             ),
             *_for_one_and_all("job_trash", ["-deleted_at", "-id"], Q(deleted_at__isnull=False)),
             # The lists of the tools for prompts and notifications; with the last columns, SQLite counts inside the index.

@@ -31,6 +31,12 @@ class Profile(models.Model):
         max_length=64, blank=True, default="", db_default="", help_text="Where notifications go by default."
     )
     failure_topic = models.CharField(max_length=64, blank=True)
+    clock_hours = models.PositiveSmallIntegerField(
+        choices=[(24, "24-hour (17:30)"), (12, "12-hour (5:30 PM)")], default=24, db_default=24
+    )
+    week_start = models.PositiveSmallIntegerField(
+        choices=[(0, "Monday"), (6, "Sunday"), (5, "Saturday")], default=0, db_default=0
+    )
     signing_key = models.CharField(max_length=64, default=_random_key)
     calendar_key = models.CharField(max_length=64, default=_random_key, unique=True)
     # Upper limits of what the owner has, so that not every new job counts all the others; `services.quotas` has the rule.

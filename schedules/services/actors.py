@@ -7,10 +7,11 @@ from typing import Any
 from django.contrib.auth.base_user import AbstractBaseUser
 from django.db.models import Q
 
-from schedules import limits
+from schedules import clock, limits
 from schedules.models import Event, Execution, Job, Profile
 from schedules.models.executions import ExecutionQuerySet
 from schedules.models.jobs import JobQuerySet
+from schedules.models.standings import with_rank
 from schedules.result import Code, Err
 from schedules.services.people import is_above, profile_of
 
@@ -76,8 +77,8 @@ class Actor:
         return Job.objects.filter(self.within_tasks(), owner=self.user.pk, deleted_at=None)
 
     def job(self, public_id: str) -> Job | None:
-        """Return one job with its activity, or None."""
-        return self.jobs().with_activity().find(public_id)
+        """Return one job with its activity and the rank of its standing, or None."""
+        return with_rank(self.jobs().with_activity(), clock.now()).find(public_id)
 
     def trash(self) -> JobQuerySet:
         if self.sees_all:

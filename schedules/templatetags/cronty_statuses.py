@@ -7,6 +7,7 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from schedules.models.executions import OUTCOME_LETTERS
+from schedules.models.standings import STANDINGS
 
 register = template.Library()
 
@@ -25,17 +26,20 @@ ICONS = {
     "inbox": "M22 12h-6l-2 3h-4l-2-3H2l3-7h14l3 7v7H2v-7",
     "skip": "M5 4l10 8-10 8zM19 5v14",
     "play": "M6 3l14 9-14 9z",
+    "retry": "M3 12a9 9 0 1 0 3-6.7L3 8m0-5v5h5",
     "warning": "M12 3l10 18H2zM12 10v4m0 4h.01",
 }
 # Word, colour and icon of every status of jobs and runs; colour alone is not accessible.
 STATUSES = {
+    "stopped_failing": (STANDINGS["stopped_failing"], "fail", "alarm"),
     "late": ("Late", "fail", "alarm"),
     "failing": ("Failing", "fail", "cross"),
+    "retrying": ("Retrying", "warn", "retry"),
     "running": ("Running", "run", "turning"),
     "healthy": ("Healthy", "ok", "check"),
     "new": ("New", "pau", "circle"),
     "paused": ("Paused", "pau", "pause"),
-    "completed": ("Finished", "pau", "flag"),
+    "completed": (STANDINGS["completed"], "pau", "flag"),
     "failed": ("Failed", "fail", "cross"),
     "cancelled": ("Cancelled", "pau", "ban"),
     "queued": ("Queued", "pau", "clock"),
@@ -66,6 +70,19 @@ def status(key: str, size: str = "") -> SafeString:
     """Show a status as icon and word; cached, since a list shows 50 of them."""
     word, colour, shape = STATUSES.get(key, (key, "pau", "circle"))
     return format_html('<span class="st {} {}">{}{}</span>', colour, size, icon(shape), word)
+
+
+@register.simple_tag
+@lru_cache(maxsize=64)
+def standing(key: str, size: str = "") -> SafeString:
+    """Show how a job stands, as icon and word."""
+    _, colour, shape = STATUSES[key]
+    return format_html('<span class="st {} {}">{}{}</span>', colour, size, icon(shape), STANDINGS[key])
+
+
+@register.filter
+def standing_word(key: str) -> str:
+    return STANDINGS[key]
 
 
 @register.filter

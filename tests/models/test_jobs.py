@@ -7,7 +7,7 @@ from django.core.exceptions import ValidationError
 from django.db import IntegrityError, transaction
 
 from schedules.models import LATE_AFTER, Execution, Job
-from schedules.models.jobs import is_running, new_public_id
+from schedules.models.jobs import new_public_id
 from schedules.result import sentence
 from schedules.when.triggers import Cron, Interval, Once, TriggerError
 from tests.factories import ExecutionFactory, JobFactory, UserFactory
@@ -170,7 +170,6 @@ def test_job_is_running_while_a_run_is_live_unless_it_was_stopped(status, run):
 
     assert Job.objects.with_activity().get().state == expected
     assert [state for state in Job.Status if Job.objects.in_state(state).exists()] == [expected]
-    assert Job.objects.filter(is_running()).exists() is (expected == "running")
 
 
 # Triggers, slots, names

@@ -11,6 +11,7 @@ from schedules.mcp import answers
 from schedules.models import Execution, Job
 from schedules.models.executions import OUTCOME_LETTERS
 from schedules.models.jobs import JobQuerySet, state_of
+from schedules.models.standings import ORDER
 from schedules.result import Code, Err
 from schedules.services import waits_for_agent
 from schedules.services.reading import shown_next_run
@@ -49,6 +50,7 @@ class SummaryOut(TypedDict):
     job_id: str
     name: str
     status: str
+    standing: str
     trigger_type: str
     next_run: str | None
     run_count: int
@@ -96,6 +98,7 @@ class ExecutionOut(TypedDict):
 class StatusOut(JobOut):
     """Everything about one job; run_count has all runs, scheduled_runs those that count towards max_runs."""
 
+    standing: str
     trigger_type: str
     created_at: str
     last_run: str | None
@@ -157,8 +160,8 @@ def job_out(job: Job) -> JobOut:
     }
 
 
-def status_out(job: Job) -> StatusOut:
-    """Return everything about a job, which must be read with its activity, and its last executions."""
+def status_out(job: Any) -> StatusOut:
+    """Return everything about a job, which must be read with its activity and rank, and its last executions."""
     rows = list(Execution.objects.filter(job=job).values_list(*EXECUTION_COLUMNS, named=True)[:EXECUTIONS])
     # The job's own columns are written when a run ends, but a run that waits for a retry has failed already.
     retried = next((row for row in rows if row.status == Execution.Status.QUEUED and row.attempt), None)
@@ -166,6 +169,7 @@ def status_out(job: Job) -> StatusOut:
     error = retried.error if retried and retried.error else job.last_error
     return {
         **job_out(job),
+        "standing": ORDER[job.rank],
         "trigger_type": job.trigger_type,
         "created_at": answers.iso(job.created_at, job.timezone),
         "last_run": answers.iso_or_none(last_run_at, job.timezone),
@@ -203,6 +207,7 @@ SUMMARY_COLUMNS = (
     "run_count",
     "last_run_at",
     "is_running",
+    "rank",
     "task",
     "recent",
     "short_error",
@@ -224,6 +229,7 @@ def summary_out(job: Any, unclaimed: Collection[int]) -> SummaryOut:
         "job_id": job.public_id,
         "name": answers.line(job.name, 200),
         "status": Job.Status.PENDING.value if job.pk in unclaimed else state,
+        "standing": ORDER[job.rank],
         "trigger_type": job.trigger_type,
         "next_run": answers.iso_or_none(shown_next_run(job), job.timezone),
         "run_count": job.run_count,

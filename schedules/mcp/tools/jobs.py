@@ -46,6 +46,7 @@ from schedules.mcp.tools.triggers import local_text, read_trigger
 from schedules.models import Job
 from schedules.models.counting import COUNTED, count_up_to
 from schedules.models.jobs import JobQuerySet
+from schedules.models.standings import with_rank
 from schedules.result import Code, Err, Ok
 from schedules.tasks import registry
 
@@ -167,7 +168,9 @@ def list_jobs(
 
 
 def _rows(jobs: JobQuerySet) -> Any:
-    return with_short_error(jobs.with_activity()).values_list(*SUMMARY_COLUMNS, named=True)
+    return with_short_error(with_rank(jobs.with_activity(), clock.now())).values_list(
+        *SUMMARY_COLUMNS, named=True
+    )
 
 
 def cancel_job(job_id: JobId) -> CancelOut:

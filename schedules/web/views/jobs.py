@@ -20,6 +20,7 @@ from schedules.models import Job
 from schedules.models.counting import count_up_to
 from schedules.models.jobs import JobQuerySet
 from schedules.models.keysets import Segment
+from schedules.models.standings import BROKEN
 from schedules.result import Err, Ok
 from schedules.services.lookalikes import skeleton
 from schedules.tasks import registry
@@ -64,8 +65,9 @@ class JobsPage(PageMixin, TemplateView):
             total = sum(exact.values())
             segments = self._small_list(ranked, exact, asked)
         listed = read_page([self._shown(segment) for segment in segments], self.request)
-        for job in states.named(listed.rows):
-            job.can_change = self.actor.may_change(job)  # type: ignore[attr-defined]
+        states.add_details(states.named(listed.rows), self.actor.user.pk, now)
+        for job in listed.rows:
+            job.can_change = self.actor.may_change(job)
         is_filtered = is_narrowed or bool(asked["status"])
         has_all = len(listed.rows) == total and not is_filtered
         return super().get_context_data(
@@ -80,7 +82,7 @@ class JobsPage(PageMixin, TemplateView):
             is_filtered=is_filtered,
             chosen_filters=_chosen_filters(asked),
             is_unused=has_all and all(_is_housekeeping(job) for job in listed.rows),
-            failing=(counts.get("failing") or 0) + (counts.get("late") or 0),
+            failing=sum(counts.get(name) or 0 for name in BROKEN),
             is_moving=bool(counts.get("running") or counts.get("late")),
             ahead=Ahead.of(jobs, now, self.page.zone),
             **kwargs,

@@ -203,6 +203,7 @@ def test_list_jobs_orders_by_next_run_and_counts_all_pages(call, owner, stranger
         "job_id",
         "name",
         "status",
+        "standing",
         "trigger_type",
         "next_run",
         "run_count",
@@ -565,3 +566,12 @@ def test_step_longer_than_its_cycle_is_refused_with_the_interval_to_use(call, ex
     answer = call("schedule_job", **cron(expression))
 
     assert answer == {"error": f"Invalid cron expression: {expression}", "hint": hint}
+
+
+def test_tools_say_how_a_job_stands_as_the_pages_do(call, owner):
+    job = JobFactory(owner=owner, paused=True, failure_streak=10, pause_after_failures=10)
+
+    [listed] = call("list_jobs")["jobs"]
+
+    assert (listed["status"], listed["standing"]) == ("paused", "stopped_failing")
+    assert call("job_status", job_id=job.public_id)["standing"] == "stopped_failing"

@@ -9,6 +9,7 @@ from django.urls import reverse
 
 from schedules import clock
 from schedules.models import Job, keysets
+from schedules.models.standings import ORDER
 from schedules.services.lookalikes import skeleton
 from schedules.services.setup import ensure_system_job
 from schedules.web.views import jobs as jobs_module
@@ -25,19 +26,25 @@ def in_every_state(owner: User) -> dict[str, Job]:
     now = clock.now()
     past, ran = now - timedelta(minutes=5), {"last_run_at": now - timedelta(hours=1)}
     jobs = {
-        "late": JobFactory(owner=owner, next_run_at=past, **ran),
-        "failing": JobFactory(owner=owner, failure_streak=2, recent="SFF", last_error="boom", **ran),
-        "running": JobFactory(owner=owner, **ran),
-        "healthy": JobFactory(owner=owner, recent="S", **ran),
-        "new": JobFactory(owner=owner),
-        "paused": JobFactory(owner=owner, paused=True, failure_streak=3, **ran),
+        "stopped_failing": JobFactory(owner=owner, paused=True, failure_streak=10, **ran),
         "failed": JobFactory(
             owner=owner, once=True, status="failed", next_run_at=None, failure_streak=1, **ran
         ),
+        "failing": JobFactory(owner=owner, failure_streak=2, recent="SFF", last_error="boom", **ran),
+        "retrying": JobFactory(owner=owner, attempts=5, **ran),
+        "late": JobFactory(owner=owner, next_run_at=past, **ran),
+        "running": JobFactory(owner=owner, **ran),
+        "waiting": JobFactory(owner=owner, task="prompt", **ran),
+        "healthy": JobFactory(owner=owner, recent="S", **ran),
+        "new": JobFactory(owner=owner),
+        "paused": JobFactory(owner=owner, paused=True, failure_streak=3, **ran),
         "completed": JobFactory(owner=owner, ended=True, **ran),
         "cancelled": JobFactory(owner=owner, status="cancelled", next_run_at=None, **ran),
     }
     ExecutionFactory(job=jobs["running"], status="running")
+    retry = {"available_at": now + timedelta(seconds=8), "error": "DNS lookup failed"}
+    ExecutionFactory(job=jobs["retrying"], status="queued", attempt=1, **retry)
+    ExecutionFactory(job=jobs["waiting"], status="waiting")
     ExecutionFactory(job=jobs["healthy"], status="queued")
     return jobs
 
@@ -64,9 +71,7 @@ def test_row_links_to_its_job_and_its_actions(web: Client, owner: User, paused: 
         assert f'formaction="{reverse(f"schedules:{action}", args=[job.public_id])}"' in page
 
 
-@pytest.mark.parametrize(
-    "name", ["late", "failing", "running", "healthy", "new", "paused", "failed", "completed", "cancelled"]
-)
+@pytest.mark.parametrize("name", ORDER)
 def test_status_filter_shows_the_jobs_in_that_state(web: Client, owner: User, name: str):
     jobs = in_every_state(owner)
 
