@@ -1,26 +1,16 @@
 #!/usr/bin/env python
 """Cronty's command line."""
 
-import os
 import sys
 
-import django
-from django.core.exceptions import ImproperlyConfigured
 from django.core.management import execute_from_command_line
 
-from schedules.management.startup import without_garbage_collection
-from schedules.private_files import restrict_to_owner
+from cronty_site.startup import set_up
 
 
 def main() -> None:
-    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "cronty_site.settings")
-    try:
-        with without_garbage_collection():
-            django.setup()
-    except ImproperlyConfigured as error:
-        # A wrong setting is for the operator to fix; a traceback would only hide the sentence that says how.
-        sys.exit(f"Cronty cannot start. {error}")
-    restrict_to_owner()
+    is_local_server = sys.argv[1:2] == ["mcp_serve"] and "--http" not in sys.argv
+    set_up(pages=not is_local_server)
     execute_from_command_line(sys.argv)
 
 

@@ -3,16 +3,12 @@
 from importlib import import_module
 from typing import Any
 
-import django_stubs_ext
 from django.apps import AppConfig
 from django.conf import settings
 from django.db.backends.signals import connection_created
 from django.utils.module_loading import autodiscover_modules
 
 from schedules import checks, clock, defaults
-
-# Type arguments such as `ModelAdmin[Job]` need this before any model is imported.
-django_stubs_ext.monkeypatch()
 
 
 class SchedulesConfig(AppConfig):

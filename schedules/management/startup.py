@@ -1,8 +1,11 @@
-"""The start of a process: modules are imported without looking for garbage."""
+"""The start of a process: imports that do not look for garbage, and leave out what the process does not use."""
 
 import gc
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+
+from pydantic import BaseModel
 
 
 @contextmanager
@@ -17,3 +20,26 @@ def without_garbage_collection() -> Iterator[None]:
     finally:
         gc.freeze()
         gc.enable()
+
+
+@contextmanager
+def deferred_models() -> Iterator[None]:
+    """Let pydantic build the models that are defined meanwhile at their first use; most are never used."""
+    BaseModel.model_config["defer_build"] = True
+    try:
+        yield
+    finally:
+        del BaseModel.model_config["defer_build"]
+
+
+@contextmanager
+def without_modules(*names: str) -> Iterator[None]:
+    """Make these modules look as if they were not installed, to libraries that can do without them."""
+    hidden = [name for name in names if name not in sys.modules]
+    # An entry of None makes an import fail, see "The module cache" in Python's language reference.
+    sys.modules.update(dict.fromkeys(hidden))  # type: ignore[arg-type]
+    try:
+        yield
+    finally:
+        for name in hidden:
+            del sys.modules[name]

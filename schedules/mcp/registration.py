@@ -131,8 +131,30 @@ REFERENCES = {"job_id", "schedule_id"}
 OFFER_BY_NAME = {offer.name: offer for offer in OFFERS}
 
 
-@functools.cache
+class LazyTool(Tool):
+    """A tool whose schemas are built when it is first listed or called: building all of them delays the start."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in type(self).model_fields:
+            raise AttributeError(name)
+        vars(self).update(vars(build_tool(OFFER_BY_NAME[self.name])))
+        return vars(self)[name]
+
+
 def make_tool(offer: Offer) -> Tool:
+    """Return the SDK's tool, without schemas until they are needed."""
+    known: dict[str, Any] = {
+        "name": offer.name,
+        "title": offer.title,
+        "description": inspect.getdoc(offer.function),
+        "annotations": offer.hints,
+        "meta": _meta(offer.name),
+    }
+    return LazyTool.model_construct(**known)
+
+
+@functools.cache
+def build_tool(offer: Offer) -> Tool:
     """Build the SDK's tool, which checks scope and rate and then runs the function on the database thread."""
     function = offer.function
     run = _coroutine(offer) if inspect.iscoroutinefunction(function) else orm(_checked(offer))

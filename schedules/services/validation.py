@@ -33,7 +33,7 @@ EDITABLE = (
     "tags",
 )
 _MAY_BE_EMPTY = ("cron", "label", "calendar_unit")
-_KINDS: dict[type[models.Field[Any, Any]], tuple[type, str]] = {
+_KINDS: "dict[type[models.Field[Any, Any]], tuple[type, str]]" = {
     models.CharField: (str, "Give a text."),
     models.DateTimeField: (datetime, "Give a date and time with its zone: 2026-12-24T18:00+01:00."),
     models.DurationField: (timedelta, "Give a duration."),

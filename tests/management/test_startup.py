@@ -1,57 +1,14 @@
-"""The start of a process: what it imports, and how it collects garbage."""
+"""The start of a process: garbage, deferred models and hidden modules."""
 
 import gc
-import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import suppress
 
 import pytest
+from pydantic import BaseModel
 
-from schedules.management.startup import without_garbage_collection
-from tests.mcp.processes import ROOT, Site
-
-# Each of them takes part of the second or two that an agent's client waits for the server.
-NOT_FOR_STDIO = (
-    "cronty_site.asgi",
-    "cronty_site.urls",
-    "django.test",
-    "django_q.cluster",
-    "django_q.monitor",
-    "django_q.worker",
-    "psycopg",
-    "schedules.serving",
-    "schedules.urls",
-    "schedules.web",
-    "schedules.worker.broker",
-    "schedules.worker.loop",
-    "whitenoise",
-)
-START = """
-import sys
-import django
-django.setup()
-import schedules.management.commands.mcp_serve
-from schedules.mcp.server import build_server
-build_server()
-print(*sys.modules)
-"""
-
-
-def test_local_server_imports_only_what_it_needs(tmp_path):
-    started = subprocess.run(
-        [sys.executable, "-c", START],
-        env=Site(tmp_path, "").environment,
-        cwd=ROOT,
-        check=True,
-        capture_output=True,
-        text=True,
-    )
-
-    loaded = set(started.stdout.split())
-
-    assert "schedules.mcp.server" in loaded
-    assert loaded.isdisjoint(NOT_FOR_STDIO)
+from schedules.management.startup import deferred_models, without_garbage_collection, without_modules
 
 
 @pytest.fixture
@@ -69,3 +26,27 @@ def test_garbage_is_collected_after_a_start_that_failed():
     assert not was_enabled
     assert gc.isenabled()
     assert gc.get_freeze_count() > 0
+
+
+def test_deferred_model_is_built_at_its_first_use():
+    with deferred_models():
+
+        class Point(BaseModel):
+            x: int
+
+    class Later(BaseModel):
+        x: int
+
+    assert (Point.__pydantic_complete__, Later.__pydantic_complete__) == (False, True)
+    assert Point(x="3").x == 3
+    assert Point.__pydantic_complete__
+
+
+def test_hidden_module_cannot_be_imported_until_the_end():
+    sys.modules.pop("this", None)
+
+    with without_modules("this", "sys"), pytest.raises(ModuleNotFoundError):
+        __import__("this")
+
+    assert "this" not in sys.modules
+    assert sys.modules["sys"] is sys

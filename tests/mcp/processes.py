@@ -5,7 +5,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -54,6 +54,10 @@ class Site:
         return replace(self, python=(sys.executable,))
 
     @property
+    def is_forked(self) -> bool:
+        return self.python != (sys.executable,)
+
+    @property
     def environment(self) -> dict[str, str]:
         """Return the few variables that a client passes on; it starts the server in another folder."""
         return {
@@ -68,7 +72,7 @@ class Site:
         return StdioServerParameters(
             command=self.python[0],
             args=[*self.python[1:], MANAGE, "mcp_serve", *arguments],
-            env=self.environment,
+            env=self.environment if self.is_forked else without_settings(self.environment),
             cwd=str(self.folder),
         )
 
@@ -83,6 +87,11 @@ class Site:
             cwd=self.folder,
             **{**pipes, **options},
         )
+
+
+def without_settings(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables as a client passes them on, so that `manage.py` chooses the settings."""
+    return {name: value for name, value in environment.items() if name != "DJANGO_SETTINGS_MODULE"}
 
 
 @contextmanager

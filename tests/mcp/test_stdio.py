@@ -23,7 +23,7 @@ from schedules.mcp.stdio import LONGEST_LINE
 from tests.factories import UserFactory
 from tests.mcp.agents import answer_of
 from tests.mcp.over_http import modern_call
-from tests.mcp.processes import ROOT, Site
+from tests.mcp.processes import MANAGE, ROOT, Site, without_settings
 
 PING = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
 CALL = {**PING, "id": 2, "method": "tools/call", "params": {"name": "list_jobs", "arguments": {}}}
@@ -45,6 +45,27 @@ HELLO = {
     },
 }
 
+# Each of them takes part of the second that an agent's client waits for the server.
+UNNEEDED = {
+    "axes",
+    "cronty_site.asgi",
+    "cronty_site.urls",
+    "django.contrib.admin",
+    "django.test",
+    "django_q",
+    "django_stubs_ext",
+    "oauth2_provider",
+    "psycopg",
+    "rich",
+    "schedules.serving",
+    "schedules.urls",
+    "schedules.web",
+    "schedules.worker.broker",
+    "schedules.worker.loop",
+    "uvicorn",
+    "whitenoise",
+}
+
 
 def talk(site: Site, work, *arguments: str):
     async def conversation():
@@ -64,6 +85,28 @@ def test_agent_lists_tools_schedules_a_job_and_finds_it(conversations, era):
     assert [tool.name for tool in tools] == [offer.name for offer in OFFERS]
     assert "No worker is running" in made["warning"]
     assert (shown["name"], shown["made_by"]) == (era, LOCAL_NAME)
+
+
+def test_server_starts_with_few_modules(site):
+    code = (
+        "import json, runpy, sys\n"
+        f"sys.argv = ['manage.py', 'mcp_serve', '--user', 'olga']\n"
+        f"runpy.run_path({MANAGE!r}, run_name='__main__')\n"
+        "print(json.dumps(sorted(sys.modules)), file=sys.stderr)"
+    )
+    started = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**without_settings(site.environment), "PYTHONPATH": str(ROOT), "CRONTY_OAUTH": "on"},
+        input=json.dumps(HELLO).encode() + b"\n",
+        capture_output=True,
+        check=True,
+        timeout=60,
+    )
+
+    modules = json.loads(started.stderr.splitlines()[-1])
+    assert b"serverInfo" in started.stdout
+    assert UNNEEDED.isdisjoint(modules)
+    assert len(modules) < 1100
 
 
 def test_families_scopes_and_name_come_from_the_command_line(site):

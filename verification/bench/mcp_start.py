@@ -1,6 +1,6 @@
 """Time from the start of `mcp_serve` to its first answer: `python -m verification.bench.mcp_start [STARTS]`.
 
-Beside it stand the floors, measured in turn: the smallest server on the SDK, and `django.setup()` alone. Prints
+Beside it stand the floors, measured in turn: the smallest server on the SDK, and the set-up of Django alone. Prints
 `name value unit`.
 """
 
@@ -14,7 +14,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from tests.mcp.processes import MANAGE, PREPARE, ROOT, Site
+from tests.mcp.processes import MANAGE, PREPARE, ROOT, Site, without_settings
 
 STARTS = 7
 HELLO = {
@@ -66,12 +66,15 @@ def main() -> None:
         measures = {
             "mcp_serve": (first_answer, [MANAGE, "mcp_serve", "--user", "olga"]),
             "bare_sdk": (first_answer, ["-m", "verification.bench.mcp_echo"]),
-            "django_setup": (whole_run, ["-c", "import django; django.setup()"]),
+            "django_setup": (
+                whole_run,
+                ["-c", "from cronty_site.startup import set_up; set_up(pages=False)"],
+            ),
         }
         times: dict[str, list[float]] = {name: [] for name in measures}
         for _ in range(starts):
             for name, (measure, arguments) in measures.items():
-                times[name].append(measure([sys.executable, *arguments], environment))
+                times[name].append(measure([sys.executable, *arguments], without_settings(environment)))
     for name, taken in times.items():
         print(f"{name}_first_answer {statistics.median(taken):.2f} s")
     print(f"# load {os.getloadavg()[0]:.2f}")

@@ -12,7 +12,7 @@ from django.db import DatabaseError, connections
 from schedules import clock, engine, limits
 from schedules.management.arguments import host_in_url, port
 from schedules.management.secret_key import refuse_foreign_secret_key, stop_with_foreign_secret_key
-from schedules.management.startup import without_garbage_collection
+from schedules.management.startup import deferred_models, without_garbage_collection, without_modules
 from schedules.models import Event
 from schedules.services.people import find_user, superusers
 from schedules.services.tokens import FAMILIES
@@ -63,7 +63,8 @@ class Command(BaseCommand):
         serve(Guards(build_http_app(families=families, hosts=[name.lower()])), host=host, port=port)
 
     def _serve_stdio(self, options: dict[str, Any], families: list[str]) -> None:
-        with without_garbage_collection():
+        # The SDK's parts for HTTP use uvicorn, and its log uses rich; nothing here needs them.
+        with without_garbage_collection(), deferred_models(), without_modules("uvicorn", "rich"):
             from schedules.mcp.auth import LOCAL_NAME, local_caller, set_local_caller
             from schedules.mcp.server import build_server
 

@@ -1,0 +1,17 @@
+"""The settings of processes that show no pages, which start faster with fewer apps.
+
+An operator's own apps may need any other app, so with them nothing is left out.
+"""
+
+from cronty_site.settings import *  # noqa: F403
+from cronty_site.settings import CRONTY_APPS, INSTALLED_APPS
+
+if not CRONTY_APPS:
+    INSTALLED_APPS = [
+        "schedules",
+        "django.contrib.auth",
+        "django.contrib.contenttypes",
+        "django.contrib.sessions",
+    ]
+    # Nobody logs in here; permissions come from this backend alone, with and without pages.
+    AUTHENTICATION_BACKENDS = ["django.contrib.auth.backends.ModelBackend"]
