@@ -9,6 +9,7 @@ from factory.django import DjangoModelFactory
 from schedules import clock
 from schedules.models import Cluster, Execution, Job, Profile, Token
 from schedules.models.jobs import new_public_id
+from schedules.services.lookalikes import skeleton
 from tests.sample_app import tasks  # noqa: F401  (registers them)
 
 
@@ -64,6 +65,7 @@ class JobFactory(DjangoModelFactory[Job]):
     owner = factory.SubFactory(UserFactory)
     public_id = factory.LazyFunction(lambda: new_public_id("job", clock.now()))
     name = factory.Sequence(lambda number: f"Job {number}")
+    name_skeleton = factory.LazyAttribute(lambda job: skeleton(job.name))
     task = "tests.ping"
     trigger_type = "cron"
     cron = "*/5 * * * *"

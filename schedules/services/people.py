@@ -46,6 +46,12 @@ def superusers() -> QuerySet[Any]:
     return users._default_manager.filter(is_active(), is_superuser=True).order_by("pk")
 
 
+def first_user() -> Any | None:
+    """Return the user for whom a terminal acts unless it names one: the oldest superuser, else the oldest user."""
+    users = get_user_model()
+    return superusers().first() or users._default_manager.filter(is_active()).order_by("pk").first()
+
+
 def is_above(other: Any, user: Any) -> bool:
     """Return whether another user has more rights: superusers stand above staff, and staff above everybody else."""
     return _rank(other) > _rank(user)

@@ -32,8 +32,8 @@ def fill_in(job: Job | None, changes: Mapping[str, Any]) -> Result[Columns]:
         # The validation that follows refuses them.
         return Ok(filled)
     names = _names_of(task, args)
-    stored = _named(job.task, job.args, job.kwargs) if job else {}
-    new = deepcopy(_named(task, args, kwargs))
+    stored = named_arguments(job.task, job.args, job.kwargs) if job else {}
+    new = deepcopy(named_arguments(task, args, kwargs))
     # Columns that are not part of the change hold the secrets themselves; show them as forms do.
     untouched = {*(() if "args" in changes else names), *(() if "kwargs" in changes else kwargs)}
     kept = [place for place, leaf in _leaves(new) if leaf == limits.MASK]
@@ -55,7 +55,7 @@ def fill_in(job: Job | None, changes: Mapping[str, Any]) -> Result[Columns]:
 def shown_arguments(job: Job) -> tuple[list[Any], dict[str, Any]]:
     """Return the arguments of a job with their secrets masked, also those that were given by position."""
     names = _names_of(job.task, job.args)
-    shown = limits.masked(_named(job.task, job.args, job.kwargs))
+    shown = limits.masked(named_arguments(job.task, job.args, job.kwargs))
     return [shown[name] for name in names], {name: shown[name] for name in job.kwargs}
 
 
@@ -95,7 +95,8 @@ def _names_of(task: str, args: list[Any]) -> list[str]:
     return [*named, *(f"args.{number}" for number in range(len(args)))][: len(args)]
 
 
-def _named(task: str, args: list[Any], kwargs: Mapping[str, Any]) -> Columns:
+def named_arguments(task: str, args: list[Any], kwargs: Mapping[str, Any]) -> Columns:
+    """Return the arguments of a task by name, also those that were given by position."""
     return dict(zip(_names_of(task, args), args, strict=True)) | dict(kwargs)
 
 

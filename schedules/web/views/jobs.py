@@ -7,7 +7,7 @@ from typing import Any
 
 from django.contrib import messages
 from django.db import connection
-from django.db.models import BooleanField, Func, Q, TextField, Value
+from django.db.models import Q, TextField
 from django.db.models.functions import Cast
 from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
@@ -179,26 +179,12 @@ def matching(jobs: JobQuerySet, asked: dict[str, str]) -> JobQuerySet:
             wanted |= Q(**{f"{name}__icontains": asked["q"]})
         jobs = jobs.annotate(tag_text=Cast("tags", TextField())).filter(wanted)
     if asked["tag"]:
-        jobs = tagged(jobs, asked["tag"])
+        jobs = jobs.tagged(asked["tag"])
     if asked["task"]:
         jobs = jobs.filter(task=asked["task"])
     if asked["made_by"]:
         jobs = jobs.filter(made_by=asked["made_by"])
     return jobs
-
-
-class _Holds(Func):
-    """Whether a JSON list contains a text, on SQLite."""
-
-    template = "EXISTS (SELECT 1 FROM JSON_EACH(%(expressions)s)"
-    arg_joiner = ") WHERE value = "
-    output_field = BooleanField()
-
-
-def tagged(jobs: JobQuerySet, tag: str) -> JobQuerySet:
-    if connection.features.supports_json_field_contains:
-        return jobs.filter(tags__contains=[tag])
-    return jobs.filter(_Holds("tags", Value(tag)))
 
 
 def json_text(text: str) -> str:

@@ -1,0 +1,203 @@
+"""Subcommands that change jobs: run, pause, resume, skip, cancel, rm and restore."""
+
+import re
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import click
+from rich.status import Status
+
+from cronty_site.terminal.completion import complete_job
+from cronty_site.terminal.output import block, console, line, note, print_json, say
+from cronty_site.terminal.session import Session, subcommand
+from cronty_site.terminal.setup import ExitCode
+from cronty_site.terminal.shapes import clock_text, job_json, run_json
+from schedules import clock, engine, services
+from schedules.models import Execution, Job
+from schedules.result import Err, Result
+from schedules.services.reading import explain
+from schedules.when.phrases import PhraseError, parse_day
+from schedules.when.triggers import TriggerError
+
+POLL_SECONDS = 0.2
+SETTLED = {*Execution.FINAL, Execution.Status.WAITING}
+_MOMENT = re.compile(r"\s*[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt ]\s*[0-9]")
+_JOBS = click.argument("jobs", shell_complete=complete_job, nargs=-1, required=True, metavar="JOB...")
+
+
+@subcommand(
+    "run",
+    examples="""
+    cronty run Backup
+    cronty run Backup --wait && echo done
+    """,
+)
+@click.argument("job", shell_complete=complete_job)
+@click.option("--wait", is_flag=True, help="Wait for the end; exit code 4 unless the run succeeded.")
+@click.option("--timeout", type=click.FloatRange(0), default=3600, show_default=True, help="Seconds to wait.")
+def run_command(session: Session, job: str, wait: bool, timeout: float) -> None:
+    """Run a job once, now, whatever its status. Its schedule does not change."""
+    job_id = session.job_id(job)
+    run = session.expect(services.run_now(session.actor, job_id))
+    if not wait:
+        if session.as_json:
+            print_json(run_json(run, session.zone))
+        else:
+            say(f"Queued: {run.job_name}, run {run.pk}")
+            _warn_without_cluster(session)
+        return
+    if not session.as_json:
+        _warn_without_cluster(session)
+    ended = _wait_for(session, run, timeout)
+    if session.as_json:
+        print_json(run_json(ended, session.zone))
+    else:
+        say(f"{ended.status}: {explain(ended, session.zone)}", "green" if _has_succeeded(ended) else "red")
+        if ended.error:
+            click.echo(block(ended.error))
+        elif ended.result is not None:
+            click.echo(block(ended.result if isinstance(ended.result, str) else str(ended.result)))
+    if not _has_succeeded(ended):
+        click.get_current_context().exit(ExitCode.RUN_FAILED)
+
+
+def _wait_for(session: Session, run: Execution, timeout: float) -> Execution:
+    deadline = time.monotonic() + timeout
+    with Status(f"Waiting for run {run.pk} …", console=console(stderr=True)):
+        while True:
+            found = Execution.objects.defer("traceback").filter(pk=run.pk).first()
+            if found is None:
+                raise session.failure(f"Run {run.pk} was deleted.", ExitCode.RUN_FAILED)
+            if found.status in SETTLED:
+                return found
+            if time.monotonic() >= deadline:
+                raise session.failure(
+                    f"Run {run.pk} is still {found.status} after {timeout:g} seconds.", ExitCode.RUN_FAILED
+                )
+            time.sleep(POLL_SECONDS)  # noqa: TID251
+
+
+def _has_succeeded(run: Execution) -> bool:
+    return run.status == Execution.Status.SUCCEEDED
+
+
+@subcommand(
+    "pause",
+    examples="""
+    cronty pause "Stand up" --until monday --reason holidays
+    cronty pause 12 13 14
+    """,
+)
+@_JOBS
+@click.option("--until", help='When they resume: a time or a phrase like "monday", in the zone of each job.')
+@click.option("--reason", default="", help="The reason, for whoever looks later.")
+def pause_command(session: Session, jobs: Sequence[str], until: str | None, reason: str) -> None:
+    """Pause jobs until they are resumed. Runs within the pause are skipped."""
+
+    def pause(job_id: str) -> Result[Job]:
+        job = session.actor.jobs().find(job_id)
+        zone = job.timezone if job else session.zone
+        moment = session.moment(until, "--until", zone, may_be_day=True) if until else None
+        return services.pause(session.actor, job_id, reason=reason, until=moment)
+
+    _each(session, jobs, pause, "Paused")
+
+
+@subcommand("resume", examples='cronty resume "Stand up"')
+@_JOBS
+def resume_command(session: Session, jobs: Sequence[str]) -> None:
+    """Resume paused jobs."""
+    _each(session, jobs, lambda job_id: services.resume(session.actor, job_id), "Resumed")
+
+
+@subcommand(
+    "skip",
+    examples="""
+    cronty skip "Stand up"
+    cronty skip "Stand up" tomorrow 2026-12-24
+    cronty skip "Stand up" --undo
+    """,
+)
+@click.argument("job", shell_complete=complete_job)
+@click.argument("when", nargs=-1, metavar="[DAY|MOMENT]...")
+@click.option("--undo", is_flag=True, help="Let them run after all; without a day, every skipped run.")
+def skip_command(session: Session, job: str, when: Sequence[str], undo: bool) -> None:
+    """Leave out the next run of a repeating job, or its runs on certain days; the schedule goes on after them."""
+    job_id = session.job_id(job)
+    found = session.actor.jobs().find(job_id)
+    zone = found.timezone if found else session.zone
+    days, slots = [], []
+    for text in when:
+        if _MOMENT.match(text):
+            slots.append(session.moment(text, "MOMENT", zone))
+            continue
+        try:
+            days.append(parse_day(text, now=session.now, timezone=zone))
+        except (PhraseError, TriggerError) as error:
+            raise click.BadParameter(f"{line(text)}: {error}", param_hint="DAY") from error
+    changed = session.expect(services.skip(session.actor, job_id, days, slots, undo=undo))
+    if session.as_json:
+        print_json(job_json(changed) | {"skips": changed.skips.split()})
+    else:
+        say(f"{changed.name}: {'leaves out ' + changed.skips if changed.skips else 'leaves out nothing'}")
+
+
+@subcommand("cancel", examples="cronty cancel 12")
+@_JOBS
+def cancel_command(session: Session, jobs: Sequence[str]) -> None:
+    """Cancel jobs: a run in progress finishes, and no other starts. `restore` undoes this."""
+    _each(session, jobs, lambda job_id: services.cancel(session.actor, job_id), "Cancelled")
+
+
+@subcommand("rm", examples="cronty rm 12 13")
+@_JOBS
+def rm_command(session: Session, jobs: Sequence[str]) -> None:
+    """Move jobs to the trash. `restore` undoes this."""
+    _each(session, jobs, lambda job_id: services.delete(session.actor, job_id), "Moved to the trash")
+
+
+@subcommand("restore", examples='cronty restore "Stand up"')
+@_JOBS
+def restore_command(session: Session, jobs: Sequence[str]) -> None:
+    """Bring back deleted and cancelled jobs.
+
+    To restore the database from a backup, use `cronty manage restore PATH`.
+    """
+    _each(session, jobs, lambda job_id: services.restore(session.actor, job_id), "Restored", gone=True)
+
+
+def _each(
+    session: Session,
+    references: Sequence[str],
+    change: Callable[[str], Result[Job]],
+    word: str,
+    *,
+    gone: bool = False,
+) -> None:
+    """Change one job after the other; after a refusal go on, and end with its exit code."""
+    changed: list[dict[str, Any]] = []
+    refusal: Err | None = None
+    for reference in references:
+        result = change(session.job_id(reference, gone=gone))
+        if isinstance(result, Err):
+            refusal = refusal or result
+            if len(references) > 1:
+                note(result.message)
+            continue
+        job = result.value
+        changed.append(job_json(job))
+        if not session.as_json:
+            is_armed = job.next_run_at and not job.deleted_at
+            after = f", next run {clock_text(job.next_run_at, job.timezone)}" if is_armed else ""
+            until = f" until {clock_text(job.paused_until, job.timezone)}" if job.paused_until else ""
+            say(f"{word}: {job.name} (#{job.pk}){until}{after}")
+    if session.as_json and changed:
+        print_json(changed)
+    if refusal:
+        session.expect(refusal)
+
+
+def _warn_without_cluster(session: Session) -> None:
+    if not engine.is_any_cluster_running(clock.now()):
+        note("No cluster is running: it waits until `cronty up` runs.")

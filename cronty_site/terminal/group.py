@@ -1,0 +1,105 @@
+"""The `cronty` command and the table of its subcommands, whose modules are imported when they are used.
+
+Django is started only for a subcommand, so that `cronty --help` answers at once.
+"""
+
+import sys
+from importlib import import_module
+from typing import Any, NamedTuple
+
+import click
+
+from cronty_site.terminal.setup import start_django
+from schedules import __version__
+
+
+class Entry(NamedTuple):
+    """A subcommand: the module it is in, and its line in the list of commands."""
+
+    module: str
+    help: str
+
+
+SECTIONS: dict[str, dict[str, Entry]] = {
+    "Look": {
+        "jobs": Entry("reading", "List jobs."),
+        "show": Entry("reading", "Show everything about a job."),
+        "next": Entry("reading", "List the next runs, of all jobs or of one."),
+        "why": Entry("reading", "Explain why a run happened, failed or did not happen."),
+        "logs": Entry("logs", "Show runs with their output, and follow new ones."),
+        "preview": Entry("reading", "Show what a schedule means, without creating anything."),
+    },
+    "Change": {
+        "add": Entry("adding", "Create a job."),
+        "run": Entry("changing", "Run a job now."),
+        "pause": Entry("changing", "Pause jobs."),
+        "resume": Entry("changing", "Resume paused jobs."),
+        "skip": Entry("changing", "Leave out the next run, or the runs of some days."),
+        "cancel": Entry("changing", "Cancel jobs: they never run again."),
+        "rm": Entry("changing", "Move jobs to the trash."),
+        "restore": Entry("changing", "Bring back deleted and cancelled jobs."),
+    },
+    "Operate": {
+        "up": Entry("operating", "Run the web pages and a cluster until Ctrl-C."),
+        "token": Entry("operating", "Create a token for an agent."),
+        "backup": Entry("operating", "Copy the database while Cronty runs."),
+        "completion": Entry("operating", "Print the completion script of a shell."),
+        "manage": Entry("operating", "Run any management command, like manage.py."),
+    },
+}
+COMMANDS = {name: entry for section in SECTIONS.values() for name, entry in section.items()}
+
+EPILOG = """\b
+Examples:
+  cronty up
+  cronty add "every weekday at 8:30" notify message="Stand up" topic=my-phone
+  cronty jobs --status paused
+  cronty why "Stand up" "yesterday at 8:30"
+
+JOB is an id, a number or an exact name. Exit codes: 0 done, 1 refused, 2 wrong usage, 3 not found, 4 a run did not
+succeed, 5 Cronty is not ready, 6 files and jobs differ, 130 interrupted."""
+
+
+class LazyGroup(click.Group):
+    """A group that imports a subcommand when it is used, and lists all of them without importing any."""
+
+    def list_commands(self, context: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, context: click.Context, name: str) -> click.Command | None:
+        entry = COMMANDS.get(name)
+        if entry is None:
+            return None
+        start_django(pages=entry.module == "operating")
+        module = import_module(f"cronty_site.terminal.{entry.module}")
+        found: click.Command = getattr(module, f"{name}_command")
+        return found
+
+    def format_commands(self, context: click.Context, formatter: click.HelpFormatter) -> None:
+        for title, section in SECTIONS.items():
+            with formatter.section(title):
+                formatter.write_dl([(name, entry.help) for name, entry in section.items()])
+
+
+@click.group(cls=LazyGroup, epilog=EPILOG, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="cronty")
+def cli() -> None:
+    """Cron you can talk to: jobs for people and their agents."""
+
+
+def main(arguments: list[str] | None = None) -> Any:
+    """Run the command line; Ctrl-C ends it with exit code 130."""
+    try:
+        return cli.main(args=arguments, prog_name="cronty", standalone_mode=False) or 0
+    except click.exceptions.Exit as end:
+        return end.exit_code
+    except click.Abort:
+        click.echo("Interrupted.", err=True)
+        return 130
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+    except BrokenPipeError:
+        # The reader, like `head`, has seen enough.
+        sys.stderr.close()
+        return 1

@@ -1,0 +1,115 @@
+"""Subcommands for the installation: up, doctor, token, backup, completion, and any management command."""
+
+from collections.abc import Sequence
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import click
+from click.shell_completion import get_completion_class
+from django.core.management import CommandError, call_command, execute_from_command_line
+from rich.status import Status
+
+from cronty_site.terminal.output import console, print_json, say
+from cronty_site.terminal.session import Session, subcommand
+from schedules.models import Event, Token
+from schedules.private_files import restrict_to_owner
+from schedules.services import issue_token
+from schedules.services.tokens import FAMILIES, SCOPES
+from schedules.when.phrases import PhraseError, parse_delay
+
+_PASSED_ON = {"ignore_unknown_options": True, "help_option_names": []}
+_ARGUMENTS = click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
+
+
+def _manage(*arguments: str) -> None:
+    restrict_to_owner()
+    execute_from_command_line(["cronty", *arguments])
+
+
+@click.command("up", context_settings=_PASSED_ON, add_help_option=False)
+@_ARGUMENTS
+def up_command(arguments: Sequence[str]) -> None:
+    """Run the web pages and a cluster until Ctrl-C."""
+    _manage("up", *arguments)
+
+
+@click.command("doctor", context_settings=_PASSED_ON, add_help_option=False)
+@_ARGUMENTS
+def doctor_command(arguments: Sequence[str]) -> None:
+    """Check the installation."""
+    _manage("doctor", *arguments)
+
+
+@click.command("manage", context_settings=_PASSED_ON, add_help_option=False)
+@_ARGUMENTS
+def manage_command(arguments: Sequence[str]) -> None:
+    """Run any management command, like manage.py."""
+    _manage(*(arguments or ["help"]))
+
+
+@subcommand(
+    "token",
+    examples="""
+    cronty token laptop
+    cronty token phone --scopes read --expires-in 30d
+    """,
+)
+@click.argument("name")
+@click.option("--scopes", default=",".join(SCOPES), show_default=True, help="read, or read,write.")
+@click.option("--expires-in", help="Like 365d or 12h.  [default: never]")
+@click.option("--kind", type=click.Choice(Token.Kind.values), default=Token.Kind.CONVERSATION.value)
+@click.option("--tools", default="", help=f"Tool families to offer.  [default: {','.join(FAMILIES)}]")
+def token_command(
+    session: Session, name: str, scopes: str, expires_in: str | None, kind: str, tools: str
+) -> None:
+    """Create a token for an agent called NAME, and print it, once."""
+    try:
+        lifetime = parse_delay(expires_in) if expires_in else None
+    except PhraseError as error:
+        raise click.BadParameter(str(error), param_hint="--expires-in") from error
+    issued = session.expect(
+        issue_token(
+            session.actor.user,
+            name=name,
+            scopes=scopes.replace(",", " ").split(),
+            families=tools.replace(",", " ").split(),
+            expires_in=lifetime,
+            kind=kind,
+            door=Event.Door.TERMINAL,
+        )
+    )
+    if session.as_json:
+        print_json({"name": name, "token": issued.text})
+    else:
+        click.echo(issued.text)
+
+
+@subcommand("backup", examples="cronty backup /var/backups/cronty.sqlite3")
+@click.argument("path", type=click.Path(path_type=Path))
+def backup_command(session: Session, path: Path) -> None:
+    """Copy the SQLite database to PATH while Cronty runs; for PostgreSQL, print the command to use."""
+    try:
+        with Status("Copying the database …", console=console(stderr=True)):
+            said = call_command("backup", str(path), stdout=StringIO())
+    except CommandError as error:
+        raise session.failure(str(error)) from error
+    if session.as_json:
+        print_json({"path": str(path), "bytes": path.stat().st_size})
+    else:
+        say(said or f"Backed up to {path}")
+
+
+@click.command("completion")
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+def completion_command(shell: str) -> None:
+    """Print the completion script of a shell.
+
+    \b
+    bash:  cronty completion bash > ~/.local/share/bash-completion/completions/cronty
+    zsh:   cronty completion zsh > ~/.zfunc/_cronty
+    fish:  cronty completion fish > ~/.config/fish/completions/cronty.fish
+    """
+    found: Any = get_completion_class(shell)
+    root = click.get_current_context().find_root().command
+    click.echo(found(root, {}, "cronty", "_CRONTY_COMPLETE").source())

@@ -1,0 +1,130 @@
+"""Jobs and runs as rows of a table and as JSON."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from schedules import limits
+from schedules.models import Execution, Job
+from schedules.models.executions import OUTCOME_LETTERS
+from schedules.services.reading import explain, shown_next_run, words_of
+from schedules.services.secrets import shown_arguments
+from schedules.when import durations
+from schedules.when.triggers import TriggerError, load_zone
+
+OUTCOMES = {letter: outcome for outcome, letter in OUTCOME_LETTERS.items()}
+JOB_COLUMNS = ("#", "name", "schedule", "next", "last", "status")
+RUN_COLUMNS = ("#", "at", "status", "took", "what")
+# (upper limit in seconds, size of the unit, its name)
+_UNITS = ((59.5, 1, "s"), (7170, 60, "min"), (171_000, 3600, "h"), (float("inf"), 86_400, "d"))
+
+
+def in_zone(moment: datetime, zone: str) -> datetime:
+    try:
+        return moment.astimezone(load_zone(zone))
+    except TriggerError:
+        return moment.astimezone(UTC)
+
+
+def clock_text(moment: datetime | None, zone: str) -> str:
+    """Format a moment for a table: "Mon 2026-11-16 08:30"; with its seconds if it has some."""
+    if moment is None:
+        return ""
+    there = in_zone(moment, zone)
+    return (
+        f"{there:%a %Y-%m-%d %H:%M:%S}".removesuffix(":00")
+        if not there.second
+        else f"{there:%a %Y-%m-%d %H:%M:%S}"
+    )
+
+
+def distance(moment: datetime | None, now: datetime) -> str:
+    """Format roughly how far away a moment is: "in 49 s", "3 h ago"."""
+    if moment is None:
+        return ""
+    seconds = (moment - now).total_seconds()
+    unit, name = next((unit, name) for end, unit, name in _UNITS if abs(seconds) < end)
+    words = f"{int(abs(seconds) / unit + 0.5)} {name}"
+    return f"in {words}" if seconds > 0 else f"{words} ago"
+
+
+def iso_in(moment: datetime | None, zone: str) -> str | None:
+    return in_zone(moment, zone).isoformat(timespec="seconds") if moment else None
+
+
+def job_row(job: Job, now: datetime) -> Sequence[Any]:
+    """Return the cells of JOB_COLUMNS."""
+    outcome = OUTCOMES.get(job.recent[-1:], "")
+    last = f"{outcome} {distance(job.last_run_at, now)}" if job.last_run_at else ""
+    return job.pk, job.name, words_of(job), distance(shown_next_run(job), now), last.strip(), job.state
+
+
+def job_json(job: Job) -> dict[str, Any]:
+    """Return a job for programs; secrets in its arguments are masked."""
+    args, kwargs = shown_arguments(job)
+    return {
+        "id": job.public_id,
+        "number": job.pk,
+        "name": job.name,
+        "status": job.state,
+        "task": job.task,
+        "args": args,
+        "kwargs": kwargs,
+        "schedule": words_of(job),
+        "trigger_type": job.trigger_type,
+        "timezone": job.timezone,
+        "next_run": iso_in(shown_next_run(job), job.timezone),
+        "last_run": iso_in(job.last_run_at, job.timezone),
+        "outcome": OUTCOMES.get(job.recent[-1:]),
+        "run_count": job.run_count,
+        "error": job.last_error or None,
+        "paused_until": iso_in(job.paused_until, job.timezone),
+        "pause_reason": job.pause_reason or None,
+        "label": job.label or None,
+        "tags": job.tags,
+        "made_by": job.made_by,
+        "source": job.source or None,
+    }
+
+
+def policies_of(job: Job) -> dict[str, Any]:
+    return {
+        "attempts": job.attempts,
+        "backoff": durations.typed(job.backoff),
+        "timeout": durations.typed(job.timeout),
+        "overlap": job.overlap,
+        "catch_up": job.catch_up,
+        "pause_after_failures": job.pause_after_failures,
+        "at_most_once": job.at_most_once,
+        "max_runs": job.max_runs,
+        "ends_at": iso_in(job.ends_at, job.timezone),
+        "skips": job.skips.split(),
+    }
+
+
+def run_row(run: Execution, zone: str, *, with_job: bool = False) -> Sequence[Any]:
+    """Return the cells of RUN_COLUMNS; the last one has the job's name if asked for."""
+    text = (
+        run.error or run.reason or (limits.shortened(str(run.result), 200) if run.result is not None else "")
+    )
+    what = f"{run.job_name}: {text}".removesuffix(": ") if with_job else text
+    took = durations.short(run.took) if run.took else ""
+    return run.pk, clock_text(run.scheduled_for, zone), run.status, took, what
+
+
+def run_json(run: Execution, zone: str) -> dict[str, Any]:
+    return {
+        "run": run.pk,
+        "job": run.job_name,
+        "scheduled_for": iso_in(run.scheduled_for, zone),
+        "cause": run.cause,
+        "status": run.status,
+        "attempt": run.attempt,
+        "started_at": iso_in(run.started_at, zone),
+        "finished_at": iso_in(run.finished_at, zone),
+        "seconds": run.took.total_seconds() if run.took else None,
+        "result": run.result,
+        "error": run.error or None,
+        "reason": run.reason or None,
+        "explanation": explain(run, zone),
+    }

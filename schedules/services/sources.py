@@ -1,0 +1,49 @@
+"""The file that describes a job: which of its columns the file decides, and whether the job has changed since."""
+
+import hashlib
+import json
+from typing import Any
+
+from django.core.serializers.json import DjangoJSONEncoder
+
+from schedules.models import Job
+from schedules.services.secrets import named_arguments
+
+CHANGED = "changed since it was applied"
+
+
+def source_note(job: Job) -> str:
+    """Return which file manages a job, and whether it was changed elsewhere; empty for other jobs."""
+    if not job.source:
+        return ""
+    return f"{job.source} ({CHANGED})" if has_drifted(job) else job.source
+
+
+def has_drifted(job: Job) -> bool:
+    """Return whether a job differs from what its file said when it was applied."""
+    return bool(job.source) and job.source_digest != digest_of_job(job)
+
+
+def digest_of_job(job: Job) -> str:
+    """Return a digest of what a file decides about a job; whether it is paused is not part of it."""
+    values: dict[str, Any] = {name: getattr(job, name) for name in (*Job.TRIGGER_FIELDS, *_OTHER_COLUMNS)} | {
+        "arguments": named_arguments(job.task, job.args, job.kwargs),
+        "is_gone": job.deleted_at is not None or job.status == Job.Status.CANCELLED,
+    }
+    text = json.dumps(values, cls=DjangoJSONEncoder, sort_keys=True)
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+
+
+_OTHER_COLUMNS = (
+    "name",
+    "task",
+    "attempts",
+    "backoff",
+    "timeout",
+    "overlap",
+    "catch_up",
+    "pause_after_failures",
+    "at_most_once",
+    "label",
+    "tags",
+)

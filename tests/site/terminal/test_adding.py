@@ -1,0 +1,65 @@
+"""The subcommand add."""
+
+import pytest
+
+from schedules.models import Job
+
+NOTIFY = ["notify", "message=Stand up", "topic=my-phone"]
+
+
+def test_job_is_created_from_a_phrase_and_named_arguments(cronty):
+    ended = cronty("add", "every weekday at 8:30", *NOTIFY, "priority=4", "--tag", "home", "--timeout", "5m")
+
+    job = Job.objects.get()
+    assert ended.code == 0
+    assert "first run" in ended.out
+    assert job.kwargs == {"message": "Stand up", "topic": "my-phone", "priority": 4}
+    assert (job.name, job.cron, job.timezone) == ("Stand up", "30 8 * * 1-5", "Europe/Berlin")
+    assert (job.tags, job.attempts, job.timeout.total_seconds()) == (["home"], 5, 300)
+
+
+def test_arguments_may_be_given_in_order_and_contain_equals_signs(cronty):
+    cronty("add", "0 9 * * *", "notify", "a=b", "my-phone")
+
+    assert Job.objects.get().args == ["a=b", "my-phone"]
+
+
+def test_json_is_read_where_it_is_asked_for(cronty):
+    cronty("add", "0 9 * * *", "webhook", "url=https://x.example/", 'body:={"a": [1]}', "--name", "Hook")
+
+    assert Job.objects.get().kwargs == {"url": "https://x.example/", "body": {"a": [1]}}
+
+
+@pytest.mark.parametrize("phrase", ["tomorrow at 9:00", "every 36 hours", "*/5 * * * *"])
+def test_every_kind_of_schedule_is_understood(cronty, phrase):
+    added = cronty("add", phrase, *NOTIFY, "--json")
+
+    assert added.code == 0
+    assert added.json["next_run"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        (["every blue moon", *NOTIFY], 1),
+        (["every day at 9:00", "nothing"], 1),
+        (["every day at 9:00", "prune_history"], 1),
+        (["every day at 9:00", "notify", "message=x"], 1),
+        (["every day at 9:00", *NOTIFY, "priority=high"], 2),
+        (["every day at 9:00", *NOTIFY, "--timeout", "soon"], 2),
+        (["every day at 9:00", *NOTIFY, "--attempts", "99"], 1),
+        (["every day at 9:00", *NOTIFY, "--timezone", "Mars/Base"], 2),
+        (["2001-01-01 09:00", *NOTIFY], 1),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else str(value),
+)
+def test_wrong_input_creates_nothing(cronty, arguments, code):
+    assert cronty("add", *arguments).code == code
+    assert not Job.objects.exists()
+
+
+def test_job_may_be_created_paused(cronty):
+    cronty("add", "every day at 9:00", *NOTIFY, "--paused", "--until", "2099-01-01", "--max-runs", "3")
+
+    job = Job.objects.get()
+    assert (job.status, job.max_runs, job.ends_at.year) == ("paused", 3, 2098)

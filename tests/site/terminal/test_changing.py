@@ -1,0 +1,99 @@
+"""The subcommands run, pause, resume, skip, cancel, rm and restore."""
+
+import pytest
+
+from schedules import clock
+from schedules.models import Execution, Job
+from tests.factories import JobFactory
+
+
+def status_of(job: Job) -> str:
+    job.refresh_from_db()
+    return "deleted" if job.deleted_at else job.status
+
+
+def test_jobs_go_through_their_states(cronty, owner):
+    job = JobFactory(owner=owner, name="Backup")
+
+    for command, after in [
+        ("pause", "paused"),
+        ("resume", "pending"),
+        ("cancel", "cancelled"),
+        ("restore", "pending"),
+        ("rm", "deleted"),
+        ("restore", "pending"),
+    ]:
+        ended = cronty(command, "Backup")
+        assert (ended.code, status_of(job)) == (0, after), command
+
+
+def test_pause_keeps_its_end_and_reason(cronty, owner):
+    job = JobFactory(owner=owner, timezone="Asia/Tokyo")
+
+    cronty("pause", str(job.pk), "--until", "2028-01-01 09:00", "--reason", "holidays")
+
+    job.refresh_from_db()
+    assert job.paused_until.isoformat() == "2028-01-01T00:00:00+00:00"
+    assert job.pause_reason == "holidays"
+
+
+def test_several_jobs_are_changed_and_the_first_refusal_is_the_exit_code(cronty, owner):
+    first, last = JobFactory(owner=owner), JobFactory(owner=owner)
+
+    ended = cronty("pause", str(first.pk), "987654", str(last.pk), "--json")
+
+    assert ended.code == 3
+    assert [job["number"] for job in ended.json] == [first.pk, last.pk]
+    assert "Job not found" in ended.err
+
+
+def test_wrong_state_is_refused(cronty, owner):
+    job = JobFactory(owner=owner)
+
+    ended = cronty("resume", str(job.pk))
+
+    assert (ended.code, ended.err) == (1, f"cronty: Job is not paused: {job.public_id}\n")
+
+
+def test_skip_leaves_out_the_next_run_or_a_day(cronty, owner):
+    job = JobFactory(owner=owner)
+
+    cronty("skip", str(job.pk), "2099-12-24")
+    cronty("skip", str(job.pk))
+
+    job.refresh_from_db()
+    assert len(job.skips.split()) == 2
+    assert "2099-12-24" in job.skips
+    assert cronty("skip", str(job.pk), "someday").code == 2
+    assert cronty("skip", str(job.pk), "--undo", "--json").json["skips"] == []
+
+
+def test_run_is_queued(cronty, owner):
+    job = JobFactory(owner=owner, name="Backup")
+
+    ended = cronty("run", "Backup")
+
+    run = Execution.objects.get(job=job)
+    assert (run.cause, run.status) == ("manual", "queued")
+    assert (ended.code, ended.out) == (0, f"Queued: Backup, run {run.pk}\n")
+    assert "No cluster is running" in ended.err
+
+
+@pytest.mark.parametrize(
+    ("status", "code"), [("succeeded", 0), ("failed", 4), ("cancelled", 4), ("queued", 4)]
+)
+def test_run_waits_for_its_outcome(cronty, owner, monkeypatch, status, code):
+    job = JobFactory(owner=owner, name="Backup")
+
+    def settle(seconds: float) -> None:
+        Execution.objects.filter(job=job).update(
+            status=status, attempt=1, started_at=clock.now(), finished_at=clock.now(), error="it failed"
+        )
+
+    monkeypatch.setattr("cronty_site.terminal.changing.time.sleep", settle)
+
+    # A run that stays queued is given up after this time.
+    ended = cronty("run", "Backup", "--wait", "--timeout", "0.05")
+
+    assert ended.code == code
+    assert ("still queued" in ended.err) == (status == "queued")

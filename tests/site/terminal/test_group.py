@@ -1,0 +1,58 @@
+"""The `cronty` command itself: its help without Django, its failures, and completion."""
+
+import subprocess
+import sys
+
+from click.shell_completion import ShellComplete
+
+from cronty_site.terminal.group import COMMANDS, cli
+from tests.clusters import PROJECT
+from tests.factories import JobFactory
+
+
+def test_help_names_every_command_and_imports_no_django():
+    script = (
+        "import sys; from cronty_site.terminal import main; code = main(sys.argv[1:]);"
+        "sys.exit(code or (99 if 'django' in sys.modules or 'rich' in sys.modules else 0))"
+    )
+
+    ended = subprocess.run(
+        [sys.executable, "-c", script, "--help"], cwd=PROJECT, capture_output=True, text=True, check=False
+    )
+
+    assert ended.returncode == 0, ended.stderr
+    assert [name for name in COMMANDS if f"  {name} " not in ended.stdout] == []
+
+
+def test_every_command_has_help_with_examples(cronty):
+    assert list(COMMANDS) == cli.list_commands(None)
+    for name in COMMANDS:
+        command = cli.get_command(None, name)
+        assert command is not None
+        assert command.help, name
+        if name not in ("up", "doctor", "manage", "schema", "completion"):
+            assert "cronty " in (command.epilog or command.help), name
+
+
+def test_unknown_command_is_wrong_usage(cronty):
+    ended = cronty("job")
+
+    assert ended.code == 2
+    assert "No such command 'job'" in ended.err
+
+
+def test_version(cronty):
+    assert cronty("--version").out.startswith("cronty, version 0.")
+
+
+def test_completion_script_calls_cronty(cronty):
+    assert "_CRONTY_COMPLETE=bash_complete" in cronty("completion", "bash").out
+
+
+def test_names_of_jobs_are_completed(owner, stranger):
+    JobFactory(owner=owner, name="Backup")
+    JobFactory(owner=stranger, name="Backwards")
+
+    completed = ShellComplete(cli, {}, "cronty", "_CRONTY_COMPLETE").get_completions(["show"], "back")
+
+    assert [(item.value, item.help) for item in completed] == [("Backup", "tests.ping")]

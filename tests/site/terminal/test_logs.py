@@ -1,0 +1,47 @@
+"""The subcommand logs."""
+
+from schedules import clock
+from tests.factories import ExecutionFactory, JobFactory
+
+
+def test_last_runs_come_oldest_first(cronty, owner, stranger):
+    job = JobFactory(owner=owner, name="Backup")
+    runs = [
+        ExecutionFactory(job=job, owner=owner, status="succeeded", result=f"number {n}") for n in range(3)
+    ]
+    ExecutionFactory(owner=stranger)
+
+    assert [run["run"] for run in cronty("logs", "--json").json] == [run.pk for run in runs]
+    assert [run["run"] for run in cronty("logs", "Backup", "-n", "1", "--json").json] == [runs[-1].pk]
+    assert "Backup: number 2" in cronty("logs").out
+
+
+def test_one_run_is_shown_in_full(cronty, owner, stranger):
+    job = JobFactory(owner=owner)
+    run = ExecutionFactory(job=job, owner=owner, status="failed", error="first line\nsecond line\x1b[31m")
+    theirs = ExecutionFactory(owner=stranger)
+
+    assert "first line\nsecond line[31m" in cronty("logs", "--run", str(run.pk)).out
+    assert cronty("logs", "--run", str(theirs.pk)).code == 3
+
+
+def test_follow_prints_a_run_again_when_its_status_changes(cronty, owner, monkeypatch):
+    run = ExecutionFactory(job=JobFactory(owner=owner), owner=owner, status="running")
+    steps = iter(["running", "succeeded"])
+
+    def step(seconds: float) -> None:
+        if (status := next(steps, None)) is None:
+            raise KeyboardInterrupt
+        type(run).objects.filter(pk=run.pk).update(status=status, finished_at=clock.now())
+
+    monkeypatch.setattr("cronty_site.terminal.logs.time.sleep", step)
+
+    ended = cronty("logs", "--follow")
+
+    assert [
+        word for line in ended.out.splitlines() for word in line.split() if word in ("running", "succeeded")
+    ] == [
+        "running",
+        "succeeded",
+    ]
+    assert ended.code == 130

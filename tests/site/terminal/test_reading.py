@@ -1,0 +1,133 @@
+"""The subcommands jobs, show, next, why and preview."""
+
+from datetime import timedelta
+
+import pytest
+
+from schedules import clock
+from tests.factories import ExecutionFactory, JobFactory
+
+
+@pytest.fixture
+def jobs(owner):
+    return {
+        "Backup": JobFactory(owner=owner, name="Backup", tags=["home"], failure_streak=1, recent="SF"),
+        "Report": JobFactory(owner=owner, name="Report", paused=True, pause_reason="holidays"),
+        "Old": JobFactory(owner=owner, name="Old", deleted_at=clock.now()),
+    }
+
+
+@pytest.mark.parametrize(
+    ("options", "names"),
+    [
+        ([], ["Backup", "Report"]),
+        (["back"], ["Backup"]),
+        (["--status", "paused"], ["Report"]),
+        (["--tag", "home"], ["Backup"]),
+        (["--task", "notify"], []),
+        (["--failing"], ["Backup"]),
+        (["--trash"], ["Old"]),
+        (["--source", "jobs.yaml"], []),
+        (["--limit", "1"], ["Backup"]),
+    ],
+    ids=lambda value: " ".join(value) or "all",
+)
+def test_jobs_can_be_filtered(cronty, jobs, options, names):
+    assert [job["name"] for job in cronty("jobs", *options, "--json").json] == names
+
+
+def test_jobs_fit_a_narrow_terminal(cronty, owner, monkeypatch):
+    JobFactory(owner=owner, name="A very long name " * 10)
+    monkeypatch.setenv("COLUMNS", "60")
+
+    lines = cronty("jobs").out.splitlines()
+
+    assert max(map(len, lines)) <= 60
+    assert "…" in "".join(lines)
+
+
+def test_output_for_a_pipe_is_neither_coloured_nor_shortened(cronty, owner):
+    job = JobFactory(owner=owner, name="A very long name " * 10)
+
+    out = cronty("jobs").out
+
+    assert job.name.strip() in out
+    assert "\x1b" not in out
+
+
+def test_list_says_that_it_is_shortened(cronty, jobs):
+    assert "Only the first 1" in cronty("jobs", "--limit", "1").err
+
+
+def test_jobs_take_a_fixed_number_of_queries(cronty, owner, django_assert_max_num_queries):
+    JobFactory.create_batch(30, owner=owner)
+
+    with django_assert_max_num_queries(4):
+        cronty("jobs")
+
+
+def test_escape_sequences_are_not_printed(cronty, owner):
+    job = JobFactory(
+        owner=owner, name="evil", kwargs={"text": "\x1b]0;owned\x07\x9b31m"}, last_error="a\x1b[2Jb"
+    )
+
+    for line in (["show", str(job.pk)], ["show", str(job.pk), "--json"], ["jobs"]):
+        out = cronty(*line).out
+        assert "\x1b" not in out
+        assert "\x9b" not in out
+
+
+def test_show_masks_secrets(cronty, owner):
+    job = JobFactory(
+        owner=owner, task="webhook", kwargs={"url": "https://x.example", "headers": {"X-Key": "hunter2"}}
+    )
+
+    assert "hunter2" not in cronty("show", str(job.pk)).out
+    assert "hunter2" not in cronty("show", str(job.pk), "--json").out
+
+
+def test_show_has_next_runs_and_last_runs(cronty, owner):
+    job = JobFactory(owner=owner, name="Backup")
+    run = ExecutionFactory(job=job, owner=owner, status="failed", error="disk full", finished_at=clock.now())
+
+    shown = cronty("show", "Backup", "--json").json
+
+    assert len(shown["next_runs"]) == 5
+    assert [(each["run"], each["error"]) for each in shown["runs"]] == [(run.pk, "disk full")]
+    assert "disk full" in cronty("show", "Backup").out
+
+
+def test_next_lists_runs_in_order(cronty, owner):
+    now = clock.now()
+    JobFactory(owner=owner, name="Later", once=True, run_at=now + timedelta(hours=2))
+    JobFactory(owner=owner, name="Sooner", once=True, run_at=now + timedelta(hours=1))
+
+    ended = cronty("next")
+
+    assert ended.out.index("Sooner") < ended.out.index("Later")
+    assert "No cluster is running" in ended.err
+    assert [run["name"] for run in cronty("next", "--json", "--hours", "1.5").json] == ["Sooner"]
+    assert len(cronty("next", "Later", "--json").json) == 1
+
+
+def test_why_explains_the_nearest_run(cronty, owner):
+    job = JobFactory(owner=owner, name="Backup", created_at=clock.now() - timedelta(days=2))
+    ExecutionFactory(
+        job=job, owner=owner, status="missed", reason="No worker was running.", scheduled_for=clock.now()
+    )
+
+    assert "It was missed. No worker was running." in cronty("why", "Backup").out
+    assert cronty("why", "Backup", "--json").json["verdict"] == "missed"
+    assert cronty("why", "Backup", "blue moon").code == 2
+
+
+def test_preview_creates_nothing(cronty, owner):
+    shown = cronty(
+        "preview", "every weekday at 8:30", "--timezone", "Asia/Tokyo", "--count", "2", "--json"
+    ).json
+
+    assert shown["description"] == "Every weekday at 08:30"
+    assert [run[10:] for run in shown["next_runs"]] == ["T08:30:00+09:00"] * 2
+    assert owner.cronty_jobs.count() == 0
+    assert cronty("preview", "every blue moon").code == 1
+    assert cronty("preview", "every day at 9:00", "--timezone", "Mars/Base").code == 2
