@@ -43,6 +43,7 @@ urlpatterns = [
     page("jobs/<str:job_id>/edit/", editing.EditJobPage.as_view(), name="edit"),
     page("jobs/<str:job_id>/run/", job.run, name="run-now"),
     page("jobs/<str:job_id>/pause/", job.pause, name="pause"),
+    page("jobs/<str:job_id>/skip/", job.skip, name="skip"),
     page("jobs/<str:job_id>/resume/", job.resume, name="resume"),
     page("jobs/<str:job_id>/cancel/", job.cancel, name="cancel"),
     page("jobs/<str:job_id>/rotate-key/", job.rotate_key, name="rotate-key"),

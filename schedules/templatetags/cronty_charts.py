@@ -7,6 +7,7 @@ from typing import Any
 
 from django import template
 from django.template.loader import render_to_string
+from django.urls import reverse
 from django.utils.safestring import SafeString
 
 from schedules.models import Execution
@@ -17,7 +18,8 @@ register = template.Library()
 
 LETTERS = {"succeeded": "s", "failed": "f", "lost": "l", "cancelled": "c", "missed": "m", "skipped": "k"}
 NAMED_JOBS = 3
-BARS = 60
+# Fewer bars are drawn as narrow as these.
+LEAST_BARS = 30
 BAR_HEIGHT = 70
 AHEAD_HEIGHT = 34
 
@@ -42,11 +44,13 @@ def bars(runs: Iterable[Execution], zone: str = "UTC") -> dict[str, Any]:
     rows = list(runs)
     longest = max((run.took.total_seconds() for run in rows if run.took), default=0) or 1
     drawn = []
-    for place, run in enumerate(rows, start=BARS - len(rows)):
+    room = max(len(rows), LEAST_BARS)
+    for place, run in enumerate(rows, start=room - len(rows)):
         height = max(4, run.took.total_seconds() / longest * BAR_HEIGHT) if run.took else BAR_HEIGHT
         took = f" · {duration(run.took)}" if run.took else ""
         drawn.append(
             {
+                "link": reverse("schedules:run", args=[run.pk]) if run.pk else "",
                 "letter": LETTERS.get(run.status, "r"),
                 "x": place * 10 + 1,
                 "y": f"{BAR_HEIGHT + 1 - height:.1f}",
@@ -54,7 +58,7 @@ def bars(runs: Iterable[Execution], zone: str = "UTC") -> dict[str, Any]:
                 "title": f"{local_and_utc(run.scheduled_for, zone)} · {STATUSES[run.status][0]}{took}",
             }
         )
-    return {"bars": drawn}
+    return {"bars": drawn, "width": room * 10}
 
 
 @register.inclusion_tag("schedules/parts/next_24_hours.html")

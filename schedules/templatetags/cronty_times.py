@@ -17,6 +17,7 @@ register = template.Library()
 # app.js has the same table.
 UNITS = ((59.5, 1, "s"), (7170, 60, "min"), (171_000, 3600, "h"), (float("inf"), 86_400, "d"))
 NO_MOMENT = "—"
+NOTICED_DELAY = timedelta(seconds=1)
 
 
 def relative(moment: datetime, now: datetime) -> str:
@@ -76,6 +77,19 @@ def at(moment: datetime | None, zone: str = "UTC", *, exact: bool = False) -> Sa
 
 
 @register.simple_tag
+def plain_at(moment: datetime, zone: str) -> str:
+    """Return a moment as plain text, for attributes."""
+    return day_and_clock(moment, zone, clock.now())
+
+
+@register.simple_tag
+def day(moment: datetime, zone: str) -> str:
+    """Show the day of a moment in a zone."""
+    here = local(moment, zone)
+    return f"{here:%a} {here.day} {here:%b}"
+
+
+@register.simple_tag
 def to_the_second(moment: datetime | None, zone: str = "UTC") -> SafeString:
     if moment is None:
         return _no_moment(NO_MOMENT)
@@ -104,6 +118,12 @@ def clock_time(moment: datetime, zone: str) -> str:
 def need_seconds(moments: list[datetime]) -> bool:
     """Return whether any of these moments is not on a full minute."""
     return any(moment.second for moment in moments)
+
+
+@register.filter
+def is_noticed(delay: timedelta | None) -> bool:
+    """Return whether a delay is long enough to mention; shorter ones are the normal time that a start takes."""
+    return delay is not None and delay >= NOTICED_DELAY
 
 
 @register.filter

@@ -99,7 +99,7 @@ def test_switch_pauses_the_job_and_keeps_the_focus(visit: Callable[..., Visitor]
 
     expect(switch).to_have_attribute("aria-checked", "false")
     expect(switch).to_be_focused()
-    expect(toast(page)).to_contain_text("Paused Water the plants")
+    expect(toast(page)).to_contain_text("Water the plants paused")
     page.evaluate("document.body.dispatchEvent(new CustomEvent('refresh'))")
     page.wait_for_load_state("networkidle")
     expect(switch).to_be_focused()
@@ -227,7 +227,7 @@ def test_job_is_edited_paused_run_copied_deleted_and_restored(
 
     page.click("summary:has-text('More')")
     page.click("text=Move to trash")
-    expect(toast(page)).to_contain_text("Moved Stand-up to the trash")
+    expect(toast(page)).to_contain_text("Stand-up moved to the trash")
     page.click("text=Undo")
     expect(page.locator("h1")).to_have_text("Stand-up")
     assert Job.objects.kept().filter(name="Stand-up").exists()
@@ -245,7 +245,7 @@ def test_several_jobs_are_deleted_and_restored(visit: Callable[..., Visitor], jo
     expect(page.get_by_label("Tick Stretch")).to_have_count(0)
     page.click("text=Undo")
 
-    expect(toast(page)).to_contain_text("Restored 2 jobs")
+    expect(toast(page)).to_contain_text("2 jobs restored")
     expect(page.get_by_label("Tick Stretch")).to_have_count(1)
 
 

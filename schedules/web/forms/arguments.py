@@ -15,7 +15,19 @@ from schedules.tasks.registry import Task
 LONG_TEXTS = {"message", "prompt", "body"}
 INLINE_OPTIONS = 3
 OBJECT_HINT = 'A JSON object, like {"key": "value"}.'
-LABELS = {"url": "Address (URL)", "click": "Open this link when tapped", "attach": "Attach a file from (URL)"}
+LABELS = {
+    "url": "URL",
+    "click": "Open this link when tapped",
+    "icon": "Icon (URL)",
+    "attach": "Attach a file from (URL)",
+    "filename": "File name",
+    "markdown": "Format as Markdown",
+}
+
+
+def label_of(name: str) -> str:
+    """Return what a person calls an argument."""
+    return LABELS.get(name, name.replace("_", " ").capitalize())
 
 
 @dataclass(frozen=True)
@@ -130,7 +142,7 @@ def _argument(task: Task, name: str, spec: Mapping[str, Any], *, is_required: bo
 def _typed_argument(task: Task, name: str, spec: Mapping[str, Any], *, is_required: bool) -> Argument:
     shape = next((each for each in spec.get("anyOf", ()) if each.get("type") != "null"), spec)
     common: dict[str, Any] = {
-        "label": LABELS.get(name, name.replace("_", " ").capitalize()),
+        "label": label_of(name),
         "required": is_required,
         "help_text": spec.get("description") or shape.get("description", ""),
     }
@@ -165,7 +177,7 @@ def _typed_argument(task: Task, name: str, spec: Mapping[str, Any], *, is_requir
 def _rest(task: Task, parameter: Parameter) -> Argument:
     is_list = parameter.kind is parameter.VAR_POSITIONAL
     common = {
-        "label": parameter.name.replace("_", " ").capitalize(),
+        "label": label_of(parameter.name),
         "required": False,
         "help_text": "A JSON list, like [1, 2]." if is_list else OBJECT_HINT,
     }

@@ -1,8 +1,8 @@
 """The page of one job, and the actions on it."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from datetime import datetime, timedelta
+from collections.abc import Callable
+from contextlib import suppress
+from datetime import date, datetime, timedelta
 from typing import Any
 
 from django.contrib import messages
@@ -15,16 +15,18 @@ from schedules import clock, services
 from schedules.models import Event, Execution, Job
 from schedules.models.keysets import Segment
 from schedules.result import Err, Ok, Result, sentence
-from schedules.services.reading import preview_of
+from schedules.services.reading import next_runs_of, preview_of
 from schedules.signing import OVERLAP
-from schedules.templatetags.cronty_times import duration
+from schedules.templatetags.cronty_times import day_and_clock
 from schedules.web.views import states
 from schedules.web.views.editing import job_address, run_address
+from schedules.web.views.job_facts import Health, policies, shown_values, upcoming_of
 from schedules.web.views.page import (
     Page,
     PageMixin,
     actor_of,
     back,
+    find_job,
     page_of,
     problem_text,
     show_problem,
@@ -32,53 +34,14 @@ from schedules.web.views.page import (
 from schedules.web.views.paging import read_page
 from schedules.when.moments import in_the_past
 from schedules.when.phrases import PhraseError, parse_moment
-from schedules.when.skips import still_ahead
 
+TABS = {"runs": "Runs", "history": "History", "why": "Why?", "agent": "Tell your agent"}
 BARS = 60
 RUNS = 20
+EVENTS = 20
 PAUSE = ("reason", "until")
-
-
-@dataclass(frozen=True)
-class Health:
-    """Statistics of the last runs."""
-
-    runs: list[Execution]
-
-    @property
-    def ended(self) -> list[Execution]:
-        return [
-            run
-            for run in self.runs
-            if run.status in Execution.FINAL and run.status != Execution.Status.SKIPPED
-        ]
-
-    @property
-    def success(self) -> str:
-        ended = self.ended
-        if not ended:
-            return "—"
-        good = sum(run.status == Execution.Status.SUCCEEDED for run in ended)
-        # Never round a failure away.
-        return f"{good * 100 // len(ended)}%"
-
-    @property
-    def median(self) -> timedelta | None:
-        return percentile([run.took for run in self.runs if run.took], 50)
-
-    @property
-    def p95(self) -> timedelta | None:
-        return percentile([run.took for run in self.runs if run.took], 95)
-
-    @property
-    def lateness(self) -> timedelta | None:
-        return percentile([run.lateness for run in self.runs if run.lateness], 95)
-
-
-def percentile(values: Sequence[timedelta], percent: int) -> timedelta | None:
-    """Return a percentile by the nearest-rank method, or None without values."""
-    ordered = sorted(values)
-    return ordered[max(0, -(-len(ordered) * percent // 100) - 1)] if ordered else None
+# A page that shows a run this near is kept up to date like one with a run in progress.
+SOON = timedelta(minutes=1)
 
 
 class JobPage(PageMixin, TemplateView):
@@ -90,33 +53,58 @@ class JobPage(PageMixin, TemplateView):
         job = next(iter(states.named(states.with_rank(found, now))), None)
         if job is None:
             raise Http404("job")
+        states.add_details([job], self.actor.user.pk, now)
         runs = (
             Execution.objects.filter(job=job).order_by("-scheduled_for", "-pk").defer("traceback", "result")
         )
         last = list(runs[:BARS])
-        asked = {name: self.request.GET.get(name, "") for name in ("outcome", "cause")}
-        found = _narrowed(runs, asked)
-        walked = runs if found is not runs else None
-        listed = read_page([Segment(found, ("-scheduled_for", "-pk"), walked)], self.request, RUNS)
+        preview = preview_of(job, now)
+        tab = self._tab()
         return super().get_context_data(
             job=job,
-            preview=preview_of(job, now),
+            preview=preview,
+            upcoming=upcoming_of(job, preview.next_runs, now),
+            is_overdue=job.status == Job.Status.PENDING and bool(job.next_run_at and job.next_run_at < now),
             health=Health(last[::-1]),
-            listed=listed,
-            asked=asked,
-            outcomes=Execution.Status.values,
-            causes=Execution.Cause.values,
+            values=shown_values(job),
             policies=policies(job),
-            events=Event.objects.filter(job=job)[:10],
-            is_moving=any(run.status in states.MOVING for run in last),
+            is_moving=_is_moving(job, last, now),
             **self._rights(job),
-            crontab=crontab_line(job),
             signing_keys=services.signing_keys_of(self.actor, job, now),
             overlap_days=OVERLAP.days,
-            **self._why(job),
+            tabs=TABS,
+            tab=tab,
+            **self._tab_content(tab, job, runs),
             **self._pause(),
             **kwargs,
         )
+
+    def _tab(self) -> str:
+        asked = self.request.GET.get("tab", "why" if self.request.GET.get("why") else "")
+        return asked if asked in TABS else "runs"
+
+    def _tab_content(self, tab: str, job: Job, runs: Any) -> dict[str, Any]:
+        """Return what the chosen tab shows."""
+        match tab:
+            case "history":
+                return {"events": Event.objects.filter(job=job)[:EVENTS]}
+            case "why":
+                return self._why(job)
+            case "agent":
+                return {"crontab": crontab_line(job)}
+            case _:
+                return self._runs(runs)
+
+    def _runs(self, runs: Any) -> dict[str, Any]:
+        asked = {name: self.request.GET.get(name, "") for name in ("outcome", "cause")}
+        found = _narrowed(runs, asked)
+        walked = runs if found is not runs else None
+        return {
+            "listed": read_page([Segment(found, ("-scheduled_for", "-pk"), walked)], self.request, RUNS),
+            "asked": asked,
+            "outcomes": Execution.Status.values,
+            "causes": Execution.Cause.values,
+        }
 
     def render_to_response(self, context: dict[str, Any], **kwargs: Any) -> HttpResponse:
         response = super().render_to_response(context, **kwargs)
@@ -127,9 +115,12 @@ class JobPage(PageMixin, TemplateView):
     def _rights(self, job: Job) -> dict[str, bool]:
         """Return which actions the page offers."""
         may_change, is_protected = self.actor.may_change(job), services.is_protected(job)
+        is_armed = job.status in (Job.Status.PENDING, Job.Status.PAUSED)
         return {
             "can_change": may_change,
-            "can_edit": may_change and job.status in (Job.Status.PENDING, Job.Status.PAUSED),
+            "can_run": may_change and job.status != Job.Status.CANCELLED,
+            "can_skip": may_change and is_armed and job.trigger_type != Job.TriggerType.ONCE,
+            "can_edit": may_change and is_armed,
             "can_cancel": may_change and job.status in Job.ACTIVE and not is_protected,
             "can_delete": self.actor.may_delete(job) and not is_protected,
         }
@@ -159,46 +150,18 @@ class JobPage(PageMixin, TemplateView):
         return {}
 
 
+def _is_moving(job: Job, last: list[Execution], now: datetime) -> bool:
+    """Return whether the page is about to change."""
+    is_soon = job.status == Job.Status.PENDING and job.next_run_at and job.next_run_at < now + SOON
+    return bool(is_soon) or any(run.status in states.MOVING for run in last)
+
+
 def _narrowed(runs: Any, asked: dict[str, str]) -> Any:
     if asked["outcome"] in Execution.Status.values:
         runs = runs.filter(status=asked["outcome"])
     if asked["cause"] in Execution.Cause.values:
         runs = runs.filter(cause=asked["cause"])
     return runs
-
-
-def policies(job: Job) -> list[str]:
-    """Describe each policy in a sentence."""
-    retry = (
-        f"A failing run is tried {job.attempts} times, first again after {duration(job.backoff)}."
-        if job.attempts > 1
-        else "A failing run is not tried again."
-    )
-    overlap = {
-        Job.Overlap.SKIP: "While a run is going, the next one is skipped.",
-        Job.Overlap.QUEUE: "While a run is going, the next one waits for it.",
-        Job.Overlap.ALLOW: "Runs may go side by side.",
-    }
-    catch_up = {
-        Job.CatchUp.ONCE: "Missed runs are made up for by one run.",
-        Job.CatchUp.ALL: "Every missed run is made up for.",
-        Job.CatchUp.NONE: "Missed runs are left out.",
-    }
-    sentences = [
-        retry,
-        f"A run may take {duration(job.timeout)}.",
-        overlap[Job.Overlap(job.overlap)],
-        catch_up[Job.CatchUp(job.catch_up)],
-    ]
-    if job.pause_after_failures:
-        sentences.append(f"After {job.pause_after_failures} failures in a row it pauses itself.")
-    if job.at_most_once:
-        sentences.append("A run whose worker died is not repeated: it ends as lost.")
-    if ahead := still_ahead(job.skips.split(), clock.now()):
-        sentences.append(f"It leaves out {', '.join(ahead)}.")
-    if job.max_runs:
-        sentences.append(f"It ends after {job.max_runs:,} scheduled runs; {job.slot_count:,} are done.")
-    return sentences
 
 
 def crontab_line(job: Job) -> str:
@@ -228,7 +191,7 @@ def pause(request: HttpRequest, job_id: str) -> HttpResponse:
     except PhraseError:
         address = reverse("schedules:job", args=[job_id], query=typed)
         return HttpResponseRedirect(address, status=303)
-    return _act(request, job_id, services.pause, "Paused {name}.", reason=typed["reason"], until=until)
+    return _act(request, job_id, services.pause, "{name} paused.", reason=typed["reason"], until=until)
 
 
 def read_until(text: str, page: Page) -> datetime | None:
@@ -243,12 +206,12 @@ def read_until(text: str, page: Page) -> datetime | None:
 
 @require_POST
 def resume(request: HttpRequest, job_id: str) -> HttpResponse:
-    return _act(request, job_id, services.resume, "Resumed {name}.")
+    return _act(request, job_id, services.resume, "{name} resumed.")
 
 
 @require_POST
 def cancel(request: HttpRequest, job_id: str) -> HttpResponse:
-    return _act(request, job_id, services.cancel, "Cancelled {name}: it never runs again.")
+    return _act(request, job_id, services.cancel, "{name} was stopped permanently.")
 
 
 @require_POST
@@ -261,7 +224,7 @@ def rotate_key(request: HttpRequest, job_id: str) -> HttpResponse:
 def delete(request: HttpRequest, job_id: str) -> HttpResponse:
     match services.delete(actor_of(request), job_id):
         case Ok(job):
-            messages.success(request, f"Moved {job.name} to the trash.", extra_tags=f"undo {job.public_id}")
+            messages.success(request, f"{job.name} moved to the trash.", extra_tags=f"undo {job.public_id}")
             return HttpResponseRedirect(reverse("schedules:jobs"), status=303)
         case Err() as problem:
             show_problem(request, problem)
@@ -281,16 +244,61 @@ def restore(request: HttpRequest) -> HttpResponse:
             messages.error(request, problem_text(problem))
     if restored:
         names = restored[0].name if len(restored) == 1 else f"{len(restored)} jobs"
-        messages.success(request, f"Restored {names}.")
+        messages.success(request, f"{names} restored.")
     return back(request, job_address(restored[0]) if len(restored) == 1 else reverse("schedules:jobs"))
+
+
+@require_POST
+def skip(request: HttpRequest, job_id: str) -> HttpResponse:
+    """Leave out one run, a whole day, or the next run; or let them run after all."""
+    actor, now = actor_of(request), clock.now()
+    slots: list[datetime] = []
+    days: list[date] = []
+    with suppress(ValueError):
+        if text := request.POST.get("slot"):
+            slots.append(datetime.fromisoformat(text))
+        if text := request.POST.get("day"):
+            days.append(date.fromisoformat(text))
+    is_unread = not slots and not days and (request.POST.get("slot") or request.POST.get("day"))
+    if is_unread or any(slot.tzinfo is None for slot in slots):
+        messages.error(request, "Choose one of the next runs.")
+        return back(request, reverse("schedules:job", args=[job_id]))
+    is_undo = request.POST.get("undo") == "yes" and bool(slots or days)
+    next_run = None if slots or days else next(iter(next_runs_of(find_job(actor, job_id), now, 1)), None)
+    match services.skip(actor, job_id, days, slots, undo=is_undo):
+        case Ok(job):
+            moment = next_run or next(iter(slots), None)
+            when = (
+                day_and_clock(moment, job.timezone, now)
+                if moment
+                else f"{days[0]:%a} {days[0].day} {days[0]:%b}"
+            )
+            words = (
+                f"The run on {when} will happen after all."
+                if is_undo
+                else f"The run on {when} will be skipped."
+            )
+            messages.success(request, words)
+            return back(request, job_address(job))
+        case Err() as problem:
+            show_problem(request, problem)
+            return back(request, reverse("schedules:job", args=[job_id]))
 
 
 @require_POST
 def run(request: HttpRequest, job_id: str) -> HttpResponse:
     """Start one run now; the schedule does not change."""
-    match services.run_now(actor_of(request), job_id):
+    page = page_of(request)
+    job = find_job(page.actor, job_id)
+    if job.status == Job.Status.CANCELLED and page.actor.may_change(job):
+        messages.error(request, f"{job.name} was stopped permanently. Restore it to run it again.")
+        return back(request, job_address(job))
+    match services.run_now(page.actor, job_id):
         case Ok(execution):
-            messages.success(request, f"Started {execution.job_name}.", extra_tags=f"run {execution.pk}")
+            words = f"{execution.job_name} started."
+            if not page.has_live_cluster:
+                words = f"{execution.job_name} is queued. It will start when the worker is back."
+            messages.success(request, words, extra_tags=f"run {execution.pk}")
             return back(request, run_address(execution))
         case Err() as problem:
             show_problem(request, problem)

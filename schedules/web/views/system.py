@@ -14,7 +14,7 @@ from schedules import __version__, engine
 from schedules.models import Cluster, Execution, Job
 from schedules.models.counting import COUNTED, count_up_to
 from schedules.services.quotas import active_jobs
-from schedules.web.views.job import percentile
+from schedules.web.views.job_facts import percentile
 from schedules.web.views.page import PageMixin
 from schedules.when import zones
 

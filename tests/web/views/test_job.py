@@ -1,5 +1,6 @@
 """The page of one job, and its actions."""
 
+import re
 from datetime import timedelta
 from typing import Any
 
@@ -12,8 +13,9 @@ from django.test import Client
 from schedules import clock, services
 from schedules.models import Execution, Job
 from schedules.services import Actor
-from schedules.web.views.job import Health, percentile, policies
-from tests.factories import ExecutionFactory, JobFactory, UserFactory
+from schedules.web.views.job_facts import Health, percentile, policies, shown_values
+from tests.factories import ClusterFactory, ExecutionFactory, JobFactory, UserFactory
+from tests.web.html import html_of
 
 
 @pytest.fixture
@@ -26,7 +28,7 @@ def test_page_shows_schedule_zone_and_policies(web: Client, job: Job):
 
     assert "Every 5 minutes" in page
     assert "Europe/Berlin" in page
-    assert "While a run is going, the next one is skipped." in page
+    assert "Skip a run if the previous one is still running" in page
 
 
 def test_job_deleted_while_its_page_is_rendered_is_not_an_error(web: Client, job: Job):
@@ -50,7 +52,20 @@ def test_page_hides_secrets(web: Client, owner: User):
 
 
 def test_page_of_a_new_job_shows_its_first_run(web: Client, job: Job):
-    assert "First run" in web.get(f"/jobs/{job.public_id}/").content.decode()
+    assert "No runs yet. The first one starts <time" in html_of(web.get(f"/jobs/{job.public_id}/"))
+
+
+@time_machine.travel("2026-11-15T10:00:41Z", tick=False)
+@pytest.mark.parametrize(("has_cluster", "words"), [(False, "waiting for the worker."), (True, "starting.")])
+def test_overdue_job_says_what_it_waits_for(web: Client, owner: User, has_cluster: bool, words: str):
+    if has_cluster:
+        ClusterFactory(last_seen_at=clock.now())
+    job = JobFactory(owner=owner, next_run_at=clock.now() - timedelta(seconds=41))
+
+    page = html_of(web.get(f"/jobs/{job.public_id}/"))
+
+    assert re.search(rf"Due <time [^>]*>41 s ago</time>, {re.escape(words)}", page)
+    assert "The first one starts" not in page
 
 
 def test_runs_are_filtered_by_the_query_string(web: Client, job: Job):
@@ -63,7 +78,7 @@ def test_runs_are_filtered_by_the_query_string(web: Client, job: Job):
 
 
 def test_runs_name_their_time_zone(web: Client, job: Job):
-    assert "times in Europe/Berlin" in web.get(f"/jobs/{job.public_id}/").content.decode()
+    assert "Times in Europe/Berlin" in web.get(f"/jobs/{job.public_id}/").content.decode()
 
 
 def test_why_is_answered_from_the_ledger(web: Client, job: Job):
@@ -171,7 +186,7 @@ def test_cancel_makes_the_job_cancelled(web: Client, job: Job):
 
 def test_delete_offers_undo_and_undo_works(web: Client, job: Job):
     page = web.post(f"/jobs/{job.public_id}/delete/", follow=True).content.decode()
-    assert "Moved Backup to the trash." in page
+    assert "Backup moved to the trash." in page
     assert web.get(f"/jobs/{job.public_id}/").status_code == 404
 
     web.post("/jobs/restore/", {"job": job.public_id})
@@ -194,13 +209,143 @@ def test_percentile_is_one_of_the_values(percent: int, seconds: int):
     assert percentile([], percent) is None
 
 
-def test_every_policy_is_described_in_a_sentence():
-    job = Job(attempts=3, max_runs=5, overlap="queue", catch_up="all", at_most_once=True)
+def test_every_policy_is_described():
+    job = Job(attempts=3, max_runs=12, slot_count=3, overlap="queue", catch_up="all", at_most_once=True)
 
-    sentences = policies(job)
+    assert policies(job) == [
+        ("Retries", "up to 3 attempts; 10 s before the first retry, doubling each time"),
+        ("Timeout", "1 minute"),
+        ("Overlap", "queue a run until the previous one has ended"),
+        ("After downtime", "run every missed run"),
+        ("Automatic pause", "after 10 failures in a row"),
+        ("Worker crash", "never repeat a run whose worker crashed"),
+        ("Ends", "after 12 runs (3 so far)"),
+    ]
 
-    assert len(sentences) == 7
-    assert all(sentence.endswith(".") for sentence in sentences)
+
+@pytest.mark.parametrize(
+    ("tab", "words"),
+    [
+        ("runs", "Any result"),
+        ("history", "View all activity"),
+        ("why", "Explain"),
+        ("agent", "Paste this to any connected agent."),
+        ("bogus", "Any result"),
+    ],
+)
+def test_tab_of_the_query_string_is_shown_alone(web: Client, job: Job, tab: str, words: str):
+    ExecutionFactory(job=job)
+    shown = ["Any result", "View all activity", "Explain</", "Paste this"]
+
+    page = web.get(f"/jobs/{job.public_id}/", {"tab": tab}).content.decode()
+
+    assert words in page
+    assert sum(each in page for each in shown) == 1
+
+
+def test_arguments_are_shown_by_name_and_headers_as_lines(owner: User):
+    job = JobFactory.build(
+        owner=owner,
+        task="webhook",
+        args=["https://example.com/"],
+        kwargs={"headers": {"Authorization": "hush", "Accept": "text/plain"}, "body": None},
+    )
+
+    assert shown_values(job) == [
+        ("URL", "https://example.com/"),
+        ("Headers", "Authorization: ••••••\nAccept: text/plain"),
+    ]
+
+
+@time_machine.travel("2026-11-15T10:02:00Z", tick=False)
+def test_run_on_the_page_is_skipped_and_the_skip_undone(web: Client, owner: User):
+    job = JobFactory(owner=owner, timezone="Europe/Berlin", next_run_at=clock.now() + timedelta(minutes=3))
+    address = f"/jobs/{job.public_id}/"
+    first, second = web.get(address).context["upcoming"][:2]
+
+    answer = web.post(f"{address}skip/", {"slot": second.entry, "next": f"{address}?tab=why"}, follow=True)
+
+    job.refresh_from_db()
+    assert job.skips == second.entry == "2026-11-15T10:10:00Z"
+    assert answer.redirect_chain[0][0] == f"{address}?tab=why"
+    assert "The run on Sun 15 Nov 11:10 will be skipped." in answer.content.decode()
+    assert [each.is_skipped for each in answer.context["upcoming"][:3]] == [False, True, False]
+
+    web.post(f"{address}skip/", {"slot": second.entry, "undo": "yes"})
+
+    job.refresh_from_db()
+    assert job.skips == ""
+    assert web.get(address).context["upcoming"][:2] == [first, second]
+
+
+@time_machine.travel("2026-11-15T10:02:00Z", tick=False)
+def test_next_run_is_skipped_from_the_menu(web: Client, owner: User):
+    job = JobFactory(owner=owner, timezone="Europe/Berlin", next_run_at=clock.now() + timedelta(minutes=3))
+    answer = web.post(f"/jobs/{job.public_id}/skip/", follow=True)
+
+    job.refresh_from_db()
+    assert job.skips == "2026-11-15T10:05:00Z"
+    assert "The run on Sun 15 Nov 11:05 will be skipped." in answer.content.decode()
+
+
+def test_skipped_day_is_listed_and_can_be_undone(web: Client, owner: User):
+    day = (clock.now() + timedelta(days=1)).date().isoformat()
+    job = JobFactory(owner=owner, cron="0 9 * * *", timezone="UTC", skips=day)
+    address = f"/jobs/{job.public_id}/"
+
+    page = html_of(web.get(address))
+    answer = web.post(f"{address}skip/", {"day": day, "undo": "yes"}, follow=True)
+
+    job.refresh_from_db()
+    assert f'<input type="hidden" name="day" value="{day}">' in page
+    assert "will happen after all" in answer.content.decode()
+    assert job.skips == ""
+
+
+@pytest.mark.parametrize("data", [{"slot": "soon"}, {"day": "x"}, {"slot": "2026-11-15T10:05:00"}])
+def test_skip_of_something_else_changes_nothing(web: Client, job: Job, data: dict[str, str]):
+    answer = web.post(f"/jobs/{job.public_id}/skip/", data, follow=True)
+
+    job.refresh_from_db()
+    assert job.skips == ""
+    assert "Choose one of the next runs." in answer.content.decode()
+
+
+def test_stranger_cannot_skip(other: Client, job: Job):
+    assert other.post(f"/jobs/{job.public_id}/skip/").status_code == 404
+
+
+def test_stopped_job_cannot_be_run_but_restored(web: Client, owner: User):
+    job = JobFactory(owner=owner, name="Old", cron="0 9 * * *")
+    services.cancel(Actor(owner), job.public_id)
+    address = f"/jobs/{job.public_id}/"
+
+    page = web.get(address).content.decode()
+    answer = web.post(f"{address}run/", follow=True)
+    assert "Run now" not in page
+    assert "Old was stopped permanently. Restore it to run it again." in answer.content.decode()
+    assert not Execution.objects.exists()
+
+    web.post("/jobs/restore/", {"job": job.public_id})
+
+    job.refresh_from_db()
+    assert job.status == "pending"
+
+
+def test_run_without_a_worker_says_that_it_is_queued(web: Client, job: Job):
+    words = "Backup is queued. It will start when the worker is back."
+    assert words in web.post(f"/jobs/{job.public_id}/run/", follow=True).content.decode()
+
+    ClusterFactory(last_seen_at=clock.now())
+
+    assert "Backup started." in web.post(f"/jobs/{job.public_id}/run/", follow=True).content.decode()
+
+
+def test_delay_of_less_than_a_second_is_not_mentioned():
+    runs = [Execution(status="succeeded", lateness=timedelta(milliseconds=900))]
+
+    assert Health(runs).delay is None
+    assert Health([*runs, Execution(lateness=timedelta(seconds=12))]).delay == timedelta(seconds=12)
 
 
 def test_owner_sees_the_signing_keys_of_a_webhook_and_can_change_them(web: Client, owner: User):

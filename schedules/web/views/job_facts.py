@@ -1,0 +1,142 @@
+"""Facts about one job for its page: health, policies, arguments and the runs ahead."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import date, datetime, timedelta
+from typing import Any
+
+from schedules import limits
+from schedules.models import Execution, Job
+from schedules.tasks import registry
+from schedules.templatetags.cronty_times import duration, is_noticed
+from schedules.web.forms.arguments import label_of
+from schedules.when import durations
+from schedules.when.forecast import start_of_day
+from schedules.when.skips import slot_entry
+
+
+@dataclass(frozen=True)
+class Health:
+    """Statistics of the last runs."""
+
+    runs: list[Execution]
+
+    @property
+    def ended(self) -> list[Execution]:
+        return [
+            run
+            for run in self.runs
+            if run.status in Execution.FINAL and run.status != Execution.Status.SKIPPED
+        ]
+
+    @property
+    def success(self) -> str:
+        ended = self.ended
+        if not ended:
+            return "—"
+        good = sum(run.status == Execution.Status.SUCCEEDED for run in ended)
+        # Never round a failure away.
+        return f"{good * 100 // len(ended)}%"
+
+    @property
+    def median(self) -> timedelta | None:
+        return percentile([run.took for run in self.runs if run.took], 50)
+
+    @property
+    def p95(self) -> timedelta | None:
+        return percentile([run.took for run in self.runs if run.took], 95)
+
+    @property
+    def delay(self) -> timedelta | None:
+        """How late runs start, if that is worth mentioning."""
+        delay = percentile([run.lateness for run in self.runs if run.lateness], 95)
+        return delay if is_noticed(delay) else None
+
+
+def percentile(values: Sequence[timedelta], percent: int) -> timedelta | None:
+    """Return a percentile by the nearest-rank method, or None without values."""
+    ordered = sorted(values)
+    return ordered[max(0, -(-len(ordered) * percent // 100) - 1)] if ordered else None
+
+
+def policies(job: Job) -> list[tuple[str, str]]:
+    """Describe each policy, as (label, words)."""
+    wait = f"{duration(job.backoff)} before the first retry, doubling each time"
+    overlap = {
+        Job.Overlap.SKIP: "skip a run if the previous one is still running",
+        Job.Overlap.QUEUE: "queue a run until the previous one has ended",
+        Job.Overlap.ALLOW: "run in parallel",
+    }
+    catch_up = {
+        Job.CatchUp.ONCE: "run once to catch up",
+        Job.CatchUp.ALL: "run every missed run",
+        Job.CatchUp.NONE: "skip missed runs",
+    }
+    found = [
+        ("Retries", f"up to {job.attempts} attempts; {wait}" if job.attempts > 1 else "none"),
+        ("Timeout", durations.in_words(job.timeout)),
+        ("Overlap", overlap[Job.Overlap(job.overlap)]),
+        ("After downtime", catch_up[Job.CatchUp(job.catch_up)]),
+    ]
+    if job.pause_after_failures:
+        found.append(("Automatic pause", f"after {job.pause_after_failures:,} failures in a row"))
+    if job.at_most_once:
+        found.append(("Worker crash", "never repeat a run whose worker crashed"))
+    if job.max_runs:
+        found.append(("Ends", f"after {job.max_runs:,} runs ({job.slot_count:,} so far)"))
+    return found
+
+
+def shown_values(job: Job) -> list[tuple[str, Any]]:
+    """List the arguments of a job as (label, value), positional ones by name and secrets masked."""
+    task = registry.get(job.task)
+    named: dict[str, Any] = {}
+    try:
+        if task:
+            named = dict(task.signature.bind_partial(*job.args).arguments)
+    except TypeError:
+        task = None
+    if task is None and job.args:
+        named = {"args": job.args}
+    values = limits.masked(
+        {name: list(value) if isinstance(value, tuple) else value for name, value in named.items()}
+        | job.kwargs
+    )
+    return [(label_of(name), _lines(value)) for name, value in values.items() if value is not None]
+
+
+def _lines(value: Any) -> Any:
+    """Write a table of texts, like headers, as a line for each."""
+    if isinstance(value, dict) and value and all(isinstance(text, str) for text in value.values()):
+        return "\n".join(f"{name}: {text}" for name, text in value.items())
+    return value
+
+
+@dataclass(frozen=True)
+class Upcoming:
+    """A run ahead, or one that is left out."""
+
+    at: datetime
+    entry: str
+    """How `services.skip` names it: a slot, or a whole day."""
+    is_skipped: bool = False
+
+    @property
+    def is_day(self) -> bool:
+        return len(self.entry) == 10
+
+
+def upcoming_of(job: Job, next_runs: Sequence[datetime], now: datetime) -> list[Upcoming]:
+    """List the next runs and what is left out between or after them, in order."""
+    found = [Upcoming(moment, slot_entry(moment)) for moment in next_runs if moment > now]
+    for entry in job.skips.split():
+        if len(entry) == 10:
+            day = date.fromisoformat(entry)
+            is_ahead = start_of_day(day + timedelta(days=1), job.timezone) > now
+            at = start_of_day(day, job.timezone)
+        else:
+            at = datetime.fromisoformat(entry)
+            is_ahead = at > now
+        if is_ahead:
+            found.append(Upcoming(at, entry, is_skipped=True))
+    return sorted(found, key=lambda each: each.at)
