@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 PIP_INSTALL := install -q --disable-pip-version-check --no-input --require-hashes --no-deps
 ARGS ?=
 
-.PHONY: up test coverage install install-dev check check-types check-rules compile-tests bare pythons bench growth figures faults mutants hosts load soak browser conformance fuzz model contract lock clean
+.PHONY: up test coverage install install-dev dist check check-types check-rules compile-tests bare pythons bench growth figures faults mutants hosts load soak browser conformance fuzz model contract lock clean
 
 up: install
 	@$(BIN)/python manage.py up $(ARGS)
@@ -31,6 +31,10 @@ $(VENV)/.installed-dev: requirements-dev.txt requirements.txt
 	@[ -e $(VENV)/.installed ] && [ ! requirements.txt -nt $(VENV)/.installed ] || { $(MAKE_VENV); }
 	@$(PIP) --no-compile -r $<
 	@touch $(VENV)/.installed $@
+
+# Build the wheel with tools of its own, check its contents, start it from an empty folder, and follow the Dockerfile.
+dist:
+	@$(PYTHON) -m verification.dist $(ARGS)
 
 check: install-dev
 	@echo "Static checks …"

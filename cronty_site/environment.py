@@ -17,6 +17,7 @@ from zoneinfo import ZoneInfo
 
 import dj_database_url
 from django.core.exceptions import ImproperlyConfigured
+from platformdirs import user_data_path
 
 from schedules.destinations import parse_destination
 from schedules.request_headers import setting_problem
@@ -183,6 +184,16 @@ def web_address(name: str, default: str) -> str:
     if not is_address:
         raise refuse(name, f"use an address like https://cronty.example, not {value!r}.")
     return value
+
+
+def is_checkout(folder: Path) -> bool:
+    """Return whether Cronty runs from its source code, and not from an installed package."""
+    return all((folder / name).is_file() for name in ("manage.py", "pyproject.toml"))
+
+
+def data_folder(source: Path) -> Path:
+    """Return where data goes by default: beside the source code, or to the user's data folder for a package."""
+    return source / "data" if is_checkout(source) else user_data_path("cronty", appauthor=False)
 
 
 def folder(name: str, default: Path) -> Path:

@@ -22,11 +22,17 @@ def _limit(name: str, minimum: int, maximum: int = 1_000_000_000) -> int:
 os.umask(0o077)
 
 BASE_DIR = Path(__file__).resolve().parent.parent
-environment.load_dotenv(BASE_DIR / ".env")
+_is_checkout = environment.is_checkout(BASE_DIR)
+_data = environment.data_folder(BASE_DIR)
+environment.load_dotenv(
+    (BASE_DIR if _is_checkout else Path(environment.text("CRONTY_DATA", str(_data)))) / ".env"
+)
+# The arguments of Python that run management commands, for child processes and agents' clients.
+CRONTY_MANAGE = [str(BASE_DIR / "manage.py")] if _is_checkout else ["-m", "cronty_site"]
 CRONTY_ZONE_DATA = environment.zone_data("CRONTY_ZONE_DATA")
 
 # Addresses and data
-CRONTY_DATA = environment.folder("CRONTY_DATA", BASE_DIR / "data")
+CRONTY_DATA = environment.folder("CRONTY_DATA", _data)
 CRONTY_HOST = environment.host("CRONTY_HOST", defaults.CRONTY_HOST)
 CRONTY_PORT = environment.integer("CRONTY_PORT", defaults.CRONTY_PORT, minimum=1, maximum=65_535)
 CRONTY_URL = environment.web_address("CRONTY_URL", f"http://{host_in_url(CRONTY_HOST)}:{CRONTY_PORT}")
@@ -115,7 +121,7 @@ MIDDLEWARE = [
 TEMPLATES = [
     {
         "BACKEND": "django.template.backends.django.DjangoTemplates",
-        "DIRS": [BASE_DIR / "templates"],
+        "DIRS": [BASE_DIR / "templates" if _is_checkout else BASE_DIR / "cronty_site/templates"],
         "APP_DIRS": True,
         "OPTIONS": {
             "context_processors": [

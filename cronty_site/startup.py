@@ -5,9 +5,17 @@ import sys
 
 import django
 from django.core.exceptions import ImproperlyConfigured
+from django.core.management import execute_from_command_line
 
 from schedules.management.startup import without_garbage_collection
 from schedules.private_files import restrict_to_owner
+
+
+def run_command() -> None:
+    """Run the management command that the arguments name."""
+    is_local_server = sys.argv[1:2] == ["mcp_serve"] and "--http" not in sys.argv
+    set_up(pages=not is_local_server)
+    execute_from_command_line(sys.argv)
 
 
 def set_up(*, pages: bool = True) -> None:

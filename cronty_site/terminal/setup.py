@@ -1,14 +1,9 @@
 """The start of Django for a subcommand, and failures as exit codes."""
 
 import json
-import os
 import sys
 
 import click
-
-from schedules.management.startup import without_garbage_collection
-
-SETTINGS = "cronty_site.settings"
 
 
 class ExitCode:
@@ -41,18 +36,15 @@ class Failure(click.ClickException):
 
 
 def start_django(*, pages: bool) -> None:
-    """Read the settings and load the apps, once; a wrong setting is a failure with one sentence."""
+    """Set Django up, once; a wrong setting is a failure with one sentence."""
     if "django" in sys.modules:
         from django.apps import apps  # noqa: PLC0415
 
         if apps.ready:
             return
-    os.environ.setdefault("DJANGO_SETTINGS_MODULE", SETTINGS)
-    import django  # noqa: PLC0415
-    from django.core.exceptions import ImproperlyConfigured  # noqa: PLC0415
+    from cronty_site.startup import set_up  # noqa: PLC0415
 
     try:
-        with without_garbage_collection():
-            django.setup()
-    except ImproperlyConfigured as error:
-        raise Failure(f"Cronty cannot start. {error}", ExitCode.NOT_READY) from error
+        set_up(pages=pages)
+    except SystemExit as end:
+        raise Failure(str(end), ExitCode.NOT_READY) from end

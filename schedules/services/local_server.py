@@ -13,16 +13,24 @@ from django.conf import settings
 
 def local_server(username: str) -> dict[str, Any]:
     """Return the command, its arguments, and the variables that it needs to open the same database."""
-    base = getattr(settings, "BASE_DIR", None)
-    manage = [str(Path(base) / "manage.py")] if base else ["-m", "django"]
+    manage = _manage()
     server: dict[str, Any] = {
         "command": sys.executable,
         "args": [*manage, "mcp_serve", "--user", username],
     }
     variables = _variables() if is_product() else {}
-    if not base:
+    if manage == ["-m", "django"]:
         variables["DJANGO_SETTINGS_MODULE"] = os.environ["DJANGO_SETTINGS_MODULE"]
     return server | {"env": variables} if variables else server
+
+
+def _manage() -> list[str]:
+    """Return the arguments of Python that run management commands of this project."""
+    if is_product():
+        return list(settings.CRONTY_MANAGE)
+    base = getattr(settings, "BASE_DIR", None)
+    script = Path(base) / "manage.py" if base else None
+    return [str(script)] if script and script.is_file() else ["-m", "django"]
 
 
 def omitted_variable_note() -> str:

@@ -36,7 +36,7 @@ def manage_command() -> list[str]:
     if script.name == "manage.py" and script.is_file():
         return [sys.executable, str(script.resolve())]
     # Django has put the settings module into the environment, which the children inherit.
-    return [sys.executable, "-m", "django"]
+    return [sys.executable, *getattr(settings, "CRONTY_MANAGE", ["-m", "django"])]
 
 
 @dataclass

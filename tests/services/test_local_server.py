@@ -12,7 +12,9 @@ SQLITE = "django.db.backends.sqlite3"
 @pytest.fixture
 def default_install(settings, monkeypatch, tmp_path):
     """An installation with all files in their default places."""
+    (tmp_path / "manage.py").touch()
     settings.BASE_DIR, settings.CRONTY_DATA = tmp_path, tmp_path / "data"
+    settings.CRONTY_MANAGE = [str(tmp_path / "manage.py")]
     database = {"ENGINE": SQLITE, "NAME": str(tmp_path / "data" / "cronty.sqlite3")}
     monkeypatch.setitem(settings.DATABASES, "default", database)
     return tmp_path
@@ -55,6 +57,22 @@ def test_embedding_project_gets_no_cronty_variables(default_install, settings, e
 
     assert "env" not in local_server("olga")
     assert omitted_variable_note() == ""
+
+
+def test_installed_package_has_no_manage_py(default_install, settings):
+    settings.CRONTY_MANAGE = ["-m", "cronty_site"]
+
+    assert local_server("olga")["args"] == ["-m", "cronty_site", "mcp_serve", "--user", "olga"]
+
+
+@pytest.mark.parametrize("has_script", [True, False])
+def test_embedding_project_is_started_with_its_manage_py_if_it_has_one(default_install, settings, has_script):
+    del settings.CRONTY_DATA
+    if not has_script:
+        (default_install / "manage.py").unlink()
+
+    start = [str(default_install / "manage.py")] if has_script else ["-m", "django"]
+    assert local_server("olga")["args"] == [*start, "mcp_serve", "--user", "olga"]
 
 
 def test_project_without_base_dir_is_started_with_its_settings_module(default_install, settings):

@@ -83,10 +83,18 @@ def test_children_are_started_with_the_manage_py_of_the_project(folder):
 
 
 @pytest.mark.parametrize("name", ["-c", "/usr/bin/django-admin", "/nowhere/manage.py"])
-def test_children_are_started_with_python_m_django_without_a_manage_py(monkeypatch, name):
+def test_children_are_started_with_python_m_django_without_a_manage_py(monkeypatch, settings, name):
     monkeypatch.setattr(sys, "argv", [name])
+    del settings.CRONTY_MANAGE
 
     assert manage_command() == [sys.executable, "-m", "django"]
+
+
+def test_children_of_an_installed_package_are_started_with_its_module(monkeypatch, settings):
+    monkeypatch.setattr(sys, "argv", ["/opt/cronty/bin/cronty"])
+    settings.CRONTY_MANAGE = ["-m", "cronty_site"]
+
+    assert manage_command() == [sys.executable, "-m", "cronty_site"]
 
 
 def test_children_run_until_the_condition_holds_and_stop_together(supervise, folder):
