@@ -50,13 +50,16 @@ def test_linked_files_exist(document):
 
 
 def test_architecture_names_files_that_exist():
-    """Names are relative to schedules/, and to the folder of the name before: `engine/plan.py`, `gaps.py`."""
+    """Names are relative to schedules/ or the project, and to the folder of the name before: `engine/plan.py`, `gaps.py`."""
     folder, missing, count = "", [], 0
     architecture = (PROJECT / "docs/explanation/architecture.md").read_text()
     for name in re.findall(r"`((?:[a-z_]+/)*[a-z_]+\.py)`", architecture):
         folder = name.rpartition("/")[0] or folder
         count += 1
-        if not any((PROJECT / "schedules" / place).exists() for place in (name, f"{folder}/{name}")):
+        places = [
+            base / place for base in (PROJECT / "schedules", PROJECT) for place in (name, f"{folder}/{name}")
+        ]
+        if not any(place.exists() for place in places):
             missing.append(name)
 
     assert count > 30
