@@ -26,7 +26,7 @@ from tests.mcp.agents import InMemory
 
 FIRST = ("schedules", "0001_initial")
 # The content without its formatting and comments.
-FIRST_DIGEST = "bb5ab569ebdacfac7506f03ace445475f539bf308283a14b0a623830d59f23f3"
+FIRST_DIGEST = "c84d4dd631c885cffd4d2361cc0ceddbb26171edac2034d45df2f9d2d3f94928"
 
 NAMES = ("Cluster", "Job", "Execution", "Event", "Profile", "Token", "Installation", "UserSession")
 NOW = datetime(2026, 2, 4, 9, 0, tzinfo=UTC)

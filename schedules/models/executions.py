@@ -5,7 +5,7 @@ from typing import Any, Self
 
 from django.conf import settings
 from django.db import models
-from django.db.models import F, Q
+from django.db.models import Case, F, Q, Value, When
 
 from schedules import limits
 from schedules.models.jobs import Job
@@ -194,10 +194,13 @@ class Execution(models.Model):
     class Meta:
         ordering = ["-scheduled_for", "-pk"]
         constraints = [
+            # Runs by hand have null there, so that any number of them is allowed. They are in it, because it is also the
+            # index of a job's history.
             models.UniqueConstraint(
+                F("job"),
+                F("scheduled_for"),
+                Case(When(~Q(cause="manual"), then=Value(1))),
                 name="execution_is_the_only_one_of_its_slot",
-                fields=["job", "scheduled_for"],
-                condition=~Q(cause="manual"),
             ),
             models.CheckConstraint(
                 name="execution_gap_has_a_last_slot",
@@ -218,7 +221,6 @@ class Execution(models.Model):
                 fields=["owner", "scheduled_for", "id"],
                 condition=Q(status="waiting"),
             ),
-            models.Index(name="execution_job_history", fields=["job", "-scheduled_for"]),
             models.Index(name="execution_owner_history", fields=["owner", "-scheduled_for", "-id"]),
             models.Index(name="execution_history", fields=["-scheduled_for", "-id"]),
         ]

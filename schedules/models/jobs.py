@@ -12,7 +12,6 @@ from django.core.exceptions import ValidationError
 from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import connection, models
 from django.db.models import F, Q
-from django.db.models.functions import Coalesce
 
 from schedules import limits
 from schedules.models.job_problems import problems_of
@@ -239,7 +238,7 @@ class Job(models.Model):
     owner = models.ForeignKey(
         settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="cronty_jobs", db_index=False
     )
-    public_id = models.CharField(max_length=64, unique=True, editable=False)
+    public_id = models.CharField(max_length=64, editable=False)
     name = models.CharField(max_length=limits.NAME_LENGTH)
     name_skeleton = models.CharField(
         max_length=limits.NAME_LENGTH,
@@ -404,6 +403,10 @@ class Job(models.Model):
                 condition=Q(max_runs=None) | Q(max_runs__gte=1),
                 violation_error_message="max_runs: at least 1, or empty for no limit.",
             ),
+            # Not `unique` on the column: PostgreSQL would get a second index to find ids by how they begin.
+            models.UniqueConstraint(
+                name="job_public_id_is_unique", fields=["public_id"], opclasses=["varchar_pattern_ops"]
+            ),
             models.UniqueConstraint(
                 name="job_idempotency_key_is_unique_per_owner",
                 fields=["owner", "idempotency_key"],
@@ -472,12 +475,11 @@ class Job(models.Model):
                 fields=["owner", "next_run_at", "-id", "status", "task", "deleted_at"],
                 condition=Q(task="notify", deleted_at=None),
             ),
+            # Without `last_run_at`: no index may have a column that the end of every run changes, or PostgreSQL would write
+            # to all indexes then.
             models.Index(
-                F("owner"),
-                F("status"),
-                Coalesce("run_at", "last_run_at"),
-                F("id"),
                 name="job_ended_prompts",
+                fields=["owner", "status", "run_at", "id"],
                 condition=~Q(status="pending") & ~Q(status="running") & Q(task="prompt", deleted_at=None),
             ),
             # With the name, so that jobs of the same name are left out without being read. It also finds names by how they

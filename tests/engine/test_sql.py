@@ -52,6 +52,39 @@ def test_value_can_be_used_in_several_assignments():
     assert (job.run_count, job.slot_count) == (6, 7)
 
 
+def test_values_of_many_rows_are_stored_unchanged():
+    texts = ["", "NULL", 'a "b" \\ c', "{1,2}", "it's 100 % ü\n", ",", "\\"]
+    rows = ExecutionFactory.create_batch(len(texts))
+    spans = [timedelta(microseconds=number - 3) for number in range(len(texts) - 1)] + [None]
+
+    update_rows(
+        Execution,
+        "error = {error}, lateness = {lateness}, reason = {reason}",
+        ("id", "error", "lateness", "reason"),
+        [
+            (row.pk, text, span, "the same for all")
+            for row, text, span in zip(rows, texts, spans, strict=True)
+        ],
+    )
+
+    stored = Execution.objects.order_by("pk").values_list("error", "lateness", "reason")
+    assert list(stored) == [(text, span, "the same for all") for text, span in zip(texts, spans, strict=True)]
+
+
+def test_equal_values_of_different_json_types_stay_different():
+    values = [1, True, 1.0]
+    rows = ExecutionFactory.create_batch(len(values))
+
+    update_rows(
+        Execution,
+        "result = {result}",
+        ("id", "result"),
+        [(row.pk, value) for row, value in zip(rows, values, strict=True)],
+    )
+
+    assert [str(row.result) for row in Execution.objects.order_by("pk")] == ["1", "True", "1.0"]
+
+
 @pytest.mark.parametrize("value", [None, {"a": [1, "ü", None]}, [], "text", 0, True, 1.5])
 def test_json_is_stored_unchanged(value):
     row = ExecutionFactory()

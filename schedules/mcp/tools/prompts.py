@@ -43,6 +43,7 @@ from schedules.when.triggers import load_zone
 LINES = 100
 # The tasks beyond the listed ones that are counted.
 COUNTED = 1_000
+ENDED = (Job.Status.COMPLETED, Job.Status.FAILED, Job.Status.CANCELLED)
 
 At = Annotated[
     str,
@@ -128,7 +129,9 @@ def schedule_list(
     ordered = [tasks.order_by(first, "pk") for tasks in groups]
     rows: list[Any] = []
     for tasks in ordered:
-        rows += tasks.values_list(*LINE_COLUMNS, named=True)[: LINES + 1 - len(rows)]
+        rows += tasks.values_list(*LINE_COLUMNS, named=True)[: LINES + 1]
+    if state in ENDED:
+        rows.sort(key=lambda row: (row.fire_at is None, row.fire_at, row.pk))
     if not rows:
         return "No scheduled tasks found matching filters."
     lines = [task_line(row, state) for row in rows[:LINES]]
@@ -247,7 +250,8 @@ def _find(actor: services.Actor, reference: str) -> Job | Err | None:
 def _groups(actor: services.Actor, state: str) -> list[JobQuerySet]:
     """Annotate when tasks in this state fire, or fired last; return them in groups, the earlier group first.
 
-    Tasks that are due and that no agent has claimed are pending. Indexes have the orders of long lists.
+    Tasks that are due and that no agent has claimed are pending. Indexes have the orders of long lists; of those that
+    have ended, that is the list of one-time tasks.
     """
     tasks = actor.jobs().filter(task="prompt")
     listed = tasks.listed(state)
@@ -263,7 +267,8 @@ def _groups(actor: services.Actor, state: str) -> list[JobQuerySet]:
         case Job.Status.RUNNING:
             claimed = listed.exclude(pk__in=services.unclaimed_jobs(actor, clock.now()))
             return [claimed.annotate(fire_at=Coalesce("next_run_at", "run_at", "last_run_at"))]
-    return [listed.annotate(fire_at=Coalesce("run_at", "last_run_at"))]
+    repeating = listed.filter(run_at=None).annotate(fire_at=F("last_run_at"))
+    return [listed.filter(run_at__isnull=False).annotate(fire_at=F("run_at")), repeating]
 
 
 def _bound(text: str, zone: str, *, is_end: bool) -> datetime | None:
