@@ -65,6 +65,8 @@ def add_resources(server: MCPServer[Any]) -> None:
             "Tasks",
             "The tasks that schedule_job can run, with their argument schemas.",
         ),
+        ("tasks://{task}", one_task, "A task", "What one task does, and the schema of its arguments."),
+        ("timezones://{+zone}", time_in_zone, "A time zone", "The time in one IANA zone, and its offset."),
         ("agenda://today", agenda_today, "Agenda", "The runs in the rest of the user's day."),
         (
             "schedules://{topic}",
@@ -103,15 +105,25 @@ def cron_examples() -> str:
 
 
 def valid_timezones() -> str:
-    return _json(sorted(filter(_is_zone, available_timezones())))
+    return _json(sorted(filter(is_zone, available_timezones())))
 
 
 def registered_tasks() -> str:
     actor = _reader().actor
-    tasks = [task for task in registry.all_tasks() if actor.may_use(task.name)]
-    return _json(
-        [{"name": task.name, "description": task.description, "arguments": task.schema} for task in tasks]
-    )
+    return _json([_task_out(task) for task in registry.all_tasks() if actor.may_use(task.name)])
+
+
+def one_task(task: str) -> str:
+    found = registry.get(task)
+    if found is None or found.system or not _reader().actor.may_use(found.name):
+        raise ResourceNotFoundError(f"Task not found: {answers.line(task, 200)}")
+    return _json(_task_out(found))
+
+
+def time_in_zone(zone: str) -> str:
+    if not is_zone(zone):
+        raise ResourceNotFoundError(f"Time zone not found: {answers.line(zone, 200)}")
+    return _json({"timezone": zone, "time": answers.iso(clock.now(), zone)})
 
 
 def agenda_today() -> str:
@@ -147,6 +159,10 @@ def job_resource(job_id: str) -> str:
     return _json(status_out(job))
 
 
+def _task_out(task: registry.Task) -> dict[str, Any]:
+    return {"name": task.name, "description": task.description, "arguments": task.schema}
+
+
 def _guarded(function: Callable[..., str]) -> Callable[..., str]:
     """Check scope and call rate before reading."""
 
@@ -169,7 +185,8 @@ def _reader() -> Caller:
         raise ResourceError(str(error)) from error
 
 
-def _is_zone(name: str) -> bool:
+def is_zone(name: str) -> bool:
+    """Return whether jobs can have this time zone."""
     try:
         load_zone(name)
     except TriggerError:

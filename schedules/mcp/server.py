@@ -24,6 +24,9 @@ from pydantic import AnyHttpUrl, ValidationError
 from schedules import __version__
 from schedules.mcp.apps import pages
 from schedules.mcp.auth import CrontyTokens, current_caller, too_many_calls
+from schedules.mcp.completions import add_completions
+from schedules.mcp.conversation import can_ask, conversing
+from schedules.mcp.questions import complete
 from schedules.mcp.registration import OFFER_BY_NAME, OFFERS, make_tool, refused_arguments
 from schedules.mcp.resources import add_prompts, add_resources
 from schedules.mcp.stdio import standard_streams
@@ -59,7 +62,13 @@ class CrontyServer(MCPServer[dict[str, Any]]):
         if offer and caller and offer.family not in caller.families:
             raise ToolError(f"Unknown tool: {name}")
         try:
-            return await super().call_tool(name, arguments, context)
+            if caller and offer and caller.may(offer.scope, offer.family) and context and can_ask(context):
+                completed = await complete(caller, context, name, arguments)
+                if isinstance(completed, InputRequiredResult):
+                    return completed
+                arguments = completed
+            with conversing(context):
+                return await super().call_tool(name, arguments, context)
         except ToolError as error:
             bad = error.__cause__
             if isinstance(error, UnexpectedToolError) or not isinstance(bad, ValidationError):
@@ -125,6 +134,7 @@ def build_server(*, families: Collection[str] = FAMILIES, with_tokens: bool = Fa
     )
     add_resources(server)
     add_prompts(server)
+    add_completions(server)
     return server
 
 

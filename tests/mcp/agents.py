@@ -56,6 +56,7 @@ class InMemory:
 
     era: str
     server: CrontyServer = field(default_factory=build_server)
+    options: dict[str, Any] = field(default_factory=dict)
 
     def call(self, name: str, /, **arguments: Any) -> Any:
         return answer_of(self.raw(name, arguments))
@@ -66,4 +67,6 @@ class InMemory:
     def do(self, work: Callable[[Client], Awaitable[T]]) -> T:
         """Run some work with a connected client."""
 
-        return async_to_sync(connected)(lambda: Client(self.server, **mode_of(self.era)), work)
+        return async_to_sync(connected)(
+            lambda: Client(self.server, **mode_of(self.era), **self.options), work
+        )

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 import httpx2
@@ -25,6 +25,7 @@ class OverHttp:
 
     era: str
     token: str
+    options: dict[str, Any] = field(default_factory=dict)
 
     def call(self, name: str, /, **arguments: Any) -> Any:
         return answer_of(self.do(lambda client: client.call_tool(name, arguments)))
@@ -32,13 +33,13 @@ class OverHttp:
     def do(self, work: Callable[[Client], Awaitable[T]]) -> T:
         async def serve_and_work() -> T:
             async with running(build_application()) as app, browser(app, self.token) as http:
-                return await connected(lambda: http_client(http, self.era), work)
+                return await connected(lambda: http_client(http, self.era, **self.options), work)
 
         return async_to_sync(serve_and_work)()
 
 
-def http_client(http: httpx2.AsyncClient, era: str) -> Client:
-    return Client(streamable_http_client(ADDRESS, http_client=http), **mode_of(era))
+def http_client(http: httpx2.AsyncClient, era: str, **options: Any) -> Client:
+    return Client(streamable_http_client(ADDRESS, http_client=http), **mode_of(era), **options)
 
 
 def browser(app: Any, token: str | None = None, **headers: str) -> httpx2.AsyncClient:

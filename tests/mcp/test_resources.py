@@ -32,7 +32,12 @@ def test_every_resource_and_template_of_the_contract_is_offered(olga):
         "ui://agenda",
         "ui://schedule",
     }
-    assert {template.uri_template for template in templates} == {"schedules://{topic}", "jobs://{job_id}"}
+    assert {template.uri_template for template in templates} == {
+        "schedules://{topic}",
+        "jobs://{job_id}",
+        "tasks://{task}",
+        "timezones://{+zone}",
+    }
     assert all(item.title and item.description for item in [*listed, *templates])
 
 
@@ -43,6 +48,19 @@ def test_static_resources_describe_valid_input(olga):
     assert "30 8 * * 1-5" in read(olga, "cron://examples")
     assert set(tasks) == set(registry.names())
     assert tasks["notify"]["arguments"]["properties"]["topic"]["pattern"]
+
+
+def test_one_task_and_one_zone_can_be_read(olga):
+    with time_machine.travel("2030-06-03T12:00:00Z", tick=False):
+        assert read(olga, "timezones://Europe/Berlin") == {
+            "timezone": "Europe/Berlin",
+            "time": "2030-06-03T14:00:00+02:00",
+        }
+    assert read(olga, "tasks://notify")["arguments"]["required"] == ["message", "topic"]
+    for unknown in ("tasks://nope", "tasks://prune", "timezones://Mars/Base", "timezones://../etc/passwd"):
+        with pytest.raises(MCPError) as refusal:
+            read(olga, unknown)
+        assert refusal.value.code == -32602, unknown
 
 
 def test_every_cron_example_is_understood(call):

@@ -18,6 +18,7 @@ from schedules.mcp.answers.manage import (
     run_out,
 )
 from schedules.mcp.auth import current_actor
+from schedules.mcp.conversation import report_progress
 from schedules.mcp.orm import orm
 from schedules.mcp.tools.arguments import (
     Attempts,
@@ -229,9 +230,11 @@ async def run_job(
     if not wait:
         return started
     execution_id = started["execution_id"]
-    for _ in range(math.ceil(wait / POLL_SECONDS)):
-        if await orm(_is_settled)(execution_id):
+    for step in range(math.ceil(wait / POLL_SECONDS)):
+        status = await orm(_status_of)(execution_id)
+        if status in SETTLED:
             break
+        await report_progress(step * POLL_SECONDS, wait, f"The run is {status}.")
         await asyncio.sleep(POLL_SECONDS)
     return await orm(_read_run)(execution_id, job_id)
 
@@ -300,5 +303,5 @@ def _read_run(execution_id: int, job_id: str) -> RunOut:
     return run_out(Execution.objects.defer("traceback").get(pk=execution_id), job_id)
 
 
-def _is_settled(execution_id: int) -> bool:
-    return Execution.objects.filter(pk=execution_id, status__in=SETTLED).exists()
+def _status_of(execution_id: int) -> str:
+    return Execution.objects.values_list("status", flat=True).get(pk=execution_id)

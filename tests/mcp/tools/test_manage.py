@@ -290,13 +290,13 @@ def test_run_job_waits_for_a_result_up_to_its_limit(call, owner, monkeypatch):
         looks.append(execution_id)
         if len(looks) == 3:
             Execution.objects.filter(pk=execution_id).update(status="succeeded", result={"values": []})
-        return Execution.objects.filter(pk=execution_id, status="succeeded").exists()
+        return Execution.objects.get(pk=execution_id).status
 
-    monkeypatch.setattr(manage, "_is_settled", finish_at_the_third_query)
+    monkeypatch.setattr(manage, "_status_of", finish_at_the_third_query)
 
     assert call("run_job", job_id=job.public_id, wait_seconds=5)["result"] == {"values": []}
     assert len(looks) == 3
-    monkeypatch.setattr(manage, "_is_settled", lambda execution_id: False)
+    monkeypatch.setattr(manage, "_status_of", lambda execution_id: "queued")
     assert call("run_job", job_id=job.public_id, wait_seconds=0.01)["status"] == "queued"
 
 

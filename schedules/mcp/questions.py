@@ -1,0 +1,94 @@
+"""Questions that complete a call: the time zone or the topic that neither the agent nor the user has named."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from django.db import InterfaceError, OperationalError
+from mcp_types import InputRequiredResult
+from pydantic import BaseModel, Field, create_model
+
+from schedules.mcp.auth import Caller
+from schedules.mcp.conversation import AnyContext, ask
+from schedules.mcp.orm import orm
+from schedules.mcp.tools.arguments import zone_notes
+from schedules.mcp.tools.triggers import local_text
+from schedules.services.preferences import set_preferences
+from schedules.when.triggers import zone_named
+
+# The arguments in which each tool takes a zone and a topic.
+ASKS_FOR_ZONE = ("schedule", "schedule_job", "schedule_notification", "schedule_cron_notification")
+ASKS_FOR_TOPIC = ("send_push_notification", "schedule_notification", "schedule_cron_notification")
+FIELDS: dict[str, tuple[str, Any]] = {
+    "timezone": (
+        "your time zone",
+        Field(title="Time zone", description='A city or IANA zone, like "Berlin" or "Europe/Berlin".'),
+    ),
+    "topic": (
+        "the ntfy topic that you follow",
+        Field(title="Topic", description="1 to 64 letters, digits, - and _.", max_length=64),
+    ),
+}
+ARGUMENTS = {"timezone": "timezone", "topic": "notification_topic"}
+
+
+async def complete(
+    caller: Caller,
+    context: AnyContext,
+    name: str,
+    arguments: dict[str, Any],
+) -> dict[str, Any] | InputRequiredResult:
+    """Return the arguments with what the person has added, or the question for them; what they add is remembered."""
+    missing = await orm(_missing)(caller, name, arguments)
+    if not missing:
+        return arguments
+    wanted = " and ".join(FIELDS[field][0] for field in missing)
+    message = (
+        f"Cronty does not know {wanted}. The answer is kept for later; you can change it in the settings."
+    )
+    reply = await ask(context, "preferences", message, _form(missing))
+    if reply is None or isinstance(reply, InputRequiredResult):
+        return reply or arguments
+    given = {field: value.strip() for field, value in reply.model_dump().items() if value.strip()}
+    await orm(_remember)(caller, given)
+    return arguments | {ARGUMENTS[field]: value for field, value in given.items()}
+
+
+def _missing(caller: Caller, name: str, arguments: Mapping[str, Any]) -> list[str]:
+    try:
+        profile = caller.actor.read_profile()
+    except (OperationalError, InterfaceError):
+        # The tool itself meets the same error, and has the words for it.
+        return []
+    missing = []
+    if name in ASKS_FOR_ZONE and zone_notes(profile, arguments.get("timezone"), _time_of(name, arguments)):
+        missing.append("timezone")
+    has_topic = profile.default_topic or arguments.get("notification_topic") is not None
+    if name in ASKS_FOR_TOPIC and not has_topic:
+        missing.append("topic")
+    return missing
+
+
+def _remember(caller: Caller, given: Mapping[str, str]) -> None:
+    # One by one: a value that is refused is refused again, in words, by the tool that gets it as an argument.
+    for field, value in given.items():
+        set_preferences(caller.actor, **{field: zone_named(value) if field == "timezone" else value})
+
+
+def _time_of(name: str, arguments: Mapping[str, Any]) -> str | None:
+    """Return what the call says of the time; None if it says nothing, or something that the tool will refuse."""
+    found: Any = None
+    match name, arguments:
+        case "schedule_job", {"trigger_type": str(kind), "trigger_config": dict(config)}:
+            found = local_text(kind, config)
+        case "schedule_cron_notification", {"cron": str(cron)} if "TZ=" not in cron:
+            found = "9:00"
+        case "schedule", {"at": at}:
+            found = at
+        case "schedule_notification", _:
+            found = arguments.get("datetime") or arguments.get("time")
+    return found if isinstance(found, str) else None
+
+
+def _form(missing: list[str]) -> type[BaseModel]:
+    fields: dict[str, Any] = {field: (str, FIELDS[field][1]) for field in missing}
+    return create_model("Preferences", **fields)
