@@ -59,5 +59,5 @@ def invalid_fields(errors: Mapping[str, list[str]]) -> Err:
 
 
 def sentence(words: str) -> str:
-    """Write a reason as a sentence: a capital letter first, one full stop at the end."""
-    return f"{words[:1].upper()}{words[1:].rstrip('.')}."
+    """Write a reason as a sentence: a capital letter first, and a full stop at the end if no other mark is there."""
+    return f"{words[:1].upper()}{words[1:].rstrip('.')}{'' if words.endswith(('?', '!')) else '.'}"

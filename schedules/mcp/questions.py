@@ -13,7 +13,7 @@ from schedules.mcp.orm import orm
 from schedules.mcp.tools.arguments import zone_notes
 from schedules.mcp.tools.triggers import local_text
 from schedules.services.preferences import set_preferences
-from schedules.when.triggers import zone_named
+from schedules.when.zone_names import zone_named
 
 # The arguments in which each tool takes a zone and a topic.
 ASKS_FOR_ZONE = ("schedule", "schedule_job", "schedule_notification", "schedule_cron_notification")

@@ -11,6 +11,7 @@ from schedules.models import Profile
 from schedules.models.people import is_active
 from schedules.result import Code, Err, Ok, Result, invalid
 from schedules.when.triggers import TriggerError, load_zone
+from schedules.when.zone_names import zone_named
 
 
 def find_user(username: str) -> AbstractBaseUser | None:
@@ -82,6 +83,7 @@ def update_profile(
     """Change the settings that are given; an empty text removes one."""
     profile = profile_of(user)
     if timezone:
+        timezone = zone_named(timezone)
         try:
             load_zone(timezone)
         except TriggerError as error:

@@ -15,6 +15,7 @@ from schedules.services.actors import Actor
 from schedules.tasks import registry
 from schedules.when.durations import HORIZON, HORIZON_IN_WORDS
 from schedules.when.moments import in_the_past, local_words
+from schedules.when.zone_names import zone_named
 
 EDITABLE = (
     "name",
@@ -46,10 +47,18 @@ _COLUMNS = frozenset(field.name for field in Job._meta.concrete_fields)
 
 
 def editable_only(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Copy the caller's values, with empty text instead of None; raise TypeError for columns that are not editable."""
+    """Copy the caller's values, with empty text instead of None and the zone of a city instead of its name.
+
+    Raise TypeError for columns that are not editable.
+    """
     if unknown := set(fields) - set(EDITABLE):
         raise TypeError(f"not editable: {', '.join(sorted(unknown))}")
-    return {name: "" if value is None and name in _MAY_BE_EMPTY else value for name, value in fields.items()}
+    copied = {
+        name: "" if value is None and name in _MAY_BE_EMPTY else value for name, value in fields.items()
+    }
+    if isinstance(zone := copied.get("timezone"), str):
+        copied["timezone"] = zone_named(zone)
+    return copied
 
 
 def type_problems(fields: Mapping[str, Any]) -> dict[str, list[str]]:

@@ -5,6 +5,7 @@ from contextlib import suppress
 from datetime import UTC, date, datetime, time, timedelta
 
 from schedules.when.durations import HORIZON
+from schedules.when.suggestions import MOMENTS, PAST_MOMENTS, unread
 from schedules.when.triggers import TriggerError, load_zone
 from schedules.when.vocabulary import (
     CLOCK_FIRST,
@@ -35,14 +36,18 @@ _DELAY = re.compile(r"(?:(?P<d>\d+)d)?(?:(?P<h>\d+)h)?(?:(?P<m>\d+)m)?(?:(?P<s>\
 _NUMERIC_DATE = re.compile(
     r"(?P<y>\d{4})-(?P<m>\d\d)-(?P<d>\d\d)|(?P<d2>\d{1,2})\.(?P<m2>\d{1,2})\.(?P<y2>\d{4})"
 )
+_DATE_WITHOUT_YEAR = re.compile(r"(?P<day>\d{1,2})\.(?P<month>\d{1,2})\.")
+_SLASHED_DATE = re.compile(r"(?P<first>\d{1,2})/(?P<second>\d{1,2})/(?P<year>\d{4})")
 
 _BARE_HOUR = re.compile(
     rf"(?P<day>(?:the )?(?:day after )?tomorrow|yesterday|(?:next |this |last )?{WEEKDAY}|\d{{4}}-\d\d-\d\d),? "
     r"(?P<clock>\d{1,2})"
 )
-_PAST_EXAMPLES = 'try "yesterday at 9:00", "2 hours ago", "sunday 18:00" or "2026-11-14 18:00"'
-_DAY_EXAMPLES = 'try "tomorrow", "friday", "24 december" or "2026-12-24"'
-_DELAY_EXAMPLES = 'try "1d2h30m10s", "2h30m" or "90m"'
+# When a day is named without a time.
+_DEFAULT_CLOCK, _TONIGHT = Clock(9, 0), Clock(20, 0)
+_PAST_EXAMPLES = 'Try "yesterday at 9:00", "2 hours ago", "sunday 18:00" or "2026-11-14 18:00"'
+_DAY_EXAMPLES = 'Try "tomorrow", "friday", "24 december" or "2026-12-24"'
+_DELAY_EXAMPLES = 'Try "1d2h30m10s", "2h30m" or "90m"'
 
 
 def parse_moment(
@@ -59,9 +64,35 @@ def parse_moment(
     A naive time is read in the zone; if clocks show it twice, the first of the two that is still ahead is meant. With
     `past` the text names a moment before now: "sunday 9:00" is the last one, a day alone is its start, and "2 hours
     ago" is understood. A schedule may not lie beyond the horizon; for the bounds of a search, pass False. A date like
-    2026-12-24 is the start of that day; with `may_be_day`, so is "monday".
+    2026-12-24 is the start of that day, and "monday" is Monday at 09:00; with `may_be_day`, it is the start of Monday.
     """
-    phrase = clean(text, _PAST_EXAMPLES if past else MOMENT_EXAMPLES)
+    examples = _PAST_EXAMPLES if past else MOMENT_EXAMPLES
+    phrase = clean(text, examples)
+
+    def read(phrase: str) -> datetime:
+        return read_moment(
+            phrase, now=now, timezone=timezone, past=past, has_horizon=has_horizon, may_be_day=may_be_day
+        )
+
+    try:
+        return read(phrase)
+    except NotUnderstoodError as error:
+        if str(error):
+            raise
+        known = PAST_MOMENTS if past else MOMENTS
+        raise NotUnderstoodError(unread("date and time", phrase, known, read, fallback=examples)) from error
+
+
+def read_moment(
+    phrase: str,
+    *,
+    now: datetime,
+    timezone: str,
+    past: bool = False,
+    has_horizon: bool = True,
+    may_be_day: bool = False,
+) -> datetime:
+    """Return the moment that a cleaned phrase means; NotUnderstoodError may have no message."""
     try:
         moment = _moment(phrase, now.astimezone(load_zone(timezone)), past=past, may_be_day=may_be_day)
     except TriggerError as error:
@@ -76,7 +107,10 @@ def parse_moment(
 def parse_day(text: str, *, now: datetime, timezone: str) -> date:
     """Return the day that a text like "2026-12-24", "tomorrow" or "24 december" means, not before today."""
     today = now.astimezone(load_zone(timezone)).date()
-    days = _days(clean(text, _DAY_EXAMPLES), today, past=False)
+    try:
+        days = _days(clean(text, _DAY_EXAMPLES), today, past=False)
+    except NotUnderstoodError as error:
+        raise NotUnderstoodError(str(error) or f"couldn't read that day. {_DAY_EXAMPLES}") from error
     return next((day for day in days if day >= today), days[0])
 
 
@@ -84,7 +118,7 @@ def parse_delay(text: str) -> timedelta:
     """Return the elapsed time that a text like "1d2h30m10s" means."""
     delay = _delay(clean(text, _DELAY_EXAMPLES))
     if delay is None:
-        raise PhraseError(f"this is not a delay: {_DELAY_EXAMPLES}")
+        raise PhraseError(f"couldn't read that duration. {_DELAY_EXAMPLES}")
     return delay
 
 
@@ -98,8 +132,9 @@ def _moment(phrase: str, now: datetime, *, past: bool, may_be_day: bool) -> date
         return _iso_moment(phrase, now, has_offset=bool(match["offset"]), past=past)
     if delay := _delay(phrase):
         return _later(now, -delay if past else delay)
-    if phrase.startswith("in ") and (amounts := read_amounts(phrase[3:])):
-        return _after_amounts(now, amounts)
+    if amounts := read_amounts(phrase.removeprefix("in ").removesuffix(" from now")):
+        is_ago = past and not phrase.startswith("in ") and not phrase.endswith(" from now")
+        return _after_amounts(now, amounts, sign=-1 if is_ago else 1)
     match = CLOCK_LAST.fullmatch(phrase) or CLOCK_FIRST.fullmatch(phrase) or _BARE_HOUR.fullmatch(phrase)
     if match:
         return _on_day(match["day"], read_clock(match["clock"]), now, past=past)
@@ -107,7 +142,9 @@ def _moment(phrase: str, now: datetime, *, past: bool, may_be_day: bool) -> date
         beginnings = [_beginning(day, now) for day in _days(phrase, now.date(), past=False)]
         return next((moment for moment in beginnings if moment > now), beginnings[0])
     if not past:
-        raise NotUnderstoodError(f"this is not a date with a time: {MOMENT_EXAMPLES}")
+        if phrase == "today":
+            raise PhraseError('at what time? Write "today at 18:00"')
+        return _on_day(phrase, _TONIGHT if phrase == "tonight" else _DEFAULT_CLOCK, now, past=False)
     if phrase == "now":
         return now
     if phrase.endswith(" ago") and (amounts := read_amounts(phrase.removesuffix(" ago"))):
@@ -120,7 +157,7 @@ def _iso_moment(phrase: str, now: datetime, *, has_offset: bool, past: bool) -> 
     try:
         moment = datetime.fromisoformat(phrase.upper())
     except ValueError as error:
-        raise NotUnderstoodError(f"there is no such date and time: {MOMENT_EXAMPLES}") from error
+        raise NotUnderstoodError(f"that date or time doesn't exist. {MOMENT_EXAMPLES}") from error
     if has_offset:
         return moment.astimezone(now.tzinfo)
     return _local(moment.date(), moment.time(), now, past=past)
@@ -144,14 +181,14 @@ def _after_amounts(now: datetime, amounts: dict[str, int], *, sign: int = 1) -> 
 def _on_day(day: str | None, clock: Clock, now: datetime, *, past: bool) -> datetime:
     if day == "tonight":
         day, clock = "today", _tonight(clock)
+    days = _days(day, now.date(), past=past)
     # On another day, 6 to 12 is the morning: people who mean the evening say so.
     if clock.kind == "bare" and not (day not in (None, "today") and 6 <= clock.hour <= 12):
         raise PhraseError(
-            f"morning or evening? Write {clock.hour}am, {clock.hour}pm or 24-hour time like 20:00"
+            f"morning or evening? Write {clock.hour}am, {clock.hour}pm, or a 24-hour time like 20:00"
         )
     if clock.kind == "midnight" and day:
-        raise PhraseError("midnight at which end of that day? Write 00:00 or 23:59")
-    days = _days(day, now.date(), past=past)
+        raise PhraseError("midnight at the start or the end of that day? Write 00:00 or 23:59")
     at = time(clock.hour, clock.minute)
     meant = [day for day in days if (_readings(day, at, now)[0 if past else 1] <= now) == past]
     return _local((meant or days)[0], at, now, past=past)
@@ -162,7 +199,7 @@ def _tonight(clock: Clock) -> Clock:
         return clock
     if 5 <= clock.hour <= 11 and clock.kind != "exact":
         return Clock(clock.hour + 12, clock.minute)
-    raise PhraseError('tonight is from 17:00 to 23:59: write "tonight at 8" or "tomorrow at 1am"')
+    raise PhraseError('"tonight" is from 17:00 to 23:59. Write "tonight at 8" or "tomorrow at 1am"')
 
 
 def _days(text: str | None, today: date, *, past: bool) -> list[date]:
@@ -190,7 +227,16 @@ def _days(text: str | None, today: date, *, past: bool) -> list[date]:
         return [_date(year, month, day)]
     if match := NAMED_DATE.fullmatch(text):
         return _named_dates(match, today, past=past)
-    raise NotUnderstoodError(f"this day is not understood: {_PAST_EXAMPLES if past else MOMENT_EXAMPLES}")
+    if match := _DATE_WITHOUT_YEAR.fullmatch(text):
+        return _dates_of_year(int(match["month"]), int(match["day"]), today, past=past)
+    if match := _SLASHED_DATE.fullmatch(text):
+        raise PhraseError(_which_slashed_date(int(match["first"]), int(match["second"]), match["year"]))
+    raise NotUnderstoodError
+
+
+def _which_slashed_date(first: int, second: int, year: str) -> str:
+    readings = [f"{year}-{m:02}-{d:02}" for m, d in ((first, second), (second, first)) if m <= 12]
+    return f"dates with slashes are read differently around the world. Write {' or '.join(dict.fromkeys(readings)) or 'YYYY-MM-DD'}"
 
 
 def _past_weekday_dates(name: str, which: str | None, today: date) -> list[date]:
@@ -207,7 +253,7 @@ def _weekday_dates(name: str, which: str | None, today: date) -> list[date]:
     if which is None or nearest == today:
         return [nearest, following] if which is None else [following]
     if nearest.isocalendar().week == today.isocalendar().week:
-        raise PhraseError(f"next could be {nearest} or {following}: write the date with the time")
+        raise PhraseError(f'"next {name}" could be {nearest} or {following}. Write the date')
     return [nearest]
 
 
@@ -216,6 +262,11 @@ def _named_dates(match: re.Match[str], today: date, *, past: bool) -> list[date]
     day = read_number(match["day"] or match["day2"])
     if match["year"]:
         return [_date(int(match["year"]), month, day)]
+    return _dates_of_year(month, day, today, past=past)
+
+
+def _dates_of_year(month: int, day: int, today: date, *, past: bool) -> list[date]:
+    """Return a day of this year, and the one of the next or the last year."""
     dates = []
     for year in (today.year, today.year + (-1 if past else 1)):
         with suppress(ValueError):
@@ -227,9 +278,7 @@ def _date(year: int, month: int, day: int) -> date:
     try:
         return date(year, month, day)
     except ValueError as error:
-        raise PhraseError(
-            f"there is no day {year}-{month:02}-{day:02}: write one that is in the calendar"
-        ) from error
+        raise PhraseError(f"{year}-{month:02}-{day:02} doesn't exist. Check the day and the month") from error
 
 
 def _local(day: date, at: time, now: datetime, *, past: bool) -> datetime:
@@ -238,7 +287,7 @@ def _local(day: date, at: time, now: datetime, *, past: bool) -> datetime:
     shown = second.astimezone(now.tzinfo)
     if shown.replace(tzinfo=None) != datetime.combine(day, at):
         raise PhraseError(
-            f"clocks in {now.tzinfo} skip {at:%H:%M} on {day}: write {shown:%H:%M} or another time of that day"
+            f"clocks in {now.tzinfo} skip {at:%H:%M} on {day}. Write {shown:%H:%M} or another time of that day"
         )
     return (second if first <= now < second and not past else first).astimezone(now.tzinfo)
 

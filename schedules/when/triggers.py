@@ -1,24 +1,21 @@
 """Triggers: the slots of a job that runs once, at an interval, or by a cron expression."""
 
-import re
 from abc import ABC, abstractmethod
 from contextlib import suppress
 from dataclasses import InitVar, dataclass
 from datetime import UTC, datetime, timedelta
-from functools import lru_cache
 from typing import TypeAlias
 from zoneinfo import ZoneInfo
 
 from schedules.when import cron, durations, words
 from schedules.when.cron_warnings import clock_warning, cron_warnings
 from schedules.when.months import add_months, months_between
-from schedules.when.zones import first_pass, is_repeated, wall_time, zones_of_city
+from schedules.when.zone_names import exact_zone, unknown_zone
+from schedules.when.zones import first_pass, is_repeated, wall_time
 
 TOO_LONG = f"the longest interval is {durations.HORIZON_IN_WORDS}"
 _FIRST_WINDOW = timedelta(hours=1)
 _TICK = timedelta(microseconds=1)
-_ZONE_NAME = re.compile(r"(?!posix/|right/)[A-Za-z][A-Za-z0-9_+/-]{0,63}")
-_NOT_PLACES = {"localtime", "posixrules", "Factory"}
 
 
 class TriggerError(ValueError):
@@ -298,29 +295,9 @@ Trigger: TypeAlias = Once | Interval | CalendarInterval | Cron
 
 def load_zone(name: object) -> ZoneInfo:
     """Return the zone of an IANA name, or raise TriggerError."""
-    if isinstance(name, str) and (zone := _zone_called(name)):
+    if isinstance(name, str) and (zone := exact_zone(name)):
         return zone
-    cities = zones_of_city(name) if isinstance(name, str) else []
-    examples = f"one of: {', '.join(cities[:10])}" if cities else "an IANA name like Europe/Berlin"
-    raise TriggerError("timezone", f"unknown zone {ascii(name)[:70]}: write {examples}")
-
-
-def zone_named(text: str) -> str:
-    """Return the zone of a city if there is exactly one, else the text itself, which may be a zone."""
-    name = text.strip()
-    if _zone_called(name):
-        return name
-    cities = zones_of_city(name)
-    return cities[0] if len(cities) == 1 else text
-
-
-@lru_cache(maxsize=1024)
-def _zone_called(name: str) -> ZoneInfo | None:
-    # The pattern refuses paths, because ZoneInfo opens files.
-    if _ZONE_NAME.fullmatch(name) and name not in _NOT_PLACES:
-        with suppress(KeyError, ValueError, OSError):
-            return ZoneInfo(name)
-    return None
+    raise TriggerError("timezone", unknown_zone(name))
 
 
 def _aware(moment: object, field: str) -> datetime:

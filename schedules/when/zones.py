@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from contextlib import suppress
 from datetime import MAXYEAR, UTC, datetime, timedelta
 from functools import lru_cache
-from importlib import resources
 from pathlib import Path
 from typing import NamedTuple
 from zoneinfo import ZoneInfo
@@ -94,27 +93,6 @@ def _changes_of(zone: ZoneInfo, year: int) -> list[Change]:
         changes.append(Change(at, old, wall_time(at, zone)))
         start = at
     return changes
-
-
-def zones_of_city(name: str) -> list[str]:
-    """Return the zones that are named after a city, written like "New York"; more than one only if it is ambiguous."""
-    wanted = "_".join(name.replace("_", " ").casefold().split())
-    return _zones_by_city().get(wanted, [])
-
-
-@lru_cache(maxsize=1)
-def _zones_by_city() -> dict[str, list[str]]:
-    table = resources.files("tzdata").joinpath("zoneinfo", "zone.tab").read_text(encoding="utf-8")
-    current = [line.split("\t")[2] for line in table.splitlines() if line and not line.startswith("#")]
-    found: dict[str, list[str]] = {}
-    # The table leaves out old names, which count only where it has none.
-    for names in (current, sorted(name for name in zoneinfo.available_timezones() if "/" in name)):
-        cities: dict[str, list[str]] = {}
-        for name in names:
-            if not name.startswith("Etc/"):
-                cities.setdefault(name.rpartition("/")[2].casefold(), []).append(name)
-        found = cities | found
-    return found
 
 
 def data_version() -> str:

@@ -55,7 +55,7 @@ def test_common_duration_formats_are_parsed(text, delay):
     ("text", "words"),
     [
         pytest.param("soon", "2h30m", id="word"),
-        pytest.param("10m\x00", "plain English", id="NUL"),
+        pytest.param("10m\x00", "English letters", id="NUL"),
         pytest.param("9" * 30, "number of days", id="beyond the longest"),
         pytest.param("9" * 1_000_000, "at most 200 characters", id="megabyte of digits"),
         pytest.param("99999d", "five years", id="too far"),

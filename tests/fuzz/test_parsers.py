@@ -30,7 +30,8 @@ from schedules.when.cron import CronError
 from schedules.when.durations import HORIZON
 from schedules.when.phrases import PhraseError, parse_delay, parse_moment
 from schedules.when.repeats import parse_trigger
-from schedules.when.triggers import Cron, Interval, Once, TriggerError, load_zone
+from schedules.when.triggers import CalendarInterval, Cron, Interval, Once, Trigger, TriggerError, load_zone
+from schedules.when.zone_names import zone_named
 from tests.fuzz import inputs
 from tests.fuzz.inputs import DELAYS, EXPRESSIONS, MOMENTS, PHRASES, anything, number, text, zone
 
@@ -52,7 +53,8 @@ NOWS = [
 ]
 # A reason that names no field must say how to fix the input.
 A_FIX = re.compile(
-    r"\b(?:write|try|give|make|enter|takes|at most|at least|must|the known ones are)\b", re.IGNORECASE
+    r"\b(?:write|try|give|make|enter|use|choose|check|did you mean|limit|shortest|takes|at most|at least|must|the known ones are)\b",
+    re.IGNORECASE,
 )
 
 
@@ -79,7 +81,7 @@ def read_form(now: datetime, data: dict[str, str]) -> Any:
     form = WhenForm(data)
     if not form.is_valid():
         raise Refusal([(field, str(reason)) for field, reasons in form.errors.items() for reason in reasons])
-    assert form.trigger_columns()["timezone"] == data["timezone"].strip()
+    assert form.trigger_columns()["timezone"] == zone_named(data["timezone"])
     return form.trigger
 
 
@@ -137,7 +139,7 @@ READERS = {
 def use(value: Any, now: datetime) -> None:
     """Use an accepted value as the product does."""
     match value:
-        case Cron() | Interval() | Once():
+        case Cron() | Interval() | CalendarInterval() | Once():
             use_trigger(value, now)
         case datetime():
             assert value - now <= HORIZON
@@ -152,7 +154,7 @@ def use(value: Any, now: datetime) -> None:
             assert value is None, "only an optional field may be read as None"
 
 
-def use_trigger(trigger: Cron | Interval | Once, now: datetime) -> None:
+def use_trigger(trigger: Trigger, now: datetime) -> None:
     slots = trigger.upcoming(now, SLOTS)
     assert all(earlier < later for earlier, later in zip([now, *slots], slots, strict=False))
     assert len(slots) == SLOTS or isinstance(trigger, Once)

@@ -63,6 +63,13 @@ def test_new_job_gets_the_time_zone_of_its_owner_and_the_policies_of_its_task(ac
     assert job.attempts > 1
 
 
+@pytest.mark.parametrize("zone", ["Tokyo", "asia/tokyo"])
+def test_zone_of_a_job_may_be_named_by_its_city(actor, zone):
+    job = create_job(actor, timezone=zone)
+
+    assert job.timezone == "Asia/Tokyo"
+
+
 def test_job_can_be_created_paused(actor):
     job = create_job(actor, paused=True)
 

@@ -52,6 +52,12 @@ def test_only_the_given_settings_change(owner):
     assert (profile.timezone, profile.failure_topic) == ("Asia/Tokyo", "")
 
 
+def test_city_becomes_its_zone(owner):
+    update_profile(owner, timezone="new york")
+
+    assert Profile.objects.get(user=owner).timezone == "America/New_York"
+
+
 @pytest.mark.parametrize(
     ("changes", "field"),
     [

@@ -73,16 +73,14 @@ def test_moment(phrase, expected):
 @pytest.mark.parametrize(
     ("phrase", "reason"),
     [
-        ("end of the month", "tomorrow at 9am"),
-        ("next week", "tomorrow at 9am"),
-        ("morgen um 9 Uhr", "tomorrow at 9am"),
-        ("mañana a las 9", "plain English"),
-        ("half past 3 tomorrow", "tomorrow at 9am"),
-        ("", "nothing is written"),
-        ("christmas", "not a date with a time"),
-        ("monday", "not a date with a time"),
-        ("12/24/2026 18:00", "day is not understood"),
-        ("monday and tuesday at 9am", "day is not understood"),
+        ("morgen um 9 Uhr", "Try .tomorrow at 9am"),
+        ("mañana a las 9", "English letters"),
+        ("half past 3 tomorrow", "couldn't read that date and time"),
+        ("", "this is empty"),
+        ("today", "at what time"),
+        ("12/24/2026 18:00", "Write 2026-12-24$"),
+        ("03/04/2027 9:00", "Write 2027-03-04 or 2027-04-03$"),
+        ("monday and tuesday at 9am", "couldn't read that date and time"),
         ("at 8", "morning or evening"),
         ("tomorrow at 3", "3am, 3pm"),
         ("tomorrow 5", "5am, 5pm"),
@@ -90,26 +88,26 @@ def test_moment(phrase, expected):
         ("tomorrow at midnight", "00:00 or 23:59"),
         ("tonight at 8am", "17:00 to 23:59"),
         ("tonight at 1", "17:00 to 23:59"),
-        ("at 25:00", "no time"),
-        ("at 13pm", "no time"),
-        ("at 9:75", "no time"),
+        ("at 25:00", "not a time"),
+        ("at 13pm", "not a time"),
+        ("at 9:75", "not a time"),
         ("friday at 9am and 5pm", "one time"),
-        ("31.02.2027 10:00", "no day 2027-02-31"),
-        ("feb 29 at noon", "no day 2026-02-29"),
-        ("2026-13-01 10:00", "no such date"),
-        ("in 0 minutes", "at least one second"),
-        ("in 2 hours,", "tomorrow at 9am"),
-        ("in 30 minutes 2 hours", "tomorrow at 9am"),
+        ("31.02.2027 10:00", "2027-02-31 doesn't exist"),
+        ("feb 29 at noon", "2026-02-29 doesn't exist"),
+        ("2026-13-01 10:00", "doesn't exist"),
+        ("in 0 minutes", "1 second"),
+        ("in 2 hours,", "Did you mean .in 2 hours"),
+        ("in 30 minutes 2 hours", "Did you mean .in 20 minutes"),
         ("in 99999999999 days", "five years"),
         ("in 9999 days at 9am", "five years"),
         ("9999-12-31 23:59", "five years"),
         ("0001-01-01 00:00", "five years"),
-        ("tomorrow at 9am\0", "plain English"),
-        ("\u202etomorrow at 9am", "plain English"),
-        ("in \u0662 hours", "plain English"),
+        ("tomorrow at 9am\0", "English letters"),
+        ("\u202etomorrow at 9am", "English letters"),
+        ("in \u0662 hours", "English letters"),
         ("9" * 201, "200 characters"),
         (None, "200 characters"),
-        ("2027-03-28 02:30", "skip 02:30 on 2027-03-28: write 03:30"),
+        ("2027-03-28 02:30", "skip 02:30 on 2027-03-28. Write 03:30"),
     ],
 )
 def test_unclear_moment_is_refused_with_its_reason(phrase, reason):
@@ -182,14 +180,14 @@ def test_past_moment(phrase, expected):
 @pytest.mark.parametrize(
     ("phrase", "reason"),
     [
-        ("", 'nothing is written here: try "yesterday'),
-        ("back then", 'day is not understood: try "yesterday'),
-        ("ago", 'day is not understood: try "yesterday'),
-        ("soon ago", "day is not understood"),
+        ("", 'this is empty. Try "yesterday'),
+        ("back then", "couldn't read that date and time"),
+        ("ago", 'Try "yesterday'),
+        ("soon ago", "couldn't read that date and time"),
         ("99999 days ago", "five years"),
         ("yesterday at 3", "morning or evening"),
         ("yesterday at midnight", "00:00 or 23:59"),
-        ("2026-02-30", "no day 2026-02-30"),
+        ("2026-02-30", "2026-02-30 doesn't exist"),
     ],
 )
 def test_unclear_past_moment_is_refused_with_its_reason(phrase, reason):
@@ -236,7 +234,7 @@ def test_delay(text, seconds):
     [(moment, "tomorrow at 9am"), (past_moment, "yesterday at 9:00"), (parse_delay, "1d2h30m10s")],
 )
 def test_example_shown_for_an_empty_text_is_understood(parse, example):
-    with pytest.raises(PhraseError, match=f'nothing is written here: try "{example}"'):
+    with pytest.raises(PhraseError, match=f'this is empty. Try "{example}"'):
         parse(" ")
     parse(example)
 
@@ -261,6 +259,33 @@ def test_day_alone_means_its_first_moment(text):
 @pytest.mark.parametrize(
     ("phrase", "expected"),
     [
+        ("tomorrow", "2026-11-16 09:00"),
+        ("monday", "2026-11-16 09:00"),
+        ("sunday", "2026-11-22 09:00"),
+        ("next monday", "2026-11-16 09:00"),
+        ("24 december", "2026-12-24 09:00"),
+        ("in 3 days at 9", "2026-11-18 09:00"),
+        ("tonight", "2026-11-15 20:00"),
+        ("tomorrow morning", "2026-11-16 09:00"),
+        ("tomorrow afternoon", "2026-11-16 15:00"),
+        ("this evening", "2026-11-15 18:00"),
+        ("tomorrow evening at 8", "2026-11-16 20:00"),
+        ("monday morning at 8:30", "2026-11-16 08:30"),
+        ("friday evening 19:30", "2026-11-20 19:30"),
+        ("in the morning", "2026-11-16 09:00"),
+        ("tmrw 9", "2026-11-16 09:00"),
+        ("next monday 9", "2026-11-16 09:00"),
+        ("thurs 9am", "2026-11-19 09:00"),
+        ("tomorrow 8.30", "2026-11-16 08:30"),
+        ("8.30 tomorrow", "2026-11-16 08:30"),
+        ("18:00h tomorrow", "2026-11-16 18:00"),
+        ("tomorrow at 9 o'clock", "2026-11-16 09:00"),
+        ("24.12. 18:00", "2026-12-24 18:00"),
+        ("14.11. 18.30", "2027-11-14 18:30"),
+        ("20 minutes", "2026-11-15 10:20"),
+        ("2 hours from now", "2026-11-15 12:00"),
+        ("in 1.5 hours", "2026-11-15 11:30"),
+        ("tomorrow\u00a0at 9am", "2026-11-16 09:00"),
         ("tomorrow 9", "2026-11-16 09:00"),
         ("tomorrow at 9", "2026-11-16 09:00"),
         ("friday 12", "2026-11-20 12:00"),
@@ -269,7 +294,7 @@ def test_day_alone_means_its_first_moment(text):
         ("24.12.2026", "2026-12-24 00:00"),
     ],
 )
-def test_hour_alone_on_another_day_is_the_morning_and_a_date_alone_its_start(phrase, expected):
+def test_what_people_type_is_read_as_they_mean_it(phrase, expected):
     assert moment(phrase) == datetime.fromisoformat(expected).replace(tzinfo=ZoneInfo(ZONE))
 
 
@@ -293,3 +318,23 @@ def test_day_alone_starts_where_clocks_skip_midnight():
     read = parse_moment("2026-09-06", now=datetime(2026, 9, 1, tzinfo=UTC), timezone="America/Santiago")
 
     assert read.isoformat() == "2026-09-06T01:00:00-03:00"
+
+
+@pytest.mark.parametrize(
+    ("phrase", "suggestion"),
+    [
+        ("tomorow 9am", "tomorrow 9am"),
+        ("tommorrow at 9", "tomorrow at 9"),
+        ("wendesday at 9am", "wednesday at 9am"),
+        ("in 20 minuets", "in 20 minutes"),
+        ("next week", "monday at 9:00"),
+        ("christmas", "25 december at 9:00"),
+        ("soon", "in 5 minutes"),
+    ],
+)
+def test_what_is_not_understood_gets_a_suggestion(phrase, suggestion):
+    with pytest.raises(
+        PhraseError, match=f'^couldn\'t read that date and time. Did you mean "{suggestion}"\\?$'
+    ):
+        moment(phrase)
+    moment(suggestion)

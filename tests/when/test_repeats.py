@@ -10,9 +10,10 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from schedules.when import suggestions
 from schedules.when.phrases import PhraseError, parse_delay, parse_moment
 from schedules.when.repeats import parse_trigger
-from schedules.when.triggers import Cron, Interval, Once
+from schedules.when.triggers import CalendarInterval, Cron, Interval, Once
 
 ZONE = "Europe/Berlin"
 NOW = datetime(2026, 11, 15, 10, tzinfo=ZoneInfo(ZONE))
@@ -51,6 +52,41 @@ def trigger(text):
         ("every half hour", "*/30 * * * *"),
         ("every two hours", "0 */2 * * *"),
         ("every 60 minutes", "0 * * * *"),
+        ("weekdays 8.30", "30 8 * * 1-5"),
+        ("weekdays 9", "0 9 * * 1-5"),
+        ("weekdays", "0 9 * * 1-5"),
+        ("every day", "0 9 * * *"),
+        ("mondays", "0 9 * * 1"),
+        ("daily", "0 9 * * *"),
+        ("weekly", "0 9 * * 1"),
+        ("weekly at 10", "0 10 * * 1"),
+        ("monthly", "0 9 1 * *"),
+        ("every quarter", "0 9 1 1,4,7,10 *"),
+        ("quarterly at 8:00", "0 8 1 1,4,7,10 *"),
+        ("once a day at 7:30", "30 7 * * *"),
+        ("every hour on the hour", "0 * * * *"),
+        ("every hour at :05", "5 * * * *"),
+        ("every morning", "0 9 * * *"),
+        ("every evening at 8", "0 20 * * *"),
+        ("every night at 11", "0 23 * * *"),
+        ("mon-fri 9:00", "0 9 * * 1-5"),
+        ("Mon–Fri at 9", "0 9 * * 1-5"),
+        ("monday to friday at 8.30", "30 8 * * 1-5"),
+        ("friday to sunday at 10", "0 10 * * 0,5,6"),
+        ("mon, wed, fri 9am", "0 9 * * 1,3,5"),
+        ("mon/wed/fri at 9", "0 9 * * 1,3,5"),
+        ("monday and tuesday at 9am", "0 9 * * 1,2"),
+        ("tues and thurs at 9", "0 9 * * 2,4"),
+        ("workdays at 7", "0 7 * * 1-5"),
+        ("every business day at 17:00", "0 17 * * 1-5"),
+        ("on the 1st and 15th of every month at 9", "0 9 1,15 * *"),
+        ("every second monday of the month at 9", "0 9 * * 1#2"),
+        ("every 15 minutes on weekdays", "*/15 * * * 1-5"),
+        ("every 15 minutes from 9 to 17 on weekdays", "*/15 9-16 * * 1-5"),
+        ("every 15 minutes on weekdays between 9:00 and 17:00", "*/15 9-16 * * 1-5"),
+        ("every 30 minutes from 22:00 to 6:00", "*/30 22-23,0-5 * * *"),
+        ("every hour from 9:00 to 17:00", "0 9-17 * * *"),
+        ("every 2 hours from 8:30 to 18:30", "30 8-18/2 * * *"),
         ("@daily", "@daily"),
         ("30 8 * * MON-FRI", "30 8 * * MON-FRI"),
     ],
@@ -70,6 +106,9 @@ def test_even_repeat_becomes_cron(phrase, expression):
         ("every 30 seconds", 30),
         ("every second", 1),
         ("every 2 days", 172800),
+        ("every other day", 172800),
+        ("every fortnight", 1209600),
+        ("every 1.5 hours", 5400),
     ],
 )
 def test_uneven_repeat_becomes_an_interval_from_now(phrase, seconds):
@@ -79,16 +118,19 @@ def test_uneven_repeat_becomes_an_interval_from_now(phrase, seconds):
 @pytest.mark.parametrize(
     ("phrase", "reason"),
     [
-        ("twice a day", "which hours"),
-        ("every other day at 8am", "first day"),
-        ("every quarter", "on which day"),
-        ("every day", 'Write "every day at 9:00"'),
-        ("mondays", "at what time"),
-        ("every friday at midnight", "which end"),
-        ("every day at 9:00 and 17:30", "schedule each"),
-        ("every an hour", "rhythm is not understood"),
-        ("every december 24 2026 at noon", "rhythm is not understood"),
-        ("every 0 minutes", "at least one second"),
+        ("twice a day", "at which times"),
+        ("biweekly", "two meanings"),
+        ("every 3 months", "on which day"),
+        ("yearly", "on which day"),
+        ("every friday at midnight", "start or the end"),
+        ("every day at 9:00 and 17:30", "a job each"),
+        ("every 2 days at 9:00 and 17:00", "one time only"),
+        ("every 3 months on the 31st at 9:00", "1 to 28"),
+        ("every december 24 2026 at noon", "couldn't read that schedule"),
+        ("every 0 minutes", "1 second"),
+        ("every hour from 9 to 5", "morning or evening"),
+        ("every 7 minutes from 9 to 17", "don't divide an hour"),
+        ("every 20 minutes from 9:10 to 17:00", "full hours"),
         ("every 99999999999999 seconds", "five years"),
         ("0 0 9 * * *", "five fields"),
         ("0 0 30 2 *", "February has no 30th"),
@@ -99,6 +141,91 @@ def test_uneven_repeat_becomes_an_interval_from_now(phrase, seconds):
 def test_unclear_repeat_is_refused_with_its_reason(phrase, reason):
     with pytest.raises(PhraseError, match=reason):
         trigger(phrase)
+
+
+@pytest.mark.parametrize(
+    ("phrase", "count", "unit", "start"),
+    [
+        ("every other day at 8", 2, "days", "2026-11-16 08:00"),
+        ("every 3 days at 11:15", 3, "days", "2026-11-15 11:15"),
+        ("every other monday at 9", 14, "days", "2026-11-16 09:00"),
+        ("every other sunday at 9", 14, "days", "2026-11-22 09:00"),
+        ("every second tuesday at 18:00", 14, "days", "2026-11-17 18:00"),
+        ("every two weeks on friday", 14, "days", "2026-11-20 09:00"),
+        ("every fortnight on monday at 9", 14, "days", "2026-11-16 09:00"),
+        ("every 2 weeks at 7:00", 14, "days", "2026-11-16 07:00"),
+        ("every 3 months on the 1st at 9:00", 3, "months", "2026-12-01 09:00"),
+        ("every 2 months on the 15th at 17:00", 2, "months", "2026-11-15 17:00"),
+    ],
+)
+def test_repeat_with_days_between_starts_with_the_first_that_fits(phrase, count, unit, start):
+    first = datetime.fromisoformat(start).replace(tzinfo=ZoneInfo(ZONE))
+
+    assert trigger(phrase) == CalendarInterval(count, unit, first, ZONE)
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "0 * * * *",
+        "5 * * * *",
+        "*/15 * * * *",
+        "*/7 * * * *",
+        "0 */6 * * *",
+        "30 8 * * 1-5",
+        "0 5 * * 3",
+        "0 19 * * 1,4",
+        "0 10 * * 0,6",
+        "0 9 * * 2-4",
+        "0 9,17 * * *",
+        "0 6 1 * *",
+        "0 9 1,15 * *",
+        "0 9 L * *",
+        "0 18 24 12 *",
+        "0 10 * * 1#1",
+        "0 17 * * 5L",
+        "*/20 8-18 * * 1-5",
+        "0 9-17 * * 1-5",
+        "0 9-17/2 * * *",
+        "*/15 * * * 3",
+    ],
+)
+def test_sentence_of_a_schedule_is_read_back(expression):
+    assert trigger(Cron(expression).words()) == Cron(expression, ZONE)
+
+
+@pytest.mark.parametrize(
+    ("phrase", "suggestion"),
+    [
+        ("evry weekdy at 8:30", "every weekday at 8:30"),
+        ("every an hour", "every hour"),
+        ("every mondy at 9", "every monday at 9"),
+        ("evry 15 minuts", "every 15 minutes"),
+        ("weekdys 8:30", "weekdays 8:30"),
+        ("wenesdays at 5", "wednesdays at 5"),
+        ("tomorow 9am", "tomorrow 9am"),
+        ("end of the month", "on the last day of every month at 17:00"),
+    ],
+)
+def test_what_is_not_understood_gets_a_suggestion(phrase, suggestion):
+    with pytest.raises(PhraseError, match=f'^couldn\'t read that schedule. Did you mean "{suggestion}"\\?$'):
+        trigger(phrase)
+    trigger(suggestion)
+
+
+def test_what_resembles_nothing_gets_examples():
+    with pytest.raises(PhraseError, match=r"couldn't read that schedule. Try .every weekday at 8:30"):
+        trigger("xyzzy plugh")
+
+
+@pytest.mark.parametrize("phrase", [*suggestions.REPEATS, *suggestions.MOMENTS])
+def test_every_suggestion_is_understood(phrase):
+    assert trigger(phrase).next_after(NOW)
+
+
+@pytest.mark.parametrize("phrase", suggestions.PAST_MOMENTS)
+def test_every_suggestion_of_a_past_moment_is_understood(phrase):
+    assert parse_moment(phrase, now=NOW, timezone=ZONE, past=True) <= NOW
 
 
 @pytest.mark.parametrize(

@@ -308,7 +308,7 @@ def test_bad_expression_is_refused_with_its_reason(expression, reason):
     ids=ascii,
 )  # fmt: skip
 def test_unknown_zone_is_refused(zone):
-    with pytest.raises(TriggerError, match="Europe/Berlin") as refusal:
+    with pytest.raises(TriggerError, match="unknown time zone") as refusal:
         Cron("* * * * *", zone)
 
     assert refusal.value.field == "timezone"

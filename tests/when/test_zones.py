@@ -8,7 +8,7 @@ from zoneinfo import ZoneInfo
 import pytest
 import tzdata
 
-from schedules.when.zones import clock_changes, data_version, release, zones_of_city
+from schedules.when.zones import clock_changes, data_version, release
 
 
 def changes(zone: str, after: str, until: str) -> list[str]:
@@ -76,22 +76,3 @@ def test_version_is_that_of_the_package_where_the_system_has_no_zones(zone_files
 
     assert data_version() == f"{tzdata.IANA_VERSION} (tzdata package)"
     assert release() == tzdata.IANA_VERSION
-
-
-@pytest.mark.parametrize(
-    ("city", "zones"),
-    [
-        ("New York", ["America/New_York"]),
-        ("  new_york ", ["America/New_York"]),
-        ("berlin", ["Europe/Berlin"]),
-        ("Istanbul", ["Europe/Istanbul"]),
-        ("Buenos Aires", ["America/Argentina/Buenos_Aires"]),
-        ("Calcutta", ["Asia/Calcutta"]),
-        ("Eastern", ["Canada/Eastern", "US/Eastern"]),
-        ("Gotham", []),
-        ("", []),
-        ("UTC", []),
-    ],
-)
-def test_zones_are_found_by_their_city(city, zones):
-    assert zones_of_city(city) == zones

@@ -14,11 +14,8 @@ from schedules.models import Job, Profile
 from schedules.result import Code, Err, Ok, Result
 from schedules.services import Actor
 from schedules.when.phrases import NotUnderstoodError, PhraseError, TooFarError, parse_delay, parse_moment
-from schedules.when.triggers import (
-    TriggerError,
-    load_zone,
-    zone_named,
-)
+from schedules.when.triggers import TriggerError, load_zone
+from schedules.when.zone_names import zone_named
 
 Columns: TypeAlias = dict[str, Any]
 

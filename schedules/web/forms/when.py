@@ -15,7 +15,8 @@ from schedules.web.forms.rendering import PageForm
 from schedules.when.moments import in_the_past
 from schedules.when.phrases import PhraseError, parse_moment
 from schedules.when.repeats import parse_trigger
-from schedules.when.triggers import TOO_LONG, Interval, Once, Trigger, TriggerError, load_zone, zone_named
+from schedules.when.triggers import TOO_LONG, Interval, Once, Trigger, TriggerError, load_zone
+from schedules.when.zone_names import zone_named
 
 UNITS = {"seconds": 1, "minutes": 60, "hours": 3600, "days": 86_400}
 EXAMPLES = (

@@ -92,7 +92,7 @@ def test_long_prompt_is_shortened_in_the_answer_but_stored_whole(call):
         ),
         (
             {"timezone": "Mars"},
-            "Error: unknown timezone \"Mars\".\nhint: unknown zone 'Mars': write an IANA name like Europe/Berlin",
+            "Error: unknown timezone \"Mars\".\nhint: unknown time zone 'Mars'. Enter a city or a name like Europe/Berlin",
         ),
         ({"prompt": ""}, "Error: invalid prompt: "),
         ({"prompt": "x" * 17_000}, "Error: invalid prompt: "),
@@ -418,7 +418,7 @@ def test_missing_argument_is_named_in_the_error(olga):
 @pytest.mark.parametrize(
     ("at", "hint"),
     [
-        ("tomorrow at 3", "morning or evening? Write 3am, 3pm or 24-hour time like 20:00"),
+        ("tomorrow at 3", "morning or evening? Write 3am, 3pm, or a 24-hour time like 20:00"),
         ("2026-03-29 02:30", "clocks in Europe/Berlin skip 02:30 on 2026-03-29"),
     ],
 )

@@ -125,7 +125,7 @@ def test_pause_accepts_a_reason_and_an_end(web: Client, job: Job):
 @pytest.mark.parametrize(
     ("until", "words"),
     [
-        ("some day", "This day is not understood"),
+        ("some day", "Couldn&#x27;t read that date and time."),
         ("2026-11-15 10:59", "This moment is in the past (now 2026-11-15 11:00:00 Europe/Berlin)."),
     ],
 )

@@ -27,7 +27,7 @@ def test_all_errors_are_shown_beside_their_fields(web: Client):
 
     page = answer.content.decode()
     assert answer.status_code == 422
-    assert ">Unknown zone &#x27;Moon/Base&#x27;: write an IANA name like Europe/Berlin.</p>" in page
+    assert ">Unknown time zone &#x27;Moon/Base&#x27;. Enter a city or a name like Europe/Berlin.</p>" in page
     assert ">Use 1 to 64 letters, digits, - and _.</p>" in page
     assert ">This field is required.</p>" in page
     assert 'value="Moon/Base"' in page
