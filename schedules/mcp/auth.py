@@ -41,8 +41,12 @@ class Caller:
     families: frozenset[str] = frozenset(FAMILIES)
     token_id: int | None = None
 
-    def may(self, scope: str, family: str) -> bool:
-        return scope in self.scopes and family in self.families
+    def is_offered(self, families: Collection[str]) -> bool:
+        """Return whether the caller is offered a tool of these families."""
+        return not self.families.isdisjoint(families)
+
+    def may(self, scope: str, families: Collection[str]) -> bool:
+        return scope in self.scopes and self.is_offered(families)
 
 
 class CallerToken(AccessToken):

@@ -28,6 +28,7 @@ from schedules.mcp.auth import Caller, calling, current_actor, require, too_many
 from schedules.mcp.orm import orm
 from schedules.mcp.tools import jobs, manage, notifications, preferences, prompts, reading
 from schedules.mcp.tools.arguments import MissingArgumentError
+from schedules.mcp.wording import Wording
 from schedules.models.jobs import JobQuerySet
 from schedules.result import Err
 from schedules.services import Actor
@@ -72,8 +73,17 @@ class Offer:
         return self.function.__name__
 
     @property
+    def description(self) -> str:
+        return " ".join((self.function.__doc__ or "").split())
+
+    @property
     def family(self) -> str:
         return FAMILY_OF_MODULE[self.function.__module__]
+
+    @property
+    def families(self) -> frozenset[str]:
+        """Every family of which it is a tool."""
+        return frozenset({self.family, "core"} if self.name in CORE else {self.family})
 
     @property
     def scope(self) -> str:
@@ -126,9 +136,28 @@ OFFERS = (
     Offer(preferences.get_preferences, "Show preferences", READS, refused_job),
     Offer(preferences.set_preferences, "Set preferences", CHANGES, refused_job),
 )
+# What most conversations need, for models that choose better among few tools.
+CORE = {
+    "schedule_job",
+    "schedule",
+    "schedule_notification",
+    "schedule_cron_notification",
+    "list_jobs",
+    "job_status",
+    "update_job",
+    "pause_job",
+    "resume_job",
+    "cancel_job",
+    "run_job",
+    "upcoming",
+    "why",
+    "preview_schedule",
+    "get_current_time",
+}
 # The arguments that name a job, by its id, its number or its name.
 REFERENCES = {"job_id", "schedule_id"}
 OFFER_BY_NAME = {offer.name: offer for offer in OFFERS}
+WORDING = Wording(OFFER_BY_NAME)
 
 
 class LazyTool(Tool):
@@ -146,7 +175,7 @@ def make_tool(offer: Offer) -> Tool:
     known: dict[str, Any] = {
         "name": offer.name,
         "title": offer.title,
-        "description": inspect.getdoc(offer.function),
+        "description": offer.description,
         "annotations": offer.hints,
         "meta": _meta(offer.name),
     }
@@ -181,7 +210,7 @@ def build_tool(offer: Offer) -> Tool:
     tool = Tool.from_function(
         call,
         title=offer.title,
-        description=inspect.getdoc(function),
+        description=offer.description,
         annotations=offer.hints,
         meta=_meta(offer.name),
         # The SDK would derive a schema of its own, and validate every answer: types and tests do that before.
@@ -195,6 +224,14 @@ def build_tool(offer: Offer) -> Tool:
     schema = answer.json_schema(schema_generator=Untitled, mode="serialization")
     tool.fn_metadata = ToolMetadata(arg_model=arguments, output_schema=schema)
     return tool
+
+
+@functools.lru_cache(maxsize=1024)
+def words_for(offered: frozenset[str], name: str) -> tuple[str, dict[str, Any]]:
+    """Return the description and the input schema of a tool for a caller who is offered these."""
+    tool = make_tool(OFFER_BY_NAME[name])
+    schema = WORDING.schema_for(offered, tool.parameters)
+    return WORDING.text_for(offered, tool.description), schema
 
 
 def refused_arguments(name: str, problems: str) -> CallToolResult:
@@ -257,6 +294,8 @@ def advertised(schema: dict[str, Any]) -> dict[str, Any]:
         del kept["additionalProperties"]
     if "enum" in kept:
         kept["enum"] = [value for value in kept["enum"] if value is not None]
+    if "items" in kept:
+        kept["items"] = advertised(kept["items"])
     if "properties" in kept:
         kept["properties"] = {name: advertised(value) for name, value in kept["properties"].items()}
     if "anyOf" in kept:

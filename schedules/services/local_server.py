@@ -11,12 +11,15 @@ from typing import Any
 from django.conf import settings
 
 
-def local_server(username: str) -> dict[str, Any]:
-    """Return the command, its arguments, and the variables that it needs to open the same database."""
+def local_server(username: str, *, tools: str = "") -> dict[str, Any]:
+    """Return the command, its arguments, and the variables that it needs to open the same database.
+
+    Without `tools`, it offers all of them.
+    """
     manage = _manage()
     server: dict[str, Any] = {
         "command": sys.executable,
-        "args": [*manage, "mcp_serve", "--user", username],
+        "args": [*manage, "mcp_serve", "--user", username, *(["--tools", tools] if tools else [])],
     }
     variables = _variables() if is_product() else {}
     if manage == ["-m", "django"]:

@@ -21,8 +21,9 @@ from schedules.services.people import is_above, is_person, profile_of
 from schedules.services.quotas import token_problem, wait_for_turn
 
 SCOPES = ("read", "write")
-FAMILIES = ("jobs", "prompts", "notifications", "more")
-# The jobs that a family is about; `jobs` is about all of them, and `more` about those of the other families.
+# `core` has the tools of the other families that are needed every day.
+FAMILIES = ("core", "jobs", "prompts", "notifications", "more")
+# The jobs that a family is about; `core` and `jobs` are about all of them, and `more` about those of the other families.
 TASKS_OF_FAMILY = {"prompts": "prompt", "notifications": "notify"}
 LAST_USED_EVERY = timedelta(minutes=1)
 # Checked before the lookup, because PostgreSQL raises an error for some characters.
@@ -130,7 +131,7 @@ def mark_used(token: Token, now: datetime, **fields: Any) -> None:
 def tasks_of(families: Collection[str]) -> frozenset[str] | None:
     """Return the tasks whose jobs an agent with these tool families may see and change; None means all."""
     tasks = frozenset(TASKS_OF_FAMILY[family] for family in families if family in TASKS_OF_FAMILY)
-    return None if "jobs" in families or not tasks else tasks
+    return None if {"core", "jobs"} & set(families) or not tasks else tasks
 
 
 def report_calls(token_id: int, calls: int) -> None:

@@ -20,17 +20,12 @@ from schedules.form_errors import add_errors
 from schedules.result import Err
 from schedules.services import connected_apps
 from schedules.web.forms.rendering import PageForm
+from schedules.web.forms.tools import TOOLS
 from schedules.web.views.page import PageMixin
 
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
 LONGEST_REGISTRATION = 8192
 ACCESS = {"read write": "see, create and change jobs", "read": "only see jobs"}
-TOOLS = {
-    "": "all tools",
-    "notifications": "only reminders and notifications",
-    "prompts": "only scheduled prompts",
-    "jobs": "only jobs",
-}
 LIFETIMES = {"30": "30 days", "90": "90 days", "365": "a year", "": "when I disconnect it"}
 
 

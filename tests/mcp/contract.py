@@ -15,7 +15,8 @@ def current() -> dict[str, Any]:
     """Return the contract of the current server."""
     from mcp.server import MCPServer  # noqa: PLC0415
 
-    from schedules.mcp.server import INSTRUCTIONS, build_server  # noqa: PLC0415
+    from schedules.mcp.server import build_server  # noqa: PLC0415
+    from schedules.mcp.wording import INSTRUCTIONS  # noqa: PLC0415
 
     server = build_server()
 

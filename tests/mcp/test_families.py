@@ -108,6 +108,8 @@ def test_job_of_another_family_cannot_be_created(agent_of, owner):
         (["prompts"], {"prompt"}),
         (["prompts", "notifications", "more"], {"prompt", "notify"}),
         (["jobs", "notifications"], None),
+        (["core"], None),
+        (["core", "notifications"], None),
         (["more"], None),
         ([], None),
     ],

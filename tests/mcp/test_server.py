@@ -9,7 +9,8 @@ from mcp import MCPError
 from cronty_site.asgi import build_application
 from schedules import services
 from schedules.mcp.registration import OFFERS
-from schedules.mcp.server import INSTRUCTIONS, build_server
+from schedules.mcp.server import build_server
+from schedules.mcp.wording import INSTRUCTIONS
 from schedules.models import Job
 from schedules.services import issue_token
 from schedules.services.tokens import FAMILIES
@@ -30,7 +31,7 @@ def test_server_introduces_itself(olga):
 
 
 def test_every_tool_belongs_to_a_family_known_to_tokens():
-    assert {offer.family for offer in OFFERS} == set(FAMILIES)
+    assert {family for offer in OFFERS for family in offer.families} == set(FAMILIES)
     assert len({offer.name for offer in OFFERS}) == len(OFFERS)
 
 

@@ -75,27 +75,23 @@ TaskId = Annotated[
 ]
 TriggerType = Annotated[
     str,
-    Field(description="once, interval or cron.", json_schema_extra={"enum": ["once", "interval", "cron"]}),
+    Field(description="The kind of schedule.", json_schema_extra={"enum": ["once", "interval", "cron"]}),
 ]
 TriggerConfig = Annotated[
     dict[str, Any],
     Field(
-        description='once: {"run_at": "2026-02-05T15:00:00"}. interval: seconds, minutes, hours, days, weeks or '
-        'months, like {"hours": 1} or, from a first run on, {"weeks": 2, "start": "2027-03-02T09:00"}. cron: {"expression": "0 9 * * 1-5"} (five fields, or a macro like @daily).'
+        description='once: {"run_at": "2026-02-05T15:00"}. interval: {"minutes": 90} (seconds to months), or with a '
+        'first run {"weeks": 2, "start": "2027-03-02T09:00"}. cron: {"expression": "30 8 * * 1-5"}.'
     ),
 ]
 ZoneText = Annotated[str, AfterValidator(zone_named)]
 Timezone = Annotated[
     ZoneText | None,
-    Field(
-        description="IANA time zone of the times, like Europe/Berlin. Default: the user's zone; ask if unsure."
-    ),
+    Field(description="City or IANA zone, like Europe/Berlin. Default: the user's."),
 ]
 IdempotencyKey = Annotated[
     str | None,
-    Field(
-        description="Any text unique to this request. Repeating it returns the first job instead of creating another."
-    ),
+    Field(description="Unique text; a repeated call makes no second job."),
 ]
 
 
@@ -106,29 +102,29 @@ def _span(value: Any) -> Any:
 
 
 Span = Annotated[str, BeforeValidator(_span)]
-MaxRuns = Annotated[Whole | None, Field(description="Stop after this many scheduled runs.")]
-EndsAt = Annotated[str | None, Field(description="No run after this time; a date includes its whole day.")]
-Attempts = Annotated[Whole | None, Field(description="Tries per run, 1 to 10.")]
-Backoff = Annotated[Span | None, Field(description='Wait before the next try, growing, like "10m".')]
-Timeout = Annotated[Span | None, Field(description='Time limit of a run, like "5m".')]
+MaxRuns = Annotated[Whole | None, Field(description="Stop after so many scheduled runs.")]
+EndsAt = Annotated[str | None, Field(description="Last moment, or last whole day.")]
+Attempts = Annotated[Whole | None, Field(description="Tries per run, up to 10.")]
+Backoff = Annotated[Span | None, Field(description='Wait before a retry, like "10m".')]
+Timeout = Annotated[Span | None, Field(description='Longest run, like "5m".')]
 Overlap = Annotated[
     str | None,
     Field(
-        description="What to do while the last run goes on.",
+        description="While a run goes on.",
         json_schema_extra={"enum": [*Job.Overlap.values, None]},
     ),
 ]
 CatchUp = Annotated[
     str | None,
     Field(
-        description="Which missed runs to make up for.",
+        description="Of missed runs.",
         json_schema_extra={"enum": [*Job.CatchUp.values, None]},
     ),
 ]
 
-PageLimit = Annotated[Whole | None, Field(description="Maximum number of results, 1 to 1000. Default: 100.")]
+PageLimit = Annotated[Whole | None, Field(description="1 to 1000. Default: 100.")]
 PageOffset = Annotated[
-    Whole | None, Field(description="Number of results to skip, to page through a long list.")
+    Whole | None, Field(description="How many to leave out: next_offset of the last page.")
 ]
 
 
@@ -147,9 +143,14 @@ def read_moment(text: str, timezone: str, now: datetime, field: str, **rules: bo
         return refuse(field, str(error), hint=str(error))
 
 
+def given_policies(**policies: Any) -> dict[str, Any]:
+    """Return the policies that were given: a request without new ones keeps the key that it had before."""
+    return {name: value for name, value in policies.items() if value is not None}
+
+
 def read_policies(given: Mapping[str, Any], timezone: str, now: datetime) -> Result[Columns]:
     """Turn the policies that were given into the columns of a job; an end of "none" is no end."""
-    columns: Columns = {name: value for name, value in given.items() if value is not None}
+    columns: Columns = dict(given)
     for name in columns.keys() & {"backoff", "timeout"}:
         span = _read_span(columns[name], name)
         if isinstance(span, Err):

@@ -37,6 +37,7 @@ from schedules.mcp.tools.arguments import (
     Timezone,
     TriggerConfig,
     TriggerType,
+    given_policies,
     page_problem,
     read_policies,
     refuse,
@@ -54,17 +55,20 @@ STATUSES = [*Job.Status.values, None]
 
 
 def schedule_job(
-    name: Annotated[str, Field(description="A name that the user will recognise in a list.")],
+    name: Annotated[str, Field(description="A name that the user will recognise.")],
     task: Annotated[
         str,
         Field(
-            description="Name of a registered task. tasks://registered lists the tasks and their arguments."
+            description='A registered task: "webhook", "notify", "prompt", or another of tasks://registered.'
         ),
     ],
     trigger_type: TriggerType,
     trigger_config: TriggerConfig,
-    args: Annotated[list[Any] | None, Field(description="Positional arguments for the task.")] = None,
-    kwargs: Annotated[dict[str, Any] | None, Field(description="Named arguments for the task.")] = None,
+    args: Annotated[list[Any] | None, Field(description="Its positional arguments.")] = None,
+    kwargs: Annotated[
+        dict[str, Any] | None,
+        Field(description='Its named arguments, like {"url": "https://example.org"} for webhook.'),
+    ] = None,
     max_runs: MaxRuns = None,
     ends_at: EndsAt = None,
     attempts: Attempts = None,
@@ -75,11 +79,9 @@ def schedule_job(
     timezone: Timezone = None,
     idempotency_key: IdempotencyKey = None,
 ) -> ScheduledOut | ErrorOut:
-    """Schedule a registered task to run once, at an interval, or by a cron expression.
-
-    Use this for webhooks and other tasks. For reminders, use the notification tools; for prompts to an agent, use
-    `schedule`. Preview unusual schedules with preview_schedule. Tell the user the `description` and the first of
-    `next_runs`, so that they notice a misunderstanding. Every call creates a job, unless idempotency_key is repeated.
+    """Schedule a registered task, like a webhook, once, at an interval or by cron. For a reminder on the
+    user's phone, use schedule_notification. For one prompt to an agent, use `schedule`. Every call creates
+    another job, unless its idempotency_key is the same.
     """
     actor = current_actor()
     given = {
@@ -92,14 +94,14 @@ def schedule_job(
     profile = actor.read_profile()
     zone = timezone if timezone is not None else profile.zone
     when = read_trigger(trigger_type, trigger_config, zone, clock.now())
-    asked = {
-        "ends_at": ends_at,
-        "attempts": attempts,
-        "backoff": backoff,
-        "timeout": timeout,
-        "overlap": overlap,
-        "catch_up": catch_up,
-    }
+    asked = given_policies(
+        ends_at=ends_at,
+        attempts=attempts,
+        backoff=backoff,
+        timeout=timeout,
+        overlap=overlap,
+        catch_up=catch_up,
+    )
     policies = read_policies(asked, zone, clock.now())
     if isinstance(when, Err):
         # An unknown task is the more important mistake, so report it first.
@@ -110,11 +112,7 @@ def schedule_job(
         actor,
         profile=profile,
         idempotency_key=idempotency_key,
-        # Without what was not given, so that a key is good for the same request after an update of Cronty.
-        request=given
-        | what
-        | {"timezone": timezone}
-        | {name: value for name, value in asked.items() if value is not None},
+        request=given | what | {"timezone": timezone} | asked,
         **what,
         **policies.value,
         task=task,
@@ -131,15 +129,14 @@ def schedule_job(
 
 def list_jobs(
     status: Annotated[
-        str | None, Field(description="Only jobs with this status.", json_schema_extra={"enum": STATUSES})
+        str | None, Field(description="State of the job.", json_schema_extra={"enum": STATUSES})
     ] = None,
     limit: PageLimit = None,
     offset: PageOffset = None,
 ) -> JobsOut | ErrorOut:
-    """List the user's jobs, the next to run first, however they were created.
-
-    Use this to find the id of a job that the user mentions. `total` counts all matching jobs, not only this page, up to
-    10,000; `note` says if there are more. `outcome` is that of the last run.
+    """List the user's jobs, the next to run first, however they were created. Use this to find the id of a job
+    that the user mentions. `total` counts up to 10,000 matching jobs; `outcome` and `error` are those of the
+    last run. For the coming runs, use `upcoming`.
     """
     size, start = PAGE if limit is None else limit, offset or 0
     if status is not None and status not in Job.Status.values:
@@ -174,10 +171,8 @@ def _rows(jobs: JobQuerySet) -> Any:
 
 
 def cancel_job(job_id: JobId) -> CancelOut:
-    """Cancel a job. A run in progress finishes; no other run starts. restore_job undoes this.
-
-    Make sure that this is the job the user means. To stop a job for a while, use pause_job. Cancelling twice is
-    harmless. `cancelled` is false if there is no such job, or if it had already ended.
+    """End a job for good; a run in progress finishes. To stop it for a while, use pause_job. restore_job
+    undoes this. `cancelled` is false if there is no such job, or if it had already ended.
     """
     actor = current_actor()
     match services.cancel(actor, job_id):
@@ -193,9 +188,8 @@ def cancel_job(job_id: JobId) -> CancelOut:
 
 
 def job_status(job_id: JobId) -> StatusOut | ErrorOut:
-    """Show everything about a job: status, schedule in words, next runs, task, and its last ten executions.
-
-    Use this to answer "did it run?" and "what went wrong?". `error` is the last error, or null.
+    """Show one job: schedule, next runs, arguments, policies, last error, and its last ten runs ("did it
+    run?"). To explain one run, use `why`.
     """
     job = current_actor().job(job_id)
     if job is None:

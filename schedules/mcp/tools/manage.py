@@ -31,6 +31,7 @@ from schedules.mcp.tools.arguments import (
     Timeout,
     Whole,
     ZoneText,
+    given_policies,
     read_moment,
     read_policies,
     refuse,
@@ -55,35 +56,36 @@ def update_job(
     job_id: JobId,
     name: Annotated[str | None, Field(description="The new name.")] = None,
     args: Annotated[
-        list[Any] | None, Field(description="The new positional arguments; they replace all old ones.")
+        list[Any] | None, Field(description="New positional arguments, instead of all old ones.")
     ] = None,
     kwargs: Annotated[
         dict[str, Any] | None,
-        Field(description="Named arguments to change; the others stay, and null removes one."),
+        Field(
+            description='Named arguments to change, like {"message": "Tea"}; others stay, null removes one.'
+        ),
     ] = None,
-    trigger_type: Annotated[
-        str | None, Field(description="once, interval or cron; requires trigger_config.")
-    ] = None,
+    trigger_type: Annotated[str | None, Field(description="once, interval or cron, if that changes.")] = None,
     trigger_config: Annotated[
-        dict[str, Any] | None, Field(description="The new schedule, in the format of schedule_job.")
+        dict[str, Any] | None,
+        Field(
+            description='The new schedule, like {"expression": "30 8 * * 1-5"}. For other forms, see schedule_job.'
+        ),
     ] = None,
-    timezone: Annotated[ZoneText | None, Field(description="The new IANA time zone.")] = None,
+    timezone: Annotated[ZoneText | None, Field(description="The new zone, like Europe/Berlin.")] = None,
     max_runs: Annotated[
-        Whole | None, Field(description="The new maximum number of scheduled runs. 0 removes the limit.")
+        Whole | None, Field(description="Stop after this many scheduled runs; 0: never.")
     ] = None,
-    ends_at: Annotated[str | None, Field(description='The new end; "none" removes it.')] = None,
+    ends_at: Annotated[str | None, Field(description='No run after it; "none": no end.')] = None,
     attempts: Attempts = None,
     backoff: Backoff = None,
     timeout: Timeout = None,
     overlap: Overlap = None,
     catch_up: CatchUp = None,
-    label: Annotated[str | None, Field(description="The new label.")] = None,
-    tags: Annotated[list[str] | None, Field(description="The new tags; they replace all old ones.")] = None,
+    label: Annotated[str | None, Field(description="A new label.")] = None,
+    tags: Annotated[list[str] | None, Field(description="New tags, instead of all old ones.")] = None,
 ) -> ChangedOut | ErrorOut:
-    """Change a pending or paused job. Arguments that are null or left out keep their current value.
-
-    Prefer this to cancelling and creating a new job: the id and the history are kept. Confirm `description` with
-    the user.
+    """Change a pending or paused job; what is left out stays. Better than cancelling and creating anew: id and
+    history are kept.
     """
     actor = current_actor()
     job = actor.jobs().find(job_id)
@@ -106,14 +108,14 @@ def update_job(
         return refused(refuse("kwargs", f"write the real value instead of {limits.MASK}"), given)
     if max_runs is not None:
         changes["max_runs"] = max_runs or None
-    asked = {
-        "ends_at": ends_at,
-        "attempts": attempts,
-        "backoff": backoff,
-        "timeout": timeout,
-        "overlap": overlap,
-        "catch_up": catch_up,
-    }
+    asked = given_policies(
+        ends_at=ends_at,
+        attempts=attempts,
+        backoff=backoff,
+        timeout=timeout,
+        overlap=overlap,
+        catch_up=catch_up,
+    )
     policies = read_policies(asked, zone, clock.now())
     if isinstance(policies, Err):
         return refused(policies, given)
@@ -136,15 +138,14 @@ def pause_job(
     until: Annotated[
         str | None,
         Field(
-            description='When the job resumes by itself: ISO 8601 or a phrase like "monday" (its start), read in the '
-            "job's time zone."
+            description='When it goes on: "monday", "2026-12-24" (its start) or ISO 8601, in the job\'s zone. '
+            "Default: no end."
         ),
     ] = None,
-    reason: Annotated[str | None, Field(description="The reason, for the user to read later.")] = None,
+    reason: Annotated[str | None, Field(description="Why, for the user to read later.")] = None,
 ) -> ChangedOut | ErrorOut:
-    """Pause a job until resume_job is called or until a given time. Runs that fall into the pause are skipped.
-
-    Call it again to change the end of a pause; without `until`, the pause has no end.
+    """Stop a job for a while; runs meanwhile are skipped. resume_job ends the pause. Call it again to change
+    the end. To leave out single days, use skip_runs. To end a job, use cancel_job.
     """
     actor, moment = current_actor(), None
     given = {"job_id": job_id}
@@ -158,7 +159,7 @@ def pause_job(
 
 
 def resume_job(job_id: JobId) -> ChangedOut | ErrorOut:
-    """Resume a paused job, starting with its next scheduled time. Harmless if the job is not paused."""
+    """End a pause: the job goes on with its next scheduled time. Harmless if it is not paused."""
     given = {"job_id": job_id}
     match services.resume(current_actor(), job_id):
         case Err(code=Code.INVALID) as error:
@@ -181,7 +182,9 @@ def skip_runs(
         StrictBool | None, Field(description="Let them run after all; without dates, every skipped run.")
     ] = None,
 ) -> SkippedOut | ErrorOut:
-    """Leave out the next run of a repeating job, or its runs on certain days; the schedule goes on after them."""
+    """Leave out the next run of a repeating job, or its runs on certain days ("not on 24 December"); then it
+    goes on. To stop it for a period, use pause_job.
+    """
     actor, now, days, slots = current_actor(), clock.now(), [], []
     given = {"job_id": job_id}
     zone = zone_of_job(actor, job_id)
@@ -205,7 +208,9 @@ def skip_runs(
 
 
 def restore_job(job_id: JobId) -> ChangedOut | ErrorOut:
-    """Bring back a deleted or cancelled job. Runs that it has missed since then are skipped."""
+    """Undo cancel_job or delete_schedule: bring back a cancelled or deleted job. Runs that it has missed are
+    skipped.
+    """
     return _changed(services.restore(current_actor(), job_id), {"job_id": job_id})
 
 
@@ -213,13 +218,11 @@ async def run_job(
     job_id: JobId,
     wait_seconds: Annotated[
         Number | None,
-        Field(description="Seconds to wait for the result, at most 50. Default: 0."),
+        Field(description="How long to wait for the result, up to 50. Default: 0."),
     ] = None,
 ) -> RunOut | ErrorOut:
-    """Run a job once, now, whatever its status. Its schedule does not change.
-
-    With wait_seconds, the answer contains the result if the run ends in time; otherwise, call job_status later. Every
-    call starts another run: do not repeat the call because the status is still queued.
+    """Run a job once, now, whatever its status; its schedule does not change. Every call starts another run,
+    so do not repeat it while the run is queued. Ask job_status for a result that takes longer.
     """
     wait = 0.0 if wait_seconds is None else wait_seconds
     if not 0 <= wait <= LONGEST_WAIT:

@@ -43,6 +43,7 @@ from schedules.mcp.tools.arguments import (
     Timeout,
     Whole,
     ZoneText,
+    given_policies,
     page_problem,
     read_one_moment,
     read_policies,
@@ -62,25 +63,23 @@ logger = logging.getLogger(__name__)
 
 _ZONED_CRON = re.compile(r"\s*(?:CRON_)?TZ=(?P<zone>\S+)\s+(?P<cron>.+)", re.DOTALL)
 
-Message = Annotated[str, Field(description="The text of the notification; it is cut off after 4,000 bytes.")]
+Message = Annotated[str, Field(description="The text, at most 4,000 bytes.")]
 Topic = Annotated[
     str | None,
-    Field(
-        description="The ntfy topic that the user follows. Default: the one they have set. Never invent one."
-    ),
+    Field(description="ntfy topic of the user. Default: the one they have set. Never invent one."),
 ]
-ScheduleId = Annotated[Reference, Field(description="The schedule_id or message_id, #number or exact name.")]
-Title = Annotated[str | None, Field(description="A title above the message.")]
-Priority = Annotated[Whole | None, Field(description="1 (lowest) to 5 (urgent). Default: 3.")]
+ScheduleId = Annotated[Reference, Field(description="Its id, #number or exact name.")]
+Title = Annotated[str | None, Field(description="A title line.")]
+Priority = Annotated[Whole | None, Field(description="1 to 5 (urgent).")]
 Tags = Annotated[list[str] | None, Field(description='Words or emoji names, like ["warning"].')]
-Markdown = Annotated[StrictBool | None, Field(description="Show the message as Markdown.")]
-Click = Annotated[str | None, Field(description="URL to open when the notification is tapped.")]
+Markdown = Annotated[StrictBool | None, Field(description="Is it Markdown?")]
+Click = Annotated[str | None, Field(description="URL to open.")]
 Icon = Annotated[str | None, Field(description="URL of an icon.")]
-Attach = Annotated[str | None, Field(description="URL of a file to attach.")]
-Filename = Annotated[str | None, Field(description="Name of the attached file.")]
+Attach = Annotated[str | None, Field(description="URL of a file.")]
+Filename = Annotated[str | None, Field(description="Its file name.")]
 Actions = Annotated[
     list[dict[str, Any]] | None,
-    Field(description='At most 3 buttons, like {"action": "view", "label": "Open", "url": "https://…"}.'),
+    Field(description='Up to 3, like {"action": "view", "label": "Open", "url": "https://…"}.'),
 ]
 
 
@@ -97,10 +96,8 @@ async def send_push_notification(
     filename: Filename = None,
     actions: Actions = None,
 ) -> SentOut | RefusedOut:
-    """Send a push notification to the user's phone now.
-
-    To send it later, use schedule_notification; to repeat it, schedule_cron_notification. Do not send the same message
-    twice: if this returns an error, tell the user instead of trying again at once.
+    """Send a notification to the user's phone now. To send it later, use schedule_notification. To repeat it,
+    use schedule_cron_notification. After an error, tell the user instead of sending it again at once.
     """
     task = registry.get("notify")
     assert task is not None
@@ -135,16 +132,16 @@ def schedule_notification(
     notification_topic: Topic = None,
     datetime: Annotated[
         str | None,
-        Field(description="ISO 8601. Without an offset it is read in timezone, or in the user's zone."),
+        Field(description='Like "2026-02-05T15:00" or "tomorrow at 9am", in timezone or the user\'s zone.'),
     ] = None,
-    date: Annotated[
-        str | None, Field(description="YYYY-MM-DD, together with time and timezone. Default: today.")
-    ] = None,
-    time: Annotated[str | None, Field(description="HH:MM or HH:MM:SS, together with timezone.")] = None,
-    timezone: Annotated[
-        ZoneText | None, Field(description="The user's IANA time zone, like Europe/Berlin. Ask if unknown.")
-    ] = None,
-    delay: Annotated[str | None, Field(description='Time from now, like "30m" or "1d2h30m10s".')] = None,
+    date: Annotated[str | None, Field(description="YYYY-MM-DD, beside time. Default: today.")] = None,
+    time: Annotated[str | None, Field(description="HH:MM, beside timezone.")] = None,
+    timezone: Annotated[ZoneText | None, Field(description="City or IANA zone, like Europe/Berlin.")] = None,
+    delay: Annotated[str | None, Field(description='From now, like "30m" or "1d2h".')] = None,
+    attempts: Attempts = None,
+    backoff: Backoff = None,
+    timeout: Timeout = None,
+    catch_up: CatchUp = None,
     title: Title = None,
     priority: Priority = None,
     tags: Tags = None,
@@ -156,10 +153,8 @@ def schedule_notification(
     actions: Actions = None,
     idempotency_key: IdempotencyKey = None,
 ) -> LaterOut | RefusedOut:
-    """Schedule one push notification, such as a reminder.
-
-    Give the time in exactly one way: datetime, or time (with timezone and an optional date), or delay. If the user
-    says "tomorrow" or "tonight", call get_current_time first. Keep the message_id: delete_schedule needs it.
+    """Send one reminder to the user's phone later. Give exactly one of datetime, time (with timezone, perhaps
+    date) and delay. To repeat it, use schedule_cron_notification.
     """
     actor = current_actor()
     profile = actor.read_profile()
@@ -168,6 +163,10 @@ def schedule_notification(
     moment = read_one_moment({name: text for name, text in when.items() if text is not None}, zone)
     if isinstance(moment, Err):
         return refused(moment, {"timezone": zone})
+    asked = given_policies(attempts=attempts, backoff=backoff, timeout=timeout, catch_up=catch_up)
+    policies = read_policies(asked, zone, clock.now())
+    if isinstance(policies, Err):
+        return refused(policies, {"timezone": zone})
     content = _content(
         message,
         _topic(profile, notification_topic),
@@ -186,10 +185,11 @@ def schedule_notification(
         profile=profile,
         prefix="msg",
         idempotency_key=idempotency_key,
-        request={"tool": "schedule_notification", **when, **content},
+        request={"tool": "schedule_notification", **when, **content, **asked},
         name=derived_name(Job(task="notify", kwargs=content)),
         task="notify",
         kwargs=content,
+        **policies.value,
         trigger_type=Job.TriggerType.ONCE,
         run_at=moment.value,
         timezone=zone,
@@ -204,13 +204,11 @@ def schedule_notification(
 def schedule_cron_notification(
     message: Message,
     cron: Annotated[
-        str, Field(description='Five fields: minute hour day month weekday, like "0 9 * * 1-5".')
+        str, Field(description='Minute hour day month weekday: "30 8 * * 1-5" is 8:30 on weekdays.')
     ],
-    timezone: Annotated[
-        ZoneText, Field(description="The user's IANA time zone, like Europe/Berlin. Ask if unknown.")
-    ],
+    timezone: Annotated[ZoneText, Field(description="The user's city or IANA zone, like Europe/Berlin.")],
     notification_topic: Topic = None,
-    label: Annotated[str | None, Field(description="A name to show in lists.")] = None,
+    label: Annotated[str | None, Field(description="A name for lists.")] = None,
     max_runs: MaxRuns = None,
     ends_at: EndsAt = None,
     attempts: Attempts = None,
@@ -229,10 +227,9 @@ def schedule_cron_notification(
     actions: Actions = None,
     idempotency_key: IdempotencyKey = None,
 ) -> CronOut | RefusedOut:
-    """Schedule a push notification that repeats according to a cron expression in the user's time zone.
-
-    Confirm the `description` and the first of `next_runs` with the user. Keep the schedule_id: it is needed to pause
-    or delete the schedule. cron://examples lists common expressions.
+    """Send a reminder to the user's phone again and again, by cron in their zone. For "every 90 minutes" or
+    "every two weeks", use schedule_job with task "notify", kwargs {"message": "Tea", "topic": "home"} and an
+    interval.
     """
     actor = current_actor()
     profile = actor.read_profile()
@@ -246,15 +243,15 @@ def schedule_cron_notification(
     when = read_trigger("cron", {"expression": expression}, timezone, now)
     if isinstance(when, Err):
         return refused(when, given)
-    asked = {
-        "max_runs": max_runs,
-        "ends_at": ends_at,
-        "attempts": attempts,
-        "backoff": backoff,
-        "timeout": timeout,
-        "overlap": overlap,
-        "catch_up": catch_up,
-    }
+    asked = given_policies(
+        max_runs=max_runs,
+        ends_at=ends_at,
+        attempts=attempts,
+        backoff=backoff,
+        timeout=timeout,
+        overlap=overlap,
+        catch_up=catch_up,
+    )
     policies = read_policies(asked, timezone, now)
     if isinstance(policies, Err):
         return refused(policies, given)
@@ -291,15 +288,12 @@ def schedule_cron_notification(
 
 
 def list_scheduled_notifications(
-    notification_topic: Annotated[
-        str | None, Field(description="Only this topic. Default: all topics.")
-    ] = None,
+    notification_topic: Annotated[str | None, Field(description="Only those of this topic.")] = None,
     limit: PageLimit = None,
     offset: PageOffset = None,
 ) -> ListOut | RefusedOut:
-    """List the user's scheduled notifications, repeating and one-off, with their ids.
-
-    `count` counts all matching notifications, not only this page, up to 10,000; `note` says if there are more.
+    """List the notifications that are still to be sent, repeating and one-off, with their ids. `count` counts
+    up to 10,000. To search or to see past ones, use list_jobs.
     """
     size, start = PAGE if limit is None else limit, offset or 0
     if problem := page_problem(size, start):
@@ -317,14 +311,16 @@ def list_scheduled_notifications(
 
 
 def pause_schedule(schedule_id: ScheduleId) -> ChangedOut | RefusedOut:
-    """Pause a schedule until resume_schedule is called. What falls into the pause is not sent. Harmless if repeated."""
+    """Pause a notification until resume_schedule is called; what falls into the pause is not sent. To pause
+    until a time, use pause_job.
+    """
     actor = current_actor()
     result = services.pause(actor, schedule_id)
     return _changed(result, schedule_id, paused=True)
 
 
 def resume_schedule(schedule_id: ScheduleId) -> ChangedOut | RefusedOut:
-    """Resume a paused schedule, starting with its next scheduled time. Harmless if repeated."""
+    """End the pause of a notification: it goes on with its next scheduled time. Harmless if repeated."""
     actor = current_actor()
     result = services.resume(actor, schedule_id)
     return _changed(result, schedule_id, paused=False)
@@ -339,10 +335,9 @@ def delete_schedule(
         ),
     ],
 ) -> ChangedOut | RefusedOut:
-    """Delete a scheduled notification by its ID. It stops firing. restore_job brings it back.
-
-    Take the ID from the conversation or from list_scheduled_notifications, and ask the user only if it is in neither.
-    To stop a schedule for a while, use pause_schedule.
+    """Delete a scheduled notification by its ID: it stops firing. Take the ID from the conversation or a list,
+    and ask the user only if it is in neither. To stop it for a while, use pause_schedule. restore_job brings
+    it back.
     """
     try:
         deleted = services.delete(current_actor(), schedule_id)
@@ -365,12 +360,11 @@ def delete_schedule(
 
 def get_current_time(
     timezone: Annotated[
-        ZoneText | None, Field(description="IANA time zone, like Europe/Berlin. Default: UTC.")
+        ZoneText | None, Field(description="City or IANA zone, like Europe/Berlin. Default: UTC.")
     ] = "UTC",
 ) -> TimeOut | RefusedOut:
-    """Return the current date and time in a time zone. Call this before turning "tomorrow" or "tonight" into a time.
-
-    `user_timezone` is the zone that the user has set. If it is null, ask the user.
+    """Return the date and time in a zone, and `user_timezone`, the zone that the user has set (null: ask
+    them). Use it when you must compute a date yourself.
     """
     name = "UTC" if timezone is None else timezone
     try:

@@ -24,12 +24,18 @@ from schedules.mcp.answers.prompts import (
 )
 from schedules.mcp.auth import current_actor
 from schedules.mcp.tools.arguments import (
+    Attempts,
+    Backoff,
+    CatchUp,
     IdempotencyKey,
     Number,
     TaskId,
+    Timeout,
     Timezone,
     Whole,
+    given_policies,
     read_moment,
+    read_policies,
     zone_notes,
 )
 from schedules.mcp.tools.names import derived_name
@@ -47,25 +53,25 @@ ENDED = (Job.Status.COMPLETED, Job.Status.FAILED, Job.Status.CANCELLED)
 
 At = Annotated[
     str,
-    Field(
-        description='When: "2026-02-04T15:00", "2026-02-04 3:00 PM", "tomorrow at 9am", "in 20 minutes". '
-        "Read in `timezone`, unless it has an offset."
-    ),
+    Field(description='Like "tomorrow at 9am", "in 20 minutes" or "2026-02-04T15:00", in timezone.'),
 ]
 
 
 def schedule(
     at: At,
     prompt: Annotated[
-        str, Field(description="Complete instructions for the agent: it will not see this conversation.")
+        str, Field(description="Complete instructions: the agent will not see this conversation.")
     ],
     timezone: Timezone = None,
+    attempts: Attempts = None,
+    backoff: Backoff = None,
+    timeout: Timeout = None,
+    catch_up: CatchUp = None,
     idempotency_key: IdempotencyKey = None,
 ) -> str:
-    """Schedule a prompt for an agent, once, at a given time.
-
-    Use this when the user wants an agent to do something later ("check the build at 6pm"). For a reminder on the
-    user's phone, use schedule_notification. For a prompt that repeats, use schedule_job with the task "prompt".
+    """Give an agent a prompt once, at a later time ("check the build at 6pm"). For a reminder on the user's
+    phone, use schedule_notification. To repeat a prompt, use schedule_job with task "prompt" and kwargs
+    {"prompt": "…"}.
     """
     actor = current_actor()
     profile = actor.read_profile()
@@ -74,15 +80,20 @@ def schedule(
     moment = read_moment(at, zone, clock.now(), "at")
     if isinstance(moment, Err):
         return refused(moment, given)
+    asked = given_policies(attempts=attempts, backoff=backoff, timeout=timeout, catch_up=catch_up)
+    policies = read_policies(asked, zone, clock.now())
+    if isinstance(policies, Err):
+        return refused(policies, given)
     made = services.schedule(
         actor,
         profile=profile,
         prefix="tsk",
         idempotency_key=idempotency_key,
-        request={"tool": "schedule", "at": at, "prompt": prompt, "timezone": timezone},
+        request={"tool": "schedule", "at": at, "prompt": prompt, "timezone": timezone, **asked},
         name=derived_name(Job(task="prompt", kwargs={"prompt": prompt})),
         task="prompt",
         kwargs={"prompt": prompt},
+        **policies.value,
         trigger_type=Job.TriggerType.ONCE,
         run_at=moment.value,
         timezone=zone,
@@ -98,19 +109,17 @@ def schedule_list(
     status: Annotated[
         str | None,
         Field(
-            description="Only tasks with this status. Default: pending.",
+            description="State of the task. Default: pending.",
             json_schema_extra={"enum": [*Job.Status.values, None]},
         ),
     ] = "pending",
     from_: Annotated[
         str | None, Field(alias="from", description="Earliest date or time, like 2026-02-04.")
     ] = None,
-    to: Annotated[str | None, Field(description="Latest date (including the whole day) or time.")] = None,
+    to: Annotated[str | None, Field(description="Latest date, with its whole day, or time.")] = None,
 ) -> str:
-    """List scheduled prompts in the order they fire, one per line: number, time, status, start of the prompt.
-
-    Use this to find the number for schedule_edit and schedule_cancel. Times are in each task's own zone; `from` and
-    `to` are read in the user's zone. A paused task that repeats has no next time, so its schedule is shown in words.
+    """List prompts in the order they fire, one per line: number, time in the task's zone, status, start of the
+    prompt. schedule_edit and schedule_cancel take the number. `from` and `to` are in the user's zone.
     """
     actor = current_actor()
     state = "pending" if status is None else status
@@ -145,13 +154,11 @@ def schedule_edit(
     id: TaskId,  # noqa: A002
     at: Annotated[
         str | None,
-        Field(
-            description="The new time, in the format of schedule, read in the task's own zone. null: no change."
-        ),
+        Field(description='The new time, like "tomorrow at 9am", in the task\'s own zone.'),
     ] = None,
-    prompt: Annotated[str | None, Field(description="The new prompt. null: no change.")] = None,
+    prompt: Annotated[str | None, Field(description="The new prompt.")] = None,
 ) -> str:
-    """Change the time or the text of a pending prompt."""
+    """Change the time or the text of a pending prompt that runs once. For one that repeats, use update_job."""
     actor = current_actor()
     if at is None and prompt is None:
         return "Error: provide at least one of 'at' or 'prompt' to edit."
@@ -186,7 +193,7 @@ def schedule_edit(
 
 
 def schedule_cancel(id: TaskId) -> str:  # noqa: A002
-    """Cancel a pending prompt, so that it never reaches an agent; restore_job undoes this. Make sure that it is the one the user means."""
+    """Cancel a pending prompt, so that it never reaches an agent. restore_job undoes this."""
     actor = current_actor()
     job = _find(actor, id)
     if isinstance(job, Err):
@@ -199,17 +206,13 @@ def schedule_cancel(id: TaskId) -> str:  # noqa: A002
 
 
 def claim_prompts(
-    limit: Annotated[
-        Whole | None, Field(description="Maximum number of prompts, 1 to 20. Default: 1.")
-    ] = None,
+    limit: Annotated[Whole | None, Field(description="How many prompts, 1 to 20. Default: 1.")] = None,
     lease_minutes: Annotated[
-        Number | None, Field(description="How long the prompts are reserved for you, 1 to 1440. Default: 15.")
+        Number | None, Field(description="How long they are yours, 1 to 1440. Default: 15.")
     ] = None,
 ) -> ClaimOut:
-    """Claim prompts that are due, to work on them.
-
-    For agents that run on their own. Do what each prompt asks, then call complete_prompt before lease_until; after
-    that, another agent may claim the prompt. An empty list means that no prompt is waiting.
+    """Take prompts that are due, to work on them; for agents that run on their own. Do what each prompt asks,
+    then call complete_prompt before lease_until: after that, another agent may take it.
     """
     actor = current_actor()
     minutes = 15.0 if lease_minutes is None else lease_minutes

@@ -24,6 +24,7 @@ from schedules.services.connected_apps import mcp_address
 from schedules.services.local_server import local_server, omitted_variable_note
 from schedules.web.bundle import build_bundle
 from schedules.web.forms.rendering import PageForm
+from schedules.web.forms.tools import TOOLS
 from schedules.web.views.page import PageMixin, back, render_page, show_problem
 
 LIFETIMES = {"30": "30 days", "90": "90 days", "365": "a year", "": "never"}
@@ -37,6 +38,7 @@ class TokenForm(PageForm):
     scopes = forms.ChoiceField(
         label="May", choices=[("read,write", "read and change jobs"), ("read", "only read")], required=False
     )
+    tools = forms.ChoiceField(label="With", choices=list(TOOLS.items()), required=False)
     kind = forms.ChoiceField(label="Kind", choices=Token.Kind.choices, required=False)
     expires = forms.ChoiceField(
         label="Ends after", choices=list(LIFETIMES.items()), initial="365", required=False
@@ -48,6 +50,7 @@ class TokenForm(PageForm):
         return {
             "name": cleaned["name"],
             "scopes": (cleaned["scopes"] or "read,write").split(","),
+            "families": [cleaned["tools"]] if cleaned["tools"] else [],
             "kind": cleaned["kind"] or Token.Kind.CONVERSATION,
             "expires_in": timedelta(days=int(cleaned["expires"])) if cleaned["expires"] else None,
         }
@@ -93,7 +96,7 @@ def snippets(token: str, username: str) -> dict[str, str]:
     ping = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "tools/list"})
     return {
         "code": f'claude mcp add --transport http cronty {url} --header "Authorization: {bearer}"',
-        "desktop": json.dumps({"mcpServers": {"cronty": local_server(username)}}, indent=2),
+        "desktop": json.dumps({"mcpServers": {"cronty": local_server(username, tools="core")}}, indent=2),
         "desktop_note": omitted_variable_note(),
         "cursor": json.dumps({"mcpServers": {"cronty": remote}}, indent=2),
         "cursor_link": f"cursor://anysphere.cursor-deeplink/mcp/install?name=cronty&config={config}",
