@@ -1,0 +1,333 @@
+"""The guard: a small process between a worker and a program, which the program and all its children cannot outlive.
+
+Workers start this file by its path, so it uses the standard library alone. A worker sends a line of JSON that describes
+the program, then bytes: `+` as a sign of life, `T` to terminate the program. When the worker dies or falls silent, its
+end of the socket closes or the lease runs out, and the guard kills everything.
+
+On Linux the guard adopts orphans (it is a subreaper), so it also finds children that have left the program's group and
+session. Elsewhere it can kill the program's process group only.
+"""
+
+import ctypes
+import json
+import os
+import select
+import signal
+import socket
+import struct
+import sys
+import time
+from collections import deque
+
+FRAME = struct.Struct("!cI")
+PID, OUTPUT, ERRORS, DROPPED, REPORT = b"P", b"1", b"2", b"D", b"R"
+PR_SET_PDEATHSIG = 1
+PR_SET_CHILD_SUBREAPER = 36
+IS_LINUX = sys.platform == "linux"
+READ_BYTES = 65_536
+FLUSH_EVERY = 1.0
+# A new process can appear while the others are being killed; so often, and for so long, they are looked for again.
+FREEZE_ROUNDS = 10
+KILL_SECONDS = 5.0
+MOMENT = 0.01
+
+
+class Kept:
+    """What a program has printed since the last flush: its first bytes, and of the rest only the last ones."""
+
+    def __init__(self, head: int, tail: int) -> None:
+        self._head_left, self._tail = head, tail
+        self._head: list[tuple[bytes, bytes]] = []
+        self._last: deque[tuple[bytes, bytes]] = deque()
+        self._size = self._dropped = 0
+
+    def add(self, kind: bytes, data: bytes) -> None:
+        first, rest = data[: self._head_left], data[self._head_left :]
+        self._head_left -= len(first)
+        if first:
+            self._head.append((kind, first))
+        if not rest:
+            return
+        self._last.append((kind, rest))
+        self._size += len(rest)
+        while self._size > self._tail:
+            oldest_kind, oldest = self._last.popleft()
+            extra = min(self._size - self._tail, len(oldest))
+            self._size -= extra
+            self._dropped += extra
+            if extra < len(oldest):
+                self._last.appendleft((oldest_kind, oldest[extra:]))
+
+    def take(self) -> bytes:
+        """Return it as frames, and forget it."""
+        frames = [_frame(*item) for item in self._head]
+        if self._dropped:
+            frames.append(_frame(DROPPED, str(self._dropped).encode()))
+        frames += [_frame(*item) for item in self._last]
+        self._head, self._last, self._size, self._dropped = [], deque(), 0, 0
+        return b"".join(frames)
+
+
+class Guard:
+    """One program, from its start until everything that it started is dead."""
+
+    def __init__(self, control: socket.socket) -> None:
+        self._control = control
+        header = b""
+        while not header.endswith(b"\n"):
+            part = control.recv(READ_BYTES)
+            if not part:
+                sys.exit(1)
+            header += part
+        self._spec = json.loads(header)
+        self._kept = Kept(self._spec["head"], self._spec["tail"])
+        self._streams: dict[int, bytes] = {}
+        self._pid = 0
+        self._status: int | None = None
+        self._cpu, self._peak = 0.0, 0
+        self._unsent = b""
+        self._flush_at = 0.0
+        self._kill_at = float("inf")
+        self._heard_at = time.monotonic()
+
+    def run(self) -> None:
+        wake_up, self._wake = _pipe()
+        signal.set_wakeup_fd(self._wake, warn_on_full_buffer=False)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            # Whoever stops a whole group must not stop the guard, which still has to kill what is left.
+            signal.signal(number, signal.SIG_IGN)
+        if IS_LINUX:
+            _prctl(PR_SET_CHILD_SUBREAPER, 1)
+        if problem := self._start():
+            self._finish({"problem": problem})
+            return
+        self._send(_frame(PID, str(self._pid).encode()))
+        self._control.setblocking(False)
+        self._watch(wake_up)
+        left = self._kill_all()
+        self._read_rest()
+        report: dict[str, object] = {
+            "status": self._status,
+            "cpu": self._cpu,
+            "peak": self._peak,
+            "left": left,
+        }
+        self._finish(report)
+
+    def _start(self) -> str:
+        """Start the program; return why that failed, or an empty text."""
+        output, write_output = os.pipe()
+        errors, write_errors = os.pipe()
+        failure, write_failure = os.pipe()
+        text = self._spec.get("input")
+        given = os.open(os.devnull, os.O_RDONLY)
+        if text is not None:
+            given, write_given = os.pipe()
+            os.write(write_given, text.encode())
+            os.close(write_given)
+        parent = os.getpid()
+        self._pid = os.fork()
+        if self._pid == 0:
+            try:
+                _become(self._spec, parent, given, write_output, write_errors)
+            except OSError as error:
+                os.write(write_failure, f"{error.filename}: {error.strerror}".encode())
+            finally:
+                os._exit(127)
+        for number in (given, write_output, write_errors, write_failure):
+            os.close(number)
+        problem = os.read(failure, READ_BYTES)
+        os.close(failure)
+        for number, kind in ((output, OUTPUT), (errors, ERRORS)):
+            os.set_blocking(number, False)
+            self._streams[number] = kind
+        return problem.decode(errors="replace")
+
+    def _watch(self, wake_up: int) -> None:
+        """Pass on output and obey the worker until the program has ended."""
+        while self._status is None:
+            now = time.monotonic()
+            if now >= self._kill_at or now > self._heard_at + self._spec["lease"]:
+                return
+            if now >= self._flush_at and not self._unsent:
+                self._unsent = self._kept.take()
+                self._flush_at = now + FLUSH_EVERY
+            poll = select.poll()
+            poll.register(self._control, select.POLLIN | (select.POLLOUT if self._unsent else 0))
+            for number in (wake_up, *self._streams):
+                poll.register(number, select.POLLIN)
+            wait = min(self._flush_at, self._kill_at, self._heard_at + self._spec["lease"]) - now
+            for number, event in poll.poll(max(wait, MOMENT) * 1000):
+                if number == wake_up:
+                    os.read(wake_up, READ_BYTES)
+                    self._reap()
+                elif number in self._streams:
+                    self._read(number)
+                elif not self._exchange(event):
+                    return
+
+    def _exchange(self, event: int) -> bool:
+        """Send output and read the worker's bytes; return False if it is gone."""
+        try:
+            if event & select.POLLOUT:
+                self._unsent = self._unsent[self._control.send(self._unsent) :]
+            if not event & ~select.POLLOUT:
+                return True
+            asked = self._control.recv(READ_BYTES)
+        except BlockingIOError:
+            return True
+        except OSError:
+            return False
+        self._heard_at = time.monotonic()
+        if b"T" in asked and self._kill_at == float("inf"):
+            self._kill_at = time.monotonic() + self._spec["grace"]
+            for pid in self._descendants():
+                _kill(pid, signal.SIGTERM)
+                # A stopped process would not notice the signal.
+                _kill(pid, signal.SIGCONT)
+        return bool(asked)
+
+    def _read(self, number: int) -> bool:
+        """Read a pipe once; return False when there is nothing left."""
+        try:
+            data = os.read(number, READ_BYTES)
+        except BlockingIOError:
+            return False
+        if not data:
+            os.close(number)
+            del self._streams[number]
+            return False
+        self._kept.add(self._streams[number], data)
+        return True
+
+    def _read_rest(self) -> None:
+        until = time.monotonic() + KILL_SECONDS
+        for number in list(self._streams):
+            while self._read(number) and time.monotonic() < until:
+                pass
+
+    def _reap(self) -> None:
+        """Collect the dead: the program, its orphans, and what they have used."""
+        while True:
+            try:
+                pid, status, usage = os.wait4(-1, os.WNOHANG)
+            except ChildProcessError:
+                return
+            if not pid:
+                return
+            self._cpu += usage.ru_utime + usage.ru_stime
+            self._peak = max(self._peak, usage.ru_maxrss * (1024 if IS_LINUX else 1))
+            if pid == self._pid:
+                self._status = status
+
+    def _kill_all(self) -> int:
+        """Kill everything that the program has started; return how many processes could not be killed."""
+        frozen: set[int] = set()
+        for _ in range(FREEZE_ROUNDS):
+            # Frozen first: what forks faster than it is killed would go on for ever.
+            new = set(self._descendants()) - frozen
+            for pid in new:
+                _kill(pid, signal.SIGSTOP)
+            frozen |= new
+            if not new:
+                break
+        until = time.monotonic() + KILL_SECONDS
+        while (found := self._descendants()) or self._status is None:
+            if time.monotonic() > until:
+                break
+            for pid in found:
+                _kill(pid, signal.SIGKILL)
+            time.sleep(MOMENT)  # noqa: TID251
+            self._reap()
+        return len(found)
+
+    def _descendants(self) -> list[int]:
+        if not IS_LINUX:
+            return _group(self._pid, self._status is None)
+        parents: dict[int, list[int]] = {}
+        for name in os.listdir("/proc"):
+            if name.isdigit():
+                state, parent = _stat(name)
+                if state not in ("", "Z"):
+                    parents.setdefault(parent, []).append(int(name))
+        found, waiting = [], [os.getpid()]
+        while waiting:
+            children = parents.get(waiting.pop(), [])
+            found += children
+            waiting += children
+        return found
+
+    def _send(self, data: bytes) -> None:
+        try:
+            self._control.settimeout(self._spec["lease"])
+            self._control.sendall(data)
+        except OSError:
+            # The worker is gone: nobody wants to know any more.
+            pass
+
+    def _finish(self, report: dict[str, object]) -> None:
+        self._send(self._unsent + self._kept.take() + _frame(REPORT, json.dumps(report).encode()))
+
+
+def _become(spec: dict, parent: int, given: int, output: int, errors: int) -> None:  # type: ignore[type-arg]
+    """Turn this child of the guard into the program; raises OSError if it cannot be started."""
+    os.setsid()
+    for number, target in ((given, 0), (output, 1), (errors, 2)):
+        os.dup2(number, target)
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD, signal.SIGPIPE):
+        signal.signal(number, signal.SIG_DFL)
+    signal.set_wakeup_fd(-1)
+    if IS_LINUX:
+        _prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+        if os.getppid() != parent:
+            os._exit(127)
+    os.umask(spec["umask"])
+    os.chdir(spec["directory"])
+    program, *_ = spec["arguments"]
+    os.execvpe(program, spec["arguments"], spec["environment"])  # noqa: S606  # nosec B606
+
+
+def _frame(kind: bytes, data: bytes) -> bytes:
+    return FRAME.pack(kind, len(data)) + data
+
+
+def _pipe() -> tuple[int, int]:
+    ends = os.pipe()
+    for end in ends:
+        os.set_blocking(end, False)
+    return ends
+
+
+def _prctl(option: int, value: int) -> None:
+    ctypes.CDLL(None, use_errno=True).prctl(option, value, 0, 0, 0)
+
+
+def _kill(pid: int, number: int) -> bool:
+    try:
+        os.kill(pid, number)
+    except OSError:
+        return False
+    return True
+
+
+def _group(pid: int, is_running: bool) -> list[int]:
+    """Return the program's process group, as a negative number for `kill`, if anybody is left in it."""
+    return [-pid] if is_running or _kill(-pid, 0) else []
+
+
+def _stat(pid: str) -> tuple[str, int]:
+    """Return the state and the parent of a process; an empty state if it has just ended."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            # The name, in parentheses, may contain anything.
+            fields = file.read().rpartition(b")")[2].split()
+    except OSError:
+        return "", 0
+    return fields[0].decode(), int(fields[1])
+
+
+if __name__ == "__main__":
+    with socket.socket(fileno=int(sys.argv[1])) as control:
+        control.set_inheritable(False)
+        Guard(control).run()

@@ -1,0 +1,216 @@
+"""The worker's side of a guarded program: start it, pass its output on, and end it."""
+
+import asyncio
+import json
+import os
+import signal
+import socket
+import sys
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from django.conf import settings
+
+from schedules.tasks.processes import guard
+
+GUARD = str(Path(guard.__file__))
+# How many seconds a program has to end by itself after SIGTERM.
+GRACE_SECONDS = 5.0
+# The worker says that it is alive so often in the time of a lease.
+SIGNS_OF_LIFE = 3
+STANDARD_OUTPUT, STANDARD_ERROR = 1, 2
+
+
+class Sink(Protocol):
+    """What receives the output of a program, about every second."""
+
+    def add(self, stream: int, data: bytes) -> None:
+        """Take what was printed on standard output (1) or error (2)."""
+
+    def skip(self, count: int) -> None:
+        """Note that so many bytes were printed and not kept."""
+
+
+class StartError(Exception):
+    """The program could not be started; the text says why."""
+
+
+@dataclass(frozen=True)
+class Program:
+    """What to start: an argument list, never a line for a shell."""
+
+    arguments: Sequence[str]
+    environment: Mapping[str, str]
+    directory: str
+    input: str | None = None
+    umask: int = 0o077
+    head: int = 16_384
+    tail: int = 16_384
+    """How many bytes of its output are kept from the beginning, and from the end, between two looks."""
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a program ended; `code` is None if a signal killed it."""
+
+    code: int | None
+    signal: int | None
+    cpu_seconds: float
+    peak_bytes: int
+    left: int
+    """How many of its processes could not be killed: they belong to another user."""
+    is_timeout: bool = False
+
+    @property
+    def signal_name(self) -> str:
+        with suppress(ValueError):
+            return signal.Signals(self.signal or 0).name
+        return str(self.signal)
+
+
+async def run_program(program: Program, timeout: float, sink: Sink) -> Ended:
+    """Run a program until it ends or is killed, with everything that it has started.
+
+    It is terminated after `timeout` seconds, and when this coroutine is cancelled. Raises StartError.
+    """
+    ours, theirs = socket.socketpair()
+    starting = asyncio.ensure_future(_start_guard(theirs))
+    try:
+        process = await asyncio.shield(starting)
+    except OSError as error:
+        ours.close()
+        raise StartError(str(error.strerror)) from error
+    except asyncio.CancelledError:
+        # Cancelling a start halfway can hang for ever: let it finish; without a worker, the guard ends.
+        process = await starting
+        ours.close()
+        await process.wait()
+        raise
+    finally:
+        theirs.close()
+    reader, writer = await asyncio.open_unix_connection(sock=ours)
+    guarded = _Guarded(process, reader, writer, sink)
+    try:
+        return await guarded.run(program, timeout)
+    finally:
+        await asyncio.shield(guarded.close())
+
+
+async def _start_guard(control: socket.socket) -> asyncio.subprocess.Process:
+    return await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-I",
+        "-S",
+        GUARD,
+        str(control.fileno()),
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.DEVNULL,
+        stderr=asyncio.subprocess.DEVNULL,
+        pass_fds=(control.fileno(),),
+        # Not the environment of the worker, which holds secrets.
+        env={"PATH": os.environ.get("PATH", os.defpath)},
+        cwd="/",
+        start_new_session=True,
+    )
+
+
+class _Guarded:
+    """A guard and the program that it runs."""
+
+    def __init__(
+        self,
+        process: asyncio.subprocess.Process,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        sink: Sink,
+    ) -> None:
+        self._process, self._reader, self._writer = process, reader, writer
+        self._sink = sink
+        self._pid = 0
+        self._report: dict[str, Any] | None = None
+
+    async def run(self, program: Program, timeout: float) -> Ended:
+        lease = float(settings.CRONTY_LEASE_SECONDS)
+        spec = {
+            "arguments": list(program.arguments),
+            "environment": dict(program.environment),
+            "directory": program.directory,
+            "input": program.input,
+            "umask": program.umask,
+            "head": program.head,
+            "tail": program.tail,
+            "lease": lease,
+            "grace": GRACE_SECONDS,
+        }
+        self._writer.write(json.dumps(spec).encode() + b"\n")
+        alive = asyncio.ensure_future(self._show_life(lease / SIGNS_OF_LIFE))
+        reading = asyncio.ensure_future(self._read())
+        is_timeout = False
+        try:
+            async with asyncio.timeout(timeout):
+                await asyncio.shield(reading)
+        except TimeoutError:
+            is_timeout = True
+            await self._terminate(reading)
+        except asyncio.CancelledError:
+            await asyncio.shield(self._terminate(reading))
+            raise
+        finally:
+            alive.cancel()
+            reading.cancel()
+        return self._ended(is_timeout)
+
+    async def close(self) -> None:
+        """Close the connection, which makes a guard that still runs kill everything, and reap the guard."""
+        self._writer.close()
+        if self._report is None and self._pid:
+            # The guard itself was killed; the program died with it, but not what is left of its group.
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(self._pid, signal.SIGKILL)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(2 * guard.KILL_SECONDS):
+                await self._process.wait()
+
+    async def _show_life(self, every: float) -> None:
+        while True:
+            await asyncio.sleep(every)
+            self._writer.write(b"+")
+
+    async def _terminate(self, reading: "asyncio.Future[None]") -> None:
+        self._writer.write(b"T")
+        with suppress(TimeoutError):
+            async with asyncio.timeout(GRACE_SECONDS + 2 * guard.KILL_SECONDS):
+                await asyncio.shield(reading)
+
+    async def _read(self) -> None:
+        with suppress(asyncio.IncompleteReadError, ConnectionError):
+            while self._report is None:
+                kind, size = guard.FRAME.unpack(await self._reader.readexactly(guard.FRAME.size))
+                data = await self._reader.readexactly(size)
+                match kind:
+                    case guard.PID:
+                        self._pid = int(data)
+                    case guard.OUTPUT | guard.ERRORS:
+                        self._sink.add(int(kind), data)
+                    case guard.DROPPED:
+                        self._sink.skip(int(data))
+                    case _:
+                        self._report = json.loads(data)
+
+    def _ended(self, is_timeout: bool) -> Ended:
+        report = self._report or {"status": None, "cpu": 0.0, "peak": 0, "left": 0}
+        if problem := report.get("problem"):
+            raise StartError(problem)
+        status = report["status"]
+        code = os.waitstatus_to_exitcode(status) if status is not None else -signal.SIGKILL
+        return Ended(
+            code=code if code >= 0 else None,
+            signal=-code if code < 0 else None,
+            cpu_seconds=report["cpu"],
+            peak_bytes=report["peak"],
+            left=report["left"],
+            is_timeout=is_timeout,
+        )

@@ -1,0 +1,256 @@
+"""Guarded programs: how they end, what is known about them, and that nothing outlives them."""
+
+import asyncio
+import json
+import os
+import signal
+import sys
+from pathlib import Path
+
+import psutil
+import pytest
+
+from schedules.tasks.processes import Ended, Program, StartError, run_program
+from schedules.tasks.processes import running as running_module
+
+
+class Sink:
+    def __init__(self) -> None:
+        self.printed = {1: b"", 2: b""}
+        self.skipped = 0
+
+    def add(self, stream: int, data: bytes) -> None:
+        self.printed[stream] += data
+
+    def skip(self, count: int) -> None:
+        self.skipped += count
+
+
+@pytest.fixture(autouse=True)
+def impatient(monkeypatch):
+    monkeypatch.setattr(running_module, "GRACE_SECONDS", 0.3)
+
+
+def run(*arguments: str, timeout: float = 60, sink: Sink | None = None, **values) -> Ended:
+    program = Program(
+        arguments, {"PATH": os.environ["PATH"], "A": "b"}, values.pop("directory", "/"), **values
+    )
+    return asyncio.run(run_program(program, timeout, sink or Sink()))
+
+
+def python(code: str, *arguments: str, **values) -> Ended:
+    return run(sys.executable, "-I", "-S", "-c", code, *arguments, **values)
+
+
+def sh(script: str, **values) -> Ended:
+    return run("/bin/sh", "-c", script, **values)
+
+
+def is_dead(pid_file: Path) -> bool:
+    """Tell whether the process whose pid is in the file has ended; the guard has waited for that."""
+    pid = int(pid_file.read_text())
+    return not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+
+
+def test_program_gets_its_arguments_environment_directory_and_nothing_else(tmp_path):
+    sink = Sink()
+    hostile = ["-x", "--", "a\nb", "*", "$(reboot)", "`id`", "; ls", "Grüße 🌵", ""]
+
+    python(
+        "import json, os, sys; print(json.dumps([sys.argv[1:], os.getcwd(), dict(os.environ), sys.stdin.read(),"
+        " os.getsid(0) == os.getpid(), sorted(os.listdir('/proc/self/fd'))[:-1], oct(os.umask(0))]))",
+        *hostile,
+        sink=sink,
+        directory=str(tmp_path),
+        umask=0o027,
+    )
+
+    found = json.loads(sink.printed[1])
+    environment = {name: value for name, value in found[2].items() if name != "LC_CTYPE"}
+    assert found[:2] == [hostile, str(tmp_path)]
+    assert environment == {"PATH": os.environ["PATH"], "A": "b"}
+    assert found[3:] == ["", True, ["0", "1", "2"], "0o27"]
+
+
+def test_end_of_a_program_is_described():
+    burn = (
+        "import time, sys\ndata = bytearray(60_000_000)\nwhile time.process_time() < 0.2: pass\nsys.exit(7)"
+    )
+
+    ended = python(burn)
+
+    assert (ended.code, ended.signal, ended.left, ended.is_timeout) == (7, None, 0, False)
+    assert 0.2 <= ended.cpu_seconds < 5
+    assert 60_000_000 < ended.peak_bytes < 200_000_000
+
+
+def test_program_that_is_killed_by_a_signal_has_no_code():
+    ended = sh("kill -SEGV $$")
+
+    assert (ended.code, ended.signal, ended.signal_name) == (None, signal.SIGSEGV, "SIGSEGV")
+
+
+@pytest.mark.parametrize(
+    ("program", "words"),
+    [
+        ("/nonexistent/program", "No such file or directory"),
+        ("no-such-program-anywhere", "No such file or directory"),
+        (__file__, "Permission denied"),
+        ("/etc", "Permission denied"),
+    ],
+)
+def test_program_that_cannot_start_says_why(program, words):
+    with pytest.raises(StartError, match=words):
+        run(program)
+
+
+def test_directory_that_does_not_exist_is_named():
+    with pytest.raises(StartError, match="/nonexistent/folder: No such file or directory"):
+        run("/bin/true", directory="/nonexistent/folder")
+
+
+def test_gigabyte_of_output_is_bounded_to_its_beginning_and_end():
+    sink = Sink()
+    code = (
+        "import os, sys\nblock = b'x' * 1_000_000\nos.write(1, b'first')\n"
+        "for _ in range(1000): os.write(1, block)\nsys.stderr.write('last')"
+    )
+
+    before = psutil.Process().memory_info().rss
+    ended = python(code, sink=sink, timeout=150)
+
+    printed = len(sink.printed[1]) + len(sink.printed[2])
+    assert ended.code == 0
+    assert sink.printed[1].startswith(b"first")
+    assert sink.printed[2] == b"last"
+    assert printed + sink.skipped == 1_000_000_009
+    assert printed < 3_000_000
+    assert psutil.Process().memory_info().rss - before < 50_000_000
+
+
+def test_output_arrives_while_the_program_runs(tmp_path):
+    class Watcher(Sink):
+        def add(self, stream: int, data: bytes) -> None:
+            super().add(stream, data)
+            (tmp_path / "seen").touch()
+
+    sink = Watcher()
+    ended = sh(f"echo first; while [ ! -e {tmp_path}/seen ]; do sleep 0.05; done; echo second >&2", sink=sink)
+
+    assert ended.code == 0
+    assert sink.printed == {1: b"first\n", 2: b"second\n"}
+
+
+def test_program_that_closes_its_output_runs_on():
+    assert sh("exec >&- 2>&-; sleep 0.3; exit 4").code == 4
+
+
+def test_program_that_ends_at_the_signal_may_clean_up(tmp_path):
+    ended = sh(f"trap 'echo bye > {tmp_path}/bye; exit 3' TERM; while :; do sleep 0.05; done", timeout=0.5)
+
+    assert (ended.is_timeout, ended.code) == (True, 3)
+    assert (tmp_path / "bye").exists()
+
+
+@pytest.mark.parametrize(
+    "child",
+    [
+        pytest.param("sleep 600 &", id="child"),
+        pytest.param("setsid sleep 600 &", id="other session"),
+        pytest.param("(setsid sh -c 'sleep 600 & echo $! > {pid}; exit' &) ; sleep 0.2; :", id="orphan"),
+    ],
+)
+@pytest.mark.parametrize("ending", ["exit 0", "trap '' TERM HUP; while :; do sleep 600; done"])
+def test_nothing_that_a_program_started_outlives_it(child, ending, tmp_path):
+    pid = tmp_path / "pid"
+    script = child.replace("{pid}", str(pid))
+    if "{pid}" not in child:
+        script += f" echo $! > {pid};"
+
+    ended = sh(f"{script} {ending}", timeout=1.5)
+
+    assert ended.is_timeout == (ending != "exit 0")
+    assert ended.left == 0
+    assert is_dead(pid)
+
+
+def test_program_that_forks_without_end_is_killed_whole():
+    ended = sh(
+        "f() { sleep 600 & sleep 600 & }; i=0; while [ $i -lt 40 ]; do f; i=$((i+1)); done; wait", timeout=2
+    )
+
+    assert (ended.is_timeout, ended.left) == (True, 0)
+
+
+def test_cancelled_program_is_killed_with_its_children(tmp_path):
+    async def scenario() -> None:
+        program = Program(
+            ["/bin/sh", "-c", f"sleep 600 & echo $! > {tmp_path}/pid; wait"],
+            {"PATH": os.environ["PATH"]},
+            "/",
+        )
+        task = asyncio.create_task(run_program(program, 60, Sink()))
+        while not (tmp_path / "pid").exists() or not (tmp_path / "pid").read_text():
+            await asyncio.sleep(0.01)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(scenario())
+
+    assert is_dead(tmp_path / "pid")
+
+
+WORKER = """
+import asyncio, os, sys
+from django.conf import settings
+settings.configure(CRONTY_LEASE_SECONDS=int(sys.argv[2]))
+from schedules.tasks.processes import Program, run_program
+
+class Sink:
+    def add(self, stream, data): pass
+    def skip(self, count): pass
+
+script = f"(setsid sleep 600 & echo $! > {sys.argv[1]}/child); echo $$ > {sys.argv[1]}/pid; exec sleep 600"
+asyncio.run(run_program(Program(["/bin/sh", "-c", script], dict(os.environ), "/"), 600, Sink()))
+"""
+
+
+@pytest.mark.parametrize(
+    ("how", "lease"), [(signal.SIGKILL, 600), (signal.SIGSTOP, 1)], ids=["killed", "frozen"]
+)
+def test_program_dies_with_a_worker_that_is_killed_or_frozen_for_longer_than_its_lease(how, lease, tmp_path):
+    project = Path(__file__).resolve().parents[3]
+    worker = psutil.Popen([sys.executable, "-c", WORKER, str(tmp_path), str(lease)], cwd=project)
+    try:
+        wait_until(lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text())
+        worker.send_signal(how)
+        wait_until(lambda: is_dead(tmp_path / "pid") and is_dead(tmp_path / "child"))
+    finally:
+        worker.kill()
+        worker.wait()
+
+
+def test_program_dies_with_its_guard(tmp_path):
+    async def scenario() -> Ended:
+        program = Program(
+            ["/bin/sh", "-c", f"echo $$ > {tmp_path}/pid; exec sleep 600"], dict(os.environ), "/"
+        )
+        task = asyncio.create_task(run_program(program, 60, Sink()))
+        while not (tmp_path / "pid").exists() or not (tmp_path / "pid").read_text():
+            await asyncio.sleep(0.01)
+        psutil.Process(int((tmp_path / "pid").read_text())).parent().kill()
+        return await task
+
+    ended = asyncio.run(scenario())
+
+    assert (ended.code, ended.signal) == (None, signal.SIGKILL)
+    wait_until(lambda: is_dead(tmp_path / "pid"))
+
+
+def wait_until(condition) -> None:
+    for _ in range(6000):
+        if condition():
+            return
+        signal.sigtimedwait([], 0.01)
+    raise AssertionError("did not come true")
