@@ -208,6 +208,14 @@ def folder(name: str, default: Path) -> Path:
     return path
 
 
+def file(name: str, default: Path) -> str:
+    """Read the path of a file, which need not exist yet; its folder must."""
+    path = Path(text(name, str(default))).resolve()
+    if path.is_dir() or not path.parent.is_dir():
+        raise refuse(name, f"use the path of a file in a folder that exists, not {str(path)!r}.")
+    return str(path)
+
+
 def secret_key(name: str) -> str:
     """Read a key that signs sessions and tokens, or an empty text; refuse one that could be guessed."""
     value = secret(name)

@@ -9,6 +9,8 @@ from django.db.backends.signals import connection_created
 from django.utils.module_loading import autodiscover_modules
 
 from schedules import checks, clock, defaults
+from schedules.tasks import registry
+from schedules.tasks.commands.catalog import catalog
 
 
 class SchedulesConfig(AppConfig):
@@ -24,6 +26,7 @@ class SchedulesConfig(AppConfig):
         # Importing a module registers its tasks: our own, and the tasks.py of every installed app.
         import_module("schedules.tasks.builtin")
         autodiscover_modules("tasks")
+        registry.add_source(catalog)
 
 
 def _read_moments_faster(*, connection: Any, **signal: Any) -> None:

@@ -16,6 +16,8 @@ NTFY_URL = "https://ntfy.sh"
 NTFY_TOKEN = ""  # nosec B105
 CRONTY_AGENT_COMMAND: list[str] = []
 CRONTY_AGENT_USERS: list[str] = []
+# The file that lists the commands that jobs may run; without one, there are none.
+CRONTY_COMMANDS_FILE = ""
 CRONTY_OUTBOUND_ALLOW: list[str] = []
 CRONTY_WEBHOOK_HEADERS: list[str] = []
 CRONTY_OUTBOUND_TIMEOUT = 10
@@ -44,6 +46,7 @@ CRONTY_INBOX_HOURS = 24
 
 # Clusters
 CRONTY_WORKERS = 2
+CRONTY_COMMANDS_AT_ONCE = 4
 CRONTY_LEASE_SECONDS = 10
 CRONTY_STOP_SECONDS = 20
 # The options of PostgreSQL sessions, added to those of your DATABASES: detect a lost server or network within seconds

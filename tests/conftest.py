@@ -5,6 +5,7 @@ import os
 from collections.abc import Callable, Generator, Iterator
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
@@ -13,6 +14,7 @@ from django.test import Client, override_settings
 from schedules import clock
 from schedules.models import Event
 from schedules.services import Actor
+from schedules.tasks.commands import catalog as command_catalog
 from tests.factories import UserFactory
 
 # Files with the longest tests, which mostly wait for processes. Each worker starts with one of them, so that none is
@@ -101,6 +103,30 @@ def measure() -> Iterator[Callable[[], None]]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(clock, "measure", lambda over=None: None)
         yield real
+
+
+@pytest.fixture
+def commands_file(settings: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """The path of the operator's file of commands, which does not exist yet; every look reads it again."""
+    monkeypatch.setattr(command_catalog, "LOOK_EVERY", 0.0)
+    path = tmp_path / "commands.toml"
+    settings.CRONTY_COMMANDS_FILE = str(path)
+    yield path
+    settings.CRONTY_COMMANDS_FILE = ""
+    command_catalog.catalog.refresh()
+
+
+@pytest.fixture
+def use_commands(commands_file: Path) -> Callable[[str], None]:
+    """Write the operator's file of commands and put it into force."""
+
+    def use(text: str) -> None:
+        commands_file.write_text(text)
+        commands_file.chmod(0o600)
+        command_catalog.catalog.refresh()
+        assert command_catalog.catalog.problem == ""
+
+    return use
 
 
 @pytest.fixture

@@ -26,9 +26,20 @@ from tests.mcp.agents import InMemory
 
 FIRST = ("schedules", "0001_initial")
 # The content without its formatting and comments.
-FIRST_DIGEST = "c84d4dd631c885cffd4d2361cc0ceddbb26171edac2034d45df2f9d2d3f94928"
+FIRST_DIGEST = "936d3ea96703f639ada444cdb3fa75dc88583ddfbb4444810edf163f5a15ebfc"
 
-NAMES = ("Cluster", "Job", "Execution", "Event", "Profile", "Token", "Installation", "UserSession")
+NAMES = (
+    "Cluster",
+    "Job",
+    "Execution",
+    "RunOutput",
+    "Event",
+    "Profile",
+    "Token",
+    "Secret",
+    "Installation",
+    "UserSession",
+)
 NOW = datetime(2026, 2, 4, 9, 0, tzinfo=UTC)
 ODD_MOMENT = datetime(2026, 3, 29, 0, 59, 59, 999_999, tzinfo=UTC)
 FOREVER = timedelta(days=5 * 366, microseconds=999_999)
@@ -72,7 +83,11 @@ def _migrate_to_latest() -> None:
 def full(model: Any, number: int, **given: Any) -> Any:
     """Store a row with the largest value in every column, except those given."""
     columns = [field for field in model._meta.concrete_fields if not field.primary_key]
-    values = {field.name: _largest_value(field, number) for field in columns if field.name not in given}
+    values = {
+        field.name: _largest_value(field, number)
+        for field in columns
+        if field.name not in given and field.attname not in given
+    }
     return model.objects.create(**values, **given)
 
 
@@ -130,6 +145,10 @@ def fill(apps: Apps) -> None:
                 **{"job": None if cause == "manual" else job, "owner": person, "cluster": cluster},
                 **{"status": status, "cause": cause, "scheduled_for": NOW + timedelta(microseconds=number)},
             )
+    run = apps.get_model("schedules", "Execution").objects.first()
+    full(apps.get_model("schedules", "RunOutput"), 1, execution_id=run.pk)
+    full(apps.get_model("schedules", "Secret"), 1, owner=person)
+    full(apps.get_model("schedules", "Secret"), 2)
     full(apps.get_model("schedules", "Installation"), 1, pk=1)
     full(apps.get_model("schedules", "UserSession"), 1, session_key="key")
     for door in ("web", "admin", "mcp", "command", "engine"):

@@ -6,6 +6,7 @@ from schedules.engine.clusters import beat, enlist, is_any_cluster_running, prob
 from schedules.engine.gaps import COUNTED_SLOTS, account_for
 from schedules.engine.history import Outcome
 from schedules.engine.hosts import host_warnings
+from schedules.engine.outputs import find_lost, save_output
 from schedules.engine.pauses import pause, rearm, withdraw
 from schedules.engine.prune import prune_history
 from schedules.engine.replan import follow_zone_data
@@ -31,6 +32,7 @@ __all__ = [
     "conclude",
     "delete_future_rows",
     "enlist",
+    "find_lost",
     "follow_zone_data",
     "hand_back",
     "host_warnings",
@@ -48,6 +50,7 @@ __all__ = [
     "renew_claims",
     "retire",
     "retry_at",
+    "save_output",
     "settle_runs",
     "skip_since_backup",
     "start_runs",

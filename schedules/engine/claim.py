@@ -50,10 +50,11 @@ def claim_runs(
     limit: int,
     *,
     exclude_tasks: Sequence[str] = (),
+    only_tasks: Sequence[str] = (),
     interruptions: Sequence[Interruption] = (),
     unwritten_since: datetime | None = None,
 ) -> list[Claim]:
-    """Claim up to `limit` due executions for this cluster, except those of `exclude_tasks`.
+    """Claim up to `limit` due executions for this cluster, except `exclude_tasks`, or of `only_tasks` if given.
 
     `interruptions` are the recent ones of this cluster: the reasons for slots that it could not claim in time. If its
     workers have outcomes to write, `unwritten_since` is when the oldest of these runs ended.
@@ -64,9 +65,15 @@ def claim_runs(
         with transaction.atomic():
             claims = []
             if sql.has_ready_runs(now):
-                claims = _claim_ready(cluster_id, now, lease_until, limit, exclude_tasks)
+                claims = _claim_ready(cluster_id, now, lease_until, limit, exclude_tasks, only_tasks)
             if room := limit - len(claims):
-                jobs = sql.due_jobs(now, room, exclude_tasks=exclude_tasks, exclude_owners=exclude_owners)
+                jobs = sql.due_jobs(
+                    now,
+                    room,
+                    exclude_tasks=exclude_tasks,
+                    only_tasks=only_tasks,
+                    exclude_owners=exclude_owners,
+                )
                 why_missed = reason_missed(cluster_id, now, interruptions)
                 claims += _claim_due(jobs, cluster_id, now, lease_until, room, why_missed, unwritten_since)
             return claims
@@ -106,12 +113,17 @@ def wake_up_at(now: datetime, *, exclude_tasks: Sequence[str] = ()) -> datetime 
 
 
 def _claim_ready(
-    cluster_id: int, now: datetime, lease_until: datetime, limit: int, exclude_tasks: Sequence[str]
+    cluster_id: int,
+    now: datetime,
+    lease_until: datetime,
+    limit: int,
+    exclude_tasks: Sequence[str],
+    only_tasks: Sequence[str],
 ) -> list[Claim]:
     """Claim queued runs: manual runs, retries, runs released by an overlap or handed back by a cluster."""
+    ready = Execution.objects.ready(now).exclude(task__in=exclude_tasks)
     rows = list(
-        Execution.objects.ready(now)
-        .exclude(task__in=exclude_tasks)
+        (ready.filter(task__in=only_tasks) if only_tasks else ready)
         .select_for_update(skip_locked=True, of=("self",))
         .order_by("available_at")
         .annotate(owner_is_active=is_active("owner__") or Value(True), has_failed=~Q(error=""))

@@ -23,23 +23,23 @@ JOB_LOCKED = "Another session held a lock on the job."
 
 @dataclass(frozen=True, slots=True)
 class Interruption:
-    """A period in which a cluster could not claim runs, or those of plain functions only."""
+    """A period in which a cluster could not claim runs, or those of one lane only."""
 
     since: datetime
     until: datetime
     reason: str
-    only_plain: bool = False
+    lane: str = ""
 
-    def affects(self, moment: datetime, is_plain: bool) -> bool:
-        return self.since <= moment <= self.until and (is_plain or not self.only_plain)
+    def affects(self, moment: datetime, lane: str) -> bool:
+        return self.since <= moment <= self.until and self.lane in ("", lane)
 
     def to_json(self) -> list[Any]:
-        return [self.since.isoformat(), self.until.isoformat(), self.reason, self.only_plain]
+        return [self.since.isoformat(), self.until.isoformat(), self.reason, self.lane]
 
     @classmethod
     def from_json(cls, values: Sequence[Any]) -> Self:
-        since, until, reason, only_plain = values
-        return cls(datetime.fromisoformat(since), datetime.fromisoformat(until), reason, only_plain)
+        since, until, reason, lane = values
+        return cls(datetime.fromisoformat(since), datetime.fromisoformat(until), reason, lane)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,9 +51,9 @@ class _Span:
     interruptions: Sequence[Interruption]
     restarted_at: datetime | None = None
 
-    def reason(self, moment: datetime, is_plain: bool) -> str:
+    def reason(self, moment: datetime, lane: str) -> str:
         """Return why this cluster could not claim at a moment, or an empty text."""
-        found = (item.reason for item in self.interruptions if item.affects(moment, is_plain))
+        found = (item.reason for item in self.interruptions if item.affects(moment, lane))
         return next(found, "")
 
 
@@ -84,9 +84,9 @@ def reason_missed(
 
     def reason(job: PlannedJob, moment: datetime) -> str:
         task = registry.get(job.task)
-        is_plain = task is not None and not task.is_coroutine
+        lane = task.lane if task else ""
         alive = [span for span in spans() if span.start <= moment <= span.end]
-        reasons = [span.reason(moment, is_plain) for span in alive]
+        reasons = [span.reason(moment, lane) for span in alive]
         if reasons and all(reasons):
             return reasons[-1]
         if reasons:

@@ -209,18 +209,25 @@ def has_ready_runs(now: datetime) -> bool:
 
 
 def due_jobs(
-    now: datetime, limit: int, *, exclude_tasks: Sequence[str] = (), exclude_owners: Sequence[int] = ()
+    now: datetime,
+    limit: int,
+    *,
+    exclude_tasks: Sequence[str] = (),
+    only_tasks: Sequence[str] = (),
+    exclude_owners: Sequence[int] = (),
 ) -> list[DueJob]:
     """Return the jobs that have been due longest, locked for this transaction, except those that are locked already."""
     exclude = ""
     if exclude_tasks:
         exclude += f" AND job.task NOT IN ({', '.join(['%s'] * len(exclude_tasks))})"
+    if only_tasks:
+        exclude += f" AND job.task IN ({', '.join(['%s'] * len(only_tasks))})"
     if exclude_owners:
         exclude += f" AND job.owner_id NOT IN ({_integers(exclude_owners)})"
     with connection.cursor() as cursor:
         cursor.execute(
             _due_jobs_statement(connection.vendor, get_user_model()).replace("{exclude}", exclude),
-            [connection.ops.adapt_datetimefield_value(now), *exclude_tasks, limit],
+            [connection.ops.adapt_datetimefield_value(now), *exclude_tasks, *only_tasks, limit],
         )
         read = DueJob._make if connection.vendor == "postgresql" else _due_job_on_sqlite
         return [*map(read, cursor.fetchall())]

@@ -13,7 +13,7 @@ from schedules.mcp.auth import is_local_user_gone, require, too_many_calls
 from schedules.mcp.orm import orm
 from schedules.mcp.resources import is_zone
 from schedules.services import Actor
-from schedules.tasks import registry
+from schedules.services.validation import usable_tasks
 
 # The protocol's limit on the values of one answer.
 MOST_VALUES = 100
@@ -56,7 +56,7 @@ def zones(actor: Actor, text: str) -> list[str]:
 
 def tasks(actor: Actor, text: str) -> list[str]:
     """Return the tasks that the agent may schedule."""
-    return [name for name in registry.names() if name.startswith(text) and actor.may_use(name)]
+    return [task.name for task in usable_tasks(actor) if task.name.startswith(text)]
 
 
 VALUES: dict[str, Callable[[Actor, str], Iterable[str]]] = {

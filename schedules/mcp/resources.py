@@ -19,7 +19,8 @@ from schedules.mcp.tools.notifications import list_scheduled_notifications
 from schedules.result import Err
 from schedules.services.reading import MOST_UPCOMING
 from schedules.services.references import public_id_of
-from schedules.tasks import registry
+from schedules.services.validation import usable_tasks
+from schedules.tasks.registry import Task
 from schedules.when.triggers import TriggerError, load_zone
 
 CRON_EXAMPLES = {
@@ -111,13 +112,12 @@ def valid_timezones() -> str:
 
 
 def registered_tasks() -> str:
-    actor = _reader().actor
-    return _json([_task_out(task) for task in registry.all_tasks() if actor.may_use(task.name)])
+    return _json([_task_out(task) for task in usable_tasks(_reader().actor)])
 
 
 def one_task(task: str) -> str:
-    found = registry.get(task)
-    if found is None or found.system or not _reader().actor.may_use(found.name):
+    found = next((each for each in usable_tasks(_reader().actor) if each.name == task), None)
+    if found is None:
         raise ResourceNotFoundError(f"Task not found: {answers.line(task, 200)}")
     return _json(_task_out(found))
 
@@ -161,7 +161,7 @@ def job_resource(job_id: str) -> str:
     return _json(status_out(job))
 
 
-def _task_out(task: registry.Task) -> dict[str, Any]:
+def _task_out(task: Task) -> dict[str, Any]:
     return {"name": task.name, "description": task.description, "arguments": task.schema}
 
 

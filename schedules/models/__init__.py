@@ -1,11 +1,13 @@
-"""The tables: jobs, executions, clusters, profiles, tokens, sessions, events and the installation."""
+"""The tables: jobs, runs and their output, clusters, profiles, tokens, secrets, sessions, events, the installation."""
 
 from schedules.models.clusters import FRESH_FOR, Cluster
 from schedules.models.events import Event
 from schedules.models.executions import Execution
 from schedules.models.installation import Installation
 from schedules.models.jobs import LATE_AFTER, Job
+from schedules.models.outputs import RunOutput
 from schedules.models.people import Profile
+from schedules.models.secrets import Secret
 from schedules.models.sessions import UserSession
 from schedules.models.tokens import Token
 
@@ -18,6 +20,8 @@ __all__ = [
     "Installation",
     "Job",
     "Profile",
+    "RunOutput",
+    "Secret",
     "Token",
     "UserSession",
 ]

@@ -14,7 +14,7 @@ from schedules.services.actors import Actor, forbidden, not_found, record
 from schedules.services.people import profile_of
 from schedules.services.quotas import restore_problem, run_problem
 from schedules.services.reading import next_runs_of
-from schedules.services.validation import no_runs_left
+from schedules.services.validation import no_runs_left, use_problem
 from schedules.tasks import registry
 from schedules.when.skips import MOST_SKIPS, day_of, slot_entry, still_ahead
 from schedules.when.triggers import TriggerError, unreadable
@@ -186,6 +186,8 @@ def run_now(actor: Actor, job_id: str) -> Result[Execution]:
         )
         if waiting.count() >= WAITING_MANUAL_RUNS:
             return Err(Code.QUOTA, f"{WAITING_MANUAL_RUNS} runs of this job are waiting already.")
+        if words := use_problem(actor, job):
+            return Err(Code.FORBIDDEN, words)
         if refusal := run_problem(job.owner_id, now):
             return refusal
         execution = Execution.of(job, now, available_at=now, cause=Execution.Cause.MANUAL)

@@ -8,8 +8,9 @@ from django.conf import settings
 from django.core.exceptions import ValidationError
 from django.db import models
 
-from schedules import limits
+from schedules import limits, secret_references
 from schedules.models import Job
+from schedules.models.jobs import argument_of
 from schedules.result import Err, invalid, invalid_fields
 from schedules.services.actors import Actor
 from schedules.tasks import registry
@@ -82,6 +83,10 @@ def job_problem(actor: Actor, job: Job, now: datetime, *, changed: set[str]) -> 
     task = registry.get(job.task)
     if (task and task.system) or not actor.may_use(job.task):
         return invalid("task", f"Unknown task: {job.task}. Choose one of: {', '.join(registry.names())}.")
+    if task and (words := use_problem(actor, job)):
+        return invalid("task", words)
+    if task and changed & {"task", "args", "kwargs"} and (problem := _secret_problem(actor, job, task)):
+        return invalid("kwargs", problem)
     # The untouched columns of a new job hold our own defaults.
     untouched = _COLUMNS - changed - _REQUIRED if job._state.adding else {"owner"}
     try:
@@ -98,6 +103,38 @@ def job_problem(actor: Actor, job: Job, now: datetime, *, changed: set[str]) -> 
     if job.anchor_at and "anchor_at" in changed and job.anchor_at > now + HORIZON:
         return invalid("anchor_at", TOO_FAR_AHEAD)
     return interval_problem(actor, job.every) if job.every and "every" in changed else None
+
+
+def usable_tasks(actor: Actor) -> list[registry.Task]:
+    """Return the tasks that this person or agent may schedule, sorted by name."""
+    return [
+        task
+        for task in registry.all_tasks()
+        if actor.may_use(task.name) and not task.refuses(actor.user, actor.is_agent)
+    ]
+
+
+def use_problem(actor: Actor, job: Job) -> str | None:
+    """Return why this person or agent may not schedule or start the task of a job, or None."""
+    task = registry.get(job.task)
+    if task is None or task.refusal is None:
+        return None
+    words = task.refuses(actor.user, actor.is_agent)
+    # It runs for its owner, whoever changes it.
+    return words or (task.refuses(job.owner, False) if job.owner_id != actor.user.pk else None)
+
+
+def _secret_problem(actor: Actor, job: Job, task: registry.Task) -> str | None:
+    """Return why the references to secrets in the arguments of a job are not allowed, or None."""
+    arguments = [job.args, job.kwargs]
+    if problem := secret_references.problem_in(arguments):
+        return problem
+    if not task.takes_secrets and secret_references.names_in(arguments):
+        return "Secrets can be used by webhooks and commands only."
+    if actor.is_agent and job.task == "webhook" and secret_references.names_in(argument_of(job, "body")):
+        # The receiver could be made to show it.
+        return "body: an agent can use secrets in the address and the headers only."
+    return None
 
 
 def interval_problem(actor: Actor, every: timedelta) -> Err | None:

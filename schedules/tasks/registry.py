@@ -4,11 +4,11 @@ import enum
 import inspect
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from types import GenericAlias
-from typing import Annotated, Any, NotRequired, Required, Self, TypeVar, get_type_hints
+from typing import Annotated, Any, NamedTuple, NotRequired, Protocol, Required, Self, TypeVar, get_type_hints
 
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails
@@ -18,6 +18,17 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,99}")
 MOST_ATTEMPTS = 10
+
+
+class Lane(enum.StrEnum):
+    """How a task runs, and with which others it shares what is limited."""
+
+    COROUTINE = "coroutine"
+    """Many at once, in the event loop of a worker."""
+    PLAIN = "plain"
+    """A function that keeps a worker process busy."""
+    COMMAND = "command"
+    """A program in a process of its own."""
 
 
 class SpecialResult(enum.Enum):
@@ -35,6 +46,8 @@ class Final(Exception):  # noqa: N818
 
     said: str = ""
     """The end of the message, if it is what another server said."""
+    result: Any = None
+    """What is known about the run although it failed, like the exit code of a command."""
 
 
 class RetryLater(Exception):  # noqa: N818
@@ -42,10 +55,42 @@ class RetryLater(Exception):  # noqa: N818
 
     said: str = ""
     """The end of the message, if it is what another server said."""
+    result: Any = None
+    """What is known about the run although it failed, like the exit code of a command."""
 
     def __init__(self, words: str, after: timedelta | None = None) -> None:
         super().__init__(words)
         self.after = after
+
+
+class FindSecrets(Protocol):
+    """Finds secrets for a run: its owner's, or the installation's for what the operator wrote."""
+
+    async def __call__(
+        self, names: Collection[str], *, host: str = "", command: str = "", of_installation: bool = False
+    ) -> dict[str, str]:
+        """Return secrets by name; raises Final for one that is missing or must not go to this host or command."""
+
+
+class OutputText(NamedTuple):
+    """What is kept of a run's output: its beginning and its end; positions count characters."""
+
+    head: str
+    tail: str
+    position: int
+    """The end of the output: how much there was in all."""
+
+
+async def _find_no_secrets(
+    names: Collection[str], *, host: str = "", command: str = "", of_installation: bool = False
+) -> dict[str, str]:
+    if names:
+        raise Final(f"There is no secret {min(names)}: this run belongs to no job.")
+    return {}
+
+
+async def _save_no_output(output: OutputText) -> None:
+    """Keep nothing: this run has no row in the ledger."""
 
 
 @dataclass(frozen=True)
@@ -62,6 +107,9 @@ class Run:
     signing_keys: Callable[[], tuple[str, ...]] = field(repr=False)
     """Returns the keys of the job, newest first; only webhooks need them."""
     timeout: float
+    secrets: FindSecrets = field(repr=False, default=_find_no_secrets)
+    save_output: Callable[[OutputText], Awaitable[None]] = field(repr=False, default=_save_no_output)
+    """Stores what is kept of the output so far, for those who watch the run."""
 
     @classmethod
     def without_job(cls, now: datetime, owner_id: int, timeout: float) -> Self:
@@ -94,6 +142,22 @@ class Task:
     signature: inspect.Signature = field(repr=False)
     adapter: TypeAdapter[Any] = field(repr=False)
     run_parameter: str | None
+    is_command: bool = False
+    """Whether it runs a program of the operator, of which only some run at once."""
+    takes_secrets: bool = False
+    """Whether it replaces references like ${secret:NAME} in its arguments."""
+    refusal: Callable[[Any, bool], str | None] | None = field(repr=False, default=None)
+    """Returns why a user, or their agent if the second argument is true, may not schedule it; None lets everybody."""
+
+    @property
+    def lane(self) -> "Lane":
+        if self.is_command:
+            return Lane.COMMAND
+        return Lane.COROUTINE if self.is_coroutine else Lane.PLAIN
+
+    def refuses(self, user: Any, is_agent: bool) -> str | None:
+        """Return why this user or agent may not schedule the task, or None."""
+        return self.refusal(user, is_agent) if self.refusal else None
 
     @property
     def schema(self) -> dict[str, Any]:
@@ -165,7 +229,16 @@ class _ArgumentsError(Exception):
         self.problems = problems
 
 
+class TaskSource(Protocol):
+    """Tasks that are not functions in the code, and may change while a process runs."""
+
+    def get(self, name: str) -> Task | None: ...
+
+    def all(self) -> list[Task]: ...
+
+
 _tasks: dict[str, Task] = {}
+_sources: list[TaskSource] = []
 
 
 def task(
@@ -176,6 +249,7 @@ def task(
     attempts: int = 1,
     timeout: timedelta = timedelta(seconds=60),
     system: bool = False,
+    takes_secrets: bool = False,
 ) -> Callable[[Function], Function]:
     """Register a function or coroutine function for jobs to run; the function itself is not changed."""
     if name is not None and not isinstance(name, str):
@@ -199,6 +273,7 @@ def task(
                 signature=signature,
                 adapter=_adapter(label, signature),
                 run_parameter=run_parameter,
+                takes_secrets=takes_secrets,
             )
         )
         return function
@@ -206,24 +281,57 @@ def task(
     return register
 
 
+def add_source(source: TaskSource) -> None:
+    """Add tasks from elsewhere; a registered function of the same name comes first."""
+    _sources.append(source)
+
+
+def is_function(name: str) -> bool:
+    """Return whether a function is registered by this name."""
+    return name in _tasks
+
+
 def get(name: str) -> Task | None:
     """Return the task with this name, or None."""
-    return _tasks.get(name)
+    if (found := _tasks.get(name)) or not _sources:
+        return found
+    return next(filter(None, (source.get(name) for source in _sources)), None)
 
 
 def all_tasks(include_system: bool = False) -> list[Task]:
-    """Return the registered tasks, sorted by name; system tasks are internal and not offered to users."""
-    return [_tasks[name] for name in sorted(_tasks) if include_system or not _tasks[name].system]
+    """Return all tasks, sorted by name; system tasks are internal and not offered to users."""
+    found = {task.name: task for source in _sources for task in source.all()} | _tasks
+    return [found[name] for name in sorted(found) if include_system or not found[name].system]
 
 
 def plain_names() -> list[str]:
     """Return the names of the tasks that are plain functions."""
-    return [task.name for task in all_tasks(include_system=True) if not task.is_coroutine]
+    return [name for name in sorted(_tasks) if not _tasks[name].is_coroutine]
+
+
+def command_names() -> list[str]:
+    """Return the names of the tasks that run programs of the operator."""
+    return [task.name for source in _sources for task in source.all() if task.is_command]
 
 
 def names() -> list[str]:
-    """Return the names of the tasks that a user's job may run."""
-    return [task.name for task in all_tasks()]
+    """Return the names of the tasks that every user's job may run."""
+    return [task.name for task in all_tasks() if task.refusal is None]
+
+
+def build(
+    name: str, parameters: Sequence[inspect.Parameter], function: Callable[..., Any], **values: Any
+) -> Task:
+    """Build a task from parameters with types, for a source; `function` also gets the run, by the name `run`."""
+    signature = inspect.Signature(parameters)
+    return Task(
+        name=name,
+        function=function,
+        signature=signature,
+        adapter=_adapter(name, signature),
+        run_parameter="run",
+        **values,
+    )
 
 
 def _add(new: Task) -> None:

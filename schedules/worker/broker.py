@@ -3,7 +3,7 @@
 import logging
 import math
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from datetime import datetime, timedelta
 from itertools import chain, islice
@@ -21,8 +21,10 @@ from schedules.engine import Claim
 from schedules.engine.interruptions import BUSY, Interruption
 from schedules.models import Cluster, Execution
 from schedules.tasks import registry
+from schedules.tasks.registry import Lane
 from schedules.worker import runner
 from schedules.worker.claim_watch import ClaimWatch
+from schedules.worker.command_lane import CommandLane
 from schedules.worker.context import Clock, ClusterContext
 
 logger = logging.getLogger(__name__)
@@ -74,7 +76,8 @@ class LedgerBroker(Broker):
         super().__init__(list_key)  # type: ignore[arg-type]
         self._context = context
         self._claim_watch = ClaimWatch(self._clock)
-        self._plain_watch = ClaimWatch(self._clock, only_plain=True)
+        self._lane_watches = {lane: ClaimWatch(self._clock, lane) for lane in (Lane.PLAIN, Lane.COMMAND)}
+        self._commands = CommandLane()
         self._recorded: list[Interruption] = []
 
     @property
@@ -152,15 +155,8 @@ class LedgerBroker(Broker):
         room = self._room()
         waiting = self._tasks_without_permit() if room else []
         if room:
-            with self._turn():
-                claims = engine.claim_runs(
-                    self.context.cluster_id,
-                    self._clock.now(),
-                    room,
-                    exclude_tasks=waiting,
-                    interruptions=self._interruptions(),
-                    unwritten_since=self.context.unwritten_since,
-                )
+            claims = self._claim(room, exclude_tasks=[*waiting, *self._commands.names()])
+            claims = self._within_lane(claims + self._claim_commands())
             self._count(claims)
             packages += self._packages_of(claims)
             # Look ahead at the next call, so that these packages are not delayed.
@@ -168,11 +164,41 @@ class LedgerBroker(Broker):
         if not self._must_look_ahead:
             self._is_claim_blocked = False
         _note(self._claim_watch, is_busy=not room or len(claims) == room)
-        _note(self._plain_watch, is_busy=bool(waiting))
+        _note(self._lane_watches[Lane.PLAIN], is_busy=bool(waiting))
+        _note(self._lane_watches[Lane.COMMAND], is_busy=self._commands.is_crowded)
         if not packages:
             # There is work, but no room for it.
             self._clock.sleep(POLL / 4)
         return packages or None
+
+    def _claim(self, limit: int, **tasks: Sequence[str]) -> list[Claim]:
+        with self._turn():
+            return engine.claim_runs(
+                self.context.cluster_id,
+                self._clock.now(),
+                limit,
+                **tasks,
+                interruptions=self._interruptions(),
+                unwritten_since=self.context.unwritten_since,
+            )
+
+    def _claim_commands(self) -> list[Claim]:
+        """Claim the commands that there is room for, if they are claimed separately."""
+        if not self._commands.is_crowded or not (room := self._commands.room(self.context.cluster_id)):
+            return []
+        names = self._commands.names()
+        claims = self._claim(room, only_tasks=names) if names else []
+        self._commands.is_crowded = len(claims) == room
+        return claims
+
+    def _within_lane(self, claims: list[Claim]) -> list[Claim]:
+        """Return the claims without the commands for which there is no room, and release those."""
+        admitted, surplus = self._commands.admit(self.context.cluster_id, claims)
+        if surplus:
+            ids = [claim.execution_id for claim in surplus]
+            with self._turn():
+                engine.release_claims(self.context.cluster_id, ids, self._clock.now())
+        return admitted
 
     def _is_time_to_tidy(self) -> bool:
         """Return whether to tidy now: a job that is due before the end of that comes first, but not again and again."""
@@ -221,7 +247,8 @@ class LedgerBroker(Broker):
         return self.context.turns.take(WAIT_FOR_TURN)
 
     def _interruptions(self) -> list[Interruption]:
-        return self._claim_watch.interruptions() + self._plain_watch.interruptions()
+        of_lanes = (watch.interruptions() for watch in self._lane_watches.values())
+        return [*self._claim_watch.interruptions(), *chain.from_iterable(of_lanes)]
 
     def _may_sweep(self, now: datetime) -> bool:
         """Return whether expired leases can be trusted: not after a clock jump or while nobody could renew them."""
@@ -245,7 +272,7 @@ class LedgerBroker(Broker):
     def _count(self, claims: list[Claim]) -> None:
         self._claimed += len(claims)
         self._held_at_most += len(claims)
-        self._plain_at_most += sum(not _is_coroutine(claim) for claim in claims)
+        self._plain_at_most += sum(_lane(claim) == Lane.PLAIN for claim in claims)
 
     def _room(self) -> int:
         if self._held_at_most + BATCH > HELD:
@@ -270,12 +297,17 @@ class LedgerBroker(Broker):
         self._must_look_ahead = False
         now = self._clock.now()
         at = engine.wake_up_at(now)
-        if at and at <= now and (waiting := self._tasks_without_permit()):
+        if at and at <= now and (waiting := [*self._tasks_without_permit(), *self._waiting_commands()]):
             # Ignore what waits for a permit: it cannot be claimed now.
             at = engine.wake_up_at(now, exclude_tasks=waiting)
         self._wake_up_at = at.timestamp() if at else float("inf")
         # Long overdue although the last claim had room for it: another session has locked it.
         self._is_claim_blocked = at is not None and at < now - OVERDUE
+
+    def _waiting_commands(self) -> list[str]:
+        """Return the names of all commands if no more of them may run now, else an empty list."""
+        names = self._commands.names()
+        return names if names and not self._commands.room(self.context.cluster_id) else []
 
     def _may_have_work(self) -> bool:
         """Return whether a claim could find anything, without a query if the database allows that."""
@@ -303,8 +335,10 @@ class LedgerBroker(Broker):
         """Pack coroutines in chunks that run concurrently, and plain functions alone or in short sequences."""
         coroutines: dict[int, list[Claim]] = defaultdict(list)
         plain: dict[int, list[Claim]] = defaultdict(list)
+        commands: dict[int, list[Claim]] = defaultdict(list)
+        lanes = {Lane.COROUTINE: coroutines, Lane.PLAIN: plain, Lane.COMMAND: commands}
         for claim in claims:
-            (coroutines if _is_coroutine(claim) else plain)[claim.attempt].append(claim)
+            lanes[_lane(claim)][claim.attempt].append(claim)
         burst = PLAIN_BURST_PER_WORKER * settings.CRONTY_WORKERS
         for attempt, group in plain.items():
             # A run that must not start twice is not started together with others: they may kill the worker before its turn.
@@ -317,6 +351,8 @@ class LedgerBroker(Broker):
         for attempt, group in coroutines.items():
             for chunk in _chunks(group, CHUNK):
                 yield self._runs(runner.run_coroutines, attempt, chunk, 60)
+        for attempt, group in commands.items():
+            yield self._runs(runner.run_commands, attempt, group, 60)
 
     def _runs(self, function: Any, attempt: int, claims: list[Claim], timeout: int) -> tuple[str, str]:
         return self._package(
@@ -357,6 +393,6 @@ def _chunks(claims: list[Claim], size: int) -> Iterator[list[Claim]]:
         yield chunk
 
 
-def _is_coroutine(claim: Claim) -> bool:
+def _lane(claim: Claim) -> Lane:
     task = registry.get(claim.task)
-    return task is not None and task.is_coroutine
+    return task.lane if task else Lane.PLAIN

@@ -5,6 +5,7 @@ import inspect
 import json
 import math
 import traceback
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from datetime import datetime, timedelta
 from functools import partial
@@ -18,6 +19,9 @@ from schedules.engine import Outcome, Started
 from schedules.models import Execution
 from schedules.signing import current_keys
 from schedules.tasks import registry
+from schedules.worker.secret_access import SecretAccess
+
+SaveOutput = Callable[[registry.OutputText], Awaitable[None]]
 
 Status = Execution.Status
 
@@ -38,18 +42,32 @@ def run_plain(started: Started, task: registry.Task | None) -> Outcome:
         return _failed(started, called_at, error)
 
 
-async def run_coroutine(started: Started, task: registry.Task | None) -> Outcome:
-    """Await a coroutine task within its time limit."""
+async def run_coroutine(
+    started: Started, task: registry.Task | None, save_output: SaveOutput | None = None
+) -> Outcome:
+    """Await a coroutine task within its time limit, without the secrets that it used in its outcome."""
     called_at = clock.now()
+    secrets = SecretAccess(started.owner_id)
     try:
-        async with asyncio.timeout(started.timeout.total_seconds()):
-            value = _known(started, task).call(_context(started), started.args, started.kwargs)
-            return _returned(started, called_at, await value if inspect.isawaitable(value) else value)
+        # A command ends within its time limit by itself, and says how.
+        limit = None if task and task.is_command else started.timeout.total_seconds()
+        async with asyncio.timeout(limit):
+            run = _context(
+                started, secrets=secrets.find, **({"save_output": save_output} if save_output else {})
+            )
+            value = _known(started, task).call(run, started.args, started.kwargs)
+            value = await value if inspect.isawaitable(value) else value
+            return _returned(started, called_at, secrets.mask(value))
     except TimeoutError as error:
-        return _failed(started, called_at, TimeoutError(str(error) or _timeout_message(started)))
+        outcome = _failed(started, called_at, TimeoutError(str(error) or _timeout_message(started)))
     except BaseException as error:
         # Including CancelledError: either the task itself raised it, or the process ends and writes nothing anyway.
-        return _failed(started, called_at, error)
+        outcome = _failed(started, called_at, error)
+    return outcome._replace(
+        error=secrets.mask(outcome.error),
+        traceback=secrets.mask(outcome.traceback),
+        result=secrets.mask(outcome.result),
+    )
 
 
 def _known(started: Started, task: registry.Task | None) -> registry.Task:
@@ -58,7 +76,7 @@ def _known(started: Started, task: registry.Task | None) -> registry.Task:
     return task
 
 
-def _context(started: Started) -> registry.Run:
+def _context(started: Started, **more: Any) -> registry.Run:
     return registry.Run(
         execution_id=started.execution_id,
         key=started.key,
@@ -69,6 +87,7 @@ def _context(started: Started) -> registry.Run:
         owner_id=started.owner_id,
         signing_keys=partial(_signing_keys, started),
         timeout=started.timeout.total_seconds(),
+        **more,
     )
 
 
@@ -105,6 +124,7 @@ def _failed(started: Started, called_at: datetime, error: BaseException) -> Outc
         Status.FAILED,
         error=_shortened(message),
         traceback=_shortened(trace),
+        result=error.result if isinstance(error, registry.Final | registry.RetryLater) else None,
         retry_at=None if is_final else engine.retry_at(started, clock.now(), after),
     )
 

@@ -13,9 +13,9 @@ MOST = 20
 class ClaimWatch:
     """The recent interruptions of one broker; each lasts from the last look that could claim to the next one."""
 
-    def __init__(self, clock: Clock, *, only_plain: bool = False) -> None:
+    def __init__(self, clock: Clock, lane: str = "") -> None:
         self._clock = clock
-        self._only_plain = only_plain
+        self._lane = lane
         self._recent: list[Interruption] = []
         self._free_at, self._free_tick = clock.now(), clock.monotonic()
         self._ended_tick = self._free_tick
@@ -32,8 +32,8 @@ class ClaimWatch:
 
     def could_claim(self) -> None:
         """Note that a look was able to claim everything that was due; this ends an interruption."""
-        # Plain functions are looked at only when some are due, so a long time since then means nothing.
-        if current := self._current("" if self._only_plain else SLOW):
+        # One lane is looked at only when something of it is due, so a long time since then means nothing.
+        if current := self._current("" if self._lane else SLOW):
             self._add(current)
         self._free_at, self._free_tick = self._clock.now(), self._clock.monotonic()
         self._ended_tick = self._free_tick
@@ -52,12 +52,12 @@ class ClaimWatch:
             reason = self._reason or otherwise
         else:
             reason = ""
-        return Interruption(self._free_at, now, reason, self._only_plain) if reason else None
+        return Interruption(self._free_at, now, reason, self._lane) if reason else None
 
     def _add(self, new: Interruption) -> None:
         last = self._recent[-1] if self._recent else None
         if last and last.reason == new.reason and _is_next(last.until, new.since):
-            new = Interruption(last.since, new.until, new.reason, new.only_plain)
+            new = Interruption(last.since, new.until, new.reason, new.lane)
             self._recent.pop()
         self._recent = [*self._recent, new][-MOST:]
 

@@ -1,4 +1,4 @@
-"""Permits that limit how many plain functions one cluster runs at once.
+"""Permits that limit how many plain functions, and how many commands, one cluster runs at once.
 
 A permit is a file lock, because the kernel releases it when its holder dies.
 """
@@ -12,6 +12,8 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+
+from django.conf import settings
 
 POLL = 0.002
 PREFIX = "cronty-permits-"
@@ -34,17 +36,24 @@ class Permits:
     def acquire(self, max_wait: float) -> Iterator[bool]:
         """Hold a permit inside the block; yield False when none was free for `max_wait` seconds."""
         until = time.monotonic() + max_wait
-        handle = self._try_acquire()
+        handle = self._try_acquire(self._count)
         while handle is None and time.monotonic() < until:
             time.sleep(POLL)  # noqa: TID251
-            handle = self._try_acquire()
+            handle = self._try_acquire(self._count)
         try:
             yield handle is not None
         finally:
             if handle is not None:
-                # Unlock explicitly: a child process may still hold a copy of the descriptor.
-                fcntl.flock(handle, fcntl.LOCK_UN)
-                os.close(handle)
+                self.give_back(handle)
+
+    def take_command(self) -> int | None:
+        """Take a permit for a command, or return None if none is free; `give_back` releases it."""
+        return self._try_acquire(settings.CRONTY_COMMANDS_AT_ONCE, "command-")
+
+    def give_back(self, handle: int) -> None:
+        # Unlock explicitly: a child process may still hold a copy of the descriptor.
+        fcntl.flock(handle, fcntl.LOCK_UN)
+        os.close(handle)
 
     def close(self) -> None:
         """Remove the folder; a second call does nothing."""
@@ -53,13 +62,13 @@ class Permits:
             os.close(self._folder_lock)
             self._folder_lock = -1
 
-    def _try_acquire(self) -> int | None:
+    def _try_acquire(self, count: int, prefix: str = "") -> int | None:
         # Create it again if needed: the system may clean up temporary files while a cluster runs for weeks.
         with suppress(FileExistsError):
             self.folder.mkdir(mode=0o700)
         _refuse_foreign_folder(self.folder)
-        for number in range(self._count):
-            handle = os.open(self.folder / str(number), os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+        for number in range(count):
+            handle = os.open(self.folder / f"{prefix}{number}", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
             try:
                 fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:

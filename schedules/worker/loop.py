@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Callable, Collection, Coroutine, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import partial
 from itertools import chain
 from typing import Any, TypeVar
@@ -22,6 +22,7 @@ from schedules.database_errors import is_outage, reason_of
 from schedules.engine import Outcome, Started
 from schedules.models import Execution
 from schedules.tasks import registry
+from schedules.tasks.registry import OutputText
 from schedules.worker.calls import run_coroutine
 from schedules.worker.context import ClusterContext
 from schedules.worker.sessions import use_engine_session
@@ -77,6 +78,8 @@ class WorkerLoop:
         self.cluster_id = context.cluster_id
         self._in_progress: dict[int, Started] = {}
         self._tasks: dict[int, asyncio.Task[None]] = {}
+        # The attempts of the commands in progress, which are stopped when another cluster has taken them over.
+        self._commands: dict[int, int] = {}
         self._finished: list[Outcome] = []
         # Whether the claim loop knows that there are outcomes to write.
         self._is_reported = False
@@ -94,6 +97,8 @@ class WorkerLoop:
         self._wake = asyncio.Event()
         self._writer = ThreadPoolExecutor(1, "outcomes", initializer=use_engine_session)
         self._renewer = ThreadPoolExecutor(1, "leases", initializer=use_engine_session)
+        # Output may wait for the database without delaying outcomes and leases; the thread starts with the first.
+        self._output_writer = ThreadPoolExecutor(1, "output", initializer=use_engine_session)
         self._thread = threading.Thread(target=self._run_loop, name="coroutines", daemon=True)
         self._thread.start()
         self._spawn(self._keep_writing())
@@ -103,6 +108,12 @@ class WorkerLoop:
         """Run coroutine tasks in the background, all at once."""
         self._in_progress |= {started.execution_id: started for started in chunk}
         self._loop.call_soon_threadsafe(self._create_tasks, chunk)
+
+    def start_command(self, started: Started, permit: int) -> None:
+        """Run a command in the background; give its permit back when it has ended."""
+        self._in_progress[started.execution_id] = started
+        self._commands[started.execution_id] = started.attempt
+        self._loop.call_soon_threadsafe(self._create_tasks, [started], permit)
 
     @contextmanager
     def keep_lease(self, started: Started) -> Iterator[None]:
@@ -164,7 +175,7 @@ class WorkerLoop:
             self._is_over = True
             self._loop.call_soon_threadsafe(self._loop.stop)
             self._thread.join(1)
-            for thread in (self._writer, self._renewer):
+            for thread in (self._writer, self._renewer, self._output_writer):
                 thread.submit(connections.close_all)
                 thread.shutdown(wait=False)
         return True
@@ -239,17 +250,21 @@ class WorkerLoop:
             # Copied in one step, because another thread may change it meanwhile.
             return {*list(self._in_progress), *(outcome.execution_id for outcome in unwritten)}
 
-    def _create_tasks(self, chunk: list[Started]) -> None:
+    def _create_tasks(self, chunk: list[Started], permit: int | None = None) -> None:
         for started in chunk:
             # Kept until it is done, because the event loop itself would not keep it from being collected.
-            self._tasks[started.execution_id] = self._loop.create_task(self._complete(started))
+            self._tasks[started.execution_id] = self._loop.create_task(self._complete(started, permit))
 
-    async def _complete(self, started: Started) -> None:
+    async def _complete(self, started: Started, permit: int | None) -> None:
         try:
-            outcome = await run_coroutine(started, registry.get(started.task))
+            save_output = partial(self._save_output, started)
+            outcome = await run_coroutine(started, registry.get(started.task), save_output)
         finally:
             self._in_progress.pop(started.execution_id, None)
             self._tasks.pop(started.execution_id, None)
+            if permit is not None:
+                self._commands.pop(started.execution_id, None)
+                self.context.permits.give_back(permit)
         with self._lock:
             self._add(outcome)
         self._wake.set()
@@ -282,6 +297,36 @@ class WorkerLoop:
             await asyncio.sleep(settings.CRONTY_LEASE_SECONDS / 3)
             while (held := self._held()) and not await self._on_renewer(engine.renew, held):
                 await asyncio.sleep(RETRY_RENEWAL_AFTER)
+            if self._commands:
+                await self._stop_lost_commands()
+
+    async def _stop_lost_commands(self) -> None:
+        """Stop the commands that this cluster no longer holds: they may be running elsewhere."""
+        lost: list[int] = []
+
+        def find(cluster_id: int, attempts: dict[int, int], now: datetime) -> None:
+            lost.extend(engine.find_lost(cluster_id, attempts))
+
+        await self._on_renewer(find, dict(self._commands))
+        for execution_id in lost:
+            if task := self._tasks.get(execution_id):
+                logger.warning("Execution %s was taken over or ended: its command is stopped", execution_id)
+                task.cancel()
+
+    async def _save_output(self, started: Started, output: OutputText) -> None:
+        def save() -> None:
+            try:
+                connections["default"].close_if_unusable_or_obsolete()
+                with self.context.turns.take():
+                    engine.save_output(started.execution_id, started.attempt, output)
+            except Error as error:
+                # The next save brings the same text and more.
+                logger.warning("Could not store output (%s)", reason_of(error))
+                connections["default"].close()
+
+        # The loop may have ended meanwhile.
+        with suppress(RuntimeError):
+            await self._loop.run_in_executor(self._output_writer, save)
 
     async def _until_drained(self) -> None:
         while self._in_progress or self._finished or self._in_hand or self._deferred:

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from django.conf import settings
 
 from schedules import clock, engine
+from schedules.engine import Started
 from schedules.tasks import registry
 from schedules.worker.calls import run_plain
 from schedules.worker.context import ClusterContext
@@ -58,6 +59,25 @@ def run_plain_functions(attempt: int, execution_ids: list[int]) -> None:
             with loop.keep_lease(started), project_session():
                 outcome = run_plain(started, registry.get(started.task))
             loop.add_outcome(outcome)
+
+
+def run_commands(attempt: int, execution_ids: list[int]) -> None:
+    """Start the commands that there are permits for, which go on in the background, and release the others."""
+    loop = _this_loop()
+    for number, execution_id in enumerate(execution_ids):
+        permit = loop.context.permits.take_command()
+        if permit is None:
+            with loop.context.turns.take():
+                engine.release_claims(loop.cluster_id, execution_ids[number:], clock.now())
+            return
+        started: list[Started] = []
+        try:
+            started = start_executions(loop.context, attempt, [execution_id])
+        finally:
+            if not started:
+                loop.context.permits.give_back(permit)
+        if started:
+            loop.start_command(started[0], permit)
 
 
 def probe() -> None:

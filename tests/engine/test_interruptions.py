@@ -67,7 +67,7 @@ def test_cluster_that_could_claim_found_the_job_locked():
 
 def test_busy_plain_functions_do_not_explain_a_missed_coroutine():
     own = cluster(0, 50)
-    busy = outage(20, 30, BUSY, only_plain=True)
+    busy = outage(20, 30, BUSY, lane="plain")
 
     assert why(own, 25, busy, job=PLAIN) == BUSY
     assert why(own, 25, busy, job=COROUTINE) != BUSY

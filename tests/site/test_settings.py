@@ -119,6 +119,8 @@ WRONG = [
     ("CRONTY_LOG_LEVEL", "LOUD"),
     ("CRONTY_DEBUG", "perhaps"),
     ("CRONTY_WORKERS", "0"),
+    ("CRONTY_COMMANDS_AT_ONCE", "0"),
+    ("CRONTY_COMMANDS_FILE", "/nonexistent/folder/commands.toml"),
     ("CRONTY_HISTORY_DAYS", "999999999"),
     ("CRONTY_HSTS_SECONDS", "-1"),
     ("CRONTY_AGENT_COMMAND", "'open"),

@@ -123,7 +123,7 @@ def test_periods_that_follow_each_other_are_one_and_old_ones_are_forgotten(watch
 
 
 def test_plain_functions_are_interrupted_only_while_some_wait_for_a_permit(clock):
-    watch = ClaimWatch(clock, only_plain=True)
+    watch = ClaimWatch(clock, "plain")
     clock.advance(3600)
     watch.could_claim()
     assert noted(watch) == []

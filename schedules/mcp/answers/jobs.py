@@ -282,7 +282,10 @@ def _invalid(error: Err, given: Mapping[str, Any]) -> ErrorOut:
     name, why = answers.first_problem(error)
     match name:
         case "task":
-            return {"error": f"Unknown task: {_echo(given.get('task'))}", "available_tasks": registry.names()}
+            return {
+                "error": f"Unknown task: {_echo(given.get('task'))}",
+                "available_tasks": given.get("tasks") or registry.names(),
+            }
         case "trigger_type":
             return {"error": f"Unknown trigger type: {_echo(given.get('trigger_type'))}"}
         case "cron":

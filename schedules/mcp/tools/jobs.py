@@ -49,7 +49,7 @@ from schedules.models.counting import COUNTED, count_up_to
 from schedules.models.jobs import JobQuerySet
 from schedules.models.standings import with_rank
 from schedules.result import Code, Err, Ok
-from schedules.tasks import registry
+from schedules.services.validation import usable_tasks
 
 STATUSES = [*Job.Status.values, None]
 
@@ -105,7 +105,9 @@ def schedule_job(
     policies = read_policies(asked, zone, clock.now())
     if isinstance(when, Err):
         # An unknown task is the more important mistake, so report it first.
-        return refused(when if task in registry.names() else unknown_task(task), given | {"timezone": zone})
+        usable = [each.name for each in usable_tasks(actor)]
+        mistake = when if task in usable else unknown_task(task)
+        return refused(mistake, given | {"timezone": zone, "tasks": usable})
     if isinstance(policies, Err):
         return refused(policies, given | {"timezone": zone})
     made = services.schedule(
@@ -124,7 +126,8 @@ def schedule_job(
             notes = zone_notes(profile, timezone, local_text(trigger_type, trigger_config))
             return {**job_out(scheduled.job), **answers.advice_on(scheduled, *notes)}
         case error:
-            return refused(error, given | {"timezone": zone})
+            usable = [each.name for each in usable_tasks(actor)]
+            return refused(error, given | {"timezone": zone, "tasks": usable})
 
 
 def list_jobs(

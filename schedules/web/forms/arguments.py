@@ -147,10 +147,12 @@ def _typed_argument(task: Task, name: str, spec: Mapping[str, Any], *, is_requir
         "help_text": spec.get("description") or shape.get("description", ""),
     }
     key = f"{task.name}-{name}"
-    if choices := shape.get("enum"):
+    if choices := shape.get("enum") or ([shape["const"]] if "const" in shape else None):
         empty = [] if spec.get("default") in choices else [("", "—")]
         options = [*empty, *((choice, choice) for choice in choices)]
-        return Argument(name, key, forms.ChoiceField(choices=options, **common))
+        values = {str(choice): choice for choice in choices}
+        field = forms.ChoiceField(choices=options, **common)
+        return Argument(name, key, field, read=lambda text: values.get(text, text))
     match shape.get("type"):
         case "boolean":
             # An unticked box means False, which is left out only if it is the default anyway.

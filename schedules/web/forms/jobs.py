@@ -1,7 +1,7 @@
 """The form of the pages that create and edit a job."""
 
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -84,14 +84,21 @@ class JobForm(WhenForm):
     idempotency_key = forms.CharField(widget=forms.HiddenInput, required=False, max_length=64)
 
     def __init__(
-        self, data: Mapping[str, Any] | None = None, *, zone: str, topic: str = "", job: Job | None = None
+        self,
+        data: Mapping[str, Any] | None = None,
+        *,
+        zone: str,
+        topic: str = "",
+        job: Job | None = None,
+        tasks: Sequence[registry.Task] | None = None,
     ) -> None:
         initial: dict[str, Any] = {"timezone": zone, "task": "notify", "idempotency_key": uuid.uuid4().hex}
         initial |= {f"{name}-topic": topic for name in ("notify",) if topic}
         super().__init__(data, initial=initial | (_shown(job) if job else {}))
         self.job = job
-        names = [name for name in registry.names() if name not in FIRST_TASKS]
-        self.arguments = [Arguments(task) for name in (*FIRST_TASKS, *names) if (task := registry.get(name))]
+        offered = {task.name: task for task in (registry.all_tasks() if tasks is None else tasks)}
+        first = [offered.pop(name) for name in FIRST_TASKS if name in offered]
+        self.arguments = [Arguments(task) for task in (*first, *offered.values())]
         for arguments in self.arguments:
             self.fields |= arguments.fields()
         choices = [(arguments.task.name, arguments.task.title) for arguments in self.arguments]

@@ -16,7 +16,7 @@ from schedules.services import Preview, Scheduled
 from schedules.services.actors import forbidden
 from schedules.services.lookalikes import SimilarJob
 from schedules.services.reading import preview_of
-from schedules.services.validation import no_runs_left
+from schedules.services.validation import no_runs_left, usable_tasks
 from schedules.web.forms import JobForm, WhenForm
 from schedules.web.forms.when import EXAMPLES
 from schedules.web.views.page import (
@@ -68,7 +68,13 @@ class _JobFormPage(PageMixin, TemplateView):
 
     def make_form(self, data: Any = None) -> JobForm:
         profile = self.page.profile
-        return JobForm(data, zone=profile.zone, topic=profile.default_topic, job=self.source)
+        return JobForm(
+            data,
+            zone=profile.zone,
+            topic=profile.default_topic,
+            job=self.source,
+            tasks=usable_tasks(self.actor),
+        )
 
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
         form = kwargs.setdefault("form", self.make_form())

@@ -1,0 +1,31 @@
+"""The output of runs: what commands print, while they run and afterwards."""
+
+from django.db import models
+
+from schedules.models.executions import Execution
+
+
+class RunOutput(models.Model):
+    """What is kept of the output of one attempt: its beginning and its end."""
+
+    # Without a constraint, because pruning deletes both, and must not read every run to do so.
+    execution = models.ForeignKey(
+        Execution, on_delete=models.DO_NOTHING, related_name="outputs", db_constraint=False, db_index=False
+    )
+    attempt = models.PositiveSmallIntegerField()
+    head = models.TextField(blank=True)
+    tail = models.TextField(blank=True)
+    position = models.PositiveBigIntegerField(
+        help_text="The number of characters that were printed in all, of which the last are the tail."
+    )
+    updated_at = models.DateTimeField()
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                name="output_is_the_only_one_of_its_attempt", fields=["execution", "attempt"]
+            )
+        ]
+
+    def __str__(self) -> str:
+        return f"Output of run {self.execution_id}, attempt {self.attempt}"

@@ -1,0 +1,42 @@
+"""Secrets: values that jobs and commands refer to by name, encrypted at rest."""
+
+import json
+
+from django.conf import settings
+from django.db import models
+from django.db.models import Q
+
+
+class Secret(models.Model):
+    """A secret of one person, or of the installation, and the hosts and commands that it may go to."""
+
+    owner = models.ForeignKey(
+        settings.AUTH_USER_MODEL,
+        null=True,
+        on_delete=models.CASCADE,
+        related_name="cronty_secrets",
+        help_text="Empty for a secret of the installation, which commands.toml refers to.",
+    )
+    name = models.CharField(max_length=64)
+    sealed = models.TextField(help_text="The value, encrypted together with its place.")
+    hosts = models.JSONField(default=list)
+    commands = models.JSONField(default=list)
+    created_at = models.DateTimeField()
+    updated_at = models.DateTimeField()
+
+    class Meta:
+        ordering = ["name"]
+        constraints = [
+            models.UniqueConstraint(name="secret_of_owner_has_its_name", fields=["owner", "name"]),
+            models.UniqueConstraint(
+                name="secret_of_installation_has_its_name", fields=["name"], condition=Q(owner=None)
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return self.name
+
+    @property
+    def place(self) -> str:
+        """What the value is encrypted for: nobody can give it another name or destination in the database."""
+        return json.dumps([self.owner_id, self.name, self.hosts, self.commands])

@@ -1,0 +1,186 @@
+"""The commands in force: those of the operator's file, which is read again when it changes."""
+
+import inspect
+import logging
+import os
+import stat
+import time
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from django.conf import settings
+from pydantic import AfterValidator, Field
+
+from schedules import limits
+from schedules.tasks import registry
+from schedules.tasks.commands.definitions import Command, CommandsFileError, Parameter, parse
+from schedules.tasks.commands.run import CommandRun, refusal_of
+from schedules.tasks.registry import Task
+
+logger = logging.getLogger(__name__)
+
+# How many seconds a process uses what it has read before it looks at the file again.
+LOOK_EVERY = 1.0
+
+Signature = tuple[int, int, int] | None
+
+
+class Catalog:
+    """The commands of one file. A file that is broken changes nothing: the last good one stays in force."""
+
+    def __init__(self) -> None:
+        self._tasks: dict[str, Task] = {}
+        self._path = Path()
+        self._looked_at = float("-inf")
+        self._seen: Signature = None
+        self._read: Signature = None
+        self.problem = ""
+        """Why the file as it is now cannot be used, or an empty text."""
+
+    def get(self, name: str) -> Task | None:
+        self._refresh()
+        return self._tasks.get(name)
+
+    def all(self) -> list[Task]:
+        self._refresh()
+        return list(self._tasks.values())
+
+    def current_problem(self) -> str:
+        self._refresh()
+        return self.problem
+
+    def refresh(self) -> None:
+        """Read the file now, if it has changed."""
+        self._looked_at = float("-inf")
+        self._seen = _signature(self._path)
+        self._refresh()
+
+    def _refresh(self) -> None:
+        now = time.monotonic()
+        if now - self._looked_at < LOOK_EVERY:
+            return
+        is_first = self._looked_at == float("-inf")
+        self._looked_at = now
+        path = Path(settings.CRONTY_COMMANDS_FILE) if settings.CRONTY_COMMANDS_FILE else None
+        if path is None:
+            self._tasks, self.problem = {}, ""
+            return
+        if path != self._path:
+            self._path, self._seen, self._read, is_first = path, None, None, True
+        found = _signature(path)
+        # Somebody may be writing it: wait until it has been the same for two looks.
+        is_settled = found == self._seen or is_first
+        self._seen = found
+        if is_settled and found != self._read:
+            self._load(path, found)
+
+    def _load(self, path: Path, found: Signature) -> None:
+        try:
+            commands = parse(_content(path)) if found else {}
+            if _signature(path) != found:
+                # Changed while it was read: the next looks read it again.
+                return
+            tasks = {name: task_of(name, command) for name, command in commands.items()}
+        except CommandsFileError as error:
+            self._read = found
+            self._report(f"{path.name} cannot be used, and the last good one stays in force: {error}")
+            return
+        self._tasks, self._read = tasks, found
+        if self.problem:
+            logger.info("%s can be used again", path.name)
+        self.problem = ""
+
+    def _report(self, problem: str) -> None:
+        if problem != self.problem:
+            logger.error("%s", problem)
+        self.problem = problem
+
+
+def _signature(path: Path) -> Signature:
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_size, found.st_ino
+
+
+def _content(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            found = os.fstat(file.fileno())
+            if found.st_mode & (stat.S_IWGRP | stat.S_IWOTH) or found.st_uid not in (0, os.getuid()):
+                raise CommandsFileError(
+                    "Others than the user who runs Cronty can change it. Make it yours: chmod go-w, chown."
+                )
+            return file.read().decode()
+    except OSError as error:
+        raise CommandsFileError(f"It cannot be read: {error.strerror}.") from error
+    except UnicodeDecodeError as error:
+        raise CommandsFileError("It is not UTF-8 text.") from error
+
+
+def task_of(name: str, command: Command) -> Task:
+    """Build the task that runs a command; raises CommandsFileError if it cannot be registered."""
+    if registry.is_function(name):
+        raise CommandsFileError(f"{name}: there is a task of this name already; choose another name")
+    opening = command.opening_parameters()
+    try:
+        return registry.build(
+            name,
+            [_parameter(key, each, key in opening) for key, each in command.parameters.items()],
+            CommandRun(name, command),
+            title=command.title or name.replace("_", " ").replace("-", " ").capitalize(),
+            description=command.description,
+            is_coroutine=True,
+            attempts=command.attempts,
+            timeout=command.timeout,
+            system=False,
+            is_command=True,
+            takes_secrets=True,
+            refusal=refusal_of(name, command),
+        )
+    except Exception as error:
+        # Pydantic has its own errors for a pattern that it cannot compile.
+        raise CommandsFileError(f"{name}: {error}") from error
+
+
+def _parameter(name: str, parameter: Parameter, is_opening: bool) -> inspect.Parameter:
+    default = inspect.Parameter.empty if parameter.is_required else parameter.default
+    hint = _hint(parameter, is_opening)
+    return inspect.Parameter(
+        name,
+        inspect.Parameter.KEYWORD_ONLY,
+        default=default,
+        annotation=hint | None if parameter.optional else hint,
+    )
+
+
+def _hint(parameter: Parameter, is_opening: bool) -> Any:
+    described = Field(description=parameter.description or None)
+    if parameter.choices:
+        return Annotated[Literal[tuple(parameter.choices)], described]
+    if parameter.type == "boolean":
+        return Annotated[bool, described]
+    rules = [AfterValidator(_no_option)] if is_opening else []
+    if parameter.type == "text":
+        pattern = f"^(?:{parameter.pattern})$" if parameter.pattern is not None else None
+        limit = Field(max_length=parameter.max_length, pattern=pattern)
+        return Annotated[str, described, limit, AfterValidator(_line), *rules]
+    bounds = Field(ge=parameter.min, le=parameter.max)
+    number = int if parameter.type == "integer" else float
+    return Annotated[number, described, bounds, *rules]
+
+
+def _line(text: str) -> str:
+    if problem := limits.line_problem(text):
+        raise ValueError(problem)
+    return text
+
+
+def _no_option(value: Any) -> Any:
+    if str(value).startswith("-"):
+        raise ValueError("must not begin with -, because the program would read it as an option")
+    return value
+
+
+catalog = Catalog()

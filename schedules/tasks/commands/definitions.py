@@ -1,0 +1,294 @@
+"""Commands as the operator defines them in commands.toml: parsing and validation, without files or a database."""
+
+import re
+import tomllib
+from collections.abc import Iterator, Mapping
+from datetime import timedelta
+from typing import Annotated, Any, Literal
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    model_validator,
+)
+from pydantic_core import ErrorDetails
+
+from schedules import limits
+from schedules.secret_references import problem_in
+from schedules.tasks.commands.templates import (
+    END_OF_OPTIONS,
+    PARAMETER_PATTERN,
+    fill_in,
+    option_problem,
+    parameters_in,
+    secrets_in,
+    template_problem,
+)
+from schedules.tasks.registry import MOST_ATTEMPTS, NAME
+from schedules.when.phrases import PhraseError, parse_delay
+
+LONGEST_FILE = 1_000_000
+LONGEST_TEXT = 1000
+LONGEST_TIMEOUT = timedelta(days=1)
+# The name of the argument that every task gets its run by.
+RESERVED = "run"
+
+Value = str | int | float | bool
+
+
+class CommandsFileError(Exception):
+    """The file cannot be used; the text says what is wrong, and where."""
+
+
+def _duration(value: Any) -> timedelta:
+    if isinstance(value, str):
+        try:
+            value = parse_delay(value).total_seconds()
+        except PhraseError as error:
+            raise ValueError('write a duration like "90s", "10m" or "2h"') from error
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise ValueError('write a duration like "90s", "10m" or "2h"')
+    if not 1 <= value <= LONGEST_TIMEOUT.total_seconds():
+        raise ValueError("choose between one second and one day")
+    return timedelta(seconds=value)
+
+
+def _line(text: str) -> str:
+    if problem := limits.line_problem(text):
+        raise ValueError(problem)
+    return text
+
+
+def _without_nul(text: str) -> str:
+    if "\0" in text:
+        raise ValueError("remove the NUL character")
+    if problem := problem_in(text):
+        raise ValueError(problem)
+    return text
+
+
+def _program(text: str) -> str:
+    if parameters_in(text) or secrets_in(text):
+        raise ValueError("a program cannot be chosen by a parameter or a secret")
+    if "/" in text and not text.startswith("/"):
+        raise ValueError("give the whole path, from / on, or a name that PATH finds")
+    return text
+
+
+def _absolute(text: str) -> str:
+    if not text.startswith("/"):
+        raise ValueError("give the whole path, from / on")
+    return text
+
+
+Line = Annotated[str, Field(max_length=LONGEST_TEXT), AfterValidator(_line)]
+Template = Annotated[str, Field(max_length=32_768), AfterValidator(_without_nul)]
+Timeout = Annotated[timedelta, BeforeValidator(_duration)]
+VariableName = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,99}$")]
+ParameterName = Annotated[str, Field(pattern=rf"^{PARAMETER_PATTERN}$")]
+
+
+class _Table(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+
+class Parameter(_Table):
+    """One value that a job gives to a command."""
+
+    type: Literal["text", "integer", "number", "boolean"] = "text"
+    description: Line = ""
+    choices: list[str | int | float] = []
+    min: int | float | None = None
+    max: int | float | None = None
+    pattern: str | None = None
+    max_length: Annotated[int, Field(ge=1, le=10_000)] = LONGEST_TEXT
+    default: Value | None = None
+    optional: bool = False
+
+    @property
+    def is_required(self) -> bool:
+        return not self.optional and self.default is None
+
+    @model_validator(mode="after")
+    def _fits_its_type(self) -> "Parameter":
+        kinds: dict[str, tuple[type, ...]] = {
+            "text": (str,),
+            "integer": (int,),
+            "number": (int, float),
+            "boolean": (bool,),
+        }
+        kind = kinds[self.type]
+        for name in ("choices", "default"):
+            given = getattr(self, name)
+            for value in given if isinstance(given, list) else [given]:
+                if value is not None and (
+                    not isinstance(value, kind) or isinstance(value, bool) != (kind == (bool,))
+                ):
+                    raise ValueError(f"{name}: {value!r} is not of type {self.type}")
+                if isinstance(value, str):
+                    _line(value)
+        if self.type not in ("integer", "number") and (self.min is not None or self.max is not None):
+            raise ValueError(f"min and max belong to numbers, not to type {self.type}")
+        if self.type != "text" and self.pattern is not None:
+            raise ValueError(f"a pattern belongs to text, not to type {self.type}")
+        if self.choices and self.default is not None and self.default not in self.choices:
+            raise ValueError("default: it is not one of the choices")
+        if self.optional and self.default is not None:
+            raise ValueError("a parameter with a default is never missing: leave out optional")
+        return self
+
+
+class Condition(_Table):
+    """Arguments that are used only if a parameter is given and is not false."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, validate_by_name=False)
+
+    parameter: Annotated[ParameterName, Field(alias="if")]
+    arguments: list[Template]
+
+
+class Command(_Table):
+    """One command: what runs, with which parameters and limits, and who may schedule it."""
+
+    description: Line
+    title: Annotated[Line, Field(max_length=100)] = ""
+    program: Annotated[str, Field(min_length=1), AfterValidator(_without_nul), AfterValidator(_program)]
+    arguments: list[Template | Condition] = []
+    parameters: dict[ParameterName, Parameter] = {}
+    directory: Annotated[str, AfterValidator(_without_nul), AfterValidator(_absolute)] | None = None
+    environment: dict[VariableName, Template] = {}
+    timeout: Timeout = timedelta(minutes=10)
+    attempts: Annotated[int, Field(ge=1, le=MOST_ATTEMPTS)] = 1
+    output_characters: Annotated[int, Field(ge=1000, le=1_000_000)] = 64_000
+    allow: Annotated[list[Literal["staff", "everyone", "agents"]], Field(min_length=1)] = ["staff"]
+
+    @property
+    def secrets(self) -> set[str]:
+        """The names of the secrets that the operator wrote into the file."""
+        return {name for template in self._templates() for name in secrets_in(template)}
+
+    def opening_parameters(self) -> set[str]:
+        """Return the parameters that an argument before `--` begins with, so that they must not begin with a dash."""
+        found: set[str] = set()
+        for item in self.arguments:
+            if item == END_OF_OPTIONS:
+                break
+            for template in [item] if isinstance(item, str) else item.arguments:
+                found |= {name for name in parameters_in(template) if template.startswith(f"{{{name}}}")}
+        return found
+
+    def argument_list(self, values: Mapping[str, str], secrets: Mapping[str, str] = {}) -> list[str]:
+        """Return the program and its arguments; raises ValueError if a value would become an option."""
+        arguments = [self.program]
+        is_after_options = False
+        for template in self._chosen(values):
+            argument = fill_in(template, values, secrets)
+            if not is_after_options and (problem := option_problem(template, argument)):
+                raise ValueError(f"{', '.join(sorted(parameters_in(template))) or template}: {problem}")
+            is_after_options = is_after_options or template == END_OF_OPTIONS
+            arguments.append(argument)
+        return arguments
+
+    def variables(self, values: Mapping[str, str], secrets: Mapping[str, str] = {}) -> dict[str, str]:
+        """Return the environment variables of the file, without those whose parameter is missing."""
+        return {
+            name: fill_in(template, values, secrets)
+            for name, template in self.environment.items()
+            if parameters_in(template) <= values.keys()
+        }
+
+    def _chosen(self, values: Mapping[str, str]) -> Iterator[str]:
+        for item in self.arguments:
+            if isinstance(item, str):
+                yield item
+            elif values.get(item.parameter, "false") != "false":
+                yield from item.arguments
+
+    def _templates(self) -> Iterator[str]:
+        for item in self.arguments:
+            yield from [item] if isinstance(item, str) else item.arguments
+        yield from self.environment.values()
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> "Command":
+        if RESERVED in self.parameters:
+            raise ValueError(f"parameters: a parameter cannot be called {RESERVED}")
+        is_after_options = False
+        for item in self.arguments:
+            given = {name for name, parameter in self.parameters.items() if not parameter.optional}
+            if isinstance(item, Condition):
+                self._known(item.parameter)
+                given.add(item.parameter)
+            # What follows a `--` that is not always there may come before the end of options.
+            is_after_here = is_after_options
+            for template in [item] if isinstance(item, str) else item.arguments:
+                self._check_template(template, given)
+                if not is_after_here and (problem := template_problem(template)):
+                    raise ValueError(f"arguments: {problem}")
+                is_after_here = is_after_here or template == END_OF_OPTIONS
+            is_after_options = is_after_options or item == END_OF_OPTIONS
+        for name in self.opening_parameters():
+            parameter = self.parameters[name]
+            if any(str(value).startswith("-") for value in (*parameter.choices, parameter.default)):
+                raise ValueError(f"parameters.{name}: a choice must not begin with -; put a -- before it")
+        for template in self.environment.values():
+            for name in sorted(parameters_in(template)):
+                self._known(name)
+        used = {name for template in self._templates() for name in parameters_in(template)}
+        used |= {item.parameter for item in self.arguments if isinstance(item, Condition)}
+        if unused := sorted(self.parameters.keys() - used):
+            raise ValueError(f"parameters: {', '.join(unused)}: not used in the arguments or the environment")
+        return self
+
+    def _check_template(self, template: str, given: set[str]) -> None:
+        for name in sorted(parameters_in(template)):
+            self._known(name)
+            if name not in given:
+                raise ValueError(
+                    f'arguments: {name} is optional: write {{ if = "{name}", arguments = ["{template}"] }}'
+                )
+
+    def _known(self, name: str) -> None:
+        if name not in self.parameters:
+            raise ValueError(
+                f"there is no parameter {name!r}; write {{{{{name}}}}} for the text {{{name}}} itself"
+            )
+
+
+def parse(text: str) -> dict[str, Command]:
+    """Return the commands of a file by name, or raise CommandsFileError with every problem."""
+    if len(text.encode()) > LONGEST_FILE:
+        raise CommandsFileError(f"The file is larger than {LONGEST_FILE:,} bytes.")
+    try:
+        tables = tomllib.loads(text)
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        raise CommandsFileError(f"This is not TOML: {error}") from error
+    commands: dict[str, Command] = {}
+    problems: list[str] = []
+    for name, table in tables.items():
+        if not NAME.fullmatch(name):
+            problems.append(f"{name!r} is not a name: use a letter first, then letters, digits, _, . and -")
+            continue
+        try:
+            commands[name] = Command.model_validate(table)
+        except ValidationError as error:
+            problems += [_words(name, detail) for detail in error.errors()]
+    if problems:
+        raise CommandsFileError("; ".join(dict.fromkeys(problems)))
+    return commands
+
+
+# The names of types that Pydantic puts into a place where a value may be of several.
+_NOISE = re.compile(r"^(str|int|float|bool|Condition|function-.*|constrained-.*)$")
+
+
+def _words(name: str, detail: ErrorDetails) -> str:
+    places = [str(part) for part in detail["loc"] if not _NOISE.match(str(part))]
+    message = detail["msg"].removeprefix("Value error, ")
+    if detail["type"] == "extra_forbidden":
+        message = "unknown key"
+    return f"{'.'.join([name, *places])}: {message[:1].lower()}{message[1:]}"

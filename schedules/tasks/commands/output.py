@@ -1,0 +1,130 @@
+"""The output of a command: decoded, cleaned, without secrets, and cut to its beginning and its end."""
+
+import codecs
+import re
+from collections.abc import Collection, Iterable
+from urllib.parse import quote
+
+from schedules import limits
+from schedules.tasks.registry import OutputText
+
+# Sequences that move the cursor, set colours or name the window.
+_ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
+_HEAD_SHARE = 4
+# Shorter pieces of a secret would mask ordinary words.
+_SHORTEST_LINE = 6
+LONGEST_ERROR = 1000
+
+
+class Masker:
+    """Replaces secrets, also their lines and their form in an address, in text that comes in pieces."""
+
+    def __init__(self, secrets: Collection[str] = ()) -> None:
+        forms = {form for secret in secrets for form in _forms(secret)}
+        # The longest first, because one may contain another.
+        ordered = sorted(forms, key=len, reverse=True)
+        self._forms = ordered
+        self._pattern = re.compile("|".join(map(re.escape, ordered))) if ordered else None
+        self.longest = len(ordered[0]) if ordered else 0
+
+    def mask(self, text: str) -> str:
+        return self._pattern.sub(limits.MASK, text) if self._pattern else text
+
+    def count_unfinished(self, text: str) -> int:
+        """Return how many characters at the end of a text may be the beginning of a secret."""
+        for size in range(min(self.longest - 1, len(text)), 0, -1):
+            if any(form.startswith(text[-size:]) for form in self._forms):
+                return size
+        return 0
+
+
+def _forms(secret: str) -> Iterable[str]:
+    yield secret
+    yield quote(secret, safe="")
+    yield quote(secret, safe=":-._~")
+    yield from (line.strip() for line in secret.splitlines() if len(line.strip()) >= _SHORTEST_LINE)
+
+
+class _Stream:
+    """One stream: bytes come in, and whole characters without secrets come out."""
+
+    def __init__(self, masker: Masker) -> None:
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        self._masker = masker
+        self._held = ""
+        self._to_drop = 0
+
+    def read(self, data: bytes, *, is_last: bool = False) -> str:
+        text = self._held + self._decoder.decode(data, is_last)
+        dropped = min(self._to_drop, len(text))
+        self._to_drop -= dropped
+        text = self._masker.mask(text[dropped:])
+        held = 0 if is_last else self._masker.count_unfinished(text)
+        self._held = text[len(text) - held :]
+        return _clean(text[: len(text) - held])
+
+    def skip(self) -> None:
+        """Begin again after a gap, without the parts of a secret on both sides of it."""
+        self._decoder.reset()
+        self._held = ""
+        self._to_drop = max(0, self._masker.longest - 1)
+
+
+def _clean(text: str) -> str:
+    plain = _ESCAPES.sub("", text).replace("\r\n", "\n").replace("\r", "\n")
+    return limits.strip_unprintable(plain)
+
+
+class KeptOutput:
+    """Takes what a program prints, and keeps the beginning and the end within a number of characters."""
+
+    def __init__(self, characters: int, secrets: Collection[str] = ()) -> None:
+        self._most_head = characters // _HEAD_SHARE
+        self._most_tail = characters - self._most_head
+        masker = Masker(secrets)
+        self._streams = {number: _Stream(masker) for number in (1, 2)}
+        self._head = self._tail = self._errors = ""
+        self._position = 0
+        self.is_changed = False
+
+    def add(self, stream: int, data: bytes) -> None:
+        self._append(stream, self._streams[stream].read(data))
+
+    def skip(self, count: int) -> None:
+        """Note that something was left out."""
+        for stream in self._streams.values():
+            stream.skip()
+        if len(self._head) < self._most_head:
+            self._most_head = len(self._head)
+        self._tail = ""
+        self._position += count
+        self.is_changed = True
+
+    def finish(self) -> None:
+        """Add what was held back."""
+        for number, stream in self._streams.items():
+            self._append(number, stream.read(b"", is_last=True))
+
+    @property
+    def text(self) -> OutputText:
+        return OutputText(self._head, self._tail, self._position)
+
+    @property
+    def last_lines(self) -> str:
+        """The end of the error output, or of the output if there was none."""
+        return (self._errors.strip() or self._tail.strip() or self._head.strip())[-LONGEST_ERROR:]
+
+    def last(self, characters: int) -> str:
+        whole = self._head + self._tail if self._position == len(self._head) + len(self._tail) else self._tail
+        return whole[-characters:]
+
+    def _append(self, stream: int, text: str) -> None:
+        if not text:
+            return
+        if stream != 1:
+            self._errors = (self._errors + text)[-LONGEST_ERROR:]
+        room = max(0, self._most_head - len(self._head)) if not self._tail else 0
+        self._head += text[:room]
+        self._tail = (self._tail + text[room:])[-self._most_tail :]
+        self._position += len(text)
+        self.is_changed = True

@@ -1,0 +1,158 @@
+"""The run of a command: its arguments and secrets are filled in, it runs, and its end is described."""
+
+import asyncio
+import os
+import pwd
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from typing import Any
+
+from django.contrib.auth import get_user_model
+from django.db import connections
+
+from schedules.secret_references import names_in, resolved
+from schedules.tasks.commands.definitions import Command
+from schedules.tasks.commands.output import KeptOutput
+from schedules.tasks.processes import Ended, Program, StartError, run_program
+from schedules.tasks.registry import Final, RetryLater, Run
+
+# The rest of the worker's environment holds secrets and the operator's own settings.
+PASSED_ON = ("PATH", "LANG", "LC_ALL", "TZ")
+UMASK = 0o022
+SAVE_EVERY = 1.0
+# How much of the output is part of the result, which agents can read.
+RESULT_CHARACTERS = 2000
+
+
+def refusal_of(name: str, command: Command) -> Callable[[Any, bool], str | None]:
+    """Return the function that says why somebody may not schedule this command."""
+
+    def refusal(user: Any, is_agent: bool) -> str | None:
+        if "everyone" not in command.allow and not getattr(user, "is_staff", False):
+            return f"Only staff may use the command {name}."
+        if is_agent and "agents" not in command.allow:
+            return f"Agents may not use the command {name}."
+        return None
+
+    return refusal
+
+
+class CommandRun:
+    """Runs one command; the function of its task."""
+
+    # What the registry compares two tasks of the same name by.
+    __qualname__ = "CommandRun"
+
+    def __init__(self, name: str, command: Command) -> None:
+        self._name, self._command = name, command
+
+    async def __call__(self, *, run: Run, **values: Any) -> dict[str, Any]:
+        owner = await asyncio.to_thread(self._permitted_owner, run.owner_id)
+        given = {name: value for name, value in values.items() if value is not None}
+        for name, parameter in self._command.parameters.items():
+            if name not in given and parameter.default is not None:
+                given[name] = parameter.default
+        own = await run.secrets(names_in(given), command=self._name)
+        shared = await run.secrets(self._command.secrets, command=self._name, of_installation=True)
+        program = self._program(resolved(given, own), shared, _basic_environment(run, owner))
+        output = KeptOutput(self._command.output_characters, [*own.values(), *shared.values()])
+        timeout = min(run.timeout, self._command.timeout.total_seconds())
+        saving = asyncio.ensure_future(_keep_saving(output, run))
+        try:
+            ended = await run_program(program, timeout, output)
+        except StartError as error:
+            raise Final(f"{self._name} cannot be started: {error}") from error
+        finally:
+            saving.cancel()
+            output.finish()
+            if output.is_changed:
+                await asyncio.shield(run.save_output(output.text))
+        return self._result(ended, output, timeout)
+
+    def _program(
+        self, values: Mapping[str, Any], secrets: Mapping[str, str], basic: Mapping[str, str]
+    ) -> Program:
+        texts = {name: _text(value) for name, value in values.items()}
+        try:
+            arguments = self._command.argument_list(texts, secrets)
+        except ValueError as error:
+            raise Final(f"Invalid arguments: {error}") from error
+        environment = {**basic, **self._command.variables(texts, secrets)}
+        if any("\0" in text for text in (*arguments, *environment.values())):
+            raise Final("Invalid arguments: remove the NUL character.")
+        kept = self._command.output_characters
+        return Program(
+            arguments,
+            environment,
+            self._command.directory or basic["HOME"],
+            umask=UMASK,
+            head=kept,
+            tail=kept,
+        )
+
+    def _result(self, ended: Ended, output: KeptOutput, timeout: float) -> dict[str, Any]:
+        result: dict[str, Any] = {
+            "exit_code": ended.code,
+            "signal": ended.signal_name if ended.signal else None,
+            "cpu_seconds": round(ended.cpu_seconds, 3),
+            "peak_memory_bytes": ended.peak_bytes,
+            "output": output.last(RESULT_CHARACTERS),
+        }
+        if ended.left:
+            result["left_processes"] = ended.left
+        if ended.code == 0 and not ended.is_timeout:
+            return result
+        if ended.is_timeout:
+            words = f"{self._name} did not finish within {timeout:g} s and was stopped"
+        elif ended.signal:
+            words = f"{self._name} was killed by {ended.signal_name}"
+        else:
+            words = f"{self._name} ended with code {ended.code}"
+        failure = RetryLater(f"{words}: {output.last_lines}" if output.last_lines else f"{words}.")
+        failure.result = result
+        raise failure
+
+    def _permitted_owner(self, owner_id: int) -> str:
+        """Return the login name of a user who may use this command, or raise Final."""
+        try:
+            owner = get_user_model()._default_manager.filter(pk=owner_id).first()
+        finally:
+            # This thread is not used again.
+            connections.close_all()
+        if owner is None:
+            raise Final("The owner of this job is gone.")
+        if problem := refusal_of(self._name, self._command)(owner, False):
+            raise Final(problem)
+        return owner.get_username()
+
+
+def _basic_environment(run: Run, owner: str) -> dict[str, str]:
+    kept = {name: os.environ[name] for name in PASSED_ON if name in os.environ}
+    with suppress(KeyError):
+        user = pwd.getpwuid(os.getuid())
+        kept |= {"HOME": user.pw_dir, "USER": user.pw_name, "LOGNAME": user.pw_name}
+    return {
+        "PATH": os.defpath,
+        "HOME": "/",
+        **kept,
+        "CRONTY_EXECUTION": str(run.execution_id),
+        "CRONTY_JOB": run.job_id,
+        "CRONTY_ATTEMPT": str(run.attempt),
+        "CRONTY_SCHEDULED_FOR": run.scheduled_for.isoformat(),
+        "CRONTY_OWNER": owner,
+    }
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(value)
+
+
+async def _keep_saving(output: KeptOutput, run: Run) -> None:
+    """Store what is new of the output, at most every second."""
+    while True:
+        await asyncio.sleep(SAVE_EVERY)
+        if output.is_changed:
+            output.is_changed = False
+            await run.save_output(output.text)

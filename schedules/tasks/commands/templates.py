@@ -1,0 +1,58 @@
+"""Argument templates: texts with {parameters} and ${secret:NAME}, filled in without a shell.
+
+No value can become an option: see `template_problem` for what the file must look like, and `option_problem` for values.
+"""
+
+import re
+from collections.abc import Mapping
+
+from schedules.secret_references import NAME_PATTERN
+
+PARAMETER_PATTERN = r"[a-z][a-z0-9_]{0,49}"
+END_OF_OPTIONS = "--"
+
+# {{name}} stands for the text {name}; braces around anything else are ordinary characters.
+_PART = re.compile(
+    rf"\$\{{secret:(?P<secret>{NAME_PATTERN})\}}"
+    rf"|\{{\{{(?P<literal>{PARAMETER_PATTERN})\}}\}}"
+    rf"|\{{(?P<parameter>{PARAMETER_PATTERN})\}}"
+)
+
+
+def parameters_in(template: str) -> set[str]:
+    return {found["parameter"] for found in _PART.finditer(template) if found["parameter"]}
+
+
+def secrets_in(template: str) -> set[str]:
+    return {found["secret"] for found in _PART.finditer(template) if found["secret"]}
+
+
+def fill_in(template: str, values: Mapping[str, str], secrets: Mapping[str, str]) -> str:
+    """Fill in a template in one pass, so that what is filled in is never read as a template."""
+
+    def part(found: re.Match[str]) -> str:
+        if found["secret"]:
+            return secrets[found["secret"]]
+        if found["literal"]:
+            return f"{{{found['literal']}}}"
+        return values[found["parameter"]]
+
+    return _PART.sub(part, template)
+
+
+def template_problem(template: str) -> str | None:
+    """Return why a value could become an option in an argument like this, or None."""
+    first = next((found for found in _PART.finditer(template) if not found["literal"]), None)
+    if first and template.startswith("-") and "=" not in template[: first.start()]:
+        return (
+            f"a value in {template!r} could become an option: write --option={{name}},"
+            ' or two arguments, "--option" and "{name}"'
+        )
+    return None
+
+
+def option_problem(template: str, argument: str) -> str | None:
+    """Return why a filled-in argument must not be used before `--`, or None."""
+    if argument.startswith("-") and not template.startswith("-"):
+        return "must not begin with -, because the program would read it as an option"
+    return None

@@ -1,0 +1,174 @@
+"""The commands in force: read again when the file changes, and kept while it is broken."""
+
+import logging
+import os
+from pathlib import Path
+
+import pytest
+
+from schedules.tasks import registry
+from schedules.tasks.commands.catalog import Catalog, catalog, task_of
+from schedules.tasks.commands.definitions import CommandsFileError, parse
+
+TRY = '[{name}]\ndescription = "Try it."\nprogram = "/bin/true"\n'
+
+
+def names(found: Catalog) -> list[str]:
+    return [task.name for task in found.all()]
+
+
+def write(path: Path, text: str) -> None:
+    path.write_text(text)
+    path.chmod(0o600)
+
+
+@pytest.fixture
+def commands(commands_file: Path) -> Catalog:
+    write(commands_file, TRY.format(name="one"))
+    found = Catalog()
+    assert names(found) == ["one"]
+    return found
+
+
+def settle(found: Catalog) -> list[str]:
+    """Look twice: what changed since the last look may still be being written."""
+    names(found)
+    return names(found)
+
+
+def test_changed_file_is_read_without_a_restart(commands, commands_file):
+    write(commands_file, TRY.format(name="one") + TRY.format(name="two"))
+
+    assert settle(commands) == ["one", "two"]
+
+
+def test_file_that_changes_between_two_looks_is_left_alone_until_it_stays_the_same(commands, commands_file):
+    whole = TRY.format(name="one") + TRY.format(name="two")
+    seen = []
+    for end in range(10, len(whole), 10):
+        write(commands_file, whole[:end])
+        seen.append(names(commands))
+
+    assert seen == [["one"]] * len(seen)
+    write(commands_file, whole)
+    assert settle(commands) == ["one", "two"]
+
+
+@pytest.mark.parametrize(
+    ("broken", "words"),
+    [
+        pytest.param(b"[half", "This is not TOML", id="half a file"),
+        pytest.param(b"\xff\xfe", "not UTF-8", id="not text"),
+        pytest.param(b'[one]\nprogram = "x/y"', "one.program: give the whole path", id="mistake"),
+        pytest.param(TRY.format(name="notify").encode(), "there is a task of this name already", id="task"),
+        pytest.param(
+            TRY.format(name="one").encode() + b'arguments = ["{x}"]\n[one.parameters.x]\npattern = "(["',
+            "one: ",
+            id="pattern",
+        ),
+    ],
+)
+def test_broken_file_keeps_the_last_good_one_and_says_so_once(commands, commands_file, broken, words, caplog):
+    commands_file.write_bytes(broken)
+
+    with caplog.at_level(logging.ERROR):
+        for _ in range(4):
+            assert names(commands) == ["one"]
+
+    assert words in commands.problem
+    assert "the last good one stays in force" in commands.problem
+    assert [record.getMessage() for record in caplog.records] == [commands.problem]
+    write(commands_file, TRY.format(name="two"))
+    assert settle(commands) == ["two"]
+    assert commands.problem == ""
+
+
+def test_deleted_file_ends_its_commands(commands, commands_file):
+    commands_file.unlink()
+
+    assert settle(commands) == []
+    assert commands.problem == ""
+
+
+@pytest.mark.parametrize("mode", [0o620, 0o602])
+def test_file_that_others_can_change_is_refused(commands, commands_file, mode):
+    write(commands_file, TRY.format(name="two"))
+    commands_file.chmod(mode)
+    os.utime(commands_file, ns=(1, 1))
+
+    assert settle(commands) == ["one"]
+    assert "can change it" in commands.problem
+
+
+def test_commands_are_tasks_with_the_schema_of_their_parameters(use_commands):
+    use_commands(
+        TRY.format(name="copy")
+        + 'arguments = ["--mode={mode}", "--level={level}", { if = "fast", arguments = ["--fast"] }, "{from_path}"]\n'
+        "timeout = 90\nattempts = 2\nallow = ['everyone']\n[copy.parameters]\n"
+        "from_path = { description = 'Where from.', pattern = '/[a-z/]+' }\n"
+        "mode = { choices = ['all', 'new'], default = 'new' }\n"
+        "level = { type = 'integer', min = 1, max = 9, default = 5 }\n"
+        "fast = { type = 'boolean', optional = true }\n"
+    )
+
+    task = registry.get("copy")
+    assert task is not None
+    schema = task.schema
+    assert (task.lane, task.attempts, task.timeout.total_seconds()) == ("command", 2, 90)
+    assert schema["required"] == ["from_path"]
+    assert schema["properties"]["from_path"]["description"] == "Where from."
+    assert schema["properties"]["mode"]["enum"] == ["all", "new"]
+    assert (schema["properties"]["level"]["minimum"], schema["properties"]["level"]["maximum"]) == (1, 9)
+    assert "copy" in [each.name for each in registry.all_tasks()]
+    assert registry.command_names() == ["copy"]
+
+
+@pytest.mark.parametrize(
+    ("kwargs", "words"),
+    [
+        ({"from_path": "/home"}, None),
+        ({"from_path": "/home", "mode": "all", "level": 9}, None),
+        ({}, "from_path: required"),
+        ({"from_path": "home"}, "from_path: string should match pattern"),
+        ({"from_path": "/home\n"}, "from_path: string should match pattern"),
+        ({"from_path": "/home", "mode": "none"}, "mode: input should be 'all' or 'new'"),
+        ({"from_path": "/home", "level": 0}, "level: input should be greater than or equal to 1"),
+        ({"from_path": "/home", "level": "5"}, "level: input should be a valid integer"),
+        ({"from_path": "/home", "shell": True}, "shell: unknown argument"),
+        ({"from_path": "/home", "run": {}}, "run: unknown argument"),
+        ({"from_path": "/home", "note": "-rf"}, "note: must not begin with -"),
+        ({"from_path": "/home", "note": "--"}, "note: must not begin with -"),
+        ({"from_path": "/home", "note": "a\nb"}, "note: remove the control character"),
+        ({"from_path": "/home", "note": "a\u202eb"}, "note: remove the invisible character"),
+        ({"from_path": "/home", "note": "x" * 1001}, "note: string should have at most 1000"),
+        ({"from_path": "/home", "shift": -1.5}, "shift: must not begin with -"),
+        ({"from_path": "/home", "note": "$(reboot) * `id` ; ☃ ${HOME}"}, None),
+    ],
+)
+def test_arguments_are_checked_when_a_job_is_scheduled(kwargs, words):
+    text = (
+        TRY.format(name="copy")
+        + 'arguments = ["{note}", "--level={level}", "{mode}", "{shift}", "--", "{from_path}"]\n[copy.parameters]\n'
+        "from_path = { pattern = '/[a-z/]+' }\nmode = { choices = ['all', 'new'], default = 'new' }\n"
+        "level = { type = 'integer', min = 1, default = 5 }\nnote = { default = '' }\n"
+        "shift = { type = 'number', default = 0.5 }\n"
+    )
+    task = task_of("copy", parse(text)["copy"])
+
+    problems = task.check([], kwargs)
+
+    assert bool(problems) == bool(words)
+    assert not words or any(problem.startswith(words) for problem in problems), problems
+
+
+def test_command_cannot_take_the_name_of_a_task():
+    with pytest.raises(CommandsFileError, match="notify: there is a task of this name already"):
+        task_of("notify", parse(TRY.format(name="notify"))["notify"])
+
+
+def test_without_a_file_there_are_no_commands(settings):
+    settings.CRONTY_COMMANDS_FILE = ""
+    catalog.refresh()
+
+    assert catalog.all() == []
+    assert registry.get("backup") is None

@@ -1,0 +1,79 @@
+"""The output of a command: whole characters, no secrets, beginning and end."""
+
+import pytest
+
+from schedules.limits import MASK
+from schedules.tasks.commands.output import KeptOutput
+
+SECRET = "s3cret/Wört+er"
+
+
+def kept(*pieces: bytes, characters: int = 1000, secrets: tuple[str, ...] = ()) -> KeptOutput:
+    output = KeptOutput(characters, secrets)
+    for piece in pieces:
+        output.add(1, piece)
+    output.finish()
+    return output
+
+
+def test_characters_may_come_in_pieces_and_need_not_be_text():
+    output = kept("Grüße".encode()[:3], "Grüße".encode()[3:], b"\xff\x00\x1b[31mred\x1b[0m\r\nend\r")
+
+    assert output.text.head == "Grüße\ufffdred\nend\n"
+
+
+def test_long_output_keeps_its_beginning_and_its_end():
+    output = kept(*(f"{number:04}\n".encode() for number in range(1000)), characters=100)
+
+    text = output.text
+    assert text.head == "0000\n0001\n0002\n0003\n0004\n"
+    assert text.tail.endswith("0998\n0999\n")
+    assert len(text.tail) == 75
+    assert text.position == 5000
+
+
+def test_what_the_guard_left_out_counts_and_ends_the_beginning():
+    output = KeptOutput(1000)
+    output.add(1, b"begin\n")
+    output.skip(1_000_000)
+    output.add(2, b"end\n")
+    output.finish()
+
+    assert output.text == ("begin\n", "end\n", 1_000_010)
+    assert output.last_lines == "end"
+
+
+@pytest.mark.parametrize("size", [1, 3, 5, 100])
+def test_secret_is_masked_however_it_is_cut_into_pieces(size):
+    data = f"before {SECRET} after {SECRET}{SECRET}!".encode()
+
+    output = kept(*(data[at : at + size] for at in range(0, len(data), size)), secrets=(SECRET,))
+
+    assert output.text.head == f"before {MASK} after {MASK}{MASK}!"
+
+
+def test_secret_is_masked_as_part_of_an_address_and_line_by_line():
+    key = "first line of it\nsecond line"
+
+    output = kept(b"s3cret%2FW%C3%B6rt%2Ber second line, first line of it", secrets=(SECRET, key))
+
+    assert output.text.head == f"{MASK} {MASK}, {MASK}"
+
+
+def test_halves_of_a_secret_beside_a_gap_are_not_kept():
+    output = KeptOutput(1000, [SECRET])
+    output.add(1, b"begin " + SECRET.encode()[:6])
+    output.skip(50)
+    output.add(1, SECRET.encode()[6:] + b" and very much more text")
+    output.finish()
+
+    assert output.text.head == "begin "
+    assert "rt+er" not in output.text.tail
+    assert output.text.tail.endswith("more text")
+
+
+def test_text_that_cannot_be_a_secret_is_not_held_back():
+    output = KeptOutput(1000, [SECRET])
+    output.add(1, b"Password: ")
+
+    assert output.text.head == "Password: "

@@ -1,0 +1,176 @@
+"""Runs of commands: what the program gets, and what is known when it has ended."""
+
+import asyncio
+import json
+import sys
+from collections.abc import Callable, Collection
+from dataclasses import replace
+from datetime import UTC, datetime
+
+import pytest
+from django.contrib.auth.models import User
+
+from schedules.limits import MASK
+from schedules.tasks import registry
+from schedules.tasks.processes import running as running_module
+from schedules.tasks.registry import Final, OutputText, RetryLater, Run
+from tests.factories import UserFactory
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+SHOW = "import json, os, sys; print(json.dumps([sys.argv[1:], os.getcwd(), dict(os.environ)]))"
+
+
+def file_of(program: str, *arguments: str, more: str = "", parameters: str = "") -> str:
+    listed = json.dumps(["-I", "-S", "-c", program, *arguments])
+    return (
+        f'[try]\ndescription = "Try it."\nprogram = "{sys.executable}"\narguments = {listed}\n{more}\n'
+        f"[try.parameters]\n{parameters}\n"
+    )
+
+
+@pytest.fixture
+def run(operator: User) -> Run:
+    return replace(
+        Run.without_job(datetime(2026, 2, 4, 9, tzinfo=UTC), operator.pk, 60),
+        execution_id=42,
+        job_id="job_17",
+    )
+
+
+def perform(run: Run, **kwargs: object) -> dict:
+    task = registry.get("try")
+    assert task is not None
+    return asyncio.run(task.call(run, [], kwargs))
+
+
+def test_program_gets_typed_values_as_single_arguments(
+    use_commands: Callable[[str], None], run, tmp_path, monkeypatch
+):
+    monkeypatch.setenv("CRONTY_SECRET_KEY", "hush")
+    use_commands(
+        file_of(
+            SHOW,
+            "{text}",
+            "--count={count}",
+            "--flag={flag}",
+            "{choice}",
+            more=f'directory = "{tmp_path}"\n[try.environment]\nWHO = "I am {{text}}"',
+            parameters='text = {}\ncount = { type = "integer", default = 3 }\n'
+            'flag = { type = "boolean", default = true }\nchoice = { choices = ["a", "b"], default = "b" }',
+        )
+    )
+
+    result = perform(run, text="; ls * $(reboot) ☃")
+
+    arguments, directory, environment = json.loads(result["output"])
+    assert arguments == ["; ls * $(reboot) ☃", "--count=3", "--flag=true", "b"]
+    assert directory == str(tmp_path)
+    assert environment["WHO"] == "I am ; ls * $(reboot) ☃"
+    assert environment["CRONTY_EXECUTION"] == "42"
+    assert environment["CRONTY_OWNER"] == "otto"
+    assert "CRONTY_SECRET_KEY" not in environment
+    assert (result["exit_code"], result["signal"]) == (0, None)
+    assert result["cpu_seconds"] > 0
+    assert result["peak_memory_bytes"] > 1_000_000
+
+
+def test_failed_program_may_be_retried_and_says_how_it_ended(use_commands, run):
+    use_commands(file_of("import sys; print('fine'); sys.stderr.write('disk full\\n'); sys.exit(3)"))
+
+    with pytest.raises(RetryLater, match=r"^try ended with code 3: disk full$") as caught:
+        perform(run)
+
+    assert caught.value.result["exit_code"] == 3
+    assert "fine" in caught.value.result["output"]
+
+
+def test_program_that_takes_too_long_is_stopped(use_commands, run, monkeypatch):
+    monkeypatch.setattr(running_module, "GRACE_SECONDS", 0.2)
+    use_commands(
+        file_of("import signal, time; signal.signal(15, signal.SIG_IGN); time.sleep(600)", more="timeout = 1")
+    )
+
+    with pytest.raises(RetryLater, match="did not finish within 1 s and was stopped") as caught:
+        perform(run)
+
+    assert caught.value.result["signal"] == "SIGKILL"
+
+
+@pytest.mark.parametrize("program", ["/nonexistent/program", "/etc"])
+def test_program_that_cannot_start_is_not_retried(use_commands, run, program):
+    use_commands(f'[try]\ndescription = "Try it."\nprogram = "{program}"')
+
+    with pytest.raises(Final, match=r"^try cannot be started: /"):
+        perform(run)
+
+
+@pytest.mark.parametrize(
+    ("allow", "is_staff", "is_started"),
+    [('["staff"]', True, True), ('["staff"]', False, False), ('["everyone"]', False, True)],
+)
+def test_command_runs_only_for_those_who_may_schedule_it_now(use_commands, run, allow, is_staff, is_started):
+    owner = UserFactory(is_staff=is_staff)
+    use_commands(f'[try]\ndescription = "Try it."\nprogram = "/bin/true"\nallow = {allow}')
+
+    if is_started:
+        assert perform(replace(run, owner_id=owner.pk))["exit_code"] == 0
+    else:
+        with pytest.raises(Final, match="Only staff may use the command try"):
+            perform(replace(run, owner_id=owner.pk))
+
+
+def test_secrets_are_filled_in_at_the_last_moment_and_masked(use_commands, run):
+    use_commands(
+        file_of(
+            SHOW,
+            "{text}",
+            more='[try.environment]\nKEY = "key ${secret:SHARED}"',
+            parameters="text = {}",
+        )
+    )
+    asked = []
+
+    async def find(names: Collection[str], **where: object) -> dict[str, str]:
+        asked.append((sorted(names), where))
+        return {name: f"value-of-{name}" for name in names}
+
+    result = perform(replace(run, secrets=find), text="Bearer ${secret:MINE}")
+
+    arguments, _, environment = json.loads(result["output"])
+    assert arguments == [f"Bearer {MASK}"]
+    assert environment["KEY"] == f"key {MASK}"
+    assert asked == [
+        (["MINE"], {"command": "try"}),
+        (["SHARED"], {"command": "try", "of_installation": True}),
+    ]
+
+
+def test_secret_cannot_become_an_option(use_commands, run):
+    use_commands(file_of(SHOW, "{text}", parameters="text = {}"))
+
+    async def find(names: Collection[str], **where: object) -> dict[str, str]:
+        return dict.fromkeys(names, "--exec")
+
+    with pytest.raises(Final, match="text: must not begin with -") as caught:
+        perform(replace(run, secrets=find), text="${secret:MINE}")
+    assert "exec" not in str(caught.value)
+
+
+def test_output_is_saved_while_the_program_runs_and_at_its_end(use_commands, run, tmp_path):
+    use_commands(
+        file_of(
+            f"import os, time; print('first', flush=True)\nwhile not os.path.exists('{tmp_path}/seen'):"
+            " time.sleep(0.02)\nprint('last')"
+        )
+    )
+    saved: list[OutputText] = []
+
+    async def save(output: OutputText) -> None:
+        saved.append(output)
+        (tmp_path / "seen").touch()
+
+    perform(replace(run, save_output=save))
+
+    assert saved[0] == ("first\n", "", 6)
+    assert saved[-1] == ("first\nlast\n", "", 11)

@@ -1,0 +1,152 @@
+"""Commands in a cluster: a bounded number at once, beside everything else, and never left alone."""
+
+import psutil
+import pytest
+
+from schedules import engine
+from schedules.engine import Claim
+from schedules.models import Execution, RunOutput
+from schedules.tasks import registry
+from schedules.worker.broker import LedgerBroker
+from schedules.worker.command_lane import CommandLane
+from schedules.worker.concurrency import Permits
+from schedules.worker.context import ClusterContext
+from tests.clusters import all_ended, family_of, is_alive, make_due, running_cluster, wait_for
+from tests.factories import ClusterFactory, ExecutionFactory, JobFactory
+
+TRY = '[try]\ndescription = "Try it."\nprogram = "/bin/true"\nallow = ["everyone"]\n'
+WAIT = """
+[wait]
+description = "Leave a child in another session, and wait for a file."
+program = "/bin/sh"
+arguments = ["-c", 'setsid sleep 600 & echo $! > "$1.child"; echo waiting; while [ ! -e "$1" ]; do sleep 0.1; done', "sh", "{path}"]
+allow = ["everyone"]
+[wait.parameters.path]
+"""
+
+
+@pytest.fixture
+def most(settings, use_commands):
+    use_commands(TRY)
+    settings.CRONTY_COMMANDS_AT_ONCE = 2
+    return 2
+
+
+def claims_of(*tasks: str, **columns: object) -> list[Claim]:
+    rows = [ExecutionFactory(job=JobFactory(task=task), status="claimed", **columns) for task in tasks]
+    return [Claim(row.pk, 0, row.task, row.job.timeout, False) for row in rows]
+
+
+@pytest.mark.django_db
+def test_lane_admits_as_many_commands_as_may_run_and_releases_the_others(most):
+    cluster = ClusterFactory()
+    lane = CommandLane()
+    claims = claims_of("try", "tests.ping", "try", "try", "tests.aping", cluster=cluster)
+
+    admitted, surplus = lane.admit(cluster.pk, claims)
+
+    assert [claim.task for claim in admitted] == ["try", "tests.ping", "try", "tests.aping"]
+    assert [claim.execution_id for claim in surplus] == [claims[3].execution_id]
+    assert lane.is_crowded
+    assert lane.names() == ["try"]
+
+
+@pytest.mark.django_db
+def test_lane_has_room_again_when_commands_have_ended(most, django_assert_num_queries):
+    cluster = ClusterFactory()
+    lane = CommandLane()
+    first = claims_of("try", "try", cluster=cluster)
+    with django_assert_num_queries(0):
+        assert lane.admit(cluster.pk, first) == (first, [])
+    assert lane.room(cluster.pk) == 0
+
+    Execution.objects.update(status="succeeded", lease_until=None)
+
+    assert lane.room(cluster.pk) == most
+    assert not lane.is_crowded
+    second = claims_of("try", "try", cluster=cluster)
+    assert lane.admit(cluster.pk, second) == (second, [])
+
+
+@pytest.mark.django_db
+def test_claims_without_commands_cost_nothing(most, django_assert_num_queries):
+    claims = claims_of("tests.ping", "tests.aping")
+
+    with django_assert_num_queries(0):
+        assert CommandLane().admit(1, claims) == (claims, [])
+
+
+@pytest.mark.django_db(transaction=True)
+def test_crowded_lane_neither_delays_other_tasks_nor_loses_commands(most):
+    cluster = ClusterFactory()
+    context = ClusterContext(cluster.pk, Permits(1))
+    broker = LedgerBroker(context=context)
+    make_due(5, "try", after=-1)
+    try:
+        broker.dequeue()
+        assert Execution.objects.filter(status="claimed").count() == most
+        assert Execution.objects.filter(status="queued").count() == 3
+        make_due(1, "tests.aping", after=-1)
+        broker.dequeue()
+        assert Execution.objects.filter(status="claimed", task="tests.aping").count() == 1
+
+        Execution.objects.filter(status="claimed").update(status="succeeded", lease_until=None)
+        broker.dequeue()
+        assert Execution.objects.filter(status="claimed", task="try").count() == most
+        Execution.objects.filter(status="claimed").update(status="succeeded", lease_until=None)
+        broker.dequeue()
+        assert not Execution.objects.filter(status="queued").exists()
+    finally:
+        context.close()
+
+
+@pytest.mark.django_db
+def test_lost_commands_are_those_that_another_cluster_runs_or_that_ended():
+    cluster = ClusterFactory()
+    mine, ended, taken, retried = (
+        ExecutionFactory(status=status, cluster=holder, attempt=attempt)
+        for status, holder, attempt in (
+            ("running", cluster, 1),
+            ("lost", cluster, 1),
+            ("running", ClusterFactory(), 2),
+            ("running", cluster, 2),
+        )
+    )
+
+    lost = engine.find_lost(cluster.pk, {row.pk: 1 for row in (mine, ended, taken, retried)})
+
+    assert lost == [ended.pk, taken.pk, retried.pk]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_commands_run_in_a_cluster_beside_everything_else_and_die_with_their_worker(
+    use_commands, commands_file, tmp_path
+):
+    use_commands(WAIT)
+    assert registry.get("wait") is not None
+    paths = [tmp_path / str(number) for number in range(3)]
+    with running_cluster(CRONTY_COMMANDS_FILE=commands_file, CRONTY_COMMANDS_AT_ONCE=2) as leader:
+        for path in paths:
+            make_due(1, "wait", after=0, path=str(path))
+        wait_for(lambda: RunOutput.objects.filter(head="waiting\n").count() == 2)
+        (notification,) = make_due(1, "tests.aping", after=0)
+        wait_for(lambda: Execution.objects.filter(job=notification, status="succeeded").exists())
+        running = Execution.objects.filter(task="wait", status="running")
+        assert running.count() == 2
+
+        child = next(path.with_suffix(".child") for path in paths if path.with_suffix(".child").exists())
+        orphan = psutil.Process(int(child.read_text()))
+        guard = next(parent for parent in orphan.parents() if "guard.py" in " ".join(parent.cmdline()))
+        worker = guard.parent()
+        assert worker in family_of(leader.pid)
+        worker.kill()
+        wait_for(lambda: not is_alive(orphan))
+
+        for path in paths:
+            path.touch()
+        wait_for(all_ended)
+
+    rows = list(Execution.objects.filter(task="wait"))
+    assert {row.status for row in rows} == {"succeeded"}
+    assert max(row.attempt for row in rows) == 2
+    assert all(row.result["exit_code"] == 0 for row in rows)
