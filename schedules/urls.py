@@ -8,6 +8,7 @@ from django.http.response import HttpResponseBase
 from django.urls import URLPattern, path
 
 from schedules.web import health
+from schedules.web.drafts import keeps_draft
 from schedules.web.views import (
     account,
     activity,
@@ -35,12 +36,12 @@ def page(
 
 urlpatterns = [
     page("", jobs.JobsPage.as_view(), name="jobs"),
-    page("jobs/new/", editing.NewJobPage.as_view(), name="new"),
-    page("jobs/preview/", editing.preview, name="preview"),
+    path("jobs/new/", keeps_draft(editing.NewJobPage.as_view()), name="new"),
+    path("jobs/preview/", editing.preview, name="preview"),
     page("jobs/bulk/", jobs.bulk, name="bulk"),
     page("jobs/restore/", job.restore, name="restore"),
     page("jobs/<str:job_id>/", job.JobPage.as_view(), name="job"),
-    page("jobs/<str:job_id>/edit/", editing.EditJobPage.as_view(), name="edit"),
+    path("jobs/<str:job_id>/edit/", keeps_draft(editing.EditJobPage.as_view()), name="edit"),
     page("jobs/<str:job_id>/run/", job.run, name="run-now"),
     page("jobs/<str:job_id>/pause/", job.pause, name="pause"),
     page("jobs/<str:job_id>/skip/", job.skip, name="skip"),

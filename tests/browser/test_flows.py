@@ -59,7 +59,7 @@ def test_preview_updates_while_the_end_is_typed(visit: Callable[..., Visitor], j
     page = visitor.open(f"/jobs/{jobs['Stretch'].public_id}/edit/")
     expect(page.locator("#preview tbody tr")).to_have_count(6)
 
-    page.click("summary:has-text('When it ends')")
+    page.click("summary:has-text('End date')")
     page.locator("#id_max_runs").press_sequentially("12", delay=200)
     expect(page.locator("#preview tbody tr")).to_have_count(6)
     page.locator("#id_max_runs").fill("2")
@@ -140,7 +140,7 @@ def test_job_is_paused_and_copied_on_a_phone(visit: Callable[..., Visitor], jobs
 
 
 KINDS = {
-    "webhook": {"Address (URL)": "https://example.com/x"},
+    "webhook": {"URL": "https://example.com/x"},
     "prompt": {"Prompt": "Say hello."},
 }
 
@@ -174,7 +174,7 @@ def test_job_of_a_registered_task_is_created_with_its_arguments(
     page.locator("[id='id_tests.ping-*']").fill("[1, 2]")
     page.locator("input[name=when][value=once]").check()
     page.locator("#id_run_at").fill("2030-12-24T18:00:00")
-    page.click("text=Save paused")
+    page.click("text=Create paused")
 
     expect(page.locator("h1")).to_have_text("Ping once")
     assert Job.objects.get(name="Ping once").args == [1, 2]

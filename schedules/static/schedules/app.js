@@ -48,7 +48,7 @@
     } else if (copy) copied(copy, $(copy.dataset.copy).textContent);
     else if (fill) {
       const field = $(fill.dataset.fill);
-      field.value = fill.textContent.trim();
+      field.value = fill.dataset.value ?? fill.textContent.trim();
       field.dispatchEvent(new Event("input", { bubbles: true }));
       field.focus();
     } else if (open) $(open.dataset.open).showModal();

@@ -7,13 +7,15 @@ from inspect import Parameter
 from typing import Any
 
 from django import forms
-from django.core.exceptions import ValidationError
 
 from schedules import limits
 from schedules.tasks.registry import Task
+from schedules.web.forms.fields import Json, Pairs, Whole, json_problem, looks_like_json
 
 LONG_TEXTS = {"message", "prompt", "body"}
-INLINE_OPTIONS = 3
+# How many optional arguments are always visible; of a notification none, which keeps the first form short.
+INLINE_OPTIONS = {"notify": 0}
+MOST_INLINE_OPTIONS = 3
 OBJECT_HINT = 'A JSON object, like {"key": "value"}.'
 LABELS = {
     "url": "URL",
@@ -22,7 +24,24 @@ LABELS = {
     "attach": "Attach a file from (URL)",
     "filename": "File name",
     "markdown": "Format as Markdown",
+    "actions": "Buttons",
 }
+# The fields of the built-in tasks, in the words of the page; agents have texts of their own.
+NOTIFY_LABELS = {"tags": "Emojis"}
+HINTS = {
+    ("notify", "topic"): "Up to 64 letters, digits, - or _",
+    ("notify", "priority"): "",
+    ("notify", "tags"): "Short codes like warning or tada, separated by commas",
+    ("notify", "actions"): "Up to three, as a JSON list",
+    ("webhook", "body"): "Valid JSON is sent as JSON, anything else as plain text",
+    ("webhook", "headers"): "One name and value a row",
+}
+DESCRIPTIONS = {
+    "notify": "Send a push notification to an ntfy topic.",
+    "webhook": "Call a URL. Requests are signed; retries share one Idempotency-Key.",
+    "prompt": "Give a prompt to your agent when it's due.",
+}
+PRIORITIES = [("", "Default"), (1, "Min"), (2, "Low"), (4, "High"), (5, "Urgent")]
 
 
 def label_of(name: str) -> str:
@@ -59,6 +78,10 @@ class Arguments:
         ]
 
     @property
+    def description(self) -> str:
+        return DESCRIPTIONS.get(self.task.name) or self.task.description.strip().partition("\n")[0]
+
+    @property
     def all(self) -> list[Argument]:
         return [*self.named, *self.rest]
 
@@ -67,7 +90,7 @@ class Arguments:
         """The arguments that are always visible: required ones, and the first optional ones."""
         needed = [argument for argument in self.named if argument.field.widget.is_required]
         options = [argument for argument in self.named if argument not in needed]
-        return needed + options[:INLINE_OPTIONS] + self.rest
+        return needed + options[: INLINE_OPTIONS.get(self.task.name, MOST_INLINE_OPTIONS)] + self.rest
 
     @property
     def folded(self) -> list[Argument]:
@@ -122,14 +145,40 @@ class Arguments:
         for problem in self.task.check(args, kwargs):
             name, _, words = problem.partition(": ")
             key = self.key_of(name)
-            words = "Fill this in." if words.startswith("required, but missing") else words
-            found.setdefault(key, f"{words[:1].upper()}{words[1:]}" if key else problem)
+            if not key:
+                found.setdefault(key, problem)
+                continue
+            label = str(next(each.field.label for each in self.all if each.key == key))
+            hint = HINTS.get((self.task.name, name), "")
+            if words.startswith("required, but missing") or "must not be blank" in words:
+                words = enter(label)
+            elif "match pattern" in words and hint:
+                words = f"Use {hint[:1].lower()}{hint[1:]}."
+            found.setdefault(key, f"{words[:1].upper()}{words[1:]}")
         return found
+
+    def hints(self, cleaned: Mapping[str, Any]) -> list[str]:
+        """Return a remark for each text that was probably meant as JSON, but is sent as plain text."""
+        return [
+            f"{argument.field.label} looks like JSON, but is sent as plain text: {problem}"
+            for argument in self.named
+            if argument.read is _json_or_text
+            and isinstance(text := cleaned.get(argument.key), str)
+            and looks_like_json(text)
+            and (problem := json_problem(text))
+        ]
 
     def key_of(self, path: str) -> str | None:
         """Return the key of the field for an argument or a part of it, like `headers.accept`."""
         name = path.split(".")[0]
         return next((argument.key for argument in self.all if argument.name == name), None)
+
+
+def enter(label: str) -> str:
+    """Ask for a missing value."""
+    word = label if label[:2].isupper() else f"{label[:1].lower()}{label[1:]}"
+    article = "an" if word[:1].lower() in "aeio" else "a"
+    return f"Enter {article} {word}."
 
 
 def _argument(task: Task, name: str, spec: Mapping[str, Any], *, is_required: bool) -> Argument:
@@ -141,18 +190,29 @@ def _argument(task: Task, name: str, spec: Mapping[str, Any], *, is_required: bo
 
 def _typed_argument(task: Task, name: str, spec: Mapping[str, Any], *, is_required: bool) -> Argument:
     shape = next((each for each in spec.get("anyOf", ()) if each.get("type") != "null"), spec)
+    described = spec.get("description") or shape.get("description", "")
     common: dict[str, Any] = {
-        "label": label_of(name),
+        "label": NOTIFY_LABELS.get(name, label_of(name)) if task.name == "notify" else label_of(name),
         "required": is_required,
-        "help_text": spec.get("description") or shape.get("description", ""),
+        "help_text": HINTS.get((task.name, name), described),
     }
     key = f"{task.name}-{name}"
+    if (task.name, name) == ("notify", "priority"):
+        field = forms.TypedChoiceField(
+            choices=PRIORITIES,
+            coerce=int,
+            empty_value=None,
+            error_messages={"invalid_choice": "Choose one of these."},
+            **common,
+        )
+        # The default is stored as 3, too.
+        return Argument(name, key, field, write=lambda value: "" if value == 3 else value)
     if choices := shape.get("enum") or ([shape["const"]] if "const" in shape else None):
         empty = [] if spec.get("default") in choices else [("", "—")]
         options = [*empty, *((choice, choice) for choice in choices)]
         values = {str(choice): choice for choice in choices}
-        field = forms.ChoiceField(choices=options, **common)
-        return Argument(name, key, field, read=lambda text: values.get(text, text))
+        choice_field = forms.ChoiceField(choices=options, **common)
+        return Argument(name, key, choice_field, read=lambda text: values.get(text, text))
     match shape.get("type"):
         case "boolean":
             # An unticked box means False, which is left out only if it is the default anyway.
@@ -160,16 +220,20 @@ def _typed_argument(task: Task, name: str, spec: Mapping[str, Any], *, is_requir
             return Argument(name, key, forms.BooleanField(**common), empty=empty_box)
         case "integer":
             bounds: dict[str, Any] = {"min_value": shape.get("minimum"), "max_value": shape.get("maximum")}
-            return Argument(name, key, forms.IntegerField(**common, **bounds))
+            return Argument(name, key, Whole(**common, **bounds))
         case "number":
             return Argument(name, key, forms.FloatField(**common))
         case "string":
             return Argument(name, key, _text_field(name, common))
         case "array" if shape.get("items", {}).get("type") == "string":
-            common["help_text"] = common["help_text"] or "Separate by commas."
+            common["help_text"] = common["help_text"] or "Separate with commas."
             return Argument(name, key, forms.CharField(**common), read=_split, write=", ".join)
         case None:
-            return Argument(name, key, _text_field(name, common), read=_json_or_text, write=_as_text)
+            text = _text_field(name, common)
+            text.widget.attrs["data-json-hint"] = True
+            return Argument(name, key, text, read=_json_or_text, write=_as_text)
+        case "object" if (shape.get("additionalProperties") or {}) == {"type": "string"}:
+            return Argument(name, key, Pairs(**common), write=_as_text)
     if shape.get("type") == "object":
         common["help_text"] = common["help_text"] or OBJECT_HINT
         return Argument(name, key, _json_field(common, dict), write=_as_text)
@@ -188,8 +252,8 @@ def _rest(task: Task, parameter: Parameter) -> Argument:
     return Argument(parameter.name, f"{task.name}-{'*' if is_list else '**'}", field, write=_as_text)
 
 
-def _text_field(name: str, common: dict[str, Any]) -> forms.CharField:
-    widget = forms.Textarea(attrs={"rows": 4}) if name in LONG_TEXTS else forms.TextInput()
+def _text_field(name: str, common: dict[str, Any]) -> forms.Field:
+    widget = forms.Textarea(attrs={"rows": 3}) if name in LONG_TEXTS else forms.TextInput()
     # Keep leading and trailing blank lines of texts with several lines.
     return _Text(widget=widget, strip=name not in LONG_TEXTS, **common)
 
@@ -204,33 +268,9 @@ def plain_lines(text: str) -> str:
     return text.replace("\r\n", "\n")
 
 
-class _Json(forms.CharField):
-    """A text that must be JSON; on an error the form shows it unchanged."""
-
-    def __init__(self, *, wanted: type | None = None, **kwargs: Any) -> None:
-        super().__init__(
-            widget=forms.Textarea(attrs={"rows": 3, "class": "mono", "spellcheck": "false"}), **kwargs
-        )
-        self.wanted = wanted
-
-    def clean(self, value: Any) -> Any:
-        text = super().clean(value)
-        if not text:
-            return None
-        try:
-            read = json.loads(text)
-        except (ValueError, RecursionError) as error:
-            raise ValidationError(f"This is not JSON: {error}") from error
-        if self.wanted and not isinstance(read, self.wanted):
-            raise ValidationError(
-                "Write a list in [ ]." if self.wanted is list else "Write an object in { }."
-            )
-        return read
-
-
-def _json_field(common: dict[str, Any], wanted: type | None = None) -> _Json:
-    common["help_text"] = common["help_text"] or "JSON."
-    return _Json(wanted=wanted, **common)
+def _json_field(common: dict[str, Any], wanted: type | None = None) -> Json:
+    common["help_text"] = common["help_text"] or "JSON"
+    return Json(wanted=wanted, **common)
 
 
 def _split(text: str) -> list[str]:

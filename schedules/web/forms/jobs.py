@@ -8,12 +8,14 @@ from typing import Any
 from django import forms
 from django.core.exceptions import ValidationError
 
+from schedules import clock
 from schedules.form_errors import add_errors
 from schedules.models import Job
 from schedules.result import Err, Ok, sentence
 from schedules.services.secrets import fill_in
 from schedules.tasks import registry
 from schedules.web.forms.arguments import Arguments
+from schedules.web.forms.fields import Whole
 from schedules.web.forms.when import WhenForm, when_of
 from schedules.when import durations
 from schedules.when.phrases import PhraseError, parse_delay
@@ -22,6 +24,7 @@ from schedules.when.triggers import TriggerError
 FIRST_TASKS = ("notify", "webhook", "prompt")
 POLICIES = ("attempts", "backoff", "timeout", "overlap", "catch_up", "pause_after_failures", "at_most_once")
 SCHEDULE_FIELDS = {"when", "phrase", "every_count", "every_unit", "run_at", "timezone"}
+WHEN_ORDER = ("when", "phrase", "every_count", "every_unit", "run_at", "timezone", "ends_at", "max_runs")
 # The form fields that show errors of these columns.
 SHOWN_AS = {"trigger_type": "when", "cron": "phrase", "every": "every_count"}
 
@@ -29,8 +32,9 @@ SHOWN_AS = {"trigger_type": "when", "cron": "phrase", "every": "every_count"}
 class Span(forms.CharField):
     """A duration like "90s", "5m" or "1h30m"."""
 
-    def __init__(self, **kwargs: Any) -> None:
-        super().__init__(required=False, max_length=40, **kwargs)
+    def __init__(self, *, placeholder: str = "", **kwargs: Any) -> None:
+        widget = forms.TextInput(attrs={"placeholder": placeholder} if placeholder else {})
+        super().__init__(required=False, max_length=40, widget=widget, **kwargs)
 
     def clean(self, value: Any) -> timedelta | None:
         text = super().clean(value).replace(" ", "")
@@ -47,40 +51,65 @@ class Span(forms.CharField):
 class JobForm(WhenForm):
     """The form of a job: task, schedule and policies."""
 
-    name = forms.CharField(max_length=200, widget=forms.TextInput(attrs={"autocomplete": "off"}))
-    task = forms.ChoiceField(label="What should happen", choices=())
-    tags = forms.CharField(required=False, help_text="Separate by commas.")
-    attempts = forms.IntegerField(
+    name = forms.CharField(
+        max_length=200,
+        error_messages={"required": "Enter a name.", "max_length": "Use at most %(limit_value)d characters."},
+        widget=forms.TextInput(attrs={"autocomplete": "off"}),
+    )
+    task = forms.ChoiceField(
+        label="What should happen",
+        choices=(),
+        error_messages={"required": "Choose what should happen.", "invalid_choice": "Choose one of these."},
+    )
+    tags = forms.CharField(required=False, help_text="To find and group jobs; separate them with commas")
+    attempts = Whole(
         label="Attempts",
         required=False,
         min_value=1,
         max_value=10,
-        help_text="How often a failing run is tried.",
+        help_text="The first one and its retries",
     )
-    backoff = Span(label="Wait before the second attempt", help_text="Like 10s or 5m; doubled each time.")
-    timeout = Span(label="Time limit of a run", help_text="Like 30s, 10m or 1h.")
+    backoff = Span(
+        label="First retry after", help_text="Like 10s or 5m; doubles each time", placeholder="10s"
+    )
+    timeout = Span(label="Timeout", help_text="Like 30s, 10m or 1h")
     overlap = forms.ChoiceField(
-        label="If the last run is still going",
-        choices=Job.Overlap.choices,
+        label="If the previous run is still running",
+        choices=[
+            (Job.Overlap.SKIP, "Skip the new run"),
+            (Job.Overlap.QUEUE, "Queue the new run"),
+            (Job.Overlap.ALLOW, "Run in parallel"),
+        ],
         required=False,
         initial=Job.Overlap.SKIP,
     )
     catch_up = forms.ChoiceField(
-        label="If runs were missed", choices=Job.CatchUp.choices, required=False, initial=Job.CatchUp.ONCE
+        label="If runs were missed during downtime",
+        choices=[
+            (Job.CatchUp.ONCE, "Run once to catch up"),
+            (Job.CatchUp.ALL, "Run every missed run"),
+            (Job.CatchUp.NONE, "Skip missed runs"),
+        ],
+        required=False,
+        initial=Job.CatchUp.ONCE,
     )
-    pause_after_failures = forms.IntegerField(
-        label="Pause after so many failures in a row",
+    pause_after_failures = Whole(
+        label="Pause after this many failures in a row",
         required=False,
         min_value=0,
         max_value=1000,
-        help_text="0 is never.",
+        help_text="0 = never",
+        widget=forms.NumberInput(
+            attrs={"placeholder": Job._meta.get_field("pause_after_failures").get_default()}
+        ),
     )
     at_most_once = forms.BooleanField(
-        label="Never repeat a run whose worker died",
+        label="Never repeat a run whose worker crashed",
         required=False,
-        help_text="It ends as lost. For what must not happen twice, like a payment.",
+        help_text="For what must not happen twice, like a payment",
     )
     revision = forms.IntegerField(widget=forms.HiddenInput, required=False)
+    opened = forms.CharField(widget=forms.HiddenInput, required=False, max_length=40)
     idempotency_key = forms.CharField(widget=forms.HiddenInput, required=False, max_length=64)
 
     def __init__(
@@ -92,7 +121,12 @@ class JobForm(WhenForm):
         job: Job | None = None,
         tasks: Sequence[registry.Task] | None = None,
     ) -> None:
-        initial: dict[str, Any] = {"timezone": zone, "task": "notify", "idempotency_key": uuid.uuid4().hex}
+        initial: dict[str, Any] = {
+            "timezone": zone,
+            "task": "notify",
+            "idempotency_key": uuid.uuid4().hex,
+            "opened": clock.now().isoformat(),
+        }
         initial |= {f"{name}-topic": topic for name in ("notify",) if topic}
         super().__init__(data, initial=initial | (_shown(job) if job else {}))
         self.job = job
@@ -103,6 +137,9 @@ class JobForm(WhenForm):
             self.fields |= arguments.fields()
         choices = [(arguments.task.name, arguments.task.title) for arguments in self.arguments]
         self.fields["task"].choices = choices  # type: ignore[attr-defined]
+        if task := registry.get(self["task"].value() or ""):
+            self.fields["attempts"].widget.attrs["placeholder"] = task.attempts
+            self.fields["timeout"].widget.attrs["placeholder"] = durations.typed(task.timeout)
 
     def options(self) -> list[dict[str, Any]]:
         """Return each task with its own fields; the page shows those of the chosen task."""
@@ -110,6 +147,8 @@ class JobForm(WhenForm):
         return [
             {
                 "task": arguments.task,
+                "description": arguments.description,
+                "timeout": durations.typed(arguments.task.timeout),
                 "is_chosen": arguments.task.name == chosen,
                 "inline": [self[argument.key] for argument in arguments.inline],
                 "folded": [self[argument.key] for argument in arguments.folded],
@@ -119,7 +158,19 @@ class JobForm(WhenForm):
         ]
 
     def has_policy_errors(self) -> bool:
-        return any(name in self.errors for name in (*POLICIES, "tags"))
+        return any(name in self.errors for name in POLICIES)
+
+    def problems(self) -> list[forms.BoundField]:
+        """Return the fields with errors, in the order of the page."""
+        chosen = self._chosen_arguments() if self.is_bound else None
+        tasks = [argument.key for argument in chosen.all] if chosen else []
+        order = ["name", *WHEN_ORDER, "task", *tasks, "tags", *POLICIES]
+        return [self[name] for name in order if name in self.errors]
+
+    def json_hints(self) -> list[str]:
+        """Return remarks about texts that look like JSON, but are not."""
+        chosen = self._chosen_arguments()
+        return chosen.hints(self.cleaned_data) if chosen else []
 
     def clean(self) -> dict[str, Any]:
         cleaned = super().clean()
@@ -137,7 +188,12 @@ class JobForm(WhenForm):
                     self.add_error(key, words)
             case problem:
                 for words in (reason for reasons in problem.errors.values() for reason in reasons):
-                    self.add_error(arguments.key_of(words.partition(": ")[0]), words)
+                    place, _, reason = words.partition(": ")
+                    secret = place.split(".")[-1]
+                    ask = f"Enter {secret} again, because it would go to another address or task."
+                    if not reason.startswith("write it again"):
+                        ask = f"Enter the real value of {secret}."
+                    self.add_error(arguments.key_of(place), ask)
 
     def _chosen_arguments(self) -> Arguments | None:
         chosen = self.cleaned_data.get("task")

@@ -11,6 +11,7 @@ from schedules import clock
 from schedules.models import Job
 from schedules.models.triggers import columns_of
 from schedules.result import sentence
+from schedules.web.forms.fields import Whole
 from schedules.web.forms.rendering import PageForm
 from schedules.when.moments import in_the_past
 from schedules.when.phrases import PhraseError, parse_moment
@@ -19,6 +20,11 @@ from schedules.when.triggers import TOO_LONG, Interval, Once, Trigger, TriggerEr
 from schedules.when.zone_names import zone_named
 
 UNITS = {"seconds": 1, "minutes": 60, "hours": 3600, "days": 86_400}
+EMPTY = {
+    "phrase": "Enter a schedule.",
+    "every_count": "Enter a number.",
+    "run_at": "Enter a date and time.",
+}
 EXAMPLES = (
     "every weekday at 8:30",
     "every 15 minutes",
@@ -56,31 +62,25 @@ class WhenForm(PageForm):
     """The schedule alone, which is all that the live preview needs."""
 
     when = forms.ChoiceField(
-        choices=[("phrase", "Phrase or cron"), ("every", "Every"), ("once", "Once")],
+        choices=[("phrase", "Words or cron"), ("every", "Every"), ("once", "Once")],
         initial="phrase",
         required=False,
     )
     phrase = forms.CharField(
-        label="Phrase or cron",
+        label="Schedule",
         required=False,
         max_length=200,
-        widget=forms.TextInput(attrs={"class": "mono", "autocomplete": "off", "spellcheck": "false"}),
-        help_text="In plain words, as five cron fields, or a date and time.",
+        widget=forms.TextInput(attrs={"autocomplete": "off", "spellcheck": "false"}),
+        help_text="Plain English, a cron expression, or a date and time",
     )
-    every_count = forms.IntegerField(
-        label="Every", required=False, min_value=1, max_value=200_000_000, initial=15
-    )
+    every_count = Whole(label="Every", required=False, min_value=1, max_value=200_000_000, initial=15)
     every_unit = forms.ChoiceField(
         label="Unit", choices=[(unit, unit) for unit in UNITS], initial="minutes", required=False
     )
-    run_at = LocalMoment(
-        label="Date and time", required=False, help_text="On the clock of the time zone below."
-    )
-    timezone = Zone(label="Time zone")
-    ends_at = LocalMoment(label="Stop after", required=False, help_text="No run after this moment.")
-    max_runs = forms.IntegerField(
-        label="Stop after so many runs", required=False, min_value=1, max_value=2_000_000_000
-    )
+    run_at = LocalMoment(label="Date and time", required=False, help_text="In the time zone below")
+    timezone = Zone(label="Time zone", error_messages={"required": "Enter a time zone."})
+    ends_at = LocalMoment(label="End date", required=False, help_text="Don't run after this time")
+    max_runs = Whole(label="Max runs", required=False, min_value=1, max_value=2_000_000_000)
 
     trigger: Trigger | None = None
 
@@ -117,7 +117,7 @@ class WhenForm(PageForm):
             return None
         value = self.cleaned_data.get(field)
         if not value:
-            self.add_error(field, "Fill this in: when should it run?")
+            self.add_error(field, EMPTY[field])
             return None
         if field == "run_at":
             return Once(parse_moment(value, now=now, timezone=zone), zone)
@@ -142,6 +142,12 @@ class WhenForm(PageForm):
             self.add_error(field, sentence(str(error)))
             return None
 
+    def zone_note(self) -> str:
+        """Return which time zone was understood, if it was typed in another way."""
+        typed = str(self["timezone"].value() or "").strip()
+        zone = self.cleaned_data.get("timezone") if self.is_bound else None
+        return f"“{typed}” is read as {zone}." if zone and typed and typed != zone else ""
+
     def past_problem(self, now: datetime) -> str:
         """Return an error if the schedule is a moment in the past, else an empty text."""
         is_past = isinstance(self.trigger, Once) and self.trigger.run_at <= now
@@ -152,6 +158,20 @@ class WhenForm(PageForm):
         assert self.trigger is not None
         kept = ("timezone", "ends_at", "max_runs")
         return columns_of(self.trigger) | {name: self.cleaned_data.get(name) for name in kept}
+
+
+def moments_ahead(now: datetime, zone: str) -> list[tuple[str, str]]:
+    """Return times that people often choose, as (words, value of the control), on the clock of a zone."""
+    here = now.astimezone(load_zone(zone)).replace(second=0, microsecond=0, tzinfo=None)
+    evening = here.replace(hour=20, minute=0)
+    morning = here.replace(hour=9, minute=0)
+    chosen = {
+        "In 1 hour": here + timedelta(hours=1),
+        "Tonight 20:00": evening,
+        "Tomorrow 9:00": morning + timedelta(days=1),
+        "Monday 9:00": morning + timedelta(days=7 - here.weekday()),
+    }
+    return [(words, f"{moment:%Y-%m-%dT%H:%M}") for words, moment in chosen.items() if moment > here]
 
 
 def when_of(job: Job) -> dict[str, Any]:

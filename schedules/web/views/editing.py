@@ -1,8 +1,10 @@
 """The pages that create and edit a job, with a live preview of its schedule."""
 
+from datetime import datetime
 from typing import Any
 
 from django.contrib import messages
+from django.contrib.auth.decorators import login_not_required
 from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
@@ -10,15 +12,16 @@ from django.views.decorators.http import require_safe
 from django.views.generic import TemplateView
 
 from schedules import services
-from schedules.models import Execution, Job
+from schedules.models import Event, Execution, Job
 from schedules.result import Code, Err, Ok
 from schedules.services import Preview, Scheduled
 from schedules.services.actors import forbidden
 from schedules.services.lookalikes import SimilarJob
 from schedules.services.reading import preview_of
 from schedules.services.validation import no_runs_left, usable_tasks
+from schedules.web import drafts
 from schedules.web.forms import JobForm, WhenForm
-from schedules.web.forms.when import EXAMPLES
+from schedules.web.forms.when import EXAMPLES, moments_ahead
 from schedules.web.views.page import (
     Page,
     PageMixin,
@@ -31,6 +34,7 @@ from schedules.web.views.page import (
 from schedules.when.triggers import Interval
 
 PREVIEWED_RUNS = 6
+SHOWN_CHANGES = 5
 
 
 def previewed(form: WhenForm, page: Page, job: Job | None = None) -> Preview | None:
@@ -53,9 +57,13 @@ def previewed(form: WhenForm, page: Page, job: Job | None = None) -> Preview | N
     return shown
 
 
+@login_not_required
 @require_safe
 def preview(request: HttpRequest) -> HttpResponse:
     """Render the preview next to the form, which is requested while the user types."""
+    if not request.user.is_authenticated:
+        # Not a redirect to the log-in, which would replace the form: the page says that the session ended.
+        return HttpResponse(status=401)
     form, page = WhenForm(request.GET), page_of(request)
     edited = request.GET.get("job")
     shown = previewed(form, page, find_job(page.actor, edited) if edited else None)
@@ -78,15 +86,25 @@ class _JobFormPage(PageMixin, TemplateView):
 
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
         form = kwargs.setdefault("form", self.make_form())
-        if not self.page.profile.timezone and self.source is None and not form.is_bound:
-            form.fields["timezone"].widget.attrs["data-browser-zone"] = True
+        if not form.is_bound:
+            if not self.page.profile.timezone and self.source is None:
+                form.fields["timezone"].widget.attrs["data-browser-zone"] = True
+            form.fields["name"].widget.attrs["autofocus"] = True
         return super().get_context_data(
             preview=previewed(form, self.page, self.source if kwargs.get("is_edit") else None),
             zones=WhenForm.zones(),
             examples=EXAMPLES,
+            moments=moments_ahead(self.page.now, self.page.zone),
             source=self.source,
             **kwargs,
         )
+
+    def get(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+        typed = drafts.take(request)
+        if typed is None:
+            return super().get(request, *args, **kwargs)
+        messages.info(request, "Not saved yet: check what you typed before you logged in, then save it.")
+        return self.render_to_response(self.get_context_data(form=self.make_form(typed)))
 
     def post(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
         form = self.make_form(request.POST)
@@ -126,6 +144,7 @@ class NewJobPage(_JobFormPage):
                 form.add_service_errors(problem)
                 return None
             case Ok(made):
+                warn_of_json(self.request, form)
                 return self._answer(made, then)
 
     def _answer(self, made: Scheduled, then: str) -> HttpResponse:
@@ -133,11 +152,16 @@ class NewJobPage(_JobFormPage):
         if then == "test":
             match services.run_now(self.actor, job.public_id):
                 case Ok(execution):
-                    messages.success(self.request, "Saved as paused, and started once to try it.")
+                    words = "Saved as paused; test run started."
+                    if not self.page.has_live_cluster:
+                        words = "Saved as paused. The test run starts when the worker is back."
+                    messages.success(self.request, words)
                     return HttpResponseRedirect(reverse("schedules:run", args=[execution.pk]))
                 case Err() as problem:
                     show_problem(self.request, problem)
-        messages.success(self.request, f"Made {job.name}." + (" It is paused." if then == "paused" else ""))
+        messages.success(
+            self.request, f"{job.name} created." + (" It is paused." if then == "paused" else "")
+        )
         if made.similar:
             messages.warning(self.request, f"{made.similar.name} does the same on the same schedule.")
         warn_of_look_alike(self.request, made.look_alike)
@@ -145,7 +169,7 @@ class NewJobPage(_JobFormPage):
 
 
 class EditJobPage(_JobFormPage):
-    """The form to edit a job; the second of two users who edit it at the same time gets an error."""
+    """The form to edit a job; if somebody else has changed it meanwhile, the user chooses which changes to keep."""
 
     def dispatch(self, request: Any, *args: Any, **kwargs: Any) -> Any:
         self.source = find_job(self.actor, kwargs["job_id"])
@@ -157,7 +181,8 @@ class EditJobPage(_JobFormPage):
     def get(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
         assert self.source is not None
         if self.source.status not in (Job.Status.PENDING, Job.Status.PAUSED):
-            messages.warning(request, f"{self.source.name} is {self.source.status}: copy it to change it.")
+            words = f"{self.source.name} has finished and can't be edited. Duplicate it to make changes."
+            messages.warning(request, words)
             return HttpResponseRedirect(job_address(self.source))
         return super().get(request, *args, **kwargs)
 
@@ -169,23 +194,49 @@ class EditJobPage(_JobFormPage):
         revision = form.cleaned_data["revision"]
         match services.edit(self.actor, self.source.public_id, revision=revision, **form.changes()):
             case Err(code=Code.CONFLICT):
-                words = "Somebody else changed this job meanwhile. Open it again to see what is new; what you typed is below."
-                form.add_error(None, words)
-                return None
+                return self._ask_which(form)
             case Err() as problem:
                 form.add_service_errors(problem)
                 return None
             case Ok(job):
-                messages.success(self.request, f"Saved {job.name}.")
+                messages.success(self.request, f"{job.name} saved.")
+                warn_of_json(self.request, form)
                 if job.name != self.source.name:
                     warn_of_look_alike(self.request, services.look_alike(self.actor, job))
                 return HttpResponseRedirect(job_address(job))
+
+    def _ask_which(self, form: JobForm) -> HttpResponse:
+        """Show what was changed since the form was opened; the same form sent again overwrites it."""
+        assert self.source is not None
+        self.source = find_job(self.actor, self.source.public_id)
+        typed = self.request.POST.copy()
+        typed["revision"] = str(self.source.revision)
+        asked = self.make_form(typed)
+        changes = changes_since(self.source, form.cleaned_data["opened"])
+        context = self.get_context_data(form=asked, is_conflict=True, theirs=changes)
+        return self.render_to_response(context, status=409)
+
+
+def changes_since(job: Job, opened: str) -> list[Event]:
+    """List the changes of a job since a form was opened, newest first."""
+    try:
+        since = datetime.fromisoformat(opened)
+    except ValueError:
+        return []
+    if since.tzinfo is None:
+        return []
+    return list(Event.objects.filter(job=job, at__gt=since)[:SHOWN_CHANGES])
+
+
+def warn_of_json(request: HttpRequest, form: JobForm) -> None:
+    for words in form.json_hints():
+        messages.warning(request, words)
 
 
 def warn_of_look_alike(request: HttpRequest, job: SimilarJob | None) -> None:
     if job:
         messages.warning(
-            request, f"Its name looks like {job.name} ({job.public_id}), but is not the same: check it."
+            request, f"The name looks like that of another job, {job.name}, but isn't the same. Check it."
         )
 
 

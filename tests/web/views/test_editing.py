@@ -12,6 +12,7 @@ from django.utils.html import escape
 from schedules import clock
 from schedules.models import Execution, Job
 from tests.factories import JobFactory, UserFactory
+from tests.web.html import html_of
 
 NOTIFY = {
     "name": "Tea",
@@ -87,9 +88,9 @@ def test_job_is_created_with_each_task(web: Client, task: str):
 
 
 BAD = {
-    "no name": ({"name": ""}, "name", "required"),
+    "no name": ({"name": ""}, "name", "Enter a name."),
     "a name that reorders text": ({"name": "a\u202eb"}, "name", "invisible"),
-    "no phrase": ({"phrase": ""}, "phrase", "when should it run"),
+    "no phrase": ({"phrase": ""}, "phrase", "Enter a schedule."),
     "a phrase nobody understands": (
         {"phrase": "every blue moon"},
         "phrase",
@@ -100,7 +101,7 @@ BAD = {
     "an interval of nothing": (
         {"when": "every", "every_count": "0"},
         "every_count",
-        "greater than or equal to 1",
+        "Enter 1 or more.",
     ),
     "an interval of ages": (
         {"when": "every", "every_count": "99999999", "every_unit": "days"},
@@ -108,25 +109,25 @@ BAD = {
         "five years",
     ),
     "a zone that is none": ({"timezone": "Mars/Olympus"}, "timezone", "Unknown time zone"),
-    "no topic": ({"notify-topic": ""}, "notify-topic", "Fill this in"),
-    "a bad topic": ({"notify-topic": "no spaces"}, "notify-topic", "pattern"),
-    "a priority too high": ({"notify-priority": "9"}, "notify-priority", "less than or equal to 5"),
+    "no topic": ({"notify-topic": ""}, "notify-topic", "Enter a topic."),
+    "a bad topic": ({"notify-topic": "no spaces"}, "notify-topic", "Use up to 64 letters, digits, - or _."),
+    "a priority too high": ({"notify-priority": "9"}, "notify-priority", "Choose one of these."),
     "broken JSON": (
         {"task": "webhook", "webhook-url": "https://example.com", "webhook-headers": "{"},
         "webhook-headers",
-        "not JSON",
+        "This isn't valid JSON: it ends too early.",
     ),
     "a list for an object": (
-        {"task": "webhook", "webhook-url": "https://example.com", "webhook-headers": "[]"},
+        {"task": "webhook", "webhook-url": "https://example.com", "webhook-headers": "[1]"},
         "webhook-headers",
-        "object",
+        "Enter a name and a value",
     ),
-    "too many attempts": ({"attempts": "11"}, "attempts", "less than or equal to 10"),
+    "too many attempts": ({"attempts": "11"}, "attempts", "Enter 10 or less."),
     "a time limit of a year": ({"timeout": "9999h"}, "timeout", "one day"),
     "a length nobody understands": ({"backoff": "soon"}, "backoff", "Couldn't read that duration."),
     "an end before the start": ({"ends_at": "2020-01-01T00:00"}, "ends_at", "no run before this end"),
-    "a task that is none": ({"task": "os.system"}, "task", "valid choice"),
-    "a system task": ({"task": "prune_history"}, "task", "valid choice"),
+    "a task that is none": ({"task": "os.system"}, "task", "Choose one of these."),
+    "a system task": ({"task": "prune_history"}, "task", "Choose one of these."),
 }
 
 
@@ -267,7 +268,7 @@ def test_preview_shows_seconds_only_if_they_matter(web: Client):
 def test_preview_shows_no_error_for_empty_fields(web: Client, query: dict[str, str]):
     page = web.get("/jobs/preview/", query).content.decode()
 
-    assert "Say when it should run" in page
+    assert "Enter a schedule to see the next runs." in page
     assert 'class="err"' not in page
 
 
@@ -385,7 +386,7 @@ def test_edit_saves_the_changed_fields(web: Client, owner: User):
     assert (job.name, job.cron, job.revision) == ("Hourly", "0 * * * *", 2)
 
 
-def test_second_of_two_concurrent_edits_is_refused_and_keeps_its_input(web: Client, owner: User):
+def test_second_of_two_concurrent_edits_sees_what_was_changed_and_keeps_its_input(web: Client, owner: User):
     job = JobFactory(owner=owner)
     mine = filled_in(web, job)
     web.post(f"/jobs/{job.public_id}/edit/", mine | {"name": "Theirs"})
@@ -393,10 +394,82 @@ def test_second_of_two_concurrent_edits_is_refused_and_keeps_its_input(web: Clie
     answer = web.post(f"/jobs/{job.public_id}/edit/", mine | {"name": "Mine"})
 
     page = answer.content.decode()
-    assert "Somebody else changed this job meanwhile" in page
+    assert answer.status_code == 409
+    assert f"This job was changed by {owner.username}" in html_of(answer)
+    assert '<del class="mut">' in page
     assert 'value="Mine"' in page
     job.refresh_from_db()
     assert job.name == "Theirs"
+
+
+@pytest.mark.parametrize("keeps_mine", [True, False])
+def test_conflict_is_resolved_by_keeping_either_version(web: Client, owner: User, keeps_mine: bool):
+    job = JobFactory(owner=owner)
+    address, mine = f"/jobs/{job.public_id}/edit/", filled_in(web, job) | {"name": "Mine"}
+    web.post(address, mine | {"name": "Theirs"})
+
+    asked = web.post(address, mine)
+    form = asked.context["form"]
+    if keeps_mine:
+        web.post(address, {name: form[name].value() for name in mine})
+
+    job.refresh_from_db()
+    assert job.name == ("Mine" if keeps_mine else "Theirs")
+    assert f'<a class="btn" href="{address}">Take theirs</a>' in asked.content.decode()
+    assert web.get(address).context["form"]["name"].value() == job.name
+
+
+@pytest.mark.parametrize("opened", ["", "soon", "2026-11-15T10:00:00"])
+def test_conflict_without_the_time_of_opening_names_nobody(web: Client, owner: User, opened: str):
+    job = JobFactory(owner=owner)
+    mine = filled_in(web, job)
+    web.post(f"/jobs/{job.public_id}/edit/", mine | {"name": "Theirs"})
+
+    answer = web.post(f"/jobs/{job.public_id}/edit/", mine | {"name": "Mine", "opened": opened})
+
+    assert "This job was changed while you were editing it" in html_of(answer)
+
+
+def test_problems_are_counted_with_links_to_their_fields(web: Client):
+    page = html_of(post(web, name="", phrase="", **{"notify-message": ""}))
+
+    assert "<b>3 problems to fix:</b>" in page
+    for link in (
+        '<a href="#id_name">Name</a>',
+        '<a href="#id_phrase">Schedule</a>',
+        '<a href="#id_notify-message">Message</a>',
+    ):
+        assert link in page
+    assert '<div class="errbox" role="alert" tabindex="-1" autofocus>' in page
+    assert 'id="id_notify-message"' in page
+
+
+def test_name_has_the_focus_of_a_new_form(web: Client):
+    assert web.get("/jobs/new/").context["form"].fields["name"].widget.attrs["autofocus"]
+
+
+def test_headers_are_typed_in_rows(web: Client):
+    rows = {
+        "webhook-headers.name": ["X-Api-Key", "Accept: text/plain", ""],
+        "webhook-headers.value": ["abc", "", ""],
+    }
+
+    post(web, task="webhook", **{"webhook-url": "https://example.com/", "webhook-method": "POST"}, **rows)
+
+    assert Job.objects.get().kwargs["headers"] == {"X-Api-Key": "abc", "Accept": "text/plain"}
+
+
+def test_text_that_is_almost_json_is_sent_as_text_with_a_remark(web: Client):
+    hook = {"task": "webhook", "webhook-url": "https://example.com/", "webhook-method": "POST"}
+    almost, fine = {"webhook-body": '{"a": 1,}'}, {"webhook-body": '{"a": 1}', "name": "Fine"}
+
+    page = web.post("/jobs/new/", NOTIFY | DAILY | hook | almost, follow=True).content.decode()
+    other = web.post("/jobs/new/", NOTIFY | DAILY | hook | fine, follow=True).content.decode()
+
+    assert Job.objects.get(name="Tea").kwargs["body"] == '{"a": 1,}'
+    words = "Body looks like JSON, but is sent as plain text: remove the comma before } in line 1."
+    assert words in page
+    assert "looks like JSON" not in other
 
 
 def test_ended_job_cannot_be_edited_but_can_be_copied(web: Client, owner: User):
@@ -405,7 +478,7 @@ def test_ended_job_cannot_be_edited_but_can_be_copied(web: Client, owner: User):
     answer = web.get(f"/jobs/{job.public_id}/edit/", follow=True)
     copy = web.get(f"/jobs/new/?copy={job.public_id}")
 
-    assert "copy it to change it" in answer.content.decode()
+    assert escape("Done has finished and can't be edited.") in answer.content.decode()
     assert copy.context["form"]["name"].value() == "Done (copy)"
 
 
@@ -427,7 +500,7 @@ def test_name_that_looks_like_another_is_pointed_out(web: Client, owner: User):
     made = web.post("/jobs/new/", NOTIFY | DAILY | {"name": "T\u0435a"}, follow=True)
 
     for answer in (edited, made):
-        assert "Its name looks like Te" in answer.content.decode()
+        assert "The name looks like that of another job, Te" in answer.content.decode()
 
 
 HOOK = {
@@ -449,7 +522,8 @@ def test_form_masks_secrets_and_keeps_them(web: Client, owner: User):
     saved = web.post(page, HOOK | DAILY | {"webhook-body": "hello"})
 
     assert "hush" not in shown
-    assert escape('{"Authorization": "••••••"}') in shown
+    assert 'value="Authorization"' in shown
+    assert 'value="••••••"' in shown
     assert saved.status_code == 302
     job.refresh_from_db()
     assert job.kwargs["headers"] == {"Authorization": "hush"}
@@ -463,7 +537,7 @@ def test_form_asks_for_secrets_again_when_the_address_changes(web: Client, owner
     answer = web.post(f"/jobs/{job.public_id}/edit/", HOOK | DAILY | {"webhook-url": "https://evil.example/"})
 
     assert answer.status_code == 422
-    assert "headers.Authorization: write it again" in str(answer.context["form"].errors["webhook-headers"])
+    assert "Enter Authorization again" in str(answer.context["form"].errors["webhook-headers"])
     job.refresh_from_db()
     assert job.kwargs == kwargs
 
@@ -477,7 +551,7 @@ def test_copy_of_a_job_needs_its_secrets_again(web: Client, owner: User):
 
     assert "hush" not in shown
     assert answer.status_code == 422
-    assert "write the real value" in str(answer.context["form"].errors["webhook-headers"])
+    assert "Enter the real value of Authorization." in str(answer.context["form"].errors["webhook-headers"])
 
 
 def test_edit_keeps_an_interval_on_the_wall_clock(web: Client, owner: User):

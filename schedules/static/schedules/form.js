@@ -1,0 +1,114 @@
+// The form of a job: rows of headers, a hint about JSON, and a draft in this tab; the form also works without them.
+(() => {
+  const $ = (query, from = document) => from.querySelector(query), all = (query, from = document) => [...from.querySelectorAll(query)];
+  const form = $("form[data-draft]");
+  if (!form) return;
+
+  // Rows of names and values: one blank row at the end, buttons to remove rows, and pasted lines split into rows.
+  for (const pairs of all("[data-pairs]")) {
+    const rows = () => all(".pair", pairs), cells = (row) => all("input", row);
+    const isBlank = (row) => cells(row).every((cell) => !cell.value.trim());
+    const blank = () => {
+      const row = rows()[0].cloneNode(true);
+      cells(row).forEach((cell, place) => {
+        cell.value = "";
+        cell.removeAttribute("id");
+        cell.removeAttribute("aria-invalid");
+        cell.setAttribute("aria-label", place ? "Value" : "Name");
+      });
+      $("button", row)?.remove();
+      return row;
+    };
+    const arrange = () => {
+      for (const row of rows().slice(1)) if (isBlank(row) && !row.contains(document.activeElement)) row.remove();
+      if (!isBlank(rows().at(-1))) pairs.append(blank());
+      for (const row of rows()) {
+        if ($("button", row)) continue;
+        const button = Object.assign(document.createElement("button"), { type: "button", className: "btn tiny", textContent: "×" });
+        button.setAttribute("aria-label", "Remove this row");
+        row.append(button);
+      }
+    };
+    pairs.addEventListener("input", () => { if (!isBlank(rows().at(-1))) arrange(); });
+    pairs.addEventListener("click", (event) => {
+      const button = event.target.closest("button");
+      if (!button) return;
+      const row = button.closest(".pair");
+      for (const cell of cells(row)) cell.value = "";
+      if (rows().indexOf(row)) row.remove();
+      cells(rows()[0])[0].focus();
+      form.dispatchEvent(new Event("input", { bubbles: true }));
+    });
+    pairs.addEventListener("paste", (event) => {
+      const lines = event.clipboardData.getData("text").split(/\r?\n/).map((line) => line.match(/^\s*([^:\s{]+)\s*:\s*(.*)$/));
+      if (lines.length < 2 || !lines.every((line, place) => line || place === lines.length - 1)) return;
+      event.preventDefault();
+      for (const [, name, value] of lines.filter(Boolean)) {
+        let row = rows().find(isBlank);
+        if (!row) pairs.append(row = blank());
+        cells(row).forEach((cell, place) => { cell.value = place ? value : name; });
+      }
+      arrange();
+    });
+    arrange();
+  }
+
+  // A text that looks like JSON but is not is sent as plain text: say so while it is typed.
+  for (const area of all("[data-json-hint]")) {
+    const hint = Object.assign(document.createElement("p"), { className: "warning", role: "status" });
+    area.after(hint);
+    const check = () => {
+      const text = area.value.trim();
+      let words = "";
+      if (/^(\{[^]*\}|\[[^]*\])$/.test(text)) {
+        try { JSON.parse(text); } catch {
+          words = `This looks like JSON, but isn’t valid, so it is sent as plain text.${/,\s*[}\]]/.test(text) ? " Remove the last comma." : ""}`;
+        }
+      }
+      if (hint.textContent !== words) hint.textContent = words;
+    };
+    area.addEventListener("input", check);
+    check();
+  }
+
+  // The defaults of the chosen task, as placeholders.
+  form.addEventListener("change", ({ target }) => {
+    if (target.name !== "task") return;
+    $("#id_attempts").placeholder = target.dataset.attempts;
+    $("#id_timeout").placeholder = target.dataset.timeout;
+  });
+
+  // A draft in this tab, until it is sent; after a lost session the server keeps what was sent.
+  const key = `draft ${form.dataset.draft}${location.search}`;
+  const skipped = new Set(["csrfmiddlewaretoken", "idempotency_key", "revision", "opened"]);
+  const state = () => JSON.stringify([...new FormData(form)].filter(([name]) => !skipped.has(name)));
+  const untouched = state();
+  const read = () => { try { return sessionStorage.getItem(key); } catch { return null; } };
+  const write = (text) => { try { text ? sessionStorage.setItem(key, text) : sessionStorage.removeItem(key); } catch { /* no storage */ } };
+  const fill = (text) => {
+    const values = new Map();
+    for (const [name, value] of JSON.parse(text)) values.set(name, [...(values.get(name) ?? []), value]);
+    for (const field of form.elements) {
+      if (!field.name || skipped.has(field.name) || field.type === "submit") continue;
+      const wanted = values.get(field.name);
+      if (field.type === "radio") field.checked = wanted?.includes(field.value) ?? false;
+      else if (field.type === "checkbox") field.checked = Boolean(wanted);
+      else field.value = wanted?.shift() ?? "";
+    }
+    form.dispatchEvent(new Event("input", { bubbles: true }));
+    $("#when").dispatchEvent(new Event("change", { bubbles: true }));
+  };
+  const kept = read();
+  if (kept && kept !== untouched && !("bound" in form.dataset)) {
+    fill(kept);
+    const note = $("#restored");
+    note.hidden = false;
+    $("button", note).addEventListener("click", () => { write(""); note.hidden = true; fill(untouched); $("#id_name").focus(); });
+  } else if ("bound" in form.dataset) write("");
+  form.addEventListener("input", () => write(state()));
+  form.addEventListener("submit", () => write(""));
+  document.addEventListener("htmx:response:error", (event) => {
+    const lost = event.detail.ctx?.response?.status === 401;
+    if (lost) $("#logged-out").hidden = false;
+  });
+})();

@@ -1,0 +1,160 @@
+"""Form fields of the pages beyond Django's: whole numbers, JSON, and rows of names and values."""
+
+import json
+from collections.abc import Mapping
+from itertools import zip_longest
+from typing import Any
+
+from django import forms
+from django.core.exceptions import ValidationError
+from django.forms.utils import flatatt
+
+PAIRS_HINT = 'Enter a name and a value, or paste lines like "X-Api-Key: abc".'
+
+
+class Whole(forms.IntegerField):
+    """A whole number, with errors that say what to enter."""
+
+    default_error_messages = {
+        "invalid": "Enter a whole number.",
+        "min_value": "Enter %(limit_value)s or more.",
+        "max_value": "Enter %(limit_value)s or less.",
+    }
+
+
+class Json(forms.CharField):
+    """A text that must be JSON; on an error the form shows it unchanged."""
+
+    def __init__(self, *, wanted: type | None = None, **kwargs: Any) -> None:
+        super().__init__(
+            widget=forms.Textarea(attrs={"rows": 3, "class": "mono", "spellcheck": "false"}), **kwargs
+        )
+        self.wanted = wanted
+
+    def clean(self, value: Any) -> Any:
+        text = super().clean(value)
+        if not text:
+            return None
+        if problem := json_problem(text):
+            raise ValidationError(f"This isn't valid JSON: {problem}")
+        read = json.loads(text)
+        if self.wanted and not isinstance(read, self.wanted):
+            raise ValidationError(
+                "Write a list in [ ]." if self.wanted is list else "Write an object in { }."
+            )
+        return read
+
+
+def json_problem(text: str) -> str:
+    """Return what to change so that a text becomes JSON, or an empty text if it is JSON."""
+    try:
+        json.loads(text)
+    except RecursionError:
+        return "it is nested too deeply."
+    except json.JSONDecodeError as error:
+        line = f"line {error.lineno}"
+        # Newer versions of Python report the comma itself, older ones what follows it.
+        rest = text[error.pos :].lstrip(", \r\n\t")
+        if rest[:1] in {"}", "]"} and "," in (
+            text[: error.pos].rstrip()[-1:],
+            text[error.pos : error.pos + 1],
+        ):
+            return f"remove the comma before {rest[0]} in {line}."
+        if text[error.pos : error.pos + 1] == "'":
+            return f"use double quotes in {line}."
+        if error.pos >= len(text.rstrip()):
+            return "it ends too early."
+        return f"there is a mistake in {line}, column {error.colno}."
+    except ValueError:
+        return "a number in it has too many digits."
+    return ""
+
+
+def looks_like_json(text: str) -> bool:
+    """Return whether a text that is sent as it is was probably meant as JSON."""
+    text = text.strip()
+    return (text[:1], text[-1:]) in {("{", "}"), ("[", "]")}
+
+
+class PairsInput(forms.Widget):
+    """Rows with a name and a value each; it also reads one text: JSON, or lines like "X-Api-Key: abc"."""
+
+    template_name = "schedules/forms/pairs.html"
+    blank_rows = 2
+
+    def get_context(self, name: str, value: Any, attrs: dict[str, Any] | None) -> dict[str, Any]:
+        context = super().get_context(name, value, attrs)
+        try:
+            rows = read_pairs(value or "")
+        except ValueError:
+            rows = [(str(value), "")]
+        kept = {key: text for key, text in context["widget"]["attrs"].items() if key.startswith("aria-")}
+        context["widget"] |= {
+            "rows": [*rows, *[("", "")] * self.blank_rows],
+            "described": flatatt(kept),
+        }
+        return context
+
+    def value_from_datadict(self, data: Mapping[str, Any], files: Any, name: str) -> Any:
+        if f"{name}.name" not in data or not hasattr(data, "getlist"):
+            return data.get(name)
+        rows = zip_longest(data.getlist(f"{name}.name"), data.getlist(f"{name}.value"), fillvalue="")
+        typed = [[left.strip(), right.strip()] for left, right in rows if left.strip() or right.strip()]
+        return json.dumps(typed, ensure_ascii=False) if typed else ""
+
+    def value_omitted_from_data(self, data: Mapping[str, Any], files: Any, name: str) -> bool:
+        return name not in data and f"{name}.name" not in data
+
+
+class Pairs(forms.CharField):
+    """A table of texts, such as request headers; the value is the text that the widget reads."""
+
+    widget = PairsInput
+
+    def clean(self, value: Any) -> dict[str, str] | None:
+        text = super().clean(value)
+        try:
+            rows = read_pairs(text)
+        except ValueError as error:
+            raise ValidationError(str(error)) from error
+        names = [name for name, _ in rows]
+        if "" in names:
+            raise ValidationError("Enter a name for each value.")
+        if twice := next((name for name in names if names.count(name) > 1), None):
+            raise ValidationError(f"{twice} is there twice.")
+        return dict(rows) or None
+
+    def has_changed(self, initial: Any, data: Any) -> bool:
+        try:
+            return read_pairs(initial or "") != read_pairs(data or "")
+        except ValueError:
+            return True
+
+
+def read_pairs(text: str) -> list[tuple[str, str]]:
+    """Read rows, a JSON object, or lines of "name: value"; raise a ValueError that says what to enter."""
+    text = text.strip()
+    if text.startswith("[") and not json_problem(text):
+        rows = json.loads(text)
+        if not all(isinstance(row, list) and len(row) == 2 and {*map(type, row)} == {str} for row in rows):
+            raise ValueError(PAIRS_HINT)
+        return [pair for left, right in rows for pair in ([(left, right)] if right else _read_cell(left))]
+    return _read_cell(text)
+
+
+def _read_cell(text: str) -> list[tuple[str, str]]:
+    if text.startswith("{"):
+        if problem := json_problem(text):
+            raise ValueError(f"This isn't valid JSON: {problem}")
+        return [(name, _as_text(value)) for name, value in json.loads(text).items()]
+    rows = []
+    for line in filter(None, map(str.strip, text.splitlines())):
+        name, colon, value = line.partition(":")
+        if not colon:
+            raise ValueError(PAIRS_HINT)
+        rows.append((name.strip(), value.strip()))
+    return rows
+
+
+def _as_text(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

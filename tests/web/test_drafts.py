@@ -1,0 +1,110 @@
+"""Forms that survive the end of a session, without JavaScript."""
+
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.test import Client
+
+from schedules.models import Job, UserSession
+from schedules.web import drafts
+from tests.factories import JobFactory
+
+TYPED = {
+    "name": "Tea",
+    "task": "notify",
+    "notify-message": "Ready.",
+    "notify-topic": "home",
+    "when": "phrase",
+    "phrase": "every day at 9am",
+    "timezone": "Europe/Berlin",
+}
+
+
+@pytest.fixture
+def password(owner: User) -> str:
+    owner.set_password("correct horse")
+    owner.save(update_fields=["password"])
+    return "correct horse"
+
+
+def log_in(browser: Client, owner: User, password: str, address: str) -> Any:
+    return browser.post(
+        f"/login/?next={address}", {"username": owner.username, "password": password}, follow=True
+    )
+
+
+def test_posted_form_is_shown_again_after_the_log_in(client: Client, owner: User, password: str):
+    answer = client.post("/jobs/new/", TYPED)
+    assert answer["Location"] == "/login/?next=/jobs/new/"
+
+    shown = log_in(client, owner, password, "/jobs/new/")
+
+    assert shown.context["form"]["name"].value() == "Tea"
+    assert "Not saved yet" in shown.content.decode()
+    assert not Job.objects.exists()
+    assert client.get("/jobs/new/").context["form"]["name"].value() is None
+    assert client.session.get_expiry_age() > drafts.KEPT_SECONDS
+
+
+def test_posted_edit_is_shown_again_after_the_log_in(client: Client, owner: User, password: str):
+    job = JobFactory(owner=owner)
+    address = f"/jobs/{job.public_id}/edit/"
+    client.post(address, TYPED | {"revision": job.revision})
+
+    shown = log_in(client, owner, password, address)
+
+    assert shown.context["form"]["phrase"].value() == "every day at 9am"
+    assert client.get("/jobs/new/").context["form"]["name"].value() is None
+
+
+def test_form_of_an_earlier_log_in_is_shown_again_and_not_saved(owner: User):
+    browser = Client(enforce_csrf_checks=True)
+    browser.force_login(owner, backend="django.contrib.auth.backends.ModelBackend")
+
+    answer = browser.post("/jobs/new/", TYPED, headers={"origin": "http://testserver"})
+
+    assert (answer.status_code, answer["Location"]) == (303, "/jobs/new/")
+    assert browser.get("/jobs/new/").context["form"]["name"].value() == "Tea"
+    assert not Job.objects.exists()
+
+
+@pytest.mark.parametrize("is_known", [True, False])
+@pytest.mark.parametrize("origin", ["https://evil.example", "null", None])
+def test_form_of_another_site_is_refused_and_leaves_nothing(owner: User, origin: str | None, is_known: bool):
+    browser = Client(enforce_csrf_checks=True)
+    if is_known:
+        browser.force_login(owner, backend="django.contrib.auth.backends.ModelBackend")
+    before = UserSession.objects.count()
+
+    answer = browser.post("/jobs/new/", TYPED, headers={"origin": origin} if origin else {})
+
+    assert answer.status_code == 403
+    assert UserSession.objects.count() == before
+    assert drafts.KEY not in browser.session
+    assert not Job.objects.exists()
+
+
+def test_token_of_the_form_saves_it(owner: User):
+    browser = Client(enforce_csrf_checks=True)
+    browser.force_login(owner, backend="django.contrib.auth.backends.ModelBackend")
+    token = browser.get("/jobs/new/").context["csrf_token"]
+
+    browser.post("/jobs/new/", TYPED | {"csrfmiddlewaretoken": str(token)})
+
+    assert Job.objects.get().name == "Tea"
+
+
+def test_drafts_of_strangers_are_few_and_small(client: Client, db: None, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(drafts, "MOST_UNKNOWN", 2)
+    for _ in range(4):
+        Client().post("/jobs/new/", TYPED)
+
+    client.post("/jobs/new/", TYPED | {"notify-message": "x" * drafts.LARGEST})
+
+    assert UserSession.objects.count() == 2
+    assert UserSession.objects.exclude(user_key="").count() == 0
+
+
+def test_preview_without_a_session_is_refused_and_not_redirected(client: Client, db: None):
+    assert client.get("/jobs/preview/", {"phrase": "every hour"}).status_code == 401
