@@ -173,12 +173,15 @@ def restore(actor: Actor, job_id: str) -> Result[Job]:
 
 
 def run_now(actor: Actor, job_id: str) -> Result[Execution]:
-    """Queue one run now, whatever the job's status; its schedule does not change."""
+    """Queue one run now, unless the job was cancelled; its schedule does not change."""
     now = clock.now()
     with transaction.atomic():
         job = _locked(actor, job_id)
         if isinstance(job, Err):
             return job
+        if job.status == Job.Status.CANCELLED:
+            # No run of a cancelled job starts.
+            return Err(Code.WRONG_STATE, f"Job already {job.status}: {job_id}")
         waiting = Execution.objects.filter(
             job=job,
             cause=Execution.Cause.MANUAL,

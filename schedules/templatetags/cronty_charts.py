@@ -12,7 +12,7 @@ from django.utils.safestring import SafeString
 
 from schedules.models import Execution
 from schedules.templatetags.cronty_statuses import OUTCOMES, STATUSES
-from schedules.templatetags.cronty_times import duration, local, local_and_utc
+from schedules.templatetags.cronty_times import clock_words, duration, local, local_and_utc
 
 register = template.Library()
 
@@ -96,7 +96,7 @@ def _bucket_title(bucket: Any, ahead: Any) -> str:
     names = [f"{name} ({count})" if count > 1 else name for name, count in bucket.jobs.items()]
     start, end = (local(moment, ahead.zone) for moment in (bucket.start, bucket.start + ahead.QUARTER))
     runs = f"{bucket.count} run{'' if bucket.count == 1 else 's'}"
-    return f"{start:%H:%M}—{end:%H:%M} · {runs}: {_names(names)}"
+    return f"{clock_words(start)}–{clock_words(end)} · {runs}: {_names(names)}"
 
 
 def _names(names: list[str]) -> str:
@@ -115,4 +115,4 @@ def _hours(ahead: Any) -> Iterator[dict[str, Any]]:
         if clock.minute or clock.hour % 3 or x >= 100:
             continue
         has_label = clock.hour % 6 == 0 and 12 < x < 95
-        yield {"x": f"{x:.2f}", "label": f"{clock:%H:%M}" if has_label else ""}
+        yield {"x": f"{x:.2f}", "label": clock_words(clock) if has_label else ""}

@@ -27,6 +27,10 @@ ICONS = {
     "skip": "M5 4l10 8-10 8zM19 5v14",
     "play": "M6 3l14 9-14 9z",
     "retry": "M3 12a9 9 0 1 0 3-6.7L3 8m0-5v5h5",
+    "list": "M8 6h13M8 12h13M8 18h13M3 6h.01M3 12h.01M3 18h.01",
+    "calendar": "M8 2v4m8-4v4M3 10h18M3 4h18v17H3z",
+    "more": "M5 12h.01M12 12h.01M19 12h.01",
+    "theme": f"{_CIRCLE}M12 2v20M12 6a6 6 0 0 1 0 12",
     "warning": "M12 3l10 18H2zM12 10v4m0 4h.01",
 }
 # Word, colour and icon of every status of jobs and runs; colour alone is not accessible.
@@ -51,7 +55,7 @@ STATUSES = {
     "lost": ("Lost", "fail", "alarm"),
 }
 OUTCOMES = {letter: outcome for outcome, letter in OUTCOME_LETTERS.items()}
-CAUSES = {"schedule": "on schedule", "manual": "run by hand", "catch_up": "catching up"}
+CAUSES = {"schedule": "Scheduled", "manual": "Manual", "catch_up": "Catch-up"}
 
 
 @register.simple_tag
@@ -78,6 +82,11 @@ def standing(key: str, size: str = "") -> SafeString:
     """Show how a job stands, as icon and word."""
     _, colour, shape = STATUSES[key]
     return format_html('<span class="st {} {}">{}{}</span>', colour, size, icon(shape), STANDINGS[key])
+
+
+@register.filter
+def is_bad(key: str) -> bool:
+    return STATUSES[key][1] == "fail"
 
 
 @register.filter

@@ -1,5 +1,6 @@
 """Template tags for moments and durations."""
 
+from contextvars import ContextVar
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from zoneinfo import ZoneInfo
@@ -17,6 +18,23 @@ register = template.Library()
 # app.js has the same table.
 UNITS = ((59.5, 1, "s"), (7170, 60, "min"), (171_000, 3600, "h"), (float("inf"), 86_400, "d"))
 NO_MOMENT = "—"
+# Whether the person who looks at the page reads a 12-hour clock.
+_is_12_hours: ContextVar[bool] = ContextVar("is_12_hours", default=False)
+
+
+def use_clock(hours: int) -> None:
+    """Show times on a 12-hour or a 24-hour clock, for the rest of this request."""
+    _is_12_hours.set(hours == 12)
+
+
+def clock_words(here: datetime, *, exact: bool = False) -> str:
+    """Format a local time of day on the clock of the reader: "17:30" or "5:30 PM"."""
+    if not _is_12_hours.get():
+        return f"{here:%H:%M:%S}" if exact else f"{here:%H:%M}"
+    seconds = f":{here:%S}" if exact else ""
+    return f"{here.hour % 12 or 12}:{here:%M}{seconds} {'AM' if here.hour < 12 else 'PM'}"
+
+
 NOTICED_DELAY = timedelta(seconds=1)
 
 
@@ -39,12 +57,16 @@ def local(moment: datetime, zone: str) -> datetime:
         return moment.astimezone(UTC)
 
 
-@lru_cache(maxsize=4096)
 def local_and_utc(moment: datetime, zone: str) -> str:
     """Format a moment in full, in its zone and in UTC."""
-    here = local(moment, zone)
-    full = f"{here:%a} {here.day} {here:%b %Y %H:%M:%S} {here.tzname()}"
-    return full if here.tzname() == "UTC" else f"{full} · {moment.astimezone(UTC):%a %H:%M:%S} UTC"
+    return _local_and_utc(moment, zone, _is_12_hours.get())
+
+
+@lru_cache(maxsize=4096)
+def _local_and_utc(moment: datetime, zone: str, _is_12_hours: bool) -> str:
+    here, there = local(moment, zone), moment.astimezone(UTC)
+    full = f"{here:%a} {here.day} {here:%b %Y} {clock_words(here, exact=True)} {here.tzname()}"
+    return full if here.tzname() == "UTC" else f"{full} · {there:%a} {clock_words(there, exact=True)} UTC"
 
 
 def day_and_clock(moment: datetime, zone: str, now: datetime, *, exact: bool = False) -> str:
@@ -52,7 +74,7 @@ def day_and_clock(moment: datetime, zone: str, now: datetime, *, exact: bool = F
     here = local(moment, zone)
     is_this_year = here.year == local(now, zone).year
     day = f"{here:%a} {here.day} {here:%b}" if is_this_year else f"{here.day} {here:%b %Y}"
-    return f"{day} {here:%H:%M:%S}" if exact else f"{day} {here:%H:%M}"
+    return f"{day} {clock_words(here, exact=exact)}"
 
 
 @register.simple_tag
@@ -93,7 +115,7 @@ def day(moment: datetime, zone: str) -> str:
 def to_the_second(moment: datetime | None, zone: str = "UTC") -> SafeString:
     if moment is None:
         return _no_moment(NO_MOMENT)
-    return _time(moment, zone, f"{local(moment, zone):%H:%M:%S}")
+    return _time(moment, zone, clock_words(local(moment, zone), exact=True))
 
 
 def _time(moment: datetime, zone: str, words: str) -> SafeString:
@@ -111,7 +133,7 @@ def _no_moment(words: str) -> SafeString:
 
 @register.simple_tag(name="clock")
 def clock_time(moment: datetime, zone: str) -> str:
-    return f"{local(moment, zone):%H:%M}"
+    return clock_words(local(moment, zone))
 
 
 @register.filter
@@ -128,7 +150,8 @@ def is_noticed(delay: timedelta | None) -> bool:
 
 @register.filter
 def in_utc(moment: datetime) -> str:
-    return f"{moment.astimezone(UTC):%a %H:%M} UTC"
+    here = moment.astimezone(UTC)
+    return f"{here:%a} {clock_words(here)} UTC"
 
 
 @register.filter

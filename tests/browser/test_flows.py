@@ -133,7 +133,7 @@ def test_job_is_paused_and_copied_on_a_phone(visit: Callable[..., Visitor], jobs
     page.get_by_label(re.compile("^Until")).fill("in 3 days")
     page.click("form button:has-text('Pause')")
     expect(page.locator(".card.waits")).to_contain_text("resumes")
-    page.click("summary:has-text('More')")
+    page.click("main summary:has-text('More')")
     page.click("text=Duplicate")
 
     expect(page.locator("#id_name")).to_have_value("Stretch (copy)")
@@ -220,12 +220,12 @@ def test_job_is_edited_paused_run_copied_deleted_and_restored(
     expect(page.locator(".st.large")).to_have_text("Queued")
     page.click("text=Open job")
 
-    page.click("summary:has-text('More')")
+    page.click("main summary:has-text('More')")
     page.click("text=Duplicate")
     expect(page.locator("#id_name")).to_have_value("Stand-up (copy)")
     page.go_back()
 
-    page.click("summary:has-text('More')")
+    page.click("main summary:has-text('More')")
     page.click("text=Move to trash")
     expect(toast(page)).to_contain_text("Stand-up moved to the trash")
     page.click("text=Undo")
@@ -238,15 +238,15 @@ def test_job_is_edited_paused_run_copied_deleted_and_restored(
 def test_several_jobs_are_deleted_and_restored(visit: Callable[..., Visitor], jobs: dict[str, Job]):
     page = visit().open("/")
 
-    page.get_by_label("Tick Stretch").check()
-    page.get_by_label("Tick Uptime ping").check()
+    page.get_by_label("Select Stretch").check()
+    page.get_by_label("Select Uptime ping").check()
     page.locator(".bulk button[value=delete]").click()
-    expect(toast(page)).to_contain_text("Moved to the trash: 2 jobs")
-    expect(page.get_by_label("Tick Stretch")).to_have_count(0)
+    expect(toast(page)).to_contain_text("2 jobs moved to the trash")
+    expect(page.get_by_label("Select Stretch")).to_have_count(0)
     page.click("text=Undo")
 
     expect(toast(page)).to_contain_text("2 jobs restored")
-    expect(page.get_by_label("Tick Stretch")).to_have_count(1)
+    expect(page.get_by_label("Select Stretch")).to_have_count(1)
 
 
 @full_matrix
@@ -334,7 +334,7 @@ def test_new_user_completes_the_first_steps(
 ):
     page = visit(user=stranger).open("/")
 
-    page.click("text=Send me a first reminder")
+    page.click("text=Send a test reminder to my phone")
     page.click("text=Remind me in 20 seconds")
 
     expect(page.locator("h1")).to_have_text("My first reminder")
@@ -344,7 +344,8 @@ def test_new_user_completes_the_first_steps(
 def test_chosen_theme_is_kept_after_a_reload(visit: Callable[..., Visitor], jobs: dict[str, Job]):
     page = visit().open("/")
 
-    page.get_by_label("Switch between light and dark").click()
+    page.get_by_label("Theme").click()
+    page.get_by_role("button", name="Dark").click()
     page.reload()
 
     expect(page.locator("html")).to_have_attribute("data-theme", "dark")
@@ -357,7 +358,8 @@ def test_first_click_switches_the_theme_without_javascript(
     page = visit(mode, java_script_enabled=False).open("/settings/")
 
     for theme in chosen:
-        page.locator("button[name=theme] >> visible=true").click()
+        page.get_by_label("Theme").click()
+        page.locator(f"button[name=theme][value={theme}]").click()
 
         expect(page.locator("html")).to_have_attribute("data-theme", theme)
         expect(page.locator("body")).to_have_css("background-color", BACKGROUNDS[theme])

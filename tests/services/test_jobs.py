@@ -114,7 +114,7 @@ WORKS_IN = {
     "cancel": ["pending", "running", "paused"],
     "delete": Status.values,
     "restore": ["cancelled", "trashed"],
-    "run_now": Status.values,
+    "run_now": [status for status in Status.values if status != Status.CANCELLED],
 }
 
 

@@ -47,7 +47,7 @@ def test_next_24_hours_names_the_jobs_of_each_quarter():
     shown = render("next_24_hours ahead", ahead=ahead("Backup", "Report"))
 
     assert shown.count('class="bar"') == 2
-    assert "<title>11:15—11:30 · 2 runs: Report (2)</title>" in shown
+    assert "<title>11:15\N{EN DASH}11:30 · 2 runs: Report (2)</title>" in shown
 
 
 def test_next_24_hours_shows_overdue_and_frequent_jobs():

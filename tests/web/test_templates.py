@@ -73,4 +73,4 @@ def test_run_row_shortens_a_long_error_and_counts_slots():
 
     shown = render_to_string("schedules/parts/run_row.html", {"run": run, "zone": "UTC"})
 
-    assert f">{'x' * 120} (1,234 slots)</span>" in shown
+    assert f">{'x' * 120} (covers 1,234 missed runs)</span>" in shown

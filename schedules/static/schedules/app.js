@@ -1,19 +1,80 @@
-// Live refresh, relative times, theme switch, keyboard shortcuts and copy buttons; every page also works without them.
+// Live refresh, relative times, selection, toasts, theme, keyboard shortcuts and copy buttons; every page also works without them.
 (() => {
   const root = document.documentElement, $ = (query, from = document) => from.querySelector(query);
+  const all = (query, from = document) => [...from.querySelectorAll(query)];
   root.classList.add("js");
 
-  // Refresh every 3 s while a run is in progress, else every 30 s; not while a control is in use or the tab is hidden.
-  let waited = 0;
-  const busy = "#live details[open], #live :is(input, textarea, select):focus, #live [type=checkbox]:checked, dialog[open]";
+  // Live: ask for a short version every 3 s while something is due or running, else every 30 s, and refresh when it has
+  // changed. [data-poll] marks small parts that ask for themselves every 3 s. Not while a control is in use.
+  const polling = $("#polling"), busy = "#live details[open], #live :is(input:not([type=checkbox]), textarea, select):focus, dialog[open]";
+  let seen = null, wait = 0, waited = 0, asking = false, refreshed = Date.now();
+  const refresh = () => { refreshed = Date.now(); document.body.dispatchEvent(new CustomEvent("refresh")); };
+  async function poll() {
+    if (asking) return;
+    asking = true;
+    try {
+      const answer = await fetch(polling.dataset.url, { headers: { Accept: "application/json" }, cache: "no-store" });
+      online();
+      if (answer.redirected || !answer.ok) return refresh();
+      const { version, soon } = await answer.json();
+      wait = soon ? 3 : 30;
+      const changed = seen !== null && seen !== version;
+      if ((changed || Date.now() - refreshed > 300000) && $(busy)) return;
+      if (changed || Date.now() - refreshed > 300000) refresh();
+      seen = version;
+    } catch { offline("You’re offline, or the server can’t be reached. Trying again…"); wait = 3; } finally { asking = false; }
+  }
   setInterval(() => {
     tick();
     waited += 1;
-    if (document.hidden || waited < ($("[data-soon]") ? 3 : 30) || $(busy)) return;
+    if (document.hidden || !polling || waited < ($("[data-poll]") ? Math.min(wait, 3) : wait)) return;
     waited = 0;
-    document.body.dispatchEvent(new CustomEvent("refresh"));
+    if ($("[data-poll]") && !$(busy)) refresh();
+    else if ($("#live")) poll();
   }, 1000);
-  document.addEventListener("visibilitychange", () => { waited = 99; });
+  document.addEventListener("visibilitychange", () => { if (!document.hidden) waited = 99; });
+  addEventListener("online", () => { waited = 99; });
+  addEventListener("offline", () => offline("You’re offline. This page shows what was known last."));
+
+  // Offline: one toast that stays until the server answers again.
+  function offline(text) {
+    root.classList.add("offline");
+    if (!$("#offline")) show(text, "warning", "offline");
+  }
+  function online() {
+    if (!root.classList.contains("offline")) return;
+    root.classList.remove("offline");
+    $("#offline")?.remove();
+    refresh();
+  }
+  function show(text, level, id = "") {
+    const toast = Object.assign(document.createElement("div"), { className: `toast ${level}`, id });
+    toast.append(Object.assign(document.createElement("span"), { textContent: text }));
+    if (!id) toast.append(Object.assign(document.createElement("button"), { className: "btn tiny x", textContent: "×", ariaLabel: "Close" }));
+    $("#toasts")?.append(toast);
+  }
+  document.addEventListener("htmx:error", (event) => {
+    for (const each of all("[aria-busy]")) each.removeAttribute("aria-busy");
+    if (event.detail.ctx?.request?.method !== "POST") return offline("You’re offline, or the server can’t be reached. Trying again…");
+    show("The server can’t be reached. Nothing was changed.", "error");
+  });
+  // A refused action means that the page is out of date: reload it.
+  document.addEventListener("htmx:response:error", (event) => {
+    if (event.detail.ctx?.request?.method === "POST") location.reload();
+  });
+  document.addEventListener("htmx:after:swap", (event) => {
+    const icon = $("#live")?.dataset.icon;
+    if (icon) $("link[rel=icon]").href = icon;
+    if (event.detail.ctx?.request?.method === "POST") { clear(); waited = 99; }
+    counted();
+    tick();
+  });
+
+  // Messages that are there when the page opens are not read aloud: add them again. Success leaves by itself.
+  const shown = $("#toasts") ? [...$("#toasts").children] : [];
+  if (shown.length) { $("#toasts").replaceChildren(); setTimeout(() => $("#toasts").append(...shown), 150); }
+  // After a form was refused, start where the problem is.
+  ($("main .errbox[tabindex]") || $("main [aria-invalid=true]"))?.focus();
 
   // Relative times, in the same format as templatetags/cronty_times.py, updated every second.
   const steps = [[59.5, 1, "s"], [7170, 60, "min"], [171000, 3600, "h"], [Infinity, 86400, "d"]];
@@ -25,26 +86,59 @@
   };
   function tick() {
     const skew = (Number(root.dataset.skew) || 0), now = Date.now() + skew;
-    for (const time of document.querySelectorAll("time[data-rel]")) {
+    for (const time of all("time[data-rel]")) {
       const text = words((Date.parse(time.dateTime) - now) / 1000);
       if (time.textContent !== text) time.textContent = text;
     }
+    const clock = $("[data-clock]");
+    if (clock) clock.textContent = wall(new Date(now), clock.dataset);
+    for (const toast of all("#toasts > .success")) {
+      toast.dataset.until ||= Date.now() + ($("form, a", toast) ? 12000 : 6000);
+      if (Date.now() > toast.dataset.until && !toast.matches(":hover, :focus-within")) toast.remove();
+    }
+  }
+  function wall(moment, { clock, hours }) {
+    const options = { weekday: "short", day: "numeric", month: "short", hour: "2-digit", minute: "2-digit", second: "2-digit" };
+    try {
+      return moment.toLocaleString("en-GB", { ...options, timeZone: clock, hour12: hours === "12" }).replace(/,/g, "");
+    } catch { return $("[data-clock]").textContent; }
   }
   const served = $("meta[name=served-at]");
   if (served) root.dataset.skew = Math.abs(Date.parse(served.content) - Date.now()) > 5000 ? Date.parse(served.content) - Date.now() : 0;
 
+  // The selection: how many jobs, and all that match.
+  const boxes = () => all("[name=job][type=checkbox]");
+  function counted() {
+    const bar = $(".bulk");
+    if (!bar) return 0;
+    const whole = $("[name=all]:checked", bar), count = whole ? Number(whole.dataset.count) : boxes().filter((box) => box.checked).length;
+    $(".count", bar).textContent = `${count.toLocaleString("en")} selected`;
+    return count;
+  }
+  function clear() {
+    for (const box of [...boxes(), ...all("[name=all], [data-all]")]) box.checked = false;
+  }
+  document.addEventListener("change", (event) => {
+    if (event.target.matches("[data-all], [name=all]")) for (const box of boxes()) box.checked = event.target.checked;
+    else if (event.target.matches("[name=job]")) for (const box of all("[name=all], [data-all]")) box.checked = false;
+    counted();
+  });
+
   // Fill in the browser's time zone where a form asks for it.
   const zone = Intl.DateTimeFormat().resolvedOptions().timeZone;
-  for (const field of document.querySelectorAll("[data-browser-zone]")) if (zone) field.value = zone;
+  for (const field of all("[data-browser-zone]")) if (zone) field.value = zone;
 
+  const menus = "details.menu[open], details.pop[open]";
   document.addEventListener("click", (event) => {
     const hit = (query) => event.target.closest(query);
     const theme = hit("[data-theme-switch]"), copy = hit("[data-copy]"), fill = hit("[data-fill]"), open = hit("[data-open]");
     if (theme) {
       event.preventDefault();
-      const dark = root.dataset.theme ? root.dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
-      root.dataset.theme = dark ? "light" : "dark";
-      document.cookie = `theme=${root.dataset.theme};path=/;max-age=31536000;samesite=lax`;
+      if (theme.value === "system") delete root.dataset.theme;
+      else root.dataset.theme = theme.value;
+      document.cookie = `theme=${root.dataset.theme || ""};path=/;max-age=${root.dataset.theme ? 31536000 : 0};samesite=lax`;
+      const menu = theme.closest("details");
+      if (menu) { menu.open = false; $("summary", menu).focus(); }
     } else if (copy) copied(copy, $(copy.dataset.copy).textContent);
     else if (fill) {
       const field = $(fill.dataset.fill);
@@ -53,8 +147,8 @@
       field.focus();
     } else if (open) $(open.dataset.open).showModal();
     else if (hit(".toast .x")) hit(".toast").remove();
-    else if (hit("[data-all]")) for (const box of document.querySelectorAll("[name=job]")) box.checked = event.target.checked;
-    for (const menu of document.querySelectorAll("details.menu[open], details.pop[open]")) if (!menu.contains(event.target)) menu.open = false;
+    else if (hit("[data-clear]")) { clear(); counted(); }
+    for (const menu of all(menus)) if (!menu.contains(event.target)) menu.open = false;
   });
 
   // Over plain HTTP there is no clipboard API.
@@ -72,26 +166,24 @@
     setTimeout(() => { button.textContent = label; }, 1500);
   }
 
-  // Confirm actions that cannot be undone, and submit each form only once.
+  // Confirm actions that cannot be undone, submit each form only once, and show what is under way.
   document.addEventListener("submit", (event) => {
-    const ask = event.submitter?.dataset.ask;
+    const button = event.submitter, count = counted();
+    const ask = button?.dataset.ask?.replace("#", count === 1 ? "1 job" : `${count} jobs`);
     if (ask && !confirm(ask)) { event.preventDefault(); event.stopImmediatePropagation(); return; }
-    if (!event.target.closest("[hx-boost]") && event.target.method === "post") {
+    if (!event.target.closest("[hx-boost]")) {
+      if (event.target.method !== "post") return;
       if (event.target.dataset.sent) event.preventDefault();
       event.target.dataset.sent = "yes";
-    }
+    } else button?.setAttribute("aria-busy", "true");
   }, true);
-  addEventListener("pageshow", () => { for (const form of document.forms) delete form.dataset.sent; });
-
-  // A refused action means that the page is out of date: reload it.
-  document.addEventListener("htmx:response:error", (event) => {
-    if (event.detail.ctx?.request?.method === "POST") location.reload();
-  });
+  document.addEventListener("htmx:finally:request", () => { for (const each of all("[aria-busy]")) each.removeAttribute("aria-busy"); });
+  addEventListener("pageshow", () => { for (const form of document.forms) delete form.dataset.sent; counted(); });
 
   let pressedG = false;
   document.addEventListener("keydown", (event) => {
-    if (event.key === "Escape") for (const menu of document.querySelectorAll("details.menu[open], details.pop[open]")) { menu.open = false; $("summary", menu).focus(); }
-    if (event.ctrlKey || event.metaKey || event.altKey || event.target.closest("input, textarea, select, dialog")) return;
+    if (event.key === "Escape") for (const menu of all(menus)) { menu.open = false; $("summary", menu).focus(); }
+    if (event.ctrlKey || event.metaKey || event.altKey || event.target.closest("input:not([type=checkbox]), textarea, select, dialog")) return;
     const go = pressedG && { j: "jobs", r: "runs", c: "calendar", i: "inbox", n: "notifications", a: "connect" }[event.key];
     pressedG = event.key === "g";
     if (go) $(`[data-go=${go}]`)?.click();

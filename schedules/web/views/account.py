@@ -59,8 +59,11 @@ def end_access(request: HttpRequest) -> HttpResponse:
 @require_POST
 @login_not_required
 def theme(request: HttpRequest) -> HttpResponse:
-    """Switch between light and dark without JavaScript."""
+    """Choose light or dark without JavaScript, or follow the system."""
     response = back(request, reverse("schedules:jobs"))
-    chosen = "light" if request.POST.get("theme") == "light" else "dark"
-    response.set_cookie("theme", chosen, max_age=YEAR, samesite="Lax")
+    chosen = request.POST.get("theme")
+    if chosen in ("light", "dark"):
+        response.set_cookie("theme", chosen, max_age=YEAR, samesite="Lax")
+    else:
+        response.delete_cookie("theme", samesite="Lax")
     return response

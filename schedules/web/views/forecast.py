@@ -100,8 +100,9 @@ class Ahead:
     @property
     def words(self) -> str:
         """A summary: how many runs are planned, and how many of them belong to frequent jobs."""
-        total = f"{self.total:,}{'+' if self.is_capped else ''} run{'' if self.total == 1 else 's'} planned"
+        total = f"{self.total:,}{'+' if self.is_capped else ''} run{'' if self.total == 1 else 's'}"
         if not self.dense:
             return total
-        who = next(iter(self.dense)) if len(self.dense) == 1 else f"{len(self.dense)} frequent jobs"
-        return f"{total}, {sum(self.dense.values()):,} of them by {who}"
+        one = next(iter(self.dense)) if len(self.dense) == 1 else ""
+        who = f"{one} accounts" if one else f"{len(self.dense)} jobs account"
+        return f"{total} · {who} for {sum(self.dense.values()):,}"

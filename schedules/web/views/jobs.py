@@ -1,47 +1,42 @@
-"""The list of jobs, and the actions on several of them."""
+"""The list of jobs: its filters, order and parts."""
 
 import json
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from django.contrib import messages
+from django.contrib.auth import get_user_model
 from django.db import connection
 from django.db.models import Q, TextField
 from django.db.models.functions import Cast
-from django.http import HttpRequest, HttpResponse
-from django.urls import reverse
+from django.http import QueryDict
 from django.utils.http import urlencode
-from django.views.decorators.http import require_POST
 from django.views.generic import TemplateView
 
-from schedules import services
 from schedules.models import Job
-from schedules.models.counting import count_up_to
+from schedules.models.counting import count_up_to, count_words
+from schedules.models.executions import ExecutionQuerySet
 from schedules.models.jobs import JobQuerySet
 from schedules.models.keysets import Segment
 from schedules.models.standings import BROKEN
-from schedules.result import Err, Ok
 from schedules.services.lookalikes import skeleton
 from schedules.tasks import registry
 from schedules.web.views import states
 from schedules.web.views.forecast import Ahead
-from schedules.web.views.page import PageMixin, actor_of, back
+from schedules.web.views.page import PageMixin
 from schedules.web.views.paging import read_page
 
 # With more jobs than this, the list has only the orders that indexes have.
 LARGE = 5_000
+# The most jobs that one action can change.
+MOST_JOBS = 1_000
 MOST_NAMED = 500
-FILTERS = ("q", "status", "task", "tag", "made_by")
-CHIPS = ("task", "tag", "made_by")
+# The owners that the filter of staff offers; any other can be typed.
+MOST_OWNERS = 50
+FILTERS = ("q", "status", "task", "tag", "made_by", "owner")
+CHIPS = {"task": "Type", "tag": "Tag", "made_by": "Created by", "owner": "Owner"}
 # The order that a column's heading asks for first; a second click turns it.
 SORTS = {"name": "name", "next": "next", "last": "-last"}
-BULK = {
-    "pause": (services.pause, "Paused"),
-    "resume": (services.resume, "Resumed"),
-    "cancel": (services.cancel, "Cancelled"),
-    "delete": (services.delete, "Moved to the trash"),
-}
 
 
 class JobsPage(PageMixin, TemplateView):
@@ -50,20 +45,27 @@ class JobsPage(PageMixin, TemplateView):
     template_name = "schedules/jobs.html"
 
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
-        now, jobs = self.page.now, self.actor.jobs()
-        asked = {name: self.request.GET.get(name, "").strip() for name in (*FILTERS, "sort")}
+        now, asked = self.page.now, asked_of(self.request.GET)
+        jobs, runs = self._of_owner(asked)
         total = count_up_to(jobs.order_by())
         is_large = total > LARGE
+        most_counted = states.MOST_COUNTED if is_large else LARGE
         is_narrowed = any(asked[name] for name in (*CHIPS, "q"))
         counts: Mapping[str, int | None]
+        drawn: JobQuerySet | None = jobs
         if is_large:
-            segments = self._large_list(jobs, asked)
-            counts = {} if is_narrowed else states.count_by_index(jobs, self.actor.executions(), now)
+            segments = self._large_list(jobs, runs, asked)
+            counts = {} if is_narrowed else states.count_by_index(jobs, runs, now)
+            if is_narrowed or asked["status"]:
+                # No index finds the next runs of such a list.
+                drawn = None
         else:
             ranked = states.with_rank(matching(jobs, asked), now)
             exact = counts = states.count_by_standing(ranked)
             total = sum(exact.values())
             segments = self._small_list(ranked, exact, asked)
+            if is_narrowed or asked["status"]:
+                drawn = in_standing(ranked, asked["status"])
         listed = read_page([self._shown(segment) for segment in segments], self.request)
         states.add_details(states.named(listed.rows), self.actor.user.pk, now)
         for job in listed.rows:
@@ -75,18 +77,35 @@ class JobsPage(PageMixin, TemplateView):
             sorts={column: _turned(first, asked["sort"]) for column, first in SORTS.items()},
             counts=counts,
             total=None if is_large and is_narrowed else total,
+            matches=counts.get(asked["status"]) if asked["status"] else None if is_large else total,
+            most_selected=MOST_JOBS,
             listed=listed,
             is_large=is_large,
             most_sorted=LARGE,
-            most_counted=states.MOST_COUNTED if is_large else LARGE,
+            most_counted=most_counted,
             is_filtered=is_filtered,
             chosen_filters=_chosen_filters(asked),
+            owners=self._owners(),
             is_unused=has_all and all(_is_housekeeping(job) for job in listed.rows),
-            failing=sum(counts.get(name) or 0 for name in BROKEN),
-            is_moving=bool(counts.get("running") or counts.get("late")),
-            ahead=Ahead.of(jobs, now, self.page.zone),
+            alarm=_alarm(counts, most_counted),
+            ahead=None if drawn is None else Ahead.of(drawn, now, self.page.zone),
             **kwargs,
         )
+
+    def _of_owner(self, asked: dict[str, str]) -> tuple[JobQuerySet, ExecutionQuerySet]:
+        """Return the jobs and runs of the list; staff may ask for those of one person."""
+        jobs, runs = self.actor.jobs(), self.actor.executions()
+        if not asked["owner"]:
+            return jobs, runs
+        user = owner_called(asked["owner"])
+        return jobs.filter(owner=user), runs.filter(owner=user)
+
+    def _owners(self) -> list[str]:
+        if not self.actor.sees_all:
+            return []
+        users = get_user_model()
+        names = users._default_manager.order_by("pk").values_list(users.USERNAME_FIELD, flat=True)
+        return sorted(names[:MOST_OWNERS])
 
     def _shown(self, segment: Segment) -> Segment:
         """Return a segment whose rows have what the list shows; only staff see whose job it is."""
@@ -112,10 +131,10 @@ class JobsPage(PageMixin, TemplateView):
             return segments
         return [replace(each, rows=states.standing_as(each.rows, names[0])) for each in segments]
 
-    def _large_list(self, jobs: JobQuerySet, asked: dict[str, str]) -> list[Segment]:
+    def _large_list(self, jobs: JobQuerySet, runs: ExecutionQuerySet, asked: dict[str, str]) -> list[Segment]:
         """Return the list of a person with many jobs, in the orders that indexes have."""
         if asked["status"] in states.STANDINGS:
-            segments = states.segments_of(jobs, self.page.now, asked["status"], self.actor.executions())
+            segments = states.segments_of(jobs, self.page.now, asked["status"], runs)
         elif asked["sort"] in ("next", "-next"):
             segments = states.next_first(jobs, is_reversed=asked["sort"] == "-next")
         else:
@@ -145,15 +164,37 @@ class JobsPage(PageMixin, TemplateView):
         return list(jobs.named_like(beginning).only("pk").order_by()[:MOST_NAMED])
 
 
+def _alarm(counts: Mapping[str, int | None], most: int) -> str:
+    """Return what the title of the page warns of: "3 failing, 1 late", or an empty text."""
+    broken, late = sum(counts.get(name) or 0 for name in BROKEN), counts.get("late") or 0
+    words = {"failing": broken, "late": late}
+    return ", ".join(f"{count_words(count, most)} {word}" for word, count in words.items() if count)
+
+
+def asked_of(query: QueryDict) -> dict[str, str]:
+    return {name: query.get(name, "").strip() for name in (*FILTERS, "sort")}
+
+
+def owner_called(name: str) -> int:
+    """Return the key of the user with this login name, or 0."""
+    users = get_user_model()
+    found = users._default_manager.filter(**{users.USERNAME_FIELD: name})
+    return found.values_list("pk", flat=True).first() or 0
+
+
+def in_standing(ranked: JobQuerySet, name: str) -> JobQuerySet:
+    return states.standing_as(ranked, name) if name in states.STANDINGS else ranked
+
+
 def _chosen_filters(asked: dict[str, str]) -> list[dict[str, str]]:
     """List the filters to show as chips, each with the query string that removes it."""
     return [
         {
-            "name": name.replace("_", " "),
+            "name": label,
             "value": asked[name],
             "without": f"?{urlencode({other: kept for other, kept in asked.items() if kept and other != name})}",
         }
-        for name in CHIPS
+        for name, label in CHIPS.items()
         if asked[name]
     ]
 
@@ -171,9 +212,9 @@ def _is_housekeeping(job: Job) -> bool:
 
 
 def matching(jobs: JobQuerySet, asked: dict[str, str]) -> JobQuerySet:
-    """Apply the filters of the query string, except the status."""
+    """Apply the filters of the query string, except the status and the owner."""
     if asked["q"]:
-        fields = ("name", "label", "cron", "task", "made_by", "public_id")
+        fields = ("name", "label", "cron", "task", "made_by", "public_id", "last_error")
         wanted = Q(tag_text__icontains=json_text(asked["q"])[1:-1])
         for name in fields:
             wanted |= Q(**{f"{name}__icontains": asked["q"]})
@@ -190,23 +231,3 @@ def matching(jobs: JobQuerySet, asked: dict[str, str]) -> JobQuerySet:
 def json_text(text: str) -> str:
     """Format a text as it appears inside a stored JSON list."""
     return json.dumps(text, ensure_ascii=not connection.features.supports_json_field_contains)
-
-
-@require_POST
-def bulk(request: HttpRequest) -> HttpResponse:
-    """Apply one action to every ticked job, and count the refusals."""
-    verb = request.POST.get("verb", "")
-    chosen = request.POST.getlist("job")[:500]
-    if verb not in BULK or not chosen:
-        messages.warning(request, "Tick the jobs first, then choose what to do with them.")
-        return back(request, reverse("schedules:jobs"))
-    act, word = BULK[verb]
-    results = [act(actor_of(request), job_id) for job_id in chosen]
-    done = sum(isinstance(result, Ok) for result in results)
-    refused = [result.message for result in results if isinstance(result, Err)]
-    if done:
-        undo = f"undo {' '.join(chosen)}" if verb == "delete" else ""
-        messages.success(request, f"{word}: {done} job{'' if done == 1 else 's'}.", extra_tags=undo)
-    if refused:
-        messages.warning(request, f"{len(refused)} left as they were. {refused[0]}")
-    return back(request, reverse("schedules:jobs"))

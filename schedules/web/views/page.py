@@ -1,5 +1,6 @@
 """Parts that all pages share: user, time zone, state of the clusters, and messages."""
 
+import re
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import cached_property
@@ -17,6 +18,7 @@ from schedules.models import Cluster, Event, Job, Profile
 from schedules.models.counting import count_up_to, count_words
 from schedules.result import Code, Err
 from schedules.services import Actor, profile_of
+from schedules.templatetags.cronty_times import use_clock
 
 
 @dataclass
@@ -61,11 +63,13 @@ class Page:
         if self.has_live_cluster:
             return ""
         count = count_up_to(self.actor.jobs().due(self.now - timedelta(seconds=5)))
-        return f"{count_words(count)} job{' is' if count == 1 else 's are'} overdue" if count else ""
+        return f"{count_words(count)} job{' is' if count == 1 else 's are'} overdue." if count else ""
 
 
 def page_of(request: HttpRequest) -> Page:
-    return Page(request, actor_of(request), clock.now())
+    page = Page(request, actor_of(request), clock.now())
+    use_clock(page.profile.clock_hours)
+    return page
 
 
 def actor_of(request: HttpRequest) -> Actor:
@@ -115,6 +119,23 @@ def show_problem(request: HttpRequest, problem: Err) -> None:
     messages.error(request, problem_text(problem))
 
 
+# What people read instead of the words that tools answer with.
+_REFUSALS = {
+    "Job not found": "This job no longer exists.",
+    "Job already completed": "This job has already finished.",
+    "Job already failed": "This job has already failed.",
+    "Job already cancelled": "This job was stopped permanently.",
+    "Job already running": "The last run of this job is still under way.",
+    "Job already paused": "This job is paused already.",
+    "Job already pending": "This job is active already.",
+    "Job is not paused": "This job isn't paused.",
+    "Job has no next run": "This job has no next run.",
+}
+_ID = re.compile(r" ?(?:: |\()[a-z]+_\d+_\d+\)?")
+
+
 def problem_text(problem: Err) -> str:
-    """Return the reasons of a refusal as one text, without column names."""
-    return " ".join(words for reasons in problem.errors.values() for words in reasons) or problem.message
+    """Return the reasons of a refusal as one text, without column names and ids."""
+    text = " ".join(words for reasons in problem.errors.values() for words in reasons)
+    text = text or _ID.sub("", problem.message)
+    return _REFUSALS.get(text, text)

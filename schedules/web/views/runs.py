@@ -1,9 +1,11 @@
 """The list of runs, the page of one run, and the exports."""
 
 import json
+from collections import Counter
 from typing import Any
 
 from django.core.handlers.asgi import ASGIRequest
+from django.db.models import Q
 from django.http import Http404, HttpRequest, HttpResponse, StreamingHttpResponse
 from django.views.decorators.http import require_safe
 from django.views.generic import TemplateView
@@ -21,6 +23,8 @@ from schedules.when.phrases import PhraseError, parse_moment
 
 FILTERS = ("status", "job", "cause", "q", "since", "until")
 SHOWN_OUTPUT = 20_000
+# The newest runs, which the chips count.
+COUNTED_RUNS = 1_000
 
 
 class RunsPage(PageMixin, TemplateView):
@@ -31,6 +35,7 @@ class RunsPage(PageMixin, TemplateView):
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
         asked = asked_of(self.request)
         scope, problems = within(self.page, asked)
+        counts = count_by_status(scope, asked["status"])
         found = matching(scope, asked)
         if asked["status"] in Execution.LIVE:
             # They may be as old as the history, but there are never many, and an index has them all.
@@ -43,14 +48,26 @@ class RunsPage(PageMixin, TemplateView):
             asked=asked,
             problems=problems,
             listed=listed,
-            statuses=Execution.Status.values,
             causes=Execution.Cause.values,
             is_filtered=any(asked.values()),
-            is_moving=any(run.status in MOVING for run in listed.rows),
+            counts=counts,
+            counted_runs=COUNTED_RUNS,
+            job_name=self._job_name(asked["job"]),
             query=self.request.GET.urlencode(),
             most_exported=MOST_ROWS,
             **kwargs,
         )
+
+    def _job_name(self, job_id: str) -> str:
+        job = self.actor.jobs().find(job_id) if job_id else None
+        return job.name if job else job_id
+
+
+def count_by_status(runs: ExecutionQuerySet, asked: str) -> dict[str, int]:
+    """Count the newest runs by status, in the order of the statuses; the status that is asked for is always there."""
+    newest = runs.order_by("-scheduled_for", "-pk").values_list("status", flat=True)[:COUNTED_RUNS]
+    found = Counter(newest)
+    return {name: found[name] for name in Execution.Status.values if found[name] or name == asked}
 
 
 def asked_of(request: HttpRequest) -> dict[str, str]:
@@ -80,7 +97,8 @@ def matching(runs: ExecutionQuerySet, asked: dict[str, str]) -> ExecutionQuerySe
     if asked["cause"] in Execution.Cause.values:
         runs = runs.filter(cause=asked["cause"])
     if asked["q"]:
-        runs = runs.filter(job_name__icontains=asked["q"])
+        wanted = Q(job_name__icontains=asked["q"]) | Q(error__icontains=asked["q"])
+        runs = runs.filter(wanted | Q(reason__icontains=asked["q"]))
     return runs
 
 

@@ -92,7 +92,7 @@ def test_restoring_several_jobs_reports_those_that_are_gone(web: Client, edited:
     edited.refresh_from_db()
     assert edited.deleted_at is None
     assert page.status_code == 200
-    assert "job_1_1" in page.text
+    assert "This job no longer exists." in page.text
 
 
 def test_restoring_an_unknown_job_is_a_404(web: Client):

@@ -1,5 +1,6 @@
-"""The job list: its rows, filters, query count and bulk actions."""
+"""The job list: its rows, filters and query count."""
 
+import re
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -14,7 +15,7 @@ from schedules.services.lookalikes import skeleton
 from schedules.services.setup import ensure_system_job
 from schedules.web.views import jobs as jobs_module
 from schedules.web.views import paging, states
-from tests.factories import ClusterFactory, ExecutionFactory, JobFactory
+from tests.factories import ClusterFactory, ExecutionFactory, JobFactory, TokenFactory
 from tests.web.html import html_of
 
 
@@ -94,6 +95,7 @@ def test_status_filter_shows_the_jobs_in_that_state(web: Client, owner: User, na
         ({"tag": 'say "db"'}, ["Blumen"]),
         ({"task": "prompt"}, ["Blumen"]),
         ({"made_by": "laptop"}, ["Nightly backup"]),
+        ({"q": "disk full"}, ["Blumen"]),
         ({"q": "%"}, []),
         ({"q": "' OR 1=1 --"}, []),
     ],
@@ -102,7 +104,13 @@ def test_list_is_filtered_by_the_query_string(
     web: Client, owner: User, asked: dict[str, str], found: list[str]
 ):
     JobFactory(owner=owner, name="Nightly backup", cron="17 3 * * *", made_by="laptop", tags=["db"])
-    JobFactory(owner=owner, name="Blumen", task="prompt", tags=["häuslich", 'say "db"', 'x"db'])
+    JobFactory(
+        owner=owner,
+        name="Blumen",
+        task="prompt",
+        last_error="Disk full",
+        tags=["häuslich", 'say "db"', 'x"db'],
+    )
 
     assert shown(web.get("/", asked)) == found
 
@@ -171,7 +179,7 @@ def test_search_in_a_long_list_looks_through_some_jobs_at_a_time(
         second = client.get("/", {"q": "b 5", "after": first.context["listed"].after})
         third = client.get("/", {"q": "b 5", "after": second.context["listed"].after})
 
-        assert "No match among the 2 jobs looked through; more of them follow." in html_of(first)
+        assert "No match among the 2 jobs searched so far. Continue with the next page." in html_of(first)
         assert (shown(first), shown(second), shown(third)) == ([], [], ["Job 5"])
 
 
@@ -193,7 +201,7 @@ def test_chips_of_a_long_list_count_up_to_a_limit(web: Client, owner: User, monk
 def test_empty_list_offers_first_steps(web: Client):
     page = web.get("/").content.decode()
 
-    assert "Nothing scheduled yet" in page
+    assert "Create your first job" in page
     assert "Add three demo jobs" in page
 
 
@@ -223,7 +231,7 @@ def test_no_match_offers_to_clear_the_filters(web: Client, owner: User):
 def test_every_page_warns_if_no_cluster_is_running(web: Client, owner: User):
     JobFactory(owner=owner, next_run_at=clock.now() - timedelta(minutes=5))
 
-    assert "No worker is running: 1 job is overdue." in web.get("/runs/").content.decode()
+    assert "The worker is offline, so nothing runs." in web.get("/runs/").content.decode()
 
 
 def test_running_cluster_is_shown(web: Client):
@@ -231,8 +239,8 @@ def test_running_cluster_is_shown(web: Client):
 
     page = web.get("/").content.decode()
 
-    assert "worker is up" in page
-    assert "No worker is running" not in page
+    assert "Worker online" in page
+    assert "offline" not in page
 
 
 def test_stopped_cluster_does_not_hide_a_running_one(web: Client):
@@ -240,7 +248,7 @@ def test_stopped_cluster_does_not_hide_a_running_one(web: Client):
     ClusterFactory(last_seen_at=now - timedelta(seconds=2))
     ClusterFactory(last_seen_at=now - timedelta(seconds=1), stopped_at=now)
 
-    assert "worker is up" in web.get("/").content.decode()
+    assert "Worker online" in web.get("/").content.decode()
 
 
 def test_last_cluster_is_shown_if_none_is_running(web: Client):
@@ -251,16 +259,75 @@ def test_last_cluster_is_shown_if_none_is_running(web: Client):
     answer = web.get("/")
 
     assert answer.context["page"].cluster == stopped
-    assert "No worker is running since" in answer.content.decode()
+    assert "The worker has been offline since" in answer.content.decode()
 
 
-def test_title_counts_failing_jobs(web: Client, owner: User):
-    JobFactory(owner=owner, failure_streak=1, last_run_at=clock.now())
+def test_title_and_icon_count_broken_and_late_jobs(web: Client, owner: User):
+    in_every_state(owner)
 
     page = web.get("/").content.decode()
 
-    assert "<title>1 failing – Jobs – Cronty</title>" in page
-    assert "favicon-failing.svg" in page
+    assert "<title>3 failing, 1 late – Jobs – Cronty</title>" in page
+    assert page.count("favicon-failing.svg") == 2
+
+
+def test_job_that_paused_itself_is_red_and_a_paused_one_is_not(web: Client, owner: User):
+    jobs = in_every_state(owner)
+    colours = {}
+
+    for name in ("stopped_failing", "paused"):
+        page = html_of(web.get("/", {"status": name}))
+        colours[name] = re.search(r'<td class="c-st"><span class="st (\w+)', re.sub(r">\s+<", "><", page))[1]  # type: ignore[index]
+        assert jobs[name].name in page
+
+    assert colours == {"stopped_failing": "fail", "paused": "pau"}
+
+
+def test_row_says_when_a_run_is_retried_and_why(web: Client, owner: User):
+    in_every_state(owner)
+
+    page = html_of(web.get("/", {"status": "retrying"}))
+
+    assert "2 of 5, <time" in page
+    assert "DNS lookup failed" in page
+
+
+@pytest.mark.parametrize(("has_agent", "words"), [(True, "for an agent"), (False, "for you")])
+def test_row_says_whom_a_prompt_waits_for(web: Client, owner: User, has_agent: bool, words: str):
+    in_every_state(owner)
+    if has_agent:
+        TokenFactory(owner=owner)
+
+    assert f">{words}</span>" in html_of(web.get("/", {"status": "waiting"}))
+
+
+def test_staff_filter_the_list_by_owner(staff: Client, web: Client, owner: User, stranger: User):
+    mine, foreign = JobFactory(owner=owner), JobFactory(owner=stranger)
+
+    assert shown(staff.get("/", {"owner": owner.username})) == [mine.name]
+    assert shown(staff.get("/", {"owner": stranger.username})) == [foreign.name]
+    assert shown(staff.get("/", {"owner": "nobody"})) == []
+    assert "Owner: olga ×" in html_of(staff.get("/", {"owner": "olga"}))
+    assert shown(web.get("/", {"owner": stranger.username})) == []
+    assert "Any owner" not in html_of(web.get("/"))
+
+
+def test_timeline_follows_the_filters(web: Client, owner: User, monkeypatch: pytest.MonkeyPatch):
+    soon = clock.now() + timedelta(minutes=3)
+    JobFactory(owner=owner, name="Hourly", cron="0 * * * *", next_run_at=soon)
+    JobFactory(owner=owner, name="Daily", cron="0 8 * * *", next_run_at=soon, failure_streak=1)
+
+    for asked in ({"q": "daily"}, {"status": "failing"}):
+        assert [job.name for job in web.get("/", asked).context["ahead"].soon] == ["Daily"]
+    assert len(web.get("/").context["ahead"].soon) == 2
+    monkeypatch.setattr(jobs_module, "LARGE", 0)
+    assert web.get("/", {"q": "daily"}).context["ahead"] is None
+
+
+def test_strip_links_to_the_runs_of_its_job(web: Client, owner: User):
+    job = JobFactory(owner=owner, recent="S")
+
+    assert f'href="/runs/?job={job.public_id}"' in html_of(web.get("/"))
 
 
 def test_zone_is_shown_beside_every_schedule(web: Client, owner: User):
@@ -276,7 +343,7 @@ def test_next_run_is_shown_in_the_zone_of_the_viewer(web: Client, owner: User):
     page = web.get("/").content.decode()
 
     assert ">1 Jan 2030 13:00<" in page
-    assert "Times in Europe/Berlin" in page
+    assert "Times are shown in Europe/Berlin" in page
 
 
 def test_one_time_job_shows_its_moment(web: Client, owner: User):
@@ -316,44 +383,6 @@ def test_query_count_does_not_grow_with_the_list(
 
     with django_assert_num_queries(8):  # type: ignore[operator]
         web.get("/")
-
-
-def test_bulk_pause_affects_only_the_selected_jobs(web: Client, owner: User):
-    first, second, third = JobFactory.create_batch(3, owner=owner)
-
-    answer = web.post(
-        "/jobs/bulk/", {"verb": "pause", "job": [first.public_id, second.public_id]}, follow=True
-    )
-
-    assert "Paused: 2 jobs." in answer.content.decode()
-    assert set(Job.objects.filter(status="paused")) == {first, second}
-    third.refresh_from_db()
-    assert third.status == "pending"
-
-
-def test_bulk_action_skips_jobs_that_it_cannot_change(web: Client, owner: User, stranger: User):
-    mine, foreign = JobFactory(owner=owner, ended=True), JobFactory(owner=stranger)
-
-    answer = web.post(
-        "/jobs/bulk/", {"verb": "pause", "job": [mine.public_id, foreign.public_id]}, follow=True
-    )
-
-    assert "2 left as they were" in answer.content.decode()
-
-
-@pytest.mark.parametrize("data", [{}, {"verb": "pause"}, {"verb": "explode", "job": ["x"]}])
-def test_bulk_action_without_a_selection_says_so(web: Client, data: dict[str, str]):
-    assert "Tick the jobs first" in web.post("/jobs/bulk/", data, follow=True).content.decode()
-
-
-def test_bulk_delete_can_be_undone(web: Client, owner: User):
-    ids = [job.public_id for job in JobFactory.create_batch(2, owner=owner)]
-
-    page = web.post("/jobs/bulk/", {"verb": "delete", "job": ids}, follow=True).content.decode()
-    web.post("/jobs/restore/", {"job": ids})
-
-    assert "Undo" in page
-    assert Job.objects.kept().count() == 2
 
 
 @pytest.mark.parametrize("target", ["https://evil.example/", "//evil.example/", "javascript:alert(1)"])

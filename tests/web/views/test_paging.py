@@ -103,10 +103,10 @@ def test_page_says_how_many_runs_it_looked_through(web: Client, owner: User):
     first = web.get("/runs/", {"status": "failed"})
     page = html_of(first)
 
-    assert "No match among the 3 runs looked through; older ones follow." in page
+    assert "No match among the 3 runs searched so far. Continue with older ones." in page
     assert f"?status=failed&amp;after={first.context['listed'].after}" in page
     last = html_of(web.get("/runs/", {"status": "failed", "after": first.context["listed"].after}))
-    assert "Nothing fits what you asked for." in last
+    assert "Try a different search or clear the filters." in last
 
 
 @pytest.mark.parametrize("status", ["running", "waiting"])

@@ -1,0 +1,49 @@
+"""The version of what a person sees: pages poll it, and read themselves again only when it has changed."""
+
+from datetime import timedelta
+from hashlib import blake2s
+
+from django.http import HttpRequest, JsonResponse
+from django.views.decorators.http import require_safe
+
+from schedules import clock
+from schedules.models import Cluster, Event
+from schedules.web.views.page import actor_of
+from schedules.web.views.states import MOVING
+
+# Runs that may have changed since the last poll: the newest, and those that have not ended.
+NEWEST = 10
+MOST_LIVE = 100
+# A page polls more often while something is due within this time.
+SOON = timedelta(minutes=1)
+
+
+@require_safe
+def version(request: HttpRequest) -> JsonResponse:
+    """Return a short digest that changes with the jobs and runs of this user, and whether to ask again soon.
+
+    Every query ends after a few rows of an index.
+    """
+    now, actor = clock.now(), actor_of(request)
+    columns = ("pk", "status", "attempt", "lease_until")
+    newest = list(actor.executions().order_by("-scheduled_for", "-pk").values_list(*columns)[:NEWEST])
+    live = list(actor.executions().live().order_by().values_list(*columns)[:MOST_LIVE])
+    armed = actor.jobs().armed().order_by("next_run_at", "-pk")
+    due = armed.values_list("next_run_at", flat=True).first()
+    events = Event.objects.order_by("-pk") if actor.sees_all else Event.objects.filter(owner=actor.user.pk)
+    seen = (
+        newest,
+        sorted(live),
+        due,
+        # A job that nobody claims becomes late, which no row says.
+        now.minute if due and due < now else None,
+        list(events.order_by("-pk").values_list("pk", flat=True)[:1]),
+        Cluster.objects.fresh(now).exists(),
+    )
+    is_moving = any(status in MOVING for _, status, _, _ in live)
+    return JsonResponse(
+        {
+            "version": blake2s(repr(seen).encode(), digest_size=8).hexdigest(),
+            "soon": is_moving or (due is not None and due <= now + SOON),
+        }
+    )

@@ -1,0 +1,82 @@
+"""Actions on several jobs of the list, each of which can be undone."""
+
+from collections.abc import Sequence
+from typing import Any
+from urllib.parse import urlsplit
+
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse, QueryDict
+from django.urls import reverse
+from django.views.decorators.http import require_POST
+
+from schedules import clock, services
+from schedules.models import Job
+from schedules.result import Err, Ok
+from schedules.services import Actor
+from schedules.web.views import states
+from schedules.web.views.jobs import MOST_JOBS, asked_of, in_standing, matching, owner_called
+from schedules.web.views.page import actor_of, back, problem_text
+
+# The function of each action, what it did, and the action that undoes it.
+ACTIONS = {
+    "pause": (services.pause, "paused", "resume"),
+    "resume": (services.resume, "resumed", "pause"),
+    "cancel": (services.cancel, "stopped permanently", "restore"),
+    "delete": (services.delete, "moved to the trash", "restore"),
+    "restore": (services.restore, "restored", ""),
+}
+# Why an action leaves a job with this status as it was.
+REASONS = {
+    Job.Status.COMPLETED: "has already finished",
+    Job.Status.FAILED: "has already failed",
+    Job.Status.CANCELLED: "was stopped permanently",
+    Job.Status.PENDING: "is active already",
+    Job.Status.RUNNING: "is in its last run",
+}
+
+
+@require_POST
+def bulk(request: HttpRequest) -> HttpResponse:
+    """Apply one action to every selected job, offer to undo it, and say which jobs were left as they were."""
+    actor, verb = actor_of(request), request.POST.get("verb", "")
+    chosen = _chosen(request, actor)
+    if verb not in ACTIONS or not chosen:
+        messages.warning(request, "Select at least one job first.")
+        return back(request, reverse("schedules:jobs"))
+    act, done, undo = ACTIONS[verb]
+    results = [(job_id, act(actor, job_id)) for job_id in chosen]
+    changed = [job_id for job_id, result in results if isinstance(result, Ok)]
+    refused = {job_id: result for job_id, result in results if isinstance(result, Err)}
+    if changed:
+        names = [result.value.name for _, result in results if isinstance(result, Ok)]
+        words = f"{names[0]} {done}." if len(names) == 1 else f"{len(names):,} jobs {done}."
+        messages.success(request, words, extra_tags=f"undo-{undo} {' '.join(changed)}" if undo else "")
+    if refused:
+        messages.warning(request, _refusal(actor, refused, done))
+    return back(request, reverse("schedules:jobs"))
+
+
+def _chosen(request: HttpRequest, actor: Actor) -> Sequence[str]:
+    """Return the ids of the ticked jobs, or of all jobs that match the filters of the list."""
+    if not request.POST.get("all"):
+        return " ".join(request.POST.getlist("job")).split()[:MOST_JOBS]
+    asked = asked_of(QueryDict(urlsplit(request.POST.get("next", "")).query))
+    jobs = actor.jobs()
+    if asked["owner"]:
+        jobs = jobs.filter(owner=owner_called(asked["owner"]))
+    found = in_standing(states.with_rank(matching(jobs, asked), clock.now()), asked["status"])
+    return list(found.order_by(*states.BY_NEXT_RUN).values_list("public_id", flat=True)[:MOST_JOBS])
+
+
+def _refusal(actor: Actor, refused: dict[str, Err], done: str) -> str:
+    """Name the first job that an action left as it was, say why, and count the others."""
+    job_id, problem = next(iter(refused.items()))
+    job: Any = actor.jobs().find(job_id)
+    more = len(refused) - 1
+    others = f" {more:,} more job{' was' if more == 1 else 's were'} left unchanged." if more else ""
+    if job is None:
+        return f"A job wasn't {done}, because you can't change it.{others}"
+    reason = REASONS.get(job.status)
+    if reason is None or not actor.may_change(job):
+        return f"{job.name} wasn't {done}. {problem_text(problem)}{others}"
+    return f"{job.name} {reason}, so it wasn't {done}.{others}"

@@ -1,0 +1,94 @@
+"""Actions on selected jobs: which jobs change, what people read, and undo."""
+
+import pytest
+from django.contrib.auth.models import User
+from django.test import Client
+
+from schedules.models import Job
+from tests.factories import JobFactory
+from tests.web.html import html_of
+
+
+def test_pause_affects_only_the_selected_jobs(web: Client, owner: User):
+    first, second, third = JobFactory.create_batch(3, owner=owner)
+
+    answer = web.post(
+        "/jobs/bulk/", {"verb": "pause", "job": [first.public_id, second.public_id]}, follow=True
+    )
+
+    assert "2 jobs paused." in html_of(answer)
+    assert set(Job.objects.filter(status="paused")) == {first, second}
+    third.refresh_from_db()
+    assert third.status == "pending"
+
+
+@pytest.mark.parametrize(
+    ("verb", "undo"),
+    [("pause", "resume"), ("resume", "pause"), ("cancel", "restore"), ("delete", "restore")],
+)
+def test_every_action_can_be_undone(web: Client, owner: User, verb: str, undo: str):
+    jobs = JobFactory.create_batch(2, owner=owner, paused=verb == "resume")
+    before = [job.status for job in jobs]
+
+    page = html_of(
+        web.post("/jobs/bulk/", {"verb": verb, "job": [job.public_id for job in jobs]}, follow=True)
+    )
+    ids = " ".join(job.public_id for job in jobs)
+    web.post("/jobs/bulk/", {"verb": undo, "job": ids})
+
+    assert f'<input type="hidden" name="verb" value="{undo}">' in page
+    assert f'<input type="hidden" name="job" value="{ids}">' in page
+    assert [job.status for job in Job.objects.kept().order_by("pk")] == before
+
+
+def test_all_jobs_that_match_the_filters_are_changed(web: Client, owner: User, stranger: User):
+    JobFactory.create_batch(60, owner=owner, name="Match", tags=["home"])
+    JobFactory(owner=owner, name="Other")
+    JobFactory(owner=stranger, name="Match", tags=["home"])
+
+    page = html_of(web.get("/?q=match"))
+    web.post("/jobs/bulk/", {"verb": "pause", "all": "1", "next": "/?q=match&tag=home&status=new"})
+
+    assert "Select all 60" in page
+    assert set(Job.objects.filter(status="paused").values_list("owner", "name")) == {(owner.pk, "Match")}
+    assert Job.objects.filter(status="paused").count() == 60
+
+
+def test_one_action_changes_a_limited_number_of_jobs(
+    web: Client, owner: User, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("schedules.web.views.selection.MOST_JOBS", 2)
+    JobFactory.create_batch(3, owner=owner)
+
+    web.post("/jobs/bulk/", {"verb": "pause", "all": "1", "next": "/"})
+
+    assert Job.objects.filter(status="paused").count() == 2
+
+
+@pytest.mark.parametrize(
+    ("columns", "words"),
+    [
+        ({"ended": True}, "Old migration has already finished, so it wasn't paused."),
+        ({"status": "cancelled", "next_run_at": None}, "was stopped permanently, so it wasn't paused."),
+    ],
+)
+def test_refusal_names_the_job_and_the_reason(
+    web: Client, owner: User, stranger: User, columns: dict[str, object], words: str
+):
+    mine, foreign = JobFactory(owner=owner, name="Old migration", **columns), JobFactory(owner=stranger)
+
+    answer = web.post(
+        "/jobs/bulk/", {"verb": "pause", "job": [mine.public_id, foreign.public_id]}, follow=True
+    )
+
+    shown = html_of(answer)
+    assert words in shown.replace("&#x27;", "'")
+    assert "1 more job was left unchanged." in shown
+    toasts = shown.partition('id="toasts"')[2].partition("<footer>")[0]
+    assert mine.public_id not in toasts
+    assert foreign.public_id not in toasts
+
+
+@pytest.mark.parametrize("data", [{}, {"verb": "pause"}, {"verb": "explode", "job": ["x"]}])
+def test_action_without_a_selection_says_so(web: Client, data: dict[str, str]):
+    assert "Select at least one job first." in html_of(web.post("/jobs/bulk/", data, follow=True))
