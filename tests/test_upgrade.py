@@ -26,7 +26,7 @@ from tests.mcp.agents import InMemory
 
 FIRST = ("schedules", "0001_initial")
 # The content without its formatting and comments.
-FIRST_DIGEST = "936d3ea96703f639ada444cdb3fa75dc88583ddfbb4444810edf163f5a15ebfc"
+FIRST_DIGEST = "7d3bb2ee25839f9eb703fb14a69fb2805b24a3ae7ee3e95d0f15572122b23eaa"
 
 NAMES = (
     "Cluster",

@@ -168,7 +168,7 @@ def rescue(abandoned: ExecutionQuerySet, now: datetime, reason: str) -> int:
     )
     rows = _with_unlocked_job(rows) if rows else []
     lost: dict[str, list[tuple[int, int, int | None]]] = defaultdict(list)
-    again: list[int] = []
+    again: list[Execution] = []
     late: list[tuple[Execution, Job]] = []
     for row in rows:
         job = row.job
@@ -179,9 +179,11 @@ def rescue(abandoned: ExecutionQuerySet, now: datetime, reason: str) -> int:
         elif is_too_late(row, job, row.lease_until or now, now):
             late.append((row, job))
         else:
-            again.append(row.pk)
+            row.earlier_attempts = row.attempt_ended(now, reason)
+            again.append(row)
     # Without the error of an earlier attempt: an error means that the last attempt reported its failure.
-    Execution.objects.filter(pk__in=again).update(
+    Execution.objects.bulk_update(again, ["earlier_attempts"])
+    Execution.objects.filter(pk__in=[row.pk for row in again]).update(
         status=Status.QUEUED,
         cluster=None,
         lease_until=None,

@@ -116,9 +116,25 @@ def settle_runs(cluster_id: int, outcomes: Sequence[Outcome]) -> Settled:
                 for outcome in kept
             ],
         )
+        if retried := {outcome.execution_id: outcome for outcome in kept if outcome.retry_at}:
+            _remember_attempts(retried)
         conclude([outcome for outcome in kept if not outcome.retry_at and outcome.status != Status.WAITING])
     others = [outcome for outcome in outcomes if outcome.execution_id not in mine]
     return Settled(len(kept), _still_mine(cluster_id, others) if others else [])
+
+
+def _remember_attempts(retried: dict[int, Outcome]) -> None:
+    """Add the attempts that are followed by another one to the rows of their runs, which the caller has locked."""
+    rows = Execution.objects.filter(pk__in=list(retried)).only("attempt", "started_at", "earlier_attempts")
+    update_rows(
+        Execution,
+        "earlier_attempts = {earlier_attempts}",
+        ("id", "earlier_attempts"),
+        [
+            (row.pk, row.attempt_ended(retried[row.pk].finished_at, retried[row.pk].error))
+            for row in rows.order_by()
+        ],
+    )
 
 
 def _lock_mine(

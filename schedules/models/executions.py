@@ -22,6 +22,9 @@ def slot_key(job_public_id: str, scheduled_for: datetime, cause: str) -> str:
 OUTCOME_LETTERS = {"succeeded": "S", "failed": "F", "lost": "L", "cancelled": "C"}
 """How `Job.recent` writes final outcomes; skipped and missed slots are left out."""
 
+ATTEMPT_ERROR_LENGTH = 300
+MOST_EARLIER_ATTEMPTS = 20
+
 # The columns that an execution copies from its job, because the job may change later.
 COPIED_FROM_JOB = {"owner_id": "owner_id", "job_name": "name", "task": "task"}
 
@@ -184,6 +187,9 @@ class Execution(models.Model):
     result = models.JSONField(null=True)
     error = models.TextField(blank=True)
     traceback = models.TextField(blank=True)
+    earlier_attempts = models.JSONField(
+        null=True, help_text="The attempts before the last one: number, start, end and error of each."
+    )
     last_slot = models.DateTimeField(
         null=True, help_text="The last slot of a gap; scheduled_for is the first."
     )
@@ -233,6 +239,16 @@ class Execution(models.Model):
         """Build the row of one slot, with the columns that it copies from the job, or from a row of its columns."""
         copied = {name: getattr(job, source) for name, source in COPIED_FROM_JOB.items()}
         return cls(job_id=job.pk, scheduled_for=scheduled_for, **copied, **values)
+
+    def attempt_ended(self, finished_at: datetime, error: str) -> list[dict[str, Any]]:
+        """Return the earlier attempts together with the one that has just ended and will be followed by another."""
+        ended = {
+            "attempt": self.attempt,
+            "started_at": (self.started_at or finished_at).isoformat(),
+            "finished_at": finished_at.isoformat(),
+            "error": error[:ATTEMPT_ERROR_LENGTH],
+        }
+        return [*(self.earlier_attempts or []), ended][-MOST_EARLIER_ATTEMPTS:]
 
     @property
     def key(self) -> str:

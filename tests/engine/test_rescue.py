@@ -373,6 +373,7 @@ def test_rescued_run_is_queued_again_unless_its_workers_keep_dying(cluster, atte
         assert "not started again" in job.last_error
     else:
         assert (row.available_at, row.reason, job.recent) == (NOW, "why", "")
+        assert [(each["attempt"], each["error"]) for each in row.earlier_attempts] == [(attempt, "why")]
 
 
 def test_one_time_job_fails_when_its_run_is_lost(cluster):

@@ -225,6 +225,8 @@ def test_failed_attempt_waits_in_the_queue_and_runs_again(cluster):
 
     row = Execution.objects.get()
     assert (row.status, row.available_at, row.error) == ("queued", NOW + MINUTE, "no")
+    first = {"attempt": 1, "started_at": NOW.isoformat(), "finished_at": NOW.isoformat(), "error": "no"}
+    assert row.earlier_attempts == [first]
     job.refresh_from_db()
     assert (job.status, job.recent) == ("running", "")
     assert engine.claim_runs(cluster.pk, NOW, 10) == []
@@ -234,6 +236,23 @@ def test_failed_attempt_waits_in_the_queue_and_runs_again(cluster):
     engine.settle_runs(cluster.pk, [outcome_of(again)])
     job.refresh_from_db()
     assert (job.status, job.recent) == ("completed", "S")
+    assert Execution.objects.get().earlier_attempts == [first]
+
+
+def test_only_attempts_that_are_followed_by_another_are_remembered(cluster):
+    last, retried = begin(cluster, one_time()), begin(cluster, one_time(attempts=2))
+
+    engine.settle_runs(
+        cluster.pk,
+        [
+            outcome_of(last, "failed", error="no"),
+            outcome_of(retried, "failed", error="x" * 1000, retry_at=NOW + MINUTE),
+        ],
+    )
+
+    assert Execution.objects.get(pk=last.execution_id).earlier_attempts is None
+    (attempt,) = Execution.objects.get(pk=retried.execution_id).earlier_attempts
+    assert attempt["error"] == "x" * 300
 
 
 @pytest.mark.parametrize(
