@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from tests.mcp.inspector_login import check_login
 from tests.mcp.processes import MANAGE, ROOT, Site, free_port, prepared, serving, wait_for_port
 
 SUITE = "@modelcontextprotocol/conformance@0.2.0-alpha.12"
@@ -125,7 +126,7 @@ def main() -> None:
         sys.exit(problem)
     failures = 0
     with tempfile.TemporaryDirectory() as folder, prepared(Path(folder)) as site:
-        for checks in (check_scenarios(site, SCENARIOS), check_inspector(site)):
+        for checks in (check_scenarios(site, SCENARIOS), check_inspector(site), check_login(INSPECTOR)):
             for name, passed, output in checks:
                 failures += not passed
                 sys.stdout.write(f"{'pass' if passed else 'FAIL'}  {name}\n{'' if passed else output}")
