@@ -10,7 +10,7 @@ import schedules
 from schedules import apps, defaults
 
 # Settings of the product, which the app reads only if they exist.
-PRODUCT_ONLY = {"CRONTY_DATA", "CRONTY_APPS_VARIABLES"}
+PRODUCT_ONLY = {"CRONTY_DATA", "CRONTY_APPS_VARIABLES", "CRONTY_MANAGE"}
 
 
 def test_missing_settings_get_their_defaults_and_others_stay(monkeypatch: pytest.MonkeyPatch):

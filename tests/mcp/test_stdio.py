@@ -115,7 +115,7 @@ def test_families_scopes_and_name_come_from_the_command_line(site):
 
     names = talk(site, work, "--tools", "jobs,more", "--read-only")
 
-    assert names == {"list_jobs", "job_status", "preview_schedule", "upcoming", "why"}
+    assert names == {"list_jobs", "job_status", "preview_schedule", "upcoming", "why", "get_preferences"}
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

@@ -212,9 +212,9 @@ REPEAT = [
     "python -m verification.bench.report # only this page and its pictures, from the results",
     "```",
     "",
-    "The peers are installed from [hashed requirements](../verification/bench/peers/requirements.txt) into `.cache/peers`. "
+    "The peers are installed from [hashed requirements](../../verification/bench/peers/requirements.txt) into `.cache/peers`. "
     "Celery needs `redis-server` on the PATH, or its path in `REDIS_SERVER`. The modules in "
-    "[verification/bench/peers](../verification/bench/peers) are short: each says how its system is configured.",
+    "[verification/bench/peers](../../verification/bench/peers) are short: each says how its system is configured.",
 ]
 
 
