@@ -26,6 +26,8 @@ class LoginForm(AuthenticationForm):
         widget=forms.TextInput(attrs={"autofocus": True, "autocomplete": "username"}),
     )
 
+    error_messages = AuthenticationForm.error_messages | {"invalid_login": "Wrong username or password."}
+
     def clean_username(self) -> str:
         typed = str(self.cleaned_data["username"])
         # One query for every name, so that the time does not reveal what kind of name it is.
@@ -52,7 +54,7 @@ class PasswordPage(PageMixin, views.PasswordChangeView):
     success_url = reverse_lazy("schedules:settings")
 
     def form_valid(self, form: Any) -> HttpResponse:
-        messages.success(self.request, "Your password is changed.")
+        messages.success(self.request, "Password changed.")
         return super().form_valid(form)
 
 

@@ -110,7 +110,7 @@ def moment_problem(moment: datetime) -> str | None:
     try:
         moment.astimezone(UTC)
     except OverflowError:
-        return "This moment lies beyond the calendar's end."
+        return "That date is too far in the future."
     return None
 
 

@@ -164,7 +164,7 @@ def _claim_ready(
     _count_manual_runs([row for row, _ in taken])
     for words, ended in called_off.items():
         call_off(ended, now, words)
-    lose(lost, now, f"Its worker died while it ran. {AT_MOST_ONCE}")
+    lose(lost, now, f"The worker crashed during this run. {AT_MOST_ONCE}")
     end_late_runs(late, now)
     return [Claim(row.pk, row.attempt, row.task, job.timeout, job.at_most_once) for row, job in taken]
 
@@ -172,18 +172,18 @@ def _claim_ready(
 def _reason_not_to_start(row: Execution, job: Job | None) -> str:
     """Return why a queued run must not start any more, or an empty text."""
     if row.job_id is None:
-        return "Its job is gone."
+        return "The job no longer exists."
     if job is None:
         return ""
     if not row.owner_is_active:  # type: ignore[attr-defined]
         return "The owner's account is not active."
     if row.task != job.task:
         # The job's arguments belong to its new task.
-        return "The job was given another task before it could run."
+        return "The job's action was changed before this run."
     is_asked_for = row.cause == Execution.Cause.MANUAL and row.attempt == 0 and job.deleted_at is None
     if is_asked_for or not job_was_stopped(row.cause, job.status, job.deleted_at):
         return ""
-    return "The job was stopped before it could run."
+    return "The job was stopped before this run."
 
 
 def _count_manual_runs(rows: Iterable[Execution]) -> None:

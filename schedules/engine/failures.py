@@ -77,7 +77,7 @@ def _notify_owner(jobs: Sequence[Job], now: datetime) -> None:
     Job.objects.create(
         owner_id=first.owner_id,
         public_id=new_public_id(NOTICE_PREFIX, now),
-        name=f"Failure notice: {first.name}"[:200],
+        name=f"Failure alert: {first.name}"[:200],
         task="notify",
         kwargs={
             "message": "\n".join(words)[:LONGEST_NOTICE],

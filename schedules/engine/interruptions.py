@@ -13,9 +13,9 @@ from schedules.models import Cluster
 from schedules.tasks import registry
 
 NO_CLUSTER = "No worker was running."
-RESTARTED = "The cluster was stuck and had to be restarted."
+RESTARTED = "The worker was stuck and had to be restarted."
 BUSY = "Every worker was busy."
-STALLED = "The cluster was frozen, or its host was overloaded."
+STALLED = "The worker was frozen, or its host was overloaded."
 SLOW = "The database was locked or slow, or too much was due at once."
 ASLEEP = "The host was asleep, or its clock was set forward."
 JOB_LOCKED = "Another session held a lock on the job."

@@ -25,14 +25,14 @@ def apply_overlap(job: PlannedJob, slots: list[Slot], live: int, now: datetime) 
         if live == 0:
             rows.append(slot)
         elif job.overlap == Job.Overlap.SKIP and slot.cause == Execution.Cause.SCHEDULE:
-            why = "was still going" if now - slot.at <= PLANNED_SOON else "had not been settled yet"
-            rows.append(Slot(slot.at, Status.SKIPPED, reason=f"The run before it {why}."))
+            why = "was still running" if now - slot.at <= PLANNED_SOON else "had not been stored yet"
+            rows.append(Slot(slot.at, Status.SKIPPED, reason=f"The previous run {why}."))
             continue
         elif live > HELD_RUNS:
-            rows.append(Slot(slot.at, Status.SKIPPED, slot.cause, f"{HELD_RUNS} runs were waiting already."))
+            rows.append(Slot(slot.at, Status.SKIPPED, slot.cause, f"{HELD_RUNS} runs were already waiting."))
             continue
         else:
-            rows.append(Slot(slot.at, Status.QUEUED, slot.cause, "Waits for the run before it."))
+            rows.append(Slot(slot.at, Status.QUEUED, slot.cause, "Waiting for the previous run."))
         live += 1
     return rows
 

@@ -30,7 +30,7 @@ _UNSTARTED = (Status.QUEUED, Status.CLAIMED, Status.WAITING)
 def pause(job: Job, now: datetime, reason: str, *, until: datetime | None = None) -> None:
     """Pause a job that the caller has locked: account for its due slots, and withdraw runs that have not started."""
     changes = _write_pause(job, now, reason, paused_until=until)
-    account_for(job, job.next_run_at, now, "The job was paused before it could run.")
+    account_for(job, job.next_run_at, now, "The job was paused before this run.")
     if withdraw(job, now, "paused"):
         job.refresh_from_db()
     else:
@@ -80,7 +80,7 @@ def withdraw(job: Job, now: datetime, done: str, *, also_manual: bool = False) -
         else:
             failed.append(Outcome(row.pk, row.attempt, job.pk, Status.FAILED, now, error=row.error))
     words = f"The job was {done} before "
-    _end(unstarted, Status.CANCELLED, now, f"{words}it could run.")
+    _end(unstarted, Status.CANCELLED, now, f"{words}this run.")
     _end(unheld, Status.CANCELLED, now, f"{words}an agent took this prompt.")
     if failed:
         _end([outcome.execution_id for outcome in failed], Status.FAILED, now, f"{words}the next attempt.")
@@ -146,12 +146,12 @@ def _resume(job: Job, now: datetime) -> None:
         pause_unreadable(job, now, unreadable(error)[: limits.NAME_LENGTH])
         return
     if is_armed:
-        note(job, "resume", now, {"reason": "The pause was over."})
+        note(job, "resume", now, {"reason": "The pause ended."})
     else:
         Job.objects.filter(pk=job.pk).update(
             status=Job.Status.COMPLETED, paused_until=None, revision=F("revision") + 1, updated_at=now
         )
-        note(job, "finish", now, {"reason": "Nothing was left to run when the pause was over."})
+        note(job, "finish", now, {"reason": "No runs were left when the pause ended."})
 
 
 def note(

@@ -25,7 +25,7 @@ Status = Execution.Status
 BATCH = 1000
 # How many attempts a run gets in addition to those of its job after its worker died.
 RESCUES = 2
-NOT_AGAIN = "Its worker died while it ran; it was not started again."
+NOT_AGAIN = "The worker crashed during this run; it wasn't started again."
 
 
 def sweep(now: datetime) -> None:
@@ -49,14 +49,14 @@ def _retire_dead_clusters(now: datetime) -> None:
         with transaction.atomic():
             row = silent.filter(pk=cluster_id).select_for_update(skip_locked=True, no_key=True).first()
             if row:
-                row.stopped_at, row.note = row.last_seen_at, "It fell silent."
+                row.stopped_at, row.note = row.last_seen_at, "It stopped responding."
                 row.save(update_fields=["stopped_at", "note"])
 
 
 def _recover_expired_leases(now: datetime) -> None:
     with transaction.atomic():
         expired = Execution.objects.abandoned(now)
-        rescue(expired.filter(status=Status.RUNNING), now, "Its worker died or froze while it ran.")
+        rescue(expired.filter(status=Status.RUNNING), now, "The worker crashed or froze during this run.")
         unstarted = list(
             expired.filter(status=Status.CLAIMED)
             .order_by("pk")
@@ -73,7 +73,7 @@ def _expire_prompts(now: datetime) -> None:
     since = Coalesce("started_at", "scheduled_for")
     old = Execution.objects.claimable(now).alias(since=since).filter(since__lt=now - timedelta(hours=hours))
     _end_prompts(old, Status.FAILED, now, error=f"No agent completed this prompt within {hours} hours.")
-    lost = f"Its agent did not complete it in time. {AT_MOST_ONCE}"
+    lost = f"The agent didn't complete it in time. {AT_MOST_ONCE}"
     _end_prompts(Execution.objects.lost_prompts(now), Status.LOST, now, error=lost, reason=lost)
     stopped = "The job was stopped before an agent finished this prompt."
     _end_prompts(Execution.objects.left_over(now), Status.CANCELLED, now, reason=stopped)
@@ -113,7 +113,9 @@ def hand_back(
     if also_running:
         # In its own transaction, because it locks jobs: another process that holds a job may wait for the claims above.
         with transaction.atomic():
-            count += rescue(mine.filter(status=Status.RUNNING), now, "Its worker was stopped.")
+            count += rescue(
+                mine.filter(status=Status.RUNNING), now, "The worker was stopped during this run."
+            )
     return count
 
 

@@ -25,7 +25,7 @@ Status = Execution.Status
 
 LONGEST_BACKOFF = timedelta(hours=1)
 LONGEST_WAIT = timedelta(days=30)
-AT_MOST_ONCE = "This job does not start a run again."
+AT_MOST_ONCE = "This job never repeats a run."
 
 
 class Settled(NamedTuple):

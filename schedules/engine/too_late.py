@@ -62,10 +62,10 @@ def end_late_runs(late: Sequence[tuple[Execution, Job]], now: datetime) -> None:
 def _ending(row: Execution, job: Job, *, was_to_be_retried: bool) -> tuple[Execution.Status, str]:
     limit = in_words(start_limit(job, row.cause))
     if not row.attempt:
-        return Status.MISSED, f"No worker could start it within {limit}, its limit for catching up."
+        return Status.MISSED, f"No worker could start it within its catch-up limit of {limit}."
     if was_to_be_retried:
-        return Status.FAILED, f"No worker could retry it within {limit}, its limit for catching up."
-    words = f"Its worker died while it ran; its limit for catching up, {limit}, passed before it could start again."
+        return Status.FAILED, f"No worker could retry it within its catch-up limit of {limit}."
+    words = f"The worker crashed during this run, and the catch-up limit of {limit} passed before it could start again."
     return Status.LOST, words
 
 
@@ -77,7 +77,7 @@ def _end_waiting_runs(jobs: Iterable[Job], now: datetime) -> None:
     waiting = Execution.objects.live().filter(
         job_id__in=strict, status=Status.QUEUED, attempt=0, available_at=None, scheduled_for__lt=now - ON_TIME
     )
-    reason = f"No worker could start it within {in_words(ON_TIME)}, its limit for catching up."
+    reason = f"No worker could start it within its catch-up limit of {in_words(ON_TIME)}."
     _end(list(waiting.values_list("pk", flat=True)), now, Status.MISSED, reason)
 
 

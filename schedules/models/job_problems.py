@@ -21,7 +21,7 @@ def problems_of(job: "Job") -> dict[str, str]:
         if problem := limits.line_problem(getattr(job, field) or ""):
             problems[field] = problem
     if job.name and not job.name.strip():
-        problems["name"] = "Give it a name that can be seen."
+        problems["name"] = "Enter a name with visible characters."
     problems |= _tag_problems(job) | _argument_problems(job) | _schedule_problems(job)
     if not timedelta(seconds=1) <= (job.timeout or timedelta()) <= timedelta(days=1):
         problems["timeout"] = "Choose between one second and one day."
@@ -58,9 +58,9 @@ def _schedule_problems(job: "Job") -> dict[str, str]:
     for kind in TriggerType:
         field = kind.column
         if getattr(job, field) and kind != job.trigger_type:
-            return {field: f"Leave this empty: it belongs to a job of type {kind.value}."}
+            return {field: f"Leave this empty: only jobs of type {kind.value} use it."}
         if not getattr(job, field) and kind == job.trigger_type:
-            return {field: f"Fill this in: a job of type {kind.value} needs it."}
+            return {field: f"Required for jobs of type {kind.value}."}
     for field in ("ends_at", "anchor_at"):
         if (moment := getattr(job, field)) and (problem := limits.moment_problem(moment)):
             return {field: problem}

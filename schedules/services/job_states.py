@@ -35,7 +35,7 @@ def pause(actor: Actor, job_id: str, *, reason: str = "", until: datetime | None
         return invalid("until", problem)
     if until is not None and until <= now:
         there = f"{now.astimezone(until.tzinfo):%Y-%m-%d %H:%M:%S} {until.tzinfo}"
-        return invalid("until", f"Choose a moment in the future (now {there}).")
+        return invalid("until", f"Choose a time in the future (now {there}).")
     if len(reason) > limits.NAME_LENGTH or limits.line_problem(reason):
         return invalid("reason", f"Use at most {limits.NAME_LENGTH} printable characters.")
     with transaction.atomic():
@@ -103,9 +103,9 @@ def cancel(actor: Actor, job_id: str, *, only: Collection[str] = Job.ACTIVE) -> 
         if job.status not in only and not (Job.Status.PENDING in only and waits_for_agent(job, now)):
             return Err(Code.WRONG_STATE, f"Job already {job.status}: {job_id}")
         before = {"status": job.status}
-        account_until(job, now, "The job was cancelled before it could run.")
+        account_until(job, now, "The job was stopped before this run.")
         _move(job, now, status=Job.Status.CANCELLED, next_run_at=None, paused_until=None)
-        if engine.withdraw(job, now, "cancelled", also_manual=True):
+        if engine.withdraw(job, now, "stopped", also_manual=True):
             job.refresh_from_db()
         record(actor, "cancel", now, job=job, before=before, after={"status": "cancelled"})
     return Ok(job)
@@ -120,7 +120,7 @@ def delete(actor: Actor, job_id: str) -> Result[Job]:
             return job
         if is_protected(job):
             return _protected(job)
-        account_until(job, now, "The job was deleted before it could run.")
+        account_until(job, now, "The job was deleted before this run.")
         _move(job, now, deleted_at=now)
         if engine.withdraw(job, now, "deleted", also_manual=True):
             job.refresh_from_db()
@@ -149,13 +149,13 @@ def restore(actor: Actor, job_id: str) -> Result[Job]:
             if refusal:
                 return refusal
         since = (job.deleted_at or _cancelled_at(job)) + _TICK
-        was = "was cancelled" if is_cancelled else "lay in the trash"
+        was = "was stopped" if is_cancelled else "was in the trash"
         changes: dict[str, Any] = {"deleted_at": None, "failure_streak": 0}
         match job.status:
             case status if status == Job.Status.PENDING or is_cancelled:
                 engine.account_for(job, since, now, f"The job {was}.")
                 engine.delete_future_rows(job, now)
-                following, reason = _slot_after(job, now, f"Its time passed while it {was}.")
+                following, reason = _slot_after(job, now, f"It came due while the job {was}.")
                 if following:
                     changes |= {"status": Job.Status.PENDING, "next_run_at": following}
                 else:
@@ -238,7 +238,7 @@ def skip(
                 given = [slot_entry(upcoming[0])]
             after = still_ahead([*before, *given], now)
         if len(after) > MOST_SKIPS:
-            return invalid("dates", f"At most {MOST_SKIPS} dates can be left out.")
+            return invalid("dates", f"At most {MOST_SKIPS} dates can be skipped.")
         _move(job, now, skips=" ".join(after))
         record(actor, "edit", now, job=job, before={"skips": before}, after={"skips": after})
     return Ok(job)

@@ -163,7 +163,7 @@ def _try_to_edit(
             return _lost_the_race(actor, old)
         has_deleted = False
         if is_rescheduled:
-            account_until(old, now, "The schedule was changed before it could run.")
+            account_until(old, now, "The schedule was changed before this run.")
             has_deleted = engine.delete_future_rows(old, now)
         record(actor, "edit", now, job=job, before=before, after=_changes(job, changes))
     if has_deleted:

@@ -14,7 +14,8 @@ from schedules.models import Event, Execution, Job
 from schedules.models.jobs import skips_of, trigger_of_job, why_skipped
 from schedules.result import Ok, Result
 from schedules.services.actors import Actor, not_found
-from schedules.when.moments import local_words
+from schedules.when import durations
+from schedules.when.moments import local_words, short_words
 from schedules.when.triggers import Trigger, TriggerError
 
 Status = Execution.Status
@@ -48,6 +49,8 @@ _STARTED = ("create", "resume", "finish", "restore")
 _PAUSED = "Paused: "
 _TICK = timedelta(microseconds=1)
 _STOPPED = {"pause": "paused", "cancel": "cancelled", "delete": "deleted"}
+_SHOWN_STOPS = {"pause": "paused", "cancel": "stopped permanently", "delete": "deleted"}
+_NOTICEABLE = timedelta(seconds=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,30 +228,33 @@ def _why_of_row(job: Job, row: Execution) -> Why:
 
 def explain(row: Execution, timezone: str = "UTC", *, with_reason: bool = True) -> str:
     """Describe the state or the result of a run in one sentence, without its error."""
-    tries = f"{row.attempt} attempt{'' if row.attempt == 1 else 's'}"
-    began = "It first ran" if row.attempt > 1 else "It ran"
+    on_attempt = "on the first attempt" if row.attempt == 1 else f"on attempt {row.attempt}"
     # The slots of a gap are counted only up to this number.
     is_more = row.slots == engine.COUNTED_SLOTS + 1
     slots = f"more than {engine.COUNTED_SLOTS:,}" if is_more else f"{row.slots:,}"
-    many = f"{slots} slots were".capitalize() if row.slots > 1 else "It was"
-    late = f", {row.lateness.total_seconds():.1f} s after its time" if row.lateness else ""
+    many = f"{slots} runs were".capitalize() if row.slots > 1 else "This run was"
+    is_late = row.lateness is not None and row.lateness >= _NOTICEABLE
+    late = f"; it started {durations.short(row.lateness)} late" if is_late and row.lateness else ""
     again = f" for attempt {row.attempt + 1}" if row.attempt else ""
     if row.attempt and row.available_at:
         again += f", which starts at {local_words(row.available_at, timezone)}"
     failed = f"Attempt {row.attempt} failed. " if row.attempt and row.error else ""
     words = {
-        Status.QUEUED: f"{failed}It is queued{again}.",
-        Status.CLAIMED: "A worker has taken it and is about to start it.",
-        Status.RUNNING: f"It is running, attempt {row.attempt}.",
-        Status.WAITING: f"{row.leased_to} holds it until {local_words(row.lease_until, timezone)}."
+        Status.QUEUED: f"{failed}Queued{again}.",
+        Status.CLAIMED: "A worker is about to start it.",
+        Status.RUNNING: f"Running, attempt {row.attempt}.",
+        Status.WAITING: f"Claimed by {row.leased_to} until {local_words(row.lease_until, timezone)}."
         if row.lease_until and row.is_held_at(clock.now())
-        else "It waits for an agent to claim and complete it.",
-        Status.SUCCEEDED: f"{began}{late}, and succeeded on attempt {row.attempt}.",
-        Status.FAILED: f"It failed after {tries}.",
+        else "Waiting for an agent.",
+        Status.SUCCEEDED: f"Succeeded {on_attempt}{late}.",
+        Status.FAILED: {0: "Failed.", 1: "Failed on the first attempt."}.get(
+            row.attempt, f"Failed after {row.attempt} attempts."
+        ),
         Status.SKIPPED: f"{many} skipped.",
         Status.MISSED: f"{many} missed.",
-        Status.CANCELLED: f"It was taken back{'' if row.attempt else ' before it started'}.",
-        Status.LOST: "Its worker died under it.",
+        Status.CANCELLED: "Cancelled." if row.attempt else "Cancelled before it started.",
+        # Its reason says more.
+        Status.LOST: "" if with_reason and row.reason else "The worker crashed during this run.",
     }[Status(row.status)]
     return f"{words} {row.reason if with_reason else ''}".strip()
 
@@ -286,12 +292,10 @@ def _why_ahead(job: Job, moment: datetime, now: datetime) -> Why:
         return words
     slot = _nearest_slot(as_resumed(job, now), moment, now)
     if slot and job.paused_until is None:
-        return (
-            Why(job, slot, "pending", "It has not fallen due yet.") if slot > now else _why_not_yet(job, now)
-        )
+        return Why(job, slot, "pending", "It isn't due yet.") if slot > now else _why_not_yet(job, now)
     if slot and job.paused_until and job.paused_until < moment:
-        until = local_words(job.paused_until, job.timezone)
-        return Why(job, slot, "pending", f"It is paused until {until}, and runs again after that.")
+        until = short_words(job.paused_until, job.timezone)
+        return Why(job, slot, "pending", f"It is paused until {until}.")
     return _why_without_row(job, moment, now, is_ahead=True)
 
 
@@ -302,7 +306,7 @@ def _why_left_out(job: Job, moment: datetime) -> Why | None:
     with suppress(TriggerError):
         slot = job.trigger.next_after(moment - _TICK)
         if slot and slot - moment < timedelta(days=1) and (words := why_skipped(job, slot)):
-            return Why(job, slot, "excluded", f"It will not run then: {words[:1].lower()}{words[1:]}")
+            return Why(job, slot, "excluded", f"It won't run then: {words[:1].lower()}{words[1:]}")
     return None
 
 
@@ -346,10 +350,10 @@ def _start_near(job: Job, moment: datetime) -> datetime | None:
 def _why_not_yet(job: Job, now: datetime) -> Why:
     assert job.next_run_at is not None
     if job.next_run_at > now:
-        return Why(job, job.next_run_at, "pending", "It has not fallen due yet.")
+        return Why(job, job.next_run_at, "pending", "It isn't due yet.")
     if engine.is_any_cluster_running(now):
-        return Why(job, job.next_run_at, "late", "It is due and will be started in a moment.")
-    return Why(job, job.next_run_at, "late", "It is due, but no worker is running.")
+        return Why(job, job.next_run_at, "late", "It is due and about to start.")
+    return Why(job, job.next_run_at, "late", "It is due, but the worker is offline.")
 
 
 def _why_without_row(job: Job, moment: datetime, now: datetime, *, is_ahead: bool = False) -> Why:
@@ -361,12 +365,12 @@ def _why_without_row(job: Job, moment: datetime, now: datetime, *, is_ahead: boo
         last = changes.exclude(verb__in=["delete", "restore"]).first()
     if last and last.verb in _STOPPED:
         stopped = _STOPPED[last.verb]
-        words = f"{last.actor} had {stopped} it at {local_words(last.at, job.timezone)}."
+        words = f"It was {_SHOWN_STOPS[last.verb]} by {last.actor} ({short_words(last.at, job.timezone)})."
         if is_ahead and job.paused_until:
-            words += f" The pause ends at {local_words(job.paused_until, job.timezone)}."
+            words += f" The pause ends on {short_words(job.paused_until, job.timezone)}."
         # Only a run whose time has come can have been skipped.
         verdict = stopped if is_ahead else Status.SKIPPED
         return Why(job, moment, verdict, words, detail=str(last.after.get("reason") or ""))
     if moment > now:
-        return Why(job, moment, "pending", "That moment lies ahead: there is nothing to tell of it yet.")
-    return Why(job, moment, "nothing", "The schedule had no run near that moment.")
+        return Why(job, moment, "pending", "That time is in the future.")
+    return Why(job, moment, "nothing", "Nothing was scheduled around that time.")

@@ -74,9 +74,7 @@ def issue_token(
             )
             record_token_event(token, "issue token", by or user, door, now)
     except IntegrityError:
-        return invalid(
-            "name", f"A token that is not revoked is called {name!r}: choose another name, or revoke it."
-        )
+        return invalid("name", f'You already have a token named "{name}". Choose another name, or revoke it.')
     return Ok(IssuedToken(token, text))
 
 
@@ -93,9 +91,11 @@ def revoke_token(user: Any, token_id: int, *, door: Event.Door = Event.Door.WEB)
         if token is None:
             return Err(Code.NOT_FOUND, f"Token not found: {token_id}")
         if is_above(token.owner, user):
-            return Err(Code.FORBIDDEN, "Its owner has more rights than you: only they can revoke it.")
+            return Err(
+                Code.FORBIDDEN, "Only its owner can revoke it, because they have more rights than you."
+            )
         if not Token.objects.filter(pk=token.pk, revoked_at=None).update(revoked_at=now):
-            return Err(Code.WRONG_STATE, "This token was revoked before.")
+            return Err(Code.WRONG_STATE, "This token is already revoked.")
         record_token_event(token, "revoke token", user, door, now)
     token.refresh_from_db()
     return Ok(token)
@@ -148,7 +148,7 @@ def _problem_with(
         return invalid("name", "Give it a name of 1 to 100 printable characters, like laptop.")
     if is_person(name.strip()):
         return invalid(
-            "name", "A person has this name, so the history could not tell them apart: choose another."
+            "name", "A user has this name. Choose another one, so that the activity log can tell them apart."
         )
     if not scopes or set(scopes) - set(SCOPES):
         return invalid("scopes", "Choose from: read, write.")

@@ -43,7 +43,7 @@ _KINDS: "dict[type[models.Field[Any, Any]], tuple[type, str]]" = {
     models.BooleanField: (bool, "Give true or false."),
 }
 _REQUIRED = frozenset(("name", "task", "trigger_type"))
-TOO_FAR_AHEAD = f"Choose a moment within the next {HORIZON_IN_WORDS}."
+TOO_FAR_AHEAD = f"Choose a time within the next {HORIZON_IN_WORDS}."
 _COLUMNS = frozenset(field.name for field in Job._meta.concrete_fields)
 
 
@@ -99,7 +99,7 @@ def job_problem(actor: Actor, job: Job, now: datetime, *, changed: set[str]) -> 
         if job.run_at > now + HORIZON:
             return invalid("run_at", TOO_FAR_AHEAD)
     if job.anchor_at and job.trigger_type != Job.TriggerType.INTERVAL:
-        return invalid("anchor_at", "Leave this empty: it belongs to a job of type interval.")
+        return invalid("anchor_at", "Leave this empty: only jobs of type interval use it.")
     if job.anchor_at and "anchor_at" in changed and job.anchor_at > now + HORIZON:
         return invalid("anchor_at", TOO_FAR_AHEAD)
     return interval_problem(actor, job.every) if job.every and "every" in changed else None
@@ -149,10 +149,10 @@ def no_runs_left(job: Job, now: datetime) -> Err:
     """Explain why a job would never fire again."""
     if job.run_at and job.run_at <= now:
         return invalid(
-            "run_at", f"Its time ({local_words(job.run_at, job.timezone)}) has passed: choose a later one."
+            "run_at", f"Its time ({local_words(job.run_at, job.timezone)}) has passed. Choose a later one."
         )
     if job.max_runs is not None and job.slot_count >= job.max_runs:
-        return invalid("max_runs", f"It has run {job.slot_count} times already: choose a higher number.")
+        return invalid("max_runs", f"It has already run {job.slot_count} times. Choose a higher number.")
     if job.ends_at:
-        return invalid("ends_at", "There is no run before this end: choose a later one.")
-    return invalid("trigger_type", "This schedule has no further run.")
+        return invalid("ends_at", "It has no run before this end. Choose a later one.")
+    return invalid("trigger_type", "This schedule has no more runs.")

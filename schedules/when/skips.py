@@ -26,8 +26,8 @@ class Skips:
         """Return why a slot is left out, or an empty text if it runs."""
         day = self._day_of(slot).isoformat()
         if day in self.entries:
-            return f"{day} is left out of this schedule."
-        return "This run was left out." if slot_entry(slot) in self.entries else ""
+            return f"{day} is skipped in this schedule."
+        return "This run was skipped." if slot_entry(slot) in self.entries else ""
 
     def last_moment(self, slot: datetime) -> datetime:
         """Return the moment up to which everything is left out, for a slot that is."""

@@ -76,7 +76,7 @@ class Once(_Slots):
         try:
             run_at.astimezone(zone)
         except OverflowError as error:
-            raise TriggerError("run_at", "the moment lies beyond the calendar's end") from error
+            raise TriggerError("run_at", "that date is too far in the future") from error
         object.__setattr__(self, "run_at", run_at)
 
     def next_after(self, moment: datetime) -> datetime | None:
@@ -306,7 +306,7 @@ def _aware(moment: object, field: str) -> datetime:
     try:
         return moment.astimezone(UTC)
     except OverflowError as error:
-        raise TriggerError(field, "the moment lies beyond the calendar's end") from error
+        raise TriggerError(field, "that date is too far in the future") from error
 
 
 def _whole_seconds(seconds: object) -> int:

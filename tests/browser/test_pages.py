@@ -82,7 +82,7 @@ def test_pages_without_a_login_have_no_accessibility_violation(
 ):
     visitor = visit(mode)
     missing = visitor.open("/jobs/nobody/")
-    assert "Not found" in missing.inner_text("h1")
+    assert "Page not found" in missing.inner_text("h1")
     assert violations(visitor, axe) == []
 
     visitor.page.context.clear_cookies()

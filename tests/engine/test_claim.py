@@ -451,7 +451,7 @@ def test_queued_run_of_a_stopped_job_is_not_claimed_but_ended(cluster, job_field
 
     row.refresh_from_db()
     assert (row.status, row.finished_at, row.available_at) == (expected, NOW, None)
-    assert row.reason == "The job was stopped before it could run."
+    assert row.reason == "The job was stopped before this run."
     assert row.error == "it failed"
 
 
@@ -490,7 +490,7 @@ def test_queued_run_ends_if_its_job_has_another_task_now(cluster, fields, status
     assert engine.claim_runs(cluster.pk, NOW, 10) == []
 
     row.refresh_from_db()
-    assert (row.status, row.reason) == (status, "The job was given another task before it could run.")
+    assert (row.status, row.reason) == (status, "The job's action was changed before this run.")
     job.refresh_from_db()
     assert job.last_error == fields.get("error", "before")
 
@@ -517,7 +517,7 @@ def test_queued_run_of_a_deleted_job_ends(cluster):
 
     assert engine.claim_runs(cluster.pk, NOW, 10) == []
     row.refresh_from_db()
-    assert (row.status, row.reason) == ("cancelled", "Its job is gone.")
+    assert (row.status, row.reason) == ("cancelled", "The job no longer exists.")
 
 
 @pytest.mark.django_db

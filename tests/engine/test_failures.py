@@ -76,7 +76,7 @@ def test_slots_due_at_an_automatic_pause_are_skipped(cluster):
     fail(cluster, job)
 
     skipped = Execution.objects.get(status="skipped")
-    assert (skipped.scheduled_for, skipped.reason) == (NOW - HOUR, "The job was paused before it could run.")
+    assert (skipped.scheduled_for, skipped.reason) == (NOW - HOUR, "The job was paused before this run.")
 
 
 def test_automatic_pause_withdraws_waiting_runs(cluster):
@@ -132,7 +132,7 @@ def sent_notices(owner):
     owner.cronty_profile.save()
     return lambda: [
         (notice.kwargs["title"], notice.kwargs["message"])
-        for notice in Job.objects.filter(name__startswith="Failure notice").order_by("pk")
+        for notice in Job.objects.filter(name__startswith="Failure alert").order_by("pk")
     ]
 
 

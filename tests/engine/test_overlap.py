@@ -53,8 +53,8 @@ def test_one_time_job_runs_while_a_manual_run_is_live():
 @pytest.mark.parametrize(
     ("late", "reason"),
     [
-        (timedelta(seconds=5), "The run before it was still going."),
-        (timedelta(seconds=6), "The run before it had not been settled yet."),
+        (timedelta(seconds=5), "The previous run was still running."),
+        (timedelta(seconds=6), "The previous run had not been stored yet."),
     ],
 )
 def test_reason_of_a_skipped_slot_depends_on_how_late_it_is(late, reason):

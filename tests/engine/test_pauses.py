@@ -63,9 +63,9 @@ TOOK = {"attempt": 1, "leased_to": "laptop"}
 @pytest.mark.parametrize(
     ("fields", "also_manual", "expected", "before"),
     [
-        ({"status": "queued"}, False, "cancelled", "it could run"),
+        ({"status": "queued"}, False, "cancelled", "this run"),
         ({"status": "queued", "attempt": 1}, False, "failed", "the next attempt"),
-        ({"status": "claimed"}, False, "cancelled", "it could run"),
+        ({"status": "claimed"}, False, "cancelled", "this run"),
         ({"status": "claimed", "attempt": 2}, False, "failed", "the next attempt"),
         ({"status": "running", "attempt": 1}, True, "running", None),
         ({"status": "waiting", "attempt": 1}, False, "cancelled", "an agent took this prompt"),
@@ -79,7 +79,7 @@ TOOK = {"attempt": 1, "leased_to": "laptop"}
             "an agent took this prompt",
         ),
         ({"status": "queued", "cause": "manual"}, False, "queued", None),
-        ({"status": "queued", "cause": "manual"}, True, "cancelled", "it could run"),
+        ({"status": "queued", "cause": "manual"}, True, "cancelled", "this run"),
         ({"status": "succeeded"}, True, "succeeded", None),
     ],
 )

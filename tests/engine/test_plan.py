@@ -312,7 +312,7 @@ def test_slot_that_is_left_out_is_skipped_and_does_not_count():
     result, rows = planned(new_job(skips=entry(NOW), max_runs=1), NOW)
 
     assert rows == [("skipped", NOW)]
-    assert result.slots[0].reason == "This run was left out."
+    assert result.slots[0].reason == "This run was skipped."
     assert result.next_run_at == NOW + HOUR
 
 
@@ -323,7 +323,7 @@ def test_every_slot_of_a_day_that_is_left_out_is_skipped():
 
     assert rows == [("skipped", NOW)]
     assert (result.slots[0].count, result.slots[0].last) == (3, NOW + 2 * HOUR)
-    assert result.slots[0].reason == f"{day} is left out of this schedule."
+    assert result.slots[0].reason == f"{day} is skipped in this schedule."
 
 
 def test_run_before_those_that_are_left_out_is_made_up_for():

@@ -134,7 +134,7 @@ def test_started_run_of_an_at_most_once_job_never_starts_again(cluster, lose, at
 
     row = Execution.objects.get()
     assert (row.status, row.attempt, row.lease_until) == ("lost", 1, None)
-    assert row.reason.endswith("This job does not start a run again.")
+    assert row.reason.endswith("This job never repeats a run.")
     job.refresh_from_db()
     assert (job.recent, job.last_error) == ("L", row.reason)
     for later in (LEASE, HOUR):
@@ -188,7 +188,7 @@ def test_run_rescued_before_its_job_became_at_most_once_does_not_start_again(clu
 
     row = Execution.objects.get()
     assert (row.status, row.available_at) == ("lost", None)
-    assert row.reason == "Its worker died while it ran. This job does not start a run again."
+    assert row.reason == "The worker crashed during this run. This job never repeats a run."
 
 
 def test_prompt_of_an_at_most_once_job_is_lost_when_its_agent_does_not_complete_it():
@@ -202,7 +202,7 @@ def test_prompt_of_an_at_most_once_job_is_lost_when_its_agent_does_not_complete_
         row.refresh_from_db()
     assert [row.status for row in rows] == ["waiting", "lost"]
     assert rows[1].error == rows[1].reason
-    assert rows[1].reason.startswith("Its agent did not complete it in time.")
+    assert rows[1].reason.startswith("The agent didn't complete it in time.")
 
 
 # Prompts
@@ -370,7 +370,7 @@ def test_rescued_run_is_queued_again_unless_its_workers_keep_dying(cluster, atte
     job.refresh_from_db()
     if expected == "lost":
         assert (row.finished_at, job.recent) == (NOW, "L")
-        assert "not started again" in job.last_error
+        assert "wasn't started again" in job.last_error
     else:
         assert (row.available_at, row.reason, job.recent) == (NOW, "why", "")
         assert [(each["attempt"], each["error"]) for each in row.earlier_attempts] == [(attempt, "why")]

@@ -51,7 +51,7 @@ def test_claim_of_a_dead_cluster_starts_only_within_the_catch_up_limit(cluster, 
     assert job.recent == ""
     if expected == "missed":
         limit = "1 minute" if catch_up == "none" else "1 day"
-        assert row.reason == f"No worker could start it within {limit}, its limit for catching up."
+        assert row.reason == f"No worker could start it within its catch-up limit of {limit}."
         assert (row.finished_at, row.available_at, row.lease_until) == (NOW + later, None, None)
 
 
@@ -78,7 +78,7 @@ def test_run_of_a_dead_cluster_is_repeated_only_within_the_catch_up_limit(
         limit = "1 minute" if catch_up == "none" else "1 day"
         row = Execution.objects.get()
         assert row.reason == row.error == job.last_error
-        assert f"its limit for catching up, {limit}, passed" in row.reason
+        assert f"the catch-up limit of {limit} passed" in row.reason
         assert job.recent == "L"
 
 

@@ -141,50 +141,54 @@ def test_why_of_a_foreign_or_unknown_job_is_not_found(actor, stranger):
 @pytest.mark.parametrize(
     ("row", "words"),
     [
-        pytest.param({"status": "queued"}, "It is queued.", id="queued"),
+        pytest.param({"status": "queued"}, "Queued.", id="queued"),
         pytest.param({"status": "queued", "attempt": 1}, "for attempt 2", id="queued for a retry"),
         pytest.param({"status": "claimed"}, "about to start", id="claimed"),
-        pytest.param({"status": "running", "attempt": 2}, "running, attempt 2", id="running"),
-        pytest.param({"status": "waiting"}, "waits for an agent", id="waiting"),
-        pytest.param({"status": "succeeded", "attempt": 1}, "succeeded on attempt 1", id="succeeded"),
+        pytest.param({"status": "running", "attempt": 2}, "Running, attempt 2", id="running"),
+        pytest.param({"status": "waiting"}, "Waiting for an agent.", id="waiting"),
         pytest.param(
-            {"lateness": timedelta(seconds=1.5), "attempt": 1}, "It ran, 1.5 s after its time", id="late"
+            {"status": "succeeded", "attempt": 1}, "Succeeded on the first attempt.", id="succeeded"
+        ),
+        pytest.param(
+            {"lateness": timedelta(seconds=1.5), "attempt": 1},
+            "first attempt; it started 1.5 s late.",
+            id="late",
         ),
         pytest.param(
             {"lateness": timedelta(seconds=1.5), "attempt": 2},
-            "It first ran, 1.5 s after its time, and succeeded on attempt 2.",
+            "Succeeded on attempt 2; it started 1.5 s late.",
             id="late, after a retry",
         ),
         pytest.param(
-            {"status": "failed", "attempt": 3, "error": "Boom"}, "It failed after 3 attempts.", id="failed"
+            {"status": "failed", "attempt": 3, "error": "Boom"}, "Failed after 3 attempts.", id="failed"
         ),
         pytest.param(
             {"status": "failed", "attempt": 1, "error": "No.", "reason": "Completed by phone."},
-            "It failed after 1 attempt. Completed by phone.",
+            "Failed on the first attempt. Completed by phone.",
             id="failed by an agent",
         ),
         pytest.param(
             {"status": "waiting", "leased_to": "laptop", "lease_until": NOW},
-            "laptop holds it until 2026-02-04 09:00:00 UTC.",
+            "Claimed by laptop until 2026-02-04 09:00:00 UTC.",
             id="held",
         ),
         pytest.param(
             {"status": "waiting", "leased_to": "laptop", "lease_until": NOW - timedelta(seconds=1)},
-            "waits for an agent",
+            "Waiting for an agent.",
             id="released",
         ),
-        pytest.param({"status": "skipped", "reason": "Busy."}, "It was skipped. Busy.", id="skipped"),
+        pytest.param({"status": "skipped", "reason": "Busy."}, "This run was skipped. Busy.", id="skipped"),
         pytest.param(
-            {"status": "missed", "slots": 1200, "last_slot": NOW}, "1,200 slots were missed", id="gap"
+            {"status": "missed", "slots": 1200, "last_slot": NOW}, "1,200 runs were missed", id="gap"
         ),
         pytest.param(
             {"status": "skipped", "slots": 10_001, "last_slot": NOW},
-            "More than 10,000 slots were skipped",
+            "More than 10,000 runs were skipped",
             id="long gap",
         ),
-        pytest.param({"status": "cancelled"}, "taken back before it started.", id="cancelled"),
-        pytest.param({"status": "cancelled", "attempt": 1}, "taken back.", id="dismissed"),
-        pytest.param({"status": "lost"}, "died under it", id="lost"),
+        pytest.param({"status": "cancelled"}, "Cancelled before it started.", id="cancelled"),
+        pytest.param({"status": "cancelled", "attempt": 1}, "Cancelled.", id="dismissed"),
+        pytest.param({"status": "lost"}, "The worker crashed during this run.", id="lost"),
     ],
 )
 def test_every_outcome_has_an_explanation(row, words):
@@ -232,9 +236,9 @@ def test_why_explains_a_row_although_the_schedule_is_invalid(actor):
 @pytest.mark.parametrize(
     ("due", "has_worker", "expected"),
     [
-        pytest.param(NOW + timedelta(minutes=5), True, ("pending", "not fallen due"), id="ahead"),
-        pytest.param(NOW - timedelta(seconds=1), True, ("late", "in a moment"), id="due"),
-        pytest.param(NOW - timedelta(hours=1), False, ("late", "no worker"), id="no cluster"),
+        pytest.param(NOW + timedelta(minutes=5), True, ("pending", "isn't due yet"), id="ahead"),
+        pytest.param(NOW - timedelta(seconds=1), True, ("late", "about to start"), id="due"),
+        pytest.param(NOW - timedelta(hours=1), False, ("late", "worker is offline"), id="no cluster"),
     ],
 )
 def test_why_explains_that_a_run_is_pending_or_late(actor, due, has_worker, expected):
@@ -328,7 +332,7 @@ def test_why_does_not_blame_a_pause_that_has_ended(actor):
 
     answer = verdict(actor, job, NOW + timedelta(hours=1), NOW + timedelta(hours=2))
 
-    assert (answer.verdict, answer.explanation) == ("nothing", "The schedule had no run near that moment.")
+    assert (answer.verdict, answer.explanation) == ("nothing", "Nothing was scheduled around that time.")
 
 
 def test_why_finds_a_gap_around_a_manual_run(actor):
@@ -378,7 +382,7 @@ def test_why_about_a_future_moment_names_the_nearest_run(actor, fields, asked, s
     answer = verdict(actor, job, datetime.fromisoformat(f"{asked}:00+00:00"))
 
     assert (answer.verdict, f"{answer.at:%Y-%m-%d %H:%M}") == ("pending", slot)
-    assert answer.explanation == "It has not fallen due yet."
+    assert answer.explanation == "It isn't due yet."
 
 
 def test_why_about_a_moment_after_a_pause_says_that_the_job_runs_again(actor):

@@ -176,4 +176,4 @@ def test_token_cannot_be_named_like_a_person(owner, stranger, name):
         refused = issue_token(user, name=name)
 
         assert isinstance(refused, Err)
-        assert "A person has this name" in str(refused.errors["name"])
+        assert "A user has this name" in str(refused.errors["name"])

@@ -49,7 +49,7 @@ BAD = {
     "a moment beyond the calendar": (
         "ends_at",
         datetime(9999, 12, 31, 23, tzinfo=timezone(timedelta(hours=-12))),
-        "calendar",
+        "too far in the future",
     ),
     "a fraction for a count": ("max_runs", 1.5, "whole"),
     "infinity for a count": ("max_runs", math.inf, "whole"),
@@ -139,8 +139,8 @@ BAD_INPUT = {
     "@reboot": (cron("@reboot"), "cron", ""),
     "question mark": (cron("0 9 ? * *"), "cron", ""),
     "NUL in cron": (cron("0 9 * * \x00"), "cron", ""),
-    "no cron": (cron(""), "cron", "needs it"),
-    "no cron, as None": (cron(None), "cron", "needs it"),
+    "no cron": (cron(""), "cron", "Required for jobs"),
+    "no cron, as None": (cron(None), "cron", "Required for jobs"),
     "unknown zone": (cron("0 9 * * *", timezone="Mars/Base"), "timezone", "Europe/Berlin"),
     "zone that is a path": (cron("0 9 * * *", timezone="../../etc/passwd"), "timezone", "Unknown"),
     "empty zone": (cron("0 9 * * *", timezone=""), "timezone", ""),
@@ -153,9 +153,9 @@ BAD_INPUT = {
     "end of the calendar": (
         once(datetime(9999, 12, 31, 23, 59, tzinfo=timezone(timedelta(hours=-12)))),
         "run_at",
-        "calendar",
+        "too far in the future",
     ),
-    "no moment": (once(None), "run_at", "needs it"),
+    "no moment": (once(None), "run_at", "Required for jobs"),
     "interval of nothing": (interval(timedelta(0)), "every", ""),
     "negative interval": (interval(timedelta(seconds=-60)), "every", ""),
     "fractional interval": (interval(timedelta(seconds=1.5)), "every", "whole seconds"),
@@ -252,9 +252,9 @@ def test_schedule_without_runs_before_the_end_of_the_calendar_is_refused(actor, 
     ("fields", "field", "words"),
     [
         pytest.param(once(NOW), "run_at", "2026-02-04 09:00:00 UTC", id="its time has passed"),
-        pytest.param({"max_runs": 3, "slot_count": 3}, "max_runs", "3 times already", id="all runs used"),
+        pytest.param({"max_runs": 3, "slot_count": 3}, "max_runs", "already run 3 times", id="all runs used"),
         pytest.param({"ends_at": NOW}, "ends_at", "no run before this end", id="its end is near"),
-        pytest.param({}, "trigger_type", "no further run", id="any other reason"),
+        pytest.param({}, "trigger_type", "no more runs", id="any other reason"),
     ],
 )
 def test_job_without_further_runs_is_refused_with_the_reason(fields, field, words):

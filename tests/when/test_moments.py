@@ -22,6 +22,4 @@ def test_moment_is_written_on_the_clock_of_its_zone(timezone, words):
 
 
 def test_past_moment_is_refused_with_the_time_of_its_zone():
-    assert (
-        in_the_past(NOON, "Asia/Tokyo") == "This moment is in the past (now 2026-02-04 21:00:00 Asia/Tokyo)."
-    )
+    assert in_the_past(NOON, "Asia/Tokyo") == "That time is in the past (now 2026-02-04 21:00:00 Asia/Tokyo)."

@@ -86,7 +86,7 @@ def eventful() -> History:
             row(10, 10),
             # Killed after it was accepted, and rescued.
             row(20, 20, attempt=2, finished_at=T0 + 29),
-            row(30, 30, "skipped", reason="The run before it was still going.", finished_at=T0 + 30),
+            row(30, 30, "skipped", reason="The previous run was still running.", finished_at=T0 + 30),
             row(900, 40.1, cause="manual"),
             row(901, 41.1, cause="manual"),
             row(40, 40, "skipped", last_slot=T0 + 50, slots=2, reason="Paused: no reason given"),
@@ -95,7 +95,7 @@ def eventful() -> History:
             row(80, 80, "failed", error="127.0.0.1 did not answer", finished_at=T0 + 81),
             row(92, 92),
             row(99, 99),
-            row(106, 106, "cancelled", reason="The job was cancelled before it could run."),
+            row(106, 106, "cancelled", reason="The job was stopped before this run."),
         ],
         deliveries=[
             delivery(10, 10),
@@ -139,7 +139,7 @@ def limited() -> History:
         ],
         rows=[
             row(10, 10),
-            row(20, 20, "skipped", reason="The run before it was still going."),
+            row(20, 20, "skipped", reason="The previous run was still running."),
             *(row(at, at) for at in (30, 40)),
         ],
         deliveries=[delivery(10, 10, held=9.5), delivery(30, 30), delivery(40, 40)],
@@ -163,7 +163,7 @@ def ending() -> History:
 def holding(overlap: str) -> History:
     """A target that answers too slowly once: the next run is skipped, waits, or overlaps."""
     following = {
-        "skip": [row(30, 30, "skipped", reason="The run before it was still going.")],
+        "skip": [row(30, 30, "skipped", reason="The previous run was still running.")],
         "queue": [row(30, 30, first_started_at=T0 + 34.2, finished_at=T0 + 35)],
         "allow": [row(30, 30, finished_at=T0 + 35)],
     }[overlap]
@@ -647,7 +647,7 @@ def test_runs_without_proof_of_a_claim_before_the_clock_jump_are_catch_up_runs()
 
 def stopped_after_an_outage(*, deleted_at: float) -> History:
     """Two slots fall due during a database outage; the job is deleted as soon as it is over."""
-    taken_away = "The job was deleted before it could run."
+    taken_away = "The job was deleted before this run."
     return quiet().with_(
         operations=[asked(overlap="allow"), operation("delete", deleted_at)],
         rows=[row(at, at) for at in range(10, 41, STEP)]

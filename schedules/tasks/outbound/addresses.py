@@ -36,7 +36,10 @@ async def resolve(host: str, port: int) -> list[Address]:
     try:
         found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError) as error:
-        raise OutboundError(f"{host}: the name cannot be resolved ({error})", retryable=True) from error
+        raise OutboundError(
+            f"Can't reach {host}: DNS lookup failed. Check the address and this server's internet connection.",
+            retryable=True,
+        ) from error
     # Without duplicates, in the resolver's order.
     return list(dict.fromkeys(ip_address(entry[4][0]) for entry in found))
 

@@ -51,7 +51,7 @@ async def send(
                 return await _exchange(channel, request)
         except TimeoutError as error:
             raise OutboundError(
-                f"{request.target.host}: no answer within {limit:g} s", retryable=True
+                f"Can't reach {request.target.host}: no answer within {limit:g} s.", retryable=True
             ) from error
 
 
@@ -86,11 +86,11 @@ class _Target:
         except ValueError as error:
             raise Refused(f"Not a URL: {error}.") from error
         if parts.scheme not in PORTS:
-            raise Refused("The URL must begin with http:// or https://.")
+            raise Refused("The URL must start with http:// or https://.")
         if "@" in parts.netloc:
             raise Refused("The URL must not contain a user name or password.")
         if not host:
-            raise Refused("The URL names no host.")
+            raise Refused("The URL has no host name.")
         path = quote(parts.path or "/", safe="/%:@!$&'()*+,;=~")
         query = f"?{quote(parts.query, safe='/%:@!$&()*+,;=~?')}" if parts.query else ""
         return cls(parts.scheme, host, port or PORTS[parts.scheme], path + query)
@@ -162,9 +162,13 @@ def _unpacked(data: bytes, most: int) -> bytes:
 def _connection_error(host: str, error: Exception) -> OutboundError:
     cause = error.__cause__
     if isinstance(cause, ssl.SSLCertVerificationError):
-        return OutboundError(f"{host}: its certificate is not valid: {cause.verify_message}", retryable=False)
-    words = str(error) or "the connection broke"
-    return OutboundError(f"{host}: {words}", retryable=not isinstance(error, httpcore.LocalProtocolError))
+        words = f"its certificate is not valid ({cause.verify_message})"
+        return OutboundError(f"Can't reach {host}: {words}.", retryable=False)
+    # "[Errno 111] Connection refused" is in the system's own words.
+    words = re.sub(r"^\[Errno -?\d+\] ", "", str(error)) or "the connection broke"
+    words = f"{words[:1].lower()}{words[1:]}" if words[1:2].islower() else words
+    is_final = isinstance(error, httpcore.LocalProtocolError)
+    return OutboundError(f"Can't reach {host}: {words.rstrip('.')}.", retryable=not is_final)
 
 
 def _ascii_host(host: str) -> str:

@@ -80,7 +80,7 @@ def test_naive_time_is_in_the_given_zone_or_else_in_the_zone_of_the_user(call):
         (interval(), "Invalid trigger_config: the interval is zero"),
         ({**once(""), "trigger_config": {}}, "Invalid trigger_config: run_at is missing"),
         (once("whenever"), "Invalid trigger_config: run_at: "),
-        (once("2020-01-01T00:00:00"), "Invalid trigger_config: this moment is in the past"),
+        (once("2020-01-01T00:00:00"), "Invalid trigger_config: that time is in the past"),
         ({**cron(""), "trigger_config": {}}, "Invalid trigger_config: expression is missing"),
         (
             {**cron(""), "trigger_config": {"expression": 5}},
@@ -272,7 +272,7 @@ def test_run_that_waits_for_its_retry_shows_its_error_and_the_next_attempt(call,
     assert answer["executions"][0]["next_attempt_at"] == again
     assert why["detail"] == "connection refused"
     words = f"{now + timedelta(minutes=10):%Y-%m-%d %H:%M:%S} UTC"
-    assert why["explanation"] == f"Attempt 1 failed. It is queued for attempt 2, which starts at {words}."
+    assert why["explanation"] == f"Attempt 1 failed. Queued for attempt 2, which starts at {words}."
 
 
 @pytest.mark.parametrize("shape", ["  {id}\n", "{pk}", "#{pk}", " #{pk} ", "Water the plants"])
@@ -463,7 +463,7 @@ def test_end_limits_the_next_runs(call):
 @pytest.mark.parametrize(
     ("policy", "error"),
     [
-        ({"ends_at": "2020-01-01"}, "Invalid ends_at: there is no run before this end"),
+        ({"ends_at": "2020-01-01"}, "Invalid ends_at: it has no run before this end"),
         ({"ends_at": "whenever"}, "Invalid ends_at: couldn't read that date and time"),
         ({"attempts": 11}, "Invalid attempts: "),
         ({"backoff": "soon"}, "Invalid backoff: couldn't read that duration"),

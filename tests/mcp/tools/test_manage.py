@@ -217,7 +217,7 @@ def test_pause_refuses_an_invalid_or_past_moment(call, owner, noon):
 
     assert call("pause_job", job_id=job.public_id, until="whenever")["error"].startswith("Invalid until: ")
     past = call("pause_job", job_id=job.public_id, until="2026-02-04 09:00")
-    assert past["error"] == "Invalid until: choose a moment in the future (now 2026-02-04 11:00:00 UTC)"
+    assert past["error"] == "Invalid until: choose a time in the future (now 2026-02-04 11:00:00 UTC)"
 
 
 def test_error_about_a_past_time_uses_the_zone_of_the_job(call, owner, noon):
@@ -227,7 +227,7 @@ def test_error_about_a_past_time_uses_the_zone_of_the_job(call, owner, noon):
     answer = call("update_job", job_id=job.public_id, **past)
 
     now = "2026-02-04 20:00:00 Asia/Tokyo"
-    assert answer["error"] == f"Invalid trigger_config: this moment is in the past (now {now})"
+    assert answer["error"] == f"Invalid trigger_config: that time is in the past (now {now})"
 
 
 def test_pause_that_leaves_no_run_has_a_warning(olga, owner, noon):
@@ -248,7 +248,7 @@ def test_resume_of_a_job_whose_time_has_passed_suggests_a_fix(olga, owner, noon)
     as_job = olga.call("resume_job", job_id=job.public_id)["error"]
     as_schedule = olga.call("resume_schedule", schedule_id=job.public_id)["error"]
 
-    passed = "Its time (2026-02-04 19:00:00 Asia/Tokyo) has passed: choose a later one."
+    passed = "Its time (2026-02-04 19:00:00 Asia/Tokyo) has passed. Choose a later one."
     assert as_job == f"{passed} Change its schedule with update_job first, or cancel it and make it anew."
     assert as_schedule == f"{passed} To do so, delete it with delete_schedule and schedule it anew."
 
@@ -376,7 +376,7 @@ def test_cancelled_job_is_restored_and_its_slots_are_recorded(call, owner):
 
     assert (restored["status"], restored["next_run"]) == ("pending", "2026-02-07T09:00:00+00:00")
     row = Execution.objects.get()
-    assert (row.status, row.slots, row.reason) == ("skipped", 2, "The job was cancelled.")
+    assert (row.status, row.slots, row.reason) == ("skipped", 2, "The job was stopped.")
 
 
 def test_restored_job_whose_time_has_passed_is_paused(call, owner):

@@ -88,7 +88,7 @@ def test_why_does_not_call_a_run_skipped_before_its_time(call, owner, noon):
 
     assert (after["verdict"], after["at"]) == ("pending", "2026-02-08T09:00:00+00:00")
     assert within["verdict"] == latest["verdict"] == "paused"
-    assert latest["explanation"].endswith("The pause ends at 2026-02-07 11:00:00 UTC.")
+    assert latest["explanation"].endswith("The pause ends on Sat 7 Feb 2026 11:00.")
 
 
 def test_why_about_a_distant_moment_is_answered(call, owner, noon):
@@ -138,7 +138,7 @@ def test_why_explains_the_outcome_of_a_run(olga, owner, noon):
     answer = olga.call("why", job_id=job.public_id, at="2026-02-04T11:00")
 
     assert (answer["verdict"], answer["execution"]["id"]) == ("failed", row.pk)
-    assert answer["explanation"] == "It failed after 3 attempts."
+    assert answer["explanation"] == "Failed after 3 attempts."
     assert answer["detail"] == "it broke"
     assert olga.call("why", job_id=job.public_id, at="2020-01-01T00:00")["verdict"] == "nothing"
 
@@ -172,7 +172,7 @@ def test_why_says_that_no_cluster_is_running(olga, owner):
 
     answer = olga.call("why", job_id=job.public_id)
 
-    assert (answer["verdict"], answer["explanation"]) == ("late", "It is due, but no worker is running.")
+    assert (answer["verdict"], answer["explanation"]) == ("late", "It is due, but the worker is offline.")
 
 
 def test_upcoming_warns_if_the_list_is_truncated(call, owner):

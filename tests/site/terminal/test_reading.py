@@ -116,7 +116,7 @@ def test_why_explains_the_nearest_run(cronty, owner):
         job=job, owner=owner, status="missed", reason="No worker was running.", scheduled_for=clock.now()
     )
 
-    assert "It was missed. No worker was running." in cronty("why", "Backup").out
+    assert "This run was missed. No worker was running." in cronty("why", "Backup").out
     assert cronty("why", "Backup", "--json").json["verdict"] == "missed"
     assert cronty("why", "Backup", "blue moon").code == 2
 

@@ -42,7 +42,7 @@ def test_released_prompt_is_shown(web: Client, owner: User):
 
     page = html_of(web.get("/activity/", {"verb": "release"}))
 
-    assert "<b>olga</b> took back a prompt of <a" in page
+    assert "<b>olga</b> released a prompt for <a" in page
     assert '<option value="release" selected>' in page
 
 

@@ -43,13 +43,13 @@ def test_second_token_with_the_same_name_is_refused(web: Client, owner: User):
 
     answer = web.post("/connect/", {"name": "laptop"})
 
-    assert "A token that is not revoked is called" in answer.content.decode()
+    assert "You already have a token named" in answer.content.decode()
 
 
 def test_page_shows_connected_after_the_first_call(web: Client, owner: User):
     token = TokenFactory(owner=owner, name="laptop")
     path = f"/connect/{token.pk}/"
-    assert strip_tags(web.get(path).content.decode()).strip() == "Waiting for the first call of laptop…"
+    assert strip_tags(web.get(path).content.decode()).strip() == "Waiting for laptop to connect…"
 
     Token.objects.filter(pk=token.pk).update(last_used_at=clock.now())
 
@@ -62,7 +62,7 @@ def test_token_can_be_revoked_only_once(web: Client, owner: User):
     page = web.post(f"/connect/{token.pk}/revoke/", follow=True).content.decode()
 
     assert "laptop is shut out" in page
-    assert "was revoked before" in web.post(f"/connect/{token.pk}/revoke/", follow=True).content.decode()
+    assert "is already revoked" in web.post(f"/connect/{token.pk}/revoke/", follow=True).content.decode()
 
 
 def test_rotated_token_keeps_its_name_and_replaces_the_old_text(web: Client):

@@ -242,7 +242,7 @@ def test_preview_of_a_foreign_job_is_a_404(other: Client, owner: User):
     "when", [{"when": "once", "run_at": "2026-11-15T10:59"}, {"phrase": "2026-11-15 10:59"}]
 )
 def test_error_about_a_past_moment_uses_the_zone_of_the_job(web: Client, when: dict[str, str]):
-    words = "This moment is in the past (now 2026-11-15 11:00:00 Europe/Berlin)."
+    words = "That time is in the past (now 2026-11-15 11:00:00 Europe/Berlin)."
 
     assert words in web.get("/jobs/preview/", {"timezone": "Europe/Berlin"} | when).content.decode()
     assert words in post(web, **when).content.decode()
@@ -253,7 +253,7 @@ def test_preview_explains_why_there_is_no_run(web: Client, owner: User):
 
     page = web.get("/jobs/preview/", HOURLY | {"job": job.public_id, "max_runs": "3"}).content.decode()
 
-    assert "<span>It has run 3 times already: choose a higher number.</span>" in page
+    assert "<span>It has already run 3 times. Choose a higher number.</span>" in page
 
 
 @time_machine.travel("2026-11-15T10:00:07Z", tick=False)

@@ -122,7 +122,7 @@ def test_not_found_page_explains_itself(web: Client):
     answer = web.get("/no/such/page/")
 
     assert answer.status_code == 404
-    assert "There is nothing at this address" in answer.content.decode()
+    assert "It may have been deleted" in answer.content.decode()
 
 
 def test_page_forbids_inline_scripts(web: Client):
@@ -140,11 +140,11 @@ def test_csrf_failure_page_explains_itself(owner: User):
     answer = strict.post("/settings/", {"timezone": "UTC"})
 
     assert answer.status_code == 403
-    assert "open too long" in answer.content.decode()
+    assert "Your session has expired" in answer.content.decode()
 
 
 def test_server_error_page_explains_itself(rf: RequestFactory):
     answer = server_error(rf.get("/"))
 
     assert answer.status_code == 500
-    assert b"Something broke" in answer.content
+    assert b"Something went wrong" in answer.content

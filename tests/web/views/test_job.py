@@ -82,11 +82,11 @@ def test_runs_name_their_time_zone(web: Client, job: Job):
 
 
 def test_why_is_answered_from_the_ledger(web: Client, job: Job):
-    ExecutionFactory(job=job, status="skipped", reason="The run before it was still going.")
+    ExecutionFactory(job=job, status="skipped", reason="The previous run was still running.")
 
     page = web.get(f"/jobs/{job.public_id}/", {"why": clock.now().isoformat()}).content.decode()
 
-    assert "It was skipped. The run before it was still going." in page
+    assert "This run was skipped. The previous run was still running." in page
 
 
 @pytest.mark.parametrize("moment", ["an hour ago", "yesterday"])
@@ -126,7 +126,7 @@ def test_pause_accepts_a_reason_and_an_end(web: Client, job: Job):
     ("until", "words"),
     [
         ("some day", "Couldn&#x27;t read that date and time."),
-        ("2026-11-15 10:59", "This moment is in the past (now 2026-11-15 11:00:00 Europe/Berlin)."),
+        ("2026-11-15 10:59", "That time is in the past (now 2026-11-15 11:00:00 Europe/Berlin)."),
     ],
 )
 def test_pause_with_an_invalid_end_shows_the_form_again(web: Client, job: Job, until: str, words: str):

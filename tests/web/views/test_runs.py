@@ -80,9 +80,7 @@ def test_run_page_shows_the_error_first(web: Client, job: Job):
 
     page = web.get(f"/runs/{run.pk}/").content.decode()
 
-    assert (
-        page.index("disk full") < page.index("It failed after 2 attempts.") < page.index("&quot;a&quot;: 1")
-    )
+    assert page.index("disk full") < page.index("Failed after 2 attempts.") < page.index("&quot;a&quot;: 1")
 
 
 @pytest.mark.parametrize(("attempt", "words"), [(1, "· 40 ms late"), (2, "· the first time 40 ms late")])
