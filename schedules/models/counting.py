@@ -15,6 +15,11 @@ def count_up_to(rows: QuerySet[Any], most: int | None = None) -> int:
     return rows[: (COUNTED if most is None else most) + 1].count()
 
 
+def first_keys(rows: QuerySet[Any]) -> QuerySet[Any]:
+    """Return the keys of as many rows as are counted, in their order, for a condition on others."""
+    return rows.values("pk")[:COUNTED]
+
+
 def count_words(count: int, most: int | None = None) -> str:
     """Write a count: 9,120, or 10,000+ for one that has stopped."""
     most = COUNTED if most is None else most

@@ -158,6 +158,18 @@ def tool_questions(who: str, user: User) -> list[Question]:
             f"list_jobs({status})": listing(status)
             for status in ("pending", "running", "completed", "paused")
         },
+        **{
+            f"list_jobs({name}={value})": searching(**{name: value})
+            for name, value in (
+                ("query", "backup"),
+                ("query", "nothing like this"),
+                ("tag", "none"),
+                ("task", "notify"),
+                ("outcome", "failed"),
+                ("outcome", "missed"),
+            )
+        },
+        "list_jobs(failed this week)": searching(outcome="failed", since="7 days ago"),
         "job_status": lambda: jobs.job_status(job_id),
         "why": lambda: reading.why(job_id),
         "upcoming": lambda: reading.upcoming(),
@@ -179,6 +191,10 @@ def tool_questions(who: str, user: User) -> list[Question]:
 
 def listing(status: str) -> Callable[[], Any]:
     return lambda: jobs.list_jobs(status)
+
+
+def searching(**filters: str) -> Callable[[], Any]:
+    return lambda: jobs.list_jobs(**filters)
 
 
 def visit(client: Client, address: str) -> Callable[[], Any]:

@@ -9,11 +9,13 @@ from typing_extensions import TypedDict
 from schedules import clock, limits
 from schedules.mcp import answers
 from schedules.models import Execution, Job
+from schedules.models.counting import COUNTED
 from schedules.models.executions import OUTCOME_LETTERS
 from schedules.models.jobs import JobQuerySet, state_of
 from schedules.models.standings import ORDER
 from schedules.result import Code, Err
 from schedules.services import waits_for_agent
+from schedules.services.filters import Runs
 from schedules.services.reading import shown_next_run
 from schedules.tasks import registry
 from schedules.when import durations
@@ -60,13 +62,16 @@ class SummaryOut(TypedDict):
     error: str | None
     label: str | None
     tags: list[str]
+    matching_runs: NotRequired[int]
+    last_match: NotRequired[str]
 
 
 class JobsOut(TypedDict):
-    """One page of jobs, and the number of all matching jobs, with a note if there are more than are counted."""
+    """One page of jobs, the number of all matching jobs, and the offset of the next page, if there is one."""
 
     jobs: list[SummaryOut]
     total: int
+    next_offset: NotRequired[int]
     note: NotRequired[str]
 
 
@@ -222,10 +227,25 @@ def with_short_error(jobs: JobQuerySet) -> JobQuerySet:
     return jobs.annotate(short_error=Left("last_error", ERROR_LENGTH))
 
 
-def summary_out(job: Any, unclaimed: Collection[int]) -> SummaryOut:
+def jobs_out(shown: list[SummaryOut], total: int, start: int, *, is_cut: bool) -> JobsOut:
+    """Return one page; `is_cut` is whether a filter did not look through all jobs."""
+    out: JobsOut = {"jobs": shown, "total": min(total, COUNTED)}
+    if shown and start + len(shown) < total:
+        out["next_offset"] = start + len(shown)
+    notes = []
+    if total > COUNTED:
+        notes.append(answers.more_than(COUNTED, "jobs"))
+    if is_cut:
+        notes.append(f"Only the first {COUNTED:,} jobs were looked through: give a status to see others.")
+    if notes:
+        out["note"] = " ".join(notes)
+    return out
+
+
+def summary_out(job: Any, unclaimed: Collection[int], matches: Runs | None = None) -> SummaryOut:
     """Return a row of SUMMARY_COLUMNS; `unclaimed` are the jobs whose prompt no agent has claimed."""
     state = state_of(job.status, job.is_running)
-    return {
+    out: SummaryOut = {
         "job_id": job.public_id,
         "name": answers.line(job.name, 200),
         "status": Job.Status.PENDING.value if job.pk in unclaimed else state,
@@ -240,6 +260,10 @@ def summary_out(job: Any, unclaimed: Collection[int]) -> SummaryOut:
         "label": answers.line(job.label, 200) or None,
         "tags": answers.readable(job.tags),
     }
+    if matches:
+        out["matching_runs"] = matches.count
+        out["last_match"] = answers.iso(matches.last, job.timezone)
+    return out
 
 
 EXECUTION_COLUMNS = (

@@ -73,10 +73,11 @@ class ListedOut(TypedDict):
 
 
 class ListOut(TypedDict):
-    """One page of scheduled notifications, and the number of all matching ones, with a note if there are more."""
+    """One page of scheduled notifications, the number of all matching ones, and the offset of the next page."""
 
     schedules: list[ListedOut]
     count: int
+    next_offset: NotRequired[int]
     note: NotRequired[str]
 
 

@@ -14,6 +14,7 @@ from schedules.mcp.answers.jobs import (
     ScheduledOut,
     StatusOut,
     job_out,
+    jobs_out,
     refused,
     refused_cancel,
     status_out,
@@ -43,12 +44,14 @@ from schedules.mcp.tools.arguments import (
     refuse,
     zone_notes,
 )
+from schedules.mcp.tools.filters import HadOutcome, OfTask, Query, Since, Tag, read_filter
 from schedules.mcp.tools.triggers import local_text, read_trigger
 from schedules.models import Job
 from schedules.models.counting import COUNTED, count_up_to
 from schedules.models.jobs import JobQuerySet
 from schedules.models.standings import with_rank
 from schedules.result import Code, Err, Ok
+from schedules.services.filters import JobFilter
 from schedules.services.validation import usable_tasks
 
 STATUSES = [*Job.Status.values, None]
@@ -134,37 +137,61 @@ def list_jobs(
     status: Annotated[
         str | None, Field(description="State of the job.", json_schema_extra={"enum": STATUSES})
     ] = None,
+    query: Query = None,
+    tag: Tag = None,
+    task: OfTask = None,
+    outcome: HadOutcome = None,
+    since: Since = None,
     limit: PageLimit = None,
     offset: PageOffset = None,
 ) -> JobsOut | ErrorOut:
-    """List the user's jobs, the next to run first, however they were created. Use this to find the id of a job
-    that the user mentions. `total` counts up to 10,000 matching jobs; `outcome` and `error` are those of the
-    last run. For the coming runs, use `upcoming`.
+    """Find the user's jobs, the next to run first, however they were made. "What failed this week?" is outcome
+    "failed" since "7 days ago". `outcome` and `error` are those of the last run. To see coming runs, use
+    `upcoming`.
     """
     size, start = PAGE if limit is None else limit, offset or 0
+    given = {"status": status, "task": task}
     if status is not None and status not in Job.Status.values:
-        return refused(refuse("status", "unknown"), {"status": status})
+        return refused(refuse("status", "unknown"), given)
     if problem := page_problem(size, start):
-        return refused(problem, {})
+        return refused(problem, given)
     actor = current_actor()
-    jobs, unclaimed = actor.jobs(), []
+    wanted = read_filter(actor, query=query, tag=tag, task=task, outcome=outcome, since=since)
+    if isinstance(wanted, Err):
+        return refused(wanted, given)
+    return _page(actor, status, wanted.value, size, start)
+
+
+def _page(actor: services.Actor, status: str | None, wanted: JobFilter, size: int, start: int) -> JobsOut:
+    jobs, runs = actor.jobs(), actor.executions()
     listed = jobs if status is None else jobs.listed(status)
-    # In no order, SQLite counts inside its index of states.
-    total = count_up_to((jobs if status is None else jobs.in_state(status)).order_by())
-    rows: list[Any] = []
+    # A prompt that is due and that no agent has claimed is pending.
+    unclaimed = []
     if status in (Job.Status.PENDING, Job.Status.RUNNING):
         unclaimed = services.unclaimed_jobs(actor, clock.now())
-        total += len(unclaimed) if status == Job.Status.PENDING else -len(unclaimed)
-    if status == Job.Status.PENDING:
-        rows += _rows(jobs.filter(pk__in=unclaimed[start : start + size])) if unclaimed[start:] else []
-        start = max(0, start - len(unclaimed))
-    elif unclaimed:
+    if unclaimed and status == Job.Status.RUNNING:
         listed = listed.exclude(pk__in=unclaimed)
-    rows += _rows(listed)[start : start + size - len(rows)]
+    is_first = bool(unclaimed) and status == Job.Status.PENDING
+    parts = [jobs.filter(pk__in=unclaimed), listed] if is_first else [listed]
+    if wanted:
+        parts = [wanted.applied_to(part, runs) for part in parts]
+        counts = [count_up_to(part.order_by()) for part in parts]
+    else:
+        # In no order, SQLite counts inside its index of states.
+        counted = count_up_to((jobs if status is None else jobs.in_state(status)).order_by())
+        counts = [len(unclaimed), counted] if is_first else [counted - len(unclaimed)]
+    rows: list[Any] = []
+    before = start
+    for part, count in zip(parts, counts, strict=True):
+        if len(rows) < size and before < count:
+            rows += _rows(part)[before : before + size - len(rows)]
+        before = max(0, before - count)
     if status is None and any(row.task == "prompt" and row.status == Job.Status.RUNNING for row in rows):
         unclaimed = services.unclaimed_jobs(actor, clock.now())
-    out: JobsOut = {"jobs": [summary_out(row, unclaimed) for row in rows], "total": min(total, COUNTED)}
-    return {**out, "note": answers.more_than(COUNTED, "jobs")} if total > COUNTED else out
+    matches = wanted.runs_of([row.pk for row in rows], runs)
+    shown = [summary_out(row, unclaimed, matches.get(row.pk)) for row in rows]
+    is_cut = bool(wanted) and count_up_to(listed.order_by()) > COUNTED
+    return jobs_out(shown, sum(counts), start, is_cut=is_cut)
 
 
 def _rows(jobs: JobQuerySet) -> Any:
@@ -175,7 +202,7 @@ def _rows(jobs: JobQuerySet) -> Any:
 
 def cancel_job(job_id: JobId) -> CancelOut:
     """End a job for good; a run in progress finishes. To stop it for a while, use pause_job. restore_job
-    undoes this. `cancelled` is false if there is no such job, or if it had already ended.
+    undoes this.
     """
     actor = current_actor()
     match services.cancel(actor, job_id):

@@ -145,7 +145,7 @@ def pause_job(
     reason: Annotated[str | None, Field(description="Why, for the user to read later.")] = None,
 ) -> ChangedOut | ErrorOut:
     """Stop a job for a while; runs meanwhile are skipped. resume_job ends the pause. Call it again to change
-    the end. To leave out single days, use skip_runs. To end a job, use cancel_job.
+    the end. To leave out single days, use skip_runs.
     """
     actor, moment = current_actor(), None
     given = {"job_id": job_id}

@@ -307,6 +307,8 @@ def list_scheduled_notifications(
     page = found.values_list(*LISTED_COLUMNS, named=True)[start : start + size]
     count = count_up_to(found)
     out: ListOut = {"schedules": [listed_out(row) for row in page], "count": min(count, COUNTED)}
+    if out["schedules"] and start + len(page) < count:
+        out["next_offset"] = start + len(page)
     return {**out, "note": answers.more_than(COUNTED, "notifications")} if count > COUNTED else out
 
 
@@ -364,7 +366,7 @@ def get_current_time(
     ] = "UTC",
 ) -> TimeOut | RefusedOut:
     """Return the date and time in a zone, and `user_timezone`, the zone that the user has set (null: ask
-    them). Use it when you must compute a date yourself.
+    them).
     """
     name = "UTC" if timezone is None else timezone
     try:

@@ -1,7 +1,7 @@
 """Tools that only read: preview a schedule, list the coming runs, and explain a past one."""
 
 from datetime import timedelta
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import Field
 
@@ -18,7 +18,6 @@ from schedules.mcp.tools.arguments import (
     JobId,
     Number,
     Timezone,
-    TriggerConfig,
     TriggerType,
     Whole,
     read_moment,
@@ -38,7 +37,13 @@ MOST_HOURS = 24 * 31
 
 def preview_schedule(
     trigger_type: TriggerType,
-    trigger_config: TriggerConfig,
+    trigger_config: Annotated[
+        dict[str, Any],
+        Field(
+            description='{"run_at": "2026-02-05T15:00"}, {"weeks": 2, "start": "2027-03-02T09:00"} or '
+            '{"expression": "30 8 * * 1-5"}.'
+        ),
+    ],
     timezone: Timezone = None,
     count: Annotated[Whole | None, Field(description="How many runs, 1 to 50. Default: 5.")] = None,
 ) -> PreviewOut | ErrorOut:

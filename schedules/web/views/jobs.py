@@ -1,14 +1,10 @@
 """The list of jobs: its filters, order and parts."""
 
-import json
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 from django.contrib.auth import get_user_model
-from django.db import connection
-from django.db.models import Q, TextField
-from django.db.models.functions import Cast
 from django.http import QueryDict
 from django.utils.http import urlencode
 from django.views.generic import TemplateView
@@ -19,6 +15,7 @@ from schedules.models.executions import ExecutionQuerySet
 from schedules.models.jobs import JobQuerySet
 from schedules.models.keysets import Segment
 from schedules.models.standings import BROKEN
+from schedules.services.filters import mentioning
 from schedules.services.lookalikes import skeleton
 from schedules.tasks import registry
 from schedules.web.views import states
@@ -214,11 +211,7 @@ def _is_housekeeping(job: Job) -> bool:
 def matching(jobs: JobQuerySet, asked: dict[str, str]) -> JobQuerySet:
     """Apply the filters of the query string, except the status and the owner."""
     if asked["q"]:
-        fields = ("name", "label", "cron", "task", "made_by", "public_id", "last_error")
-        wanted = Q(tag_text__icontains=json_text(asked["q"])[1:-1])
-        for name in fields:
-            wanted |= Q(**{f"{name}__icontains": asked["q"]})
-        jobs = jobs.annotate(tag_text=Cast("tags", TextField())).filter(wanted)
+        jobs = mentioning(jobs, asked["q"])
     if asked["tag"]:
         jobs = jobs.tagged(asked["tag"])
     if asked["task"]:
@@ -226,8 +219,3 @@ def matching(jobs: JobQuerySet, asked: dict[str, str]) -> JobQuerySet:
     if asked["made_by"]:
         jobs = jobs.filter(made_by=asked["made_by"])
     return jobs
-
-
-def json_text(text: str) -> str:
-    """Format a text as it appears inside a stored JSON list."""
-    return json.dumps(text, ensure_ascii=not connection.features.supports_json_field_contains)

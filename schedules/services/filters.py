@@ -1,0 +1,114 @@
+"""Filters of the list of jobs, for pages and agents; they look through a limited number of jobs and runs."""
+
+import json
+from collections.abc import Collection
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from django.db import connection
+from django.db.models import Count, Max, Q, TextField
+from django.db.models.functions import Cast
+
+from schedules.models import Execution, Job
+from schedules.models.counting import first_keys
+from schedules.models.executions import OUTCOME_LETTERS, ExecutionQuerySet
+from schedules.models.jobs import JobQuerySet
+
+SEARCHED = (
+    "name",
+    "label",
+    "cron",
+    "task",
+    "made_by",
+    "public_id",
+    "last_error",
+    "kwargs__message",
+    "kwargs__prompt",
+)
+MOST_WORDS = 8
+# A run whose workers died has failed, too, for those who ask.
+STATUSES_OF_OUTCOME = {
+    "succeeded": ("succeeded",),
+    "failed": ("failed", "lost"),
+    "cancelled": ("cancelled",),
+    "skipped": ("skipped",),
+    "missed": ("missed",),
+}
+
+
+def mentioning(jobs: JobQuerySet, *words: str) -> JobQuerySet:
+    """Jobs that contain each of these in their name, tags, message, prompt or another field that people see."""
+    jobs = jobs.annotate(tag_text=Cast("tags", TextField()))
+    for word in words:
+        wanted = Q(tag_text__icontains=_json_text(word)[1:-1])
+        for name in SEARCHED:
+            wanted |= Q(**{f"{name}__icontains": word})
+        jobs = jobs.filter(wanted)
+    return jobs
+
+
+@dataclass(frozen=True, slots=True)
+class Runs:
+    """The runs of a job that had the wanted outcome: how many, and when the last of them was due."""
+
+    count: int
+    last: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class JobFilter:
+    """What jobs must have in common; an empty value is no condition."""
+
+    query: str = ""
+    tag: str = ""
+    task: str = ""
+    outcome: str = ""
+    """The outcome of the last run, or of any run since a moment."""
+    since: datetime | None = None
+    """Without an outcome: jobs that have run since then."""
+
+    def __bool__(self) -> bool:
+        return bool(self.query or self.tag or self.task or self.outcome or self.since)
+
+    def applied_to(self, jobs: JobQuerySet, runs: ExecutionQuerySet) -> JobQuerySet:
+        """Return those of the first jobs that match, the next to run first; `runs` are all that the actor sees."""
+        # By key alone: to find few matches in its own order, the database would look through all jobs.
+        found = Job.objects.filter(pk__in=first_keys(jobs))
+        if self.query:
+            found = mentioning(found, *self.query.split()[:MOST_WORDS])
+        if self.tag:
+            has_tag = Q(tag_text__icontains=_json_text(self.tag))
+            found = found.annotate(tag_text=Cast("tags", TextField())).filter(has_tag)
+        if self.task:
+            found = found.filter(task=self.task)
+        if self.since and not self.outcome:
+            return found.filter(last_run_at__gte=self.since)
+        if not self.outcome:
+            return found
+        ended_so = Q(pk__in=[])
+        for letter in (OUTCOME_LETTERS.get(status) for status in STATUSES_OF_OUTCOME[self.outcome]):
+            if letter:
+                ended_so |= Q(recent__endswith=letter)
+        if self.since:
+            any_run = Q(pk__in=self._runs(runs).order_by().values("job"))
+            return found.filter(any_run | (ended_so & Q(last_run_at__gte=self.since)))
+        return found.filter(ended_so)
+
+    def runs_of(self, keys: Collection[int], runs: ExecutionQuerySet) -> dict[int, Runs]:
+        """Count the runs with the wanted outcome since the moment, for these jobs."""
+        if not (self.outcome and self.since):
+            return {}
+        found = self._runs(runs).filter(job__in=keys).order_by().values("job")
+        counted = found.annotate(count=Count("pk"), last=Max("scheduled_for"))
+        return {row["job"]: Runs(row["count"], row["last"]) for row in counted}
+
+    def _runs(self, runs: ExecutionQuerySet) -> ExecutionQuerySet:
+        newest = runs.filter(scheduled_for__gte=self.since).order_by("-scheduled_for", "-pk")
+        statuses: Any = STATUSES_OF_OUTCOME[self.outcome]
+        return Execution.objects.filter(pk__in=first_keys(newest), status__in=statuses, job__isnull=False)
+
+
+def _json_text(text: str) -> str:
+    """Format a text as it appears inside a stored JSON list."""
+    return json.dumps(text, ensure_ascii=not connection.features.supports_json_field_contains)
