@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from contextlib import suppress
-from datetime import date, datetime, timedelta
+from datetime import date, datetime
 from typing import Any
 
 from django.contrib import messages
@@ -40,8 +40,6 @@ BARS = 60
 RUNS = 20
 EVENTS = 20
 PAUSE = ("reason", "until")
-# A page that shows a run this near is kept up to date like one with a run in progress.
-SOON = timedelta(minutes=1)
 
 
 class JobPage(PageMixin, TemplateView):
@@ -68,7 +66,6 @@ class JobPage(PageMixin, TemplateView):
             health=Health(last[::-1]),
             values=shown_values(job),
             policies=policies(job),
-            is_moving=_is_moving(job, last, now),
             **self._rights(job),
             signing_keys=services.signing_keys_of(self.actor, job, now),
             overlap_days=OVERLAP.days,
@@ -148,12 +145,6 @@ class JobPage(PageMixin, TemplateView):
         except PhraseError as error:
             return {"pause": typed, "pause_problem": sentence(str(error))}
         return {}
-
-
-def _is_moving(job: Job, last: list[Execution], now: datetime) -> bool:
-    """Return whether the page is about to change."""
-    is_soon = job.status == Job.Status.PENDING and job.next_run_at and job.next_run_at < now + SOON
-    return bool(is_soon) or any(run.status in states.MOVING for run in last)
 
 
 def _narrowed(runs: Any, asked: dict[str, str]) -> Any:

@@ -16,9 +16,10 @@ from schedules.models.keysets import WALKED, Segment
 from schedules.result import sentence
 from schedules.services.reading import explain
 from schedules.web.exports import MOST_ROWS, csv_chunks, in_threads, json_chunks
+from schedules.web.views.job_facts import shown_values
 from schedules.web.views.page import Page, PageMixin, actor_of, page_of
 from schedules.web.views.paging import read_page
-from schedules.web.views.states import MOVING
+from schedules.web.views.run_facts import attempts_of, response_of
 from schedules.when.phrases import PhraseError, parse_moment
 
 FILTERS = ("status", "job", "cause", "q", "since", "until")
@@ -107,7 +108,7 @@ class RunPage(PageMixin, TemplateView):
 
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
         run = find_run(self.request, kwargs["run_id"])
-        output = result_text(run.result)
+        heading, output = response_of(run)
         zone = run.job.timezone if run.job else self.page.zone
         job = run.job if run.job and run.job.deleted_at is None else None
         return super().get_context_data(
@@ -116,10 +117,12 @@ class RunPage(PageMixin, TemplateView):
             can_change=job is not None and self.actor.may_change(job),
             zone=zone,
             explanation=explain(run, zone),
+            attempts=attempts_of(run),
+            heading=heading,
             output=output[:SHOWN_OUTPUT],
             is_cut=len(output) > SHOWN_OUTPUT,
             receipt=receipt(run),
-            is_moving=run.status in MOVING,
+            values=shown_values(job) if job else [],
             **kwargs,
         )
 
@@ -142,12 +145,10 @@ def result_text(result: Any) -> str:
 
 
 def receipt(run: Execution) -> str:
-    """Return where a delivery arrived, according to the receiver's answer, or an empty text."""
-    if not isinstance(run.result, dict) or run.status != Execution.Status.SUCCEEDED:
+    """Return where a notification arrived, according to the server's answer, or an empty text."""
+    if not isinstance(run.result, dict) or run.status != Execution.Status.SUCCEEDED or run.task != "notify":
         return ""
-    if run.task == "notify":
-        return f"{run.result.get('server')} · {run.result.get('topic')}"
-    return f"HTTP {run.result.get('status')}" if run.task == "webhook" else ""
+    return f"{run.result.get('server')} · {run.result.get('topic')}"
 
 
 @require_safe

@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import re
 import tracemalloc
 from datetime import timedelta
 
@@ -17,6 +18,7 @@ from schedules import clock
 from schedules.models import Execution, Job
 from schedules.web import exports
 from schedules.web.exports import COLUMNS, _without_formula
+from schedules.web.views.run_facts import attempts_of, response_of
 from schedules.web.views.runs import export
 from tests.factories import ExecutionFactory, JobFactory
 from tests.web.html import html_of
@@ -83,20 +85,16 @@ def test_run_page_shows_the_error_first(web: Client, job: Job):
     assert page.index("disk full") < page.index("Failed after 2 attempts.") < page.index("&quot;a&quot;: 1")
 
 
-@pytest.mark.parametrize(("attempt", "words"), [(1, "· 40 ms late"), (2, "· the first time 40 ms late")])
-def test_page_of_a_retry_shows_the_lateness_of_the_first_start(
-    web: Client, job: Job, attempt: int, words: str
+@pytest.mark.parametrize(("seconds", "is_shown"), [(0.9, False), (12, True)])
+def test_page_of_a_run_mentions_only_delays_that_matter(
+    web: Client, job: Job, seconds: float, is_shown: bool
 ):
-    run = ExecutionFactory(
-        job=job, attempt=attempt, started_at=clock.now(), lateness=timedelta(milliseconds=40)
-    )
+    run = ExecutionFactory(job=job, attempt=1, started_at=clock.now(), lateness=timedelta(seconds=seconds))
 
-    assert words in web.get(f"/runs/{run.pk}/").content.decode()
+    assert ("started 12 s late" in html_of(web.get(f"/runs/{run.pk}/"))) == is_shown
 
 
-@pytest.mark.parametrize(
-    ("seconds", "words"), [(90, "0 of 1 · next <time"), (-90, "0 of 1 · waits for a worker")]
-)
+@pytest.mark.parametrize(("seconds", "words"), [(90, "Starts <time"), (-90, "Waiting for a worker.")])
 def test_page_of_a_queued_run_says_what_it_waits_for(web: Client, job: Job, seconds: int, words: str):
     due = clock.now() + timedelta(seconds=seconds)
     run = ExecutionFactory(job=job, status="queued", available_at=due)
@@ -104,14 +102,77 @@ def test_page_of_a_queued_run_says_what_it_waits_for(web: Client, job: Job, seco
     assert words in html_of(web.get(f"/runs/{run.pk}/"))
 
 
-@pytest.mark.parametrize(("attempt", "words"), [(2, "2 of 3<"), (4, "4<")])
-def test_attempts_beyond_the_limit_are_shown_without_the_limit(
-    web: Client, job: Job, attempt: int, words: str
-):
+def test_page_of_a_run_has_a_line_per_attempt(web: Client, job: Job):
     Job.objects.filter(pk=job.pk).update(attempts=3)
-    run = ExecutionFactory(job=job, status="running", attempt=attempt)
+    now = clock.now()
+    run = ExecutionFactory(job=job, status="queued", attempt=1, started_at=now, error="HTTP 503")
+    run.earlier_attempts = run.attempt_ended(now + timedelta(seconds=2), "HTTP 503")
+    run.available_at = now + timedelta(minutes=1)
+    run.save()
 
-    assert f"<dt>Attempts</dt> <dd> {words}" in html_of(web.get(f"/runs/{run.pk}/"))
+    answer = web.get(f"/runs/{run.pk}/")
+
+    assert [(each.number, each.state, each.took) for each in answer.context["attempts"]] == [
+        (1, "failed", timedelta(seconds=2)),
+        (2, "retrying", None),
+    ]
+    page = html_of(answer)
+    assert "<b>Attempt 1 of 3</b>" in page
+    assert '<span class="a-error">HTTP 503</span>' in page
+    assert re.search(
+        r"<b>Attempt 2 of 3</b> <span class=\"mut\">starts <time [^>]*>in \d+ (s|min)</time>", page
+    )
+
+
+@pytest.mark.parametrize("status", ["succeeded", "failed", "running", "lost"])
+def test_last_attempt_has_the_state_of_the_run(status: str):
+    run = Execution(status=status, attempt=2)
+
+    assert [(each.number, each.state) for each in attempts_of(run)] == [(1, "failed"), (2, status)]
+
+
+def test_attempts_beyond_the_limit_are_shown_without_the_limit(web: Client, job: Job):
+    Job.objects.filter(pk=job.pk).update(attempts=3)
+    run = ExecutionFactory(job=job, status="running", attempt=4)
+
+    assert "<b>Attempt 4</b>" in html_of(web.get(f"/runs/{run.pk}/"))
+
+
+@pytest.mark.parametrize(
+    ("task", "result", "shown"),
+    [
+        (
+            "webhook",
+            {"status": 200, "body": '{"a":[1]}'},
+            ("Response: HTTP 200", '{\n  "a": [\n    1\n  ]\n}'),
+        ),
+        ("webhook", {"status": 204, "body": ""}, ("Response: HTTP 204", "The response is empty.")),
+        ("webhook", {"status": 200, "body": "{not json}"}, ("Response: HTTP 200", "{not json}")),
+        ("tests.ping", "done", ("Output", "done")),
+        ("tests.ping", {"a": 1}, ("Output", '{\n  "a": 1\n}')),
+        ("tests.ping", None, ("", "")),
+    ],
+)
+def test_response_is_written_for_reading(task: str, result: object, shown: tuple[str, str]):
+    assert response_of(Execution(task=task, result=result)) == shown
+
+
+@pytest.mark.parametrize(
+    ("status", "cause", "is_offered"),
+    [("paused", "manual", True), ("paused", "schedule", False), ("pending", "manual", False)],
+)
+def test_page_of_a_test_run_offers_to_enable_the_job(
+    web: Client, owner: User, status: str, cause: str, is_offered: bool
+):
+    job = JobFactory(owner=owner, **({"paused": True} if status == "paused" else {}))
+    run = ExecutionFactory(job=job, cause=cause)
+
+    page = web.get(f"/runs/{run.pk}/").content.decode()
+    assert ("Enable job" in page) == is_offered
+    if is_offered:
+        answer = web.post(f"/jobs/{job.public_id}/resume/", {"next": f"/runs/{run.pk}/"})
+        job.refresh_from_db()
+        assert (answer["Location"], job.status) == (f"/runs/{run.pk}/", "pending")
 
 
 def test_page_of_a_run_opens_after_its_job_was_deleted(web: Client, job: Job):
