@@ -26,7 +26,7 @@ from tests.mcp.agents import InMemory
 
 FIRST = ("schedules", "0001_initial")
 # The content without its formatting and comments.
-FIRST_DIGEST = "7d3bb2ee25839f9eb703fb14a69fb2805b24a3ae7ee3e95d0f15572122b23eaa"
+FIRST_DIGEST = "d35e667ba9b4abd05bc15ad9cba93f31840554a82e455f487f22252732320538"
 
 NAMES = (
     "Cluster",

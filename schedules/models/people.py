@@ -23,6 +23,17 @@ def _random_key() -> str:
 class Profile(models.Model):
     """The settings and keys that Cronty stores for a user."""
 
+    class ClockHours(models.IntegerChoices):
+        TWENTY_FOUR = 24, "24-hour (17:30)"
+        TWELVE = 12, "12-hour (5:30 PM)"
+
+    class WeekStart(models.IntegerChoices):
+        """The first day of a week in the calendar, as `date.weekday` counts."""
+
+        MONDAY = 0
+        SUNDAY = 6
+        SATURDAY = 5
+
     user = models.OneToOneField(
         settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="cronty_profile"
     )
@@ -32,10 +43,10 @@ class Profile(models.Model):
     )
     failure_topic = models.CharField(max_length=64, blank=True)
     clock_hours = models.PositiveSmallIntegerField(
-        choices=[(24, "24-hour (17:30)"), (12, "12-hour (5:30 PM)")], default=24, db_default=24
+        choices=ClockHours, default=ClockHours.TWENTY_FOUR, db_default=ClockHours.TWENTY_FOUR
     )
     week_start = models.PositiveSmallIntegerField(
-        choices=[(0, "Monday"), (6, "Sunday"), (5, "Saturday")], default=0, db_default=0
+        choices=WeekStart, default=WeekStart.MONDAY, db_default=WeekStart.MONDAY
     )
     signing_key = models.CharField(max_length=64, default=_random_key)
     calendar_key = models.CharField(max_length=64, default=_random_key, unique=True)

@@ -21,8 +21,8 @@ class Token(models.Model):
     """The access of an agent: by a token, of which only a keyed digest is stored, or by OAuth."""
 
     class Kind(models.TextChoices):
-        CONVERSATION = "conversation", "Talks with a person"
-        HEARTBEAT = "heartbeat", "Wakes up by itself"
+        CONVERSATION = "conversation", "Interactive (chat)"
+        HEARTBEAT = "heartbeat", "Autonomous (runs on its own)"
 
     owner = models.ForeignKey(
         settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="cronty_tokens"

@@ -78,7 +78,13 @@ def change_calendar_address(user: Any) -> Profile:
 
 
 def update_profile(
-    user: Any, *, timezone: str | None = None, topic: str | None = None, failure_topic: str | None = None
+    user: Any,
+    *,
+    timezone: str | None = None,
+    topic: str | None = None,
+    failure_topic: str | None = None,
+    clock_hours: int | None = None,
+    week_start: int | None = None,
 ) -> Result[Profile]:
     """Change the settings that are given; an empty text removes one."""
     profile = profile_of(user)
@@ -92,8 +98,13 @@ def update_profile(
     for name in ("topic", "failure_topic"):
         if changes[name] and (problem := limits.topic_problem(changes[name] or "")):
             return invalid(name, problem)
-    for name, value in changes.items():
-        if value is not None:
-            setattr(profile, name, value)
-    profile.save(update_fields=[name for name, value in changes.items() if value is not None])
+    shown = {"clock_hours": clock_hours, "week_start": week_start}
+    if clock_hours not in (None, *Profile.ClockHours.values):
+        return invalid("clock_hours", "Choose 12 or 24 hours.")
+    if week_start not in (None, *Profile.WeekStart.values):
+        return invalid("week_start", "Choose Monday, Saturday or Sunday.")
+    given = {name: value for name, value in {**changes, **shown}.items() if value is not None}
+    for name, value in given.items():
+        setattr(profile, name, value)
+    profile.save(update_fields=list(given))
     return Ok(profile)

@@ -18,7 +18,7 @@ def set_preferences(
     }
     before = {name: getattr(actor.read_profile(), name) for name in given}
     with transaction.atomic():
-        result = update_profile(actor.user, **given)
+        result = update_profile(actor.user, timezone=timezone, topic=topic)
         if isinstance(result, Ok):
             Event.objects.create(
                 at=clock.now(),

@@ -14,10 +14,9 @@ from schedules.models.counting import count_words
 from schedules.models.triggers import MONTH, CalendarUnit
 from schedules.services.reading import words_of
 from schedules.tasks import registry
-from schedules.templatetags.cronty_times import day_and_clock, duration
+from schedules.templatetags.cronty_times import day_and_clock, duration, on_readers_clock
 
 register = template.Library()
-register.filter("words", words_of)
 register.filter("counted", count_words)
 
 VERBS = {
@@ -39,9 +38,23 @@ VERBS = {
     "set preferences": "changed the settings",
     "end access": "ended all sessions and tokens of",
 }
+# Where a change came from.
+DOORS: dict[str, str] = {
+    Event.Door.MCP: "MCP",
+    Event.Door.COMMAND: "Server command",
+    Event.Door.TERMINAL: "Terminal",
+    Event.Door.CODE: "Python code",
+    Event.Door.ENGINE: "Scheduler",
+}
 LONG_VALUE = 120
 SHOWN_CHANGE = 200
 _WEEKDAY = re.compile(r"\b(Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)day")
+
+
+@register.filter
+def words(job: Job) -> str:
+    """Describe the schedule of a job, with times on the clock of the reader."""
+    return on_readers_clock(words_of(job))
 
 
 @register.filter
@@ -110,7 +123,7 @@ def verb(event: Event) -> str:
 
 @register.filter
 def door(key: str) -> str:
-    return "MCP" if key == Event.Door.MCP else key
+    return DOORS.get(key, key.capitalize())
 
 
 @register.filter

@@ -1,7 +1,8 @@
 """Template tags for moments and durations."""
 
+import re
 from contextvars import ContextVar
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, time, timedelta
 from functools import lru_cache
 from zoneinfo import ZoneInfo
 
@@ -22,12 +23,15 @@ NO_MOMENT = "—"
 _is_12_hours: ContextVar[bool] = ContextVar("is_12_hours", default=False)
 
 
+_TIME_OF_DAY = re.compile(r"\b[0-2]\d:[0-5]\d(:[0-5]\d)?\b")
+
+
 def use_clock(hours: int) -> None:
     """Show times on a 12-hour or a 24-hour clock, for the rest of this request."""
     _is_12_hours.set(hours == 12)
 
 
-def clock_words(here: datetime, *, exact: bool = False) -> str:
+def clock_words(here: datetime | time, *, exact: bool = False) -> str:
     """Format a local time of day on the clock of the reader: "17:30" or "5:30 PM"."""
     if not _is_12_hours.get():
         return f"{here:%H:%M:%S}" if exact else f"{here:%H:%M}"
@@ -75,6 +79,15 @@ def day_and_clock(moment: datetime, zone: str, now: datetime, *, exact: bool = F
     is_this_year = here.year == local(now, zone).year
     day = f"{here:%a} {here.day} {here:%b}" if is_this_year else f"{here.day} {here:%b %Y}"
     return f"{day} {clock_words(here, exact=exact)}"
+
+
+def on_readers_clock(words: str) -> str:
+    """Write the times of day in a text on a 12-hour clock, if the reader has one."""
+    if not _is_12_hours.get():
+        return words
+    return _TIME_OF_DAY.sub(
+        lambda found: clock_words(time.fromisoformat(found[0]), exact=bool(found[1])), words
+    )
 
 
 @register.simple_tag

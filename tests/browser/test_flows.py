@@ -267,9 +267,9 @@ def test_waiting_prompt_is_answered(visit: Callable[..., Visitor], jobs: dict[st
 
     page.click("summary:has-text('Answer it yourself')")
     page.get_by_label("Answer", exact=True).fill("All is well.")
-    page.click("text=Complete")
+    page.click("text=Send answer")
 
-    expect(toast(page)).to_contain_text("Answered Morning briefing")
+    expect(toast(page)).to_contain_text("Morning briefing answered")
     assert Execution.objects.get(job=jobs["Morning briefing"], result="All is well.").status == "succeeded"
 
 
@@ -278,10 +278,10 @@ def test_agent_is_connected(visit: Callable[..., Visitor], jobs: dict[str, Job])
     page = visit().open("/connect/")
 
     page.locator("#id_name").fill("desk")
-    page.click("text=Make token")
+    page.click("text=Create token")
     text = page.locator("#token").inner_text()
     assert text in page.locator("#s-code").inner_text()
-    expect(page.locator("#first-call")).to_contain_text("Waiting for the first call")
+    expect(page.locator("#first-call")).to_contain_text("to connect")
     Token.objects.filter(name="desk").update(last_used_at=clock.now())
 
     expect(page.locator("#first-call")).to_contain_text("is connected")
@@ -294,6 +294,7 @@ def test_runs_are_exported_as_json(visit: Callable[..., Visitor], jobs: dict[str
     page = visit().open("/runs/?status=failed")
 
     with page.expect_download() as download:
+        page.click("text=Export")
         page.click("text=JSON")
 
     rows = json.loads(download.value.path().read_text(encoding="utf-8"))

@@ -6,6 +6,7 @@ from django import forms
 from django.core.exceptions import ValidationError
 
 from schedules import limits
+from schedules.models import Profile
 from schedules.web.forms.rendering import PageForm
 from schedules.web.forms.when import Zone
 
@@ -16,10 +17,10 @@ def check_topic(text: str) -> None:
 
 
 class SettingsForm(PageForm):
-    """The user's time zone, the topic of their notifications, and the one for failure alerts."""
+    """The user's time zone, topics for notifications and failure alerts, and how times are shown."""
 
     timezone = Zone(
-        label="Your time zone", required=False, help_text="New jobs start with it, and times are shown in it."
+        label="Your time zone", required=False, help_text="Default for new jobs and for displaying times."
     )
     topic = forms.CharField(
         label="Your topic",
@@ -29,12 +30,26 @@ class SettingsForm(PageForm):
         help_text="Notifications go there unless they name another topic.",
     )
     failure_topic = forms.CharField(
-        label="Tell failures to this topic",
+        label="Failure alerts topic",
         required=False,
         validators=[check_topic],
         widget=forms.TextInput(attrs={"autocomplete": "off"}),
-        help_text="Told when a job begins to fail, and when it is paused for failing. "
-        "Empty: failures are only visible here.",
+        help_text="Get a push when a job starts failing or is paused automatically. "
+        "Leave empty to turn alerts off.",
+    )
+    clock_hours = forms.TypedChoiceField(
+        label="Clock",
+        choices=Profile.ClockHours.choices,
+        coerce=int,
+        empty_value=None,
+        required=False,
+    )
+    week_start = forms.TypedChoiceField(
+        label="Week starts on",
+        choices=Profile.WeekStart.choices,
+        coerce=int,
+        empty_value=None,
+        required=False,
     )
 
 
@@ -46,12 +61,16 @@ class WelcomeForm(SettingsForm):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         # Here one topic is for both.
-        del self.fields["topic"]
+        for name in ("topic", "clock_hours", "week_start"):
+            del self.fields[name]
         zone, topic = self.fields["timezone"], self.fields["failure_topic"]
-        zone.label, zone.help_text = "Time zone", "Times are shown on this clock; each job may have its own."
+        zone.label, zone.help_text = (
+            "Time zone",
+            "Used to display times. Each job can have its own time zone.",
+        )
         topic.label, topic.help_text = (
             "Topic",
-            "Failures of your jobs are told there too; change that under Settings.",
+            "We'll also notify this topic when a job fails. You can change it in Settings.",
         )
         topic.widget.attrs["class"] = "mono"
         for field in (zone, topic):

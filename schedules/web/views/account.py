@@ -26,7 +26,7 @@ class SettingsPage(PageMixin, TemplateView):
 
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
         profile = self.page.profile
-        initial = {name: getattr(profile, name) for name in ("timezone", "topic", "failure_topic")}
+        initial = {name: getattr(profile, name) for name in SettingsForm.base_fields}
         kwargs.setdefault("form", SettingsForm(initial=initial))
         return super().get_context_data(
             zones=WhenForm.zones(), ends_sessions=services.ends_sessions(), **kwargs
@@ -50,7 +50,9 @@ def end_access(request: HttpRequest) -> HttpResponse:
     match services.end_access(request.user, by=request.user):
         case Ok(tokens):
             logout(request)
-            messages.success(request, f"All sessions and {tokens} tokens have ended.")
+            messages.success(
+                request, f"Signed out everywhere; {tokens} token{'' if tokens == 1 else 's'} revoked."
+            )
         case Err() as problem:
             show_problem(request, problem)
     return back(request, reverse("schedules:settings"))

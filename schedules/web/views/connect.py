@@ -27,21 +27,26 @@ from schedules.web.forms.rendering import PageForm
 from schedules.web.forms.tools import TOOLS
 from schedules.web.views.page import PageMixin, back, render_page, show_problem
 
-LIFETIMES = {"30": "30 days", "90": "90 days", "365": "a year", "": "never"}
+LIFETIMES = {"30": "30 days", "90": "90 days", "365": "1 year", "": "No expiry"}
 PLACEHOLDER = "YOUR_TOKEN"
 
 
 class TokenForm(PageForm):
     name = forms.CharField(
-        label="Name", max_length=100, help_text="Shown beside everything this agent does, like laptop."
+        label="Name", max_length=100, help_text='Appears in the activity log, e.g. "laptop".'
     )
     scopes = forms.ChoiceField(
-        label="May", choices=[("read,write", "read and change jobs"), ("read", "only read")], required=False
+        label="Access", choices=[("read,write", "Read and write"), ("read", "Read only")], required=False
     )
     tools = forms.ChoiceField(label="With", choices=list(TOOLS.items()), required=False)
-    kind = forms.ChoiceField(label="Kind", choices=Token.Kind.choices, required=False)
+    kind = forms.ChoiceField(
+        label="Type",
+        choices=Token.Kind.choices,
+        required=False,
+        help_text="Only a note for the activity log; it does not change what the agent may do.",
+    )
     expires = forms.ChoiceField(
-        label="Ends after", choices=list(LIFETIMES.items()), initial="365", required=False
+        label="Expires", choices=list(LIFETIMES.items()), initial="365", required=False
     )
 
     def wanted(self) -> dict[str, Any]:
@@ -175,7 +180,7 @@ def first_call(request: HttpRequest, token_id: int) -> HttpResponse:
 def revoke(request: HttpRequest, token_id: int) -> HttpResponse:
     match services.revoke_token(request.user, min(token_id, 2**63 - 1)):
         case Ok(token):
-            messages.success(request, f"{token.name} is shut out from now on.")
+            messages.success(request, f'Token "{token.name}" revoked.')
         case Err() as problem:
             show_problem(request, problem)
     return back(request, reverse("schedules:connect"))

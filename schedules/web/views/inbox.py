@@ -59,14 +59,16 @@ def answer(request: HttpRequest, run_id: int) -> HttpResponse:
     if not text:
         messages.error(request, "Write an answer first, or dismiss the prompt.")
         return back(request, reverse("schedules:inbox"))
-    return _act(request, services.complete_prompt(actor_of(request), run_id, result=text), "Answered {name}.")
+    return _act(request, services.complete_prompt(actor_of(request), run_id, result=text), "{name} answered.")
 
 
 @require_POST
 def dismiss(request: HttpRequest, run_id: int) -> HttpResponse:
-    return _act(request, services.dismiss_prompt(actor_of(request), run_id), "Dismissed {name}.")
+    return _act(request, services.dismiss_prompt(actor_of(request), run_id), "{name} dismissed.")
 
 
 @require_POST
 def release(request: HttpRequest, run_id: int) -> HttpResponse:
-    return _act(request, services.release_prompt(actor_of(request), run_id), "Took back {name}.")
+    return _act(
+        request, services.release_prompt(actor_of(request), run_id), "{name} is available to agents again."
+    )

@@ -1,8 +1,12 @@
+from datetime import UTC, datetime
+
 from django.contrib.auth.models import User
 from django.test import Client
 
 from schedules import services
 from schedules.models import Profile, Token
+from schedules.result import Err
+from tests.factories import JobFactory
 
 
 def test_settings_are_saved(web: Client, owner: User):
@@ -33,7 +37,7 @@ def test_button_ends_all_sessions_and_tokens_of_the_user(web: Client, owner: Use
     assert answer.redirect_chain[-1][0] == "/login/?next=/settings/"
     assert elsewhere.get("/settings/").status_code == 302
     web.force_login(owner)
-    assert "All sessions and 1 tokens have ended." in web.get("/settings/").content.decode()
+    assert "Signed out everywhere; 1 token revoked." in web.get("/settings/").content.decode()
     assert not Token.objects.filter(revoked_at=None).exists()
 
 
@@ -51,3 +55,25 @@ def test_unknown_theme_in_the_cookie_is_ignored(client: Client, db: None):
     client.cookies["theme"] = '"><script>'
 
     assert "data-theme" not in client.get("/login/").content.decode()
+
+
+def test_clock_and_first_day_of_the_week_are_settings(web: Client, owner: User):
+    due = datetime(2030, 1, 1, 16, 30, tzinfo=UTC)
+    JobFactory(owner=owner, next_run_at=due, cron="30 17 * * *", timezone="Europe/Berlin")
+
+    answer = web.post(
+        "/settings/", {"timezone": "Europe/Berlin", "clock_hours": "12", "week_start": "6"}, follow=True
+    )
+    page = web.get("/").content.decode()
+
+    assert '<option value="12" selected>12-hour (5:30 PM)</option>' in answer.content.decode()
+    assert services.profile_of(owner).week_start == 6
+    assert ">1 Jan 2030 5:30 PM<" in page
+    assert ">Every day at 5:30 PM<" in page
+    web.post("/settings/", {"timezone": "Europe/Berlin", "clock_hours": "24"})
+    assert ">Every day at 17:30<" in web.get("/").content.decode()
+
+
+def test_unknown_clock_is_refused(web: Client, owner: User):
+    assert web.post("/settings/", {"clock_hours": "13"}).status_code == 422
+    assert isinstance(services.update_profile(owner, clock_hours=13), Err)

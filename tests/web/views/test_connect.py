@@ -61,7 +61,7 @@ def test_token_can_be_revoked_only_once(web: Client, owner: User):
 
     page = web.post(f"/connect/{token.pk}/revoke/", follow=True).content.decode()
 
-    assert "laptop is shut out" in page
+    assert "Token &quot;laptop&quot; revoked." in page
     assert "is already revoked" in web.post(f"/connect/{token.pk}/revoke/", follow=True).content.decode()
 
 

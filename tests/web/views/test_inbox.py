@@ -24,7 +24,7 @@ def test_prompt_is_shown_until_it_is_answered(web: Client, waiting: Execution):
 
     waiting.refresh_from_db()
     assert (waiting.status, waiting.result) == ("succeeded", "Done.\nAll of it.")
-    assert "Nothing waits" in web.get("/inbox/").content.decode()
+    assert "No prompts waiting" in web.get("/inbox/").content.decode()
 
 
 def test_prompt_passed_by_position_is_shown(web: Client, owner: User):
@@ -46,12 +46,12 @@ def test_prompt_can_be_dismissed_once(web: Client, waiting: Execution):
     page = web.post(f"/inbox/{waiting.pk}/dismiss/", follow=True).content.decode()
 
     assert "already cancelled" in page
-    assert "Recently ended" in page
+    assert "Recently completed" in page
 
 
 def test_claimed_prompt_can_be_released(web: Client, waiting: Execution):
     services.claim_prompts(Actor(waiting.owner, Event.Door.MCP, "laptop"))
-    assert "held by <b>laptop</b> until " in web.get("/inbox/").content.decode()
+    assert "Claimed by <b>laptop</b>, lease ends " in web.get("/inbox/").content.decode()
 
     web.post(f"/inbox/{waiting.pk}/release/")
 
@@ -64,16 +64,16 @@ def test_number_of_claims_of_a_prompt_is_shown(web: Client, waiting: Execution):
 
     def shown_claims() -> str:
         page = html_of(web.get("/inbox/"))
-        return page[page.index("Since") : page.index("Answer it yourself")]
+        return page[page.index("Due ") : page.index("Answer it yourself")]
 
-    assert "not claimed yet" in shown_claims()
-    assert "time" not in shown_claims().partition("not claimed yet")[2].partition("</p>")[0]
+    assert "Not claimed yet" in shown_claims()
+    assert "attempt" not in shown_claims().partition("Not claimed yet")[2].partition("</p>")[0]
 
     services.claim_prompts(agent)
-    assert "claimed 1 time<" in shown_claims()
+    assert "1 attempt<" in shown_claims()
 
     web.post(f"/inbox/{waiting.pk}/release/")
-    assert "taken back · claimed 1 time<" in shown_claims()
+    assert "Released · 1 attempt<" in shown_claims()
 
     services.claim_prompts(agent)
-    assert "claimed 2 times<" in shown_claims()
+    assert "2 attempts<" in shown_claims()

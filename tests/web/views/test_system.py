@@ -39,8 +39,8 @@ def test_use_of_the_budgets_is_shown_to_their_owner(web: Client, owner: User, st
 
     page = html_of(web.get("/system/"))
 
-    assert "<dt>Your planned runs a minute</dt> <dd> 60 of at most 3,000</dd>" in page
-    assert "<dt>Your runs kept</dt> <dd> 1 of at most 200,000</dd>" in page
+    assert "<dt>Your runs per minute</dt> <dd> 60 of at most 3,000</dd>" in page
+    assert "<dt>Your stored runs</dt> <dd> 1 of at most 200,000</dd>" in page
 
 
 def test_last_finished_run_is_shown(web: Client, owner: User):
