@@ -17,17 +17,27 @@ def require_secret_key() -> None:
     """
     mine = _fingerprint_of(settings.SECRET_KEY)
     row = Installation.objects.get_or_create(pk=Installation.ONLY, defaults={"secret_fingerprint": mine})[0]
-    accepted = ["", mine, *map(_fingerprint_of, settings.SECRET_KEY_FALLBACKS)]
-    if row.secret_fingerprint not in accepted:
+    if _is_foreign(row):
         raise ForeignSecretKeyError(_what_to_do())
     if row.secret_fingerprint != mine:
         adopt_secret_key()
+
+
+def secret_key_problem() -> str:
+    """Return what `require_secret_key` would say, or nothing; this only reads."""
+    row = Installation.objects.filter(pk=Installation.ONLY).first()
+    return _what_to_do() if row and _is_foreign(row) else ""
 
 
 def adopt_secret_key() -> None:
     """Make this host's key the installation's."""
     mine = _fingerprint_of(settings.SECRET_KEY)
     Installation.objects.update_or_create(pk=Installation.ONLY, defaults={"secret_fingerprint": mine})
+
+
+def _is_foreign(row: Installation) -> bool:
+    accepted = map(_fingerprint_of, [settings.SECRET_KEY, *settings.SECRET_KEY_FALLBACKS])
+    return row.secret_fingerprint not in ["", *accepted]
 
 
 def _fingerprint_of(key: str | bytes) -> str:

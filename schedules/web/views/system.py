@@ -1,7 +1,6 @@
 """The system page: clusters, queue, versions and settings."""
 
 import platform
-from pathlib import Path
 from typing import Any
 
 import django
@@ -14,6 +13,7 @@ from schedules import __version__, engine
 from schedules.models import Cluster, Execution, Job
 from schedules.models.counting import COUNTED, count_up_to
 from schedules.services.quotas import active_jobs
+from schedules.services.storage import database_size
 from schedules.web.views.job_facts import percentile
 from schedules.web.views.page import PageMixin
 from schedules.when import zones
@@ -105,6 +105,4 @@ def shown(name: str) -> str:
 def database_words() -> str:
     if connection.vendor != "sqlite":
         return connection.display_name
-    path = Path(str(connection.settings_dict["NAME"]))
-    size = sum(each.stat().st_size for each in path.parent.glob(f"{path.name}*") if each.is_file())
-    return f"SQLite, {path} ({size / 1_000_000:,.1f} MB)"
+    return f"SQLite, {connection.settings_dict['NAME']} ({database_size() / 1_000_000:,.1f} MB)"

@@ -1,0 +1,53 @@
+"""manage.py doctor: examine the installation, and say what to do about what is wrong."""
+
+import json
+import sys
+from argparse import ArgumentParser
+from collections import Counter
+from typing import Any
+
+from django.core.management.base import BaseCommand
+
+from schedules.management.doctor import Finding, Level, examine
+
+
+class Command(BaseCommand):
+    help = (
+        "Examine database, clock, clusters, disk, files, settings and network. Exits 1 if there is a problem."
+    )
+    # It runs the checks itself, as part of what it reports.
+    requires_system_checks: list[str] = []
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("--json", action="store_true", dest="as_json", help="print one JSON object")
+        parser.add_argument("--offline", action="store_true", help="do not connect to other hosts")
+        parser.add_argument("--strict", action="store_true", help="exit 1 for warnings, too")
+
+    def handle(self, *args: Any, as_json: bool, offline: bool, strict: bool, **options: Any) -> None:
+        findings = []
+        for finding in examine(reach_out=not offline):
+            findings.append(finding)
+            if not as_json:
+                self._print(finding)
+        counts = Counter(finding.level for finding in findings)
+        if as_json:
+            summary = {str(level): counts[level] for level in Level}
+            shown = {"summary": summary, "findings": [finding.as_dict() for finding in findings]}
+            self.stdout.write(json.dumps(shown, indent=1, ensure_ascii=False))
+        else:
+            self.stdout.write(f"\n{counts[Level.PROBLEM]} problems, {counts[Level.WARNING]} warnings.")
+        if counts[Level.PROBLEM] or (strict and counts[Level.WARNING]):
+            sys.exit(1)
+
+    def _print(self, finding: Finding) -> None:
+        style = {
+            Level.OK: self.style.SUCCESS,
+            Level.WARNING: self.style.WARNING,
+            Level.PROBLEM: self.style.ERROR,
+        }
+        self.stdout.write(
+            f"{style[finding.level](f'{finding.level:8}')} {finding.check:12} {finding.message}"
+        )
+        if finding.remedy:
+            self.stdout.write(f"{'':21} → {finding.remedy}")
+        self.stdout.flush()

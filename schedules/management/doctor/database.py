@@ -1,0 +1,134 @@
+"""The database: whether it answers, has the right tables and clock, and whether clusters work off what is due."""
+
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+
+from django.db import Error, connection
+from django.db.migrations.executor import MigrationExecutor
+
+from schedules import clock, engine
+from schedules.database_errors import reason_of
+from schedules.engine.hosts import clock_words
+from schedules.management.doctor.findings import Finding, ok, problem, warning
+from schedules.models import Cluster, Execution, Job
+from schedules.models.counting import count_up_to, count_words
+from schedules.services.secret_key import secret_key_problem
+from schedules.services.storage import database_size
+
+UPGRADE = "Run `manage.py up`, or `manage.py migrate`."
+LONG_WAIT = timedelta(minutes=5)
+SILENT_WORKERS = timedelta(minutes=2)
+CLOCK_SET_BACK = timedelta(minutes=1)
+
+
+def examine_connection() -> Iterator[Finding]:
+    """Examine what everything else needs."""
+    try:
+        connection.ensure_connection()
+        size = f"{database_size() / 1e6:,.1f} MB"
+    except Error as error:
+        yield problem(
+            "database",
+            f"It does not answer ({reason_of(error)}).",
+            "Start the database, and check DATABASE_URL and its password.",
+        )
+        return
+    yield ok("database", f"{connection.display_name}, {size}.")
+    yield _migrations()
+
+
+def examine_content() -> Iterator[Finding]:
+    """Examine what the tables say; they must exist."""
+    now = clock.now()
+    if words := secret_key_problem():
+        yield problem("secret key", words, "Copy the key of the other host, as said above.")
+    else:
+        yield ok("secret key", "It is the installation's.")
+    yield _clock(now)
+    for words in engine.host_warnings(now):
+        yield warning("hosts", words, "Correct it on that host.")
+    yield from _clusters(now)
+    yield from _work(now)
+
+
+def _migrations() -> Finding:
+    executor = MigrationExecutor(connection)
+    known = set(executor.loader.graph.nodes)
+    missing = executor.migration_plan(executor.loader.graph.leaf_nodes())
+    if missing:
+        names = ", ".join(f"{migration.app_label}.{migration.name}" for migration, _ in missing[:3])
+        return problem("migrations", f"{len(missing)} are missing: {names}.", UPGRADE)
+    apps = {app for app, _ in known}
+    newer = sorted(
+        f"{app}.{name}"
+        for app, name in executor.loader.applied_migrations
+        if app in apps and (app, name) not in known
+    )
+    # Squashed migrations stay recorded under their old names, which is not a newer version.
+    if unknown := [name for name in newer if name.startswith("schedules.")]:
+        return problem(
+            "migrations",
+            f"The database has {unknown[-1]}, which this version of Cronty does not know.",
+            "Upgrade Cronty on this host.",
+        )
+    return ok("migrations", "The tables are those of this version.")
+
+
+def _clock(now: datetime) -> Finding:
+    if words := clock_words(clock.ahead()):
+        return warning(
+            "clock", f"The clock of this host is {words}.", "Set it by NTP: jobs run by the database's."
+        )
+    newest = Cluster.objects.order_by("-last_seen_at").values_list("last_seen_at", flat=True).first()
+    if newest and newest - now > CLOCK_SET_BACK:
+        return problem(
+            "clock",
+            f"A cluster was seen at {newest:%Y-%m-%d %H:%M:%S} UTC, which is in the future.",
+            "Set the clock of this host, or of the database's, by NTP.",
+        )
+    return ok("clock", "It agrees with the database's.")
+
+
+def _clusters(now: datetime) -> Iterator[Finding]:
+    alive = list(Cluster.objects.fresh(now).order_by("host", "pid")[:1000])
+    if not alive:
+        yield problem(
+            "clusters", "None is running: nothing fires.", "Start `cronty up`, or `manage.py qcluster`."
+        )
+        return
+    yield ok("clusters", f"{len(alive)} running: {', '.join(map(str, alive[:5]))}{' …' if alive[5:] else ''}")
+    for cluster in Cluster.objects.blocked(now):
+        yield problem(
+            "clusters",
+            f"{cluster} waits for rows or tables that another session has locked.",
+            "End that session: on PostgreSQL, pg_blocking_pids() names it.",
+        )
+    for cluster in alive:
+        started_long_ago = now - cluster.started_at > SILENT_WORKERS
+        if started_long_ago and now - cluster.probe_returned_at > SILENT_WORKERS:
+            yield warning(
+                "clusters",
+                f"The workers of {cluster} have not returned a probe since {cluster.probe_returned_at:%H:%M:%S} UTC.",
+                "Read its log; it is restarted if that goes on.",
+            )
+
+
+def _work(now: datetime) -> Iterator[Finding]:
+    late = count_up_to(Job.objects.late(now).order_by("next_run_at", "-pk"))
+    if late:
+        yield problem(
+            "work",
+            f"{count_words(late)} jobs are more than two minutes late.",
+            "Start another cluster, or raise CRONTY_WORKERS.",
+        )
+    waiting = (
+        Execution.objects.ready(now).order_by("available_at").values_list("available_at", flat=True).first()
+    )
+    if waiting and now - waiting > LONG_WAIT:
+        yield warning(
+            "work",
+            f"A run has waited for a worker since {waiting:%Y-%m-%d %H:%M:%S} UTC.",
+            "Start another cluster, or raise CRONTY_WORKERS.",
+        )
+    elif not late:
+        yield ok("work", "Nothing is late.")

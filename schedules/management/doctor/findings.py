@@ -1,0 +1,39 @@
+"""What the doctor found: one line per check, with a remedy where something is wrong."""
+
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+
+
+class Level(StrEnum):
+    """How bad a finding is."""
+
+    OK = "ok"
+    WARNING = "warning"
+    """Works, but will or may not stay so, or not for everybody."""
+    PROBLEM = "problem"
+    """Something does not work."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """The result of one check."""
+
+    check: str
+    level: Level
+    message: str
+    remedy: str = ""
+
+    def as_dict(self) -> dict[str, str]:
+        return asdict(self)
+
+
+def ok(check: str, message: str) -> Finding:
+    return Finding(check, Level.OK, message)
+
+
+def warning(check: str, message: str, remedy: str) -> Finding:
+    return Finding(check, Level.WARNING, message, remedy)
+
+
+def problem(check: str, message: str, remedy: str) -> Finding:
+    return Finding(check, Level.PROBLEM, message, remedy)

@@ -1,0 +1,77 @@
+"""Other hosts: the ntfy server, the mail server, and Cronty's own public address."""
+
+from collections.abc import Iterator
+
+from asgiref.sync import async_to_sync
+from django.conf import settings
+from django.core.mail import get_connection
+
+from schedules.management.doctor.consistency import is_loopback
+from schedules.management.doctor.findings import Finding, ok, problem, warning
+from schedules.tasks import outbound
+from schedules.web.health import ALIVE
+
+SECONDS = 10
+
+
+def examine() -> Iterator[Finding]:
+    yield _ntfy()
+    if getattr(settings, "CRONTY_PASSWORD_RESET", False):
+        yield _mail()
+    if url := getattr(settings, "CRONTY_URL", ""):
+        yield _public_address(url)
+
+
+def _ntfy() -> Finding:
+    url, token = settings.NTFY_URL.rstrip("/"), getattr(settings, "NTFY_TOKEN", "")
+    remedy = "Check NTFY_URL, and whether this host may connect to it."
+    try:
+        reply = _get(f"{url}/v1/health")
+        if reply.status != 200 or '"healthy":true' not in reply.text.replace(" ", ""):
+            return problem("ntfy", f"{url} answers {reply.status}, not as an ntfy server does.", remedy)
+        if token and _get(f"{url}/v1/account", {"Authorization": f"Bearer {token}"}).status in (401, 403):
+            return problem(
+                "ntfy", f"{url} refuses NTFY_TOKEN.", "Create a new token there, and set NTFY_TOKEN."
+            )
+    except outbound.OutboundError as error:
+        return problem("ntfy", f"{url} cannot be reached: {error}", remedy)
+    return ok("ntfy", f"{url} is healthy{' and accepts the token' if token else ''}.")
+
+
+def _mail() -> Finding:
+    where = f"{settings.EMAIL_HOST}:{settings.EMAIL_PORT}"
+    try:
+        with get_connection(timeout=SECONDS):
+            return ok("mail", f"{where} accepts the login.")
+    # The library raises its own errors, and those of the socket and of TLS.
+    except Exception as error:
+        return problem(
+            "mail", f"{where} cannot be used: {error}", "Check EMAIL_URL; without it, nobody is sent mail."
+        )
+
+
+def _public_address(url: str) -> Finding:
+    try:
+        reply = _get(f"{url}/healthz")
+    except outbound.OutboundError as error:
+        if is_loopback(settings.CRONTY_HOST) and f"{settings.CRONTY_HOST}:{settings.CRONTY_PORT}" in url:
+            return warning("address", f"Nothing answers at {url}.", "Start `cronty up`, or `manage.py web`.")
+        return problem(
+            "address",
+            f"{url} cannot be reached from here: {error}",
+            "Check CRONTY_URL, its name in DNS, the proxy, and that the web process runs.",
+        )
+    if reply.status != 200 or reply.text != ALIVE:
+        what = (
+            f"redirects to {reply.headers['location']}"
+            if "location" in reply.headers
+            else f"answers {reply.status}"
+        )
+        return problem(
+            "address", f"{url} {what} instead of reaching Cronty.", "Check the proxy and CRONTY_URL."
+        )
+    return ok("address", f"{url} answers.")
+
+
+def _get(url: str, headers: dict[str, str] | None = None) -> outbound.Reply:
+    return async_to_sync(outbound.send)("GET", url, headers=headers or {}, trusted=True)

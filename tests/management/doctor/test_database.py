@@ -1,0 +1,112 @@
+"""The database: connection, tables, clock, clusters and work."""
+
+from datetime import timedelta
+
+import pytest
+from django.db import OperationalError, connection
+from django.db.migrations.recorder import MigrationRecorder
+
+from schedules import clock
+from schedules.management.doctor import database, examine
+from schedules.models import Cluster, Execution, Installation
+from tests.factories import ClusterFactory, ExecutionFactory, JobFactory
+
+pytestmark = pytest.mark.django_db
+
+
+def found(check: str) -> list[tuple[str, str]]:
+    findings = [*database.examine_connection(), *database.examine_content()]
+    return [(finding.level, finding.message) for finding in findings if finding.check == check]
+
+
+def test_healthy_database_has_no_findings():
+    ClusterFactory()
+
+    findings = [*database.examine_connection(), *database.examine_content()]
+
+    assert [finding for finding in findings if finding.level != "ok"] == []
+    assert {finding.check for finding in findings} == {
+        "database",
+        "migrations",
+        "secret key",
+        "clock",
+        "clusters",
+        "work",
+    }
+
+
+def test_database_that_does_not_answer_is_the_only_finding_about_it(monkeypatch):
+    def refuse() -> None:
+        raise OperationalError("connection refused")
+
+    monkeypatch.setattr(connection, "ensure_connection", refuse)
+
+    findings = list(examine(reach_out=False))
+
+    assert [finding.level for finding in findings if finding.check == "database"] == ["problem"]
+    assert "clusters" not in {finding.check for finding in findings}
+
+
+def test_missing_and_unknown_migrations_are_problems():
+    recorder = MigrationRecorder(connection)
+    recorder.record_applied("schedules", "9999_from_the_future")
+    [(level, message)] = found("migrations")
+    assert level == "problem"
+    assert "9999_from_the_future" in message
+
+    recorder.record_unapplied("schedules", "9999_from_the_future")
+    recorder.record_unapplied("schedules", "0001_initial")
+    [(level, message)] = found("migrations")
+    assert (level, message) == ("problem", "1 are missing: schedules.0001_initial.")
+
+
+def test_foreign_secret_key_is_a_problem_and_stays_unchanged():
+    Installation.objects.update_or_create(pk=Installation.ONLY, defaults={"secret_fingerprint": "other"})
+
+    assert found("secret key")[0][0] == "problem"
+    assert Installation.objects.get().secret_fingerprint == "other"
+
+
+def test_clock_that_was_set_back_is_a_problem():
+    ClusterFactory(last_seen_at=clock.now() + timedelta(hours=1))
+
+    assert found("clock")[0][0] == "problem"
+
+
+def test_clock_that_differs_from_the_database_is_reported(monkeypatch):
+    monkeypatch.setattr(clock, "ahead", lambda: 7.0)
+
+    assert ("warning", "The clock of this host is 7 seconds ahead of the database's.") in found("clock")
+
+
+def test_without_a_cluster_nothing_fires():
+    ClusterFactory(last_seen_at=clock.now() - timedelta(hours=1))
+
+    assert found("clusters") == [("problem", "None is running: nothing fires.")]
+
+
+def test_blocked_and_silent_clusters_are_reported():
+    now = clock.now()
+    ClusterFactory(
+        started_at=now - timedelta(hours=1),
+        blocked_since=now - timedelta(minutes=1),
+        probe_returned_at=now - timedelta(minutes=10),
+    )
+
+    assert [level for level, _ in found("clusters")] == ["ok", "problem", "warning"]
+
+
+def test_late_jobs_and_long_waits_are_reported():
+    now = clock.now()
+    ClusterFactory()
+    JobFactory(next_run_at=now - timedelta(hours=1))
+    ExecutionFactory(status=Execution.Status.QUEUED, available_at=now - timedelta(hours=1), finished_at=None)
+
+    assert [level for level, _ in found("work")] == ["problem", "warning"]
+
+
+def test_another_hosts_clock_is_reported():
+    ClusterFactory()
+    Cluster.objects.update(clock_ahead=90)
+
+    assert found("hosts")[0][0] == "warning"

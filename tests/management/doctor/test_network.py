@@ -1,0 +1,78 @@
+"""Reachability of ntfy, the mail server and the public address, on loopback."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from schedules.management.doctor import network
+from tests.mcp.processes import free_port
+from tests.sink import Answer, Sink
+from tests.site.smtp import MailSink
+
+HEALTHY = Answer(body=b'{"healthy":true}')
+ALIVE = Answer(body=b"ok\n")
+
+
+@pytest.fixture
+def sink(settings) -> Iterator[Sink]:
+    with Sink(ALIVE) as sink:
+        settings.NTFY_URL = settings.CRONTY_URL = sink.url("").rstrip("/")
+        settings.NTFY_TOKEN = ""
+        settings.CRONTY_PORT = sink.port
+        settings.CRONTY_PASSWORD_RESET = False
+        yield sink
+
+
+def found(check: str) -> tuple[str, str]:
+    [finding] = [finding for finding in network.examine() if finding.check == check]
+    return finding.level, finding.message
+
+
+def test_healthy_hosts_are_ok(sink):
+    sink.then(HEALTHY)
+
+    assert [finding.level for finding in network.examine()] == ["ok", "ok"]
+    assert [request.path for request in sink.requests] == ["/v1/health", "/healthz"]
+
+
+@pytest.mark.parametrize("answer", [Answer(status=404), Answer(body=b"<html>hello"), Answer(manner="reset")])
+def test_server_that_is_not_ntfy_is_a_problem(sink, answer):
+    sink.then(answer)
+
+    assert found("ntfy")[0] == "problem"
+
+
+def test_refused_token_is_a_problem_that_does_not_show_it(sink, settings):
+    settings.NTFY_TOKEN = "tk_secret"
+    sink.then(HEALTHY, Answer(status=401))
+
+    level, message = found("ntfy")
+
+    assert (level, "tk_secret" in message) == ("problem", False)
+    assert sink.requests[1].headers["authorization"] == "Bearer tk_secret"
+
+
+def test_unreachable_address_is_a_warning_on_loopback_and_a_problem_elsewhere(sink, settings):
+    settings.CRONTY_PORT = free_port()
+    settings.CRONTY_URL = f"http://127.0.0.1:{settings.CRONTY_PORT}"
+    assert found("address")[0] == "warning"
+
+    settings.CRONTY_HOST = "192.0.2.1"
+    assert found("address")[0] == "problem"
+
+
+def test_address_that_leads_elsewhere_is_a_problem(sink):
+    sink.then(HEALTHY, Answer.redirect("https://elsewhere.example/"))
+
+    assert "redirects to https://elsewhere.example/" in found("address")[1]
+
+
+def test_mail_server_is_tried(sink, settings):
+    settings.CRONTY_PASSWORD_RESET = True
+    settings.EMAIL_BACKEND = "django.core.mail.backends.smtp.EmailBackend"
+    settings.EMAIL_HOST = "127.0.0.1"
+    with MailSink() as mail:
+        settings.EMAIL_PORT = mail.port
+        assert found("mail")[0] == "ok"
+    settings.EMAIL_PORT = free_port()
+    assert found("mail")[0] == "problem"
