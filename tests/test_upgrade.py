@@ -26,7 +26,7 @@ from tests.mcp.agents import InMemory
 
 FIRST = ("schedules", "0001_initial")
 # The content without its formatting and comments.
-FIRST_DIGEST = "d35e667ba9b4abd05bc15ad9cba93f31840554a82e455f487f22252732320538"
+FIRST_DIGEST = "a568fca26bf7cbc754c8c9b18a23e191c62d9189a0bda5694867acc268b5885b"
 
 NAMES = (
     "Cluster",

@@ -1,6 +1,6 @@
 """Ledger rows of slots, and gap rows that stand for several slots that did not run."""
 
-from collections.abc import Iterable
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -65,11 +65,11 @@ def gap_between(
     return gap_from(job, oldest or newest, newest, status, reason)
 
 
-def remaining(job: PlannedJob, slot: Slot, known: Iterable[tuple[datetime, datetime | None]]) -> list[Slot]:
+def remaining(job: PlannedJob, slot: Slot, known: Collection[tuple[datetime, datetime | None]]) -> list[Slot]:
     """Remove slots that already have a row from a slot or a gap; `known` are the first and last slots of those rows."""
-    spans = sorted((first, last or first) for first, last in known)
-    if not spans:
+    if not known:
         return [slot]
+    spans = sorted((first, last or first) for first, last in known)
     if slot.last is None:
         return [] if any(first <= slot.at <= last for first, last in spans) else [slot]
     pieces, since = [], slot.at

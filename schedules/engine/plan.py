@@ -68,6 +68,9 @@ def plan(
     else:
         newest = trigger.latest_at_or_before(due_until, first) or first
         following = trigger.next_after(max(now, newest))
+    if first == newest and now - first <= ON_TIME and owner_is_active and not (known or job.skips or live):
+        # The most frequent case: no policy has anything to decide.
+        return _planned(job, [Slot(first, Status.CLAIMED)], following)
     if not owner_is_active:
         gap = gap_from(job, first, newest, Status.SKIPPED, "The owner's account is not active.")
         return _planned(job, remaining(job, gap, known), following)

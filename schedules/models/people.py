@@ -53,6 +53,7 @@ class Profile(models.Model):
     # Upper limits of what the owner has, so that not every new job counts all the others; `services.quotas` has the rule.
     counted_at = models.DateTimeField(null=True, editable=False)
     active_jobs = models.PositiveIntegerField(default=0, db_default=0, editable=False)
+    created_since = models.DateTimeField(null=True, editable=False)
     created_jobs = models.PositiveIntegerField(default=0, db_default=0, editable=False)
     planned_runs = models.FloatField(default=0.0, db_default=0.0, editable=False)
 

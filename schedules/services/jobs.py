@@ -17,6 +17,7 @@ from schedules.services.actors import Actor, forbidden, not_found, record
 from schedules.services.duplicates import Scheduled, answer_of_key, digest_of
 from schedules.services.job_states import account_until
 from schedules.services.lookalikes import likeness_of, skeleton
+from schedules.services.people import known_profile
 from schedules.services.quotas import creation_problem, reschedule_problem, wait_for_turn
 from schedules.services.secrets import fill_in
 from schedules.services.validation import EDITABLE, editable_only, job_problem, no_runs_left, type_problems
@@ -53,7 +54,10 @@ def schedule(
             return invalid("idempotency_key", "Use 1 to 200 printable characters.")
         if answer := answer_of_key(actor, idempotency_key, digest):
             return answer
-    profile = profile or actor.read_profile()
+    if "timezone" not in fields:
+        profile = profile or actor.read_profile()
+    zone = {"timezone": profile.zone} if profile else {}
+    profile = profile or actor.profile or known_profile(actor.user)
     job = Job(
         owner_id=actor.user.pk,
         public_id=new_public_id(prefix, now),
@@ -62,7 +66,7 @@ def schedule(
         request_digest=digest,
         created_at=now,
         updated_at=now,
-        **(_task_defaults(fields.get("task", "")) | {"timezone": profile.zone} | fields),
+        **(_task_defaults(fields.get("task", "")) | zone | fields),
     )
     _set_anchor(job, now)
     if problem := job_problem(actor, job, now, changed=set(fields) | {"run_at", "every"}):

@@ -1,9 +1,10 @@
 """Users and their profiles."""
 
-from typing import Any
+from typing import Any, cast
 
 from django.contrib.auth import get_user_model
 from django.contrib.auth.base_user import AbstractBaseUser
+from django.core.exceptions import ObjectDoesNotExist
 from django.db.models import QuerySet
 
 from schedules import limits
@@ -67,6 +68,14 @@ def profile_of(user: Any) -> Profile:
     # Nearly always it exists, and `get_or_create` takes half as long again to find it.
     found = next(iter(Profile.objects.filter(user=user.pk)[:1]), None)
     return found or Profile.objects.get_or_create(user=user)[0]
+
+
+def known_profile(user: Any) -> Profile:
+    """Return a user's profile as this object of the user knows it; the row may have changed since."""
+    try:
+        return cast("Profile", user.cronty_profile)
+    except ObjectDoesNotExist:
+        return profile_of(user)
 
 
 def change_calendar_address(user: Any) -> Profile:

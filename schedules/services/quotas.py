@@ -1,8 +1,8 @@
 """Quotas of an owner: active jobs, their planned runs, jobs and runs by hand per minute, and tokens.
 
 Counting takes longer the more jobs an owner has, so a new job is first checked against upper limits in the profile: what
-was counted within the last minute, plus everything created since. Only if those are too high, or old, are the jobs
-counted again. Whatever adds to the numbers in another way than by a new job has the jobs counted again, too.
+was counted before, plus everything created since. Only if those are too high, or old, is it counted again. Whatever adds
+to the numbers in another way than by a new job has the jobs counted again, too.
 """
 
 import math
@@ -18,7 +18,10 @@ from schedules.models.jobs import JobQuerySet
 from schedules.result import Code, Err
 
 RATE_WINDOW = timedelta(minutes=1)
-_UPPER_LIMITS = ["counted_at", "active_jobs", "created_jobs", "planned_runs"]
+# For how long the active jobs are not counted again: Cronty's own notices, and rows that other code inserts, are not
+# added to the upper limits.
+COUNTED_FOR = timedelta(hours=1)
+_UPPER_LIMITS = ["counted_at", "active_jobs", "planned_runs", "created_since", "created_jobs"]
 
 
 def wait_for_turn(profile: Profile) -> None:
@@ -29,16 +32,22 @@ def wait_for_turn(profile: Profile) -> None:
 
 
 def creation_problem(profile: Profile, added: float, now: datetime) -> Err | None:
-    """Return an error if the owner may not create another job now, else count it; the owner's row is locked then."""
+    """Return an error if the owner may not create another job now, else count it; the owner's row is locked then.
+
+    The profile may have changed since it was read.
+    """
     if _fits_upper_limits(profile, added, now):
         return None
     wait_for_turn(profile)
-    # Another new job may have been counted since the profile was read.
     profile.refresh_from_db(fields=_UPPER_LIMITS)
     if _fits_upper_limits(profile, added, now):
         return None
-    # With as many jobs as allowed, it is refused whatever they plan.
-    active, planned = active_jobs(profile.user_id, settings.CRONTY_MAX_ACTIVE_JOBS)
+    active, planned, counted_at = profile.active_jobs, profile.planned_runs, profile.counted_at
+    is_old = counted_at is None or not timedelta(0) <= now - counted_at <= COUNTED_FOR
+    if is_old or _quota_refusal(active, planned, added):
+        # With as many jobs as allowed, it is refused whatever they plan.
+        active, planned = active_jobs(profile.user_id, settings.CRONTY_MAX_ACTIVE_JOBS)
+        counted_at = now
     if refusal := _quota_refusal(active, planned, added):
         return refusal
     created = _created_jobs(profile.user_id, now).count()
@@ -46,22 +55,23 @@ def creation_problem(profile: Profile, added: float, now: datetime) -> Err | Non
         return _rate_refusal(profile.user_id, now)
     _keep(
         profile,
-        counted_at=now,
+        counted_at=counted_at,
         active_jobs=active + 1,
-        created_jobs=created + 1,
         planned_runs=planned + added,
+        created_since=now,
+        created_jobs=created + 1,
     )
     return None
 
 
 def _fits_upper_limits(profile: Profile, added: float, now: datetime) -> bool:
     """Return whether a new job fits the upper limits as they were read and still are; if so, count it."""
-    if profile.counted_at is None or not timedelta(0) <= now - profile.counted_at <= RATE_WINDOW:
+    since = profile.created_since
+    if since is None or not timedelta(0) <= now - since <= RATE_WINDOW:
         return False
     return (
-        profile.active_jobs < settings.CRONTY_MAX_ACTIVE_JOBS
-        and profile.created_jobs < settings.CRONTY_MAX_CREATES_PER_MINUTE
-        and _too_many_runs(profile.planned_runs, added) is None
+        profile.created_jobs < settings.CRONTY_MAX_CREATES_PER_MINUTE
+        and _quota_refusal(profile.active_jobs, profile.planned_runs, added) is None
         and _keep(
             profile,
             active_jobs=profile.active_jobs + 1,
@@ -73,7 +83,7 @@ def _fits_upper_limits(profile: Profile, added: float, now: datetime) -> bool:
 
 def _keep(profile: Profile, **limits: Any) -> bool:
     """Write upper limits, unless they have changed since they were read: every new job changes `created_jobs`."""
-    as_read = {"counted_at": profile.counted_at, "created_jobs": profile.created_jobs}
+    as_read = {"created_since": profile.created_since, "created_jobs": profile.created_jobs}
     is_kept = Profile.objects.filter(pk=profile.pk, **as_read).update(**limits) == 1
     if is_kept:
         for name, value in limits.items():
@@ -83,7 +93,7 @@ def _keep(profile: Profile, **limits: Any) -> bool:
 
 def _count_again(profile: Profile) -> None:
     """Have the next new job count all others."""
-    Profile.objects.filter(pk=profile.pk).update(counted_at=None)
+    Profile.objects.filter(pk=profile.pk).update(counted_at=None, created_since=None)
 
 
 def restore_problem(profile: Profile, added: float) -> Err | None:

@@ -7,6 +7,7 @@ import re
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from functools import cached_property
 from types import GenericAlias
 from typing import Annotated, Any, NamedTuple, NotRequired, Protocol, Required, Self, TypeVar, get_type_hints
 
@@ -183,8 +184,10 @@ class Task:
             values = self._validate(args, kwargs)
         except _ArgumentsError as bad:
             raise Final(f"Invalid arguments: {'; '.join(bad.problems)}") from bad
-        bound = inspect.BoundArguments(self.signature, values)
         context = {self.run_parameter: run} if self.run_parameter else {}
+        if self._is_by_name:
+            return self.function(**values, **context)
+        bound = inspect.BoundArguments(self.signature, values)
         return self.function(*bound.args, **bound.kwargs, **context)
 
     def _validate(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
@@ -201,16 +204,26 @@ class Task:
     def _by_name(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
         if unknown := self._unknown(kwargs):
             raise _ArgumentsError([f"{name}: unknown argument; {self._accepted()}" for name in unknown])
+        if self._is_by_name and not args:
+            return dict(kwargs)
         try:
             return self.signature.bind_partial(*args, **kwargs).arguments
         except TypeError as error:
             raise _ArgumentsError([f"arguments: {error}; {self._accepted()}"]) from error
 
     def _unknown(self, kwargs: Mapping[str, Any]) -> list[str]:
-        parameters = self.signature.parameters
-        if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values()):
+        if inspect.Parameter.VAR_KEYWORD in self._kinds:
             return []
-        return [name for name in kwargs if name not in parameters]
+        return [name for name in kwargs if name not in self.signature.parameters]
+
+    @cached_property
+    def _kinds(self) -> set[Any]:
+        return {parameter.kind for parameter in self.signature.parameters.values()}
+
+    @cached_property
+    def _is_by_name(self) -> bool:
+        """Whether every argument can be given by its name; then no run has to bind them to the signature."""
+        return self._kinds <= {inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY}
 
     def _accepted(self) -> str:
         return f"{self.name} takes {', '.join(self.signature.parameters) or 'no arguments'}"

@@ -39,7 +39,8 @@ PLAIN_CHUNK = 10
 PLAIN_BURST_PER_WORKER = 20
 # The most executions that one cluster holds: enough to keep every worker busy, but few to hand back.
 HELD = 2000
-BATCH = 1000
+# Small enough that workers start the first runs of a burst while the next are claimed.
+BATCH = 250
 # While many are held, wait until there is room for this many instead of claiming a few at a time.
 SMALLEST_CLAIM = 200
 LONG_AFTER = timedelta(seconds=0.3)

@@ -37,7 +37,7 @@ def _use(folders: list[str] | tuple[str, ...]) -> None:
     zoneinfo.reset_tzpath(to=folders)
     zoneinfo.ZoneInfo.clear_cache()
     # A host keeps its zone data for as long as a process lives, so results are cached.
-    for cached in (cron.next_run, triggers._zone_called):
+    for cached in (cron.next_run, triggers.exact_zone):
         cached.cache_clear()
 
 

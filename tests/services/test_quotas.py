@@ -157,7 +157,7 @@ def counts(settings):
     def has_counted(call, *args, **kwargs) -> bool:
         with CaptureQueriesContext(connection) as queries:
             assert isinstance(call(*args, **kwargs), Ok)
-        return any("COUNT(" in query["sql"] for query in queries)
+        return any("SUM(" in query["sql"] for query in queries)
 
     return has_counted
 
@@ -170,13 +170,29 @@ def test_jobs_are_counted_once_for_many_new_ones(actor, counts):
     assert refusal_of(services.schedule(actor, **PLAIN, **CRON)).startswith("at most 4 active jobs")
 
 
-def test_jobs_are_counted_again_after_a_minute(actor, counts, time_machine):
+def test_jobs_are_counted_again_after_an_hour_and_when_the_clock_was_set_back(actor, counts, time_machine):
     create_job(actor)
-    time_machine.shift(timedelta(seconds=61))
+    time_machine.shift(timedelta(minutes=2))
+    assert not counts(services.schedule, actor, **PLAIN, **CRON)
 
+    time_machine.shift(timedelta(minutes=59))
     assert counts(services.schedule, actor, **PLAIN, **CRON)
     time_machine.shift(timedelta(seconds=-30))
     assert counts(services.schedule, actor, **PLAIN, **CRON)
+
+
+def test_creates_of_the_minute_before_count_in_the_next_one(actor, settings, time_machine):
+    settings.CRONTY_MAX_ACTIVE_JOBS = 100
+    create_job(actor)
+    time_machine.shift(timedelta(seconds=50))
+    create_job(actor)
+    time_machine.shift(timedelta(seconds=15))
+    create_job(actor)
+
+    refusal = services.schedule(actor, **PLAIN, **CRON)
+
+    assert isinstance(refusal, Err)
+    assert (refusal.code, refusal.retry_after) == (Code.TOO_FAST, 45)
 
 
 def test_room_that_became_free_is_found_by_counting_again(actor, counts):

@@ -141,9 +141,11 @@ def test_coroutines_are_packed_in_chunks_and_plain_functions_one_by_one(broker, 
     assert sorted(ids) == sorted(Execution.objects.values_list("pk", flat=True))
 
 
-@pytest.mark.parametrize(("count", "size"), [(39, 1), (40, 2), (90, 3), (400, 10)])
-def test_plain_functions_share_a_package_only_in_a_burst(broker, settings, count, size):
-    settings.CRONTY_WORKERS = 2
+@pytest.mark.parametrize(
+    ("workers", "count", "size"), [(2, 39, 1), (2, 40, 2), (2, 90, 3), (1, 90, 5), (1, 240, 10)]
+)
+def test_plain_functions_share_a_package_only_in_a_burst(broker, settings, workers, count, size):
+    settings.CRONTY_WORKERS = workers
     due(1, task="tests.ping", timeout=timedelta(seconds=9))
     due(count - 1, task="tests.ping", timeout=timedelta(seconds=8.2))
 
