@@ -14,10 +14,12 @@ from schedules.models import Execution, Job
 from schedules.models.executions import ExecutionQuerySet
 from schedules.models.keysets import WALKED, Segment
 from schedules.result import sentence
+from schedules.services.outputs import output_since
 from schedules.services.reading import explain
+from schedules.tasks import registry
 from schedules.web.exports import MOST_ROWS, csv_chunks, in_threads, json_chunks
 from schedules.web.views.job_facts import shown_values
-from schedules.web.views.page import Page, PageMixin, actor_of, page_of
+from schedules.web.views.page import Page, PageMixin, actor_of, page_of, render_page
 from schedules.web.views.paging import read_page
 from schedules.web.views.run_facts import attempts_of, response_of
 from schedules.when.phrases import PhraseError, parse_moment
@@ -109,6 +111,7 @@ class RunPage(PageMixin, TemplateView):
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
         run = find_run(self.request, kwargs["run_id"])
         heading, output = response_of(run)
+        console = console_of(run)
         zone = run.job.timezone if run.job else self.page.zone
         job = run.job if run.job and run.job.deleted_at is None else None
         return super().get_context_data(
@@ -119,8 +122,9 @@ class RunPage(PageMixin, TemplateView):
             explanation=explain(run, zone),
             attempts=attempts_of(run),
             heading=heading,
-            output=output[:SHOWN_OUTPUT],
+            output="" if console["console"].text else output[:SHOWN_OUTPUT],
             is_cut=len(output) > SHOWN_OUTPUT,
+            **console,
             receipt=receipt(run),
             values=shown_values(job) if job else [],
             **kwargs,
@@ -136,6 +140,21 @@ def find_run(request: HttpRequest, run_id: int) -> Execution:
     if run is None:
         raise Http404("run")
     return run
+
+
+def console_of(run: Execution) -> dict[str, Any]:
+    """Return what a command has printed so far, and whether more may follow."""
+    console = output_since(run)
+    task = registry.get(run.task)
+    is_running = run.status == Execution.Status.RUNNING
+    return {"console": console, "is_following": is_running and task is not None and task.is_command}
+
+
+@require_safe
+def console(request: HttpRequest, run_id: int) -> HttpResponse:
+    """Render the output of a command, which the page of its run asks for while it runs."""
+    run = find_run(request, run_id)
+    return render_page(request, "schedules/parts/run_output.html", {"run": run, **console_of(run)})
 
 
 def result_text(result: Any) -> str:
@@ -155,7 +174,7 @@ def receipt(run: Execution) -> str:
 def output(request: HttpRequest, run_id: int) -> HttpResponse:
     """Return the whole output as a file."""
     run = find_run(request, run_id)
-    parts = [run.error, run.traceback, result_text(run.result)]
+    parts = [run.error, run.traceback, output_since(run).text, result_text(run.result)]
     response = HttpResponse("\n\n".join(filter(None, parts)), content_type="text/plain; charset=utf-8")
     response["Content-Disposition"] = f'attachment; filename="run-{run.pk}.txt"'
     return response

@@ -14,6 +14,7 @@ from schedules.models import Cluster, Execution, Job
 from schedules.models.counting import COUNTED, count_up_to
 from schedules.services.quotas import active_jobs
 from schedules.services.storage import database_size
+from schedules.tasks.commands.catalog import catalog
 from schedules.web.views.job_facts import percentile
 from schedules.web.views.page import PageMixin
 from schedules.when import zones
@@ -27,6 +28,8 @@ SETTINGS = (
     "NTFY_TOKEN",
     "CRONTY_AGENT_COMMAND",
     "CRONTY_AGENT_USERS",
+    "CRONTY_COMMANDS_FILE",
+    "CRONTY_COMMANDS_AT_ONCE",
     "CRONTY_OUTBOUND_ALLOW",
     "CRONTY_OUTBOUND_TIMEOUT",
     "CRONTY_MAX_ACTIVE_JOBS",
@@ -63,7 +66,7 @@ class SystemPage(PageMixin, TemplateView):
         ]
         return super().get_context_data(
             clusters=Cluster.objects.order_by("-last_seen_at")[:10],
-            warnings=engine.host_warnings(now),
+            warnings=[*engine.host_warnings(now), *self._commands_warning()],
             fresh={cluster.pk for cluster in Cluster.objects.fresh(now)},
             live=live,
             due={"count": count_up_to(due), "oldest": due.values_list("next_run_at", flat=True).first()},
@@ -84,6 +87,12 @@ class SystemPage(PageMixin, TemplateView):
             **(self._staff_context() if self.actor.sees_all else {}),
             **kwargs,
         )
+
+    def _commands_warning(self) -> list[str]:
+        """Say what is wrong with the file of commands: the details only to staff, because they name programs."""
+        if not (problem := catalog.current_problem()):
+            return []
+        return [problem if self.actor.sees_all else "The file of commands is broken: tell your operator."]
 
     def _staff_context(self) -> dict[str, Any]:
         return {

@@ -51,3 +51,32 @@ def test_tags_are_split_and_deduplicated():
 
     assert form.is_valid()
     assert form.columns()["tags"] == ["home", "backup"]
+
+
+COPY = """
+[copy]
+description = "Copy a folder."
+program = "/bin/cp"
+arguments = ["--level={level}", "--mode={mode}", "--", "{folder}"]
+[copy.parameters]
+folder = { description = "What to copy." }
+level = { type = "integer", min = 1, max = 9, default = 5 }
+mode = { type = "integer", choices = [1, 2], default = 2 }
+"""
+
+
+def test_form_of_a_command_has_a_field_for_each_parameter(use_commands):
+    use_commands(COPY)
+    data = {"name": "x", "when": "phrase", "phrase": "@daily", "timezone": "UTC"}
+    form = JobForm(zone="UTC")
+    assert form.fields["copy-folder"].help_text == "What to copy."
+    assert form.fields["copy-level"].max_value == 9
+
+    typed = {"task": "copy", "copy-folder": "/srv", "copy-level": "7", "copy-mode": "1"}
+    form = JobForm(data | typed, zone="UTC")
+    assert form.is_valid(), form.errors
+    assert form.columns()["kwargs"] == {"folder": "/srv", "level": 7, "mode": 1}
+
+    form = JobForm(data | typed | {"copy-folder": "", "copy-level": "10"}, zone="UTC")
+    assert not form.is_valid()
+    assert {"copy-level"} <= set(form.errors)

@@ -14,8 +14,9 @@ from django.db import connection
 from django.test import AsyncRequestFactory, Client
 from django.test.utils import CaptureQueriesContext
 
-from schedules import clock
+from schedules import clock, engine
 from schedules.models import Execution, Job
+from schedules.tasks.registry import OutputText
 from schedules.web import exports
 from schedules.web.exports import COLUMNS, _without_formula
 from schedules.web.views.run_facts import attempts_of, response_of
@@ -311,3 +312,42 @@ def test_json_export_is_filtered(web: Client, job: Job, other: Client):
 
     assert [row["lateness_seconds"] for row in rows] == [None, 1.0]
     assert json.loads(b"".join(other.get("/runs/export.json"))) == []
+
+
+WAIT = """
+[wait]
+description = "Wait."
+program = "/bin/true"
+allow = ["everyone"]
+"""
+
+
+def test_page_of_a_command_follows_its_output_and_then_says_how_it_ended(
+    web: Client, other: Client, job: Job, use_commands
+):
+    use_commands(WAIT)
+    run = ExecutionFactory(job=job, task="wait", status="running", attempt=1)
+    engine.save_output(run.pk, 1, OutputText("Halfway <b>there</b>\n", "", 21))
+
+    page = html_of(web.get(f"/runs/{run.pk}/"))
+    part = web.get(f"/runs/{run.pk}/console/")
+
+    assert f'hx-get="/runs/{run.pk}/console/"' in page
+    for text in (page, part.content.decode()):
+        assert "Halfway &lt;b&gt;there&lt;/b&gt;" in text
+    assert other.get(f"/runs/{run.pk}/console/").status_code == 404
+
+    run.status, run.finished_at = "succeeded", clock.now()
+    run.result = {
+        "exit_code": 0,
+        "signal": None,
+        "cpu_seconds": 1.5,
+        "peak_memory_bytes": 3_000_000,
+        "output": "x",
+    }
+    run.save()
+    page = html_of(web.get(f"/runs/{run.pk}/"))
+    assert "hx-get" not in web.get(f"/runs/{run.pk}/console/").content.decode()
+    assert "Exit code 0." in page
+    assert "1.50 s of CPU time" in page
+    assert "Halfway <b>there" in web.get(f"/runs/{run.pk}/output.txt").content.decode()

@@ -103,3 +103,10 @@ def test_wrong_clocks_and_other_zone_data_are_shown(web: Client):
     assert "The clock of kettle is 90 seconds ahead of the database&#x27;s." in page
     assert "kettle has 2025b" in page
     assert "90.0 s" in page
+
+
+def test_broken_file_of_commands_is_reported_with_details_for_staff_only(web, staff, commands_file):
+    commands_file.write_text("[half")
+
+    assert "The file of commands is broken: tell your operator." in html_of(web.get("/system/"))
+    assert "commands.toml cannot be used" in html_of(staff.get("/system/"))
