@@ -167,6 +167,8 @@ _HARMLESS = """
 """
 HARMLESS_HEADERS = frozenset(_HARMLESS.split())
 MASK = "••••••"
+# The name of a secret is not a secret: "Bearer ${secret:NAME}" is shown.
+_REFERENCE = re.compile(r"([A-Za-z]{1,20} )?\$\{secret:[A-Za-z_][A-Za-z0-9_]{0,63}\}")
 
 
 def masked(value: Any) -> Any:
@@ -185,15 +187,19 @@ def masked(value: Any) -> Any:
 
 def _masked_item(key: str, item: Any) -> Any:
     if _SECRET.search(key) and item:
-        return MASK
+        return item if _is_reference(item) else MASK
     return _masked_headers(item) if _HEADERS.search(key) else masked(item)
+
+
+def _is_reference(item: Any) -> bool:
+    return isinstance(item, str) and _REFERENCE.fullmatch(item) is not None
 
 
 def _masked_headers(value: Any) -> Any:
     match value:
         case dict():
             return {
-                key: item if str(key).lower() in HARMLESS_HEADERS or not item else MASK
+                key: item if str(key).lower() in HARMLESS_HEADERS or not item or _is_reference(item) else MASK
                 for key, item in value.items()
             }
         case list():

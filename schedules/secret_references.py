@@ -55,6 +55,5 @@ def _texts(value: Any) -> Iterator[str]:
             for item in value:
                 yield from _texts(item)
         case dict():
-            for key, item in value.items():
-                yield str(key)
+            for item in value.values():
                 yield from _texts(item)

@@ -13,7 +13,7 @@ from schedules import limits
 from schedules.form_errors import add_errors
 from schedules.models import Job, Profile, Token
 from schedules.result import Ok, sentence
-from schedules.services.secrets import fill_in, shown_arguments
+from schedules.services.masked_arguments import fill_in, shown_arguments
 from schedules.services.tokens import FAMILIES, SCOPES
 from schedules.services.validation import EDITABLE
 from schedules.tasks import registry

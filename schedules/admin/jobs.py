@@ -29,8 +29,8 @@ from schedules.models import Job
 from schedules.models.keysets import Segment
 from schedules.models.standings import ORDER, STANDINGS, with_rank
 from schedules.result import Ok, Result
+from schedules.services.masked_arguments import shown_arguments
 from schedules.services.reading import preview_of, words_of
-from schedules.services.secrets import shown_arguments
 
 
 class TrashFilter(admin.SimpleListFilter):

@@ -16,6 +16,7 @@ from schedules.services.job_states import (
 )
 from schedules.services.jobs import edit, schedule
 from schedules.services.lookalikes import look_alike
+from schedules.services.outputs import OutputPart, output_since
 from schedules.services.people import profile_of, update_profile
 from schedules.services.preferences import set_preferences
 from schedules.services.prompts import (
@@ -33,6 +34,7 @@ from schedules.services.tokens import IssuedToken, issue_token, revoke_token, ve
 __all__ = [
     "Actor",
     "IssuedToken",
+    "OutputPart",
     "Preview",
     "Scheduled",
     "Why",
@@ -49,6 +51,7 @@ __all__ = [
     "is_protected",
     "issue_token",
     "look_alike",
+    "output_since",
     "pause",
     "preview",
     "profile_of",

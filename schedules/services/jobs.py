@@ -17,9 +17,9 @@ from schedules.services.actors import Actor, forbidden, not_found, record
 from schedules.services.duplicates import Scheduled, answer_of_key, digest_of
 from schedules.services.job_states import account_until
 from schedules.services.lookalikes import likeness_of, skeleton
+from schedules.services.masked_arguments import fill_in
 from schedules.services.people import known_profile
 from schedules.services.quotas import creation_problem, reschedule_problem, wait_for_turn
-from schedules.services.secrets import fill_in
 from schedules.services.validation import EDITABLE, editable_only, job_problem, no_runs_left, type_problems
 from schedules.tasks import registry
 from schedules.when.forecast import runs_per_minute

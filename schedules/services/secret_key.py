@@ -1,9 +1,15 @@
 """The secret key that all hosts of an installation share, which the database knows by a fingerprint."""
 
+import logging
+
 from django.conf import settings
+from django.db import transaction
 from django.utils.crypto import salted_hmac
 
 from schedules.models import Installation
+from schedules.services.secrets import reseal_secrets
+
+logger = logging.getLogger(__name__)
 
 
 class ForeignSecretKeyError(Exception):
@@ -29,10 +35,20 @@ def secret_key_problem() -> str:
     return _what_to_do() if row and _is_foreign(row) else ""
 
 
-def adopt_secret_key() -> None:
-    """Make this host's key the installation's."""
+def adopt_secret_key() -> list[str]:
+    """Make this host's key the installation's, and encrypt all secrets with it.
+
+    Return the names of the secrets that neither this key nor one of SECRET_KEY_FALLBACKS can read.
+    """
     mine = _fingerprint_of(settings.SECRET_KEY)
-    Installation.objects.update_or_create(pk=Installation.ONLY, defaults={"secret_fingerprint": mine})
+    with transaction.atomic():
+        Installation.objects.update_or_create(pk=Installation.ONLY, defaults={"secret_fingerprint": mine})
+        unreadable = reseal_secrets()
+    if unreadable:
+        logger.warning(
+            "Secrets that no known key can read have to be written again: %s", ", ".join(unreadable)
+        )
+    return unreadable
 
 
 def _is_foreign(row: Installation) -> bool:

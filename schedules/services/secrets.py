@@ -1,144 +1,158 @@
-"""Secrets in the arguments of a job: forms show them masked, and an edit that changes where they go needs them again."""
+"""Secrets: written, replaced and deleted by people, and never shown again.
 
-import re
-from collections.abc import Iterator, Mapping
-from copy import deepcopy
-from typing import Any
+`${secret:NAME}` in a webhook or in a command's arguments means the secret of the job's owner; in commands.toml, it means
+the installation's, which superusers manage.
+"""
 
-from schedules import limits
-from schedules.models import Job
-from schedules.result import Err, Ok, Result, invalid
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Self
+
+from django.db import transaction
+from django.db.models import Q
+
+from schedules import clock, limits
+from schedules.destinations import parse_destination
+from schedules.encryption import UnreadableError, reseal, seal
+from schedules.models import Event, Secret
+from schedules.result import Code, Err, Ok, Result, invalid
+from schedules.secret_references import NAME
+from schedules.services.actors import Actor
 from schedules.tasks import registry
 
-Place = tuple[str | int, ...]
-Columns = dict[str, Any]
-
-# Arguments that decide who receives the others.
-_TARGET = re.compile(
-    r"url|uri|host|server|address|endpoint|domain|topic|target|recipient|(^|[-_])(port|to)($|[-_])", re.I
-)
+# A shorter one could not be masked without masking ordinary words.
+SHORTEST_SECRET = 4
+LONGEST_SECRET = 16_384
+MOST_SECRETS = 200
+MOST_PLACES = 20
 
 
-def fill_in(job: Job | None, changes: Mapping[str, Any]) -> Result[Columns]:
-    """Replace masks in new arguments by the secrets of the job; refuse if these would go to another target.
+@dataclass(frozen=True)
+class ListedSecret:
+    """What people may see of a secret: everything but its value."""
 
-    Without a job, every mask is refused.
+    number: int
+    name: str
+    hosts: Sequence[str]
+    commands: Sequence[str]
+    updated_at: datetime
+    of_installation: bool
+
+    @classmethod
+    def of(cls, row: Secret) -> Self:
+        return cls(row.pk, row.name, row.hosts, row.commands, row.updated_at, row.owner_id is None)
+
+
+def list_secrets(actor: Actor) -> list[ListedSecret]:
+    """Return the secrets of this person, and the installation's for a superuser; agents see none."""
+    if actor.is_agent:
+        return []
+    mine = Q(owner=actor.user.pk) | (Q(owner=None) if _is_superuser(actor) else Q(pk__in=()))
+    return [ListedSecret.of(row) for row in Secret.objects.filter(mine).order_by("name", "pk")]
+
+
+def set_secret(
+    actor: Actor,
+    name: str,
+    value: str,
+    *,
+    hosts: Sequence[str] = (),
+    commands: Sequence[str] = (),
+    of_installation: bool = False,
+) -> Result[ListedSecret]:
+    """Add a secret, or replace one together with the hosts and commands that it may go to.
+
+    There is no way to change only where it goes: who does not know the value cannot send it elsewhere.
     """
-    filled = dict(changes)
-    if changes.keys().isdisjoint(("task", "args", "kwargs")):
-        return Ok(filled)
-    task, args, kwargs = _columns(job, changes)
-    if not isinstance(args, list) or not isinstance(kwargs, dict):
-        # The validation that follows refuses them.
-        return Ok(filled)
-    names = _names_of(task, args)
-    stored = named_arguments(job.task, job.args, job.kwargs) if job else {}
-    new = deepcopy(named_arguments(task, args, kwargs))
-    # Columns that are not part of the change hold the secrets themselves; show them as forms do.
-    untouched = {*(() if "args" in changes else names), *(() if "kwargs" in changes else kwargs)}
-    kept = [place for place, leaf in _leaves(new) if leaf == limits.MASK]
-    secrets = _secrets_in(stored)
-    for place in kept:
-        if place not in secrets:
-            return _refused(place, names, f"write the real value instead of {limits.MASK}")
-        _set_at(new, place, secrets[place])
-    kept += [place for place in secrets if place[0] in untouched and place[0] in new]
-    if job and kept and (task != job.task or _targets_in(new) != _targets_in(stored)):
-        return _refused(kept[0], names, "write it again, because it would go to another address or task")
-    if "args" in changes:
-        filled["args"] = [new[name] for name in names]
-    if "kwargs" in changes:
-        filled["kwargs"] = {name: new[name] for name in kwargs}
-    return Ok(filled)
+    if refusal := _refusal(actor, of_installation):
+        return refusal
+    if problem := _problem(name, value, commands, hosts, of_installation):
+        return problem
+    now = clock.now()
+    owner_id = None if of_installation else actor.user.pk
+    # Each place once, in an order that does not depend on how they were typed.
+    places = {
+        "hosts": sorted({host.lower().rstrip(".") for host in hosts}),
+        "commands": sorted(set(commands)),
+    }
+    with transaction.atomic():
+        mine = Secret.objects.filter(owner=owner_id)
+        row = mine.select_for_update().filter(name=name).first()
+        if row is None and mine.count() >= MOST_SECRETS:
+            return Err(Code.QUOTA, f"There are {MOST_SECRETS} secrets already: delete one first.")
+        before = {"hosts": row.hosts, "commands": row.commands} if row else {}
+        row = row or Secret(owner_id=owner_id, name=name, created_at=now)
+        row.hosts, row.commands, row.updated_at = places["hosts"], places["commands"], now
+        row.sealed = seal(value, row.place)
+        row.save()
+        _record(actor, "set secret", name, now, before=before, after=places)
+    return Ok(ListedSecret.of(row))
 
 
-def shown_arguments(job: Job) -> tuple[list[Any], dict[str, Any]]:
-    """Return the arguments of a job with their secrets masked, also those that were given by position."""
-    names = _names_of(job.task, job.args)
-    shown = limits.masked(named_arguments(job.task, job.args, job.kwargs))
-    return [shown[name] for name in names], {name: shown[name] for name in job.kwargs}
+def delete_secret(actor: Actor, name: str, *, of_installation: bool = False) -> Result[str]:
+    """Delete a secret; runs that refer to it fail from now on."""
+    if refusal := _refusal(actor, of_installation):
+        return refusal
+    with transaction.atomic():
+        owner_id = None if of_installation else actor.user.pk
+        if not Secret.objects.filter(owner=owner_id, name=name).delete()[0]:
+            return Err(Code.NOT_FOUND, f"Secret not found: {name}")
+        _record(actor, "delete secret", name, clock.now())
+    return Ok(name)
 
 
-def merged_arguments(
-    job: Job, args: list[Any] | None, changes: Mapping[str, Any]
-) -> tuple[list[Any], dict[str, Any]]:
-    """Return the arguments of a job with these changed by name; None removes one. Secrets that stay are masked.
-
-    `args` are its new positional arguments, or None for the old ones.
-    """
-    old_args, kwargs = shown_arguments(job)
-    args = old_args if args is None else list(args)
-    names = _names_of(job.task, args)
-    kwargs = {name: value for name, value in kwargs.items() if name not in names}
-    for name, value in changes.items():
-        if name in names:
-            args[names.index(name)] = value
-        elif value is None:
-            kwargs.pop(name, None)
-        else:
-            kwargs[name] = value
-    return args, kwargs
+def reseal_secrets() -> list[str]:
+    """Encrypt every secret with the current secret key; return the names of those that no known key can read."""
+    unreadable = []
+    for row in Secret.objects.select_for_update().order_by("pk"):
+        try:
+            Secret.objects.filter(pk=row.pk).update(sealed=reseal(row.sealed))
+        except UnreadableError:
+            unreadable.append(row.name)
+    return unreadable
 
 
-def _columns(job: Job | None, changes: Mapping[str, Any]) -> tuple[str, Any, Any]:
-    old = (job.task, job.args, job.kwargs) if job else ("", [], {})
-    task, args, kwargs = (
-        changes.get(name, value) for name, value in zip(("task", "args", "kwargs"), old, strict=True)
+def _refusal(actor: Actor, of_installation: bool) -> Err | None:
+    if actor.is_agent:
+        return Err(Code.FORBIDDEN, "Agents cannot see or change secrets.")
+    if of_installation and not _is_superuser(actor):
+        return Err(Code.FORBIDDEN, "Only superusers manage the secrets of the installation.")
+    return None
+
+
+def _is_superuser(actor: Actor) -> bool:
+    return bool(getattr(actor.user, "is_superuser", False))
+
+
+def _problem(
+    name: str, value: str, commands: Sequence[str], hosts: Sequence[str], of_installation: bool
+) -> Err | None:
+    if not NAME.fullmatch(name):
+        return invalid("name", "Use a letter or _ first, then letters, digits and _; at most 64.")
+    if not SHORTEST_SECRET <= len(value) <= LONGEST_SECRET:
+        return invalid("value", f"Use {SHORTEST_SECRET} to {LONGEST_SECRET:,} characters.")
+    if problem := limits.json_problem(value, max_bytes=8 * LONGEST_SECRET):
+        return invalid("value", problem)
+    if of_installation and hosts:
+        return invalid("hosts", "Leave this empty: a secret of the installation goes to commands only.")
+    for host in hosts:
+        try:
+            if "/" in host:
+                raise ValueError("use one host, like api.example.com or nas.local:8080, not a network.")
+            parse_destination(host)
+        except ValueError as error:
+            return invalid("hosts", str(error))
+    if unknown := [command for command in commands if not registry.NAME.fullmatch(command)]:
+        return invalid("commands", f"{unknown[0]!r} is not the name of a command.")
+    if not hosts and not commands:
+        return invalid("commands" if of_installation else "hosts", "Say where it may go.")
+    if len(hosts) + len(commands) > MOST_PLACES:
+        return invalid("hosts", f"At most {MOST_PLACES} hosts and commands.")
+    return None
+
+
+def _record(actor: Actor, verb: str, name: str, now: datetime, **values: Any) -> None:
+    Event.objects.create(
+        at=now, owner_id=actor.user.pk, actor=actor.label, door=actor.door, verb=verb, subject=name, **values
     )
-    return task, args, kwargs
-
-
-def _names_of(task: str, args: list[Any]) -> list[str]:
-    known = registry.get(task)
-    parameters = known.signature.parameters.values() if known else ()
-    named = [each.name for each in parameters if each.kind is each.POSITIONAL_OR_KEYWORD]
-    return [*named, *(f"args.{number}" for number in range(len(args)))][: len(args)]
-
-
-def named_arguments(task: str, args: list[Any], kwargs: Mapping[str, Any]) -> Columns:
-    """Return the arguments of a task by name, also those that were given by position."""
-    return dict(zip(_names_of(task, args), args, strict=True)) | dict(kwargs)
-
-
-def _secrets_in(arguments: Columns) -> dict[Place, Any]:
-    """Return what is masked of the arguments, by its place."""
-    found = {
-        place: _get_at(arguments, place)
-        for place, leaf in _leaves(limits.masked(arguments))
-        if leaf == limits.MASK
-    }
-    return {place: value for place, value in found.items() if value != limits.MASK}
-
-
-def _targets_in(arguments: Columns) -> dict[Place, Any]:
-    return {
-        place: leaf
-        for place, leaf in _leaves(arguments)
-        if any(isinstance(key, str) and _TARGET.search(key) for key in place)
-    }
-
-
-def _leaves(value: Any, place: Place = ()) -> Iterator[tuple[Place, Any]]:
-    match value:
-        case dict():
-            for key, item in value.items():
-                yield from _leaves(item, (*place, key))
-        case list():
-            for number, item in enumerate(value):
-                yield from _leaves(item, (*place, number))
-        case _:
-            yield place, value
-
-
-def _get_at(value: Any, place: Place) -> Any:
-    for key in place:
-        value = value[key]
-    return value
-
-
-def _set_at(value: Any, place: Place, secret: Any) -> None:
-    _get_at(value, place[:-1])[place[-1]] = secret
-
-
-def _refused(place: Place, names: list[str], words: str) -> Err:
-    return invalid("args" if place[0] in names else "kwargs", f"{'.'.join(map(str, place))}: {words}")

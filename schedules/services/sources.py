@@ -7,7 +7,7 @@ from typing import Any
 from django.core.serializers.json import DjangoJSONEncoder
 
 from schedules.models import Job
-from schedules.services.secrets import named_arguments
+from schedules.services.masked_arguments import named_arguments
 
 CHANGED = "changed since it was applied"
 

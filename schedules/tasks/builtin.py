@@ -16,6 +16,7 @@ from typing_extensions import TypedDict
 
 from schedules import engine, limits
 from schedules.request_headers import header_problem, shape_problem
+from schedules.secret_references import in_address, names_in, resolved, without_references
 from schedules.signing import signature_header
 from schedules.tasks import outbound
 from schedules.tasks.agent_command import run_agent_command
@@ -35,7 +36,9 @@ _jitter = random.SystemRandom()
 
 
 def _web_address(url: str) -> str:
-    if problem := outbound.problem_with_url(url):
+    if names_in(re.split(r"[/?#]", url.partition("://")[2], maxsplit=1)[0]):
+        raise ValueError("a secret can be in the path and the query, but not in the host")
+    if problem := outbound.problem_with_url(without_references(url)):
         raise ValueError(problem)
     return url
 
@@ -189,7 +192,7 @@ async def notify(
     raise _failure(reply, words, said)
 
 
-@task(title="Webhook", attempts=3)
+@task(title="Webhook", attempts=3, takes_secrets=True)
 async def webhook(
     url: Annotated[str, AfterValidator(_web_address)],
     method: Method = "POST",
@@ -199,6 +202,8 @@ async def webhook(
     run: Run,
 ) -> dict[str, Any]:
     """Send an HTTP request, signed, with an Idempotency-Key that stays the same over all attempts."""
+    if names := names_in([url, headers, body]):
+        url, headers, body = await _with_secrets(url, headers, body, names, run)
     content, content_type = _webhook_body(body)
     timestamp = str(int(time.time()))
     given = {name.lower(): value for name, value in (headers or {}).items()}
@@ -243,6 +248,28 @@ def prune_history() -> dict[str, int]:
 @task(title="Check the cluster", system=True)
 def check_cluster() -> None:
     """Do nothing: a run that succeeds shows that jobs are fired, run and recorded."""
+
+
+async def _with_secrets(
+    url: str, headers: Headers | None, body: JsonValue, names: set[str], run: Run
+) -> tuple[str, Headers | None, JsonValue]:
+    """Fill in secrets, if they may go to the host of the URL; raises Final otherwise."""
+    secrets = await run.secrets(names, host=_place_of(url))
+    filled = resolved(headers, secrets)
+    for name, value in (filled or {}).items():
+        if problem := shape_problem(name, value):
+            raise Final(f"A secret does not fit: {problem}.")
+    return resolved(url, secrets, in_address), filled, resolved(body, secrets)
+
+
+def _place_of(url: str) -> str:
+    """Return the host of a URL, with its port unless it is that of https: a secret travels in clear text otherwise."""
+    parts = urlsplit(without_references(url))
+    port = parts.port or (443 if parts.scheme == "https" else 80)
+    host = (parts.hostname or "").rstrip(".")
+    if parts.scheme == "https" and port == 443:
+        return host
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 async def _send_or_retry(method: str, url: str, **request: Any) -> outbound.Reply:

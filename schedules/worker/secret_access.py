@@ -9,7 +9,7 @@ from django.db import connections
 from schedules.encryption import UnreadableError, unseal
 from schedules.models import Secret
 from schedules.tasks.commands.output import Masker
-from schedules.tasks.registry import Final
+from schedules.tasks.registry import Final, RetryLater
 
 
 class SecretAccess:
@@ -55,7 +55,8 @@ def _value_for(row: Secret, host: str, command: str) -> str:
     try:
         return unseal(row.sealed, row.place)
     except UnreadableError as error:
-        raise Final(
+        # Another host may be about to change the key.
+        raise RetryLater(
             f"The secret {row.name} cannot be read with this installation's secret key: write it again."
         ) from error
 

@@ -12,7 +12,7 @@ from django.db import connection
 from django.db.models import Model
 
 from schedules import clock
-from schedules.models import Event, Execution, Job, Profile, Token, UserSession
+from schedules.models import Event, Execution, Job, Profile, Secret, Token, UserSession
 from tests.factories import ClusterFactory, ExecutionFactory, JobFactory, TokenFactory, UserFactory
 
 MARK = "zqmark"
@@ -38,6 +38,7 @@ class OwnedRows:
     orphaned_run: Execution
     token: Token
     revoked_token: Token
+    secret: Secret
     rows: dict[type[Model], Model] = field(default_factory=dict)
 
     @property
@@ -110,6 +111,15 @@ def create_owned_rows() -> OwnedRows:
     )
     token = TokenFactory(pk=910000001, owner=owner, name=marked("token"))
     revoked = TokenFactory(pk=910000003, owner=owner, name=marked("revoked"), revoked_at=now)
+    secret = Secret.objects.create(
+        pk=910000001,
+        owner=owner,
+        name=marked("secret").replace("-", "_"),
+        sealed=marked("sealed"),
+        hosts=[f"{marked('host')}.example"],
+        created_at=now,
+        updated_at=now,
+    )
     event = Event.objects.create(
         pk=910000001,
         at=now,
@@ -140,6 +150,7 @@ def create_owned_rows() -> OwnedRows:
         orphaned_run,
         token,
         revoked,
+        secret,
         {type(row): row for row in rows},
     )
 

@@ -36,7 +36,7 @@ PUBLIC = {
 }
 # Addresses that ask for a login themselves: forms keep what was typed, and the preview must not replace the form.
 ASK_THEMSELVES = {"schedules:new", "schedules:edit", "schedules:preview"}
-IDS = {"job_id", "run_id", "token_id"}
+IDS = {"job_id", "run_id", "token_id", "secret_id"}
 WELL = {200, 302, 303, 422}
 # Actions that even superusers cannot do: history is read-only, and tokens can be revoked but not changed.
 STAFF_REFUSED = {
@@ -72,6 +72,7 @@ def examples(address: Address, owned: OwnedRows) -> dict[str, Any]:
         "job_id": owned.job.public_id,
         "run_id": owned.run.pk,
         "token_id": owned.token.pk,
+        "secret_id": owned.secret.pk,
         "key": owned.profile.calendar_key,
         "id": owned.owner.pk,
         "app_label": "schedules",
@@ -225,10 +226,12 @@ def test_owner_is_never_refused(owned: OwnedRows, visit: Visit, address: Address
 
 
 @each_page
-def test_staff_reach_every_job_and_run_but_no_token(owned: OwnedRows, visit: Visit, address: Address):
+def test_staff_reach_every_job_and_run_but_no_token_or_secret(
+    owned: OwnedRows, visit: Visit, address: Address
+):
     statuses = {ask(visit("staff"), method, address, owned).status_code for method in METHODS}
 
-    if "token_id" in address.parameters:
+    if {"token_id", "secret_id"} & set(address.parameters):
         assert statuses <= {404, 405}
         assert 404 in statuses
     else:
@@ -354,7 +357,9 @@ def follow(client: Client, answer: Any) -> list[Any]:
 def ids_of(address: Address, owned: OwnedRows) -> list[dict[str, Any]]:
     """Return the owner's ids, ids of rows she deleted, and ids that never existed."""
     gone = owned.trashed_run.pk
-    numbers = [dict.fromkeys(("run_id", "token_id", "object_id", "id"), pk) for pk in (910000001, gone)]
+    numbers = [
+        dict.fromkeys(("run_id", "token_id", "secret_id", "object_id", "id"), pk) for pk in (910000001, gone)
+    ]
     return [
         {**numbers[0], "job_id": owned.job.public_id},
         {**numbers[1], "job_id": owned.trashed.public_id},

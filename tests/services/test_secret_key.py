@@ -2,8 +2,10 @@
 
 import pytest
 
-from schedules.models import Installation
+from schedules.encryption import unseal
+from schedules.models import Installation, Secret
 from schedules.services.secret_key import ForeignSecretKeyError, adopt_secret_key, require_secret_key
+from schedules.services.secrets import set_secret
 
 pytestmark = pytest.mark.django_db
 
@@ -74,3 +76,24 @@ def test_key_is_changed_without_the_old_one_by_adopting_it(settings):
     settings.SECRET_KEY = "lost"
     with pytest.raises(ForeignSecretKeyError):
         require_secret_key()
+
+
+def test_change_of_the_key_takes_the_secrets_along(settings, actor):
+    settings.SECRET_KEY, settings.SECRET_KEY_FALLBACKS = "old", []
+    require_secret_key()
+    set_secret(actor, "KEY", "hush-hush-7", hosts=["a.example"])
+    settings.SECRET_KEY, settings.SECRET_KEY_FALLBACKS = "new", ["old"]
+    require_secret_key()
+    settings.SECRET_KEY_FALLBACKS = []
+
+    row = Secret.objects.get()
+    assert unseal(row.sealed, row.place) == "hush-hush-7"
+
+
+def test_secrets_of_a_lost_key_are_named(settings, actor):
+    settings.SECRET_KEY, settings.SECRET_KEY_FALLBACKS = "lost", []
+    set_secret(actor, "KEY", "hush-hush-7", hosts=["a.example"])
+    settings.SECRET_KEY = "new"
+    set_secret(actor, "FRESH", "hush-hush-8", hosts=["a.example"])
+
+    assert adopt_secret_key() == ["KEY"]

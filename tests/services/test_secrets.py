@@ -1,127 +1,121 @@
-"""Secrets in arguments: masks keep them, and a new target needs them again."""
+"""Secrets: written by people, never shown, bound to where they may go."""
 
-from typing import Any
+import json
 
 import pytest
 
-from schedules import services
-from schedules.limits import MASK
-from schedules.models import Job
-from schedules.result import Err, Ok
+from schedules.encryption import unseal
+from schedules.models import Event, Secret
+from schedules.result import Code, Err, Ok
 from schedules.services import Actor
-from schedules.services.secrets import shown_arguments
-from tests.factories import JobFactory
-from tests.services.jobs import CRON
+from schedules.services import secrets as secrets_module
+from schedules.services.secrets import delete_secret, list_secrets, set_secret
 
-URL, OTHER = "https://example.com/hook", "https://evil.example/"
-HEADERS = {"Authorization": "hush", "Accept": "text/plain"}
-MASKED = HEADERS | {"Authorization": MASK}
+pytestmark = pytest.mark.django_db
 
-
-def webhook(actor: Actor, args: list[Any] | None = None, **kwargs: Any) -> Job:
-    return JobFactory(owner=actor.user, task="webhook", args=args or [], kwargs=kwargs)
+VALUE = "hush-hush-7"
 
 
-def errors_of(answer: Any) -> dict[str, Any]:
-    assert isinstance(answer, Err), answer
-    return dict(answer.errors)
+def test_secret_is_stored_encrypted_and_listed_without_its_value(actor):
+    stored = set_secret(
+        actor, "KEY", VALUE, hosts=["API.Example.com", "api.example.com"], commands=["backup"]
+    )
+
+    row = Secret.objects.get()
+    assert isinstance(stored, Ok)
+    assert VALUE not in json.dumps(list(Secret.objects.values()), default=str)
+    assert unseal(row.sealed, row.place) == VALUE
+    (listed,) = list_secrets(actor)
+    assert (listed.name, listed.hosts, listed.commands) == ("KEY", ["api.example.com"], ["backup"])
+    assert VALUE not in repr(listed)
 
 
-def test_mask_keeps_the_stored_secret(actor: Actor):
-    job = webhook(actor, url=URL, headers=HEADERS)
+def test_replacing_needs_the_value_and_changes_where_it_may_go(actor):
+    set_secret(actor, "KEY", VALUE, hosts=["a.example"])
+    set_secret(actor, "KEY", "another value", commands=["backup"])
 
-    edited = services.edit(actor, job.public_id, kwargs={"url": URL, "headers": MASKED, "method": "PUT"})
+    row = Secret.objects.get()
+    assert (row.hosts, row.commands) == ([], ["backup"])
+    assert unseal(row.sealed, row.place) == "another value"
 
-    assert isinstance(edited, Ok), edited
-    job.refresh_from_db()
-    assert job.kwargs == {"url": URL, "headers": HEADERS, "method": "PUT"}
+
+def test_changes_are_recorded_without_the_value(actor):
+    set_secret(actor, "KEY", VALUE, hosts=["a.example"])
+    delete_secret(actor, "KEY")
+
+    events = list(Event.objects.order_by("pk").values("verb", "subject", "before", "after"))
+    assert [event["verb"] for event in events] == ["set secret", "delete secret"]
+    assert events[0]["after"] == {"hosts": ["a.example"], "commands": []}
+    assert VALUE not in json.dumps(events)
+    assert not Secret.objects.exists()
+
+
+def test_each_person_has_their_own(actor, stranger):
+    other = Actor(stranger, Event.Door.WEB)
+    set_secret(actor, "KEY", VALUE, hosts=["a.example"])
+
+    assert list_secrets(other) == []
+    assert delete_secret(other, "KEY") == Err(Code.NOT_FOUND, "Secret not found: KEY")
+    assert isinstance(set_secret(other, "KEY", VALUE, hosts=["b.example"]), Ok)
+    assert Secret.objects.count() == 2
+
+
+def test_agents_neither_see_nor_change_secrets(actor, agent):
+    set_secret(actor, "KEY", VALUE, hosts=["a.example"])
+
+    assert list_secrets(agent) == []
+    for refused in (set_secret(agent, "KEY", "other", hosts=["b.example"]), delete_secret(agent, "KEY")):
+        assert isinstance(refused, Err)
+        assert refused.code == Code.FORBIDDEN
+
+
+def test_secrets_of_the_installation_are_for_superusers(actor, operator):
+    refused = set_secret(actor, "KEY", VALUE, commands=["backup"], of_installation=True)
+    assert isinstance(refused, Err)
+    assert refused.code == Code.FORBIDDEN
+
+    boss = Actor(operator, Event.Door.WEB)
+    assert isinstance(set_secret(boss, "KEY", VALUE, commands=["backup"], of_installation=True), Ok)
+    assert isinstance(set_secret(boss, "KEY", VALUE, hosts=["a.example"]), Ok)
+    assert [listed.of_installation for listed in list_secrets(boss)] == [True, False]
+    assert list_secrets(actor) == []
+    assert isinstance(delete_secret(boss, "KEY", of_installation=True), Ok)
+    assert [listed.of_installation for listed in list_secrets(boss)] == [False]
 
 
 @pytest.mark.parametrize(
-    ("args", "kwargs", "changes"),
+    ("fields", "field", "words"),
     [
-        pytest.param(
-            [], {"url": URL, "headers": HEADERS}, {"kwargs": {"url": OTHER, "headers": MASKED}}, id="by name"
-        ),
-        pytest.param([URL], {"headers": HEADERS}, {"args": [OTHER]}, id="secrets not part of the change"),
-        pytest.param(
-            [URL], {"headers": HEADERS}, {"args": [], "kwargs": {"url": OTHER, "headers": MASKED}}, id="mixed"
-        ),
-        pytest.param(
-            [URL, "POST", HEADERS],
-            {},
-            {"args": [], "kwargs": {"url": OTHER, "headers": MASKED}},
-            id="by position",
-        ),
-        pytest.param([], {"url": URL, "headers": HEADERS}, {"task": "tests.ping"}, id="another task"),
+        ({"name": "1KEY"}, "name", "letter or _ first"),
+        ({"name": "a b"}, "name", "letter or _ first"),
+        ({"value": "abc"}, "value", "4 to 16,384 characters"),
+        ({"value": "x" * 16_385}, "value", "4 to 16,384 characters"),
+        ({"value": "abc\0def"}, "value", "NUL"),
+        ({"hosts": []}, "hosts", "Say where it may go"),
+        ({"hosts": ["10.0.0.0/8"]}, "hosts", "not a network"),
+        ({"hosts": ["https://a.example"]}, "hosts", "not a network"),
+        ({"hosts": ["a b"]}, "hosts", "use networks and hosts like"),
+        ({"hosts": [], "commands": ["a b"]}, "commands", "not the name of a command"),
+        ({"hosts": [f"h{number}.example" for number in range(21)]}, "hosts", "At most 20"),
+        ({"of_installation": True}, "hosts", "goes to commands only"),
     ],
 )
-def test_secret_does_not_follow_a_job_to_another_target(
-    actor: Actor, args: list[Any], kwargs: dict[str, Any], changes: dict[str, Any]
-):
-    job = webhook(actor, args, **kwargs)
+def test_mistake_is_refused_with_its_field(operator, fields, field, words):
+    given = {"name": "KEY", "value": VALUE, "hosts": ["a.example"]} | fields
 
-    errors = errors_of(services.edit(actor, job.public_id, **changes))
+    refused = set_secret(Actor(operator, Event.Door.WEB), given.pop("name"), given.pop("value"), **given)
 
-    words = "headers.Authorization: write it again, because it would go to another address or task"
-    assert [reason for reasons in errors.values() for reason in reasons] == [words]
-    job.refresh_from_db()
-    assert (job.task, job.args, job.kwargs) == ("webhook", args, kwargs)
+    assert isinstance(refused, Err)
+    assert words in " ".join(refused.errors[field])
+    assert not Secret.objects.exists()
 
 
-def test_target_changes_with_a_secret_that_was_written_again_or_left_out(actor: Actor):
-    for headers in (HEADERS, HEADERS | {"Authorization": "new"}, {"Accept": "text/plain"}):
-        job = webhook(actor, url=URL, headers=HEADERS)
+def test_number_of_secrets_is_limited(actor, monkeypatch):
+    monkeypatch.setattr(secrets_module, "MOST_SECRETS", 1)
+    set_secret(actor, "ONE", VALUE, hosts=["a.example"])
 
-        edited = services.edit(actor, job.public_id, kwargs={"url": OTHER, "headers": headers})
+    refused = set_secret(actor, "TWO", VALUE, hosts=["a.example"])
 
-        assert isinstance(edited, Ok), edited
-        assert edited.value.kwargs == {"url": OTHER, "headers": headers}
-
-
-def test_secret_of_a_button_does_not_move_to_another_topic(actor: Actor):
-    button = {"action": "http", "label": "Open", "url": URL, "headers": {"Authorization": "hush"}}
-    job = JobFactory(
-        owner=actor.user, task="notify", kwargs={"message": "Hi", "topic": "home", "actions": [button]}
-    )
-    masked = button | {"headers": {"Authorization": MASK}}
-
-    moved = {"message": "Hi", "topic": "public", "actions": [masked]}
-    kept = {"message": "Hello", "topic": "home", "actions": [masked]}
-
-    assert "actions.0.headers.Authorization" in str(
-        errors_of(services.edit(actor, job.public_id, kwargs=moved))
-    )
-    assert isinstance(services.edit(actor, job.public_id, kwargs=kept), Ok)
-    job.refresh_from_db()
-    assert job.kwargs == {"message": "Hello", "topic": "home", "actions": [button]}
-
-
-@pytest.mark.parametrize("headers", [{"Authorization": MASK}, {"X-New": MASK}])
-def test_mask_without_a_stored_secret_is_refused(actor: Actor, headers: dict[str, str]):
-    job = webhook(actor, url=URL, headers={})
-    arguments = {"url": URL, "headers": headers}
-
-    made = services.schedule(actor, name="Hook", task="webhook", kwargs=arguments, **CRON)
-
-    for answer in (made, services.edit(actor, job.public_id, kwargs=arguments)):
-        assert f"write the real value instead of {MASK}" in str(errors_of(answer)["kwargs"])
-
-
-def test_arguments_of_a_wrong_shape_are_left_to_the_validation(actor: Actor):
-    job = webhook(actor, url=URL)
-
-    assert "kwargs" in errors_of(services.edit(actor, job.public_id, kwargs=["url"]))
-    assert "args" in errors_of(services.edit(actor, job.public_id, args="url"))
-
-
-def test_other_columns_change_without_the_secret(actor: Actor):
-    job = webhook(actor, url=URL, headers=HEADERS)
-
-    assert isinstance(services.edit(actor, job.public_id, name="New"), Ok)
-
-
-def test_arguments_are_shown_masked_also_by_position(actor: Actor):
-    by_position = webhook(actor, [URL, "POST", HEADERS])
-
-    assert shown_arguments(by_position) == ([URL, "POST", MASKED], {})
+    assert isinstance(refused, Err)
+    assert refused.code == Code.QUOTA
+    assert isinstance(set_secret(actor, "ONE", "changed", hosts=["a.example"]), Ok)

@@ -8,12 +8,14 @@ import pytest
 from schedules import services
 from schedules.models import Event, Job
 from schedules.result import Code, Err, Ok
+from schedules.services import Actor
 from schedules.services.validation import (
     EDITABLE,
     editable_only,
     interval_problem,
     no_runs_left,
     type_problems,
+    usable_tasks,
 )
 from tests.factories import JobFactory
 from tests.services.conftest import NOW
@@ -272,3 +274,112 @@ def test_minimum_interval_applies_to_agents_only(agent, actor, settings):
         "every": ["The smallest interval for an agent is 30 seconds."]
     }
     assert interval_problem(actor, timedelta(seconds=1)) is None
+
+
+COMMANDS = """
+[everybody]
+description = "For everybody."
+program = "/bin/true"
+allow = ["everyone"]
+[agents]
+description = "For everybody and their agents."
+program = "/bin/true"
+arguments = ["--", "{note}"]
+allow = ["everyone", "agents"]
+parameters.note = { default = "" }
+[staff]
+description = "For staff."
+program = "/bin/true"
+[staff_agents]
+description = "For staff and their agents."
+program = "/bin/true"
+allow = ["staff", "agents"]
+"""
+
+
+@pytest.mark.parametrize(
+    ("is_staff", "door", "usable"),
+    [
+        (False, Event.Door.WEB, {"everybody", "agents"}),
+        (False, Event.Door.MCP, {"agents"}),
+        (True, Event.Door.WEB, {"everybody", "agents", "staff", "staff_agents"}),
+        (True, Event.Door.MCP, {"agents", "staff_agents"}),
+    ],
+)
+def test_commands_are_for_those_whom_the_operator_allows(use_commands, owner, is_staff, door, usable):
+    use_commands(COMMANDS)
+    owner.is_staff = is_staff
+    owner.save()
+    actor = Actor(owner, door, name="laptop")
+    commands = {"everybody", "agents", "staff", "staff_agents"}
+
+    assert {task.name for task in usable_tasks(actor)} & commands == usable
+    made = {
+        task for task in commands if isinstance(services.schedule(actor, **PLAIN | CRON | {"task": task}), Ok)
+    }
+    assert made == usable
+    started = {
+        task
+        for task in commands
+        if isinstance(services.run_now(actor, JobFactory(owner=owner, task=task).public_id), Ok)
+    }
+    assert started == usable
+
+
+def test_agent_cannot_change_a_job_into_a_command_that_is_not_for_agents(use_commands, owner, agent, actor):
+    use_commands(COMMANDS)
+    job = create_job(actor, task="agents")
+
+    refused = services.edit(agent, job.public_id, task="everybody", kwargs={})
+
+    assert isinstance(refused, Err)
+    assert "Agents may not use the command everybody" in refused.message
+
+
+def test_staff_cannot_give_a_command_to_somebody_who_may_not_use_it(use_commands, operator, owner):
+    use_commands(COMMANDS)
+    job = JobFactory(owner=owner, task="everybody")
+
+    refused = services.edit(Actor(operator, Event.Door.WEB), job.public_id, task="staff")
+
+    assert isinstance(refused, Err)
+    assert "Only staff may use the command staff" in refused.message
+
+
+@pytest.mark.parametrize(
+    ("door", "task", "kwargs", "words"),
+    [
+        (
+            "web",
+            "webhook",
+            {"url": "https://a.example", "headers": {"authorization": "Bearer ${secret:KEY}"}},
+            None,
+        ),
+        (
+            "web",
+            "webhook",
+            {"url": "https://a.example/${secret:KEY}", "body": {"key": "${secret:KEY}"}},
+            None,
+        ),
+        ("mcp", "webhook", {"url": "https://a.example/${secret:KEY}"}, None),
+        (
+            "mcp",
+            "webhook",
+            {"url": "https://a.example", "body": {"key": "${secret:KEY}"}},
+            "body: an agent can",
+        ),
+        ("web", "agents", {"note": "${secret:KEY}"}, None),
+        ("web", "agents", {"note": "${secret:}"}, "Write a secret as"),
+        ("web", "notify", {"message": "${secret:KEY}", "topic": "t"}, "by webhooks and commands only"),
+        ("mcp", "prompt", {"prompt": "${secret:KEY}"}, "by webhooks and commands only"),
+    ],
+)
+def test_secrets_are_used_only_where_they_are_filled_in(use_commands, owner, door, task, kwargs, words):
+    use_commands(COMMANDS)
+
+    made = services.schedule(
+        Actor(owner, Event.Door(door)), **PLAIN | CRON | {"task": task, "kwargs": kwargs}
+    )
+
+    assert isinstance(made, Err) == bool(words), made
+    assert not words or words in made.message

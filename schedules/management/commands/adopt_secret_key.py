@@ -11,5 +11,7 @@ class Command(BaseCommand):
     help = "Use this host's secret key for the installation, when the old one is lost; logins and tokens made with that one become invalid."
 
     def handle(self, *args: Any, **options: Any) -> str:
-        adopt_secret_key()
-        return "This host's secret key is now the installation's: give it to the other hosts, and issue new tokens."
+        words = "This host's secret key is now the installation's: give it to the other hosts, and issue new tokens."
+        if lost := adopt_secret_key():
+            words += f" Write these secrets again, because no known key can read them: {', '.join(lost)}."
+        return words

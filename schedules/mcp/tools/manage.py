@@ -42,7 +42,7 @@ from schedules.mcp.tools.triggers import read_trigger
 from schedules.models import Execution, Job
 from schedules.result import Code, Err, Ok, Result
 from schedules.services.lookalikes import SimilarJob
-from schedules.services.secrets import merged_arguments
+from schedules.services.masked_arguments import merged_arguments
 from schedules.when.phrases import PhraseError, parse_day
 from schedules.when.triggers import TriggerError
 

@@ -12,7 +12,7 @@ from schedules import clock
 from schedules.form_errors import add_errors
 from schedules.models import Job
 from schedules.result import Err, Ok, sentence
-from schedules.services.secrets import fill_in
+from schedules.services.masked_arguments import fill_in
 from schedules.tasks import registry
 from schedules.web.forms.arguments import Arguments
 from schedules.web.forms.fields import Whole

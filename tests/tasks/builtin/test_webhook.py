@@ -10,7 +10,7 @@ from datetime import timedelta
 
 import pytest
 
-from schedules.tasks.registry import Final, RetryLater
+from schedules.tasks.registry import Final, RetryLater, Run
 from tests.sink import Answer
 from tests.tasks.builtin.conftest import RUN, perform, problems
 
@@ -165,3 +165,76 @@ def test_webhook_stores_the_start_of_a_long_answer(sink):
     sink.default = Answer(body=b"x" * 100_000)
 
     assert perform("webhook", url=sink.url())["body"] == "x" * 2048 + "…"
+
+
+def with_secrets(asked: list, **values: str) -> Run:
+    async def find(names, **where):
+        asked.append((sorted(names), where))
+        return {name: values[name] for name in names}
+
+    return replace(RUN, secrets=find)
+
+
+def test_secrets_are_filled_in_for_the_host_of_the_address(sink):
+    asked = []
+    run = with_secrets(asked, KEY="k/1", BODY="b2")
+
+    perform(
+        "webhook",
+        run,
+        url=sink.url("/bot${secret:KEY}/send?key=${secret:KEY}"),
+        headers={"Authorization": "Bearer ${secret:KEY}"},
+        body={"deep": ["${secret:BODY}"]},
+    )
+
+    (received,) = sink.requests
+    assert received.path == "/botk%2F1/send?key=k%2F1"
+    assert received.headers["authorization"] == "Bearer k/1"
+    assert json.loads(received.body) == {"deep": ["b2"]}
+    assert asked == [(["BODY", "KEY"], {"host": sink.url("").removeprefix("http://").rstrip("/")})]
+
+
+@pytest.mark.parametrize(
+    ("url", "place"),
+    [
+        ("https://API.example/${secret:KEY}", "api.example"),
+        ("https://api.example:443/${secret:KEY}", "api.example"),
+        ("https://api.example:8443/${secret:KEY}", "api.example:8443"),
+        ("http://api.example/${secret:KEY}", "api.example:80"),
+        ("https://[2606:4700::1]/${secret:KEY}", "2606:4700::1"),
+        ("https://[2606:4700::1]:8443/${secret:KEY}", "[2606:4700::1]:8443"),
+    ],
+)
+def test_clear_text_and_other_ports_are_places_of_their_own(url, place):
+    asked = []
+
+    async def refuse(names, **where):
+        asked.append(where)
+        raise Final("no")
+
+    with pytest.raises(Final, match="no"):
+        perform("webhook", replace(RUN, secrets=refuse), url=url)
+    assert asked == [{"host": place}]
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "https://${secret:KEY}/",
+        "https://${secret:KEY}.evil.example/${secret:KEY}",
+        "https://${secret:KEY}@evil.example/",
+        "https://evil.example:${secret:KEY}/",
+    ],
+)
+def test_secret_cannot_choose_the_host(url):
+    assert problems("webhook", url=url)
+
+
+def test_secret_that_does_not_fit_into_a_header_is_not_sent(sink):
+    run = with_secrets([], KEY="two\nlines")
+
+    with pytest.raises(Final, match="A secret does not fit: the value of header 'authorization'") as caught:
+        perform("webhook", run, url=sink.url(), headers={"authorization": "${secret:KEY}"})
+
+    assert "lines" not in str(caught.value)
+    assert sink.requests == []

@@ -1,0 +1,52 @@
+"""The form that adds or replaces a secret."""
+
+from django import forms
+
+from schedules.services.secrets import LONGEST_SECRET, SHORTEST_SECRET
+from schedules.web.forms.rendering import PageForm
+
+
+class _Names(forms.CharField):
+    """Names that are separated by commas or spaces."""
+
+    def clean(self, value: str) -> list[str]:
+        return super().clean(value).replace(",", " ").split()  # type: ignore[no-any-return]
+
+
+class _NeverShown(forms.Textarea):
+    """A field that comes back empty: a page must not contain what was typed into it."""
+
+    def format_value(self, value: object) -> str:
+        return ""
+
+
+class SecretForm(PageForm):
+    name = forms.CharField(
+        max_length=64,
+        widget=forms.TextInput(attrs={"autocomplete": "off", "class": "mono", "spellcheck": "false"}),
+        help_text="Like GITHUB_TOKEN. Jobs refer to it as ${secret:GITHUB_TOKEN}.",
+    )
+    value = forms.CharField(
+        min_length=SHORTEST_SECRET,
+        max_length=LONGEST_SECRET,
+        strip=False,
+        # Several lines, for keys and certificates; never filled in again.
+        widget=_NeverShown(attrs={"rows": 3, "autocomplete": "off", "class": "mono", "spellcheck": "false"}),
+        help_text="It is stored encrypted, and nobody can read it here again.",
+    )
+    hosts = _Names(
+        label="Hosts that it may go to",
+        required=False,
+        help_text="For webhooks: api.github.com, or nas.local:8080 for another port than that of https.",
+    )
+    commands = _Names(label="Commands that it may go to", required=False, help_text="For commands: backup.")
+    of_installation = forms.BooleanField(
+        label="For commands.toml",
+        required=False,
+        help_text="A secret of the installation, which only the operator's file can refer to.",
+    )
+
+    def __init__(self, *args: object, is_superuser: bool, **kwargs: object) -> None:
+        super().__init__(*args, **kwargs)  # type: ignore[arg-type]
+        if not is_superuser:
+            del self.fields["of_installation"]

@@ -1,0 +1,58 @@
+"""The page of the user's secrets: list, add, replace and delete; values are never shown."""
+
+from typing import Any
+
+from django.contrib import messages
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
+from django.urls import reverse
+from django.views.decorators.debug import sensitive_post_parameters
+from django.views.decorators.http import require_POST
+from django.views.generic import TemplateView
+
+from schedules.form_errors import add_errors
+from schedules.result import Err, Ok
+from schedules.services.secrets import delete_secret, list_secrets, set_secret
+from schedules.web.forms.secrets import SecretForm
+from schedules.web.views.page import PageMixin, actor_of, show_problem
+
+
+class SecretsPage(PageMixin, TemplateView):
+    template_name = "schedules/secrets.html"
+
+    def make_form(self, data: Any = None) -> SecretForm:
+        is_superuser = bool(getattr(self.actor.user, "is_superuser", False))
+        initial = {"name": self.request.GET.get("name", "")}
+        return SecretForm(data, initial=initial, is_superuser=is_superuser)
+
+    def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
+        kwargs.setdefault("form", self.make_form())
+        return super().get_context_data(secrets=list_secrets(self.actor), **kwargs)
+
+    def post(self, request: HttpRequest) -> HttpResponse:
+        form = self.make_form(request.POST)
+        if form.is_valid():
+            match set_secret(self.actor, **form.cleaned_data):
+                case Ok(stored):
+                    messages.success(request, f"Saved {stored.name}.")
+                    return HttpResponseRedirect(reverse("schedules:secrets"))
+                case Err() as problem:
+                    add_errors(form, problem)
+        return self.render_to_response(self.get_context_data(form=form), status=422)
+
+
+# Error reports must not contain what was typed.
+page = sensitive_post_parameters("value")(SecretsPage.as_view())
+
+
+@require_POST
+def delete(request: HttpRequest, secret_id: int) -> HttpResponse:
+    actor = actor_of(request)
+    found = next((listed for listed in list_secrets(actor) if listed.number == secret_id), None)
+    if found is None:
+        raise Http404("secret")
+    match delete_secret(actor, found.name, of_installation=found.of_installation):
+        case Ok(name):
+            messages.success(request, f"Deleted {name}. Runs that refer to it fail from now on.")
+        case Err() as problem:
+            show_problem(request, problem)
+    return HttpResponseRedirect(reverse("schedules:secrets"), status=303)

@@ -1,0 +1,45 @@
+"""The page of secrets."""
+
+import pytest
+
+from schedules.models import Secret
+from tests.web.html import html_of
+
+pytestmark = pytest.mark.django_db
+
+TYPED = {"name": "KEY", "value": "hush-hush-7", "hosts": "a.example, b.example", "commands": ""}
+
+
+def test_secret_is_added_listed_replaced_and_deleted_without_being_shown(web, other):
+    assert web.post("/settings/secrets/", TYPED).status_code == 302
+    page = html_of(web.get("/settings/secrets/"))
+    assert "b.example" in page
+    assert "hush-hush" not in page
+    assert "b.example" not in html_of(other.get("/settings/secrets/"))
+
+    web.post("/settings/secrets/", TYPED | {"value": "another-8", "hosts": "", "commands": "backup"})
+    assert Secret.objects.get().commands == ["backup"]
+
+    address = f"/settings/secrets/{Secret.objects.get().pk}/delete/"
+    assert other.post(address).status_code == 404
+    assert web.post(address).status_code == 303
+    assert not Secret.objects.exists()
+
+
+def test_mistake_is_shown_without_what_was_typed(web):
+    answer = web.post("/settings/secrets/", TYPED | {"hosts": "not a/host"})
+
+    assert answer.status_code == 422
+    assert "not a network" in html_of(answer)
+    assert "hush-hush" not in html_of(answer)
+    assert not Secret.objects.exists()
+
+
+def test_only_superusers_write_secrets_of_the_installation(web, staff):
+    shared = TYPED | {"hosts": "", "commands": "backup", "of_installation": "on"}
+    web.post("/settings/secrets/", shared)
+    staff.post("/settings/secrets/", shared | {"name": "SHARED"})
+
+    assert Secret.objects.get(name="KEY").owner is not None
+    assert Secret.objects.get(name="SHARED").owner is None
+    assert "for commands.toml" in html_of(staff.get("/settings/secrets/"))
