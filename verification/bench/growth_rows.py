@@ -49,6 +49,8 @@ class Filling:
         self._copy_events(begin, size)
         if begin == 1:
             self._add_live_runs()
+        # As most of the time: once an hour, the first new job of an owner counts those that are active.
+        Profile.objects.update(counted_at=self.now)
         self._continue_keys()
         with connection.cursor() as cursor:
             # PostgreSQL vacuums new rows sooner or later, too, but not within a transaction.
@@ -98,6 +100,7 @@ class Filling:
             "owner_id": f"CASE WHEN i <= 1000 AND i % 10 = 0 THEN {self.few.pk} ELSE {self.owner.pk} END",
             "name": name,
             "name_skeleton": SKELETON.format(name),
+            "likeness": "'grown_' || i",
             "status": f"CASE WHEN {is_pending} THEN 'pending' WHEN {state} < 83 THEN 'paused'"
             f" WHEN {state} < 93 THEN 'completed' WHEN {state} < 96 THEN 'failed' ELSE 'cancelled' END",
             "next_run_at": f"CASE WHEN {is_pending} THEN {next_run} END",
