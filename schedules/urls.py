@@ -66,6 +66,7 @@ urlpatterns = [
     page("inbox/<int:run_id>/dismiss/", inbox.dismiss, name="dismiss"),
     page("inbox/<int:run_id>/release/", inbox.release, name="release"),
     page("notifications/", notifications.NotificationsPage.as_view(), name="notifications"),
+    page("notifications/qr/", notifications.qr, name="topic-qr"),
     page("connect/", connect.ConnectPage.as_view(), name="connect"),
     page("connect/cronty.mcpb", connect.bundle, name="bundle"),
     page("connect/<int:token_id>/", connect.first_call, name="first-call"),

@@ -4,6 +4,7 @@ from typing import Any
 
 from django import forms
 from django.core.exceptions import ValidationError
+from django.urls import reverse_lazy
 
 from schedules import limits
 from schedules.models import Profile
@@ -56,7 +57,9 @@ class SettingsForm(PageForm):
 class WelcomeForm(SettingsForm):
     """The same settings for a new user, and the text of a first reminder."""
 
-    message = forms.CharField(label="What should it say?", max_length=500)
+    message = forms.CharField(
+        label="Message", max_length=500, error_messages={"required": "Enter a message."}
+    )
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -64,14 +67,18 @@ class WelcomeForm(SettingsForm):
         for name in ("topic", "clock_hours", "week_start"):
             del self.fields[name]
         zone, topic = self.fields["timezone"], self.fields["failure_topic"]
-        zone.label, zone.help_text = (
-            "Time zone",
-            "Used to display times. Each job can have its own time zone.",
-        )
-        topic.label, topic.help_text = (
-            "Topic",
-            "We'll also notify this topic when a job fails. You can change it in Settings.",
-        )
-        topic.widget.attrs["class"] = "mono"
+        zone.label = "Time zone"
+        zone.help_text = "Used to display times. Each job can have its own time zone."
+        topic.label = "Topic"
+        topic.help_text = "We'll also notify this topic when a job fails. You can change it in Settings."
+        topic.widget.attrs |= {
+            "class": "mono",
+            "hx-get": reverse_lazy("schedules:topic-qr"),
+            "hx-trigger": "input changed delay:300ms",
+            "hx-target": "#qr",
+            "hx-swap": "outerMorph",
+        }
+        zone.error_messages["required"] = "Enter a time zone."
+        topic.error_messages["required"] = "Enter a topic."
         for field in (zone, topic):
             field.required = field.widget.is_required = True

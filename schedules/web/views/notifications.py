@@ -5,8 +5,9 @@ from typing import Any
 
 from asgiref.sync import async_to_sync
 from django.conf import settings
-from django.db.models import OuterRef, Subquery
+from django.db.models import OuterRef, Q, Subquery
 from django.http import HttpRequest, HttpResponse
+from django.views.decorators.http import require_safe
 from django.views.generic import TemplateView
 
 from schedules import limits, services
@@ -17,14 +18,15 @@ from schedules.services import Actor
 from schedules.services.pushes import run_of
 from schedules.tasks import registry
 from schedules.tasks.registry import Final, RetryLater
-from schedules.web.views.page import PageMixin
+from schedules.web.views.delivery import topic_link
+from schedules.web.views.page import PageMixin, render_page
 
 MOST_JOBS = 200
 
 
 @dataclass
 class Topic:
-    """A topic that jobs send to, with its last delivery."""
+    """A topic that jobs send to, with its last delivery, which may still be under way."""
 
     name: str
     jobs: int = 0
@@ -32,17 +34,20 @@ class Topic:
 
     @property
     def link(self) -> str:
-        return f"{settings.NTFY_URL.rstrip('/')}/{self.name}"
+        return topic_link(self.name)
 
 
 class NotificationsPage(PageMixin, TemplateView):
     template_name = "schedules/notifications.html"
 
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
+        chosen = self.request.GET.get("topic", "")
         return super().get_context_data(
             server=settings.NTFY_URL,
             has_token=bool(settings.NTFY_TOKEN),
             topics=topics_of(self.actor),
+            topic=chosen,
+            qr_link=link_to_show(chosen),
             **kwargs,
         )
 
@@ -54,6 +59,18 @@ class NotificationsPage(PageMixin, TemplateView):
             return self.render_to_response(context, status=422)
         is_sent, answer = send_test(topic, self.actor)
         return self.render_to_response(self.get_context_data(typed=topic, is_sent=is_sent, answer=answer))
+
+
+def link_to_show(topic: str) -> str:
+    """Return the address of a topic, or an empty text if this cannot be one."""
+    return "" if limits.topic_problem(topic) else topic_link(topic)
+
+
+@require_safe
+def qr(request: HttpRequest) -> HttpResponse:
+    """Render the QR code of a topic, which the welcome page asks for while the topic is typed."""
+    topic = request.GET.get("failure_topic", "").strip()
+    return render_page(request, "schedules/parts/qr.html", {"topic": topic, "qr_link": link_to_show(topic)})
 
 
 def _notify() -> registry.Task:
@@ -70,12 +87,13 @@ def topics_of(actor: Actor) -> list[Topic]:
     for name in topic_by_job.values():
         if name:
             topics.setdefault(name, Topic(name)).jobs += 1
-    ended = Execution.objects.filter(job=OuterRef("pk"), finished_at__isnull=False)
-    newest = Subquery(ended.order_by("-scheduled_for").values("pk")[:1])
+    # Those that wait for their first start have not been sent yet.
+    sent = Execution.objects.filter(~Q(status=Execution.Status.QUEUED, attempt=0), job=OuterRef("pk"))
+    newest = Subquery(sent.order_by("-scheduled_for").values("pk")[:1])
     keys = (
         Job.objects.filter(pk__in=list(topic_by_job)).annotate(newest=newest).values_list("newest", flat=True)
     )
-    for run in Execution.objects.filter(pk__in=list(keys)).order_by("finished_at"):
+    for run in Execution.objects.filter(pk__in=list(keys)).order_by("scheduled_for"):
         if topic := topics.get(topic_by_job.get(run.job_id or 0, "")):
             topic.last = run
     return sorted(topics.values(), key=lambda topic: topic.name)
@@ -90,7 +108,7 @@ def _notifications(actor: Actor) -> JobQuerySet:
 
 
 def send_test(topic: str, actor: Actor) -> tuple[bool, str]:
-    words = {"topic": topic, "title": "Cronty", "message": "It works: Cronty can reach you here."}
+    words = {"topic": topic, "title": "Cronty", "message": "Test notification. Cronty can reach you here."}
 
     push = services.begin_push(actor, words)
 
@@ -103,4 +121,4 @@ def send_test(topic: str, actor: Actor) -> tuple[bool, str]:
         services.end_push(push, error=str(error))
         return False, str(error)
     services.end_push(push, result=receipt)
-    return True, f"{receipt['server']} took it as message {receipt['id']}."
+    return True, f"Sent. ntfy accepted it (message {receipt['id']})."

@@ -16,9 +16,11 @@ from schedules.form_errors import add_errors
 from schedules.models import Job
 from schedules.result import Err, Ok, Result
 from schedules.services import Actor, Scheduled
+from schedules.templatetags.cronty_times import clock_words, local
 from schedules.web.forms import WelcomeForm, WhenForm
-from schedules.web.views.editing import job_address
-from schedules.web.views.page import PageMixin, actor_of, back
+from schedules.web.views.delivery import delivery_of
+from schedules.web.views.notifications import link_to_show
+from schedules.web.views.page import PageMixin, actor_of, back, find_job
 
 FIRST_REMINDER_IN = timedelta(seconds=20)
 DEMO_TAG = "demo"
@@ -27,29 +29,45 @@ DEMO_PREFIX = "demo"
 
 
 class WelcomePage(PageMixin, TemplateView):
-    """A form with three questions, which sends a first reminder."""
+    """A form with three questions, which sends a first reminder, and then the delivery of that reminder."""
 
     template_name = "schedules/welcome.html"
 
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
         profile = self.page.profile
+        topic = profile.failure_topic or f"cronty-{secrets.token_hex(4)}"
+        if job_id := self.request.GET.get("job"):
+            kwargs |= self._delivery(find_job(self.actor, job_id))
         initial = {
             "timezone": profile.timezone or profile.zone,
-            "failure_topic": profile.failure_topic or f"cronty-{secrets.token_hex(4)}",
+            "failure_topic": topic,
             "message": "Cronty says hello.",
         }
         form = kwargs.setdefault("form", WelcomeForm(initial=initial))
         if not profile.timezone and not form.is_bound:
             form.fields["timezone"].widget.attrs["data-browser-zone"] = True
-        return super().get_context_data(zones=WhenForm.zones(), server=settings.NTFY_URL, **kwargs)
+        kwargs.setdefault("topic", form["failure_topic"].value() or topic)
+        return super().get_context_data(
+            zones=WhenForm.zones(),
+            server=settings.NTFY_URL,
+            qr_link=link_to_show(kwargs["topic"]),
+            **kwargs,
+        )
+
+    def _delivery(self, job: Job) -> dict[str, Any]:
+        delivery = delivery_of(job, self.page.now, has_cluster=self.page.has_live_cluster)
+        return {"delivery": delivery, "topic": str(job.argument("topic") or "")}
 
     def post(self, request: HttpRequest) -> HttpResponse:
         form = WelcomeForm(request.POST)
         if form.is_valid():
             match greet(self.actor, **form.cleaned_data):
                 case Ok(scheduled):
-                    messages.success(request, "Look at your phone in a moment.")
-                    return HttpResponseRedirect(job_address(scheduled.job))
+                    job = scheduled.job
+                    at = clock_words(local(job.next_run_at or self.page.now, job.timezone), exact=True)
+                    messages.success(request, f"Reminder scheduled for {at}.")
+                    query = {"job": job.public_id}
+                    return HttpResponseRedirect(reverse("schedules:welcome", query=query), status=303)
                 case Err() as problem:
                     add_errors(form, problem)
         return self.render_to_response(self.get_context_data(form=form), status=422)
@@ -83,7 +101,7 @@ def demo(request: HttpRequest) -> HttpResponse:
             .values_list("public_id", flat=True)
         )
         removed = [isinstance(services.delete(actor, job_id), Ok) for job_id in demo_ids]
-        messages.success(request, f"Moved {sum(removed)} demo jobs to the trash.")
+        messages.success(request, f"{sum(removed)} demo jobs moved to the trash.")
         return back(request, reverse("schedules:jobs"))
     results = [
         services.schedule(actor, prefix=DEMO_PREFIX, tags=[DEMO_TAG], **fields) for fields in demo_jobs(actor)
@@ -92,7 +110,7 @@ def demo(request: HttpRequest) -> HttpResponse:
     if problems:
         messages.error(request, problems[0])
     else:
-        messages.success(request, f"Added {len(results)} demo jobs, tagged {DEMO_TAG}.")
+        messages.success(request, f"{len(results)} demo jobs added, tagged {DEMO_TAG}.")
     return back(request, reverse("schedules:jobs"))
 
 

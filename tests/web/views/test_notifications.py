@@ -1,14 +1,18 @@
 """The notifications page: topics in use, and test messages with the server's answer."""
 
 import json
+from datetime import timedelta
 
 import pytest
 from django.conf import LazySettings
 from django.contrib.auth.models import User
 from django.test import Client
+from django.utils.html import escape
 
+from schedules import clock
 from tests.factories import ExecutionFactory, JobFactory
 from tests.sink import Answer, Sink
+from tests.web.html import html_of
 
 
 def test_topics_are_those_of_the_jobs(web: Client, owner: User, stranger: User):
@@ -30,8 +34,45 @@ def test_topic_passed_by_position_is_listed(web: Client, owner: User):
     assert [topic.name for topic in answer.context["topics"]] == ["home"]
 
 
+def test_delivery_that_is_retried_is_shown_as_such(web: Client, owner: User):
+    job = JobFactory(owner=owner, task="notify", kwargs={"topic": "home", "message": "x"})
+    ExecutionFactory(
+        job=job,
+        status="queued",
+        attempt=2,
+        error="Can't reach ntfy.sh",
+        available_at=clock.now() + timedelta(seconds=8),
+    )
+
+    page = html_of(web.get("/notifications/"))
+
+    assert "none yet" not in page
+    assert "Retrying</span>" in page
+    assert escape("Can't reach ntfy.sh") in page
+
+
+def test_run_that_waits_for_its_first_start_is_no_delivery(web: Client, owner: User):
+    job = JobFactory(owner=owner, task="notify", kwargs={"topic": "home", "message": "x"})
+    ExecutionFactory(job=job, status="queued", available_at=clock.now())
+
+    assert "none yet" in html_of(web.get("/notifications/"))
+
+
+def test_qr_code_of_a_topic_is_shown_on_request(web: Client, owner: User, settings: LazySettings):
+    settings.NTFY_URL = "https://ntfy.example"
+    JobFactory(owner=owner, task="notify", kwargs={"topic": "home", "message": "x"})
+
+    page = html_of(web.get("/notifications/"))
+    chosen = html_of(web.get("/notifications/", {"topic": "home"}))
+    wrong = html_of(web.get("/notifications/", {"topic": "no good"}))
+
+    assert 'href="?topic=home#subscribe"' in page
+    assert 'aria-label="QR code of https://ntfy.example/home"' in chosen
+    assert 'role="img" aria-label="QR code' not in page + wrong
+
+
 def test_page_without_topics_explains_topics(web: Client):
-    assert "No topic yet" in web.get("/notifications/").content.decode()
+    assert "No topics yet" in web.get("/notifications/").content.decode()
 
 
 @pytest.mark.parametrize("topic", ["", "with space", "x" * 65])
@@ -48,7 +89,7 @@ def test_test_message_shows_the_answer_of_the_server(web: Client, settings: Lazy
 
         page = web.post("/notifications/", {"topic": "home"}).content.decode()
 
-    assert "took it as message abc" in page
+    assert "Sent. ntfy accepted it (message abc)." in page
     assert json.loads(server.requests[0].body)["topic"] == "home"
 
 
