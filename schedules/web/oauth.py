@@ -61,7 +61,7 @@ class ConsentForm(PageForm, AllowForm):  # type: ignore[misc]
     """The choices of a person who connects an app: what it may do, with which tools, for how long."""
 
     access = forms.ChoiceField(label="It may", choices=list(ACCESS.items()))
-    tools = forms.ChoiceField(label="With", choices=list(TOOLS.items()), required=False)
+    tools = forms.ChoiceField(label="Tools", choices=list(TOOLS.items()), required=False)
     expires = forms.ChoiceField(
         label="Ends",
         choices=[(key, f"{'in ' if key else ''}{words}") for key, words in LIFETIMES.items()],

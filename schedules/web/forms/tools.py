@@ -3,7 +3,7 @@
 # The few tools first: models choose better among them, and their descriptions cost less.
 TOOLS = {
     "core": "the everyday tools",
-    "": "all tools",
+    "": "All tools",
     "notifications": "only reminders and notifications",
     "prompts": "only scheduled prompts",
     "jobs": "only jobs",

@@ -38,7 +38,7 @@ class TokenForm(PageForm):
     scopes = forms.ChoiceField(
         label="Access", choices=[("read,write", "Read and write"), ("read", "Read only")], required=False
     )
-    tools = forms.ChoiceField(label="With", choices=list(TOOLS.items()), required=False)
+    tools = forms.ChoiceField(label="Tools", choices=list(TOOLS.items()), required=False)
     kind = forms.ChoiceField(
         label="Type",
         choices=Token.Kind.choices,
