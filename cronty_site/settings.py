@@ -281,18 +281,24 @@ Q_CLUSTER: dict[str, Any] = {**defaults.Q_CLUSTER, "workers": CRONTY_WORKERS + 1
 CRONTY_LOG_LEVEL = environment.choice(
     "CRONTY_LOG_LEVEL", "INFO", ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
 )
+CRONTY_LOG_FORMAT = environment.choice("CRONTY_LOG_FORMAT", "TEXT", ("TEXT", "JSON"))
 LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
     "filters": {"repeats": {"()": "schedules.logs.RepeatFilter"}},
     "formatters": {
-        "line": {
+        "text": {
             "class": "schedules.logs.LineFormatter",
             "format": "%(asctime)s %(levelname)s %(name)s: %(message)s",
-        }
+        },
+        "json": {"class": "schedules.logs.JsonFormatter"},
     },
     "handlers": {
-        "stderr": {"class": "logging.StreamHandler", "formatter": "line", "filters": ["repeats"]},
+        "stderr": {
+            "class": "logging.StreamHandler",
+            "formatter": CRONTY_LOG_FORMAT.lower(),
+            "filters": ["repeats"],
+        },
     },
     "root": {"handlers": ["stderr"], "level": CRONTY_LOG_LEVEL},
     "loggers": {

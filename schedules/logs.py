@@ -1,14 +1,34 @@
-"""Logging that stays readable in an outage: one line a second per cause, and no traceback while the database is away."""
+"""Logging as text or JSON that stays readable in an outage, and that names the run which a line belongs to.
 
+In an outage there is one line a second per cause, and no traceback while the database is away.
+"""
+
+import json
 import logging
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from copy import copy
+from datetime import UTC, datetime
 from typing import Any
 
 from schedules.database_errors import outage_in, reason_of
 
 EVERY = 1.0
 MOST_CAUSES = 1000
+
+_run: ContextVar[dict[str, Any]] = ContextVar("run", default={})  # noqa: B039
+
+
+@contextmanager
+def in_run(**names: Any) -> Iterator[None]:
+    """Let the lines that are logged meanwhile, by a task or by what it calls, name the run."""
+    before = _run.set(names)
+    try:
+        yield
+    finally:
+        _run.reset(before)
 
 
 class RepeatFilter(logging.Filter):
@@ -42,13 +62,38 @@ class LineFormatter(logging.Formatter):
     """Writes the reason of an outage instead of its traceback, and how many lines the filter left out."""
 
     def format(self, record: logging.LogRecord) -> str:
+        return super().format(self.shortened(record))
+
+    @staticmethod
+    def shortened(record: logging.LogRecord) -> logging.LogRecord:
         line = copy(record)
         if outage := outage_in(_error_of(record)):
             line.msg, line.args = f"{record.getMessage().strip()} ({reason_of(outage)})", None
             line.exc_info = line.exc_text = None
         if left_out := getattr(record, "left_out", 0):
             line.msg, line.args = f"{line.getMessage()} ({left_out} more were not logged)", None
-        return super().format(line)
+        return line
+
+
+class JsonFormatter(LineFormatter):
+    """Writes one JSON object a line: time, level, logger, process, message, the run if there is one, and a traceback."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        line = self.shortened(record)
+        entry = {
+            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+            "level": record.levelname,
+            "logger": record.name,
+            "process": record.process,
+            "message": line.getMessage(),
+            **_run.get(),
+        }
+        # Given as `extra` where a line is about a run that somebody else runs.
+        if execution := getattr(record, "execution", None):
+            entry["execution"] = execution
+        if line.exc_info:
+            entry["traceback"] = self.formatException(line.exc_info)
+        return json.dumps(entry, ensure_ascii=False, default=str)
 
 
 def _cause_of(record: logging.LogRecord) -> tuple[Any, ...]:

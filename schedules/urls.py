@@ -9,6 +9,7 @@ from django.urls import URLPattern, path
 
 from schedules.web import health
 from schedules.web.drafts import keeps_draft
+from schedules.web.metrics import metrics
 from schedules.web.views import (
     account,
     activity,
@@ -85,5 +86,5 @@ urlpatterns = [
     path("theme/", account.theme, name="theme"),
     path("healthz", health.alive, name="alive"),
     path("readyz", health.ready, name="ready"),
-    path("metrics", health.metrics, name="metrics"),
+    path("metrics", metrics, name="metrics"),
 ]

@@ -1,5 +1,6 @@
 """The log during an outage: one line a second per cause."""
 
+import json
 import logging
 from io import StringIO
 
@@ -8,7 +9,7 @@ from django.conf import settings
 from django.db import OperationalError
 
 from schedules import logs
-from schedules.logs import LineFormatter, RepeatFilter
+from schedules.logs import JsonFormatter, LineFormatter, RepeatFilter, in_run
 
 log = logging.getLogger("tests.logs")
 
@@ -108,3 +109,38 @@ def test_product_writes_its_log_this_way():
 
     assert handler["filters"] == ["repeats"]
     assert settings.LOGGING["formatters"][handler["formatter"]]["class"] == "schedules.logs.LineFormatter"
+
+
+@pytest.fixture
+def entries(output):
+    """Return what was logged, in the JSON format."""
+    log.handlers[0].setFormatter(JsonFormatter())
+    return lambda: [json.loads(line) for line in output.getvalue().splitlines()]
+
+
+def test_json_line_names_the_run_it_belongs_to(entries):
+    with in_run(execution=7, job="job_x"):
+        log.warning("Half\nof %s", {"it"})
+    log.warning("About another run", extra={"execution": 8})
+    log.warning("About no run")
+
+    inside, about, outside = entries()
+    assert (inside["message"], inside["level"], inside["logger"]) == (
+        "Half\nof {'it'}",
+        "WARNING",
+        "tests.logs",
+    )
+    assert (inside["execution"], inside["job"]) == (7, "job_x")
+    assert about["execution"] == 8
+    assert "execution" not in outside
+    assert outside["time"].endswith("+00:00")
+
+
+def test_json_line_has_a_traceback_but_not_that_of_an_outage(entries):
+    fail(error=ValueError)
+    fail()
+
+    broken, away = entries()
+    assert "ValueError: connection refused" in broken["traceback"]
+    assert "traceback" not in away
+    assert away["message"] == "Could not look for work (connection refused Is the server running?)"

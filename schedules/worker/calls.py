@@ -6,7 +6,7 @@ import json
 import math
 import traceback
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
@@ -16,6 +16,7 @@ from django_q.timeout import TimeoutHandler
 
 from schedules import clock, engine, limits
 from schedules.engine import Outcome, Started
+from schedules.logs import in_run
 from schedules.models import Execution
 from schedules.signing import current_keys
 from schedules.tasks import registry
@@ -33,7 +34,7 @@ def run_plain(started: Started, task: registry.Task | None) -> Outcome:
     called_at = clock.now()
     try:
         # Each execution has its own time limit; django-q2's limit covers the whole package.
-        with TimeoutHandler(max(1, math.ceil(started.timeout.total_seconds()))):
+        with _named_in_logs(started), TimeoutHandler(max(1, math.ceil(started.timeout.total_seconds()))):
             value = _known(started, task).call(_context(started), started.args, started.kwargs)
             return _returned(started, called_at, value)
     except TimeoutException:
@@ -51,13 +52,14 @@ async def run_coroutine(
     try:
         # A command ends within its time limit by itself, and says how.
         limit = None if task and task.is_command else started.timeout.total_seconds()
-        async with asyncio.timeout(limit):
-            run = _context(
-                started, secrets=secrets.find, **({"save_output": save_output} if save_output else {})
-            )
-            value = _known(started, task).call(run, started.args, started.kwargs)
-            value = await value if inspect.isawaitable(value) else value
-            return _returned(started, called_at, secrets.mask(value))
+        with _named_in_logs(started):
+            async with asyncio.timeout(limit):
+                run = _context(
+                    started, secrets=secrets.find, **({"save_output": save_output} if save_output else {})
+                )
+                value = _known(started, task).call(run, started.args, started.kwargs)
+                value = await value if inspect.isawaitable(value) else value
+                return _returned(started, called_at, secrets.mask(value))
     except TimeoutError as error:
         outcome = _failed(started, called_at, TimeoutError(str(error) or _timeout_message(started)))
     except BaseException as error:
@@ -67,6 +69,15 @@ async def run_coroutine(
         error=secrets.mask(outcome.error),
         traceback=secrets.mask(outcome.traceback),
         result=secrets.mask(outcome.result),
+    )
+
+
+def _named_in_logs(started: Started) -> AbstractContextManager[None]:
+    return in_run(
+        execution=started.execution_id,
+        job=started.job_public_id,
+        task=started.task,
+        attempt=started.attempt,
     )
 
 

@@ -310,7 +310,11 @@ class WorkerLoop:
         await self._on_renewer(find, dict(self._commands))
         for execution_id in lost:
             if task := self._tasks.get(execution_id):
-                logger.warning("Execution %s was taken over or ended: its command is stopped", execution_id)
+                logger.warning(
+                    "Execution %s was taken over or ended: its command is stopped",
+                    execution_id,
+                    extra={"execution": execution_id},
+                )
                 task.cancel()
 
     async def _save_output(self, started: Started, output: OutputText) -> None:
@@ -376,7 +380,12 @@ def write_outcomes(cluster_id: int, batch: list[Outcome]) -> list[list[Outcome]]
         return [half for half in (batch[:middle], batch[middle:]) if half]
     except (ValueError, TypeError, DatabaseError):
         if len(batch) == 1 and connections["default"].is_usable():
-            logger.exception("The outcome of execution %s cannot be written", batch[0].execution_id)
+            execution_id = batch[0].execution_id
+            logger.exception(
+                "The outcome of execution %s cannot be written",
+                execution_id,
+                extra={"execution": execution_id},
+            )
             blocked = engine.settle_runs(cluster_id, [_unwritable(batch[0])]).blocked
         elif connections["default"].is_usable():
             return list(chain.from_iterable(write_outcomes(cluster_id, [outcome]) for outcome in batch))

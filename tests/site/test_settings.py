@@ -117,6 +117,7 @@ WRONG = [
     ("CRONTY_SECRET_KEY_FILE", "/no/such/file"),
     ("DATABASE_URL_FILE", "/no/such/file"),
     ("CRONTY_LOG_LEVEL", "LOUD"),
+    ("CRONTY_LOG_FORMAT", "xml"),
     ("CRONTY_DEBUG", "perhaps"),
     ("CRONTY_WORKERS", "0"),
     ("CRONTY_COMMANDS_AT_ONCE", "0"),

@@ -1,12 +1,10 @@
-import re
-
 import pytest
 from django.db import InterfaceError, OperationalError, connection
 
 from schedules import clock, engine
-from schedules.models import Cluster, Execution
+from schedules.models import Cluster
 from schedules.models.clusters import BLOCKED_AFTER
-from tests.factories import ClusterFactory, ExecutionFactory, JobFactory
+from tests.factories import ClusterFactory, JobFactory
 
 
 def test_liveness_needs_no_login(client):
@@ -62,37 +60,3 @@ def test_not_ready_when_the_database_connection_is_lost(client, error):
 
     assert answer.status_code == 503
     assert answer.json() == {"database": False, "worker": False, "on_time": False, "unblocked": False}
-
-
-@pytest.mark.django_db
-def test_metrics_count_clusters_and_unfinished_runs(client):
-    ClusterFactory(claimed_count=7)
-    ExecutionFactory(status=Execution.Status.QUEUED)
-
-    text = client.get("/metrics").content.decode()
-
-    assert "\ncronty_clusters 1\n" in text
-    assert "\ncronty_claimed_executions 7\n" in text
-    assert '\ncronty_executions{status="queued"} 1\n' in text
-
-
-@pytest.mark.django_db
-def test_metric_names_follow_the_conventions_for_their_types(client):
-    ClusterFactory()
-
-    text = client.get("/metrics").content.decode()
-
-    types = dict(re.findall(r"^# TYPE (\S+) (\S+)$", text, re.MULTILINE))
-    samples = set(re.findall(r"^(cronty_\w+)[{ ]", text, re.MULTILINE))
-    assert types
-    assert samples <= set(types)
-    assert all(name.endswith("_total") == (kind == "counter") for name, kind in types.items())
-
-
-@pytest.mark.django_db
-def test_metrics_tell_how_wrong_each_hosts_clock_is(client):
-    ClusterFactory(host="kettle", pid=12, clock_ahead=-90.25)
-
-    text = client.get("/metrics").content.decode()
-
-    assert '\ncronty_clock_ahead_seconds{cluster="kettle:12"} -90.25\n' in text

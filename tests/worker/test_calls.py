@@ -1,6 +1,8 @@
 """Task calls: every result and every error becomes an outcome."""
 
 import asyncio
+import json
+import logging
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -10,6 +12,7 @@ from django_q.exceptions import TimeoutException
 
 from schedules import clock, engine
 from schedules.engine import Started
+from schedules.logs import JsonFormatter
 from schedules.signing import job_key
 from schedules.tasks import registry
 from schedules.tasks.registry import WAITING, Final, RetryLater, Run, task
@@ -109,6 +112,17 @@ def awaitable() -> Any:
 @task("tests.calls.slow")
 async def slow() -> None:
     await asyncio.sleep(60)
+
+
+@task("tests.calls.log")
+def log() -> None:
+    logging.getLogger("tests.calls").warning("at work")
+
+
+@task("tests.calls.alog")
+async def alog() -> None:
+    await asyncio.sleep(0)
+    log()
 
 
 def started(name: str = "tests.calls.give", *, attempt: int = 1, **fields: Any) -> Started:
@@ -290,3 +304,20 @@ def test_run_of_a_webhook_is_given_the_keys_of_its_job():
 
     assert calls._context(rotated).signing_keys() == (job_key("k", "job_1", 2), job_key("k", "job_1", 1))
     assert calls._context(started()).signing_keys() == ()
+
+
+@pytest.mark.parametrize("name", ["tests.calls.log", "tests.calls.alog"])
+def test_line_that_a_task_logs_names_its_run(name, caplog):
+    caplog.handler.setFormatter(JsonFormatter())
+
+    run_once(name, execution_id=41, attempt=2)
+    logging.getLogger("tests.calls").warning("afterwards")
+
+    inside, outside = map(json.loads, caplog.text.splitlines())
+    assert {key: inside[key] for key in ("execution", "job", "task", "attempt")} == {
+        "execution": 41,
+        "job": "job_1_1",
+        "task": name,
+        "attempt": 2,
+    }
+    assert "execution" not in outside

@@ -1,0 +1,111 @@
+"""Counters of finished runs for monitoring, kept by a process from one reading of the ledger to the next.
+
+Workers count nothing, so that a run costs no more. A reading follows the primary key, so that it costs as much as has
+happened since the one before, whatever the table holds.
+"""
+
+import threading
+import time
+from bisect import bisect_left
+from collections import Counter, deque
+from collections.abc import Iterable, Iterator
+from datetime import timedelta
+from itertools import islice
+from typing import Any, TypeAlias
+
+from schedules.models import Execution
+
+BATCH = 10_000
+MOST_BATCHES = 5
+# Rows that are not finished and will be looked at again; the oldest are given up first.
+MOST_PENDING = 20_000
+# A transaction that took its key earlier may commit this much later, in seconds.
+COMMIT_DELAY = 10.0
+BUCKETS = (0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
+
+Row: TypeAlias = tuple[int, str, str, str, timedelta | None, Any]
+
+
+class RunCounters:
+    """Finished runs by task and outcome, and how late they started."""
+
+    def __init__(self) -> None:
+        self.runs: Counter[tuple[str, str]] = Counter()
+        self.late_runs = [0] * (len(BUCKETS) + 1)
+        """Started runs by the first bucket that their lateness fits into; the last has no limit."""
+        self.lateness = 0.0
+        self._lock = threading.Lock()
+        # Every row up to here was read; later ones may still become visible between those that were.
+        self._floor: int | None = None
+        self._read: set[int] = set()
+        self._tops: deque[tuple[float, int]] = deque()
+        self._pending: dict[int, None] = {}
+
+    def update(self) -> None:
+        """Read what has happened since the last reading; the first one only notes what is under way."""
+        with self._lock:
+            if self._floor is None:
+                self._floor = Execution.objects.order_by("-pk").values_list("pk", flat=True).first() or 0
+                live = Execution.objects.live().order_by("job").values_list("pk", flat=True)[:BATCH]
+                self._pending = dict.fromkeys(live)
+                return
+            self._read_pending()
+            self._read_new()
+
+    def _read_pending(self) -> None:
+        waiting = iter(list(self._pending))
+        while keys := list(islice(waiting, BATCH)):
+            gone = set(keys)
+            for row in _rows(pk__in=keys):
+                gone.discard(row[0])
+                if row[-1] is not None:
+                    self._count(row)
+                    gone.add(row[0])
+            for key in gone:
+                del self._pending[key]
+
+    def _read_new(self) -> None:
+        assert self._floor is not None
+        for _ in range(MOST_BATCHES):
+            rows = list(islice(_rows(pk__gt=self._floor), BATCH))
+            for row in rows:
+                if row[0] not in self._read:
+                    self._note(row)
+            if len(rows) < BATCH:
+                break
+            # Too many to wait for late commits among them.
+            self._floor = rows[-1][0]
+            self._read.clear()
+            self._tops.clear()
+        self._raise_floor()
+
+    def _note(self, row: Row) -> None:
+        self._read.add(row[0])
+        if row[-1] is not None:
+            self._count(row)
+            return
+        self._pending[row[0]] = None
+        if len(self._pending) > MOST_PENDING:
+            del self._pending[next(iter(self._pending))]
+
+    def _raise_floor(self) -> None:
+        now = time.monotonic()
+        if self._read:
+            self._tops.append((now, max(self._read)))
+        while self._tops and now - self._tops[0][0] >= COMMIT_DELAY:
+            self._floor = floor = self._tops.popleft()[1]
+            self._read = {key for key in self._read if key > floor}
+
+    def _count(self, row: Row) -> None:
+        _, task, status, cause, lateness, _ = row
+        self.runs[task, status] += 1
+        if lateness is not None and cause == Execution.Cause.SCHEDULE:
+            seconds = max(lateness.total_seconds(), 0.0)
+            self.late_runs[bisect_left(BUCKETS, seconds)] += 1
+            self.lateness += seconds
+
+
+def _rows(**wanted: Any) -> Iterator[Row]:
+    columns = ("pk", "task", "status", "cause", "lateness", "finished_at")
+    found: Iterable[Row] = Execution.objects.filter(**wanted).order_by("pk").values_list(*columns)[:BATCH]
+    return iter(found)

@@ -1,0 +1,139 @@
+"""Metrics in the Prometheus text format.
+
+Every query is bounded: it looks at what is under way, at what has happened since the last reading, or at a limited
+number of rows.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from itertools import accumulate
+
+from django.contrib.auth.decorators import login_not_required
+from django.http import HttpRequest, HttpResponse
+from django.views.decorators.http import require_safe
+
+from schedules import __version__
+from schedules.models import Cluster, Execution, Job
+from schedules.models.counting import COUNTED, count_up_to
+from schedules.services.run_counters import BUCKETS, RunCounters
+from schedules.services.storage import database_size
+from schedules.tasks import registry
+from schedules.web.health import database_time
+
+counters = RunCounters()
+
+
+@login_not_required
+@require_safe
+def metrics(request: HttpRequest) -> HttpResponse:
+    """Return all metrics; counters begin with this web process."""
+    now = database_time()
+    text = "".join([*_clusters(now), *_work(now), *_runs(), *_installation()])
+    return HttpResponse(text, content_type="text/plain; version=0.0.4; charset=utf-8")
+
+
+def _clusters(now: datetime) -> Iterator[str]:
+    clusters = list(Cluster.objects.fresh(now))
+    yield _gauge("cronty_clusters", "Clusters that are alive.", {"": len(clusters)})
+    # A gauge, not a counter: it falls when a cluster stops.
+    yield _gauge(
+        "cronty_claimed_executions",
+        "Executions claimed by the clusters that are alive, since each started.",
+        {"": sum(cluster.claimed_count for cluster in clusters)},
+    )
+    yield _gauge(
+        "cronty_clock_ahead_seconds",
+        "How far the clock of a cluster's host is ahead of the database's.",
+        {_labels(cluster=str(cluster)): round(cluster.clock_ahead, 3) for cluster in clusters},
+    )
+    yield _gauge(
+        "cronty_cluster_heartbeat_age_seconds",
+        "How long ago a cluster was last seen.",
+        {_labels(cluster=str(cluster)): _age(cluster.last_seen_at, now) for cluster in clusters},
+    )
+    yield _gauge(
+        "cronty_clusters_blocked",
+        "Clusters that wait for rows or tables that another session has locked.",
+        {"": Cluster.objects.blocked(now).count()},
+    )
+
+
+def _work(now: datetime) -> Iterator[str]:
+    late = Job.objects.late(now).order_by("next_run_at", "-pk")
+    due = Job.objects.due(now).order_by("next_run_at", "-pk").values_list("next_run_at", flat=True).first()
+    ready = Execution.objects.ready(now).order_by("available_at")
+    live = Counter(Execution.objects.live().order_by("job").values_list("status", flat=True)[:COUNTED])
+    yield _gauge(
+        "cronty_jobs_late",
+        f"Jobs that are more than two minutes overdue, counted up to {COUNTED}.",
+        {"": min(count_up_to(late), COUNTED)},
+    )
+    yield _gauge(
+        "cronty_due_age_seconds",
+        "How long the job that is due longest has been due.",
+        {"": _age(due, now)},
+    )
+    yield _gauge(
+        "cronty_queue_age_seconds",
+        "How long the run that is ready longest has waited for a worker.",
+        {"": _age(ready.values_list("available_at", flat=True).first(), now)},
+    )
+    yield _gauge(
+        "cronty_executions",
+        f"Executions that are not finished, by status, counted up to {COUNTED} in all.",
+        {_labels(status=status): live[status] for status in Execution.LIVE},
+    )
+
+
+def _runs() -> Iterator[str]:
+    counters.update()
+    tasks = {task.name for task in registry.all_tasks(include_system=True)}
+    runs: Counter[tuple[str, str]] = Counter()
+    for (task, status), count in counters.runs.items():
+        # A task that is no longer registered keeps no label of its own, so that their number stays small.
+        runs[task if task in tasks else "unknown", status] += count
+    yield _metric(
+        "cronty_runs_total",
+        "counter",
+        "Runs that have ended since this web process was first asked, by task and outcome.",
+        {_labels(task=task, outcome=status): count for (task, status), count in sorted(runs.items())},
+    )
+    buckets = [*map(str, BUCKETS), "+Inf"]
+    cumulated = list(accumulate(counters.late_runs))
+    name = "cronty_run_lateness_seconds"
+    samples = {f"_bucket{_labels(le=limit)}": count for limit, count in zip(buckets, cumulated, strict=True)}
+    yield _metric(
+        name,
+        "histogram",
+        "The time between the slot of a scheduled run and its first start, of runs that have ended.",
+        {**samples, "_sum": round(counters.lateness, 3), "_count": cumulated[-1]},
+    )
+
+
+def _installation() -> Iterator[str]:
+    yield _gauge("cronty_database_bytes", "The size of the database.", {"": database_size()})
+    yield _gauge("cronty_info", "The version of Cronty.", {_labels(version=__version__): 1})
+
+
+def _age(moment: datetime | None, now: datetime) -> float:
+    return round(max((now - moment).total_seconds(), 0.0), 3) if moment else 0.0
+
+
+def _labels(**values: str) -> str:
+    shown = (f'{name}="{_escaped(value)}"' for name, value in values.items())
+    return f"{{{','.join(shown)}}}"
+
+
+def _escaped(value: str) -> str:
+    return value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+
+
+def _gauge(name: str, description: str, samples: Mapping[str, float]) -> str:
+    return _metric(name, "gauge", description, samples)
+
+
+def _metric(name: str, kind: str, description: str, samples: Mapping[str, float]) -> str:
+    lines = [f"# HELP {name} {description}", f"# TYPE {name} {kind}"]
+    lines += [f"{name}{rest} {value}" for rest, value in samples.items()]
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,156 @@
+"""Metrics: names, values, and what a reading costs."""
+
+import json
+import re
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from schedules import __version__, clock
+from schedules.models import Execution
+from schedules.services.run_counters import RunCounters
+from schedules.web import metrics
+from tests.factories import ClusterFactory, ExecutionFactory, JobFactory
+
+DASHBOARD = Path(__file__).resolve().parents[2] / "docs" / "how-to" / "deploy" / "grafana-dashboard.json"
+
+
+@pytest.fixture(autouse=True)
+def fresh_counters(monkeypatch):
+    monkeypatch.setattr(metrics, "counters", RunCounters())
+
+
+def ended(**values) -> Execution:
+    return ExecutionFactory(**{"status": "succeeded", "finished_at": clock.now()} | values)
+
+
+def parsed(text: str) -> tuple[dict[str, str], dict[tuple[str, str], float]]:
+    """Return the types of the metrics, and the samples by metric and the rest of their names."""
+    types = dict(re.findall(r"^# TYPE (\S+) (\S+)$", text, re.MULTILINE))
+    samples = {}
+    for name, suffix, labels, value in re.findall(
+        r"^(cronty_\w+?)(_bucket|_sum|_count)?(\{.*\})? (\S+)$", text, re.MULTILINE
+    ):
+        assert suffix == "" or types[name] == "histogram", name
+        samples[name, suffix + labels] = float(value)
+    return types, samples
+
+
+def read(client) -> str:
+    return str(client.get("/metrics").content.decode())
+
+
+@pytest.mark.django_db
+def test_metrics_count_clusters_and_unfinished_runs(client):
+    ClusterFactory(claimed_count=7)
+    ExecutionFactory(status=Execution.Status.QUEUED)
+
+    text = client.get("/metrics").content.decode()
+
+    assert "\ncronty_clusters 1\n" in text
+    assert "\ncronty_claimed_executions 7\n" in text
+    assert '\ncronty_executions{status="queued"} 1\n' in text
+
+
+@pytest.mark.django_db
+def test_metric_names_follow_the_conventions_for_their_types(client):
+    ClusterFactory()
+
+    types, samples = parsed(read(client))
+
+    assert types
+    assert {name for name, _ in samples} <= set(types)
+    assert all(name.endswith("_total") == (kind == "counter") for name, kind in types.items())
+
+
+@pytest.mark.django_db
+def test_metrics_tell_how_wrong_each_hosts_clock_is(client):
+    ClusterFactory(host="kettle", pid=12, clock_ahead=-90.25)
+
+    text = client.get("/metrics").content.decode()
+
+    assert '\ncronty_clock_ahead_seconds{cluster="kettle:12"} -90.25\n' in text
+
+
+@pytest.mark.django_db
+def test_ended_runs_are_counted_by_task_and_outcome(client):
+    started = ExecutionFactory(status="running", task="webhook", finished_at=None)
+    read(client)
+
+    Execution.objects.filter(pk=started.pk).update(status="failed", finished_at=clock.now())
+    ended(task="notify")
+    ended(task="notify")
+    ended(task="gone", status="skipped")
+    _, samples = parsed(read(client))
+
+    runs = {rest: value for (name, rest), value in samples.items() if name == "cronty_runs_total"}
+    assert runs == {
+        '{task="notify",outcome="succeeded"}': 2,
+        '{task="unknown",outcome="skipped"}': 1,
+        '{task="webhook",outcome="failed"}': 1,
+    }
+    assert parsed(read(client))[1]["cronty_runs_total", '{task="webhook",outcome="failed"}'] == 1
+
+
+@pytest.mark.django_db
+def test_lateness_is_a_histogram_of_scheduled_runs(client):
+    read(client)
+    for seconds in (0.05, 0.3, 0.3, 400):
+        ended(lateness=timedelta(seconds=seconds))
+    ended(cause="manual", lateness=timedelta(seconds=9))
+
+    types, samples = parsed(read(client))
+
+    name = "cronty_run_lateness_seconds"
+    assert types[name] == "histogram"
+    assert samples[name, '_bucket{le="0.1"}'] == 1
+    assert samples[name, '_bucket{le="0.5"}'] == samples[name, '_bucket{le="300.0"}'] == 3
+    assert samples[name, '_bucket{le="+Inf"}'] == samples[name, "_count"] == 4
+    assert samples[name, "_sum"] == pytest.approx(400.65)
+
+
+@pytest.mark.django_db
+def test_ages_size_and_version_are_shown(client):
+    now = clock.now()
+    ClusterFactory(host="kettle", pid=12)
+    JobFactory(next_run_at=now - timedelta(minutes=3))
+    ExecutionFactory(status="queued", available_at=now - timedelta(minutes=5), finished_at=None)
+
+    _, samples = parsed(read(client))
+
+    assert samples["cronty_due_age_seconds", ""] >= 180
+    assert samples["cronty_queue_age_seconds", ""] >= 300
+    assert samples["cronty_jobs_late", ""] == 1
+    assert samples["cronty_cluster_heartbeat_age_seconds", '{cluster="kettle:12"}'] < 60
+    assert samples["cronty_database_bytes", ""] >= 0
+    assert samples["cronty_info", f'{{version="{__version__}"}}'] == 1
+
+
+@pytest.mark.django_db
+def test_reading_takes_the_same_number_of_queries_whatever_there_is(client, django_assert_max_num_queries):
+    read(client)
+    for _ in range(5):
+        ended()
+    ExecutionFactory.create_batch(5, status="running", finished_at=None)
+
+    for _ in range(2):
+        with django_assert_max_num_queries(12):
+            read(client)
+
+
+def test_dashboard_asks_only_for_metrics_that_exist(client, db):
+    ClusterFactory()
+    types, _ = parsed(read(client))
+    dashboard = json.loads(DASHBOARD.read_text())
+
+    asked = {
+        re.sub(r"_(bucket|sum|count)$", "", name)
+        for panel in dashboard["panels"]
+        for target in panel.get("targets", [])
+        for name in re.findall(r"cronty_\w+", target["expr"])
+    }
+
+    assert asked <= set(types)
+    assert set(types) - asked <= {"cronty_claimed_executions", "cronty_clusters_blocked"}
+    assert dashboard["templating"]["list"][0]["type"] == "datasource"
