@@ -3,11 +3,11 @@
 from schedules.engine.claim import Claim, claim_runs, wake_up_at
 from schedules.engine.clock_rollback import delete_future_rows, recover_from_clock_rollback
 from schedules.engine.clusters import beat, enlist, is_any_cluster_running, probe_returned, retire
-from schedules.engine.gaps import COUNTED_SLOTS, account_for
+from schedules.engine.gaps import COUNTED_SLOTS, account_for, account_for_each
 from schedules.engine.history import Outcome
 from schedules.engine.hosts import host_warnings
 from schedules.engine.outputs import find_lost, save_output
-from schedules.engine.pauses import pause, rearm, withdraw
+from schedules.engine.pauses import pause, pause_each, rearm, rearm_each, withdraw, withdraw_each
 from schedules.engine.prune import prune_history
 from schedules.engine.replan import follow_zone_data
 from schedules.engine.rescue import hand_back, release_claims, release_uncalled, sweep
@@ -26,6 +26,7 @@ __all__ = [
     "Settled",
     "Started",
     "account_for",
+    "account_for_each",
     "beat",
     "catch_up_since_backup",
     "claim_runs",
@@ -40,9 +41,11 @@ __all__ = [
     "is_lock_timeout",
     "newest_trace",
     "pause",
+    "pause_each",
     "probe_returned",
     "prune_history",
     "rearm",
+    "rearm_each",
     "recover_from_clock_rollback",
     "release_claims",
     "release_uncalled",
@@ -57,4 +60,5 @@ __all__ = [
     "sweep",
     "wake_up_at",
     "withdraw",
+    "withdraw_each",
 ]

@@ -2,6 +2,7 @@
 
 import logging
 import time
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 from django.conf import settings
@@ -101,8 +102,7 @@ def delete_future_rows(job: Job, now: datetime) -> bool:
     Rows of slots that have run stay, so those slots do not run again. Return whether there was any future row; to
     delete queued ones changes the job's counts.
     """
-    is_ahead = Q(scheduled_for__gt=now) | Q(last_slot__gt=now)
-    if not Execution.objects.filter(is_ahead, job=job).exists():
+    if not Execution.objects.filter(_is_ahead(now), job=job).exists():
         return False
     _delete_future_queued(job, now)
     unrun = Execution.objects.filter(job=job, status__in=[Status.MISSED, Status.SKIPPED])
@@ -111,6 +111,17 @@ def delete_future_rows(job: Job, now: datetime) -> bool:
         kept = _cut(job, row, now)
         unrun.filter(pk=row.pk).update(last_slot=kept and kept.last, slots=kept.count if kept else 1)
     return True
+
+
+def jobs_with_future_rows(jobs: Sequence[Job], now: datetime) -> list[Job]:
+    """Return those of several jobs that have rows of future slots."""
+    ahead = Execution.objects.filter(_is_ahead(now), job__in=[job.pk for job in jobs])
+    keys = set(ahead.order_by().values_list("job", flat=True).distinct())
+    return [job for job in jobs if job.pk in keys]
+
+
+def _is_ahead(now: datetime) -> Q:
+    return Q(scheduled_for__gt=now) | Q(last_slot__gt=now)
 
 
 def _delete_future_queued(job: Job, now: datetime) -> None:

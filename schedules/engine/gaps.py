@@ -1,10 +1,11 @@
 """Ledger rows of slots, and gap rows that stand for several slots that did not run."""
 
-from collections.abc import Collection
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from django.db.models import Q
+from django.db.models import F, Q
 
 from schedules.engine.due import PlannedJob
 from schedules.models import Execution, Job
@@ -82,16 +83,42 @@ def remaining(job: PlannedJob, slot: Slot, known: Collection[tuple[datetime, dat
 
 def account_for(job: Job, since: datetime | None, now: datetime, reason: str) -> None:
     """Write one skipped row for the slots in [since, now], which will not run because the job was changed."""
-    if since is None or since > now:
+    if since is None or not (slot := _gap_until(now, job, since, reason)):
         return
-    until = min(now, job.ends_at) if job.ends_at else now
+    pieces = remaining(job, slot, _known(job, since, slot.last or slot.at))
+    Execution.objects.bulk_create([piece.row_of(job, now) for piece in pieces], ignore_conflicts=True)
+
+
+def account_for_each(jobs: Iterable[Job], column: str, now: datetime, reason: Callable[[Job], str]) -> None:
+    """Do the same for several jobs at once, each since a moment in this column, which is not written yet."""
+    gaps = []
+    for job in jobs:
+        since: datetime | None = getattr(job, column)
+        if since and column == "paused_at":
+            # The slots up to and including the moment of the pause are already accounted for.
+            since += TICK
+        if since and (slot := _gap_until(now, job, since, reason(job))):
+            gaps.append((job, slot))
+    if not gaps:
+        return
+    since_then = Q(scheduled_for__gte=F(f"job__{column}")) | Q(last_slot__gte=F(f"job__{column}"))
+    rows = Execution.objects.filter(since_then, job__in=[job for job, _ in gaps], scheduled_for__lte=now)
+    known = defaultdict(list)
+    for job_id, first, last in rows.exclude(cause=Cause.MANUAL).values_list(
+        "job_id", "scheduled_for", "last_slot"
+    ):
+        known[job_id].append((first, last))
+    pieces = [piece.row_of(job, now) for job, slot in gaps for piece in remaining(job, slot, known[job.pk])]
+    Execution.objects.bulk_create(pieces, ignore_conflicts=True)
+
+
+def _gap_until(now: datetime, job: Job, since: datetime, reason: str) -> Slot | None:
+    if since > now:
+        return None
     try:
-        slot = gap_between(job, since, until, Status.SKIPPED, reason)
+        return gap_between(job, since, min(now, job.ends_at) if job.ends_at else now, Status.SKIPPED, reason)
     except TriggerError:
-        return
-    if slot:
-        pieces = remaining(job, slot, _known(job, since, until))
-        Execution.objects.bulk_create([piece.row_of(job, now) for piece in pieces], ignore_conflicts=True)
+        return None
 
 
 def _known(job: Job, since: datetime, until: datetime) -> list[tuple[datetime, datetime | None]]:

@@ -2,16 +2,16 @@
 
 import logging
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from datetime import datetime
 from typing import Any
 
 from django.db import transaction
-from django.db.models import F
+from django.db.models import Case, F, Value, When
 
 from schedules import limits
-from schedules.engine.clock_rollback import delete_future_rows
-from schedules.engine.gaps import account_for
+from schedules.engine.clock_rollback import delete_future_rows, jobs_with_future_rows
+from schedules.engine.gaps import account_for, account_for_each
 from schedules.engine.history import Outcome, add_to_history
 from schedules.engine.overlap import release_next
 from schedules.models import Event, Execution, Job
@@ -20,21 +20,40 @@ from schedules.when.triggers import TriggerError, unreadable
 logger = logging.getLogger(__name__)
 
 BATCH = 1000
+# How many jobs one statement arms, each with its own slot: SQLite has a limit on its values.
+CHUNK = 200
 # How many seconds one sweep may spend on resuming jobs.
 RESUMING_SECONDS = 1.0
 
 Status = Execution.Status
+_PAUSED_BEFORE = "The job was paused before this run."
+_COLUMNS_OF_NO_PAUSE = {
+    "status": Job.Status.PENDING,
+    "paused_at": None,
+    "paused_until": None,
+    "pause_reason": "",
+    "failure_streak": 0,
+}
 _UNSTARTED = (Status.QUEUED, Status.CLAIMED, Status.WAITING)
 
 
 def pause(job: Job, now: datetime, reason: str, *, until: datetime | None = None) -> None:
     """Pause a job that the caller has locked: account for its due slots, and withdraw runs that have not started."""
     changes = _write_pause(job, now, reason, paused_until=until)
-    account_for(job, job.next_run_at, now, "The job was paused before this run.")
+    account_for(job, job.next_run_at, now, _PAUSED_BEFORE)
     if withdraw(job, now, "paused"):
         job.refresh_from_db()
     else:
         job.take_over(changes, now)
+
+
+def pause_each(jobs: Sequence[Job], now: datetime, reason: str, *, until: datetime | None = None) -> None:
+    """Pause several pending jobs that the caller has locked, like `pause`."""
+    account_for_each(jobs, "next_run_at", now, lambda job: _PAUSED_BEFORE)
+    ids = [job.pk for job in jobs]
+    columns = _columns_of_pause(now, reason, until)
+    Job.objects.filter(pk__in=ids).update(**columns, revision=F("revision") + 1, updated_at=now)
+    withdraw_each(ids, now, "paused")
 
 
 def pause_unreadable(job: Job, now: datetime, words: str) -> None:
@@ -48,15 +67,21 @@ def pause_unreadable(job: Job, now: datetime, words: str) -> None:
 def _write_pause(job: Job, now: datetime, reason: str, **values: Any) -> dict[str, Any]:
     # Keep an earlier `paused_at`: the slots since then are not accounted for yet.
     paused_at = job.paused_at if job.status == Job.Status.PAUSED else now
-    changes = {
+    changes = _columns_of_pause(paused_at, reason) | values
+    Job.objects.filter(pk=job.pk).update(**changes, revision=F("revision") + 1, updated_at=now)
+    return changes
+
+
+def _columns_of_pause(
+    paused_at: datetime | None, reason: str, until: datetime | None = None
+) -> dict[str, Any]:
+    return {
         "status": Job.Status.PAUSED,
         "next_run_at": None,
         "paused_at": paused_at,
         "pause_reason": reason,
-        **values,
+        "paused_until": until,
     }
-    Job.objects.filter(pk=job.pk).update(**changes, revision=F("revision") + 1, updated_at=now)
-    return changes
 
 
 def withdraw(job: Job, now: datetime, done: str, *, also_manual: bool = False) -> bool:
@@ -65,29 +90,38 @@ def withdraw(job: Job, now: datetime, done: str, *, also_manual: bool = False) -
     A run that waits for a retry ends as failed. Running executions and prompts that an agent holds may finish.
     Return whether one has, because that changes the job's own row.
     """
+    return bool(withdraw_each([job.pk], now, done, also_manual=also_manual))
+
+
+def withdraw_each(
+    job_ids: Collection[int], now: datetime, done: str, *, also_manual: bool = False
+) -> set[int]:
+    """Do the same for several jobs; return those whose own row has changed."""
     # Do not lock a running execution: its worker locks the execution before the job.
-    rows = Execution.objects.filter(job=job.pk, finished_at=None, status__in=_UNSTARTED)
+    rows = Execution.objects.filter(job__in=job_ids, finished_at=None, status__in=_UNSTARTED)
     if not also_manual:
         rows = rows.exclude(cause=Execution.Cause.MANUAL)
-    unstarted, unheld, failed = [], [], []
-    columns = ("pk", "status", "attempt", "error", "lease_until")
+    unstarted, unheld, failed, touched = [], [], [], set()
+    columns = ("pk", "job_id", "status", "attempt", "error", "lease_until")
     for row in rows.select_for_update().values_list(*columns, named=True):
         if row.status == Status.WAITING:
-            if row.lease_until is None or row.lease_until < now:
-                unheld.append(row.pk)
+            if row.lease_until is not None and row.lease_until >= now:
+                continue
+            unheld.append(row.pk)
         elif row.attempt == 0:
             unstarted.append(row.pk)
         else:
-            failed.append(Outcome(row.pk, row.attempt, job.pk, Status.FAILED, now, error=row.error))
+            failed.append(Outcome(row.pk, row.attempt, row.job_id, Status.FAILED, now, error=row.error))
+        touched.add(row.job_id)
     words = f"The job was {done} before "
     _end(unstarted, Status.CANCELLED, now, f"{words}this run.")
     _end(unheld, Status.CANCELLED, now, f"{words}an agent took this prompt.")
     if failed:
         _end([outcome.execution_id for outcome in failed], Status.FAILED, now, f"{words}the next attempt.")
         add_to_history(failed)
-    if unstarted or unheld or failed:
-        release_next([job.pk], now)
-    return bool(failed)
+    if touched:
+        release_next(touched, now)
+    return {outcome.job_id for outcome in failed}
 
 
 def _end(execution_ids: Collection[int], status: Execution.Status, now: datetime, reason: str) -> None:
@@ -100,18 +134,11 @@ def _end(execution_ids: Collection[int], status: Execution.Status, now: datetime
 def rearm(job: Job, now: datetime) -> bool:
     """Arm a paused job again and account for the slots of the pause; return False if no slot is left."""
     following = job.next_slot(now)
-    account_for(job, job.paused_at, now, f"Paused: {job.pause_reason or 'no reason given'}"[:300])
+    account_for(job, job.paused_at, now, _paused(job))
     has_deleted = delete_future_rows(job, now)
     if following is None:
         return False
-    changes = {
-        "status": Job.Status.PENDING,
-        "next_run_at": following,
-        "paused_at": None,
-        "paused_until": None,
-        "pause_reason": "",
-        "failure_streak": 0,
-    }
+    changes = {**_COLUMNS_OF_NO_PAUSE, "next_run_at": following}
     unchanged = Job.objects.filter(pk=job.pk, status=Job.Status.PAUSED, revision=job.revision)
     if not unchanged.update(**changes, revision=F("revision") + 1, updated_at=now):
         return False
@@ -120,6 +147,31 @@ def rearm(job: Job, now: datetime) -> bool:
     else:
         job.take_over(changes, now)
     return True
+
+
+def rearm_each(jobs: Sequence[Job], now: datetime) -> list[Job]:
+    """Arm several paused jobs that the caller has locked, like `rearm`; return those that have a slot left."""
+    following = {}
+    for job in jobs:
+        try:
+            following[job.pk] = job.next_slot(now)
+        except TriggerError:
+            following[job.pk] = None
+    armed = [job for job in jobs if following[job.pk]]
+    account_for_each(armed, "paused_at", now, _paused)
+    for job in jobs_with_future_rows(armed, now):
+        delete_future_rows(job, now)
+    for start in range(0, len(armed), CHUNK):
+        chunk = [job.pk for job in armed[start : start + CHUNK]]
+        slots = Case(*(When(pk=key, then=Value(following[key])) for key in chunk))
+        Job.objects.filter(pk__in=chunk).update(
+            **_COLUMNS_OF_NO_PAUSE, next_run_at=slots, revision=F("revision") + 1, updated_at=now
+        )
+    return armed
+
+
+def _paused(job: Job) -> str:
+    return f"Paused: {job.pause_reason or 'no reason given'}"[:300]
 
 
 def end_pauses(now: datetime) -> None:

@@ -26,7 +26,7 @@ from schedules.mcp.answers.prompts import refused_claim, refused_completion
 from schedules.mcp.apps import PAGE_OF_TOOL
 from schedules.mcp.auth import Caller, calling, current_actor, require, too_many_calls, with_profile
 from schedules.mcp.orm import orm
-from schedules.mcp.tools import jobs, manage, notifications, preferences, prompts, reading
+from schedules.mcp.tools import bulk, jobs, manage, notifications, preferences, prompts, reading
 from schedules.mcp.tools.arguments import MissingArgumentError
 from schedules.mcp.wording import Wording
 from schedules.models.jobs import JobQuerySet
@@ -97,6 +97,7 @@ FAMILY_OF_MODULE = {
     notifications.__name__: "notifications",
     manage.__name__: "more",
     reading.__name__: "more",
+    bulk.__name__: "more",
     preferences.__name__: "more",
 }
 
@@ -133,6 +134,7 @@ OFFERS = (
     Offer(manage.run_job, "Run a job now", ACTS, refused_job),
     Offer(reading.upcoming, "List upcoming runs", READS, refused_job),
     Offer(reading.why, "Explain a run", READS, refused_job),
+    Offer(bulk.bulk_jobs, "Change many jobs", ENDS, refused_job),
     Offer(preferences.get_preferences, "Show preferences", READS, refused_job),
     Offer(preferences.set_preferences, "Set preferences", CHANGES, refused_job),
 )

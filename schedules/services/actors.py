@@ -119,7 +119,14 @@ def record(
     actor: Actor, verb: str, now: datetime, *, job: Job, before: Any = None, after: Any = None
 ) -> None:
     """Write an event; call it inside the transaction that makes the change."""
-    Event.objects.create(
+    event_of(actor, verb, now, job=job, before=before, after=after).save(force_insert=True)
+
+
+def event_of(
+    actor: Actor, verb: str, now: datetime, *, job: Job, before: Any = None, after: Any = None
+) -> Event:
+    """Return the event of a change, for a transaction that writes several at once."""
+    return Event(
         at=now,
         owner_id=job.owner_id,
         actor=actor.label,

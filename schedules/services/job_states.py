@@ -31,18 +31,13 @@ def pause(actor: Actor, job_id: str, *, reason: str = "", until: datetime | None
     Without a new reason, a pause keeps its old one.
     """
     now = clock.now()
-    if until is not None and (problem := limits.moment_problem(until)):
-        return invalid("until", problem)
-    if until is not None and until <= now:
-        there = f"{now.astimezone(until.tzinfo):%Y-%m-%d %H:%M:%S} {until.tzinfo}"
-        return invalid("until", f"Choose a time in the future (now {there}).")
-    if len(reason) > limits.NAME_LENGTH or limits.line_problem(reason):
-        return invalid("reason", f"Use at most {limits.NAME_LENGTH} printable characters.")
+    if refusal := pause_problem(reason, until, now):
+        return refusal
     with transaction.atomic():
         job = _locked(actor, job_id)
         if isinstance(job, Err):
             return job
-        before = _pause_of(job)
+        before = pause_of(job)
         match job.status:
             case Job.Status.PENDING:
                 engine.pause(job, now, reason, until=until)
@@ -55,11 +50,24 @@ def pause(actor: Actor, job_id: str, *, reason: str = "", until: datetime | None
                 _move(job, now, paused_until=until, pause_reason=reason or job.pause_reason)
             case status:
                 return Err(Code.WRONG_STATE, f"Job already {status}: {job_id}")
-        record(actor, "pause", now, job=job, before=before, after=_pause_of(job))
+        record(actor, "pause", now, job=job, before=before, after=pause_of(job))
     return Ok(job)
 
 
-def _pause_of(job: Job) -> dict[str, Any]:
+def pause_problem(reason: str, until: datetime | None, now: datetime) -> Err | None:
+    """Return what is wrong with the reason or the end of a pause."""
+    if until is not None and (problem := limits.moment_problem(until)):
+        return invalid("until", problem)
+    if until is not None and until <= now:
+        there = f"{now.astimezone(until.tzinfo):%Y-%m-%d %H:%M:%S} {until.tzinfo}"
+        return invalid("until", f"Choose a time in the future (now {there}).")
+    if len(reason) > limits.NAME_LENGTH or limits.line_problem(reason):
+        return invalid("reason", f"Use at most {limits.NAME_LENGTH} printable characters.")
+    return None
+
+
+def pause_of(job: Job) -> dict[str, Any]:
+    """Return what an event says of the pause of a job."""
     if job.status != Job.Status.PAUSED:
         return {}
     return {"reason": job.pause_reason, "until": job.paused_until and job.paused_until.isoformat()}
@@ -74,7 +82,7 @@ def resume(actor: Actor, job_id: str) -> Result[Job]:
             return job
         if job.status != Job.Status.PAUSED:
             return Err(Code.WRONG_STATE, f"Job is not paused: {job_id}")
-        before = _pause_of(job)
+        before = pause_of(job)
         try:
             following = job.next_slot(now)
         except TriggerError as error:

@@ -39,6 +39,7 @@ def examples(job: Job, prompt: Job, waiting: Execution) -> dict[str, dict[str, A
         "run_job": by_id,
         "upcoming": {},
         "why": by_id,
+        "bulk_jobs": {"action": "pause", "query": "nothing like this"},
         "get_preferences": {},
         "set_preferences": {"topic": "topic"},
     }

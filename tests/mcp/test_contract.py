@@ -38,6 +38,7 @@ NAMED_IN_THE_CONTRACT = [
     "run_job",
     "upcoming",
     "why",
+    "bulk_jobs",
     "get_preferences",
     "set_preferences",
 ]
@@ -91,7 +92,7 @@ def test_annotations_match_the_effects_of_each_tool():
     def having(**hints):
         return {name for name, tool in TOOLS.items() if hints.items() <= tool["annotations"].items()}
 
-    assert having(destructiveHint=True) == {"cancel_job", "schedule_cancel", "delete_schedule"}
+    assert having(destructiveHint=True) == {"cancel_job", "schedule_cancel", "delete_schedule", "bulk_jobs"}
     assert having(openWorldHint=True) == {"send_push_notification", "run_job"}
     assert having(readOnlyHint=True) == {
         "list_jobs",

@@ -138,6 +138,7 @@ ARGUMENTS: dict[str, Callable[[Round], dict[str, Any]]] = {
     "cancel_job": lambda now: now.job,
     "restore_job": lambda now: now.job,
     "why": lambda now: OLD_JOB,
+    "bulk_jobs": lambda now: {"action": "pause", "query": "nothing like this"},
     "get_preferences": lambda now: {},
     "set_preferences": lambda now: {"topic": "bench"},
     "upcoming": lambda now: {},

@@ -7,6 +7,7 @@ from pydantic import Field
 
 from schedules import clock, limits
 from schedules.mcp.tools.arguments import read_moment, refuse
+from schedules.models import Job
 from schedules.models.executions import OUTCOME_LETTERS
 from schedules.result import Err, Ok, Result
 from schedules.services import Actor
@@ -16,6 +17,10 @@ from schedules.tasks import registry
 # The outcomes that a job does not remember are looked for in its runs of this long.
 USUAL_PERIOD = timedelta(days=7)
 
+OfStatus = Annotated[
+    str | None,
+    Field(description="State of the job.", json_schema_extra={"enum": [*Job.Status.values, None]}),
+]
 Query = Annotated[str | None, Field(description="Words of its name, message, label, tags …")]
 Tag = Annotated[str | None, Field(description="One of its tags.")]
 OfTask = Annotated[str | None, Field(description='Its task, like "notify".')]

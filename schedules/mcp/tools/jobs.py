@@ -44,7 +44,7 @@ from schedules.mcp.tools.arguments import (
     refuse,
     zone_notes,
 )
-from schedules.mcp.tools.filters import HadOutcome, OfTask, Query, Since, Tag, read_filter
+from schedules.mcp.tools.filters import HadOutcome, OfStatus, OfTask, Query, Since, Tag, read_filter
 from schedules.mcp.tools.triggers import local_text, read_trigger
 from schedules.models import Job
 from schedules.models.counting import COUNTED, count_up_to
@@ -53,8 +53,6 @@ from schedules.models.standings import with_rank
 from schedules.result import Code, Err, Ok
 from schedules.services.filters import JobFilter
 from schedules.services.validation import usable_tasks
-
-STATUSES = [*Job.Status.values, None]
 
 
 def schedule_job(
@@ -134,9 +132,7 @@ def schedule_job(
 
 
 def list_jobs(
-    status: Annotated[
-        str | None, Field(description="State of the job.", json_schema_extra={"enum": STATUSES})
-    ] = None,
+    status: OfStatus = None,
     query: Query = None,
     tag: Tag = None,
     task: OfTask = None,

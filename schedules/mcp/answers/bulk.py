@@ -1,0 +1,69 @@
+"""Answers of the tool that changes many jobs at once."""
+
+from collections.abc import Iterable
+from typing import NotRequired
+
+from typing_extensions import TypedDict
+
+from schedules.mcp import answers
+from schedules.models import Job
+from schedules.services.bulk import Changed
+
+SHOWN = 10
+NEXT_STEP = "Nothing has been changed. Show this to the user; if they agree, repeat the call with confirm, within ten minutes."
+
+
+class WouldChangeOut(TypedDict):
+    """The jobs that a call would change, the first of them by name, and the token that confirms it."""
+
+    would_change: int
+    jobs: list[answers.OtherJobOut]
+    confirm: NotRequired[str]
+    next_step: str
+    error: NotRequired[str]
+
+
+class ChangedJobsOut(TypedDict):
+    """The number of changed jobs, the first of them by name, and the call that undoes it."""
+
+    changed: int
+    jobs: list[answers.OtherJobOut]
+    undo: NotRequired[str]
+    note: NotRequired[str]
+
+
+def would_change_out(rows: list[tuple[str, str]], confirm: str, problem: str = "") -> WouldChangeOut:
+    """Return what would be changed; `rows` are ids and names, and `problem` is why a confirmation was refused."""
+    out: WouldChangeOut = {
+        "would_change": len(rows),
+        "jobs": _shown(rows),
+        "next_step": NEXT_STEP if rows else "No job matches: nothing is to be done.",
+    }
+    if rows:
+        out["confirm"] = confirm
+    if problem:
+        out["error"] = problem
+    return out
+
+
+def changed_out(action: str, done: Changed) -> ChangedJobsOut:
+    out: ChangedJobsOut = {"changed": len(done.jobs), "jobs": _shown(_rows(done.jobs))}
+    if done.undo:
+        out["undo"] = f'bulk_jobs(action="undo", confirm="{done.undo}")'
+    notes = []
+    if done.left:
+        named = ", ".join(name for _, name in _rows(done.left[:3]))
+        notes.append(f"{len(done.left)} stayed paused because no run is left, like {named}.")
+    if action == "resume" and done.jobs:
+        notes.append("To undo this, pause them again.")
+    if notes:
+        out["note"] = " ".join(notes)
+    return out
+
+
+def _rows(jobs: Iterable[Job]) -> list[tuple[str, str]]:
+    return [(job.public_id, answers.line(job.name, 200)) for job in jobs]
+
+
+def _shown(rows: list[tuple[str, str]]) -> list[answers.OtherJobOut]:
+    return [{"job_id": job_id, "name": answers.line(name, 200)} for job_id, name in rows[:SHOWN]]

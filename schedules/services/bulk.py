@@ -1,0 +1,156 @@
+"""Changes of many jobs at once: one transaction, few statements however many jobs there are, one event per job."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from hashlib import sha256
+from typing import Any
+
+from django.core.signing import BadSignature, SignatureExpired, TimestampSigner
+from django.db import transaction
+from django.db.models import F
+
+from schedules import clock, engine
+from schedules.models import Event, Job
+from schedules.models.jobs import JobQuerySet
+from schedules.result import Code, Err, Ok, Result
+from schedules.services.actors import Actor, event_of, forbidden
+from schedules.services.job_states import pause_of, pause_problem, restore
+from schedules.tasks import registry
+
+MOST_JOBS = 500
+CONFIRMED_WITHIN = timedelta(minutes=10)
+UNDONE_WITHIN = timedelta(days=1)
+STATUSES = {
+    "pause": (Job.Status.PENDING,),
+    "resume": (Job.Status.PAUSED,),
+    "cancel": Job.ACTIVE,
+    "delete": tuple(Job.Status),
+}
+_CONFIRMATION = TimestampSigner(salt="schedules.bulk")
+_UNDO = TimestampSigner(salt="schedules.bulk.undo")
+
+
+@dataclass(frozen=True, slots=True)
+class Changed:
+    """The jobs that were changed, those that were left as they were, and what undoes the change."""
+
+    jobs: Sequence[Job]
+    left: Sequence[Job] = ()
+    undo: str = ""
+
+
+def changeable(actor: Actor, action: str) -> JobQuerySet:
+    """Jobs that an action would change, without Cronty's own, which nobody means by "all"."""
+    system = [task.name for task in registry.all_tasks(include_system=True) if task.system]
+    return actor.jobs().filter(status__in=STATUSES[action]).exclude(task__in=system)
+
+
+def confirmation_of(actor: Actor, request: dict[str, Any], keys: Sequence[int]) -> str:
+    """Return a token that stands for one request of one person about exactly these jobs."""
+    return _CONFIRMATION.sign(_digest(actor, request, keys))
+
+
+def confirmation_problem(
+    actor: Actor, token: str, request: dict[str, Any], keys: Sequence[int]
+) -> Err | None:
+    """Return why a token does not confirm a request about these jobs, or None if it does."""
+    try:
+        confirmed = _CONFIRMATION.unsign(token.strip(), max_age=CONFIRMED_WITHIN)
+    except SignatureExpired:
+        return Err(Code.CONFLICT, "This confirmation is too old: it is good for ten minutes.")
+    except BadSignature:
+        return Err(Code.CONFLICT, "This is not a confirmation that Cronty has given.")
+    if confirmed != _digest(actor, request, keys):
+        return Err(Code.CONFLICT, "The jobs or the request have changed since this was confirmed.")
+    return None
+
+
+def change_jobs(
+    actor: Actor,
+    action: str,
+    keys: Sequence[int],
+    *,
+    reason: str = "",
+    until: datetime | None = None,
+) -> Result[Changed]:
+    """Do the same to several jobs, or nothing if one of them can no longer be changed."""
+    now = clock.now()
+    if refusal := pause_problem(reason, until, now):
+        return refusal
+    may = actor.may_delete if action == "delete" else actor.may_change
+    with transaction.atomic():
+        found = changeable(actor, action).filter(pk__in=keys).order_by("pk")
+        jobs = list(found.select_for_update(of=("self",)))
+        if len(jobs) != len(keys):
+            return Err(Code.CONFLICT, "Some of these jobs have changed meanwhile.")
+        for job in jobs:
+            if not may(job):
+                return forbidden(job)
+        before = {job.pk: _before(job, action) for job in jobs}
+        after: dict[str, Any] = {}
+        changed: Sequence[Job] = jobs
+        match action:
+            case "pause":
+                engine.pause_each(jobs, now, reason, until=until)
+                after = {"reason": reason, "until": until and until.isoformat()}
+            case "resume":
+                changed = engine.rearm_each(jobs, now)
+            case "cancel":
+                _stop(jobs, now, "stopped", status=Job.Status.CANCELLED, next_run_at=None, paused_until=None)
+                after = {"status": "cancelled"}
+            case _:
+                _stop(jobs, now, "deleted", deleted_at=now)
+        events = Event.objects.bulk_create(
+            event_of(actor, action, now, job=job, before=before[job.pk], after=after) for job in changed
+        )
+    kept = {job.pk for job in changed}
+    undo = _UNDO.sign(f"{action}.{events[0].pk}.{events[-1].pk}") if events and action != "resume" else ""
+    return Ok(Changed(changed, [job for job in jobs if job.pk not in kept], undo))
+
+
+def undo(actor: Actor, token: str) -> Result[Changed]:
+    """Undo a change of many jobs, for those that are still as it left them."""
+    try:
+        action, first, last = _UNDO.unsign(token.strip(), max_age=UNDONE_WITHIN).split(".")
+    except SignatureExpired:
+        return Err(Code.CONFLICT, "This can be undone for a day: now, restore or resume the jobs one by one.")
+    except BadSignature:
+        return Err(Code.CONFLICT, "This is not what Cronty has given to undo a change.")
+    events = Event.objects.filter(owner=actor.user.pk, verb=action, pk__gte=first, pk__lte=last)
+    moments = list(events.order_by("pk").values_list("at", "job"))
+    # Events of another change may lie between those of this one.
+    keys = [job for at, job in moments if at == moments[0][0] and job is not None]
+    if action == "pause":
+        paused = changeable(actor, "resume").filter(pk__in=keys, paused_at=moments[0][0] if moments else None)
+        return change_jobs(actor, "resume", list(paused.order_by("pk").values_list("pk", flat=True)))
+    # One by one, each in its own transaction: a job may be refused, and claims need not wait for all of them.
+    ids = actor.restorable().filter(pk__in=keys).order_by("pk").values_list("public_id", flat=True)
+    results = [restore(actor, public_id) for public_id in ids]
+    refused = next((result for result in results if isinstance(result, Err)), None)
+    restored = [result.value for result in results if isinstance(result, Ok)]
+    return refused if refused and not restored else Ok(Changed(restored))
+
+
+def _stop(jobs: Sequence[Job], now: datetime, done: str, **columns: Any) -> None:
+    """End the schedule of several jobs; their slots until now are recorded as skipped."""
+    paused = [job for job in jobs if job.status == Job.Status.PAUSED]
+    others = [job for job in jobs if job.status != Job.Status.PAUSED]
+    engine.account_for_each(others, "next_run_at", now, lambda job: f"The job was {done} before this run.")
+    engine.account_for_each(
+        paused, "paused_at", now, lambda job: f"Paused: {job.pause_reason or 'no reason given'}"
+    )
+    keys = [job.pk for job in jobs]
+    Job.objects.filter(pk__in=keys).update(**columns, revision=F("revision") + 1, updated_at=now)
+    engine.withdraw_each(keys, now, done, also_manual=True)
+
+
+def _before(job: Job, action: str) -> dict[str, Any]:
+    return pause_of(job) if action in ("pause", "resume") else {"status": job.status}
+
+
+def _digest(actor: Actor, request: dict[str, Any], keys: Sequence[int]) -> str:
+    tasks = sorted(actor.tasks) if actor.tasks is not None else None
+    said = json.dumps([actor.user.pk, tasks, request, sorted(keys)], sort_keys=True, default=str)
+    return sha256(said.encode()).hexdigest()[:16]

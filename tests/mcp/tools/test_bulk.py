@@ -1,0 +1,114 @@
+"""bulk_jobs: what it would change, the confirmation, and its refusals."""
+
+import re
+from datetime import timedelta
+
+import pytest
+import time_machine
+
+from schedules import clock
+from schedules.mcp.auth import local_caller, set_local_caller
+from schedules.models import Event, Job
+from schedules.services import bulk
+from tests.factories import JobFactory
+
+HOME = {"action": "pause", "tag": "home"}
+
+
+@pytest.fixture
+def home(owner, stranger):
+    """Two jobs of Olga's that are tagged home, one that is not, and one of somebody else."""
+    JobFactory(owner=stranger, name="Sam's", tags=["home"])
+    JobFactory(owner=owner, name="Other")
+    return [JobFactory(owner=owner, name=name, tags=["home"]) for name in ("Lights", "Heating")]
+
+
+def test_first_call_only_says_what_it_would_change(call, home):
+    answer = call("bulk_jobs", **HOME, until="monday")
+
+    assert answer["would_change"] == 2
+    assert {job["name"] for job in answer["jobs"]} == {"Lights", "Heating"}
+    assert "Nothing has been changed" in answer["next_step"]
+    assert not Job.objects.filter(status="paused").exists()
+
+
+def test_confirmed_call_changes_all_of_them_and_can_be_undone(call, home, owner):
+    first = call("bulk_jobs", **HOME, until="monday", reason="Trip")
+
+    done = call("bulk_jobs", **HOME, until="monday", reason="Trip", confirm=first["confirm"])
+
+    assert done["changed"] == 2
+    paused = Job.objects.filter(status="paused")
+    assert {job.name for job in paused} == {"Lights", "Heating"}
+    assert {(job.pause_reason, job.paused_until > clock.now()) for job in paused} == {("Trip", True)}
+    assert Event.objects.filter(verb="pause", owner=owner, actor="laptop", door="mcp").count() == 2
+
+    action, token = re.fullmatch(r'bulk_jobs\(action="(\w+)", confirm="(.+)"\)', done["undo"]).groups()
+    assert call("bulk_jobs", action=action, confirm=token)["changed"] == 2
+    assert not Job.objects.filter(status="paused").exists()
+
+
+@pytest.mark.parametrize("change", ["job", "filter", "action"])
+def test_confirmation_of_something_else_is_refused_with_a_new_one(call, home, owner, change):
+    confirm = call("bulk_jobs", **HOME)["confirm"]
+    if change == "job":
+        JobFactory(owner=owner, name="New", tags=["home"])
+    asked = HOME | {"filter": {"query": "Lights"}, "action": {"action": "cancel"}}.get(change, {})
+
+    refused = call("bulk_jobs", **asked, confirm=confirm)
+
+    assert "have changed since" in refused["error"]
+    assert not Job.objects.exclude(status="pending").exists()
+    assert call("bulk_jobs", **asked, confirm=refused["confirm"])["changed"] == refused["would_change"]
+
+
+def test_old_forged_and_foreign_confirmations_are_refused(call, home, owner, stranger):
+    confirm = call("bulk_jobs", **HOME)["confirm"]
+
+    assert "not a confirmation" in call("bulk_jobs", **HOME, confirm="yes")["error"]
+    assert "not a confirmation" in call("bulk_jobs", **HOME, confirm=f"{confirm}x")["error"]
+    with time_machine.travel(clock.now() + timedelta(minutes=11)):
+        assert "too old" in call("bulk_jobs", **HOME, confirm=confirm)["error"]
+    set_local_caller(local_caller(stranger))
+    assert "have changed since" in call("bulk_jobs", **HOME, confirm=confirm)["error"]
+    assert not Job.objects.exclude(status="pending").exists()
+
+
+def test_nothing_to_change_needs_no_confirmation(call, home):
+    answer = call("bulk_jobs", action="resume", tag="home", confirm="yes")
+
+    assert answer["would_change"] == 0
+    assert "confirm" not in answer
+
+
+@pytest.mark.parametrize(
+    ("asked", "error"),
+    [
+        ({"action": "explode"}, "Invalid action"),
+        ({"action": "pause", "status": "nope"}, "Unknown status"),
+        ({"action": "cancel", "until": "monday"}, "only a pause"),
+        ({"action": "pause", "until": "yesterday"}, "Invalid until"),
+        ({"action": "pause", "task": "nope"}, "Unknown task"),
+        ({"action": "undo"}, "This is not what Cronty has given"),
+    ],
+)
+def test_invalid_request_is_refused(call, home, asked, error):
+    assert error in call("bulk_jobs", **asked)["error"]
+
+
+def test_more_jobs_than_one_call_may_change_are_refused(call, home, monkeypatch):
+    monkeypatch.setattr(bulk, "MOST_JOBS", 1)
+
+    assert "More than 1 jobs match" in call("bulk_jobs", **HOME)["error"]
+    assert call("bulk_jobs", **HOME, query="lights")["would_change"] == 1
+
+
+def test_deleted_jobs_come_back(call, home):
+    confirm = call("bulk_jobs", action="delete", tag="home")["confirm"]
+    done = call("bulk_jobs", action="delete", tag="home", confirm=confirm)
+    assert call("list_jobs", tag="home")["total"] == 0
+
+    token = re.search('confirm="(.+)"', done["undo"])[1]
+    call("bulk_jobs", action="undo", confirm=token)
+
+    assert call("list_jobs", tag="home")["total"] == 2
