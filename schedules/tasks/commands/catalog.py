@@ -127,7 +127,7 @@ def task_of(name: str, command: Command) -> Task:
     try:
         return registry.build(
             name,
-            [_parameter(key, each, key in opening) for key, each in command.parameters.items()],
+            [_parameter(key, command.parameters[key], key in opening) for key in command.order],
             CommandRun(name, command),
             title=command.title or name.replace("_", " ").replace("-", " ").capitalize(),
             description=command.description,
@@ -149,7 +149,7 @@ def _parameter(name: str, parameter: Parameter, is_opening: bool) -> inspect.Par
     hint = _hint(parameter, is_opening)
     return inspect.Parameter(
         name,
-        inspect.Parameter.KEYWORD_ONLY,
+        inspect.Parameter.POSITIONAL_OR_KEYWORD,
         default=default,
         annotation=hint | None if parameter.optional else hint,
     )

@@ -171,6 +171,11 @@ class Command(_Table):
         """The names of the secrets that the operator wrote into the file."""
         return {name for template in self._templates() for name in secrets_in(template)}
 
+    @property
+    def order(self) -> list[str]:
+        """The names of the parameters in the order of arguments by position: required ones first."""
+        return sorted(self.parameters, key=lambda name: not self.parameters[name].is_required)
+
     def opening_parameters(self) -> set[str]:
         """Return the parameters that an argument before `--` begins with, so that they must not begin with a dash."""
         found: set[str] = set()

@@ -46,8 +46,9 @@ class CommandRun:
     def __init__(self, name: str, command: Command) -> None:
         self._name, self._command = name, command
 
-    async def __call__(self, *, run: Run, **values: Any) -> dict[str, Any]:
+    async def __call__(self, *args: Any, run: Run, **kwargs: Any) -> dict[str, Any]:
         owner = await asyncio.to_thread(self._permitted_owner, run.owner_id)
+        values = dict(zip(self._command.order, args, strict=False)) | kwargs
         given = {name: value for name, value in values.items() if value is not None}
         for name, parameter in self._command.parameters.items():
             if name not in given and parameter.default is not None:

@@ -75,6 +75,17 @@ def test_program_gets_typed_values_as_single_arguments(
     assert result["peak_memory_bytes"] > 1_000_000
 
 
+def test_arguments_may_be_given_in_order_required_ones_first(use_commands, run):
+    use_commands(file_of(SHOW, "{first}", "{second}", parameters='first = { default = "1st" }\nsecond = {}'))
+    task = registry.get("try")
+    assert task is not None
+
+    results = [asyncio.run(task.call(run, args, {})) for args in (["a"], ["a", "b"])]
+
+    assert [json.loads(result["output"])[0] for result in results] == [["1st", "a"], ["b", "a"]]
+    assert task.check(["a", "b", "c"], {})
+
+
 def test_failed_program_may_be_retried_and_says_how_it_ended(use_commands, run):
     use_commands(file_of("import sys; print('fine'); sys.stderr.write('disk full\\n'); sys.exit(3)"))
 
