@@ -43,6 +43,7 @@ SECTIONS: dict[str, dict[str, Entry]] = {
         "up": Entry("operating", "Run the web pages and a cluster until Ctrl-C."),
         "mcp": Entry("serving", "Serve the MCP tools to an agent over standard input and output."),
         "token": Entry("operating", "Create a token for an agent."),
+        "secret": Entry("secrets", "List, set and delete secrets."),
         "doctor": Entry("operating", "Examine the installation, and say what to do."),
         "backup": Entry("operating", "Copy the database while Cronty runs."),
         "completion": Entry("operating", "Print the completion script of a shell."),

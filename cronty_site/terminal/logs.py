@@ -12,6 +12,7 @@ from cronty_site.terminal.shapes import RUN_COLUMNS, clock_text, run_json, run_r
 from schedules.models import Execution
 from schedules.models.executions import ExecutionQuerySet
 from schedules.result import Code
+from schedules.services.outputs import output_since
 from schedules.services.reading import explain
 
 POLL_SECONDS = 0.5
@@ -23,7 +24,7 @@ MOST_FOLLOWED = 1000
     examples="""
     cronty logs
     cronty logs Backup --follow
-    cronty logs --run 1234
+    cronty logs --run 1234 --follow
     """,
 )
 @click.argument("job", shell_complete=complete_job, required=False)
@@ -39,7 +40,7 @@ def logs_command(
     """Show the last runs, oldest first: of all jobs, of one JOB, or one run in full."""
     runs = session.actor.executions().defer("traceback")
     if run_id is not None:
-        _show_run(session, runs.filter(pk=run_id).first(), run_id)
+        _show_run(session, runs.filter(pk=run_id).first(), run_id, follow=follow)
         return
     if job is not None:
         runs = runs.filter(job=session.job(job))
@@ -59,7 +60,7 @@ def logs_command(
         say("No runs.")
 
 
-def _show_run(session: Session, run: Execution | None, run_id: int) -> None:
+def _show_run(session: Session, run: Execution | None, run_id: int, *, follow: bool) -> None:
     if run is None:
         raise session.failure(f"Run not found: {run_id}", ExitCode.NOT_FOUND, Code.NOT_FOUND)
     if session.as_json:
@@ -67,9 +68,24 @@ def _show_run(session: Session, run: Execution | None, run_id: int) -> None:
         return
     say(f"{run.job_name}, {clock_text(run.scheduled_for, session.zone)}: {run.status}", "bold")
     say(explain(run, session.zone))
+    if _show_output(run, follow=follow):
+        return
     for text in (run.error, run.result if isinstance(run.result, str) else str(run.result or "")):
         if text:
             click.echo(block(text))
+
+
+def _show_output(run: Execution, *, follow: bool) -> bool:
+    """Print what a command has printed, until it ends if asked for; return whether there was anything."""
+    part = output_since(run)
+    has_output = bool(part.text)
+    click.echo(block(part.text), nl=False)
+    while follow and not part.is_ended:
+        time.sleep(POLL_SECONDS)  # noqa: TID251
+        part = output_since(run, part.position, part.attempt)
+        has_output = has_output or bool(part.text)
+        click.echo(block(part.text), nl=False)
+    return has_output
 
 
 def _follow(session: Session, runs: ExecutionQuerySet, newest: list[Execution], *, with_job: bool) -> None:

@@ -1,6 +1,7 @@
 """The subcommand logs."""
 
-from schedules import clock
+from schedules import clock, engine
+from schedules.tasks.registry import OutputText
 from tests.factories import ExecutionFactory, JobFactory
 
 
@@ -45,3 +46,19 @@ def test_follow_prints_a_run_again_when_its_status_changes(cronty, owner, monkey
         "succeeded",
     ]
     assert ended.code == 130
+
+
+def test_output_of_a_command_is_followed_until_it_ends(cronty, owner, monkeypatch):
+    run = ExecutionFactory(job=JobFactory(owner=owner), owner=owner, status="running", attempt=1)
+    engine.save_output(run.pk, 1, OutputText("first\n", "", 6))
+
+    def step(seconds: float) -> None:
+        engine.save_output(run.pk, 1, OutputText("first\nlast\x1b[31m\n", "", 16))
+        type(run).objects.filter(pk=run.pk).update(status="succeeded", finished_at=clock.now())
+
+    monkeypatch.setattr("cronty_site.terminal.logs.time.sleep", step)
+
+    followed = cronty("logs", "--run", str(run.pk), "--follow")
+
+    assert followed.code == 0
+    assert followed.out.endswith("first\nlast[31m\n")

@@ -1,0 +1,93 @@
+"""The subcommand for secrets: list, set and delete; it never prints a value."""
+
+import sys
+from collections.abc import Sequence
+
+import click
+
+from cronty_site.terminal.output import print_json, print_table, say
+from cronty_site.terminal.session import Session, subcommand
+from cronty_site.terminal.shapes import clock_text
+from schedules.services.secrets import ListedSecret, delete_secret, list_secrets, set_secret
+
+
+@subcommand(
+    "secret",
+    examples="""
+    cronty secret
+    cronty secret GITHUB_TOKEN --host api.github.com
+    cronty secret RESTIC_PASSWORD --command backup --installation < password.txt
+    cronty secret GITHUB_TOKEN --delete
+    """,
+)
+@click.argument("name", required=False)
+@click.option(
+    "--host", "hosts", multiple=True, help="A host that webhooks may send it to; repeat for several."
+)
+@click.option("--command", "commands", multiple=True, help="A command that may get it; repeat for several.")
+@click.option("--installation", "of_installation", is_flag=True, help="For commands.toml, not for jobs.")
+@click.option("--delete", is_flag=True, help="Delete it.")
+def secret_command(
+    session: Session,
+    name: str | None,
+    hosts: Sequence[str],
+    commands: Sequence[str],
+    of_installation: bool,
+    delete: bool,
+) -> None:
+    """List secrets, or set the secret NAME: its value is asked for, or read from standard input."""
+    if name is None:
+        _list(session)
+    elif delete:
+        session.expect(delete_secret(session.actor, name, of_installation=of_installation))
+        _answer(session, {"deleted": name}, f"Deleted: {name}. Runs that refer to it fail from now on.")
+    else:
+        value = _value(name)
+        stored = session.expect(
+            set_secret(
+                session.actor, name, value, hosts=hosts, commands=commands, of_installation=of_installation
+            )
+        )
+        _answer(session, _as_json(stored), f"Saved: {name}. Write ${{secret:{name}}} where it is needed.")
+
+
+def _value(name: str) -> str:
+    if sys.stdin.isatty():
+        return str(click.prompt(f"Value of {name}", hide_input=True))
+    return sys.stdin.read().removesuffix("\n")
+
+
+def _list(session: Session) -> None:
+    listed = list_secrets(session.actor)
+    if session.as_json:
+        print_json([_as_json(secret) for secret in listed])
+    elif listed:
+        rows = [
+            [
+                secret.name,
+                " ".join([*secret.hosts, *secret.commands]),
+                "commands.toml" if secret.of_installation else "jobs",
+                clock_text(secret.updated_at, session.zone),
+            ]
+            for secret in listed
+        ]
+        print_table(["secret", "may go to", "used in", "changed"], rows, shrink="may go to")
+    else:
+        say("No secrets.")
+
+
+def _as_json(secret: ListedSecret) -> dict[str, object]:
+    return {
+        "name": secret.name,
+        "hosts": list(secret.hosts),
+        "commands": list(secret.commands),
+        "of_installation": secret.of_installation,
+        "updated_at": secret.updated_at.isoformat(),
+    }
+
+
+def _answer(session: Session, data: object, words: str) -> None:
+    if session.as_json:
+        print_json(data)
+    else:
+        say(words, "green")

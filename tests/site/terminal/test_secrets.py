@@ -1,0 +1,35 @@
+"""The subcommand secret."""
+
+from io import StringIO
+
+from schedules.models import Event, Secret
+
+
+def test_secret_is_read_from_standard_input_listed_and_deleted(cronty, monkeypatch):
+    monkeypatch.setattr("sys.stdin", StringIO("hush-hush-7\n"))
+
+    saved = cronty("secret", "KEY", "--host", "api.example", "--host", "b.example", "--command", "backup")
+
+    assert saved.code == 0
+    assert "${secret:KEY}" in saved.out
+    (listed,) = cronty("secret", "--json").json
+    assert (listed["name"], listed["hosts"], listed["commands"]) == (
+        "KEY",
+        ["api.example", "b.example"],
+        ["backup"],
+    )
+    assert "hush" not in cronty("secret").out + saved.out + saved.err
+    assert Event.objects.get().door == "terminal"
+    assert cronty("secret", "KEY", "--delete").code == 0
+    assert not Secret.objects.exists()
+    assert cronty("secret", "KEY", "--delete").code == 3
+
+
+def test_secret_without_a_place_to_go_is_refused(cronty, monkeypatch):
+    monkeypatch.setattr("sys.stdin", StringIO("hush-hush-7"))
+
+    refused = cronty("secret", "KEY")
+
+    assert refused.code == 1
+    assert "Say where it may go" in refused.err
+    assert "hush" not in refused.err
