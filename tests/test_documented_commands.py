@@ -1,0 +1,117 @@
+"""The examples of the pages on commands and secrets, and the example file: read, scheduled and run as written."""
+
+import asyncio
+import json
+import re
+import shlex
+import tarfile
+from collections.abc import Callable
+from dataclasses import replace
+from io import StringIO
+from pathlib import Path
+
+import pytest
+from django.contrib.auth.models import User
+
+from cronty_site.terminal.group import main
+from schedules import clock
+from schedules.models import Job, Secret
+from schedules.tasks import registry
+from schedules.tasks.commands.definitions import Command, Parameter, parse
+from schedules.tasks.registry import Run
+from tests.clusters import PROJECT
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+COMMANDS = (PROJECT / "docs/how-to/commands.md").read_text()
+SECRETS = (PROJECT / "docs/how-to/secrets.md").read_text()
+EXAMPLES = (PROJECT / "examples/commands.toml").read_text()
+
+
+def blocks(text: str, language: str) -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", text, flags=re.DOTALL)
+
+
+def perform(task: str, owner: User, **kwargs: object) -> dict:
+    known = registry.get(task)
+    assert known is not None
+    run = replace(Run.without_job(clock.now(), owner.pk, 60), execution_id=1)
+    return asyncio.run(known.call(run, [], kwargs))
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [(COMMANDS, ["disk_space", "backup"]), (SECRETS, ["report"]), (EXAMPLES, ["disk_space", "archive"])],
+)
+def test_every_file_of_commands_is_valid(text, names, use_commands: Callable[[str], None]):
+    files = blocks(text, "toml") or [text]
+
+    assert list(parse("\n".join(files))) == names
+    use_commands("\n".join(files))
+
+
+def test_pages_explain_every_key():
+    for model in (Command, Parameter):
+        keys = list(model.model_fields)
+        assert [key for key in keys if f"`{key}`" not in COMMANDS] == []
+
+
+def test_first_command_is_scheduled_and_runs(use_commands, operator, capsys):
+    use_commands(blocks(COMMANDS, "toml")[0])
+    add, run, logs = blocks(COMMANDS, "sh")[0].splitlines()
+
+    for line in (add, run, logs):
+        assert main([*shlex.split(line)[1:], "--user", operator.username]) == 0, capsys.readouterr()
+
+    job = Job.objects.get()
+    assert (job.task, job.kwargs) == ("disk_space", {"folder": "/tmp"})  # noqa: S108
+    result = perform(job.task, operator, **job.kwargs)
+    assert result["exit_code"] == 0
+    assert "%" in result["output"]
+
+
+def test_backup_gets_the_arguments_that_the_page_shows(use_commands, operator, capsys):
+    use_commands(blocks(COMMANDS, "toml")[1])
+    line = re.search(r'`(cronty add "every 6 hours" backup .*?)`', COMMANDS.replace("\n", " "))
+    assert line is not None
+
+    assert main([*shlex.split(line[1])[1:], "--user", operator.username]) == 0, capsys.readouterr()
+
+    command = parse(blocks(COMMANDS, "toml")[1])["backup"]
+    values = {"tag": "cronty"} | Job.objects.get().kwargs
+    assert command.argument_list(values) == ["/usr/bin/restic", "backup", "--tag=cronty", "--", "/home"]
+    assert command.timeout.total_seconds() == 7200
+
+
+def test_secrets_are_set_and_deleted_as_the_pages_say(operator, monkeypatch, capsys):
+    lines = [*blocks(SECRETS, "sh")[0].splitlines(), *blocks(COMMANDS, "sh")[1].splitlines()]
+    for line in lines:
+        words, _, redirected = line.partition(" < ")
+        monkeypatch.setattr("sys.stdin", StringIO("hush-hush-7\n" if redirected else ""))
+        assert main([*shlex.split(words)[1:], "--user", operator.username]) == 0, capsys.readouterr()
+
+    row = Secret.objects.get()
+    assert (row.name, row.commands, row.owner_id) == ("RESTIC_PASSWORD", ["backup"], None)
+
+
+def test_webhook_with_a_secret_is_valid():
+    kwargs = json.loads(blocks(SECRETS, "json")[0])
+
+    webhook = registry.get("webhook")
+    assert webhook is not None
+    assert webhook.check([], kwargs) == []
+
+
+def test_example_file_packs_a_folder(use_commands, operator, tmp_path: Path):
+    use_commands(EXAMPLES)
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / "kept").write_text("kept")
+    (tmp_path / "folder" / "left.tmp").write_text("left")
+    file = tmp_path / "folder.tar.gz"
+    folder = str(tmp_path / "folder")
+
+    result = perform("archive", operator, folder=folder, file=str(file), exclude="*.tmp", verbose=True)
+
+    assert "kept" in result["output"]
+    with tarfile.open(file) as packed:
+        assert [Path(name).name for name in packed.getnames()] == ["folder", "kept"]
