@@ -1,4 +1,4 @@
-"""This host: the data folder, the disk, private files, and the time zone data."""
+"""This host: the data folder, the disk, private files, the time zone data, and the file of commands."""
 
 import os
 import re
@@ -11,6 +11,7 @@ from django.conf import settings
 
 from schedules import clock, private_files
 from schedules.management.doctor.findings import Finding, ok, problem, warning
+from schedules.tasks.commands.catalog import catalog
 from schedules.when import zones
 
 LITTLE_SPACE = 1_000_000_000
@@ -24,6 +25,7 @@ def examine() -> Iterator[Finding]:
         yield _disk(folder)
     yield from _private_files()
     yield _zone_data()
+    yield from _commands()
 
 
 def data_folder() -> Path | None:
@@ -87,3 +89,20 @@ def _zone_data() -> Finding:
             "Upgrade Cronty or the package tzdata, on every host.",
         )
     return ok("zone data", f"Release {release}.")
+
+
+def _commands() -> Iterator[Finding]:
+    catalog.refresh()
+    if catalog.problem:
+        yield problem("commands", catalog.problem, f"Correct {settings.CRONTY_COMMANDS_FILE}.")
+        return
+    programs = catalog.programs()
+    for name, program in programs.items():
+        if shutil.which(program) is None:
+            yield warning(
+                "commands",
+                f"The program of the command {name} cannot be started on this host: {program}.",
+                f"Install it, or correct {settings.CRONTY_COMMANDS_FILE}.",
+            )
+    if programs:
+        yield ok("commands", f"{len(programs)} in {settings.CRONTY_COMMANDS_FILE}.")

@@ -30,6 +30,7 @@ class Catalog:
 
     def __init__(self) -> None:
         self._tasks: dict[str, Task] = {}
+        self._programs: dict[str, str] = {}
         self._path = Path()
         self._looked_at = float("-inf")
         self._seen: Signature = None
@@ -44,6 +45,11 @@ class Catalog:
     def all(self) -> list[Task]:
         self._refresh()
         return list(self._tasks.values())
+
+    def programs(self) -> dict[str, str]:
+        """Return the program of each command by its name."""
+        self._refresh()
+        return dict(self._programs)
 
     def current_problem(self) -> str:
         self._refresh()
@@ -63,7 +69,7 @@ class Catalog:
         self._looked_at = now
         path = Path(settings.CRONTY_COMMANDS_FILE) if settings.CRONTY_COMMANDS_FILE else None
         if path is None:
-            self._tasks, self.problem = {}, ""
+            self._tasks, self._programs, self.problem = {}, {}, ""
             return
         if path != self._path:
             self._path, self._seen, self._read, is_first = path, None, None, True
@@ -86,6 +92,7 @@ class Catalog:
             self._report(f"{path.name} cannot be used, and the last good one stays in force: {error}")
             return
         self._tasks, self._read = tasks, found
+        self._programs = {name: command.program for name, command in commands.items()}
         if self.problem:
             logger.info("%s can be used again", path.name)
         self.problem = ""

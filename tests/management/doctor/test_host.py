@@ -68,3 +68,15 @@ def test_embedding_project_needs_no_data_folder(settings):
     folder = host.data_folder()
 
     assert folder is None or os.path.isdir(folder)
+
+
+def test_broken_file_of_commands_and_missing_programs_are_named(commands_file, use_commands):
+    use_commands(
+        '[here]\ndescription = "x"\nprogram = "/bin/true"\n[gone]\ndescription = "x"\nprogram = "/nowhere/x"\n'
+    )
+    findings = [finding for finding in host.examine() if finding.check == "commands"]
+    assert [finding.level for finding in findings] == ["warning", "ok"]
+    assert "gone" in findings[0].message
+
+    commands_file.write_text("[half")
+    assert found("commands") == ["problem"]
