@@ -97,7 +97,7 @@ class CalendarPage(PageMixin, TemplateView):
         view = asked_view if asked_view in SHOWN_JOBS else "month"
         today = self.page.now.astimezone(ZoneInfo(self.page.zone)).date()
         asked = _date(self.request.GET.get("on", "")) or today
-        weeks = _weeks(asked, view)
+        weeks = _weeks(asked, view, self.page.profile.week_start)
         days = days_between(self.page, weeks[0][0], weeks[-1][-1])
         for day in days.values():
             day.is_other = view == "month" and day.date.month != asked.month
@@ -124,13 +124,14 @@ def _date(text: str) -> date | None:
     return day if 2000 <= day.year <= 2100 else None
 
 
-def _weeks(day: date, view: str) -> list[list[date]]:
+def _weeks(day: date, view: str, week_start: int) -> list[list[date]]:
+    """Return the days to show, in weeks that begin on this weekday."""
     if view == "month":
-        return months.Calendar().monthdatescalendar(day.year, day.month)
+        return months.Calendar(week_start).monthdatescalendar(day.year, day.month)
     if view == "day":
         return [[day]]
-    monday = day - timedelta(days=day.weekday())
-    return [[monday + timedelta(days=place) for place in range(7)]]
+    first = day - timedelta(days=(day.weekday() - week_start) % 7)
+    return [[first + timedelta(days=place) for place in range(7)]]
 
 
 def _shifted(day: date, view: str, step: int) -> date:

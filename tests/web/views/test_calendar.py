@@ -1,7 +1,7 @@
 """The calendar, and the feed for calendar apps."""
 
 import sys
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 
 import pytest
 import time_machine
@@ -9,6 +9,7 @@ from django.contrib.auth.models import User
 from django.test import Client
 from django.utils.html import escape
 
+from schedules import services
 from schedules.models import Job, Profile
 from schedules.web.views import calendar
 from schedules.when import cron, forecast
@@ -283,3 +284,13 @@ def test_address_of_the_calendar_can_be_changed_and_the_old_one_stops_working(we
     assert new in shown.content.decode()
     assert shown["Cache-Control"] == "no-store"
     assert web.get("/calendar/address/").status_code == 405
+
+
+@pytest.mark.parametrize("view", ["month", "week"])
+def test_week_begins_on_the_day_of_the_settings(web: Client, owner: User, view: str):
+    services.update_profile(owner, week_start=6)
+
+    weeks = web.get("/calendar/", {"view": view, "on": "2026-11-18"}).context["weeks"]
+
+    assert {week[0].date.weekday() for week in weeks} == {6}
+    assert date(2026, 11, 18) in [day.date for week in weeks for day in week]

@@ -1,0 +1,157 @@
+"""The list of jobs in a browser: live changes, offline, the selection, three widths and large targets."""
+
+import re
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from schedules import clock
+from schedules.models import Execution, Job
+from tests.browser.conftest import Visitor
+
+# What a finger can hit; a link inside a sentence may be smaller.
+SMALLER_THAN_A_FINGER = """() => [...document.querySelectorAll("a, button, input, select, summary")]
+  .filter((each) => each.type !== "hidden" && each.checkVisibility() && !each.closest(".skip, .sr, p"))
+  .map((each) => [each, each.getBoundingClientRect()])
+  .filter(([each, box]) => box.width > 1 && Math.min(box.width, box.height) < 39.5 && !each.closest("label"))
+  .map(([each]) => each.outerHTML.slice(0, 100))"""
+
+
+def row(page: Page, job: Job) -> Any:
+    return page.locator(f"#job-{job.pk}")
+
+
+def test_change_appears_within_seconds_and_unchanged_pages_are_not_read_again(
+    visit: Callable[..., Visitor], jobs: dict[str, Job]
+):
+    job = jobs["Cleanup temp files"]
+    visitor = visit()
+    page = visitor.open("/")
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    page.get_by_label("Select Stretch").check()
+    with page.expect_response("**/live/"):
+        pass
+    with page.expect_response("**/live/"):
+        pass
+    assert f"{visitor.base}/" not in asked
+
+    Job.objects.filter(pk=job.pk).update(failure_streak=1, last_error="boom")
+    Execution.objects.filter(status="running").update(status="failed", finished_at=clock.now())
+
+    expect(row(page, job).locator(".st")).to_have_text("Failing")
+    expect(page).to_have_title(re.compile(r"^3 failing"))
+    expect(page.locator("link[rel=icon]")).to_have_attribute("href", re.compile("failing"))
+    expect(page.get_by_label("Select Stretch")).to_be_checked()
+
+
+def test_lost_connection_is_shown_and_a_switch_stays_as_it_was(
+    visit: Callable[..., Visitor], jobs: dict[str, Job]
+):
+    page = visit().open("/")
+    switch = page.locator(f"#switch-{jobs['Stretch'].pk}")
+
+    page.context.set_offline(True)
+    switch.click()
+    expect(page.locator("#toasts .error")).to_contain_text("Nothing was changed.")
+    expect(page.locator("#offline")).to_contain_text("offline")
+    expect(switch).to_have_attribute("aria-checked", "true")
+    expect(switch).not_to_have_attribute("aria-busy", "true")
+    page.context.set_offline(False)
+
+    expect(page.locator("#offline")).to_have_count(0)
+
+
+def test_selection_is_counted_cleared_after_the_action_and_undone(
+    visit: Callable[..., Visitor], jobs: dict[str, Job]
+):
+    visitor = visit()
+    page = visitor.open("/")
+    bar = page.locator(".bulk")
+    expect(bar).to_be_hidden()
+
+    page.get_by_label("Select Stretch").check()
+    page.get_by_label("Select Uptime ping").check()
+    expect(bar).to_contain_text("2 selected")
+    bar.get_by_role("button", name="Pause").click()
+    expect(page.locator("#toasts")).to_contain_text("2 jobs paused.")
+    expect(bar).to_be_hidden()
+    expect(page.get_by_label("Select Stretch")).not_to_be_checked()
+    page.get_by_role("button", name="Undo").click()
+
+    expect(page.locator("#toasts")).to_contain_text("2 jobs resumed.")
+    assert Job.objects.filter(name="Stretch").get().status == "pending"
+    assert visitor.complaints == []
+
+
+def test_names_are_readable_at_every_width_and_rows_are_dense_on_a_phone(
+    visit: Callable[..., Visitor], jobs: dict[str, Job]
+):
+    Job.objects.filter(name="Stretch").update(name="Invoice run for the whole of Europe and Asia")
+    page = visit().open("/")
+    shown = {}
+
+    for width in (320, 390, 600, 760, 900, 901, 1024, 1149, 1150, 1280, 2560):
+        page.set_viewport_size({"width": width, "height": 900})
+        lines = page.locator("a.name").evaluate_all(
+            "all => Math.min(...all.map(each => each.parentElement.clientWidth * 2 / 8.5))"
+        )
+        overflow = page.evaluate(
+            "document.documentElement.scrollWidth - document.documentElement.clientWidth"
+        )
+        shown[width] = (lines >= 18, overflow)
+
+    assert set(shown.values()) == {(True, 0)}, shown
+    page.set_viewport_size({"width": 390, "height": 900})
+    height = page.locator("tbody tr").evaluate_all(
+        "all => all.map(each => each.offsetHeight).sort((a, b) => a - b)[all.length >> 1]"
+    )
+    assert height <= 96
+    expect(page.locator("nav[aria-label=Main]")).to_have_css("position", "fixed")
+
+
+@pytest.mark.parametrize(
+    "path", ["/", "/runs/", "/activity/", "/inbox/", "/trash/", "/system/", "/settings/"]
+)
+def test_targets_are_large_enough_for_fingers(visit: Callable[..., Visitor], jobs: dict[str, Job], path: str):
+    page = visit("phone", has_touch=True, is_mobile=True).open(path)
+
+    assert page.evaluate(SMALLER_THAN_A_FINGER) == []
+
+
+def test_switch_is_visible_in_system_colours(visit: Callable[..., Visitor], jobs: dict[str, Job]):
+    page = visit(forced_colors="active").open("/")
+
+    switch = page.locator(f"#switch-{jobs['Stretch'].pk}")
+
+    expect(switch).to_have_css("border-top-style", "solid")
+    expect(switch).to_have_css("border-top-width", "2px")
+
+
+def test_print_has_no_buttons(visit: Callable[..., Visitor], jobs: dict[str, Job]):
+    page = visit().open("/")
+
+    page.emulate_media(media="print")
+
+    assert page.locator(".btn:visible, .switch:visible, nav:visible").count() == 0
+    expect(page.locator("a.name").first).to_be_visible()
+
+
+def test_success_leaves_by_itself_and_the_footer_clock_ticks(
+    visit: Callable[..., Visitor], jobs: dict[str, Job]
+):
+    visitor = visit()
+    visitor.page.clock.install()
+    page = visitor.open("/settings/")
+    page.get_by_role("button", name="Save", exact=True).click()
+    page.clock.run_for(1000)
+    expect(page.locator("#toasts")).to_contain_text("Saved.")
+    before = page.locator("[data-clock]").inner_text()
+
+    page.clock.run_for(timedelta(seconds=9) // timedelta(milliseconds=1))
+
+    expect(page.locator("#toasts .toast")).to_have_count(0)
+    assert page.locator("[data-clock]").inner_text() != before
