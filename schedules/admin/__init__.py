@@ -13,7 +13,7 @@ from schedules.admin.people import ProfileAdmin, TokenAdmin
 __all__ = ["ClusterAdmin", "EventAdmin", "ExecutionAdmin", "JobAdmin", "ProfileAdmin", "TokenAdmin"]
 
 admin.site.site_header = admin.site.site_title = "Cronty"
-admin.site.index_title = "Back office"
+admin.site.index_title = "Administration"
 admin.site.enable_nav_sidebar = False
 for model in [found for found in admin.site._registry if found.__module__.startswith("django_q.")]:
     admin.site.unregister(model)

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar, cast
 
 from django import forms
@@ -18,6 +18,7 @@ from django.utils.functional import cached_property
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
+from schedules.admin.local_times import LocalTimes
 from schedules.form_errors import add_errors
 from schedules.models import Event, Job
 from schedules.models.counting import count_up_to, count_words
@@ -43,7 +44,7 @@ class ChangeRefused(Exception):  # noqa: N818
         self.refusal = refusal
 
 
-class DeclaredLookups(admin.ModelAdmin[Row]):
+class DeclaredLookups(LocalTimes[Row]):
     """Answers only the filters that a page declares, and searches of limited length.
 
     Django itself lets staff filter by any column and look-up: they could read hidden columns one character at a time,
@@ -298,16 +299,6 @@ def report(
     for name, answer in answers:
         if isinstance(answer, Err):
             page.message_user(request, f"{name}: {answer.message}", messages.ERROR)
-
-
-def in_utc(field: str) -> Callable[[Model], Any]:
-    """Return a column of moments that is labelled as UTC, because schedules next to it have their own zones."""
-
-    @admin.display(description=f"{field.removesuffix('_at').replace('_', ' ')} (UTC)", ordering=field)
-    def column(row: Model) -> Any:
-        return getattr(row, field)
-
-    return column
 
 
 def as_json(value: Any) -> SafeString:

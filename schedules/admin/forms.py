@@ -16,8 +16,10 @@ from schedules.result import Ok, sentence
 from schedules.services.masked_arguments import fill_in, shown_arguments
 from schedules.services.tokens import FAMILIES, SCOPES
 from schedules.services.validation import EDITABLE
+from schedules.task_forms.arguments import Arguments
 from schedules.tasks import registry
 from schedules.when import durations, phrases
+from schedules.when.zone_names import zone_named
 
 
 class DelayField(forms.DurationField):
@@ -35,6 +37,28 @@ class DelayField(forms.DurationField):
             if not _is_django_duration(value):
                 raise ValidationError(sentence(str(error)), code="invalid") from error
         return super().to_python(value)
+
+
+class TagsField(forms.CharField):
+    """Tags, separated by commas."""
+
+    def prepare_value(self, value: Any) -> Any:
+        return ", ".join(map(str, value)) if isinstance(value, list) else value
+
+    def clean(self, value: Any) -> Any:
+        text = super().clean(value)
+        return list(dict.fromkeys(tag.strip() for tag in text.split(",") if tag.strip()))
+
+    def has_changed(self, initial: Any, data: Any) -> bool:
+        return bool((initial or []) != self.clean(data or ""))
+
+
+class LocalDateTimeInput(forms.DateTimeInput):
+    """One labelled input for a date and a time on the 24-hour clock, in the zone of the person."""
+
+    def __init__(self, attrs: dict[str, Any] | None = None) -> None:
+        # Without a format that Django localizes: the control reads ISO times only.
+        super().__init__({"type": "datetime-local", "step": "1"} | (attrs or {}), format="%Y-%m-%dT%H:%M:%S")
 
 
 class ArgumentsField(forms.JSONField):
@@ -61,36 +85,54 @@ class JobAdminForm(forms.ModelForm[Job]):
     task = forms.ChoiceField(choices=_task_choices)
     args = ArgumentsField(required=False, initial=list, help_text="A JSON list of positional arguments.")
     kwargs = ArgumentsField(required=False, initial=dict, help_text="A JSON object of named arguments.")
-    tags = ArgumentsField(required=False, initial=list, help_text='Like ["home", "backup"].')
+    tags = TagsField(required=False, help_text="Separated by commas: home, backup.")
     every = DelayField(required=False, help_text="For type interval: 15m, 1h30m, 1d.")
     backoff = DelayField(
-        initial=Job().backoff,
-        help_text="How long to wait before the second attempt; it doubles each time.",
+        label="First retry after", initial=Job().backoff, help_text="Like 10s or 5m; doubles each time."
     )
-    timeout = DelayField(initial=Job().timeout, help_text="How long one attempt may take.")
+    timeout = DelayField(initial=Job().timeout, help_text="How long one attempt may take: 30s, 10m, 1h.")
+    timezone = forms.CharField(max_length=64, help_text="A city or a name like Europe/Berlin.")
     seen_revision = forms.IntegerField(required=False, widget=forms.HiddenInput)
 
     class Meta:
         model = Job
         fields = EDITABLE
         help_texts = {
-            "run_at": "For type once, in UTC.",
-            "anchor_at": "For type interval: where its grid starts, in UTC; empty is one interval from now.",
+            "run_at": "For type once, in your own time zone.",
+            "anchor_at": "Interval start, in your own time zone. Leave empty to start one interval from now.",
             "cron": "For type cron, five fields: 30 8 * * 1-5.",
-            "timezone": "The zone of a cron expression: Europe/Berlin.",
-            "ends_at": "No run after this moment, in UTC.",
+            "ends_at": "No run after this time, in your own time zone.",
         }
+        widgets = dict.fromkeys(("run_at", "anchor_at", "ends_at"), LocalDateTimeInput)
+        field_classes = dict.fromkeys(("run_at", "anchor_at", "ends_at"), forms.DateTimeField)
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.fields["seen_revision"].initial = self.instance.revision
         self.typed: dict[str, Any] = {}
         if self.instance.pk:
-            self.initial["args"], self.initial["kwargs"] = shown_arguments(self.instance)
+            self._show_arguments()
+
+    def _show_arguments(self) -> None:
+        self.initial["args"], self.initial["kwargs"] = shown_arguments(self.instance)
 
     def clean(self) -> dict[str, Any]:
-        """Check the arguments with the secrets that masks stand for, but hand on what was typed."""
         cleaned: dict[str, Any] = super().clean() or self.cleaned_data
+        return self._with_arguments(cleaned)
+
+    def clean_timezone(self) -> str:
+        return zone_named(self.cleaned_data["timezone"])
+
+    def columns(self) -> dict[str, Any]:
+        """Return the columns of the job, with the arguments as they were typed."""
+        given = self.cleaned_data | self.typed
+        return {name: given[name] for name in EDITABLE if name in given}
+
+    def changed_columns(self) -> set[str]:
+        return {name for name in self.changed_data if name in EDITABLE}
+
+    def _with_arguments(self, cleaned: dict[str, Any]) -> dict[str, Any]:
+        """Check the arguments with the secrets that masks stand for, but hand on what was typed."""
         columns: dict[str, Any] = {
             name: cleaned[name] for name in ("task", "args", "kwargs") if name in cleaned
         }
@@ -108,9 +150,6 @@ class JobAdminForm(forms.ModelForm[Job]):
     def clean_kwargs(self) -> Any:
         return self.cleaned_data["kwargs"] or {}
 
-    def clean_tags(self) -> Any:
-        return self.cleaned_data["tags"] or []
-
     def _update_errors(self, errors: ValidationError) -> None:
         # Skip fields that have form errors: the model would complain about another value.
         unread = {*self.errors, *(["kwargs"] if "args" in self.errors else [])}
@@ -123,6 +162,53 @@ class JobAdminForm(forms.ModelForm[Job]):
         return super()._get_validation_exclusions() | {"anchor_at"}  # type: ignore[misc, no-any-return]
 
 
+class TaskJobForm(JobAdminForm):
+    """The form of a job whose task is registered: a field for each argument instead of JSON."""
+
+    arguments: Arguments
+
+    def _show_arguments(self) -> None:
+        if self.instance.task == self.arguments.task.name:
+            self.initial.update(self.arguments.initial(self.instance.args, self.instance.kwargs))
+
+    def _with_arguments(self, cleaned: dict[str, Any]) -> dict[str, Any]:
+        if any(argument.key in self.errors for argument in self.arguments.all) or "task" not in cleaned:
+            return cleaned
+        args, kwargs = self.arguments.collect(cleaned)
+        self.typed = {"args": args, "kwargs": kwargs}
+        match fill_in(self.instance if self.instance.pk else None, {"task": cleaned["task"], **self.typed}):
+            case Ok(filled):
+                problems = self.arguments.problems(filled["args"], filled["kwargs"])
+                self.instance.args, self.instance.kwargs = filled["args"], filled["kwargs"]
+            case refusal:
+                problems = self.arguments.secret_problems(refusal)
+        for key, words in problems.items():
+            self.add_error(key, words)
+        return cleaned
+
+    def changed_columns(self) -> set[str]:
+        of_arguments = {"task", *(argument.key for argument in self.arguments.all)}
+        changed = super().changed_columns()
+        return changed if of_arguments.isdisjoint(self.changed_data) else changed | {"args", "kwargs"}
+
+    def _update_errors(self, errors: ValidationError) -> None:
+        # The fields of the arguments show these.
+        found = {name: words for name, words in errors.error_dict.items() if name not in ("args", "kwargs")}
+        if found:
+            super()._update_errors(ValidationError(found))
+
+
+def job_form(task_name: str) -> type[JobAdminForm]:
+    """Return the form for the jobs of a task, with JSON for the arguments of one that is not registered."""
+    task = registry.get(task_name)
+    if task is None:
+        return JobAdminForm
+    arguments = Arguments(task)
+    # None removes the fields of the base class.
+    attributes = {"arguments": arguments, "args": None, "kwargs": None, **arguments.fields()}
+    return type("TaskJobForm", (TaskJobForm,), attributes)
+
+
 class TokenAdminForm(forms.ModelForm[Token]):
     scopes = forms.MultipleChoiceField(
         choices=[(scope, scope) for scope in SCOPES],
@@ -133,9 +219,9 @@ class TokenAdminForm(forms.ModelForm[Token]):
         choices=[(family, family) for family in FAMILIES],
         required=False,
         widget=forms.CheckboxSelectMultiple,
-        help_text="The tool families it is offered; none means all.",
+        help_text="Tool groups (none selected = all).",
     )
-    expires_in = DelayField(required=False, help_text="Like 365d; empty is never.")
+    expires_in = DelayField(required=False, help_text="e.g. 365d; leave empty for no expiry.")
 
     class Meta:
         model = Token

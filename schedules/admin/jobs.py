@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from django import forms
 from django.contrib import admin
 from django.contrib.auth.base_user import AbstractBaseUser
 from django.db.models import QuerySet
@@ -21,16 +22,24 @@ from schedules.admin.bases import (
     TaskFilter,
     actor_of,
     as_json,
-    in_utc,
     report,
 )
-from schedules.admin.forms import JobAdminForm
+from schedules.admin.forms import JobAdminForm, TaskJobForm, job_form
+from schedules.admin.local_times import moment, moment_words
 from schedules.models import Job
 from schedules.models.keysets import Segment
 from schedules.models.standings import ORDER, STANDINGS, with_rank
 from schedules.result import Ok, Result
 from schedules.services.masked_arguments import shown_arguments
 from schedules.services.reading import preview_of, words_of
+from schedules.tasks import registry
+
+NEXT_RUN, LAST_RUN = moment("next_run_at"), moment("last_run_at")
+
+
+def _task_of(request: HttpRequest, job: Job | None) -> str:
+    """Return the task whose arguments the form asks for: the chosen one, else that of the job or of the link."""
+    return request.POST.get("task") or (job.task if job else request.GET.get("task", ""))
 
 
 class TrashFilter(admin.SimpleListFilter):
@@ -44,7 +53,7 @@ class TrashFilter(admin.SimpleListFilter):
 
     def choices(self, changelist: Any) -> Any:
         first, *others = super().choices(changelist)
-        return [{**first, "display": "Kept"}, *others]
+        return [{**first, "display": "Active"}, *others]
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
         match self.value():
@@ -64,8 +73,8 @@ class JobAdmin(LongListAdmin[Job], ServiceAdmin[Job]):
         "task",
         "state",
         "schedule",
-        in_utc("next_run_at"),
-        in_utc("last_run_at"),
+        NEXT_RUN,
+        LAST_RUN,
     ]
     list_filter = [
         TrashFilter,
@@ -87,19 +96,18 @@ class JobAdmin(LongListAdmin[Job], ServiceAdmin[Job]):
         "public_id",
         "made_by",
         "state",
-        "next_run_at",
-        "last_run_at",
+        NEXT_RUN,
+        LAST_RUN,
         "run_count",
         "recent",
         "last_error",
         "pause_reason",
-        "paused_until",
+        moment("paused_until"),
         "skips",
-        "created_at",
-        "updated_at",
-        "deleted_at",
+        moment("created_at"),
+        moment("updated_at"),
+        moment("deleted_at"),
     ]
-    what = ["name", "task", "args", "kwargs", "label", "tags"]
     when = [*Job.TRIGGER_FIELDS, "seen_revision"]
     policies = [
         "attempts",
@@ -121,24 +129,46 @@ class JobAdmin(LongListAdmin[Job], ServiceAdmin[Job]):
         return Segment(jobs, ("-created_at", "-pk") if owner else ("-pk",))
 
     def get_fieldsets(self, request: HttpRequest, obj: Job | None = None) -> Any:
-        what, when = self.what, self.when
+        arguments, when = self._argument_fields(request, obj), self.when
         if obj and not self.has_change_permission(request, obj):
-            what = [{"args": "positional", "kwargs": "arguments"}.get(name, name) for name in what]
-            when = list(Job.TRIGGER_FIELDS)
+            arguments, when = ["positional", "arguments"], list(Job.TRIGGER_FIELDS)
         shown = [
-            ("What", {"fields": what}),
-            ("When", {"fields": when}),
-            ("Policies", {"fields": self.policies}),
+            ("Job", {"fields": ["name", "task", *arguments, "label", "tags"]}),
+            ("Schedule", {"fields": when}),
+            ("If something goes wrong", {"fields": self.policies}),
         ]
         if obj is None:
             return shown
         standing = [
             name for name in self.readonly_fields if name not in ("preview", "positional", "arguments")
         ]
-        return [("Schedule", {"fields": ["preview"]}), *shown, ("How it stands", {"fields": standing})]
+        return [("Next runs", {"fields": ["preview"]}), *shown, ("State", {"fields": standing})]
+
+    def add_view(
+        self, request: HttpRequest, form_url: str = "", extra_context: dict[str, Any] | None = None
+    ) -> HttpResponse:
+        """Ask for the task first, because the form has a field for each of its arguments."""
+        if request.method == "POST" or _task_of(request, None) in registry.names():
+            return super().add_view(request, form_url, extra_context)
+        context = {"title": "What should the job do?", "tasks": registry.all_tasks()}
+        context |= self.admin_site.each_context(request)
+        return TemplateResponse(request, "admin/schedules/choose_task.html", context)
+
+    def get_form(
+        self, request: HttpRequest, obj: Job | None = None, change: bool = False, **kwargs: Any
+    ) -> type[forms.ModelForm[Job]]:
+        return super().get_form(
+            request, obj, change=change, **kwargs | {"form": job_form(_task_of(request, obj))}
+        )
+
+    def _argument_fields(self, request: HttpRequest, obj: Job | None) -> list[str]:
+        form = job_form(_task_of(request, obj))
+        if issubclass(form, TaskJobForm):
+            return [argument.key for argument in form.arguments.all]
+        return ["args", "kwargs"]
 
     def get_changeform_initial_data(self, request: HttpRequest) -> dict[str, Any]:
-        return {"timezone": services.profile_of(request.user).zone}
+        return {"timezone": services.profile_of(request.user).zone, "task": _task_of(request, None)}
 
     def has_change_permission(self, request: HttpRequest, obj: Job | None = None) -> bool:
         """Make jobs read-only that have ended, are in the trash, or belong to somebody with more rights."""
@@ -156,13 +186,12 @@ class JobAdmin(LongListAdmin[Job], ServiceAdmin[Job]):
         return is_open and super().has_delete_permission(request, obj)
 
     def save_by_service(self, request: HttpRequest, obj: Job, form: Any) -> Result[Job]:
-        fields = form.cleaned_data | form.typed
-        revision = fields.pop("seen_revision")
+        fields, revision = form.columns(), form.cleaned_data["seen_revision"]
         if obj._state.adding:
             made = services.schedule(actor_of(request), **fields)
             return Ok(made.value.job) if isinstance(made, Ok) else made
         # Only fields that were changed, because the page shows moments without their microseconds.
-        changes = {name: fields[name] for name in form.changed_data if name in fields}
+        changes = {name: fields[name] for name in form.changed_columns() if name in fields}
         return services.edit(actor_of(request), obj.public_id, revision=revision, **changes)
 
     def delete_model(self, request: HttpRequest, obj: Job) -> None:
@@ -171,7 +200,7 @@ class JobAdmin(LongListAdmin[Job], ServiceAdmin[Job]):
     def get_deleted_objects(self, objs: Any, request: HttpRequest) -> Any:
         """Return that no other row is deleted with a job, and that no row protects it."""
         return (
-            [f"{job.name}: it goes into the trash, from where it can be restored" for job in objs],
+            [f"{job.name} (moved to the trash; it can be restored)" for job in objs],
             {},
             set(),
             [],
@@ -189,9 +218,7 @@ class JobAdmin(LongListAdmin[Job], ServiceAdmin[Job]):
     @admin.display(description="preview")
     def preview(self, job: Job) -> SafeString:
         shown = preview_of(job, clock.now())
-        runs = format_html_join(
-            "", "<li>{}</li>", ((f"{run:%a %Y-%m-%d %H:%M:%S} UTC",) for run in shown.next_runs)
-        )
+        runs = format_html_join("", "<li>{}</li>", ((moment_words(run),) for run in shown.next_runs))
         warnings = format_html_join("", "<li>{}</li>", ((warning,) for warning in shown.warnings))
         return format_html(
             "<p>{} ({})</p><ol>{}</ol><ul>{}</ul>", shown.description, shown.timezone, runs, warnings
@@ -207,25 +234,25 @@ class JobAdmin(LongListAdmin[Job], ServiceAdmin[Job]):
 
     @admin.action(description="Run now", permissions=["change"])
     def run_now(self, request: HttpRequest, jobs: QuerySet[Job]) -> None:
-        self._act(request, jobs, services.run_now, "Queued a run of")
+        self._act(request, jobs, services.run_now, "Run started:")
 
     @admin.action(description="Pause", permissions=["change"])
     def pause(self, request: HttpRequest, jobs: QuerySet[Job]) -> None:
-        self._act(request, jobs, services.pause, "Paused")
+        self._act(request, jobs, services.pause, "Paused:")
 
     @admin.action(description="Resume", permissions=["change"])
     def resume(self, request: HttpRequest, jobs: QuerySet[Job]) -> None:
-        self._act(request, jobs, services.resume, "Resumed")
+        self._act(request, jobs, services.resume, "Resumed:")
 
-    @admin.action(description="Cancel", permissions=["change"])
+    @admin.action(description="Stop permanently", permissions=["change"])
     def cancel(self, request: HttpRequest, jobs: QuerySet[Job]) -> HttpResponse | None:
-        """Cancel jobs after a confirmation, because it cannot be undone."""
+        """Stop jobs for good after a confirmation."""
         if "is_sure" not in request.POST:
             is_all = request.POST.get("select_across") == "1"
-            context = {"title": "Cancel these jobs?", "jobs": jobs, "is_all": is_all}
+            context = {"title": "Stop these jobs permanently?", "jobs": jobs, "is_all": is_all}
             context |= self.admin_site.each_context(request)
             return TemplateResponse(request, "admin/schedules/cancel_jobs.html", context)
-        self._act(request, jobs, services.cancel, "Cancelled")
+        self._act(request, jobs, services.cancel, "Stopped permanently:")
         return None
 
     @admin.action(description="Delete (move to the trash)", permissions=["delete"])
@@ -234,7 +261,7 @@ class JobAdmin(LongListAdmin[Job], ServiceAdmin[Job]):
 
     @admin.action(description="Restore from the trash", permissions=["change"])
     def restore(self, request: HttpRequest, jobs: QuerySet[Job]) -> None:
-        self._act(request, jobs, services.restore, "Restored")
+        self._act(request, jobs, services.restore, "Restored:")
 
     def _act(
         self, request: HttpRequest, jobs: QuerySet[Job], verb: Callable[..., Result[Any]], done: str

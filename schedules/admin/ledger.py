@@ -18,8 +18,8 @@ from schedules.admin.bases import (
     ReadOnlyAdmin,
     TaskFilter,
     as_json,
-    in_utc,
 )
+from schedules.admin.local_times import moment
 from schedules.models import Cluster, Event, Execution
 from schedules.models.keysets import Segment
 from schedules.templatetags.cronty_text import VERBS
@@ -31,7 +31,7 @@ class ExecutionAdmin(LongListAdmin[Execution], ReadOnlyAdmin[Execution]):
         "job_name",
         "owned_by",
         "task",
-        in_utc("scheduled_for"),
+        moment("scheduled_for"),
         "cause",
         "status",
         "attempt",
@@ -44,8 +44,9 @@ class ExecutionAdmin(LongListAdmin[Execution], ReadOnlyAdmin[Execution]):
     indexed = LongListAdmin.indexed | {"scheduled_for__gte", "scheduled_for__lt"}
     fields = [
         *("job", "owner", "task", "arguments"),
-        *("scheduled_for", "last_slot", "slots", "cause", "status", "reason", "attempt"),
-        *("cluster", "lease_until", "leased_to", "started_at", "finished_at", "took", "lateness"),
+        *(moment("scheduled_for"), moment("last_slot"), "slots", "cause", "status", "reason", "attempt"),
+        *("cluster", moment("lease_until"), "leased_to", moment("started_at"), moment("finished_at")),
+        *("took", "lateness"),
         *("answer", "error", "traceback"),
     ]
 
@@ -76,11 +77,11 @@ class VerbFilter(admin.SimpleListFilter):
 
 @admin.register(Event)
 class EventAdmin(LongListAdmin[Event], ReadOnlyAdmin[Event]):
-    list_display = [in_utc("at"), "actor", "verb", "subject", "door", "owned_by"]
+    list_display = [moment("at"), "actor", "verb", "subject", "door", "owned_by"]
     list_filter = ["door", VerbFilter, OwnerFilter]
     search_fields = ["subject", "actor", "verb"]
     search_help_text = SEARCH_HELP
-    fields = ["at", "actor", "door", "verb", "job", "subject", "owner", "was", "became"]
+    fields = [moment("at"), "actor", "door", "verb", "job", "subject", "owner", "was", "became"]
 
     def walked(self, owner: AbstractBaseUser | None, asked: Mapping[str, str]) -> Segment:
         return Segment(Event.objects.filter(owner=owner.pk) if owner else Event.objects.all())
@@ -99,9 +100,9 @@ class ClusterAdmin(ReadOnlyAdmin[Cluster]):
     list_display = [
         "__str__",
         "alive",
-        in_utc("started_at"),
-        in_utc("last_seen_at"),
-        in_utc("stopped_at"),
+        moment("started_at"),
+        moment("last_seen_at"),
+        moment("stopped_at"),
         "claimed_count",
         "note",
     ]

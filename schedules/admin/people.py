@@ -11,6 +11,7 @@ from django.template.response import TemplateResponse
 from schedules import services
 from schedules.admin.bases import USERNAME, OwnerFilter, ServiceAdmin, report
 from schedules.admin.forms import ProfileForm, TokenAdminForm
+from schedules.admin.local_times import moment
 from schedules.models import Event, Profile, Token
 from schedules.result import Err, Ok, Result
 from schedules.services.people import is_above
@@ -23,10 +24,10 @@ class TokenAdmin(ServiceAdmin[Token]):
         "owner",
         "kind",
         "prefix",
-        "created_at",
-        "expires_at",
-        "last_used_at",
-        "revoked_at",
+        moment("created_at"),
+        moment("expires_at"),
+        moment("last_used_at"),
+        moment("revoked_at"),
     ]
     list_filter = ["kind", ("revoked_at", admin.EmptyFieldListFilter), OwnerFilter]
     list_select_related = ["owner"]
@@ -69,7 +70,7 @@ class TokenAdmin(ServiceAdmin[Token]):
         self, request: HttpRequest, obj: Token, post_url_continue: str | None = None
     ) -> HttpResponse:
         """Show the token in this answer: a message for the next page would lie in a cookie."""
-        context = {"title": f"The token {obj.name}", "text": getattr(request, "issued_token", "")}
+        context = {"title": f"Token {obj.name}", "text": getattr(request, "issued_token", "")}
         context |= self.admin_site.each_context(request)
         response = TemplateResponse(request, "admin/schedules/new_token.html", context)
         response["Cache-Control"] = "no-store"
@@ -81,7 +82,7 @@ class TokenAdmin(ServiceAdmin[Token]):
             (token.name, services.revoke_token(request.user, token.pk, door=Event.Door.ADMIN))
             for token in tokens
         ]
-        report(self, request, answers, "Revoked")
+        report(self, request, answers, "Revoked:")
 
 
 @admin.register(Profile)

@@ -15,7 +15,7 @@ FILLED_IN = {
     "task": "tests.ping",
     "args": "[1]",
     "kwargs": "",
-    "tags": '["home"]',
+    "tags": "home",
     "trigger_type": "cron",
     "cron": "0 9 * * *",
     "timezone": "UTC",

@@ -80,7 +80,7 @@ def test_token_can_be_revoked_once_but_not_changed_or_deleted(operator_client, o
 
     token.refresh_from_db()
     assert token.revoked_at == NOW
-    assert first == ["Revoked laptop."]
+    assert first == ["Revoked: laptop."]
     assert second == ["laptop: This token is already revoked."]
     assert operator_client.post(page(Token, "change", token.pk), TOKEN).status_code == 403
     assert operator_client.get(page(Token, "delete", token.pk)).status_code == 403

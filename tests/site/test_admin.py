@@ -37,8 +37,7 @@ def form_of(user: User, **changes: Any) -> dict[str, Any]:
     return {
         "username": user.username,
         "is_active": "on",
-        "date_joined_0": "2026-01-01",
-        "date_joined_1": "00:00",
+        "date_joined": "2026-01-01T00:00",
     } | changes
 
 

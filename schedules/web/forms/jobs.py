@@ -13,9 +13,9 @@ from schedules.form_errors import add_errors
 from schedules.models import Job
 from schedules.result import Err, Ok, sentence
 from schedules.services.masked_arguments import fill_in
+from schedules.task_forms.arguments import Arguments
+from schedules.task_forms.fields import Whole
 from schedules.tasks import registry
-from schedules.web.forms.arguments import Arguments
-from schedules.web.forms.fields import Whole
 from schedules.web.forms.when import WhenForm, when_of
 from schedules.when import durations
 from schedules.when.phrases import PhraseError, parse_delay
@@ -187,13 +187,8 @@ class JobForm(WhenForm):
                 for key, words in arguments.problems(filled["args"], filled["kwargs"]).items():
                     self.add_error(key, words)
             case problem:
-                for words in (reason for reasons in problem.errors.values() for reason in reasons):
-                    place, _, reason = words.partition(": ")
-                    secret = place.split(".")[-1]
-                    ask = f"Enter {secret} again, because it would go to another address or task."
-                    if not reason.startswith("write it again"):
-                        ask = f"Enter the real value of {secret}."
-                    self.add_error(arguments.key_of(place), ask)
+                for key, words in arguments.secret_problems(problem).items():
+                    self.add_error(key, words)
 
     def _chosen_arguments(self) -> Arguments | None:
         chosen = self.cleaned_data.get("task")

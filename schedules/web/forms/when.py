@@ -11,7 +11,7 @@ from schedules import clock
 from schedules.models import Job
 from schedules.models.triggers import columns_of
 from schedules.result import sentence
-from schedules.web.forms.fields import Whole
+from schedules.task_forms.fields import Whole
 from schedules.web.forms.rendering import PageForm
 from schedules.when.moments import in_the_past
 from schedules.when.phrases import PhraseError, parse_moment

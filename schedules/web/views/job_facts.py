@@ -7,9 +7,9 @@ from typing import Any
 
 from schedules import limits
 from schedules.models import Execution, Job
+from schedules.task_forms.arguments import label_of
 from schedules.tasks import registry
 from schedules.templatetags.cronty_times import duration, is_noticed
-from schedules.web.forms.arguments import label_of
 from schedules.when import durations
 from schedules.when.forecast import start_of_day
 from schedules.when.skips import slot_entry

@@ -1,7 +1,7 @@
 import pytest
 from django.http import QueryDict
 
-from schedules.web.forms.fields import Json, Pairs, json_problem, looks_like_json, read_pairs
+from schedules.task_forms.fields import Json, Pairs, json_problem, looks_like_json, read_pairs
 
 
 @pytest.mark.parametrize(

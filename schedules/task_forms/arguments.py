@@ -9,8 +9,9 @@ from typing import Any
 from django import forms
 
 from schedules import limits
+from schedules.result import Err
+from schedules.task_forms.fields import Json, Pairs, Whole, json_problem, looks_like_json
 from schedules.tasks.registry import Task
-from schedules.web.forms.fields import Json, Pairs, Whole, json_problem, looks_like_json
 
 LONG_TEXTS = {"message", "prompt", "body"}
 # How many optional arguments are always visible; of a notification none, which keeps the first form short.
@@ -155,6 +156,17 @@ class Arguments:
             elif "match pattern" in words and hint:
                 words = f"Use {hint[:1].lower()}{hint[1:]}."
             found.setdefault(key, f"{words[:1].upper()}{words[1:]}")
+        return found
+
+    def secret_problems(self, problem: Err) -> dict[str | None, str]:
+        """Return what a service says about masked values, by the key of their field."""
+        found: dict[str | None, str] = {}
+        for words in (reason for reasons in problem.errors.values() for reason in reasons):
+            place, _, reason = words.partition(": ")
+            secret = place.split(".")[-1]
+            again = f"Enter {secret} again, because it would go to another address or task."
+            is_moved = reason.startswith("write it again")
+            found[self.key_of(place)] = again if is_moved else f"Enter the real value of {secret}."
         return found
 
     def hints(self, cleaned: Mapping[str, Any]) -> list[str]:
