@@ -2,9 +2,13 @@
 
 import json
 import re
+from datetime import UTC, datetime
 
 import pytest
 
+from cronty_site.terminal.group import COMMANDS
+from cronty_site.terminal.setup import ExitCode
+from schedules.files.jobs import FIELDS, read_jobs
 from tests.clusters import PROJECT
 
 REFERENCE = PROJECT / "docs/reference"
@@ -64,3 +68,22 @@ def test_architecture_names_files_that_exist():
 
     assert count > 30
     assert missing == []
+
+
+def test_terminal_page_lists_every_command_and_exit_code():
+    page = (PROJECT / "docs/reference/terminal.md").read_text()
+    codes = [code for name, code in vars(ExitCode).items() if name.isupper()]
+
+    assert [name for name in COMMANDS if not re.search(rf"`{name}\b", page)] == []
+    assert [code for code in codes if f"| {code} |" not in page] == []
+
+
+def test_files_page_lists_every_field_and_its_example_is_valid():
+    page = (PROJECT / "docs/how-to/files.md").read_text()
+    example = page.split("```yaml\n")[1].split("```")[0]
+
+    jobs, problems = read_jobs([("jobs.yaml", example)], "UTC", datetime(2026, 11, 16, tzinfo=UTC))
+
+    assert problems == []
+    assert [job.key for job in jobs] == ["Stand-up", "Nightly hook"]
+    assert [name for name in FIELDS if f"`{name}`" not in page] == []

@@ -39,6 +39,11 @@ SECTIONS: dict[str, dict[str, Entry]] = {
         "rm": Entry("changing", "Move jobs to the trash."),
         "restore": Entry("changing", "Bring back deleted and cancelled jobs."),
     },
+    "Files": {
+        "apply": Entry("files", "Create, change and delete jobs as files describe them."),
+        "export": Entry("files", "Write jobs to a file that `apply` reads."),
+        "schema": Entry("files", "Print the JSON Schema of job files, for editors."),
+    },
     "Operate": {
         "up": Entry("operating", "Run the web pages and a cluster until Ctrl-C."),
         "mcp": Entry("serving", "Serve the MCP tools to an agent over standard input and output."),

@@ -1,7 +1,9 @@
 """Jobs created and edited: each function checks the actor and the values, changes one row and writes one event."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from copy import copy
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -44,10 +46,8 @@ def schedule(
     """
     fields = editable_only(fields)
     now = clock.now()
-    if problems := type_problems(fields):
-        return invalid_fields(problems)
-    if isinstance(filled := fill_in(None, fields), Err):
-        return filled
+    if problem := _value_problem(fields):
+        return problem
     digest = digest_of(fields if request is None else request)
     if idempotency_key is not None:
         if not 0 < len(idempotency_key) <= limits.NAME_LENGTH or limits.line_problem(idempotency_key):
@@ -58,15 +58,54 @@ def schedule(
         profile = profile or actor.read_profile()
     zone = {"timezone": profile.zone} if profile else {}
     profile = profile or actor.profile or known_profile(actor.user)
+    built = _build(actor, now, fields, zone, prefix=prefix, paused=paused)
+    if isinstance(built, Err):
+        return built
+    job = built.value
+    job.idempotency_key, job.request_digest = idempotency_key, digest
+    with transaction.atomic():
+        if idempotency_key is not None:
+            # Check again: another caller with the same key may have been faster.
+            wait_for_turn(profile)
+            if answer := answer_of_key(actor, idempotency_key, digest):
+                return answer
+        if refusal := creation_problem(profile, job.runs_per_minute, now):
+            return refusal
+        job.save(force_insert=True)
+        record(actor, "create", now, job=job, after=changes_of(job, fields))
+    return Ok(Scheduled(actor, job))
+
+
+def build_job(actor: Actor, now: datetime, fields: Mapping[str, Any], *, paused: bool = False) -> Result[Job]:
+    """Return a new job that is complete and valid, but neither stored nor checked against quotas."""
+    fields = editable_only(fields)
+    return _value_problem(fields) or _build(actor, now, fields, {}, paused=paused)
+
+
+def _value_problem(fields: Mapping[str, Any]) -> Err | None:
+    """Return an error for values of a wrong type, and for masks, which a new job has no secrets for."""
+    if problems := type_problems(fields):
+        return invalid_fields(problems)
+    filled = fill_in(None, fields)
+    return filled if isinstance(filled, Err) else None
+
+
+def _build(
+    actor: Actor,
+    now: datetime,
+    fields: Mapping[str, Any],
+    defaults: Mapping[str, Any],
+    *,
+    prefix: str = "job",
+    paused: bool = False,
+) -> Result[Job]:
     job = Job(
         owner_id=actor.user.pk,
         public_id=new_public_id(prefix, now),
         made_by=actor.label,
-        idempotency_key=idempotency_key,
-        request_digest=digest,
         created_at=now,
         updated_at=now,
-        **(_task_defaults(fields.get("task", "")) | zone | fields),
+        **(_task_defaults(fields.get("task", "")) | dict(defaults) | dict(fields)),
     )
     _set_anchor(job, now)
     if problem := job_problem(actor, job, now, changed=set(fields) | {"run_at", "every"}):
@@ -78,17 +117,7 @@ def schedule(
     job.name_skeleton, job.likeness = skeleton(job.name), likeness_of(job)
     if paused:
         job.status, job.next_run_at, job.paused_at = Job.Status.PAUSED, None, now
-    with transaction.atomic():
-        if idempotency_key is not None:
-            # Check again: another caller with the same key may have been faster.
-            wait_for_turn(profile)
-            if answer := answer_of_key(actor, idempotency_key, digest):
-                return answer
-        if refusal := creation_problem(profile, job.runs_per_minute, now):
-            return refusal
-        job.save(force_insert=True)
-        record(actor, "create", now, job=job, after=_changes(job, fields))
-    return Ok(Scheduled(actor, job))
+    return Ok(job)
 
 
 def edit(
@@ -119,17 +148,54 @@ def _try_to_edit(
     now = clock.now()
     if revision is not None and revision != job.revision:
         return _changed_meanwhile(job)
-    if problems := type_problems(changes):
+    prepared = prepare_edit(actor, job, changes, now)
+    if isinstance(prepared, Err):
+        return prepared
+    if (edited := prepared.value) is None:
+        return Ok(job)
+    with transaction.atomic():
+        if refusal := reschedule_problem(job, edited.added_runs):
+            return refusal
+        if not store_edit(edited):
+            return _lost_the_race(actor, edited.old)
+        record(actor, "edit", now, job=edited.job, before=edited.before, after=edited.after)
+    return Ok(edited.job)
+
+
+@dataclass(slots=True)
+class PreparedEdit:
+    """A valid change of a job that is not stored yet."""
+
+    old: Job
+    job: Job
+    """The job as it will be."""
+    now: datetime
+    changes: dict[str, Any]
+    before: dict[str, Any]
+    after: dict[str, Any]
+    is_rescheduled: bool
+
+    @property
+    def added_runs(self) -> float:
+        """How many more runs per minute the new schedule plans."""
+        return self.job.runs_per_minute - self.old.runs_per_minute
+
+
+def prepare_edit(
+    actor: Actor, old: Job, given: Mapping[str, Any], now: datetime
+) -> Result[PreparedEdit | None]:
+    """Check a change of a job; return None if it changes nothing."""
+    if problems := type_problems(given):
         return invalid_fields(problems)
-    if isinstance(filled := fill_in(job, changes), Err):
+    if isinstance(filled := fill_in(old, given), Err):
         return filled
     asked = filled.value.keys()
-    changes = {name: value for name, value in filled.value.items() if getattr(job, name) != value}
+    changes = {name: value for name, value in filled.value.items() if getattr(old, name) != value}
     if not changes:
-        return Ok(job)
-    if job.status not in (Job.Status.PENDING, Job.Status.PAUSED):
-        return Err(Code.WRONG_STATE, f"Job already {job.status}: {job.public_id}")
-    old, before = _copy(job), _changes(job, changes)
+        return Ok(None)
+    if old.status not in (Job.Status.PENDING, Job.Status.PAUSED):
+        return Err(Code.WRONG_STATE, f"Job already {old.status}: {old.public_id}")
+    job, before = copy(old), changes_of(old, changes)
     for name, value in changes.items():
         setattr(job, name, value)
     is_rescheduled = not changes.keys().isdisjoint(Job.TRIGGER_FIELDS)
@@ -143,38 +209,36 @@ def _try_to_edit(
         changes["anchor_at"] = job.anchor_at
     if problem := job_problem(actor, job, now, changed=set(changes)):
         return problem
+    after = changes_of(job, changes)
     if is_rescheduled:
         following = job.next_slot(now)
         if following is None:
             return no_runs_left(job, now)
         changes |= _rescheduled(old, following, now)
-        job.runs_per_minute = runs_per_minute(job.trigger)
+        changes["runs_per_minute"] = job.runs_per_minute = runs_per_minute(job.trigger)
     if "name" in changes:
-        job.name_skeleton = skeleton(job.name)
-    job.likeness = likeness_of(job)
-    derived = {
-        "runs_per_minute": job.runs_per_minute,
-        "name_skeleton": job.name_skeleton,
-        "likeness": job.likeness,
-    }
-    with transaction.atomic():
-        if refusal := reschedule_problem(job, job.runs_per_minute - old.runs_per_minute):
-            return refusal
-        won = Job.objects.filter(
-            pk=job.pk, revision=old.revision, status=old.status, next_run_at=old.next_run_at, deleted_at=None
-        ).update(**changes, **derived, revision=F("revision") + 1, updated_at=now)
-        if not won:
-            return _lost_the_race(actor, old)
-        has_deleted = False
-        if is_rescheduled:
-            account_until(old, now, "The schedule was changed before this run.")
-            has_deleted = engine.delete_future_rows(old, now)
-        record(actor, "edit", now, job=job, before=before, after=_changes(job, changes))
+        changes["name_skeleton"] = skeleton(job.name)
+    changes["likeness"] = likeness_of(job)
+    return Ok(PreparedEdit(old, job, now, changes, before, after, is_rescheduled))
+
+
+def store_edit(edited: PreparedEdit, **columns: Any) -> bool:
+    """Store a change, together with other columns; return whether the job was still as it was read."""
+    old, job, now = edited.old, edited.job, edited.now
+    won = Job.objects.filter(
+        pk=old.pk, revision=old.revision, status=old.status, next_run_at=old.next_run_at, deleted_at=None
+    ).update(**edited.changes, **columns, revision=F("revision") + 1, updated_at=now)
+    if not won:
+        return False
+    has_deleted = False
+    if edited.is_rescheduled:
+        account_until(old, now, "The schedule was changed before this run.")
+        has_deleted = engine.delete_future_rows(old, now)
     if has_deleted:
         job.refresh_from_db()
     else:
-        job.take_over(changes, now)
-    return Ok(job)
+        job.take_over(edited.changes | columns, now)
+    return True
 
 
 def _task_defaults(name: str) -> dict[str, Any]:
@@ -215,10 +279,7 @@ def _changed_meanwhile(job: Job) -> Err:
     )
 
 
-def _changes(job: Job, names: Mapping[str, Any]) -> dict[str, Any]:
+def changes_of(job: Job, names: Iterable[str]) -> dict[str, Any]:
+    """Return these columns of a job as an event keeps them."""
     values = {name: getattr(job, name) for name in names if name in EDITABLE}
     return dict(json.loads(json.dumps(values, cls=DjangoJSONEncoder)))
-
-
-def _copy(job: Job) -> Job:
-    return Job(**{field.attname: getattr(job, field.attname) for field in Job._meta.concrete_fields})

@@ -96,6 +96,19 @@ def _count_again(profile: Profile) -> None:
     Profile.objects.filter(pk=profile.pk).update(counted_at=None, created_since=None)
 
 
+def bulk_problem(profile: Profile, jobs: int, added: float) -> Err | None:
+    """Return an error if the owner may not have this many more active jobs and runs per minute.
+
+    What a file creates at once is not limited per minute: whoever applies files operates this installation.
+    """
+    wait_for_turn(profile)
+    active, planned = active_jobs(profile.user_id)
+    if refusal := _quota_refusal(active + jobs - 1, planned, added):
+        return refusal
+    _count_again(profile)
+    return None
+
+
 def restore_problem(profile: Profile, added: float) -> Err | None:
     """Return an error if the owner has reached the quota of active jobs, or would plan too many runs per minute."""
     wait_for_turn(profile)

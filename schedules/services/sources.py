@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from datetime import UTC, datetime
 from typing import Any
 
 from django.core.serializers.json import DjangoJSONEncoder
@@ -10,6 +11,20 @@ from schedules.models import Job
 from schedules.services.masked_arguments import named_arguments
 
 CHANGED = "changed since it was applied"
+COLUMNS = (
+    "name",
+    "task",
+    *Job.TRIGGER_FIELDS,
+    "attempts",
+    "backoff",
+    "timeout",
+    "overlap",
+    "catch_up",
+    "pause_after_failures",
+    "at_most_once",
+    "label",
+    "tags",
+)
 
 
 def source_note(job: Job) -> str:
@@ -26,24 +41,24 @@ def has_drifted(job: Job) -> bool:
 
 def digest_of_job(job: Job) -> str:
     """Return a digest of what a file decides about a job; whether it is paused is not part of it."""
-    values: dict[str, Any] = {name: getattr(job, name) for name in (*Job.TRIGGER_FIELDS, *_OTHER_COLUMNS)} | {
-        "arguments": named_arguments(job.task, job.args, job.kwargs),
-        "is_gone": job.deleted_at is not None or job.status == Job.Status.CANCELLED,
-    }
+    values: dict[str, Any] = {name: _comparable(getattr(job, name)) for name in COLUMNS}
+    values["arguments"] = named_arguments(job.task, job.args, job.kwargs)
+    values["is_gone"] = is_gone(job)
     text = json.dumps(values, cls=DjangoJSONEncoder, sort_keys=True)
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 
-_OTHER_COLUMNS = (
-    "name",
-    "task",
-    "attempts",
-    "backoff",
-    "timeout",
-    "overlap",
-    "catch_up",
-    "pause_after_failures",
-    "at_most_once",
-    "label",
-    "tags",
-)
+def default_of(column: str) -> Any:
+    """Return the value of a column that a file leaves out."""
+    found: Any = Job._meta.get_field(column)
+    return found.get_default()
+
+
+def is_gone(job: Job) -> bool:
+    """Return whether somebody deleted or cancelled a job."""
+    return job.deleted_at is not None or job.status == Job.Status.CANCELLED
+
+
+def _comparable(value: Any) -> Any:
+    # A stored moment is in UTC, one that was just read from a file in its own zone.
+    return value.astimezone(UTC) if isinstance(value, datetime) else value

@@ -17,6 +17,7 @@ from schedules.result import Code, Err
 from schedules.services import waits_for_agent
 from schedules.services.filters import Runs
 from schedules.services.reading import shown_next_run
+from schedules.services.sources import source_note
 from schedules.tasks import registry
 from schedules.when import durations
 
@@ -124,6 +125,7 @@ class StatusOut(JobOut):
     catch_up: str
     skips: list[str]
     made_by: str
+    managed_by: str | None
     paused_until: str | None
     pause_reason: str | None
     executions: list[ExecutionOut]
@@ -195,6 +197,8 @@ def status_out(job: Any) -> StatusOut:
         "catch_up": job.catch_up,
         "skips": job.skips.split(),
         "made_by": job.made_by,
+        # What is changed elsewhere lasts until the file is applied again.
+        "managed_by": answers.line(source_note(job), 250) or None,
         "paused_until": answers.iso_or_none(job.paused_until, job.timezone),
         "pause_reason": answers.readable(job.pause_reason) or None,
         "executions": [execution_out(row, job.timezone) for row in rows],

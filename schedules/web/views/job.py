@@ -16,6 +16,7 @@ from schedules.models import Event, Execution, Job
 from schedules.models.keysets import Segment
 from schedules.result import Err, Ok, Result, sentence
 from schedules.services.reading import next_runs_of, preview_of
+from schedules.services.sources import source_note
 from schedules.signing import OVERLAP
 from schedules.templatetags.cronty_times import day_and_clock
 from schedules.web.views import states
@@ -66,6 +67,7 @@ class JobPage(PageMixin, TemplateView):
             health=Health(last[::-1]),
             values=shown_values(job),
             policies=policies(job),
+            managed_by=source_note(job),
             **self._rights(job),
             signing_keys=services.signing_keys_of(self.actor, job, now),
             overlap_days=OVERLAP.days,

@@ -233,6 +233,16 @@ def test_list_jobs_shows_task_outcome_error_label_and_tags(call, owner):
     assert len(row["error"]) <= 200
 
 
+def test_job_status_names_the_file_that_manages_the_job(call, owner):
+    job = JobFactory(owner=owner, source="jobs.yaml", source_key="Backup")
+    other = JobFactory(owner=owner)
+
+    assert (
+        call("job_status", job_id=job.public_id)["managed_by"] == "jobs.yaml (changed since it was applied)"
+    )
+    assert call("job_status", job_id=other.public_id)["managed_by"] is None
+
+
 def test_job_status_shows_label_and_tags(call, owner):
     job = JobFactory(owner=owner, label="L", tags=["home"])
 

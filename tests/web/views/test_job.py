@@ -31,6 +31,14 @@ def test_page_shows_schedule_zone_and_policies(web: Client, job: Job):
     assert "Skip a run if the previous one is still running" in page
 
 
+def test_page_names_the_file_that_manages_the_job(web: Client, job: Job):
+    Job.objects.filter(pk=job.pk).update(source="jobs.yaml", source_key="Backup")
+
+    page = web.get(f"/jobs/{job.public_id}/").content.decode()
+
+    assert "Managed by <b>jobs.yaml (changed since it was applied)</b>" in page
+
+
 def test_job_deleted_while_its_page_is_rendered_is_not_an_error(web: Client, job: Job):
     def delete_after_first_read(execute: Any, sql: str, params: Any, many: bool, context: Any) -> Any:
         found = execute(sql, params, many, context)

@@ -1,0 +1,269 @@
+"""Subcommands for files: apply, export, import and schema."""
+
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from cronty_site.terminal.output import COLOURS, console, line, note, print_json, say
+from cronty_site.terminal.session import Session, subcommand
+from cronty_site.terminal.setup import ExitCode
+from schedules.files.documents import MOST_BYTES
+from schedules.files.jobs import JobSpec, read_jobs
+from schedules.files.schema import job_schema
+from schedules.management.startup import without_garbage_collection
+from schedules.models import Job
+from schedules.services.file_plans import Action, Plan, Step, make_plan
+from schedules.services.files import apply_plan, export_jobs, exportable
+from schedules.tasks import registry
+
+SUFFIXES = (".yaml", ".yml")
+SIGNS = {Action.CREATE: "+", Action.CHANGE: "~", Action.DELETE: "-"}
+# A longer plan is shortened on a terminal.
+MOST_SHOWN = 200
+
+
+@subcommand(
+    "apply",
+    examples="""
+    cronty apply jobs.yaml
+    cronty apply jobs/ --prune --yes
+    cronty apply jobs.yaml --check
+    cronty export | cronty apply - --source laptop
+    """,
+)
+@click.argument("path", type=click.Path(path_type=Path, allow_dash=True))
+@click.option("--source", help="The name that jobs remember.  [default: the name of the file or folder]")
+@click.option("--prune", is_flag=True, help="Delete jobs that the file once described and no longer does.")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option("--check", is_flag=True, help="Show the plan only; exit code 6 if anything would change.")
+def apply_command(
+    session: Session, path: Path, source: str | None, prune: bool, yes: bool, check: bool
+) -> None:
+    """Make jobs as a file describes them, or all files of a folder, or standard input (-).
+
+    Everything is checked first. The plan shows what will be created, changed field by field, and deleted; then
+    everything happens in one transaction, or nothing.
+    """
+    name = source or _source_of(path)
+    if not name:
+        raise click.UsageError("Standard input has no name: give one with --source.")
+    # Thousands of jobs are objects that stay until the end.
+    with without_garbage_collection():
+        specs, problems = read_jobs(_read(session, path), session.zone, session.now)
+        if problems:
+            raise _invalid(session, problems)
+        apply_specs(session, name, specs, prune=prune, yes=yes or str(path) == "-", check=check)
+
+
+def apply_specs(
+    session: Session, source: str, specs: Sequence[JobSpec], *, prune: bool, yes: bool, check: bool
+) -> None:
+    """Show the plan, ask, and apply it."""
+    with _progress("Checking", len(specs)) as step:
+        plan = make_plan(session.actor, source, specs, session.now, prune=prune, on_progress=step)
+    if plan.problems:
+        raise _invalid(session, plan.problems)
+    if not session.as_json:
+        print_plan(plan)
+    if check or not plan.steps:
+        if session.as_json:
+            print_json(plan_json(plan) | {"applied": False})
+        if plan.steps:
+            click.get_current_context().exit(ExitCode.DIFFERENT)
+        return
+    if not yes:
+        if not sys.stdin.isatty():
+            raise session.failure("There is nobody to ask: use --yes.")
+        click.confirm("Apply this?", abort=True)
+    with _progress("Applying", len(plan.steps)) as step:
+        session.expect(apply_plan(session.actor, plan, on_progress=step))
+    if session.as_json:
+        print_json(plan_json(plan) | {"applied": True})
+    else:
+        say("Applied.", "green")
+
+
+@subcommand(
+    "export",
+    examples="""
+    cronty export > jobs.yaml
+    cronty export jobs.yaml --source jobs.yaml
+    cronty export --job Backup
+    """,
+)
+@click.argument("path", type=click.Path(path_type=Path, dir_okay=False), required=False)
+@click.option("--source", help="Only jobs that this file or folder describes.")
+@click.option("--job", "jobs", multiple=True, help="Only this job; repeat it for several.")
+@click.option("--force", is_flag=True, help="Overwrite the file.")
+def export_command(
+    session: Session, path: Path | None, source: str | None, jobs: Sequence[str], force: bool
+) -> None:
+    """Write active jobs as a file that `apply` reads, to PATH or to standard output. Secrets are masked."""
+    found = exportable(session.actor, source)
+    if jobs:
+        wanted = {session.job(job).pk for job in jobs}
+        found = [job for job in found if job.pk in wanted]
+    text = export_jobs(session.actor, found)
+    if path is None and session.as_json:
+        print_json({"jobs": len(found), "text": text})
+    elif path is None:
+        click.echo(text, nl=False)
+    else:
+        _write(session, path, text, force=force)
+        if session.as_json:
+            print_json({"jobs": len(found), "path": str(path)})
+        else:
+            say(f"{len(found):,} jobs in {path}")
+
+
+@subcommand("schema", examples="cronty schema > jobs.schema.json")
+def schema_command(session: Session) -> None:
+    """Print the JSON Schema of job files, with the tasks of this installation, for editors."""
+    print_json(job_schema({task.name: task.schema for task in registry.all_tasks()}))
+
+
+def print_plan(plan: Plan) -> None:
+    """Print what a plan does: every job, and every field that changes."""
+    out = console()
+    shown = plan.steps[:MOST_SHOWN] if out.is_terminal else plan.steps
+    for step in shown:
+        text = f"{SIGNS[step.action]} {line(_title(step))}"
+        click.secho(text, fg=COLOURS[step.action.value] if out.is_terminal and not out.no_color else None)
+        for difference in step.differences:
+            before, after = line(difference.before) or "–", line(difference.after) or "–"
+            click.echo(f"    {difference.field}: {before} → {after}")
+    if len(shown) < len(plan.steps):
+        say(f"… and {len(plan.steps) - len(shown):,} more")
+    for text in plan.left_out:
+        note(f"Left out: {text}")
+    counts = ", ".join(f"{plan.count(action):,} to {action.value}" for action in Action if plan.count(action))
+    say(f"{plan.source}: {counts or 'nothing to do'}, {plan.unchanged:,} unchanged")
+
+
+def _title(step: Step) -> str:
+    notes = []
+    if step.action == Action.CREATE:
+        notes.append(_words(step.job))
+    if step.is_adopted:
+        notes.append(f"takes over #{step.job.pk}")
+    if step.is_restored:
+        notes.append("brings it back")
+    if step.paused is not None:
+        notes.append("pauses it" if step.paused else "resumes it")
+    if step.replaced:
+        notes.append(f"replaces #{step.replaced.pk}, which has ended")
+    return f"{step.key} ({'; '.join(notes)})" if notes else step.key
+
+
+def _words(job: Job) -> str:
+    return f"{job.task}, {job.trigger.words()}, {job.timezone}"
+
+
+def plan_json(plan: Plan) -> dict[str, Any]:
+    return {
+        "source": plan.source,
+        "unchanged": plan.unchanged,
+        "left_out": plan.left_out,
+        "steps": [
+            {
+                "action": step.action.value,
+                "key": step.key,
+                "id": step.job.public_id,
+                "changes": [
+                    {"field": each.field, "before": each.before, "after": each.after}
+                    for each in step.differences
+                ],
+                "adopted": step.is_adopted,
+                "restored": step.is_restored,
+            }
+            for step in plan.steps
+        ],
+    }
+
+
+def _invalid(session: Session, problems: Sequence[object]) -> Exception:
+    many = "" if len(problems) == 1 else f" ({len(problems)} problems)"
+    listed = "\n".join(line(problem) for problem in problems)
+    return session.failure(f"Nothing was changed{many}:\n{listed}", code="invalid")
+
+
+class _progress:  # noqa: N801
+    """A progress bar on standard error, if that is a terminal; calling it sets how much is done."""
+
+    def __init__(self, words: str, total: int) -> None:
+        self._bar = Progress(
+            TextColumn(words),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+            console=console(stderr=True),
+        )
+        self._bar.disable = not console(stderr=True).is_terminal
+        self._task = self._bar.add_task(words, total=total)
+
+    def __enter__(self) -> Any:
+        self._bar.start()
+        return lambda done: self._bar.update(self._task, completed=done)
+
+    def __exit__(self, *error: object) -> None:
+        self._bar.stop()
+
+
+def _source_of(path: Path) -> str:
+    if str(path) == "-":
+        return ""
+    resolved = path.resolve()
+    return f"{resolved.name}/" if resolved.is_dir() else resolved.name
+
+
+def _read(session: Session, path: Path) -> list[tuple[str, str]]:
+    """Read the file, the files of a folder in order, or standard input."""
+    if str(path) == "-":
+        return [("-", _decoded(session, "-", sys.stdin.buffer.read(MOST_BYTES + 1)))]
+    if path.is_dir():
+        files = sorted(file for file in path.rglob("*") if file.suffix in SUFFIXES and file.is_file())
+        if not files:
+            raise session.failure(f"{path}: there is no .yaml file in this folder.")
+        return [(str(file.relative_to(path)), _file_text(session, file)) for file in files]
+    return [(str(path), _file_text(session, path))]
+
+
+def _file_text(session: Session, path: Path) -> str:
+    """Read a file; one that changes meanwhile is refused, because only half of it may be there."""
+    try:
+        with path.open("rb") as file:
+            before = os.fstat(file.fileno())
+            content = file.read(MOST_BYTES + 1)
+            after = os.fstat(file.fileno())
+    except OSError as error:
+        raise session.failure(f"{path}: {error.strerror}.") from error
+    if (before.st_size, before.st_mtime_ns) != (after.st_size, after.st_mtime_ns):
+        raise session.failure(f"{path}: the file changed while it was read; try again.")
+    return _decoded(session, str(path), content)
+
+
+def _decoded(session: Session, name: str, content: bytes) -> str:
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        before = content[: error.start]
+        place = f"{before.count(10) + 1}:{error.start - before.rfind(10)}"
+        raise session.failure(f"{name}:{place}: this is not UTF-8 text.", code="invalid") from error
+
+
+def _write(session: Session, path: Path, text: str, *, force: bool) -> None:
+    """Write a file that nobody sees half written."""
+    if path.exists() and not force:
+        raise session.failure(f"{path} exists already; use --force to overwrite it.")
+    partial = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        partial.write_text(text, encoding="utf-8")
+        partial.replace(path)
+    except OSError as error:
+        partial.unlink(missing_ok=True)
+        raise session.failure(f"{path}: {error.strerror}.") from error

@@ -1,0 +1,1 @@
+"""Files that describe jobs: YAML that `cronty apply` reads and `cronty export` writes, and crontabs."""

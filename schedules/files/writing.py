@@ -1,0 +1,63 @@
+"""Jobs written as YAML: always in the same order and form, so that the same jobs give the same file."""
+
+import re
+from collections.abc import Mapping
+from datetime import datetime, time, timedelta
+from typing import Any
+
+import yaml
+
+from schedules.when import durations
+from schedules.when.triggers import CalendarInterval, Cron, Interval, Once, Trigger, load_zone
+
+HEADER = "# Jobs of Cronty, written by `cronty export`; `cronty apply` reads them.\n"
+WIDTH = 100
+
+
+class _Dumper(getattr(yaml, "CSafeDumper", yaml.SafeDumper)):  # type: ignore[misc]
+    """Writes texts of several lines as blocks."""
+
+
+def _represent_text(dumper: Any, text: str) -> Any:
+    # A block keeps neither trailing blanks nor other line breaks.
+    is_block = "\n" in text and not re.search(r"[ \t]\n|[\r\x85\u2028\u2029]|\A[ \t\n]", text)
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style="|" if is_block else None)
+
+
+_Dumper.add_representer(str, _represent_text)
+
+
+def write_jobs(jobs: Mapping[str, Mapping[str, Any]], timezone: str) -> str:
+    """Return the text of a file with these jobs by their keys; `timezone` is that of jobs without their own."""
+    document = {"timezone": timezone, "jobs": dict(jobs)}
+    text: str = yaml.dump(
+        document, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=WIDTH, default_flow_style=False
+    )
+    return HEADER + text
+
+
+def schedule_value(trigger: Trigger, timezone: str) -> Any:
+    """Return the field `schedule` for a trigger."""
+    match trigger:
+        case Cron(expression=expression):
+            return expression
+        case Once(run_at=moment):
+            return moment_text(moment, timezone)
+        case Interval(seconds=seconds, start=start):
+            return {"every": duration_text(timedelta(seconds=seconds)), "start": moment_text(start, timezone)}
+        case CalendarInterval(count=count, unit=unit, start=start):
+            return {unit: count, "start": moment_text(start, timezone)}
+
+
+def moment_text(moment: datetime, timezone: str) -> str:
+    return moment.astimezone(load_zone(timezone)).isoformat()
+
+
+def end_text(moment: datetime, timezone: str) -> str:
+    """Return the end of a job: the date alone if it is the end of a day."""
+    there = moment.astimezone(load_zone(timezone))
+    return there.date().isoformat() if there.time() == time.max else there.isoformat()
+
+
+def duration_text(span: timedelta) -> str:
+    return durations.typed(span)

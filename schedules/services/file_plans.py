@@ -1,0 +1,269 @@
+"""Plans: what has to change so that jobs are as files describe them, field by field. Nothing is written here."""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from copy import copy
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from enum import StrEnum
+from functools import cache
+from typing import Any
+
+from schedules import limits
+from schedules.files.documents import Problem
+from schedules.files.jobs import JobSpec
+from schedules.models import Job
+from schedules.models.triggers import columns_of
+from schedules.result import Err
+from schedules.services.actors import Actor
+from schedules.services.jobs import PreparedEdit, build_job, prepare_edit
+from schedules.services.lookalikes import skeleton
+from schedules.services.masked_arguments import fill_in, named_arguments
+from schedules.services.reading import words_of
+from schedules.services.sources import COLUMNS, default_of, is_gone
+from schedules.tasks import registry
+from schedules.when import durations
+from schedules.when.moments import local_words
+from schedules.when.triggers import CalendarInterval, Interval, Once
+
+# How many jobs are looked up in one query.
+CHUNK = 500
+ENDED = (Job.Status.COMPLETED, Job.Status.FAILED)
+_SCHEDULE = frozenset(("trigger_type", "run_at", "every", "calendar_unit", "anchor_at", "cron"))
+# A file always gives these, or its schedule and its zone decide them.
+_NEEDED = _SCHEDULE | {"name", "task", "timezone"}
+Progress = Callable[[int], None]
+
+
+class Action(StrEnum):
+    """What a step does with a job."""
+
+    CREATE = "create"
+    CHANGE = "change"
+    DELETE = "delete"
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """One field of a job that changes, in words; secrets are masked."""
+
+    field: str
+    before: str
+    after: str
+
+
+@dataclass(slots=True)
+class Step:
+    """The change of one job."""
+
+    action: Action
+    key: str
+    job: Job
+    """The new job, or the job as it is."""
+    columns: dict[str, Any] = field(default_factory=dict)
+    """The columns of an existing job that change, or those of a new job that the file gives."""
+    edit: PreparedEdit | None = None
+    """The change as it was checked; it is checked again only if the job has changed since."""
+    differences: list[Difference] = field(default_factory=list)
+    is_adopted: bool = False
+    """Whether the file takes over a job that no file describes."""
+    is_restored: bool = False
+    paused: bool | None = None
+    """Whether the job has to be paused (True) or resumed (False)."""
+    replaced: Job | None = None
+    """The ended job whose place a new one takes."""
+
+
+@dataclass(slots=True)
+class Plan:
+    """All steps that make the jobs of a source as its files describe them."""
+
+    source: str
+    steps: list[Step] = field(default_factory=list)
+    unchanged: int = 0
+    left_out: list[str] = field(default_factory=list)
+    """Jobs that would never run, with the reason."""
+    problems: list[Problem] = field(default_factory=list)
+
+    def count(self, action: Action) -> int:
+        return sum(step.action == action for step in self.steps)
+
+
+def make_plan(
+    actor: Actor,
+    source: str,
+    specs: Sequence[JobSpec],
+    now: datetime,
+    *,
+    prune: bool = False,
+    on_progress: Progress = lambda done: None,
+) -> Plan:
+    """Compare the jobs of a file with those that exist; with problems, the plan must not be applied."""
+    plan = Plan(source)
+    known = {job.source_key: job for job in Job.objects.owned_by(actor.user.pk).filter(source=source)}
+    free = _unmanaged(actor, [spec for spec in specs if spec.key not in known])
+    for number, spec in enumerate(specs, 1):
+        existing = known.get(spec.key)
+        adopted = None if existing else _adopt(free, spec)
+        _plan_job(plan, actor, spec, existing or adopted, now, is_adopted=adopted is not None)
+        on_progress(number)
+    if prune:
+        wanted = {spec.key for spec in specs}
+        gone = [job for key, job in known.items() if key not in wanted and job.deleted_at is None]
+        plan.steps += [Step(Action.DELETE, job.source_key, job) for job in gone]
+    return plan
+
+
+def _plan_job(
+    plan: Plan,
+    actor: Actor,
+    spec: JobSpec,
+    job: Job | None,
+    now: datetime,
+    *,
+    is_adopted: bool,
+) -> None:
+    if job is None:
+        _plan_new_job(plan, actor, spec, now)
+        return
+    changes = _changes(job, spec)
+    if isinstance(changes, Err):
+        _complain(plan, spec, changes)
+        return
+    if job.status in ENDED and job.deleted_at is None:
+        # Only a new schedule starts it again, as a new job.
+        if _SCHEDULE.isdisjoint(changes):
+            plan.unchanged += 1
+        else:
+            _plan_new_job(plan, actor, spec, now, replaced=job)
+        return
+    paused = spec.paused if spec.paused not in (None, job.status == Job.Status.PAUSED) else None
+    step = Step(
+        Action.CHANGE, spec.key, job, changes, is_adopted=is_adopted, is_restored=is_gone(job), paused=paused
+    )
+    if changes and not step.is_restored:
+        prepared = prepare_edit(actor, job, changes, now)
+        if isinstance(prepared, Err):
+            _complain(plan, spec, prepared)
+            return
+        step.edit = prepared.value
+    if changes:
+        step.differences = _differences(job, changes)
+    if changes or is_adopted or step.is_restored or paused is not None:
+        plan.steps.append(step)
+    else:
+        plan.unchanged += 1
+
+
+def _plan_new_job(
+    plan: Plan, actor: Actor, spec: JobSpec, now: datetime, replaced: Job | None = None
+) -> None:
+    if isinstance(spec.trigger, Once) and spec.trigger.run_at <= now:
+        plan.left_out.append(f"{spec.key}: its time has passed")
+        plan.unchanged += replaced is not None
+        return
+    given = _given(spec)
+    built = build_job(actor, now, given, paused=bool(spec.paused))
+    if isinstance(built, Err):
+        _complain(plan, spec, built)
+        return
+    plan.steps.append(Step(Action.CREATE, spec.key, built.value, given, replaced=replaced))
+
+
+def _given(spec: JobSpec) -> dict[str, Any]:
+    """Return the columns that the file gives."""
+    columns = spec.columns | columns_of(spec.trigger)
+    if isinstance(spec.trigger, Interval | CalendarInterval) and spec.has_start:
+        columns["anchor_at"] = spec.trigger.start
+    return columns
+
+
+@cache
+def _defaults(task_name: str) -> dict[str, Any]:
+    """Return the columns of a job of this task that a file may leave out."""
+    columns = {name: default_of(name) for name in COLUMNS if name not in _NEEDED}
+    columns |= {"args": [], "kwargs": {}, "calendar_unit": ""}
+    if task := registry.get(task_name):
+        columns |= {"attempts": task.attempts, "timeout": task.timeout}
+    return columns
+
+
+def _changes(job: Job, spec: JobSpec) -> dict[str, Any] | Err:
+    """Return the columns in which a job differs from the file; the same arguments may be given by name or position."""
+    wanted = _defaults(spec.columns["task"]) | _given(spec)
+    filled = fill_in(job, {name: wanted[name] for name in ("task", "args", "kwargs")})
+    if isinstance(filled, Err):
+        return filled
+    wanted |= filled.value
+    changes = {name: value for name, value in wanted.items() if getattr(job, name) != value}
+    if changes.keys() & {"args", "kwargs"}:
+        before = named_arguments(job.task, job.args, job.kwargs)
+        if before == named_arguments(wanted["task"], wanted["args"], wanted["kwargs"]):
+            changes.pop("args", None)
+            changes.pop("kwargs", None)
+    return changes
+
+
+def _differences(job: Job, changes: Mapping[str, Any]) -> list[Difference]:
+    later = copy(job)
+    for name, value in changes.items():
+        setattr(later, name, value)
+    found = [
+        Difference(name, _shown(getattr(job, name)), _shown(value))
+        for name, value in changes.items()
+        if name not in _SCHEDULE and name not in ("args", "kwargs")
+    ]
+    if not _SCHEDULE.isdisjoint(changes):
+        found.append(Difference("schedule", _schedule_words(job), _schedule_words(later)))
+    if changes.keys() & {"args", "kwargs"}:
+        before = named_arguments(job.task, job.args, job.kwargs)
+        after = named_arguments(later.task, later.args, later.kwargs)
+        shown_before, shown_after = limits.masked(before), limits.masked(after)
+        found += [
+            Difference(f"arguments.{name}", _shown(shown_before.get(name)), _shown(shown_after.get(name)))
+            for name in dict.fromkeys([*before, *after])
+            if before.get(name) != after.get(name)
+        ]
+    return found
+
+
+def _schedule_words(job: Job) -> str:
+    """Describe a schedule; an interval with its start, which may be all that changes."""
+    start = f", from {local_words(job.anchor_at, job.timezone)}" if job.anchor_at else ""
+    return f"{words_of(job)}{start}"
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, timedelta):
+        return durations.typed(value)
+    return "" if value is None else str(value)
+
+
+def _unmanaged(actor: Actor, specs: Sequence[JobSpec]) -> dict[str, list[Job]]:
+    """Return the active jobs that no file describes and that have the name of a new one, oldest first."""
+    found: dict[str, list[Job]] = defaultdict(list)
+    names = sorted({str(spec.columns["name"]) for spec in specs})
+    for start in range(0, len(names), CHUNK):
+        chunk = names[start : start + CHUNK]
+        jobs = Job.objects.owned_by(actor.user.pk).active().filter(source="", name__in=chunk)
+        # The index has what a name looks like before the name itself.
+        for job in jobs.filter(name_skeleton__in={skeleton(name) for name in chunk}).order_by("pk"):
+            found[job.name].append(job)
+    return found
+
+
+def _adopt(free: Mapping[str, list[Job]], spec: JobSpec) -> Job | None:
+    """Return the job of this name and task that the file takes over, if there is one; an equal one is preferred."""
+    same = [job for job in free.get(spec.columns["name"], []) if job.task == spec.columns["task"]]
+    if not same:
+        return None
+    chosen = next((job for job in same if _changes(job, spec) == {}), same[0])
+    free[chosen.name].remove(chosen)
+    return chosen
+
+
+def _complain(plan: Plan, spec: JobSpec, error: Err) -> None:
+    errors: Iterable[tuple[str, list[str]]] = error.errors.items() or [("", [error.message])]
+    plan.problems += [
+        Problem(spec.place_of(column), f"{spec.key}: {' '.join(reasons)}") for column, reasons in errors
+    ]

@@ -1,0 +1,193 @@
+"""Files applied and written: all changes of a plan in one transaction, and jobs as a file describes them."""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from typing import Any
+
+from django.db import transaction
+
+from schedules import clock
+from schedules.files.writing import duration_text, end_text, schedule_value, write_jobs
+from schedules.models import Event, Job
+from schedules.models.jobs import new_public_id
+from schedules.result import Code, Err, Ok, Result
+from schedules.services.actors import Actor, event_of
+from schedules.services.file_plans import CHUNK, Action, Plan, Progress, Step
+from schedules.services.job_states import delete, pause, restore, resume
+from schedules.services.jobs import changes_of, edit, store_edit
+from schedules.services.masked_arguments import named_arguments, shown_arguments
+from schedules.services.quotas import bulk_problem
+from schedules.services.sources import COLUMNS, default_of, digest_of_job
+from schedules.tasks import registry
+
+_SCHEDULE = frozenset(("trigger_type", "run_at", "every", "calendar_unit", "anchor_at", "cron", "timezone"))
+
+
+class _RefusedError(Exception):
+    """Rolls everything back."""
+
+    def __init__(self, error: Err) -> None:
+        super().__init__(error.message)
+        self.error = error
+
+
+def apply_plan(actor: Actor, plan: Plan, *, on_progress: Progress = lambda done: None) -> Result[Plan]:
+    """Do everything that a plan says, or nothing; a job that changed since the plan was made is a conflict."""
+    new = [step for step in plan.steps if step.action == Action.CREATE]
+    others = [step for step in plan.steps if step.action != Action.CREATE]
+    now = clock.now()
+    try:
+        with transaction.atomic():
+            _check(actor, plan, new)
+            _create(actor, plan.source, new, now, on_progress)
+            _change(actor, plan.source, others, now, len(new), on_progress)
+    except _RefusedError as refused:
+        return refused.error
+    return Ok(plan)
+
+
+def _check(actor: Actor, plan: Plan, new: Sequence[Step]) -> None:
+    added = sum(step.job.runs_per_minute for step in new)
+    added += sum(step.edit.added_runs for step in plan.steps if step.edit)
+    if (new or added > 0) and (refusal := bulk_problem(actor.read_profile(), len(new), added)):
+        raise _RefusedError(refusal)
+    touched = [job for step in plan.steps for job in (step.replaced, step.job) if job and job.pk]
+    revisions = {job.pk: job.revision for job in touched}
+    for keys in _chunks(list(revisions)):
+        rows = Job.objects.filter(pk__in=keys).select_for_update().order_by("pk")
+        found = dict(rows.values_list("pk", "revision"))
+        if any(found.get(key) != revisions[key] for key in keys):
+            raise _RefusedError(Err(Code.CONFLICT, "A job was changed meanwhile: look at the plan again."))
+    keys_of_new = {step.key for step in new if step.replaced is None}
+    known = Job.objects.owned_by(actor.user.pk).filter(source=plan.source)
+    if keys_of_new and keys_of_new.intersection(known.values_list("source_key", flat=True)):
+        raise _RefusedError(
+            Err(Code.CONFLICT, "Somebody else applied this file meanwhile: look at the plan again.")
+        )
+
+
+def _create(actor: Actor, source: str, new: Sequence[Step], now: datetime, on_progress: Progress) -> None:
+    replaced = [step.replaced.pk for step in new if step.replaced]
+    for keys in _chunks(replaced):
+        Job.objects.filter(pk__in=keys).update(source="", source_key="", source_digest="")
+    ids: set[str] = set()
+    done = 0
+    for steps in _chunks(new):
+        jobs = [step.job for step in steps]
+        for step in steps:
+            # Within one second, thousands of random numbers may repeat.
+            while step.job.public_id in ids:
+                step.job.public_id = new_public_id("job", now)
+            ids.add(step.job.public_id)
+            step.job.source, step.job.source_key = source, step.key
+            step.job.source_digest = digest_of_job(step.job)
+        Job.objects.bulk_create(jobs)
+        Event.objects.bulk_create(
+            event_of(actor, "create", now, job=step.job, after=changes_of(step.job, step.columns))
+            for step in steps
+        )
+        done += len(jobs)
+        on_progress(done)
+
+
+def _change(
+    actor: Actor, source: str, steps: Sequence[Step], now: datetime, done: int, on_progress: Progress
+) -> None:
+    events = []
+    for number, step in enumerate(steps, done + 1):
+        edited = step.edit
+        # Nearly always the job is as it was when the plan was made, apart from pauses, which follow the change.
+        if edited and step.paused is None and store_edit(edited, **_origin(source, step.key, edited.job)):
+            words = {"before": edited.before, "after": edited.after}
+            events.append(event_of(actor, "edit", now, job=edited.job, **words))
+        else:
+            _change_slowly(actor, source, step)
+        on_progress(number)
+    Event.objects.bulk_create(events)
+
+
+def _change_slowly(actor: Actor, source: str, step: Step) -> None:
+    """Change a job by the services for single jobs, which look at it as it is now."""
+    public_id = step.job.public_id
+    if step.action == Action.DELETE:
+        _expect(delete(actor, public_id))
+        return
+    job = _expect(restore(actor, public_id)) if step.is_restored else step.job
+    if step.columns:
+        job = _expect(edit(actor, public_id, **step.columns))
+    if step.paused is not None:
+        job = _expect(pause(actor, public_id, reason=source) if step.paused else resume(actor, public_id))
+    Job.objects.filter(pk=job.pk).update(**_origin(source, step.key, job))
+
+
+def _origin(source: str, key: str, job: Job) -> dict[str, str]:
+    return {"source": source, "source_key": key, "source_digest": digest_of_job(job)}
+
+
+def _expect(result: Result[Job]) -> Job:
+    if isinstance(result, Err):
+        raise _RefusedError(result)
+    return result.value
+
+
+def _chunks(items: Sequence[Any]) -> Iterable[Sequence[Any]]:
+    return (items[start : start + CHUNK] for start in range(0, len(items), CHUNK))
+
+
+def export_jobs(actor: Actor, jobs: Iterable[Job]) -> str:
+    """Write jobs as a file that `make_plan` reads without a change; secrets are masked."""
+    shown = sorted(jobs, key=lambda job: (job.source_key or job.name, job.pk))
+    zones = Counter(job.timezone for job in shown)
+    zone = min(zones, key=lambda name: (-zones[name], name)) if zones else actor.read_profile().zone
+    found: dict[str, dict[str, Any]] = {}
+    for job in shown:
+        key = job.source_key or job.name
+        number = 2
+        while key in found:
+            key, number = f"{job.source_key or job.name} ({number})", number + 1
+        found[key] = _exported(job, key, zone)
+    return write_jobs(found, zone)
+
+
+def exportable(actor: Actor, source: str | None = None) -> list[Job]:
+    """Return the active jobs of a person, or those of one source; Cronty's own jobs are left out."""
+    jobs = Job.objects.owned_by(actor.user.pk).active().without_notices()
+    if source is not None:
+        jobs = jobs.filter(source=source)
+    system = [task.name for task in registry.all_tasks(include_system=True) if task.system]
+    return list(jobs.exclude(task__in=system).order_by("pk"))
+
+
+def _exported(job: Job, key: str, zone: str) -> dict[str, Any]:
+    """Return the fields of a job, without those that have their default."""
+    fields: dict[str, Any] = {} if job.name == key else {"name": job.name}
+    fields["schedule"] = schedule_value(job.trigger, job.timezone)
+    if job.timezone != zone:
+        fields["timezone"] = job.timezone
+    fields["task"] = job.task
+    args, kwargs = shown_arguments(job)
+    named = named_arguments(job.task, args, kwargs)
+    # Arguments beyond the named ones have only their position.
+    if any(name not in kwargs and "." in name for name in named):
+        fields["args"] = args
+        named = kwargs
+    if named:
+        fields["arguments"] = named
+    task = registry.get(job.task)
+    own = {"attempts": task.attempts, "timeout": task.timeout} if task else {}
+    for name in COLUMNS:
+        if name in ("name", "task") or name in _SCHEDULE:
+            continue
+        value = getattr(job, name)
+        if value != own.get(name, default_of(name)):
+            fields[name] = _field(name, value, job.timezone)
+    if job.status == Job.Status.PAUSED and job.paused_until is None:
+        fields["paused"] = True
+    return fields
+
+
+def _field(name: str, value: Any, zone: str) -> Any:
+    if name in ("backoff", "timeout"):
+        return duration_text(value)
+    return end_text(value, zone) if name == "ends_at" else value

@@ -1,0 +1,417 @@
+"""Files applied and exported: plans field by field, one transaction, drift, and the same file again."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+import time_machine
+
+from schedules import limits, services
+from schedules.files.jobs import read_jobs
+from schedules.models import Event, Job
+from schedules.result import Code, Err, Ok
+from schedules.services import files
+from schedules.services.file_plans import Action, Plan, make_plan
+from schedules.services.files import apply_plan, export_jobs, exportable
+from schedules.services.sources import has_drifted, source_note
+from tests.factories import JobFactory
+
+NOW = datetime(2026, 11, 16, 9, tzinfo=UTC)
+FILE = """
+timezone: Europe/Berlin
+jobs:
+  Stand-up:
+    schedule: every weekday at 8:30
+    task: notify
+    arguments: {message: Stand up, topic: olga-phone}
+    tags: [home]
+  Hook:
+    schedule: {every: 36h}
+    task: webhook
+    arguments: {url: https://example.org/, headers: {X-Api-Key: hunter2}, body: "one\\ntwo\\n"}
+    ends_at: 2027-12-31
+    max_runs: 9
+    timeout: 5m
+  Rent:
+    schedule: {months: 1, start: 2026-12-01T09:00}
+    timezone: UTC
+    task: prompt
+    arguments: {prompt: "on"}
+  Party:
+    schedule: 2026-12-24T18:00
+    task: tests.ping
+"""
+
+
+@pytest.fixture(autouse=True)
+def clock_at_now():
+    with time_machine.travel(NOW, tick=False) as moved:
+        yield moved
+
+
+def planned(actor, text: str = FILE, source: str = "jobs.yaml", **options) -> Plan:
+    specs, problems = read_jobs([(source, text)], "UTC", NOW)
+    assert problems == []
+    return make_plan(actor, source, specs, NOW, **options)
+
+
+def applied(actor, text: str = FILE, source: str = "jobs.yaml", **options) -> Plan:
+    plan = planned(actor, text, source, **options)
+    assert plan.problems == []
+    assert apply_plan(actor, plan) == Ok(plan)
+    return plan
+
+
+def steps_of(plan: Plan) -> list[tuple[str, str]]:
+    return [(step.action.value, step.key) for step in plan.steps]
+
+
+def job(name: str) -> Job:
+    return Job.objects.get(name=name)
+
+
+def test_jobs_are_created_once(actor):
+    first = applied(actor)
+    second = applied(actor)
+
+    assert steps_of(first) == [("create", name) for name in ("Stand-up", "Hook", "Rent", "Party")]
+    assert (steps_of(second), second.unchanged) == ([], 4)
+    stored = job("Stand-up")
+    assert (stored.cron, stored.timezone, stored.tags) == ("30 8 * * 1-5", "Europe/Berlin", ["home"])
+    assert (stored.source, stored.source_key, stored.made_by, stored.attempts) == (
+        "jobs.yaml",
+        "Stand-up",
+        actor.label,
+        5,
+    )
+    assert source_note(stored) == "jobs.yaml"
+    event = Event.objects.get(job=stored)
+    assert (event.verb, event.after["cron"]) == ("create", "30 8 * * 1-5")
+    assert "hunter2" not in str(Event.objects.get(job=job("Hook")).after)
+
+
+def test_created_jobs_equal_those_of_the_single_service(actor):
+    applied(actor)
+    made = services.schedule(
+        actor,
+        name="Stand-up",
+        task="notify",
+        kwargs={"message": "Stand up", "topic": "olga-phone"},
+        trigger_type="cron",
+        cron="30 8 * * 1-5",
+        timezone="Europe/Berlin",
+        tags=["home"],
+    )
+    ours, theirs = job_rows("jobs.yaml"), job_rows("")
+
+    assert isinstance(made, Ok)
+    ignored = {"id", "public_id", "source", "source_key", "source_digest", "request_digest"}
+    assert {k: v for k, v in ours.items() if k not in ignored} == {
+        k: v for k, v in theirs.items() if k not in ignored
+    }
+
+
+def job_rows(source: str) -> dict[str, object]:
+    return Job.objects.filter(name="Stand-up", source=source).values().get()
+
+
+def test_changes_are_listed_field_by_field_and_applied(actor):
+    applied(actor)
+    before = job("Stand-up")
+
+    plan = applied(
+        actor,
+        FILE.replace("8:30", "9:15")
+        .replace("message: Stand up", "message: Sit down")
+        .replace("[home]", "[]"),
+    )
+
+    (step,) = plan.steps
+    assert (step.action, step.key) == (Action.CHANGE, "Stand-up")
+    assert {(each.field, each.before, each.after) for each in step.differences} == {
+        ("tags", "['home']", "[]"),
+        ("schedule", "Every weekday at 08:30", "Every weekday at 09:15"),
+        ("arguments.message", "Stand up", "Sit down"),
+    }
+    after = job("Stand-up")
+    assert (after.pk, after.cron, after.tags, after.revision) == (
+        before.pk,
+        "15 9 * * 1-5",
+        [],
+        before.revision + 1,
+    )
+    assert after.next_run_at != before.next_run_at
+    assert Event.objects.filter(job=after, verb="edit").count() == 1
+    assert not has_drifted(after)
+    assert planned(actor, FILE).count(Action.CHANGE) == 1
+
+
+def test_secrets_are_never_shown(actor):
+    applied(actor)
+
+    plan = planned(actor, FILE.replace("hunter2", "hunter3"))
+
+    masked = str({"X-Api-Key": limits.MASK})
+    assert [(each.field, each.before, each.after) for each in plan.steps[0].differences] == [
+        ("arguments.headers", masked, masked)
+    ]
+    assert "hunter" not in str([step.differences for step in plan.steps])
+
+
+def test_change_elsewhere_is_drift_and_undone(actor):
+    applied(actor)
+    services.edit(actor, job("Stand-up").public_id, name="Lie down", attempts=1)
+    drifted = Job.objects.get(source_key="Stand-up")
+
+    assert source_note(drifted) == "jobs.yaml (changed since it was applied)"
+    applied(actor)
+    drifted.refresh_from_db()
+    assert (drifted.name, drifted.attempts, has_drifted(drifted)) == ("Stand-up", 5, False)
+
+
+@pytest.mark.parametrize("change", [services.delete, services.cancel])
+def test_deleted_and_cancelled_jobs_come_back(actor, change):
+    applied(actor)
+    change(actor, job("Stand-up").public_id)
+
+    assert has_drifted(job("Stand-up"))
+    plan = applied(actor, FILE.replace("8:30", "9:15"))
+
+    assert [(step.key, step.is_restored) for step in plan.steps] == [("Stand-up", True)]
+    back = job("Stand-up")
+    assert (back.status, back.deleted_at, back.cron) == ("pending", None, "15 9 * * 1-5")
+    assert not has_drifted(back)
+
+
+def test_pause_is_left_alone_unless_the_file_speaks_of_it(actor):
+    applied(actor)
+    services.pause(actor, job("Stand-up").public_id)
+
+    assert not has_drifted(job("Stand-up"))
+    assert steps_of(planned(actor)) == []
+    plan = applied(actor, FILE.replace("tags: [home]", "paused: false"))
+    assert [step.paused for step in plan.steps] == [False]
+    assert (job("Stand-up").status, job("Stand-up").tags) == ("pending", [])
+    applied(actor, FILE.replace("tags: [home]", "paused: true"))
+    assert job("Stand-up").status == "paused"
+    assert steps_of(planned(actor, FILE.replace("tags: [home]", "paused: true"))) == []
+
+
+def test_jobs_are_deleted_only_when_asked(actor):
+    applied(actor)
+    shorter = "timezone: Europe/Berlin\njobs:\n  Rent:" + FILE.split("  Rent:")[1]
+
+    assert steps_of(planned(actor, shorter)) == []
+    plan = applied(actor, shorter, prune=True)
+
+    assert sorted(steps_of(plan)) == [("delete", "Hook"), ("delete", "Stand-up")]
+    assert steps_of(planned(actor, shorter, prune=True)) == []
+    assert steps_of(applied(actor)) == [("change", "Stand-up"), ("change", "Hook")]
+    assert Job.objects.kept().count() == 4
+
+
+def test_other_sources_and_other_people_are_left_alone(actor, operator):
+    theirs = services.Actor(operator)
+    applied(actor)
+    applied(actor, source="other.yaml")
+    applied(theirs)
+
+    plan = planned(actor, "jobs: {}", prune=True)
+
+    assert len(plan.steps) == 4
+    assert {step.job.owner_id for step in plan.steps} == {actor.user.pk}
+    assert {step.job.source for step in plan.steps} == {"jobs.yaml"}
+
+
+def test_export_is_taken_over_instead_of_created_again(actor):
+    services.schedule(actor, name="Ping", task="tests.ping", trigger_type="cron", cron="0 9 * * *")
+    services.schedule(actor, name="Ping", task="tests.ping", trigger_type="cron", cron="0 7 * * *")
+    services.schedule(
+        actor,
+        name="Ping",
+        task="notify",
+        kwargs={"message": "x", "topic": "t"},
+        trigger_type="cron",
+        cron="0 7 * * *",
+    )
+    text = export_jobs(actor, exportable(actor))
+
+    plan = applied(actor, text)
+
+    assert [(step.is_adopted, step.differences) for step in plan.steps] == [(True, [])] * 3
+    assert Job.objects.count() == 3
+    assert steps_of(planned(actor, text)) == []
+
+
+def test_export_gives_the_same_file_again(actor):
+    applied(actor)
+    services.pause(actor, job("Rent").public_id)
+    first = export_jobs(actor, exportable(actor, "jobs.yaml"))
+
+    assert steps_of(applied(actor, first)) == []
+    assert export_jobs(actor, exportable(actor, "jobs.yaml")) == first
+    assert "hunter2" not in first
+
+
+def test_export_of_another_database_is_the_same_file(actor, operator):
+    applied(actor, FILE.replace("headers: {X-Api-Key: hunter2}, ", ""))
+    text = export_jobs(actor, exportable(actor))
+    other = services.Actor(operator)
+    applied(other, text)
+
+    assert export_jobs(other, exportable(other)) == text
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "on",
+        "8:30",
+        "1e3",
+        "012",
+        "1_000",
+        "0x1F",
+        "~",
+        "null",
+        " x",
+        "x ",
+        "a\nb",
+        "a \nb\n",
+        "\n",
+        "é\u2028x",
+        "# x",
+        "- x",
+        "x: y",
+        "'",
+        '"',
+        "2026-12-24",
+        "true",
+        "=",
+        "<<",
+        "1.",
+        ".5",
+        "+1",
+    ],
+)
+def test_texts_survive_an_export(actor, value):
+    JobFactory(
+        owner=actor.user,
+        name="Text",
+        task="prompt",
+        kwargs={"prompt": value, value: [value, 1, 1.5, True, None, {}]},
+    )
+
+    specs, problems = read_jobs([("x", export_jobs(actor, exportable(actor)))], "UTC", NOW)
+
+    assert problems == []
+    assert specs[0].columns["kwargs"] == {"prompt": value, value: [value, 1, 1.5, True, None, {}]}
+
+
+def test_masked_secret_of_a_new_job_is_refused_with_its_place(actor):
+    plan = planned(actor, FILE.replace("hunter2", limits.MASK))
+
+    assert [str(problem) for problem in plan.problems] == [
+        f"jobs.yaml:12:16: Hook: headers.X-Api-Key: write the real value instead of {limits.MASK}"
+    ]
+
+
+def test_unknown_tasks_and_arguments_are_refused_with_their_places(actor):
+    wrong = FILE.replace("task: prompt", "task: nothing").replace("topic: olga-phone", "volume: 11")
+
+    plan = planned(actor, wrong)
+
+    places = {str(problem.place): problem.words for problem in plan.problems}
+    assert set(places) == {"jobs.yaml:7:16", "jobs.yaml:19:11"}
+    assert "volume: unknown argument" in places["jobs.yaml:7:16"]
+    assert "Unknown task: nothing" in places["jobs.yaml:19:11"]
+
+
+def test_quota_refuses_the_whole_file(actor, settings):
+    settings.CRONTY_MAX_ACTIVE_JOBS = 3
+
+    refused = apply_plan(actor, planned(actor))
+
+    assert isinstance(refused, Err)
+    assert refused.code == Code.QUOTA
+    assert not Job.objects.exists()
+
+
+def test_number_of_new_jobs_per_minute_is_not_limited(actor, settings):
+    settings.CRONTY_MAX_CREATES_PER_MINUTE = 1
+
+    assert len(applied(actor).steps) == 4
+
+
+def test_failure_undoes_everything(actor, monkeypatch):
+    applied(actor)
+    plan = planned(actor, FILE.replace("8:30", "9:15").replace("timeout: 5m", "timeout: 6m"))
+    services.edit(actor, job("Hook").public_id, timeout=timedelta(minutes=7))
+
+    refused = apply_plan(actor, plan)
+
+    assert isinstance(refused, Err)
+    assert refused.code == Code.CONFLICT
+    assert job("Stand-up").cron == "30 8 * * 1-5"
+
+
+def test_job_that_fired_since_the_plan_is_changed_all_the_same(actor):
+    applied(actor)
+    plan = planned(actor, FILE.replace("8:30", "9:15"))
+    Job.objects.filter(name="Stand-up").update(next_run_at=NOW + timedelta(days=3))
+
+    assert apply_plan(actor, plan) == Ok(plan)
+    assert (job("Stand-up").cron, has_drifted(job("Stand-up"))) == ("15 9 * * 1-5", False)
+
+
+def test_file_applied_twice_at_once_is_a_conflict(actor):
+    plans = [planned(actor), planned(actor)]
+
+    assert apply_plan(actor, plans[0]) == Ok(plans[0])
+    second = apply_plan(actor, plans[1])
+    assert isinstance(second, Err)
+    assert second.code == Code.CONFLICT
+    assert Job.objects.count() == 4
+
+
+def test_ended_job_is_left_alone_until_its_time_changes(actor):
+    applied(actor)
+    Job.objects.filter(name="Party").update(status="completed", next_run_at=None)
+
+    assert steps_of(planned(actor)) == []
+    plan = applied(actor, FILE.replace("2026-12-24", "2027-12-24"))
+
+    assert [(step.action, step.replaced.name) for step in plan.steps] == [(Action.CREATE, "Party")]
+    assert sorted(Job.objects.filter(name="Party").values_list("status", "source")) == [
+        ("completed", ""),
+        ("pending", "jobs.yaml"),
+    ]
+
+
+def test_moment_in_the_past_is_left_out(actor):
+    plan = applied(actor, FILE.replace("2026-12-24", "2025-12-24"))
+
+    assert (plan.count(Action.CREATE), plan.left_out) == (3, ["Party: its time has passed"])
+    assert steps_of(planned(actor, FILE.replace("2026-12-24", "2025-12-24"))) == []
+
+
+def test_number_of_queries_does_not_grow_with_the_jobs(actor, settings, django_assert_max_num_queries):
+    settings.CRONTY_MAX_ACTIVE_JOBS = 10_000
+    many = "jobs:\n" + "".join(
+        f"  Job {number}: {{task: tests.ping, schedule: '{number % 60} 3 * * *'}}\n" for number in range(400)
+    )
+
+    # SQLite inserts 16 jobs, or 99 events, in one statement.
+    with django_assert_max_num_queries(50):
+        applied(actor, many)
+    with django_assert_max_num_queries(3):
+        planned(actor, many)
+
+
+def test_random_ids_that_repeat_are_drawn_again(actor, monkeypatch):
+    numbers = iter([f"job_{number}_1" for number in range(100)])
+    plan = planned(actor)
+    for step in plan.steps:
+        step.job.public_id = "job_7_1"
+    monkeypatch.setattr(files, "new_public_id", lambda prefix, now: next(numbers))
+
+    assert apply_plan(actor, plan) == Ok(plan)
+    assert Job.objects.values("public_id").distinct().count() == 4

@@ -1,0 +1,149 @@
+"""The subcommands apply, export and schema."""
+
+import io
+import json
+import os
+import sys
+
+import pytest
+
+from schedules.models import Event, Job
+
+FILE = """
+jobs:
+  Stand-up:
+    schedule: every weekday at 8:30
+    task: notify
+    arguments: {message: Stand up, topic: olga-phone}
+  Ping:
+    schedule: every day at 9:00
+    task: tests.ping
+"""
+
+
+@pytest.fixture
+def file(tmp_path):
+    path = tmp_path / "jobs.yaml"
+    path.write_text(FILE)
+    return path
+
+
+def test_file_is_checked_applied_and_then_unchanged(cronty, file):
+    plan = cronty("apply", str(file), "--check")
+    assert (plan.code, Job.objects.count()) == (6, 0)
+    assert "+ Stand-up (notify, Every weekday at 08:30, Europe/Berlin)" in plan.out
+
+    assert cronty("apply", str(file), "--yes").code == 0
+    again = cronty("apply", str(file), "--check")
+
+    assert (again.code, again.out) == (0, "jobs.yaml: nothing to do, 2 unchanged\n")
+    assert set(Event.objects.values_list("door", flat=True)) == {"terminal"}
+    assert "jobs.yaml" in cronty("show", "Ping").out
+
+
+def test_change_by_hand_is_drift_until_the_next_apply(cronty, file):
+    cronty("apply", str(file), "--yes")
+    Job.objects.filter(name="Ping").update(cron="0 7 * * *")
+
+    assert cronty("show", "Ping", "--json").json["managed_by"] == "jobs.yaml (changed since it was applied)"
+    applied = cronty("apply", str(file), "--yes", "--json").json
+    assert applied["applied"]
+    assert [(step["action"], step["key"], step["changes"][0]["field"]) for step in applied["steps"]] == [
+        ("change", "Ping", "schedule")
+    ]
+
+
+def test_nothing_happens_without_an_answer(cronty, file):
+    ended = cronty("apply", str(file))
+
+    assert ended.code == 1
+    assert "use --yes" in ended.err
+    assert not Job.objects.exists()
+
+
+def test_folder_is_one_source(cronty, tmp_path):
+    folder = tmp_path / "plans"
+    (folder / "sub").mkdir(parents=True)
+    (folder / "a.yaml").write_text("jobs: {A: {task: tests.ping, schedule: every day at 9:00}}")
+    (folder / "sub/b.yml").write_text("jobs: {B: {task: tests.ping, schedule: every day at 9:00}}")
+    (folder / "notes.txt").write_text("not: [yaml")
+
+    assert cronty("apply", str(folder), "--yes").code == 0
+    (folder / "a.yaml").unlink()
+    pruned = cronty("apply", str(folder), "--prune", "--yes")
+
+    assert "- A" in pruned.out
+    assert list(Job.objects.kept().values_list("name", "source")) == [("B", "plans/")]
+
+
+def test_standard_input_needs_a_name(cronty, monkeypatch):
+    class Input:
+        buffer = io.BytesIO(FILE.encode())
+
+    monkeypatch.setattr(sys, "stdin", Input())
+
+    assert cronty("apply", "-").code == 2
+    assert cronty("apply", "-", "--source", "pipe").code == 0
+    assert set(Job.objects.values_list("source", flat=True)) == {"pipe"}
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (b"jobs: {A: {task: nothing, schedule: every day at 9:00}}", "jobs.yaml:1:18: A: Unknown task"),
+        (b"jobs:\n  A: &x 1\n", "jobs.yaml:2:6: anchors"),
+        (b"jobs:\n  \xff: 1\n", "jobs.yaml:2:3: this is not UTF-8 text."),
+        (b"jobs: [", "jobs.yaml:2:1: this is not YAML"),
+    ],
+)
+def test_wrong_file_changes_nothing_and_says_where(cronty, file, content, words):
+    file.write_bytes(content)
+
+    ended = cronty("apply", str(file), "--yes")
+
+    assert ended.code == 1
+    assert words in ended.err
+    assert not Job.objects.exists()
+    assert words in json.loads(cronty("apply", str(file), "--yes", "--json").err)["error"]
+
+
+def test_missing_file_and_empty_folder(cronty, tmp_path):
+    assert "No such file" in cronty("apply", str(tmp_path / "x.yaml")).err
+    assert "there is no .yaml file" in cronty("apply", str(tmp_path)).err
+
+
+def test_file_that_changes_while_it_is_read_is_refused(cronty, file, monkeypatch):
+    real = os.fstat
+    sizes = iter([FILE, FILE + "#"])
+
+    def fstat(number: int) -> os.stat_result:
+        file.write_text(next(sizes, FILE))
+        return real(number)
+
+    monkeypatch.setattr("cronty_site.terminal.files.os.fstat", fstat)
+
+    ended = cronty("apply", str(file), "--yes")
+
+    assert ended.code == 1
+    assert "changed while it was read" in ended.err
+
+
+def test_export_round_trips(cronty, file, tmp_path):
+    cronty("apply", str(file), "--yes")
+    first = cronty("export").out
+    exported = tmp_path / "out.yaml"
+
+    assert cronty("export", str(exported)).out == f"2 jobs in {exported}\n"
+    assert exported.read_text() == first
+    assert cronty("apply", str(exported), "--source", "jobs.yaml", "--check").code == 0
+    assert cronty("export", str(exported)).code == 1
+    assert cronty("export", str(exported), "--force", "--job", "Ping", "--json").json["jobs"] == 1
+    assert "Stand-up" not in exported.read_text()
+    assert cronty("export", "--source", "other.yaml", "--json").json["jobs"] == 0
+
+
+def test_schema_names_the_tasks_of_this_installation(cronty):
+    schema = json.loads(cronty("schema").out)
+
+    job = schema["properties"]["jobs"]["additionalProperties"]
+    assert "tests.ping" in job["properties"]["task"]["enum"]
