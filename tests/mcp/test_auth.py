@@ -387,7 +387,7 @@ def test_issue_token_prints_only_the_token(owner, capsys):
         ({"user": "nobody"}, "no active user called 'nobody'"),
         ({"scopes": "admin"}, "scopes: Choose from"),
         ({"tools": "everything"}, "families: Choose from"),
-        ({"expires_in": "soon"}, "--expires-in: this is not a delay"),
+        ({"expires_in": "soon"}, "--expires-in: couldn't read that duration"),
         ({"name": ""}, "name: Give it a name"),
     ],
 )
