@@ -2,10 +2,8 @@
 
 import calendar as months
 import hashlib
-from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
-from datetime import UTC, date, datetime, time, timedelta
+from datetime import UTC, date, datetime, timedelta
 from itertools import chain, islice
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -21,66 +19,19 @@ from django.views.decorators.http import require_POST, require_safe
 from django.views.generic import TemplateView
 
 from schedules import clock
-from schedules.models import Execution, Job, Profile
+from schedules.models import Job, Profile
 from schedules.models.people import is_active
 from schedules.services.people import change_calendar_address
-from schedules.web.views.forecast import MOST_JOBS, days_of, runs_of, soonest
-from schedules.web.views.page import Page, PageMixin
+from schedules.web.views.calendar_days import HOUR, days_between, hours_of
+from schedules.web.views.forecast import days_of, runs_of, soonest
+from schedules.web.views.page import PageMixin
 
-SHOWN_JOBS = {"month": 3, "week": 12, "day": MOST_JOBS}
+# How many events a day shows.
+SHOWN_JOBS = {"month": 3, "week": 12, "day": 0}
 _FEED_PERIOD = timedelta(days=30)
 FEED_EVENTS = 2000
 # A job that fires more often than hourly would hide everything else in a calendar.
 FEED_RUNS_A_DAY = 24
-# The most runs that one page counts, shared by the days that it shows.
-COUNTED_RUNS = 3_000
-FAILURES = (Execution.Status.FAILED, Execution.Status.LOST, Execution.Status.MISSED)
-
-
-@dataclass
-class Planned:
-    """One job on one day."""
-
-    job: Any
-    first: datetime
-    count: int = 0
-
-
-@dataclass
-class Day:
-    """One day of the calendar."""
-
-    date: date
-    is_other: bool = False
-    is_today: bool = False
-    good: int = 0
-    bad: int = 0
-    planned: list[Planned] = field(default_factory=list)
-    most: int = 3
-    counted: int | None = None
-    """How many of the newest runs are counted, if there are more."""
-
-    @property
-    def count(self) -> int:
-        return sum(each.count for each in self.planned)
-
-    @property
-    def shown(self) -> list[Planned]:
-        return self.planned[: self.most]
-
-    @property
-    def hidden(self) -> int:
-        return len(self.planned) - len(self.shown)
-
-    @property
-    def runs(self) -> str:
-        """The URL of the list of runs on this day."""
-        following = self.date + timedelta(days=1)
-        return reverse("schedules:runs", query={"since": str(self.date), "until": str(following)})
-
-    @property
-    def is_empty(self) -> bool:
-        return not (self.planned or self.good or self.bad)
 
 
 class CalendarPage(PageMixin, TemplateView):
@@ -97,23 +48,31 @@ class CalendarPage(PageMixin, TemplateView):
         view = asked_view if asked_view in SHOWN_JOBS else "month"
         today = self.page.now.astimezone(ZoneInfo(self.page.zone)).date()
         asked = _date(self.request.GET.get("on", "")) or today
-        weeks = _weeks(asked, view, self.page.profile.week_start)
-        days = days_between(self.page, weeks[0][0], weeks[-1][-1])
-        for day in days.values():
-            day.is_other = view == "month" and day.date.month != asked.month
-            day.is_today, day.most = day.date == today, SHOWN_JOBS[view]
+        shown = self._hours(asked) if view == "day" else self._days(asked, view, today)
         feed = reverse("schedules:calendar-feed", args=[self.page.profile.calendar_key])
         return super().get_context_data(
             view=view,
             views=SHOWN_JOBS,
             asked=asked,
-            weeks=[[days[day] for day in week] for week in weeks],
+            **shown,
             before=_shifted(asked, view, -1),
             after=_shifted(asked, view, 1),
             today=today,
             feed=f"{settings.CRONTY_URL}{feed}",
             **kwargs,
         )
+
+    def _days(self, asked: date, view: str, today: date) -> dict[str, Any]:
+        weeks = _weeks(asked, view, self.page.profile.week_start)
+        days = days_between(self.page, weeks[0][0], weeks[-1][-1])
+        for day in days.values():
+            day.is_other = view == "month" and day.date.month != asked.month
+            day.is_today, day.most = day.date == today, SHOWN_JOBS[view]
+        return {"weeks": [[days[day] for day in week] for week in weeks]}
+
+    def _hours(self, asked: date) -> dict[str, Any]:
+        hours, all_day = hours_of(self.page, asked)
+        return {"hours": hours, "all_day": all_day, "now_hour": self.page.now - HOUR}
 
 
 def _date(text: str) -> date | None:
@@ -124,13 +83,10 @@ def _date(text: str) -> date | None:
     return day if 2000 <= day.year <= 2100 else None
 
 
-def _weeks(day: date, view: str, week_start: int) -> list[list[date]]:
-    """Return the days to show, in weeks that begin on this weekday."""
+def _weeks(day: date, view: str, first_weekday: int) -> list[list[date]]:
     if view == "month":
-        return months.Calendar(week_start).monthdatescalendar(day.year, day.month)
-    if view == "day":
-        return [[day]]
-    first = day - timedelta(days=(day.weekday() - week_start) % 7)
+        return months.Calendar(first_weekday).monthdatescalendar(day.year, day.month)
+    first = day - timedelta(days=(day.weekday() - first_weekday) % 7)
     return [[first + timedelta(days=place) for place in range(7)]]
 
 
@@ -140,52 +96,11 @@ def _shifted(day: date, view: str, step: int) -> date:
     return (day.replace(day=15) + timedelta(days=30 * step)).replace(day=1)
 
 
-def days_between(page: Page, first: date, last: date) -> dict[date, Day]:
-    """Return each day with its past runs and its planned runs, in the user's zone."""
-    zone = ZoneInfo(page.zone)
-    start = datetime.combine(first, time(), zone)
-    end = datetime.combine(last + timedelta(days=1), time(), zone)
-    days = {
-        first + timedelta(days=place): Day(first + timedelta(days=place))
-        for place in range((last - first).days + 1)
-    }
-    if start < page.now:
-        _add_past_runs(page, days, start, min(end, page.now), zone)
-    if end > page.now:
-        _add_planned_runs(page, days, max(start, page.now), end)
-    return days
-
-
-def _add_past_runs(page: Page, days: dict[date, Day], start: datetime, end: datetime, zone: ZoneInfo) -> None:
-    """Count the outcomes of past runs per day; of a busy day, those of its newest runs."""
-    past = [day for day in days.values() if datetime.combine(day.date, time(), zone) < end]
-    most = COUNTED_RUNS // len(past)
-    newest = page.actor.executions().order_by("-scheduled_for", "-pk").values_list("status", flat=True)
-    for day in past:
-        first = max(start, datetime.combine(day.date, time(), zone))
-        last = min(end, datetime.combine(day.date + timedelta(days=1), time(), zone))
-        found = list(newest.filter(scheduled_for__gte=first, scheduled_for__lt=last)[: most + 1])
-        day.counted = most if len(found) > most else None
-        counts = Counter(found[:most])
-        day.good = counts[Execution.Status.SUCCEEDED]
-        day.bad = sum(counts[status] for status in FAILURES)
-
-
-def _add_planned_runs(page: Page, days: dict[date, Day], start: datetime, end: datetime) -> None:
-    for job in soonest(page.actor.jobs(), end):
-        for day, (first, count) in days_of(job, page.now, end, page.zone, start=start).items():
-            if day in days:
-                days[day].planned.append(Planned(job, first, count))
-    for square in days.values():
-        # Frequent jobs must not hide those that run once.
-        square.planned.sort(key=lambda each: (each.count > FEED_RUNS_A_DAY, each.first))
-
-
 @require_POST
 def change_address(request: HttpRequest) -> HttpResponse:
     """Change the secret address of the feed, for when somebody else has seen it."""
     change_calendar_address(request.user)
-    messages.success(request, "Your calendar has a new address; the old one no longer works.")
+    messages.success(request, "Your calendar has a new link. The old one no longer works.")
     return HttpResponseRedirect(reverse("schedules:calendar"), status=303)
 
 

@@ -35,10 +35,10 @@ def soonest(jobs: JobQuerySet, until: datetime) -> list[Any]:
     return list(rows.values_list(*COLUMNS, named=True)[:MOST_JOBS])
 
 
-def runs_of(job: Any, now: datetime, end: datetime) -> Iterator[Batch]:
-    """Yield the runs of a job from now to before the end; a job with a broken schedule has none."""
+def runs_of(job: Any, now: datetime, end: datetime, *, start: datetime | None = None) -> Iterator[Batch]:
+    """Yield the runs of a job from now, or a later start, to before the end; one with a broken schedule has none."""
     armed = _armed(job)
-    return forecast.runs_ahead(armed, now, end) if armed else iter(())
+    return forecast.runs_ahead(armed, now, end, start=start) if armed else iter(())
 
 
 def days_of(

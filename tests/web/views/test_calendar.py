@@ -14,6 +14,7 @@ from schedules.models import Job, Profile
 from schedules.web.views import calendar
 from schedules.when import cron, forecast
 from tests.factories import ExecutionFactory, JobFactory
+from tests.web.html import html_of
 
 NOW = datetime(2026, 11, 15, 10, 0, tzinfo=UTC)
 
@@ -34,7 +35,7 @@ def test_planned_runs_are_shown_on_days_in_the_zone_of_the_viewer(web: Client, o
     # 23:30 UTC is half past midnight in Berlin, the next day.
     assert day_of(answer, 15).count == 0
     assert day_of(answer, 16).count == 1
-    assert "Late shift" in answer.content.decode()
+    assert "Late shift" in web.get("/calendar/?view=day&on=2026-11-16").content.decode()
 
 
 @time_machine.travel(NOW, tick=False)
@@ -70,21 +71,108 @@ def test_days_show_past_runs(web: Client, owner: User):
 
     answer = web.get("/calendar/")
 
-    assert (day_of(answer, 14).good, day_of(answer, 14).bad) == (1, 1)
-    assert (day_of(answer, 13).good, day_of(answer, 13).bad) == (0, 0)
+    assert (day_of(answer, 14).past.good, day_of(answer, 14).past.bad) == (1, 1)
+    assert (day_of(answer, 13).past.good, day_of(answer, 13).past.bad) == (0, 0)
 
 
 @time_machine.travel(NOW, tick=False)
-def test_busy_job_does_not_hide_a_rare_one(web: Client, owner: User):
-    for number in range(4):
-        JobFactory(owner=owner, name=f"Busy {number}", cron="* * * * *", next_run_at=NOW)
-    JobFactory(owner=owner, name="Rare", cron="0 20 * * *", next_run_at=NOW.replace(hour=20))
+def test_past_days_name_what_failed(web: Client, owner: User):
+    job = JobFactory(owner=owner, name="Backup", next_run_at=NOW)
+    runs = [
+        ExecutionFactory(job=job, scheduled_for=NOW - timedelta(days=1, hours=hours), status="failed")
+        for hours in (1, 2, 3)
+    ]
+    ExecutionFactory(job=JobFactory(owner=owner, name="Fine"), scheduled_for=NOW - timedelta(days=1))
 
-    assert day_of(web.get("/calendar/"), 16).shown[0].job.name == "Rare"
+    answer = web.get("/calendar/")
+
+    failed = day_of(answer, 14).failed
+    assert [(each.name, each.count, each.run_id) for each in failed] == [("Backup", 3, runs[0].pk)]
+    assert f'<a class="bad" href="/runs/{runs[0].pk}/" title="Backup failed">' in html_of(answer)
+    assert "Fine" not in answer.content.decode()
+
+
+@time_machine.travel(NOW, tick=False)
+@pytest.mark.parametrize("view", ["month", "week"])
+def test_routine_jobs_are_folded_and_rare_ones_come_first(web: Client, owner: User, view: str):
+    for name, expression in {
+        "Minutely": "* * * * *",
+        "Daily": "0 20 * * *",
+        "Weekdays": "0 9 * * 1-5",
+        "Thursdays": "0 20 * * 4",
+        "Monthly": "0 21 19 * *",
+    }.items():
+        job = JobFactory.build(owner=owner, name=name, cron=expression)
+        job.next_run_at = job.trigger.next_after(NOW)
+        job.save()
+    JobFactory(owner=owner, name="Dentist", once=True, run_at=NOW + timedelta(days=4, hours=1))
+
+    answer = web.get("/calendar/", {"view": view, "on": "2026-11-19"})
+
+    thursday = day_of(answer, 19)
+    assert [each.job.name for each in thursday.planned] == ["Dentist", "Thursdays", "Monthly"]
+    assert {each.job.name for each in thursday.routine} == {"Minutely", "Daily", "Weekdays"}
+    page = html_of(answer)
+    assert ">3 routine jobs</" in page
+    assert ("Minutely" in page) == (view == "week")
+
+
+@time_machine.travel(NOW, tick=False)
+def test_week_starts_on_the_day_of_the_settings(web: Client, owner: User):
+    Profile.objects.filter(user=owner).update(week_start=6)
+
+    month = web.get("/calendar/").context["weeks"]
+    week = web.get("/calendar/?view=week&on=2026-11-18").context["weeks"]
+
+    assert {day.date.weekday() for (day, *_) in month} == {6}
+    assert week[0][0].date == date(2026, 11, 15)
+
+
+@time_machine.travel(NOW, tick=False)
+def test_day_is_shown_as_hours_with_what_ran_and_what_is_planned(web: Client, owner: User):
+    job = JobFactory(owner=owner, name="Backup", cron="0 20 * * *", next_run_at=NOW.replace(hour=20))
+    failed = ExecutionFactory(job=job, scheduled_for=NOW - timedelta(hours=2), status="failed")
+    JobFactory(owner=owner, name="Minutely", cron="* * * * *", next_run_at=NOW)
+    JobFactory(owner=owner, name="Twice", cron="15,45 21 * * *", next_run_at=NOW.replace(hour=21, minute=15))
+
+    answer = web.get("/calendar/?view=day")
+
+    hours = {hour.label: hour for hour in answer.context["hours"]}
+    assert len(hours) == 24
+    assert [each.run_id for each in hours["09:00"].past.failed] == [failed.pk]
+    assert [(each.job.name, each.count) for each in hours["21:00"].planned] == [("Backup", 1)]
+    assert [(each.job.name, each.count) for each in hours["22:00"].planned] == [("Twice", 2)]
+    assert [each.job.name for each in answer.context["all_day"]] == ["Minutely"]
+    listed = web.get(hours["09:00"].runs).context["listed"].rows
+    assert listed == [failed]
+
+
+@pytest.mark.parametrize(
+    ("day", "count", "note", "labels"),
+    [
+        ("2026-03-29", 23, "Clocks go forward: 02:00 becomes 03:00", ["01:00", "03:00", "04:00"]),
+        ("2026-10-25", 25, "Clocks go back: 03:00 becomes 02:00", ["02:00", "02:00", "03:00"]),
+        ("2026-11-15", 24, "", []),
+    ],
+)
+@time_machine.travel(datetime(2026, 3, 20, 10, 30, tzinfo=UTC), tick=False)
+def test_day_marks_the_hour_in_which_clocks_change(
+    web: Client, owner: User, day: str, count: int, note: str, labels: list[str]
+):
+    JobFactory(owner=owner, name="Early", cron="30 2 * * *", timezone="Europe/Berlin", next_run_at=NOW)
+    answer = web.get("/calendar/", {"view": "day", "on": day})
+
+    hours = answer.context["hours"]
+    assert len(hours) == count
+    assert [hour.note for hour in hours if hour.note] == ([note] if note else [])
+    if note:
+        place = next(place for place, hour in enumerate(hours) if hour.note)
+        assert [hour.label for hour in hours[place - 1 : place + 2]] == labels
+        assert note in answer.content.decode()
 
 
 @pytest.mark.parametrize("on", ["2026-02-30", "x", "0001-01-01", "9999-12-31", "2026-12-31", "2026-01-31"])
-@pytest.mark.parametrize("view", ["month", "week"])
+@pytest.mark.parametrize("view", ["month", "week", "day"])
 def test_invalid_date_is_not_an_error(web: Client, owner: User, on: str, view: str):
     JobFactory(owner=owner)
 
@@ -144,13 +232,13 @@ def test_day_links_to_its_past_runs(web: Client, owner: User):
 
 @time_machine.travel(NOW, tick=False)
 def test_day_links_to_all_runs_planned_on_it(web: Client, owner: User):
-    JobFactory.create_batch(5, owner=owner, cron="0 20 * * *", next_run_at=NOW.replace(hour=20))
+    JobFactory.create_batch(5, owner=owner, cron="0 20 * * 1", next_run_at=NOW.replace(day=16, hour=20))
 
-    month = web.get("/calendar/").content.decode()
+    month = html_of(web.get("/calendar/"))
     day = web.get("/calendar/?view=day&on=2026-11-16")
 
     assert '<a class="mut" href="?view=day&amp;on=2026-11-16">and 2 more</a>' in month
-    assert day_of(day, 16).hidden == 0  # type: ignore[attr-defined]
+    assert [len(hour.planned) for hour in day.context["hours"] if hour.planned] == [5]
     assert "Monday 16 November 2026" in day.content.decode()
     assert "on=2026-11-17" in day.content.decode()
 
