@@ -59,6 +59,7 @@ urlpatterns = [
     page("runs/<int:run_id>/", runs.RunPage.as_view(), name="run"),
     page("runs/<int:run_id>/output.txt", runs.output, name="run-output"),
     page("runs/<int:run_id>/console/", runs.console, name="run-console"),
+    page("runs/<int:run_id>/stop/", runs.stop, name="stop-run"),
     page("calendar/", calendar.CalendarPage.as_view(), name="calendar"),
     page("calendar/address/", calendar.change_address, name="calendar-address"),
     path("calendar/<str:key>.ics", calendar.feed, name="calendar-feed"),

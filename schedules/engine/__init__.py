@@ -13,7 +13,7 @@ from schedules.engine.replan import follow_zone_data
 from schedules.engine.rescue import hand_back, release_claims, release_uncalled, sweep
 from schedules.engine.restore import Accounted, catch_up_since_backup, newest_trace, skip_since_backup
 from schedules.engine.run_pruning import RunPruner
-from schedules.engine.settle import Settled, conclude, renew, renew_claims, retry_at, settle_runs
+from schedules.engine.settle import Settled, conclude, renew, renew_claims, retry_at, settle_runs, stop_run
 from schedules.engine.sql import is_lock_timeout
 from schedules.engine.start import Started, start_runs
 
@@ -57,6 +57,7 @@ __all__ = [
     "settle_runs",
     "skip_since_backup",
     "start_runs",
+    "stop_run",
     "sweep",
     "wake_up_at",
     "withdraw",

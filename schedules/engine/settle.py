@@ -197,6 +197,15 @@ def call_off(queued: Iterable[tuple[int, int, int | None]], now: datetime, reaso
         conclude([outcome._replace(error=errors[outcome.execution_id]) for outcome in outcomes])
 
 
+def stop_run(execution_id: int, attempt: int, job_id: int, now: datetime, reason: str) -> bool:
+    """End a running execution as cancelled; its worker notices that and stops it. The caller has locked the job."""
+    running = Execution.objects.filter(pk=execution_id, attempt=attempt, status=Status.RUNNING)
+    if not running.update(status=Status.CANCELLED, finished_at=now, lease_until=None, reason=reason):
+        return False
+    conclude([Outcome(execution_id, attempt, job_id, Status.CANCELLED, now, reason=reason)])
+    return True
+
+
 def lose(started: Iterable[tuple[int, int, int | None]], now: datetime, reason: str) -> None:
     """End runs (id, attempt, job) whose workers died and that must not start again."""
     outcomes = [

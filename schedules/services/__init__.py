@@ -12,6 +12,7 @@ from schedules.services.job_states import (
     resume,
     run_now,
     skip,
+    stop_run,
     waits_for_agent,
 )
 from schedules.services.jobs import edit, schedule
@@ -65,6 +66,7 @@ __all__ = [
     "set_preferences",
     "signing_keys_of",
     "skip",
+    "stop_run",
     "unclaimed_jobs",
     "upcoming",
     "update_profile",

@@ -207,6 +207,26 @@ def run_now(actor: Actor, job_id: str) -> Result[Execution]:
     return Ok(execution)
 
 
+def stop_run(actor: Actor, execution_id: int) -> Result[Execution]:
+    """Stop a command that runs; it ends as cancelled, and its schedule does not change."""
+    now = clock.now()
+    run = actor.executions().select_related("job").filter(pk=execution_id).first()
+    if run is None or run.job is None:
+        return Err(Code.NOT_FOUND, f"Run not found: {execution_id}")
+    with transaction.atomic():
+        job = _locked(actor, run.job.public_id)
+        if isinstance(job, Err):
+            return job
+        task = registry.get(run.task)
+        if task is None or not task.is_command:
+            return Err(Code.WRONG_STATE, "Only a command can be stopped while it runs.")
+        if not engine.stop_run(run.pk, run.attempt, job.pk, now, f"Stopped by {actor.label}."):
+            return Err(Code.WRONG_STATE, f"Run {execution_id} is not running.")
+        record(actor, "stop", now, job=job, after={"execution": run.pk})
+    run.refresh_from_db()
+    return Ok(run)
+
+
 def skip(
     actor: Actor,
     job_id: str,

@@ -43,6 +43,8 @@ RELEASE_AFTER = 0.2
 TOGETHER_WITHIN = 0.1
 # How many seconds a plain function waits at most for the outcomes of those before it to be written.
 WAIT_FOR_WRITER = 1.0
+# The part of the time for a stop after which commands are told to end: they need the rest to clean up.
+STOP_COMMANDS_AFTER = 0.6
 # After how many seconds an outcome that cannot be written is reported.
 REPORT_AFTER = timedelta(seconds=5)
 
@@ -80,6 +82,7 @@ class WorkerLoop:
         self._tasks: dict[int, asyncio.Task[None]] = {}
         # The attempts of the commands in progress, which are stopped when another cluster has taken them over.
         self._commands: dict[int, int] = {}
+        self._stopped: set[int] = set()
         self._finished: list[Outcome] = []
         # Whether the claim loop knows that there are outcomes to write.
         self._is_reported = False
@@ -167,6 +170,7 @@ class WorkerLoop:
         """Finish and write what is in progress, then end the loop; return whether that worked in time."""
         if self._is_over:
             return True
+        self._spawn(self._stop_commands(max_wait * STOP_COMMANDS_AFTER))
         try:
             self._spawn(self._until_drained()).result(max_wait)
         except TimeoutError:
@@ -265,9 +269,20 @@ class WorkerLoop:
             if permit is not None:
                 self._commands.pop(started.execution_id, None)
                 self.context.permits.give_back(permit)
+        if started.execution_id in self._stopped:
+            # Without an outcome: the leader hands the run back, so that another cluster starts it again.
+            return
         with self._lock:
             self._add(outcome)
         self._wake.set()
+
+    async def _stop_commands(self, after: float) -> None:
+        """Stop the commands that still run some time after this worker was asked to stop."""
+        await asyncio.sleep(after)
+        for execution_id in list(self._commands):
+            if task := self._tasks.get(execution_id):
+                self._stopped.add(execution_id)
+                task.cancel()
 
     async def _keep_writing(self) -> None:
         while True:

@@ -3,9 +3,11 @@
 import psutil
 import pytest
 
-from schedules import engine
+from schedules import engine, services
 from schedules.engine import Claim
-from schedules.models import Execution, RunOutput
+from schedules.models import Event, Execution, RunOutput
+from schedules.result import Ok
+from schedules.services import Actor
 from schedules.tasks import registry
 from schedules.worker.broker import LedgerBroker
 from schedules.worker.command_lane import CommandLane
@@ -16,6 +18,12 @@ from tests.factories import ClusterFactory, ExecutionFactory, JobFactory
 
 TRY = '[try]\ndescription = "Try it."\nprogram = "/bin/true"\nallow = ["everyone"]\n'
 WAIT = """
+[polite]
+description = "Clean up at the end."
+program = "/bin/sh"
+arguments = ["-c", 'trap "touch $1.bye; exit 1" TERM; echo ready; while :; do sleep 0.1; done', "sh", "{path}"]
+allow = ["everyone"]
+[polite.parameters.path]
 [wait]
 description = "Leave a child in another session, and wait for a file."
 program = "/bin/sh"
@@ -146,7 +154,23 @@ def test_commands_run_in_a_cluster_beside_everything_else_and_die_with_their_wor
             path.touch()
         wait_for(all_ended)
 
-    rows = list(Execution.objects.filter(task="wait"))
+        (stopped,) = make_due(1, "wait", after=0, path=str(tmp_path / "never"))
+        child = tmp_path / "never.child"
+        wait_for(lambda: child.exists() and child.read_text())
+        orphan = psutil.Process(int(child.read_text()))
+        run = Execution.objects.get(job=stopped)
+        assert isinstance(services.stop_run(Actor(stopped.owner, Event.Door.WEB), run.pk), Ok)
+        wait_for(lambda: not is_alive(orphan))
+
+        (polite,) = make_due(1, "polite", after=0, path=str(tmp_path / "polite"))
+        wait_for(lambda: RunOutput.objects.filter(execution__job=polite, head="ready\n").exists())
+
+    assert (tmp_path / "polite.bye").exists()
+    handed_back = Execution.objects.get(job=polite)
+    assert (handed_back.status, handed_back.error) == ("queued", "")
+    run.refresh_from_db()
+    assert (run.status, run.reason) == ("cancelled", f"Stopped by {stopped.owner.username}.")
+    rows = list(Execution.objects.filter(task="wait").exclude(pk=run.pk))
     assert {row.status for row in rows} == {"succeeded"}
     assert max(row.attempt for row in rows) == 2
     assert all(row.result["exit_code"] == 0 for row in rows)

@@ -4,22 +4,25 @@ import json
 from collections import Counter
 from typing import Any
 
+from django.contrib import messages
 from django.core.handlers.asgi import ASGIRequest
 from django.db.models import Q
-from django.http import Http404, HttpRequest, HttpResponse, StreamingHttpResponse
-from django.views.decorators.http import require_safe
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect, StreamingHttpResponse
+from django.urls import reverse
+from django.views.decorators.http import require_POST, require_safe
 from django.views.generic import TemplateView
 
+from schedules import services
 from schedules.models import Execution, Job
 from schedules.models.executions import ExecutionQuerySet
 from schedules.models.keysets import WALKED, Segment
-from schedules.result import sentence
+from schedules.result import Err, Ok, sentence
 from schedules.services.outputs import output_since
 from schedules.services.reading import explain
 from schedules.tasks import registry
 from schedules.web.exports import MOST_ROWS, csv_chunks, in_threads, json_chunks
 from schedules.web.views.job_facts import shown_values
-from schedules.web.views.page import Page, PageMixin, actor_of, page_of, render_page
+from schedules.web.views.page import Page, PageMixin, actor_of, page_of, render_page, show_problem
 from schedules.web.views.paging import read_page
 from schedules.web.views.run_facts import attempts_of, response_of
 from schedules.when.phrases import PhraseError, parse_moment
@@ -154,7 +157,21 @@ def console_of(run: Execution) -> dict[str, Any]:
 def console(request: HttpRequest, run_id: int) -> HttpResponse:
     """Render the output of a command, which the page of its run asks for while it runs."""
     run = find_run(request, run_id)
-    return render_page(request, "schedules/parts/run_output.html", {"run": run, **console_of(run)})
+    can_change = run.job is not None and actor_of(request).may_change(run.job)
+    context = {"run": run, "can_change": can_change, **console_of(run)}
+    return render_page(request, "schedules/parts/run_output.html", context)
+
+
+@require_POST
+def stop(request: HttpRequest, run_id: int) -> HttpResponse:
+    """Stop a command that runs."""
+    find_run(request, run_id)
+    match services.stop_run(actor_of(request), run_id):
+        case Ok():
+            messages.success(request, "It is being stopped, with everything that it has started.")
+        case Err() as problem:
+            show_problem(request, problem)
+    return HttpResponseRedirect(reverse("schedules:run", args=[run_id]), status=303)
 
 
 def result_text(result: Any) -> str:

@@ -15,13 +15,13 @@ from django.test import AsyncRequestFactory, Client
 from django.test.utils import CaptureQueriesContext
 
 from schedules import clock, engine
-from schedules.models import Execution, Job
+from schedules.models import Event, Execution, Job
 from schedules.tasks.registry import OutputText
 from schedules.web import exports
 from schedules.web.exports import COLUMNS, _without_formula
 from schedules.web.views.run_facts import attempts_of, response_of
 from schedules.web.views.runs import export
-from tests.factories import ExecutionFactory, JobFactory
+from tests.factories import ClusterFactory, ExecutionFactory, JobFactory
 from tests.web.html import html_of
 
 
@@ -351,3 +351,25 @@ def test_page_of_a_command_follows_its_output_and_then_says_how_it_ended(
     assert "Exit code 0." in page
     assert "1.50 s of CPU time" in page
     assert "Halfway <b>there" in web.get(f"/runs/{run.pk}/output.txt").content.decode()
+
+
+def test_running_command_is_stopped_by_its_owner_only(web: Client, other: Client, job: Job, use_commands):
+    use_commands(WAIT)
+    cluster = ClusterFactory()
+    run = ExecutionFactory(job=job, task="wait", status="running", attempt=1, cluster=cluster)
+    plain = ExecutionFactory(job=job, task="tests.ping", status="running", attempt=1, cluster=cluster)
+    address = f"/runs/{run.pk}/stop/"
+    assert address in html_of(web.get(f"/runs/{run.pk}/"))
+    assert other.post(address).status_code == 404
+
+    for stopped in (run, plain):
+        assert web.post(f"/runs/{stopped.pk}/stop/").status_code == 303
+    again = html_of(web.post(address, follow=True))
+
+    run.refresh_from_db()
+    plain.refresh_from_db()
+    assert (run.status, run.reason, run.lease_until) == ("cancelled", "Stopped by olga.", None)
+    assert plain.status == "running"
+    assert "is not running" in again
+    assert Event.objects.get().verb == "stop"
+    assert engine.find_lost(cluster.pk, {run.pk: 1}) == [run.pk]
