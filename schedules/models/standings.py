@@ -1,11 +1,13 @@
 """Standings: how a job stands, from broken to done, by one rule for pages, admin and tools."""
 
-from collections.abc import Iterable
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from django.db.models import Case, F, IntegerField, Q, Value, When
 
+from schedules.models.executions import Execution
 from schedules.models.jobs import LATE_AFTER, Job, JobQuerySet, has_unfinished
 
 # Worst first, which is the order of lists. A job has the first of these standings that matches.
@@ -74,6 +76,55 @@ def with_rank(jobs: JobQuerySet, now: datetime) -> JobQuerySet:
     }
     cases = [When(conditions[name], then=Value(place)) for place, name in enumerate(ORDER)]
     return jobs.annotate(rank=Case(*cases, output_field=IntegerField()))
+
+
+class Standing(NamedTuple):
+    """How a job stands: a key of STANDINGS, and whether a run is under way."""
+
+    name: str
+    is_running: bool
+
+    @property
+    def rank(self) -> int:
+        return ORDER.index(self.name)
+
+
+def standings_of(jobs: Sequence[Any], now: datetime) -> dict[int, Standing]:
+    """Return how jobs, or rows of their columns, stand, by their keys; for a few, this is faster than `with_rank`.
+
+    The same rule for values already read; a test compares the two.
+    """
+    unfinished: dict[int, list[Any]] = defaultdict(list)
+    runs = Execution.objects.live().filter(job__in=[job.pk for job in jobs]).order_by()
+    for run in runs.values_list("job_id", "status", "attempt", "lease_until", named=True):
+        unfinished[run.job_id or 0].append(run)
+    return {job.pk: _standing_of(job, unfinished[job.pk], now) for job in jobs}
+
+
+def _standing_of(job: Any, unfinished: Sequence[Any], now: datetime) -> Standing:
+    Status = Job.Status  # noqa: N806
+    is_armed = job.status in _ARMED
+    has_retry = any(run.status == "queued" and run.attempt for run in unfinished)
+    has_unclaimed = any(run.status == "waiting" and run.lease_until is None for run in unfinished)
+    has_run_under_way = has_retry or any(
+        run.status != "queued" and not (run.status == "waiting" and run.lease_until is None)
+        for run in unfinished
+    )
+    conditions = {
+        "stopped_failing": job.status == Status.PAUSED and 0 < job.pause_after_failures <= job.failure_streak,
+        "failed": job.status == Status.FAILED,
+        "failing": job.status == Status.PENDING and job.failure_streak > 0,
+        "retrying": is_armed and has_retry,
+        "late": job.status == Status.PENDING and job.next_run_at < now - LATE_AFTER,
+        "running": (is_armed and has_run_under_way) or (job.status == Status.RUNNING and not has_unclaimed),
+        "waiting": is_armed and has_unclaimed,
+        "healthy": is_armed and job.last_run_at is not None,
+        "new": is_armed,
+    }
+    # Paused, completed and cancelled jobs stand as their status says.
+    return Standing(
+        next((name for name, is_so in conditions.items() if is_so), job.status), has_run_under_way
+    )
 
 
 def named(jobs: Iterable[Any]) -> list[Any]:

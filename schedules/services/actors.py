@@ -11,7 +11,7 @@ from schedules import clock, limits
 from schedules.models import Event, Execution, Job, Profile
 from schedules.models.executions import ExecutionQuerySet
 from schedules.models.jobs import JobQuerySet
-from schedules.models.standings import with_rank
+from schedules.models.standings import standings_of
 from schedules.result import Code, Err
 from schedules.services.people import is_above, profile_of
 
@@ -78,7 +78,11 @@ class Actor:
 
     def job(self, public_id: str) -> Job | None:
         """Return one job with its activity and the rank of its standing, or None."""
-        return with_rank(self.jobs().with_activity(), clock.now()).find(public_id)
+        job = self.jobs().find(public_id)
+        if job:
+            standing = standings_of([job], clock.now())[job.pk]
+            vars(job).update(is_running=standing.is_running, rank=standing.rank)
+        return job
 
     def trash(self) -> JobQuerySet:
         if self.sees_all:

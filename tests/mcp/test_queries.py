@@ -24,7 +24,7 @@ LOCK = int(connection.features.has_select_for_update)
 
 JOB = {"job_id": "job_1_0"}
 CALLS: dict[str, tuple[dict[str, Any], int]] = {
-    "job_status": (JOB, 2),
+    "job_status": (JOB, 3),
     "why": (JOB, 3),
     "get_current_time": ({}, 0),
     "preview_schedule": ({"trigger_type": "cron", "trigger_config": {"expression": "0 9 * * *"}}, 0),
@@ -81,10 +81,10 @@ def test_query_count_of_a_call_does_not_grow_with_the_rows(rows, queries):
     assert counted == {name: count for name, (_, count) in CALLS.items()}
 
 
-def test_list_takes_one_query_for_the_page_and_one_for_the_total(rows, queries):
-    assert queries("list_jobs") == 2
+def test_list_takes_one_query_for_the_page_one_for_its_runs_and_one_for_the_total(rows, queries):
+    assert queries("list_jobs") == 3
     # One more for prompts that are due and that no agent has claimed.
-    assert queries("list_jobs", status="pending", limit=10) == 3
+    assert queries("list_jobs", status="pending", limit=10) == 4
 
 
 def test_list_of_prompts_takes_one_query_for_those_due_and_one_for_those_ahead(rows, queries):

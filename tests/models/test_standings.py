@@ -63,6 +63,8 @@ def test_job_has_one_standing(
     [shown] = standings.named(standings.with_rank(Job.objects.all(), now))
 
     assert shown.standing == standing
+    [activity] = Job.objects.with_activity().values_list("is_running", flat=True)
+    assert standings.standings_of([job], now) == {job.pk: standings.Standing(standing, activity)}
 
 
 def test_broken_jobs_come_first():

@@ -12,7 +12,7 @@ from schedules.models import Execution, Job
 from schedules.models.counting import COUNTED
 from schedules.models.executions import OUTCOME_LETTERS
 from schedules.models.jobs import JobQuerySet, state_of
-from schedules.models.standings import ORDER
+from schedules.models.standings import ORDER, Standing
 from schedules.result import Code, Err
 from schedules.services import waits_for_agent
 from schedules.services.filters import Runs
@@ -215,8 +215,8 @@ SUMMARY_COLUMNS = (
     "next_run_at",
     "run_count",
     "last_run_at",
-    "is_running",
-    "rank",
+    "failure_streak",
+    "pause_after_failures",
     "task",
     "recent",
     "short_error",
@@ -246,14 +246,16 @@ def jobs_out(shown: list[SummaryOut], total: int, start: int, *, is_cut: bool) -
     return out
 
 
-def summary_out(job: Any, unclaimed: Collection[int], matches: Runs | None = None) -> SummaryOut:
+def summary_out(
+    job: Any, standing: Standing, unclaimed: Collection[int], matches: Runs | None = None
+) -> SummaryOut:
     """Return a row of SUMMARY_COLUMNS; `unclaimed` are the jobs whose prompt no agent has claimed."""
-    state = state_of(job.status, job.is_running)
+    state = state_of(job.status, standing.is_running)
     out: SummaryOut = {
         "job_id": job.public_id,
         "name": answers.line(job.name, 200),
         "status": Job.Status.PENDING.value if job.pk in unclaimed else state,
-        "standing": ORDER[job.rank],
+        "standing": standing.name,
         "trigger_type": job.trigger_type,
         "next_run": answers.iso_or_none(shown_next_run(job), job.timezone),
         "run_count": job.run_count,

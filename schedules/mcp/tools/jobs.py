@@ -49,7 +49,7 @@ from schedules.mcp.tools.triggers import local_text, read_trigger
 from schedules.models import Job
 from schedules.models.counting import COUNTED, count_up_to
 from schedules.models.jobs import JobQuerySet
-from schedules.models.standings import with_rank
+from schedules.models.standings import standings_of
 from schedules.result import Code, Err, Ok
 from schedules.services.filters import JobFilter
 from schedules.services.validation import usable_tasks
@@ -185,15 +185,14 @@ def _page(actor: services.Actor, status: str | None, wanted: JobFilter, size: in
     if status is None and any(row.task == "prompt" and row.status == Job.Status.RUNNING for row in rows):
         unclaimed = services.unclaimed_jobs(actor, clock.now())
     matches = wanted.runs_of([row.pk for row in rows], runs)
-    shown = [summary_out(row, unclaimed, matches.get(row.pk)) for row in rows]
+    standings = standings_of(rows, clock.now())
+    shown = [summary_out(row, standings[row.pk], unclaimed, matches.get(row.pk)) for row in rows]
     is_cut = bool(wanted) and count_up_to(listed.order_by()) > COUNTED
     return jobs_out(shown, sum(counts), start, is_cut=is_cut)
 
 
 def _rows(jobs: JobQuerySet) -> Any:
-    return with_short_error(with_rank(jobs.with_activity(), clock.now())).values_list(
-        *SUMMARY_COLUMNS, named=True
-    )
+    return with_short_error(jobs).values_list(*SUMMARY_COLUMNS, named=True)
 
 
 def cancel_job(job_id: JobId) -> CancelOut:
