@@ -1,7 +1,6 @@
 """Template filters that format jobs, events and stored values as text."""
 
 import json
-import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -48,7 +47,6 @@ DOORS: dict[str, str] = {
 }
 LONG_VALUE = 120
 SHOWN_CHANGE = 200
-_WEEKDAY = re.compile(r"\b(Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)day")
 
 
 @register.filter
@@ -69,10 +67,8 @@ def expression(job: Job) -> str:
 
 @register.filter
 def short_words(job: Job, words: str) -> str:
-    """Shorten the description of a schedule so that it fits into a column."""
-    if job.run_at:
-        return day_and_clock(job.run_at, job.timezone, clock.now())
-    return _WEEKDAY.sub(lambda match: match[0][:3], words).replace(" through ", "\N{EN DASH}")
+    """Return the description of a schedule for a column: only the moment of a one-time job."""
+    return day_and_clock(job.run_at, job.timezone, clock.now()) if job.run_at else words
 
 
 @register.filter
