@@ -118,17 +118,6 @@ def test_routine_jobs_are_folded_and_rare_ones_come_first(web: Client, owner: Us
 
 
 @time_machine.travel(NOW, tick=False)
-def test_week_starts_on_the_day_of_the_settings(web: Client, owner: User):
-    Profile.objects.filter(user=owner).update(week_start=6)
-
-    month = web.get("/calendar/").context["weeks"]
-    week = web.get("/calendar/?view=week&on=2026-11-18").context["weeks"]
-
-    assert {day.date.weekday() for (day, *_) in month} == {6}
-    assert week[0][0].date == date(2026, 11, 15)
-
-
-@time_machine.travel(NOW, tick=False)
 def test_day_is_shown_as_hours_with_what_ran_and_what_is_planned(web: Client, owner: User):
     job = JobFactory(owner=owner, name="Backup", cron="0 20 * * *", next_run_at=NOW.replace(hour=20))
     failed = ExecutionFactory(job=job, scheduled_for=NOW - timedelta(hours=2), status="failed")

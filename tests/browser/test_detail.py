@@ -1,0 +1,219 @@
+"""User flows on the pages of one job, one run, the form, the calendar and the first reminder."""
+
+import re
+from collections.abc import Callable
+
+import pytest
+from django.contrib.auth.models import User
+from playwright.sync_api import Page, expect
+
+from schedules import clock
+from schedules.models import Execution, Job
+from tests.browser.conftest import Visitor, full_matrix
+
+PASSWORD = "correct horse"
+
+
+@pytest.fixture
+def password(owner: User) -> str:
+    owner.set_password(PASSWORD)
+    owner.save(update_fields=["password"])
+    return PASSWORD
+
+
+def fill_in(page: Page, name: str) -> None:
+    page.locator("#id_name").fill(name)
+    page.locator("#id_phrase").fill("every day at 17:00")
+    page.get_by_label("Message", exact=True).fill("Ready.")
+    page.get_by_label("Topic", exact=True).fill("home-4711")
+
+
+def log_in(page: Page, owner: User) -> None:
+    page.locator("[name=username]").fill(owner.username)
+    page.locator("[name=password]").fill(PASSWORD)
+    page.locator("[name=password]").press("Enter")
+
+
+def test_form_survives_a_lost_session(
+    visit: Callable[..., Visitor], jobs: dict[str, Job], owner: User, password: str
+):
+    page = visit().open("/jobs/new/")
+    expect(page.locator("#id_name")).to_be_focused()
+    fill_in(page, "Tea")
+
+    page.context.clear_cookies()
+    page.click("text=Create job")
+    log_in(page, owner)
+    expect(page.locator("#id_name")).to_have_value("Tea")
+    page.click("text=Create job")
+
+    expect(page.locator("h1")).to_have_text("Tea")
+    assert Job.objects.get(name="Tea").cron == "0 17 * * *"
+
+
+@full_matrix
+def test_form_survives_a_lost_session_without_javascript(
+    visit: Callable[..., Visitor], jobs: dict[str, Job], owner: User, password: str
+):
+    page = visit(java_script_enabled=False).open("/jobs/new/")
+    fill_in(page, "Tea")
+
+    page.context.clear_cookies(name="sessionid")
+    page.click("text=Create job")
+    log_in(page, owner)
+
+    expect(page.locator("#id_name")).to_have_value("Tea")
+    page.click("text=Create job")
+    expect(page.locator("h1")).to_have_text("Tea")
+
+
+@full_matrix
+def test_form_says_that_the_session_is_lost_and_is_saved_after_a_log_in_in_another_tab(
+    visit: Callable[..., Visitor], jobs: dict[str, Job], owner: User, password: str
+):
+    page = visit().open("/jobs/new/")
+    page.context.clear_cookies()
+    fill_in(page, "Tea")
+    expect(page.locator("#logged-out")).to_be_visible()
+
+    with page.context.expect_page() as opened:
+        page.click("#logged-out a")
+    log_in(opened.value, owner)
+    expect(opened.value.locator("h1")).to_have_text("Jobs")
+    page.click("text=Create job")
+    expect(page.locator("#toasts")).to_contain_text("Not saved yet")
+    page.click("text=Create job")
+
+    expect(page.locator("h1")).to_have_text("Tea")
+
+
+@full_matrix
+def test_draft_is_restored_in_the_same_tab_and_can_be_discarded(
+    visit: Callable[..., Visitor], jobs: dict[str, Job]
+):
+    visitor = visit()
+    page = visitor.open("/jobs/new/")
+    page.locator("input[name=task][value=webhook]").check()
+    page.locator("[name='webhook-headers.name']").first.fill("Accept")
+    page.locator("#id_name").fill("Half a job")
+
+    page.click("nav >> text=Runs")
+    visitor.open("/jobs/new/")
+    expect(page.locator("#restored")).to_be_visible()
+    expect(page.locator("#id_name")).to_have_value("Half a job")
+    expect(page.locator("[name='webhook-headers.name']").first).to_have_value("Accept")
+    page.click("text=Discard it")
+
+    expect(page.locator("#id_name")).to_have_value("")
+    page.reload()
+    expect(page.locator("#restored")).to_be_hidden()
+    assert visitor.complaints == []
+
+
+@full_matrix
+def test_second_tab_keeps_its_changes_after_a_conflict(visit: Callable[..., Visitor], jobs: dict[str, Job]):
+    job = jobs["Stretch"]
+    first = visit().open(f"/jobs/{job.public_id}/edit/")
+    second = first.context.new_page()
+    second.goto(first.url)
+
+    first.locator("#id_name").fill("Theirs")
+    first.keyboard.press("Enter")
+    expect(first.locator("h1")).to_have_text("Theirs")
+    second.locator("#id_name").fill("Mine")
+    second.keyboard.press("Enter")
+    expect(second.locator(".conflict")).to_contain_text("This job was changed by")
+    expect(second.locator(".conflict")).to_contain_text("Theirs")
+    second.locator(".conflict button").click()
+
+    expect(second.locator("h1")).to_have_text("Mine")
+
+
+@full_matrix
+def test_problems_are_reached_by_keyboard(visit: Callable[..., Visitor], jobs: dict[str, Job]):
+    page = visit().open("/jobs/new/")
+
+    page.locator("#id_name").press("Enter")
+    expect(page.locator(".errbox")).to_be_focused()
+    page.keyboard.press("Tab")
+    page.keyboard.press("Tab")
+    expect(page.locator(".errbox a").nth(1)).to_be_focused()
+    page.keyboard.press("Enter")
+
+    expect(page.locator("#id_phrase")).to_be_focused()
+
+
+@full_matrix
+def test_headers_are_typed_in_rows_and_pasted_as_lines(visit: Callable[..., Visitor], jobs: dict[str, Job]):
+    visitor = visit()
+    page = visitor.open("/jobs/new/")
+    page.locator("#id_name").fill("Hook")
+    page.locator("#id_phrase").fill("every hour")
+    page.locator("input[name=task][value=webhook]").check()
+    page.get_by_label("URL", exact=True).fill("https://example.com/")
+
+    page.locator("[name='webhook-headers.name']").first.fill("Accept")
+    page.locator("[name='webhook-headers.value']").first.fill("text/plain")
+    expect(page.locator("[name='webhook-headers.name']")).to_have_count(2)
+    page.locator("[name='webhook-headers.name']").nth(1).evaluate(
+        """cell => {
+          const data = new DataTransfer();
+          data.setData("text", "X-Api-Key: abc\\nAuthorization: Bearer x:y");
+          cell.dispatchEvent(new ClipboardEvent("paste", { clipboardData: data, bubbles: true, cancelable: true }));
+        }"""
+    )
+    page.locator("[id='id_webhook-body']").fill('{"a": 1,}')
+    expect(page.get_by_text("Remove the last comma.")).to_be_visible()
+    page.click("text=Create job")
+
+    expect(page.locator("h1")).to_have_text("Hook")
+    headers = {"Accept": "text/plain", "X-Api-Key": "abc", "Authorization": "Bearer x:y"}
+    assert Job.objects.get(name="Hook").kwargs["headers"] == headers
+    assert visitor.complaints == []
+
+
+def test_run_is_skipped_and_the_tabs_are_reached_by_keyboard(
+    visit: Callable[..., Visitor], jobs: dict[str, Job]
+):
+    visitor = visit()
+    job = jobs["Water the plants"]
+    page = visitor.open(f"/jobs/{job.public_id}/")
+
+    page.locator(".ahead-list button").first.press("Enter")
+    expect(page.locator(".ahead-list .off")).to_contain_text("skipped")
+    page.locator(".ahead-list .off button").press("Enter")
+    expect(page.locator(".ahead-list .off")).to_have_count(0)
+    page.get_by_role("link", name="Why?").press("Enter")
+
+    expect(page.get_by_label("Date and time")).to_be_visible()
+    job.refresh_from_db()
+    assert job.skips == ""
+    assert visitor.complaints == []
+
+
+@full_matrix
+def test_reminder_is_followed_until_it_is_delivered(visit: Callable[..., Visitor], jobs: dict[str, Job]):
+    page = visit().open("/welcome/")
+    page.get_by_label("Topic", exact=True).fill("another-topic")
+    expect(page.locator("#qr")).to_contain_text("another-topic")
+
+    page.click("text=Remind me in 20 seconds")
+    expect(page.locator("#delivery")).to_contain_text("Your reminder goes out")
+    job = Job.objects.get(name="My first reminder")
+    run = Execution.of(job, clock.now(), status="succeeded", attempt=1, result={"id": "abc"})
+    run.started_at = run.finished_at = clock.now()
+    run.save()
+
+    expect(page.locator("#delivery")).to_contain_text("ntfy accepted it (message abc)")
+    expect(page.locator("#delivery")).not_to_have_attribute("data-poll", re.compile(".*"))
+
+
+@full_matrix
+def test_time_chip_fills_in_a_moment_that_is_previewed(visit: Callable[..., Visitor], jobs: dict[str, Job]):
+    page = visit().open("/jobs/new/")
+
+    page.locator("input[name=when][value=once]").check()
+    page.click("text=Tomorrow 9:00")
+
+    expect(page.locator("#preview-words")).to_contain_text("Once")
+    expect(page.locator("#preview tbody tr")).to_have_count(1)
