@@ -61,9 +61,16 @@ def apply_command(
 
 
 def apply_specs(
-    session: Session, source: str, specs: Sequence[JobSpec], *, prune: bool, yes: bool, check: bool
+    session: Session,
+    source: str,
+    specs: Sequence[JobSpec],
+    *,
+    prune: bool,
+    yes: bool,
+    check: bool,
+    is_quiet: bool = False,
 ) -> None:
-    """Show the plan, ask, and apply it."""
+    """Show the plan, ask, and apply it; quietly, if the caller prints something else."""
     with _progress("Checking", len(specs)) as step:
         plan = make_plan(session.actor, source, specs, session.now, prune=prune, on_progress=step)
     if plan.problems:
@@ -71,7 +78,7 @@ def apply_specs(
     if not session.as_json:
         print_plan(plan)
     if check or not plan.steps:
-        if session.as_json:
+        if session.as_json and not is_quiet:
             print_json(plan_json(plan) | {"applied": False})
         if plan.steps:
             click.get_current_context().exit(ExitCode.DIFFERENT)
@@ -82,6 +89,8 @@ def apply_specs(
         click.confirm("Apply this?", abort=True)
     with _progress("Applying", len(plan.steps)) as step:
         session.expect(apply_plan(session.actor, plan, on_progress=step))
+    if is_quiet:
+        return
     if session.as_json:
         print_json(plan_json(plan) | {"applied": True})
     else:
@@ -114,7 +123,7 @@ def export_command(
     elif path is None:
         click.echo(text, nl=False)
     else:
-        _write(session, path, text, force=force)
+        write_file(session, path, text, force=force)
         if session.as_json:
             print_json({"jobs": len(found), "path": str(path)})
         else:
@@ -223,18 +232,18 @@ def _source_of(path: Path) -> str:
 
 def _read(session: Session, path: Path) -> list[tuple[str, str]]:
     """Read the file, the files of a folder in order, or standard input."""
-    if str(path) == "-":
-        return [("-", _decoded(session, "-", sys.stdin.buffer.read(MOST_BYTES + 1)))]
     if path.is_dir():
         files = sorted(file for file in path.rglob("*") if file.suffix in SUFFIXES and file.is_file())
         if not files:
             raise session.failure(f"{path}: there is no .yaml file in this folder.")
-        return [(str(file.relative_to(path)), _file_text(session, file)) for file in files]
-    return [(str(path), _file_text(session, path))]
+        return [(str(file.relative_to(path)), read_text(session, file)) for file in files]
+    return [(str(path), read_text(session, path))]
 
 
-def _file_text(session: Session, path: Path) -> str:
-    """Read a file; one that changes meanwhile is refused, because only half of it may be there."""
+def read_text(session: Session, path: Path) -> str:
+    """Read a file, or standard input for `-`; one that changes meanwhile is refused, because only half of it may be there."""
+    if str(path) == "-":
+        return _decoded(session, "-", sys.stdin.buffer.read(MOST_BYTES + 1))
     try:
         with path.open("rb") as file:
             before = os.fstat(file.fileno())
@@ -256,7 +265,7 @@ def _decoded(session: Session, name: str, content: bytes) -> str:
         raise session.failure(f"{name}:{place}: this is not UTF-8 text.", code="invalid") from error
 
 
-def _write(session: Session, path: Path, text: str, *, force: bool) -> None:
+def write_file(session: Session, path: Path, text: str, *, force: bool) -> None:
     """Write a file that nobody sees half written."""
     if path.exists() and not force:
         raise session.failure(f"{path} exists already; use --force to overwrite it.")

@@ -42,6 +42,7 @@ SECTIONS: dict[str, dict[str, Entry]] = {
     "Files": {
         "apply": Entry("files", "Create, change and delete jobs as files describe them."),
         "export": Entry("files", "Write jobs to a file that `apply` reads."),
+        "import": Entry("crontabs", "Take over the jobs of a crontab."),
         "schema": Entry("files", "Print the JSON Schema of job files, for editors."),
     },
     "Operate": {

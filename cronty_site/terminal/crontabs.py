@@ -1,0 +1,184 @@
+"""The subcommand that takes over a crontab: commands for commands.toml, and jobs that run them."""
+
+import getpass
+import os
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import click
+from django.conf import settings
+
+from cronty_site.terminal.files import apply_specs, read_text, write_file
+from cronty_site.terminal.output import line, note, print_json, print_table, say
+from cronty_site.terminal.session import Session, check_zone, subcommand
+from schedules.files.crontab import Crontab, parse_crontab
+from schedules.files.crontab_jobs import make_jobs, toml_of
+from schedules.files.jobs import read_jobs
+from schedules.files.writing import write_jobs
+from schedules.tasks import registry
+from schedules.tasks.commands.catalog import catalog
+from schedules.tasks.commands.definitions import CommandsFileError, parse
+
+SYSTEM_PATHS = ("/etc/crontab", "/etc/cron.d/")
+
+
+@click.group("import")
+def import_command() -> None:
+    """Take over the jobs of another scheduler.
+
+    \b
+    Examples:
+      cronty import crontab --check
+      cronty import crontab /etc/cron.d/backup
+    """
+
+
+@subcommand(
+    "crontab",
+    examples="""
+    cronty import crontab --check
+    cronty import crontab my.crontab --timezone Europe/Berlin
+    cronty import crontab --write imported/
+    """,
+)
+@click.argument("path", type=click.Path(path_type=Path, allow_dash=True), required=False)
+@click.option("--timezone", help="The zone of lines without CRON_TZ.  [default: this host's]")
+@click.option("--system", is_flag=True, help="Lines name a user, as in /etc/crontab.")
+@click.option("--source", default="crontab", show_default=True, help="The name that jobs remember.")
+@click.option(
+    "--write",
+    "folder",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Write commands.toml and jobs.yaml into this folder instead.",
+)
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option("--check", is_flag=True, help="Only show what would be taken over.")
+def crontab_command(
+    session: Session,
+    path: Path | None,
+    timezone: str | None,
+    system: bool,
+    source: str,
+    folder: Path | None,
+    yes: bool,
+    check: bool,
+) -> None:
+    """Turn every line of a crontab into a command and a job: of PATH, or of your own crontab.
+
+    The commands are added to commands.toml, and the jobs are applied like a file. Lines that cannot be taken over are
+    listed with the reason.
+    """
+    zone = check_zone(timezone or host_zone())
+    has_users = system or (path is not None and str(path.resolve()).startswith(SYSTEM_PATHS))
+    found = parse_crontab(
+        _text(session, path),
+        timezone=zone,
+        user=getpass.getuser(),
+        home=str(Path.home()),
+        has_users=has_users,
+    )
+    file = folder / "commands.toml" if folder else Path(settings.CRONTY_COMMANDS_FILE or "")
+    text = _existing(session, file)
+    commands, jobs = make_jobs(found.entries, tomllib.loads(text), registry.is_function)
+    added = toml_of(commands)
+    if session.as_json:
+        shown = {"commands": commands, "jobs": jobs, "left_out": _left_out(found)}
+        print_json(shown)
+    else:
+        _show(found, jobs, commands)
+    if check or not jobs:
+        return
+    if not yes and not _confirmed(session):
+        return
+    merged = f"{text.rstrip()}\n\n{added}".lstrip("\n") if added else text
+    _check_commands(session, file, merged)
+    document = write_jobs(jobs, zone)
+    if folder:
+        folder.mkdir(parents=True, exist_ok=True)
+        write_file(session, file, merged, force=True)
+        write_file(session, folder / "jobs.yaml", document, force=True)
+        note(
+            f"Written to {folder}: move commands.toml to {settings.CRONTY_COMMANDS_FILE}, then apply jobs.yaml."
+        )
+        return
+    if added:
+        write_file(session, file, merged, force=True)
+        catalog.refresh()
+    specs, problems = read_jobs([(source, document)], zone, session.now)
+    if problems:
+        raise session.failure(str(problems[0]))
+    apply_specs(session, source, specs, prune=False, yes=True, check=False, is_quiet=session.as_json)
+
+
+import_command.add_command(crontab_command)
+
+
+def host_zone() -> str:
+    """Return the name of this host's time zone, or UTC if it has none."""
+    if name := os.environ.get("TZ", "").lstrip(":"):
+        return name
+    try:
+        return Path("/etc/timezone").read_text().strip() or "UTC"
+    except OSError:
+        _, separator, name = str(Path("/etc/localtime").resolve()).partition("zoneinfo/")
+        return name if separator else "UTC"
+
+
+def _text(session: Session, path: Path | None) -> str:
+    if path is not None:
+        return read_text(session, path)
+    try:
+        listed = subprocess.run(["crontab", "-l"], capture_output=True, text=True, check=False)  # noqa: S607
+    except OSError as error:
+        raise session.failure("There is no crontab command here: give the path of a file.") from error
+    if listed.returncode:
+        raise session.failure(line(listed.stderr) or "You have no crontab.")
+    return listed.stdout
+
+
+def _existing(session: Session, file: Path) -> str:
+    """Return the commands that exist; a broken file must be corrected first."""
+    if str(file) == ".":
+        raise session.failure("CRONTY_COMMANDS_FILE is not set: commands cannot be added.")
+    text = read_text(session, file) if file.exists() else ""
+    _check_commands(session, file, text)
+    return text
+
+
+def _check_commands(session: Session, file: Path, text: str) -> None:
+    try:
+        parse(text)
+    except CommandsFileError as error:
+        raise session.failure(f"{file}: {error}") from error
+
+
+def _show(found: Crontab, jobs: dict[str, dict[str, Any]], commands: dict[str, dict[str, Any]]) -> None:
+    if jobs:
+        rows = [
+            (
+                entry.line,
+                key,
+                job["schedule"],
+                job["timezone"],
+                job["task"],
+                "shell" if entry.words is None else "",
+            )
+            for entry, (key, job) in zip(found.entries, jobs.items(), strict=True)
+        ]
+        print_table(("line", "job", "schedule", "zone", "command", ""), rows, shrink="job")
+    for each in found.left_out:
+        say(f"line {each.line}: not taken over: {each.reason}: {each.text}", "yellow")
+    say(f"{len(jobs)} jobs, {len(commands)} new commands, {len(found.left_out)} lines not taken over")
+
+
+def _left_out(found: Crontab) -> list[dict[str, Any]]:
+    return [{"line": each.line, "text": each.text, "reason": each.reason} for each in found.left_out]
+
+
+def _confirmed(session: Session) -> bool:
+    if not sys.stdin.isatty():
+        raise session.failure("There is nobody to ask: use --yes.")
+    return click.confirm("Take these over?")

@@ -1,0 +1,226 @@
+"""Crontabs: every line as an entry with its zone, environment and comment, or with the reason why it is left out."""
+
+import re
+import shlex
+from dataclasses import dataclass, field
+from pathlib import PurePosixPath
+
+from schedules.when.triggers import Cron, TriggerError, load_zone
+
+MOST_LINES = 10_000
+DEFAULT_SHELL = "/bin/sh"
+# What cron itself sets, whatever the host's environment is.
+DEFAULT_PATH = "/usr/bin:/bin"
+LONGEST_COMMAND = 8000
+_VARIABLE = re.compile(
+    r"""\s*(?P<quote>["']?)(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?P=quote)\s*=\s*(?P<value>.*)"""
+)
+_MACRO = re.compile(r"(?P<schedule>@\w+)\s+(?P<rest>.*)")
+_FIELDS = re.compile(r"-?(?P<schedule>\S+\s+\S+\s+\S+\s+\S+\s+\S+)\s+(?P<rest>.*)")
+_HEADING = re.compile(r"[-=*~_]{2,}|#")
+_SIXTH_FIELD = re.compile(r"[\d*?/,-]+\s")
+_USER = re.compile(r"(?P<user>\S+)\s+(?P<rest>.*)")
+# What only silences output; Cronty keeps the output of every run instead of mailing it.
+_SILENCED = re.compile(r"(?:\s*(?:&>>?|[12]?>>?)\s*/dev/null|\s*2>&1)+\s*$")
+_SHELL_SYNTAX = re.compile(r"[|&;<>()$`\\*?\[\]#~{}!\n]")
+_SHELL_WORDS = {
+    ".",
+    "[",
+    "cd",
+    "eval",
+    "exec",
+    "export",
+    "if",
+    "for",
+    "while",
+    "set",
+    "source",
+    "test",
+    "trap",
+    "ulimit",
+    "umask",
+    ":",
+}
+_NOT_TAKEN = {
+    "MAILTO": "mail is not sent; Cronty keeps the output and alerts you when a job starts failing",
+    "MAILFROM": "mail is not sent",
+    "CONTENT_TYPE": "mail is not sent",
+    "CONTENT_TRANSFER_ENCODING": "mail is not sent",
+    "RANDOM_DELAY": "runs start at their time, without a random delay",
+    "START_HOURS_RANGE": "it belongs to anacron",
+    "LOGNAME": "commands run as the user who runs Cronty",
+    "USER": "commands run as the user who runs Cronty",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One line that runs something."""
+
+    line: int
+    schedule: str
+    timezone: str
+    command: str
+    """The line's command as cron gives it to the shell."""
+    words: list[str] | None
+    """The program and its arguments, or None if the command needs a shell."""
+    shell: str
+    environment: dict[str, str]
+    directory: str
+    comment: str
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """A line that is not taken over, and why."""
+
+    line: int
+    text: str
+    reason: str
+
+
+@dataclass(slots=True)
+class Crontab:
+    """What a crontab contains."""
+
+    entries: list[Entry] = field(default_factory=list)
+    left_out: list[LeftOut] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class _State:
+    """The settings that hold for the lines that follow."""
+
+    timezone: str
+    home: str
+    shell: str = DEFAULT_SHELL
+    zone_problem: str = ""
+    environment: dict[str, str] = field(default_factory=dict)
+    comment: list[str] = field(default_factory=list)
+
+
+def parse_crontab(text: str, *, timezone: str, user: str, home: str, has_users: bool = False) -> Crontab:
+    """Read a crontab; `has_users` is for system crontabs, whose lines name a user before the command."""
+    found, state = Crontab(), _State(timezone, home)
+    for number, line in enumerate(text.splitlines()[:MOST_LINES], 1):
+        stripped = line.strip()
+        if not stripped:
+            state.comment = []
+        elif stripped.startswith("#"):
+            _note_comment(state, stripped, user, has_users)
+        elif variable := _VARIABLE.fullmatch(line):
+            _set_variable(found, state, number, variable["name"], _unquoted(variable["value"]))
+        else:
+            match _entry(state, number, stripped, user if has_users else None):
+                case Entry() as entry:
+                    found.entries.append(entry)
+                case refused:
+                    found.left_out.append(refused)
+            state.comment = []
+    return found
+
+
+def _note_comment(state: _State, line: str, user: str, has_users: bool) -> None:
+    """Keep a comment for the line below it; headings, commented-out lines and decoration are no comments."""
+    text = line.strip("# \t")
+    if _HEADING.match(text):
+        state.comment = []
+        return
+    probe = _State("UTC", "/")
+    is_entry = isinstance(_entry(probe, 0, text, user if has_users else None), Entry)
+    if re.search(r"[^\W\d_]", text) and not is_entry and not _VARIABLE.fullmatch(text):
+        state.comment.append(text)
+
+
+def _set_variable(found: Crontab, state: _State, number: int, name: str, value: str) -> None:
+    match name:
+        case "CRON_TZ":
+            try:
+                load_zone(value)
+                state.timezone, state.zone_problem = value, ""
+            except TriggerError as error:
+                state.zone_problem = f"CRON_TZ={value}: {error.reason}"
+        case "SHELL":
+            state.shell = value or DEFAULT_SHELL
+        case "HOME":
+            state.home = value
+            state.environment["HOME"] = value
+        case _ if name in _NOT_TAKEN:
+            found.left_out.append(LeftOut(number, f"{name}={value}", _NOT_TAKEN[name]))
+        case _:
+            state.environment[name] = value
+
+
+def _entry(state: _State, number: int, line: str, user: str | None) -> Entry | LeftOut:
+    """Read a line that runs something; `user` is whom a system crontab must name, or None for a user's own."""
+
+    def left_out(reason: str) -> LeftOut:
+        return LeftOut(number, line[:200], reason)
+
+    matched = _MACRO.fullmatch(line) or _FIELDS.fullmatch(line)
+    if matched is None:
+        return left_out("this is neither five fields and a command, nor a variable")
+    rest = matched["rest"].strip()
+    if user is not None:
+        named = _USER.fullmatch(rest)
+        if named is None:
+            return left_out("a line of a system crontab names a user before the command")
+        if named["user"] != user:
+            return left_out(f"it runs as {named['user']}, but Cronty runs commands as {user}")
+        rest = named["rest"]
+    schedule = " ".join(matched["schedule"].split())
+    if state.zone_problem:
+        return left_out(state.zone_problem)
+    try:
+        Cron(schedule, state.timezone)
+    except TriggerError as error:
+        return left_out(error.reason)
+    command, separator, _ = _split_at_percent(rest)
+    if separator:
+        return left_out("text after % is standard input, which commands do not have; use a script")
+    if not command:
+        return left_out("there is no command")
+    if _SIXTH_FIELD.match(command):
+        return left_out("the command begins with a sixth field: cron has five, without seconds or years")
+    if len(command) > LONGEST_COMMAND or "${secret:" in command or "\0" in command:
+        return left_out("this command cannot be written into commands.toml")
+    return Entry(
+        number,
+        schedule,
+        state.timezone,
+        command,
+        _plain_words(command, state.home),
+        state.shell,
+        {"PATH": DEFAULT_PATH, **state.environment},
+        state.home,
+        " ".join(state.comment),
+    )
+
+
+def _split_at_percent(command: str) -> tuple[str, str, str]:
+    r"""Split at the first % that is not written \%, and unescape the others."""
+    head, separator, tail = command.replace(r"\%", "\0").partition("%")
+    return head.replace("\0", "%").strip(), separator, tail
+
+
+def _plain_words(command: str, home: str) -> list[str] | None:
+    """Return the program and its arguments if they mean the same without a shell, else None."""
+    text = _SILENCED.sub("", command)
+    if _SHELL_SYNTAX.search(text):
+        return None
+    try:
+        words = shlex.split(text)
+    except ValueError:
+        return None
+    if not words or "=" in words[0] or words[0] in _SHELL_WORDS:
+        return None
+    if "/" in words[0] and not words[0].startswith("/"):
+        words[0] = str(PurePosixPath(home) / words[0])
+    return words
+
+
+def _unquoted(value: str) -> str:
+    value = value.strip()
+    if len(value) > 1 and value[0] == value[-1] and value[0] in "\"'":
+        return value[1:-1]
+    return value

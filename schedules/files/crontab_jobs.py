@@ -1,0 +1,122 @@
+"""Jobs and commands made from the entries of a crontab, with the behaviour of cron."""
+
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import PurePosixPath
+from typing import Any
+
+from schedules.files.crontab import Entry
+from schedules.limits import NAME_LENGTH, line_problem, strip_unprintable
+
+# As cron does: runs overlap, missed ones are not made up for, and nothing is stopped, up to the longest timeout.
+LIKE_CRON = {"overlap": "allow", "catch_up": "none", "pause_after_failures": 0}
+TIMEOUT = "1d"
+NAME_SHOWN = 80
+_PARAMETER = re.compile(r"\{([a-z][a-z0-9_]{0,49})\}")
+
+Definition = dict[str, Any]
+
+
+def make_jobs(
+    entries: Sequence[Entry],
+    known: Mapping[str, Definition],
+    is_taken: Callable[[str], bool],
+) -> tuple[dict[str, Definition], dict[str, dict[str, Any]]]:
+    """Return the commands to add, and the jobs that run them, both by name.
+
+    `known` are the commands that exist: the same definition is used again. `is_taken` says which names others have.
+    """
+    commands = dict(known)
+    jobs: dict[str, dict[str, Any]] = {}
+    for entry in entries:
+        wanted = definition_of(entry)
+        name = next((name for name, other in commands.items() if _same(other, wanted)), None)
+        if name is None:
+            name = _free(_command_name(entry), lambda name: name in commands or is_taken(name), "-{}")
+            commands[name] = wanted
+        key = _free(_job_name(entry), jobs.__contains__, " ({})")
+        jobs[key] = {"schedule": entry.schedule, "timezone": entry.timezone, "task": name, **LIKE_CRON}
+    return {name: new for name, new in commands.items() if name not in known}, jobs
+
+
+def definition_of(entry: Entry) -> Definition:
+    """Return the command of an entry as commands.toml has it."""
+    words = entry.words or [entry.shell, "-c", entry.command]
+    return {
+        "description": _line(f"Crontab: {entry.comment or entry.command}")[:500],
+        "program": words[0],
+        "arguments": [_escaped(word) for word in words[1:]],
+        "directory": entry.directory,
+        "timeout": TIMEOUT,
+        "environment": {name: _escaped(value) for name, value in entry.environment.items()},
+    }
+
+
+def toml_of(commands: Mapping[str, Definition]) -> str:
+    """Write commands as TOML."""
+    parts = []
+    for name, definition in commands.items():
+        values = {key: value for key, value in definition.items() if key != "environment"}
+        lines = [f"{key} = {_toml(value)}" for key, value in values.items()]
+        parts.append("\n".join([f"[{_key(name)}]", *lines]))
+        if variables := definition["environment"]:
+            lines = [f"{key} = {_toml(value)}" for key, value in variables.items()]
+            parts.append("\n".join([f"[{_key(name)}.environment]", *lines]))
+    return "\n\n".join(parts) + "\n" if parts else ""
+
+
+def _same(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    """Return whether two commands do the same; words that describe them do not count."""
+    keys = ("program", "arguments", "directory", "timeout", "environment", "parameters")
+    return all((one.get(key) or None) == (other.get(key) or None) for key in keys)
+
+
+def _command_name(entry: Entry) -> str:
+    """Return a name that says which program runs; a command for a shell is named after its comment."""
+    text = (
+        PurePosixPath(entry.words[0]).name if entry.words else entry.comment or _first_program(entry.command)
+    )
+    name = re.sub(r"[^A-Za-z0-9_.-]+", "-", text).strip("-._")[:50].lower()
+    return name if name[:1].isalpha() else f"cron-{name}".rstrip("-")
+
+
+def _first_program(command: str) -> str:
+    """Return the first word of a shell command that is neither a variable nor `cd` with its folder."""
+    text = re.sub(r"^\s*(?:cd\s+\S+\s*(?:&&|;)\s*|\w+=\S*\s+)+", "", command)
+    first = re.split(r"[\s;|&<>]+", text.strip(), maxsplit=1)[0]
+    return PurePosixPath(first.strip("\"'()`[]{}")).name or "shell"
+
+
+def _job_name(entry: Entry) -> str:
+    name = _line(entry.comment or entry.command)[:NAME_SHOWN].strip()
+    return name if name and not line_problem(name) else f"Line {entry.line}"
+
+
+def _free(name: str, is_taken: Callable[[str], bool], suffix: str) -> str:
+    """Return the name, or the first one with a number that is free."""
+    number, found = 2, name
+    while is_taken(found):
+        found = f"{name[: NAME_LENGTH - 10]}{suffix.format(number)}"
+        number += 1
+    return found
+
+
+def _line(text: str) -> str:
+    return " ".join(strip_unprintable(text).split())
+
+
+def _escaped(text: str) -> str:
+    """Double the braces that would be a parameter."""
+    return _PARAMETER.sub(r"{{\1}}", text)
+
+
+def _key(name: str) -> str:
+    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else _toml(name)
+
+
+def _toml(value: Any) -> str:
+    if isinstance(value, list):
+        return f"[{', '.join(map(_toml, value))}]"
+    # A JSON string is a TOML string, except for this character.
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

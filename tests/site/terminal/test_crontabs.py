@@ -1,0 +1,100 @@
+"""The subcommand that takes over a crontab."""
+
+import pytest
+from django.contrib.auth.models import User
+
+from schedules.models import Job
+from schedules.tasks.commands.catalog import catalog
+from tests.files.crontabs import REAL_LIFE
+
+LINES = """
+CRON_TZ=America/New_York
+# Opening bell
+30 9 * * 1-5 /opt/bell.sh open
+0 3 * * * pg_dump shop | gzip > /srv/shop.gz
+@reboot /opt/start.sh
+"""
+
+
+@pytest.fixture
+def file(tmp_path, settings, owner):
+    User.objects.filter(pk=owner.pk).update(is_staff=True)
+    settings.CRONTY_COMMANDS_FILE = str(tmp_path / "data/commands.toml")
+    (tmp_path / "data").mkdir()
+    catalog.refresh()
+    path = tmp_path / "my.crontab"
+    path.write_text(LINES)
+    yield path
+    settings.CRONTY_COMMANDS_FILE = ""
+    catalog.refresh()
+
+
+def test_lines_are_shown_first(cronty, file, tmp_path):
+    ended = cronty("import", "crontab", str(file), "--check")
+
+    assert ended.code == 0
+    assert "Opening bell" in ended.out
+    assert "line 6: not taken over: @reboot has no time" in ended.out
+    assert "2 jobs, 2 new commands, 1 lines not taken over" in ended.out
+    assert not (tmp_path / "data/commands.toml").exists()
+    assert not Job.objects.exists()
+    assert cronty("import", "crontab", str(file)).code == 1
+
+
+def test_commands_and_jobs_are_created_once(cronty, file, tmp_path):
+    (tmp_path / "data/commands.toml").write_text('[mine]\ndescription = "x"\nprogram = "/bin/true"\n')
+
+    ended = cronty("import", "crontab", str(file), "--yes", "--timezone", "Europe/Berlin")
+
+    assert ended.code == 0, ended.err
+    written = (tmp_path / "data/commands.toml").read_text()
+    assert written.startswith("[mine]")
+    assert sorted(Job.objects.values_list("name", "task", "cron", "timezone", "source")) == [
+        ("Opening bell", "bell.sh", "30 9 * * 1-5", "America/New_York", "crontab"),
+        ("pg_dump shop | gzip > /srv/shop.gz", "pg_dump", "0 3 * * *", "America/New_York", "crontab"),
+    ]
+    again = cronty("import", "crontab", str(file), "--yes", "--timezone", "Europe/Berlin", "--json")
+    assert again.code == 0
+    assert again.json["commands"] == {}
+    assert (tmp_path / "data/commands.toml").read_text() == written
+    assert Job.objects.count() == 2
+
+
+def test_crontab_of_real_life_is_taken_over(cronty, file):
+    file.write_text(REAL_LIFE)
+
+    ended = cronty("import", "crontab", str(file), "--yes", "--json")
+
+    assert ended.code == 0, ended.err
+    assert Job.objects.count() == len(ended.json["jobs"]) > 30
+    assert catalog.current_problem() == ""
+
+
+def test_files_are_written_for_review(cronty, file, tmp_path):
+    folder = tmp_path / "imported"
+
+    assert cronty("import", "crontab", str(file), "--write", str(folder), "--yes").code == 0
+
+    assert "[pg_dump]" in (folder / "commands.toml").read_text()
+    assert "Opening bell:" in (folder / "jobs.yaml").read_text()
+    assert not Job.objects.exists()
+
+
+def test_broken_commands_file_is_left_alone(cronty, file, tmp_path):
+    (tmp_path / "data/commands.toml").write_text("[broken\n")
+
+    ended = cronty("import", "crontab", str(file), "--yes")
+
+    assert ended.code == 1
+    assert "not TOML" in ended.err
+    assert (tmp_path / "data/commands.toml").read_text() == "[broken\n"
+
+
+def test_somebody_who_may_not_use_commands_is_refused(cronty, file, owner):
+    User.objects.filter(pk=owner.pk).update(is_staff=False)
+
+    ended = cronty("import", "crontab", str(file), "--yes")
+
+    assert ended.code == 1
+    assert "Only staff may use the command" in ended.err
+    assert not Job.objects.exists()
