@@ -14,7 +14,7 @@ from schedules.mcp.tools import prompts
 from schedules.models import counting, keysets
 from schedules.services.run_counters import RunCounters
 from schedules.web import metrics
-from schedules.web.views import calendar, inbox, jobs, notifications, states, system
+from schedules.web.views import calendar_days, inbox, jobs, notifications, states, system
 from verification.bench.growth_questions import Question, questions
 from verification.bench.growth_rows import Filling
 
@@ -41,7 +41,7 @@ def small_limits(monkeypatch: pytest.MonkeyPatch, settings: Any) -> None:
     monkeypatch.setattr(jobs, "MOST_NAMED", 50)
     monkeypatch.setattr(prompts, "COUNTED", 50)
     monkeypatch.setattr(states, "MOST_COUNTED", 100)
-    monkeypatch.setattr(calendar, "COUNTED_RUNS", 300)
+    monkeypatch.setattr(calendar_days, "COUNTED_RUNS", 300)
     monkeypatch.setattr(system, "MEASURED_RUNS", 100)
     monkeypatch.setattr(system, "COUNTED", 100)
     settings.CRONTY_MAX_ACTIVE_JOBS = 10**7
@@ -64,8 +64,10 @@ def test_nothing_reads_more_of_a_long_history_than_of_a_short_one(
     few = {(question.who, question.name): measured(question) for question in asked}
 
     filling.grow_to(MANY)
-    # Those of before would read every row that has come since.
-    monkeypatch.setattr(metrics, "counters", RunCounters())
+    # The counters of before would read every row that has come since.
+    counters = RunCounters()
+    counters.update()
+    monkeypatch.setattr(metrics, "counters", counters)
     many = {(question.who, question.name): measured(question) for question in asked}
 
     grown = {
