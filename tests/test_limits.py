@@ -173,6 +173,25 @@ def test_secrets_are_masked_at_any_depth():
     }
 
 
+@pytest.mark.parametrize(
+    ("value", "is_shown"),
+    [
+        ("${secret:KEY}", True),
+        ("Bearer ${secret:KEY}", True),
+        ("Bearer abc ${secret:KEY}", False),
+        ("abc${secret:KEY}", False),
+        ("${secret:KEY}abc", False),
+        ("${secret:}", False),
+        (["${secret:KEY}"], False),
+    ],
+)
+def test_reference_to_a_secret_is_shown_if_nothing_secret_is_beside_it(value, is_shown):
+    shown = value if is_shown else limits.MASK
+
+    assert limits.masked({"password": value}) == {"password": shown}
+    assert limits.masked({"headers": {"authorization": value}}) == {"headers": {"authorization": shown}}
+
+
 def test_request_headers_are_masked_unless_they_are_known_to_be_harmless():
     headers = {
         "X-Team": "hush",

@@ -15,6 +15,7 @@ from schedules import limits, services
 from schedules.models import Job
 from schedules.models.triggers import columns_of
 from schedules.services.reading import preview_of
+from schedules.services.validation import usable_tasks
 from schedules.tasks import registry
 from schedules.tasks.registry import Task
 from schedules.when.phrases import PhraseError, parse_delay
@@ -76,9 +77,8 @@ def add_command(
     zone = check_zone(timezone or session.zone)
     known = registry.get(task)
     if known is None or known.system:
-        raise session.failure(
-            f"Unknown task: {line(task)}. Choose one of: {', '.join(registry.names())}.", code="invalid"
-        )
+        usable = ", ".join(each.name for each in usable_tasks(session.actor))
+        raise session.failure(f"Unknown task: {line(task)}. Choose one of: {usable}.", code="invalid")
     try:
         trigger = parse_trigger(when, now=session.now, timezone=zone)
     except PhraseError as error:

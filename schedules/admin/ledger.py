@@ -7,6 +7,7 @@ from django.contrib import admin
 from django.contrib.auth.base_user import AbstractBaseUser
 from django.db.models import Q, QuerySet
 from django.http import HttpRequest
+from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from schedules import clock, limits
@@ -22,6 +23,7 @@ from schedules.admin.bases import (
 from schedules.admin.local_times import moment
 from schedules.models import Cluster, Event, Execution
 from schedules.models.keysets import Segment
+from schedules.services.outputs import output_since
 from schedules.templatetags.cronty_text import VERBS
 
 
@@ -47,7 +49,7 @@ class ExecutionAdmin(LongListAdmin[Execution], ReadOnlyAdmin[Execution]):
         *(moment("scheduled_for"), moment("last_slot"), "slots", "cause", "status", "reason", "attempt"),
         *("cluster", moment("lease_until"), "leased_to", moment("started_at"), moment("finished_at")),
         *("took", "lateness"),
-        *("answer", "error", "traceback"),
+        *("answer", "console", "error", "traceback"),
     ]
 
     def walked(self, owner: AbstractBaseUser | None, asked: Mapping[str, str]) -> Segment:
@@ -61,6 +63,11 @@ class ExecutionAdmin(LongListAdmin[Execution], ReadOnlyAdmin[Execution]):
     @admin.display(description="result")
     def answer(self, execution: Execution) -> SafeString:
         return as_json(limits.masked(execution.result))
+
+    @admin.display(description="output")
+    def console(self, execution: Execution) -> SafeString | str:
+        text = output_since(execution).text
+        return format_html("<pre>{}</pre>", text) if text else "-"
 
 
 class VerbFilter(admin.SimpleListFilter):

@@ -150,8 +150,9 @@ class Task:
     refusal: Callable[[Any, bool], str | None] | None = field(repr=False, default=None)
     """Returns why a user, or their agent if the second argument is true, may not schedule it; None lets everybody."""
 
-    @property
+    @cached_property
     def lane(self) -> "Lane":
+        """How it runs; a claim asks for it about every run."""
         if self.is_command:
             return Lane.COMMAND
         return Lane.COROUTINE if self.is_coroutine else Lane.PLAIN

@@ -273,7 +273,7 @@ class LedgerBroker(Broker):
     def _count(self, claims: list[Claim]) -> None:
         self._claimed += len(claims)
         self._held_at_most += len(claims)
-        self._plain_at_most += sum(_lane(claim) == Lane.PLAIN for claim in claims)
+        self._plain_at_most += sum(_lane(claim) is Lane.PLAIN for claim in claims)
 
     def _room(self) -> int:
         if self._held_at_most + BATCH > HELD:

@@ -36,7 +36,8 @@ class CommandLane:
 
     def admit(self, cluster_id: int, claims: list[Claim]) -> tuple[list[Claim], list[Claim]]:
         """Divide claims into those to run now and the commands to release, because too many are running."""
-        commands = [claim for claim in claims if is_command(claim)]
+        names = set(registry.command_names())
+        commands = [claim for claim in claims if claim.task in names] if names else []
         if not commands:
             return claims, []
         most: int = settings.CRONTY_COMMANDS_AT_ONCE
@@ -51,8 +52,3 @@ class CommandLane:
         self.is_crowded = True
         released = {claim.execution_id for claim in surplus}
         return [claim for claim in claims if claim.execution_id not in released], surplus
-
-
-def is_command(claim: Claim) -> bool:
-    task = registry.get(claim.task)
-    return task is not None and task.is_command

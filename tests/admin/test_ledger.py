@@ -2,10 +2,11 @@ from datetime import timedelta
 
 import pytest
 
-from schedules import services
+from schedules import engine, services
 from schedules.admin import bases
 from schedules.models import Cluster, Event, Execution, Job, counting, keysets
 from schedules.services import Actor
+from schedules.tasks.registry import OutputText
 from tests.admin.conftest import NOW
 from tests.admin.pages import page
 from tests.factories import ClusterFactory, ExecutionFactory, JobFactory
@@ -32,10 +33,12 @@ def test_execution_shows_its_traceback_and_hides_its_secrets(operator_client):
         status="failed",
         traceback="Traceback: <boom>",
     )
+    engine.save_output(run.pk, 1, OutputText("Halfway <there>", "", 15))
 
     html = operator_client.get(page(Execution, "change", run.pk)).content.decode()
 
     assert "Traceback: &lt;boom&gt;" in html
+    assert "Halfway &lt;there&gt;" in html
     assert "200" in html
     assert "hush" not in html
 
