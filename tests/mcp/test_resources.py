@@ -13,6 +13,7 @@ from schedules.services import Actor
 from schedules.tasks import registry
 from tests.factories import JobFactory
 from tests.mcp.agents import InMemory
+from tests.mcp.tools.test_jobs import COMMANDS
 
 
 def read(agent: InMemory, uri: str):
@@ -48,6 +49,18 @@ def test_static_resources_describe_valid_input(olga):
     assert "30 8 * * 1-5" in read(olga, "cron://examples")
     assert set(tasks) == set(registry.names())
     assert tasks["notify"]["arguments"]["properties"]["topic"]["pattern"]
+
+
+def test_commands_are_listed_with_their_parameters_if_they_are_for_agents(olga, use_commands):
+    use_commands(COMMANDS)
+
+    tasks = {task["name"]: task for task in read(olga, "tasks://registered")}
+
+    assert tasks["copy"]["arguments"]["properties"]["folder"]["enum"] == ["/home", "/srv"]
+    assert read(olga, "tasks://copy") == tasks["copy"]
+    assert "private" not in tasks
+    with pytest.raises(MCPError, match="Task not found: private"):
+        read(olga, "tasks://private")
 
 
 def test_one_task_and_one_zone_can_be_read(olga):

@@ -108,6 +108,35 @@ def test_error_about_an_unknown_task_lists_the_available_tasks(call):
     assert call("schedule_job", **{**HOURLY, "task": "x"})["available_tasks"] == registry.names()
 
 
+COMMANDS = """
+[copy]
+description = "Copy a folder."
+program = "/bin/cp"
+arguments = ["--", "{folder}"]
+allow = ["everyone", "agents"]
+[copy.parameters.folder]
+choices = ["/home", "/srv"]
+[private]
+description = "Not for agents."
+program = "/bin/true"
+allow = ["everyone"]
+"""
+
+
+def test_agent_schedules_the_commands_that_are_for_agents_with_typed_arguments(call, use_commands):
+    use_commands(COMMANDS)
+    wanted = {**HOURLY, "task": "copy", "args": [], "kwargs": {"folder": "/srv"}}
+
+    wrong = call("schedule_job", **wanted | {"kwargs": {"folder": "/etc"}})
+    refused = call("schedule_job", **wanted | {"task": "private", "kwargs": {}})
+    made = call("schedule_job", **wanted)
+
+    assert wrong["error"] == "Invalid arguments for task copy: folder: input should be '/home' or '/srv'"
+    assert refused["error"] == "Unknown task: private"
+    assert refused["available_tasks"] == sorted([*registry.names(), "copy"])
+    assert Job.objects.get(public_id=made["job_id"]).kwargs == {"folder": "/srv"}
+
+
 def test_fractional_interval_of_whole_seconds_is_accepted(call):
     assert call("schedule_job", **interval(minutes=0.7))["description"] == "Every 42 seconds"
 

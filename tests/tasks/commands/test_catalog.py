@@ -138,6 +138,7 @@ def test_commands_are_tasks_with_the_schema_of_their_parameters(use_commands):
         ({"from_path": "/home", "run": {}}, "run: unknown argument"),
         ({"from_path": "/home", "note": "-rf"}, "note: must not begin with -"),
         ({"from_path": "/home", "note": "--"}, "note: must not begin with -"),
+        ({"from_path": "/home", "note": "a\0b"}, "note: remove the control character"),
         ({"from_path": "/home", "note": "a\nb"}, "note: remove the control character"),
         ({"from_path": "/home", "note": "a\u202eb"}, "note: remove the invisible character"),
         ({"from_path": "/home", "note": "x" * 1001}, "note: string should have at most 1000"),
