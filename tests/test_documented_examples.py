@@ -1,0 +1,67 @@
+"""The examples of the other pages: doctests, a task of one's own, the terminal and files, executed as written."""
+
+import doctest
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from cronty_site.terminal.group import main
+from schedules.models import Job
+from tests.clusters import PROJECT
+from tests.projects import Project
+
+HOW_TO = PROJECT / "docs/how-to"
+
+
+def blocks(page: Path, language: str) -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", page.read_text(), flags=re.DOTALL)
+
+
+def test_clock_changes_are_as_the_page_shows():
+    result = doctest.testfile(str(PROJECT / "docs/explanation/time-zones.md"), module_relative=False)
+
+    assert result.attempted > 3
+    assert result.failed == 0
+
+
+def test_task_of_the_page_is_found_and_runs(tmp_path: Path):
+    (code,) = blocks(HOW_TO / "own-task.md", "python")
+    app = tmp_path / "apps" / "my_tasks"
+    app.mkdir(parents=True)
+    (app / "__init__.py").touch()
+    (app / "tasks.py").write_text(code)
+    site = Project(PROJECT, {"CRONTY_DATA": str(tmp_path), "CRONTY_APPS": "my_tasks"})
+
+    said = site.shell(
+        "from schedules.tasks import registry; print(registry.get('disk_space').function('/', percent=0))"
+    )
+
+    assert re.fullmatch(r"/ has \d+ % free", said)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_commands_of_the_terminal_work_in_their_order(operator, capsys):
+    for line in blocks(PROJECT / "docs/reference/terminal.md", "sh")[0].splitlines():
+        assert main([*shlex.split(line)[1:], "--user", operator.username]) == 0, capsys.readouterr()
+
+    assert Job.objects.get().name == "Stand up"
+
+
+@pytest.mark.django_db(transaction=True)
+def test_file_of_the_page_is_applied(operator, tmp_path: Path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    content = blocks(HOW_TO / "files.md", "yaml")[0]
+    (tmp_path / "jobs.yaml").write_text(content)
+    (tmp_path / "jobs").mkdir()
+    (tmp_path / "jobs" / "all.yaml").write_text(content)
+    lines = blocks(HOW_TO / "files.md", "sh")[0].splitlines()
+    assert len(lines) > 3
+
+    for line in lines:
+        # Nobody can be asked in a test.
+        arguments = [*shlex.split(line, comments=True)[1:], "--user", operator.username, "--yes"]
+        assert main(arguments) == 0, capsys.readouterr()
+
+    assert set(Job.objects.values_list("name", flat=True)) == {"Nightly hook", "Stand-up"}
