@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 PIP_INSTALL := install -q --disable-pip-version-check --no-input --require-hashes --no-deps
 ARGS ?=
 
-.PHONY: up test coverage install install-dev dist check check-types check-rules compile-tests bare pythons bench growth figures faults mutants hosts load soak browser conformance fuzz model contract lock clean
+.PHONY: up test coverage install install-dev dist check check-types check-rules compile-tests bare pythons bench growth figures faults mutants hosts load soak browser approve conformance fuzz model contract lock clean
 
 up: install
 	@$(BIN)/python manage.py up $(ARGS)
@@ -154,6 +154,10 @@ browser: install-dev
 	  @modelcontextprotocol/ext-apps@2 @modelcontextprotocol/client@2 @modelcontextprotocol/core@2 @modelcontextprotocol/server@2
 	@BROWSER_TESTS=full $(BIN)/python -m pytest tests/browser -n 2 $(ARGS)
 	@$(BIN)/python -m tests.browser.lighthouse
+
+# Take the screenshots of every page in every mode, and approve them: `make browser` compares later ones with these.
+approve: install-dev
+	@BROWSER_TESTS=full APPROVE=1 $(BIN)/python -m pytest tests/browser/test_looks.py -n 0 $(ARGS)
 
 # 20,000 random tool calls, 200,000 texts for the parsers and 20,000 hostile requests: no crash, no leak, no hang.
 fuzz: install-dev

@@ -82,7 +82,11 @@ def zone_named(text: str) -> str:
 def zone_note(text: str, zone: str) -> str:
     """Say how a zone was read, or nothing if it was written as it is stored."""
     typed = text.strip()
-    return f'"{typed}" was read as {zone}.' if typed != zone else ""
+    return (
+        f"\N{LEFT DOUBLE QUOTATION MARK}{typed}\N{RIGHT DOUBLE QUOTATION MARK} is read as {zone}."
+        if typed and typed != zone
+        else ""
+    )
 
 
 def suggested_zones(text: str) -> list[str]:

@@ -11,10 +11,10 @@ from django.test import Client
 from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, sync_playwright
 
 from schedules.models import Job
+from tests.browser.matrix import MODES
 from tests.browser.sample import fill
 from tests.browser.site import CHROMIUM, FLAGS, ROOT
 
-MODES = {"light": (1280, "light"), "dark": (1280, "dark"), "phone": (390, "light")}
 IS_FULL = os.environ.get("BROWSER_TESTS") == "full"
 
 full_matrix = pytest.mark.skipif(not IS_FULL, reason="the full matrix: make browser")
@@ -90,13 +90,7 @@ def visit(browser: Browser, live_server: Any, owner: User) -> Iterator[Callable[
     contexts: list[BrowserContext] = []
 
     def log_in(mode: str = "light", *, user: User | None = None, **options: Any) -> Visitor:
-        width, scheme = MODES[mode]
-        context = browser.new_context(
-            viewport={"width": width, "height": 900},
-            color_scheme=scheme,  # type: ignore[arg-type]
-            timezone_id="Europe/Berlin",
-            **options,
-        )
+        context = browser.new_context(timezone_id="Europe/Berlin", **(MODES[mode].options() | options))
         contexts.append(context)
         client = Client()
         client.force_login(user or owner, backend="django.contrib.auth.backends.ModelBackend")
@@ -108,36 +102,3 @@ def visit(browser: Browser, live_server: Any, owner: User) -> Iterator[Callable[
     yield log_in
     for context in contexts:
         context.close()
-
-
-def all_pages(jobs: dict[str, Job]) -> dict[str, str]:
-    """Return the path of every page that shows sample data, by name."""
-    job = jobs["Price scraper"]
-    failed = job.executions.filter(status="failed")[0]
-    waiting = jobs["Morning briefing"].executions.get(status="waiting")
-    return {
-        "jobs": "/",
-        "jobs, filtered": "/?status=failing&q=scraper",
-        "jobs, none": "/?q=nothing-like-it",
-        "job": f"/jobs/{job.public_id}/",
-        "job, asked why": f"/jobs/{job.public_id}/?why=today+at+00:10",
-        "paused job": f"/jobs/{jobs['Weekly report'].public_id}/",
-        "new": "/jobs/new/",
-        "copy": f"/jobs/new/?copy={jobs['Stretch'].public_id}",
-        "edit": f"/jobs/{job.public_id}/edit/",
-        "run": f"/runs/{failed.pk}/",
-        "waiting run": f"/runs/{waiting.pk}/",
-        "runs": "/runs/",
-        "runs, bad since": "/runs/?since=gibberish",
-        "calendar": "/calendar/",
-        "week": "/calendar/?view=week",
-        "inbox": "/inbox/",
-        "notifications": "/notifications/",
-        "connect": "/connect/",
-        "activity": "/activity/",
-        "trash": "/trash/",
-        "system": "/system/",
-        "welcome": "/welcome/",
-        "settings": "/settings/",
-        "password": "/password/",
-    }

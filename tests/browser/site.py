@@ -1,6 +1,7 @@
 """The site served by uvicorn, with sample data, for measurements and pictures."""
 
 import os
+import re
 import shutil
 import socket
 import subprocess
@@ -29,7 +30,9 @@ from django.test import Client
 from tests.browser.sample import fill
 from tests.factories import UserFactory
 owner = UserFactory(username="olga")
-fill(owner)
+from tests.factories import JobFactory
+few = fill(owner)
+JobFactory.create_batch(max(0, {jobs} - len(few)), owner=owner)
 # A page at rest: what runs would make it ask again while it is measured.
 Execution.objects.filter(status="running").delete()
 client = Client()
@@ -39,8 +42,8 @@ print(client.cookies["sessionid"].value)
 
 
 @contextmanager
-def served() -> Iterator[tuple[str, str]]:
-    """Start the site; yield its address and a session."""
+def served(jobs: int = 0) -> Iterator[tuple[str, str]]:
+    """Start the site with at least so many jobs; yield its address and a session."""
     with tempfile.TemporaryDirectory(prefix="cronty-site-") as folder, socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
@@ -54,7 +57,7 @@ def served() -> Iterator[tuple[str, str]]:
         for arguments in (["migrate", "-v0"], ["collectstatic", "--noinput", "-v0"]):
             subprocess.run([*python(), "manage.py", *arguments], cwd=ROOT, env=environment, check=True)
         seeded = subprocess.run(
-            [*python(), "manage.py", "shell", "-v0", "-c", SEED],
+            [*python(), "manage.py", "shell", "-v0", "-c", SEED.format(jobs=jobs)],
             cwd=ROOT,
             env=environment,
             check=True,
@@ -79,6 +82,15 @@ def served() -> Iterator[tuple[str, str]]:
         finally:
             server.terminate()
             server.wait(20)
+
+
+def first_job(address: str, session: str) -> str:
+    """Return the path of a job's page."""
+    request = urllib.request.Request(address, headers={"Cookie": f"sessionid={session}"})
+    with urllib.request.urlopen(request, timeout=30) as page:
+        found = re.search(r'href="(/jobs/[^/"]+/)" title', page.read().decode())
+    assert found is not None
+    return found[1]
 
 
 def _wait_for(address: str, server: "subprocess.Popen[bytes]") -> None:

@@ -10,14 +10,8 @@ from playwright.sync_api import Page, expect
 
 from schedules import clock
 from schedules.models import Execution, Job
+from tests.browser.checks import SMALLER_THAN_A_FINGER
 from tests.browser.conftest import Visitor
-
-# What a finger can hit; a link inside a sentence may be smaller.
-SMALLER_THAN_A_FINGER = """() => [...document.querySelectorAll("a, button, input, select, summary")]
-  .filter((each) => each.type !== "hidden" && each.checkVisibility() && !each.closest(".skip, .sr, p"))
-  .map((each) => [each, each.getBoundingClientRect()])
-  .filter(([each, box]) => box.width > 1 && Math.min(box.width, box.height) < 39.5 && !each.closest("label"))
-  .map(([each]) => each.outerHTML.slice(0, 100))"""
 
 
 def row(page: Page, job: Job) -> Any:

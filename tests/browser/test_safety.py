@@ -8,7 +8,8 @@ from django.contrib.auth.models import User
 
 from schedules import clock
 from schedules.models import Event, Job
-from tests.browser.conftest import Visitor, all_pages, full_matrix
+from tests.browser.conftest import Visitor, full_matrix
+from tests.browser.matrix import all_pages
 from tests.browser.payloads import PAYLOADS
 from tests.factories import ExecutionFactory, JobFactory, TokenFactory
 

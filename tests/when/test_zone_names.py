@@ -89,5 +89,5 @@ def test_error_suggests_what_was_meant(text, error):
 
 
 def test_note_says_how_a_city_was_read():
-    assert zone_note("Berlin", "Europe/Berlin") == '"Berlin" was read as Europe/Berlin.'
+    assert zone_note("Berlin", "Europe/Berlin") == "“Berlin” is read as Europe/Berlin."
     assert zone_note(" Europe/Berlin", "Europe/Berlin") == ""

@@ -17,7 +17,7 @@ from schedules.when.moments import in_the_past
 from schedules.when.phrases import PhraseError, parse_moment
 from schedules.when.repeats import parse_trigger
 from schedules.when.triggers import TOO_LONG, Interval, Once, Trigger, TriggerError, load_zone
-from schedules.when.zone_names import zone_named
+from schedules.when.zone_names import zone_named, zone_note
 
 UNITS = {"seconds": 1, "minutes": 60, "hours": 3600, "days": 86_400}
 EMPTY = {
@@ -144,9 +144,8 @@ class WhenForm(PageForm):
 
     def zone_note(self) -> str:
         """Return which time zone was understood, if it was typed in another way."""
-        typed = str(self["timezone"].value() or "").strip()
         zone = self.cleaned_data.get("timezone") if self.is_bound else None
-        return f"“{typed}” is read as {zone}." if zone and typed and typed != zone else ""
+        return zone_note(str(self["timezone"].value() or ""), zone) if zone else ""
 
     def past_problem(self, now: datetime) -> str:
         """Return an error if the schedule is a moment in the past, else an empty text."""

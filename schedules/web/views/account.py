@@ -15,6 +15,7 @@ from schedules.form_errors import add_errors
 from schedules.result import Err, Ok
 from schedules.web.forms import SettingsForm, WhenForm
 from schedules.web.views.page import PageMixin, back, show_problem
+from schedules.when.zone_names import zone_note
 
 YEAR = 365 * 86_400
 
@@ -37,7 +38,8 @@ class SettingsPage(PageMixin, TemplateView):
         if form.is_valid():
             match services.update_profile(request.user, **form.cleaned_data):
                 case Ok():
-                    messages.success(request, "Saved.")
+                    note = zone_note(request.POST.get("timezone", ""), form.cleaned_data["timezone"])
+                    messages.success(request, f"Saved. {note}".rstrip())
                     return HttpResponseRedirect(reverse("schedules:settings"))
                 case Err() as problem:
                     add_errors(form, problem)

@@ -77,3 +77,10 @@ def test_clock_and_first_day_of_the_week_are_settings(web: Client, owner: User):
 def test_unknown_clock_is_refused(web: Client, owner: User):
     assert web.post("/settings/", {"clock_hours": "13"}).status_code == 422
     assert isinstance(services.update_profile(owner, clock_hours=13), Err)
+
+
+def test_city_is_saved_as_its_zone_with_a_note(web: Client, owner: User):
+    page = web.post("/settings/", {"timezone": "new york"}, follow=True).content.decode()
+
+    assert "Saved. “new york” is read as America/New_York." in page
+    assert Profile.objects.get(user=owner).timezone == "America/New_York"
