@@ -1,6 +1,8 @@
 """The form of a schedule: a phrase, a cron expression, an interval or a moment becomes a trigger."""
 
 from datetime import datetime, timedelta
+from functools import cache
+from importlib import resources
 from typing import Any
 from zoneinfo import available_timezones
 
@@ -32,6 +34,14 @@ EXAMPLES = (
     "mondays at 9:00",
     "tomorrow at 9am",
 )
+
+
+@cache
+def _places() -> list[str]:
+    """Return the zones that have a place on the map; other names, such as US/Pacific, can still be typed."""
+    table = (resources.files("tzdata") / "zoneinfo" / "zone.tab").read_text(encoding="utf-8")
+    named = {line.split("\t")[2] for line in table.splitlines() if line and not line.startswith("#")}
+    return sorted(named & available_timezones())
 
 
 class LocalMoment(forms.CharField):
@@ -92,7 +102,7 @@ class WhenForm(PageForm):
 
     @staticmethod
     def zones() -> list[str]:
-        return sorted(name for name in available_timezones() if "/" in name or name == "UTC")
+        return [*_places(), "UTC"]
 
     def clean(self) -> dict[str, Any]:
         cleaned = self.cleaned_data

@@ -30,3 +30,10 @@ def test_stored_schedule_is_shown_in_a_form_that_can_be_typed(traits: dict[str, 
 def test_invalid_schedule_is_an_error_and_not_a_crash(data: dict[str, str]):
     assert not WhenForm(data).is_valid()
     assert not JobForm(data, zone="UTC").is_valid()
+
+
+def test_zones_with_a_place_are_offered_and_old_names_are_not():
+    zones = WhenForm.zones()
+
+    assert {"Europe/Berlin", "America/New_York", "Asia/Kolkata", "UTC"} <= set(zones)
+    assert not {"US/Pacific", "Etc/GMT+1", "Asia/Calcutta"} & set(zones)
