@@ -110,7 +110,7 @@ def moment_problem(moment: datetime) -> str | None:
     try:
         moment.astimezone(UTC)
     except OverflowError:
-        return "That date is too far in the future."
+        return "That date is outside the calendar: use a year from 1 to 9999."
     return None
 
 

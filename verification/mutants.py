@@ -119,7 +119,7 @@ MUTANTS = (
     Mutant(
         "claim one second early",
         "schedules/engine/claim.py",
-        [("sql.due_jobs(now, room", "sql.due_jobs(now + timedelta(seconds=1), room")],
+        [("now,\n                    room,", "now + timedelta(seconds=1),\n                    room,")],
     ),
 )
 UNCHANGED = Mutant("(unchanged)", "manage.py", ())

@@ -295,7 +295,7 @@ def _why_ahead(job: Job, moment: datetime, now: datetime) -> Why:
         return Why(job, slot, "pending", "It isn't due yet.") if slot > now else _why_not_yet(job, now)
     if slot and job.paused_until and job.paused_until < moment:
         until = short_words(job.paused_until, job.timezone)
-        return Why(job, slot, "pending", f"It is paused until {until}.")
+        return Why(job, slot, "pending", f"It is paused until {until}, and runs again after that.")
     return _why_without_row(job, moment, now, is_ahead=True)
 
 

@@ -262,7 +262,7 @@ def test_why_explains_that_the_job_did_not_exist_yet(actor, at):
     assert verdict(actor, job, at).explanation == "The job did not exist yet."
 
 
-@pytest.mark.parametrize(("verb", "done"), [("pause", "paused"), ("cancel", "cancelled")])
+@pytest.mark.parametrize(("verb", "done"), [("pause", "paused"), ("cancel", "stopped permanently")])
 def test_why_names_who_stopped_it(actor, time_machine, verb, done):
     job = job_of(actor)
     getattr(services, verb)(actor, job.public_id)
@@ -270,7 +270,7 @@ def test_why_names_who_stopped_it(actor, time_machine, verb, done):
     answer = verdict(actor, job, NOW)
 
     assert answer.verdict == "skipped"
-    assert answer.explanation == f"olga had {done} it at 2026-02-04 09:00:00 UTC."
+    assert answer.explanation == f"It was {done} by olga (Wed 4 Feb 2026 09:00)."
 
 
 def test_why_names_the_pause_despite_later_changes(actor):
@@ -282,7 +282,7 @@ def test_why_names_the_pause_despite_later_changes(actor):
     for now, called in ((NOW, "paused"), (NOW + timedelta(hours=5), "skipped")):
         answer = verdict(actor, job, NOW + timedelta(hours=3), now)
         assert answer.verdict == called
-        assert answer.explanation == "olga had paused it at 2026-02-04 18:00:00 Asia/Tokyo."
+        assert answer.explanation == "It was paused by olga (Wed 4 Feb 2026 18:00)."
         assert answer.detail == "holiday"
 
 
@@ -293,7 +293,7 @@ def test_why_names_the_pause_after_a_delete_and_restore(actor):
     services.restore(actor, job.public_id)
 
     answer = verdict(actor, job, NOW + timedelta(hours=3))
-    assert answer.explanation.startswith("olga had paused it")
+    assert answer.explanation.startswith("It was paused by olga")
     assert answer.detail == "holiday"
 
 
@@ -390,7 +390,7 @@ def test_why_about_a_moment_after_a_pause_says_that_the_job_runs_again(actor):
 
     after, within = (verdict(actor, job, NOW + timedelta(hours=hours)) for hours in (25, 23))
 
-    assert after.explanation == "It is paused until 2026-02-05 09:00:00 UTC, and runs again after that."
+    assert after.explanation == "It is paused until Thu 5 Feb 2026 09:00, and runs again after that."
     assert "runs again" not in within.explanation
 
 

@@ -230,7 +230,7 @@ class Job:
 
     def run_now(self, now: datetime) -> bool:
         waiting = [row for row in self.rows if row.cause == "manual" and row.status in ("queued", "claimed")]
-        if self.deleted_at or len(waiting) >= RUNS_BY_HAND:
+        if self.deleted_at or self.status == "cancelled" or len(waiting) >= RUNS_BY_HAND:
             return False
         self.rows.append(Row([now], "manual", "queued", available_at=now))
         return True

@@ -49,7 +49,7 @@ ACTIONS = [
 
 @pytest.fixture
 def ids(owner: User) -> dict[str, object]:
-    job = JobFactory(owner=owner, name="Olga's secret")
+    job = JobFactory(owner=owner, name="Olga's plan")
     run = ExecutionFactory(job=job, status="waiting")
     return {"job": job.public_id, "run": run.pk, "token": TokenFactory(owner=owner).pk}
 
@@ -109,7 +109,7 @@ def test_actions_refuse_get(web: Client, ids: dict[str, object], path: str):
 def test_stranger_sees_nothing_of_the_owner(other: Client, ids: dict[str, object], path: str):
     answer = other.get(path)
 
-    assert b"secret" not in b"".join(answer)
+    assert b"s plan" not in b"".join(answer)
 
 
 @pytest.mark.parametrize("number", ["0", "9223372036854775808", "99999999999999999999999"])
