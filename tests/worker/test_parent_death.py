@@ -154,7 +154,7 @@ def test_thread_polls_for_the_parent_without_linux(monkeypatch):
 
 
 LATE_FORK = """
-import os, signal, sys
+import os, signal, sys, time
 from schedules.worker import parent_death
 # Runs in the child before the hook under test: the parent is dead by the time the child looks for it.
 # Hooks of the child run in the order of registration.
@@ -162,6 +162,8 @@ ready, started = os.pipe()
 os.register_at_fork(after_in_child=lambda: (os.close(started), os.read(ready, 1)))
 parent_death.end_forks_with_parent()
 if os.fork() == 0:
+    # The kernel closes the pipe of a dying parent a moment before it tells the child.
+    time.sleep(10)
     print("still alive", flush=True)
     os._exit(0)
 os.kill(os.getpid(), signal.SIGKILL)
