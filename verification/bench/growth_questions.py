@@ -37,6 +37,7 @@ PAGES = (
     "/?tag=home",
     "/?tag=none",
     "/?made_by=laptop",
+    "/live/",
     "/runs/",
     "/runs/?status=failed",
     "/runs/?status=lost",

@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from django.contrib.auth import get_user_model
 from django.http import QueryDict
 from django.utils.http import urlencode
 from django.views.generic import TemplateView
@@ -20,6 +19,7 @@ from schedules.services.lookalikes import skeleton
 from schedules.tasks import registry
 from schedules.web.views import states
 from schedules.web.views.forecast import Ahead
+from schedules.web.views.owners import owner_called, owners_for
 from schedules.web.views.page import PageMixin
 from schedules.web.views.paging import read_page
 
@@ -28,8 +28,6 @@ LARGE = 5_000
 # The most jobs that one action can change.
 MOST_JOBS = 1_000
 MOST_NAMED = 500
-# The owners that the filter of staff offers; any other can be typed.
-MOST_OWNERS = 50
 FILTERS = ("q", "status", "task", "tag", "made_by", "owner")
 CHIPS = {"task": "Type", "tag": "Tag", "made_by": "Created by", "owner": "Owner"}
 # The order that a column's heading asks for first; a second click turns it.
@@ -50,6 +48,7 @@ class JobsPage(PageMixin, TemplateView):
         is_narrowed = any(asked[name] for name in (*CHIPS, "q"))
         counts: Mapping[str, int | None]
         drawn: JobQuerySet | None = jobs
+        known: Mapping[int, str] = {}
         if is_large:
             segments = self._large_list(jobs, runs, asked)
             counts = {} if is_narrowed else states.count_by_index(jobs, runs, now)
@@ -57,14 +56,16 @@ class JobsPage(PageMixin, TemplateView):
                 # No index finds the next runs of such a list.
                 drawn = None
         else:
-            ranked = states.with_rank(matching(jobs, asked), now)
-            exact = counts = states.count_by_standing(ranked)
+            found = matching(jobs, asked)
+            ranked = states.with_rank(found, now)
+            known = states.read_standings(ranked)
+            exact = counts = states.count_by_standing(known)
             total = sum(exact.values())
-            segments = self._small_list(ranked, exact, asked)
+            segments = self._small_list(found, exact, asked)
             if is_narrowed or asked["status"]:
                 drawn = in_standing(ranked, asked["status"])
         listed = read_page([self._shown(segment) for segment in segments], self.request)
-        states.add_details(states.named(listed.rows), self.actor.user.pk, now)
+        states.name_standings(listed.rows, known, self.actor.user.pk, now)
         for job in listed.rows:
             job.can_change = self.actor.may_change(job)
         is_filtered = is_narrowed or bool(asked["status"])
@@ -82,7 +83,7 @@ class JobsPage(PageMixin, TemplateView):
             most_counted=most_counted,
             is_filtered=is_filtered,
             chosen_filters=_chosen_filters(asked),
-            owners=self._owners(),
+            owners=owners_for(self.actor),
             is_unused=has_all and all(_is_housekeeping(job) for job in listed.rows),
             alarm=_alarm(counts, most_counted),
             ahead=None if drawn is None else Ahead.of(drawn, now, self.page.zone),
@@ -97,17 +98,9 @@ class JobsPage(PageMixin, TemplateView):
         user = owner_called(asked["owner"])
         return jobs.filter(owner=user), runs.filter(owner=user)
 
-    def _owners(self) -> list[str]:
-        if not self.actor.sees_all:
-            return []
-        users = get_user_model()
-        names = users._default_manager.order_by("pk").values_list(users.USERNAME_FIELD, flat=True)
-        return sorted(names[:MOST_OWNERS])
-
     def _shown(self, segment: Segment) -> Segment:
         """Return a segment whose rows have what the list shows; only staff see whose job it is."""
-        rows = states.with_rank(segment.rows, self.page.now)
-        return replace(segment, rows=rows.select_related("owner") if self.actor.sees_all else rows)
+        return replace(segment, rows=segment.rows.select_related("owner")) if self.actor.sees_all else segment
 
     def _small_list(
         self, jobs: JobQuerySet, counts: Mapping[str, int], asked: dict[str, str]
@@ -118,15 +111,20 @@ class JobsPage(PageMixin, TemplateView):
         if segments is None and asked["sort"] in ("next", "-next"):
             segments = states.next_first(jobs, is_reversed=asked["sort"] == "-next")
         if segments is None:
-            # The same parts on every page, because links name them by number; only those with jobs are read.
-            parts = [(name, part) for name in names for part in states.segments_of(jobs, self.page.now, name)]
-            return [
-                replace(part, rows=part.rows if counts[name] else part.rows.none(), walked=None)
-                for name, part in parts
-            ]
+            # Links name the parts by number, so there are as many on every page; only those with jobs are read.
+            parts: list[Segment] = []
+            for name in names:
+                found = states.segments_of(jobs, self.page.now, name) if counts[name] else []
+                absent = states.PARTS.get(name, 1) - len(found)
+                parts += [*(replace(part, walked=None) for part in found), *[Segment(jobs.none())] * absent]
+            return parts
         if len(names) > 1:
             return segments
-        return [replace(each, rows=states.standing_as(each.rows, names[0])) for each in segments]
+        now, name = self.page.now, names[0]
+        return [
+            replace(each, rows=states.standing_as(states.with_rank(each.rows, now), name))
+            for each in segments
+        ]
 
     def _large_list(self, jobs: JobQuerySet, runs: ExecutionQuerySet, asked: dict[str, str]) -> list[Segment]:
         """Return the list of a person with many jobs, in the orders that indexes have."""
@@ -170,13 +168,6 @@ def _alarm(counts: Mapping[str, int | None], most: int) -> str:
 
 def asked_of(query: QueryDict) -> dict[str, str]:
     return {name: query.get(name, "").strip() for name in (*FILTERS, "sort")}
-
-
-def owner_called(name: str) -> int:
-    """Return the key of the user with this login name, or 0."""
-    users = get_user_model()
-    found = users._default_manager.filter(**{users.USERNAME_FIELD: name})
-    return found.values_list("pk", flat=True).first() or 0
 
 
 def in_standing(ranked: JobQuerySet, name: str) -> JobQuerySet:

@@ -39,11 +39,6 @@ class Page:
     def zone(self) -> str:
         return self.profile.zone
 
-    @property
-    def theme(self) -> str:
-        theme = self.request.COOKIES.get("theme", "")
-        return theme if theme in {"light", "dark"} else ""
-
     @cached_property
     def cluster(self) -> Cluster | None:
         """A cluster that is alive, else the one that was seen last."""

@@ -22,12 +22,13 @@ from schedules.services.reading import explain
 from schedules.tasks import registry
 from schedules.web.exports import MOST_ROWS, csv_chunks, in_threads, json_chunks
 from schedules.web.views.job_facts import shown_values
+from schedules.web.views.owners import owner_called, owners_for
 from schedules.web.views.page import Page, PageMixin, actor_of, page_of, render_page, show_problem
 from schedules.web.views.paging import read_page
 from schedules.web.views.run_facts import attempts_of, response_of
 from schedules.when.phrases import PhraseError, parse_moment
 
-FILTERS = ("status", "job", "cause", "q", "since", "until")
+FILTERS = ("status", "job", "cause", "q", "since", "until", "owner")
 SHOWN_OUTPUT = 20_000
 # The newest runs, which the chips count.
 COUNTED_RUNS = 1_000
@@ -56,6 +57,7 @@ class RunsPage(PageMixin, TemplateView):
             listed=listed,
             causes=Execution.Cause.values,
             is_filtered=any(asked.values()),
+            owners=owners_for(self.actor),
             counts=counts,
             counted_runs=COUNTED_RUNS,
             job_name=self._job_name(asked["job"]),
@@ -81,8 +83,10 @@ def asked_of(request: HttpRequest) -> dict[str, str]:
 
 
 def within(page: Page, asked: dict[str, str]) -> tuple[ExecutionQuerySet, dict[str, str]]:
-    """Return the runs of the asked job and time, which indexes find, and an error for each moment that is not one."""
+    """Return the runs of the asked owner, job and time, which indexes find, and an error for each moment that is not one."""
     runs, problems = page.actor.executions(), {}
+    if asked["owner"]:
+        runs = runs.filter(owner=owner_called(asked["owner"]))
     if asked["job"]:
         # By its key, because an index has the runs of one job in order.
         runs = runs.filter(job=Job.objects.called(asked["job"]).values_list("pk", flat=True).first() or 0)

@@ -14,7 +14,8 @@ from schedules.models import Job
 from schedules.result import Err, Ok
 from schedules.services import Actor
 from schedules.web.views import states
-from schedules.web.views.jobs import MOST_JOBS, asked_of, in_standing, matching, owner_called
+from schedules.web.views.jobs import MOST_JOBS, asked_of, in_standing, matching
+from schedules.web.views.owners import owner_called
 from schedules.web.views.page import actor_of, back, problem_text
 
 # The function of each action, what it did, and the action that undoes it.

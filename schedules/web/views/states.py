@@ -1,7 +1,7 @@
 """Standings on the pages: the list of jobs in parts that indexes find, counts, and what is shown beside a standing."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -10,7 +10,7 @@ from schedules.models.counting import count_up_to
 from schedules.models.executions import ExecutionQuerySet
 from schedules.models.jobs import JobQuerySet, has_unfinished
 from schedules.models.keysets import Segment
-from schedules.models.standings import ORDER, STANDINGS, is_stopped_failing, named, with_rank
+from schedules.models.standings import ORDER, STANDINGS, is_stopped_failing, named, standings_of, with_rank
 
 __all__ = ["STANDINGS", "named", "with_rank"]
 
@@ -18,16 +18,23 @@ __all__ = ["STANDINGS", "named", "with_rank"]
 MOVING = (Execution.Status.QUEUED, *Execution.HELD)
 # The standings with the status of the job, which has no next run.
 ENDED = ("failed", "completed", "cancelled")
+# How many segments a standing has, if more than one: planned jobs, and those whose last run is not finished.
+PARTS = {"retrying": 2, "running": 2, "waiting": 2}
 # The most jobs that a chip of a long list counts.
 MOST_COUNTED = 1_000
 BY_NEXT_RUN = ("next_run_at", "-pk")
 
 
-def count_by_standing(ranked: JobQuerySet) -> dict[str, int]:
-    """Count jobs by standing, for lists that are not long."""
-    # Not in the database: without the order of an index, SQLite may look through the jobs of everybody.
-    counts = Counter(ranked.order_by(*BY_NEXT_RUN).values_list("rank", flat=True))  # type: ignore[misc]
-    return {name: counts[place] for place, name in enumerate(ORDER)}
+def read_standings(ranked: JobQuerySet) -> dict[int, str]:
+    """Return the standing of each job by its key, for lists that are not long."""
+    # In the order of an index, without which SQLite may look through the jobs of everybody.
+    rows: Any = ranked.order_by(*BY_NEXT_RUN).values_list("pk", "rank")  # type: ignore[misc]
+    return {pk: ORDER[rank] for pk, rank in rows}
+
+
+def count_by_standing(found: Mapping[int, str]) -> dict[str, int]:
+    counts = Counter(found.values())
+    return {name: counts[name] for name in ORDER}
 
 
 def standing_as(ranked: JobQuerySet, name: str) -> JobQuerySet:
@@ -143,6 +150,15 @@ def _stopped(jobs: JobQuerySet, status: str) -> Segment:
 
 def _count(segment: Segment) -> int:
     return count_up_to(segment.rows.order_by(*segment.order), MOST_COUNTED)
+
+
+def name_standings(jobs: Sequence[Any], known: Mapping[int, str], user_id: int, now: datetime) -> None:
+    """Set `standing`, `retry` (the run that waits for its next attempt) and `waits_for` of each job."""
+    unknown = [job for job in jobs if job.pk not in known]
+    found = standings_of(unknown, now) if unknown else {}
+    for job in jobs:
+        job.standing = known.get(job.pk) or found[job.pk].name
+    add_details(jobs, user_id, now)
 
 
 def add_details(jobs: Sequence[Any], user_id: int, now: datetime) -> None:

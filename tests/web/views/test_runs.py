@@ -373,3 +373,30 @@ def test_running_command_is_stopped_by_its_owner_only(web: Client, other: Client
     assert "is not running" in again
     assert Event.objects.get().verb == "stop"
     assert engine.find_lost(cluster.pk, {run.pk: 1}) == [run.pk]
+
+
+def test_chips_count_the_newest_runs_by_status(web: Client, owner: User, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("schedules.web.views.runs.COUNTED_RUNS", 3)
+    now = clock.now()
+    for minute, status in enumerate(["failed", "succeeded", "failed", "lost"]):
+        ExecutionFactory(
+            job=JobFactory(owner=owner), status=status, scheduled_for=now - timedelta(minutes=minute)
+        )
+
+    assert web.get("/runs/").context["counts"] == {"succeeded": 1, "failed": 2}
+    assert web.get("/runs/?status=missed").context["counts"] == {"succeeded": 1, "failed": 2, "missed": 0}
+
+
+def test_runs_are_found_by_their_error_and_staff_filter_them_by_owner(
+    web: Client, staff: Client, owner: User, stranger: User
+):
+    mine = ExecutionFactory(job=JobFactory(owner=owner), status="failed", error="Disk full")
+    foreign = ExecutionFactory(job=JobFactory(owner=stranger), status="failed", error="Disk full")
+
+    def found(client: Client, **asked: str) -> set[int]:
+        return {run.pk for run in client.get("/runs/", asked).context["listed"].rows}
+
+    assert found(web, q="disk") == {mine.pk}
+    assert found(staff, q="disk") == {mine.pk, foreign.pk}
+    assert found(staff, owner=stranger.username) == {foreign.pk}
+    assert found(web, owner=stranger.username) == set()
