@@ -2,12 +2,13 @@
 
 import os
 import sys
+from contextlib import nullcontext
 
 import django
 from django.core.exceptions import ImproperlyConfigured
 from django.core.management import execute_from_command_line
 
-from schedules.management.startup import without_garbage_collection
+from schedules.management.startup import deferred_models, without_garbage_collection
 from schedules.private_files import restrict_to_owner
 
 
@@ -27,7 +28,7 @@ def set_up(*, pages: bool = True) -> None:
     name = "cronty_site.settings" if pages else "cronty_site.settings_without_pages"
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", name)
     try:
-        with without_garbage_collection():
+        with without_garbage_collection(), nullcontext() if pages else deferred_models():
             django.setup()
     except ImproperlyConfigured as error:
         # A wrong setting is for the operator to fix; a traceback would only hide the sentence that says how.

@@ -64,10 +64,15 @@ async def ask(
     if given is None:
         question = ElicitRequestFormParams(message=message, requested_schema=render_elicitation_schema(form))
         return InputRequiredResult(input_requests={key: ElicitRequest(params=question)})
-    if not isinstance(given, ElicitResult) or given.action != "accept":
+    return filled(given, form)
+
+
+def filled(reply: object, form: type[Form]) -> Form | None:
+    """Return the form that the person filled in, or None if they declined."""
+    if not isinstance(reply, ElicitResult) or reply.action != "accept":
         return None
     try:
-        return form.model_validate(given.content)
+        return form.model_validate(reply.content)
     except ValidationError:
         return None
 

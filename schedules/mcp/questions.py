@@ -1,14 +1,15 @@
-"""Questions that complete a call: the time zone or the topic that neither the agent nor the user has named."""
+"""Questions to the person during a call: a time zone or a topic that nobody has named, and the consent to change many
+jobs."""
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from django.db import InterfaceError, OperationalError
-from mcp_types import InputRequiredResult
+from mcp_types import CallToolResult, InputRequiredResult
 from pydantic import BaseModel, Field, create_model
 
 from schedules.mcp.auth import Caller
-from schedules.mcp.conversation import AnyContext, ask
+from schedules.mcp.conversation import AnyContext, ask, filled
 from schedules.mcp.orm import orm
 from schedules.mcp.tools.arguments import zone_notes
 from schedules.mcp.tools.triggers import local_text
@@ -28,6 +29,7 @@ FIELDS: dict[str, tuple[str, Any]] = {
         Field(title="Topic", description="1 to 64 letters, digits, - and _.", max_length=64),
     ),
 }
+CONSENT = "consent:"
 ARGUMENTS = {"timezone": "timezone", "topic": "notification_topic"}
 
 
@@ -51,6 +53,37 @@ async def complete(
     given = {field: value.strip() for field, value in reply.model_dump().items() if value.strip()}
     await orm(_remember)(caller, given)
     return arguments | {ARGUMENTS[field]: value for field, value in given.items()}
+
+
+class Agreement(BaseModel):
+    """The form for a change to many jobs."""
+
+    agree: bool = Field(title="Yes, do it")
+
+
+async def with_consent(
+    context: AnyContext,
+    arguments: dict[str, Any],
+    call: Callable[[dict[str, Any]], Awaitable[CallToolResult | InputRequiredResult]],
+) -> CallToolResult | InputRequiredResult:
+    """Call the tool that changes many jobs; if it needs a confirmation, ask the person for it at once."""
+    for key, reply in (context.input_responses or {}).items():
+        if key.startswith(CONSENT):
+            agreement = filled(reply, Agreement)
+            agreed = {"confirm": key.removeprefix(CONSENT)} if agreement and agreement.agree else {}
+            return await call(arguments | agreed)
+    result = await call(arguments)
+    preview = (result.structured_content if isinstance(result, CallToolResult) else None) or {}
+    if "confirm" in arguments or "confirm" not in preview:
+        return result
+    shown = ", ".join(job["name"] for job in preview["jobs"])
+    more = " and others" if preview["would_change"] > len(preview["jobs"]) else ""
+    message = f"{str(arguments.get('action')).capitalize()} {preview['would_change']} jobs? {shown}{more}"
+    # The token travels in the key: it proves what was shown, and the tool checks it.
+    answer = await ask(context, f"{CONSENT}{preview['confirm']}", message, Agreement)
+    if isinstance(answer, InputRequiredResult):
+        return answer
+    return await call(arguments | {"confirm": preview["confirm"]}) if answer and answer.agree else result
 
 
 def _missing(caller: Caller, name: str, arguments: Mapping[str, Any]) -> list[str]:

@@ -1,5 +1,6 @@
 """The MCP server: its description, the tools that each caller sees, and errors for invalid arguments."""
 
+import functools
 from collections.abc import Collection, Sequence
 from typing import Any
 
@@ -28,7 +29,7 @@ from schedules.mcp.apps import pages
 from schedules.mcp.auth import CrontyTokens, current_caller, too_many_calls
 from schedules.mcp.completions import add_completions
 from schedules.mcp.conversation import can_ask, conversing
-from schedules.mcp.questions import complete
+from schedules.mcp.questions import complete, with_consent
 from schedules.mcp.registration import (
     OFFER_BY_NAME,
     OFFERS,
@@ -41,6 +42,7 @@ from schedules.mcp.registration import (
 from schedules.mcp.resources import PROMPTS, add_prompts, add_resources
 from schedules.mcp.stdio import standard_streams
 from schedules.mcp.subscriptions import Watch
+from schedules.mcp.tools.bulk import bulk_jobs
 from schedules.mcp.wording import INSTRUCTIONS
 from schedules.services.connected_apps import mcp_address
 from schedules.services.tokens import FAMILIES
@@ -95,8 +97,10 @@ class CrontyServer(MCPServer[dict[str, Any]]):
                 if isinstance(completed, InputRequiredResult):
                     return completed
                 arguments = completed
-            with conversing(context):
-                return await super().call_tool(name, arguments, context)
+                if name == bulk_jobs.__name__:
+                    call = functools.partial(self._called, name, context=context)
+                    return await with_consent(context, arguments, call)
+            return await self._called(name, arguments, context=context)
         except ToolError as error:
             bad = error.__cause__
             if isinstance(error, UnexpectedToolError) or not isinstance(bad, ValidationError):
@@ -106,6 +110,12 @@ class CrontyServer(MCPServer[dict[str, Any]]):
                 return refused_arguments(name, _problems(bad))
             text = TextContent(type="text", text=refusal.message)
             return CallToolResult(content=[text], is_error=True)
+
+    async def _called(
+        self, name: str, arguments: dict[str, Any], *, context: Context[dict[str, Any], Any] | None
+    ) -> CallToolResult | InputRequiredResult:
+        with conversing(context):
+            return await super().call_tool(name, arguments, context)
 
     async def run_stdio_async(self) -> None:
         # A private attribute, as in the overridden method: the SDK has no public way to run on given streams.

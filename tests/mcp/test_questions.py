@@ -10,6 +10,7 @@ from mcp_types import ElicitResult
 from schedules.mcp.auth import local_caller, set_local_caller
 from schedules.models import Event, Job, Profile
 from schedules.services import issue_token
+from tests.factories import JobFactory
 from tests.mcp.agents import InMemory, ToolRefusalError, answer_of, mode_of
 from tests.mcp.over_http import OverHttp
 
@@ -19,7 +20,7 @@ LOCAL = {"at": "2030-06-03T15:00:00", "prompt": "Check the build"}
 class Person:
     """Answers forms with the given values, or declines."""
 
-    def __init__(self, action: str = "accept", **values: str) -> None:
+    def __init__(self, action: str = "accept", **values: str | bool) -> None:
         self.reply = ElicitResult(action=action, content=values if action == "accept" else None)
         self.asked: list[str] = []
         self.fields: set[str] = set()
@@ -147,6 +148,41 @@ def test_client_is_asked_over_stdio(site, era):
             return answer_of(made)
 
     assert asyncio.run(conversation())["timezone"] == "Europe/Berlin"
+    assert len(person.asked) == 1
+
+
+def test_person_confirms_a_change_to_many_jobs_in_one_call(beside, owner):
+    JobFactory.create_batch(2, owner=owner, tags=["home"])
+    other = JobFactory(owner=owner)
+    person = Person(agree=True)
+
+    done = beside(person).call("bulk_jobs", action="pause", tag="home")
+
+    assert done["changed"] == 2
+    assert person.asked[0].startswith("Pause 2 jobs? ")
+    assert Job.objects.filter(status="paused").count() == 2
+    assert Job.objects.get(pk=other.pk).status == "pending"
+
+
+@pytest.mark.parametrize("person", [Person("decline"), Person("cancel"), Person(agree=False)])
+def test_without_consent_nothing_changes_and_the_agent_sees_what_would(beside, owner, person):
+    JobFactory(owner=owner, tags=["home"])
+
+    shown = beside(person).call("bulk_jobs", action="pause", tag="home")
+
+    assert (shown["would_change"], "confirm" in shown) == (1, True)
+    assert not Job.objects.filter(status="paused").exists()
+
+
+def test_nothing_is_asked_about_no_jobs_or_when_the_agent_brings_the_confirmation(beside, owner):
+    JobFactory(owner=owner, tags=["home"])
+    person = Person("decline")
+    agent = beside(person)
+
+    token = agent.call("bulk_jobs", action="pause", tag="home")["confirm"]
+    assert agent.call("bulk_jobs", action="pause", tag="home", confirm=token)["changed"] == 1
+    assert agent.call("bulk_jobs", action="pause", tag="nothing")["would_change"] == 0
+
     assert len(person.asked) == 1
 
 
