@@ -54,6 +54,11 @@ def opened_violations(page: Page, axe: str) -> list[str]:
     return found
 
 
+def listed(found: dict[str, list[str]]) -> str:
+    """Return one line for each thing found, which pytest shows in full."""
+    return "\n".join(f"{page}: {words}" for page, all_words in found.items() for words in all_words)
+
+
 def overflow(page: Page) -> int:
     """Return how many pixels the page is wider than the screen."""
     width: int = page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")

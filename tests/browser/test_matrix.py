@@ -6,7 +6,7 @@ import pytest
 from django.contrib.auth.models import User
 
 from schedules.models import Job
-from tests.browser.checks import SMALLER_THAN_A_FINGER, opened_violations, overflow, violations
+from tests.browser.checks import SMALLER_THAN_A_FINGER, listed, opened_violations, overflow, violations
 from tests.browser.conftest import Visitor, full_matrix
 from tests.browser.matrix import MISTAKES, MODES, WIDTHS, admin_pages, all_pages
 
@@ -28,8 +28,9 @@ def test_no_page_has_an_accessibility_violation_with_anything_open(
     visit: Callable[..., Visitor], jobs: dict[str, Job], axe: str, mode: str
 ):
     visitor = visit(mode)
+    found = problems(visitor, axe, all_pages(jobs))
 
-    assert problems(visitor, axe, all_pages(jobs)) == {}
+    assert not found, listed(found)
     assert visitor.complaints == []
 
 
@@ -40,8 +41,9 @@ def test_no_admin_page_has_an_accessibility_violation(
     visit: Callable[..., Visitor], jobs: dict[str, Job], operator: User, axe: str, mode: str
 ):
     visitor = visit(mode, user=operator)
+    found = problems(visitor, axe, admin_pages(jobs))
 
-    assert problems(visitor, axe, admin_pages(jobs)) == {}
+    assert not found, listed(found)
 
 
 @full_matrix
@@ -69,7 +71,7 @@ def test_no_error_has_an_accessibility_violation(
     login.click("text=Log in")
     found |= {"login": words} if (words := violations(login, axe)) else {}
 
-    assert found == {}
+    assert not found, listed(found)
 
 
 def wide(visitor: Visitor, paths: dict[str, str], widths: tuple[int, ...]) -> dict[str, list[int]]:
@@ -109,4 +111,4 @@ def test_every_target_is_large_enough_for_a_finger(visit: Callable[..., Visitor]
         if small := visitor.open(path).evaluate(SMALLER_THAN_A_FINGER):
             found[name] = small[:5]
 
-    assert found == {}
+    assert not found, listed(found)
