@@ -5,9 +5,9 @@ from typing import Any
 from playwright.sync_api import Page
 
 RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
-# What a finger can hit; a link inside a sentence may be smaller.
+# What a finger can hit; a link inside a sentence may be smaller, and the list below a chart has its links, too.
 SMALLER_THAN_A_FINGER = """() => [...document.querySelectorAll("a, button, input, select, summary")]
-  .filter((each) => each.type !== "hidden" && each.checkVisibility() && !each.closest(".skip, .sr, p"))
+  .filter((each) => each.type !== "hidden" && each.checkVisibility() && !each.closest(".skip, .sr, p, svg"))
   .map((each) => [each, each.getBoundingClientRect()])
   .filter(([each, box]) => box.width > 1 && Math.min(box.width, box.height) < 39.5 && !each.closest("label"))
   .map(([each]) => each.outerHTML.slice(0, 100))"""
