@@ -190,7 +190,7 @@ def test_error_is_shown_beside_its_field_and_input_is_kept(
     page.locator("#id_phrase").fill("every blue moon")
     page.click("text=Create job")
 
-    expect(page.locator("#id_phrase_error")).to_contain_text("try")
+    expect(page.locator("#id_phrase_error")).to_contain_text("Try")
     expect(page.locator("#id_name")).to_have_value("Half a job")
     expect(page.locator("#id_phrase")).to_have_value("every blue moon")
 
