@@ -21,6 +21,8 @@ from django_q.conf import Conf
 from django_q.worker import worker
 from setproctitle import setproctitle
 
+# Before workers are forked, so that none of them imports it for its first request.
+import schedules.tasks.outbound.requests  # noqa: F401
 from schedules import clock, engine
 from schedules.database_errors import reason_of
 from schedules.models import Cluster

@@ -54,6 +54,7 @@ UNNEEDED = {
     "django.test",
     "django_q",
     "django_stubs_ext",
+    "httpcore",
     "oauth2_provider",
     "psycopg",
     "rich",
@@ -106,7 +107,7 @@ def test_server_starts_with_few_modules(site):
     modules = json.loads(started.stderr.splitlines()[-1])
     assert b"serverInfo" in started.stdout
     assert UNNEEDED.isdisjoint(modules)
-    assert len(modules) < 1120
+    assert len(modules) < 1100
 
 
 def test_families_scopes_and_name_come_from_the_command_line(site):

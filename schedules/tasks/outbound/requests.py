@@ -6,29 +6,15 @@ import ssl
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from urllib.parse import quote, urlsplit
 
 import httpcore
-import idna
 from django.conf import settings
 
-from schedules.tasks.outbound.addresses import guard, known_address
 from schedules.tasks.outbound.connections import Channel, channel_of_this_loop
-from schedules.tasks.outbound.errors import OutboundError, Refused
+from schedules.tasks.outbound.errors import OutboundError
+from schedules.tasks.outbound.targets import Reply, Target
 
-LONGEST_URL = 2048
-PORTS = {"http": 80, "https": 443}
 USER_AGENT = "Cronty"
-
-
-@dataclass(frozen=True)
-class Reply:
-    """A reply; header names are in lower case, and `truncated` means that the text was cut off."""
-
-    status: int
-    headers: dict[str, str]
-    text: str
-    truncated: bool
 
 
 async def send(
@@ -41,7 +27,7 @@ async def send(
 ) -> Reply:
     """Send one request and return the reply, whatever its status; `trusted` allows the operator's own hosts."""
     fields = {name.lower(): value for name, value in (headers or {}).items()}
-    request = _Request(method, _Target.parse(url), fields, content, trusted)
+    request = _Request(method, Target.parse(url), fields, content, trusted)
     limit = settings.CRONTY_OUTBOUND_TIMEOUT
     channel = await channel_of_this_loop()
     # Waiting for a free connection does not count against the time limit.
@@ -55,62 +41,10 @@ async def send(
             ) from error
 
 
-def problem_with_url(url: str) -> str | None:
-    """Return why `send` would refuse this URL, as far as that is known without a network request, or None."""
-    try:
-        target = _Target.parse(url)
-        if address := known_address(target.host):
-            guard(target.host, target.port, [address])
-    except Refused as refused:
-        return str(refused)
-    return None
-
-
-@dataclass(frozen=True)
-class _Target:
-    scheme: str
-    host: str
-    port: int
-    path: str
-
-    @classmethod
-    def parse(cls, url: str) -> "_Target":
-        if len(url) > LONGEST_URL:
-            raise Refused(f"The URL is longer than {LONGEST_URL} characters.")
-        if re.search(r"[\x00-\x20\x7f\\]", url):
-            raise Refused("The URL contains a space, a backslash or a control character.")
-        try:
-            parts = urlsplit(url)
-            port = parts.port
-            host = _ascii_host(parts.hostname or "")
-        except ValueError as error:
-            raise Refused(f"Not a URL: {error}.") from error
-        if parts.scheme not in PORTS:
-            raise Refused("The URL must start with http:// or https://.")
-        if "@" in parts.netloc:
-            raise Refused("The URL must not contain a user name or password.")
-        if not host:
-            raise Refused("The URL has no host name.")
-        path = quote(parts.path or "/", safe="/%:@!$&'()*+,;=~")
-        query = f"?{quote(parts.query, safe='/%:@!$&()*+,;=~?')}" if parts.query else ""
-        return cls(parts.scheme, host, port or PORTS[parts.scheme], path + query)
-
-    @property
-    def origin(self) -> str:
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        port = "" if self.port == PORTS[self.scheme] else f":{self.port}"
-        return f"{self.scheme}://{host}{port}"
-
-    def for_httpcore(self) -> httpcore.URL:
-        return httpcore.URL(
-            scheme=self.scheme.encode(), host=self.host.encode(), port=self.port, target=self.path.encode()
-        )
-
-
 @dataclass(frozen=True)
 class _Request:
     method: str
-    target: _Target
+    target: Target
     headers: Mapping[str, str]
     content: bytes | None
     trusted: bool
@@ -123,7 +57,7 @@ async def _exchange(channel: Channel, request: _Request) -> Reply:
         "accept-encoding": "identity",
         "host": request.target.origin.partition("://")[2],
     }
-    url = request.target.for_httpcore()
+    url = _url_of(request.target)
     try:
         async with (
             channel.connection(url.origin, request.trusted) as connection,
@@ -134,6 +68,15 @@ async def _exchange(channel: Channel, request: _Request) -> Reply:
             return await _read(response)
     except (httpcore.NetworkError, httpcore.TimeoutException, httpcore.ProtocolError) as error:
         raise _connection_error(request.target.host, error) from error
+
+
+def _url_of(target: Target) -> httpcore.URL:
+    return httpcore.URL(
+        scheme=target.scheme.encode(),
+        host=target.host.encode(),
+        port=target.port,
+        target=target.path.encode(),
+    )
 
 
 async def _read(response: httpcore.Response) -> Reply:
@@ -169,9 +112,3 @@ def _connection_error(host: str, error: Exception) -> OutboundError:
     words = f"{words[:1].lower()}{words[1:]}" if words[1:2].islower() else words
     is_final = isinstance(error, httpcore.LocalProtocolError)
     return OutboundError(f"Can't reach {host}: {words.rstrip('.')}.", retryable=not is_final)
-
-
-def _ascii_host(host: str) -> str:
-    if host.isascii():
-        return host
-    return idna.encode(host, uts46=True).decode()

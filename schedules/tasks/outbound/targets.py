@@ -1,0 +1,78 @@
+"""The addresses of requests, and replies: what is known without a connection, and without the library for it."""
+
+import re
+from dataclasses import dataclass
+from urllib.parse import quote, urlsplit
+
+import idna
+
+from schedules.tasks.outbound.addresses import guard, known_address
+from schedules.tasks.outbound.errors import Refused
+
+LONGEST_URL = 2048
+PORTS = {"http": 80, "https": 443}
+
+
+@dataclass(frozen=True)
+class Reply:
+    """A reply; header names are in lower case, and `truncated` means that the text was cut off."""
+
+    status: int
+    headers: dict[str, str]
+    text: str
+    truncated: bool
+
+
+def problem_with_url(url: str) -> str | None:
+    """Return why `send` would refuse this URL, as far as that is known without a network request, or None."""
+    try:
+        target = Target.parse(url)
+        if address := known_address(target.host):
+            guard(target.host, target.port, [address])
+    except Refused as refused:
+        return str(refused)
+    return None
+
+
+@dataclass(frozen=True)
+class Target:
+    """Where a request goes."""
+
+    scheme: str
+    host: str
+    port: int
+    path: str
+
+    @classmethod
+    def parse(cls, url: str) -> "Target":
+        if len(url) > LONGEST_URL:
+            raise Refused(f"The URL is longer than {LONGEST_URL} characters.")
+        if re.search(r"[\x00-\x20\x7f\\]", url):
+            raise Refused("The URL contains a space, a backslash or a control character.")
+        try:
+            parts = urlsplit(url)
+            port = parts.port
+            host = _ascii_host(parts.hostname or "")
+        except ValueError as error:
+            raise Refused(f"Not a URL: {error}.") from error
+        if parts.scheme not in PORTS:
+            raise Refused("The URL must start with http:// or https://.")
+        if "@" in parts.netloc:
+            raise Refused("The URL must not contain a user name or password.")
+        if not host:
+            raise Refused("The URL has no host name.")
+        path = quote(parts.path or "/", safe="/%:@!$&'()*+,;=~")
+        query = f"?{quote(parts.query, safe='/%:@!$&()*+,;=~?')}" if parts.query else ""
+        return cls(parts.scheme, host, port or PORTS[parts.scheme], path + query)
+
+    @property
+    def origin(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        port = "" if self.port == PORTS[self.scheme] else f":{self.port}"
+        return f"{self.scheme}://{host}{port}"
+
+
+def _ascii_host(host: str) -> str:
+    if host.isascii():
+        return host
+    return idna.encode(host, uts46=True).decode()
