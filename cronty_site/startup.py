@@ -1,12 +1,13 @@
 """The set-up of Django for Cronty's command lines."""
 
+import logging.config
 import os
 import sys
 from contextlib import nullcontext
 
 import django
+from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
-from django.core.management import execute_from_command_line
 
 from schedules.management.startup import deferred_models, without_garbage_collection
 from schedules.private_files import restrict_to_owner
@@ -16,6 +17,9 @@ def run_command() -> None:
     """Run the management command that the arguments name."""
     is_local_server = sys.argv[1:2] == ["mcp_serve"] and "--http" not in sys.argv
     set_up(pages=not is_local_server)
+    # Only needed here, and not by every command of a terminal.
+    from django.core.management import execute_from_command_line  # noqa: PLC0415
+
     execute_from_command_line(sys.argv)
 
 
@@ -30,6 +34,8 @@ def set_up(*, pages: bool = True) -> None:
     try:
         with without_garbage_collection(), nullcontext() if pages else deferred_models():
             django.setup()
+            if getattr(settings, "LOGGING_CONFIG", "") is None:
+                logging.config.dictConfig(settings.LOGGING)
     except ImproperlyConfigured as error:
         # A wrong setting is for the operator to fix; a traceback would only hide the sentence that says how.
         sys.exit(f"Cronty cannot start. {error}")

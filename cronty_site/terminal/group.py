@@ -11,6 +11,7 @@ import click
 
 from cronty_site.terminal.setup import start_django
 from schedules import __version__
+from schedules.management.startup import without_garbage_collection
 
 
 class Entry(NamedTuple):
@@ -80,7 +81,8 @@ class LazyGroup(click.Group):
         if entry is None:
             return None
         start_django(pages=entry.module == "operating")
-        module = import_module(f"cronty_site.terminal.{entry.module}")
+        with without_garbage_collection():
+            module = import_module(f"cronty_site.terminal.{entry.module}")
         found: click.Command = getattr(module, f"{name}_command")
         return found
 

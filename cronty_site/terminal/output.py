@@ -101,12 +101,12 @@ def print_facts(facts: Mapping[str, Any]) -> None:
 
 def say(text: str, style: str = "") -> None:
     """Print one line for a person."""
-    console().print(Text(line(text), style=style))
+    console().print(Text(line(text), style=style), soft_wrap=True)
 
 
 def note(text: str) -> None:
     """Print one line beside the output, on standard error."""
-    console(stderr=True).print(Text(line(text), style="dim"))
+    console(stderr=True).print(Text(line(text), style="dim"), soft_wrap=True)
 
 
 def iso(moment: datetime | None) -> str | None:

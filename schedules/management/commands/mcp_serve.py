@@ -83,7 +83,7 @@ class Command(BaseCommand):
         try:
             if not engine.is_any_cluster_running(clock.now()):
                 self.stderr.write(
-                    "No worker is running: nothing fires until `manage.py up` or `qcluster` runs."
+                    "No worker is running: nothing fires until `cronty up` or `manage.py qcluster` runs."
                 )
         except DatabaseError as error:
             # The database may start later; until then, every call reports the problem.
@@ -130,7 +130,7 @@ def _user(username: str | None) -> AbstractBaseUser:
     except DatabaseError as error:
         why = str(error).partition("\n")[0]
         raise CommandError(
-            f"The database cannot be read ({why}): run `make up` or `manage.py migrate` first."
+            f"The database cannot be read ({why}): run `cronty up` or `manage.py migrate` first."
         ) from error
     if username and not found:
         raise CommandError(f"--user: there is no active user called {username!r}.")

@@ -34,7 +34,7 @@ class Command(BaseCommand):
 def _get_ready() -> None:
     """Before a cluster starts, check the database, create the pruning job, and follow a change of zone data."""
     if has_missing_migrations():
-        raise NotReadyError("the database is not migrated: run `manage.py up` or `manage.py migrate`")
+        raise NotReadyError("the database is not migrated: run `cronty up` or `manage.py migrate`")
     try:
         require_secret_key()
     except ForeignSecretKeyError as error:

@@ -32,7 +32,7 @@ class Command(BaseCommand):
             parent_death.end_with_parent(options["with_parent"], signal.SIGTERM)
         elif not _are_static_files_collected():
             raise CommandError(
-                "The static files are missing: run `manage.py up`, or `manage.py migrate` and `collectstatic` first."
+                "The static files are missing: run `cronty up`, or `migrate` and `collectstatic` first."
             )
         stop_with_foreign_secret_key()
         serve(_application(), host=options["host"], port=options["port"])

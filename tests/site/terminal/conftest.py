@@ -28,7 +28,10 @@ Cronty = Callable[..., Ended]
 
 
 @pytest.fixture
-def cronty(owner: User, capsys: pytest.CaptureFixture[str]) -> Cronty:
+def cronty(owner: User, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Cronty:
+    # Where the tests run in a terminal, its width is not the output's.
+    monkeypatch.delenv("COLUMNS", raising=False)
+
     def run(*arguments: str) -> Ended:
         capsys.readouterr()
         code = main(list(arguments))

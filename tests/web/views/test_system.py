@@ -67,7 +67,7 @@ def test_page_does_not_scan_the_executions_table(web: Client):
 
 
 def test_page_names_the_backup_command(staff: Client):
-    assert "manage.py backup PATH" in staff.get("/system/").content.decode()
+    assert "cronty backup PATH" in staff.get("/system/").content.decode()
 
 
 def test_settings_are_shown_only_to_staff(web: Client, staff: Client):
