@@ -15,16 +15,16 @@ from itertools import chain
 from typing import Any, TypeVar
 
 from django.conf import settings
-from django.db import DatabaseError, Error, InterfaceError, NotSupportedError, OperationalError, connections
+from django.db import Error, InterfaceError, NotSupportedError, OperationalError, connections
 
 from schedules import clock, engine
-from schedules.database_errors import is_outage, reason_of
+from schedules.database_errors import reason_of
 from schedules.engine import Outcome, Started
-from schedules.models import Execution
 from schedules.tasks import registry
 from schedules.tasks.registry import OutputText
 from schedules.worker.calls import run_coroutine
 from schedules.worker.context import ClusterContext
+from schedules.worker.outcomes import log_failure, write_outcomes
 from schedules.worker.sessions import use_engine_session
 
 logger = logging.getLogger(__name__)
@@ -239,7 +239,7 @@ class WorkerLoop:
                 deferred = write_outcomes(self.cluster_id, group)
         except Exception as error:
             # Keep the outcomes: if the database is away, no other cluster can take over the executions, either.
-            _log_failure(error)
+            log_failure(error)
             connections["default"].close()
             deferred = [group]
         unwritten = list(chain.from_iterable(deferred))
@@ -361,7 +361,7 @@ class WorkerLoop:
             with self.context.turns.take():
                 step(self.cluster_id, ids, clock.now())
         except Exception as error:
-            _log_failure(error)
+            log_failure(error)
             if not engine.is_lock_timeout(error):
                 connections["default"].close()
             return False
@@ -376,53 +376,3 @@ def _drained(waiting: deque[Item]) -> Iterator[Item]:
     with suppress(IndexError):
         while True:
             yield waiting.popleft()
-
-
-def write_outcomes(cluster_id: int, batch: list[Outcome]) -> list[list[Outcome]]:
-    """Settle outcomes in one batch; an outcome that cannot be written does not affect the others.
-
-    Return the outcomes to be tried again because a row or table is locked, in groups.
-    """
-    try:
-        blocked = engine.settle_runs(cluster_id, batch).blocked
-    except OperationalError as error:
-        if not engine.is_lock_timeout(error):
-            # The database is locked or away, and the outcomes are fine: let the caller try again.
-            raise
-        logger.warning("Outcomes wait for a row or table that is locked: %s", error)
-        # One of them waited for a row other than its run and its job: let the other half go ahead the next time.
-        middle = len(batch) // 2
-        return [half for half in (batch[:middle], batch[middle:]) if half]
-    except (ValueError, TypeError, DatabaseError):
-        if len(batch) == 1 and connections["default"].is_usable():
-            execution_id = batch[0].execution_id
-            logger.exception(
-                "The outcome of execution %s cannot be written",
-                execution_id,
-                extra={"execution": execution_id},
-            )
-            blocked = engine.settle_runs(cluster_id, [_unwritable(batch[0])]).blocked
-        elif connections["default"].is_usable():
-            return list(chain.from_iterable(write_outcomes(cluster_id, [outcome]) for outcome in batch))
-        else:
-            raise
-    return [blocked] if blocked else []
-
-
-def _log_failure(error: Exception) -> None:
-    if isinstance(error, Error) and is_outage(error):
-        logger.warning("Could not write to the database (%s); trying again", reason_of(error))
-    else:
-        logger.exception("Could not write to the database; trying again")
-
-
-def _unwritable(outcome: Outcome) -> Outcome:
-    message = "The outcome of this run could not be stored."
-    return Outcome(
-        outcome.execution_id,
-        outcome.attempt,
-        outcome.job_id,
-        Execution.Status.FAILED,
-        outcome.finished_at,
-        error=message,
-    )

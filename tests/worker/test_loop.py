@@ -19,7 +19,7 @@ from schedules.tasks.registry import WAITING, Final, Run, task
 from schedules.worker import loop as loop_module
 from schedules.worker.concurrency import Permits
 from schedules.worker.context import ClusterContext
-from schedules.worker.loop import WorkerLoop, start_executions, write_outcomes
+from schedules.worker.loop import WorkerLoop, start_executions
 from tests.factories import ClusterFactory, ExecutionFactory, JobFactory
 
 NOW = datetime(2026, 2, 4, 9, 0, tzinfo=UTC)
@@ -64,9 +64,6 @@ async def breaks_out() -> str:
     return "survived"
 
 
-# Writing
-
-
 def make_running(cluster: Cluster, job: Job | None = None, **fields: Any) -> Started:
     row = ExecutionFactory(
         job=job or JobFactory(task="tests.loop.agive"), status="claimed", cluster=cluster, **fields
@@ -78,65 +75,6 @@ def outcome_of(run: Started, **fields: Any) -> engine.Outcome:
     return engine.Outcome(
         run.execution_id, run.attempt, run.job_id, Execution.Status.SUCCEEDED, NOW, **fields
     )
-
-
-@pytest.mark.django_db
-def test_outcome_that_the_database_refuses_fails_alone():
-    cluster = ClusterFactory()
-    runs = [make_running(cluster) for _ in range(3)]
-    # A set is not JSON; no real outcome holds one.
-    outcomes = [outcome_of(runs[0], result=1), outcome_of(runs[1], result={2}), outcome_of(runs[2], result=3)]
-
-    write_outcomes(cluster.pk, outcomes)
-
-    rows = Execution.objects.order_by("pk").values_list("status", "result", "error")
-    assert list(rows) == [
-        ("succeeded", 1, ""),
-        ("failed", None, "The outcome of this run could not be stored."),
-        ("succeeded", 3, ""),
-    ]
-
-
-@pytest.mark.django_db
-def test_nul_in_an_outcome_does_not_affect_other_outcomes():
-    cluster = ClusterFactory()
-    runs = [make_running(cluster) for _ in range(2)]
-
-    write_outcomes(cluster.pk, [outcome_of(runs[0], error="a\x00b"), outcome_of(runs[1])])
-
-    first, second = Execution.objects.order_by("pk")
-    assert first.status == ("failed" if connection.vendor == "postgresql" else "succeeded")
-    assert second.status == "succeeded"
-
-
-@pytest.mark.django_db
-@pytest.mark.parametrize("count", [1, 2])
-def test_outcomes_survive_a_locked_database(monkeypatch, count):
-    cluster = ClusterFactory()
-    runs = [make_running(cluster) for _ in range(count)]
-
-    def refuse(*arguments: object) -> None:
-        raise OperationalError("database is locked")
-
-    monkeypatch.setattr(engine, "settle_runs", refuse)
-
-    with pytest.raises(OperationalError):
-        write_outcomes(cluster.pk, [outcome_of(run) for run in runs])
-
-    assert set(Execution.objects.values_list("status", flat=True)) == {"running"}
-
-
-@pytest.mark.django_db
-def test_outcome_does_not_fail_because_of_a_database_outage(monkeypatch):
-    cluster = ClusterFactory()
-    run = make_running(cluster)
-    monkeypatch.setattr(connection, "is_usable", lambda: False)
-
-    with pytest.raises(TypeError):
-        write_outcomes(cluster.pk, [outcome_of(run, result={1})])
-
-
-# The loop
 
 
 @pytest.fixture

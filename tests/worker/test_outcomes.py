@@ -1,0 +1,66 @@
+"""Outcomes written in batches, when the database refuses one or does not answer."""
+
+import pytest
+from django.db import OperationalError, connection
+
+from schedules import engine
+from schedules.models import Execution
+from schedules.worker.outcomes import write_outcomes
+from tests.factories import ClusterFactory
+from tests.worker.test_loop import make_running, outcome_of
+
+
+@pytest.mark.django_db
+def test_outcome_that_the_database_refuses_fails_alone():
+    cluster = ClusterFactory()
+    runs = [make_running(cluster) for _ in range(3)]
+    # A set is not JSON; no real outcome holds one.
+    outcomes = [outcome_of(runs[0], result=1), outcome_of(runs[1], result={2}), outcome_of(runs[2], result=3)]
+
+    write_outcomes(cluster.pk, outcomes)
+
+    rows = Execution.objects.order_by("pk").values_list("status", "result", "error")
+    assert list(rows) == [
+        ("succeeded", 1, ""),
+        ("failed", None, "The outcome of this run could not be stored."),
+        ("succeeded", 3, ""),
+    ]
+
+
+@pytest.mark.django_db
+def test_nul_in_an_outcome_does_not_affect_other_outcomes():
+    cluster = ClusterFactory()
+    runs = [make_running(cluster) for _ in range(2)]
+
+    write_outcomes(cluster.pk, [outcome_of(runs[0], error="a\x00b"), outcome_of(runs[1])])
+
+    first, second = Execution.objects.order_by("pk")
+    assert first.status == ("failed" if connection.vendor == "postgresql" else "succeeded")
+    assert second.status == "succeeded"
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("count", [1, 2])
+def test_outcomes_survive_a_locked_database(monkeypatch, count):
+    cluster = ClusterFactory()
+    runs = [make_running(cluster) for _ in range(count)]
+
+    def refuse(*arguments: object) -> None:
+        raise OperationalError("database is locked")
+
+    monkeypatch.setattr(engine, "settle_runs", refuse)
+
+    with pytest.raises(OperationalError):
+        write_outcomes(cluster.pk, [outcome_of(run) for run in runs])
+
+    assert set(Execution.objects.values_list("status", flat=True)) == {"running"}
+
+
+@pytest.mark.django_db
+def test_outcome_does_not_fail_because_of_a_database_outage(monkeypatch):
+    cluster = ClusterFactory()
+    run = make_running(cluster)
+    monkeypatch.setattr(connection, "is_usable", lambda: False)
+
+    with pytest.raises(TypeError):
+        write_outcomes(cluster.pk, [outcome_of(run, result={1})])
