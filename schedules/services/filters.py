@@ -78,7 +78,9 @@ class JobFilter:
         if self.query:
             found = mentioning(found, *self.query.split()[:MOST_WORDS])
         if self.tag:
-            has_tag = Q(tag_text__icontains=_json_text(self.tag))
+            # A notification has tags of its own, which people do not tell apart from those of its job.
+            quoted = _json_text(self.tag)
+            has_tag = Q(tag_text__icontains=quoted) | Q(task="notify", kwargs__tags__icontains=quoted)
             found = found.annotate(tag_text=Cast("tags", TextField())).filter(has_tag)
         if self.task:
             found = found.filter(task=self.task)

@@ -32,11 +32,13 @@ def public_id_of(jobs: JobQuerySet, reference: str) -> Result[str]:
             return Ok(numbered)
     if not text or len(text) > limits.NAME_LENGTH or limits.line_problem(text):
         return Ok(text)
-    # By the skeleton, which has an index.
-    named = jobs.filter(name_skeleton=skeleton(text), name=text).order_by("-pk")
-    candidates = list(named.values_list("public_id", "status")[: 20 * MOST_CANDIDATES])
-    active = [public_id for public_id, status in candidates if status in Job.ACTIVE]
-    meant = active or [public_id for public_id, _ in candidates]
+    # By the skeleton, which has an index; it is the same for names that only look the same, so the name decides.
+    alike = jobs.filter(name_skeleton=skeleton(text)).order_by("-pk")
+    rows = list(alike.values_list("public_id", "status", "name")[: 20 * MOST_CANDIDATES])
+    named = [row for row in rows if row[2] == text]
+    named = named or [row for row in rows if row[2].casefold() == text.casefold()]
+    active = [public_id for public_id, status, _ in named if status in Job.ACTIVE]
+    meant = active or [public_id for public_id, _, _ in named]
     if len(meant) > 1:
         listed = ", ".join(meant[:MOST_CANDIDATES]) + (", …" if len(meant) > MOST_CANDIDATES else "")
         return Err(Code.CONFLICT, f"Several jobs have this name: {listed}. Give the id of the one you mean.")

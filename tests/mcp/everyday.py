@@ -206,6 +206,13 @@ TASKS = (
         said__attempts=4,
         said__kwargs__url="https://example.org/backup",
     ),
+    task(
+        "Call the backup every night, and tag it home.",
+        Call("schedule_job", BACKUP | cron("0 2 * * *", tags=["home"])),
+        Call("schedule_notification", {"message": "Lights", "delay": "1h", "tags": ["home"]}),
+        Call("list_jobs", {"tag": "Home"}),
+        said__total=2,
+    ),
     # Changes.
     task(
         "Move the backup to half past seven.",
@@ -448,6 +455,74 @@ TASKS = (
         "What happens to a job at 2:30 when the clocks change?",
         Call("preview_schedule", cron("30 2 * * *")),
         said__warnings__0=Contains("02:30"),
+    ),
+    # What models get slightly wrong, and what helps them on.
+    task(
+        "What failed this week, in so many words?",
+        Call("list_jobs", {"outcome": "failed", "since": "this week"}),
+        given="a bad week",
+        said__jobs__0__name="Backup",
+    ),
+    task(
+        "Show me the BACKUP.",
+        Call("job_status", {"job_id": "BACKUP"}),
+        given="a bad week",
+        said__name="Backup",
+    ),
+    task(
+        "Try again after ten minutes, for at most half an hour.",
+        DAILY,
+        Call("update_job", JOB | {"backoff": "ten minutes", "timeout": "half an hour"}),
+        Call("job_status", JOB),
+        said__backoff="10m",
+        said__timeout="30m",
+    ),
+    task(
+        "Remind me in 2 hours.",
+        Call("schedule_notification", {"message": "Hello", "delay": "2 hours"}),
+        said__scheduled_time="2026-02-04T14:00:00+01:00",
+    ),
+    task(
+        "Tag the backup home and nas.",
+        DAILY,
+        Call("update_job", JOB | {"tags": "home, nas"}),
+        Call("job_status", JOB),
+        said__tags=["home", "nas"],
+    ),
+    task(
+        "Run the hourly job daily at 7 instead.",
+        Call("schedule_job", BACKUP | every(hours=1), "made"),
+        Call("update_job", JOB | {"trigger_config": {"expression": "0 7 * * *"}}),
+        said__next_runs__0="2026-02-05T07:00:00+01:00",
+    ),
+    task(
+        "Every weekday at 9, as a cron expression in words.",
+        Call("preview_schedule", cron("every weekday at 9")),
+        said__error="Invalid cron expression: every weekday at 9",
+        said__hint=Contains('"0 9 * * 1-5"'),
+    ),
+    task(
+        "Every day at 8, have an agent read my mail.",
+        Call("schedule", {"at": "every day at 8", "prompt": "Read my mail"}),
+        said=Contains("hint: this repeats: use schedule_cron_notification for a reminder, else schedule_job"),
+    ),
+    task(
+        "Remind me of water every two hours; you know my topic.",
+        Call(
+            "schedule_job",
+            {"name": "Water", "task": "notify", "kwargs": {"message": "Water"}, **every(hours=2)},
+            "made",
+        ),
+        Call("job_status", JOB),
+        said__kwargs__topic="my-phone",
+    ),
+    task(
+        "Stop everything about the garden. Undo, as you said.",
+        Call("bulk_jobs", {"action": "pause", "query": "garden"}, "asked"),
+        Call("bulk_jobs", {"action": "pause", "query": "garden", "confirm": "{asked.confirm}"}, "done"),
+        Call("bulk_jobs", {"action": "undo", "confirm": "{done.undo}"}),
+        given="a household",
+        said__changed=2,
     ),
     # Preferences.
     task(

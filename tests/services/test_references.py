@@ -32,11 +32,17 @@ def test_number_comes_before_a_name(agent, owner):
     assert public_id_of(agent.jobs(), f"#{job.pk}") == Ok(job.public_id)
 
 
-def test_only_the_exact_name_finds_the_job(agent, owner):
+def test_only_the_whole_name_finds_the_job_and_its_exact_form_comes_first(agent, owner):
     job = job_called("Backup", owner)
 
     assert public_id_of(agent.jobs(), "Backup ") == Ok(job.public_id)
-    assert public_id_of(agent.jobs(), "backup") == Ok("backup")
+    assert public_id_of(agent.jobs(), "backup") == Ok(job.public_id)
+    assert public_id_of(agent.jobs(), "back") == Ok("back")
+    # It looks the same, but has a Cyrillic letter.
+    assert public_id_of(agent.jobs(), "B\u0430ckup") == Ok("B\u0430ckup")
+    other = job_called("backup", owner)
+    assert public_id_of(agent.jobs(), "backup") == Ok(other.public_id)
+    assert isinstance(public_id_of(agent.jobs(), "BACKUP"), Err)
 
 
 def test_active_job_is_meant_before_ended_ones_of_its_name(agent, owner):

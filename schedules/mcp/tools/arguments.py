@@ -29,6 +29,8 @@ EXAMPLES = (
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _TIME = re.compile(r"[0-9]{1,2}:[0-9]{2}(:[0-9]{2})?")
 CHOICES = {"overlap": Job.Overlap.values, "catch_up": Job.CatchUp.values}
+_REPEATED = re.compile(r"\s*(?:every|each|daily|hourly|weekly|monthly|yearly|weekdays)\b", re.IGNORECASE)
+REPEATS = "this repeats: use schedule_cron_notification for a reminder, else schedule_job"
 PAGE = 100
 # Two zones in which every local time is another moment, also one that is the same every day.
 _FAR_APART = ("Etc/GMT+5", "Etc/GMT-6")
@@ -53,6 +55,12 @@ def _only_numbers(kind: str) -> BeforeValidator:
     return BeforeValidator(check)
 
 
+def _words(value: Any) -> Any:
+    """Accept one word, or several with commas between them, as a list."""
+    return [word.strip() for word in value.split(",")] if isinstance(value, str) else value
+
+
+Words = Annotated[list[str], BeforeValidator(_words)]
 Whole = Annotated[int, _only_numbers("integer")]
 Number = Annotated[float, _only_numbers("number")]
 
@@ -110,14 +118,14 @@ Timeout = Annotated[Span | None, Field(description='Longest run, like "5m".')]
 Overlap = Annotated[
     str | None,
     Field(
-        description="While a run goes on.",
+        description="A new run while one goes on.",
         json_schema_extra={"enum": [*Job.Overlap.values, None]},
     ),
 ]
 CatchUp = Annotated[
     str | None,
     Field(
-        description="Of missed runs.",
+        description="Missed runs to make up for.",
         json_schema_extra={"enum": [*Job.CatchUp.values, None]},
     ),
 ]
@@ -137,10 +145,10 @@ def read_moment(text: str, timezone: str, now: datetime, field: str, **rules: bo
         return refuse(error.field, error.reason)
     except TooFarError as error:
         return Err(Code.TOO_FAR, f"{field}: {error}", errors={field: [str(error)]})
-    except NotUnderstoodError as error:
-        return refuse(field, str(error))
     except PhraseError as error:
-        return refuse(field, str(error), hint=str(error))
+        if _REPEATED.match(text):
+            return refuse(field, REPEATS, hint=REPEATS)
+        return refuse(field, str(error), hint="" if isinstance(error, NotUnderstoodError) else str(error))
 
 
 def given_policies(**policies: Any) -> dict[str, Any]:
@@ -184,9 +192,22 @@ def _read_span(text: str, field: str) -> Result[timedelta]:
     if re.fullmatch(r"0+(?:\.0+)?s?", text.strip()):
         return Ok(timedelta(0))
     try:
-        return Ok(parse_delay(text))
+        return Ok(_delay(text))
     except PhraseError as error:
         return refuse(field, str(error))
+
+
+def _delay(text: str) -> timedelta:
+    """Read "1h30m", or a duration in words, like "ten minutes"."""
+    try:
+        return parse_delay(text)
+    except PhraseError:
+        now = clock.now()
+        try:
+            return parse_moment(f"in {text}", now=now, timezone="UTC") - now
+        except PhraseError:
+            pass
+        raise
 
 
 def read_one_moment(when: Mapping[str, str], zone: str) -> Result[datetime]:
@@ -205,7 +226,7 @@ def read_one_moment(when: Mapping[str, str], zone: str) -> Result[datetime]:
     match ways[0]:
         case "delay":
             try:
-                return Ok(now + parse_delay(when["delay"]))
+                return Ok(now + _delay(when["delay"]))
             except PhraseError as error:
                 return refuse("delay", str(error))
         case "datetime":

@@ -37,7 +37,8 @@ def bulk_jobs(
     actor, now = current_actor(), clock.now()
     given = {"status": status, "task": task}
     if action == "undo":
-        match bulk.undo(actor, confirm or ""):
+        # Accept the whole call that the answer shows, too.
+        match bulk.undo(actor, (confirm or "").rpartition('confirm="')[2].rstrip('")')):
             case Ok(done):
                 return changed_out(action, done)
             case error:

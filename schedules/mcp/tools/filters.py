@@ -21,6 +21,17 @@ OfStatus = Annotated[
     str | None,
     Field(description="State of the job.", json_schema_extra={"enum": [*Job.Status.values, None]}),
 ]
+# Periods that people name, by the moment since when they last.
+_PERIODS = {
+    "this week": "monday",
+    "last week": "7 days ago",
+    "past week": "7 days ago",
+    "a week": "7 days ago",
+    "last month": "30 days ago",
+    "past month": "30 days ago",
+    "last night": "yesterday at 18:00",
+}
+
 Query = Annotated[str | None, Field(description="Words of its name, message, label, tags …")]
 Tag = Annotated[str | None, Field(description="One of its tags.")]
 OfTask = Annotated[str | None, Field(description='Its task, like "notify".')]
@@ -54,7 +65,8 @@ def read_filter(
     moment = None
     if since:
         zone = actor.read_profile().zone
-        read = read_moment(since, zone, clock.now(), "since", past=True, has_horizon=False)
+        said = _PERIODS.get(" ".join(since.lower().split()), since)
+        read = read_moment(said, zone, clock.now(), "since", past=True, has_horizon=False)
         if isinstance(read, Err):
             return read
         moment = read.value

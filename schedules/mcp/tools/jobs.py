@@ -38,6 +38,7 @@ from schedules.mcp.tools.arguments import (
     Timezone,
     TriggerConfig,
     TriggerType,
+    Words,
     given_policies,
     page_problem,
     read_policies,
@@ -78,11 +79,11 @@ def schedule_job(
     overlap: Overlap = None,
     catch_up: CatchUp = None,
     timezone: Timezone = None,
+    tags: Annotated[Words | None, Field(description="Tags to find it by.")] = None,
     idempotency_key: IdempotencyKey = None,
 ) -> ScheduledOut | ErrorOut:
     """Schedule a registered task, like a webhook, once, at an interval or by cron. For a reminder on the
-    user's phone, use schedule_notification. For one prompt to an agent, use `schedule`. Every call creates
-    another job, unless its idempotency_key is the same.
+    user's phone, use schedule_notification. For one prompt to an agent, use `schedule`.
     """
     actor = current_actor()
     given = {
@@ -91,8 +92,11 @@ def schedule_job(
         "trigger_config": trigger_config,
         "max_runs": max_runs,
     }
-    what: dict[str, Any] = {"name": name, "args": args or [], "kwargs": kwargs or {}}
+    tagged: dict[str, Any] = {"tags": tags} if tags else {}
     profile = actor.read_profile()
+    what: dict[str, Any] = {"name": name, "args": args or [], "kwargs": kwargs or {}}
+    if task == "notify" and profile.default_topic and len(what["args"]) < 2:
+        what["kwargs"] = {"topic": profile.default_topic} | what["kwargs"]
     zone = timezone if timezone is not None else profile.zone
     when = read_trigger(trigger_type, trigger_config, zone, clock.now())
     asked = given_policies(
@@ -115,8 +119,9 @@ def schedule_job(
         actor,
         profile=profile,
         idempotency_key=idempotency_key,
-        request=given | what | {"timezone": timezone} | asked,
+        request=given | what | {"timezone": timezone} | asked | tagged,
         **what,
+        **tagged,
         **policies.value,
         task=task,
         max_runs=max_runs,

@@ -30,6 +30,7 @@ from schedules.mcp.tools.arguments import (
     Overlap,
     Timeout,
     Whole,
+    Words,
     ZoneText,
     given_policies,
     read_moment,
@@ -38,7 +39,7 @@ from schedules.mcp.tools.arguments import (
     zone_of_job,
 )
 from schedules.mcp.tools.names import derived_name
-from schedules.mcp.tools.triggers import read_trigger
+from schedules.mcp.tools.triggers import implied_type, read_trigger
 from schedules.models import Execution, Job
 from schedules.result import Code, Err, Ok, Result
 from schedules.services.lookalikes import SimilarJob
@@ -71,7 +72,7 @@ def update_job(
             description='The new schedule, like {"expression": "30 8 * * 1-5"}. For other forms, see schedule_job.'
         ),
     ] = None,
-    timezone: Annotated[ZoneText | None, Field(description="The new zone, like Europe/Berlin.")] = None,
+    timezone: Annotated[ZoneText | None, Field(description="The new zone.")] = None,
     max_runs: Annotated[
         Whole | None, Field(description="Stop after this many scheduled runs; 0: never.")
     ] = None,
@@ -82,7 +83,7 @@ def update_job(
     overlap: Overlap = None,
     catch_up: CatchUp = None,
     label: Annotated[str | None, Field(description="A new label.")] = None,
-    tags: Annotated[list[str] | None, Field(description="New tags, instead of all old ones.")] = None,
+    tags: Annotated[Words | None, Field(description="New tags, instead of all old ones.")] = None,
 ) -> ChangedOut | ErrorOut:
     """Change a pending or paused job; what is left out stays. Better than cancelling and creating anew: id and
     history are kept.
@@ -172,7 +173,7 @@ def resume_job(job_id: JobId) -> ChangedOut | ErrorOut:
 def skip_runs(
     job_id: JobId,
     dates: Annotated[
-        list[str] | None,
+        Words | None,
         Field(
             description='Days like "tomorrow" or "2026-12-24" in the job\'s zone, or runs in ISO 8601. '
             "Default: the next run."
@@ -249,7 +250,8 @@ def _new_trigger(
         return Ok({})
     if config is None:
         return refuse("trigger_config", "give trigger_config together with trigger_type")
-    return read_trigger(trigger_type or job.trigger_type, config, zone, clock.now())
+    kind = trigger_type or implied_type(config) or job.trigger_type
+    return read_trigger(kind, config, zone, clock.now())
 
 
 def _changed(

@@ -42,6 +42,7 @@ from schedules.mcp.tools.arguments import (
     Reference,
     Timeout,
     Whole,
+    Words,
     ZoneText,
     given_policies,
     page_problem,
@@ -71,7 +72,7 @@ Topic = Annotated[
 ScheduleId = Annotated[Reference, Field(description="Its id, #number or exact name.")]
 Title = Annotated[str | None, Field(description="A title line.")]
 Priority = Annotated[Whole | None, Field(description="1 to 5 (urgent).")]
-Tags = Annotated[list[str] | None, Field(description='Words or emoji names, like ["warning"].')]
+Tags = Annotated[Words | None, Field(description='Words or emoji names, like ["warning"].')]
 Markdown = Annotated[StrictBool | None, Field(description="Is it Markdown?")]
 Click = Annotated[str | None, Field(description="URL to open.")]
 Icon = Annotated[str | None, Field(description="URL of an icon.")]
@@ -140,7 +141,6 @@ def schedule_notification(
     delay: Annotated[str | None, Field(description='From now, like "30m" or "1d2h".')] = None,
     attempts: Attempts = None,
     backoff: Backoff = None,
-    timeout: Timeout = None,
     catch_up: CatchUp = None,
     title: Title = None,
     priority: Priority = None,
@@ -163,7 +163,7 @@ def schedule_notification(
     moment = read_one_moment({name: text for name, text in when.items() if text is not None}, zone)
     if isinstance(moment, Err):
         return refused(moment, {"timezone": zone})
-    asked = given_policies(attempts=attempts, backoff=backoff, timeout=timeout, catch_up=catch_up)
+    asked = given_policies(attempts=attempts, backoff=backoff, catch_up=catch_up)
     policies = read_policies(asked, zone, clock.now())
     if isinstance(policies, Err):
         return refused(policies, {"timezone": zone})

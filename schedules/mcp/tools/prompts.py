@@ -229,9 +229,7 @@ def claim_prompts(
 def complete_prompt(
     execution_id: Annotated[Whole, Field(description="The execution_id from claim_prompts.")],
     result: Annotated[Any, Field(description="The result for the user to read, as text or JSON.")] = None,
-    error: Annotated[
-        str | None, Field(description="Why the prompt could not be carried out. null if it was.")
-    ] = None,
+    error: Annotated[str | None, Field(description="Why it could not be carried out.")] = None,
 ) -> CompleteOut:
     """Report a claimed prompt as done, or as failed with an error. Call this once, before the lease ends."""
     match services.complete_prompt(current_actor(), execution_id, result=result, error=error):

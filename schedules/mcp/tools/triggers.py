@@ -12,6 +12,7 @@ from schedules.when.cron import NeverRunsError
 from schedules.when.durations import HORIZON_IN_WORDS
 from schedules.when.months import add_months
 from schedules.when.phrases import PhraseError, parse_moment
+from schedules.when.repeats import parse_trigger
 from schedules.when.triggers import CalendarInterval, Cron, Interval, Once, Trigger, TriggerError, load_zone
 from schedules.when.zones import first_pass, wall_time
 
@@ -45,7 +46,7 @@ def read_trigger(
             case "interval":
                 trigger = _every(config, timezone, now)
             case _:
-                trigger = _expression(config, timezone)
+                trigger = _expression(config, timezone, now)
     except TriggerError as error:
         if isinstance(error.__cause__, NeverRunsError):
             return Err(Code.NEVER_RUNS, error.reason, errors={error.field: [error.reason]})
@@ -56,6 +57,11 @@ def read_trigger(
         if "start" in config:
             columns["anchor_at"] = trigger.start
     return Ok(columns)
+
+
+def implied_type(config: Mapping[str, Any]) -> str | None:
+    """Return the type of trigger whose keys these are, or None."""
+    return next((kind for kind, keys in KEYS.items() if config and config.keys() <= set(keys)), None)
 
 
 def local_text(trigger_type: str, config: Mapping[str, Any]) -> str | None:
@@ -120,7 +126,7 @@ def _total(amounts: Mapping[str, Any]) -> float:
     return total
 
 
-def _expression(config: Mapping[str, Any], timezone: str) -> Cron:
+def _expression(config: Mapping[str, Any], timezone: str, now: datetime) -> Cron:
     text = config.get("expression")
     if not isinstance(text, str):
         what = "must be text" if "expression" in config else "is missing"
@@ -133,4 +139,20 @@ def _expression(config: Mapping[str, Any], timezone: str) -> Cron:
                 f"*/{number} starts again every {'hour' if unit == 'minutes' else 'day'}: "
                 f'use trigger_type interval with {{"{unit}": {number}}}',
             )
-    return Cron(text, timezone)
+    try:
+        return Cron(text, timezone)
+    except TriggerError as error:
+        if meant := _meant_by(text, timezone, now):
+            raise TriggerError("cron", f"for this, write {meant}") from error
+        raise
+
+
+def _meant_by(text: str, timezone: str, now: datetime) -> str:
+    """Return what to write for a schedule in words, like "every weekday at 9", or an empty text."""
+    try:
+        match parse_trigger(text, now=now, timezone=timezone):
+            case Cron(expression=expression):
+                return f'"{expression}"'
+    except (PhraseError, TriggerError):
+        pass
+    return ""

@@ -21,7 +21,7 @@ def rows(owner, stranger):
         owner=owner,
         name="Tea",
         task="notify",
-        kwargs={"message": "Check the Backup disk", "topic": "home"},
+        kwargs={"message": "Check the Backup disk", "topic": "home", "tags": ["coffee"]},
         recent="FS",
     )
     ExecutionFactory(job=tea, status="failed", scheduled_for=now - timedelta(days=20))
@@ -36,6 +36,7 @@ FOUND = [
     ({"query": "NAS"}, {"Nightly backup"}),
     ({"query": "100%"}, set()),
     ({"tag": "home"}, {"Nightly backup"}),
+    ({"tag": "Coffee"}, {"Tea"}),
     ({"task": "notify"}, {"Tea"}),
     ({"outcome": "failed"}, {"Nightly backup"}),
     ({"outcome": "failed", "since": "7 days ago"}, {"Nightly backup"}),
