@@ -10,8 +10,8 @@ from playwright.sync_api import Page
 
 HERE = Path(__file__).parent
 APPROVED = HERE / "approved_looks.json"
-# A page of 1280 pixels becomes 64 wide: a moved card shows, another word does not.
-SCALE = 20
+# A page of 1280 pixels becomes 40 wide: a moved card shows, another word does not.
+SCALE = 32
 # A cell may differ by antialiasing, some cells by a number or a name of another length.
 MOST_PER_CELL, MOST_CELLS = 24, 0.02
 # What is random or drawn by the browser itself.
