@@ -4,7 +4,7 @@ import json
 import math
 import re
 import unicodedata
-from datetime import UTC, datetime
+from datetime import MINYEAR, UTC, datetime
 from typing import Any
 
 NAME_LENGTH = 200
@@ -110,7 +110,7 @@ def moment_problem(moment: datetime) -> str | None:
     try:
         moment.astimezone(UTC)
     except OverflowError:
-        return "That date is outside the calendar: use a year from 1 to 9999."
+        return f"That date is too far in the {'past' if moment.year == MINYEAR else 'future'}."
     return None
 
 
