@@ -148,7 +148,8 @@ class JobAdmin(LongListAdmin[Job], ServiceAdmin[Job]):
         self, request: HttpRequest, form_url: str = "", extra_context: dict[str, Any] | None = None
     ) -> HttpResponse:
         """Ask for the task first, because the form has a field for each of its arguments."""
-        if request.method == "POST" or _task_of(request, None) in registry.names():
+        is_chosen = request.method == "POST" or _task_of(request, None) in registry.names()
+        if is_chosen or not self.has_add_permission(request):
             return super().add_view(request, form_url, extra_context)
         context = {"title": "What should the job do?", "tasks": registry.all_tasks()}
         context |= self.admin_site.each_context(request)
