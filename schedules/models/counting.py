@@ -15,9 +15,12 @@ def count_up_to(rows: QuerySet[Any], most: int | None = None) -> int:
     return rows[: (COUNTED if most is None else most) + 1].count()
 
 
-def first_keys(rows: QuerySet[Any]) -> QuerySet[Any]:
-    """Return the keys of as many rows as are counted, in their order, for a condition on others."""
-    return rows.values("pk")[:COUNTED]
+def first_keys(rows: QuerySet[Any]) -> list[Any]:
+    """Return the keys of as many rows as are counted, in their order.
+
+    A condition on a list of keys is answered from the primary key; for one on a query, PostgreSQL may read the table.
+    """
+    return list(rows.values_list("pk", flat=True)[:COUNTED])
 
 
 def count_words(count: int, most: int | None = None) -> str:

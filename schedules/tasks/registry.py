@@ -296,8 +296,9 @@ def task(
 
 
 def add_source(source: TaskSource) -> None:
-    """Add tasks from elsewhere; a registered function of the same name comes first."""
-    _sources.append(source)
+    """Add tasks from elsewhere, once; a registered function of the same name comes first."""
+    if source not in _sources:
+        _sources.append(source)
 
 
 def is_function(name: str) -> bool:

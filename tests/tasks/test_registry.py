@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from pydantic import Field
 
 from schedules.tasks import registry
+from schedules.tasks.commands.catalog import catalog
 from schedules.tasks.registry import Final, RetryLater, Run, task
 
 RUN = Run(
@@ -317,3 +318,12 @@ def test_check_and_call_agree_on_any_json(args, kwargs):
             found.call(RUN, args, kwargs)
     else:
         assert isinstance(found.call(RUN, args, kwargs), str)
+
+
+def test_source_is_added_only_once(monkeypatch):
+    monkeypatch.setattr(registry, "_sources", [])
+
+    registry.add_source(catalog)
+    registry.add_source(catalog)
+
+    assert registry._sources == [catalog]
