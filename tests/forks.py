@@ -20,6 +20,7 @@ import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from io import TextIOWrapper
 from pathlib import Path
 from typing import TypeAlias
 
@@ -224,6 +225,11 @@ def _run(arguments: list[str], folder: str, environment: dict[str, str]) -> None
     """Run `-c CODE`, `-m MODULE` or a script with its arguments, as Python does."""
     os.environ.clear()
     os.environ.update(environment)
+    # Python reads this variable when it starts, and a fork does not start.
+    is_unbuffered = bool(environment.get("PYTHONUNBUFFERED"))
+    for stream in (sys.stdout, sys.stderr):
+        assert isinstance(stream, TextIOWrapper)
+        stream.reconfigure(write_through=is_unbuffered, line_buffering=is_unbuffered)
     os.chdir(folder)
     sys.path[:0] = filter(None, environment.get("PYTHONPATH", "").split(os.pathsep))
     first, *more = arguments
