@@ -26,7 +26,7 @@ from tests.mcp.agents import InMemory
 
 FIRST = ("schedules", "0001_initial")
 # The content without its formatting and comments.
-FIRST_DIGEST = "a568fca26bf7cbc754c8c9b18a23e191c62d9189a0bda5694867acc268b5885b"
+FIRST_DIGEST = "2f1599f4dcfd285c1417fac1b3367dc746fed91d1ab61417bb9cce1ea97a6ee6"
 
 NAMES = (
     "Cluster",

@@ -109,15 +109,6 @@ class JobAdmin(LongListAdmin[Job], ServiceAdmin[Job]):
         moment("deleted_at"),
     ]
     when = [*Job.TRIGGER_FIELDS, "seen_revision"]
-    policies = [
-        "attempts",
-        "backoff",
-        "timeout",
-        "overlap",
-        "catch_up",
-        "pause_after_failures",
-        "at_most_once",
-    ]
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Job]:
         return with_rank(Job.objects.all(), clock.now())
@@ -135,7 +126,7 @@ class JobAdmin(LongListAdmin[Job], ServiceAdmin[Job]):
         shown = [
             ("Job", {"fields": ["name", "task", *arguments, "label", "tags"]}),
             ("Schedule", {"fields": when}),
-            ("If something goes wrong", {"fields": self.policies}),
+            ("If something goes wrong", {"fields": Job.POLICY_FIELDS}),
         ]
         if obj is None:
             return shown

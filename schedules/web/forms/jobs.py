@@ -22,7 +22,6 @@ from schedules.when.phrases import PhraseError, parse_delay
 from schedules.when.triggers import TriggerError
 
 FIRST_TASKS = ("notify", "webhook", "prompt")
-POLICIES = ("attempts", "backoff", "timeout", "overlap", "catch_up", "pause_after_failures", "at_most_once")
 SCHEDULE_FIELDS = {"when", "phrase", "every_count", "every_unit", "run_at", "timezone"}
 WHEN_ORDER = ("when", "phrase", "every_count", "every_unit", "run_at", "timezone", "ends_at", "max_runs")
 # The form fields that show errors of these columns.
@@ -75,21 +74,13 @@ class JobForm(WhenForm):
     timeout = Span(label="Timeout", help_text="Like 30s, 10m or 1h")
     overlap = forms.ChoiceField(
         label="If the previous run is still running",
-        choices=[
-            (Job.Overlap.SKIP, "Skip the new run"),
-            (Job.Overlap.QUEUE, "Queue the new run"),
-            (Job.Overlap.ALLOW, "Run in parallel"),
-        ],
+        choices=Job.Overlap.choices,
         required=False,
         initial=Job.Overlap.SKIP,
     )
     catch_up = forms.ChoiceField(
         label="If runs were missed during downtime",
-        choices=[
-            (Job.CatchUp.ONCE, "Run once to catch up"),
-            (Job.CatchUp.ALL, "Run every missed run"),
-            (Job.CatchUp.NONE, "Skip missed runs"),
-        ],
+        choices=Job.CatchUp.choices,
         required=False,
         initial=Job.CatchUp.ONCE,
     )
@@ -158,13 +149,13 @@ class JobForm(WhenForm):
         ]
 
     def has_policy_errors(self) -> bool:
-        return any(name in self.errors for name in POLICIES)
+        return any(name in self.errors for name in Job.POLICY_FIELDS)
 
     def problems(self) -> list[forms.BoundField]:
         """Return the fields with errors, in the order of the page."""
         chosen = self._chosen_arguments() if self.is_bound else None
         tasks = [argument.key for argument in chosen.all] if chosen else []
-        order = ["name", *WHEN_ORDER, "task", *tasks, "tags", *POLICIES]
+        order = ["name", *WHEN_ORDER, "task", *tasks, "tags", *Job.POLICY_FIELDS]
         return [self[name] for name in order if name in self.errors]
 
     def json_hints(self) -> list[str]:
@@ -204,7 +195,7 @@ class JobForm(WhenForm):
     def columns(self) -> dict[str, Any]:
         """Return the columns for `services.schedule`, without empty policies."""
         cleaned = self.cleaned_data
-        policies = {name: cleaned[name] for name in POLICIES if cleaned.get(name) not in (None, "")}
+        policies = {name: cleaned[name] for name in Job.POLICY_FIELDS if cleaned.get(name) not in (None, "")}
         tags = list(dict.fromkeys(tag.strip() for tag in cleaned["tags"].split(",") if tag.strip()))
         what = {name: cleaned[name] for name in ("name", "task", "args", "kwargs")}
         return what | self.trigger_columns() | policies | {"tags": tags}
@@ -220,7 +211,7 @@ class JobForm(WhenForm):
             ("trigger_type", "run_at", "every", "cron"): SCHEDULE_FIELDS,
             ("ends_at",): {"ends_at", "timezone"},
             ("args", "kwargs"): {"task", *(argument.key for argument in arguments.all)},
-            **{(name,): {name} for name in POLICIES},
+            **{(name,): {name} for name in Job.POLICY_FIELDS},
         }
         untouched = {
             column

@@ -67,16 +67,11 @@ def policies(job: Job) -> list[tuple[str, str]]:
         Job.Overlap.QUEUE: "queue a run until the previous one has ended",
         Job.Overlap.ALLOW: "run in parallel",
     }
-    catch_up = {
-        Job.CatchUp.ONCE: "run once to catch up",
-        Job.CatchUp.ALL: "run every missed run",
-        Job.CatchUp.NONE: "skip missed runs",
-    }
     found = [
         ("Retries", f"up to {job.attempts} attempts; {wait}" if job.attempts > 1 else "none"),
         ("Timeout", durations.in_words(job.timeout)),
         ("Overlap", overlap[Job.Overlap(job.overlap)]),
-        ("After downtime", catch_up[Job.CatchUp(job.catch_up)]),
+        ("After downtime", Job.CatchUp(job.catch_up).label.lower()),
     ]
     if job.pause_after_failures:
         found.append(("Automatic pause", f"after {job.pause_after_failures:,} failures in a row"))

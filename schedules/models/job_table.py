@@ -1,0 +1,138 @@
+"""Constraints and indexes of the table of jobs, each with the statement that it serves."""
+
+from datetime import timedelta
+
+from django.db import models
+from django.db.models import F, Q
+
+
+def _for_one_and_all(name: str, fields: list[str], condition: Q) -> list[models.Index]:
+    """Return an index for the lists of one owner, and the same for those of staff, who see all jobs."""
+    return [
+        models.Index(name=name, fields=fields, condition=condition),
+        models.Index(name=f"{name}_of_owner", fields=["owner", *fields], condition=condition),
+    ]
+
+
+CONSTRAINTS: list[models.BaseConstraint] = [
+    models.CheckConstraint(
+        name="job_has_only_its_own_trigger",
+        condition=(
+            Q(trigger_type="once", run_at__isnull=False, every=None, anchor_at=None, cron="")
+            | Q(
+                trigger_type="interval",
+                run_at=None,
+                every__isnull=False,
+                anchor_at__isnull=False,
+                cron="",
+            )
+            | (Q(trigger_type="cron", run_at=None, every=None, anchor_at=None) & ~Q(cron=""))
+        ),
+        violation_error_message="Fill in exactly what the trigger type needs: run_at, every or cron.",
+    ),
+    models.CheckConstraint(
+        name="job_is_pending_exactly_when_armed",
+        condition=Q(status="pending", next_run_at__isnull=False)
+        | (~Q(status="pending") & Q(next_run_at=None)),
+        violation_error_message="A pending job has a next run, and no other job has one.",
+    ),
+    models.CheckConstraint(
+        name="job_every_is_at_least_a_second",
+        condition=Q(every=None) | Q(every__gte=timedelta(seconds=1)),
+        violation_error_message="every: the smallest interval is one second.",
+    ),
+    models.CheckConstraint(
+        name="job_attempts_are_1_to_10",
+        condition=Q(attempts__gte=1, attempts__lte=10),
+        violation_error_message="attempts: choose 1 to 10.",
+    ),
+    models.CheckConstraint(
+        name="job_max_runs_is_positive",
+        condition=Q(max_runs=None) | Q(max_runs__gte=1),
+        violation_error_message="max_runs: at least 1, or empty for no limit.",
+    ),
+    # Not `unique` on the column: PostgreSQL would get a second index to find ids by how they begin.
+    models.UniqueConstraint(
+        name="job_public_id_is_unique", fields=["public_id"], opclasses=["varchar_pattern_ops"]
+    ),
+    models.UniqueConstraint(
+        name="job_idempotency_key_is_unique_per_owner",
+        fields=["owner", "idempotency_key"],
+        condition=Q(idempotency_key__isnull=False),
+    ),
+    models.UniqueConstraint(
+        name="job_source_key_is_unique_per_owner",
+        fields=["owner", "source", "source_key"],
+        condition=~Q(source=""),
+    ),
+]
+INDEXES: list[models.Index] = [
+    # For the claim loop, which runs this query several times a second.
+    models.Index(
+        name="job_due", fields=["next_run_at", "-id"], condition=Q(status="pending", deleted_at=None)
+    ),
+    models.Index(name="job_paused_until", fields=["paused_until"], condition=Q(paused_until__isnull=False)),
+    models.Index(name="job_list", fields=["owner", "next_run_at", "-id"], condition=Q(deleted_at=None)),
+    # For the quotas, which read nothing but this index; without `deleted_at`, SQLite would read the jobs.
+    models.Index(
+        name="job_owner_status",
+        fields=["owner", "status", "runs_per_minute", "deleted_at"],
+        condition=Q(deleted_at=None),
+    ),
+    models.Index(
+        name="job_owner_likeness",
+        fields=["owner", "likeness", "run_at"],
+        condition=Q(deleted_at=None),
+    ),
+    # The parts of long lists, for one owner and for staff. Most jobs are in none of them, so that a firing writes
+    # to none.
+    *_for_one_and_all(
+        "job_stopped",
+        ["status", "-id"],
+        ~Q(status="pending") & ~Q(status="running") & Q(deleted_at=None),
+    ),
+    *_for_one_and_all(
+        "job_failing",
+        ["next_run_at", "-id"],
+        Q(status="pending", deleted_at=None, failure_streak__gt=0),
+    ),
+    # Paused automatically; the condition is that of `standings.is_stopped_failing`.
+    *_for_one_and_all(
+        "job_stopped_failing",
+        ["-id"],
+        Q(
+            status="paused",
+            deleted_at=None,
+            pause_after_failures__gt=0,
+            failure_streak__gte=F("pause_after_failures"),
+        ),
+    ),
+    *_for_one_and_all("job_trash", ["-deleted_at", "-id"], Q(deleted_at__isnull=False)),
+    # The lists of the tools for prompts and notifications; with the last columns, SQLite counts inside the index.
+    models.Index(
+        name="job_prompts",
+        fields=["owner", "next_run_at", "id", "status", "task", "deleted_at"],
+        condition=Q(task="prompt", deleted_at=None),
+    ),
+    models.Index(
+        name="job_notifications",
+        fields=["owner", "next_run_at", "-id", "status", "task", "deleted_at"],
+        condition=Q(task="notify", deleted_at=None),
+    ),
+    # Without `last_run_at`: no index may have a column that the end of every run changes, or PostgreSQL would write
+    # to all indexes then.
+    models.Index(
+        name="job_ended_prompts",
+        fields=["owner", "status", "run_at", "id"],
+        condition=~Q(status="pending") & ~Q(status="running") & Q(task="prompt", deleted_at=None),
+    ),
+    # With the name, so that jobs of the same name are left out without being read. It also finds names by how they
+    # begin, for which PostgreSQL needs this operator class.
+    models.Index(
+        name="job_owner_skeleton",
+        fields=["owner", "name_skeleton", "name"],
+        opclasses=["", "varchar_pattern_ops", ""],
+        condition=Q(deleted_at=None),
+    ),
+    models.Index(name="job_owner_created", fields=["owner", "-created_at", "-id"]),
+]
