@@ -229,7 +229,9 @@ def _run(arguments: list[str], folder: str, environment: dict[str, str]) -> None
     is_unbuffered = bool(environment.get("PYTHONUNBUFFERED"))
     for stream in (sys.stdout, sys.stderr):
         assert isinstance(stream, TextIOWrapper)
-        stream.reconfigure(write_through=is_unbuffered, line_buffering=is_unbuffered)
+        # Errors are written line by line in any case.
+        by_line = is_unbuffered or stream is sys.stderr
+        stream.reconfigure(write_through=is_unbuffered, line_buffering=by_line)
     os.chdir(folder)
     sys.path[:0] = filter(None, environment.get("PYTHONPATH", "").split(os.pathsep))
     first, *more = arguments

@@ -1,6 +1,7 @@
 """The fork server: its processes behave like those of a fresh Python."""
 
 import os
+import select
 import signal
 import subprocess
 from pathlib import Path
@@ -62,3 +63,17 @@ def test_fork_is_killed_with_the_object_that_stands_for_it():
     fork._wire.close()
 
     wait_for(lambda: not is_alive(process))
+
+
+def test_errors_of_a_fork_are_read_before_it_ends():
+    code = f"import sys; sys.stderr.write('ready\\n'); {WAIT}"
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    waiting = subprocess.Popen([*python(), "-c", code], stderr=subprocess.PIPE, env=environment)
+    assert waiting.stderr
+
+    readable, _, _ = select.select([waiting.stderr], [], [], PATIENCE)
+
+    waiting.kill()
+    _, errors = waiting.communicate()
+    assert readable
+    assert errors == b"ready\n"
