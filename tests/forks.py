@@ -146,6 +146,8 @@ def main() -> None:
 
 def _request(address: str, arguments: list[str]) -> None:
     """Have a process forked with the streams of this one, and end as it ends."""
+    # The fork can be heard, and this process signalled, before its id has arrived here.
+    signal.pthread_sigmask(signal.SIG_BLOCK, FORWARDED)
     fork = Fork(address, arguments, cwd=Path.cwd(), env=os.environ)
 
     def forward(number: int, frame: object) -> None:
@@ -154,6 +156,7 @@ def _request(address: str, arguments: list[str]) -> None:
 
     for number in FORWARDED:
         signal.signal(number, forward)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, FORWARDED)
     code = fork.wait()
     if code < 0:
         if -code in FORWARDED:
@@ -207,16 +210,19 @@ def _fork_and_watch(wire: socket.socket) -> Request:
         return request
     for stream in streams:
         os.close(stream)
-    wire.sendall(pid.to_bytes(4, signed=True))
+    with suppress(ConnectionError):
+        wire.sendall(pid.to_bytes(4, signed=True))
     threading.Thread(target=_end_with_its_user, args=(wire, pid), daemon=True).start()
     _, status = os.waitpid(pid, 0)
-    with suppress(BrokenPipeError):
+    with suppress(ConnectionError):
         wire.sendall(os.waitstatus_to_exitcode(status).to_bytes(4, signed=True))
     os._exit(0)
 
 
 def _end_with_its_user(wire: socket.socket, pid: int) -> None:
-    wire.recv(1)
+    # The wire is reset if the user ended before it read what it was sent.
+    with suppress(ConnectionError):
+        wire.recv(1)
     with suppress(ProcessLookupError):
         os.kill(pid, signal.SIGKILL)
 
