@@ -18,7 +18,7 @@ from schedules import clock
 from schedules.models import Job, Secret
 from schedules.tasks import registry
 from schedules.tasks.commands.definitions import Command, Parameter, parse
-from schedules.tasks.registry import Run
+from schedules.tasks.interface import Run
 from tests.clusters import PROJECT
 
 pytestmark = pytest.mark.django_db(transaction=True)

@@ -4,7 +4,7 @@ import importlib
 
 import pytest
 
-from schedules.tasks import registry
+from schedules.tasks import interface, registry
 
 
 @pytest.mark.parametrize("address", ["schedules.tasks", "schedules.registry"])
@@ -23,9 +23,13 @@ def test_task_registered_through_either_module_can_be_run_by_a_job(monkeypatch, 
 
 
 @pytest.mark.parametrize("address", ["schedules.tasks", "schedules.registry"])
-@pytest.mark.parametrize("name", ["task", "Run", "Final", "RetryLater"])
-def test_both_modules_export_the_same_names(address, name):
+@pytest.mark.parametrize(
+    ("home", "name"),
+    [(registry, "task"), (interface, "Run"), (interface, "Final"), (interface, "RetryLater")],
+    ids=["task", "Run", "Final", "RetryLater"],
+)
+def test_both_modules_export_the_same_names(address, home, name):
     module = importlib.import_module(address)
 
     assert name in module.__all__
-    assert getattr(module, name) is getattr(registry, name)
+    assert getattr(module, name) is getattr(home, name)

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from schedules import clock
 from schedules.models import Execution, RunOutput
-from schedules.tasks.registry import OutputText
+from schedules.tasks.interface import OutputText
 
 
 def save_output(execution_id: int, attempt: int, output: OutputText) -> None:

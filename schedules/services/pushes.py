@@ -7,7 +7,7 @@ from typing import Any
 from schedules import clock, limits
 from schedules.models import Execution
 from schedules.services.actors import Actor
-from schedules.tasks.registry import Run
+from schedules.tasks.interface import Run
 
 # Longer than any request; if its process dies, the run ends as lost after this time.
 LEASE = timedelta(minutes=2)

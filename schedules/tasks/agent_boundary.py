@@ -16,7 +16,7 @@ from django.conf import settings
 from django.contrib.auth import get_user_model
 from django.db import connections
 
-from schedules.tasks.registry import Final, Run
+from schedules.tasks.interface import Final, Run
 
 EVERYBODY = "*"
 # The rest of the worker's environment holds secrets and the operator's own settings.

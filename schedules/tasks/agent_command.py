@@ -4,9 +4,9 @@ from django.conf import settings
 
 from schedules import limits
 from schedules.tasks.agent_boundary import workplace
+from schedules.tasks.interface import Final, RetryLater, Run
 from schedules.tasks.processes import Program, StartError, run_program
 from schedules.tasks.processes.running import STANDARD_OUTPUT
-from schedules.tasks.registry import Final, RetryLater, Run
 
 OUTPUT_BYTES = 16_384
 ERROR_OUTPUT_BYTES = 2048

@@ -20,8 +20,9 @@ from schedules.secret_references import in_address, names_in, resolved, without_
 from schedules.signing import signature_header
 from schedules.tasks import outbound
 from schedules.tasks.agent_command import run_agent_command
+from schedules.tasks.interface import WAITING, Final, RetryLater, Run, SpecialResult
 from schedules.tasks.links import file_problem, link_problem
-from schedules.tasks.registry import WAITING, Final, RetryLater, Run, SpecialResult, task
+from schedules.tasks.registry import task
 
 # ntfy turns a message of 4096 bytes or more into a file, and reads at most 8192 bytes of JSON.
 NTFY_MESSAGE_BYTES = 4095

@@ -20,9 +20,10 @@ from schedules.logs import in_run
 from schedules.models import Execution
 from schedules.signing import current_keys
 from schedules.tasks import registry
+from schedules.tasks.interface import WAITING, Final, OutputText, RetryLater, Run
 from schedules.worker.secret_access import SecretAccess
 
-SaveOutput = Callable[[registry.OutputText], Awaitable[None]]
+SaveOutput = Callable[[OutputText], Awaitable[None]]
 
 Status = Execution.Status
 
@@ -83,12 +84,12 @@ def _named_in_logs(started: Started) -> AbstractContextManager[None]:
 
 def _known(started: Started, task: registry.Task | None) -> registry.Task:
     if task is None:
-        raise registry.Final(f"Unknown task: {started.task}")
+        raise Final(f"Unknown task: {started.task}")
     return task
 
 
-def _context(started: Started, **more: Any) -> registry.Run:
-    return registry.Run(
+def _context(started: Started, **more: Any) -> Run:
+    return Run(
         execution_id=started.execution_id,
         key=started.key,
         job_id=started.job_public_id,
@@ -115,7 +116,7 @@ def _signing_keys(started: Started) -> tuple[str, ...]:
 
 
 def _returned(started: Started, called_at: datetime, value: Any) -> Outcome:
-    if value is registry.WAITING:
+    if value is WAITING:
         return _outcome(started, called_at, Status.WAITING)
     if value is not None and (problem := limits.json_problem(value, max_bytes=KEPT_BYTES)):
         value = {"kept": _shortened(value), "note": problem}
@@ -123,19 +124,19 @@ def _returned(started: Started, called_at: datetime, value: Any) -> Outcome:
 
 
 def _failed(started: Started, called_at: datetime, error: BaseException) -> Outcome:
-    after = error.after if isinstance(error, registry.RetryLater) else None
+    after = error.after if isinstance(error, RetryLater) else None
     message = _message_of(error) or type(error).__name__
-    if not isinstance(error, registry.Final | registry.RetryLater | TimeoutError):
+    if not isinstance(error, Final | RetryLater | TimeoutError):
         message = f"{type(error).__name__}: {message}"
-    is_final = isinstance(error, registry.Final)
-    trace = "" if isinstance(error, registry.Final | registry.RetryLater) else _trace(error)
+    is_final = isinstance(error, Final)
+    trace = "" if isinstance(error, Final | RetryLater) else _trace(error)
     return _outcome(
         started,
         called_at,
         Status.FAILED,
         error=_shortened(message),
         traceback=_shortened(trace),
-        result=error.result if isinstance(error, registry.Final | registry.RetryLater) else None,
+        result=error.result if isinstance(error, Final | RetryLater) else None,
         retry_at=None if is_final else engine.retry_at(started, clock.now(), after),
     )
 

@@ -21,7 +21,7 @@ from schedules import clock, engine
 from schedules.database_errors import reason_of
 from schedules.engine import Outcome, Started
 from schedules.tasks import registry
-from schedules.tasks.registry import OutputText
+from schedules.tasks.interface import OutputText
 from schedules.worker.calls import run_coroutine
 from schedules.worker.context import ClusterContext
 from schedules.worker.outcomes import log_failure, write_outcomes

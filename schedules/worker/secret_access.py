@@ -9,7 +9,7 @@ from django.db import connections
 from schedules.encryption import UnreadableError, unseal
 from schedules.models import Secret
 from schedules.tasks.commands.output import Masker
-from schedules.tasks.registry import Final, RetryLater
+from schedules.tasks.interface import Final, RetryLater
 
 
 class SecretAccess:

@@ -6,7 +6,7 @@ from schedules import engine, services
 from schedules.admin import bases
 from schedules.models import Cluster, Event, Execution, Job, counting, keysets
 from schedules.services import Actor
-from schedules.tasks.registry import OutputText
+from schedules.tasks.interface import OutputText
 from tests.admin.conftest import NOW
 from tests.admin.pages import page
 from tests.factories import ClusterFactory, ExecutionFactory, JobFactory

@@ -7,7 +7,7 @@ from typing import Any
 
 from django.db import transaction
 
-from schedules.tasks.registry import Run, task
+from schedules.tasks import Run, task
 
 
 def _note(path: str, *words: object) -> None:

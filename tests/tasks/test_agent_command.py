@@ -11,7 +11,7 @@ import pytest
 from django.contrib.auth.models import User
 
 from schedules.tasks import builtin
-from schedules.tasks.registry import Final, RetryLater
+from schedules.tasks.interface import Final, RetryLater
 from tests.factories import UserFactory
 from tests.tasks.builtin.conftest import RUN, perform
 

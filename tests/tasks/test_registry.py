@@ -12,7 +12,8 @@ from pydantic import Field
 
 from schedules.tasks import registry
 from schedules.tasks.commands.catalog import catalog
-from schedules.tasks.registry import Final, RetryLater, Run, task
+from schedules.tasks.interface import Final, Run
+from schedules.tasks.registry import task
 
 RUN = Run(
     execution_id=7,
@@ -285,16 +286,6 @@ def test_unannotated_parameter_accepts_anything():
         return value
 
     assert registered(anything).call(RUN, [{"a": [1, None, "x"]}], {}) == {"a": [1, None, "x"]}
-
-
-def test_retry_later_has_its_delay():
-    assert RetryLater("Busy").after is None
-    assert RetryLater("Busy", after=timedelta(seconds=5)).after == timedelta(seconds=5)
-    assert str(RetryLater("Busy")) == "Busy"
-
-
-def test_signing_key_stays_out_of_logs():
-    assert "hush" not in repr(RUN)
 
 
 json_values = st.recursive(

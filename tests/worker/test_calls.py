@@ -15,7 +15,8 @@ from schedules.engine import Started
 from schedules.logs import JsonFormatter
 from schedules.signing import job_key
 from schedules.tasks import registry
-from schedules.tasks.registry import WAITING, Final, RetryLater, Run, task
+from schedules.tasks.interface import WAITING, Final, RetryLater, Run
+from schedules.tasks.registry import task
 from schedules.worker import calls
 from schedules.worker.calls import KEPT_BYTES
 

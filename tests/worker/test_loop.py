@@ -15,7 +15,8 @@ from django.db import OperationalError, connection, connections
 from schedules import clock, engine
 from schedules.engine import Started
 from schedules.models import Cluster, Execution, Job
-from schedules.tasks.registry import WAITING, Final, Run, task
+from schedules.tasks.interface import WAITING, Final, Run
+from schedules.tasks.registry import task
 from schedules.worker import loop as loop_module
 from schedules.worker.concurrency import Permits
 from schedules.worker.context import ClusterContext

@@ -10,7 +10,8 @@ import pytest
 
 from schedules import clock
 from schedules.models import Cluster, Execution
-from schedules.tasks.registry import Final, task
+from schedules.tasks.interface import Final
+from schedules.tasks.registry import task
 from schedules.worker import loop as loop_module
 from schedules.worker import runner
 from schedules.worker.concurrency import Permits

@@ -9,7 +9,8 @@ from schedules.models import Event, Secret
 from schedules.services import Actor
 from schedules.services.secrets import set_secret
 from schedules.tasks import registry
-from schedules.tasks.registry import Final, RetryLater, Run, task
+from schedules.tasks.interface import Final, RetryLater, Run
+from schedules.tasks.registry import task
 from schedules.worker.calls import run_coroutine
 from schedules.worker.secret_access import SecretAccess
 from tests.factories import ClusterFactory, JobFactory

@@ -2,7 +2,7 @@
 
 from datetime import UTC, datetime, timedelta
 
-from schedules.tasks.registry import Run, task
+from schedules.tasks import Run, task
 from verification.bench import recorder
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

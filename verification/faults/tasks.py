@@ -5,7 +5,7 @@ import sys
 import time
 import urllib.request
 
-from schedules.tasks.registry import Run, task
+from schedules.tasks import Run, task
 
 
 @task("faults.deliver", description="A plain function that works for a while, then delivers.")

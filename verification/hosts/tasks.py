@@ -3,7 +3,7 @@
 import asyncio
 import os
 
-from schedules.tasks.registry import Run, task
+from schedules.tasks import Run, task
 from verification.bench import recorder
 
 HOST = "HOSTS_NAME"

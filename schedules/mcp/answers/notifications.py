@@ -11,7 +11,7 @@ from schedules.models import Job
 from schedules.models.jobs import argument_of
 from schedules.result import Code, Err
 from schedules.services.reading import WORDS_COLUMNS, shown_next_run, words_of
-from schedules.tasks.registry import Final, RetryLater
+from schedules.tasks.interface import Final, RetryLater
 
 GONE = "Schedule not found: {id}. It may have already been deleted or the ID is incorrect."
 

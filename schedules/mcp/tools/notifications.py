@@ -58,6 +58,7 @@ from schedules.models.counting import COUNTED, count_up_to
 from schedules.result import Code, Err, Ok, Result
 from schedules.services.pushes import run_of
 from schedules.tasks import registry
+from schedules.tasks.interface import Final, RetryLater
 from schedules.when.triggers import TriggerError, load_zone
 
 logger = logging.getLogger(__name__)
@@ -121,7 +122,7 @@ async def send_push_notification(
     push = await orm(services.begin_push)(current_actor(), content)
     try:
         sent = await task.call(run_of(push), [], content)
-    except (registry.Final, registry.RetryLater) as error:
+    except (Final, RetryLater) as error:
         await orm(_end_push)(push, error=str(error))
         return refused_by_server(error)
     await orm(_end_push)(push, result=sent)

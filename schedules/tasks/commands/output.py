@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable
 from urllib.parse import quote
 
 from schedules import limits
-from schedules.tasks.registry import OutputText
+from schedules.tasks.interface import OutputText
 
 # Sequences that move the cursor, set colours or name the window.
 _ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")

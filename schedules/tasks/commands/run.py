@@ -13,8 +13,8 @@ from django.db import connections
 from schedules.secret_references import names_in, resolved
 from schedules.tasks.commands.definitions import Command
 from schedules.tasks.commands.output import KeptOutput
+from schedules.tasks.interface import Final, RetryLater, Run
 from schedules.tasks.processes import Ended, Program, StartError, run_program
-from schedules.tasks.registry import Final, RetryLater, Run
 
 # The rest of the worker's environment holds secrets and the operator's own settings.
 PASSED_ON = ("PATH", "LANG", "LC_ALL", "TZ")

@@ -17,7 +17,7 @@ from schedules.models.keysets import WALKED
 from schedules.services import Actor
 from schedules.services.pushes import run_of
 from schedules.tasks import registry
-from schedules.tasks.registry import Final, RetryLater
+from schedules.tasks.interface import Final, RetryLater
 from schedules.web.views.delivery import topic_link
 from schedules.web.views.page import PageMixin, render_page
 

@@ -1,7 +1,7 @@
 """The subcommand logs."""
 
 from schedules import clock, engine
-from schedules.tasks.registry import OutputText
+from schedules.tasks.interface import OutputText
 from tests.factories import ExecutionFactory, JobFactory
 
 

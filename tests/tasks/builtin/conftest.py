@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 import pytest
 
 from schedules.tasks import registry
-from schedules.tasks.registry import Run
+from schedules.tasks.interface import Run
 from tests.sink import Sink
 
 RUN = Run(

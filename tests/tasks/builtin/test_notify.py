@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 
 from schedules.tasks import builtin
-from schedules.tasks.registry import Final, RetryLater
+from schedules.tasks.interface import Final, RetryLater
 from tests.sink import Answer, Sink
 from tests.tasks.builtin.conftest import RUN, perform, problems
 

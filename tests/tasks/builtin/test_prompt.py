@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 
 from schedules.tasks import registry
-from schedules.tasks.registry import WAITING
+from schedules.tasks.interface import WAITING
 from tests.tasks.builtin.conftest import perform, problems
 
 

@@ -10,7 +10,7 @@ from datetime import timedelta
 
 import pytest
 
-from schedules.tasks.registry import Final, RetryLater, Run
+from schedules.tasks.interface import Final, RetryLater, Run
 from tests.sink import Answer
 from tests.tasks.builtin.conftest import RUN, perform, problems
 

@@ -12,8 +12,8 @@ from django.contrib.auth.models import User
 
 from schedules.limits import MASK
 from schedules.tasks import registry
+from schedules.tasks.interface import Final, OutputText, RetryLater, Run
 from schedules.tasks.processes import running as running_module
-from schedules.tasks.registry import Final, OutputText, RetryLater, Run
 from tests.factories import UserFactory
 
 pytestmark = pytest.mark.django_db(transaction=True)

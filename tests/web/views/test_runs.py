@@ -16,7 +16,7 @@ from django.test.utils import CaptureQueriesContext
 
 from schedules import clock, engine
 from schedules.models import Event, Execution, Job
-from schedules.tasks.registry import OutputText
+from schedules.tasks.interface import OutputText
 from schedules.web import exports
 from schedules.web.exports import COLUMNS, _without_formula
 from schedules.web.views.run_facts import attempts_of, response_of

@@ -1,0 +1,103 @@
+"""What a task gets and may answer: the current run, special results, and errors that say whether to retry."""
+
+import enum
+from collections.abc import Awaitable, Callable, Collection
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any, NamedTuple, Protocol, Self
+
+
+class SpecialResult(enum.Enum):
+    """Special values that a task can return instead of a result."""
+
+    WAITING = "waiting"
+
+
+# Returned by a task whose work waits for an agent to claim and complete it.
+WAITING = SpecialResult.WAITING
+
+
+class Final(Exception):  # noqa: N818
+    """Raised by a task: the run failed, and a retry would not help."""
+
+    said: str = ""
+    """The end of the message, if it is what another server said."""
+    result: Any = None
+    """What is known about the run although it failed, like the exit code of a command."""
+
+
+class RetryLater(Exception):  # noqa: N818
+    """Raised by a task: the run failed, and a retry may help once `after` has passed."""
+
+    said: str = ""
+    """The end of the message, if it is what another server said."""
+    result: Any = None
+    """What is known about the run although it failed, like the exit code of a command."""
+
+    def __init__(self, words: str, after: timedelta | None = None) -> None:
+        super().__init__(words)
+        self.after = after
+
+
+class FindSecrets(Protocol):
+    """Finds secrets for a run: its owner's, or the installation's for what the operator wrote."""
+
+    async def __call__(
+        self, names: Collection[str], *, host: str = "", command: str = "", of_installation: bool = False
+    ) -> dict[str, str]:
+        """Return secrets by name; raises Final for one that is missing or must not go to this host or command."""
+
+
+class OutputText(NamedTuple):
+    """What is kept of a run's output: its beginning and its end; positions count characters."""
+
+    head: str
+    tail: str
+    position: int
+    """The end of the output: how much there was in all."""
+
+
+async def _find_no_secrets(
+    names: Collection[str], *, host: str = "", command: str = "", of_installation: bool = False
+) -> dict[str, str]:
+    if names:
+        raise Final(f"There is no secret {min(names)}: this run belongs to no job.")
+    return {}
+
+
+async def _save_no_output(output: OutputText) -> None:
+    """Keep nothing: this run has no row in the ledger."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """The current run, passed to a task that has a keyword-only parameter annotated `Run`."""
+
+    execution_id: int
+    key: str
+    job_id: str
+    job_name: str
+    attempt: int
+    scheduled_for: datetime
+    owner_id: int
+    signing_keys: Callable[[], tuple[str, ...]] = field(repr=False)
+    """Returns the keys of the job, newest first; only webhooks need them."""
+    timeout: float
+    secrets: FindSecrets = field(repr=False, default=_find_no_secrets)
+    save_output: Callable[[OutputText], Awaitable[None]] = field(repr=False, default=_save_no_output)
+    """Stores what is kept of the output so far, for those who watch the run."""
+
+    @classmethod
+    def without_job(cls, now: datetime, owner_id: int, timeout: float) -> Self:
+        """Describe a run that belongs to no job: what is sent at once has no slot and is not retried."""
+        return cls(
+            execution_id=0,
+            key="",
+            job_id="",
+            job_name="",
+            attempt=1,
+            scheduled_for=now,
+            owner_id=owner_id,
+            signing_keys=tuple,
+            timeout=timeout,
+        )
