@@ -1,19 +1,15 @@
 """A broker for django-q2 that claims executions directly from the ledger."""
 
 import logging
-import math
-from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from datetime import datetime, timedelta
-from itertools import chain, islice
-from typing import Any
+from itertools import chain
 
 from django.conf import settings
 from django.db import Error, connection, connections
 from django.db.models import Count, Q
 from django_q.brokers import Broker
-from django_q.signing import SignedPackage
 
 from schedules import clock, engine
 from schedules.database_errors import description_of, reason_of
@@ -22,10 +18,11 @@ from schedules.engine.interruptions import BUSY, Interruption
 from schedules.models import Cluster, Execution
 from schedules.tasks import registry
 from schedules.tasks.registry import Lane
-from schedules.worker import runner
+from schedules.worker import packages
 from schedules.worker.claim_watch import ClaimWatch
 from schedules.worker.command_lane import CommandLane
 from schedules.worker.context import Clock, ClusterContext
+from schedules.worker.packages import Package
 
 logger = logging.getLogger(__name__)
 
@@ -33,10 +30,6 @@ POLL = 0.1
 # How often claims are renewed, in seconds; more often if the lease is short.
 TIDY_EVERY = 3.0
 PAUSE_AFTER_ERROR = 0.5
-CHUNK = 100
-# The plain functions of a package run one after the other, so a package has several only in a burst.
-PLAIN_CHUNK = 10
-PLAIN_BURST_PER_WORKER = 20
 # The most executions that one cluster holds: enough to keep every worker busy, but few to hand back.
 HELD = 2000
 # Small enough that workers start the first runs of a burst while the next are claimed.
@@ -47,7 +40,6 @@ LONG_AFTER = timedelta(seconds=0.3)
 OVERDUE = timedelta(seconds=5)
 # How many seconds the claim loop waits for workers that write: it must show its pulse, also while the database is locked.
 WAIT_FOR_TURN = 1.0
-PROBE = "probe"
 
 
 class LedgerBroker(Broker):
@@ -103,7 +95,7 @@ class LedgerBroker(Broker):
             " schedules.tasks.task, and create a job for it with schedules.services.schedule."
         )
 
-    def dequeue(self) -> list[tuple[str, str]] | None:
+    def dequeue(self) -> list[Package] | None:
         """Return packages of claimed executions, or None after a short wait."""
         self._claim_watch.begin()
         try:
@@ -122,15 +114,14 @@ class LedgerBroker(Broker):
 
     def acknowledge(self, task_id: str) -> None:
         """Record that a probe has passed through the pusher, a worker and the monitor."""
-        if not task_id.startswith(PROBE):
+        sent_at = packages.probe_sent_at(task_id)
+        if sent_at is None:
             return
         try:
             connection.close_if_unusable_or_obsolete()
             self.context.probe_returned()
             with self._turn():
-                engine.probe_returned(
-                    self.context.cluster_id, datetime.fromisoformat(task_id.removeprefix(f"{PROBE} "))
-                )
+                engine.probe_returned(self.context.cluster_id, sent_at)
         except Error:
             connections.close_all()
 
@@ -140,15 +131,15 @@ class LedgerBroker(Broker):
     def lock_size(self) -> int:
         return Execution.objects.held().count()
 
-    def _next_packages(self) -> list[tuple[str, str]] | None:
+    def _next_packages(self) -> list[Package] | None:
         self.context.pulse()
         if self.context.is_stopping:
             self._clock.sleep(POLL)
             return None
         connection.close_if_unusable_or_obsolete()
-        packages: list[tuple[str, str]] = []
+        found: list[Package] = []
         if self._is_time_to_tidy():
-            packages.append(self._tidy())
+            found.append(self._tidy())
         elif not self._may_have_work():
             self._claim_watch.could_claim()
             self._wait(POLL)
@@ -159,7 +150,7 @@ class LedgerBroker(Broker):
             claims = self._claim(room, exclude_tasks=[*waiting, *self._commands.names()])
             claims = self._within_lane(claims + self._claim_commands())
             self._count(claims)
-            packages += self._packages_of(claims)
+            found += packages.pack(claims, self._clock.now())
             # Look ahead at the next call, so that these packages are not delayed.
             self._must_look_ahead = len(claims) < room
         if not self._must_look_ahead:
@@ -167,10 +158,10 @@ class LedgerBroker(Broker):
         _note(self._claim_watch, is_busy=not room or len(claims) == room)
         _note(self._lane_watches[Lane.PLAIN], is_busy=bool(waiting))
         _note(self._lane_watches[Lane.COMMAND], is_busy=self._commands.is_crowded)
-        if not packages:
+        if not found:
             # There is work, but no room for it.
             self._clock.sleep(POLL / 4)
-        return packages or None
+        return found or None
 
     def _claim(self, limit: int, **tasks: Sequence[str]) -> list[Claim]:
         with self._turn():
@@ -210,7 +201,7 @@ class LedgerBroker(Broker):
         is_due_before = not self._must_look_ahead and until_due < self._tidy_took
         return overdue > (_tidy_every() / 2 if is_due_before else 0)
 
-    def _tidy(self) -> tuple[str, str]:
+    def _tidy(self) -> Package:
         """Read the clock, write a heartbeat, renew claims, rescue runs of dead clusters, and send a probe."""
         cluster_id = self.context.cluster_id
         # Before the steps below: if one of them fails, claims must go on until the next attempt.
@@ -242,7 +233,7 @@ class LedgerBroker(Broker):
                 engine.sweep(now)
             self.context.pulse()
         self._tidy_took = self._clock.monotonic() - begin
-        return self._package(f"{PROBE} {now.isoformat()}", runner.probe, (), timeout=60)
+        return packages.probe(now)
 
     def _turn(self) -> AbstractContextManager[None]:
         return self.context.turns.take(WAIT_FOR_TURN)
@@ -273,14 +264,14 @@ class LedgerBroker(Broker):
     def _count(self, claims: list[Claim]) -> None:
         self._claimed += len(claims)
         self._held_at_most += len(claims)
-        self._plain_at_most += sum(_lane(claim) is Lane.PLAIN for claim in claims)
+        self._plain_at_most += sum(packages.lane_of(claim) is Lane.PLAIN for claim in claims)
 
     def _room(self) -> int:
         if self._held_at_most + BATCH > HELD:
             self._held_at_most = Execution.objects.held().filter(cluster_id=self.context.cluster_id).count()
         room = HELD - self._held_at_most
         # One cluster must not take a whole burst while others are idle.
-        share = min(BATCH, max(CHUNK, BATCH // self._clusters))
+        share = min(BATCH, max(packages.CHUNK, BATCH // self._clusters))
         return min(room, share) if room >= SMALLEST_CLAIM else 0
 
     def _tasks_without_permit(self) -> list[str]:
@@ -332,50 +323,6 @@ class LedgerBroker(Broker):
         until_due = self._wake_up_at - self._clock.now().timestamp()
         self._clock.sleep(min(longest, max(until_due, 0.001)))
 
-    def _packages_of(self, claims: list[Claim]) -> Iterator[tuple[str, str]]:
-        """Pack coroutines in chunks that run concurrently, and plain functions alone or in short sequences."""
-        coroutines: dict[int, list[Claim]] = defaultdict(list)
-        plain: dict[int, list[Claim]] = defaultdict(list)
-        commands: dict[int, list[Claim]] = defaultdict(list)
-        lanes = {Lane.COROUTINE: coroutines, Lane.PLAIN: plain, Lane.COMMAND: commands}
-        for claim in claims:
-            lanes[_lane(claim)][claim.attempt].append(claim)
-        burst = PLAIN_BURST_PER_WORKER * settings.CRONTY_WORKERS
-        for attempt, group in plain.items():
-            # A run that must not start twice is not started together with others: they may kill the worker before its turn.
-            alone = [claim for claim in group if claim.at_most_once]
-            others = [claim for claim in group if not claim.at_most_once]
-            size = min(PLAIN_CHUNK, 1 + len(group) // burst)
-            for chunk in chain(_chunks(others, size), _chunks(alone, 1)):
-                longest = max(claim.timeout for claim in chunk).total_seconds()
-                yield self._runs(runner.run_plain_functions, attempt, chunk, max(1, math.ceil(longest)))
-        for attempt, group in coroutines.items():
-            for chunk in _chunks(group, CHUNK):
-                yield self._runs(runner.run_coroutines, attempt, chunk, 60)
-        for attempt, group in commands.items():
-            yield self._runs(runner.run_commands, attempt, group, 60)
-
-    def _runs(self, function: Any, attempt: int, claims: list[Claim], timeout: int) -> tuple[str, str]:
-        return self._package(
-            "", function, (attempt, [claim.execution_id for claim in claims]), timeout=timeout
-        )
-
-    def _package(
-        self, ack_id: str, function: Any, arguments: tuple[Any, ...], *, timeout: int
-    ) -> tuple[str, str]:
-        """Pack one of our functions and integers for django-q2, and nothing that comes from outside."""
-        task = {
-            "id": ack_id or "run",
-            "name": function.__name__,
-            "func": function,
-            "args": arguments,
-            "kwargs": {},
-            "timeout": timeout,
-            "started": self._clock.now(),
-            "ack_failure": True,
-        }
-        return ack_id, SignedPackage.dumps(task)
-
 
 def _note(watch: ClaimWatch, *, is_busy: bool) -> None:
     if is_busy:
@@ -386,14 +333,3 @@ def _note(watch: ClaimWatch, *, is_busy: bool) -> None:
 
 def _tidy_every() -> float:
     return min(TIDY_EVERY, settings.CRONTY_LEASE_SECONDS / 3)
-
-
-def _chunks(claims: list[Claim], size: int) -> Iterator[list[Claim]]:
-    waiting = iter(claims)
-    while chunk := list(islice(waiting, size)):
-        yield chunk
-
-
-def _lane(claim: Claim) -> Lane:
-    task = registry.get(claim.task)
-    return task.lane if task else Lane.PLAIN

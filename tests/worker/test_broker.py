@@ -18,9 +18,9 @@ from schedules import clock, engine
 from schedules.engine import clock_rollback
 from schedules.models import Cluster, Execution, Job
 from schedules.worker import broker as broker_module
+from schedules.worker import packages as packages_module
 from schedules.worker import runner
 from schedules.worker.broker import (
-    CHUNK,
     HELD,
     PAUSE_AFTER_ERROR,
     POLL,
@@ -125,56 +125,6 @@ def test_first_dequeue_returns_a_probe_and_the_due_runs(broker, cluster):
     assert runs_of(packages) == [(runner.run_coroutines, (0, [row.pk]))]
 
 
-def test_coroutines_are_packed_in_chunks_and_plain_functions_one_by_one(broker, cluster, monkeypatch):
-    monkeypatch.setattr(broker_module, "CHUNK", 4)
-    due(10, task="tests.aping")
-    due(2, task="tests.ping", timeout=timedelta(seconds=7))
-    due(1, task="tests.gone", timeout=timedelta(milliseconds=1))
-
-    packages = contents(broker.dequeue())
-
-    chunks = [item["args"][1] for item in packages if item["func"] is runner.run_coroutines]
-    alone = [item for item in packages if item["func"] is runner.run_plain_functions]
-    assert sorted(map(len, chunks)) == [2, 4, 4]
-    assert sorted(item["timeout"] for item in alone) == [1, 7, 7]
-    ids = [pk for item in packages if item["func"] is not runner.probe for pk in item["args"][1]]
-    assert sorted(ids) == sorted(Execution.objects.values_list("pk", flat=True))
-
-
-@pytest.mark.parametrize(
-    ("workers", "count", "size"), [(2, 39, 1), (2, 40, 2), (2, 90, 3), (1, 90, 5), (1, 240, 10)]
-)
-def test_plain_functions_share_a_package_only_in_a_burst(broker, settings, workers, count, size):
-    settings.CRONTY_WORKERS = workers
-    due(1, task="tests.ping", timeout=timedelta(seconds=9))
-    due(count - 1, task="tests.ping", timeout=timedelta(seconds=8.2))
-
-    packages = [item for item in contents(broker.dequeue()) if item["func"] is runner.run_plain_functions]
-
-    assert max(len(item["args"][1]) for item in packages) == size
-    assert sum(len(item["args"][1]) for item in packages) == count
-    # A package gets the longest timeout in it; each function also has its own.
-    assert {item["timeout"] for item in packages} == {9}
-
-
-def test_plain_functions_that_must_not_start_twice_are_packed_one_by_one(broker):
-    due(100, task="tests.ping", at_most_once=True)
-
-    packages = [item for item in contents(broker.dequeue()) if item["func"] is runner.run_plain_functions]
-
-    assert [len(item["args"][1]) for item in packages] == [1] * 100
-
-
-def test_first_attempts_and_retries_are_packed_separately(broker, cluster):
-    job = JobFactory(task="tests.aping", next_run_at=NOW + HOUR)
-    for attempt in (0, 1, 1):
-        ExecutionFactory(job=job, status="queued", available_at=NOW, attempt=attempt, cause="manual")
-
-    runs = runs_of(broker.dequeue())
-
-    assert sorted((args[0], len(args[1])) for _, args in runs) == [(0, 1), (1, 2)]
-
-
 def test_packages_contain_only_our_functions_and_integers(broker):
     due(3, task="tests.aping", name="'; DROP TABLE", kwargs={"fail": True})
     due(1, task="tests.ping", args=[1, 2, 3])
@@ -191,7 +141,7 @@ def test_packages_contain_only_our_functions_and_integers(broker):
 
 
 def test_chunk_fits_within_the_claim_limits():
-    assert CHUNK <= SMALLEST_CLAIM <= HELD
+    assert packages_module.CHUNK <= SMALLEST_CLAIM <= HELD
 
 
 # Waiting
@@ -296,7 +246,7 @@ def test_work_beyond_one_batch_is_claimed_by_the_next_calls(broker, monkeypatch)
 
 def test_clusters_that_are_alive_share_a_burst(broker, monkeypatch):
     monkeypatch.setattr(broker_module, "BATCH", 8)
-    monkeypatch.setattr(broker_module, "CHUNK", 2)
+    monkeypatch.setattr(packages_module, "CHUNK", 2)
     ClusterFactory()
     ClusterFactory(stopped_at=NOW)
     due(9, task="tests.aping")
@@ -308,7 +258,7 @@ def test_clusters_that_are_alive_share_a_burst(broker, monkeypatch):
 
 def test_share_of_many_clusters_is_at_least_one_package(broker, monkeypatch):
     monkeypatch.setattr(broker_module, "BATCH", 8)
-    monkeypatch.setattr(broker_module, "CHUNK", 2)
+    monkeypatch.setattr(packages_module, "CHUNK", 2)
     ClusterFactory.create_batch(9)
     due(5, task="tests.aping")
 

@@ -1,0 +1,97 @@
+"""Packages for django-q2: what a cluster has claimed, divided among its workers."""
+
+import math
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from datetime import datetime
+from itertools import chain, islice
+from typing import Any
+
+from django.conf import settings
+from django_q.signing import SignedPackage
+
+from schedules.engine import Claim
+from schedules.tasks import registry
+from schedules.tasks.registry import Lane
+from schedules.worker import runner
+
+CHUNK = 100
+# The plain functions of a package run one after the other, so a package has several only in a burst.
+PLAIN_CHUNK = 10
+PLAIN_BURST_PER_WORKER = 20
+
+_PROBE = "probe "
+
+Package = tuple[str, str]
+"""The id for django-q2's acknowledgement, and the signed content."""
+
+
+def pack(claims: list[Claim], now: datetime) -> Iterator[Package]:
+    """Pack coroutines in chunks that run concurrently, and plain functions alone or in short sequences."""
+    coroutines: dict[int, list[Claim]] = defaultdict(list)
+    plain: dict[int, list[Claim]] = defaultdict(list)
+    commands: dict[int, list[Claim]] = defaultdict(list)
+    lanes = {Lane.COROUTINE: coroutines, Lane.PLAIN: plain, Lane.COMMAND: commands}
+    for claim in claims:
+        lanes[lane_of(claim)][claim.attempt].append(claim)
+    burst = PLAIN_BURST_PER_WORKER * settings.CRONTY_WORKERS
+    for attempt, group in plain.items():
+        # A run that must not start twice is not started together with others: they may kill the worker before its turn.
+        alone = [claim for claim in group if claim.at_most_once]
+        others = [claim for claim in group if not claim.at_most_once]
+        size = min(PLAIN_CHUNK, 1 + len(group) // burst)
+        for chunk in chain(_chunks(others, size), _chunks(alone, 1)):
+            longest = max(claim.timeout for claim in chunk).total_seconds()
+            yield _runs(runner.run_plain_functions, attempt, chunk, now, max(1, math.ceil(longest)))
+    for attempt, group in coroutines.items():
+        for chunk in _chunks(group, CHUNK):
+            yield _runs(runner.run_coroutines, attempt, chunk, now)
+    for attempt, group in commands.items():
+        yield _runs(runner.run_commands, attempt, group, now)
+
+
+def lane_of(claim: Claim) -> Lane:
+    """Return how the claimed run is run; a task that is unknown by now fails as a plain function."""
+    task = registry.get(claim.task)
+    return task.lane if task else Lane.PLAIN
+
+
+def probe(now: datetime) -> Package:
+    """Pack a probe: its acknowledgement shows that the pusher, a worker and the monitor work."""
+    return _package(f"{_PROBE}{now.isoformat()}", runner.probe, (), now)
+
+
+def probe_sent_at(ack_id: str) -> datetime | None:
+    """Return when the acknowledged probe was packed, or None for a package of runs."""
+    if not ack_id.startswith(_PROBE):
+        return None
+    return datetime.fromisoformat(ack_id.removeprefix(_PROBE))
+
+
+def _runs(
+    function: Callable[..., None], attempt: int, claims: list[Claim], now: datetime, timeout: int = 60
+) -> Package:
+    return _package("", function, (attempt, [claim.execution_id for claim in claims]), now, timeout)
+
+
+def _package(
+    ack_id: str, function: Callable[..., None], arguments: tuple[Any, ...], now: datetime, timeout: int = 60
+) -> Package:
+    """Pack one of our functions and integers for django-q2, and nothing that comes from outside."""
+    task = {
+        "id": ack_id or "run",
+        "name": function.__name__,
+        "func": function,
+        "args": arguments,
+        "kwargs": {},
+        "timeout": timeout,
+        "started": now,
+        "ack_failure": True,
+    }
+    return ack_id, SignedPackage.dumps(task)
+
+
+def _chunks(claims: list[Claim], size: int) -> Iterator[list[Claim]]:
+    waiting = iter(claims)
+    while chunk := list(islice(waiting, size)):
+        yield chunk
