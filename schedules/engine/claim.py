@@ -19,6 +19,7 @@ from schedules.engine.gaps import Slot, remaining
 from schedules.engine.interruptions import Interruption, reason_missed
 from schedules.engine.pauses import pause_unreadable
 from schedules.engine.plan import Plan, WhyMissed, plan
+from schedules.engine.row_updates import update_rows
 from schedules.engine.settle import AT_MOST_ONCE, call_off, lose
 from schedules.engine.too_late import end_late_runs, is_too_late
 from schedules.models import Execution, Job
@@ -324,7 +325,7 @@ def _advance(plans: Iterable[Plan], live: Counter[int]) -> None:
         running = len(item.to_run)
         status = _status_after(item, is_busy=bool(running or live[item.job.pk]))
         rows.append((item.job.pk, item.next_run_at, status, running))
-    sql.update_rows(
+    update_rows(
         Job,
         "next_run_at = {next_run_at}, status = {status},"
         " slot_count = slot_count + {slot_count}, run_count = run_count + {slot_count}",

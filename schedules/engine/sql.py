@@ -2,16 +2,25 @@
 
 import json
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from datetime import UTC, datetime, timedelta
-from functools import cache, lru_cache
-from itertools import chain
+from collections.abc import Iterable, Sequence
+from datetime import datetime, timedelta
+from functools import cache
 from typing import Any
 
 from django.contrib.auth import get_user_model
 from django.db import connection, models
 
 from schedules.engine.due import DueJob
+from schedules.engine.sql_values import (
+    MICROSECOND,
+    MOST_PARAMETERS,
+    aware,
+    format_moment,
+    integers,
+    parse_moment,
+    parts,
+    placeholders,
+)
 from schedules.models import Execution
 from schedules.models.executions import COPIED_FROM_JOB
 
@@ -19,10 +28,6 @@ from schedules.models.executions import COPIED_FROM_JOB
 _PREPARE_THRESHOLD = 5
 # PostgreSQL's code for a wait that `lock_timeout` has ended.
 _LOCK_NOT_AVAILABLE = "55P03"
-
-# The most parameters of a statement that SQLite takes by default.
-_MOST_PARAMETERS = 32_766
-_MICROSECOND = timedelta(microseconds=1)
 
 _HAS_READY = """
     SELECT 1 FROM schedules_execution WHERE status = 'queued' AND available_at <= %s LIMIT 1
@@ -136,71 +141,6 @@ _MAY_NEED_SWEEP = """
 """
 
 
-def update_rows(
-    model: type[models.Model], assignments: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]
-) -> None:
-    """Run `UPDATE … SET assignments` for each row; `{name}` in the assignments stands for that column's value.
-
-    The first column is the primary key, `id`. The names of the table's own columns need no prefix.
-    """
-    fields = {name: model._meta.get_field(name) for name in columns}
-    values = {
-        name: list(map(_adapter(fields[name]), column))
-        for name, column in zip(columns, zip(*rows, strict=True), strict=False)
-    }
-    if not values:
-        return
-    # Most outcomes differ in a few columns only; a value that all rows have is given once.
-    same = {name: own[0] for name, own in values.items() if name != "id" and own.count(own[0]) == len(own)}
-    differing = {name: own for name, own in values.items() if name not in same}
-    table = connection.ops.quote_name(model._meta.db_table)
-    # Different from the table's own names, so that `total = total + {total}` is not ambiguous.
-    new = {name: f"{'same' if name in same else 'given'}.new_{name}" for name in columns}
-    update = f"UPDATE {table} SET {assignments.format(**new)} "  # noqa: S608  # nosec B608
-    where = f"WHERE {table}.id = given.new_id"
-    given, once = (", ".join(f"new_{name}" for name in names) for names in (differing, same))
-    with connection.cursor() as cursor:
-        if connection.vendor == "postgresql":
-            arrays = ", ".join(f"%s::{_type_of(fields[name])}[]" for name in differing)
-            constants = ", ".join(f"%s::{_type_of(fields[name])} AS new_{name}" for name in same)
-            cursor.execute(
-                f"{update} FROM unnest({arrays}) AS given({given}), (SELECT {constants}) AS same {where}",
-                [*map(_array, differing.values()), *same.values()],
-            )
-            return
-        # Not `executemany`: at every row the driver would let other threads run, and then wait for its turn again.
-        tables = f"same({once}) AS (VALUES ({_marks(same)})), " if same else ""
-        update += f"FROM given{', same' if same else ''} {where}"
-        size = max(1, (_MOST_PARAMETERS - len(same)) // len(differing))
-        for part in _parts(list(zip(*differing.values(), strict=True)), size):
-            rows_of_part = ", ".join([f"({_marks(differing)})"] * len(part))
-            statement = f"WITH {tables}given({given}) AS (VALUES {rows_of_part}) {update}"
-            with connection.wrap_database_errors:
-                cursor.connection.execute(statement, [*same.values(), *chain.from_iterable(part)])
-
-
-def _marks(values: Collection[Any]) -> str:
-    return ", ".join("?" * len(values))
-
-
-def _array(values: Iterable[Any]) -> str:
-    """Write an array for PostgreSQL; the driver takes several times as long for moments and durations."""
-    return "{" + ",".join(map(_array_element, values)) + "}"
-
-
-def _array_element(value: Any) -> str:
-    match value:
-        case None:
-            return "NULL"
-        case str():
-            escaped = value.replace("\\", "\\\\").replace('"', '\\"')
-            return f'"{escaped}"'
-        case timedelta():
-            return f'"{value // _MICROSECOND} microseconds"'
-        case _:
-            return f'"{value}"'
-
-
 def has_ready_runs(now: datetime) -> bool:
     """Return whether any queued run may start."""
     with connection.cursor() as cursor:
@@ -223,7 +163,7 @@ def due_jobs(
     if only_tasks:
         exclude += f" AND job.task IN ({', '.join(['%s'] * len(only_tasks))})"
     if exclude_owners:
-        exclude += f" AND job.owner_id NOT IN ({_integers(exclude_owners)})"
+        exclude += f" AND job.owner_id NOT IN ({integers(exclude_owners)})"
     with connection.cursor() as cursor:
         cursor.execute(
             _due_jobs_statement(connection.vendor, get_user_model()).replace("{exclude}", exclude),
@@ -261,7 +201,7 @@ def _due_job_on_sqlite(row: Sequence[Any]) -> DueJob:
     values = list(row)
     for position in _MOMENT_POSITIONS:
         if values[position] is not None:
-            values[position] = _moment(values[position])
+            values[position] = parse_moment(values[position])
     for position in _SPAN_POSITIONS:
         if values[position] is not None:
             values[position] = timedelta(microseconds=values[position])
@@ -271,7 +211,7 @@ def _due_job_on_sqlite(row: Sequence[Any]) -> DueJob:
 def live_runs(job_ids: Iterable[int]) -> Counter[int]:
     """Count the runs of each job that have not ended."""
     with connection.cursor() as cursor:
-        cursor.execute(_LIVE_RUNS.format(ids=_integers(job_ids)))
+        cursor.execute(_LIVE_RUNS.format(ids=integers(job_ids)))
         return Counter(dict(cursor.fetchall()))
 
 
@@ -287,7 +227,7 @@ def insert_claimed(
     statement, defaults = _insert_claimed_statement(connection.vendor)
     with connection.cursor() as cursor:
         cursor.execute(
-            statement.format(ids=_integers(job_ids)),
+            statement.format(ids=integers(job_ids)),
             [given.get(name, value) for name, value in defaults],
         )
         return [(execution_id, job_id) for execution_id, job_id in cursor.fetchall()]
@@ -331,7 +271,7 @@ def start(
         return _start_one_on_postgresql([*times, execution_ids[0], *claim])
     statement = _START_UNLOCKED_ON_POSTGRESQL if skip_locked else _START_ON_POSTGRESQL
     with connection.cursor() as cursor:
-        cursor.execute(statement.format(ids=_integers(execution_ids)), times + claim)
+        cursor.execute(statement.format(ids=integers(execution_ids)), times + claim)
         return [list(row) for row in cursor.fetchall()]
 
 
@@ -342,21 +282,21 @@ def _start_on_sqlite(
     driver = connection.connection
     found: list[list[Any]] = []
     with connection.wrap_database_errors:
-        for ids in _parts(execution_ids, _MOST_PARAMETERS // 3):
-            marks = ", ".join("?" * len(ids))
+        for ids in parts(execution_ids, MOST_PARAMETERS // 3):
+            marks = placeholders(ids)
             (text,) = driver.execute(_READ_ON_SQLITE.format(ids=marks), ids).fetchone()
             rows = {row[0]: row for row in json.loads(text)}
             if not rows:
                 continue
             lateness: list[int] = []
             for row in rows.values():
-                row[1], row[3], row[16] = attempt + 1, _moment(row[3]), row[16] and _moment(row[16])
+                row[1], row[3], row[16] = attempt + 1, parse_moment(row[3]), row[16] and parse_moment(row[16])
                 row[11], row[13] = timedelta(microseconds=row[11]), timedelta(microseconds=row[13])
-                lateness += row[0], (now - row[3]) // _MICROSECOND
-            values, started_at = ", ".join(["(?, ?)"] * len(rows)), _naive(now)
+                lateness += row[0], (now - row[3]) // MICROSECOND
+            values, started_at = ", ".join(["(?, ?)"] * len(rows)), format_moment(now)
             started = driver.execute(
                 _START_ON_SQLITE.format(values=values),
-                [started_at, _naive(lease_until), *lateness, cluster_id, attempt],
+                [started_at, format_moment(lease_until), *lateness, cluster_id, attempt],
             )
             if started.rowcount < len(rows):
                 # Some are no longer ours.
@@ -399,7 +339,7 @@ def lock_running(
 
     Return the id, attempt and cause of each run, and the status and deletion of its job.
     """
-    running = _RUNNING.format(ids=_integers(execution_ids))
+    running = _RUNNING.format(ids=integers(execution_ids))
     with connection.cursor() as cursor:
         if connection.vendor == "postgresql":
             lock = "FOR NO KEY UPDATE OF run, job SKIP LOCKED"
@@ -407,18 +347,18 @@ def lock_running(
             return [*cursor.fetchall()]
         cursor.execute(_AS_TEXT.format(columns=_RUNNING_COLUMNS) + running, [cluster_id])
         rows = json.loads(cursor.fetchone()[0])
-        return [(*row[:4], row[4] and _moment(row[4])) for row in rows]
+        return [(*row[:4], row[4] and parse_moment(row[4])) for row in rows]
 
 
 def status_after_runs(failed: Iterable[int]) -> str:
     """Return the new status of a job: completed without slots and live runs, or failed if a one-time job in `failed`."""
-    return _STATUS_AFTER_RUNS.format(failed=_integers(failed) or "NULL")
+    return _STATUS_AFTER_RUNS.format(failed=integers(failed) or "NULL")
 
 
 def next_in_line(job_ids: Iterable[int]) -> list[int]:
     """Return the oldest waiting run of each job that has no other run under way."""
     with connection.cursor() as cursor:
-        cursor.execute(_NEXT_IN_LINE.format(ids=_integers(job_ids)))
+        cursor.execute(_NEXT_IN_LINE.format(ids=integers(job_ids)))
         return [row[0] for row in cursor.fetchall()]
 
 
@@ -426,7 +366,7 @@ def earliest_moment() -> datetime | None:
     """Return the earliest moment at which a job is due or a queued run is ready; idle clusters poll this."""
     with connection.cursor() as cursor:
         cursor.execute(_NEXT_DUE_AND_READY)
-        return min(map(_aware, filter(None, cursor.fetchone())), default=None)
+        return min(map(aware, filter(None, cursor.fetchone())), default=None)
 
 
 def may_need_sweep(now: datetime, silent_since: datetime) -> bool:
@@ -442,47 +382,3 @@ def may_need_sweep(now: datetime, silent_since: datetime) -> bool:
 def is_lock_timeout(error: Exception) -> bool:
     """Return whether a statement gave up because it waited too long for a row or table that is locked."""
     return getattr(error.__cause__, "sqlstate", None) == _LOCK_NOT_AVAILABLE
-
-
-def _aware(moment: datetime) -> datetime:
-    """Add the zone to a moment; SQLite stores UTC without it."""
-    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-
-
-def _integers(values: Iterable[int]) -> str:
-    """Format keys for a statement; integers are safe, and the number of parameters is limited."""
-    return ",".join(str(int(value)) for value in values)
-
-
-@lru_cache(maxsize=1024)
-def _moment(text: str) -> datetime:
-    """Read a moment of SQLite, which stores UTC without the zone."""
-    return datetime.fromisoformat(text).replace(tzinfo=UTC)
-
-
-def _naive(moment: datetime) -> str:
-    """Write a moment for SQLite, as Django does, but faster."""
-    return str(moment.astimezone(UTC)).removesuffix("+00:00")
-
-
-def _parts(rows: Sequence[Any], size: int) -> Iterator[Sequence[Any]]:
-    return (rows[start : start + size] for start in range(0, len(rows), size))
-
-
-def _adapter(field: Any) -> Callable[[Any], Any]:
-    """Return the function that converts the values of a column for the driver."""
-    match field:
-        case models.DateTimeField() if connection.vendor == "sqlite":
-            return lambda moment: moment and _naive(moment)
-        case models.DurationField() if connection.vendor == "sqlite":
-            return lambda span: None if span is None else span // _MICROSECOND
-        case models.JSONField():
-            return lambda value: None if value is None else json.dumps(value)
-        case _:
-            return lambda value: value
-
-
-@cache
-def _type_of(field: Any) -> str:
-    kind = field.rel_db_type(connection) if field.primary_key else field.db_type(connection)
-    return str(kind).split("(")[0]
