@@ -26,7 +26,7 @@ from tests.mcp.agents import InMemory
 
 FIRST = ("schedules", "0001_initial")
 # The content without its formatting and comments.
-FIRST_DIGEST = "2f1599f4dcfd285c1417fac1b3367dc746fed91d1ab61417bb9cce1ea97a6ee6"
+FIRST_DIGEST = "4addf0e21ef6857a3db72fb6d35d658eed91b6315d11099649b7538e7a5887a2"
 
 NAMES = (
     "Cluster",

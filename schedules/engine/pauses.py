@@ -33,6 +33,7 @@ _COLUMNS_OF_NO_PAUSE = {
     "paused_until": None,
     "pause_reason": "",
     "failure_streak": 0,
+    "has_unreadable_schedule": False,
 }
 _UNSTARTED = (Status.QUEUED, Status.CLAIMED, Status.WAITING)
 
@@ -60,7 +61,7 @@ def pause_unreadable(job: Job, now: datetime, words: str) -> None:
     """Pause a job whose schedule cannot be read, so that its slots cannot be counted; `words` say why."""
     # First, because it may set `last_error` to the error of a withdrawn run.
     withdraw(job, now, "paused")
-    _write_pause(job, now, words, paused_until=None, last_error=words)
+    _write_pause(job, now, words, paused_until=None, last_error=words, has_unreadable_schedule=True)
     note(job, "pause", now, {"reason": words})
 
 

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from django.db.models import QuerySet
+from django.db.models import IntegerField, QuerySet, Subquery
 
 COUNTED = 10_000
 
@@ -13,6 +13,16 @@ def count_up_to(rows: QuerySet[Any], most: int | None = None) -> int:
     Rows in the order of an index are counted with that index, whatever the database knows of their number.
     """
     return rows[: (COUNTED if most is None else most) + 1].count()
+
+
+class CountUpTo(Subquery):
+    """The same as a value inside another query, so that several counts take one."""
+
+    template = "(SELECT COUNT(*) FROM (%(subquery)s) counted)"
+    output_field = IntegerField()
+
+    def __init__(self, rows: QuerySet[Any], most: int) -> None:
+        super().__init__(rows.values("pk")[: most + 1])
 
 
 def first_keys(rows: QuerySet[Any]) -> list[Any]:

@@ -101,10 +101,10 @@ INDEXES: list[models.Index] = [
         "job_stopped_failing",
         ["-id"],
         Q(
+            Q(pause_after_failures__gt=0, failure_streak__gte=F("pause_after_failures"))
+            | Q(has_unreadable_schedule=True),
             status="paused",
             deleted_at=None,
-            pause_after_failures__gt=0,
-            failure_streak__gte=F("pause_after_failures"),
         ),
     ),
     *_for_one_and_all("job_trash", ["-deleted_at", "-id"], Q(deleted_at__isnull=False)),

@@ -325,6 +325,12 @@ class Job(models.Model):
     paused_until = models.DateTimeField(null=True, editable=False)
     paused_at = models.DateTimeField(null=True, editable=False)
     pause_reason = models.CharField(max_length=limits.NAME_LENGTH, blank=True, editable=False)
+    has_unreadable_schedule = models.BooleanField(
+        default=False,
+        db_default=False,
+        editable=False,
+        help_text="It was paused because its schedule cannot be read.",
+    )
 
     label = models.CharField(max_length=limits.NAME_LENGTH, blank=True)
     tags = models.JSONField(default=list, blank=True)

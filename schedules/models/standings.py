@@ -31,11 +31,11 @@ _ARMED = (Job.Status.PENDING, Job.Status.RUNNING)
 
 
 def is_stopped_failing() -> Q:
-    """Match the jobs that were paused automatically because they kept failing."""
+    """Match the jobs that were paused automatically: they kept failing, or their schedule cannot be read."""
     return Q(
+        Q(pause_after_failures__gt=0, failure_streak__gte=F("pause_after_failures"))
+        | Q(has_unreadable_schedule=True),
         status=Job.Status.PAUSED,
-        pause_after_failures__gt=0,
-        failure_streak__gte=F("pause_after_failures"),
     )
 
 
@@ -111,7 +111,8 @@ def _standing_of(job: Any, unfinished: Sequence[Any], now: datetime) -> Standing
         for run in unfinished
     )
     conditions = {
-        "stopped_failing": job.status == Status.PAUSED and 0 < job.pause_after_failures <= job.failure_streak,
+        "stopped_failing": job.status == Status.PAUSED
+        and (0 < job.pause_after_failures <= job.failure_streak or job.has_unreadable_schedule),
         "failed": job.status == Status.FAILED,
         "failing": job.status == Status.PENDING and job.failure_streak > 0,
         "retrying": is_armed and has_retry,

@@ -163,12 +163,13 @@ def restore(actor: Actor, job_id: str) -> Result[Job]:
             case status if status == Job.Status.PENDING or is_cancelled:
                 engine.account_for(job, since, now, f"The job {was}.")
                 engine.delete_future_rows(job, now)
-                following, reason = _slot_after(job, now, f"It came due while the job {was}.")
+                following, problem = _slot_after(job, now)
                 if following:
                     changes |= {"status": Job.Status.PENDING, "next_run_at": following}
                 else:
                     # Let the owner decide what to do with it.
-                    engine.pause(job, now, reason)
+                    engine.pause(job, now, problem or f"It came due while the job {was}.")
+                changes["has_unreadable_schedule"] = bool(problem)
             case Job.Status.PAUSED:
                 engine.account_for(job, since, now, f"The job {was}.")
                 changes["paused_at"] = now
@@ -328,13 +329,13 @@ def _cancelled_at(job: Job) -> datetime:
 def _slot_in_second(job: Job, moment: datetime) -> datetime | None:
     """Return the slot within this second, or None: answers to agents show no smaller units."""
     second = moment.replace(microsecond=0)
-    slot, _ = _slot_after(job, second - _TICK, "")
+    slot, _ = _slot_after(job, second - _TICK)
     return slot if slot and slot < second + timedelta(seconds=1) else None
 
 
-def _slot_after(job: Job, now: datetime, passed: str) -> tuple[datetime | None, str]:
-    """Return the next slot of a job, or None and the reason why there is none."""
+def _slot_after(job: Job, now: datetime) -> tuple[datetime | None, str]:
+    """Return the next slot of a job, or None, and why its schedule cannot be read, or an empty text."""
     try:
-        return job.next_slot(now), passed
+        return job.next_slot(now), ""
     except TriggerError as error:
         return None, unreadable(error.reason)[: limits.NAME_LENGTH]

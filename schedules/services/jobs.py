@@ -260,6 +260,9 @@ def _set_anchor(job: Job, now: datetime) -> None:
 def _rescheduled(old: Job, following: datetime, now: datetime) -> dict[str, Any]:
     if old.status == Job.Status.PENDING:
         return {"next_run_at": following}
+    if old.has_unreadable_schedule:
+        # The pause goes on, but not for that reason.
+        return {"paused_at": now, "has_unreadable_schedule": False, "pause_reason": ""}
     return {"paused_at": now}
 
 

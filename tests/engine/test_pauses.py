@@ -43,6 +43,7 @@ def test_job_with_an_invalid_schedule_is_paused_with_a_reason():
     job.refresh_from_db()
     assert (job.status, job.next_run_at, job.paused_at) == ("paused", None, NOW)
     assert job.pause_reason == job.last_error == "It cannot be read."
+    assert job.has_unreadable_schedule
     assert ledger(job) == [("failed", NOW - HOUR)]
     event = Event.objects.get()
     assert (event.verb, event.door, event.after) == ("pause", "engine", {"reason": "It cannot be read."})

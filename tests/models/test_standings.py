@@ -19,6 +19,12 @@ UNCLAIMED = {"status": "waiting"}
 CASES: list[tuple[str, dict[str, Any], list[dict[str, Any]]]] = [
     ("stopped_failing", {"paused": True, "failure_streak": 10, "pause_after_failures": 10}, []),
     ("stopped_failing", {"paused": True, "failure_streak": 1, "pause_after_failures": 1}, []),
+    ("stopped_failing", {"paused": True, "has_unreadable_schedule": True}, []),
+    (
+        "stopped_failing",
+        {"paused": True, "has_unreadable_schedule": True, "pause_after_failures": 0},
+        [{"status": "running"}],
+    ),
     ("paused", {"paused": True, "failure_streak": 3, "pause_after_failures": 10}, []),
     ("paused", {"paused": True, "failure_streak": 3, "pause_after_failures": 0}, []),
     ("paused", {"paused": True}, [{"status": "running"}]),

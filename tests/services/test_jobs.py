@@ -346,8 +346,20 @@ def test_job_with_an_invalid_schedule_is_restored_as_paused(actor):
 
     restored = value_of(services.restore(actor, job.public_id))
 
-    assert restored.status == Status.PAUSED
+    assert (restored.status, restored.has_unreadable_schedule) == (Status.PAUSED, True)
     assert "cannot be read" in restored.pause_reason
+
+
+def test_new_schedule_ends_the_alarm_about_one_that_cannot_be_read(actor):
+    job = JobFactory(
+        owner=actor.user, paused=True, cron="no", has_unreadable_schedule=True, pause_reason="Cannot be read."
+    )
+
+    edited = value_of(services.edit(actor, job.public_id, cron="0 9 * * *"))
+    assert (edited.status, edited.has_unreadable_schedule, edited.pause_reason) == (Status.PAUSED, False, "")
+    resumed = value_of(services.resume(actor, job.public_id))
+
+    assert (resumed.status, resumed.has_unreadable_schedule) == (Status.PENDING, False)
 
 
 @pytest.mark.parametrize(("run", "status"), [("running", "running"), ("cancelled", "completed")])

@@ -217,6 +217,7 @@ SUMMARY_COLUMNS = (
     "last_run_at",
     "failure_streak",
     "pause_after_failures",
+    "has_unreadable_schedule",
     "task",
     "recent",
     "short_error",

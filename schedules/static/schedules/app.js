@@ -63,8 +63,9 @@
     if (event.detail.ctx?.request?.method === "POST") location.reload();
   });
   document.addEventListener("htmx:after:swap", (event) => {
-    const icon = $("#live")?.dataset.icon;
-    if (icon) $("link[rel=icon]").href = icon;
+    // htmx takes over the title of the answer, but not its icon.
+    const icon = event.detail.ctx?.text?.match(/<link rel="icon" href="([^"]+)"/);
+    if (icon) $("link[rel=icon]").href = icon[1];
     if (event.detail.ctx?.request?.method === "POST") { clear(); waited = 99; }
     counted();
     tick();

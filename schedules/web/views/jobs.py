@@ -9,11 +9,10 @@ from django.utils.http import urlencode
 from django.views.generic import TemplateView
 
 from schedules.models import Job
-from schedules.models.counting import count_up_to, count_words
+from schedules.models.counting import count_up_to
 from schedules.models.executions import ExecutionQuerySet
 from schedules.models.jobs import JobQuerySet
 from schedules.models.keysets import Segment
-from schedules.models.standings import BROKEN
 from schedules.services.filters import mentioning
 from schedules.services.lookalikes import skeleton
 from schedules.tasks import registry
@@ -68,6 +67,9 @@ class JobsPage(PageMixin, TemplateView):
         states.name_standings(listed.rows, known, self.actor.user.pk, now)
         for job in listed.rows:
             job.can_change = self.actor.may_change(job)
+        if not is_narrowed:
+            # The same for the title, without another query.
+            self.page.alarm = states.alarm_words(counts, most_counted)
         is_filtered = is_narrowed or bool(asked["status"])
         has_all = len(listed.rows) == total and not is_filtered
         return super().get_context_data(
@@ -85,7 +87,6 @@ class JobsPage(PageMixin, TemplateView):
             chosen_filters=_chosen_filters(asked),
             owners=owners_for(self.actor),
             is_unused=has_all and all(_is_housekeeping(job) for job in listed.rows),
-            alarm=_alarm(counts, most_counted),
             ahead=None if drawn is None else Ahead.of(drawn, now, self.page.zone),
             **kwargs,
         )
@@ -157,13 +158,6 @@ class JobsPage(PageMixin, TemplateView):
         if self.actor.sees_all or not (beginning := skeleton(text)):
             return []
         return list(jobs.named_like(beginning).only("pk").order_by()[:MOST_NAMED])
-
-
-def _alarm(counts: Mapping[str, int | None], most: int) -> str:
-    """Return what the title of the page warns of: "3 failing, 1 late", or an empty text."""
-    broken, late = sum(counts.get(name) or 0 for name in BROKEN), counts.get("late") or 0
-    words = {"failing": broken, "late": late}
-    return ", ".join(f"{count_words(count, most)} {word}" for word, count in words.items() if count)
 
 
 def asked_of(query: QueryDict) -> dict[str, str]:

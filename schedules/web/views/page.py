@@ -19,6 +19,7 @@ from schedules.models.counting import count_up_to, count_words
 from schedules.result import Code, Err
 from schedules.services import Actor, profile_of
 from schedules.templatetags.cronty_times import use_clock
+from schedules.web.views import states
 
 
 @dataclass
@@ -59,6 +60,11 @@ class Page:
             return ""
         count = count_up_to(self.actor.jobs().due(self.now - timedelta(seconds=5)))
         return f"{count_words(count)} job{' is' if count == 1 else 's are'} overdue." if count else ""
+
+    @cached_property
+    def alarm(self) -> str:
+        """What the title and the icon of every page warn of, or an empty text."""
+        return states.alarm_words(states.count_alarms(self.actor.jobs(), self.now, self.profile))
 
 
 def page_of(request: HttpRequest) -> Page:

@@ -5,12 +5,20 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from schedules.models import LATE_AFTER, Execution, Job, Token
-from schedules.models.counting import count_up_to
+from schedules.models import LATE_AFTER, Execution, Job, Profile, Token
+from schedules.models.counting import CountUpTo, count_up_to, count_words
 from schedules.models.executions import ExecutionQuerySet
 from schedules.models.jobs import JobQuerySet, has_unfinished
 from schedules.models.keysets import Segment
-from schedules.models.standings import ORDER, STANDINGS, is_stopped_failing, named, standings_of, with_rank
+from schedules.models.standings import (
+    BROKEN,
+    ORDER,
+    STANDINGS,
+    is_stopped_failing,
+    named,
+    standings_of,
+    with_rank,
+)
 
 __all__ = ["STANDINGS", "named", "with_rank"]
 
@@ -119,6 +127,24 @@ def count_by_index(jobs: JobQuerySet, runs: ExecutionQuerySet, now: datetime) ->
         else sum(_count(segment) for segment in segments_of(jobs, now, name, runs))
         for name in ORDER
     }
+
+
+def count_alarms(jobs: JobQuerySet, now: datetime, profile: Profile) -> dict[str, int]:
+    """Count the broken and late jobs up to a limit, in one query that reads only their indexes."""
+    counts = {
+        name: CountUpTo(segment.rows.order_by(*segment.order), MOST_COUNTED)
+        for name in (*BROKEN, "late")
+        for segment in segments_of(jobs, now, name)
+    }
+    [row] = Profile.objects.filter(pk=profile.pk).values_list(*counts.values())
+    return dict(zip(counts, row, strict=True))
+
+
+def alarm_words(counts: Mapping[str, int | None], most: int = MOST_COUNTED) -> str:
+    """Return what the title of a page warns of: "3 failing, 1 late", or an empty text."""
+    broken, late = sum(counts.get(name) or 0 for name in BROKEN), counts.get("late") or 0
+    words = {"failing": broken, "late": late}
+    return ", ".join(f"{count_words(count, most)} {word}" for word, count in words.items() if count)
 
 
 def _planned(jobs: JobQuerySet, now: datetime) -> tuple[JobQuerySet, JobQuerySet, JobQuerySet]:

@@ -5,6 +5,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 from django.contrib.auth.models import User
+from django.db import connection
 from django.test import Client
 from django.urls import reverse
 
@@ -268,7 +269,57 @@ def test_title_and_icon_count_broken_and_late_jobs(web: Client, owner: User):
     page = web.get("/").content.decode()
 
     assert "<title>3 failing, 1 late – Jobs – Cronty</title>" in page
-    assert page.count("favicon-failing.svg") == 2
+    assert page.count("favicon-failing.svg") == 1
+
+
+@pytest.mark.parametrize(
+    "path", ["/?q=nothing-like-it", "/jobs/new/", "/runs/", "/settings/", "/jobs/{job}/"]
+)
+def test_every_page_counts_broken_and_late_jobs_in_its_title_and_icon(
+    web: Client, staff: Client, owner: User, path: str
+):
+    jobs = in_every_state(owner)
+    path = path.format(job=jobs["healthy"].public_id)
+
+    for page in (html_of(web.get(path)), html_of(staff.get(path))):
+        assert "<title>3 failing, 1 late – " in page
+        assert 'rel="icon" href="/static/schedules/favicon-failing.svg"' in page
+
+
+def test_counts_for_the_title_take_one_query_that_reads_indexes(
+    owner: User, actor, django_assert_num_queries
+):
+    in_every_state(owner)
+
+    with django_assert_num_queries(1) as queries:
+        counts = states.count_alarms(actor.jobs(), clock.now(), owner.cronty_profile)
+
+    assert counts == {"stopped_failing": 1, "failed": 1, "failing": 1, "late": 1}
+    if connection.vendor == "sqlite":
+        with connection.cursor() as cursor:
+            cursor.execute(f"EXPLAIN QUERY PLAN {queries[0]['sql']}")
+            plan = " ".join(row[3] for row in cursor.fetchall())
+        assert {"job_stopped_failing_of_owner", "job_stopped_of_owner", "job_failing_of_owner"} <= set(
+            plan.split()
+        )
+        assert "SCAN schedules" not in plan
+
+
+def test_job_whose_schedule_cannot_be_read_is_red_and_says_what_to_do(web: Client, owner: User):
+    job = JobFactory(
+        owner=owner,
+        paused=True,
+        cron="no",
+        has_unreadable_schedule=True,
+        pause_reason="Its schedule cannot be read: no.",
+    )
+
+    row, page = html_of(web.get("/?status=stopped_failing")), html_of(web.get(f"/jobs/{job.public_id}/"))
+
+    assert "<title>1 failing – Jobs – Cronty</title>" in row
+    assert "edit its schedule" in row
+    assert "Its schedule cannot be read: no." in page
+    assert re.search(r'<a href="/jobs/\w+/edit/">Edit the schedule</a>, then resume the job.', page)
 
 
 def test_job_that_paused_itself_is_red_and_a_paused_one_is_not(web: Client, owner: User):
