@@ -26,7 +26,16 @@ from schedules.mcp.answers.prompts import refused_claim, refused_completion
 from schedules.mcp.apps import PAGE_OF_TOOL
 from schedules.mcp.auth import Caller, calling, current_actor, require, too_many_calls, with_profile
 from schedules.mcp.orm import orm
-from schedules.mcp.tools import bulk, jobs, manage, notifications, preferences, prompts, reading
+from schedules.mcp.tools import (
+    bulk,
+    jobs,
+    manage,
+    notification_changes,
+    notifications,
+    preferences,
+    prompts,
+    reading,
+)
 from schedules.mcp.tools.arguments import MissingArgumentError
 from schedules.mcp.wording import Wording
 from schedules.models.jobs import JobQuerySet
@@ -95,6 +104,7 @@ FAMILY_OF_MODULE = {
     jobs.__name__: "jobs",
     prompts.__name__: "prompts",
     notifications.__name__: "notifications",
+    notification_changes.__name__: "notifications",
     manage.__name__: "more",
     reading.__name__: "more",
     bulk.__name__: "more",
@@ -121,9 +131,9 @@ OFFERS = (
         refused_notification,
     ),
     Offer(notifications.list_scheduled_notifications, "List notifications", READS, refused_notification),
-    Offer(notifications.pause_schedule, "Pause a schedule", CHANGES, refused_notification),
-    Offer(notifications.resume_schedule, "Resume a schedule", CHANGES, refused_notification),
-    Offer(notifications.delete_schedule, "Delete a schedule", ENDS, refused_notification),
+    Offer(notification_changes.pause_schedule, "Pause a schedule", CHANGES, refused_notification),
+    Offer(notification_changes.resume_schedule, "Resume a schedule", CHANGES, refused_notification),
+    Offer(notification_changes.delete_schedule, "Delete a schedule", ENDS, refused_notification),
     Offer(notifications.get_current_time, "Current time", READS, refused_notification),
     Offer(reading.preview_schedule, "Preview a schedule", READS, refused_job),
     Offer(manage.update_job, "Change a job", CHANGES, refused_job),

@@ -1,18 +1,17 @@
-"""Tools for push notifications: send one now, later, or repeatedly."""
+"""Tools for push notifications: send one now, later, or repeatedly, and list what is planned."""
 
 import logging
 import re
 from typing import Annotated, Any
 
-from django.db import DatabaseError, InterfaceError, OperationalError
+from django.db import InterfaceError, OperationalError
 from django.db.models import Q
-from pydantic import Field, StrictBool
+from pydantic import Field
 
 from schedules import clock, limits, services
 from schedules.mcp import answers
 from schedules.mcp.answers.notifications import (
     LISTED_COLUMNS,
-    ChangedOut,
     CronOut,
     LaterOut,
     ListOut,
@@ -35,14 +34,10 @@ from schedules.mcp.tools.arguments import (
     EndsAt,
     IdempotencyKey,
     MaxRuns,
-    MissingArgumentError,
     Overlap,
     PageLimit,
     PageOffset,
-    Reference,
     Timeout,
-    Whole,
-    Words,
     ZoneText,
     given_policies,
     page_problem,
@@ -52,10 +47,24 @@ from schedules.mcp.tools.arguments import (
     zone_notes,
 )
 from schedules.mcp.tools.names import derived_name
+from schedules.mcp.tools.notification_content import (
+    Actions,
+    Attach,
+    Click,
+    Filename,
+    Icon,
+    Markdown,
+    Message,
+    Priority,
+    Tags,
+    Title,
+    Topic,
+    read_content,
+)
 from schedules.mcp.tools.triggers import read_trigger
-from schedules.models import Execution, Job, Profile
+from schedules.models import Execution, Job
 from schedules.models.counting import COUNTED, count_up_to
-from schedules.result import Code, Err, Ok, Result
+from schedules.result import Err, Ok
 from schedules.services.pushes import run_of
 from schedules.tasks import registry
 from schedules.tasks.interface import Final, RetryLater
@@ -64,25 +73,6 @@ from schedules.when.triggers import TriggerError, load_zone
 logger = logging.getLogger(__name__)
 
 _ZONED_CRON = re.compile(r"\s*(?:CRON_)?TZ=(?P<zone>\S+)\s+(?P<cron>.+)", re.DOTALL)
-
-Message = Annotated[str, Field(description="The text, at most 4,000 bytes.")]
-Topic = Annotated[
-    str | None,
-    Field(description="ntfy topic of the user. Default: the one they have set. Never invent one."),
-]
-ScheduleId = Annotated[Reference, Field(description="Its id, #number or exact name.")]
-Title = Annotated[str | None, Field(description="A title line.")]
-Priority = Annotated[Whole | None, Field(description="1 to 5 (urgent).")]
-Tags = Annotated[Words | None, Field(description='Words or emoji names, like ["warning"].')]
-Markdown = Annotated[StrictBool | None, Field(description="Is it Markdown?")]
-Click = Annotated[str | None, Field(description="URL to open.")]
-Icon = Annotated[str | None, Field(description="URL of an icon.")]
-Attach = Annotated[str | None, Field(description="URL of a file.")]
-Filename = Annotated[str | None, Field(description="Its file name.")]
-Actions = Annotated[
-    list[dict[str, Any]] | None,
-    Field(description='Up to 3, like {"action": "view", "label": "Open", "url": "https://…"}.'),
-]
 
 
 async def send_push_notification(
@@ -104,18 +94,19 @@ async def send_push_notification(
     task = registry.get("notify")
     assert task is not None
     profile = await orm(current_actor().read_profile)()
-    content = _content(
+    content = read_content(
+        profile,
         message,
-        _topic(profile, notification_topic),
-        title,
-        priority,
-        tags,
-        markdown,
-        click,
-        icon,
-        attach,
-        filename,
-        actions,
+        notification_topic,
+        title=title,
+        priority=priority,
+        tags=tags,
+        markdown=markdown,
+        click=click,
+        icon=icon,
+        attach=attach,
+        filename=filename,
+        actions=actions,
     )
     if problems := task.check([], content):
         return refused(refuse("kwargs", problems[0]), {})
@@ -168,18 +159,19 @@ def schedule_notification(
     policies = read_policies(asked, zone, clock.now())
     if isinstance(policies, Err):
         return refused(policies, {"timezone": zone})
-    content = _content(
+    content = read_content(
+        profile,
         message,
-        _topic(profile, notification_topic),
-        title,
-        priority,
-        tags,
-        markdown,
-        click,
-        icon,
-        attach,
-        filename,
-        actions,
+        notification_topic,
+        title=title,
+        priority=priority,
+        tags=tags,
+        markdown=markdown,
+        click=click,
+        icon=icon,
+        attach=attach,
+        filename=filename,
+        actions=actions,
     )
     made = services.schedule(
         actor,
@@ -256,18 +248,19 @@ def schedule_cron_notification(
     policies = read_policies(asked, timezone, now)
     if isinstance(policies, Err):
         return refused(policies, given)
-    content = _content(
+    content = read_content(
+        profile,
         message,
-        _topic(profile, notification_topic),
-        title,
-        priority,
-        tags,
-        markdown,
-        click,
-        icon,
-        attach,
-        filename,
-        actions,
+        notification_topic,
+        title=title,
+        priority=priority,
+        tags=tags,
+        markdown=markdown,
+        click=click,
+        icon=icon,
+        attach=attach,
+        filename=filename,
+        actions=actions,
     )
     made = services.schedule(
         actor,
@@ -313,54 +306,6 @@ def list_scheduled_notifications(
     return {**out, "note": answers.more_than(COUNTED, "notifications")} if count > COUNTED else out
 
 
-def pause_schedule(schedule_id: ScheduleId) -> ChangedOut | RefusedOut:
-    """Pause a notification until resume_schedule is called; what falls into the pause is not sent. To pause
-    until a time, use pause_job.
-    """
-    actor = current_actor()
-    result = services.pause(actor, schedule_id)
-    return _changed(result, schedule_id, paused=True)
-
-
-def resume_schedule(schedule_id: ScheduleId) -> ChangedOut | RefusedOut:
-    """End the pause of a notification: it goes on with its next scheduled time. Harmless if repeated."""
-    actor = current_actor()
-    result = services.resume(actor, schedule_id)
-    return _changed(result, schedule_id, paused=False)
-
-
-def delete_schedule(
-    schedule_id: Annotated[
-        Reference,
-        Field(
-            description="The schedule ID to delete. This ID is returned when creating a cron schedule. "
-            "A #number or an exact name works too."
-        ),
-    ],
-) -> ChangedOut | RefusedOut:
-    """Delete a scheduled notification by its ID: it stops firing. Take the ID from the conversation or a list,
-    and ask the user only if it is in neither. To stop it for a while, use pause_schedule. restore_job brings
-    it back.
-    """
-    try:
-        deleted = services.delete(current_actor(), schedule_id)
-    except (DatabaseError, InterfaceError):
-        # The connection may have broken after the change was made.
-        words = (
-            "the database did not answer, so this may or may not have been done: look before you repeat it."
-        )
-        return refused(
-            Err(Code.CONFLICT, f"Failed to delete schedule: {words}"), {"schedule_id": schedule_id}
-        )
-    match deleted:
-        case Ok(job):
-            words = f"Schedule {job.public_id} deleted successfully"
-            undo = answers.undo(job.public_id)
-            return {"success": True, "schedule_id": job.public_id, "confirmation": words, "undo": undo}
-        case error:
-            return refused(error, {"schedule_id": schedule_id})
-
-
 def get_current_time(
     timezone: Annotated[
         ZoneText | None, Field(description="City or IANA zone, like Europe/Berlin. Default: UTC.")
@@ -392,44 +337,3 @@ def _end_push(push: Execution, **outcome: Any) -> None:
     except (OperationalError, InterfaceError):
         # What was sent must not be reported as an error: the agent would send it again.
         logger.exception("The outcome of notification %s could not be recorded", push.pk)
-
-
-def _topic(profile: Profile, given: str | None) -> str:
-    topic = profile.default_topic if given is None else given
-    if not topic and given is None:
-        raise MissingArgumentError(
-            "notification_topic", "The user has set no topic: ask which one they follow."
-        )
-    return topic
-
-
-def _content(message: str, topic: str, *optional: Any) -> dict[str, Any]:
-    """Collect the arguments for the task notify, without those that were not given."""
-    names = ("title", "priority", "tags", "markdown", "click", "icon", "attach", "filename", "actions")
-    given = {name: value for name, value in zip(names, optional, strict=True) if value is not None}
-    return {"message": message, "topic": topic, **given}
-
-
-def _changed(result: Result[Job], schedule_id: str, *, paused: bool) -> ChangedOut | RefusedOut:
-    wanted = Job.Status.PAUSED if paused else Job.Status.PENDING
-    match result:
-        case Err(code=Code.WRONG_STATE):
-            # Asking twice is harmless: the schedule already has the wanted status.
-            status = current_actor().jobs().called(schedule_id).values_list("status", flat=True).first()
-            if status != wanted:
-                return refused(
-                    Err(Code.WRONG_STATE, f"Schedule already {status}: {schedule_id}"),
-                    {"schedule_id": schedule_id},
-                )
-        case Err(code=Code.INVALID) as error:
-            way_out = "To do so, delete it with delete_schedule and schedule it anew."
-            return refused(answers.nothing_to_resume(error, way_out), {"schedule_id": schedule_id})
-        case Err() as error:
-            return refused(error, {"schedule_id": schedule_id})
-    words = "paused" if paused else "resumed"
-    return {
-        "success": True,
-        "schedule_id": schedule_id,
-        "paused": paused,
-        "confirmation": f"Schedule {schedule_id} {words} successfully",
-    }

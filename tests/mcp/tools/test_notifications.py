@@ -1,15 +1,11 @@
 """The notification family, with a real ntfy server to send to."""
 
 import json
-from datetime import timedelta
 
 import pytest
-from django.db import OperationalError, connection
 
-from schedules import clock, services
 from schedules.models import Execution, Job
-from tests.factories import ExecutionFactory, JobFactory
-from tests.mcp.agents import ToolRefusalError
+from tests.factories import JobFactory
 from tests.sink import Answer, Sink
 
 pytest_plugins = ["tests.ntfy"]
@@ -272,80 +268,6 @@ def test_list_shows_only_active_schedules(call, owner, stranger):
     assert "cron_expression" not in by_id[once["message_id"]]
     assert of_topic["count"] == 2
     assert call("list_scheduled_notifications", notification_topic="none") == {"schedules": [], "count": 0}
-
-
-def test_pause_and_resume_are_repeatable(olga, agent):
-    schedule_id = olga.call("schedule_cron_notification", **DAILY)["schedule_id"]
-
-    for _ in range(2):
-        assert olga.call("pause_schedule", schedule_id=schedule_id) == {
-            "success": True,
-            "schedule_id": schedule_id,
-            "paused": True,
-            "confirmation": f"Schedule {schedule_id} paused successfully",
-        }
-    for _ in range(2):
-        assert olga.call("resume_schedule", schedule_id=schedule_id)["paused"] is False
-    services.cancel(agent, schedule_id)
-    for tool in ("pause_schedule", "resume_schedule"):
-        assert olga.call(tool, schedule_id=schedule_id) == {
-            "success": False,
-            "schedule_id": schedule_id,
-            "error": f"Schedule already cancelled: {schedule_id}",
-        }
-
-
-@pytest.mark.parametrize("tool", ["pause_schedule", "resume_schedule", "delete_schedule"])
-@pytest.mark.parametrize("schedule_id", ["scd_nonexistent", "invalid-id-123", "", "x\x00y", "ü" * 500])
-def test_every_unknown_id_is_not_found(call, tool, schedule_id):
-    answer = call(tool, schedule_id=schedule_id)
-
-    assert answer["success"] is False
-    assert answer["error"].startswith("Schedule not found: ")
-    assert answer["error"].endswith("It may have already been deleted or the ID is incorrect.")
-
-
-def test_foreign_schedule_is_not_found(call, stranger):
-    foreign = JobFactory(owner=stranger, task="notify").public_id
-
-    for tool in ("pause_schedule", "resume_schedule", "delete_schedule"):
-        assert call(tool, schedule_id=foreign) == {
-            "success": False,
-            "schedule_id": foreign,
-            "error": f"Schedule not found: {foreign}. It may have already been deleted or the ID is incorrect.",
-        }
-
-
-def test_deleted_schedule_disappears_but_its_executions_are_kept(call, owner):
-    job = JobFactory(owner=owner, task="notify")
-    ExecutionFactory(job=job, scheduled_for=clock.now() - timedelta(days=1))
-
-    call("delete_schedule", schedule_id=job.public_id)
-
-    assert call("delete_schedule", schedule_id=job.public_id)["success"] is False
-    assert call("job_status", job_id=job.public_id) == {"error": f"Job not found: {job.public_id}"}
-    assert call("list_jobs")["total"] == 0
-    assert Execution.objects.count() == 1
-
-
-def test_delete_during_a_database_outage_does_not_claim_that_nothing_changed(call):
-    def fail(*args):
-        raise OperationalError("SELECT secrets FROM /var/lib")
-
-    with connection.execute_wrapper(fail):
-        answer = call("delete_schedule", schedule_id="scd_1")
-
-    assert answer == {
-        "success": False,
-        "schedule_id": "scd_1",
-        "error": "Failed to delete schedule: the database did not answer, so this may or may not have been done: "
-        "look before you repeat it.",
-    }
-
-
-def test_missing_schedule_id_is_named_in_the_error(olga):
-    with pytest.raises(ToolRefusalError, match="schedule_id: Field required"):
-        olga.call("delete_schedule")
 
 
 def test_current_time_is_returned_in_a_zone(olga, noon):
