@@ -8,8 +8,8 @@ from django.contrib.auth.decorators import login_not_required
 from django.contrib.auth.views import redirect_to_login
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect, QueryDict
 from django.http.response import HttpResponseBase
-from django.middleware.csrf import CsrfViewMiddleware
-from django.views.decorators.csrf import csrf_exempt
+from django.shortcuts import render
+from django.views.decorators.csrf import csrf_exempt, csrf_protect
 
 from schedules import clock
 from schedules.models import UserSession
@@ -34,8 +34,9 @@ def keeps_draft(view: Callable[..., HttpResponseBase]) -> Callable[..., HttpResp
         if refusal is not None and not _is_same_origin(request):
             return refusal
         is_known = request.user.is_authenticated
-        if request.method == "POST" and (refusal is not None or not is_known):
-            keep(request)
+        is_draft = request.method == "POST" and (refusal is not None or not is_known)
+        if is_draft and (why := keep(request)):
+            return render(request, "schedules/draft_not_kept.html", {"why": why}, status=403)
         if not is_known:
             return redirect_to_login(request.get_full_path())
         if refusal is not None:
@@ -46,19 +47,20 @@ def keeps_draft(view: Callable[..., HttpResponseBase]) -> Callable[..., HttpResp
     return login_not_required(csrf_exempt(guarded))
 
 
-def keep(request: HttpRequest) -> None:
-    """Keep the posted values in the session, which a log-in takes over."""
+def keep(request: HttpRequest) -> str | None:
+    """Keep the posted values in the session, which a log-in takes over; return why not, or None."""
     posted = request.POST.copy()
     posted.pop("csrfmiddlewaretoken", None)
     text = posted.urlencode()
     if len(text) > LARGEST:
-        return
+        return "it is too large to be kept"
     if not request.user.is_authenticated:
         unknown = UserSession.objects.filter(user_key="", expire_date__gt=clock.now())
         if count_up_to(unknown, MOST_UNKNOWN) >= MOST_UNKNOWN:
-            return
+            return "too many other forms are kept already"
         request.session.set_expiry(KEPT_SECONDS)
     request.session[KEY] = {"path": request.path, "data": text}
+    return None
 
 
 def take(request: HttpRequest) -> QueryDict | None:
@@ -71,13 +73,18 @@ def take(request: HttpRequest) -> QueryDict | None:
     return QueryDict(kept["data"])
 
 
+class _Accepted(HttpResponse):
+    """The answer to a request with a valid token."""
+
+
+@csrf_protect
+def _check_token(request: HttpRequest) -> HttpResponse:
+    return _Accepted()
+
+
 def _csrf_refusal(request: HttpRequest) -> HttpResponse | None:
-    return CsrfViewMiddleware(lambda _: HttpResponse()).process_view(request, _checked, (), {})
-
-
-def _checked(request: HttpRequest) -> HttpResponse:
-    """Stand for a view that is not exempt from the check."""
-    raise NotImplementedError
+    answer = _check_token(request)
+    return None if isinstance(answer, _Accepted) else answer
 
 
 def _is_same_origin(request: HttpRequest) -> bool:

@@ -97,13 +97,31 @@ def test_token_of_the_form_saves_it(owner: User):
 
 def test_drafts_of_strangers_are_few_and_small(client: Client, db: None, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(drafts, "MOST_UNKNOWN", 2)
-    for _ in range(4):
-        Client().post("/jobs/new/", TYPED)
+    answers = [Client().post("/jobs/new/", TYPED) for _ in range(3)]
 
-    client.post("/jobs/new/", TYPED | {"notify-message": "x" * drafts.LARGEST})
+    large = client.post("/jobs/new/", TYPED | {"notify-message": "x" * drafts.LARGEST})
 
+    assert [answer.status_code for answer in answers] == [302, 302, 403]
+    assert "and too many other forms are kept already." in answers[2].content.decode()
+    assert "and it is too large to be kept." in large.content.decode()
     assert UserSession.objects.count() == 2
     assert UserSession.objects.exclude(user_key="").count() == 0
+
+
+def test_person_is_told_that_a_large_form_of_an_earlier_log_in_is_not_kept(owner: User):
+    browser = Client(enforce_csrf_checks=True)
+    browser.force_login(owner, backend="django.contrib.auth.backends.ModelBackend")
+
+    answer = browser.post(
+        "/jobs/new/?copy=x",
+        TYPED | {"notify-message": "x" * drafts.LARGEST},
+        headers={"origin": "http://testserver"},
+    )
+
+    assert answer.status_code == 403
+    assert "Go back, copy what you typed" in answer.content.decode()
+    assert 'href="/jobs/new/?copy=x"' in answer.content.decode()
+    assert drafts.KEY not in browser.session
 
 
 def test_preview_without_a_session_is_refused_and_not_redirected(client: Client, db: None):
