@@ -221,11 +221,18 @@ asyncio.run(run_program(Program(["/bin/sh", "-c", script], dict(os.environ), "/"
 )
 def test_program_dies_with_a_worker_that_is_killed_or_frozen_for_longer_than_its_lease(how, lease, tmp_path):
     project = Path(__file__).resolve().parents[3]
+    program, child = tmp_path / "pid", tmp_path / "child"
     worker = psutil.Popen([sys.executable, "-c", WORKER, str(tmp_path), str(lease)], cwd=project)
     try:
-        wait_until(lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text())
+        wait_until(lambda: program.exists() and program.read_text())
+        assert not is_dead(program)
+        assert not is_dead(child)
+
         worker.send_signal(how)
-        wait_until(lambda: is_dead(tmp_path / "pid") and is_dead(tmp_path / "child"))
+        wait_until(lambda: is_dead(program) and is_dead(child))
+
+        assert is_dead(program)
+        assert is_dead(child)
     finally:
         worker.kill()
         worker.wait()
