@@ -1,7 +1,11 @@
 """The engine: it claims due slots, starts and settles runs, and rescues the runs of dead clusters."""
 
 from schedules.engine.claim import Claim, claim_runs, wake_up_at
-from schedules.engine.clock_rollback import delete_future_rows, recover_from_clock_rollback
+from schedules.engine.clock_rollback import (
+    delete_future_rows,
+    jobs_with_future_rows,
+    recover_from_clock_rollback,
+)
 from schedules.engine.clusters import beat, enlist, is_any_cluster_running, probe_returned, retire
 from schedules.engine.gaps import COUNTED_SLOTS, account_for, account_for_each
 from schedules.engine.history import Outcome
@@ -14,7 +18,7 @@ from schedules.engine.rescue import hand_back, release_claims, release_uncalled,
 from schedules.engine.restore import Accounted, catch_up_since_backup, newest_trace, skip_since_backup
 from schedules.engine.run_pruning import RunPruner
 from schedules.engine.settle import Settled, conclude, renew, renew_claims, retry_at, settle_runs, stop_run
-from schedules.engine.sql import is_lock_timeout
+from schedules.engine.sql import is_lock_timeout, update_rows
 from schedules.engine.start import Started, start_runs
 
 __all__ = [
@@ -39,6 +43,7 @@ __all__ = [
     "host_warnings",
     "is_any_cluster_running",
     "is_lock_timeout",
+    "jobs_with_future_rows",
     "newest_trace",
     "pause",
     "pause_each",
@@ -59,6 +64,7 @@ __all__ = [
     "start_runs",
     "stop_run",
     "sweep",
+    "update_rows",
     "wake_up_at",
     "withdraw",
     "withdraw_each",

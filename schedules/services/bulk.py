@@ -16,7 +16,7 @@ from schedules.models import Event, Job
 from schedules.models.jobs import JobQuerySet
 from schedules.result import Code, Err, Ok, Result
 from schedules.services.actors import Actor, event_of, forbidden
-from schedules.services.job_states import pause_of, pause_problem, restore
+from schedules.services.job_states import account_until_each, pause_of, pause_problem, restore
 from schedules.tasks import registry
 
 MOST_JOBS = 500
@@ -135,12 +135,7 @@ def undo(actor: Actor, token: str) -> Result[Changed]:
 
 def _stop(jobs: Sequence[Job], now: datetime, done: str, **columns: Any) -> None:
     """End the schedule of several jobs; their slots until now are recorded as skipped."""
-    paused = [job for job in jobs if job.status == Job.Status.PAUSED]
-    others = [job for job in jobs if job.status != Job.Status.PAUSED]
-    engine.account_for_each(others, "next_run_at", now, lambda job: f"The job was {done} before this run.")
-    engine.account_for_each(
-        paused, "paused_at", now, lambda job: f"Paused: {job.pause_reason or 'no reason given'}"
-    )
+    account_until_each(jobs, now, f"The job was {done} before this run.")
     keys = [job.pk for job in jobs]
     Job.objects.filter(pk__in=keys).update(**columns, revision=F("revision") + 1, updated_at=now)
     engine.withdraw_each(keys, now, done, also_manual=True)

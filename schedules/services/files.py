@@ -1,26 +1,28 @@
 """Files applied and written: all changes of a plan in one transaction, and jobs as a file describes them."""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, TypeVar
 
 from django.db import transaction
 
-from schedules import clock
+from schedules import clock, engine
 from schedules.files.writing import duration_text, end_text, schedule_value, write_jobs
 from schedules.models import Event, Job
 from schedules.models.jobs import new_public_id
 from schedules.result import Code, Err, Ok, Result
 from schedules.services.actors import Actor, event_of
+from schedules.services.bulk import change_jobs
 from schedules.services.file_plans import CHUNK, Action, Plan, Progress, Step
-from schedules.services.job_states import delete, pause, restore, resume
-from schedules.services.jobs import changes_of, edit, store_edit
+from schedules.services.job_states import pause, restore, resume
+from schedules.services.jobs import changes_of, edit, store_edits
 from schedules.services.masked_arguments import named_arguments, shown_arguments
 from schedules.services.quotas import bulk_problem
 from schedules.services.sources import COLUMNS, default_of, digest_of_job
 from schedules.tasks import registry
 
+T = TypeVar("T")
 _SCHEDULE = frozenset(("trigger_type", "run_at", "every", "calendar_unit", "anchor_at", "cron", "timezone"))
 
 
@@ -39,25 +41,31 @@ def apply_plan(actor: Actor, plan: Plan, *, on_progress: Progress = lambda done:
     now = clock.now()
     try:
         with transaction.atomic():
-            _check(actor, plan, new)
+            unchanged = _check(actor, plan, new)
             _create(actor, plan.source, new, now, on_progress)
-            _change(actor, plan.source, others, now, len(new), on_progress)
+            for done, steps in enumerate(_chunks(others)):
+                _change(actor, plan.source, steps, unchanged, now)
+                on_progress(len(new) + done * CHUNK + len(steps))
     except _RefusedError as refused:
         return refused.error
     return Ok(plan)
 
 
-def _check(actor: Actor, plan: Plan, new: Sequence[Step]) -> None:
+def _check(actor: Actor, plan: Plan, new: Sequence[Step]) -> set[int]:
+    """Lock the jobs of a plan, or refuse it; return those that have not fired since it was made, either."""
     added = sum(step.job.runs_per_minute for step in new)
     added += sum(step.edit.added_runs for step in plan.steps if step.edit)
     if (new or added > 0) and (refusal := bulk_problem(actor.read_profile(), len(new), added)):
         raise _RefusedError(refusal)
     touched = [job for step in plan.steps for job in (step.replaced, step.job) if job and job.pk]
-    revisions = {job.pk: job.revision for job in touched}
-    for keys in _chunks(list(revisions)):
+    seen = {job.pk: (job.revision, job.status, job.next_run_at, job.deleted_at) for job in touched}
+    unchanged: set[int] = set()
+    for keys in _chunks(list(seen)):
         rows = Job.objects.filter(pk__in=keys).select_for_update().order_by("pk")
-        found = dict(rows.values_list("pk", "revision"))
-        if any(found.get(key) != revisions[key] for key in keys):
+        columns = rows.values_list("pk", "revision", "status", "next_run_at", "deleted_at")
+        found = {key: tuple(values) for key, *values in columns}
+        unchanged.update(key for key in keys if found.get(key) == seen[key])
+        if any(key not in found or found[key][0] != seen[key][0] for key in keys):
             raise _RefusedError(Err(Code.CONFLICT, "A job was changed meanwhile: look at the plan again."))
     keys_of_new = {step.key for step in new if step.replaced is None}
     known = Job.objects.owned_by(actor.user.pk).filter(source=plan.source)
@@ -65,6 +73,7 @@ def _check(actor: Actor, plan: Plan, new: Sequence[Step]) -> None:
         raise _RefusedError(
             Err(Code.CONFLICT, "Somebody else applied this file meanwhile: look at the plan again.")
         )
+    return unchanged
 
 
 def _create(actor: Actor, source: str, new: Sequence[Step], now: datetime, on_progress: Progress) -> None:
@@ -82,6 +91,9 @@ def _create(actor: Actor, source: str, new: Sequence[Step], now: datetime, on_pr
             ids.add(step.job.public_id)
             step.job.source, step.job.source_key = source, step.key
             step.job.source_digest = digest_of_job(step.job)
+            if step.job.next_run_at and step.job.next_run_at <= now:
+                # The plan was made a while ago, and nothing was to run meanwhile.
+                step.job.next_run_at = step.job.next_slot(now) or step.job.next_run_at
         Job.objects.bulk_create(jobs)
         Event.objects.bulk_create(
             event_of(actor, "create", now, job=step.job, after=changes_of(step.job, step.columns))
@@ -92,27 +104,36 @@ def _create(actor: Actor, source: str, new: Sequence[Step], now: datetime, on_pr
 
 
 def _change(
-    actor: Actor, source: str, steps: Sequence[Step], now: datetime, done: int, on_progress: Progress
+    actor: Actor, source: str, steps: Sequence[Step], unchanged: Collection[int], now: datetime
 ) -> None:
-    events = []
-    for number, step in enumerate(steps, done + 1):
-        edited = step.edit
-        # Nearly always the job is as it was when the plan was made, apart from pauses, which follow the change.
-        if edited and step.paused is None and store_edit(edited, **_origin(source, step.key, edited.job)):
-            words = {"before": edited.before, "after": edited.after}
-            events.append(event_of(actor, "edit", now, job=edited.job, **words))
+    """Change existing jobs, those that are as the plan saw them with few statements."""
+    deleted, edits, origins = [], [], []
+    for step in steps:
+        if step.action == Action.DELETE:
+            deleted.append(step.job.pk)
+        elif step.is_restored or step.paused is not None or (step.edit and step.job.pk not in unchanged):
+            _change_one(actor, source, step)
+        elif step.edit:
+            step.edit.changes |= _origin(source, step.key, step.edit.job)
+            edits.append(step.edit)
         else:
-            _change_slowly(actor, source, step)
-        on_progress(number)
-    Event.objects.bulk_create(events)
+            origins.append({"id": step.job.pk} | _origin(source, step.key, step.job))
+    if deleted:
+        _expect(change_jobs(actor, "delete", deleted))
+    store_edits(edits, now)
+    Event.objects.bulk_create(
+        event_of(actor, "edit", now, job=edited.job, before=edited.before, after=edited.after)
+        for edited in edits
+    )
+    if origins:
+        names = list(origins[0])
+        assignments = ", ".join(f"{name} = {{{name}}}" for name in names[1:])
+        engine.update_rows(Job, assignments, names, [list(row.values()) for row in origins])
 
 
-def _change_slowly(actor: Actor, source: str, step: Step) -> None:
+def _change_one(actor: Actor, source: str, step: Step) -> None:
     """Change a job by the services for single jobs, which look at it as it is now."""
     public_id = step.job.public_id
-    if step.action == Action.DELETE:
-        _expect(delete(actor, public_id))
-        return
     job = _expect(restore(actor, public_id)) if step.is_restored else step.job
     if step.columns:
         job = _expect(edit(actor, public_id, **step.columns))
@@ -125,7 +146,7 @@ def _origin(source: str, key: str, job: Job) -> dict[str, str]:
     return {"source": source, "source_key": key, "source_digest": digest_of_job(job)}
 
 
-def _expect(result: Result[Job]) -> Job:
+def _expect(result: Result[T]) -> T:
     if isinstance(result, Err):
         raise _RefusedError(result)
     return result.value

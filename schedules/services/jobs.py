@@ -1,10 +1,12 @@
 """Jobs created and edited: each function checks the actor and the values, changes one row and writes one event."""
 
 import json
-from collections.abc import Iterable, Mapping
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
 from datetime import datetime
+from operator import attrgetter
 from typing import Any
 
 from django.core.serializers.json import DjangoJSONEncoder
@@ -17,7 +19,7 @@ from schedules.models.jobs import new_public_id
 from schedules.result import Code, Err, Ok, Result, invalid, invalid_fields
 from schedules.services.actors import Actor, forbidden, not_found, record
 from schedules.services.duplicates import Scheduled, answer_of_key, digest_of
-from schedules.services.job_states import account_until
+from schedules.services.job_states import account_until, account_until_each
 from schedules.services.lookalikes import likeness_of, skeleton
 from schedules.services.masked_arguments import fill_in
 from schedules.services.people import known_profile
@@ -27,6 +29,7 @@ from schedules.tasks import registry
 from schedules.when.forecast import runs_per_minute
 
 EDIT_TRIES = 3
+_RESCHEDULED = "The schedule was changed before this run."
 
 
 def schedule(
@@ -222,23 +225,43 @@ def prepare_edit(
     return Ok(PreparedEdit(old, job, now, changes, before, after, is_rescheduled))
 
 
-def store_edit(edited: PreparedEdit, **columns: Any) -> bool:
-    """Store a change, together with other columns; return whether the job was still as it was read."""
+def store_edit(edited: PreparedEdit) -> bool:
+    """Store a change; return whether the job was still as it was read."""
     old, job, now = edited.old, edited.job, edited.now
     won = Job.objects.filter(
         pk=old.pk, revision=old.revision, status=old.status, next_run_at=old.next_run_at, deleted_at=None
-    ).update(**edited.changes, **columns, revision=F("revision") + 1, updated_at=now)
+    ).update(**edited.changes, revision=F("revision") + 1, updated_at=now)
     if not won:
         return False
     has_deleted = False
     if edited.is_rescheduled:
-        account_until(old, now, "The schedule was changed before this run.")
+        account_until(old, now, _RESCHEDULED)
         has_deleted = engine.delete_future_rows(old, now)
     if has_deleted:
         job.refresh_from_db()
     else:
-        job.take_over(edited.changes | columns, now)
+        job.take_over(edited.changes, now)
     return True
+
+
+def store_edits(edits: Sequence[PreparedEdit], now: datetime) -> None:
+    """Store changes of jobs that the caller has locked and found as they were read, with few statements."""
+    moved = [edited.old for edited in edits if edited.is_rescheduled]
+    account_until_each(moved, now, _RESCHEDULED)
+    of_columns = defaultdict(list)
+    for edited in edits:
+        planned = edited.changes.get("next_run_at")
+        if planned and planned <= now:
+            # It was checked a while ago, and the new schedule was not in force at that moment.
+            edited.changes["next_run_at"] = edited.job.next_slot(now) or planned
+        edited.job.take_over(edited.changes, now)
+        of_columns[frozenset(edited.changes)].append(edited.job)
+    for columns, jobs in of_columns.items():
+        names = ["id", *sorted(columns), "revision", "updated_at"]
+        assignments = ", ".join(f"{name} = {{{name}}}" for name in names[1:])
+        engine.update_rows(Job, assignments, names, map(attrgetter(*names), jobs))
+    for old in engine.jobs_with_future_rows(moved, now):
+        engine.delete_future_rows(old, now)
 
 
 def _task_defaults(name: str) -> dict[str, Any]:

@@ -89,6 +89,8 @@ def _columns(job: Job | None, changes: Mapping[str, Any]) -> tuple[str, Any, Any
 
 
 def _names_of(task: str, args: list[Any]) -> list[str]:
+    if not args:
+        return []
     known = registry.get(task)
     parameters = known.signature.parameters.values() if known else ()
     named = [each.name for each in parameters if each.kind is each.POSITIONAL_OR_KEYWORD]

@@ -5,15 +5,15 @@ from datetime import UTC, datetime, timedelta
 import pytest
 import time_machine
 
-from schedules import limits, services
+from schedules import clock, limits, services
 from schedules.files.jobs import read_jobs
-from schedules.models import Event, Job
+from schedules.models import Event, Execution, Job
 from schedules.result import Code, Err, Ok
 from schedules.services import files
 from schedules.services.file_plans import Action, Plan, make_plan
 from schedules.services.files import apply_plan, export_jobs, exportable
 from schedules.services.sources import has_drifted, source_note
-from tests.factories import JobFactory
+from tests.factories import ExecutionFactory, JobFactory
 
 NOW = datetime(2026, 11, 16, 9, tzinfo=UTC)
 FILE = """
@@ -404,6 +404,74 @@ def test_number_of_queries_does_not_grow_with_the_jobs(actor, settings, django_a
         applied(actor, many)
     with django_assert_max_num_queries(3):
         planned(actor, many)
+    changed = many.replace(" 3 * * *", " 4 * * *").replace("}", ", timeout: 5m}")
+    with django_assert_max_num_queries(30):
+        applied(actor, changed)
+    assert Job.objects.filter(cron__endswith=" 4 * * *", timeout=timedelta(minutes=5)).count() == 400
+    assert Event.objects.filter(verb="edit").count() == 400
+    Job.objects.update(source="", source_key="", source_digest="")
+    with django_assert_max_num_queries(20):
+        assert all(step.is_adopted for step in applied(actor, changed).steps)
+    assert not any(has_drifted(each) for each in Job.objects.filter(source="jobs.yaml"))
+    with django_assert_max_num_queries(50):
+        applied(actor, "jobs: {}", prune=True)
+    assert Event.objects.filter(verb="delete").count() == 400
+
+
+@pytest.mark.parametrize("paused", [False, True])
+def test_many_edits_leave_the_same_rows_as_single_ones(actor, clock_at_now, paused):
+    """Both at a moment when slots are due, and one row of the ledger is from a clock that was ahead."""
+    hourly = "jobs:\n" + "".join(f"  {name}: {{task: tests.ping, schedule: '0 * * * *'}}\n" for name in "AB")
+    applied(actor, hourly)
+    for each in Job.objects.all():
+        ExecutionFactory(job=each, scheduled_for=NOW + timedelta(hours=5), status="missed")
+        if paused:
+            assert isinstance(services.pause(actor, each.public_id, reason="holidays"), Ok)
+    clock_at_now.shift(timedelta(hours=3, minutes=10))
+    now = clock.now()
+    specs, _ = read_jobs([("jobs.yaml", hourly.replace("0 *", "*/5 *"))], "UTC", now)
+    plan = make_plan(actor, "jobs.yaml", specs, now)
+    first, second = plan.steps
+    assert isinstance(services.edit(actor, first.job.public_id, **first.columns), Ok)
+    plan.steps = [second]
+
+    assert apply_plan(actor, plan) == Ok(plan)
+
+    rows = [
+        Job.objects.values(
+            "cron",
+            "status",
+            "next_run_at",
+            "paused_at",
+            "runs_per_minute",
+            "likeness",
+            "revision",
+            "updated_at",
+        ).get(name=name)
+        for name in "AB"
+    ]
+    assert rows[0] == rows[1]
+    ledgers, events = (
+        [list(model.objects.filter(job__name=name).order_by(order).values_list(*columns)) for name in "AB"]
+        for model, order, columns in [
+            (Execution, "scheduled_for", ("scheduled_for", "last_slot", "slots", "status", "reason")),
+            (Event, "pk", ("verb", "before", "after", "at", "actor", "door")),
+        ]
+    )
+    assert ledgers[0] == ledgers[1]
+    assert [row[2:4] for row in ledgers[0]] == [(3, "skipped")]
+    assert events[0][-1] == events[1][-1]
+
+
+def test_plan_that_waited_for_an_answer_starts_nothing_in_the_past(actor, clock_at_now):
+    applied(actor, "jobs: {Old: {task: tests.ping, schedule: '0 3 * * *'}}")
+    text = "jobs: {Old: {task: tests.ping, schedule: '* * * * *'}, New: {task: tests.ping, schedule: '* * * * *'}}"
+    plan = planned(actor, text)
+    clock_at_now.shift(timedelta(minutes=7, seconds=30))
+
+    assert apply_plan(actor, plan) == Ok(plan)
+
+    assert [job(name).next_run_at for name in ("Old", "New")] == [NOW + timedelta(minutes=8)] * 2
 
 
 def test_random_ids_that_repeat_are_drawn_again(actor, monkeypatch):
