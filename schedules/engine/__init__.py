@@ -16,9 +16,10 @@ from schedules.engine.prune import prune_history
 from schedules.engine.replan import follow_zone_data
 from schedules.engine.rescue import hand_back, release_claims, release_uncalled, sweep
 from schedules.engine.restore import Accounted, catch_up_since_backup, newest_trace, skip_since_backup
+from schedules.engine.row_updates import update_rows
 from schedules.engine.run_pruning import RunPruner
 from schedules.engine.settle import Settled, conclude, renew, renew_claims, retry_at, settle_runs, stop_run
-from schedules.engine.sql import is_lock_timeout, update_rows
+from schedules.engine.sql import is_lock_timeout
 from schedules.engine.start import Started, start_runs
 
 __all__ = [
