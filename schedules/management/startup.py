@@ -4,12 +4,8 @@ import gc
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, Generic, TypeVar
 
-import pydantic
-from pydantic import BaseModel, ConfigDict, PydanticUserError, TypeAdapter
-
-T = TypeVar("T")
+from pydantic import BaseModel
 
 
 @contextmanager
@@ -26,27 +22,13 @@ def without_garbage_collection() -> Iterator[None]:
         gc.enable()
 
 
-# Final for type checkers, because subclasses seldom make sense; this one only has another default.
-class DeferredAdapter(TypeAdapter[T], Generic[T]):  # type: ignore[misc]
-    """A type adapter that is built at its first use."""
-
-    def __init__(self, type: Any, *, config: ConfigDict | None = None, **more: Any) -> None:  # noqa: A002
-        try:
-            super().__init__(type, config=config or ConfigDict(defer_build=True), **more)
-        except PydanticUserError:
-            # A type with a configuration of its own takes no other.
-            super().__init__(type, config=config, **more)
-
-
 @contextmanager
 def deferred_models() -> Iterator[None]:
-    """Let pydantic build what is defined meanwhile, models and type adapters, at its first use; most is never used."""
+    """Let pydantic build the models that are defined meanwhile at their first use; most are never used."""
     BaseModel.model_config["defer_build"] = True
-    pydantic.TypeAdapter = DeferredAdapter  # type: ignore[misc]
     try:
         yield
     finally:
-        pydantic.TypeAdapter = TypeAdapter  # type: ignore[misc]
         del BaseModel.model_config["defer_build"]
 
 
