@@ -42,6 +42,7 @@ urlpatterns = [
     page("", jobs.JobsPage.as_view(), name="jobs"),
     path("jobs/new/", keeps_draft(editing.NewJobPage.as_view()), name="new"),
     path("jobs/preview/", editing.preview, name="preview"),
+    path("jobs/zones/", editing.zones, name="zones"),
     page("jobs/bulk/", selection.bulk, name="bulk"),
     page("jobs/restore/", job.restore, name="restore"),
     page("jobs/<str:job_id>/", job.JobPage.as_view(), name="job"),

@@ -33,6 +33,7 @@ from schedules.result import Ok, Result
 from schedules.services.masked_arguments import shown_arguments
 from schedules.services.reading import preview_of, words_of
 from schedules.tasks import registry
+from schedules.templatetags.cronty_statuses import STATUSES
 
 NEXT_RUN, LAST_RUN = moment("next_run_at"), moment("last_run_at")
 
@@ -199,9 +200,12 @@ class JobAdmin(LongListAdmin[Job], ServiceAdmin[Job]):
         )
 
     @admin.display(description="status", ordering="status")
-    def state(self, job: Any) -> str:
-        word = STANDINGS[ORDER[job.rank]]
-        return word if job.deleted_at is None else f"{word}, in the trash"
+    def state(self, job: Any) -> SafeString:
+        name = ORDER[job.rank]
+        _, colour, _ = STATUSES[name]
+        place = "" if job.deleted_at is None else ", in the trash"
+        # Without the icon, which would fill the page of a project that does not load our styles.
+        return format_html('<span class="st {}">{}{}</span>', colour, STANDINGS[name], place)
 
     @admin.display(description="schedule")
     def schedule(self, job: Job) -> str:

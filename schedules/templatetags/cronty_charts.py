@@ -114,5 +114,5 @@ def _hours(ahead: Any) -> Iterator[dict[str, Any]]:
         x = (moment - ahead.start) / (ahead.QUARTERS * ahead.QUARTER) * 100
         if clock.minute or clock.hour % 3 or x >= 100:
             continue
-        has_label = clock.hour % 6 == 0 and 12 < x < 95
+        has_label = clock.hour % 6 == 0 and 15 < x < 95
         yield {"x": f"{x:.2f}", "label": clock_words(clock) if has_label else ""}

@@ -49,7 +49,14 @@ def test_list_shows_the_state_of_every_job(operator_client):
 
     html = operator_client.get(page(Job, "changelist")).content.decode()
 
-    for words in ("Busy", "bea", "tests.ping", "running", "(Europe/Berlin)", "nonsense (UTC)"):
+    for words in (
+        "Busy",
+        "bea",
+        "tests.ping",
+        '<span class="st run">Running<',
+        "(Europe/Berlin)",
+        "nonsense (UTC)",
+    ):
         assert words in html
 
 

@@ -304,6 +304,8 @@ def test_runs_are_exported_as_json(visit: Callable[..., Visitor], jobs: dict[str
 @full_matrix
 def test_job_is_paused_and_created_without_javascript(visit: Callable[..., Visitor], jobs: dict[str, Job]):
     page = visit(java_script_enabled=False).open("/")
+    expect(page.locator(".nojs").first).to_be_visible()
+    expect(page.locator(".jsonly").first).to_be_hidden()
 
     page.locator(f"#switch-{jobs['Stretch'].pk}").click()
     expect(page.locator(f"#switch-{jobs['Stretch'].pk}")).to_have_attribute("aria-checked", "false")

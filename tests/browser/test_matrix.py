@@ -47,6 +47,19 @@ def test_no_admin_page_has_an_accessibility_violation(
 
 
 @full_matrix
+@pytest.mark.parametrize("mode", ["light", "dark"])
+def test_name_of_the_product_can_be_read_in_the_admin(
+    visit: Callable[..., Visitor], operator: User, mode: str
+):
+    page = visit(mode, user=operator).open("/admin/")
+
+    # axe leaves out text in the colour of its background.
+    name = page.locator("#site-name a").evaluate("(link) => getComputedStyle(link).color")
+    paper = page.locator("#header").evaluate("(header) => getComputedStyle(header).backgroundColor")
+    assert (page.locator("#site-name").inner_text(), name == paper) == ("Cronty", False)
+
+
+@full_matrix
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("mode", list(MODES))
 def test_no_error_has_an_accessibility_violation(

@@ -48,7 +48,8 @@ def test_every_page_is_within_its_size_budget(browser: Browser, record_property:
     weights = {}
 
     with served() as (address, session):
-        for path in [*PATHS, first_job(address, session)]:
+        job = first_job(address, session)
+        for path in [*PATHS, job, f"{job}edit/"]:
             weights[path] = weigh(browser, address, session, path)
 
     record_property("weights", weights)

@@ -2,7 +2,6 @@
 (() => {
   const root = document.documentElement, $ = (query, from = document) => from.querySelector(query);
   const all = (query, from = document) => [...from.querySelectorAll(query)];
-  root.classList.add("js");
 
   // Live: ask for a short version every 3 s while something is due or running, else every 30 s, and refresh when it has
   // changed. [data-poll] marks small parts that ask for themselves every 3 s. Not while a control is in use.
@@ -113,7 +112,8 @@
     const bar = $(".bulk");
     if (!bar) return 0;
     const whole = $("[name=all]:checked", bar), count = whole ? Number(whole.dataset.count) : boxes().filter((box) => box.checked).length;
-    $(".count", bar).textContent = `${count.toLocaleString("en")} selected`;
+    // The bar is shown only with a selection.
+    if (count) $(".count", bar).textContent = `${count.toLocaleString("en")} selected`;
     return count;
   }
   function clear() {
@@ -126,8 +126,7 @@
   });
 
   // Fill in the browser's time zone where a form asks for it.
-  const zone = Intl.DateTimeFormat().resolvedOptions().timeZone;
-  for (const field of all("[data-browser-zone]")) if (zone) field.value = zone;
+  for (const field of all("[data-browser-zone]")) field.value = Intl.DateTimeFormat().resolvedOptions().timeZone || field.value;
 
   const menus = "details.menu[open], details.pop[open]";
   document.addEventListener("click", (event) => {

@@ -13,7 +13,7 @@ from django.views.generic import TemplateView
 from schedules import services
 from schedules.form_errors import add_errors
 from schedules.result import Err, Ok
-from schedules.web.forms import SettingsForm, WhenForm
+from schedules.web.forms import SettingsForm
 from schedules.web.views.page import PageMixin, back, show_problem
 from schedules.when.zone_names import zone_note
 
@@ -29,9 +29,7 @@ class SettingsPage(PageMixin, TemplateView):
         profile = self.page.profile
         initial = {name: getattr(profile, name) for name in SettingsForm.base_fields}
         kwargs.setdefault("form", SettingsForm(initial=initial))
-        return super().get_context_data(
-            zones=WhenForm.zones(), ends_sessions=services.ends_sessions(), **kwargs
-        )
+        return super().get_context_data(ends_sessions=services.ends_sessions(), **kwargs)
 
     def post(self, request: HttpRequest) -> HttpResponse:
         form = SettingsForm(request.POST)

@@ -8,6 +8,7 @@ from django.contrib.auth.decorators import login_not_required
 from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
+from django.utils.html import format_html_join
 from django.views.decorators.http import require_safe
 from django.views.generic import TemplateView
 
@@ -70,6 +71,13 @@ def preview(request: HttpRequest) -> HttpResponse:
     return render_page(request, "schedules/parts/preview.html", {"form": form, "preview": shown})
 
 
+@require_safe
+def zones(request: HttpRequest) -> HttpResponse:
+    """Render the names that the field for a time zone offers."""
+    options = format_html_join("", "<option>{}</option>", ((name,) for name in WhenForm.zones()))
+    return HttpResponse(options, headers={"Cache-Control": "private, max-age=86400"})
+
+
 class _JobFormPage(PageMixin, TemplateView):
     template_name = "schedules/job_form.html"
     source: Job | None = None
@@ -92,7 +100,6 @@ class _JobFormPage(PageMixin, TemplateView):
             form.fields["name"].widget.attrs["autofocus"] = True
         return super().get_context_data(
             preview=previewed(form, self.page, self.source if kwargs.get("is_edit") else None),
-            zones=WhenForm.zones(),
             examples=EXAMPLES,
             moments=moments_ahead(self.page.now, self.page.zone),
             source=self.source,

@@ -17,7 +17,7 @@ from schedules.models import Job
 from schedules.result import Err, Ok, Result
 from schedules.services import Actor, Scheduled
 from schedules.templatetags.cronty_times import clock_words, local
-from schedules.web.forms import WelcomeForm, WhenForm
+from schedules.web.forms import WelcomeForm
 from schedules.web.views.delivery import delivery_of
 from schedules.web.views.notifications import link_to_show
 from schedules.web.views.page import PageMixin, actor_of, back, find_job
@@ -48,7 +48,6 @@ class WelcomePage(PageMixin, TemplateView):
             form.fields["timezone"].widget.attrs["data-browser-zone"] = True
         kwargs.setdefault("topic", form["failure_topic"].value() or topic)
         return super().get_context_data(
-            zones=WhenForm.zones(),
             server=settings.NTFY_URL,
             qr_link=link_to_show(kwargs["topic"]),
             **kwargs,

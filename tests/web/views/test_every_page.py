@@ -11,6 +11,7 @@ PLAIN = [
     "/",
     "/jobs/new/",
     "/jobs/preview/",
+    "/jobs/zones/",
     "/runs/",
     "/runs/export.csv",
     "/runs/export.json",
