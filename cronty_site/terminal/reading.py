@@ -15,9 +15,9 @@ from cronty_site.terminal.shapes import (
     iso_in,
     job_json,
     job_row,
-    policies_of,
     run_json,
     run_row,
+    settings_of,
 )
 from schedules import engine, services
 from schedules.models import Execution, Job
@@ -97,7 +97,7 @@ def show_command(session: Session, job: str) -> None:
     if session.as_json:
         print_json(
             job_json(found)
-            | policies_of(found)
+            | settings_of(found)
             | {
                 "managed_by": source_note(found) or None,
                 "next_runs": [iso_in(run, found.timezone) for run in ahead.next_runs],
@@ -121,7 +121,7 @@ def show_command(session: Session, job: str) -> None:
             "task": found.task,
             "args": shown["args"],
             **arguments,
-            **policies_of(found),
+            **settings_of(found),
             "tags": ", ".join(found.tags),
             "made by": found.made_by,
             "managed by": source_note(found),

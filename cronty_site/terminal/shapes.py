@@ -8,7 +8,7 @@ from schedules import limits
 from schedules.models import Execution, Job
 from schedules.models.executions import OUTCOME_LETTERS
 from schedules.services.masked_arguments import shown_arguments
-from schedules.services.reading import explain, shown_next_run, words_of
+from schedules.services.reading import explain, policies_of, shown_next_run, words_of
 from schedules.when import durations
 from schedules.when.triggers import TriggerError, load_zone
 
@@ -87,15 +87,10 @@ def job_json(job: Job) -> dict[str, Any]:
     }
 
 
-def policies_of(job: Job) -> dict[str, Any]:
+def settings_of(job: Job) -> dict[str, Any]:
+    """Return the policies of a job, and when it ends and what it leaves out."""
     return {
-        "attempts": job.attempts,
-        "backoff": durations.typed(job.backoff),
-        "timeout": durations.typed(job.timeout),
-        "overlap": job.overlap,
-        "catch_up": job.catch_up,
-        "pause_after_failures": job.pause_after_failures,
-        "at_most_once": job.at_most_once,
+        **policies_of(job),
         "max_runs": job.max_runs,
         "ends_at": iso_in(job.ends_at, job.timezone),
         "skips": job.skips.split(),

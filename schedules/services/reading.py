@@ -90,6 +90,15 @@ def words_of(job: Any) -> str:
         return job.cron or str(job.trigger_type)
 
 
+def policies_of(job: Job) -> dict[str, Any]:
+    """Return the policies of a job by name, with durations as people type them."""
+    policies = {name: getattr(job, name) for name in Job.POLICY_FIELDS}
+    return {
+        name: durations.typed(value) if isinstance(value, timedelta) else value
+        for name, value in policies.items()
+    }
+
+
 def preview_of(job: Job, now: datetime, count: int = 5) -> Preview:
     """Preview a stored job within its end and its remaining runs; an unreadable schedule is a warning."""
     try:

@@ -3,6 +3,7 @@
 import re
 from contextlib import suppress
 from datetime import UTC, date, datetime, time, timedelta
+from functools import partial
 
 from schedules.when.durations import HORIZON
 from schedules.when.suggestions import MOMENTS, PAST_MOMENTS, unread
@@ -68,12 +69,9 @@ def parse_moment(
     """
     examples = _PAST_EXAMPLES if past else MOMENT_EXAMPLES
     phrase = clean(text, examples)
-
-    def read(phrase: str) -> datetime:
-        return read_moment(
-            phrase, now=now, timezone=timezone, past=past, has_horizon=has_horizon, may_be_day=may_be_day
-        )
-
+    read = partial(
+        read_moment, now=now, timezone=timezone, past=past, has_horizon=has_horizon, may_be_day=may_be_day
+    )
     try:
         return read(phrase)
     except NotUnderstoodError as error:

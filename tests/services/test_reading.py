@@ -10,6 +10,7 @@ from schedules.result import Code, Err, Ok
 from schedules.services.reading import (
     explain,
     next_runs_of,
+    policies_of,
     preview,
     preview_of,
     upcoming,
@@ -36,6 +37,15 @@ def verdict(actor, job, at=None, now=NOW):
 
 
 # Previews
+
+
+def test_policies_have_durations_as_people_type_them():
+    job = Job(backoff=timedelta(seconds=90), timeout=timedelta(hours=2), attempts=3)
+
+    found = policies_of(job)
+
+    assert list(found) == list(Job.POLICY_FIELDS)
+    assert (found["backoff"], found["timeout"], found["attempts"]) == ("1m30s", "2h", 3)
 
 
 def test_preview_describes_the_schedule_and_lists_its_next_runs():

@@ -13,6 +13,7 @@ from schedules.form_errors import add_errors
 from schedules.models import Job
 from schedules.result import Err, Ok, sentence
 from schedules.services.masked_arguments import fill_in
+from schedules.services.reading import policies_of
 from schedules.task_forms.arguments import Arguments
 from schedules.task_forms.fields import Whole
 from schedules.tasks import registry
@@ -239,13 +240,7 @@ def _shown(job: Job) -> dict[str, Any]:
         "task": job.task,
         "tags": ", ".join(job.tags),
         "revision": job.revision,
-        "attempts": job.attempts,
-        "backoff": durations.typed(job.backoff),
-        "timeout": durations.typed(job.timeout),
-        "overlap": job.overlap,
-        "catch_up": job.catch_up,
-        "pause_after_failures": job.pause_after_failures,
-        "at_most_once": job.at_most_once,
+        **policies_of(job),
     }
     try:
         shown |= when_of(job)
