@@ -23,8 +23,6 @@ FEW, MANY = 1_500, 9_000
 SLACK = 500 if connection.vendor == "sqlite" else 4_000
 # Reads that depend on the number of jobs on purpose; each has its reason.
 GROWING = {
-    # No index has the topics of notifications; an owner has at most CRONTY_MAX_ACTIVE_JOBS of them.
-    "list_scheduled_notifications(topic)",
     # The first time, the history of every job and owner is compared with its limit.
     "prune_history",
 }

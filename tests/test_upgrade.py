@@ -26,7 +26,7 @@ from tests.mcp.agents import InMemory
 
 FIRST = ("schedules", "0001_initial")
 # The content without its formatting and comments.
-FIRST_DIGEST = "4addf0e21ef6857a3db72fb6d35d658eed91b6315d11099649b7538e7a5887a2"
+FIRST_DIGEST = "78efe986d868275dbd233d47802f2bff89a6b207d565bb40c8bd3b5b8149ea46"
 
 NAMES = (
     "Cluster",

@@ -35,7 +35,7 @@ CALLS: dict[str, tuple[dict[str, Any], int]] = {
     "run_job": (JOB, 5),
     "update_job": (JOB | {"name": "Other"}, 5),
     "upcoming": ({}, 2),
-    "list_scheduled_notifications": ({}, 2),
+    "list_scheduled_notifications": ({}, 1),
 }
 
 

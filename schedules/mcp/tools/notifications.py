@@ -5,7 +5,6 @@ import re
 from typing import Annotated, Any
 
 from django.db import InterfaceError, OperationalError
-from django.db.models import Q
 from pydantic import Field
 
 from schedules import clock, limits, services
@@ -64,6 +63,7 @@ from schedules.mcp.tools.notification_content import (
 from schedules.mcp.tools.triggers import read_trigger
 from schedules.models import Execution, Job
 from schedules.models.counting import COUNTED, count_up_to
+from schedules.models.job_table import NotificationTopic
 from schedules.result import Err, Ok
 from schedules.services.pushes import run_of
 from schedules.tasks import registry
@@ -296,12 +296,13 @@ def list_scheduled_notifications(
     if notification_topic is not None:
         if limits.topic_problem(notification_topic):
             return {"schedules": [], "count": 0}
-        # The second positional argument of the task is its topic.
-        found = found.filter(Q(kwargs__topic=notification_topic) | Q(args__1=notification_topic))
-    page = found.values_list(*LISTED_COLUMNS, named=True)[start : start + size]
-    count = count_up_to(found)
+        found = found.alias(topic=NotificationTopic()).filter(topic=notification_topic)
+    page = list(found.values_list(*LISTED_COLUMNS, named=True)[start : start + size])
+    # The last page says how many there are.
+    is_last = len(page) < size and (page or not start)
+    count = start + len(page) if is_last else count_up_to(found)
     out: ListOut = {"schedules": [listed_out(row) for row in page], "count": min(count, COUNTED)}
-    if out["schedules"] and start + len(page) < count:
+    if page and start + len(page) < count:
         out["next_offset"] = start + len(page)
     return {**out, "note": answers.more_than(COUNTED, "notifications")} if count > COUNTED else out
 
