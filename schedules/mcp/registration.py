@@ -41,7 +41,7 @@ from schedules.mcp.wording import Wording
 from schedules.models.jobs import JobQuerySet
 from schedules.result import Err
 from schedules.services import Actor
-from schedules.services.references import public_id_of
+from schedules.services.references import looks_like_public_id, public_id_of
 
 logger = logging.getLogger(__name__)
 
@@ -285,6 +285,10 @@ def _coroutine(offer: Offer) -> Callable[..., Awaitable[Any]]:
 def _read_reference(offer: Offer, named: dict[str, Any]) -> Err | None:
     """Replace the number or the name of a job by its public id; a public id takes no query here."""
     for name in REFERENCES & named.keys():
+        if looks_like_public_id(text := named[name].strip()):
+            # Nearly always: there is nothing to look up.
+            named[name] = text
+            continue
         try:
             meant = public_id_of(offer.among(current_actor()), named[name])
         except (OperationalError, InterfaceError):

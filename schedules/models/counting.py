@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from django.db import connection
 from django.db.models import IntegerField, QuerySet, Subquery
 
 COUNTED = 10_000
@@ -25,12 +26,13 @@ class CountUpTo(Subquery):
         super().__init__(rows.values("pk")[: most + 1])
 
 
-def first_keys(rows: QuerySet[Any]) -> list[Any]:
-    """Return the keys of as many rows as are counted, in their order.
+def first_keys(rows: QuerySet[Any]) -> Any:
+    """Return the keys of as many rows as are counted, in their order: a query, or on PostgreSQL their list.
 
     A condition on a list of keys is answered from the primary key; for one on a query, PostgreSQL may read the table.
     """
-    return list(rows.values_list("pk", flat=True)[:COUNTED])
+    keys = rows.values_list("pk", flat=True)[:COUNTED]
+    return keys if connection.vendor == "sqlite" else list(keys)
 
 
 def count_words(count: int, most: int | None = None) -> str:

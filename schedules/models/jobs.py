@@ -368,7 +368,7 @@ class Job(models.Model):
     deleted_at = models.DateTimeField(null=True, editable=False)
 
     is_running: bool
-    """Whether a run is under way; only in rows read with `with_activity`, or after `read_activity`."""
+    """Whether a run is under way, if that was read: with `with_activity`, or by `Actor`."""
 
     objects = JobQuerySet.as_manager()
 
@@ -413,11 +413,6 @@ class Job(models.Model):
             setattr(self, name, value)
         self.revision += 1
         self.updated_at = now
-
-    def read_activity(self) -> None:
-        """Set `is_running`, which for a single job is faster than `with_activity`."""
-        executions: Any = apps.get_model("schedules", "Execution").objects
-        self.is_running = executions.under_way().filter(job=self.pk).exists()
 
     @property
     def state(self) -> str:

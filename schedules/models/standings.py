@@ -95,37 +95,41 @@ def standings_of(jobs: Sequence[Any], now: datetime) -> dict[int, Standing]:
     The same rule for values already read; a test compares the two.
     """
     unfinished: dict[int, list[Any]] = defaultdict(list)
-    runs = Execution.objects.live().filter(job__in=[job.pk for job in jobs]).order_by()
+    # By `job__pk`: for `job`, every key would be converted one by one, as if it might be a model.
+    runs = Execution.objects.live().filter(job__pk__in=[job.pk for job in jobs]).order_by()
     for run in runs.values_list("job_id", "status", "attempt", "lease_until", named=True):
         unfinished[run.job_id or 0].append(run)
-    return {job.pk: _standing_of(job, unfinished[job.pk], now) for job in jobs}
+    return {job.pk: _standing_of(job, unfinished.get(job.pk, ()), now) for job in jobs}
 
 
 def _standing_of(job: Any, unfinished: Sequence[Any], now: datetime) -> Standing:
     Status = Job.Status  # noqa: N806
-    is_armed = job.status in _ARMED
     has_retry = any(run.status == "queued" and run.attempt for run in unfinished)
     has_unclaimed = any(run.status == "waiting" and run.lease_until is None for run in unfinished)
     has_run_under_way = has_retry or any(
         run.status != "queued" and not (run.status == "waiting" and run.lease_until is None)
         for run in unfinished
     )
-    conditions = {
-        "stopped_failing": job.status == Status.PAUSED
-        and (0 < job.pause_after_failures <= job.failure_streak or job.has_unreadable_schedule),
-        "failed": job.status == Status.FAILED,
-        "failing": job.status == Status.PENDING and job.failure_streak > 0,
-        "retrying": is_armed and has_retry,
-        "late": job.status == Status.PENDING and job.next_run_at < now - LATE_AFTER,
-        "running": (is_armed and has_run_under_way) or (job.status == Status.RUNNING and not has_unclaimed),
-        "waiting": is_armed and has_unclaimed,
-        "healthy": is_armed and job.last_run_at is not None,
-        "new": is_armed,
-    }
-    # Paused, completed and cancelled jobs stand as their status says.
-    return Standing(
-        next((name for name, is_so in conditions.items() if is_so), job.status), has_run_under_way
-    )
+    if job.status == Status.PAUSED and (
+        0 < job.pause_after_failures <= job.failure_streak or job.has_unreadable_schedule
+    ):
+        name = "stopped_failing"
+    elif job.status not in _ARMED:
+        # Failed, paused, completed and cancelled jobs stand as their status says.
+        name = job.status
+    elif job.status == Status.PENDING and job.failure_streak > 0:
+        name = "failing"
+    elif has_retry:
+        name = "retrying"
+    elif job.status == Status.PENDING and job.next_run_at < now - LATE_AFTER:
+        name = "late"
+    elif has_run_under_way or (job.status == Status.RUNNING and not has_unclaimed):
+        name = "running"
+    elif has_unclaimed:
+        name = "waiting"
+    else:
+        name = "new" if job.last_run_at is None else "healthy"
+    return Standing(name, has_run_under_way)
 
 
 def named(jobs: Iterable[Any]) -> list[Any]:

@@ -80,8 +80,7 @@ class Actor:
         """Return one job with its activity and the rank of its standing, or None."""
         job = self.jobs().find(public_id)
         if job:
-            standing = standings_of([job], clock.now())[job.pk]
-            vars(job).update(is_running=standing.is_running, rank=standing.rank)
+            read_activity(job)
         return job
 
     def trash(self) -> JobQuerySet:
@@ -109,6 +108,12 @@ class Actor:
     def within_tasks(self, column: str = "task") -> Q:
         """Match the rows of the tasks that this actor may see."""
         return Q() if self.tasks is None else Q(**{f"{column}__in": sorted(self.tasks)})
+
+
+def read_activity(job: Job) -> None:
+    """Set whether a run of a job is under way, and the rank of its standing."""
+    standing = standings_of([job], clock.now())[job.pk]
+    vars(job).update(is_running=standing.is_running, rank=standing.rank)
 
 
 def not_found(job_id: str) -> Err:

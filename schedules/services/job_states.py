@@ -153,16 +153,18 @@ def restore(actor: Actor, job_id: str) -> Result[Job]:
             return forbidden(job)
         is_cancelled = job.deleted_at is None
         if job.status in Job.ACTIVE or is_cancelled:
-            refusal = restore_problem(profile_of(job.owner), job.runs_per_minute)
-            if refusal:
+            is_own = job.owner_id == actor.user.pk
+            profile = actor.read_profile() if is_own else profile_of(job.owner)
+            if refusal := restore_problem(profile, job.runs_per_minute):
                 return refusal
         since = (job.deleted_at or _cancelled_at(job)) + _TICK
         was = "was stopped" if is_cancelled else "was in the trash"
         changes: dict[str, Any] = {"deleted_at": None, "failure_streak": 0}
+        has_deleted = False
         match job.status:
             case status if status == Job.Status.PENDING or is_cancelled:
                 engine.account_for(job, since, now, f"The job {was}.")
-                engine.delete_future_rows(job, now)
+                has_deleted = engine.delete_future_rows(job, now)
                 following, problem = _slot_after(job, now)
                 if following:
                     changes |= {"status": Job.Status.PENDING, "next_run_at": following}
@@ -177,7 +179,8 @@ def restore(actor: Actor, job_id: str) -> Result[Job]:
                 changes["status"] = Job.Status.COMPLETED
         _move(job, now, **changes)
         record(actor, "restore", now, job=job)
-    job.refresh_from_db()
+    if has_deleted:
+        job.refresh_from_db()
     return Ok(job)
 
 

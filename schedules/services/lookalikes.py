@@ -7,14 +7,17 @@ import json
 import re
 import unicodedata
 from datetime import UTC, timedelta
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+from django.db.models import Q
 
 from schedules import limits
 from schedules.models import Job
-from schedules.models.jobs import JobQuerySet
 from schedules.services.actors import Actor
 
 SAME_TIME = timedelta(minutes=1)
+# Unordered, so that an index alone finds the jobs.
+_ACTIVE = Job.objects.active().order_by().values_list("public_id", "name")
 
 # Small letters, because capital ones look alike too and are compared as small ones.
 _ALIKE = {
@@ -57,25 +60,25 @@ class SimilarJob(NamedTuple):
 
 def similar_to(job: Job) -> SimilarJob | None:
     """Return another active job of the owner with the same task, arguments and schedule, or None."""
-    same = Job.objects.active().filter(owner=job.owner_id, likeness=job.likeness)
+    same = _ACTIVE.filter(owner=job.owner_id, likeness=job.likeness)
     if job.run_at:
         # A repeated "in an hour" gives another second. Compare in UTC, because wall times are ambiguous when clocks
         # are set back.
         moment = job.run_at.astimezone(UTC)
         same = same.filter(run_at__gt=moment - SAME_TIME, run_at__lt=moment + SAME_TIME)
-    return _first(same.exclude(pk=job.pk))
+    return _first(same, job)
 
 
 def look_alike(actor: Actor, job: Job) -> SimilarJob | None:
     """Return an active job of the owner with another name that looks like this job's, or None."""
-    alike = actor.jobs().filter(owner=job.owner_id, name_skeleton=job.name_skeleton)
-    return _first(alike.filter(status__in=Job.ACTIVE).exclude(name=job.name))
+    is_other = ~Q(name=job.name) & actor.within_tasks()
+    return _first(_ACTIVE.filter(is_other, owner=job.owner_id, name_skeleton=job.name_skeleton), job)
 
 
-def _first(jobs: JobQuerySet) -> SimilarJob | None:
-    # Unordered, so that an index alone finds the jobs.
-    found = next(iter(jobs.order_by().values_list("public_id", "name")[:1]), None)
-    return SimilarJob(*found) if found else None
+def _first(found: Any, job: Job) -> SimilarJob | None:
+    """Return the first of these rows that is not the job itself."""
+    others = (SimilarJob(*row) for row in found[:2] if row[0] != job.public_id)
+    return next(others, None)
 
 
 def likeness_of(job: Job) -> str:

@@ -153,8 +153,13 @@ def upcoming(
 def _resumed_rows(actor: Actor, now: datetime, until: datetime, limit: int) -> list[Any]:
     """Read the jobs whose pause ends before a moment, as they will be then."""
     paused = actor.jobs().filter(status=Job.Status.PAUSED, paused_until__lte=until).order_by("paused_until")
+    # Their keys first: nearly always there are none, and a query of many columns takes twice as long to build.
+    keys = list(paused.values_list("pk", flat=True)[:limit])
+    if not keys:
+        return []
     rows = []
-    for row in paused.values_list(*_UPCOMING_COLUMNS, "run_at", "paused_until", named=True)[:limit]:
+    resumed = paused.filter(pk__in=keys)
+    for row in resumed.values_list(*_UPCOMING_COLUMNS, "run_at", "paused_until", named=True):
         with suppress(TriggerError):
             slot = trigger_of_job(row).next_after(max(row.paused_until, now))
             rows.append(row._replace(next_run_at=slot))

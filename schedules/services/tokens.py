@@ -29,6 +29,7 @@ LAST_USED_EVERY = timedelta(minutes=1)
 # Checked before the lookup, because PostgreSQL raises an error for some characters.
 SHAPE = re.compile(r"cronty_(?P<prefix>[0-9a-f]{8})_[A-Za-z0-9_-]{32}")
 _DIGEST_OF_NO_TOKEN = "0" * 64
+_TOKENS = Token.objects.select_related("owner__cronty_profile").order_by()
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,8 +107,7 @@ def verify_token(text: str) -> Token | None:
     now = clock.now()
     shape = SHAPE.fullmatch(text)
     # Every call over HTTP waits for this query, so it has no conditions that Python can check faster.
-    tokens = Token.objects.select_related("owner__cronty_profile").order_by()
-    token = next(iter(tokens.filter(prefix=shape["prefix"] if shape else "")[:1]), None)
+    token = next(iter(_TOKENS.filter(prefix=shape["prefix"] if shape else "")[:1]), None)
     digest = token.digest if token else _DIGEST_OF_NO_TOKEN
     keys = [settings.SECRET_KEY, *settings.SECRET_KEY_FALLBACKS]
     is_right = any(hmac.compare_digest(_digest(text, key), digest) for key in keys)

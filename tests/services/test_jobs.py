@@ -413,6 +413,7 @@ CHANGES = {
     "cancel": lambda actor, job: services.cancel(actor, job.public_id),
     "delete": lambda actor, job: services.delete(actor, job.public_id),
     "restore": lambda actor, job: services.restore(actor, job.public_id),
+    "restore a cancelled one": lambda actor, job: services.restore(actor, job.public_id),
 }
 
 
@@ -424,6 +425,8 @@ def test_changed_job_is_returned_as_it_is_stored(actor, change, runs):
         value_of(services.pause(actor, job.public_id))
     if change == "restore":
         value_of(services.delete(actor, job.public_id))
+    if change == "restore a cancelled one":
+        value_of(services.cancel(actor, job.public_id))
     if runs == "a retry":
         ExecutionFactory(job=job, status="queued", attempt=1, error="It broke", available_at=NOW)
     if runs == "a run from the future":

@@ -42,6 +42,7 @@ from schedules.mcp.tools.names import derived_name
 from schedules.mcp.tools.triggers import implied_type, read_trigger
 from schedules.models import Execution, Job
 from schedules.result import Code, Err, Ok, Result
+from schedules.services.actors import read_activity
 from schedules.services.lookalikes import SimilarJob
 from schedules.services.masked_arguments import merged_arguments
 from schedules.when.phrases import PhraseError, parse_day
@@ -268,7 +269,7 @@ def _changed_out(job: Job, look_alike: SimilarJob | None = None) -> ChangedOut:
     until = answers.iso_or_none(job.paused_until, job.timezone)
     if job.status != Job.Status.PENDING:
         return {**job_out(job), "paused_until": until, **answers.pause_warning_on(job, look_alike)}
-    job.read_activity()
+    read_activity(job)
     return {**job_out(job), "paused_until": until, **answers.warning_on(job, look_alike=look_alike)}
 
 
