@@ -6,7 +6,6 @@ import html
 import os
 import re
 import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -16,7 +15,8 @@ from urllib.parse import parse_qs, urlsplit
 
 import httpx2
 
-from tests.mcp.processes import MANAGE, ROOT, free_port, wait_for_port
+from tests.forks import fork_server
+from tests.mcp.processes import IMPORTS, MANAGE, ROOT, free_port, wait_for_port
 
 PREPARE = """
 import django
@@ -34,13 +34,16 @@ CHALLENGE = base64.urlsafe_b64encode(hashlib.sha256(VERIFIER.encode()).digest())
 
 @dataclass
 class Server:
-    """A running web process with OAuth, and a browser in which olga is logged in."""
+    """A running web process with OAuth, an app that talks to it, and a browser in which olga is logged in."""
 
     address: str
     environment: dict[str, str]
+    python: list[str]
     browser: httpx2.Client = field(init=False)
+    app: httpx2.Client = field(init=False)
 
     def __post_init__(self) -> None:
+        self.app = httpx2.Client(base_url=self.address)
         self.browser = httpx2.Client(base_url=self.address, headers={"Referer": self.address})
         page = self.browser.get("/login/")
         answer = self.browser.post(
@@ -50,7 +53,7 @@ class Server:
 
     def register(self, **more: Any) -> httpx2.Response:
         wanted = {"client_name": "Assistant", "redirect_uris": [BACK], "token_endpoint_auth_method": "none"}
-        return httpx2.post(f"{self.address}/oauth/register/", json=wanted | more)
+        return self.app.post("/oauth/register/", json=wanted | more)
 
     def client(self) -> str:
         answer = self.register()
@@ -86,7 +89,7 @@ class Server:
             "redirect_uri": BACK,
             "code_verifier": VERIFIER,
         }
-        return httpx2.post(f"{self.address}/oauth/token/", data=wanted | more)
+        return self.app.post("/oauth/token/", data=wanted | more)
 
     def connect(self, **choices: str) -> tuple[str, dict[str, Any]]:
         client_id = self.client()
@@ -97,8 +100,8 @@ class Server:
     def tools(self, token: str) -> list[str] | int:
         """Return the names of the tools that a token may call, or the status of the refusal."""
         call = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
-        answer = httpx2.post(
-            f"{self.address}/mcp",
+        answer = self.app.post(
+            "/mcp",
             json=call,
             headers={
                 "Authorization": f"Bearer {token}",
@@ -119,7 +122,7 @@ class Server:
     def run(self, code: str) -> str:
         """Run Python in the server's settings."""
         return subprocess.run(
-            [sys.executable, "-c", f"import django; django.setup()\n{code}"],
+            [*self.python, "-c", f"import django; django.setup()\n{code}"],
             env=self.environment,
             check=True,
             capture_output=True,
@@ -152,13 +155,15 @@ def serving_oauth(folder: Path) -> Iterator[Server]:
         "CRONTY_OAUTH": "on",
         "CRONTY_MAX_TOKENS": "40",
     }
-    subprocess.run([sys.executable, "-c", PREPARE], env=environment, check=True)
-    process = subprocess.Popen([sys.executable, MANAGE, "web"], env=environment, stderr=subprocess.PIPE)
-    try:
-        wait_for_port(process, port)
-        started = Server(address, environment)
-        yield started
-        started.browser.close()
-    finally:
-        process.terminate()
-        process.communicate()
+    with fork_server(IMPORTS, environment) as forks:
+        subprocess.run([*forks.command, "-c", PREPARE], env=environment, check=True)
+        process = subprocess.Popen([*forks.command, MANAGE, "web"], env=environment, stderr=subprocess.PIPE)
+        try:
+            wait_for_port(process, port)
+            started = Server(address, environment, forks.command)
+            yield started
+            started.browser.close()
+            started.app.close()
+        finally:
+            process.terminate()
+            process.communicate()
