@@ -26,6 +26,8 @@ GROWING = {
     # The first time, the history of every job and owner is compared with its limit.
     "prune_history",
 }
+# Steps of SQLite between two calls of what counts them, which takes longer than they do.
+COUNTED_AT_ONCE = 100
 TABLES = ("schedules_job", "schedules_execution", "schedules_event")
 
 
@@ -127,14 +129,14 @@ def _steps(call: Callable[[], Any]) -> int:
 
     def count() -> int:
         nonlocal steps
-        steps += 10
+        steps += COUNTED_AT_ONCE
         return 0
 
     if connection.vendor != "sqlite":
         call()
         return 0
     connection.ensure_connection()
-    connection.connection.set_progress_handler(count, 10)
+    connection.connection.set_progress_handler(count, COUNTED_AT_ONCE)
     try:
         call()
     finally:
