@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from django.db.models.query import EmptyQuerySet
 from django.http import HttpRequest
 
 from schedules.models.keysets import WALKED, Key, Segment, key_of
@@ -70,6 +71,9 @@ def _read_segment(
 ) -> tuple[list[tuple[Key, Any]], Key | None]:
     """Read rows of one segment; also return the key of the last row looked through, if more are left."""
     segment = segments[place]
+    # Django would still build a statement, and a list has a dozen of these.
+    if isinstance(segment.rows, EmptyQuerySet):
+        return [], None
     rows, edge = segment.rows, None
     if key:
         rows = rows.filter(segment.beyond(key, is_backward=is_backward))
