@@ -1,5 +1,6 @@
 """Wrappers around the official MCP client for tests."""
 
+import functools
 import os
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
@@ -50,12 +51,18 @@ async def connected(connect: Callable[[], Client], work: Callable[[Client], Awai
     raise refusal
 
 
+@functools.cache
+def shared_server() -> CrontyServer:
+    """Return a server for all clients of this process, as in production; it takes a while to build."""
+    return build_server()
+
+
 @dataclass
 class InMemory:
     """A client of a server in this process; each call opens a new connection."""
 
     era: str
-    server: CrontyServer = field(default_factory=build_server)
+    server: CrontyServer = field(default_factory=shared_server)
     options: dict[str, Any] = field(default_factory=dict)
 
     def call(self, name: str, /, **arguments: Any) -> Any:
