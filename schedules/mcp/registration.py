@@ -263,7 +263,7 @@ def _checked(offer: Offer) -> Callable[..., Any]:
 
     def call(caller: Caller, **named: Any) -> Any:
         with calling(with_profile(caller)):
-            if refusal := _read_reference(offer, named):
+            if _has_reference(named) and (refusal := _read_reference(offer, named)):
                 return offer.refuse(refusal, named)
             return offer.function(**named)
 
@@ -275,20 +275,22 @@ def _coroutine(offer: Offer) -> Callable[..., Awaitable[Any]]:
         if caller.token_id is None:
             caller = await orm(with_profile)(caller)
         with calling(caller):
-            if refusal := await orm(_read_reference)(offer, named):
+            # Without a name or a number to look up, there is no need to wait for the database thread.
+            if _has_reference(named) and (refusal := await orm(_read_reference)(offer, named)):
                 return offer.refuse(refusal, named)
             return await offer.function(**named)
 
     return call
 
 
+def _has_reference(named: dict[str, Any]) -> bool:
+    """Return whether a job is named by anything else than its public id."""
+    return any(not looks_like_public_id(named[name]) for name in REFERENCES & named.keys())
+
+
 def _read_reference(offer: Offer, named: dict[str, Any]) -> Err | None:
-    """Replace the number or the name of a job by its public id; a public id takes no query here."""
+    """Replace the number or the name of a job by its public id."""
     for name in REFERENCES & named.keys():
-        if looks_like_public_id(text := named[name].strip()):
-            # Nearly always: there is nothing to look up.
-            named[name] = text
-            continue
         try:
             meant = public_id_of(offer.among(current_actor()), named[name])
         except (OperationalError, InterfaceError):

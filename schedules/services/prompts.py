@@ -4,7 +4,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from django.conf import settings
-from django.db import transaction
+from django.db import connection, transaction
 
 from schedules import clock, engine, limits
 from schedules.models import Execution, Job
@@ -143,12 +143,12 @@ def _why_not_held(actor: Actor, row: Execution, now: datetime) -> str:
 
 def _locked(actor: Actor, execution_id: int, now: datetime) -> Execution | Err:
     """Lock a waiting prompt and its job for the rest of the transaction."""
-    wanted = actor.executions().filter(pk=execution_id).select_related("job")
-    # Lock the job before its execution, as every other service does, to avoid a deadlock.
-    row = None
-    if Job.objects.filter(pk__in=wanted.values("job")).select_for_update().exists():
-        # Do not lock a running execution: its worker locks the execution before the job.
-        row = wanted.waiting().select_for_update(of=("self",)).first() or wanted.first()
+    wanted = actor.executions().filter(pk=execution_id, job__isnull=False).select_related("job")
+    if connection.features.has_select_for_update:
+        # Lock the job before its execution, as every other service does, to avoid a deadlock.
+        Job.objects.filter(pk__in=wanted.values("job")).select_for_update().exists()
+    # Do not lock a running execution: its worker locks the execution before the job.
+    row = wanted.waiting().select_for_update(of=("self",)).first() or wanted.first()
     is_held = row is not None and row.status == Status.WAITING and row.is_held_at(now)
     # Only the agent that is working on a prompt still has access to it after its job was deleted.
     if row is None or (_job_of(row).deleted_at and not is_held):

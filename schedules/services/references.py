@@ -17,6 +17,20 @@ def looks_like_public_id(reference: str) -> bool:
     return _PUBLIC_ID.fullmatch(reference) is not None
 
 
+def job_meant(jobs: JobQuerySet, reference: str) -> Result[Job | None]:
+    """Return the one of these jobs that is meant, or None; a number takes one query."""
+    if job := next(iter(_numbered(jobs, reference.strip())), None):
+        return Ok(job)
+    meant = public_id_of(jobs, reference)
+    return Ok(jobs.find(meant.value)) if isinstance(meant, Ok) else meant
+
+
+def _numbered(jobs: JobQuerySet, text: str) -> JobQuerySet:
+    """Return the job with this number; a text that is none takes no query."""
+    number = _NUMBER.fullmatch(text)
+    return jobs.filter(pk=int(number[1])).order_by() if number else jobs.none()
+
+
 def public_id_of(jobs: JobQuerySet, reference: str) -> Result[str]:
     """Return the public id of the one of these jobs that is meant, or the text itself if none of them is.
 
@@ -26,10 +40,8 @@ def public_id_of(jobs: JobQuerySet, reference: str) -> Result[str]:
     text = reference.strip()
     if looks_like_public_id(text):
         return Ok(text)
-    if number := _NUMBER.fullmatch(text):
-        found = jobs.filter(pk=int(number[1])).order_by().values_list("public_id", flat=True)[:1]
-        if numbered := next(iter(found), None):
-            return Ok(numbered)
+    if found := next(iter(_numbered(jobs, text).values_list("public_id", flat=True)), None):
+        return Ok(found)
     if not text or len(text) > limits.NAME_LENGTH or limits.line_problem(text):
         return Ok(text)
     # By the skeleton, which has an index; it is the same for names that only look the same, so the name decides.

@@ -34,6 +34,7 @@ CALLS: dict[str, tuple[dict[str, Any], int]] = {
     "delete_schedule": ({"schedule_id": "job_1_0"}, 4),
     "run_job": (JOB, 5),
     "update_job": (JOB | {"name": "Other"}, 5),
+    "skip_runs": (JOB, 4),
     "upcoming": ({}, 2),
     "list_scheduled_notifications": ({}, 1),
 }
@@ -98,6 +99,20 @@ def test_only_a_reference_that_is_no_public_id_takes_another_query(rows, queries
 
     assert queries("job_status", job_id=" job_1_0 ") == by_id
     assert queries("job_status", job_id=f"#{job.pk}") == by_id + 1
+
+
+def test_prompt_is_found_by_its_number_in_one_query(rows, queries, agent):
+    prompt = JobFactory(owner=agent.user, task="prompt", kwargs={"prompt": "Check the build"})
+
+    # The job, and again to lock it; the update, runs to withdraw, and its event.
+    assert queries("schedule_cancel", id=prompt.pk) == 5
+
+
+def test_query_count_of_restoring_does_not_grow_with_the_rows(rows, queries, call):
+    call("cancel_job", **JOB)
+
+    # The job, active jobs, the quota, when it was cancelled, rows of future slots, the update, its event, and activity.
+    assert queries("restore_job", **JOB) == 8 + LOCK
 
 
 def test_query_count_of_resuming_does_not_grow_with_the_rows(rows, queries, call):

@@ -98,6 +98,8 @@ def more_than(count: int, things: str) -> str:
 
 def line(text: str, length: int) -> str:
     """Cut a text to one line of at most that many characters."""
+    if not text:
+        return ""
     plain = text if text.isascii() and text.isprintable() else limits.strip_unprintable(text)
     words = " ".join(plain.split())
     return words if len(words) <= length else f"{words[: length - 1].rstrip()}…"

@@ -189,7 +189,7 @@ def skip_runs(
     """
     actor, now, days, slots = current_actor(), clock.now(), [], []
     given = {"job_id": job_id}
-    zone = zone_of_job(actor, job_id)
+    zone = zone_of_job(actor, job_id) if dates else ""
     for text in dates or []:
         if _MOMENT.match(text):
             match read_moment(text, zone, now, "dates"):

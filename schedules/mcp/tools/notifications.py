@@ -93,7 +93,8 @@ async def send_push_notification(
     """
     task = registry.get("notify")
     assert task is not None
-    profile = await orm(current_actor().read_profile)()
+    actor = current_actor()
+    profile = actor.profile or await orm(actor.read_profile)()
     content = read_content(
         profile,
         message,
@@ -110,7 +111,7 @@ async def send_push_notification(
     )
     if problems := task.check([], content):
         return refused(refuse("kwargs", problems[0]), {})
-    push = await orm(services.begin_push)(current_actor(), content)
+    push = await orm(services.begin_push)(actor, content)
     try:
         sent = await task.call(run_of(push), [], content)
     except (Final, RetryLater) as error:

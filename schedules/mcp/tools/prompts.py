@@ -43,7 +43,7 @@ from schedules.models import Job
 from schedules.models.counting import count_up_to, count_words
 from schedules.models.jobs import JobQuerySet
 from schedules.result import Code, Err, Ok
-from schedules.services.references import public_id_of
+from schedules.services.references import job_meant
 from schedules.when.triggers import load_zone
 
 LINES = 100
@@ -240,12 +240,8 @@ def complete_prompt(
 
 
 def _find(actor: services.Actor, reference: str) -> Job | Err | None:
-    prompts = actor.jobs().filter(task="prompt")
-    match public_id_of(prompts, reference):
-        case Ok(public_id):
-            return prompts.find(public_id)
-        case error:
-            return error
+    meant = job_meant(actor.jobs().filter(task="prompt"), reference)
+    return meant.value if isinstance(meant, Ok) else meant
 
 
 def _groups(actor: services.Actor, state: str) -> list[JobQuerySet]:
