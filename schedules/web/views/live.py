@@ -1,21 +1,39 @@
-"""The version of what a person sees: pages poll it, and read themselves again only when it has changed."""
+"""The version of what a person sees, which pages poll, and the icon of a page with broken jobs."""
 
+import re
 from datetime import timedelta
 from hashlib import blake2s
 
-from django.http import HttpRequest, JsonResponse
+from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.views.decorators.http import require_safe
 
 from schedules import clock
 from schedules.models import Cluster, Event, Execution
 from schedules.web.views.page import actor_of
-from schedules.web.views.states import MOVING
+from schedules.web.views.states import MOST_IN_ICON, MOVING
 
 # Runs that may have changed since the last poll: the newest, and those that have not ended.
 NEWEST = 10
 MOST_LIVE = 500
 # A page polls more often while something is due within this time.
 SOON = timedelta(minutes=1)
+# As favicon.svg, but red and with a number.
+ICON = (
+    '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 32 32"><rect width="32" height="32" rx="8" fill="#c0262d"/>'
+    '<text x="16" y="23" fill="#fff" font-family="system-ui, sans-serif" font-size="{size}" font-weight="700"'
+    ' text-anchor="middle">{words}</text></svg>'
+)
+
+
+@require_safe
+def icon(request: HttpRequest) -> HttpResponse:
+    """Draw the icon of a page for the number of broken and late jobs in the query; it never changes."""
+    asked = request.GET.get("count", "")
+    # Only digits, because the drawing is not escaped.
+    words = asked if re.fullmatch("[0-9]{1,2}", asked) else f"{MOST_IN_ICON - 1}+"
+    drawn = ICON.format(words=words, size={1: 22, 2: 20}.get(len(words), 15))
+    headers = {"Cache-Control": "private, max-age=31536000, immutable"}
+    return HttpResponse(drawn, content_type="image/svg+xml", headers=headers)
 
 
 @require_safe

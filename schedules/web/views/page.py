@@ -62,9 +62,8 @@ class Page:
         return f"{count_words(count)} job{' is' if count == 1 else 's are'} overdue." if count else ""
 
     @cached_property
-    def alarm(self) -> str:
-        """What the title and the icon of every page warn of, or an empty text."""
-        return states.alarm_words(states.count_alarms(self.actor.jobs(), self.now, self.profile))
+    def alarm(self) -> states.Alarm:
+        return states.alarm_of(states.count_alarms(self.actor.jobs(), self.now, self.profile))
 
 
 def page_of(request: HttpRequest) -> Page:

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from schedules.models import LATE_AFTER, Execution, Job, Profile, Token
 from schedules.models.counting import CountUpTo, count_up_to, count_words
@@ -30,6 +30,8 @@ ENDED = ("failed", "completed", "cancelled")
 PARTS = {"retrying": 2, "running": 2, "waiting": 2}
 # The most jobs that a chip of a long list counts.
 MOST_COUNTED = 1_000
+# The icon of a page has room for two digits; a larger count is shown as a plus.
+MOST_IN_ICON = 100
 BY_NEXT_RUN = ("next_run_at", "-pk")
 
 
@@ -140,11 +142,22 @@ def count_alarms(jobs: JobQuerySet, now: datetime, profile: Profile) -> dict[str
     return dict(zip(counts, row, strict=True))
 
 
-def alarm_words(counts: Mapping[str, int | None], most: int = MOST_COUNTED) -> str:
-    """Return what the title of a page warns of: "3 failing, 1 late", or an empty text."""
+class Alarm(NamedTuple):
+    """What the title and the icon of every page warn of."""
+
+    words: str
+    """Such as "3 failing, 1 late", or an empty text."""
+    count: int
+    """At most MOST_IN_ICON."""
+
+
+def alarm_of(counts: Mapping[str, int | None], most: int = MOST_COUNTED) -> Alarm:
     broken, late = sum(counts.get(name) or 0 for name in BROKEN), counts.get("late") or 0
     words = {"failing": broken, "late": late}
-    return ", ".join(f"{count_words(count, most)} {word}" for word, count in words.items() if count)
+    return Alarm(
+        ", ".join(f"{count_words(count, most)} {word}" for word, count in words.items() if count),
+        min(broken + late, MOST_IN_ICON),
+    )
 
 
 def _planned(jobs: JobQuerySet, now: datetime) -> tuple[JobQuerySet, JobQuerySet, JobQuerySet]:

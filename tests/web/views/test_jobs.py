@@ -269,7 +269,7 @@ def test_title_and_icon_count_broken_and_late_jobs(web: Client, owner: User):
     page = web.get("/").content.decode()
 
     assert "<title>3 failing, 1 late – Jobs – Cronty</title>" in page
-    assert page.count("favicon-failing.svg") == 1
+    assert 'rel="icon" href="/live/icon.svg?count=4"' in page
 
 
 @pytest.mark.parametrize(
@@ -283,7 +283,7 @@ def test_every_page_counts_broken_and_late_jobs_in_its_title_and_icon(
 
     for page in (html_of(web.get(path)), html_of(staff.get(path))):
         assert "<title>3 failing, 1 late – " in page
-        assert 'rel="icon" href="/static/schedules/favicon-failing.svg"' in page
+        assert 'rel="icon" href="/live/icon.svg?count=4"' in page
 
 
 def test_counts_for_the_title_take_one_query_that_reads_indexes(

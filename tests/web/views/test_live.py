@@ -80,3 +80,13 @@ def test_answer_is_small_and_needs_few_queries(web: Client, owner: User, django_
 
     headers = sum(len(name) + len(value) + 4 for name, value in answer.items())
     assert len(answer.content) + headers < 2_000
+
+
+@pytest.mark.parametrize(
+    ("count", "words"), [("1", ">1<"), ("99", ">99<"), ("100", ">99+<"), ("<b>", ">99+<")]
+)
+def test_icon_shows_how_many_jobs_are_broken_and_is_kept_by_browsers(web: Client, count: str, words: str):
+    answer = web.get("/live/icon.svg", {"count": count})
+
+    assert words in answer.content.decode()
+    assert (answer["Content-Type"], "immutable" in answer["Cache-Control"]) == ("image/svg+xml", True)
