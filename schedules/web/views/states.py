@@ -147,8 +147,8 @@ class Alarm(NamedTuple):
 
     words: str
     """Such as "3 failing, 1 late", or an empty text."""
-    count: int
-    """At most MOST_IN_ICON."""
+    jobs: int
+    """How many, up to MOST_IN_ICON."""
 
 
 def alarm_of(counts: Mapping[str, int | None], most: int = MOST_COUNTED) -> Alarm:
