@@ -15,6 +15,7 @@ from django.db.models import F, Q, Value
 from schedules import limits
 from schedules.engine import sql
 from schedules.engine.due import DueJob, PlannedJob
+from schedules.engine.failures import notify_of_unreadable
 from schedules.engine.gaps import Slot, remaining
 from schedules.engine.interruptions import Interruption, reason_missed
 from schedules.engine.pauses import pause_unreadable
@@ -220,9 +221,10 @@ def _claim_due(
         plans[pk] = _plan_safely(by_id[pk], now, live[pk], why_missed, spans)
     others = [item for pk, item in plans.items() if pk not in claims]
     _advance([item for item in plans.values() if not item.broken], live)
-    for item in plans.values():
-        if item.broken:
-            pause_unreadable(Job.objects.get(pk=item.job.pk), now, item.broken)
+    broken = [item for item in plans.values() if item.broken]
+    for item in broken:
+        pause_unreadable(Job.objects.get(pk=item.job.pk), now, item.broken)
+    notify_of_unreadable([item.job.pk for item in broken], now)
     return [*claims.values(), *_insert_others(others, cluster_id, lease_until, now)]
 
 

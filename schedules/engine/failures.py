@@ -2,7 +2,7 @@
 
 import logging
 from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 
 from django.conf import settings
@@ -11,7 +11,7 @@ from django.db.models import F
 from schedules.engine.history import Outcome, failures_of
 from schedules.engine.pauses import note, pause
 from schedules.models import Job
-from schedules.models.jobs import NOTICE_PREFIX, new_public_id
+from schedules.models.jobs import NOTICE_PREFIX, JobQuerySet, new_public_id
 
 logger = logging.getLogger(__name__)
 
@@ -24,14 +24,31 @@ def handle_failures(ended: Mapping[int, Sequence[Outcome]], now: datetime) -> No
     if not failures:
         return
     paused = _pause_failing(failures, now)
-    watched = Job.objects.kept().filter(pk__in=failures, owner__cronty_profile__failure_topic__gt="")
+    _notify(
+        [job for job in _watched(failures) if job.pk in paused or _starts_failing(job, failures[job.pk])], now
+    )
+
+
+def notify_of_unreadable(job_ids: Collection[int], now: datetime) -> None:
+    """Notify the owners of jobs that were paused because their schedule cannot be read."""
+    if job_ids:
+        _notify(_watched(job_ids), now)
+
+
+def _watched(job_ids: Collection[int]) -> JobQuerySet:
+    """Return those of the jobs whose owner wants to be told of failures."""
+    watched = Job.objects.kept().filter(pk__in=job_ids, owner__cronty_profile__failure_topic__gt="")
+    return watched.select_related("owner__cronty_profile").order_by("pk")
+
+
+def _notify(jobs: Iterable[Job], now: datetime) -> None:
+    """Send one notice to each owner of these jobs."""
     news: dict[int, list[Job]] = defaultdict(list)
-    for job in watched.select_related("owner__cronty_profile").order_by("pk"):
-        if job.pk in paused or _starts_failing(job, failures[job.pk]):
-            news[job.owner_id].append(job)
-    for owner_id, jobs in news.items():
+    for job in jobs:
+        news[job.owner_id].append(job)
+    for owner_id, owned in news.items():
         if _may_notify(owner_id, now):
-            _notify_owner(jobs, now)
+            _notify_owner(owned, now)
 
 
 def _pause_failing(job_ids: Collection[int], now: datetime) -> set[int]:
@@ -72,7 +89,7 @@ def _may_notify(owner_id: int, now: datetime) -> bool:
 def _notify_owner(jobs: Sequence[Job], now: datetime) -> None:
     """Create a notification job, so that the notice is retried and the ledger shows whether it was sent."""
     first = jobs[0]
-    words = [f"{job.name}: " + f"{job.pause_reason}\n{job.last_error}".strip() for job in jobs]
+    words = [f"{job.name}: {_news_of(job)}" for job in jobs]
     title = "A job was paused" if first.status == Job.Status.PAUSED else "A job failed"
     Job.objects.create(
         owner_id=first.owner_id,
@@ -94,3 +111,9 @@ def _notify_owner(jobs: Sequence[Job], now: datetime) -> None:
         created_at=now,
         updated_at=now,
     )
+
+
+def _news_of(job: Job) -> str:
+    if job.has_unreadable_schedule:
+        return f"{job.pause_reason.rstrip('.')}. Edit its schedule, then resume it."
+    return f"{job.pause_reason}\n{job.last_error}".strip()

@@ -175,8 +175,9 @@ def _paused(job: Job) -> str:
     return f"Paused: {job.pause_reason or 'no reason given'}"[:300]
 
 
-def end_pauses(now: datetime) -> None:
-    """Resume the jobs whose pause is over."""
+def end_pauses(now: datetime) -> list[int]:
+    """Resume the jobs whose pause is over; return those that stay paused because their schedule cannot be read."""
+    unreadable_jobs = []
     with transaction.atomic():
         jobs = list(
             Job.objects.kept()
@@ -185,19 +186,21 @@ def end_pauses(now: datetime) -> None:
         )
         deadline = time.monotonic() + RESUMING_SECONDS
         for job in jobs:
-            _resume(job, now)
+            if not _resume(job, now):
+                unreadable_jobs.append(job.pk)
             if time.monotonic() > deadline:
                 break
+    return unreadable_jobs
 
 
-def _resume(job: Job, now: datetime) -> None:
-    """End one pause; a job whose schedule cannot be read stays paused, with that as its reason."""
+def _resume(job: Job, now: datetime) -> bool:
+    """End one pause; return False for a job whose schedule cannot be read, which stays paused for that reason."""
     try:
         is_armed = rearm(job, now)
     except TriggerError as error:
         logger.exception("Job %s cannot be resumed", job.pk)
         pause_unreadable(job, now, unreadable(error)[: limits.NAME_LENGTH])
-        return
+        return False
     if is_armed:
         note(job, "resume", now, {"reason": "The pause ended."})
     else:
@@ -205,6 +208,7 @@ def _resume(job: Job, now: datetime) -> None:
             status=Job.Status.COMPLETED, paused_until=None, revision=F("revision") + 1, updated_at=now
         )
         note(job, "finish", now, {"reason": "No runs were left when the pause ended."})
+    return True
 
 
 def note(

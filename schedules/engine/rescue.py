@@ -10,6 +10,7 @@ from django.db import OperationalError, transaction
 from django.db.models import Q, Value
 from django.db.models.functions import Coalesce, Least
 
+from schedules.engine.failures import notify_of_unreadable
 from schedules.engine.history import Outcome
 from schedules.engine.pauses import end_pauses
 from schedules.engine.settle import AT_MOST_ONCE, conclude, lose
@@ -32,7 +33,7 @@ def sweep(now: datetime) -> None:
     """Run every recovery step once; each is bounded. Usually one statement finds that there is nothing to do."""
     if not may_need_sweep(now, now - FRESH_FOR):
         return
-    for step in (_retire_dead_clusters, _recover_expired_leases, _expire_prompts, end_pauses):
+    for step in (_retire_dead_clusters, _recover_expired_leases, _expire_prompts, _end_pauses):
         try:
             step(now)
         except OperationalError as error:
@@ -51,6 +52,11 @@ def _retire_dead_clusters(now: datetime) -> None:
             if row:
                 row.stopped_at, row.note = row.last_seen_at, "It stopped responding."
                 row.save(update_fields=["stopped_at", "note"])
+
+
+def _end_pauses(now: datetime) -> None:
+    with transaction.atomic():
+        notify_of_unreadable(end_pauses(now), now)
 
 
 def _recover_expired_leases(now: datetime) -> None:

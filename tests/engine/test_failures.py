@@ -136,6 +136,22 @@ def sent_notices(owner):
     ]
 
 
+def test_owner_is_notified_of_a_schedule_that_cannot_be_read_by_the_claim_and_after_a_pause(
+    cluster, owner, sent_notices
+):
+    JobFactory(owner=owner, name="Due", cron="no", next_run_at=NOW)
+    JobFactory(owner=owner, name="Paused", cron="no", paused=True, paused_at=NOW - HOUR, paused_until=NOW)
+
+    engine.claim_runs(cluster.pk, NOW, 10)
+    engine.sweep(NOW)
+
+    (first, due), (second, paused) = sent_notices()
+    assert (first, second) == ("A job was paused", "A job was paused")
+    assert due.startswith("Due: Its schedule cannot be read: ")
+    assert due.endswith(". Edit its schedule, then resume it.")
+    assert paused == due.replace("Due", "Paused")
+
+
 def test_owner_is_notified_of_the_first_failure_after_a_success_only(cluster, owner, sent_notices):
     job = failing(owner=owner, name="Backup", failure_streak=0, pause_after_failures=10)
 
