@@ -57,6 +57,8 @@ SECTIONS: dict[str, dict[str, Entry]] = {
         "manage": Entry("operating", "Run any management command, like manage.py."),
     },
 }
+# They may migrate, serve pages, or examine all of the installation.
+WITH_PAGES = ("up", "doctor", "manage")
 COMMANDS = {name: entry for section in SECTIONS.values() for name, entry in section.items()}
 
 EPILOG = """\b
@@ -80,8 +82,8 @@ class LazyGroup(click.Group):
         entry = COMMANDS.get(name)
         if entry is None:
             return None
-        start_django(pages=entry.module == "operating")
         with without_garbage_collection():
+            start_django(pages=name in WITH_PAGES)
             module = import_module(f"cronty_site.terminal.{entry.module}")
         found: click.Command = getattr(module, f"{name}_command")
         return found

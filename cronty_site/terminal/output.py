@@ -45,7 +45,9 @@ def console(*, stderr: bool = False) -> Console:
     """Return a console for this moment's streams, in colour only on a terminal without NO_COLOR."""
     stream = sys.stderr if stderr else sys.stdout
     is_wide = not stream.isatty() and "COLUMNS" not in os.environ
-    return Console(file=stream, width=WIDE if is_wide else None, highlight=False, soft_wrap=False)
+    return Console(
+        file=stream, width=WIDE if is_wide else None, highlight=False, soft_wrap=False, emoji=False
+    )
 
 
 def print_json(value: Any) -> None:

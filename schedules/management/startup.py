@@ -5,8 +5,6 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from pydantic import BaseModel
-
 
 @contextmanager
 def without_garbage_collection() -> Iterator[None]:
@@ -14,17 +12,22 @@ def without_garbage_collection() -> Iterator[None]:
 
     Imports create many objects that stay; looking through them again and again takes a tenth of the start.
     """
+    was_enabled = gc.isenabled()
     gc.disable()
     try:
         yield
     finally:
         gc.freeze()
-        gc.enable()
+        if was_enabled:
+            gc.enable()
 
 
 @contextmanager
 def deferred_models() -> Iterator[None]:
     """Let pydantic build the models that are defined meanwhile at their first use; most are never used."""
+    # `cronty --help` can do without it.
+    from pydantic import BaseModel  # noqa: PLC0415
+
     BaseModel.model_config["defer_build"] = True
     try:
         yield

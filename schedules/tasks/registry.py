@@ -11,7 +11,7 @@ from functools import cached_property
 from types import GenericAlias
 from typing import Annotated, Any, NotRequired, Protocol, Required, TypeVar, get_type_hints
 
-from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails
 from typing_extensions import TypedDict
 
@@ -290,7 +290,10 @@ def _adapter(name: str, signature: inspect.Signature) -> TypeAdapter[Any]:
     # A TypedDict: a model would reserve names like "json" and fill in the defaults a second time.
     fields = {parameter.name: _field(parameter) for parameter in signature.parameters.values()}
     arguments = TypedDict(name, fields)  # type: ignore[misc]
-    arguments.__pydantic_config__ = ConfigDict(extra="forbid")  # type: ignore[attr-defined]
+    # Where models are built at their first use, this is, too: most commands of a terminal check no arguments.
+    is_deferred = bool(BaseModel.model_config.get("defer_build"))
+    config = ConfigDict(extra="forbid", defer_build=is_deferred)
+    arguments.__pydantic_config__ = config  # type: ignore[attr-defined]
     return TypeAdapter(arguments)
 
 

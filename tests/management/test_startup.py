@@ -1,14 +1,17 @@
 """The start of a process: garbage, deferred models and hidden modules."""
 
 import gc
+import inspect
 import sys
 from collections.abc import Iterator
 from contextlib import suppress
+from datetime import timedelta
 
 import pytest
 from pydantic import BaseModel
 
 from schedules.management.startup import deferred_models, without_garbage_collection, without_modules
+from schedules.tasks import registry
 
 
 @pytest.fixture
@@ -26,6 +29,27 @@ def test_garbage_is_collected_after_a_start_that_failed():
     assert not was_enabled
     assert gc.isenabled()
     assert gc.get_freeze_count() > 0
+
+
+@pytest.mark.usefixtures("unfrozen")
+def test_garbage_is_not_collected_before_the_outermost_start_ends():
+    with without_garbage_collection():
+        with without_garbage_collection():
+            pass
+        assert not gc.isenabled()
+
+    assert gc.isenabled()
+
+
+def test_arguments_of_a_task_are_checked_by_a_deferred_adapter():
+    parameters = [inspect.Parameter("days", inspect.Parameter.KEYWORD_ONLY, annotation=int)]
+    values = {"title": "", "description": "", "is_coroutine": False, "attempts": 1, "system": False}
+    with deferred_models():
+        early = registry.build("early", parameters, print, timeout=timedelta(seconds=1), **values)
+    eager = registry.build("eager", parameters, print, timeout=timedelta(seconds=1), **values)
+
+    assert (early.adapter.pydantic_complete, eager.adapter.pydantic_complete) == (False, True)
+    assert early.check([], {"days": "x"}) == eager.check([], {"days": "x"}) != []
 
 
 def test_deferred_model_is_built_at_its_first_use():
