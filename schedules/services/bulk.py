@@ -44,7 +44,9 @@ class Changed:
 def changeable(actor: Actor, action: str) -> JobQuerySet:
     """Jobs that an action would change, without Cronty's own, which nobody means by "all"."""
     system = [task.name for task in registry.all_tasks(include_system=True) if task.system]
-    return actor.jobs().filter(status__in=STATUSES[action]).exclude(task__in=system)
+    jobs = actor.jobs().filter(status__in=STATUSES[action]).exclude(task__in=system)
+    # Only pending jobs have a next run: with this condition, an index finds them without the others.
+    return jobs.filter(next_run_at__isnull=False) if action == "pause" else jobs
 
 
 def confirmation_of(actor: Actor, request: dict[str, Any], keys: Sequence[int]) -> str:

@@ -32,8 +32,11 @@ def fill_in(job: Job | None, changes: Mapping[str, Any]) -> Result[Columns]:
         # The validation that follows refuses them.
         return Ok(filled)
     names = _names_of(task, args)
+    new = named_arguments(task, args, kwargs)
+    if job is None and limits.MASK not in (leaf for _, leaf in _leaves(new)):
+        return Ok(filled)
     stored = named_arguments(job.task, job.args, job.kwargs) if job else {}
-    new = deepcopy(named_arguments(task, args, kwargs))
+    new = deepcopy(new)
     # Columns that are not part of the change hold the values themselves; show them as forms do.
     untouched = {*(() if "args" in changes else names), *(() if "kwargs" in changes else kwargs)}
     kept = [place for place, leaf in _leaves(new) if leaf == limits.MASK]

@@ -124,13 +124,12 @@ def check_grammar(text: str) -> str:
         _check_macro(expression.lower())
         return expression
     values = expression.upper().split(" ")
-    for character in expression:
-        if character == "?":
+    if foreign := re.search(r"[^0-9A-Za-z*/,# -]", expression):
+        if foreign[0] == "?":
             raise CronError('"?" is not standard cron, so write * instead')
-        if not re.fullmatch(r"[0-9A-Za-z*/,# -]", character):
-            raise CronError(
-                f"{character!a} does not belong in a cron expression: write digits, names and * / , - # only"
-            )
+        raise CronError(
+            f"{foreign[0]!a} does not belong in a cron expression: write digits, names and * / , - # only"
+        )
     if len(values) != len(FIELDS):
         given = len(values) if expression else 0
         extra = ", without seconds or years" if given > len(FIELDS) else ""
