@@ -10,7 +10,7 @@ from tests.browser.conftest import Visitor, full_matrix
 
 # A weak mobile connection.
 SLOW = {"offline": False, "latency": 400, "downloadThroughput": 50_000, "uploadThroughput": 20_000}
-MOST_TABS = 120
+MOST_TABS = 200
 
 
 def tab_to(page: Page, selector: str) -> None:
@@ -48,6 +48,46 @@ def test_job_is_created_and_paused_by_keyboard_alone(visit: Callable[..., Visito
 
     expect(page.locator(f"#switch-{job.pk}")).to_have_attribute("aria-checked", "false")
     assert (job.cron, Job.objects.get(pk=job.pk).status) == ("30 8 * * 1-5", "paused")
+
+
+@full_matrix
+@pytest.mark.timeout(240)
+@pytest.mark.parametrize("has_script", [True, False])
+def test_jobs_prompts_and_tokens_are_managed_by_keyboard_alone(
+    visit: Callable[..., Visitor], jobs: dict[str, Job], has_script: bool
+):
+    visitor, job = visit(java_script_enabled=has_script), jobs["Stretch"]
+    page, toasts = visitor.open("/"), visitor.page.locator("#toasts")
+
+    tab_to(page, f"[name=job][value={job.public_id}]")
+    page.keyboard.press("Space")
+    tab_to(page, ".bulk [value=pause]")
+    page.keyboard.press("Enter")
+    expect(toasts).to_contain_text("Stretch paused.")
+    tab_to(page, "#toasts form button")
+    page.keyboard.press("Enter")
+    expect(toasts).to_contain_text("Stretch resumed.")
+    page = visitor.open(f"/jobs/{job.public_id}/")
+    tab_to(page, ".head .menu > summary")
+    page.keyboard.press("Enter")
+    tab_to(page, ".menu form[action$='/skip/'] button")
+    page.keyboard.press("Enter")
+    expect(page.locator(".ahead-list li.off")).to_have_count(1)
+    page = visitor.open("/inbox/")
+    tab_to(page, "details.more > summary")
+    page.keyboard.press("Enter")
+    tab_to(page, "[name=answer]")
+    page.keyboard.type("All is well.")
+    tab_to(page, "form[action$='/answer/'] button")
+    page.keyboard.press("Enter")
+    expect(toasts).to_contain_text("Morning briefing answered")
+    page = visitor.open("/connect/")
+    tab_to(page, "#id_name")
+    page.keyboard.type("desk")
+    page.keyboard.press("Enter")
+
+    expect(page.locator("#token")).to_contain_text("cronty_")
+    assert Job.objects.get(pk=job.pk).skips != ""
 
 
 @full_matrix
