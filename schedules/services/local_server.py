@@ -10,30 +10,46 @@ from typing import Any
 
 from django.conf import settings
 
+from schedules.command_words import is_package
+
+# Folders of the caches of uv and pipx, on Linux and macOS.
+_CACHES = frozenset((".cache", "Caches", "archive-v0"))
+
 
 def local_server(username: str, *, tools: str = "") -> dict[str, Any]:
     """Return the command, its arguments, and the variables that it needs to open the same database.
 
     Without `tools`, it offers all of them.
     """
-    manage = _manage()
+    command, *arguments = _start()
     server: dict[str, Any] = {
-        "command": sys.executable,
-        "args": [*manage, "mcp_serve", "--user", username, *(["--tools", tools] if tools else [])],
+        "command": command,
+        "args": [*arguments, "--user", username, *(["--tools", tools] if tools else [])],
     }
     variables = _variables() if is_product() else {}
-    if manage == ["-m", "django"]:
+    if arguments[:2] == ["-m", "django"]:
         variables["DJANGO_SETTINGS_MODULE"] = os.environ["DJANGO_SETTINGS_MODULE"]
     return server | {"env": variables} if variables else server
 
 
-def _manage() -> list[str]:
-    """Return the arguments of Python that run management commands of this project."""
+def _start() -> list[str]:
+    """Return the command line that starts the server, without its options."""
+    if is_package():
+        return _start_of_package(Path(sys.prefix))
     if is_product():
-        return list(settings.CRONTY_MANAGE)
+        return [sys.executable, *settings.CRONTY_MANAGE, "mcp_serve"]
     base = getattr(settings, "BASE_DIR", None)
     script = Path(base) / "manage.py" if base else None
-    return [str(script)] if script and script.is_file() else ["-m", "django"]
+    manage = [str(script)] if script and script.is_file() else ["-m", "django"]
+    return [sys.executable, *manage, "mcp_serve"]
+
+
+def _start_of_package(environment: Path) -> list[str]:
+    """Return the plain command: what `uvx` and `pipx run` install lies in a cache, which may be gone tomorrow."""
+    if not _CACHES.isdisjoint(environment.parts):
+        return ["uvx", "cronty", "mcp"] if "uv" in environment.parts else ["pipx", "run", "cronty", "mcp"]
+    script = environment / "bin" / "cronty"
+    return [str(script), "mcp"] if script.is_file() else [sys.executable, "-m", "cronty_site", "mcp_serve"]
 
 
 def omitted_variable_note() -> str:

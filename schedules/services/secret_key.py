@@ -6,6 +6,7 @@ from django.conf import settings
 from django.db import transaction
 from django.utils.crypto import salted_hmac
 
+from schedules.command_words import how_to_run
 from schedules.models import Installation
 from schedules.services.secrets import reseal_secrets
 
@@ -69,5 +70,5 @@ def _what_to_do() -> str:
     return (
         "This host has another secret key than the hosts that already use this database, so tokens and logins of"
         f" one would be invalid at the other. Copy the key from such a host: {where}. To change the key on"
-        f" purpose, put the old one into {fallbacks}, or, if it is lost, run `manage.py adopt_secret_key`."
+        f" purpose, put the old one into {fallbacks}, or, if it is lost, run `{how_to_run('adopt_secret_key')}`."
     )

@@ -8,6 +8,7 @@ from django import template
 from django.forms import Form
 
 from schedules import clock, limits
+from schedules.command_words import how_to_run
 from schedules.models import Event, Job
 from schedules.models.counting import count_words
 from schedules.models.triggers import MONTH, CalendarUnit
@@ -16,6 +17,8 @@ from schedules.tasks import registry
 from schedules.templatetags.cronty_times import day_and_clock, duration, on_readers_clock
 
 register = template.Library()
+
+register.simple_tag(how_to_run)
 register.filter("counted", count_words)
 
 VERBS = {

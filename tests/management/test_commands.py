@@ -151,7 +151,7 @@ def test_web_without_collected_static_files_points_to_up(settings, tmp_path):
         "staticfiles": {"BACKEND": "django.contrib.staticfiles.storage.ManifestStaticFilesStorage"}
     }
 
-    with pytest.raises(CommandError, match=r"The static files are missing: run `cronty up`"):
+    with pytest.raises(CommandError, match=r"The static files are missing: run `python manage.py up`"):
         call_command("web")
 
 

@@ -81,7 +81,7 @@ def test_two_hosts_prepare_an_empty_database_at_once_while_a_cluster_waits_for_i
         cluster.terminate()
         cluster.communicate(timeout=30)
 
-    assert "the database is not migrated: run `cronty up` or `manage.py migrate`" in reason
+    assert "the database is not migrated: run `python manage.py up` or `python manage.py migrate`" in reason
 
 
 def test_second_process_waits_until_the_first_is_done_and_says_so(db, caplog):

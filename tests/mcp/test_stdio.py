@@ -324,7 +324,7 @@ def test_unprepared_folder_is_reported_with_the_fix(tmp_path, arguments):
 
     assert process.returncode == 1
     assert b"The database cannot be read (" in err
-    assert b"run `cronty up` or `manage.py migrate` first." in err
+    assert b"run `python manage.py up` first." in err
     assert b"Traceback" not in err
 
 

@@ -59,10 +59,34 @@ def test_embedding_project_gets_no_cronty_variables(default_install, settings, e
     assert omitted_variable_note() == ""
 
 
-def test_installed_package_has_no_manage_py(default_install, settings):
+@pytest.mark.parametrize(
+    ("environment", "has_script", "start"),
+    [
+        ("/home/olga/.local/share/uv/tools/cronty", True, ["{}/bin/cronty", "mcp"]),
+        ("/home/olga/.local/share/pipx/venvs/cronty", True, ["{}/bin/cronty", "mcp"]),
+        ("/srv/venv", False, [sys.executable, "-m", "cronty_site", "mcp_serve"]),
+        ("/home/olga/.cache/uv/archive-v0/2mXZ", True, ["uvx", "cronty", "mcp"]),
+        ("/srv/cache-of-uv/uv/archive-v0/2mXZ", True, ["uvx", "cronty", "mcp"]),
+        ("/home/olga/.local/share/pipx/.cache/5f1", True, ["pipx", "run", "cronty", "mcp"]),
+    ],
+)
+def test_installed_package_is_started_by_its_plain_command(
+    default_install, settings, monkeypatch, environment, has_script, start
+):
     settings.CRONTY_MANAGE = ["-m", "cronty_site"]
+    prefix = default_install / environment.removeprefix("/")
+    if has_script:
+        (prefix / "bin").mkdir(parents=True)
+        (prefix / "bin/cronty").touch()
+    monkeypatch.setattr(sys, "prefix", str(prefix))
 
-    assert local_server("olga")["args"] == ["-m", "cronty_site", "mcp_serve", "--user", "olga"]
+    server = local_server("olga")
+
+    assert [server["command"], *server["args"]] == [
+        *(word.format(prefix) for word in start),
+        "--user",
+        "olga",
+    ]
 
 
 @pytest.mark.parametrize("has_script", [True, False])

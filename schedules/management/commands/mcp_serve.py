@@ -10,6 +10,7 @@ from django.core.management.base import BaseCommand, CommandError
 from django.db import DatabaseError, connections
 
 from schedules import clock, engine, limits
+from schedules.command_words import how_to_run
 from schedules.management.arguments import host_in_url, port
 from schedules.management.secret_key import refuse_foreign_secret_key, stop_with_foreign_secret_key
 from schedules.management.startup import deferred_models, without_garbage_collection, without_modules
@@ -82,9 +83,7 @@ class Command(BaseCommand):
     def _say_if_nothing_fires(self) -> None:
         try:
             if not engine.is_any_cluster_running(clock.now()):
-                self.stderr.write(
-                    "No worker is running: nothing fires until `cronty up` or `manage.py qcluster` runs."
-                )
+                self.stderr.write(f"No worker is running: nothing fires until `{how_to_run('up')}` runs.")
         except DatabaseError as error:
             # The database may start later; until then, every call reports the problem.
             self.stderr.write(f"The database does not answer: {error}")
@@ -129,9 +128,7 @@ def _user(username: str | None) -> AbstractBaseUser:
             found = list(superusers()[:2])
     except DatabaseError as error:
         why = str(error).partition("\n")[0]
-        raise CommandError(
-            f"The database cannot be read ({why}): run `cronty up` or `manage.py migrate` first."
-        ) from error
+        raise CommandError(f"The database cannot be read ({why}): run `{how_to_run('up')}` first.") from error
     if username and not found:
         raise CommandError(f"--user: there is no active user called {username!r}.")
     if len(found) != 1:

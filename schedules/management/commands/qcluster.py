@@ -8,6 +8,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import IntegrityError
 
 from schedules import clock, engine
+from schedules.command_words import how_to_run
 from schedules.management.preparation import has_missing_migrations
 from schedules.services.secret_key import ForeignSecretKeyError, require_secret_key
 from schedules.services.setup import SYSTEM_USER, ensure_system_job
@@ -34,7 +35,9 @@ class Command(BaseCommand):
 def _get_ready() -> None:
     """Before a cluster starts, check the database, create the pruning job, and follow a change of zone data."""
     if has_missing_migrations():
-        raise NotReadyError("the database is not migrated: run `cronty up` or `manage.py migrate`")
+        raise NotReadyError(
+            f"the database is not migrated: run `{how_to_run('up')}` or `{how_to_run('migrate')}`"
+        )
     try:
         require_secret_key()
     except ForeignSecretKeyError as error:

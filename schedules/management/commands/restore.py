@@ -17,6 +17,7 @@ from django.core.management.base import BaseCommand, CommandError
 from django.db import DatabaseError, connection, transaction
 
 from schedules import clock, engine
+from schedules.command_words import how_to_run
 from schedules.management.commands.backup import connection_options, sync
 from schedules.models import Cluster
 from schedules.models.clusters import ClusterQuerySet
@@ -106,7 +107,7 @@ def _restore_postgresql(path: Path, slots: str | None, *, is_sure: bool) -> str:
     if program is None:
         raise CommandError(
             "pg_restore is not on the PATH. Restore the dump with it, then run: "
-            "manage.py restore --already-in-place"
+            f"{how_to_run('restore --already-in-place')}"
         )
     values = connection.settings_dict
     current, new = values["NAME"], f"{values['NAME']}_{uuid4().hex[:8]}"

@@ -9,6 +9,7 @@ from django.core.asgi import get_asgi_application
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.utils.module_loading import import_string
 
+from schedules.command_words import how_to_run
 from schedules.management.arguments import port, refuse_public_debug
 from schedules.management.secret_key import stop_with_foreign_secret_key
 from schedules.worker import parent_death
@@ -32,7 +33,7 @@ class Command(BaseCommand):
             parent_death.end_with_parent(options["with_parent"], signal.SIGTERM)
         elif not _are_static_files_collected():
             raise CommandError(
-                "The static files are missing: run `cronty up`, or `migrate` and `collectstatic` first."
+                f"The static files are missing: run `{how_to_run('up')}`, or `migrate` and `collectstatic`."
             )
         stop_with_foreign_secret_key()
         serve(_application(), host=options["host"], port=options["port"])

@@ -7,6 +7,7 @@ from django.db import Error, connection
 from django.db.migrations.executor import MigrationExecutor
 
 from schedules import clock, engine
+from schedules.command_words import how_to_run
 from schedules.database_errors import reason_of
 from schedules.engine.hosts import clock_words
 from schedules.management.doctor.findings import Finding, ok, problem, warning
@@ -15,7 +16,6 @@ from schedules.models.counting import count_up_to, count_words
 from schedules.services.secret_key import secret_key_problem
 from schedules.services.storage import database_size
 
-UPGRADE = "Run `manage.py up`, or `manage.py migrate`."
 LONG_WAIT = timedelta(minutes=5)
 SILENT_WORKERS = timedelta(minutes=2)
 CLOCK_SET_BACK = timedelta(minutes=1)
@@ -57,7 +57,7 @@ def _migrations() -> Finding:
     missing = executor.migration_plan(executor.loader.graph.leaf_nodes())
     if missing:
         names = ", ".join(f"{migration.app_label}.{migration.name}" for migration, _ in missing[:3])
-        return problem("migrations", f"{len(missing)} are missing: {names}.", UPGRADE)
+        return problem("migrations", f"{len(missing)} are missing: {names}.", _upgrade())
     apps = {app for app, _ in known}
     newer = sorted(
         f"{app}.{name}"
@@ -93,7 +93,9 @@ def _clusters(now: datetime) -> Iterator[Finding]:
     alive = list(Cluster.objects.fresh(now).order_by("host", "pid")[:1000])
     if not alive:
         yield problem(
-            "clusters", "None is running: nothing fires.", "Start `cronty up`, or `manage.py qcluster`."
+            "clusters",
+            "None is running: nothing fires.",
+            f"Start `{how_to_run('up')}`, or `{how_to_run('qcluster')}`.",
         )
         return
     yield ok("clusters", f"{len(alive)} running: {', '.join(map(str, alive[:5]))}{' …' if alive[5:] else ''}")
@@ -132,3 +134,7 @@ def _work(now: datetime) -> Iterator[Finding]:
         )
     elif not late:
         yield ok("work", "Nothing is late.")
+
+
+def _upgrade() -> str:
+    return f"Run `{how_to_run('up')}`, or `{how_to_run('migrate')}`."

@@ -6,6 +6,7 @@ from asgiref.sync import async_to_sync
 from django.conf import settings
 from django.core.mail import get_connection
 
+from schedules.command_words import how_to_run
 from schedules.management.doctor.consistency import is_loopback
 from schedules.management.doctor.findings import Finding, ok, problem, warning
 from schedules.tasks import outbound
@@ -55,7 +56,11 @@ def _public_address(url: str) -> Finding:
         reply = _get(f"{url}/healthz")
     except outbound.OutboundError as error:
         if is_loopback(settings.CRONTY_HOST) and f"{settings.CRONTY_HOST}:{settings.CRONTY_PORT}" in url:
-            return warning("address", f"Nothing answers at {url}.", "Start `cronty up`, or `manage.py web`.")
+            return warning(
+                "address",
+                f"Nothing answers at {url}.",
+                f"Start `{how_to_run('up')}`, or `{how_to_run('web')}`.",
+            )
         return problem(
             "address",
             f"{url} cannot be reached from here: {error}",
