@@ -319,6 +319,7 @@ def test_job_whose_schedule_cannot_be_read_is_red_and_says_what_to_do(web: Clien
     assert "<title>1 failing – Jobs – Cronty</title>" in row
     assert "edit its schedule" in row
     assert "Its schedule cannot be read: no." in page
+    assert "Its schedule cannot be read: no." in html_of(web.get(f"/jobs/{job.public_id}/edit/"))
     assert re.search(r'<a href="/jobs/\w+/edit/">Edit the schedule</a>, then resume the job.', page)
 
 
