@@ -5,6 +5,7 @@ import re
 from datetime import UTC, datetime
 
 import pytest
+from django.core.management import get_commands
 
 from cronty_site.terminal.group import COMMANDS
 from cronty_site.terminal.setup import ExitCode
@@ -26,6 +27,38 @@ def test_reference_lists_every_environment_variable():
 
     assert len(read) > 30
     assert sorted(name for name in read if f"`{name}`" not in documented) == []
+
+
+def test_documents_name_settings_that_exist():
+    reference = (REFERENCE / "settings.md").read_text()
+    # Variables of a command, and of the terminal.
+    others = {
+        "CRONTY_JOB",
+        "CRONTY_EXECUTION",
+        "CRONTY_ATTEMPT",
+        "CRONTY_SCHEDULED_FOR",
+        "CRONTY_OWNER",
+        "CRONTY_USER",
+    }
+    named = {
+        name
+        for document in DOCUMENTS
+        for name in re.findall(r"CRONTY_[A-Z_]+", (PROJECT / document).read_text())
+    }
+
+    assert len(named) > 30
+    assert [name for name in sorted(named - others) if f"`{name}`" not in reference] == []
+
+
+def test_how_to_pages_name_commands_of_the_package():
+    """They are for those who installed it; a project that embeds the app has a manage.py."""
+    pages = [page for page in (PROJECT / "docs/how-to").glob("*.md") if page.name != "embedding.md"]
+    commands = set(get_commands())
+    for page in pages:
+        named = re.findall(r"(?:`|^)cronty ([a-z_]+)(?: ([a-z_]+))?", page.read_text(), flags=re.MULTILINE)
+        assert [name for name, _ in named if name not in COMMANDS] == [], page
+        assert [rest for name, rest in named if name == "manage" and rest not in {*commands, ""}] == [], page
+        assert "`manage.py" not in page.read_text(), page
 
 
 def test_reference_lists_every_tool():

@@ -237,8 +237,7 @@ def test_systemd_accepts_the_unit_and_finds_it_hardened(tmp_path: Path):
     unit.write_text(
         replaced(
             (FILES / "cronty.service").read_text(),
-            ("ExecStart=/opt/cronty/.venv/bin/python", f"ExecStart={sys.executable}"),
-            ("WorkingDirectory=/opt/cronty", f"WorkingDirectory={PROJECT}"),
+            ("ExecStart=/opt/cronty/bin/cronty", f"ExecStart={sys.executable}"),
         )
     )
 

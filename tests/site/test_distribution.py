@@ -13,6 +13,7 @@ import yaml
 from django.core.management import load_command_class
 
 from cronty_site import environment
+from cronty_site.terminal.group import COMMANDS
 from tests.clusters import PROJECT
 from verification.dist import instructions, moved, with_moved_paths
 
@@ -100,10 +101,16 @@ def test_compose_asks_for_secrets_instead_of_having_them():
 @pytest.mark.parametrize("name", ["cronty.service", "cronty-cluster@.service"])
 def test_units_start_known_commands(name):
     unit = (PROJECT / "docs/how-to/deploy" / name).read_text()
-    start = re.search(r"^ExecStart=\S+ manage.py (\S+)(.*)$", unit, flags=re.MULTILINE)
+    start = re.search(r"^ExecStart=/opt/cronty/bin/cronty (\S+)(.*)$", unit, flags=re.MULTILINE)
 
     assert start is not None
+    assert start[1] in COMMANDS
     assert set(start[2].split()) <= set(known_options(start[1]))
+    assert "/opt/cronty/bin/pip install cronty" in (PROJECT / "docs/how-to/deploy.md").read_text()
+    # The service cannot write anywhere else, so it begins in its data folder.
+    folders = re.findall(r"^(?:WorkingDirectory|Environment=CRONTY_DATA)=(\S+)$", unit, flags=re.MULTILINE)
+    [state] = re.findall(r"^StateDirectory=(\S+)$", unit, flags=re.MULTILINE)
+    assert folders == [f"/var/lib/{state}"] * 2
     for variable in re.findall(r"^Environment=(\w+)=", unit, flags=re.MULTILINE):
         assert f'"{variable}"' in SETTINGS
     assert re.search(r"^User=(?!root)", unit, flags=re.MULTILINE)
