@@ -4,7 +4,7 @@ import os
 import signal
 import subprocess
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -48,11 +48,12 @@ class Project:
         return self.manage("shell", "--no-imports", "--command", code)
 
     @contextmanager
-    def running(self, *arguments: str) -> Iterator["subprocess.Popen[bytes]"]:
-        """Run a command for the length of a `with` block."""
-        process = subprocess.Popen(
-            [*python(), "manage.py", *arguments], cwd=self.folder, env=self.environment
-        )
+    def running(self, *arguments: str, output: Path | None = None) -> Iterator["subprocess.Popen[bytes]"]:
+        """Run a command for the length of a `with` block; its standard output may go to a file."""
+        with output.open("wb") if output else nullcontext() as file:
+            process = subprocess.Popen(
+                [*python(), "manage.py", *arguments], cwd=self.folder, env=self.environment, stdout=file
+            )
         try:
             yield process
         finally:

@@ -52,13 +52,19 @@ def test_example_passes_its_own_tests(shop: Project):
     assert re.search(r"Ran [1-9]\d* tests", done.stderr)
 
 
-def test_job_created_by_the_project_fires_and_is_visible_to_people_and_agents(shop: Project):
+def test_job_created_by_the_project_fires_and_is_visible_to_people_and_agents(shop: Project, tmp_path: Path):
     token = shop.shell(PREPARE).splitlines()[-1]
     port = free_port()
     address = f"http://127.0.0.1:{port}"
 
-    with shop.running("up", "--port", str(port)), httpx2.Client(base_url=address) as browser:
+    log = tmp_path / "log"
+    with (
+        shop.running("up", "--port", str(port), output=log),
+        httpx2.Client(base_url=address) as browser,
+    ):
         wait_for(lambda: answers(browser, "/cronty/healthz"), 60)
+        # At once, also in the journal of a service: it may have the first password.
+        wait_for(lambda: "Ctrl-C stops everything" in log.read_text())
         log_in(browser)
         placed = browser.post("/", data={"item": "lamp"}, headers=csrf(browser))
         assert placed.status_code == 201, placed.text

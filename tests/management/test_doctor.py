@@ -49,7 +49,7 @@ def test_lines_name_check_and_remedy(monkeypatch):
         "problem  clusters     None.",
         "                      → Start one.",
         "",
-        "1 problems, 0 warnings.",
+        "1 problem, 0 warnings.",
     ]
 
 

@@ -35,7 +35,8 @@ class Command(BaseCommand):
             shown = {"summary": summary, "findings": [finding.as_dict() for finding in findings]}
             self.stdout.write(json.dumps(shown, indent=1, ensure_ascii=False))
         else:
-            self.stdout.write(f"\n{counts[Level.PROBLEM]} problems, {counts[Level.WARNING]} warnings.")
+            words = [_counted(counts[level], str(level)) for level in (Level.PROBLEM, Level.WARNING)]
+            self.stdout.write(f"\n{', '.join(words)}.")
         if counts[Level.PROBLEM] or (strict and counts[Level.WARNING]):
             sys.exit(1)
 
@@ -51,3 +52,7 @@ class Command(BaseCommand):
         if finding.remedy:
             self.stdout.write(f"{'':21} → {finding.remedy}")
         self.stdout.flush()
+
+
+def _counted(number: int, word: str) -> str:
+    return f"{number} {word}{'' if number == 1 else 's'}"

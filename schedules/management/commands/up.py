@@ -62,6 +62,8 @@ class Command(BaseCommand):
             # Also after a signal: the password is shown only here.
             if first or not supervisor.stops:
                 self.stdout.write(greeting(options, first, operator))
+                # A file or a pipe, as of a service manager, would get it only at the end.
+                self.stdout.flush()
             supervisor.run()
         finally:
             supervisor.stop()
