@@ -8,12 +8,17 @@ import shutil
 import sqlite3
 import subprocess
 from contextlib import closing
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from django.core.management import get_commands
 
+import schedules.tasks
 from cronty_site.terminal.group import main
+from schedules.management.commands.up import greeting
 from schedules.models import Job
+from schedules.services.setup import FirstUser
 from tests.clusters import PROJECT
 from tests.factories import JobFactory
 from tests.forks import python
@@ -48,12 +53,32 @@ def test_task_of_the_page_is_found_and_runs(tmp_path: Path):
     assert re.fullmatch(r"/ has \d+ % free", said)
 
 
+def test_errors_of_the_page_can_be_raised():
+    page = (HOW_TO / "own-task.md").read_text()
+    names = {**vars(schedules.tasks), "timedelta": timedelta}
+
+    raised = [eval(code, names) for code in re.findall(r"`raise (.+?)`", page)]  # noqa: S307
+
+    assert [type(error).__name__ for error in raised] == ["Final", "RetryLater"]
+
+
 @pytest.mark.django_db(transaction=True)
-def test_commands_of_the_terminal_work_in_their_order(operator, capsys):
-    for line in blocks(PROJECT / "docs/reference/terminal.md", "sh")[0].splitlines():
+@pytest.mark.parametrize("page", ["docs/reference/terminal.md", "docs/first-steps/first-reminder.md"])
+def test_commands_of_the_terminal_work_in_their_order(operator, capsys, page):
+    for line in blocks(PROJECT / page, "sh")[-1].splitlines():
         assert main([*shlex.split(line)[1:], "--user", operator.username]) == 0, capsys.readouterr()
 
     assert Job.objects.get().name == "Stand up"
+
+
+def test_first_steps_show_what_up_prints():
+    page = (PROJECT / "docs/first-steps/first-reminder.md").read_text()
+    printed = greeting({"host": "127.0.0.1", "port": 8000}, FirstUser("admin", "…"), "admin")
+
+    (shown,) = re.findall(r"```\n(  Cronty .*?)```", page, flags=re.DOTALL)
+    assert shown in printed
+    assert "changepassword" in get_commands()
+    assert "changepassword admin" in page
 
 
 @pytest.mark.django_db(transaction=True)
