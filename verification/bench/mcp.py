@@ -1,7 +1,8 @@
 """Time of every MCP tool beside a bare echo tool: `python -m verification.bench.mcp [CALLS]` prints `name value unit`.
 
 The database holds 10,000 jobs, 600 of them active. Bar: the median of each tool is at most 8 ms above the echo's on
-SQLite, and 15 ms on PostgreSQL, over the same wire in the same run. With DATABASE_URL in the environment, as
+SQLite, and 15 ms on PostgreSQL, over the same wire in the same run. Over HTTP it also prints the time that each tool
+takes of the server's processor, which other load on the machine changes little. With DATABASE_URL in the environment, as
 `python -m tests.postgres --durable` sets it, the jobs are in that database.
 """
 
@@ -21,7 +22,7 @@ from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 from unittest import mock
 
 import httpx2
@@ -36,6 +37,7 @@ from tests.mcp.processes import PREPARE, ROOT, Site, free_port, serving, wait_fo
 JOBS = 10_000
 CALLS = 100
 WARM_UP = 5
+Times: TypeAlias = dict[str, list[float]]
 MOST_ABOVE_ECHO = {"sqlite": 8.0, "postgresql": 15.0}
 FILL = """
 import sys
@@ -205,14 +207,16 @@ async def bench(wires: dict[str, Any], *, jobs: int, calls: int) -> dict[str, fl
         vendor = run_script(site, FILL, str(jobs), str(waiting)).strip()
         numbers = itertools.count()
         for wire, connect in wires.items():
-            async with connect(site) as (ours, echo):
-                times = await measure(ours, echo, calls, numbers)
+            async with connect(site) as pair:
+                times, processor = await measure(pair, calls, numbers)
             base = statistics.median(times["echo"])
             for name, taken in times.items():
                 print(f"mcp_{wire}_{name}_p50 {statistics.median(taken):.2f} ms")
                 if name != "echo":
                     above[f"{wire}_{name}"] = statistics.median(taken) - base
                     print(f"mcp_{wire}_{name}_above_echo {above[f'{wire}_{name}']:.2f} ms")
+            if pair.processes:
+                show_processor_time(wire, processor)
     slowest = max(above, key=lambda name: above[name])
     print(f"mcp_bar_{vendor} {MOST_ABOVE_ECHO[vendor]:.0f} ms")
     print(f"mcp_worst_above_echo {above[slowest]:.2f} ms ({slowest})")
@@ -226,51 +230,90 @@ def run_script(site: Site, script: str, *arguments: str) -> str:
     ).stdout
 
 
-async def measure(ours: Client, echo: Client, calls: int, numbers: Iterator[int]) -> dict[str, list[float]]:
-    """Call all tools in turn, so that a busy moment of the machine affects them alike; return milliseconds."""
-    times: dict[str, list[float]] = {"echo": [], **{name: [] for name in ARGUMENTS}}
+def show_processor_time(wire: str, processor: Times) -> None:
+    """Print the processor time of the server for each tool above the echo's, which depends little on other load."""
+    medians = {name: statistics.median(taken) for name, taken in processor.items()}
+    base = medians.pop("echo")
+    print(f"mcp_{wire}_echo_processor {base:.2f} ms")
+    for name, taken in medians.items():
+        print(f"mcp_{wire}_{name}_processor_above_echo {taken - base:.2f} ms")
+    least, middle, most = min(medians.values()), statistics.median(medians.values()), max(medians.values())
+    for which, taken in (("least", least), ("median", middle), ("most", most)):
+        print(f"mcp_{wire}_processor_above_echo_{which} {taken - base:.2f} ms")
+
+
+def processor_time(process: int) -> float:
+    """Return the milliseconds for which a process and its threads have run; only Linux tells them this exactly."""
+    threads = Path(f"/proc/{process}/task").glob("*/schedstat")
+    return sum(int(thread.read_text().split()[0]) for thread in threads) / 1e6
+
+
+async def measure(pair: "Pair", calls: int, numbers: Iterator[int]) -> tuple[Times, Times]:
+    """Call all tools in turn, so that a busy moment of the machine affects them alike.
+
+    Return milliseconds until the answer, and of the server's processor if its process is known.
+    """
+    times: Times = {"echo": [], **{name: [] for name in ARGUMENTS}}
+    processor: Times = {name: [] for name in times}
     for turn in range(calls + WARM_UP):
         now = Round(next(numbers))
         for name in times:
-            client, arguments = (echo, {"text": "hello"}) if name == "echo" else (ours, ARGUMENTS[name](now))
+            is_echo = name == "echo"
+            client, arguments = (
+                (pair.echo, {"text": "hello"}) if is_echo else (pair.ours, ARGUMENTS[name](now))
+            )
+            process = pair.processes[is_echo] if pair.processes else 0
+            used = processor_time(process)
             begun = time.perf_counter()
             result = await client.call_tool(name, arguments)
             taken = time.perf_counter() - begun
+            used = processor_time(process) - used
             now.answers[name] = answer = result.structured_content or {}
             assert not result.is_error, (name, result)
             assert answer.get("error") is None, (name, answer)
             assert "Error" not in str(answer.get("result")), (name, answer)
             if turn >= WARM_UP:
                 times[name].append(taken * 1000)
-    return times
+                processor[name].append(used)
+    return times, processor
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Clients of our server and of the echo, and the ids of their processes, if they are known."""
+
+    ours: Client
+    echo: Client
+    processes: tuple[int, int] | None = None
 
 
 @asynccontextmanager
-async def over_stdio(site: Site) -> AsyncIterator[tuple[Client, Client]]:
+async def over_stdio(site: Site) -> AsyncIterator[Pair]:
     command, *arguments = [*python(), "-m", "verification.bench.mcp_echo"]
     bare = StdioServerParameters(command=command, args=arguments, cwd=str(ROOT))
     async with (
         Client(stdio_client(site.stdio("--user", "olga"))) as ours,
         Client(stdio_client(bare)) as echo,
     ):
-        yield ours, echo
+        yield Pair(ours, echo)
 
 
 @asynccontextmanager
-async def over_http(site: Site) -> AsyncIterator[tuple[Client, Client]]:
+async def over_http(site: Site) -> AsyncIterator[Pair]:
     async with AsyncExitStack() as stack:
-        _, address = stack.enter_context(serving(site))
-        plain = stack.enter_context(echo_server())
+        server, address = stack.enter_context(serving(site))
+        plain_server, plain = stack.enter_context(echo_server())
 
         async def connect(url: str, **headers: str) -> Client:
             http = await stack.enter_async_context(httpx2.AsyncClient(headers=headers, trust_env=False))
             return await stack.enter_async_context(Client(streamable_http_client(url, http_client=http)))
 
-        yield await connect(address, Authorization=f"Bearer {site.token}"), await connect(plain)
+        ours = await connect(address, Authorization=f"Bearer {site.token}")
+        yield Pair(ours, await connect(plain), (server.pid, plain_server.pid))
 
 
 @contextmanager
-def echo_server() -> Iterator[str]:
+def echo_server() -> Iterator[tuple["subprocess.Popen[bytes]", str]]:
     port = free_port()
     process = subprocess.Popen(
         [*python(), "-m", "verification.bench.mcp_echo", str(port)],
@@ -280,7 +323,7 @@ def echo_server() -> Iterator[str]:
     )
     try:
         wait_for_port(process, port)
-        yield f"http://127.0.0.1:{port}/mcp"
+        yield process, f"http://127.0.0.1:{port}/mcp"
     finally:
         process.kill()
         process.communicate()
