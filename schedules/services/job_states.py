@@ -155,7 +155,7 @@ def restore(actor: Actor, job_id: str) -> Result[Job]:
         if job.status in Job.ACTIVE or is_cancelled:
             is_own = job.owner_id == actor.user.pk
             profile = actor.read_profile() if is_own else profile_of(job.owner)
-            if refusal := restore_problem(profile, job.runs_per_minute):
+            if refusal := restore_problem(profile, job.runs_per_minute, now):
                 return refusal
         since = (job.deleted_at or _cancelled_at(job)) + _TICK
         was = "was stopped" if is_cancelled else "was in the trash"

@@ -115,6 +115,15 @@ def test_query_count_of_restoring_does_not_grow_with_the_rows(rows, queries, cal
     assert queries("restore_job", **JOB) == 8 + LOCK
 
 
+def test_restoring_soon_after_creating_counts_no_jobs(rows, unlimited, queries, call):
+    job_id = call("schedule_job", **WEBHOOK)["job_id"]
+    call("cancel_job", job_id=job_id)
+
+    # The job, the kept numbers, when it was cancelled, rows of future slots, the update, its event, and activity.
+    assert queries("restore_job", job_id=job_id) == 7
+    assert queries("schedule_job", **WEBHOOK) == 5
+
+
 def test_query_count_of_resuming_does_not_grow_with_the_rows(rows, queries, call):
     call("pause_job", **JOB)
 

@@ -213,6 +213,18 @@ def test_restored_job_counts_at_once(actor, counts):
     assert "active jobs" in refusal_of(services.schedule(actor, **PLAIN, **CRON))
 
 
+def test_restored_job_takes_no_room_from_those_created_within_a_minute(actor):
+    job = create_job(actor)
+    value_of(services.cancel(actor, job.public_id))
+    value_of(services.restore(actor, job.public_id))
+
+    create_job(actor)
+
+    refusal = services.schedule(actor, **PLAIN, **CRON)
+    assert isinstance(refusal, Err)
+    assert refusal.code == Code.TOO_FAST
+
+
 @pytest.mark.usefixtures("small_budget")
 def test_changed_schedule_counts_at_once(actor):
     job = create_job(actor, **every(60))
