@@ -19,6 +19,7 @@ from cronty_site.terminal.group import main
 from schedules.management.commands.up import greeting
 from schedules.models import Job
 from schedules.services.setup import FirstUser
+from schedules.web.views.job import TABS
 from tests.clusters import PROJECT
 from tests.factories import JobFactory
 from tests.forks import python
@@ -129,3 +130,15 @@ def test_backup_of_the_page_is_restored(operator, tmp_path: Path, monkeypatch, c
         assert done.returncode == 0, done.stderr
     with closing(sqlite3.connect("database.sqlite3")) as database:
         assert database.execute("SELECT name FROM schedules_job").fetchall() == [("Kept",)]
+
+
+def test_first_steps_name_buttons_that_exist():
+    page = " ".join((PROJECT / "docs/first-steps/first-reminder.md").read_text().split())
+    templates = "".join(
+        path.read_text() for path in (PROJECT / "schedules/templates/schedules").rglob("*.html")
+    )
+    named = re.findall(r"\*\*(.+?)\*\*", page)
+
+    assert len(named) >= 5
+    missing = [name for name in named if not re.search(rf"[>}}]\s*{re.escape(name)}\s*[<{{]", templates)]
+    assert set(missing) <= set(TABS.values())

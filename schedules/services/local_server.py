@@ -12,9 +12,6 @@ from django.conf import settings
 
 from schedules.command_words import is_package
 
-# Folders of the caches of uv and pipx, on Linux and macOS.
-_CACHES = frozenset((".cache", "Caches", "archive-v0"))
-
 
 def local_server(username: str, *, tools: str = "") -> dict[str, Any]:
     """Return the command, its arguments, and the variables that it needs to open the same database.
@@ -46,8 +43,10 @@ def _start() -> list[str]:
 
 def _start_of_package(environment: Path) -> list[str]:
     """Return the plain command: what `uvx` and `pipx run` install lies in a cache, which may be gone tomorrow."""
-    if not _CACHES.isdisjoint(environment.parts):
-        return ["uvx", "cronty", "mcp"] if "uv" in environment.parts else ["pipx", "run", "cronty", "mcp"]
+    if "archive-v0" in environment.parts:
+        return ["uvx", "cronty", "mcp"]
+    if {"pipx", ".cache"} <= set(environment.parts):
+        return ["pipx", "run", "cronty", "mcp"]
     script = environment / "bin" / "cronty"
     return [str(script), "mcp"] if script.is_file() else [sys.executable, "-m", "cronty_site", "mcp_serve"]
 

@@ -66,8 +66,9 @@ def test_embedding_project_gets_no_cronty_variables(default_install, settings, e
         ("/home/olga/.local/share/pipx/venvs/cronty", True, ["{}/bin/cronty", "mcp"]),
         ("/srv/venv", False, [sys.executable, "-m", "cronty_site", "mcp_serve"]),
         ("/home/olga/.cache/uv/archive-v0/2mXZ", True, ["uvx", "cronty", "mcp"]),
-        ("/srv/cache-of-uv/uv/archive-v0/2mXZ", True, ["uvx", "cronty", "mcp"]),
+        ("/srv/cache/archive-v0/2mXZ", True, ["uvx", "cronty", "mcp"]),
         ("/home/olga/.local/share/pipx/.cache/5f1", True, ["pipx", "run", "cronty", "mcp"]),
+        ("/home/olga/.cache/my-venv", True, ["{}/bin/cronty", "mcp"]),
     ],
 )
 def test_installed_package_is_started_by_its_plain_command(
