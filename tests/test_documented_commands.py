@@ -1,7 +1,9 @@
-"""The examples of the pages on commands and secrets, and the example file: read, scheduled and run as written."""
+"""The examples of the pages on commands, secrets and crontabs, and the example file: read, scheduled and run as written."""
 
 import asyncio
+import getpass
 import json
+import os
 import re
 import shlex
 import tarfile
@@ -13,6 +15,7 @@ from pathlib import Path
 import pytest
 from django.contrib.auth.models import User
 
+from cronty_site.terminal import crontabs
 from cronty_site.terminal.group import main
 from schedules import clock
 from schedules.models import Job, Secret
@@ -24,6 +27,7 @@ from tests.clusters import PROJECT
 pytestmark = pytest.mark.django_db(transaction=True)
 
 COMMANDS = (PROJECT / "docs/how-to/commands.md").read_text()
+CRONTABS = (PROJECT / "docs/how-to/crontab.md").read_text()
 SECRETS = (PROJECT / "docs/how-to/secrets.md").read_text()
 EXAMPLES = (PROJECT / "examples/commands.toml").read_text()
 
@@ -92,6 +96,34 @@ def test_secrets_are_set_and_deleted_as_the_pages_say(operator, monkeypatch, cap
 
     row = Secret.objects.get()
     assert (row.name, row.commands, row.owner_id) == ("RESTIC_PASSWORD", ["backup"], None)
+
+
+@pytest.mark.usefixtures("commands_file")
+def test_crontabs_are_taken_over_as_the_page_says(operator, tmp_path: Path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    program = tmp_path / "crontab"
+    program.write_text('#!/bin/sh\necho "0 3 * * * /bin/true nightly"\n')
+    program.chmod(0o700)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    (tmp_path / "my.crontab").write_text("# Tidy up\n*/10 8-18 * * 1-5 /bin/true tidy\n@reboot /bin/true\n")
+    (tmp_path / "cron.d").mkdir()
+    (tmp_path / "cron.d/backup").write_text(f"15 2 * * * {getpass.getuser()} /bin/true backup\n")
+    monkeypatch.setattr(crontabs, "SYSTEM_PATHS", (f"{tmp_path}/cron.d/",))
+    lines = blocks(CRONTABS, "sh")[0].replace("/etc/cron.d/", f"{tmp_path}/cron.d/").splitlines()
+    check, own, of_system, write = lines
+
+    # Nobody can be asked in a test.
+    for line in (check, own, of_system, write):
+        arguments = [*shlex.split(line, comments=True)[1:], "--user", operator.username, "--yes"]
+        assert main(arguments) == 0, capsys.readouterr()
+        if line == check:
+            assert not Job.objects.exists()
+
+    assert sorted(Job.objects.values_list("name", "cron", "source")) == [
+        ("/bin/true backup", "15 2 * * *", "crontab"),
+        ("Tidy up", "*/10 8-18 * * 1-5", "crontab"),
+    ]
+    assert sorted(path.name for path in (tmp_path / "imported").iterdir()) == ["commands.toml", "jobs.yaml"]
 
 
 def test_webhook_with_a_secret_is_valid():

@@ -12,7 +12,7 @@ import click
 from django.conf import settings
 
 from cronty_site.terminal.files import apply_specs, read_text, write_file
-from cronty_site.terminal.output import line, note, print_json, print_table, say
+from cronty_site.terminal.output import counted, line, note, print_json, print_table, say
 from cronty_site.terminal.session import Session, check_zone, subcommand
 from schedules.files.crontab import Crontab, parse_crontab
 from schedules.files.crontab_jobs import make_jobs, toml_of
@@ -171,7 +171,8 @@ def _show(found: Crontab, jobs: dict[str, dict[str, Any]], commands: dict[str, d
         print_table(("line", "job", "schedule", "zone", "command", ""), rows, shrink="job")
     for each in found.left_out:
         say(f"line {each.line}: not taken over: {each.reason}: {each.text}", "yellow")
-    say(f"{len(jobs)} jobs, {len(commands)} new commands, {len(found.left_out)} lines not taken over")
+    taken = f"{counted(len(jobs), 'job')}, {counted(len(commands), 'new command')}"
+    say(f"{taken}, {counted(len(found.left_out), 'line')} not taken over")
 
 
 def _left_out(found: Crontab) -> list[dict[str, Any]]:

@@ -9,7 +9,7 @@ from typing import Any
 import click
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from cronty_site.terminal.output import COLOURS, console, line, note, print_json, say
+from cronty_site.terminal.output import COLOURS, console, counted, line, note, print_json, say
 from cronty_site.terminal.session import Session, subcommand
 from cronty_site.terminal.setup import ExitCode
 from schedules.files.documents import MOST_BYTES
@@ -127,7 +127,7 @@ def export_command(
         if session.as_json:
             print_json({"jobs": len(found), "path": str(path)})
         else:
-            say(f"{len(found):,} jobs in {path}")
+            say(f"{counted(len(found), 'job')} in {path}")
 
 
 @subcommand("schema", examples="cronty schema > jobs.schema.json")

@@ -111,5 +111,10 @@ def note(text: str) -> None:
     console(stderr=True).print(Text(line(text), style="dim"), soft_wrap=True)
 
 
+def counted(number: int, words: str) -> str:
+    """Return "1 job", or "2 jobs"."""
+    return f"{number:,} {words}{'' if number == 1 else 's'}"
+
+
 def iso(moment: datetime | None) -> str | None:
     return moment.isoformat(timespec="seconds") if moment else None

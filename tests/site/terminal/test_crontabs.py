@@ -35,7 +35,7 @@ def test_lines_are_shown_first(cronty, file, tmp_path):
     assert ended.code == 0
     assert "Opening bell" in ended.out
     assert "line 6: not taken over: @reboot has no time" in ended.out
-    assert "2 jobs, 2 new commands, 1 lines not taken over" in ended.out
+    assert "2 jobs, 2 new commands, 1 line not taken over" in ended.out
     assert not (tmp_path / "data/commands.toml").exists()
     assert not Job.objects.exists()
     assert cronty("import", "crontab", str(file)).code == 1
