@@ -1,5 +1,6 @@
 """Counts that stop at a limit, so that a long list costs no more than a short one."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from django.db import connection
@@ -14,6 +15,12 @@ def count_up_to(rows: QuerySet[Any], most: int | None = None) -> int:
     Rows in the order of an index are counted with that index, whatever the database knows of their number.
     """
     return rows[: (COUNTED if most is None else most) + 1].count()
+
+
+def count_beside(page: Sequence[Any], rows: QuerySet[Any], *, size: int, start: int) -> int:
+    """Count rows of which a page was read; the last page tells how many there are, without a query."""
+    is_last = len(page) < size and (bool(page) or not start)
+    return start + len(page) if is_last else count_up_to(rows)
 
 
 class CountUpTo(Subquery):

@@ -48,7 +48,7 @@ from schedules.mcp.tools.arguments import (
 from schedules.mcp.tools.filters import HadOutcome, OfStatus, OfTask, Query, Since, Tag, read_filter
 from schedules.mcp.tools.triggers import local_text, read_trigger
 from schedules.models import Job
-from schedules.models.counting import COUNTED, count_up_to
+from schedules.models.counting import COUNTED, count_beside, count_up_to
 from schedules.models.jobs import JobQuerySet
 from schedules.models.standings import standings_of
 from schedules.result import Code, Err, Ok
@@ -176,24 +176,25 @@ def _page(actor: services.Actor, status: str | None, wanted: JobFilter, size: in
     parts = [jobs.filter(pk__in=unclaimed), listed] if is_first else [listed]
     if wanted:
         parts = [wanted.applied_to(part, runs) for part in parts]
-        counts = [count_up_to(part.order_by()) for part in parts]
-    else:
-        # In no order, SQLite counts inside its index of states.
-        counted = count_up_to((jobs if status is None else jobs.in_state(status)).order_by())
-        counts = [len(unclaimed), counted] if is_first else [counted - len(unclaimed)]
+    counted = parts
+    if not wanted and status is not None and status != Job.Status.RUNNING:
+        # By the state alone and in no order, SQLite counts inside its index of states.
+        counted = [*parts[:-1], jobs.in_state(status)]
     rows: list[Any] = []
-    before = start
-    for part, count in zip(parts, counts, strict=True):
-        if len(rows) < size and before < count:
-            rows += _rows(part)[before : before + size - len(rows)]
-        before = max(0, before - count)
+    total, before = 0, start
+    for part, same in zip(parts, counted, strict=True):
+        room = size - len(rows)
+        page = list(_rows(part)[before : before + room]) if room else []
+        count = count_beside(page, same.order_by(), size=room, start=before)
+        rows += page
+        total, before = total + count, max(0, before - count)
     if status is None and any(row.task == "prompt" and row.status == Job.Status.RUNNING for row in rows):
         unclaimed = services.unclaimed_jobs(actor, clock.now())
     matches = wanted.runs_of([row.pk for row in rows], runs)
     standings = standings_of(rows, clock.now())
     shown = [summary_out(row, standings[row.pk], unclaimed, matches.get(row.pk)) for row in rows]
     is_cut = bool(wanted) and count_up_to(listed.order_by()) > COUNTED
-    return jobs_out(shown, sum(counts), start, is_cut=is_cut)
+    return jobs_out(shown, total, start, is_cut=is_cut)
 
 
 def _rows(jobs: JobQuerySet) -> Any:

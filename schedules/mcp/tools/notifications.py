@@ -62,7 +62,7 @@ from schedules.mcp.tools.notification_content import (
 )
 from schedules.mcp.tools.triggers import read_trigger
 from schedules.models import Execution, Job
-from schedules.models.counting import COUNTED, count_up_to
+from schedules.models.counting import COUNTED, count_beside
 from schedules.models.job_table import NotificationTopic
 from schedules.result import Err, Ok
 from schedules.services.pushes import run_of
@@ -299,9 +299,7 @@ def list_scheduled_notifications(
             return {"schedules": [], "count": 0}
         found = found.alias(topic=NotificationTopic()).filter(topic=notification_topic)
     page = list(found.values_list(*LISTED_COLUMNS, named=True)[start : start + size])
-    # The last page says how many there are.
-    is_last = len(page) < size and (page or not start)
-    count = start + len(page) if is_last else count_up_to(found)
+    count = count_beside(page, found, size=size, start=start)
     out: ListOut = {"schedules": [listed_out(row) for row in page], "count": min(count, COUNTED)}
     if page and start + len(page) < count:
         out["next_offset"] = start + len(page)
