@@ -13,7 +13,7 @@ from schedules import services
 from schedules.admin.bases import DeclaredLookups
 from schedules.models import Event
 from schedules.result import Err, Ok
-from schedules.services.setup import SYSTEM_USER
+from schedules.services.people import SYSTEM_USER
 
 GRANTS = ("is_staff", "is_superuser", "groups", "user_permissions")
 

@@ -14,6 +14,9 @@ from schedules.result import Code, Err, Ok, Result, invalid
 from schedules.when.triggers import TriggerError, load_zone
 from schedules.when.zone_names import zone_named
 
+# Cronty's own user, who owns the pruning job and has no password.
+SYSTEM_USER = "cronty"
+
 
 def find_user(username: str) -> AbstractBaseUser | None:
     """Return the active user with this login name, or None."""
@@ -49,9 +52,10 @@ def superusers() -> QuerySet[Any]:
 
 
 def first_user() -> Any | None:
-    """Return the user for whom a terminal acts unless it names one: the oldest superuser, else the oldest user."""
+    """Return the user for whom a terminal acts unless it names one: the oldest superuser, else the oldest person."""
     users = get_user_model()
-    return superusers().first() or users._default_manager.filter(is_active()).order_by("pk").first()
+    people = users._default_manager.filter(is_active()).exclude(**{users.USERNAME_FIELD: SYSTEM_USER})
+    return superusers().first() or people.order_by("pk").first()
 
 
 def is_above(other: Any, user: Any) -> bool:

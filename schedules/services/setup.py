@@ -16,11 +16,10 @@ from schedules.models.jobs import new_public_id
 from schedules.services.actors import Actor
 from schedules.services.job_states import restore, resume
 from schedules.services.local_server import is_product
-from schedules.services.people import profile_of
+from schedules.services.people import SYSTEM_USER, profile_of
 from schedules.services.quotas import wait_for_turn
 
 FIRST_USER = "admin"
-SYSTEM_USER = "cronty"
 PRUNING = "prune_history"
 CHECK = "check_cluster"
 

@@ -9,9 +9,9 @@ from schedules import engine, services
 from schedules.models import Event, Execution, Job, Profile
 from schedules.result import Err, Ok
 from schedules.services import Actor
+from schedules.services.people import SYSTEM_USER
 from schedules.services.setup import (
     FIRST_USER,
-    SYSTEM_USER,
     create_check,
     ensure_first_user,
     ensure_system_job,

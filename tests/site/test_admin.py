@@ -8,7 +8,7 @@ from django.test import Client
 from django.urls import reverse
 
 from schedules.models import Profile, Token
-from schedules.services.setup import SYSTEM_USER
+from schedules.services.people import SYSTEM_USER
 from tests.conftest import session_of
 from tests.factories import TokenFactory, UserFactory
 

@@ -10,8 +10,9 @@ from django.db import IntegrityError
 from schedules import clock, engine
 from schedules.command_words import how_to_run
 from schedules.management.preparation import has_missing_migrations
+from schedules.services.people import SYSTEM_USER
 from schedules.services.secret_key import ForeignSecretKeyError, require_secret_key
-from schedules.services.setup import SYSTEM_USER, ensure_system_job
+from schedules.services.setup import ensure_system_job
 from schedules.worker import parent_death
 from schedules.worker.cluster import Leader, NotReadyError
 

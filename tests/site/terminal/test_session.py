@@ -7,6 +7,7 @@ from django.contrib.auth.models import User
 from django.db import OperationalError
 
 from schedules.models import Event, Job
+from schedules.services.setup import ensure_system_job
 from tests.factories import JobFactory, UserFactory
 
 ADD = ("add", "every day at 9:00", "tests.ping", "--name", "Ping")
@@ -42,6 +43,7 @@ def test_unknown_user_is_not_ready(cronty):
 
 def test_without_users_the_operator_is_sent_to_up(cronty):
     User.objects.all().delete()
+    ensure_system_job()
 
     ended = cronty("jobs")
 
