@@ -6,6 +6,7 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
+import yaml
 
 from schedules import __version__, clock
 from schedules.models import Execution
@@ -13,7 +14,8 @@ from schedules.services.run_counters import RunCounters
 from schedules.web import metrics
 from tests.factories import ClusterFactory, ExecutionFactory, JobFactory
 
-DASHBOARD = Path(__file__).resolve().parents[2] / "docs" / "how-to" / "deploy" / "grafana-dashboard.json"
+HOW_TO = Path(__file__).resolve().parents[2] / "docs" / "how-to"
+DASHBOARD = HOW_TO / "deploy" / "grafana-dashboard.json"
 
 
 @pytest.fixture(autouse=True)
@@ -154,3 +156,16 @@ def test_dashboard_asks_only_for_metrics_that_exist(client, db):
     assert asked <= set(types)
     assert set(types) - asked <= {"cronty_claimed_executions", "cronty_clusters_blocked"}
     assert dashboard["templating"]["list"][0]["type"] == "datasource"
+
+
+def test_page_explains_every_metric_and_its_alerts_ask_for_known_ones(client, db):
+    ClusterFactory()
+    types, _ = parsed(read(client))
+    page = (HOW_TO / "monitoring.md").read_text()
+    files = [yaml.safe_load(block) for block in re.findall(r"```yaml\n(.*?)```", page, flags=re.DOTALL)]
+
+    rules = [rule for file in files for group in file.get("groups", []) for rule in group["rules"]]
+    asked = {name for rule in rules for name in re.findall(r"cronty_\w+", rule["expr"])}
+    assert asked
+    assert asked <= set(types)
+    assert [name for name in types if not re.search(rf"`{name}\b", page)] == []
