@@ -26,7 +26,7 @@ from tests.mcp.agents import InMemory
 
 FIRST = ("schedules", "0001_initial")
 # The content without its formatting and comments.
-FIRST_DIGEST = "78efe986d868275dbd233d47802f2bff89a6b207d565bb40c8bd3b5b8149ea46"
+FIRST_DIGEST = "406f2abec4b8fc09ce1e6258ab935cec2aece3f4cb6b36368684e254296fbdbd"
 
 NAMES = (
     "Cluster",

@@ -1,6 +1,5 @@
 """Everything that the growth benchmark asks: each page, admin list and tool, for three people."""
 
-import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -180,12 +179,7 @@ def tool_questions(who: str, user: User) -> list[Question]:
         "schedule_list(completed)": lambda: prompts.schedule_list("completed"),
         "claim_prompts": undone(lambda: prompts.claim_prompts()),
         "list_scheduled_notifications": lambda: notifications.list_scheduled_notifications(),
-        **{
-            f"list_scheduled_notifications({topic})": functools.partial(
-                notifications.list_scheduled_notifications, topic
-            )
-            for topic in ("home", "none")
-        },
+        "list_scheduled_notifications(topic)": lambda: notifications.list_scheduled_notifications("none"),
         "schedule_job": undone(lambda: jobs.schedule_job(**NEW_JOB)),
         "schedule": undone(lambda: prompts.schedule("tomorrow at 9am", "Check the build.")),
         "update_job": undone(lambda: manage.update_job(job_id, name="Other")),
