@@ -26,7 +26,7 @@ from tests.mcp.agents import InMemory
 
 FIRST = ("schedules", "0001_initial")
 # The content without its formatting and comments.
-FIRST_DIGEST = "406f2abec4b8fc09ce1e6258ab935cec2aece3f4cb6b36368684e254296fbdbd"
+FIRST_DIGEST = "98142c74404038c5646c29c436505b0137dc8556fb87da127919e14a29876dc5"
 
 NAMES = (
     "Cluster",
