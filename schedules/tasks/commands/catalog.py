@@ -89,7 +89,9 @@ class Catalog:
             tasks = {name: task_of(name, command) for name, command in commands.items()}
         except CommandsFileError as error:
             self._read = found
-            self._report(f"The file {path.name} cannot be used, and the last good one stays in force: {error}")
+            self._report(
+                f"The file {path.name} cannot be used, and the last good one stays in force: {error}"
+            )
             return
         self._tasks, self._read = tasks, found
         self._programs = {name: command.program for name, command in commands.items()}
