@@ -13,7 +13,8 @@ from schedules import __version__
 
 ROOT = Path(__file__).resolve().parents[2]
 SERVER = json.loads((ROOT / "server.json").read_text())
-# Published at the address in `$schema`, by the Model Context Protocol project under the MIT licence.
+# Published at the address in `$schema`, by the Model Context Protocol project under the licence beside
+# it; without the examples of package registries.
 SCHEMA = json.loads((Path(__file__).parent / "mcp_registry.schema.json").read_text())
 
 
