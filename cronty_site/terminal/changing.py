@@ -16,7 +16,7 @@ from cronty_site.terminal.shapes import clock_text, job_json, run_json
 from schedules import clock, engine, services
 from schedules.models import Execution, Job
 from schedules.result import Err, Result
-from schedules.services.reading import explain
+from schedules.services.explanations import explain
 from schedules.when.phrases import PhraseError, parse_day
 from schedules.when.triggers import TriggerError
 

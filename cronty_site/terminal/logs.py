@@ -12,8 +12,8 @@ from cronty_site.terminal.shapes import RUN_COLUMNS, clock_text, run_json, run_r
 from schedules.models import Execution
 from schedules.models.executions import ExecutionQuerySet
 from schedules.result import Code
+from schedules.services.explanations import explain
 from schedules.services.outputs import output_since
-from schedules.services.reading import explain
 
 POLL_SECONDS = 0.5
 MOST_FOLLOWED = 1000

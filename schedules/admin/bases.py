@@ -239,6 +239,7 @@ class ServiceAdmin(DeclaredLookups[Row]):
         obj.refresh_from_db()
 
     def save_by_service(self, request: HttpRequest, obj: Row, form: Any) -> Result[Row]:
+        """Create or change the row with what was typed, and return it, or what is wrong with it."""
         raise NotImplementedError
 
 

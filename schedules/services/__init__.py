@@ -3,6 +3,7 @@
 from schedules.services.access import end_access, ends_sessions
 from schedules.services.actors import Actor
 from schedules.services.duplicates import Scheduled
+from schedules.services.explanations import Why, why
 from schedules.services.job_states import (
     cancel,
     delete,
@@ -28,7 +29,7 @@ from schedules.services.prompts import (
     unclaimed_jobs,
 )
 from schedules.services.pushes import begin_push, end_push
-from schedules.services.reading import Preview, Why, preview, upcoming, why
+from schedules.services.reading import Preview, preview, upcoming
 from schedules.services.signatures import rotate_signing_key, signing_keys_of
 from schedules.services.tokens import IssuedToken, issue_token, revoke_token, verify_token
 

@@ -17,8 +17,8 @@ from schedules.models import Execution, Job
 from schedules.models.executions import ExecutionQuerySet
 from schedules.models.keysets import WALKED, Segment
 from schedules.result import Err, Ok, sentence
+from schedules.services.explanations import explain
 from schedules.services.outputs import output_since
-from schedules.services.reading import explain
 from schedules.tasks import registry
 from schedules.web.exports import MOST_ROWS, csv_chunks, in_threads, json_chunks
 from schedules.web.views.job_facts import shown_values
