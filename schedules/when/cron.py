@@ -8,14 +8,16 @@ from copy import copy
 from datetime import MAXYEAR, UTC, date, datetime, time, timedelta
 from functools import lru_cache
 from itertools import islice
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 from zoneinfo import ZoneInfo
 
-from croniter import croniter
 from cronsim import CronSim, CronSimError
 
 from schedules.when.durations import HORIZON, HORIZON_IN_WORDS
 from schedules.when.zones import first_change, first_pass, offset_at, wall_time
+
+if TYPE_CHECKING:
+    from croniter import croniter
 
 MAX_LENGTH = 100
 MACROS = {
@@ -210,7 +212,7 @@ def _no_such_day(fields: str) -> str:
     return f"{listed} {'has' if len(names) == 1 else 'have'} no {day}{suffix}"
 
 
-def _value_sets(parsed: croniter) -> list[set[int]]:
+def _value_sets(parsed: "croniter") -> list[set[int]]:
     """Return the minutes, hours and months as croniter reads them."""
     return [
         set(range(FIELDS[index].low, FIELDS[index].high + 1)) if values == ["*"] else set(values)
@@ -230,7 +232,10 @@ def _same_days(fields: str) -> bool:
 
 
 @lru_cache(maxsize=8192)
-def _parse(fields: str) -> croniter:
+def _parse(fields: str) -> "croniter":
+    # Only a new expression is compared with a second library; most processes never see one.
+    from croniter import croniter  # noqa: PLC0415
+
     # The two libraries spell "last Friday" differently: 5L here, L5 in croniter.
     spelled = re.sub(r"\b([0-7])L\b", r"L\1", fields)
     return croniter(spelled, REFERENCE, implement_cron_bug=True)

@@ -7,10 +7,16 @@ from collections.abc import Iterator
 from contextlib import suppress
 from datetime import timedelta
 
+import pydantic
 import pytest
-from pydantic import BaseModel
+from pydantic import BaseModel, TypeAdapter
 
-from schedules.management.startup import deferred_models, without_garbage_collection, without_modules
+from schedules.management.startup import (
+    deferred_adapters,
+    deferred_models,
+    without_garbage_collection,
+    without_modules,
+)
 from schedules.tasks import registry
 
 
@@ -64,6 +70,22 @@ def test_deferred_model_is_built_at_its_first_use():
     assert (Point.__pydantic_complete__, Later.__pydantic_complete__) == (False, True)
     assert Point(x="3").x == 3
     assert Point.__pydantic_complete__
+
+
+def test_deferred_adapter_is_built_at_its_first_use():
+    class Point(BaseModel):
+        x: int
+
+    with deferred_adapters():
+        unions = pydantic.TypeAdapter(int | list[str])
+        lists = pydantic.TypeAdapter[list[int]](list[int])
+        points = pydantic.TypeAdapter(Point)
+
+    assert not any(adapter.pydantic_complete for adapter in (unions, lists))
+    assert unions.validate_json('["a"]') == ["a"]
+    assert lists.validate_python(["1"]) == [1]
+    assert points.validate_python({"x": 1}).x == 1
+    assert pydantic.TypeAdapter is TypeAdapter
 
 
 def test_hidden_module_cannot_be_imported_until_the_end():

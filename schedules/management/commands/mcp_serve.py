@@ -13,7 +13,12 @@ from schedules import clock, engine, limits
 from schedules.command_words import how_to_run
 from schedules.management.arguments import host_in_url, port
 from schedules.management.secret_key import refuse_foreign_secret_key, stop_with_foreign_secret_key
-from schedules.management.startup import deferred_models, without_garbage_collection, without_modules
+from schedules.management.startup import (
+    deferred_adapters,
+    deferred_models,
+    without_garbage_collection,
+    without_modules,
+)
 from schedules.models import Event
 from schedules.services.people import find_user, superusers
 from schedules.services.tokens import FAMILIES
@@ -66,6 +71,8 @@ class Command(BaseCommand):
     def _serve_stdio(self, options: dict[str, Any], families: list[str]) -> None:
         # The SDK's parts for HTTP use uvicorn, and its log uses rich; nothing here needs them.
         with without_garbage_collection(), deferred_models(), without_modules("uvicorn", "rich"):
+            with deferred_adapters():
+                import mcp.server.mcpserver  # noqa: F401
             from schedules.mcp.auth import LOCAL_NAME, local_caller, set_local_caller
             from schedules.mcp.server import build_server
 
