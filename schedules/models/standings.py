@@ -97,7 +97,8 @@ def standings_of(jobs: Sequence[Any], now: datetime) -> dict[int, Standing]:
     unfinished: dict[int, list[Any]] = defaultdict(list)
     # By `job__pk`: for `job`, every key would be converted one by one, as if it might be a model.
     runs = Execution.objects.live().filter(job__pk__in=[job.pk for job in jobs]).order_by()
-    for run in runs.values_list("job_id", "status", "attempt", "lease_until", named=True):
+    # Distinct, because one job may have thousands of prompts that wait.
+    for run in runs.values_list("job_id", "status", "attempt", "lease_until", named=True).distinct():
         unfinished[run.job_id or 0].append(run)
     return {job.pk: _standing_of(job, unfinished.get(job.pk, ()), now) for job in jobs}
 

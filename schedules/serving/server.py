@@ -1,6 +1,7 @@
 """The uvicorn server, with bounded connections, time-outs and a stop that ends subscriptions."""
 
 import asyncio
+import gc
 import logging
 import socket
 from contextlib import suppress
@@ -54,6 +55,8 @@ def serve(app: Any, *, host: str, port: int) -> None:
         # Longer than proxies and clients keep a connection, so that we do not close it while they send a request.
         timeout_keep_alive=KEEP_ALIVE_SECONDS,
     )
+    # What is loaded by now stays; looking through it for garbage would pause all requests for a tenth of a second.
+    gc.freeze()
     # uvicorn raises the signal again after it has stopped.
     with suppress(KeyboardInterrupt):
         Server(config).run()

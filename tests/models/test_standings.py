@@ -5,6 +5,8 @@ from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 
 from schedules import clock
 from schedules.models import Job, standings
@@ -76,3 +78,15 @@ def test_job_has_one_standing(
 def test_broken_jobs_come_first():
     assert standings.ORDER[: len(standings.BROKEN)] == standings.BROKEN
     assert set(standings.STANDINGS) == {case[0] for case in CASES}
+
+
+def test_prompts_that_wait_are_not_read_one_by_one(owner: User):
+    job = JobFactory(owner=owner)
+    for place in range(20):
+        ExecutionFactory(job=job, scheduled_for=clock.now() - place * HOUR, **UNCLAIMED)
+
+    with CaptureQueriesContext(connection) as queries:
+        standings.standings_of([job], clock.now())
+    with connection.cursor() as cursor:
+        cursor.execute(queries[0]["sql"].replace("%", "%%"))
+        assert len(cursor.fetchall()) == 1
