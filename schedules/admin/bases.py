@@ -26,6 +26,7 @@ from schedules.models.keysets import WALKED, Segment, key_of
 from schedules.result import Err, Ok, Result
 from schedules.services import Actor
 from schedules.tasks import registry
+from schedules.templatetags.cronty_statuses import STATUSES
 
 Row = TypeVar("Row", bound=Model)
 USERNAME = get_user_model().USERNAME_FIELD
@@ -304,3 +305,9 @@ def report(
 
 def as_json(value: Any) -> SafeString:
     return format_html("<pre>{}</pre>", json.dumps(value, indent=2, ensure_ascii=False))
+
+
+def coloured(status: str, words: str = "") -> SafeString:
+    """Show the words of a status in its colour, without the icon: a project may not load the style of its size."""
+    word, colour, _ = STATUSES[status]
+    return format_html('<span class="st {}">{}</span>', colour, words or word)

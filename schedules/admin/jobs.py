@@ -22,6 +22,7 @@ from schedules.admin.bases import (
     TaskFilter,
     actor_of,
     as_json,
+    coloured,
     report,
 )
 from schedules.admin.forms import JobAdminForm, TaskJobForm, job_form
@@ -33,7 +34,6 @@ from schedules.result import Ok, Result
 from schedules.services.masked_arguments import shown_arguments
 from schedules.services.reading import preview_of, words_of
 from schedules.tasks import registry
-from schedules.templatetags.cronty_statuses import STATUSES
 
 NEXT_RUN, LAST_RUN = moment("next_run_at"), moment("last_run_at")
 
@@ -202,10 +202,8 @@ class JobAdmin(LongListAdmin[Job], ServiceAdmin[Job]):
     @admin.display(description="status", ordering="status")
     def state(self, job: Any) -> SafeString:
         name = ORDER[job.rank]
-        _, colour, _ = STATUSES[name]
         place = "" if job.deleted_at is None else ", in the trash"
-        # Without the icon, which would fill the page of a project that does not load our styles.
-        return format_html('<span class="st {}">{}{}</span>', colour, STANDINGS[name], place)
+        return coloured(name, f"{STANDINGS[name]}{place}")
 
     @admin.display(description="schedule")
     def schedule(self, job: Job) -> str:

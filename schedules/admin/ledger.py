@@ -19,6 +19,7 @@ from schedules.admin.bases import (
     ReadOnlyAdmin,
     TaskFilter,
     as_json,
+    coloured,
 )
 from schedules.admin.local_times import moment
 from schedules.models import Cluster, Event, Execution
@@ -35,7 +36,7 @@ class ExecutionAdmin(LongListAdmin[Execution], ReadOnlyAdmin[Execution]):
         "task",
         moment("scheduled_for"),
         "cause",
-        "status",
+        "state",
         "attempt",
         "took",
         "reason",
@@ -46,7 +47,7 @@ class ExecutionAdmin(LongListAdmin[Execution], ReadOnlyAdmin[Execution]):
     indexed = LongListAdmin.indexed | {"scheduled_for__gte", "scheduled_for__lt"}
     fields = [
         *("job", "owner", "task", "arguments"),
-        *(moment("scheduled_for"), moment("last_slot"), "slots", "cause", "status", "reason", "attempt"),
+        *(moment("scheduled_for"), moment("last_slot"), "slots", "cause", "state", "reason", "attempt"),
         *("cluster", moment("lease_until"), "leased_to", moment("started_at"), moment("finished_at")),
         *("took", "lateness"),
         *("answer", "console", "error", "traceback"),
@@ -55,6 +56,11 @@ class ExecutionAdmin(LongListAdmin[Execution], ReadOnlyAdmin[Execution]):
     def walked(self, owner: AbstractBaseUser | None, asked: Mapping[str, str]) -> Segment:
         runs = Execution.objects.filter(owner=owner.pk) if owner else Execution.objects.all()
         return Segment(runs, ("-scheduled_for", "-pk"))
+
+    @admin.display(description="status", ordering="status")
+    def state(self, execution: Execution) -> SafeString:
+        is_retried = execution.status == Execution.Status.QUEUED and execution.attempt
+        return coloured("retrying" if is_retried else execution.status)
 
     @admin.display(description="kwargs")
     def arguments(self, execution: Execution) -> SafeString | str:

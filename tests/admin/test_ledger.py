@@ -43,6 +43,22 @@ def test_execution_shows_its_traceback_and_hides_its_secrets(operator_client):
     assert "hush" not in html
 
 
+@pytest.mark.parametrize(
+    ("run", "shown"),
+    [
+        ({"status": "succeeded"}, '<span class="st ok">Succeeded</span>'),
+        ({"status": "failed"}, '<span class="st fail">Failed</span>'),
+        ({"status": "waiting"}, '<span class="st warn">Waiting for an agent</span>'),
+        ({"status": "queued", "attempt": 2}, '<span class="st warn">Retrying</span>'),
+    ],
+)
+def test_status_of_an_execution_has_its_word_and_colour(operator_client, run, shown):
+    execution = ExecutionFactory(**run)
+
+    for address in (page(Execution, "changelist"), page(Execution, "change", execution.pk)):
+        assert shown in operator_client.get(address).content.decode()
+
+
 def test_execution_of_a_purged_job_is_still_shown(operator_client):
     run = ExecutionFactory(job_name="Gone")
     run.job.delete()
