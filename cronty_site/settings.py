@@ -49,6 +49,7 @@ _public = urlsplit(CRONTY_URL)
 ALLOWED_HOSTS = sorted(
     {host_in_url(host) for host in (str(_public.hostname), CRONTY_HOST, "127.0.0.1", "localhost", "::1")}
 )
+CSRF_FAILURE_VIEW = "schedules.web.drafts.refuse_token"
 CSRF_TRUSTED_ORIGINS = [f"{_public.scheme}://{_public.netloc}"]
 
 _https = _public.scheme == "https"
@@ -112,7 +113,7 @@ MIDDLEWARE = [
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
-    "django.contrib.auth.middleware.LoginRequiredMiddleware",
+    "schedules.web.middleware.LoginRequired",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "django_htmx.middleware.HtmxMiddleware",

@@ -33,7 +33,7 @@ urlpatterns = [
     path("favicon.ico", favicon, name="favicon"),
     path("admin/", admin.site.urls),
     path("login/", accounts.LoginPage.as_view(), name="login"),
-    path("logout/", LogoutView.as_view(next_page="login"), name="logout"),
+    path("logout/", login_not_required(LogoutView.as_view(next_page="login")), name="logout"),
     path("password/", accounts.PasswordPage.as_view(), name="password_change"),
     *(password_reset if settings.CRONTY_PASSWORD_RESET else []),
     *([path("", include("cronty_site.oauth_urls"))] if settings.CRONTY_OAUTH else []),

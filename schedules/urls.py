@@ -3,12 +3,11 @@
 from collections.abc import Callable
 from typing import Any
 
-from django.contrib.auth.decorators import login_required
 from django.http.response import HttpResponseBase
 from django.urls import URLPattern, path
 
 from schedules.web import health
-from schedules.web.drafts import keeps_draft
+from schedules.web.drafts import keeps_draft, requires_login
 from schedules.web.metrics import metrics
 from schedules.web.views import (
     account,
@@ -34,21 +33,26 @@ app_name = "schedules"
 def page(
     route: str, view: Callable[..., HttpResponseBase], options: dict[str, Any] | None = None, *, name: str
 ) -> URLPattern:
-    """Return a URL pattern that requires a login, also in a project without LoginRequiredMiddleware."""
-    return path(route, login_required(view), options, name=name)
+    """Return a URL pattern that requires a login, also in a project without our middleware."""
+    return path(route, requires_login(view), options, name=name)
+
+
+def form(route: str, view: Callable[..., HttpResponseBase], *, name: str) -> URLPattern:
+    """Return the pattern of a form that is kept when it is sent without a login."""
+    return page(route, keeps_draft(view), name=name)
 
 
 urlpatterns = [
     page("", jobs.JobsPage.as_view(), name="jobs"),
-    path("jobs/new/", keeps_draft(editing.NewJobPage.as_view()), name="new"),
+    form("jobs/new/", editing.NewJobPage.as_view(), name="new"),
     path("jobs/preview/", editing.preview, name="preview"),
     page("jobs/zones/", editing.zones, name="zones"),
     page("jobs/bulk/", selection.bulk, name="bulk"),
     page("jobs/restore/", job.restore, name="restore"),
     page("jobs/<str:job_id>/", job.JobPage.as_view(), name="job"),
-    path("jobs/<str:job_id>/edit/", keeps_draft(editing.EditJobPage.as_view()), name="edit"),
+    form("jobs/<str:job_id>/edit/", editing.EditJobPage.as_view(), name="edit"),
     page("jobs/<str:job_id>/run/", job.run, name="run-now"),
-    page("jobs/<str:job_id>/pause/", job.pause, name="pause"),
+    form("jobs/<str:job_id>/pause/", job.pause, name="pause"),
     page("jobs/<str:job_id>/skip/", job.skip, name="skip"),
     page("jobs/<str:job_id>/resume/", job.resume, name="resume"),
     page("jobs/<str:job_id>/cancel/", job.cancel, name="cancel"),
@@ -65,12 +69,12 @@ urlpatterns = [
     page("calendar/address/", calendar.change_address, name="calendar-address"),
     path("calendar/<str:key>.ics", calendar.feed, name="calendar-feed"),
     page("inbox/", inbox.InboxPage.as_view(), name="inbox"),
-    page("inbox/<int:run_id>/answer/", inbox.answer, name="answer"),
+    form("inbox/<int:run_id>/answer/", inbox.answer, name="answer"),
     page("inbox/<int:run_id>/dismiss/", inbox.dismiss, name="dismiss"),
     page("inbox/<int:run_id>/release/", inbox.release, name="release"),
-    page("notifications/", notifications.NotificationsPage.as_view(), name="notifications"),
+    form("notifications/", notifications.NotificationsPage.as_view(), name="notifications"),
     page("notifications/qr/", notifications.qr, name="topic-qr"),
-    page("connect/", connect.ConnectPage.as_view(), name="connect"),
+    form("connect/", connect.ConnectPage.as_view(), name="connect"),
     page("connect/cronty.mcpb", connect.bundle, name="bundle"),
     page("connect/<int:token_id>/", connect.first_call, name="first-call"),
     page("connect/<int:token_id>/rotate/", connect.rotate, name="rotate"),
@@ -78,10 +82,10 @@ urlpatterns = [
     page("activity/", activity.ActivityPage.as_view(), name="activity"),
     page("trash/", activity.TrashPage.as_view(), name="trash"),
     page("system/", system.SystemPage.as_view(), name="system"),
-    page("welcome/", welcome.WelcomePage.as_view(), name="welcome"),
+    form("welcome/", welcome.WelcomePage.as_view(), name="welcome"),
     page("demo/", welcome.demo, name="demo"),
-    page("settings/", account.SettingsPage.as_view(), name="settings"),
-    page("settings/secrets/", secrets.page, name="secrets"),
+    form("settings/", account.SettingsPage.as_view(), name="settings"),
+    form("settings/secrets/", secrets.page, name="secrets"),
     page("settings/secrets/<int:secret_id>/delete/", secrets.delete, name="delete-secret"),
     page("settings/end-access/", account.end_access, name="end-access"),
     page("live/", live.version, name="live"),

@@ -1,15 +1,19 @@
-"""Drafts: what a person had typed into a form when the session ended, kept until after the log-in."""
+"""Forms that are sent after a session ended: what was typed is kept until after the log-in, and nothing is done."""
 
 from collections.abc import Callable
 from functools import wraps
-from typing import Any
+from typing import Any, TypeVar
+from urllib.parse import urlsplit
 
-from django.contrib.auth.decorators import login_not_required
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
 from django.contrib.auth.views import redirect_to_login
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect, QueryDict
 from django.http.response import HttpResponseBase
 from django.shortcuts import render
-from django.views.decorators.csrf import csrf_exempt, csrf_protect
+from django.urls import reverse
+from django.utils.http import url_has_allowed_host_and_scheme
+from django.views.csrf import csrf_failure
 
 from schedules import clock
 from schedules.models import UserSession
@@ -20,37 +24,64 @@ LARGEST = 65_536
 # Before the log-in anybody can leave a draft: few are kept, and not for long.
 MOST_UNKNOWN = 100
 KEPT_SECONDS = 12 * 3600
+# The value of a secret is never written to a session.
+NEVER_KEPT = ("csrfmiddlewaretoken", "value")
+KEPT = "You were logged out. What you typed is kept: log in to continue."
+LOGGED_OUT = "You were logged out, so nothing was changed. Log in and try again."
+OUT_OF_DATE = "This page was opened before you logged in, so nothing was changed. Try again."
+NOT_SAVED = "Not saved yet: check what you typed before you logged in, then save it."
+
+View = TypeVar("View", bound=Callable[..., HttpResponseBase])
 
 
-def keeps_draft(view: Callable[..., HttpResponseBase]) -> Callable[..., HttpResponseBase]:
-    """Require a log-in for a form, but keep what is posted without one, or with the token of an earlier log-in.
+def keeps_draft(view: View) -> View:
+    """Mark a view whose form is kept; its page shows what `take` returns."""
+    view.keeps_draft = True  # type: ignore[attr-defined]
+    return view
 
-    A form of another site is refused: it has neither the token nor our origin.
-    """
+
+def requires_login(view: Callable[..., HttpResponseBase]) -> Callable[..., HttpResponseBase]:
+    """Require a log-in for a page or an action, also in a project without our middleware."""
+    required = login_required(view)
 
     @wraps(view)
     def guarded(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
-        refusal = _csrf_refusal(request) if request.method == "POST" else None
-        if refusal is not None and not _is_same_origin(request):
-            return refusal
-        is_known = request.user.is_authenticated
-        is_draft = request.method == "POST" and (refusal is not None or not is_known)
-        if is_draft and (why := keep(request)):
-            return render(request, "schedules/draft_not_kept.html", {"why": why}, status=403)
+        if request.method == "POST" and not request.user.is_authenticated:
+            return turn_away(request)
+        return required(request, *args, **kwargs)
+
+    return guarded
+
+
+def refuse_token(request: HttpRequest, reason: str = "") -> HttpResponseBase:
+    """Answer a form without a valid token (CSRF_FAILURE_VIEW): refuse that of another site, turn away our own."""
+    is_ours = request.headers.get("Origin") == f"{request.scheme}://{request.get_host()}"
+    return turn_away(request) if is_ours else csrf_failure(request, reason)
+
+
+def turn_away(request: HttpRequest) -> HttpResponse:
+    """Lead a form of an ended or earlier session back to its page, through the log-in if that page needs one."""
+    view = _view_of(request)
+    page = _page_with_form(request)
+    is_known = request.user.is_authenticated
+    if getattr(view, "keeps_draft", False):
+        if why := keep(request, page):
+            return render(request, "schedules/draft_not_kept.html", {"why": why, "address": page}, status=403)
         if not is_known:
-            return redirect_to_login(request.get_full_path())
-        if refusal is not None:
-            return HttpResponseRedirect(request.get_full_path(), status=303)
-        return view(request, *args, **kwargs)
+            messages.info(request, KEPT)
+    else:
+        messages.warning(request, OUT_OF_DATE if is_known else LOGGED_OUT)
+    if is_known or not getattr(view, "login_required", True):
+        return HttpResponseRedirect(page, status=303)
+    return redirect_to_login(page)
 
-    # The checks are made here.
-    return login_not_required(csrf_exempt(guarded))
 
-
-def keep(request: HttpRequest) -> str | None:
+def keep(request: HttpRequest, page: str) -> str | None:
     """Keep the posted values in the session, which a log-in takes over; return why not, or None."""
     posted = request.POST.copy()
-    posted.pop("csrfmiddlewaretoken", None)
+    for name in NEVER_KEPT:
+        posted.pop(name, None)
+    posted["action"] = request.path
     text = posted.urlencode()
     if len(text) > LARGEST:
         return "it is too large to be kept"
@@ -59,33 +90,36 @@ def keep(request: HttpRequest) -> str | None:
         if count_up_to(unknown, MOST_UNKNOWN) >= MOST_UNKNOWN:
             return "too many other forms are kept already"
         request.session.set_expiry(KEPT_SECONDS)
-    request.session[KEY] = {"path": request.path, "data": text}
+    request.session[KEY] = {"path": urlsplit(page).path, "data": text}
     return None
 
 
 def take(request: HttpRequest) -> QueryDict | None:
-    """Return what was typed into this form before the log-in, and forget it."""
+    """Return what was typed into a form of this page before the log-in, say so, and forget it.
+
+    Its `action` is the address that the form was sent to.
+    """
     kept = request.session.get(KEY)
     if not kept or kept["path"] != request.path:
         return None
     del request.session[KEY]
     request.session.set_expiry(None)
+    messages.info(request, NOT_SAVED)
     return QueryDict(kept["data"])
 
 
-class _Accepted(HttpResponse):
-    """The answer to a request with a valid token."""
+def _view_of(request: HttpRequest) -> Any:
+    return request.resolver_match.func if request.resolver_match else None
 
 
-@csrf_protect
-def _check_token(request: HttpRequest) -> HttpResponse:
-    return _Accepted()
-
-
-def _csrf_refusal(request: HttpRequest) -> HttpResponse | None:
-    answer = _check_token(request)
-    return None if isinstance(answer, _Accepted) else answer
-
-
-def _is_same_origin(request: HttpRequest) -> bool:
-    return request.headers.get("Origin") == f"{request.scheme}://{request.get_host()}"
+def _page_with_form(request: HttpRequest) -> str:
+    """Return the address of the page that sent the form, on this site."""
+    page = getattr(_view_of(request), "view_class", None)
+    if page is not None and hasattr(page, "get") and "get" in page.http_method_names:
+        return request.get_full_path()
+    sender = urlsplit(request.headers.get("Referer", ""))
+    path = f"{sender.path}?{sender.query}" if sender.query else sender.path
+    is_ours = (sender.scheme, sender.netloc) == (request.scheme, request.get_host())
+    if is_ours and url_has_allowed_host_and_scheme(path, None) and path.startswith("/"):
+        return path
+    return reverse("schedules:jobs")

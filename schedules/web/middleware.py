@@ -1,13 +1,16 @@
-"""Middleware for every request: refuses addresses with a NUL, and keeps pages out of shared caches."""
+"""Middleware for every request: refuses addresses with a NUL, keeps pages out of shared caches, and requires a log-in."""
 
 from collections.abc import Awaitable, Callable
 from typing import Any
 
 from asgiref.sync import iscoroutinefunction
+from django.contrib.auth.middleware import LoginRequiredMiddleware
 from django.core.exceptions import BadRequest
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.utils.decorators import sync_and_async_middleware
+
+from schedules.web.drafts import turn_away
 
 
 @sync_and_async_middleware
@@ -40,3 +43,13 @@ def _mark_private(response: HttpResponseBase) -> HttpResponseBase:
     """Keep shared caches from showing a page to another person, unless the view has set its own header."""
     response.headers.setdefault("Cache-Control", "private, no-cache")
     return response
+
+
+class LoginRequired(LoginRequiredMiddleware):
+    """Leads a form that is sent without a log-in back to its page: the address of an action shows none."""
+
+    def handle_no_permission(self, request: HttpRequest, view_func: Any) -> HttpResponse:  # type: ignore[override]
+        match = request.resolver_match
+        if request.method == "POST" and match is not None and "admin" not in match.app_names:
+            return turn_away(request)
+        return super().handle_no_permission(request, view_func)

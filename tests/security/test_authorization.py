@@ -26,6 +26,7 @@ METHODS = ("get", "post")
 # Addresses without a login. A calendar address carries a key instead, because calendar apps cannot log in.
 PUBLIC = {
     "login",
+    "logout",
     "favicon",
     "schedules:theme",
     "schedules:alive",
@@ -34,8 +35,8 @@ PUBLIC = {
     "schedules:calendar-feed",
     "admin:login",
 }
-# Addresses that ask for a login themselves: forms keep what was typed, and the preview must not replace the form.
-ASK_THEMSELVES = {"schedules:new", "schedules:edit", "schedules:preview"}
+# The preview asks for a login itself: a redirect would replace the form.
+ASK_THEMSELVES = {"schedules:preview"}
 IDS = {"job_id", "run_id", "token_id", "secret_id"}
 WELL = {200, 302, 303, 422}
 # Actions that even superusers cannot do: history is read-only, and tokens can be revoked but not changed.

@@ -6,9 +6,9 @@ import pytest
 from django.contrib.auth.models import User
 from django.test import Client
 
-from schedules.models import Job, UserSession
+from schedules.models import Execution, Job, UserSession
 from schedules.web import drafts
-from tests.factories import JobFactory
+from tests.factories import ExecutionFactory, JobFactory
 
 TYPED = {
     "name": "Tea",
@@ -83,6 +83,75 @@ def test_form_of_another_site_is_refused_and_leaves_nothing(owner: User, origin:
     assert UserSession.objects.count() == before
     assert drafts.KEY not in browser.session
     assert not Job.objects.exists()
+
+
+FORMS = {
+    "pause": ("/jobs/job_1/pause/", "/jobs/job_1/", {"reason": "On holiday"}, "On holiday"),
+    "answer": ("/inbox/1/answer/", "/inbox/", {"answer": "All is well"}, "All is well"),
+    "settings": ("/settings/", "/settings/", {"topic": "home-4711"}, "home-4711"),
+    "token": ("/connect/", "/connect/", {"name": "desk-lamp"}, "desk-lamp"),
+    "secret": ("/settings/secrets/", "/settings/secrets/", {"name": "KEY", "value": "hush-hush"}, "KEY"),
+    "test": ("/notifications/", "/notifications/", {"topic": "home-4711"}, "home-4711"),
+    "welcome": ("/welcome/", "/welcome/", {"message": "Hello there"}, "Hello there"),
+}
+
+
+@pytest.mark.parametrize(("action", "page", "typed", "shown"), FORMS.values(), ids=list(FORMS))
+def test_every_form_is_shown_again_on_its_page_without_its_secrets(
+    client: Client, owner: User, action: str, page: str, typed: dict[str, str], shown: str
+):
+    job = JobFactory(owner=owner, public_id="job_1")
+    ExecutionFactory(pk=1, job=job, status="waiting")
+    before = list(Job.objects.values())
+
+    answer = client.post(action, typed, headers={"referer": f"http://testserver{page}"})
+    login = client.get(answer["Location"]).content.decode()
+    kept = client.session[drafts.KEY]["data"]
+    client.force_login(owner, backend="django.contrib.auth.backends.ModelBackend")
+
+    assert answer["Location"] == f"/login/?next={page}"
+    assert "What you typed is kept" in login
+    assert shown in client.get(page).content.decode()
+    assert "hush" not in kept
+    assert list(Job.objects.values()) == before
+
+
+@pytest.mark.parametrize(
+    ("sender", "page"),
+    [
+        ("http://testserver/runs/?status=failed", "/runs/%3Fstatus%3Dfailed"),
+        ("https://evil.example/runs/", "/"),
+        ("http://testserver//evil.example", "/"),
+        (None, "/"),
+    ],
+)
+def test_button_leads_back_to_its_own_page_and_does_nothing(
+    client: Client, owner: User, sender: str | None, page: str
+):
+    JobFactory(owner=owner, public_id="job_1")
+
+    answer = client.post("/jobs/job_1/run/", headers={"referer": sender} if sender else {})
+    login = client.get(answer["Location"]).content.decode()
+
+    assert answer["Location"] == f"/login/?next={page}"
+    assert "nothing was changed. Log in and try again." in login
+    assert not Execution.objects.exists()
+    assert drafts.KEY not in client.session
+
+
+@pytest.mark.parametrize("path", ["/login/?next=/runs/", "/logout/", "/jobs/job_1/run/", "/theme/"])
+def test_own_form_with_an_old_token_leads_back_and_one_of_another_site_is_refused(owner: User, path: str):
+    JobFactory(owner=owner, public_id="job_1")
+    browser = Client(enforce_csrf_checks=True)
+    browser.force_login(owner, backend="django.contrib.auth.backends.ModelBackend")
+
+    own = browser.post(path, headers={"origin": "http://testserver", "referer": "http://testserver/trash/"})
+    foreign = browser.post(path, headers={"origin": "https://evil.example"})
+
+    assert (own.status_code, foreign.status_code) == (303, 403)
+    assert own["Location"] in {"/trash/", "/login/?next=/runs/"}
+    assert "nothing was changed. Try again." in browser.get("/trash/").content.decode()
+    assert not Execution.objects.exists()
 
 
 def test_token_of_the_form_saves_it(owner: User):

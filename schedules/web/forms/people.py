@@ -1,9 +1,11 @@
 """The forms of the settings page and of the first steps."""
 
-from typing import Any
+from collections.abc import Iterable
+from typing import Any, cast
 
 from django import forms
 from django.core.exceptions import ValidationError
+from django.http import QueryDict
 from django.urls import reverse_lazy
 
 from schedules import limits
@@ -52,6 +54,40 @@ class SettingsForm(PageForm):
         empty_value=None,
         required=False,
     )
+
+    def __init__(self, *args: Any, shows_initial: bool = False, **kwargs: Any) -> None:
+        """Build the form; `shows_initial` sends along what the page showed, so that only changes are saved."""
+        super().__init__(*args, **kwargs)
+        for field in self.fields.values():
+            field.show_hidden_initial = shows_initial
+
+    def changes(self) -> dict[str, Any]:
+        """Return the settings to save: without those that the user left as the page showed them."""
+        kept = {name for name in self.fields if self._shown(name) is not None} - set(self.changed_data)
+        return {name: value for name, value in self.cleaned_data.items() if name not in kept}
+
+    def overtaken(self) -> dict[str, str]:
+        """Return the settings that were changed elsewhere since the page was opened and here, too, with a note."""
+        stored = {name: self._stored(name) for name in self.changes()}
+        return {
+            name: f"It was changed to “{text or 'nothing'}” after you opened this page. Save again to replace that."
+            for name, text in stored.items()
+            if self._shown(name) not in (None, text) and str(self.cleaned_data[name]) != text
+        }
+
+    def data_with_stored(self, names: Iterable[str]) -> QueryDict:
+        """Return what was sent as if the page had shown the stored values of these settings."""
+        data = cast(QueryDict, self.data).copy()
+        for name in names:
+            data[self[name].html_initial_name] = self._stored(name)
+        return data
+
+    def _shown(self, name: str) -> str | None:
+        return self.data.get(self[name].html_initial_name)
+
+    def _stored(self, name: str) -> str:
+        value = self.initial.get(name)
+        return "" if value is None else str(value)
 
 
 class WelcomeForm(SettingsForm):

@@ -14,27 +14,33 @@ from schedules import services
 from schedules.form_errors import add_errors
 from schedules.result import Err, Ok
 from schedules.web.forms import SettingsForm
-from schedules.web.views.page import PageMixin, back, show_problem
+from schedules.web.views.page import FormPageMixin, back, show_problem
 from schedules.when.zone_names import zone_note
 
 YEAR = 365 * 86_400
 
 
-class SettingsPage(PageMixin, TemplateView):
+class SettingsPage(FormPageMixin, TemplateView):
     """The time zone for the pages, and the topics for notifications and failure alerts."""
 
     template_name = "schedules/settings.html"
 
+    def make_form(self, data: Any = None) -> SettingsForm:
+        stored = {name: getattr(self.page.profile, name) for name in SettingsForm.base_fields}
+        return SettingsForm(data, initial=stored, shows_initial=True)
+
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
-        profile = self.page.profile
-        initial = {name: getattr(profile, name) for name in SettingsForm.base_fields}
-        kwargs.setdefault("form", SettingsForm(initial=initial))
+        kwargs.setdefault("form", self.make_form())
         return super().get_context_data(ends_sessions=services.ends_sessions(), **kwargs)
 
     def post(self, request: HttpRequest) -> HttpResponse:
-        form = SettingsForm(request.POST)
+        form = self.make_form(request.POST)
+        if form.is_valid() and (overtaken := form.overtaken()):
+            form = self.make_form(form.data_with_stored(overtaken))
+            for name, words in overtaken.items():
+                form.add_error(name, words)
         if form.is_valid():
-            match services.update_profile(request.user, **form.cleaned_data):
+            match services.update_profile(request.user, **form.changes()):
                 case Ok():
                     note = zone_note(request.POST.get("timezone", ""), form.cleaned_data["timezone"])
                     messages.success(request, f"Saved. {note}".rstrip())

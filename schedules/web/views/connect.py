@@ -25,7 +25,7 @@ from schedules.services.local_server import local_server, omitted_variable_note
 from schedules.web.bundle import build_bundle
 from schedules.web.forms.rendering import PageForm
 from schedules.web.forms.tools import TOOLS
-from schedules.web.views.page import PageMixin, back, render_page, show_problem
+from schedules.web.views.page import FormPageMixin, back, render_page, show_problem
 
 LIFETIMES = {"30": "30 days", "90": "90 days", "365": "1 year", "": "No expiry"}
 PLACEHOLDER = "YOUR_TOKEN"
@@ -61,8 +61,11 @@ class TokenForm(PageForm):
         }
 
 
-class ConnectPage(PageMixin, TemplateView):
+class ConnectPage(FormPageMixin, TemplateView):
     template_name = "schedules/connect.html"
+
+    def make_form(self, data: Any = None) -> TokenForm:
+        return TokenForm(data)
 
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
         tokens = Token.objects.filter(owner=self.actor.user.pk, revoked_at=None)

@@ -20,12 +20,11 @@ from schedules.services.actors import forbidden
 from schedules.services.lookalikes import SimilarJob
 from schedules.services.reading import preview_of
 from schedules.services.validation import no_runs_left, usable_tasks
-from schedules.web import drafts
 from schedules.web.forms import JobForm, WhenForm
 from schedules.web.forms.when import EXAMPLES, moments_ahead
 from schedules.web.views.page import (
+    FormPageMixin,
     Page,
-    PageMixin,
     find_job,
     page_of,
     problem_text,
@@ -78,7 +77,7 @@ def zones(request: HttpRequest) -> HttpResponse:
     return HttpResponse(options, headers={"Cache-Control": "private, max-age=86400"})
 
 
-class _JobFormPage(PageMixin, TemplateView):
+class _JobFormPage(FormPageMixin, TemplateView):
     template_name = "schedules/job_form.html"
     source: Job | None = None
 
@@ -105,13 +104,6 @@ class _JobFormPage(PageMixin, TemplateView):
             source=self.source,
             **kwargs,
         )
-
-    def get(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
-        typed = drafts.take(request)
-        if typed is None:
-            return super().get(request, *args, **kwargs)
-        messages.info(request, "Not saved yet: check what you typed before you logged in, then save it.")
-        return self.render_to_response(self.get_context_data(form=self.make_form(typed)))
 
     def post(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
         form = self.make_form(request.POST)

@@ -3,7 +3,7 @@
 from typing import Any
 
 from django.contrib import messages
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, QueryDict
 from django.urls import reverse
 from django.views.decorators.http import require_POST
 from django.views.generic import TemplateView
@@ -13,6 +13,7 @@ from schedules.models import Execution, Token
 from schedules.models.keysets import WALKED, Segment
 from schedules.result import Err, Ok, Result
 from schedules.task_forms.arguments import plain_lines
+from schedules.web import drafts
 from schedules.web.views.page import PageMixin, actor_of, back, show_problem
 from schedules.web.views.paging import read_page
 
@@ -25,7 +26,10 @@ class InboxPage(PageMixin, TemplateView):
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
         waiting = self.actor.executions().waiting().filter(job__deleted_at=None).select_related("job__owner")
         listed = read_page([Segment(waiting, ("scheduled_for", "pk"))], self.request, 20)
+        typed = drafts.take(self.request) or QueryDict()
         for run in listed.rows:
+            if typed.get("action") == reverse("schedules:answer", args=[run.pk]):
+                run.typed = typed.get("answer", "")
             run.prompt = (run.job and run.job.argument("prompt")) or ""
             run.is_held = run.is_held_at(self.page.now)
             run.can_change = bool(run.job and self.actor.may_change(run.job))

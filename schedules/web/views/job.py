@@ -19,6 +19,7 @@ from schedules.services.reading import next_runs_of, preview_of
 from schedules.services.sources import source_note
 from schedules.signing import OVERLAP
 from schedules.templatetags.cronty_times import day_and_clock
+from schedules.web import drafts
 from schedules.web.views import states
 from schedules.web.views.editing import job_address, run_address
 from schedules.web.views.job_facts import Health, policies, shown_values, upcoming_of
@@ -140,13 +141,15 @@ class JobPage(PageMixin, TemplateView):
                 return {"why_text": text, "why_problem": problem.message}
 
     def _pause(self) -> dict[str, Any]:
-        """Return the input of the pause form and its error, if the view `pause` redirected here."""
-        typed = {name: self.request.GET.get(name, "") for name in PAUSE}
+        """Return the input of the pause form, if it was sent before a log-in or `pause` could not read it."""
+        kept = drafts.take(self.request)
+        asked = self.request.GET if kept is None else kept
+        typed = {name: asked.get(name, "") for name in PAUSE}
         try:
             read_until(typed["until"], self.page)
         except PhraseError as error:
             return {"pause": typed, "pause_problem": sentence(str(error))}
-        return {}
+        return {"pause": typed} if kept else {}
 
 
 def _narrowed(runs: Any, asked: dict[str, str]) -> Any:

@@ -18,6 +18,7 @@ from schedules.services import Actor
 from schedules.services.pushes import run_of
 from schedules.tasks import registry
 from schedules.tasks.interface import Final, RetryLater
+from schedules.web import drafts
 from schedules.web.views.delivery import topic_link
 from schedules.web.views.page import PageMixin, render_page
 
@@ -42,6 +43,8 @@ class NotificationsPage(PageMixin, TemplateView):
 
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
         chosen = self.request.GET.get("topic", "")
+        if typed := drafts.take(self.request):
+            kwargs.setdefault("typed", typed.get("topic", ""))
         return super().get_context_data(
             server=settings.NTFY_URL,
             has_token=bool(settings.NTFY_TOKEN),

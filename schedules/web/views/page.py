@@ -19,6 +19,7 @@ from schedules.models.counting import count_up_to, count_words
 from schedules.result import Code, Err
 from schedules.services import Actor, profile_of
 from schedules.templatetags.cronty_times import use_clock
+from schedules.web import drafts
 from schedules.web.views import states
 
 
@@ -89,6 +90,18 @@ class PageMixin(ContextMixin, View):
 
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
         return super().get_context_data(page=self.page, **kwargs)
+
+
+class FormPageMixin(PageMixin):
+    """Base of the pages with one form, which show what was typed into it before a log-in."""
+
+    def make_form(self, data: Any = None) -> Any:
+        raise NotImplementedError
+
+    def get(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+        typed = drafts.take(request)
+        given = {} if typed is None else {"form": self.make_form(typed)}
+        return self.render_to_response(self.get_context_data(**kwargs, **given))  # type: ignore[attr-defined,no-any-return]
 
 
 def render_page(

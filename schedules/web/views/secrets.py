@@ -13,10 +13,10 @@ from schedules.form_errors import add_errors
 from schedules.result import Err, Ok
 from schedules.services.secrets import delete_secret, list_secrets, set_secret
 from schedules.web.forms.secrets import SecretForm
-from schedules.web.views.page import PageMixin, actor_of, show_problem
+from schedules.web.views.page import FormPageMixin, actor_of, show_problem
 
 
-class SecretsPage(PageMixin, TemplateView):
+class SecretsPage(FormPageMixin, TemplateView):
     template_name = "schedules/secrets.html"
 
     def make_form(self, data: Any = None) -> SecretForm:

@@ -20,7 +20,7 @@ from schedules.templatetags.cronty_times import clock_words, local
 from schedules.web.forms import WelcomeForm
 from schedules.web.views.delivery import delivery_of
 from schedules.web.views.notifications import link_to_show
-from schedules.web.views.page import PageMixin, actor_of, back, find_job
+from schedules.web.views.page import FormPageMixin, actor_of, back, find_job
 
 FIRST_REMINDER_IN = timedelta(seconds=20)
 DEMO_TAG = "demo"
@@ -28,10 +28,13 @@ DEMO_TAG = "demo"
 DEMO_PREFIX = "demo"
 
 
-class WelcomePage(PageMixin, TemplateView):
+class WelcomePage(FormPageMixin, TemplateView):
     """A form with three questions, which sends a first reminder, and then the delivery of that reminder."""
 
     template_name = "schedules/welcome.html"
+
+    def make_form(self, data: Any = None) -> WelcomeForm:
+        return WelcomeForm(data)
 
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
         profile = self.page.profile
