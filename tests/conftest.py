@@ -19,22 +19,35 @@ from schedules.services import Actor
 from schedules.tasks.commands import catalog as command_catalog
 from tests.factories import UserFactory
 
-# Files with the longest tests, which mostly wait for processes. Each worker starts with one of them, so that none is
-# still busy with it when the others have finished.
-LONGEST = (
-    "verification/faults/test_campaign.py",
+# Tests that mostly wait for processes, clusters and browsers. Half of the workers start with them, so that the others
+# always have enough to compute for all cores. A folder stays with one worker, which starts one browser for it.
+WAITING = (
     "tests/worker/test_cluster.py",
+    "tests/browser/",
     "tests/worker/test_cluster_on_postgresql.py",
-    "tests/security/test_hostile_requests.py",
-    "tests/mcp/test_stdio.py",
-    "tests/management/test_restore.py",
+    "verification/faults/test_campaign.py",
     "tests/worker/test_rolling_restart.py",
-    "tests/test_clock.py",
+    "tests/worker/test_command_lane.py",
+    "tests/management/",
+    "tests/mcp/test_stdio.py",
     "tests/examples/test_embedded.py",
-    "tests/mcp/test_fuzz.py",
+    "tests/serving/test_server.py",
     "tests/site/test_own_apps.py",
+    "tests/tasks/processes/test_running.py",
     "tests/mcp/test_http.py",
-    "tests/management/test_commands.py",
+    "tests/test_clock.py",
+)
+# Single tests that compute for seconds. The other half starts with them, so that none of them is left for the end.
+COMPUTING = (
+    "tests/test_growth.py",
+    "tests/security/test_hostile_requests.py",
+    "tests/mcp/test_fuzz.py",
+    "tests/mcp/test_conformance.py",
+    "tests/mcp/test_bench.py",
+    "tests/security/test_headers.py",
+    "tests/security/test_authorization.py",
+    "tests/test_upgrade.py",
+    "verification/model/",
 )
 
 
@@ -51,21 +64,29 @@ def pytest_collection() -> Generator[None, object, object]:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Give each worker a share of the longest tests to start with."""
+    """Give each worker a share of the tests that take longest to start with."""
     items[:] = _longest_first(items, int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")))
 
 
 def _longest_first(items: list[pytest.Item], workers: int) -> list[pytest.Item]:
     """Order the tests for `--dist worksteal`, which gives each worker an equal part of the list, in order."""
-    files = {name: [item for item in items if item.nodeid.startswith(name)] for name in LONGEST}
-    present = [found for found in files.values() if found]
-    others = iter([item for item in items if not item.nodeid.startswith(LONGEST)])
+    if workers == 1:
+        return items
+    waiters = workers // 2
+    starts = _shares(items, WAITING, waiters) + _shares(items, COMPUTING, workers - waiters)
+    others = iter([item for item in items if not item.nodeid.startswith(WAITING + COMPUTING)])
     ordered: list[pytest.Item] = []
-    for place in range(workers):
-        mine = [item for found in present[place::workers] for item in found]
+    for place, start in enumerate(starts):
         size = (len(items) - len(ordered)) // (workers - place)
-        ordered += mine + list(islice(others, max(0, size - len(mine))))
+        ordered += start + list(islice(others, max(0, size - len(start))))
     return ordered + list(others)
+
+
+def _shares(items: list[pytest.Item], places: tuple[str, ...], workers: int) -> list[list[pytest.Item]]:
+    """Deal the tests of these files and folders to so many workers, each file or folder to one of them."""
+    found = [[item for item in items if item.nodeid.startswith(place)] for place in places]
+    present = [tests for tests in found if tests]
+    return [[item for tests in present[number::workers] for item in tests] for number in range(workers)]
 
 
 @pytest.fixture(scope="session")

@@ -27,9 +27,8 @@ atexit.register(shutil.rmtree, os.environ["CRONTY_DATA"], ignore_errors=True)
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_xdist_auto_num_workers() -> int:
-    """Run more workers than cores: tests that start processes mostly wait for them, and others for PostgreSQL."""
-    cores = os.cpu_count() or 1
-    return cores * 2 if os.environ.get("DATABASE_URL", "").startswith("postgres") else max(1, cores * 3 // 2)
+    """Run two workers for each core: one of them starts with tests that mostly wait for other processes."""
+    return 2 * (os.cpu_count() or 1)
 
 
 def pytest_configure(config: pytest.Config) -> None:
