@@ -3,12 +3,14 @@
 import logging.config
 import os
 import sys
-from contextlib import nullcontext
+from argparse import ArgumentError, ArgumentParser
+from contextlib import nullcontext, suppress
 
 import django
 from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
 
+from schedules.management.arguments import port
 from schedules.management.startup import deferred_models, without_garbage_collection
 from schedules.private_files import restrict_to_owner
 
@@ -31,6 +33,8 @@ def set_up(*, pages: bool = True) -> None:
     """
     name = "cronty_site.settings" if pages else "cronty_site.settings_without_pages"
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", name)
+    if "up" in sys.argv[1:3]:
+        _store_options_of_up()
     try:
         with without_garbage_collection(), nullcontext() if pages else deferred_models():
             django.setup()
@@ -40,3 +44,15 @@ def set_up(*, pages: bool = True) -> None:
         # A wrong setting is for the operator to fix; a traceback would only hide the sentence that says how.
         sys.exit(f"Cronty cannot start. {error}")
     restrict_to_owner()
+
+
+def _store_options_of_up() -> None:
+    """Store the options of `up` as variables, because other settings depend on them in the processes that it forks."""
+    parser = ArgumentParser(add_help=False, exit_on_error=False)
+    parser.add_argument("--host")
+    parser.add_argument("--port", type=port)
+    parser.add_argument("--workers")
+    # The command itself reports wrong usage.
+    with suppress(ArgumentError):
+        given, _ = parser.parse_known_args(sys.argv[1:])
+        os.environ |= {f"CRONTY_{name.upper()}": str(value) for name, value in vars(given).items() if value}

@@ -1,20 +1,29 @@
-"""Supervisor of child processes: start them together, restart those that die, stop them together."""
+"""Supervisor of child processes: start them together, restart those that die, stop them together.
 
+The children are forks, so that they share what this process has loaded.
+"""
+
+import gc
 import logging
+import multiprocessing
 import os
 import signal
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
+from multiprocessing.process import BaseProcess
 from types import FrameType
 
 from django.conf import settings
+from django.core.management import execute_from_command_line
+from django.db import connections
+from setproctitle import setproctitle
 
 logger = logging.getLogger(__name__)
 
+fork = multiprocessing.get_context("fork")
+STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 LOOK_EVERY = 0.2
 ASK_AGAIN_AFTER = 0.5
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 30.0
@@ -30,13 +39,15 @@ def growing_pauses(first: float | None = None, longest: float | None = None) -> 
         pause = min(pause * 2, longest or LONGEST_PAUSE)
 
 
-def manage_command() -> list[str]:
-    """Return the command line that runs management commands of this project, to be followed by their names."""
-    script = Path(sys.argv[0])
-    if script.name == "manage.py" and script.is_file():
-        return [sys.executable, str(script.resolve())]
-    # Django has put the settings module into the environment, which the children inherit.
-    return [sys.executable, *getattr(settings, "CRONTY_MANAGE", ["-m", "django"])]
+def run_command(arguments: Sequence[str]) -> None:
+    """Run a management command in this process, which was forked for it."""
+    # In a session of its own, so that Ctrl-C reaches only the parent, which stops its children in order.
+    os.setsid()
+    for number in STOP_SIGNALS:
+        signal.signal(number, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, STOP_SIGNALS)
+    setproctitle(f"cronty {' '.join(arguments)}")
+    execute_from_command_line([sys.argv[0], *arguments])
 
 
 @dataclass
@@ -44,7 +55,7 @@ class Child:
     """A management command that the supervisor keeps running, with growing pauses while it keeps dying."""
 
     arguments: Sequence[str]
-    process: subprocess.Popen[bytes] | None = None
+    process: BaseProcess | None = None
     _started_at: float = 0.0
     _start_at: float = 0.0
     _pauses: Iterator[float] = field(default_factory=growing_pauses)
@@ -58,20 +69,26 @@ class Child:
         if self.process or time.monotonic() < self._start_at:
             return
         self._started_at = time.monotonic()
+        # A fork must not share connections, nor inherit a signal that is meant for its parent.
+        connections.close_all()
+        gc.freeze()
+        signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
+        process = fork.Process(
+            target=run_command, args=([*self.arguments, "--with-parent", str(os.getpid())],), name=self.name
+        )
         try:
-            # In a session of its own, so that Ctrl-C reaches only the parent, which stops its children in order.
-            self.process = subprocess.Popen(  # noqa: S603  # nosec B603
-                [*manage_command(), *self.arguments, "--with-parent", str(os.getpid())],
-                start_new_session=True,
-            )
+            process.start()
+            self.process = process
         except OSError as error:
             self._start_later(f"could not be started ({error.strerror or error})")
+        finally:
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, STOP_SIGNALS)
 
     def note_death(self) -> None:
         """If the process has ended, plan its next start: at once after a long life, else after a pause."""
-        if self.process is None or self.process.poll() is None:
+        if self.process is None or self.process.exitcode is None:
             return
-        status, self.process = self.process.returncode, None
+        status, self.process = self.process.exitcode, None
         self._start_later(f"ended with status {status}")
 
     def _start_later(self, what: str) -> None:
@@ -90,7 +107,7 @@ class Supervisor:
     def __init__(self, commands: Sequence[Sequence[str]]) -> None:
         self.children = [Child(command) for command in commands]
         self.stops = 0
-        for number in (signal.SIGTERM, signal.SIGINT):
+        for number in STOP_SIGNALS:
             signal.signal(number, self._note_stop)
 
     def run(self, is_done: Callable[[], bool] = lambda: False) -> None:
@@ -113,17 +130,17 @@ class Supervisor:
             if asked_at is None or (self.stops > 1 and time.monotonic() - asked_at >= ASK_AGAIN_AFTER):
                 asked_at = time.monotonic()
                 for process in self._alive():
-                    process.send_signal(signal.SIGTERM)
+                    process.terminate()
             time.sleep(LOOK_EVERY / 4)  # noqa: TID251
         for process in self._alive():
             logger.error("Process %s did not stop in time; killing it", process.pid)
             process.kill()
         for child in self.children:
             if child.process:
-                child.process.wait()
+                child.process.join()
 
-    def _alive(self) -> list[subprocess.Popen[bytes]]:
-        return [child.process for child in self.children if child.process and child.process.poll() is None]
+    def _alive(self) -> list[BaseProcess]:
+        return [child.process for child in self.children if child.process and child.process.is_alive()]
 
     def _note_stop(self, number: int, frame: FrameType | None) -> None:
         self.stops += 1

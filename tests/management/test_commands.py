@@ -76,6 +76,7 @@ def test_up_restarts_a_killed_web_and_cluster_and_stops_on_sigterm(free_port):
     ("arguments", "words"),
     [
         (["--no-web", "--no-cluster"], "leave nothing to run"),
+        (["--workers", "77"], "set CRONTY_WORKERS in the settings of this project"),
         (["--host", "0.0.0.0"], "not with CRONTY_DEBUG on"),  # noqa: S104
     ],
 )

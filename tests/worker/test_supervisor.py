@@ -3,45 +3,43 @@
 import errno
 import os
 import signal
-import subprocess
 import sys
 import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
+from django.db import connection
 
 from schedules.worker import supervisor
-from schedules.worker.supervisor import Child, Supervisor, manage_command
+from schedules.worker.supervisor import Child, Supervisor
 
-# Replaces the project's manage.py; its first argument selects the behaviour.
-SCRIPT = """
-import os, signal, sys, time
-from pathlib import Path
+# How many signals end each kind of child.
+SIGNALS = {"good": 1, "patient": 2, "busy": 3, "stubborn": 9, "deadly": 1}
 
-kind, name = sys.argv[1:3]
-folder = Path(__file__).parent
-assert sys.argv[3:] == ["--with-parent", str(os.getppid())]
-signals = []
-if kind != "deadly":
-    signal.signal(signal.SIGTERM, lambda number, frame: signals.append(number))
-runs = folder / name
-with runs.open("a") as file:
-    file.write("x")
-if kind == "frail":
-    sys.exit(3)
-while len(signals) < {"good": 1, "patient": 2, "busy": 3, "stubborn": 9, "deadly": 1}[kind]:
-    time.sleep(0.01)
-"""
+
+def behave(arguments: list[str]) -> None:
+    """Stand in for a management command; its name selects the behaviour."""
+    _, kind, name, *others = arguments
+    assert others == ["--with-parent", str(os.getppid())]
+    assert os.getsid(0) == os.getpid()
+    signals: list[int] = []
+    if kind != "deadly":
+        signal.signal(signal.SIGTERM, lambda number, frame: signals.append(number))
+    with Path(name).open("a") as file:
+        file.write("x")
+    if kind == "frail":
+        sys.exit(3)
+    while len(signals) < SIGNALS[kind]:
+        threading.Event().wait(0.01)
 
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path, settings, monkeypatch) -> Iterator[Path]:
     handlers = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
-    (tmp_path / "manage.py").write_text(SCRIPT)
-    monkeypatch.setattr(sys, "argv", [str(tmp_path / "manage.py"), "up"])
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(supervisor, "execute_from_command_line", behave)
     monkeypatch.setattr(supervisor, "LOOK_EVERY", 0.02)
     monkeypatch.setattr(supervisor, "FIRST_PAUSE", 0.01)
     monkeypatch.setattr(supervisor, "LONGEST_PAUSE", 0.1)
@@ -63,7 +61,7 @@ def supervise() -> Iterator[object]:
     for child in made[0].children:
         if child.process:
             child.process.kill()
-            child.process.wait()
+            child.process.join()
 
 
 def wait_for(condition) -> None:
@@ -78,32 +76,13 @@ def starts(folder: Path, name: str) -> int:
     return len(path.read_text()) if path.exists() else 0
 
 
-def test_children_are_started_with_the_manage_py_of_the_project(folder):
-    assert manage_command() == [sys.executable, str(folder / "manage.py")]
-
-
-@pytest.mark.parametrize("name", ["-c", "/usr/bin/django-admin", "/nowhere/manage.py"])
-def test_children_are_started_with_python_m_django_without_a_manage_py(monkeypatch, settings, name):
-    monkeypatch.setattr(sys, "argv", [name])
-    del settings.CRONTY_MANAGE
-
-    assert manage_command() == [sys.executable, "-m", "django"]
-
-
-def test_children_of_an_installed_package_are_started_with_its_module(monkeypatch, settings):
-    monkeypatch.setattr(sys, "argv", ["/opt/cronty/bin/cronty"])
-    settings.CRONTY_MANAGE = ["-m", "cronty_site"]
-
-    assert manage_command() == [sys.executable, "-m", "cronty_site"]
-
-
 def test_children_run_until_the_condition_holds_and_stop_together(supervise, folder):
     group = supervise(("good", "web"), ("good", "cluster"))
 
     group.run(lambda: starts(folder, "web") == starts(folder, "cluster") == 1)
     group.stop()
 
-    assert [child.process.returncode for child in group.children] == [0, 0]
+    assert [child.process.exitcode for child in group.children] == [0, 0]
 
 
 def test_dead_child_is_restarted(supervise, folder, caplog):
@@ -132,15 +111,15 @@ def test_child_that_keeps_dying_is_restarted_with_growing_pauses(supervise, fold
     ]
 
 
-def test_child_that_cannot_be_spawned_is_started_later(supervise, folder, caplog, monkeypatch):
-    real, refusals = subprocess.Popen, iter([errno.EAGAIN, errno.ENOMEM])
+def test_child_that_cannot_be_forked_is_started_later(supervise, folder, caplog, monkeypatch):
+    real, refusals = os.fork, iter([errno.EAGAIN, errno.ENOMEM])
 
-    def spawn(*arguments, **options):
+    def fork() -> int:
         if number := next(refusals, None):
             raise OSError(number, os.strerror(number))
-        return real(*arguments, **options)
+        return real()
 
-    monkeypatch.setattr(supervisor.subprocess, "Popen", spawn)
+    monkeypatch.setattr(os, "fork", fork)
     group = supervise(("good", "web"))
 
     group.run(lambda: starts(folder, "web") == 1)
@@ -149,21 +128,41 @@ def test_child_that_cannot_be_spawned_is_started_later(supervise, folder, caplog
     assert "good could not be started (Cannot allocate memory); starting it again" in caplog.text
 
 
-def test_child_that_dies_after_a_long_life_is_restarted_at_once(monkeypatch, caplog):
-    child = Child(["web"])
+def test_child_that_dies_after_a_long_life_is_restarted_at_once(folder, caplog, monkeypatch):
+    child = Child(["frail", "web"])
     now = 1000.0
-    monkeypatch.setattr(time, "monotonic", lambda: now)
-    monkeypatch.setattr(
-        supervisor.subprocess, "Popen", lambda *a, **o: SimpleNamespace(poll=lambda: 1, returncode=1)
-    )
+    monkeypatch.setattr(supervisor.time, "monotonic", lambda: now)
     for lived in (1, 1, 100, 1):
         child.start_if_due()
+        assert child.process
+        child.process.join()
         now += lived
         child.note_death()
         now += 60
 
     pauses = [record.args[2] for record in caplog.records]
     assert pauses == ["in 0.01 s", "in 0.02 s", "now", "in 0.01 s"]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_child_shares_no_connection_and_no_signal_handler(folder, monkeypatch):
+    def report(arguments: list[str]) -> None:
+        handlers = {signal.getsignal(number) for number in supervisor.STOP_SIGNALS}
+        blocked = signal.pthread_sigmask(signal.SIG_BLOCK, []) & set(supervisor.STOP_SIGNALS)
+        Path("seen").write_text(
+            f"{handlers == {signal.SIG_DFL}} {blocked or 'nothing'} {connection.connection}"
+        )
+
+    connection.ensure_connection()
+    monkeypatch.setattr(supervisor, "execute_from_command_line", report)
+    group = Supervisor([("good", "web")])
+
+    seen = folder / "seen"
+    group.run(lambda: seen.exists() and bool(seen.read_text()))
+    group.stop()
+
+    assert seen.read_text() == "True nothing None"
+    assert not signal.pthread_sigmask(signal.SIG_BLOCK, []) & set(supervisor.STOP_SIGNALS)
 
 
 def test_signal_ends_the_supervision(supervise):
@@ -186,7 +185,7 @@ def test_second_signal_is_repeated_until_the_child_stops(supervise, folder, monk
 
     group.stop()
 
-    assert group.children[0].process.returncode == 0
+    assert group.children[0].process.exitcode == 0
 
 
 def test_first_signal_is_passed_on_once(supervise, folder, settings, monkeypatch):
@@ -198,7 +197,7 @@ def test_first_signal_is_passed_on_once(supervise, folder, settings, monkeypatch
 
     group.stop()
 
-    assert group.children[0].process.returncode == -signal.SIGKILL
+    assert group.children[0].process.exitcode == -signal.SIGKILL
 
 
 def test_child_that_does_not_stop_in_time_is_killed(supervise, folder, settings, caplog):
@@ -208,7 +207,7 @@ def test_child_that_does_not_stop_in_time_is_killed(supervise, folder, settings,
 
     group.stop()
 
-    assert group.children[0].process.returncode == -signal.SIGKILL
+    assert group.children[0].process.exitcode == -signal.SIGKILL
     assert "did not stop in time" in caplog.text
 
 

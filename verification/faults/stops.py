@@ -128,7 +128,7 @@ def _wait_for_probes(world: World) -> None:
 
 
 def refuse_spawns(world: World, dice: random.Random, length: float) -> str:
-    """Take Python away and kill the children of `up`: it must wait until it can start them again."""
+    """Take Python away and kill the children of `up`: it must be able to start them again."""
     python = Path(world.product.home.python)
     up = world.product.processes["up"]
     python.rename(python.with_name("python.away"))

@@ -103,10 +103,7 @@ def _connections(process: psutil.Process, database: dict[str, Any]) -> int:
 
 
 def _name(session: int, parent: int) -> str:
-    """Name a session by the manage.py command that leads it."""
+    """Name a session by the title of the process that leads it: `cronty web …` or `qcluster leader`."""
     if session == os.getsid(parent):
         return "up"
-    words = psutil.Process(session).cmdline()
-    place = next((number for number, word in enumerate(words) if word.endswith("manage.py")), None)
-    # A cluster sets its process title, whose first word is the command.
-    return words[place + 1] if place is not None else words[0].split()[0]
+    return " ".join(psutil.Process(session).cmdline()).removeprefix("cronty ").split()[0]

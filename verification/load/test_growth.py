@@ -11,14 +11,16 @@ from verification.load.growth import Record, sample
 
 PARENT = """
 import subprocess, sys
-child = subprocess.Popen([sys.executable, "-c", sys.argv[1], "manage.py", "web", *sys.argv[2:]], start_new_session=True,
+child = subprocess.Popen([sys.executable, "-c", sys.argv[1], *sys.argv[2:]], start_new_session=True,
     stdin=subprocess.PIPE, stdout=subprocess.PIPE)
 print(child.stdout.readline(), flush=True)
 sys.stdin.read()
 """
 CHILD = """
 import sys
-held = [open(sys.argv[3], "rb") for _ in range(int(sys.argv[4]))]
+from setproctitle import setproctitle
+setproctitle("cronty web --with-parent 1")
+held = [open(sys.argv[1], "rb") for _ in range(int(sys.argv[2]))]
 print("ready", flush=True)
 sys.stdin.read()
 """

@@ -1,6 +1,5 @@
 """manage.py up: run the web pages and a cluster with one command."""
 
-import os
 import shlex
 import socket
 import time
@@ -48,10 +47,6 @@ class Command(BaseCommand):
         # The children open their own connections.
         operator = _operator_name()
         connections.close_all()
-        if options["workers"]:
-            os.environ["CRONTY_WORKERS"] = str(options["workers"])
-        # The pages answer only to hosts that the settings allow.
-        os.environ |= {"CRONTY_HOST": options["host"], "CRONTY_PORT": str(options["port"])}
         supervisor = Supervisor(_commands(options))
         try:
             if options["check"]:
@@ -72,6 +67,8 @@ class Command(BaseCommand):
         refuse_public_debug(options["host"])
         if options["no_web"] and options["no_cluster"]:
             raise CommandError("--no-web and --no-cluster leave nothing to run.")
+        if options["workers"] not in (None, settings.CRONTY_WORKERS):
+            raise CommandError("--workers: set CRONTY_WORKERS in the settings of this project instead.")
         if not options["no_web"] and not _is_free(options["host"], options["port"]):
             raise CommandError(f"--port {options['port']}: something else listens there; choose another one.")
 
