@@ -32,7 +32,7 @@ $(VENV)/.installed-dev: requirements-dev.txt requirements.txt
 	@$(PIP) --no-compile -r $<
 	@touch $(VENV)/.installed $@
 
-# Build the wheel with tools of its own, check its contents, start it from an empty folder, and follow the Dockerfile.
+# Build the wheel with tools of its own, check its contents, start it, and follow the Dockerfile and the page on deploying.
 dist:
 	@$(PYTHON) -m verification.dist $(ARGS)
 

@@ -1,5 +1,6 @@
 """The examples of the other pages: doctests, a task of one's own, the terminal, files and backups, executed as written."""
 
+import asyncio
 import doctest
 import os
 import re
@@ -7,19 +8,24 @@ import shlex
 import shutil
 import sqlite3
 import subprocess
-from contextlib import closing
+from contextlib import closing, suppress
+from dataclasses import replace
 from datetime import timedelta
+from io import StringIO
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
-from django.core.management import get_commands
+from django.core.management import call_command, get_commands
 
 import schedules.tasks
 from cronty_site.terminal.group import main
+from schedules import clock
 from schedules.management.commands.up import greeting
 from schedules.models import Job
 from schedules.services.setup import FirstUser
 from schedules.web.views.job import TABS
+from tests import documented
 from tests.clusters import PROJECT
 from tests.factories import JobFactory
 from tests.forks import python
@@ -29,7 +35,7 @@ HOW_TO = PROJECT / "docs/how-to"
 
 
 def blocks(page: Path, language: str) -> list[str]:
-    return re.findall(rf"```{language}\n(.*?)```", page.read_text(), flags=re.DOTALL)
+    return [block.text for block in documented.blocks(str(page.relative_to(PROJECT)), language)]
 
 
 def test_clock_changes_are_as_the_page_shows():
@@ -39,19 +45,82 @@ def test_clock_changes_are_as_the_page_shows():
     assert result.failed == 0
 
 
-def test_task_of_the_page_is_found_and_runs(tmp_path: Path):
+def test_tasks_of_the_pages_are_found_and_run(tmp_path: Path):
+    """The app of the how-to page, whose folder its own commands make, with the task of the README beside it."""
     (code,) = blocks(HOW_TO / "own-task.md", "python")
-    app = tmp_path / "apps" / "my_tasks"
-    app.mkdir(parents=True)
-    (app / "__init__.py").touch()
-    (app / "tasks.py").write_text(code)
-    site = Project(PROJECT, {"CRONTY_DATA": str(tmp_path), "CRONTY_APPS": "my_tasks"})
+    (in_readme,) = blocks(PROJECT / "README.md", "python")
+    folder, start = blocks(HOW_TO / "own-task.md", "sh")
+    subprocess.run(["sh", "-euc", folder], cwd=tmp_path, check=True)
+    (tmp_path / code.splitlines()[0].removeprefix("# ")).write_text(f"{code}\n{in_readme}")
+    (variable,) = re.findall(r"^CRONTY_APPS=(\w+) make up", start)
+    site = Project(PROJECT, {"CRONTY_DATA": str(tmp_path / "data"), "CRONTY_APPS": variable})
 
     said = site.shell(
-        "from schedules.tasks import registry; print(registry.get('disk_space').function('/', percent=0))"
+        "from schedules.tasks import registry as r; print(r.get('disk_space').function('/', percent=0),"
+        " r.get('clean_up').check([], {'folder': '/tmp', 'days': 'x'}))"
     )
 
-    assert re.fullmatch(r"/ has \d+ % free", said)
+    assert re.match(r"/ has \d+ % free \[.*days", said)
+
+
+def test_pictures_name_files_that_exist():
+    """Those of the page on the architecture: its diagrams, and the list of folders."""
+    page = PROJECT / "docs/explanation/architecture.md"
+    (folders,) = blocks(page, "")
+    pictures = "".join(blocks(page, "mermaid"))
+    named = re.findall(r"(?:^|(?<= ))([a-z_]+(?:/[a-z_]+)?)/(?=\s)", folders, flags=re.MULTILINE)
+    named += re.findall(r"[a-z_/]+\.py", pictures)
+    places = [PROJECT, *(PROJECT / "schedules" / name for name in ("", "engine", "worker", "tasks"))]
+
+    assert len(named) > 15
+    assert [name for name in named if not any((place / name).exists() for place in places)] == []
+
+
+def test_workflow_is_started_with_the_key_of_the_run():
+    """The example for an engine of workflows, with a client that refuses a second workflow of the same id."""
+
+    class AlreadyStartedError(Exception): ...
+
+    started: dict[str, str] = {}
+
+    class Client:
+        async def start_workflow(self, name: str, branch: str, *, id: str, **options: object) -> None:  # noqa: A002
+            if id in started:
+                raise AlreadyStartedError
+            started[id] = f"{name} {branch} {options['task_queue']}"
+
+    (code,) = blocks(PROJECT / "docs/explanation/scale.md", "python")
+    names = {
+        **vars(schedules.tasks),
+        "task": lambda name: lambda function: function,
+        "suppress": suppress,
+        "temporal": Client(),
+        "WorkflowAlreadyStartedError": AlreadyStartedError,
+        "WorkflowIDReusePolicy": SimpleNamespace(REJECT_DUPLICATE=1),
+    }
+    exec(code, names)  # noqa: S102
+    run = replace(schedules.tasks.Run.without_job(clock.now(), 1, 60), key="slot-7")
+
+    answers = [asyncio.run(names["start_report"]("north", run=run)) for _ in range(2)]
+
+    assert answers == ["slot-7", "slot-7"]
+    assert started == {"slot-7": "Report north reports"}
+
+
+@pytest.mark.django_db
+def test_findings_of_the_page_are_those_of_doctor(settings):
+    settings.CRONTY_MANAGE = ["-m", "cronty_site"]
+    (shown,) = blocks(HOW_TO / "monitoring.md", "")
+    out = StringIO()
+
+    with suppress(SystemExit):
+        call_command("doctor", "--offline", stdout=out)
+
+    def shape(text: str) -> set[str]:
+        """The lines, without the values that differ between hosts."""
+        return {re.sub(r"\d[\d.]*|under .*|PostgreSQL|SQLite|[GM]B", "…", line) for line in text.splitlines()}
+
+    assert shape(shown) <= shape(out.getvalue())
 
 
 def test_errors_of_the_page_can_be_raised():

@@ -10,6 +10,7 @@ from django.db import OperationalError
 
 from schedules import logs
 from schedules.logs import JsonFormatter, LineFormatter, RepeatFilter, in_run
+from tests.clusters import PROJECT
 
 log = logging.getLogger("tests.logs")
 
@@ -134,6 +135,16 @@ def test_json_line_names_the_run_it_belongs_to(entries):
     assert about["execution"] == 8
     assert "execution" not in outside
     assert outside["time"].endswith("+00:00")
+
+
+def test_line_of_the_page_has_the_keys_of_a_real_one(entries):
+    page = (PROJECT / "docs/how-to/monitoring.md").read_text()
+    shown = json.loads(page.split("```json\n")[1].split("```")[0])
+
+    with in_run(execution=812, job="job_x7", task="report", attempt=1):
+        log.warning("No orders")
+
+    assert list(shown) == list(entries()[0])
 
 
 def test_json_line_has_a_traceback_but_not_that_of_an_outage(entries):

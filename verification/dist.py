@@ -1,7 +1,8 @@
 """The distribution, built and checked: `make dist`.
 
 It builds the wheel with tools of its own, checks what is in it, installs it into a fresh virtual environment and starts
-it from an empty folder. Then it follows the steps of the Dockerfile. It needs the standard library only.
+it from an empty folder, and by uvx and pipx. Then it follows the steps of the Dockerfile and, as root, those of
+docs/how-to/deploy.md. It needs the standard library only.
 """
 
 import os
@@ -16,13 +17,19 @@ from argparse import ArgumentParser
 from pathlib import Path
 from zipfile import ZipFile
 
+from verification.throwaway import can_throw_away, run_in_throwaway_root
+
 PROJECT = Path(__file__).resolve().parent.parent
 CACHE = PROJECT / ".cache" / "dist"
 OUTPUT = PROJECT / "dist"
-TOOLS = ("build", "twine")
+TOOLS = ("build", "twine", "pipx", "uv")
 PACKAGES = ("schedules", "cronty_site")
 # Where a path of the checkout is in the wheel, if not in the same place.
 MOVED = {"templates/": "cronty_site/templates/"}
+HELLO = (
+    '{"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {"protocolVersion": "2025-11-25",'
+    ' "capabilities": {}, "clientInfo": {"name": "dist", "version": "1"}}}\n'
+)
 NOT_OURS = ("CRONTY_", "NTFY_", "XDG_", "DATABASE_URL", "DJANGO_", "EMAIL_URL", "PYTHONPATH")
 
 
@@ -34,8 +41,10 @@ def main() -> None:
     check_contents(wheel)
     cronty = install(CACHE / "fresh", wheel)
     check_start(cronty, CACHE / "home")
+    check_runners(wheel, CACHE / "runners")
     if not options.no_docker:
         follow_dockerfile(CACHE / "image")
+    follow_deployment(wheel, CACHE / "host")
     say(f"ok: {wheel.relative_to(PROJECT)}, {wheel.stat().st_size:,} bytes")
 
 
@@ -43,7 +52,7 @@ def build() -> Path:
     """Build the source distribution and, from it, the wheel; have twine check both."""
     say("Building …")
     tools = CACHE / "tools"
-    if not (tools / "bin" / "twine").exists():
+    if not all((tools / "bin" / name).exists() for name in ("twine", "pipx", "uvx")):
         create(tools)
         run(tools / "bin/python", "-m", "pip", "install", "-q", *TOOLS, quiet=True)
     shutil.rmtree(OUTPUT, ignore_errors=True)
@@ -123,6 +132,61 @@ def check_start(cronty: Path, home: Path) -> None:
         sys.exit("The templates of the site are not found.")
 
 
+def check_runners(wheel: Path, folder: Path) -> None:
+    """Start the wheel by uvx and pipx, which install it and its dependencies themselves, and talk to its MCP server."""
+    say("Starting by uvx and pipx …")
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir()
+    tools = CACHE / "tools/bin"
+    variables = {"CRONTY_DATA": str(folder / "data"), "PIPX_HOME": str(folder / "pipx")}
+    uvx = [tools / "uvx", "--python", sys.executable, "--from", wheel, "cronty"]
+    pipx = [tools / "pipx", "run", "--spec", wheel, "cronty"]
+    for runner in (uvx, pipx):
+        said = run(*runner, "up", "--check", "--port", free_port(), folder=folder, variables=variables)
+        if not said.startswith("ok:"):
+            sys.exit(f"`{Path(runner[0]).name} … cronty up --check` said: {said}")
+    variables["DJANGO_SUPERUSER_PASSWORD"] = "only for this check"
+    person = ("--noinput", "--username", "admin", "--email", "admin@cronty.example")
+    run(*uvx, "manage", "createsuperuser", *person, folder=folder, variables=variables)
+    said = run(*uvx, "mcp", folder=folder, variables=variables, typed=HELLO)
+    if '"serverInfo"' not in said:
+        sys.exit(f"`uvx cronty mcp` said: {said}")
+
+
+def follow_deployment(wheel: Path, folder: Path) -> None:
+    """Install the service as docs/how-to/deploy.md says, in a root folder that is thrown away, and start it."""
+    needed = ("/usr/bin/python3", "adduser", "runuser", "systemctl")
+    if not can_throw_away() or not all(map(shutil.which, needed)):
+        say("Left out: the steps of docs/how-to/deploy.md need root, overlays, adduser and systemd.")
+        return
+    say("Following docs/how-to/deploy.md …")
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    pages = PROJECT / "docs/how-to"
+    steps, other = re.findall(r"```sh\n(.*?)```", (pages / "deploy.md").read_text(), flags=re.DOTALL)
+    unit = (pages / "deploy/cronty.service").read_text()
+    shutil.copy(pages / "deploy/cronty.service", folder)
+    shutil.copy(wheel, folder)
+    (folder / "constraints.txt").write_text(f"cronty @ file://{folder / wheel.name}\n")
+    settings = " ".join(re.findall(r"^Environment=(\S+)$", unit, flags=re.MULTILINE))
+    (start,) = re.findall(r"^ExecStart=(.+)$", unit, flags=re.MULTILINE)
+    # What systemd does for StateDirectory= and User=, then the line that it starts, and the other command of the page.
+    script = f"""
+export PATH=/usr/sbin:/usr/bin:/sbin:/bin PIP_CONSTRAINT={folder}/constraints.txt
+{steps}
+install --directory --mode 0700 --owner cronty --group cronty /var/lib/cronty
+cd /var/lib/cronty
+runuser -u cronty -- env {settings} CRONTY_PORT={free_port()} {start} >/tmp/journal 2>&1 & service=$!
+until grep "Ctrl-C stops" /tmp/journal; do kill -0 $service || {{ cat /tmp/journal; exit 1; }}; sleep 0.2; done
+{other}
+kill $service
+wait $service || true
+"""
+    done = run_in_throwaway_root(script, folder=folder)
+    if done.returncode or "No jobs." not in done.stdout:
+        sys.exit(f"The steps of docs/how-to/deploy.md failed:\n{done.stdout}{done.stderr}")
+
+
 def follow_dockerfile(image: Path) -> None:
     """Do what the Dockerfile does, with its absolute paths moved into a folder, and start the result."""
     say("Following the Dockerfile …")
@@ -200,6 +264,7 @@ def run(
     folder: Path | None = None,
     variables: dict[str, str] | None = None,
     quiet: bool = False,
+    typed: str = "",
 ) -> str:
     """Run a command without this machine's settings of Cronty; return what it printed, or stop with it."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith(NOT_OURS)}
@@ -208,6 +273,7 @@ def run(
         [str(word) for word in command],
         cwd=folder or PROJECT,
         env=environment | (variables or {}),
+        input=typed,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT if quiet else None,
         text=True,

@@ -9,11 +9,13 @@ from typing import Any
 
 import httpx2
 import pytest
+from django.core.management import call_command
 from mcp import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.client.streamable_http import streamable_http_client
 
 from tests.clusters import wait_for
+from tests.documented import blocks
 from tests.forks import python
 from tests.mcp.agents import answer_of
 from tests.mcp.processes import free_port
@@ -30,6 +32,34 @@ call_command("makemigrations", check_changes=True, dry_run=True, verbosity=0)
 call_command("migrate", verbosity=0)
 Customer.objects.create_superuser("olga@example.org", "correct horse")
 call_command("issue_token", user="olga@example.org", name="laptop")
+"""
+PAGE = "docs/how-to/embedding.md"
+FILL_IN = """
+apps, middleware = DJANGO
+INSTALLED_APPS = [*INSTALLED_APPS[:1], *apps, "orders", *INSTALLED_APPS[2:]]
+MIDDLEWARE = [middleware[0], *MIDDLEWARE[1:3], *middleware[2:]]
+LOGIN_URL = "admin:login"
+"""
+USE_THE_PROJECT = """
+from datetime import timedelta
+from pathlib import Path
+from types import SimpleNamespace
+
+from django.contrib.auth.models import User
+from django.core.management import call_command
+from django.db import transaction
+from django.urls import reverse
+from django.utils import timezone
+
+call_command("check", fail_level="WARNING")
+call_command("migrate", verbosity=0)
+from shop.asgi import application
+
+print(reverse("schedules:jobs"), type(application).__name__, sep="\\n")
+customer, item = User.objects.create_user("olga"), "lamp"
+Order = SimpleNamespace(objects=SimpleNamespace(create=lambda **_: SimpleNamespace(pk=7)))
+exec(Path("services.py").read_text())
+print(answer.value.job.name)
 """
 
 
@@ -76,6 +106,31 @@ def test_job_created_by_the_project_fires_and_is_visible_to_people_and_agents(sh
     assert "Remind of order" in in_the_admin.text
     over_stdio = asyncio.run(jobs_over_stdio(shop))
     assert over_http == over_stdio == ["Remind of order 1"]
+
+
+def test_project_made_from_the_page_works(tmp_path: Path):
+    """A new Django project with the blocks of docs/how-to/embedding.md, whose `...` stand for what Django put there."""
+    files, tasks, services = (block.text for block in blocks(PAGE, "python"))
+    _, settings, urls, asgi = re.split(r"^# \w+\.py\n", files, flags=re.MULTILINE)
+    (on_sqlite,) = re.findall(r"On SQLite, set `(.+?)`", (ROOT / PAGE).read_text())
+    call_command("startproject", "shop", str(tmp_path))
+    append(tmp_path / "shop/settings.py", "DJANGO = INSTALLED_APPS, MIDDLEWARE", settings, on_sqlite, FILL_IN)
+    append(
+        tmp_path / "shop/urls.py", "from django.urls import include", f"urlpatterns.append({urls.strip()})"
+    )
+    append(tmp_path / "shop/asgi.py", "import schedules.mcp.http, schedules.serving.guards", asgi)
+    (tmp_path / "orders").mkdir()
+    (tmp_path / "orders/__init__.py").touch()
+    (tmp_path / "orders/tasks.py").write_text(tasks)
+    (tmp_path / "services.py").write_text(services)
+
+    said = Project(tmp_path, {"PYTHONPATH": str(ROOT)}).shell(USE_THE_PROJECT)
+
+    assert said.splitlines()[-3:] == ["/cronty/", "Guards", "Remind of order 7"]
+
+
+def append(file: Path, *parts: str) -> None:
+    file.write_text("\n".join([file.read_text(), *parts, ""]))
 
 
 def answers(browser: httpx2.Client, path: str) -> bool:

@@ -205,7 +205,7 @@ REPEAT = [
     "",
     "## How to repeat it",
     "",
-    "```",
+    "```sh",
     "make bench                          # everything, about 15 minutes",
     'make bench ARGS="cronty huey"       # some systems; results are merged into docs/reference/benchmarks.json',
     'make bench ARGS="celery --measures single plain"',

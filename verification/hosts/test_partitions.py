@@ -1,17 +1,22 @@
 """The engine on a table of runs that is partitioned by time, as docs/explanation/scale.md describes it."""
 
+import os
 import re
-from datetime import timedelta
-from pathlib import Path
+import shutil
+import subprocess
+from datetime import UTC, datetime, timedelta
+from urllib.parse import quote
 
 import pytest
 from django.db import IntegrityError, connection, transaction
 
 from schedules import clock, engine
 from schedules.models import Execution
+from tests.clusters import PROJECT
 from tests.factories import ClusterFactory, ExecutionFactory, JobFactory
 
-SCRIPT = Path(__file__).parents[2] / "docs" / "how-to" / "deploy" / "partitions.sql"
+SCRIPT = PROJECT / "docs/how-to/deploy/partitions.sql"
+PAGE = PROJECT / "docs/explanation/scale.md"
 WEEK = timedelta(days=7)
 
 pytestmark = pytest.mark.django_db
@@ -68,6 +73,43 @@ def test_partition_is_dropped_with_its_runs(old_run):
         cursor.execute("DROP TABLE schedules_execution_first")
 
     assert not Execution.objects.filter(pk=old_run.pk).exists()
+
+
+def test_weeks_are_added_and_dropped_as_the_page_says(old_run):
+    """The weeks of the page are moved, so that the first partition is the old one and the new one is far ahead."""
+    (code,) = re.findall(r"```sql\n(.*?)```", PAGE.read_text(), flags=re.DOTALL)
+    code = code.replace("schedules_execution_2026_w43", "schedules_execution_first").replace("2027", "2057")
+
+    with connection.cursor() as cursor:
+        cursor.execute(code)
+
+    moment = datetime(2057, 1, 26, tzinfo=UTC)
+    assert partition_of(ExecutionFactory(scheduled_for=moment)) == "schedules_execution_2057_w04"
+    assert not Execution.objects.filter(pk=old_run.pk).exists()
+
+
+@pytest.mark.skipif(shutil.which("psql") is None, reason="psql is not installed")
+def test_script_runs_in_psql_as_the_page_says():
+    """An error after the script undoes all of it, because the command is one transaction."""
+    if connection.vendor != "postgresql":
+        pytest.skip("SQLite has no partitions")
+    (command,) = re.findall(r"```sh\n(psql .*?)\n```", PAGE.read_text())
+    database = connection.settings_dict
+    address = "postgresql://{USER}:{PASSWORD}@{HOST}:{PORT}/{NAME}".format_map(
+        {name: quote(str(value), safe="") for name, value in database.items()}
+    )
+
+    done = subprocess.run(
+        ["sh", "-c", f"{command} -c 'SELECT 1 / 0'"],
+        cwd=PROJECT,
+        env={**os.environ, "DATABASE_URL": address, "PGOPTIONS": "-c lock_timeout=10s"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert "CREATE TABLE" in done.stdout
+    assert re.findall("ERROR.*", done.stderr) == ["ERROR:  division by zero"]
 
 
 def test_indexes_keep_the_names_that_migrations_use(old_run):
