@@ -1,6 +1,6 @@
 """The URLs of the pages; include them with `path("", include("schedules.urls"))`."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from django.http.response import HttpResponseBase
@@ -26,6 +26,7 @@ from schedules.web.views import (
     system,
     welcome,
 )
+from schedules.web.views.page import points_to_trash
 
 app_name = "schedules"
 
@@ -34,12 +35,16 @@ def page(
     route: str, view: Callable[..., HttpResponseBase], options: dict[str, Any] | None = None, *, name: str
 ) -> URLPattern:
     """Return a URL pattern that requires a login, also in a project without our middleware."""
+    if "<str:job_id>" in route:
+        view = points_to_trash(view)
     return path(route, requires_login(view), options, name=name)
 
 
-def form(route: str, view: Callable[..., HttpResponseBase], *, name: str) -> URLPattern:
+def form(
+    route: str, view: Callable[..., HttpResponseBase], *, name: str, typed: Sequence[str] = ()
+) -> URLPattern:
     """Return the pattern of a form that is kept when it is sent without a login."""
-    return page(route, keeps_draft(view), name=name)
+    return page(route, keeps_draft(view, typed), name=name)
 
 
 urlpatterns = [
@@ -52,7 +57,7 @@ urlpatterns = [
     page("jobs/<str:job_id>/", job.JobPage.as_view(), name="job"),
     form("jobs/<str:job_id>/edit/", editing.EditJobPage.as_view(), name="edit"),
     page("jobs/<str:job_id>/run/", job.run, name="run-now"),
-    form("jobs/<str:job_id>/pause/", job.pause, name="pause"),
+    form("jobs/<str:job_id>/pause/", job.pause, name="pause", typed=job.PAUSE),
     page("jobs/<str:job_id>/skip/", job.skip, name="skip"),
     page("jobs/<str:job_id>/resume/", job.resume, name="resume"),
     page("jobs/<str:job_id>/cancel/", job.cancel, name="cancel"),

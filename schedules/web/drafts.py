@@ -1,6 +1,6 @@
 """Forms that are sent after a session ended: what was typed is kept until after the log-in, and nothing is done."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import wraps
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
@@ -29,14 +29,14 @@ NEVER_KEPT = ("csrfmiddlewaretoken", "value")
 KEPT = "You were logged out. What you typed is kept: log in to continue."
 LOGGED_OUT = "You were logged out, so nothing was changed. Log in and try again."
 OUT_OF_DATE = "This page was opened before you logged in, so nothing was changed. Try again."
-NOT_SAVED = "Not saved yet: check what you typed before you logged in, then save it."
+NOT_SAVED = "Not saved yet: check what you typed before, then save it."
 
 View = TypeVar("View", bound=Callable[..., HttpResponseBase])
 
 
-def keeps_draft(view: View) -> View:
-    """Mark a view whose form is kept; its page shows what `take` returns."""
-    view.keeps_draft = True  # type: ignore[attr-defined]
+def keeps_draft(view: View, typed: Sequence[str] = ()) -> View:
+    """Mark a view whose form is kept, if something was typed into these fields; its page shows what `take` returns."""
+    view.keeps_draft = lambda posted: not typed or any(posted.get(name) for name in typed)  # type: ignore[attr-defined]
     return view
 
 
@@ -64,7 +64,7 @@ def turn_away(request: HttpRequest) -> HttpResponse:
     view = _view_of(request)
     page = _page_with_form(request)
     is_known = request.user.is_authenticated
-    if getattr(view, "keeps_draft", False):
+    if has_draft(request):
         if why := keep(request, page):
             return render(request, "schedules/draft_not_kept.html", {"why": why, "address": page}, status=403)
         if not is_known:
@@ -76,8 +76,13 @@ def turn_away(request: HttpRequest) -> HttpResponse:
     return redirect_to_login(page)
 
 
-def keep(request: HttpRequest, page: str) -> str | None:
-    """Keep the posted values in the session, which a log-in takes over; return why not, or None."""
+def has_draft(request: HttpRequest) -> bool:
+    """Return whether something was typed into the form that was sent."""
+    return bool(getattr(_view_of(request), "keeps_draft", _keeps_nothing)(request.POST))
+
+
+def keep(request: HttpRequest, page: str = "") -> str | None:
+    """Keep the posted values for their page in the session, which a log-in takes over; return why not, or None."""
     posted = request.POST.copy()
     for name in NEVER_KEPT:
         posted.pop(name, None)
@@ -90,7 +95,7 @@ def keep(request: HttpRequest, page: str) -> str | None:
         if count_up_to(unknown, MOST_UNKNOWN) >= MOST_UNKNOWN:
             return "too many other forms are kept already"
         request.session.set_expiry(KEPT_SECONDS)
-    request.session[KEY] = {"path": urlsplit(page).path, "data": text}
+    request.session[KEY] = {"path": urlsplit(page or _page_with_form(request)).path, "data": text}
     return None
 
 
@@ -106,6 +111,10 @@ def take(request: HttpRequest) -> QueryDict | None:
     request.session.set_expiry(None)
     messages.info(request, NOT_SAVED)
     return QueryDict(kept["data"])
+
+
+def _keeps_nothing(posted: QueryDict) -> bool:
+    return False
 
 
 def _view_of(request: HttpRequest) -> Any:

@@ -12,9 +12,10 @@
     if (asking) return;
     asking = true;
     try {
-      const answer = await fetch(polling.dataset.url, { headers: { Accept: "application/json" }, cache: "no-store" });
+      // Without the log-in, to which an ended session leads: it would show its messages to nobody.
+      const answer = await fetch(polling.dataset.url, { headers: { Accept: "application/json" }, cache: "no-store", redirect: "manual" });
       online();
-      if (answer.redirected || !answer.ok) return refresh();
+      if (!answer.ok) return refresh();
       const { version, soon } = await answer.json();
       wait = soon ? 3 : 30;
       const changed = seen !== null && seen !== version;
@@ -175,7 +176,7 @@
       if (event.target.method !== "post") return;
       if (event.target.dataset.sent) event.preventDefault();
       event.target.dataset.sent = "yes";
-    } else button?.setAttribute("aria-busy", "true");
+    } else if (button?.ariaBusy) { event.preventDefault(); event.stopImmediatePropagation(); } else button?.setAttribute("aria-busy", "true");
   }, true);
   document.addEventListener("htmx:finally:request", () => { for (const each of all("[aria-busy]")) each.removeAttribute("aria-busy"); });
   addEventListener("pageshow", () => { for (const form of document.forms) delete form.dataset.sent; counted(); });

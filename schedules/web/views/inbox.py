@@ -11,11 +11,14 @@ from django.views.generic import TemplateView
 from schedules import services
 from schedules.models import Execution, Token
 from schedules.models.keysets import WALKED, Segment
-from schedules.result import Err, Ok, Result
+from schedules.result import Code, Err, Ok, Result
 from schedules.task_forms.arguments import plain_lines
 from schedules.web import drafts
-from schedules.web.views.page import PageMixin, actor_of, back, show_problem
+from schedules.web.views.page import PageMixin, actor_of, back, problem_text, show_problem
 from schedules.web.views.paging import read_page
+
+# How much of an answer that came too late is shown again; what does not fit into a cookie goes into the session.
+LONGEST_QUOTE = 10_000
 
 
 class InboxPage(PageMixin, TemplateView):
@@ -63,7 +66,12 @@ def answer(request: HttpRequest, run_id: int) -> HttpResponse:
     if not text:
         messages.error(request, "Write an answer first, or dismiss the prompt.")
         return back(request, reverse("schedules:inbox"))
-    return _act(request, services.complete_prompt(actor_of(request), run_id, result=text), "{name} answered.")
+    result = services.complete_prompt(actor_of(request), run_id, result=text)
+    if isinstance(result, Err) and result.code != Code.NOT_FOUND:
+        # Somebody else was first, but what was written may still be needed.
+        messages.error(request, f"{problem_text(result)} You wrote: {text[:LONGEST_QUOTE]}")
+        return back(request, reverse("schedules:inbox"))
+    return _act(request, result, "{name} answered.")
 
 
 @require_POST

@@ -14,7 +14,8 @@ from django.views.generic import TemplateView
 from schedules import clock, services
 from schedules.models import Event, Execution, Job
 from schedules.models.keysets import Segment
-from schedules.result import Err, Ok, Result, sentence
+from schedules.result import Code, Err, Ok, Result, sentence
+from schedules.services import Actor
 from schedules.services.reading import next_runs_of, preview_of
 from schedules.services.sources import source_note
 from schedules.signing import OVERLAP
@@ -59,11 +60,13 @@ class JobPage(PageMixin, TemplateView):
         )
         last = list(runs[:BARS])
         preview = preview_of(job, now)
+        upcoming = upcoming_of(job, preview.next_runs, now)
         tab = self._tab()
         return super().get_context_data(
             job=job,
             preview=preview,
-            upcoming=upcoming_of(job, preview.next_runs, now),
+            upcoming=upcoming,
+            next_run=next((each for each in upcoming if not each.is_skipped), None),
             is_overdue=job.status == Job.Status.PENDING and bool(job.next_run_at and job.next_run_at < now),
             health=Health(last[::-1]),
             values=shown_values(job),
@@ -187,7 +190,15 @@ def pause(request: HttpRequest, job_id: str) -> HttpResponse:
     except PhraseError:
         address = reverse("schedules:job", args=[job_id], query=typed)
         return HttpResponseRedirect(address, status=303)
-    return _act(request, job_id, services.pause, "{name} paused.", reason=typed["reason"], until=until)
+    return _act(request, job_id, pause_active, "{name} paused.", reason=typed["reason"], until=until)
+
+
+def pause_active(actor: Actor, job_id: str, **how: Any) -> Result[Job]:
+    """Pause a job, unless it is paused: a page that shows it as active must not change the end of that pause."""
+    job = actor.jobs().find(job_id)
+    if job is not None and job.status == Job.Status.PAUSED:
+        return Err(Code.WRONG_STATE, f"Job already paused: {job_id}")
+    return services.pause(actor, job_id, **how)
 
 
 def read_until(text: str, page: Page) -> datetime | None:
@@ -212,6 +223,11 @@ def cancel(request: HttpRequest, job_id: str) -> HttpResponse:
 
 @require_POST
 def rotate_key(request: HttpRequest, job_id: str) -> HttpResponse:
+    """Give a job a new signing key, unless another tab did so: a second one would end the overlap with the first."""
+    job = find_job(actor_of(request), job_id)
+    if request.POST.get("shown", "") not in ("", str(job.signing_version)):
+        messages.warning(request, f"The signing key of {job.name} was already rotated.")
+        return back(request, job_address(job))
     words = f"{{name}} has a new signing key; the old one stays valid for {OVERLAP.days} days."
     return _act(request, job_id, services.rotate_signing_key, words)
 

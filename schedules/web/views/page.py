@@ -1,15 +1,18 @@
 """Parts that all pages share: user, time zone, state of the clusters, and messages."""
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from functools import cached_property
+from functools import cached_property, wraps
 from typing import Any, cast
 
 from django.contrib import messages
 from django.contrib.auth.base_user import AbstractBaseUser
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
+from django.http.response import HttpResponseBase
 from django.shortcuts import render
+from django.urls import reverse
 from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.generic.base import ContextMixin, View
 
@@ -118,6 +121,28 @@ def find_job(actor: Actor, job_id: str) -> Job:
     return job
 
 
+def points_to_trash(view: Callable[..., HttpResponseBase]) -> Callable[..., HttpResponseBase]:
+    """Lead to the trash from the page or an action of a job that was moved there, such as in another tab."""
+
+    @wraps(view)
+    def guarded(request: HttpRequest, *args: Any, job_id: str, **kwargs: Any) -> HttpResponseBase:
+        try:
+            return view(request, *args, job_id=job_id, **kwargs)
+        except Http404:
+            job = actor_of(request).trash().find(job_id)
+            if job is None:
+                raise
+            is_kept = request.method == "POST" and drafts.has_draft(request) and drafts.keep(request) is None
+            note = " What you typed is kept." if is_kept else ""
+            messages.warning(request, f"{job.name} is in the trash. Restore it to use it again.{note}")
+            if "HX-Request" in request.headers:
+                # A part of a page cannot be replaced by the trash: the script reloads the page, which shows the message.
+                raise
+            return HttpResponseRedirect(reverse("schedules:trash"), status=303)
+
+    return guarded
+
+
 def back(request: HttpRequest, default: str) -> HttpResponseRedirect:
     """Redirect to the page that sent the form, if it is a page of this site."""
     target = request.POST.get("next", "")
@@ -143,8 +168,12 @@ _REFUSALS = {
     "Job already pending": "This job is active already.",
     "Job is not paused": "This job isn't paused.",
     "Job has no next run": "This job has no next run.",
+    "Prompt already succeeded": "This prompt was already answered.",
+    "Prompt already cancelled": "This prompt was already dismissed.",
+    "No agent holds prompt.": "No agent holds this prompt any more.",
+    "Run is not running.": "This run has already ended.",
 }
-_ID = re.compile(r" ?(?:: |\()[a-z]+_\d+_\d+\)?")
+_ID = re.compile(r" ?(?:: |\()(?:[a-z]+_\d+_)?\d+\)?|(?<=^Run) \d+|(?<=^No agent holds prompt) \d+")
 
 
 def problem_text(problem: Err) -> str:

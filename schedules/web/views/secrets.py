@@ -31,9 +31,11 @@ class SecretsPage(FormPageMixin, TemplateView):
     def post(self, request: HttpRequest) -> HttpResponse:
         form = self.make_form(request.POST)
         if form.is_valid():
+            known = {(listed.name, listed.of_installation) for listed in list_secrets(self.actor)}
             match set_secret(self.actor, **form.cleaned_data):
                 case Ok(stored):
-                    messages.success(request, f"Saved {stored.name}.")
+                    is_known = (stored.name, stored.of_installation) in known
+                    messages.success(request, f"{'Replaced' if is_known else 'Saved'} {stored.name}.")
                     return HttpResponseRedirect(reverse("schedules:secrets"))
                 case Err() as problem:
                     add_errors(form, problem)
@@ -48,6 +50,9 @@ page = sensitive_post_parameters("value")(SecretsPage.as_view())
 def delete(request: HttpRequest, secret_id: int) -> HttpResponse:
     actor = actor_of(request)
     found = next((listed for listed in list_secrets(actor) if listed.number == secret_id), None)
+    if found is None and (name := request.POST.get("shown")):
+        messages.warning(request, f"{name[:64]} was deleted already.")
+        return HttpResponseRedirect(reverse("schedules:secrets"), status=303)
     if found is None:
         raise Http404("secret")
     match delete_secret(actor, found.name, of_installation=found.of_installation):

@@ -14,13 +14,14 @@ from schedules.models import Job
 from schedules.result import Err, Ok
 from schedules.services import Actor
 from schedules.web.views import states
+from schedules.web.views.job import pause_active
 from schedules.web.views.jobs import MOST_JOBS, asked_of, in_standing, matching
 from schedules.web.views.owners import owner_called
 from schedules.web.views.page import actor_of, back, problem_text
 
 # The function of each action, what it did, and the action that undoes it.
 ACTIONS = {
-    "pause": (services.pause, "paused", "resume"),
+    "pause": (pause_active, "paused", "resume"),
     "resume": (services.resume, "resumed", "pause"),
     "cancel": (services.cancel, "stopped permanently", "restore"),
     "delete": (services.delete, "moved to the trash", "restore"),
@@ -75,6 +76,8 @@ def _refusal(actor: Actor, refused: dict[str, Err], done: str) -> str:
     job: Any = actor.jobs().find(job_id)
     more = len(refused) - 1
     others = f" {more:,} more job{' was' if more == 1 else 's were'} left unchanged." if more else ""
+    if job is None and (trashed := actor.trash().find(job_id)):
+        return f"{trashed.name} is in the trash, so it wasn't {done}.{others}"
     if job is None:
         return f"A job wasn't {done}, because you can't change it.{others}"
     reason = REASONS.get(job.status)

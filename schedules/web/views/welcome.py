@@ -95,15 +95,21 @@ def greet(actor: Actor, *, timezone: str, failure_topic: str, message: str) -> R
 def demo(request: HttpRequest) -> HttpResponse:
     """Add three demo jobs, or remove them again."""
     actor = actor_of(request)
+    demo_ids = (
+        actor.jobs()
+        .owned_by(actor.user)
+        .filter(public_id__startswith=f"{DEMO_PREFIX}_")
+        .values_list("public_id", flat=True)
+    )
     if request.POST.get("verb") == "remove":
-        demo_ids = (
-            actor.jobs()
-            .owned_by(actor.user)
-            .filter(public_id__startswith=f"{DEMO_PREFIX}_")
-            .values_list("public_id", flat=True)
-        )
         removed = [isinstance(services.delete(actor, job_id), Ok) for job_id in demo_ids]
-        messages.success(request, f"{sum(removed)} demo jobs moved to the trash.")
+        if removed:
+            messages.success(request, f"{sum(removed)} demo jobs moved to the trash.")
+        else:
+            messages.warning(request, "There are no demo jobs to remove.")
+        return back(request, reverse("schedules:jobs"))
+    if demo_ids:
+        messages.warning(request, f"You already have demo jobs, tagged {DEMO_TAG}.")
         return back(request, reverse("schedules:jobs"))
     results = [
         services.schedule(actor, prefix=DEMO_PREFIX, tags=[DEMO_TAG], **fields) for fields in demo_jobs(actor)

@@ -482,12 +482,16 @@ def test_ended_job_cannot_be_edited_but_can_be_copied(web: Client, owner: User):
     assert copy.context["form"]["name"].value() == "Done (copy)"
 
 
-def test_edit_of_a_job_deleted_meanwhile_is_a_404(web: Client, owner: User):
+def test_edit_of_a_job_deleted_meanwhile_is_kept_until_it_is_restored(web: Client, owner: User):
     job = JobFactory(owner=owner)
     data = filled_in(web, job)
     web.post(f"/jobs/{job.public_id}/delete/")
 
-    assert web.post(f"/jobs/{job.public_id}/edit/", data).status_code == 404
+    trash = web.post(f"/jobs/{job.public_id}/edit/", data | {"name": "Typed"}, follow=True)
+    web.post("/jobs/restore/", {"job": job.public_id})
+
+    assert "is in the trash. Restore it to use it again. What you typed is kept." in trash.content.decode()
+    assert web.get(f"/jobs/{job.public_id}/edit/").context["form"]["name"].value() == "Typed"
 
 
 def test_name_that_looks_like_another_is_pointed_out(web: Client, owner: User):

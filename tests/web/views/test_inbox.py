@@ -45,7 +45,7 @@ def test_prompt_can_be_dismissed_once(web: Client, waiting: Execution):
 
     page = web.post(f"/inbox/{waiting.pk}/dismiss/", follow=True).content.decode()
 
-    assert "already cancelled" in page
+    assert "This prompt was already dismissed." in page
     assert "Recently completed" in page
 
 

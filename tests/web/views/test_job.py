@@ -49,7 +49,7 @@ def test_job_deleted_while_its_page_is_rendered_is_not_an_error(web: Client, job
     with connection.execute_wrapper(delete_after_first_read):
         assert web.get(f"/jobs/{job.public_id}/").status_code == 200
 
-    assert web.get(f"/jobs/{job.public_id}/").status_code == 404
+    assert web.get(f"/jobs/{job.public_id}/")["Location"] == "/trash/"
 
 
 def test_page_hides_secrets(web: Client, owner: User):
@@ -156,13 +156,15 @@ def test_error_about_a_long_pause_reason_does_not_name_the_column(web: Client, j
     assert ">Use at most 200 printable characters.</span>" in answer.content.decode()
 
 
-def test_second_pause_changes_the_end(web: Client, job: Job):
+def test_second_pause_does_not_change_the_end_of_the_first(web: Client, job: Job):
     web.post(f"/jobs/{job.public_id}/pause/", {"until": "in 2 days", "reason": "Moving"})
 
-    web.post(f"/jobs/{job.public_id}/pause/")
+    page = web.post(f"/jobs/{job.public_id}/pause/", follow=True).content.decode()
+    web.post("/jobs/bulk/", {"verb": "pause", "job": job.public_id})
 
     job.refresh_from_db()
-    assert (job.status, job.pause_reason, job.paused_until) == ("paused", "Moving", None)
+    assert "This job is paused already." in page
+    assert (job.status, job.pause_reason, job.paused_until is None) == ("paused", "Moving", False)
 
 
 @pytest.mark.parametrize(("cron", "count"), [("0 * * * *", 5), ("nonsense", 0)])
@@ -195,7 +197,7 @@ def test_cancel_makes_the_job_cancelled(web: Client, job: Job):
 def test_delete_offers_undo_and_undo_works(web: Client, job: Job):
     page = web.post(f"/jobs/{job.public_id}/delete/", follow=True).content.decode()
     assert "Backup moved to the trash." in page
-    assert web.get(f"/jobs/{job.public_id}/").status_code == 404
+    assert web.get(f"/jobs/{job.public_id}/")["Location"] == "/trash/"
 
     web.post("/jobs/restore/", {"job": job.public_id})
 

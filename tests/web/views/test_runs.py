@@ -370,7 +370,7 @@ def test_running_command_is_stopped_by_its_owner_only(web: Client, other: Client
     plain.refresh_from_db()
     assert (run.status, run.reason, run.lease_until) == ("cancelled", "Stopped by olga.", None)
     assert plain.status == "running"
-    assert "is not running" in again
+    assert "This run has already ended." in again
     assert Event.objects.get().verb == "stop"
     assert engine.find_lost(cluster.pk, {run.pk: 1}) == [run.pk]
 
