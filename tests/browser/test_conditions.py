@@ -1,115 +1,203 @@
-"""Typical use by keyboard alone, and over a slow network."""
+"""Every flow in every condition: by keyboard, without JavaScript, on a slow network, after a lost session, in two tabs."""
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterator
+from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
-from playwright.sync_api import Page, expect
+from django.conf import LazySettings
+from django.contrib.auth.models import User
+from playwright.sync_api import Browser, Dialog, Page, expect
 
-from schedules.models import Job
-from tests.browser.conftest import Visitor, full_matrix
+from tests.browser.account_flows import ACCOUNT, READING
+from tests.browser.conftest import IS_FULL, Visitor
+from tests.browser.flow_data import PASSWORD, Data, Flow, make_data
+from tests.browser.job_flows import CHANGING, CREATING
+from tests.browser.people import KeyboardPerson, Person, fill, press
+from tests.sink import Answer, Sink
 
 # A weak mobile connection.
-SLOW = {"offline": False, "latency": 400, "downloadThroughput": 50_000, "uploadThroughput": 20_000}
-MOST_TABS = 200
+SLOW = {"offline": False, "latency": 300, "downloadThroughput": 50_000, "uploadThroughput": 20_000}
+ERROR_PAGES = ("Page not found", "Bad request", "No access", "Something went wrong", "session has expired")
+ASLEEP = {"version": "0", "soon": False}
+# What `make test` tries; `make browser` tries everything.
+FEW = {
+    ("skip the next run", "keyboard"),
+    ("create a webhook", "no JavaScript"),
+    ("run in the list", "slow network"),
+    ("create a notification", "lost session"),
+    ("edit a job", "two tabs"),
+}
+Visit = Callable[..., Visitor]
 
 
-def tab_to(page: Page, selector: str) -> None:
-    """Press Tab until an element has the focus."""
-    for _ in range(MOST_TABS):
-        if page.evaluate("selector => document.activeElement.matches(selector)", selector):
-            return
-        page.keyboard.press("Tab")
-    pytest.fail(f"Tab does not reach {selector}")
+@pytest.fixture
+def data(
+    browser: Browser,
+    transactional_db: None,
+    owner: User,
+    use_commands: Callable[[str], None],
+    settings: LazySettings,
+) -> Iterator[Data]:
+    with Sink(Answer(body=b'{"id": "abc"}', headers={"Content-Type": "application/json"})) as sink:
+        settings.NTFY_URL = sink.url()
+        yield make_data(owner, sink, use_commands)
 
 
-@full_matrix
-def test_job_is_created_and_paused_by_keyboard_alone(visit: Callable[..., Visitor], jobs: dict[str, Job]):
-    visitor = visit()
-    page = visitor.open("/")
-
-    page.keyboard.press("n")
-    page.wait_for_url("**/jobs/new/")
-    expect(page.locator("#id_name")).to_be_focused()
-    page.keyboard.type("By hand")
-    tab_to(page, "#id_phrase")
-    page.keyboard.press("ControlOrMeta+a")
-    page.keyboard.type("weekdays 8.30")
-    tab_to(page, "[id='id_notify-message']")
-    page.keyboard.type("Tea")
-    tab_to(page, "[id='id_notify-topic']")
-    page.keyboard.press("ControlOrMeta+a")
-    page.keyboard.type("home")
-    page.keyboard.press("Enter")
-    page.wait_for_url(lambda url: not url.endswith("/jobs/new/"))
-    job = Job.objects.get(name="By hand")
-    page.goto(f"{visitor.base}/")
-    tab_to(page, f"#switch-{job.pk}")
-    page.keyboard.press("Space")
-
-    expect(page.locator(f"#switch-{job.pk}")).to_have_attribute("aria-checked", "false")
-    assert (job.cron, Job.objects.get(pk=job.pk).status) == ("30 8 * * 1-5", "paused")
+def enter(visit: Visit, flow: Flow, data: Data, **options: Any) -> Page:
+    """Open the start page as the person of the flow, who confirms every question."""
+    flow.prepare(data)
+    visitor = visit(user=data.owner if flow.person == "owner" else None, **options)
+    if flow.person == "nobody":
+        visitor.page.context.clear_cookies()
+    visitor.page.on("dialog", agree)
+    visitor.page.context.set_default_timeout(5_000)
+    return visitor.open(data.path(flow.start))
 
 
-@full_matrix
-@pytest.mark.timeout(240)
-@pytest.mark.parametrize("has_script", [True, False])
-def test_jobs_prompts_and_tokens_are_managed_by_keyboard_alone(
-    visit: Callable[..., Visitor], jobs: dict[str, Job], has_script: bool
-):
-    visitor, job = visit(java_script_enabled=has_script), jobs["Stretch"]
-    page, toasts = visitor.open("/"), visitor.page.locator("#toasts")
-
-    tab_to(page, f"[name=job][value={job.public_id}]")
-    page.keyboard.press("Space")
-    tab_to(page, ".bulk [value=pause]")
-    page.keyboard.press("Enter")
-    expect(toasts).to_contain_text("Stretch paused.")
-    tab_to(page, "#toasts form button")
-    page.keyboard.press("Enter")
-    expect(toasts).to_contain_text("Stretch resumed.")
-    page = visitor.open(f"/jobs/{job.public_id}/")
-    tab_to(page, ".head .menu > summary")
-    page.keyboard.press("Enter")
-    tab_to(page, ".menu form[action$='/skip/'] button")
-    page.keyboard.press("Enter")
-    expect(page.locator(".ahead-list li.off")).to_have_count(1)
-    page = visitor.open("/inbox/")
-    tab_to(page, "details.more > summary")
-    page.keyboard.press("Enter")
-    tab_to(page, "[name=answer]")
-    page.keyboard.type("All is well.")
-    tab_to(page, "form[action$='/answer/'] button")
-    page.keyboard.press("Enter")
-    expect(toasts).to_contain_text("Morning briefing answered")
-    page = visitor.open("/connect/")
-    tab_to(page, "#id_name")
-    page.keyboard.type("desk")
-    page.keyboard.press("Enter")
-
-    expect(page.locator("#token")).to_contain_text("cronty_")
-    assert Job.objects.get(pk=job.pk).skips != ""
+def agree(dialog: Dialog) -> None:
+    dialog.accept()
 
 
-@full_matrix
-@pytest.mark.timeout(240)
-def test_slow_network_delays_but_loses_nothing(visit: Callable[..., Visitor], jobs: dict[str, Job]):
-    visitor = visit()
-    visitor.page.set_default_timeout(60_000)
-    wire = visitor.page.context.new_cdp_session(visitor.page)
+def sleep_on(page: Page) -> None:
+    """Keep news from a page, which would bring it up to date, or to the log-in, before the person presses."""
+    page.route("**/live/", lambda route: route.fulfill(json=ASLEEP))
+    page.route("**/console/", lambda route: route.fulfill(status=204))
+
+
+def check_done(page: Page, flow: Flow, data: Data) -> None:
+    expect_seen(page, flow.seen)
+    if flow.stored is not None:
+        assert flow.stored(data) == flow.becomes
+
+
+def expect_seen(page: Page, words: str) -> None:
+    try:
+        expect(page.locator("body")).to_contain_text(re.compile(words, re.DOTALL))
+    except AssertionError:
+        shown = page.locator("#toasts").all_inner_texts() + page.locator("main").all_inner_texts()
+        raise AssertionError(
+            f"{words!r} is not on {page.url}: {' '.join(' '.join(shown).split())[:700]}"
+        ) from None
+    heading = page.locator("h1").first.inner_text()
+    assert not any(error in heading for error in ERROR_PAGES), heading
+
+
+def by_keyboard(visit: Visit, flow: Flow, data: Data) -> None:
+    page = enter(visit, flow, data)
+
+    KeyboardPerson(page).do(*flow.steps, flow.send)
+
+    check_done(page, flow, data)
+
+
+def without_script(visit: Visit, flow: Flow, data: Data) -> None:
+    page = enter(visit, flow, data, java_script_enabled=False)
+    person = Person(page)
+
+    person.do(*flow.steps, flow.send)
+    if flow.send.kind == "fill":
+        person.do(press("Search"))
+
+    check_done(page, flow, data)
+
+
+def on_a_slow_network(visit: Visit, flow: Flow, data: Data) -> None:
+    """Press twice, because nothing seems to happen: it is done once."""
+    page = enter(visit, flow, data)
+    person = Person(page)
+    person.do(*flow.steps)
+    wire = page.context.new_cdp_session(page)
     wire.send("Network.enable")
     wire.send("Network.emulateNetworkConditions", SLOW)
-    page = visitor.open("/jobs/new/")
 
-    page.fill("#id_name", "Slowly")
-    page.fill("#id_phrase", "every day at 9:00")
-    page.fill("[id='id_notify-message']", "Tea")
-    page.fill("[id='id_notify-topic']", "home")
-    page.get_by_role("button", name="Create job", exact=True).click()
-    page.wait_for_url(lambda url: not url.endswith("/jobs/new/"))
-    job = Job.objects.get(name="Slowly")
-    page.goto(f"{visitor.base}/")
-    page.click(f"#switch-{job.pk}")
+    if flow.send.kind == "fill":
+        person.do(flow.send)
+    else:
+        person.press_twice(flow.send)
 
-    expect(page.locator(f"#switch-{job.pk}")).to_have_attribute("aria-checked", "false", timeout=60_000)
-    assert Job.objects.get(pk=job.pk).status == "paused"
-    assert visitor.complaints == []
+    check_done(page, flow, data)
+    expect(page.locator("#toasts .error")).to_have_count(0)
+
+
+def after_a_lost_session(visit: Visit, flow: Flow, data: Data) -> None:
+    page = enter(visit, flow, data)
+    sleep_on(page)
+    person = Person(page)
+    person.do(*flow.steps)
+    before = flow.stored(data) if flow.stored else None
+    page.context.clear_cookies(name="sessionid")
+
+    person.do(flow.send)
+    expect(page.locator("h1")).to_have_text("Log in")
+    if flow.stored is not None:
+        kept = bool(flow.typed) and flow.keeps
+        expect_seen(page, "What you typed is kept" if kept else "nothing was changed")
+        assert flow.stored(data) == before
+    person.do(fill("Email or username", data.owner.username), fill("Password", PASSWORD), press("Log in"))
+
+    if flow.reads and flow.send.kind != "fill":
+        check_done(page, flow, data)
+        return
+    if flow.typed and flow.keeps:
+        for step in flow.typed:
+            if step.name in flow.forgets:
+                person.do(step)
+            else:
+                person.expect_typed(step)
+        person.do(flow.send)
+    else:
+        expect(page).to_have_url(f"http://{urlsplit(page.url).netloc}{data.path(flow.start)}")
+        person.do(*flow.steps, flow.send)
+    check_done(page, flow, data)
+
+
+def in_two_tabs(visit: Visit, flow: Flow, data: Data) -> None:
+    """Send the form in a tab that does not know what the other one has done."""
+    page = enter(visit, flow, data)
+    second = page.context.new_page()
+    second.on("dialog", agree)
+    sleep_on(second)
+    second.goto(page.url)
+    first, other = Person(page), Person(second, is_second=True)
+    other.do(*flow.steps)
+    first.do(*flow.steps, flow.send)
+    check_done(page, flow, data)
+
+    other.do(flow.send)
+
+    expect_seen(second, flow.stale or flow.seen)
+    if flow.stored is not None:
+        assert flow.stored(data) == (flow.becomes if flow.stays is None else flow.stays)
+    if flow.resolve:
+        other.do(*flow.resolve)
+        expect(second.locator("#toasts")).to_contain_text("aved")
+        assert flow.stored is not None
+        assert flow.stored(data) == flow.resolved
+
+
+CONDITIONS = {
+    "keyboard": by_keyboard,
+    "no JavaScript": without_script,
+    "slow network": on_a_slow_network,
+    "lost session": after_a_lost_session,
+    "two tabs": in_two_tabs,
+}
+CASES = [
+    pytest.param(
+        flow,
+        condition,
+        id=f"{name}, {condition}",
+        marks=[] if (name, condition) in FEW or IS_FULL else pytest.mark.skip(reason="make browser"),
+    )
+    for name, flow in (CREATING | CHANGING | ACCOUNT | READING).items()
+    for condition in CONDITIONS
+    if condition not in flow.leave_out
+]
+
+
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize(("flow", "condition"), CASES)
+def test_flow_ends_as_it_should(visit: Visit, data: Data, flow: Flow, condition: str):
+    CONDITIONS[condition](visit, flow, data)

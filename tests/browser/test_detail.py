@@ -34,39 +34,6 @@ def log_in(page: Page, owner: User) -> None:
     page.locator("[name=password]").press("Enter")
 
 
-def test_form_survives_a_lost_session(
-    visit: Callable[..., Visitor], jobs: dict[str, Job], owner: User, password: str
-):
-    page = visit().open("/jobs/new/")
-    expect(page.locator("#id_name")).to_be_focused()
-    fill_in(page, "Tea")
-
-    page.context.clear_cookies()
-    page.click("text=Create job")
-    log_in(page, owner)
-    expect(page.locator("#id_name")).to_have_value("Tea")
-    page.click("text=Create job")
-
-    expect(page.locator("h1")).to_have_text("Tea")
-    assert Job.objects.get(name="Tea").cron == "0 17 * * *"
-
-
-@full_matrix
-def test_form_survives_a_lost_session_without_javascript(
-    visit: Callable[..., Visitor], jobs: dict[str, Job], owner: User, password: str
-):
-    page = visit(java_script_enabled=False).open("/jobs/new/")
-    fill_in(page, "Tea")
-
-    page.context.clear_cookies(name="sessionid")
-    page.click("text=Create job")
-    log_in(page, owner)
-
-    expect(page.locator("#id_name")).to_have_value("Tea")
-    page.click("text=Create job")
-    expect(page.locator("h1")).to_have_text("Tea")
-
-
 @full_matrix
 def test_form_says_that_the_session_is_lost_and_is_saved_after_a_log_in_in_another_tab(
     visit: Callable[..., Visitor], jobs: dict[str, Job], owner: User, password: str
@@ -111,25 +78,6 @@ def test_draft_is_restored_in_the_same_tab_and_can_be_discarded(
 
 
 @full_matrix
-def test_second_tab_keeps_its_changes_after_a_conflict(visit: Callable[..., Visitor], jobs: dict[str, Job]):
-    job = jobs["Stretch"]
-    first = visit().open(f"/jobs/{job.public_id}/edit/")
-    second = first.context.new_page()
-    second.goto(first.url)
-
-    first.locator("#id_name").fill("Theirs")
-    first.keyboard.press("Enter")
-    expect(first.locator("h1")).to_have_text("Theirs")
-    second.locator("#id_name").fill("Mine")
-    second.keyboard.press("Enter")
-    expect(second.locator(".conflict")).to_contain_text("This job was changed by")
-    expect(second.locator(".conflict")).to_contain_text("Theirs")
-    second.locator(".conflict button").click()
-
-    expect(second.locator("h1")).to_have_text("Mine")
-
-
-@full_matrix
 def test_problems_are_reached_by_keyboard(visit: Callable[..., Visitor], jobs: dict[str, Job]):
     page = visit().open("/jobs/new/")
 
@@ -169,25 +117,6 @@ def test_headers_are_typed_in_rows_and_pasted_as_lines(visit: Callable[..., Visi
     expect(page.locator("h1")).to_have_text("Hook")
     headers = {"Accept": "text/plain", "X-Api-Key": "abc", "Authorization": "Bearer x:y"}
     assert Job.objects.get(name="Hook").kwargs["headers"] == headers
-    assert visitor.complaints == []
-
-
-def test_run_is_skipped_and_the_tabs_are_reached_by_keyboard(
-    visit: Callable[..., Visitor], jobs: dict[str, Job]
-):
-    visitor = visit()
-    job = jobs["Water the plants"]
-    page = visitor.open(f"/jobs/{job.public_id}/")
-
-    page.locator(".ahead-list button").first.press("Enter")
-    expect(page.locator(".ahead-list .off")).to_contain_text("skipped")
-    page.locator(".ahead-list .off button").press("Enter")
-    expect(page.locator(".ahead-list .off")).to_have_count(0)
-    page.get_by_role("link", name="Why?").press("Enter")
-
-    expect(page.get_by_label("Date and time")).to_be_visible()
-    job.refresh_from_db()
-    assert job.skips == ""
     assert visitor.complaints == []
 
 
