@@ -25,11 +25,14 @@ $(VENV)/.installed: requirements.txt
 	@$(PIP) -r $<
 	@touch $@
 
-# The tools' list includes the app's. Python compiles the modules that are imported; pip would compile all of them.
+# The tools' list includes the app's. Two runs of pip at once install the app and the rest. Python compiles the modules
+# that are imported; pip would compile all of them.
+TOOLS := awk 'NR == FNR { if (/==/) app[$$1]; next } /==/ { is_tool = !($$1 in app) } is_tool' requirements.txt requirements-dev.txt
 $(VENV)/.installed-dev: requirements-dev.txt requirements.txt
 	@echo "Installing the app and the test tools into $(VENV) …"
 	@[ -e $(VENV)/.installed ] && [ ! requirements.txt -nt $(VENV)/.installed ] || { $(MAKE_VENV); }
-	@$(PIP) --no-compile -r $<
+	@{ $(PIP) --no-compile -r requirements.txt; } & app=$$!; \
+	{ $(TOOLS) | { $(PIP) --no-compile -r /dev/stdin; }; }; failed=$$?; wait $$app && exit $$failed
 	@touch $(VENV)/.installed $@
 
 # Build the wheel with tools of its own, check its contents, start it, and follow the Dockerfile and the page on deploying.
