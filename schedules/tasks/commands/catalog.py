@@ -21,6 +21,8 @@ logger = logging.getLogger(__name__)
 
 # How many seconds a process uses what it has read before it looks at the file again.
 LOOK_EVERY = 1.0
+# A file that has not changed for this many seconds is not being written.
+SETTLED_AFTER = 1.0
 
 Signature = tuple[int, int, int] | None
 
@@ -74,8 +76,9 @@ class Catalog:
         if path != self._path:
             self._path, self._seen, self._read, is_first = path, None, None, True
         found = _signature(path)
-        # Somebody may be writing it: wait until it has been the same for two looks.
-        is_settled = found == self._seen or is_first
+        # Somebody may be writing it: wait until it has been the same for two looks, unless it is older than that. The
+        # next look of an idle worker is for its next run, which would not know its command.
+        is_settled = found == self._seen or is_first or _has_settled(found)
         self._seen = found
         if is_settled and found != self._read:
             self._load(path, found)
@@ -111,6 +114,10 @@ def _signature(path: Path) -> Signature:
     except OSError:
         return None
     return found.st_mtime_ns, found.st_size, found.st_ino
+
+
+def _has_settled(found: Signature) -> bool:
+    return found is not None and time.time_ns() - found[0] >= SETTLED_AFTER * 1e9
 
 
 def _content(path: Path) -> str:

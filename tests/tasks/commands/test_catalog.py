@@ -2,6 +2,7 @@
 
 import logging
 import os
+import time
 from pathlib import Path
 
 import pytest
@@ -40,6 +41,13 @@ def test_changed_file_is_read_without_a_restart(commands, commands_file):
     write(commands_file, TRY.format(name="one") + TRY.format(name="two"))
 
     assert settle(commands) == ["one", "two"]
+
+
+def test_idle_worker_knows_a_new_command_at_its_first_look(commands, commands_file):
+    write(commands_file, TRY.format(name="two"))
+    os.utime(commands_file, times=(time.time() - 2,) * 2)
+
+    assert commands.get("two") is not None
 
 
 def test_file_that_changes_between_two_looks_is_left_alone_until_it_stays_the_same(commands, commands_file):
