@@ -2,6 +2,7 @@
 
 import getpass
 import os
+import pwd
 import subprocess
 import sys
 import tomllib
@@ -54,6 +55,7 @@ def import_command() -> None:
     type=click.Path(path_type=Path, file_okay=False),
     help="Write commands.toml and jobs.yaml into this folder instead.",
 )
+@click.option("--prune", is_flag=True, help="Delete jobs taken over before whose lines are gone or changed.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @click.option("--check", is_flag=True, help="Only show what would be taken over.")
 def crontab_command(
@@ -63,6 +65,7 @@ def crontab_command(
     system: bool,
     source: str,
     folder: Path | None,
+    prune: bool,
     yes: bool,
     check: bool,
 ) -> None:
@@ -89,6 +92,8 @@ def crontab_command(
         print_json(shown)
     else:
         _show(found, jobs, commands)
+    if not has_users and _begin_with_users(found):
+        note("The commands begin with names of users: a system crontab is read with --system.")
     if check or not jobs:
         return
     if not yes and not _confirmed(session):
@@ -110,7 +115,7 @@ def crontab_command(
     specs, problems = read_jobs([(source, document)], zone, session.now)
     if problems:
         raise session.failure(str(problems[0]))
-    apply_specs(session, source, specs, prune=False, yes=True, check=False, is_quiet=session.as_json)
+    apply_specs(session, source, specs, prune=prune, yes=True, check=False, is_quiet=session.as_json)
 
 
 import_command.add_command(crontab_command)
@@ -173,6 +178,13 @@ def _show(found: Crontab, jobs: dict[str, dict[str, Any]], commands: dict[str, d
         say(f"line {each.line}: not taken over: {each.reason}: {each.text}", "yellow")
     taken = f"{counted(len(jobs), 'job')}, {counted(len(commands), 'new command')}"
     say(f"{taken}, {counted(len(found.left_out), 'line')} not taken over")
+
+
+def _begin_with_users(found: Crontab) -> bool:
+    """Return whether most commands begin with the name of a user of this host."""
+    users = {user.pw_name for user in pwd.getpwall()}
+    named = [entry for entry in found.entries if entry.command.split()[0] in users]
+    return 2 * len(named) > len(found.entries)
 
 
 def _left_out(found: Crontab) -> list[dict[str, Any]]:

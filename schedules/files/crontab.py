@@ -18,6 +18,10 @@ _VARIABLE = re.compile(
 _MACRO = re.compile(r"(?P<schedule>@\w+)\s+(?P<rest>.*)")
 _FIELDS = re.compile(r"-?(?P<schedule>\S+\s+\S+\s+\S+\s+\S+\s+\S+)\s+(?P<rest>.*)")
 _HEADING = re.compile(r"[-=*~_]{2,}|#")
+# The line that names the fields, as `crontab -e` writes it: "m h  dom mon dow   command".
+_NAMES_OF_FIELDS = re.compile(r"m(in(utes?)?)?\s+h(ours?)?\s+(dom|day)", flags=re.IGNORECASE)
+# What Cronty reads in a schedule and cron does not: the last day, and the nth weekday.
+_NOT_IN_CRON = re.compile(r"(?<![A-Z])\d?L\b|#", flags=re.IGNORECASE)
 _SIXTH_FIELD = re.compile(r"[\d*?/,-]+\s")
 _USER = re.compile(r"(?P<user>\S+)\s+(?P<rest>.*)")
 # What only silences output; Cronty keeps the output of every run instead of mailing it.
@@ -93,6 +97,7 @@ class _State:
 
     timezone: str
     home: str
+    host_timezone: str
     shell: str = DEFAULT_SHELL
     zone_problem: str = ""
     environment: dict[str, str] = field(default_factory=dict)
@@ -101,7 +106,7 @@ class _State:
 
 def parse_crontab(text: str, *, timezone: str, user: str, home: str, has_users: bool = False) -> Crontab:
     """Read a crontab; `has_users` is for system crontabs, whose lines name a user before the command."""
-    found, state = Crontab(), _State(timezone, home)
+    found, state = Crontab(), _State(timezone, home, timezone)
     for number, line in enumerate(text.splitlines()[:MOST_LINES], 1):
         stripped = line.strip()
         if not stripped:
@@ -123,10 +128,10 @@ def parse_crontab(text: str, *, timezone: str, user: str, home: str, has_users: 
 def _note_comment(state: _State, line: str, user: str, has_users: bool) -> None:
     """Keep a comment for the line below it; headings, commented-out lines and decoration are no comments."""
     text = line.strip("# \t")
-    if _HEADING.match(text):
+    if _HEADING.match(text) or _NAMES_OF_FIELDS.match(text):
         state.comment = []
         return
-    probe = _State("UTC", "/")
+    probe = _State("UTC", "/", "UTC")
     is_entry = isinstance(_entry(probe, 0, text, user if has_users else None), Entry)
     if re.search(r"[^\W\d_]", text) and not is_entry and not _VARIABLE.fullmatch(text):
         state.comment.append(text)
@@ -134,6 +139,8 @@ def _note_comment(state: _State, line: str, user: str, has_users: bool) -> None:
 
 def _set_variable(found: Crontab, state: _State, number: int, name: str, value: str) -> None:
     match name:
+        case "CRON_TZ" if not value:
+            state.timezone, state.zone_problem = state.host_timezone, ""
         case "CRON_TZ":
             try:
                 load_zone(value)
@@ -145,6 +152,9 @@ def _set_variable(found: Crontab, state: _State, number: int, name: str, value: 
         case "HOME":
             state.home = value
             state.environment["HOME"] = value
+        case "MAILTO" if not value:
+            # Cron sends no mail then, so nothing is lost.
+            pass
         case _ if name in _NOT_TAKEN:
             found.left_out.append(LeftOut(number, f"{name}={value}", _NOT_TAKEN[name]))
         case _:
@@ -175,6 +185,10 @@ def _entry(state: _State, number: int, line: str, user: str | None) -> Entry | L
         Cron(schedule, state.timezone)
     except TriggerError as error:
         return left_out(error.reason)
+    if _NOT_IN_CRON.search(schedule):
+        return left_out(
+            f'cron knows neither L nor #, so this never ran; `cronty add "{schedule}"` understands it'
+        )
     command, separator, _ = _split_at_percent(rest)
     if separator:
         return left_out("text after % is standard input, which commands do not have; use a script")

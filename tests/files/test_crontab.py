@@ -197,3 +197,33 @@ def test_odd_text_is_never_an_error(text):
     found = read(text)
 
     assert found.entries == [] or all(entry.command for entry in found.entries)
+
+
+@pytest.mark.parametrize(
+    "header",
+    ["# m h  dom mon dow   command", "# m h dom mon dow user command", "#min hour day month weekday"],
+)
+def test_line_that_names_the_fields_is_no_comment(header):
+    found = read(f"# For more information see the manual pages\n#\n{header}\n0 3 * * * /bin/true\n")
+
+    assert [entry.comment for entry in found.entries] == [""]
+
+
+def test_empty_zone_is_that_of_the_host_again():
+    found = read(
+        "CRON_TZ=Asia/Tokyo\n0 3 * * * a\nCRON_TZ=\n0 4 * * * b\nCRON_TZ=Mars/X\nCRON_TZ=\n0 5 * * * c\n"
+    )
+
+    assert [entry.timezone for entry in found.entries] == ["Asia/Tokyo", "Europe/Vienna", "Europe/Vienna"]
+
+
+def test_empty_mailto_loses_nothing():
+    assert read('MAILTO=""\nMAILTO=\n0 3 * * * a\n').left_out == []
+
+
+def test_fields_that_only_cronty_knows_are_not_taken_over():
+    lines = ["0 7 L * *", "0 7 * * 5L", "0 7 * * MON#1", "0 7 * JUL *", "0 7 1 jul,apr mon"]
+    found = read("".join(f"{schedule} /bin/true\n" for schedule in lines))
+
+    assert [each.line for each in found.left_out] == [1, 2, 3]
+    assert "cron knows neither L nor #" in found.left_out[0].reason

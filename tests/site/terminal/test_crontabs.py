@@ -60,6 +60,26 @@ def test_commands_and_jobs_are_created_once(cronty, file, tmp_path):
     assert Job.objects.count() == 2
 
 
+def test_jobs_of_lines_that_are_gone_are_pruned_if_asked_for(cronty, file):
+    file.write_text("0 3 * * * /bin/true old\n0 4 * * * /bin/true other\n")
+    assert cronty("import", "crontab", str(file), "--yes").code == 0
+    file.write_text("0 3 * * * /bin/true new\n0 4 * * * /bin/true other\n")
+
+    assert cronty("import", "crontab", str(file), "--yes").code == 0
+    assert Job.objects.kept().count() == 3
+    pruned = cronty("import", "crontab", str(file), "--yes", "--prune")
+
+    assert "- /bin/true old" in pruned.out
+    assert sorted(Job.objects.kept().values_list("name", flat=True)) == ["/bin/true new", "/bin/true other"]
+
+
+def test_system_crontab_is_recognised_by_its_users(cronty, file):
+    file.write_text("17 * * * * root cd / && run-parts --report /etc/cron.hourly\n")
+
+    assert "is read with --system" in cronty("import", "crontab", str(file), "--check").err
+    assert cronty("import", "crontab", str(file), "--check", "--system").err == ""
+
+
 def test_crontab_of_real_life_is_taken_over(cronty, file):
     file.write_text(REAL_LIFE)
 
