@@ -9,6 +9,7 @@ session. Elsewhere it can kill the program's process group only.
 """
 
 import ctypes
+import errno
 import json
 import os
 import select
@@ -285,7 +286,26 @@ def _become(spec: dict, parent: int, given: int, output: int, errors: int) -> No
     os.umask(spec["umask"])
     os.chdir(spec["directory"])
     program, *_ = spec["arguments"]
-    os.execvpe(program, spec["arguments"], spec["environment"])  # noqa: S606  # nosec B606
+    path = _find_program(program, spec["environment"].get("PATH", os.defpath))
+    try:
+        os.execve(path, spec["arguments"], spec["environment"])  # noqa: S606  # nosec B606
+    except FileNotFoundError as error:
+        if os.path.exists(path):
+            raise OSError(
+                error.errno, "The interpreter that its first line names does not exist", path
+            ) from error
+        raise
+
+
+def _find_program(name: str, search: str) -> str:
+    """Return the path of a program; a name without a slash is looked for in these folders."""
+    if "/" in name:
+        return name
+    for folder in search.split(os.pathsep):
+        path = os.path.join(folder, name)
+        if os.access(path, os.X_OK) and not os.path.isdir(path):
+            return path
+    raise FileNotFoundError(errno.ENOENT, f"There is no such program in {search}", name)
 
 
 def _frame(kind: bytes, data: bytes) -> bytes:

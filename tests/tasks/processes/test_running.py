@@ -94,7 +94,7 @@ def test_program_that_is_killed_by_a_signal_has_no_code():
     ("program", "words"),
     [
         ("/nonexistent/program", "No such file or directory"),
-        ("no-such-program-anywhere", "No such file or directory"),
+        ("no-such-program-anywhere", "^no-such-program-anywhere: There is no such program in /"),
         (__file__, "Permission denied"),
         ("/etc", "Permission denied"),
     ],
@@ -102,6 +102,15 @@ def test_program_that_is_killed_by_a_signal_has_no_code():
 def test_program_that_cannot_start_says_why(program, words):
     with pytest.raises(StartError, match=words):
         run(program)
+
+
+def test_missing_interpreter_of_a_script_is_named(tmp_path):
+    script = tmp_path / "script"
+    script.write_text("#!/nonexistent/python\n")
+    script.chmod(0o700)
+
+    with pytest.raises(StartError, match="script: The interpreter that its first line names does not exist"):
+        run(str(script))
 
 
 def test_directory_that_does_not_exist_is_named():
