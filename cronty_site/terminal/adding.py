@@ -14,6 +14,7 @@ from cronty_site.terminal.shapes import clock_text, job_json
 from schedules import limits, services
 from schedules.models import Job
 from schedules.models.triggers import columns_of
+from schedules.result import Err
 from schedules.services.reading import preview_of
 from schedules.services.validation import usable_tasks
 from schedules.tasks import registry
@@ -90,20 +91,21 @@ def add_command(
     given = {field: value for field, value in policies.items() if value is not None}
     if until:
         given["ends_at"] = session.moment(until, "--until", zone, has_horizon=False)
-    made = session.expect(
-        services.schedule(
-            session.actor,
-            paused=paused,
-            **columns,
-            **given,
-            name=name or _name_of(known, args, kwargs),
-            task=task,
-            args=args,
-            kwargs=kwargs,
-            timezone=zone,
-            tags=list(tags),
-        )
+    answer = services.schedule(
+        session.actor,
+        paused=paused,
+        **columns,
+        **given,
+        name=name or _name_of(known, args, kwargs),
+        task=task,
+        args=args,
+        kwargs=kwargs,
+        timezone=zone,
+        tags=list(tags),
     )
+    if isinstance(answer, Err) and (unknown := [line(text) for text in args if "=" in str(text)]):
+        note(f"Read as values, because {task} has no argument of such a name: {', '.join(unknown)}")
+    made = session.expect(answer)
     job = made.job
     if session.as_json:
         print_json(job_json(job))

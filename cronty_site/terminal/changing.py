@@ -3,13 +3,15 @@
 import re
 import time
 from collections.abc import Callable, Sequence
+from datetime import datetime
 from typing import Any
 
 import click
 from rich.status import Status
 
 from cronty_site.terminal.completion import complete_job
-from cronty_site.terminal.output import block, console, line, note, print_json, say
+from cronty_site.terminal.logs import show_outcome
+from cronty_site.terminal.output import console, line, note, print_json, say
 from cronty_site.terminal.session import Session, subcommand
 from cronty_site.terminal.setup import ExitCode
 from cronty_site.terminal.shapes import clock_text, job_json, run_json
@@ -54,10 +56,7 @@ def run_command(session: Session, job: str, wait: bool, timeout: float) -> None:
         print_json(run_json(ended, session.zone))
     else:
         say(f"{ended.status}: {explain(ended, session.zone)}", "green" if _has_succeeded(ended) else "red")
-        if ended.error:
-            click.echo(block(ended.error))
-        elif ended.result is not None:
-            click.echo(block(ended.result if isinstance(ended.result, str) else str(ended.result)))
+        show_outcome(ended)
     if not _has_succeeded(ended):
         click.get_current_context().exit(ExitCode.RUN_FAILED)
 
@@ -137,10 +136,16 @@ def skip_command(session: Session, job: str, when: Sequence[str], undo: bool) ->
         except (PhraseError, TriggerError) as error:
             raise click.BadParameter(f"{line(text)}: {error}", param_hint="DAY") from error
     changed = session.expect(services.skip(session.actor, job_id, days, slots, undo=undo))
+    left_out = changed.skips.split()
     if session.as_json:
-        print_json(job_json(changed) | {"skips": changed.skips.split()})
+        print_json(job_json(changed) | {"skips": left_out})
     else:
-        say(f"{changed.name}: {'leaves out ' + changed.skips if changed.skips else 'leaves out nothing'}")
+        say(f"{changed.name}: leaves out {', '.join(_skipped(each, zone) for each in left_out) or 'nothing'}")
+
+
+def _skipped(text: str, zone: str) -> str:
+    """Return a skipped day as it is, and a skipped run as the time in the zone of its job."""
+    return clock_text(datetime.fromisoformat(text), zone) if "T" in text else text
 
 
 @subcommand("cancel", examples="cronty cancel 12")

@@ -5,10 +5,10 @@ import time
 import click
 
 from cronty_site.terminal.completion import complete_job
-from cronty_site.terminal.output import block, print_json, print_table, say
+from cronty_site.terminal.output import block, note, print_json, print_table, say
 from cronty_site.terminal.session import Session, subcommand
 from cronty_site.terminal.setup import ExitCode
-from cronty_site.terminal.shapes import RUN_COLUMNS, clock_text, run_json, run_row
+from cronty_site.terminal.shapes import RUN_COLUMNS, clock_text, result_text, run_json, run_row, usage_text
 from schedules.models import Execution
 from schedules.models.executions import ExecutionQuerySet
 from schedules.result import Code
@@ -68,29 +68,43 @@ def _show_run(session: Session, run: Execution | None, run_id: int, *, follow: b
         return
     say(f"{run.job_name}, {clock_text(run.scheduled_for, session.zone)}: {run.status}", "bold")
     say(explain(run, session.zone))
-    if _show_output(run, follow=follow):
-        return
-    for text in (run.error, run.result if isinstance(run.result, str) else str(run.result or "")):
-        if text:
-            click.echo(block(text))
+    show_outcome(run, follow=follow)
+
+
+def show_outcome(run: Execution, *, follow: bool = False) -> None:
+    """Print what a run has printed, until it ends if asked for, its error, and how it ended or its result."""
+    has_output = _show_output(run, follow=follow)
+    if follow:
+        run.refresh_from_db(fields=["error", "result"])
+    if run.error:
+        click.echo(block(run.error))
+    if usage := usage_text(run.result):
+        note(usage)
+    elif not has_output and (text := result_text(run.result)):
+        click.echo(block(text))
 
 
 def _show_output(run: Execution, *, follow: bool) -> bool:
-    """Print what a command has printed, until it ends if asked for; return whether there was anything."""
+    """Print what a command has printed, with an end of line; return whether there was anything."""
     part = output_since(run)
-    has_output = bool(part.text)
+    last = part.text
     click.echo(block(part.text), nl=False)
     while follow and not part.is_ended:
         time.sleep(POLL_SECONDS)  # noqa: TID251
         part = output_since(run, part.position, part.attempt)
-        has_output = has_output or bool(part.text)
+        last = part.text or last
         click.echo(block(part.text), nl=False)
-    return has_output
+    if last and not last.endswith("\n"):
+        click.echo()
+    return bool(last)
 
 
 def _follow(session: Session, runs: ExecutionQuerySet, newest: list[Execution], *, with_job: bool) -> None:
     """Print these runs, and then every run that starts or ends, until Ctrl-C."""
-    seen: dict[int, str] = {}
+    # Older runs are printed when they change.
+    seen = {run.pk: run.status for run in runs.order_by("-pk")[:100]}
+    for run in newest:
+        seen.pop(run.pk, None)
     while True:
         for run in newest:
             if seen.get(run.pk) != run.status:

@@ -1,5 +1,6 @@
 """Jobs and runs as rows of a table and as JSON."""
 
+import json
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
@@ -57,7 +58,13 @@ def job_row(job: Job, now: datetime) -> Sequence[Any]:
     """Return the cells of JOB_COLUMNS."""
     outcome = OUTCOMES.get(job.recent[-1:], "")
     last = f"{outcome} {distance(job.last_run_at, now)}" if job.last_run_at else ""
-    return job.pk, job.name, words_of(job), distance(shown_next_run(job), now), last.strip(), job.state
+    status = "deleted" if job.deleted_at else job.state
+    return job.pk, job.name, words_of(job), distance(_next_run(job), now), last.strip(), status
+
+
+def _next_run(job: Job) -> datetime | None:
+    """Return when a job runs next; one in the trash does not run."""
+    return None if job.deleted_at else shown_next_run(job)
 
 
 def job_json(job: Job) -> dict[str, Any]:
@@ -74,7 +81,7 @@ def job_json(job: Job) -> dict[str, Any]:
         "schedule": words_of(job),
         "trigger_type": job.trigger_type,
         "timezone": job.timezone,
-        "next_run": iso_in(shown_next_run(job), job.timezone),
+        "next_run": iso_in(_next_run(job), job.timezone),
         "last_run": iso_in(job.last_run_at, job.timezone),
         "outcome": OUTCOMES.get(job.recent[-1:]),
         "run_count": job.run_count,
@@ -100,12 +107,32 @@ def settings_of(job: Job) -> dict[str, Any]:
 
 def run_row(run: Execution, zone: str, *, with_job: bool = False) -> Sequence[Any]:
     """Return the cells of RUN_COLUMNS; the last one has the job's name if asked for."""
-    text = (
-        run.error or run.reason or (limits.shortened(str(run.result), 200) if run.result is not None else "")
-    )
+    text = run.error or run.reason or limits.shortened(result_text(run.result), 200)
     what = f"{run.job_name}: {text}".removesuffix(": ") if with_job else text
     took = durations.short(run.took) if run.took else ""
     return run.pk, clock_text(run.scheduled_for, zone), run.status, took, what
+
+
+def result_text(result: Any) -> str:
+    """Return a result for people: text as it is, what a command printed, and anything else as JSON."""
+    if result is None or isinstance(result, str):
+        return result or ""
+    if _is_of_command(result):
+        return str(result["output"])
+    return json.dumps(result, ensure_ascii=False)
+
+
+def usage_text(result: Any) -> str:
+    """Return how a command ended and what it used, or an empty text for other tasks."""
+    if not _is_of_command(result):
+        return ""
+    end = f"signal {result['signal']}" if result["signal"] else f"exit code {result['exit_code']}"
+    return f"{end}, {result['cpu_seconds']:g} s of CPU, {result['peak_memory_bytes'] / 1e6:,.0f} MB"
+
+
+def _is_of_command(result: Any) -> bool:
+    keys = {"exit_code", "signal", "cpu_seconds", "peak_memory_bytes", "output"}
+    return isinstance(result, dict) and keys <= set(result)
 
 
 def run_json(run: Execution, zone: str) -> dict[str, Any]:

@@ -59,7 +59,7 @@ def _public_address(url: str) -> Finding:
             return warning(
                 "address",
                 f"Nothing answers at {url}.",
-                f"Start `{how_to_run('up')}`, or `{how_to_run('web')}`.",
+                f"Start `{how_to_run('up')}`, or `{how_to_run('web')}`. If it listens at another port, set CRONTY_PORT or CRONTY_URL.",
             )
         return problem(
             "address",

@@ -1,5 +1,7 @@
 """The subcommands run, pause, resume, skip, cancel, rm and restore."""
 
+import re
+
 import pytest
 
 from schedules import clock
@@ -59,12 +61,13 @@ def test_skip_leaves_out_the_next_run_or_a_day(cronty, owner):
     job = JobFactory(owner=owner)
 
     cronty("skip", str(job.pk), "2099-12-24")
-    cronty("skip", str(job.pk))
+    said = cronty("skip", str(job.pk))
 
     job.refresh_from_db()
     assert len(job.skips.split()) == 2
     assert "2099-12-24" in job.skips
     assert cronty("skip", str(job.pk), "someday").code == 2
+    assert re.search(r"leaves out \w{3} \d{4}-\d\d-\d\d \d\d:\d\d(:\d\d)?, 2099-12-24\n", said.out)
     assert cronty("skip", str(job.pk), "--undo", "--json").json["skips"] == []
 
 

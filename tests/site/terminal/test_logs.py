@@ -26,8 +26,42 @@ def test_one_run_is_shown_in_full(cronty, owner, stranger):
     assert cronty("logs", "--run", str(theirs.pk)).code == 3
 
 
+def test_outcome_of_a_command_is_its_output_its_error_and_what_it_used(cronty, owner):
+    used = {"exit_code": 3, "signal": None, "cpu_seconds": 0.25, "peak_memory_bytes": 12_300_000}
+    job = JobFactory(owner=owner, name="Backup")
+    run = ExecutionFactory(
+        job=job,
+        owner=owner,
+        status="failed",
+        attempt=1,
+        error="backup ended with code 3.",
+        result={**used, "output": "disk full"},
+    )
+    engine.save_output(run.pk, 1, OutputText("copying\ndisk full", "", 17))
+    quiet = ExecutionFactory(
+        job=job, owner=owner, status="succeeded", result={**used, "output": "all\ncopied"}
+    )
+
+    shown = cronty("logs", "--run", str(run.pk))
+
+    assert shown.out.endswith("copying\ndisk full\nbackup ended with code 3.\n")
+    assert shown.err == "exit code 3, 0.25 s of CPU, 12 MB\n"
+    assert cronty("logs", "Backup").out.rstrip().endswith(" all copied")
+    assert "{" not in cronty("logs", "--run", str(quiet.pk)).out
+
+
+def test_other_results_are_shown_as_json(cronty, owner):
+    run = ExecutionFactory(
+        job=JobFactory(owner=owner), owner=owner, status="succeeded", result={"sent": True}
+    )
+
+    assert cronty("logs", "--run", str(run.pk)).out.endswith('{"sent": true}\n')
+
+
 def test_follow_prints_a_run_again_when_its_status_changes(cronty, owner, monkeypatch):
-    run = ExecutionFactory(job=JobFactory(owner=owner), owner=owner, status="running")
+    job = JobFactory(owner=owner)
+    ExecutionFactory(job=job, owner=owner, status="succeeded")
+    run = ExecutionFactory(job=job, owner=owner, status="running")
     steps = iter(["running", "succeeded"])
 
     def step(seconds: float) -> None:
@@ -37,7 +71,7 @@ def test_follow_prints_a_run_again_when_its_status_changes(cronty, owner, monkey
 
     monkeypatch.setattr("cronty_site.terminal.logs.time.sleep", step)
 
-    ended = cronty("logs", "--follow")
+    ended = cronty("logs", "--follow", "-n", "1")
 
     assert [
         word for line in ended.out.splitlines() for word in line.split() if word in ("running", "succeeded")

@@ -131,3 +131,11 @@ def test_preview_creates_nothing(cronty, owner):
     assert owner.cronty_jobs.count() == 0
     assert cronty("preview", "every blue moon").code == 1
     assert cronty("preview", "every day at 9:00", "--timezone", "Mars/Base").code == 2
+
+
+def test_job_in_the_trash_has_no_next_run(cronty, owner):
+    JobFactory(owner=owner, name="Old", next_run_at=clock.now() + timedelta(hours=3), deleted_at=clock.now())
+
+    assert cronty("jobs", "--trash").out.split()[-1] == "deleted"
+    assert "in 3 h" not in cronty("jobs", "--trash").out
+    assert cronty("jobs", "--trash", "--json").json[0]["next_run"] is None
