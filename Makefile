@@ -114,6 +114,7 @@ figures: install-dev
 	@$(BIN)/python -m tests.postgres --durable $(BIN)/python -m verification.bench.pruning
 	@$(BIN)/python -m verification.bench.mcp
 	@$(BIN)/python -m verification.bench.mcp_start
+	@$(BIN)/python -m verification.bench.terminal
 	@$(BIN)/python -m verification.bench.creates
 	@$(BIN)/python -m tests.postgres --durable $(BIN)/python -m verification.bench.creates
 

@@ -153,7 +153,7 @@ def all_commands() -> Iterator[tuple[str, str]]:
 
 
 def is_terminal(command: str) -> bool:
-    return command.startswith(("cronty ", "python -m cronty_site.terminal "))
+    return command.startswith("cronty ")
 
 
 def typed_commands(page: str) -> list[str]:
@@ -273,10 +273,9 @@ def type_in_terminal(command: str, run: int, capsys: pytest.CaptureFixture[str])
     """Run a command as a person types it; `> FILE` keeps what it prints."""
     line, _, file = command.partition(" > ")
     words = [word.replace("NUMBER", str(run)) for word in shlex.split(line)]
-    arguments = words[3:] if words[0] == "python" else words[1:]
     capsys.readouterr()
     try:
-        code = main(arguments)
+        code = main(words[1:])
     except SystemExit as end:
         code = end.code
     printed = capsys.readouterr()
