@@ -21,22 +21,7 @@ def toast(page: Page) -> Any:
     return page.locator("#toasts")
 
 
-def test_reminder_is_created_with_a_live_preview(visit: Callable[..., Visitor], jobs: dict[str, Job]):
-    visitor = visit()
-    page = visitor.open("/jobs/new/")
-
-    page.locator("#id_name").fill("Take the pills")
-    page.get_by_label("Message", exact=True).fill("Now.")
-    page.get_by_label("Topic", exact=True).fill("home-4711")
-    page.locator("#id_phrase").fill("every weekday at 8:30")
-    expect(page.locator("#preview")).to_contain_text("08:30")
-    page.click("text=Create job")
-
-    expect(page.locator("h1")).to_have_text("Take the pills")
-    assert Job.objects.get(name="Take the pills").cron == "30 8 * * 1-5"
-    assert visitor.complaints == []
-
-
+@full_matrix
 def test_enter_key_creates_the_job_and_saves_an_edit(visit: Callable[..., Visitor], jobs: dict[str, Job]):
     page = visit().open("/jobs/new/")
     page.locator("#id_name").fill("Tea")

@@ -129,13 +129,15 @@ def points_to_trash(view: Callable[..., HttpResponseBase]) -> Callable[..., Http
         try:
             return view(request, *args, job_id=job_id, **kwargs)
         except Http404:
+            is_part = "HX-Request" in request.headers
             job = actor_of(request).trash().find(job_id)
-            if job is None:
+            # A page that asks for news of itself stays as it is.
+            if job is None or (is_part and request.method != "POST"):
                 raise
             is_kept = request.method == "POST" and drafts.has_draft(request) and drafts.keep(request) is None
             note = " What you typed is kept." if is_kept else ""
             messages.warning(request, f"{job.name} is in the trash. Restore it to use it again.{note}")
-            if "HX-Request" in request.headers:
+            if is_part:
                 # A part of a page cannot be replaced by the trash: the script reloads the page, which shows the message.
                 raise
             return HttpResponseRedirect(reverse("schedules:trash"), status=303)
@@ -173,11 +175,12 @@ _REFUSALS = {
     "No agent holds prompt.": "No agent holds this prompt any more.",
     "Run is not running.": "This run has already ended.",
 }
-_ID = re.compile(r" ?(?:: |\()(?:[a-z]+_\d+_)?\d+\)?|(?<=^Run) \d+|(?<=^No agent holds prompt) \d+")
+_ID = re.compile(r" ?(?:: |\()[a-z]+_\d+_\d+\)?")
+_NUMBER = re.compile(r"^(Run|No agent holds prompt|Prompt already [a-z]+):? \d+")
 
 
 def problem_text(problem: Err) -> str:
     """Return the reasons of a refusal as one text, without column names and ids."""
     text = " ".join(words for reasons in problem.errors.values() for words in reasons)
-    text = text or _ID.sub("", problem.message)
+    text = text or _NUMBER.sub(r"\1", _ID.sub("", problem.message))
     return _REFUSALS.get(text, text)

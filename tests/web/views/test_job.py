@@ -187,6 +187,18 @@ def test_resume_makes_the_job_pending(web: Client, owner: User):
     assert job.status == "pending"
 
 
+def test_page_of_a_deleted_job_leads_to_the_trash_once_and_its_parts_do_not(web: Client, job: Job):
+    web.post(f"/jobs/{job.public_id}/delete/", follow=True)
+    part = {"HX-Request": "true"}
+
+    polled = [web.get(f"/jobs/{job.public_id}/", headers=part).status_code for _ in range(2)]
+    pressed = web.post(f"/jobs/{job.public_id}/run/", headers=part).status_code
+    shown = web.get("/").content.decode()
+
+    assert (polled, pressed) == ([404, 404], 404)
+    assert shown.count("is in the trash. Restore it to use it again.") == 1
+
+
 def test_cancel_makes_the_job_cancelled(web: Client, job: Job):
     web.post(f"/jobs/{job.public_id}/cancel/")
 
