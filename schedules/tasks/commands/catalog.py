@@ -42,6 +42,8 @@ class Catalog:
 
     def get(self, name: str) -> Task | None:
         self._refresh()
+        if name not in self._tasks:
+            self._read_unless_partial()
         return self._tasks.get(name)
 
     def all(self) -> list[Task]:
@@ -83,7 +85,13 @@ class Catalog:
         if is_settled and found != self._read:
             self._load(path, found)
 
-    def _load(self, path: Path, found: Signature) -> None:
+    def _read_unless_partial(self) -> None:
+        """Read a file that has just changed, for a run whose command may be new; one that is not whole can wait."""
+        found = _signature(self._path) if settings.CRONTY_COMMANDS_FILE else None
+        if found is not None and found != self._read:
+            self._load(self._path, found, may_be_partial=True)
+
+    def _load(self, path: Path, found: Signature, *, may_be_partial: bool = False) -> None:
         try:
             commands = parse(_content(path)) if found else {}
             if _signature(path) != found:
@@ -91,6 +99,8 @@ class Catalog:
                 return
             tasks = {name: task_of(name, command) for name, command in commands.items()}
         except CommandsFileError as error:
+            if may_be_partial:
+                return
             self._read = found
             self._report(
                 f"The file {path.name} cannot be used, and the last good one stays in force: {error}"

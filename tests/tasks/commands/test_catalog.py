@@ -50,6 +50,15 @@ def test_idle_worker_knows_a_new_command_at_its_first_look(commands, commands_fi
     assert commands.get("two") is not None
 
 
+def test_new_command_is_known_at_once_and_a_partial_file_is_no_problem(commands, commands_file):
+    write(commands_file, TRY.format(name="two") + "[three")
+    assert (commands.get("two"), commands.problem) == (None, "")
+
+    write(commands_file, TRY.format(name="two"))
+
+    assert commands.get("two") is not None
+
+
 def test_file_that_changes_between_two_looks_is_left_alone_until_it_stays_the_same(commands, commands_file):
     whole = TRY.format(name="one") + TRY.format(name="two")
     seen = []
@@ -173,6 +182,13 @@ def test_arguments_are_checked_when_a_job_is_scheduled(kwargs, words):
 def test_command_cannot_take_the_name_of_a_task():
     with pytest.raises(CommandsFileError, match="notify: there is a task of this name already"):
         task_of("notify", parse(TRY.format(name="notify"))["notify"])
+
+
+def test_file_that_is_no_longer_named_is_not_read(commands, commands_file, settings):
+    write(commands_file, TRY.format(name="two"))
+    settings.CRONTY_COMMANDS_FILE = ""
+
+    assert (names(commands), commands.get("two")) == ([], None)
 
 
 def test_without_a_file_there_are_no_commands(settings):
