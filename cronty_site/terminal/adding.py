@@ -1,6 +1,7 @@
 """The subcommand that creates a job from a schedule, a task and its arguments."""
 
 import json
+import re
 from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
@@ -14,7 +15,6 @@ from cronty_site.terminal.shapes import clock_text, job_json
 from schedules import limits, services
 from schedules.models import Job
 from schedules.models.triggers import columns_of
-from schedules.result import Err
 from schedules.services.reading import preview_of
 from schedules.services.validation import usable_tasks
 from schedules.tasks import registry
@@ -24,6 +24,7 @@ from schedules.when.repeats import parse_trigger
 from schedules.when.triggers import CalendarInterval, Interval
 
 NAME_LENGTH = 80
+_NAMED = re.compile(r"[a-z_][a-z0-9_]*:?=")
 
 
 def _duration(context: click.Context, parameter: click.Parameter, text: str | None) -> timedelta | None:
@@ -103,7 +104,7 @@ def add_command(
         timezone=zone,
         tags=list(tags),
     )
-    if isinstance(answer, Err) and (unknown := [line(text) for text in args if "=" in str(text)]):
+    if unknown := [line(text) for text in args if _NAMED.match(str(text))]:
         note(f"Read as values, because {task} has no argument of such a name: {', '.join(unknown)}")
     made = session.expect(answer)
     job = made.job

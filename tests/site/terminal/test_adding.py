@@ -19,7 +19,7 @@ def test_job_is_created_from_a_phrase_and_named_arguments(cronty):
 
 
 def test_arguments_may_be_given_in_order_and_contain_equals_signs(cronty):
-    assert cronty("add", "0 9 * * *", "notify", "a=b", "my-phone").err == ""
+    cronty("add", "0 9 * * *", "notify", "a=b", "my-phone")
 
     assert Job.objects.get().args == ["a=b", "my-phone"]
 
@@ -66,7 +66,6 @@ def test_job_may_be_created_paused(cronty):
 
 
 def test_misspelt_name_of_an_argument_is_pointed_out(cronty):
-    ended = cronty("add", "0 9 * * *", "notify", "message=Hello", "topik=my-phone")
+    ended = cronty("add", "0 9 * * *", "notify", "Hello", "topik=my-phone")
 
-    assert ended.code == 1
     assert "Read as values, because notify has no argument of such a name: topik=my-phone" in ended.err
