@@ -97,8 +97,8 @@ def _commands() -> Iterator[Finding]:
         yield problem("commands", catalog.problem, f"Correct {settings.CRONTY_COMMANDS_FILE}.")
         return
     programs = catalog.programs()
-    for name, program in programs.items():
-        if shutil.which(program) is None:
+    for name, (program, path) in programs.items():
+        if shutil.which(program, path=path) is None:
             yield warning(
                 "commands",
                 f"The program of the command {name} cannot be started on this host: {program}.",

@@ -32,7 +32,7 @@ class Catalog:
 
     def __init__(self) -> None:
         self._tasks: dict[str, Task] = {}
-        self._programs: dict[str, str] = {}
+        self._programs: dict[str, tuple[str, str | None]] = {}
         self._path = Path()
         self._looked_at = float("-inf")
         self._seen: Signature = None
@@ -50,8 +50,8 @@ class Catalog:
         self._refresh()
         return list(self._tasks.values())
 
-    def programs(self) -> dict[str, str]:
-        """Return the program of each command by its name."""
+    def programs(self) -> dict[str, tuple[str, str | None]]:
+        """Return the program of each command by its name, with the PATH that its environment sets, if any."""
         self._refresh()
         return dict(self._programs)
 
@@ -107,7 +107,9 @@ class Catalog:
             )
             return
         self._tasks, self._read = tasks, found
-        self._programs = {name: command.program for name, command in commands.items()}
+        self._programs = {
+            name: (command.program, command.environment.get("PATH")) for name, command in commands.items()
+        }
         if self.problem:
             logger.info("%s can be used again", path.name)
         self.problem = ""

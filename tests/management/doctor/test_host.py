@@ -78,5 +78,10 @@ def test_broken_file_of_commands_and_missing_programs_are_named(commands_file, u
     assert [finding.level for finding in findings] == ["warning", "ok"]
     assert "gone" in findings[0].message
 
+    own_path = '[own.environment]\nPATH = "{}"\n'
+    for path, levels in [("/nowhere", ["warning", "ok"]), ("/usr/bin:/bin", ["ok"])]:
+        use_commands('[own]\ndescription = "x"\nprogram = "true"\n' + own_path.format(path))
+        assert found("commands") == levels
+
     commands_file.write_text("[half")
     assert found("commands") == ["problem"]
