@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 from schedules.models import Profile, Secret, Token, UserSession
 from tests.browser.flow_data import PASSWORD, Data, Flow
+from tests.browser.job_flows import skip_next
 from tests.browser.people import choose, fill, follow, press, unfold
 from tests.factories import ExecutionFactory
 
@@ -166,12 +167,14 @@ READING = {
         steps=(follow("Failing 1"), follow("Backup", "tbody")),
         send=follow("", "tbody .r-time"),
         seen="503: Service Unavailable",
+        finds="#error",
     ),
     "ask why a job ran": Flow(
         start="{job}/",
         steps=(follow("Why?"), fill("Date and time", "yesterday at 9:00")),
         send=press("Explain"),
-        seen="did not run|The job",
+        seen="Why did",
+        finds="#why .answer",
         keeps=False,
     ),
     "watch a command": Flow(
@@ -186,6 +189,7 @@ READING = {
         steps=(fill("Search by job name or error", "503"),),
         send=press("Filter"),
         seen="503: Service Unavailable",
+        finds="tbody tr:only-child",
         keeps=False,
     ),
     "page through the runs": Flow(
@@ -196,13 +200,18 @@ READING = {
         prepare=add_runs,
     ),
     "open a day of the calendar": Flow(
-        start="/calendar/", steps=(follow("Day"),), send=follow("Next day"), seen="Stretch"
+        start="/calendar/",
+        steps=(follow("Day"),),
+        send=follow("Next day"),
+        seen="Stretch",
+        finds=".hours a.event:has-text('Stretch')",
     ),
     "read the activity": Flow(
         start="/activity/",
-        steps=(choose("Source", "Web"),),
+        steps=(choose("Action", "Delete"),),
         send=press("Filter"),
         seen="Nothing yet",
+        prepare=skip_next,
         keeps=False,
     ),
     "look at the system": Flow(
@@ -216,6 +225,7 @@ READING = {
         steps=(unfold("Theme", "header"),),
         send=press("Dark"),
         seen="Trash",
+        finds="html[data-theme=dark]",
         leave_out={"lost session": "the theme needs no session", "two tabs": "the last choice is meant"},
     ),
 }

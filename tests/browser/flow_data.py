@@ -88,6 +88,8 @@ class Flow:
     steps: tuple[Step, ...]
     send: Step
     seen: str
+    """Words on the page afterwards; `finds` is a selector of what only that page has."""
+    finds: str = ""
     stored: Callable[[Data], Any] | None = None
     becomes: Any = 1
     stale: str = ""

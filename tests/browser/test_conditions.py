@@ -68,6 +68,8 @@ def sleep_on(page: Page) -> None:
 
 def check_done(page: Page, flow: Flow, data: Data) -> None:
     expect_seen(page, flow.seen)
+    if flow.finds:
+        expect(page.locator(flow.finds)).to_have_count(1)
     if flow.stored is not None:
         assert flow.stored(data) == flow.becomes
 
