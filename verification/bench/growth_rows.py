@@ -52,6 +52,10 @@ class Filling:
         # As most of the time: once an hour, the first new job of an owner counts those that are active.
         Profile.objects.update(counted_at=self.now)
         self._continue_keys()
+        self.analyze()
+
+    def analyze(self) -> None:
+        """Let the database count its rows, as it does by itself after a while."""
         with connection.cursor() as cursor:
             # PostgreSQL vacuums new rows sooner or later, too, but not within a transaction.
             can_vacuum = connection.vendor != "sqlite" and not connection.in_atomic_block
