@@ -55,7 +55,7 @@ check-rules:
 	@$(BIN)/python manage.py makemigrations --check --dry-run
 	@CRONTY_URL=https://cronty.example $(BIN)/python manage.py check --deploy --fail-level WARNING
 
-# Collect the tests once, on the core that mypy leaves free: three workers would compile all that they import at once.
+# Collect the tests once, on the core that mypy leaves free: all workers would compile what they import at the same time.
 compile-tests:
 	@$(BIN)/python -m pytest --collect-only -n 0 >/dev/null || $(BIN)/python -m pytest --collect-only -n 0
 
