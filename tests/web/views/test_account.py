@@ -16,6 +16,26 @@ def test_settings_are_saved(web: Client, owner: User):
     assert (profile.timezone, profile.failure_topic) == ("Asia/Tokyo", "alerts")
 
 
+def test_stale_settings_change_only_what_was_typed_and_say_what_was_changed_meanwhile(
+    web: Client, owner: User
+):
+    shown = {name: str(value) for name, value in web.get("/settings/").context["form"].initial.items()}
+    sent = shown | {f"initial-{name}": text for name, text in shown.items()}
+    services.update_profile(owner, topic="theirs", week_start=6)
+
+    web.post("/settings/", sent | {"failure_topic": "alerts"})
+    refused = web.post("/settings/", sent | {"topic": "mine"})
+    stored = Profile.objects.get(user=owner)
+    again = {f"initial-{name}": str(getattr(stored, name)) for name in shown}
+    saved = web.post("/settings/", sent | again | {"topic": "mine", "week_start": "6"})
+
+    assert (stored.topic, stored.failure_topic, stored.week_start) == ("theirs", "alerts", 6)
+    assert "It was changed to “theirs” after you opened this page." in refused.content.decode()
+    assert 'name="initial-topic" value="theirs"' in refused.content.decode()
+    assert saved.status_code == 302
+    assert Profile.objects.get(user=owner).topic == "mine"
+
+
 def test_all_invalid_settings_are_reported_beside_their_fields(web: Client, owner: User):
     answer = web.post("/settings/", {"timezone": "Nowhere/X", "failure_topic": "a b"})
 

@@ -363,6 +363,17 @@ def test_address_of_the_calendar_can_be_changed_and_the_old_one_stops_working(we
     assert web.get("/calendar/address/").status_code == 405
 
 
+def test_stale_page_does_not_change_the_address_of_the_calendar_again(web, owner):
+    old = owner.cronty_profile.calendar_key
+    web.post("/calendar/address/", {"shown": old})
+    new = Profile.objects.get(user=owner).calendar_key
+
+    page = web.post("/calendar/address/", {"shown": old}, follow=True).content.decode()
+
+    assert "The link was already changed: this is the new one." in page
+    assert (new != old, Profile.objects.get(user=owner).calendar_key) == (True, new)
+
+
 @pytest.mark.parametrize("view", ["month", "week"])
 def test_week_begins_on_the_day_of_the_settings(web: Client, owner: User, view: str):
     services.update_profile(owner, week_start=6)

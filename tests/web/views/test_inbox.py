@@ -40,6 +40,16 @@ def test_empty_answer_is_refused(web: Client, waiting: Execution):
     assert "Write an answer first" in page
 
 
+def test_answer_that_comes_too_late_is_shown_again(web: Client, waiting: Execution):
+    web.post(f"/inbox/{waiting.pk}/answer/", {"answer": "First"})
+
+    page = web.post(f"/inbox/{waiting.pk}/answer/", {"answer": "Second"}, follow=True).content.decode()
+
+    waiting.refresh_from_db()
+    assert waiting.result == "First"
+    assert "This prompt was already answered. You wrote: Second" in page
+
+
 def test_prompt_can_be_dismissed_once(web: Client, waiting: Execution):
     web.post(f"/inbox/{waiting.pk}/dismiss/")
 

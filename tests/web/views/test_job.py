@@ -310,6 +310,30 @@ def test_next_run_is_skipped_from_the_menu(web: Client, owner: User):
     assert "The run on Sun 15 Nov 11:05 will be skipped." in answer.content.decode()
 
 
+def test_stale_menu_skips_the_run_that_it_showed(web: Client, owner: User):
+    job = JobFactory(owner=owner, cron="0 9 * * *")
+    Job.objects.filter(pk=job.pk).update(next_run_at=job.next_slot(clock.now()))
+    shown = web.get(f"/jobs/{job.public_id}/").context["next_run"].entry
+
+    for _ in range(2):
+        web.post(f"/jobs/{job.public_id}/skip/", {"slot": shown})
+
+    job.refresh_from_db()
+    assert job.skips == shown
+    assert web.get(f"/jobs/{job.public_id}/").context["next_run"].entry > shown
+
+
+def test_stale_page_does_not_rotate_the_signing_key_again(web: Client, owner: User):
+    job = JobFactory(owner=owner, task="webhook", kwargs={"url": "https://example.com/"})
+    address = f"/jobs/{job.public_id}/rotate-key/"
+
+    pages = [web.post(address, {"shown": "1"}, follow=True).content.decode() for _ in range(2)]
+
+    job.refresh_from_db()
+    assert job.signing_version == 2
+    assert ["was already rotated." in page for page in pages] == [False, True]
+
+
 def test_skipped_day_is_listed_and_can_be_undone(web: Client, owner: User):
     day = (clock.now() + timedelta(days=1)).date().isoformat()
     job = JobFactory(owner=owner, cron="0 9 * * *", timezone="UTC", skips=day)

@@ -43,3 +43,12 @@ def test_only_superusers_write_secrets_of_the_installation(web, staff):
     assert Secret.objects.get(name="KEY").owner is not None
     assert Secret.objects.get(name="SHARED").owner is None
     assert "for commands.toml" in html_of(staff.get("/settings/secrets/"))
+
+
+def test_page_says_what_was_replaced_or_deleted_meanwhile(web):
+    pages = [html_of(web.post("/settings/secrets/", TYPED, follow=True)) for _ in range(2)]
+    address = f"/settings/secrets/{Secret.objects.get().pk}/delete/"
+    pages += [html_of(web.post(address, {"shown": "KEY"}, follow=True)) for _ in range(2)]
+
+    words = ["Saved KEY.", "Replaced KEY.", "Deleted KEY.", "KEY was deleted already."]
+    assert [text in page for text, page in zip(words, pages, strict=True)] == [True] * 4

@@ -126,6 +126,17 @@ def test_demo_jobs_can_be_added_and_removed(web: Client, owner: User):
     assert list(Job.objects.kept()) == [mine]
 
 
+def test_demo_jobs_are_added_once_and_not_removed_twice(web: Client, owner: User):
+    pages = [
+        web.post("/demo/", form, follow=True).content.decode()
+        for form in ({}, {}, {"verb": "remove"}, {"verb": "remove"})
+    ]
+
+    assert "You already have demo jobs, tagged demo." in pages[1]
+    assert "3 demo jobs moved to the trash." in pages[2]
+    assert "There are no demo jobs to remove." in pages[3]
+
+
 def test_renamed_demo_job_is_removed_with_the_others(web: Client, actor: Actor):
     web.post("/demo/")
     services.edit(actor, Job.objects.all()[0].public_id, name="Mine now", tags=[])
