@@ -33,9 +33,9 @@ PAUSE_AFTER_ERROR = 0.5
 # The most executions that one cluster holds: enough to keep every worker busy, but few to hand back.
 HELD = 2000
 # Small enough that workers start the first runs of a burst while the next are claimed.
-BATCH = 250
+BATCH = 500
 # While many are held, wait until there is room for this many instead of claiming a few at a time.
-SMALLEST_CLAIM = 200
+SMALLEST_CLAIM = 250
 LONG_AFTER = timedelta(seconds=0.3)
 OVERDUE = timedelta(seconds=5)
 # How many seconds the claim loop waits for workers that write: it must show its pulse, also while the database is locked.

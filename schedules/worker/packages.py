@@ -15,7 +15,7 @@ from schedules.tasks import registry
 from schedules.tasks.registry import Lane
 from schedules.worker import runner
 
-CHUNK = 100
+CHUNK = 250
 # The plain functions of a package run one after the other, so a package has several only in a burst.
 PLAIN_CHUNK = 10
 PLAIN_BURST_PER_WORKER = 20
