@@ -14,6 +14,7 @@ from playwright.sync_api import Browser, FrameLocator, Page, Route, expect
 from schedules.mcp.apps import AGENDA, CARD, PAGE_OF_TOOL, page
 from schedules.mcp.auth import local_caller, set_local_caller
 from schedules.models import Job
+from tests.browser.conftest import full_matrix
 from tests.browser.site import ROOT
 from tests.factories import JobFactory
 from tests.mcp.agents import InMemory
@@ -172,6 +173,7 @@ def test_refusal_is_shown_in_the_words_of_the_tool(chat, owner):
     expect(shown.locator("#runs li").first.get_by_role("status")).not_to_be_empty()
 
 
+@full_matrix
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_pages_follow_the_theme_fit_their_frame_and_are_accessible(chat, owner, axe, theme):
     JobFactory(owner=owner, name="Backup", cron="0 * * * *", trigger_type="cron")

@@ -148,6 +148,7 @@ def test_time_chip_fills_in_a_moment_that_is_previewed(visit: Callable[..., Visi
     expect(page.locator("#preview tbody tr")).to_have_count(1)
 
 
+@full_matrix
 def test_zones_are_offered_when_the_field_is_used(visit: Callable[..., Visitor], jobs: dict[str, Job]):
     page = visit().open("/jobs/new/")
     expect(page.locator("#zones option")).to_have_count(0)

@@ -38,6 +38,7 @@ def test_enter_key_creates_the_job_and_saves_an_edit(visit: Callable[..., Visito
     expect(page.locator("h1")).to_have_text("Coffee")
 
 
+@full_matrix
 def test_preview_updates_while_the_end_is_typed(visit: Callable[..., Visitor], jobs: dict[str, Job]):
     visitor = visit()
     page = visitor.open(f"/jobs/{jobs['Stretch'].public_id}/edit/")
@@ -73,6 +74,7 @@ def test_preview_shows_the_latest_input_without_console_errors(
     assert visitor.complaints == []
 
 
+@full_matrix
 def test_switch_pauses_the_job_and_keeps_the_focus(visit: Callable[..., Visitor], jobs: dict[str, Job]):
     visitor = visit()
     page = visitor.open("/")
@@ -90,6 +92,7 @@ def test_switch_pauses_the_job_and_keeps_the_focus(visit: Callable[..., Visitor]
     assert visitor.complaints == []
 
 
+@full_matrix
 def test_script_formats_relative_times_like_the_server(visit: Callable[..., Visitor], jobs: dict[str, Job]):
     page = visit().open("/")
     distances = [20.5, 100, -5000, 10_000, 42_960, -142_620, 400_000]
@@ -110,6 +113,7 @@ def test_script_formats_relative_times_like_the_server(visit: Callable[..., Visi
     assert shown[1:] == [relative(moment, now) for moment in moments][1:]
 
 
+@full_matrix
 def test_job_is_paused_and_copied_on_a_phone(visit: Callable[..., Visitor], jobs: dict[str, Job]):
     page = visit("phone").open(f"/jobs/{jobs['Stretch'].public_id}/")
 
@@ -211,6 +215,7 @@ def test_chosen_theme_is_kept_after_a_reload(visit: Callable[..., Visitor], jobs
     expect(page.locator("html")).to_have_attribute("data-theme", "dark")
 
 
+@full_matrix
 @pytest.mark.parametrize(("mode", "chosen"), [("light", ["dark", "light"]), ("dark", ["light", "dark"])])
 def test_first_click_switches_the_theme_without_javascript(
     visit: Callable[..., Visitor], jobs: dict[str, Job], mode: str, chosen: list[str]

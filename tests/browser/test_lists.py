@@ -11,7 +11,7 @@ from playwright.sync_api import Page, expect
 from schedules import clock
 from schedules.models import Execution, Job
 from tests.browser.checks import SMALLER_THAN_A_FINGER
-from tests.browser.conftest import Visitor
+from tests.browser.conftest import Visitor, full_matrix
 
 
 def row(page: Page, job: Job) -> Any:
@@ -59,6 +59,7 @@ def test_lost_connection_is_shown_and_a_switch_stays_as_it_was(
     expect(page.locator("#offline")).to_have_count(0)
 
 
+@full_matrix
 def test_selection_is_counted_cleared_after_the_action_and_undone(
     visit: Callable[..., Visitor], jobs: dict[str, Job]
 ):
@@ -81,6 +82,7 @@ def test_selection_is_counted_cleared_after_the_action_and_undone(
     assert visitor.complaints == []
 
 
+@full_matrix
 def test_names_are_readable_at_every_width_and_rows_are_dense_on_a_phone(
     visit: Callable[..., Visitor], jobs: dict[str, Job]
 ):
@@ -110,6 +112,7 @@ def test_names_are_readable_at_every_width_and_rows_are_dense_on_a_phone(
     expect(page.locator("nav[aria-label=Main]")).to_have_css("position", "fixed")
 
 
+@full_matrix
 @pytest.mark.parametrize(
     "path", ["/", "/runs/", "/activity/", "/inbox/", "/trash/", "/system/", "/settings/"]
 )
@@ -119,6 +122,7 @@ def test_targets_are_large_enough_for_fingers(visit: Callable[..., Visitor], job
     assert page.evaluate(SMALLER_THAN_A_FINGER) == []
 
 
+@full_matrix
 def test_switch_is_visible_in_system_colours(visit: Callable[..., Visitor], jobs: dict[str, Job]):
     page = visit(forced_colors="active").open("/")
 
@@ -128,6 +132,7 @@ def test_switch_is_visible_in_system_colours(visit: Callable[..., Visitor], jobs
     expect(switch).to_have_css("border-top-width", "2px")
 
 
+@full_matrix
 def test_print_has_no_buttons(visit: Callable[..., Visitor], jobs: dict[str, Job]):
     page = visit().open("/")
 
@@ -137,6 +142,7 @@ def test_print_has_no_buttons(visit: Callable[..., Visitor], jobs: dict[str, Job
     expect(page.locator("a.name").first).to_be_visible()
 
 
+@full_matrix
 def test_success_leaves_by_itself_and_the_footer_clock_ticks(
     visit: Callable[..., Visitor], jobs: dict[str, Job]
 ):

@@ -8,11 +8,11 @@ import pytest
 from schedules import clock
 from schedules.models import Event, Execution, Job, Token
 from tests.browser.checks import overflow
-from tests.browser.conftest import Visitor
+from tests.browser.conftest import Visitor, full_matrix
 from tests.browser.matrix import all_pages
 
 
-@pytest.mark.parametrize("mode", ["light", "phone"])
+@pytest.mark.parametrize("mode", ["light", pytest.param("phone", marks=full_matrix)])
 def test_every_page_opens_without_errors_and_does_not_overflow_with_long_words(
     visit: Callable[..., Visitor], jobs: dict[str, Job], mode: str
 ):
