@@ -68,9 +68,9 @@ WITHOUT_DATABASE := tests/engine/test_plan.py tests/services/test_local_server.p
 ON_SQLITE_ONLY := tests/services/test_people.py::test_app_works_with_a_minimal_custom_user_model
 ON_BOTH_DATABASES := tests/engine tests/models tests/services tests/worker tests/test_clock.py tests/test_growth.py tests/test_postgresql.py tests/test_upgrade.py \
 	tests/management/test_preparation.py tests/management/test_restore.py \
-	tests/mcp/tools/test_jobs.py tests/mcp/tools/test_prompts.py tests/mcp/tools/test_manage.py tests/mcp/tools/test_reading.py tests/mcp/test_orm.py \
+	tests/mcp/tools/test_jobs.py tests/mcp/tools/test_prompts.py tests/mcp/test_orm.py \
 	tests/mcp/test_queries.py tests/security/test_hostile_requests.py tests/web/test_health.py \
-	tests/web/views/test_jobs.py tests/web/views/test_paging.py \
+	tests/web/views/test_paging.py \
 	verification/faults/test_findings.py verification/hosts verification/model/test_agreement.py::test_cronty_agrees_with_the_reference \
 	$(WITHOUT_DATABASE:%=--ignore=%) $(ON_SQLITE_ONLY:%=--deselect=%)
 

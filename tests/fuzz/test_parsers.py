@@ -36,7 +36,7 @@ from tests.fuzz import inputs
 from tests.fuzz.inputs import DELAYS, EXPRESSIONS, MOMENTS, PHRASES, anything, number, text, zone
 
 IS_LONG = "FUZZ_INPUTS" in os.environ
-INPUTS = int(os.environ.get("FUZZ_INPUTS", "5000"))
+INPUTS = int(os.environ.get("FUZZ_INPUTS", "3000"))
 SEED = os.environ.get("FUZZ_SEED", "parsers")
 LIMIT_SECONDS = 0.05
 TRIES = 3

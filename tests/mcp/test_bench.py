@@ -3,6 +3,7 @@
 import asyncio
 
 from schedules.mcp.registration import OFFERS
+from verification.bench import mcp
 from verification.bench.mcp import ARGUMENTS, bench, over_stdio
 
 
@@ -12,6 +13,7 @@ def test_bench_covers_every_tool():
 
 def test_bench_prints_the_milliseconds_of_every_tool_above_the_echo(capsys, monkeypatch):
     monkeypatch.delenv("DATABASE_URL", raising=False)
+    monkeypatch.setattr(mcp, "WARM_UP", 0)
 
     above = asyncio.run(bench({"stdio": over_stdio}, jobs=100, calls=2))
 

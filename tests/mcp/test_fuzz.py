@@ -25,7 +25,7 @@ from tests.mcp.agents import mode_of, text_of
 from tests.mcp.contract import recorded
 from tests.mcp.examples import examples
 
-CALLS = int(os.environ.get("FUZZ_CALLS", "200"))
+CALLS = int(os.environ.get("FUZZ_CALLS", "120"))
 STUCK_SECONDS = 60
 LEAKS = ("Traceback", f"{PROJECT}/", "site-packages", "SELECT ", "django.", "sqlite3", "psycopg")
 
