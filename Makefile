@@ -70,7 +70,7 @@ ON_BOTH_DATABASES := tests/engine tests/models tests/services tests/worker tests
 	tests/management/test_preparation.py tests/management/test_restore.py \
 	tests/mcp/tools/test_jobs.py tests/mcp/tools/test_prompts.py tests/mcp/test_orm.py \
 	tests/mcp/test_queries.py tests/security/test_hostile_requests.py tests/web/test_health.py \
-	tests/web/views/test_paging.py \
+	tests/web/views/test_jobs.py tests/web/views/test_paging.py \
 	verification/faults/test_findings.py verification/hosts verification/model/test_agreement.py::test_cronty_agrees_with_the_reference \
 	$(WITHOUT_DATABASE:%=--ignore=%) $(ON_SQLITE_ONLY:%=--deselect=%)
 
@@ -108,6 +108,8 @@ bench: install-dev
 figures: install-dev
 	@$(BIN)/python -m verification.bench.engine
 	@$(BIN)/python -m tests.postgres --durable $(BIN)/python -m verification.bench.engine
+	@$(BIN)/python -m verification.bench.sustained --seconds 60 1500
+	@$(BIN)/python -m tests.postgres --durable $(BIN)/python -m verification.bench.sustained --seconds 60 2500
 	@$(BIN)/python -m verification.bench.pages
 	@$(BIN)/python -m verification.bench.budgets
 	@$(BIN)/python -m verification.bench.pruning
@@ -136,6 +138,7 @@ mutants: install-dev
 # throughput, shares, doubles, and a host that is cut off and comes back. Then fleets of simulated hosts under faults.
 hosts: install-dev
 	@$(BIN)/python -m verification.hosts $(ARGS)
+	@$(BIN)/python -m verification.hosts.sizes
 
 # A load test: 50 people and 20 agents use 10,000 jobs.
 load: install-dev

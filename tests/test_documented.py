@@ -1,7 +1,8 @@
 """Every command and file of the README and the docs is executed: here, or by the test that the tables name.
 
-A page that gains a command or a block fails until it has a line in a table or one of the rules below executes it, and so
-does a line of a table that no page contains any more.
+What takes minutes is only spelled out here, and run by its own target of make. A page that gains a command or a block
+fails until it has a line in a table or one of the rules below executes it, and so does a line of a table that no page
+contains any more.
 """
 
 import re
@@ -86,7 +87,6 @@ EXECUTED = {
     "pip install cronty && cronty up": f"{DIST}check_start",
     "pip install .": f"{DIST}follow_dockerfile",
     "cronty up": "tests/management/test_commands.py::test_up_restarts_a_killed_web_and_cluster_and_stops_on_sigterm",
-    "cronty up --no-cluster": "tests/management/test_commands.py::test_no_cluster_option_starts_only_the_web_command",
     "cronty mcp": f"{DIST}check_runners",
     "cronty doctor": "tests/management/test_doctor.py::test_real_installation_is_examined",
     'cronty add "every 6 hours" backup folder=/home': f"{PAGES_ON_COMMANDS}::test_backup_gets_the_arguments_that_the_page_shows",
@@ -115,10 +115,14 @@ EXECUTED = {
     "check --deploy": "tests/test_documented.py::test_make_knows_every_target",
     "python -m tests.browser.lighthouse": LONG,
     ".venv/bin/python -m cronty_site.terminal": f"{EXAMPLES}::test_backup_of_the_page_is_restored",
+    "run --wait": "tests/site/terminal/test_changing.py::test_run_waits_for_its_outcome",
+    "apply --check": "tests/site/terminal/test_files.py::test_file_is_checked_applied_and_then_unchanged",
 }
 
-# What no test can do here, and what is checked instead.
+# What no test executes, and what is checked instead.
 NOT_EXECUTED = {
+    # The processes that it would start are compared; `cronty up` starts both.
+    "cronty up --no-cluster": "tests/management/test_commands.py::test_no_cluster_option_starts_only_the_web_command",
     # Without systemd as the first process, systemctl only installs; the test runs the ExecStart line itself.
     "systemctl start cronty": INSTALLATION,
     "systemctl stop cronty": INSTALLATION,
@@ -225,10 +229,12 @@ def test_make_knows_every_target():
     modules = set(re.findall(r"-m ((?:verification|tests)\.[\w.]+)", done.stdout))
     assert len(modules) > 10
     assert sorted(name for name in modules if find_spec(name) is None) == []
+    # `make bench` ends with the report, in the same process.
+    long_programs = {found[1] for found in documented_programs()} - {"verification.bench.report"}
+    assert sorted(long_programs - modules) == []
 
 
-def test_long_programs_exist_and_know_their_arguments():
-    """They measure for minutes; `make figures`, `make bench`, `make growth` and `make hosts` run them."""
+def documented_programs() -> list[re.Match[str]]:
     lines = [command for _, command in all_commands()]
     lines += [
         line.partition("#")[0].strip()
@@ -236,7 +242,12 @@ def test_long_programs_exist_and_know_their_arguments():
         for block in blocks(page, "sh")
         for line in block.lines
     ]
-    programs = [found for line in lines if (found := LONG_PROGRAM.fullmatch(line))]
+    return [found for line in lines if (found := LONG_PROGRAM.fullmatch(line))]
+
+
+def test_long_programs_exist_and_know_their_arguments():
+    """They measure for minutes; `make figures`, `make bench`, `make growth` and `make hosts` run them."""
+    programs = documented_programs()
     assert len(programs) > 10
 
     for found in programs:
@@ -269,8 +280,8 @@ def world(operator: User, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, use_c
     return ExecutionFactory(job=job, status="succeeded", result="done").pk
 
 
-def type_in_terminal(command: str, run: int, capsys: pytest.CaptureFixture[str]) -> None:
-    """Run a command as a person types it; `> FILE` keeps what it prints."""
+def type_in_terminal(command: str, run: int, capsys: pytest.CaptureFixture[str]) -> str:
+    """Run a command as a person types it, where `> FILE` keeps what it prints; return what went wrong."""
     line, _, file = command.partition(" > ")
     words = [word.replace("NUMBER", str(run)) for word in shlex.split(line)]
     capsys.readouterr()
@@ -279,10 +290,11 @@ def type_in_terminal(command: str, run: int, capsys: pytest.CaptureFixture[str])
     except SystemExit as end:
         code = end.code
     printed = capsys.readouterr()
-    assert not code, f"{command}: {printed.err}"
+    if code:
+        return f"{command} ended with {code}: {printed.err}"
     if file:
         Path(file).write_text(printed.out)
-        assert printed.out
+    return f"{command} printed nothing" if file and not printed.out else ""
 
 
 @pytest.mark.django_db(transaction=True)
@@ -297,7 +309,7 @@ def test_terminal_commands_of_a_page_work(page, world, capsys, monkeypatch):
     for command in typed_commands(page):
         # Nobody can be asked in a test.
         asks = " apply " in command and "--yes" not in command
-        type_in_terminal(f"{command} --yes" if asks else command, world, capsys)
+        assert type_in_terminal(f"{command} --yes" if asks else command, world, capsys) == ""
 
 
 @pytest.mark.django_db(transaction=True)
@@ -317,7 +329,7 @@ def test_every_line_of_the_terminal_page_works_and_its_options_exist(world, caps
         assert command is not None
         known = {option for parameter in command.params for option in parameter.opts}
         assert set(options) <= known, synopsis
-        if synopsis in ("run --wait", "apply --check"):
+        if synopsis in EXECUTED:
             continue
         (path := tmp_path / name).unlink(missing_ok=True)
         if name in files:
@@ -327,7 +339,7 @@ def test_every_line_of_the_terminal_page_works_and_its_options_exist(world, caps
         required = re.sub(r"\[[^\]]*\]", "", required)
         words = [values.get(word, word) for word in required.split()]
         asks = ["--yes"] if name in files else []
-        type_in_terminal(shlex.join(["cronty", *words, *asks]), world, capsys)
+        assert type_in_terminal(shlex.join(["cronty", *words, *asks]), world, capsys) == ""
 
 
 @pytest.mark.parametrize("name", ["up", "mcp_serve", "issue_token", "doctor", "backup", "restore"])
