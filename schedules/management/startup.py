@@ -42,7 +42,7 @@ def deferred_models() -> Iterator[None]:
 def deferred_adapters() -> Iterator[None]:
     """Let pydantic build the type adapters that libraries create meanwhile at their first use.
 
-    Loading the MCP SDK builds 21 adapters, a tenth of the time to the first answer, and one conversation uses two.
+    Loading the MCP SDK builds 21 of them, which takes a twentieth of the time to the first answer.
     """
     import pydantic  # noqa: PLC0415
 

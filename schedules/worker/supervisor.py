@@ -39,7 +39,7 @@ def growing_pauses(first: float | None = None, longest: float | None = None) -> 
         pause = min(pause * 2, longest or LONGEST_PAUSE)
 
 
-def run_command(arguments: Sequence[str]) -> None:
+def run_in_fork(arguments: Sequence[str]) -> None:
     """Run a management command in this process, which was forked for it."""
     # In a session of its own, so that Ctrl-C reaches only the parent, which stops its children in order.
     os.setsid()
@@ -74,7 +74,7 @@ class Child:
         gc.freeze()
         signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
         process = fork.Process(
-            target=run_command, args=([*self.arguments, "--with-parent", str(os.getpid())],), name=self.name
+            target=run_in_fork, args=([*self.arguments, "--with-parent", str(os.getpid())],), name=self.name
         )
         try:
             process.start()

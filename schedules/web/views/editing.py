@@ -1,5 +1,6 @@
 """The pages that create and edit a job, with a live preview of its schedule."""
 
+from abc import abstractmethod
 from datetime import datetime
 from typing import Any
 
@@ -113,9 +114,9 @@ class _JobFormPage(FormPageMixin, TemplateView):
                 return answer
         return self.render_to_response(self.get_context_data(form=form), status=422)
 
+    @abstractmethod
     def save(self, form: JobForm) -> HttpResponse | None:
         """Save the job and return the response, or add the errors to the form and return None."""
-        raise NotImplementedError
 
 
 class NewJobPage(_JobFormPage):

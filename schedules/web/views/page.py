@@ -1,6 +1,7 @@
 """Parts that all pages share: user, time zone, state of the clusters, and messages."""
 
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -95,11 +96,12 @@ class PageMixin(ContextMixin, View):
         return super().get_context_data(page=self.page, **kwargs)
 
 
-class FormPageMixin(PageMixin):
+class FormPageMixin(PageMixin, ABC):
     """Base of the pages with one form, which show what was typed into it before a log-in."""
 
+    @abstractmethod
     def make_form(self, data: Any = None) -> Any:
-        raise NotImplementedError
+        """Return the form, filled with what was typed if that is given."""
 
     def get(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
         typed = drafts.take(request)
