@@ -4,7 +4,6 @@ import re
 from bisect import bisect_left, bisect_right
 from calendar import monthrange
 from collections.abc import Iterator, Sequence
-from copy import copy
 from datetime import MAXYEAR, UTC, date, datetime, time, timedelta
 from functools import lru_cache
 from itertools import islice
@@ -184,11 +183,9 @@ def _check_term(field: Field, term: str) -> None:
 
 def _check_agreement(fields: str) -> None:
     """Accept only expressions that two independent parsers read alike and that run within five years."""
-    days = "0 0 " + fields.split(" ", 2)[2]
+    minute, hour, days = fields.split(" ", 2)
     try:
-        ours, theirs = _parse(fields), CronSim(fields, REFERENCE)
-        same_values = _value_sets(ours) == [theirs.minutes, theirs.hours, theirs.months]
-        alike = same_values and _same_days(days)
+        alike = _same_days(days) and _same_times(minute, hour)
     except CronSimError as error:
         # The grammar was checked before, so cronsim refuses only a day that none of the months has.
         raise NeverRunsError(f"this never runs: {_no_such_day(fields)}") from error
@@ -212,26 +209,34 @@ def _no_such_day(fields: str) -> str:
     return f"{listed} {'has' if len(names) == 1 else 'have'} no {day}{suffix}"
 
 
-def _value_sets(parsed: "croniter") -> list[set[int]]:
-    """Return the minutes, hours and months as croniter reads them."""
-    return [
-        set(range(FIELDS[index].low, FIELDS[index].high + 1)) if values == ["*"] else set(values)
-        for index, values in enumerate(parsed.expanded)
-        if FIELDS[index].name in {"minute", "hour", "month"}
-    ]
-
-
-@lru_cache(maxsize=1024)
-def _same_days(fields: str) -> bool:
-    """Compare the first runs: the values alone do not say whether day and weekday mean "and" or "or"."""
-    # A copy, because a croniter object stores its position and threads share the parsed one.
-    ours = copy(_parse(fields))
-    return all(
-        ours.get_next(datetime) == expected for expected in islice(CronSim(fields, REFERENCE), _COMPARED_RUNS)
-    )
+# Times and days are compared separately, because many schedules share one of them.
+@lru_cache(maxsize=8192)
+def _same_times(minute: str, hour: str) -> bool:
+    """Return whether both parsers read the minutes and hours alike."""
+    ours = _parse(f"{minute} {hour} * * *")
+    minutes, hours = times(minute, hour)
+    return _values_of(ours, 0) == set(minutes) and _values_of(ours, 1) == set(hours)
 
 
 @lru_cache(maxsize=8192)
+def _same_days(days: str) -> bool:
+    """Return whether both parsers read the last three fields alike.
+
+    The values alone do not say whether day and weekday mean "and" or "or", so the first runs are compared.
+    """
+    fields = f"0 0 {days}"
+    ours, theirs = _parse(fields), CronSim(fields, REFERENCE)
+    return _values_of(ours, 3) == theirs.months and all(
+        ours.get_next(datetime) == expected for expected in islice(theirs, _COMPARED_RUNS)
+    )
+
+
+def _values_of(parsed: "croniter", index: int) -> set[int]:
+    """Return the values of a field as croniter reads them."""
+    values = parsed.expanded[index]
+    return set(range(FIELDS[index].low, FIELDS[index].high + 1)) if values == ["*"] else set(values)
+
+
 def _parse(fields: str) -> "croniter":
     # Only a new expression is compared with a second library; most processes never see one.
     from croniter import croniter  # noqa: PLC0415
@@ -253,10 +258,10 @@ def is_fixed(fields: list[str]) -> bool:
 
 def next_wall(fields: str, wall: datetime) -> datetime | None:
     """Return the first matching wall time after the given one, or None if there is none."""
-    days = fields.split(" ", 2)[2]
+    minute, hour, days = fields.split(" ", 2)
     try:
         start = wall.replace(second=0, microsecond=0) + _MINUTE
-        minutes, hours = times(fields)
+        minutes, hours = times(minute, hour)
         day = _next_day(days, start.date())
         if day == start.date() and (found := _first_time(minutes, hours, start.hour, start.minute)):
             return datetime.combine(day, found)
@@ -278,9 +283,9 @@ def _first_time(minutes: list[int], hours: list[int], hour: int, minute: int) ->
 
 
 @lru_cache(maxsize=8192)
-def times(fields: str) -> tuple[list[int], list[int]]:
-    """Return the minutes and the hours that the fields match, in order."""
-    matcher = CronSim(fields, REFERENCE)
+def times(minute: str, hour: str) -> tuple[list[int], list[int]]:
+    """Return the minutes and the hours that the first two fields match, in order."""
+    matcher = CronSim(f"{minute} {hour} * * *", REFERENCE)
     return sorted(matcher.minutes), sorted(matcher.hours)
 
 

@@ -257,7 +257,7 @@ def _count_matches(fields: str, offset: timedelta, start: datetime, end: datetim
 @lru_cache(maxsize=1024)
 def _seconds_of_day(minute: str, hour: str) -> Sequence[int]:
     """Return the times of a day that the first two fields match, as seconds after midnight."""
-    minutes, hours = cron.times(f"{minute} {hour} * * *")
+    minutes, hours = cron.times(minute, hour)
     return tuple(3600 * hour + 60 * minute for hour in hours for minute in minutes)
 
 

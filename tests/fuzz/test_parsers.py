@@ -187,7 +187,14 @@ def read(reader: Reader, now: datetime, given: tuple[Any, ...]) -> Any:
 
 def play(reader: Reader, now: datetime, given: tuple[Any, ...]) -> tuple[str, float]:
     """Read one input and use the result; return the answer and the time of the longer of the two steps."""
-    for cached in (cron.normalise, cron._same_days, cron._parse, cron.times, cron._next_day, cron.next_run):
+    for cached in (
+        cron.normalise,
+        cron._same_days,
+        cron._same_times,
+        cron.times,
+        cron._next_day,
+        cron.next_run,
+    ):
         cached.cache_clear()
     # Processor time, because wall time says little on a busy machine.
     started = time.thread_time()
