@@ -4,6 +4,7 @@ from schedules.services.access import end_access, ends_sessions
 from schedules.services.actors import Actor
 from schedules.services.duplicates import Scheduled
 from schedules.services.explanations import Why, why
+from schedules.services.job_edits import edit
 from schedules.services.job_states import (
     cancel,
     delete,
@@ -16,7 +17,7 @@ from schedules.services.job_states import (
     stop_run,
     waits_for_agent,
 )
-from schedules.services.jobs import edit, schedule
+from schedules.services.jobs import schedule, schedule_many
 from schedules.services.lookalikes import look_alike
 from schedules.services.outputs import OutputPart, output_since
 from schedules.services.people import profile_of, update_profile
@@ -64,6 +65,7 @@ __all__ = [
     "rotate_signing_key",
     "run_now",
     "schedule",
+    "schedule_many",
     "set_preferences",
     "signing_keys_of",
     "skip",

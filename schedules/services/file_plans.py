@@ -16,7 +16,8 @@ from schedules.models import Job
 from schedules.models.triggers import columns_of
 from schedules.result import Err
 from schedules.services.actors import Actor
-from schedules.services.jobs import PreparedEdit, build_job, prepare_edit
+from schedules.services.job_edits import PreparedEdit, prepare_edit
+from schedules.services.jobs import build_job
 from schedules.services.lookalikes import skeleton
 from schedules.services.masked_arguments import fill_in, named_arguments
 from schedules.services.reading import words_of

@@ -10,13 +10,13 @@ from django.db import transaction
 from schedules import clock, engine
 from schedules.files.writing import duration_text, end_text, schedule_value, write_jobs
 from schedules.models import Event, Job
-from schedules.models.jobs import new_public_id
 from schedules.result import Code, Err, Ok, Result
 from schedules.services.actors import Actor, event_of
 from schedules.services.bulk import change_jobs
 from schedules.services.file_plans import CHUNK, Action, Plan, Progress, Step
+from schedules.services.job_edits import edit, store_edits
 from schedules.services.job_states import pause, restore, resume
-from schedules.services.jobs import changes_of, edit, store_edits
+from schedules.services.jobs import insert_jobs
 from schedules.services.masked_arguments import named_arguments, shown_arguments
 from schedules.services.quotas import bulk_problem
 from schedules.services.sources import COLUMNS, default_of, digest_of_job
@@ -80,27 +80,13 @@ def _create(actor: Actor, source: str, new: Sequence[Step], now: datetime, on_pr
     replaced = [step.replaced.pk for step in new if step.replaced]
     for keys in _chunks(replaced):
         Job.objects.filter(pk__in=keys).update(source="", source_key="", source_digest="")
-    ids: set[str] = set()
-    done = 0
-    for steps in _chunks(new):
-        jobs = [step.job for step in steps]
-        for step in steps:
-            # Within one second, thousands of random numbers may repeat.
-            while step.job.public_id in ids:
-                step.job.public_id = new_public_id("job", now)
-            ids.add(step.job.public_id)
-            step.job.source, step.job.source_key = source, step.key
-            step.job.source_digest = digest_of_job(step.job)
-            if step.job.next_run_at and step.job.next_run_at <= now:
-                # The plan was made a while ago, and nothing was to run meanwhile.
-                step.job.next_run_at = step.job.next_slot(now) or step.job.next_run_at
-        Job.objects.bulk_create(jobs)
-        Event.objects.bulk_create(
-            event_of(actor, "create", now, job=step.job, after=changes_of(step.job, step.columns))
-            for step in steps
-        )
-        done += len(jobs)
-        on_progress(done)
+    for step in new:
+        step.job.source, step.job.source_key = source, step.key
+        step.job.source_digest = digest_of_job(step.job)
+        if step.job.next_run_at and step.job.next_run_at <= now:
+            # The plan was made a while ago, and nothing was to run meanwhile.
+            step.job.next_run_at = step.job.next_slot(now) or step.job.next_run_at
+    insert_jobs(actor, [(step.job, step.columns) for step in new], now, on_progress=on_progress)
 
 
 def _change(

@@ -31,51 +31,51 @@ def wait_for_turn(profile: Profile) -> None:
         Profile.objects.select_for_update().values_list("pk").get(pk=profile.pk)
 
 
-def creation_problem(profile: Profile, added: float, now: datetime) -> Err | None:
-    """Return an error if the owner may not create another job now, else count it; the owner's row is locked then.
+def creation_problem(profile: Profile, added: float, now: datetime, *, jobs: int = 1) -> Err | None:
+    """Return an error if the owner may not create so many jobs now, else count them; the owner's row is locked then.
 
     The profile may have changed since it was read.
     """
-    if _fits_upper_limits(profile, added, now):
+    if _fits_upper_limits(profile, added, now, jobs):
         return None
     wait_for_turn(profile)
     profile.refresh_from_db(fields=_UPPER_LIMITS)
-    if _fits_upper_limits(profile, added, now):
+    if _fits_upper_limits(profile, added, now, jobs):
         return None
     active, planned, counted_at = profile.active_jobs, profile.planned_runs, profile.counted_at
     is_old = counted_at is None or not timedelta(0) <= now - counted_at <= COUNTED_FOR
-    if is_old or _quota_refusal(active, planned, added):
+    if is_old or _quota_refusal(active, planned, added, jobs):
         # With as many jobs as allowed, it is refused whatever they plan.
         active, planned = active_jobs(profile.user_id, settings.CRONTY_MAX_ACTIVE_JOBS)
         counted_at = now
-    if refusal := _quota_refusal(active, planned, added):
+    if refusal := _quota_refusal(active, planned, added, jobs):
         return refusal
     created = _created_jobs(profile.user_id, now).count()
-    if created >= settings.CRONTY_MAX_CREATES_PER_MINUTE:
-        return _rate_refusal(profile.user_id, now)
+    if created + jobs > settings.CRONTY_MAX_CREATES_PER_MINUTE:
+        return _rate_refusal(profile.user_id, now, jobs)
     _keep(
         profile,
         counted_at=counted_at,
-        active_jobs=active + 1,
+        active_jobs=active + jobs,
         planned_runs=planned + added,
         created_since=now,
-        created_jobs=created + 1,
+        created_jobs=created + jobs,
     )
     return None
 
 
-def _fits_upper_limits(profile: Profile, added: float, now: datetime) -> bool:
-    """Return whether a new job fits the upper limits as they were read and still are; if so, count it."""
+def _fits_upper_limits(profile: Profile, added: float, now: datetime, jobs: int = 1) -> bool:
+    """Return whether new jobs fit the upper limits as they were read and still are; if so, count them."""
     since = profile.created_since
     if since is None or not timedelta(0) <= now - since <= RATE_WINDOW:
         return False
     return (
-        profile.created_jobs < settings.CRONTY_MAX_CREATES_PER_MINUTE
-        and _quota_refusal(profile.active_jobs, profile.planned_runs, added) is None
+        profile.created_jobs + jobs <= settings.CRONTY_MAX_CREATES_PER_MINUTE
+        and _quota_refusal(profile.active_jobs, profile.planned_runs, added, jobs) is None
         and _keep(
             profile,
-            active_jobs=profile.active_jobs + 1,
-            created_jobs=profile.created_jobs + 1,
+            active_jobs=profile.active_jobs + jobs,
+            created_jobs=profile.created_jobs + jobs,
             planned_runs=profile.planned_runs + added,
         )
     )
@@ -103,7 +103,7 @@ def bulk_problem(profile: Profile, jobs: int, added: float) -> Err | None:
     """
     wait_for_turn(profile)
     active, planned = active_jobs(profile.user_id)
-    if refusal := _quota_refusal(active + jobs - 1, planned, added):
+    if refusal := _quota_refusal(active, planned, added, jobs):
         return refusal
     _count_again(profile)
     return None
@@ -144,9 +144,9 @@ def _created_jobs(owner_id: Any, now: datetime) -> JobQuerySet:
     return Job.objects.filter(owner=owner_id, created_at__gt=now - RATE_WINDOW).without_notices().order_by()
 
 
-def _quota_refusal(active: int, planned: float, added: float) -> Err | None:
+def _quota_refusal(active: int, planned: float, added: float, jobs: int = 1) -> Err | None:
     most = settings.CRONTY_MAX_ACTIVE_JOBS
-    if active >= most:
+    if active + jobs > most:
         return Err(Code.QUOTA, f"at most {most:,} active jobs; cancel or delete some first")
     return _too_many_runs(planned, added)
 
@@ -175,11 +175,13 @@ def _too_many_runs(planned: float, added: float) -> Err | None:
     )
 
 
-def _rate_refusal(owner_id: Any, now: datetime) -> Err:
+def _rate_refusal(owner_id: Any, now: datetime, jobs: int) -> Err:
     most = settings.CRONTY_MAX_CREATES_PER_MINUTE
-    # There is room again once the oldest of the last `most` jobs is a minute old.
+    if jobs > most:
+        return Err(Code.QUOTA, f"at most {most} new jobs a minute; create fewer at once")
+    # There is room again once all but the newest `most - jobs` are a minute old.
     newest = Job.objects.owned_by(owner_id).without_notices().order_by("-created_at")
-    full_since: datetime = newest.values_list("created_at", flat=True)[most - 1]
+    full_since: datetime = newest.values_list("created_at", flat=True)[most - jobs]
     wait = (full_since + RATE_WINDOW - now).total_seconds()
     return Err(
         Code.TOO_FAST,

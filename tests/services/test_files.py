@@ -9,7 +9,6 @@ from schedules import clock, limits, services
 from schedules.files.jobs import read_jobs
 from schedules.models import Event, Execution, Job
 from schedules.result import Code, Err, Ok
-from schedules.services import files
 from schedules.services.file_plans import Action, Plan, make_plan
 from schedules.services.files import apply_plan, export_jobs, exportable
 from schedules.services.sources import has_drifted, source_note
@@ -472,14 +471,3 @@ def test_plan_that_waited_for_an_answer_starts_nothing_in_the_past(actor, clock_
     assert apply_plan(actor, plan) == Ok(plan)
 
     assert [job(name).next_run_at for name in ("Old", "New")] == [NOW + timedelta(minutes=8)] * 2
-
-
-def test_random_ids_that_repeat_are_drawn_again(actor, monkeypatch):
-    numbers = iter([f"job_{number}_1" for number in range(100)])
-    plan = planned(actor)
-    for step in plan.steps:
-        step.job.public_id = "job_7_1"
-    monkeypatch.setattr(files, "new_public_id", lambda prefix, now: next(numbers))
-
-    assert apply_plan(actor, plan) == Ok(plan)
-    assert Job.objects.values("public_id").distinct().count() == 4

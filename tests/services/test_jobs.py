@@ -4,7 +4,8 @@ import secrets
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from django.db import IntegrityError
+from django.db import IntegrityError, connection
+from django.test.utils import CaptureQueriesContext
 
 from schedules import services
 from schedules.models import Event, Execution, Job
@@ -89,6 +90,49 @@ def test_colliding_ids_raise(actor, monkeypatch):
 
     with pytest.raises(IntegrityError):
         services.schedule(actor, **PLAIN, **CRON)
+
+
+def test_many_jobs_are_created_with_as_few_statements_as_two(actor):
+    no_zone = PLAIN | {"trigger_type": "cron", "cron": "0 9 * * *"}
+    value_of(services.schedule_many(actor, [PLAIN | CRON]))
+    statements = []
+    for count in (2, 15):
+        with CaptureQueriesContext(connection) as captured:
+            jobs = value_of(services.schedule_many(actor, [PLAIN | ONCE, *[no_zone] * (count - 1)]))
+        statements.append(len(captured))
+
+    assert statements[0] == statements[1]
+    assert [job.next_run_at for job in jobs[:2]] == [
+        NOW + timedelta(hours=1),
+        datetime(2026, 2, 5, 8, tzinfo=UTC),
+    ]
+    assert (jobs[1].timezone, jobs[1].made_by) == ("Europe/Berlin", "olga")
+    for job in jobs:
+        job.refresh_from_db()
+        assert verbs_on(job) == ["create"]
+    assert Event.objects.get(job=jobs[1]).after == no_zone
+
+
+def test_many_jobs_are_created_all_or_none(actor):
+    refusal = services.schedule_many(actor, [PLAIN | CRON, PLAIN | CRON | {"cron": "often"}])
+
+    assert isinstance(refusal, Err)
+    assert refusal.message.startswith("Job 2: cron: ")
+    assert refusal.errors.keys() == {"cron"}
+    assert not Job.objects.exists()
+
+
+def test_no_jobs_can_be_created_at_once(actor):
+    assert value_of(services.schedule_many(actor, [])) == []
+
+
+def test_colliding_ids_of_jobs_created_at_once_are_replaced(actor, monkeypatch):
+    numbers = iter([7, 7, 8])
+    monkeypatch.setattr(secrets, "randbelow", lambda limit: next(numbers))
+
+    jobs = value_of(services.schedule_many(actor, [PLAIN | CRON] * 2))
+
+    assert [job.public_id.split("_")[1] for job in jobs] == ["7", "8"]
 
 
 def act(verb: str, actor: Actor, job_id: str):

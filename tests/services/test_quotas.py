@@ -63,6 +63,35 @@ def test_refused_create_says_when_to_try_again(owner):
     assert "in 10 seconds" in refusal.message
 
 
+def test_jobs_created_at_once_count_one_by_one(actor, settings):
+    settings.CRONTY_MAX_CREATES_PER_MINUTE = 100
+    value_of(services.schedule_many(actor, [PLAIN | CRON] * 2))
+
+    refusal = services.schedule_many(actor, [PLAIN | CRON] * 2)
+
+    assert isinstance(refusal, Err)
+    assert "at most 3 active jobs" in refusal.message
+    value_of(services.schedule_many(actor, [PLAIN | CRON]))
+
+
+def test_jobs_created_at_once_wait_until_there_is_room_for_all(actor, owner):
+    JobFactory(owner=owner, created_at=NOW - timedelta(seconds=50))
+
+    refusal = services.schedule_many(actor, [PLAIN | CRON] * 2)
+
+    assert isinstance(refusal, Err)
+    assert (refusal.code, refusal.retry_after) == (Code.TOO_FAST, 10)
+    value_of(services.schedule_many(actor, [PLAIN | CRON]))
+
+
+def test_more_jobs_at_once_than_a_minute_allows_are_refused_for_good(actor):
+    refusal = services.schedule_many(actor, [PLAIN | CRON] * 3)
+
+    assert isinstance(refusal, Err)
+    assert (refusal.code, refusal.retry_after) == (Code.QUOTA, None)
+    assert "at most 2 new jobs a minute; create fewer at once" in refusal.message
+
+
 def test_stated_wait_is_rounded_up(owner):
     JobFactory.create_batch(2, owner=owner, created_at=NOW - timedelta(seconds=49.6))
 

@@ -1,8 +1,8 @@
 """Rate of creating jobs through the service: `python -m verification.bench.creates [JOBS]` prints `name value unit`.
 
-Beside every batch of 1,000 stands the floor: a bare job and its event, inserted and committed without any rule. All
-limits are on, and too high to refuse anything. With DATABASE_URL in the environment, as `python -m tests.postgres
---durable` sets it, the jobs are in that database.
+Beside every 1,000 jobs created one by one stand the same number created at once, with the same rules, and the floor: a
+bare job and its event, inserted and committed without any rule. All limits are on, and too high to refuse anything. With
+DATABASE_URL in the environment, as `python -m tests.postgres --durable` sets it, the jobs are in that database.
 """
 
 import os
@@ -45,6 +45,10 @@ def create(actor: Actor, number: int) -> None:
     assert isinstance(services.schedule(actor, **work(number)), Ok)
 
 
+def create_many(actor: Actor, numbers: range) -> None:
+    assert isinstance(services.schedule_many(actor, [work(number) for number in numbers]), Ok)
+
+
 def insert(actor: Actor, number: int) -> None:
     """Insert the same rows without checking anything."""
     now, columns = clock.now(), work(number)
@@ -77,21 +81,32 @@ def rate(make: Callable[[Actor, int], None], actor: Actor, numbers: range) -> fl
     return len(numbers) / (time.perf_counter() - begin)
 
 
+def rate_at_once(actor: Actor, numbers: range) -> float:
+    begin = time.perf_counter()
+    create_many(actor, numbers)
+    return len(numbers) / (time.perf_counter() - begin)
+
+
 def main() -> None:
     jobs = int(sys.argv[1]) if len(sys.argv) > 1 else JOBS
-    actor, other = (Actor(User.objects.create(username=name)) for name in ("bench", "bare"))
+    names = ("bench", "many", "bare")
+    actor, many, bare = (Actor(User.objects.create(username=name)) for name in names)
     print(f"# {harness.database_name()}, load {harness.load()}")
     create(actor, jobs)
-    made, inserted = [], []
+    made, at_once, inserted = [], [], []
     for start in range(0, jobs, BATCH):
         numbers = range(start, min(start + BATCH, jobs))
         made.append(rate(create, actor, numbers))
-        inserted.append(rate(insert, other, numbers))
+        at_once.append(rate_at_once(many, numbers))
+        inserted.append(rate(insert, bare, numbers))
         harness.show(f"create_to_{numbers.stop}", made[-1], "jobs/s")
+        harness.show(f"create_many_to_{numbers.stop}", at_once[-1], "jobs/s")
         harness.show(f"bare_insert_to_{numbers.stop}", inserted[-1], "jobs/s")
     harness.show("create_median", harness.median(made), "jobs/s")
+    harness.show("create_many_median", harness.median(at_once), "jobs/s")
     harness.show("bare_insert_median", harness.median(inserted), "jobs/s")
     harness.show("create_last_to_first", made[-1] / made[0], "times")
+    harness.show("create_many_last_to_first", at_once[-1] / at_once[0], "times")
     print(f"# load {harness.load()}")
     connections.close_all()
     harness.discard(DATA)
