@@ -7,6 +7,7 @@ from typing import Any
 from django.db import connection, models
 
 from schedules.engine.sql_values import MOST_PARAMETERS, adapter_of, array, parts, placeholders, type_of
+from schedules.engine.statements import execute
 
 
 def update_rows(
@@ -32,15 +33,15 @@ def update_rows(
     update = f"UPDATE {table} SET {assignments.format(**new)} "  # noqa: S608  # nosec B608
     where = f"WHERE {table}.id = given.new_id"
     given, once = (", ".join(f"new_{name}" for name in names) for names in (differing, same))
+    if connection.vendor == "postgresql":
+        arrays = ", ".join(f"%s::{type_of(fields[name])}[]" for name in differing)
+        constants = ", ".join(f"%s::{type_of(fields[name])} AS new_{name}" for name in same)
+        execute(
+            f"{update} FROM unnest({arrays}) AS given({given}), (SELECT {constants}) AS same {where}",
+            [*map(array, differing.values()), *same.values()],
+        )
+        return
     with connection.cursor() as cursor:
-        if connection.vendor == "postgresql":
-            arrays = ", ".join(f"%s::{type_of(fields[name])}[]" for name in differing)
-            constants = ", ".join(f"%s::{type_of(fields[name])} AS new_{name}" for name in same)
-            cursor.execute(
-                f"{update} FROM unnest({arrays}) AS given({given}), (SELECT {constants}) AS same {where}",
-                [*map(array, differing.values()), *same.values()],
-            )
-            return
         # Not `executemany`: at every row the driver would let other threads run, and then wait for its turn again.
         tables = f"same({once}) AS (VALUES ({placeholders(same)})), " if same else ""
         update += f"FROM given{', same' if same else ''} {where}"

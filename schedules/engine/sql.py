@@ -20,12 +20,12 @@ from schedules.engine.sql_values import (
     parse_moment,
     parts,
     placeholders,
+    type_of,
 )
+from schedules.engine.statements import among, execute
 from schedules.models import Execution
 from schedules.models.executions import COPIED_FROM_JOB
 
-# psycopg's own default; Django switches it off.
-_PREPARE_THRESHOLD = 5
 # PostgreSQL's code for a wait that `lock_timeout` has ended.
 _LOCK_NOT_AVAILABLE = "55P03"
 
@@ -39,13 +39,13 @@ _DUE_JOBS = """
 """
 _LIVE_RUNS = """
     SELECT job_id, count(*) FROM schedules_execution
-    WHERE job_id IN ({ids}) AND finished_at IS NULL AND status IN ('queued', 'claimed', 'running', 'waiting')
+    WHERE job_id {among} AND finished_at IS NULL AND status IN ('queued', 'claimed', 'running', 'waiting')
     GROUP BY job_id
 """
 _INSERT_CLAIMED = """
     INSERT INTO schedules_execution ({columns})
     SELECT {values} FROM schedules_job job
-    WHERE job.id IN ({ids}) AND NOT EXISTS (
+    WHERE job.id {among} AND NOT EXISTS (
         SELECT 1 FROM schedules_execution known
         WHERE known.job_id = job.id AND known.scheduled_for >= job.next_run_at AND known.cause <> 'manual')
     RETURNING id, job_id
@@ -86,21 +86,20 @@ _FIND_STARTED_ON_SQLITE = """
 # run would get its id.
 _START_ON_POSTGRESQL = (
     "WITH started AS ("
-    + _START.format(lateness="%s::timestamptz - scheduled_for", which="WHERE id IN ({ids})")
+    + _START.format(lateness="%s::timestamptz - scheduled_for", which="WHERE id {among}")
     + "AND (SELECT set_config('synchronous_commit', 'on', true)) = 'on'"
     " RETURNING id, attempt, cause, scheduled_for, owner_id, job_id, task)"
     + f"SELECT {_STARTED_COLUMNS}"
     + _STARTED_TABLES.format(runs="started")
 )
-_UNLOCKED = "SELECT id FROM schedules_execution WHERE id IN ({ids}) FOR NO KEY UPDATE SKIP LOCKED"
-_START_UNLOCKED_ON_POSTGRESQL = _START_ON_POSTGRESQL.replace("{ids}", _UNLOCKED)
-_START_ONE_ON_POSTGRESQL = _START_ON_POSTGRESQL.replace("id IN ({ids})", "id = %s")
+_UNLOCKED = "IN (SELECT id FROM schedules_execution WHERE id {among} FOR NO KEY UPDATE SKIP LOCKED)"
+_START_UNLOCKED_ON_POSTGRESQL = _START_ON_POSTGRESQL.replace("{among}", _UNLOCKED)
 
 # The runs of a cluster with their jobs. Those without a job are left out, because an outer join cannot lock.
 _RUNNING_COLUMNS = "run.id, run.attempt, run.cause, job.status, job.deleted_at"
 _RUNNING = """
     FROM schedules_execution run JOIN schedules_job job ON job.id = run.job_id
-    WHERE run.id IN ({ids}) AND run.status = 'running' AND run.cluster_id = %s
+    WHERE run.id {among} AND run.status = 'running' AND run.cluster_id = %s
 """
 # `LIMIT 1` keeps PostgreSQL from turning the subqueries into joins: during a burst its statistics miss thousands of
 # live rows, and a join would read all of them for each job.
@@ -114,7 +113,7 @@ _STATUS_AFTER_RUNS = """
 """
 _NEXT_IN_LINE = """
     SELECT min(held.id) FROM schedules_execution held
-    WHERE held.job_id IN ({ids}) AND held.finished_at IS NULL
+    WHERE held.job_id {among} AND held.finished_at IS NULL
         AND held.status = 'queued' AND held.available_at IS NULL
         AND (
             SELECT 1 FROM schedules_execution busy
@@ -143,9 +142,7 @@ _MAY_NEED_SWEEP = """
 
 def has_ready_runs(now: datetime) -> bool:
     """Return whether any queued run may start."""
-    with connection.cursor() as cursor:
-        cursor.execute(_HAS_READY, [connection.ops.adapt_datetimefield_value(now)])
-        return cursor.fetchone() is not None
+    return bool(execute(_HAS_READY, [connection.ops.adapt_datetimefield_value(now)]))
 
 
 def due_jobs(
@@ -164,13 +161,11 @@ def due_jobs(
         exclude += f" AND job.task IN ({', '.join(['%s'] * len(only_tasks))})"
     if exclude_owners:
         exclude += f" AND job.owner_id NOT IN ({integers(exclude_owners)})"
-    with connection.cursor() as cursor:
-        cursor.execute(
-            _due_jobs_statement(connection.vendor, get_user_model()).replace("{exclude}", exclude),
-            [connection.ops.adapt_datetimefield_value(now), *exclude_tasks, *only_tasks, limit],
-        )
-        read = DueJob._make if connection.vendor == "postgresql" else _due_job_on_sqlite
-        return [*map(read, cursor.fetchall())]
+    rows = execute(
+        _due_jobs_statement(connection.vendor, get_user_model()).replace("{exclude}", exclude),
+        [connection.ops.adapt_datetimefield_value(now), *exclude_tasks, *only_tasks, limit],
+    )
+    return [*map(DueJob._make if connection.vendor == "postgresql" else _due_job_on_sqlite, rows)]
 
 
 @cache
@@ -210,9 +205,8 @@ def _due_job_on_sqlite(row: Sequence[Any]) -> DueJob:
 
 def live_runs(job_ids: Iterable[int]) -> Counter[int]:
     """Count the runs of each job that have not ended."""
-    with connection.cursor() as cursor:
-        cursor.execute(_LIVE_RUNS.format(ids=integers(job_ids)))
-        return Counter(dict(cursor.fetchall()))
+    condition, keys = among(job_ids)
+    return Counter(dict(execute(_LIVE_RUNS.format(among=condition), keys)))
 
 
 def insert_claimed(
@@ -225,12 +219,10 @@ def insert_claimed(
     adapt = connection.ops.adapt_datetimefield_value
     given = {"cluster_id": cluster_id, "claimed_at": adapt(now), "lease_until": adapt(lease_until)}
     statement, defaults = _insert_claimed_statement(connection.vendor)
-    with connection.cursor() as cursor:
-        cursor.execute(
-            statement.format(ids=integers(job_ids)),
-            [given.get(name, value) for name, value in defaults],
-        )
-        return [(execution_id, job_id) for execution_id, job_id in cursor.fetchall()]
+    condition, keys = among(job_ids)
+    return execute(
+        statement.format(among=condition), [*(given.get(name, value) for name, value in defaults), *keys]
+    )
 
 
 @cache
@@ -239,12 +231,14 @@ def _insert_claimed_statement(vendor: str) -> tuple[str, list[tuple[str, Any]]]:
     template = Execution(status=Execution.Status.CLAIMED)
     sources = {"job_id": "id", "scheduled_for": "next_run_at", **COPIED_FROM_JOB}
     fields = [field for field in Execution._meta.concrete_fields if not field.primary_key]
+    # PostgreSQL does not derive the type of a value that is selected from the column that it is for.
+    given = {field: f"%s::{type_of(field)}" if vendor == "postgresql" else "%s" for field in fields}
     statement = _INSERT_CLAIMED.format(
         columns=", ".join(str(field.column) for field in fields),
         values=", ".join(
-            f"job.{sources[field.attname]}" if field.attname in sources else "%s" for field in fields
+            f"job.{sources[field.attname]}" if field.attname in sources else given[field] for field in fields
         ),
-        ids="{ids}",
+        among="{among}",
     )
     return statement, [
         (field.attname, field.get_db_prep_save(getattr(template, field.attname), connection))
@@ -265,14 +259,10 @@ def start(
     """Mark claimed executions of this cluster as running; return the values of `Started` for each."""
     if connection.vendor != "postgresql":
         return _start_on_sqlite(cluster_id, attempt, execution_ids, now, lease_until)
-    times: list[Any] = [now, lease_until, now]
-    claim = [cluster_id, attempt]
-    if len(execution_ids) == 1 and not skip_locked:
-        return _start_one_on_postgresql([*times, execution_ids[0], *claim])
     statement = _START_UNLOCKED_ON_POSTGRESQL if skip_locked else _START_ON_POSTGRESQL
-    with connection.cursor() as cursor:
-        cursor.execute(statement.format(ids=integers(execution_ids)), times + claim)
-        return [list(row) for row in cursor.fetchall()]
+    condition, keys = among(execution_ids)
+    values = [now, lease_until, now, *keys, cluster_id, attempt]
+    return [list(row) for row in execute(statement.format(among=condition), values)]
 
 
 def _start_on_sqlite(
@@ -308,30 +298,6 @@ def _start_on_sqlite(
     return found
 
 
-def _start_one_on_postgresql(values: list[Any]) -> list[list[Any]]:
-    """Start one execution, as plain functions do, with a prepared statement: planning takes half of the time."""
-    # On SQLite no process needs psycopg, whose import takes long.
-    from psycopg import Cursor  # noqa: PLC0415
-
-    if _has_pooler():
-        with connection.cursor() as cursor:
-            cursor.execute(_START_ONE_ON_POSTGRESQL, values)
-            return [list(row) for row in cursor.fetchall()]
-    connection.ensure_connection()
-    driver = connection.connection
-    if driver.prepare_threshold is None:
-        driver.prepare_threshold = _PREPARE_THRESHOLD
-    # Django's cursors insert the values into the text of the statement, which cannot be prepared.
-    with connection.wrap_database_errors, Cursor(driver) as prepared:
-        prepared.execute(_START_ONE_ON_POSTGRESQL, values, prepare=True)
-        return [list(row) for row in prepared.fetchall()]
-
-
-def _has_pooler() -> bool:
-    """Return whether a pooler shares the server's connections, which rules out prepared statements."""
-    return bool(connection.settings_dict["DISABLE_SERVER_SIDE_CURSORS"])
-
-
 def lock_running(
     cluster_id: int, execution_ids: Iterable[int]
 ) -> list[tuple[int, int, str, str, datetime | None]]:
@@ -339,15 +305,13 @@ def lock_running(
 
     Return the id, attempt and cause of each run, and the status and deletion of its job.
     """
-    running = _RUNNING.format(ids=integers(execution_ids))
-    with connection.cursor() as cursor:
-        if connection.vendor == "postgresql":
-            lock = "FOR NO KEY UPDATE OF run, job SKIP LOCKED"
-            cursor.execute(f"SELECT {_RUNNING_COLUMNS} {running} {lock}", [cluster_id])
-            return [*cursor.fetchall()]
-        cursor.execute(_AS_TEXT.format(columns=_RUNNING_COLUMNS) + running, [cluster_id])
-        rows = json.loads(cursor.fetchone()[0])
-        return [(*row[:4], row[4] and parse_moment(row[4])) for row in rows]
+    condition, keys = among(execution_ids)
+    running, values = _RUNNING.format(among=condition), [*keys, cluster_id]
+    if connection.vendor == "postgresql":
+        lock = "FOR NO KEY UPDATE OF run, job SKIP LOCKED"
+        return execute(f"SELECT {_RUNNING_COLUMNS} {running} {lock}", values)
+    [(text,)] = execute(_AS_TEXT.format(columns=_RUNNING_COLUMNS) + running, values)
+    return [(*row[:4], row[4] and parse_moment(row[4])) for row in json.loads(text)]
 
 
 def status_after_runs(failed: Iterable[int]) -> str:
@@ -357,26 +321,22 @@ def status_after_runs(failed: Iterable[int]) -> str:
 
 def next_in_line(job_ids: Iterable[int]) -> list[int]:
     """Return the oldest waiting run of each job that has no other run under way."""
-    with connection.cursor() as cursor:
-        cursor.execute(_NEXT_IN_LINE.format(ids=integers(job_ids)))
-        return [row[0] for row in cursor.fetchall()]
+    condition, keys = among(job_ids)
+    return [execution_id for (execution_id,) in execute(_NEXT_IN_LINE.format(among=condition), keys)]
 
 
 def earliest_moment() -> datetime | None:
     """Return the earliest moment at which a job is due or a queued run is ready; idle clusters poll this."""
-    with connection.cursor() as cursor:
-        cursor.execute(_NEXT_DUE_AND_READY)
-        return min(map(aware, filter(None, cursor.fetchone())), default=None)
+    [moments] = execute(_NEXT_DUE_AND_READY)
+    return min(map(aware, filter(None, moments)), default=None)
 
 
 def may_need_sweep(now: datetime, silent_since: datetime) -> bool:
     """Return whether a lease or a pause is over, a cluster is silent, or any prompt waits for an agent."""
     moment = connection.ops.adapt_datetimefield_value(now)
-    with connection.cursor() as cursor:
-        cursor.execute(
-            _MAY_NEED_SWEEP, [connection.ops.adapt_datetimefield_value(silent_since), moment, moment]
-        )
-        return bool(cursor.fetchone()[0])
+    silent = connection.ops.adapt_datetimefield_value(silent_since)
+    [(answer,)] = execute(_MAY_NEED_SWEEP, [silent, moment, moment])
+    return bool(answer)
 
 
 def is_lock_timeout(error: Exception) -> bool:

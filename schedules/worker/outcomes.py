@@ -3,7 +3,7 @@
 import logging
 from itertools import chain
 
-from django.db import DatabaseError, Error, OperationalError, connections
+from django.db import DatabaseError, Error, NotSupportedError, OperationalError, connections
 
 from schedules import engine
 from schedules.database_errors import is_outage, reason_of
@@ -20,9 +20,9 @@ def write_outcomes(cluster_id: int, batch: list[Outcome]) -> list[list[Outcome]]
     """
     try:
         blocked = engine.settle_runs(cluster_id, batch).blocked
-    except OperationalError as error:
+    except (OperationalError, NotSupportedError) as error:
         if not engine.is_lock_timeout(error):
-            # The database is locked or away, and the outcomes are fine: let the caller try again.
+            # The database is locked, away or migrated, and the outcomes are fine: let the caller reconnect and try again.
             raise
         logger.warning("Outcomes wait for a row or table that is locked: %s", error)
         # One of them waited for a row other than its run and its job: let the other half go ahead the next time.

@@ -91,6 +91,12 @@ def _server_options() -> str:
         # The engine commits without waiting for the disk: what a power cut undoes is fired again, never lost. Other
         # processes write the changes of people and agents, and they do wait for the disk.
         "synchronous_commit": "off",
+        # The statistics miss a burst, so the planner would read whole tables; every statement of the engine has an index.
+        "enable_seqscan": "off",
+        "enable_hashjoin": "off",
+        "enable_mergejoin": "off",
+        # Planning again for each number of keys would take longer than a claim of one job.
+        "plan_cache_mode": "force_generic_plan",
         "lock_timeout": f"{LOCK_TIMEOUT * 1000:.0f}",
         "idle_in_transaction_session_timeout": f"{LOST_AFTER * 1000:.0f}",
         # The same for a host that is lost while the server sends it an answer.

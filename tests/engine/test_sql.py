@@ -6,7 +6,6 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from django.db import connection
 from django.db.models import Exists, F, Min, OuterRef, Q
 
 from schedules.engine import sql
@@ -263,20 +262,6 @@ def test_start_equals_the_orm_version(attempt, together):
     )
     assert len(started) == 8
     assert after == {row.pk: columns_of(row) for row in Execution.objects.all()}
-
-
-@pytest.mark.skipif(connection.vendor != "postgresql", reason="sqlite3 prepares statements itself")
-@pytest.mark.parametrize("has_pooler", [False, True])
-def test_start_of_one_run_is_prepared_unless_a_pooler_is_used(monkeypatch, has_pooler):
-    monkeypatch.setitem(connection.settings_dict, "DISABLE_SERVER_SIDE_CURSORS", has_pooler)
-    cluster, row = new_cluster(), ExecutionFactory(status="claimed")
-    with connection.cursor() as cursor:
-        cursor.execute("DEALLOCATE ALL")
-
-        start_runs(cluster.pk, 0, [row.pk], NOW)
-
-        cursor.execute("SELECT count(*) FROM pg_prepared_statements WHERE statement LIKE '%set_config%'")
-        assert cursor.fetchone() == (0 if has_pooler else 1,)
 
 
 # Settling

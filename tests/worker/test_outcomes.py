@@ -1,7 +1,7 @@
 """Outcomes written in batches, when the database refuses one or does not answer."""
 
 import pytest
-from django.db import OperationalError, connection
+from django.db import NotSupportedError, OperationalError, connection
 
 from schedules import engine
 from schedules.models import Execution
@@ -41,16 +41,21 @@ def test_nul_in_an_outcome_does_not_affect_other_outcomes():
 
 @pytest.mark.django_db
 @pytest.mark.parametrize("count", [1, 2])
-def test_outcomes_survive_a_locked_database(monkeypatch, count):
+@pytest.mark.parametrize(
+    "error",
+    [OperationalError("database is locked"), NotSupportedError("cached plan must not change result type")],
+    ids=["locked", "migrated"],
+)
+def test_outcomes_survive_a_database_that_is_locked_or_migrated(monkeypatch, count, error):
     cluster = ClusterFactory()
     runs = [make_running(cluster) for _ in range(count)]
 
     def refuse(*arguments: object) -> None:
-        raise OperationalError("database is locked")
+        raise error
 
     monkeypatch.setattr(engine, "settle_runs", refuse)
 
-    with pytest.raises(OperationalError):
+    with pytest.raises(type(error)):
         write_outcomes(cluster.pk, [outcome_of(run) for run in runs])
 
     assert set(Execution.objects.values_list("status", flat=True)) == {"running"}

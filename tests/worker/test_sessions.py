@@ -52,6 +52,22 @@ def test_server_bounds_what_an_engine_session_waits_for():
     assert in_engine_session(lambda: show(*names)) == ["2s", "8s", "off"]
 
 
+@only_on_postgresql
+def test_engine_session_never_plans_to_read_a_whole_table():
+    joined = (
+        "EXPLAIN (COSTS OFF) UPDATE schedules_job SET name = given.name"
+        " FROM unnest('{1,2}'::bigint[], '{a,b}'::text[]) AS given(id, name) WHERE schedules_job.id = given.id"
+    )
+
+    def plan() -> str:
+        with connection.cursor() as cursor:
+            cursor.execute(joined)
+            return "\n".join(line for (line,) in cursor.fetchall())
+
+    assert "Index Scan using schedules_job_pkey" in in_engine_session(plan)
+    assert in_engine_session(lambda: show("plan_cache_mode")) == ["force_generic_plan"]
+
+
 def test_task_has_a_session_with_the_settings_of_the_project():
     def settings_seen() -> list[dict[str, Any]]:
         seen = [connection.settings_dict]
