@@ -7,21 +7,24 @@ from django.db import models
 from django.db.models import F, Q
 
 
-class NotificationTopic(models.Func):
-    """The topic of a notification: an argument by name, or the second one by position."""
+class Argument(models.Func):
+    """An argument of a job's task that is text, given by name or by position.
+
+    Rows with the one or two that a list shows are read faster than rows with all arguments.
+    """
 
     # Not the ORM's key transforms: their paths are parameters, and SQLite uses no index for an expression with those.
     output_field = models.TextField()
 
-    def __init__(self) -> None:
-        super().__init__("kwargs", "args")
+    def __init__(self, name: str, position: int) -> None:
+        super().__init__("kwargs", "args", name=name, position=position)
 
     def as_sqlite(self, compiler: Any, connection: Any, **context: Any) -> Any:
         return self.as_sql(
             compiler,
             connection,
-            template="COALESCE(JSON_EXTRACT(%(expressions)s, '$[1]'))",
-            arg_joiner=", '$.topic'), JSON_EXTRACT(",
+            template="COALESCE(JSON_EXTRACT(%(expressions)s, '$[%(position)s]'))",
+            arg_joiner=f", '$.{self.extra['name']}'), JSON_EXTRACT(",
             **context,
         )
 
@@ -29,10 +32,17 @@ class NotificationTopic(models.Func):
         return self.as_sql(
             compiler,
             connection,
-            template="COALESCE(%(expressions)s ->> 1)",
-            arg_joiner=" ->> 'topic', ",
+            template="COALESCE(%(expressions)s ->> %(position)s)",
+            arg_joiner=f" ->> '{self.extra['name']}', ",
             **context,
         )
+
+
+class NotificationTopic(Argument):
+    """The topic of a notification."""
+
+    def __init__(self) -> None:
+        super().__init__("topic", 1)
 
 
 def _for_one_and_all(name: str, fields: list[str], condition: Q) -> list[models.Index]:

@@ -1,5 +1,6 @@
 """Standings: how a job stands, from broken to done, by one rule for pages, admin and tools."""
 
+import functools
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from datetime import datetime
@@ -96,21 +97,30 @@ def standings_of(jobs: Sequence[Any], now: datetime) -> dict[int, Standing]:
     """
     unfinished: dict[int, list[Any]] = defaultdict(list)
     # By `job__pk`: for `job`, every key would be converted one by one, as if it might be a model.
-    runs = Execution.objects.live().filter(job__pk__in=[job.pk for job in jobs]).order_by()
-    # Distinct, because one job may have thousands of prompts that wait.
-    for run in runs.values_list("job_id", "status", "attempt", "lease_until", named=True).distinct():
-        unfinished[run.job_id or 0].append(run)
+    for run in _unfinished_runs().filter(job__pk__in=[job.pk for job in jobs]):
+        unfinished[run.job_id].append(run)
     return {job.pk: _standing_of(job, unfinished.get(job.pk, ()), now) for job in jobs}
+
+
+@functools.cache
+def _unfinished_runs() -> Any:
+    """Return the query of which only the jobs differ: to build all of it takes longer than to run it."""
+    runs = Execution.objects.live().order_by()
+    # Distinct, because one job may have thousands of prompts that wait.
+    return runs.values_list("job_id", "status", "attempt", "lease_until", named=True).distinct()
 
 
 def _standing_of(job: Any, unfinished: Sequence[Any], now: datetime) -> Standing:
     Status = Job.Status  # noqa: N806
-    has_retry = any(run.status == "queued" and run.attempt for run in unfinished)
-    has_unclaimed = any(run.status == "waiting" and run.lease_until is None for run in unfinished)
-    has_run_under_way = has_retry or any(
-        run.status != "queued" and not (run.status == "waiting" and run.lease_until is None)
-        for run in unfinished
-    )
+    has_retry = has_unclaimed = has_run_under_way = False
+    for run in unfinished:
+        if run.status == "queued":
+            has_retry = has_retry or run.attempt > 0
+        elif run.status == "waiting" and run.lease_until is None:
+            has_unclaimed = True
+        else:
+            has_run_under_way = True
+    has_run_under_way = has_run_under_way or has_retry
     if job.status == Status.PAUSED and (
         0 < job.pause_after_failures <= job.failure_streak or job.has_unreadable_schedule
     ):

@@ -54,13 +54,13 @@ def trigger_of(columns: Mapping[str, Any], *, is_stored: bool = False) -> Trigge
             # Not rounded: Interval refuses fractions of a second.
             return Interval(columns["every"].total_seconds(), columns.get("anchor_at") or _PLACEHOLDER_ANCHOR)
         case TriggerType.CRON:
-            return _cron(columns["cron"], columns["timezone"], is_stored)
+            return shared_cron(columns["cron"], columns["timezone"], is_stored)
     raise TriggerError("trigger_type", "choose once, interval or cron, and fill in what it needs.")
 
 
 @lru_cache(maxsize=4096)
-def _cron(expression: str, timezone: str, is_stored: bool) -> Cron:
-    # Shared, because lists show many jobs of the same schedule; a trigger never changes.
+def shared_cron(expression: str, timezone: str, is_stored: bool) -> Cron:
+    """Return a trigger that never changes, and that many rows of a list may share."""
     return Cron(expression, timezone, is_stored)
 
 

@@ -88,7 +88,7 @@ def when(job: Job) -> str:
 
 def readable(value: Any) -> Any:
     """Copy stored JSON for an agent, with secrets masked and unprintable characters removed."""
-    return _stripped(limits.masked(value))
+    return _stripped(limits.masked(value)) if value else value
 
 
 def more_than(count: int, things: str) -> str:

@@ -8,7 +8,8 @@ from typing_extensions import TypedDict
 from schedules import clock, services
 from schedules.mcp import answers
 from schedules.models import Job
-from schedules.models.jobs import argument_of
+from schedules.models.job_table import Argument, NotificationTopic
+from schedules.models.jobs import JobQuerySet, argument_of
 from schedules.result import Code, Err
 from schedules.services.reading import WORDS_COLUMNS, shown_next_run, words_of
 from schedules.tasks.interface import Final, RetryLater
@@ -181,18 +182,11 @@ def cron_out(made: services.Scheduled) -> CronOut:
     }
 
 
-LISTED_COLUMNS = (
-    "public_id",
-    "label",
-    "status",
-    "next_run_at",
-    "skips",
-    "last_run_at",
-    "task",
-    "args",
-    "kwargs",
-    *WORDS_COLUMNS,
-)
+def listed_rows(jobs: JobQuerySet) -> Any:
+    """Read notifications as the rows that `listed_out` needs."""
+    texts = jobs.annotate(message=Argument("message", 0), topic=NotificationTopic())
+    columns = ("public_id", "label", "status", "next_run_at", "skips", "last_run_at", "message", "topic")
+    return texts.values_list(*columns, *WORDS_COLUMNS, named=True)
 
 
 def listed_out(job: Any) -> ListedOut:
@@ -200,12 +194,12 @@ def listed_out(job: Any) -> ListedOut:
         "schedule_id": job.public_id,
         "description": words_of(job),
         "timezone": job.timezone,
-        "notification_topic": topic_of(job),
+        "notification_topic": str(job.topic or ""),
         "label": answers.line(job.label, 200) or None,
         "paused": job.status == Job.Status.PAUSED,
         "next_occurrence": answers.iso_or_none(shown_next_run(job), job.timezone),
         "last_occurrence": answers.iso_or_none(job.last_run_at, job.timezone),
-        "notification_body": answers.readable(str(argument_of(job, "message") or "")),
+        "notification_body": answers.readable(str(job.message or "")),
     }
     if job.run_at:
         out["scheduled_time"] = answers.iso(job.run_at, job.timezone)

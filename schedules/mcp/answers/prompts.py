@@ -1,6 +1,6 @@
 """Answers of the prompt tools; most are sentences, as their contract requires."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NotRequired
 
 from typing_extensions import TypedDict
@@ -8,7 +8,8 @@ from typing_extensions import TypedDict
 from schedules import clock, services
 from schedules.mcp import answers
 from schedules.models import Execution, Job
-from schedules.models.jobs import argument_of
+from schedules.models.job_table import Argument
+from schedules.models.jobs import JobQuerySet, argument_of
 from schedules.result import Code, Err
 from schedules.services.reading import WORDS_COLUMNS, words_of
 from schedules.when.durations import HORIZON_IN_WORDS
@@ -100,12 +101,22 @@ def edited(job: Job, at: str | None, prompt: str | None) -> str:
     return f"Updated task #{job.pk}: {', '.join(parts)}"
 
 
-LINE_COLUMNS = ("pk", "fire_at", "task", "args", "kwargs", *WORDS_COLUMNS)
+def line_rows(tasks: JobQuerySet) -> Any:
+    """Read tasks as the rows that `task_lines` needs; they must be annotated with `fire_at`."""
+    texts = tasks.annotate(prompt=Argument("prompt", 0))
+    return texts.values_list("pk", "fire_at", "timezone", "prompt", named=True)
 
 
-def task_line(row: Any, state: str) -> str:
-    when = answers.local(row.fire_at, row.timezone) if row.fire_at else words_of(row)
-    return f"#{row.pk}  {when}  [{state}]  {answers.line(prompt_text(row), 60)}"
+def task_lines(rows: Sequence[Any], state: str) -> list[str]:
+    """Describe tasks, one per line; a task that does not fire is described by its schedule."""
+    unplanned = [row.pk for row in rows if row.fire_at is None]
+    schedules = Job.objects.filter(pk__in=unplanned).values_list("pk", *WORDS_COLUMNS, named=True)
+    words = {job.pk: words_of(job) for job in schedules} if unplanned else {}
+    return [
+        f"#{row.pk}  {answers.local(row.fire_at, row.timezone) if row.fire_at else words.get(row.pk, '')}"
+        f"  [{state}]  {answers.line(str(row.prompt or ''), 60)}"
+        for row in rows
+    ]
 
 
 def not_editable(given: str, job: Job | None, verb: str) -> str:

@@ -7,7 +7,6 @@ from pydantic import Field
 from schedules import clock, services
 from schedules.mcp import answers
 from schedules.mcp.answers.jobs import (
-    SUMMARY_COLUMNS,
     CancelOut,
     ErrorOut,
     JobsOut,
@@ -19,7 +18,7 @@ from schedules.mcp.answers.jobs import (
     refused_cancel,
     status_out,
     summary_out,
-    with_short_error,
+    summary_rows,
 )
 from schedules.mcp.auth import current_actor
 from schedules.mcp.tools.arguments import (
@@ -48,8 +47,7 @@ from schedules.mcp.tools.arguments import (
 from schedules.mcp.tools.filters import HadOutcome, OfStatus, OfTask, Query, Since, Tag, read_filter
 from schedules.mcp.tools.triggers import local_text, read_trigger
 from schedules.models import Job
-from schedules.models.counting import COUNTED, count_beside, count_up_to
-from schedules.models.jobs import JobQuerySet
+from schedules.models.counting import COUNTED, count_beside, count_up_to, is_longer
 from schedules.models.standings import standings_of
 from schedules.result import Code, Err, Ok
 from schedules.services.filters import JobFilter
@@ -164,7 +162,7 @@ def list_jobs(
 
 
 def _page(actor: services.Actor, status: str | None, wanted: JobFilter, size: int, start: int) -> JobsOut:
-    jobs, runs = actor.jobs(), actor.executions()
+    jobs = actor.jobs()
     listed = jobs if status is None else jobs.listed(status)
     # A prompt that is due and that no agent has claimed is pending.
     unclaimed = []
@@ -175,30 +173,31 @@ def _page(actor: services.Actor, status: str | None, wanted: JobFilter, size: in
     is_first = bool(unclaimed) and status == Job.Status.PENDING
     parts = [jobs.filter(pk__in=unclaimed), listed] if is_first else [listed]
     if wanted:
-        parts = [wanted.applied_to(part, runs) for part in parts]
+        parts = [wanted.applied_to(part, actor.executions()) for part in parts]
     counted = parts
     if not wanted and status is not None and status != Job.Status.RUNNING:
         # By the state alone and in no order, SQLite counts inside its index of states.
         counted = [*parts[:-1], jobs.in_state(status)]
     rows: list[Any] = []
     total, before = 0, start
+    # The list of all jobs grows with those that have ended.
+    more = {"is_long": is_longer(jobs)} if status is None and not wanted else {}
     for part, same in zip(parts, counted, strict=True):
         room = size - len(rows)
-        page = list(_rows(part)[before : before + room]) if room else []
-        count = count_beside(page, same.order_by(), size=room, start=before)
+        page = list(summary_rows(part, **more)[before : before + room]) if room else []
+        if more and page and page[0].is_long:
+            count = COUNTED + 1
+        else:
+            count = count_beside(page, same.order_by(), size=room, start=before)
         rows += page
         total, before = total + count, max(0, before - count)
     if status is None and any(row.task == "prompt" and row.status == Job.Status.RUNNING for row in rows):
         unclaimed = services.unclaimed_jobs(actor, clock.now())
-    matches = wanted.runs_of([row.pk for row in rows], runs)
+    matches = wanted.runs_of([row.pk for row in rows], actor.executions()) if wanted else {}
     standings = standings_of(rows, clock.now())
     shown = [summary_out(row, standings[row.pk], unclaimed, matches.get(row.pk)) for row in rows]
     is_cut = bool(wanted) and count_up_to(listed.order_by()) > COUNTED
     return jobs_out(shown, total, start, is_cut=is_cut)
-
-
-def _rows(jobs: JobQuerySet) -> Any:
-    return with_short_error(jobs).values_list(*SUMMARY_COLUMNS, named=True)
 
 
 def cancel_job(job_id: JobId) -> CancelOut:

@@ -10,7 +10,6 @@ from pydantic import Field
 from schedules import clock, limits, services
 from schedules.mcp import answers
 from schedules.mcp.answers.notifications import (
-    LISTED_COLUMNS,
     CronOut,
     LaterOut,
     ListOut,
@@ -20,6 +19,7 @@ from schedules.mcp.answers.notifications import (
     cron_out,
     later_out,
     listed_out,
+    listed_rows,
     refused,
     refused_by_server,
 )
@@ -300,7 +300,7 @@ def list_scheduled_notifications(
         of_topic = found.alias(topic=NotificationTopic()).filter(topic=notification_topic)
         # By key alone: in the order of the list, the database would look through all notifications.
         found = Job.objects.filter(pk__in=of_topic.order_by().values("pk"))
-    page = list(found.values_list(*LISTED_COLUMNS, named=True)[start : start + size])
+    page = list(listed_rows(found)[start : start + size])
     count = count_beside(page, found, size=size, start=start)
     out: ListOut = {"schedules": [listed_out(row) for row in page], "count": min(count, COUNTED)}
     if page and start + len(page) < count:

@@ -10,17 +10,17 @@ from pydantic import Field
 from schedules import clock, limits, services
 from schedules.mcp import answers
 from schedules.mcp.answers.prompts import (
-    LINE_COLUMNS,
     ClaimOut,
     CompleteOut,
     edited,
+    line_rows,
     not_editable,
     prompt_out,
     refused,
     refused_claim,
     refused_completion,
     scheduled,
-    task_line,
+    task_lines,
 )
 from schedules.mcp.auth import current_actor
 from schedules.mcp.tools.arguments import (
@@ -138,12 +138,12 @@ def schedule_list(
     ordered = [tasks.order_by(first, "pk") for tasks in groups]
     rows: list[Any] = []
     for tasks in ordered:
-        rows += tasks.values_list(*LINE_COLUMNS, named=True)[: LINES + 1]
+        rows += line_rows(tasks)[: LINES + 1]
     if state in ENDED:
         rows.sort(key=lambda row: (row.fire_at is None, row.fire_at, row.pk))
     if not rows:
         return "No scheduled tasks found matching filters."
-    lines = [task_line(row, state) for row in rows[:LINES]]
+    lines = task_lines(rows[:LINES], state)
     if len(rows) > LINES:
         count = sum(count_up_to(tasks, LINES + COUNTED) for tasks in ordered)
         lines.append(f"… and {count_words(count - LINES, COUNTED)} more: narrow the list with from and to.")

@@ -102,6 +102,20 @@ def test_notifications_say_how_to_go_on(call, owner):
     assert "next_offset" not in call("list_scheduled_notifications", limit=2, offset=2)
 
 
+@pytest.mark.parametrize(("limit", "offset"), [(2, 0), (2, 4), (10, 0), (2, 9)])
+def test_list_of_more_jobs_than_are_counted_says_so(call, owner, monkeypatch, limit, offset):
+    for module in ("models.counting", "mcp.answers.jobs", "mcp.tools.jobs"):
+        monkeypatch.setattr(f"schedules.{module}.COUNTED", 3)
+    JobFactory.create_batch(3, owner=owner)
+    exactly = call("list_jobs", limit=2)
+    JobFactory.create_batch(2, owner=owner)
+
+    answer = call("list_jobs", limit=limit, offset=offset)
+
+    assert (exactly["total"], "note" in exactly) == (3, False)
+    assert (answer["total"], answer["note"]) == (3, "More than 3 jobs match; only the first 3 are counted.")
+
+
 def test_answer_says_that_not_all_jobs_were_looked_through(call, owner, monkeypatch):
     for module in ("models.counting", "mcp.answers.jobs", "mcp.tools.jobs"):
         monkeypatch.setattr(f"schedules.{module}.COUNTED", 3)

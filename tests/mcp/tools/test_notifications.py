@@ -245,7 +245,7 @@ def test_list_shows_only_active_schedules(call, owner, stranger):
     call("pause_schedule", schedule_id=cron["schedule_id"])
     JobFactory(owner=owner, task="notify", kwargs={"message": "x", "topic": "y"}, ended=True)
     JobFactory(owner=stranger, task="notify", kwargs={"message": "x", "topic": "olga-home"})
-    JobFactory(owner=owner, task="notify", args=["by place", "olga-home"])
+    placed = JobFactory(owner=owner, task="notify", args=["by place", "olga-home"])
 
     answer = call("list_scheduled_notifications")
     of_topic = call("list_scheduled_notifications", notification_topic="olga-home")
@@ -266,6 +266,8 @@ def test_list_shows_only_active_schedules(call, owner, stranger):
     }
     assert by_id[once["message_id"]]["scheduled_time"] == once["scheduled_time"]
     assert "cron_expression" not in by_id[once["message_id"]]
+    shown = by_id[placed.public_id]
+    assert (shown["notification_body"], shown["notification_topic"]) == ("by place", "olga-home")
     assert of_topic["count"] == 2
     assert call("list_scheduled_notifications", notification_topic="none") == {"schedules": [], "count": 0}
 

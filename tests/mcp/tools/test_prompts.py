@@ -150,7 +150,7 @@ def test_schedule_list_shows_one_line_per_task_ordered_by_next_run(olga, owner, 
 def test_ended_tasks_that_repeated_are_listed_among_the_others_by_their_last_run(call, owner):
     ended = {"status": "completed", "next_run_at": None}
     later, earlier = prompt_job(owner, 3, **ended), prompt_job(owner, 1, **ended)
-    repeating = {"owner": owner, "task": "prompt", "kwargs": {"prompt": "x"}, **ended}
+    repeating = {"owner": owner, "task": "prompt", "args": ["By place"], "cron": "0 9 * * *", **ended}
     never_ran = JobFactory(**repeating)
     between = JobFactory(**repeating, last_run_at=earlier.run_at + timedelta(minutes=1))
 
@@ -159,6 +159,7 @@ def test_ended_tasks_that_repeated_are_listed_among_the_others_by_their_last_run
     assert [line.split()[0] for line in lines] == [
         f"#{job.pk}" for job in (earlier, between, later, never_ran)
     ]
+    assert lines[-1] == f"#{never_ran.pk}  Every day at 09:00  [completed]  By place"
 
 
 @pytest.mark.parametrize(
