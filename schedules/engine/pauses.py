@@ -58,7 +58,7 @@ def pause_each(jobs: Sequence[Job], now: datetime, reason: str, *, until: dateti
 
 
 def pause_unreadable(job: Job, now: datetime, words: str) -> None:
-    """Pause a job whose schedule cannot be read, so that its slots cannot be counted; `words` say why."""
+    """Pause a locked job whose schedule cannot be read, so that its slots cannot be counted; `words` say why."""
     # First, because it may set `last_error` to the error of a withdrawn run.
     withdraw(job, now, "paused")
     _write_pause(job, now, words, paused_until=None, last_error=words, has_unreadable_schedule=True)
@@ -66,10 +66,11 @@ def pause_unreadable(job: Job, now: datetime, words: str) -> None:
 
 
 def _write_pause(job: Job, now: datetime, reason: str, **values: Any) -> dict[str, Any]:
+    """Write the pause of a locked job; return the columns that it changes."""
     # Keep an earlier `paused_at`: the slots since then are not accounted for yet.
     paused_at = job.paused_at if job.status == Job.Status.PAUSED else now
     changes = _columns_of_pause(paused_at, reason) | values
-    Job.objects.filter(pk=job.pk).update(**changes, revision=F("revision") + 1, updated_at=now)
+    Job.objects.filter(pk=job.pk).update(**changes, revision=job.revision + 1, updated_at=now)
     return changes
 
 
@@ -141,7 +142,7 @@ def rearm(job: Job, now: datetime) -> bool:
         return False
     changes = {**_COLUMNS_OF_NO_PAUSE, "next_run_at": following}
     unchanged = Job.objects.filter(pk=job.pk, status=Job.Status.PAUSED, revision=job.revision)
-    if not unchanged.update(**changes, revision=F("revision") + 1, updated_at=now):
+    if not unchanged.update(**changes, revision=job.revision + 1, updated_at=now):
         return False
     if has_deleted:
         job.refresh_from_db()

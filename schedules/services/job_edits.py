@@ -9,7 +9,6 @@ from operator import attrgetter
 from typing import Any
 
 from django.db import transaction
-from django.db.models import F
 
 from schedules import clock, engine
 from schedules.models import Job
@@ -134,7 +133,7 @@ def store_edit(edited: PreparedEdit) -> bool:
     old, job, now = edited.old, edited.job, edited.now
     won = Job.objects.filter(
         pk=old.pk, revision=old.revision, status=old.status, next_run_at=old.next_run_at, deleted_at=None
-    ).update(**edited.changes, revision=F("revision") + 1, updated_at=now)
+    ).update(**edited.changes, revision=old.revision + 1, updated_at=now)
     if not won:
         return False
     has_deleted = False

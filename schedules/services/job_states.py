@@ -5,7 +5,6 @@ from datetime import date, datetime, timedelta
 from typing import Any
 
 from django.db import transaction
-from django.db.models import F
 
 from schedules import clock, engine, limits
 from schedules.models import Event, Execution, Job
@@ -307,7 +306,7 @@ def _locked(actor: Actor, job_id: str, *, may: Callable[[Job], bool] | None = No
 def _move(job: Job, now: datetime, **changes: Any) -> None:
     """Update a locked row, whose revision must not have changed since it was read."""
     moved = Job.objects.filter(pk=job.pk, revision=job.revision).update(
-        **changes, revision=F("revision") + 1, updated_at=now
+        **changes, revision=job.revision + 1, updated_at=now
     )
     assert moved == 1
     job.take_over(changes, now)

@@ -36,6 +36,11 @@ _KINDS: "dict[type[models.Field[Any, Any]], tuple[type, str]]" = {
     models.IntegerField: (int, "Give a whole number."),
     models.BooleanField: (bool, "Give true or false."),
 }
+# None for columns of JSON, whose values are of many types.
+_KIND_OF = {
+    name: next((kind for field, kind in _KINDS.items() if isinstance(Job._meta.get_field(name), field)), None)
+    for name in EDITABLE
+}
 _REQUIRED = frozenset(("name", "task", "trigger_type"))
 TOO_FAR_AHEAD = f"Choose a time within the next {HORIZON_IN_WORDS}."
 _COLUMNS = frozenset(field.name for field in Job._meta.concrete_fields)
@@ -62,10 +67,9 @@ def type_problems(fields: Mapping[str, Any]) -> dict[str, list[str]]:
 
 
 def _type_problem(name: str, value: Any) -> str | None:
-    column = Job._meta.get_field(name)
-    if isinstance(column, models.JSONField):
+    if (kind := _KIND_OF[name]) is None:
         return limits.json_problem(value, max_bytes=settings.CRONTY_MAX_JSON_BYTES)
-    wanted, words = next(kind for field, kind in _KINDS.items() if isinstance(column, field))
+    wanted, words = kind
     # In Python, a bool is also an int.
     if value is not None and (not isinstance(value, wanted) or isinstance(value, bool) != (wanted is bool)):
         return words
@@ -81,8 +85,8 @@ def job_problem(actor: Actor, job: Job, now: datetime, *, changed: set[str]) -> 
         return invalid("task", words)
     if task and changed & {"task", "args", "kwargs"} and (problem := _secret_problem(actor, job, task)):
         return invalid("kwargs", problem)
-    # The untouched columns of a new job hold our own defaults.
-    untouched = _COLUMNS - changed - _REQUIRED if job._state.adding else {"owner"}
+    # Untouched columns hold our own defaults, or what was checked when it was stored.
+    untouched = _COLUMNS - changed - _REQUIRED
     try:
         job.full_clean(validate_unique=False, validate_constraints=False, exclude=untouched)
     except ValidationError as error:
