@@ -9,7 +9,7 @@ from django.conf import settings
 from django.db import OperationalError
 
 from schedules import logs
-from schedules.logs import JsonFormatter, LineFormatter, RepeatFilter, in_run
+from schedules.logs import InRun, JsonFormatter, LineFormatter, RepeatFilter
 from tests.clusters import PROJECT
 
 log = logging.getLogger("tests.logs")
@@ -120,7 +120,7 @@ def entries(output):
 
 
 def test_json_line_names_the_run_it_belongs_to(entries):
-    with in_run(execution=7, job="job_x"):
+    with InRun(execution=7, job="job_x"):
         log.warning("Half\nof %s", {"it"})
     log.warning("About another run", extra={"execution": 8})
     log.warning("About no run")
@@ -141,7 +141,7 @@ def test_line_of_the_page_has_the_keys_of_a_real_one(entries):
     page = (PROJECT / "docs/how-to/monitoring.md").read_text()
     shown = json.loads(page.split("```json\n")[1].split("```")[0])
 
-    with in_run(execution=812, job="job_x7", task="report", attempt=1):
+    with InRun(execution=812, job="job_x7", task="report", attempt=1):
         log.warning("No orders")
 
     assert list(shown) == list(entries()[0])

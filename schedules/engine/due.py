@@ -1,11 +1,12 @@
 """Due jobs as named rows of the columns that a claim needs: a thousand of them cost far less than model instances."""
 
 from datetime import datetime, timedelta
+from functools import lru_cache
 from typing import NamedTuple, TypeAlias
 
 from schedules.models import Job
-from schedules.models.triggers import trigger_of
-from schedules.when.triggers import Trigger
+from schedules.models.triggers import TriggerType, trigger_of
+from schedules.when.triggers import Once, Trigger
 
 
 class DueJob(NamedTuple):
@@ -37,6 +38,8 @@ class DueJob(NamedTuple):
     @property
     def trigger(self) -> Trigger:
         """The trigger that the columns describe; raises TriggerError if they are invalid."""
+        if self.trigger_type == TriggerType.ONCE and self.run_at:
+            return _once(self.run_at, self.timezone)
         return trigger_of(
             {
                 "trigger_type": self.trigger_type,
@@ -48,6 +51,13 @@ class DueJob(NamedTuple):
                 "timezone": self.timezone,
             }
         )
+
+
+@lru_cache(maxsize=1024)
+def _once(run_at: datetime, timezone: str) -> Once:
+    # Shared, because the jobs of a burst are due at the same moment. Only rows of the database may share one: their
+    # moments are in UTC, while the two moments of a repeated hour would be equal in another zone.
+    return Once(run_at, timezone)
 
 
 # What planning takes: the row of a claim, or a job that a person or an agent changes.

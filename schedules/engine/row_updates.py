@@ -19,7 +19,7 @@ def update_rows(
     """
     fields = {name: model._meta.get_field(name) for name in columns}
     values = {
-        name: list(map(adapter_of(fields[name]), column))
+        name: list(map(adapt, column) if (adapt := adapter_of(fields[name])) else column)
         for name, column in zip(columns, zip(*rows, strict=True), strict=False)
     }
     if not values:

@@ -13,8 +13,8 @@ MOST_PARAMETERS = 32_766
 MICROSECOND = timedelta(microseconds=1)
 
 
-def adapter_of(field: Any) -> Callable[[Any], Any]:
-    """Return the function that converts values of a column for the driver."""
+def adapter_of(field: Any) -> Callable[[Any], Any] | None:
+    """Return the function that converts values of a column for the driver, or None if it takes them as they are."""
     match field:
         case models.DateTimeField() if connection.vendor == "sqlite":
             return lambda moment: moment and format_moment(moment)
@@ -23,7 +23,7 @@ def adapter_of(field: Any) -> Callable[[Any], Any]:
         case models.JSONField():
             return lambda value: None if value is None else json.dumps(value)
         case _:
-            return lambda value: value
+            return None
 
 
 @cache
@@ -39,16 +39,14 @@ def array(values: Iterable[Any]) -> str:
 
 
 def _array_element(value: Any) -> str:
-    match value:
-        case None:
-            return "NULL"
-        case str():
-            escaped = value.replace("\\", "\\\\").replace('"', '\\"')
-            return f'"{escaped}"'
-        case timedelta():
-            return f'"{value // MICROSECOND} microseconds"'
-        case _:
-            return f'"{value}"'
+    if value is None:
+        return "NULL"
+    if isinstance(value, str):
+        escaped = value.replace("\\", "\\\\").replace('"', '\\"')
+        return f'"{escaped}"'
+    if isinstance(value, timedelta):
+        return f'"{value // MICROSECOND} microseconds"'
+    return f'"{value}"'
 
 
 def format_moment(moment: datetime) -> str:
@@ -69,7 +67,7 @@ def aware(moment: datetime) -> datetime:
 
 def integers(values: Iterable[int]) -> str:
     """Format keys for a statement; integers are safe, and the number of parameters is limited."""
-    return ",".join(str(int(value)) for value in values)
+    return ",".join(map(str, map(int, values)))
 
 
 def placeholders(values: Collection[Any]) -> str:

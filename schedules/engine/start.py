@@ -43,6 +43,8 @@ def start_runs(
     """Mark claimed executions as running; leave out those that are no longer ours."""
     lease_until = now + timedelta(seconds=settings.CRONTY_LEASE_SECONDS)
     rows = sql.start(cluster_id, attempt, execution_ids, now, lease_until, skip_locked=skip_locked)
+    # Read in one step: a call of the decoder for each run takes longer than its work.
+    arguments = iter(json.loads(f"[{','.join(f'{values[9]},{values[10]}' for values in rows)}]"))
     for values in rows:
-        values[9], values[10] = json.loads(values[9]), json.loads(values[10])
+        values[9], values[10] = next(arguments), next(arguments)
     return [*map(Started._make, rows)]

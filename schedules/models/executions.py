@@ -1,6 +1,7 @@
 """Executions: one row per slot, which is both the ledger and the queue."""
 
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from typing import Any, Self
 
 from django.conf import settings
@@ -13,10 +14,16 @@ from schedules.models.jobs import Job
 
 def slot_key(job_public_id: str, scheduled_for: datetime, cause: str) -> str:
     """Return a key for one slot of a job that stays the same over attempts and after a restore from a backup."""
-    # Not `strftime`, which takes several times as long.
-    moment = scheduled_for.astimezone(UTC).replace(tzinfo=None).isoformat(timespec="microseconds")
-    key = f"{job_public_id}@{moment.replace('-', '').replace(':', '')}Z"
+    key = f"{job_public_id}@{_compact(scheduled_for.astimezone(UTC))}"
     return f"{key}-manual" if cause == Execution.Cause.MANUAL else key
+
+
+# Cached, because the runs of a burst have the same slot.
+@lru_cache(maxsize=1024)
+def _compact(moment: datetime) -> str:
+    # Not `strftime`, which takes several times as long.
+    text = moment.replace(tzinfo=None).isoformat(timespec="microseconds")
+    return f"{text.replace('-', '').replace(':', '')}Z"
 
 
 OUTCOME_LETTERS = {"succeeded": "S", "failed": "F", "lost": "L", "cancelled": "C"}

@@ -16,7 +16,7 @@ from django_q.timeout import TimeoutHandler
 
 from schedules import clock, engine, limits
 from schedules.engine import Outcome, Started
-from schedules.logs import in_run
+from schedules.logs import InRun
 from schedules.models import Execution
 from schedules.signing import current_keys
 from schedules.tasks import registry
@@ -74,7 +74,7 @@ async def run_coroutine(
 
 
 def _named_in_logs(started: Started) -> AbstractContextManager[None]:
-    return in_run(
+    return InRun(
         execution=started.execution_id,
         job=started.job_public_id,
         task=started.task,
