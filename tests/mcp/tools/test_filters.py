@@ -26,7 +26,8 @@ def rows(owner, stranger):
     )
     ExecutionFactory(job=tea, status="failed", scheduled_for=now - timedelta(days=20))
     ExecutionFactory(job=tea, status="missed", scheduled_for=now - timedelta(days=1))
-    JobFactory(owner=owner, name="Paused one", status="paused", next_run_at=None, tags=["home-office"])
+    paused = {"status": "paused", "next_run_at": None, "label": "Küche", "tags": ["home-office", "Büro"]}
+    JobFactory(owner=owner, name="Paused one", task="prompt", kwargs={"prompt": "Dust it"}, **paused)
     JobFactory(owner=stranger, name="Backup of Sam", tags=["home"], recent="F")
 
 
@@ -34,6 +35,8 @@ FOUND = [
     ({"query": "backup"}, {"Nightly backup", "Tea"}),
     ({"query": "disk backup"}, {"Tea"}),
     ({"query": "NAS"}, {"Nightly backup"}),
+    ({"query": "dust KüCHE Büro"}, {"Paused one"}),
+    ({"query": "home"}, {"Nightly backup", "Paused one"}),
     ({"query": "100%"}, set()),
     ({"tag": "home"}, {"Nightly backup"}),
     ({"tag": "Coffee"}, {"Tea"}),
