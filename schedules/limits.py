@@ -19,6 +19,7 @@ TOPIC_PATTERN = r"^[A-Za-z0-9_-]{1,64}$"
 # Characters that reorder the text around them, so that one name can look like another.
 _REORDERING = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 _CONTROL = {"Cc", "Cs", "Zl", "Zp"}
+_SURROGATES = re.compile("[\ud800-\udfff]")
 _EMOJI_JOINER = "\u200d"
 _JOINERS = frozenset("\u200c\u200d")
 _EMOJI_STYLES = frozenset("\ufe0e\ufe0f")
@@ -149,7 +150,7 @@ def _structure_problem(value: Any, *, depth: int) -> str | None:
 def _text_problem(text: str) -> str | None:
     if "\x00" in text:
         return "Remove the NUL character (U+0000)."
-    if any("\ud800" <= character <= "\udfff" for character in text):
+    if _SURROGATES.search(text):
         return "Remove the broken half of a surrogate pair: the text is not valid Unicode."
     return None
 

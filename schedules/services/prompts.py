@@ -18,6 +18,11 @@ MOST_PROMPTS = 20
 MOST_UNCLAIMED = 1_000
 LONGEST_LEASE = timedelta(hours=24)
 _RELEASED = "taken away"
+# Of the job of a prompt, only a few of its many columns are read.
+_JOB_COLUMNS = ("id", "owner", "public_id", "name", "task", "args", "kwargs", "timezone", "deleted_at")
+_OTHER_COLUMNS = [
+    f"job__{field.name}" for field in Job._meta.concrete_fields if field.name not in _JOB_COLUMNS
+]
 
 
 def claim_prompts(
@@ -40,6 +45,7 @@ def claim_prompts(
             .claimable(now)
             .select_for_update(skip_locked=True, of=("self",))
             .select_related("job")
+            .defer(*_OTHER_COLUMNS)
             .order_by("scheduled_for")[:limit]
         )
         for row in rows:
@@ -143,12 +149,13 @@ def _why_not_held(actor: Actor, row: Execution, now: datetime) -> str:
 
 def _locked(actor: Actor, execution_id: int, now: datetime) -> Execution | Err:
     """Lock a waiting prompt and its job for the rest of the transaction."""
-    wanted = actor.executions().filter(pk=execution_id, job__isnull=False).select_related("job")
+    wanted = actor.executions().filter(pk=execution_id, job__isnull=False)
+    with_job = wanted.select_related("job").defer(*_OTHER_COLUMNS)
     if connection.features.has_select_for_update:
         # Lock the job before its execution, as every other service does, to avoid a deadlock.
         Job.objects.filter(pk__in=wanted.values("job")).select_for_update().exists()
     # Do not lock a running execution: its worker locks the execution before the job.
-    row = wanted.waiting().select_for_update(of=("self",)).first() or wanted.first()
+    row = with_job.waiting().select_for_update(of=("self",)).first() or with_job.first()
     is_held = row is not None and row.status == Status.WAITING and row.is_held_at(now)
     # Only the agent that is working on a prompt still has access to it after its job was deleted.
     if row is None or (_job_of(row).deleted_at and not is_held):

@@ -25,10 +25,11 @@ def job_meant(jobs: JobQuerySet, reference: str) -> Result[Job | None]:
     return Ok(jobs.find(meant.value)) if isinstance(meant, Ok) else meant
 
 
-def _numbered(jobs: JobQuerySet, text: str) -> JobQuerySet:
+def _numbered(jobs: JobQuerySet, text: str) -> JobQuerySet | tuple[()]:
     """Return the job with this number; a text that is none takes no query."""
     number = _NUMBER.fullmatch(text)
-    return jobs.filter(pk=int(number[1])).order_by() if number else jobs.none()
+    # Not an empty queryset: Django builds its whole query to find nothing.
+    return jobs.filter(pk=int(number[1])).order_by() if number else ()
 
 
 def public_id_of(jobs: JobQuerySet, reference: str) -> Result[str]:
@@ -40,8 +41,8 @@ def public_id_of(jobs: JobQuerySet, reference: str) -> Result[str]:
     text = reference.strip()
     if looks_like_public_id(text):
         return Ok(text)
-    if found := next(iter(_numbered(jobs, text).values_list("public_id", flat=True)), None):
-        return Ok(found)
+    if found := next(iter(_numbered(jobs.only("public_id"), text)), None):
+        return Ok(found.public_id)
     if not text or len(text) > limits.NAME_LENGTH or limits.line_problem(text):
         return Ok(text)
     # By the skeleton, which has an index; it is the same for names that only look the same, so the name decides.

@@ -109,6 +109,16 @@ def test_prompt_is_found_by_its_number_in_one_query(rows, queries, agent):
     assert queries("schedule_cancel", id=prompt.pk) == 5
 
 
+def test_prompt_is_claimed_and_completed_with_few_queries(rows, queries, agent):
+    job = JobFactory(owner=agent.user, task="prompt", kwargs={"prompt": "Check the build"})
+    run = ExecutionFactory(job=job, task="prompt", status="waiting")
+
+    # The prompt with its job, and its lease.
+    assert queries("claim_prompts") == 2
+    # The prompt, its end, its event, and runs that waited for it or, on PostgreSQL, the lock of its job.
+    assert queries("complete_prompt", execution_id=run.pk) == 4
+
+
 def test_query_count_of_restoring_does_not_grow_with_the_rows(rows, queries, call):
     call("cancel_job", **JOB)
 
