@@ -26,7 +26,7 @@ from tests.mcp.agents import InMemory
 
 FIRST = ("schedules", "0001_initial")
 # The content without its formatting and comments.
-FIRST_DIGEST = "98142c74404038c5646c29c436505b0137dc8556fb87da127919e14a29876dc5"
+FIRST_DIGEST = "0dd452281ca98958df1b1eabd8443a5da73d35b17c1de91424bb1208a63280f4"
 
 NAMES = (
     "Cluster",

@@ -497,7 +497,13 @@ class Migration(migrations.Migration):
                         name="job_prompts",
                     ),
                     models.Index(
-                        condition=models.Q(("deleted_at", None), ("task", "notify")),
+                        condition=models.Q(
+                            models.Q(("status", "completed"), _negated=True),
+                            models.Q(("status", "failed"), _negated=True),
+                            models.Q(("status", "cancelled"), _negated=True),
+                            ("deleted_at", None),
+                            ("task", "notify"),
+                        ),
                         fields=["owner", "next_run_at", "-id", "status", "task", "deleted_at"],
                         name="job_notifications",
                     ),

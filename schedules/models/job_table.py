@@ -45,6 +45,12 @@ class NotificationTopic(Argument):
         super().__init__("topic", 1)
 
 
+# As negations, because SQLite uses a partial index for these, and not for a list of values.
+IS_UNSENT_NOTIFICATION = (
+    ~Q(status="completed") & ~Q(status="failed") & ~Q(status="cancelled") & Q(task="notify", deleted_at=None)
+)
+
+
 def _for_one_and_all(name: str, fields: list[str], condition: Q) -> list[models.Index]:
     """Return an index for the lists of one owner, and the same for those of staff, who see all jobs."""
     return [
@@ -156,7 +162,7 @@ INDEXES: list[models.Index] = [
     models.Index(
         name="job_notifications",
         fields=["owner", "next_run_at", "-id", "status", "task", "deleted_at"],
-        condition=Q(task="notify", deleted_at=None),
+        condition=IS_UNSENT_NOTIFICATION,
     ),
     # Without `next_run_at`, which every firing changes: those of one topic are few enough to be sorted.
     models.Index(

@@ -5,6 +5,7 @@ from django.db import connection
 
 from schedules import clock
 from schedules.models import Event, Execution, Job
+from schedules.models.job_table import IS_UNSENT_NOTIFICATION
 
 now = clock.now()
 
@@ -22,6 +23,10 @@ HOT = {
     "live runs": (Execution.objects.live().order_by(), "execution_live_job"),
     "which jobs are running": (Job.objects.with_activity().order_by(), "execution_live_job"),
     "the list": (Job.objects.kept().owned_by(1).with_activity(), "job_list"),
+    "the number of notifications to be sent": (
+        Job.objects.owned_by(1).filter(IS_UNSENT_NOTIFICATION).values("pk"),
+        "job_notifications (",
+    ),
     "the trash": (Job.objects.trashed().owned_by(1).order_by(), "job_trash"),
 }
 

@@ -63,7 +63,7 @@ from schedules.mcp.tools.notification_content import (
 from schedules.mcp.tools.triggers import read_trigger
 from schedules.models import Execution, Job
 from schedules.models.counting import COUNTED, count_beside
-from schedules.models.job_table import NotificationTopic
+from schedules.models.job_table import IS_UNSENT_NOTIFICATION, NotificationTopic
 from schedules.result import Err, Ok
 from schedules.services.pushes import run_of
 from schedules.tasks import registry
@@ -293,7 +293,7 @@ def list_scheduled_notifications(
     size, start = PAGE if limit is None else limit, offset or 0
     if problem := page_problem(size, start):
         return refused(problem, {})
-    found = current_actor().jobs().active().filter(task="notify")
+    found = current_actor().jobs().filter(IS_UNSENT_NOTIFICATION)
     if notification_topic is not None:
         if limits.topic_problem(notification_topic):
             return {"schedules": [], "count": 0}
