@@ -114,6 +114,16 @@ def test_concurrent_creates_do_not_exceed_the_quota(actor, settings):
     assert Job.objects.count() == 5
 
 
+def test_concurrent_creates_of_several_jobs_do_not_exceed_the_quota(actor, settings):
+    settings.CRONTY_MAX_ACTIVE_JOBS = 5
+    request = {"name": "Job", "task": "tests.ping", "trigger_type": "cron", "cron": "0 9 * * *"}
+
+    results = call_concurrently([partial(services.schedule_many, actor, [request] * 2)] * 10)
+
+    assert outcomes(results) == {"ok": 2, "quota": 8}
+    assert Job.objects.count() == Event.objects.count() == 4
+
+
 def test_concurrent_restores_and_deletes_leave_a_valid_job(actor):
     job = JobFactory(owner=actor.user)
     calls = [partial(services.delete, actor, job.public_id), partial(services.restore, actor, job.public_id)]
