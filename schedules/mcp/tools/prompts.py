@@ -162,7 +162,7 @@ def schedule_edit(
     actor = current_actor()
     if at is None and prompt is None:
         return "Error: provide at least one of 'at' or 'prompt' to edit."
-    job = _find(actor, id)
+    job = _find(_prompts(actor), id)
     if isinstance(job, Err):
         return refused(job, {})
     if job is None or job.status != Job.Status.PENDING:
@@ -195,7 +195,8 @@ def schedule_edit(
 def schedule_cancel(id: TaskId) -> str:  # noqa: A002
     """Cancel a pending prompt, so that it never reaches an agent. restore_job undoes this."""
     actor = current_actor()
-    job = _find(actor, id)
+    # The service reads the rest, after it has locked the job.
+    job = _find(_prompts(actor).only("public_id"), id)
     if isinstance(job, Err):
         return refused(job, {})
     if job is not None:
@@ -239,8 +240,12 @@ def complete_prompt(
             return refused_completion(refusal, {"execution_id": execution_id})
 
 
-def _find(actor: services.Actor, reference: str) -> Job | Err | None:
-    meant = job_meant(actor.jobs().filter(task="prompt"), reference)
+def _prompts(actor: services.Actor) -> JobQuerySet:
+    return actor.jobs().filter(task="prompt")
+
+
+def _find(prompts: JobQuerySet, reference: str) -> Job | Err | None:
+    meant = job_meant(prompts, reference)
     return meant.value if isinstance(meant, Ok) else meant
 
 
@@ -250,7 +255,7 @@ def _groups(actor: services.Actor, state: str) -> list[JobQuerySet]:
     Tasks that are due and that no agent has claimed are pending. Indexes have the orders of long lists; of those that
     have ended, that is the list of one-time tasks.
     """
-    tasks = actor.jobs().filter(task="prompt")
+    tasks = _prompts(actor)
     listed = tasks.listed(state)
     match state:
         case Job.Status.PENDING:
