@@ -150,6 +150,8 @@ class LedgerBroker(Broker):
             claims = self._claim(room, exclude_tasks=[*waiting, *self._commands.names()])
             claims = self._within_lane(claims + self._claim_commands())
             self._count(claims)
+            if len(claims) >= room:
+                self.context.report_burst()
             found += packages.pack(claims, self._clock.now())
             # Look ahead at the next call, so that these packages are not delayed.
             self._must_look_ahead = len(claims) < room

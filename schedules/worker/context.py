@@ -20,6 +20,8 @@ from schedules.worker.turns import Turns
 
 # How many seconds a report counts; longer than a worker takes to repeat it.
 REPORTED_FOR = 5.0
+# How many seconds after a claim that left work behind a burst lasts: workers start its last runs meanwhile.
+BURST_LASTS = 0.1
 
 
 class Clock:
@@ -53,6 +55,7 @@ class _SharedValues(ctypes.Structure):
         ("claim_loop_pulse", ctypes.c_ulong),
         ("probe_pulse", ctypes.c_ulong),
         ("blocked_at", ctypes.c_double),
+        ("burst_at", ctypes.c_double),
     )
 
 
@@ -115,6 +118,16 @@ class ClusterContext:
     def report_blocked(self) -> None:
         """Report that runs cannot be started or settled now; a worker repeats this for as long as it is true."""
         self._shared.blocked_at = time.monotonic()
+
+    @property
+    def is_burst(self) -> bool:
+        """Whether the claim loop has just taken as many runs as it may, so that more are waiting."""
+        reported_at = self._shared.burst_at
+        return bool(reported_at) and time.monotonic() - reported_at < BURST_LASTS
+
+    def report_burst(self) -> None:
+        """Report that more was due than one claim takes; the claim loop repeats this for as long as it is true."""
+        self._shared.burst_at = time.monotonic()
 
     @property
     def unwritten_since(self) -> datetime | None:

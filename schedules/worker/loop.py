@@ -287,12 +287,16 @@ class WorkerLoop:
     async def _keep_writing(self) -> None:
         while True:
             await self._wake.wait()
-            await asyncio.sleep(FLUSH_AFTER)
+            await asyncio.sleep(self._flush_after())
             self._wake.clear()
             if time.monotonic() < self._write_at + FLUSH_AFTER:
                 self._wake.set()
                 continue
             await self._loop.run_in_executor(self._writer, self._write)
+
+    def _flush_after(self) -> float:
+        """Return how long outcomes wait for others: longer in a burst, where each write would delay runs that are due."""
+        return FLUSH_BURST_AFTER if self.context.is_burst else FLUSH_AFTER
 
     async def _release(self, claimed: deque[int], started: deque[Started], is_over: threading.Event) -> None:
         """Release what waits behind a long function, and what is left when a start has failed."""

@@ -18,6 +18,7 @@ from schedules import clock, engine
 from schedules.engine import clock_rollback
 from schedules.models import Cluster, Execution, Job
 from schedules.worker import broker as broker_module
+from schedules.worker import context as context_module
 from schedules.worker import packages as packages_module
 from schedules.worker import runner
 from schedules.worker.broker import (
@@ -242,6 +243,21 @@ def test_work_beyond_one_batch_is_claimed_by_the_next_calls(broker, monkeypatch)
     counts = [sum(len(args[1]) for _, args in runs_of(broker.dequeue())) for _ in range(3)]
 
     assert counts == [3, 3, 1]
+
+
+def test_claim_that_leaves_work_behind_reports_a_burst(broker, context, monkeypatch):
+    monkeypatch.setattr(broker_module, "BATCH", 3)
+    monkeypatch.setattr(context_module, "BURST_LASTS", 1000)
+
+    due(2, task="tests.aping")
+    broker.dequeue()
+    assert not context.is_burst
+
+    due(4, task="tests.aping")
+    broker.dequeue()
+    assert context.is_burst
+    monkeypatch.setattr(context_module, "BURST_LASTS", 0)
+    assert not context.is_burst
 
 
 def test_clusters_that_are_alive_share_a_burst(broker, monkeypatch):

@@ -17,6 +17,7 @@ from schedules.engine import Started
 from schedules.models import Cluster, Execution, Job
 from schedules.tasks.interface import WAITING, Final, Run
 from schedules.tasks.registry import task
+from schedules.worker import context as context_module
 from schedules.worker import loop as loop_module
 from schedules.worker.concurrency import Permits
 from schedules.worker.context import ClusterContext
@@ -222,6 +223,18 @@ def test_outcomes_are_written_between_runs_in_a_burst(cluster, loop, monkeypatch
     loop.write_if_due()
 
     assert status_of(run) == "succeeded"
+
+
+def test_outcomes_of_coroutines_wait_longer_in_a_burst_but_are_written(cluster, context, loop, monkeypatch):
+    assert loop._flush_after() == loop_module.FLUSH_AFTER
+    monkeypatch.setattr(context_module, "BURST_LASTS", 1000)
+
+    context.report_burst()
+
+    assert loop._flush_after() == loop_module.FLUSH_BURST_AFTER > loop_module.FLUSH_AFTER
+    run = make_running(cluster, JobFactory(task="tests.loop.agive", kwargs={"name": "text"}))
+    loop.start_coroutines([run])
+    until(lambda: status_of(run) == "succeeded")
 
 
 def test_leases_of_executions_in_progress_are_renewed(cluster, context, settings):
