@@ -4,7 +4,17 @@ from collections.abc import Sequence
 from typing import Any
 
 from django.db import connection
-from django.db.models import Exists, IntegerField, QuerySet, Subquery
+from django.db.models import (
+    BigIntegerField,
+    BooleanField,
+    Exists,
+    Func,
+    IntegerField,
+    Q,
+    QuerySet,
+    Subquery,
+    Value,
+)
 
 COUNTED = 10_000
 
@@ -38,13 +48,20 @@ class CountUpTo(Subquery):
         super().__init__(rows.values("pk")[: most + 1])
 
 
-def first_keys(rows: QuerySet[Any]) -> Any:
-    """Return the keys of as many rows as are counted, in their order: a query, or on PostgreSQL their list.
+def among_first(rows: QuerySet[Any]) -> Q | Func:
+    """Match those rows that come first, as many as are counted.
 
-    A condition on a list of keys is answered from the primary key; for one on a query, PostgreSQL may read the table.
+    By a list of their keys on PostgreSQL, which it finds by the primary key; for a query it may read the whole table. As
+    one array, because Django takes longer for thousands of parameters than the database for the rest.
     """
     keys = rows.values_list("pk", flat=True)[:COUNTED]
-    return keys if connection.vendor == "sqlite" else list(keys)
+    if connection.vendor == "sqlite":
+        return Q(pk__in=keys)
+    # On SQLite no process needs psycopg, whose import takes long.
+    from django.contrib.postgres.fields import ArrayField  # noqa: PLC0415
+
+    array = Value([*keys], output_field=ArrayField(BigIntegerField()))
+    return Func("pk", array, template="%(expressions)s)", arg_joiner=" = ANY (", output_field=BooleanField())
 
 
 def count_words(count: int, most: int | None = None) -> str:

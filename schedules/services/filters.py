@@ -13,7 +13,7 @@ from django.db.models import Count, Func, Max, Q, TextField, Value
 from django.db.models.functions import Cast
 
 from schedules.models import Execution, Job
-from schedules.models.counting import first_keys
+from schedules.models.counting import among_first
 from schedules.models.executions import OUTCOME_LETTERS, ExecutionQuerySet
 from schedules.models.jobs import JobQuerySet
 
@@ -94,7 +94,7 @@ class JobFilter:
     def applied_to(self, jobs: JobQuerySet, runs: ExecutionQuerySet) -> JobQuerySet:
         """Return those of the first jobs that match, the next to run first; `runs` are all that the actor sees."""
         # By key alone: to find few matches in its own order, the database would look through all jobs.
-        found = Job.objects.filter(pk__in=first_keys(jobs))
+        found = Job.objects.filter(among_first(jobs))
         if self.query:
             found = mentioning(found, *self.query.split()[:MOST_WORDS])
         if self.tag:
@@ -128,7 +128,7 @@ class JobFilter:
     def _runs(self, runs: ExecutionQuerySet) -> ExecutionQuerySet:
         newest = runs.filter(scheduled_for__gte=self.since).order_by("-scheduled_for", "-pk")
         statuses: Any = STATUSES_OF_OUTCOME[self.outcome]
-        return Execution.objects.filter(pk__in=first_keys(newest), status__in=statuses, job__isnull=False)
+        return Execution.objects.filter(among_first(newest), status__in=statuses, job__isnull=False)
 
 
 def _json_text(text: str) -> str:
