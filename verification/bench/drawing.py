@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from html import escape
 
 WIDTH = 760
+# The right edge of lines, with room for half of a number below it.
+RIGHT = WIDTH - 40
 LABELS = 210
 FIGURES = 175
 ROW = 24
@@ -98,17 +100,18 @@ def lines(
     """Draw one line per name, with a legend, and optionally a dashed line at `limit`."""
     points = [point for line in series.values() for point in line]
     height = 320
-    horizontal = _axis([x for x, _ in points], 70, WIDTH - 24, is_log=is_log_across)
+    horizontal = _axis([x for x, _ in points], 70, RIGHT, is_log=is_log_across)
     vertical = _axis([y for _, y in points] + ([limit] if limit else []), height - 60, 80, is_log=is_log_up)
     parts = [_vertical(horizontal, tick, number(tick), 80, height - 60) for tick in horizontal.ticks()]
     for tick in vertical.ticks():
         y = vertical.place(tick)
-        parts.append(f'<line class="grid" x1="70" x2="{WIDTH - 24}" y1="{y:.1f}" y2="{y:.1f}"/>')
+        parts.append(f'<line class="grid" x1="70" x2="{RIGHT}" y1="{y:.1f}" y2="{y:.1f}"/>')
         parts.append(f'<text class="muted" x="62" y="{y + 4:.1f}" text-anchor="end">{number(tick)}</text>')
     if limit is not None:
         y = vertical.place(limit)
-        parts.append(f'<line class="limit" x1="70" x2="{WIDTH - 24}" y1="{y:.1f}" y2="{y:.1f}"/>')
-    left = 70.0
+        parts.append(f'<line class="limit" x1="70" x2="{RIGHT}" y1="{y:.1f}" y2="{y:.1f}"/>')
+    # Long names share the width.
+    left, room = 16.0, (WIDTH - 16) / len(series)
     for index, (name, line) in enumerate(series.items()):
         colour = f"var(--line{index % 6})"
         path = " ".join(f"{horizontal.place(x):.1f},{vertical.place(y):.1f}" for x, y in line)
@@ -117,11 +120,11 @@ def lines(
             at = f'cx="{horizontal.place(x):.1f}" cy="{vertical.place(y):.1f}"'
             parts.append(f'<circle {at} r="3" style="fill: {colour}"/>')
         parts.append(f'<rect x="{left:.0f}" y="49" width="14" height="4" style="fill: {colour}"/>')
-        parts.append(f'<text x="{left + 20:.0f}" y="56">{escape(name)}</text>')
-        left += 44 + 7 * len(name)
+        parts.append(f'<text class="muted" x="{left + 20:.0f}" y="56">{escape(name)}</text>')
+        left += min(44 + 7 * len(name), room)
     parts.append(f'<text class="muted" x="16" y="72">{escape(up)}</text>')
     parts.append(
-        f'<text class="muted" x="{WIDTH - 24}" y="{height - 12}" text-anchor="end">{escape(across)}</text>'
+        f'<text class="muted" x="{RIGHT}" y="{height - 12}" text-anchor="end">{escape(across)}</text>'
     )
     return _svg(title, height, parts)
 

@@ -27,6 +27,15 @@ def test_charts_follow_the_theme_of_the_reader():
     assert "prefers-color-scheme: dark" in svg
 
 
+def test_legend_of_many_lines_fits():
+    names = [f"pages, slowest {number}" for number in range(6)]
+    svg = drawing.lines("Rate", {name: [(1, 10), (10, 20)] for name in names}, across="", up="")
+
+    texts = ElementTree.fromstring(svg).findall(f"{SVG}text")  # noqa: S314
+    places = {text.text: float(text.get("x", "0")) for text in texts}
+    assert max(places[name] for name in names) < drawing.WIDTH - 100
+
+
 @pytest.mark.parametrize("is_log", [False, True])
 def test_lines_rise_with_their_values(is_log):
     svg = drawing.lines("Rate", {"SQLite": [(1, 10), (10, 2000)]}, across="", up="", is_log_up=is_log)
