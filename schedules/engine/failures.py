@@ -11,7 +11,8 @@ from django.db.models import F
 from schedules.engine.history import Outcome, failures_of
 from schedules.engine.pauses import note, pause
 from schedules.models import Job
-from schedules.models.jobs import NOTICE_PREFIX, JobQuerySet, new_public_id
+from schedules.models.job_queries import NOTICE_PREFIX, JobQuerySet
+from schedules.models.jobs import new_public_id
 
 logger = logging.getLogger(__name__)
 

@@ -38,7 +38,7 @@ from schedules.mcp.tools import (
 )
 from schedules.mcp.tools.arguments import MissingArgumentError
 from schedules.mcp.wording import Wording
-from schedules.models.jobs import JobQuerySet
+from schedules.models.job_queries import JobQuerySet
 from schedules.result import Err
 from schedules.services import Actor
 from schedules.services.references import looks_like_public_id, public_id_of

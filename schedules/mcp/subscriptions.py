@@ -26,7 +26,7 @@ from schedules import clock
 from schedules.mcp.auth import Caller, current_caller, is_local_user_gone, too_many_calls
 from schedules.mcp.orm import orm
 from schedules.models import Event, Execution, Token
-from schedules.models.jobs import is_public_id
+from schedules.models.job_queries import is_public_id
 from schedules.services import Actor
 
 POLL_SECONDS = 1.0

@@ -4,7 +4,8 @@ from schedules.models.clusters import FRESH_FOR, Cluster
 from schedules.models.events import Event
 from schedules.models.executions import Execution
 from schedules.models.installation import Installation
-from schedules.models.jobs import LATE_AFTER, Job
+from schedules.models.job_queries import LATE_AFTER
+from schedules.models.jobs import Job
 from schedules.models.outputs import RunOutput
 from schedules.models.people import Profile
 from schedules.models.secrets import Secret

@@ -13,7 +13,7 @@ from django.db.models import F
 
 from schedules import clock, engine
 from schedules.models import Event, Job
-from schedules.models.jobs import JobQuerySet
+from schedules.models.job_queries import JobQuerySet
 from schedules.result import Code, Err, Ok, Result
 from schedules.services.actors import Actor, event_of, forbidden
 from schedules.services.job_states import account_until_each, pause_of, pause_problem, restore

@@ -15,7 +15,7 @@ from django.db.models.functions import Cast
 from schedules.models import Execution, Job
 from schedules.models.counting import among_first
 from schedules.models.executions import OUTCOME_LETTERS, ExecutionQuerySet
-from schedules.models.jobs import JobQuerySet
+from schedules.models.job_queries import JobQuerySet
 
 SEARCHED = ("name", "label", "cron", "task", "made_by", "public_id", "last_error", "tags")
 MOST_WORDS = 8

@@ -14,7 +14,7 @@ from django.db import connection
 from django.db.models import Count, Sum
 
 from schedules.models import Execution, Job, Profile, Token
-from schedules.models.jobs import JobQuerySet
+from schedules.models.job_queries import JobQuerySet
 from schedules.result import Code, Err
 
 RATE_WINDOW = timedelta(minutes=1)

@@ -1,4 +1,4 @@
-"""Jobs: constraints, validation, querysets and the next slot."""
+"""Jobs: constraints, validation and the next slot."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -6,7 +6,7 @@ import pytest
 from django.core.exceptions import ValidationError
 from django.db import IntegrityError, transaction
 
-from schedules.models import LATE_AFTER, Execution, Job
+from schedules.models import Job
 from schedules.models.jobs import new_public_id
 from schedules.result import sentence
 from schedules.when.triggers import Cron, Interval, Once, TriggerError
@@ -126,53 +126,6 @@ def test_owner_with_jobs_cannot_be_deleted_and_history_is_kept_without_the_job()
 
 
 # Queries
-
-
-def test_jobs_are_found_by_status_and_moment():
-    due = JobFactory(next_run_at=NOW)
-    late = JobFactory(next_run_at=NOW - LATE_AFTER)
-    ahead = JobFactory(next_run_at=NOW + timedelta(seconds=1))
-    paused, ended = JobFactory(paused=True), JobFactory(ended=True)
-    trashed = JobFactory(next_run_at=NOW, deleted_at=NOW)
-    jobs = Job.objects
-
-    assert set(jobs.kept()) == {due, late, ahead, paused, ended}
-    assert set(jobs.trashed()) == {trashed}
-    assert set(jobs.active()) == {due, late, ahead, paused}
-    assert set(jobs.armed()) == {due, late, ahead}
-    assert set(jobs.due(NOW)) == {due, late}
-    assert set(jobs.late(NOW)) == {late}
-    assert set(jobs.owned_by(due.owner)) == {due}
-    assert set(jobs.called(due.public_id)) == {due}
-    assert list(jobs.armed()) == [late, due, ahead]
-
-
-RUNS = {
-    "none": None,
-    "queued": {"status": "queued"},
-    "between attempts": {"status": "queued", "attempt": 1},
-    "claimed": {"status": "claimed"},
-    "running": {"status": "running", "attempt": 1},
-    "prompt that no agent has claimed": {"status": "waiting", "attempt": 1},
-    "prompt that an agent holds": {"status": "waiting", "attempt": 1, "lease_until": NOW},
-    "ended": {"status": "succeeded", "attempt": 1, "finished_at": NOW},
-}
-
-
-@pytest.mark.parametrize("status", list(Job.Status))
-@pytest.mark.parametrize("run", RUNS.values(), ids=RUNS)
-def test_job_is_running_while_a_run_is_live_unless_it_was_stopped(status, run):
-    job = JobFactory(status=status, next_run_at=NOW if status == "pending" else None)
-    if run:
-        ExecutionFactory(job=job, **run)
-    has_run = Execution.objects.under_way().exists()
-    expected = "running" if status == "pending" and has_run else status
-
-    assert Job.objects.with_activity().get().state == expected
-    assert [state for state in Job.Status if Job.objects.in_state(state).exists()] == [expected]
-
-
-# Triggers, slots, names
 
 
 def test_job_knows_its_trigger():

@@ -41,7 +41,7 @@ from schedules.mcp.tools.arguments import (
 from schedules.mcp.tools.names import derived_name
 from schedules.models import Job
 from schedules.models.counting import count_up_to, count_words
-from schedules.models.jobs import JobQuerySet
+from schedules.models.job_queries import JobQuerySet
 from schedules.result import Code, Err, Ok
 from schedules.services.references import job_meant
 from schedules.when.triggers import load_zone

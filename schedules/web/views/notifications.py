@@ -12,7 +12,7 @@ from django.views.generic import TemplateView
 
 from schedules import limits, services
 from schedules.models import Execution, Job
-from schedules.models.jobs import JobQuerySet
+from schedules.models.job_queries import JobQuerySet
 from schedules.models.keysets import WALKED
 from schedules.services import Actor
 from schedules.services.pushes import run_of

@@ -9,7 +9,7 @@ from schedules import clock
 from schedules.models import Execution, Job
 from schedules.web.views import states
 from tests.factories import ExecutionFactory, JobFactory
-from tests.models.test_jobs import RUNS
+from tests.models.test_job_queries import RUNS
 from tests.web.views.test_jobs import in_every_state
 
 

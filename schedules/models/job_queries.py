@@ -1,0 +1,142 @@
+"""Queries of jobs: in the trash, due, late, running, and the lists by state, each in the order of an index."""
+
+import functools
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any, Self
+
+from django.apps import apps
+from django.db import connection, models
+from django.db.models import Q
+
+if TYPE_CHECKING:
+    from schedules.models.jobs import Job
+
+LATE_AFTER = timedelta(minutes=2)
+# The public ids of failure notices start with this; unlike a name, no caller can choose it.
+NOTICE_PREFIX = "notice"
+
+
+def is_public_id(text: str) -> bool:
+    """Return whether the text may be an id; PostgreSQL raises an error for some other text."""
+    return text.isascii() and text.isprintable()
+
+
+def begins_with(column: str, text: str) -> Q:
+    """Match a column by its beginning, in the form for which the database uses an index."""
+    if connection.vendor == "sqlite":
+        # Its LIKE ignores case and therefore uses no index.
+        return Q(**{f"{column}__gte": text, f"{column}__lt": f"{text}\U0010ffff"})
+    return Q(**{f"{column}__startswith": text})
+
+
+class _Holds(models.Func):
+    """Whether a JSON list contains a text, on SQLite."""
+
+    template = "EXISTS (SELECT 1 FROM JSON_EACH(%(expressions)s)"
+    arg_joiner = ") WHERE value = "
+    output_field = models.BooleanField()
+
+
+class JobQuerySet(models.QuerySet["Job"]):
+    def notices(self) -> Self:
+        """Failure notices, which Cronty creates itself."""
+        return self.filter(begins_with("public_id", f"{NOTICE_PREFIX}_"))
+
+    def without_notices(self) -> Self:
+        return self.exclude(public_id__startswith=f"{NOTICE_PREFIX}_")
+
+    def kept(self) -> Self:
+        """Jobs that are not in the trash."""
+        return self.filter(deleted_at=None)
+
+    def trashed(self) -> Self:
+        return self.filter(deleted_at__isnull=False)
+
+    def owned_by(self, user: Any) -> Self:
+        return self.filter(owner=user)
+
+    def called(self, public_id: str) -> Self:
+        """The job with this id, if any; text that PostgreSQL cannot compare finds nothing."""
+        # Unordered, because there is at most one.
+        return self.filter(public_id=public_id).order_by() if is_public_id(public_id) else self.none()
+
+    def find(self, public_id: str) -> "Job | None":
+        """Return the job with this id, or None; faster than `first`, which would sort."""
+        return next(iter(self.called(public_id)[:1]), None)
+
+    def named_like(self, beginning: str) -> Self:
+        """Jobs whose name looks as if it begins with this text, which must be a skeleton."""
+        return self.filter(begins_with("name_skeleton", beginning))
+
+    def tagged(self, tag: str) -> Self:
+        if connection.features.supports_json_field_contains:
+            return self.filter(tags__contains=[tag])
+        return self.filter(_Holds("tags", models.Value(tag)))
+
+    def active(self) -> Self:
+        """Jobs that may still run: pending, running or paused."""
+        return self.filter(deleted_at=None, status__in=self.model.ACTIVE)
+
+    def armed(self) -> Self:
+        return self.filter(deleted_at=None, status=self.model.Status.PENDING)
+
+    def due(self, now: datetime) -> Self:
+        return self.armed().filter(next_run_at__lte=now)
+
+    def late(self, now: datetime) -> Self:
+        """Jobs that are overdue by more than LATE_AFTER, which points to a problem."""
+        return self.due(now - LATE_AFTER)
+
+    def with_activity(self) -> Self:
+        """Annotate `is_running`: whether a run is under way."""
+        return self.annotate(is_running=_has_run_under_way())
+
+    def in_state(self, state: str) -> Self:
+        """Jobs in this state, as `state_of` defines it."""
+        match state:
+            case self.model.Status.RUNNING:
+                under_way = self.filter(_has_run_under_way(), status=self.model.Status.PENDING)
+                last_runs = self.filter(status=self.model.Status.RUNNING)
+                # By keys: for a condition with OR, the database would look through all jobs.
+                keys = [rows.order_by().values("pk") for rows in (under_way, last_runs)]
+                return self.filter(pk__in=keys[0].union(keys[1], all=True))
+            case self.model.Status.PENDING:
+                return self.filter(~_has_run_under_way(), status=self.model.Status.PENDING)
+        return self.filter(status=state)
+
+    def listed(self, state: str) -> Self:
+        """Jobs in this state, the next to run first and then the newest, in the order of an index."""
+        match state:
+            case self.model.Status.RUNNING:
+                return self.in_state(state)
+            case self.model.Status.PENDING:
+                # Without the condition, SQLite would begin with the jobs that have no next run.
+                pending = self.in_state(state).filter(next_run_at__isnull=False)
+                return pending.order_by("next_run_at", "-pk")
+        return self.stopped(state)
+
+    def stopped(self, status: str) -> Self:
+        """Jobs with this status, which have no next run; newest first, in the order of an index."""
+        if status == self.model.Status.RUNNING:
+            # Their last run is not finished: an index has those runs, and a firing writes to no index of such jobs.
+            return self.filter(status=status, pk__in=_unfinished("live")).order_by("-pk")
+        # SQLite uses the partial index only if the query repeats its condition.
+        ended = self.exclude(status=self.model.Status.PENDING).exclude(status=self.model.Status.RUNNING)
+        return ended.filter(status=status).order_by("-pk")
+
+
+@functools.cache
+def has_unfinished(which: str) -> Q:
+    """Match the jobs of the runs that a method of ExecutionQuerySet finds among the unfinished ones."""
+    # One subquery for all jobs, because it can use a partial index; per job, SQLite would read the whole history.
+    return Q(pk__in=_unfinished(which))
+
+
+def _has_run_under_way() -> Q:
+    return has_unfinished("under_way")
+
+
+def _unfinished(which: str) -> Any:
+    """Return the jobs of the runs that a method of ExecutionQuerySet finds."""
+    executions: Any = apps.get_model("schedules", "Execution").objects
+    return getattr(executions, which)().filter(job__isnull=False).order_by().values("job")
