@@ -101,7 +101,9 @@ class JobsPage(PageMixin, TemplateView):
 
     def _shown(self, segment: Segment) -> Segment:
         """Return a segment whose rows have what the list shows; only staff see whose job it is."""
-        return replace(segment, rows=segment.rows.select_related("owner")) if self.actor.sees_all else segment
+        return (
+            replace(segment, rows=segment.rows.prefetch_related("owner")) if self.actor.sees_all else segment
+        )
 
     def _small_list(
         self, jobs: JobQuerySet, counts: Mapping[str, int], asked: dict[str, str]
