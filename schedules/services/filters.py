@@ -3,7 +3,7 @@
 import functools
 import json
 import operator
-from collections.abc import Collection
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -13,7 +13,7 @@ from django.db.models import Count, Func, Max, Q, TextField, Value
 from django.db.models.functions import Cast
 
 from schedules.models import Execution, Job
-from schedules.models.counting import among_first
+from schedules.models.counting import among_first, has_key
 from schedules.models.executions import OUTCOME_LETTERS, ExecutionQuerySet
 from schedules.models.job_queries import JobQuerySet
 
@@ -91,8 +91,18 @@ class JobFilter:
     def __bool__(self) -> bool:
         return bool(self.query or self.tag or self.task or self.outcome or self.since)
 
-    def applied_to(self, jobs: JobQuerySet, runs: ExecutionQuerySet) -> JobQuerySet:
-        """Return those of the first jobs that match, the next to run first; `runs` are all that the actor sees."""
+    def matching_runs(self, runs: ExecutionQuerySet) -> dict[int, Runs]:
+        """Count the runs with the wanted outcome since the moment, by job; `runs` are all that the actor sees."""
+        if not (self.outcome and self.since):
+            return {}
+        newest = runs.filter(scheduled_for__gte=self.since).order_by("-scheduled_for", "-pk")
+        statuses: Any = STATUSES_OF_OUTCOME[self.outcome]
+        found = Execution.objects.filter(among_first(newest), status__in=statuses, job__isnull=False)
+        counted = found.order_by().values("job").annotate(count=Count("pk"), last=Max("scheduled_for"))
+        return {row["job"]: Runs(row["count"], row["last"]) for row in counted}
+
+    def applied_to(self, jobs: JobQuerySet, matching: Mapping[int, Runs]) -> JobQuerySet:
+        """Return those of the first jobs that match, the next to run first; `matching` are their matching runs."""
         # By key alone: to find few matches in its own order, the database would look through all jobs.
         found = Job.objects.filter(among_first(jobs))
         if self.query:
@@ -113,22 +123,8 @@ class JobFilter:
             if letter:
                 ended_so |= Q(recent__endswith=letter)
         if self.since:
-            any_run = Q(pk__in=self._runs(runs).order_by().values("job"))
-            return found.filter(any_run | (ended_so & Q(last_run_at__gte=self.since)))
+            return found.filter(Q(has_key(matching)) | (ended_so & Q(last_run_at__gte=self.since)))
         return found.filter(ended_so)
-
-    def runs_of(self, keys: Collection[int], runs: ExecutionQuerySet) -> dict[int, Runs]:
-        """Count the runs with the wanted outcome since the moment, for these jobs."""
-        if not (self.outcome and self.since):
-            return {}
-        found = self._runs(runs).filter(job__in=keys).order_by().values("job")
-        counted = found.annotate(count=Count("pk"), last=Max("scheduled_for"))
-        return {row["job"]: Runs(row["count"], row["last"]) for row in counted}
-
-    def _runs(self, runs: ExecutionQuerySet) -> ExecutionQuerySet:
-        newest = runs.filter(scheduled_for__gte=self.since).order_by("-scheduled_for", "-pk")
-        statuses: Any = STATUSES_OF_OUTCOME[self.outcome]
-        return Execution.objects.filter(among_first(newest), status__in=statuses, job__isnull=False)
 
 
 def _json_text(text: str) -> str:

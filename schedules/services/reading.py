@@ -18,7 +18,7 @@ from schedules.when.triggers import Trigger, TriggerError
 
 Status = Execution.Status
 
-MOST_UPCOMING = 200
+MOST_UPCOMING = 100
 MOST_STEPS = 2000
 # What the words of a schedule need; rows of these columns are read several times faster than models.
 WORDS_COLUMNS = ("trigger_type", "run_at", "every", "calendar_unit", "anchor_at", "cron", "timezone")

@@ -4,7 +4,7 @@ import json
 from collections.abc import Collection, Mapping
 from typing import Any, NotRequired
 
-from django.db.models import Exists, TextField
+from django.db.models import Subquery, TextField
 from django.db.models.functions import Cast, Left
 from typing_extensions import TypedDict
 
@@ -230,7 +230,7 @@ SUMMARY_COLUMNS = (
 )
 
 
-def summary_rows(jobs: JobQuerySet, **more: Exists) -> Any:
+def summary_rows(jobs: JobQuerySet, **more: Subquery) -> Any:
     """Read jobs as rows of SUMMARY_COLUMNS and more values."""
     # The start of the error, because a whole one may be long. The tags as text, because most jobs have none, and an
     # empty list is decoded more slowly than compared.

@@ -31,7 +31,8 @@ _TIME = re.compile(r"[0-9]{1,2}:[0-9]{2}(:[0-9]{2})?")
 CHOICES = {"overlap": Job.Overlap.values, "catch_up": Job.CatchUp.values}
 _REPEATED = re.compile(r"\s*(?:every|each|daily|hourly|weekly|monthly|yearly|weekdays)\b", re.IGNORECASE)
 REPEATS = "this repeats: use schedule_cron_notification for a reminder, else schedule_job"
-PAGE = 100
+# Fifty jobs take an agent about 4,000 tokens of context.
+PAGE = 50
 # Two zones in which every local time is another moment, also one that is the same every day.
 _FAR_APART = ("Etc/GMT+5", "Etc/GMT-6")
 LONGEST_PAGE = 1000
@@ -130,7 +131,7 @@ CatchUp = Annotated[
     ),
 ]
 
-PageLimit = Annotated[Whole | None, Field(description="1 to 1000. Default: 100.")]
+PageLimit = Annotated[Whole | None, Field(description="1 to 1000. Default: 50.")]
 PageOffset = Annotated[
     Whole | None, Field(description="How many to leave out: next_offset of the last page.")
 ]

@@ -47,10 +47,11 @@ from schedules.mcp.tools.arguments import (
 from schedules.mcp.tools.filters import HadOutcome, OfStatus, OfTask, Query, Since, Tag, read_filter
 from schedules.mcp.tools.triggers import local_text, read_trigger
 from schedules.models import Job
-from schedules.models.counting import COUNTED, count_beside, count_up_to, is_longer
+from schedules.models.counting import COUNTED, CountUpTo, count_beside, count_up_to
+from schedules.models.job_queries import JobQuerySet
 from schedules.models.standings import standings_of
 from schedules.result import Code, Err, Ok
-from schedules.services.filters import JobFilter
+from schedules.services.filters import JobFilter, Runs
 from schedules.services.validation import usable_tasks
 
 
@@ -172,32 +173,49 @@ def _page(actor: services.Actor, status: str | None, wanted: JobFilter, size: in
         listed = listed.exclude(pk__in=unclaimed)
     is_first = bool(unclaimed) and status == Job.Status.PENDING
     parts = [jobs.filter(pk__in=unclaimed), listed] if is_first else [listed]
+    matching: dict[int, Runs] = {}
     if wanted:
-        parts = [wanted.applied_to(part, actor.executions()) for part in parts]
+        matching = wanted.matching_runs(actor.executions())
+        rows, total = _found_page([wanted.applied_to(part, matching) for part in parts], size, start)
+    else:
+        rows, total = _listed_page(parts, jobs, status, size, start)
+    if status is None and any(row.task == "prompt" and row.status == Job.Status.RUNNING for row in rows):
+        unclaimed = services.unclaimed_jobs(actor, clock.now())
+    standings = standings_of(rows, clock.now())
+    shown = [summary_out(row, standings[row.pk], unclaimed, matching.get(row.pk)) for row in rows]
+    is_cut = bool(wanted) and count_up_to(listed.order_by()) > COUNTED
+    return jobs_out(shown, total, start, is_cut=is_cut)
+
+
+def _found_page(parts: list[JobQuerySet], size: int, start: int) -> tuple[list[Any], int]:
+    """Read a page of what a filter finds; all keys at once, because to find them again for the total takes as long."""
+    keys = [pk for part in parts for pk in part.values_list("pk", flat=True)]
+    rows = {row.pk: row for row in summary_rows(Job.objects.kept().filter(pk__in=keys[start : start + size]))}
+    return [rows[pk] for pk in keys[start : start + size] if pk in rows], len(keys)
+
+
+def _listed_page(
+    parts: list[JobQuerySet], jobs: JobQuerySet, status: str | None, size: int, start: int
+) -> tuple[list[Any], int]:
+    """Read a page of all jobs, or of those in a state, in the order of an index."""
     counted = parts
-    if not wanted and status is not None and status != Job.Status.RUNNING:
+    if status is not None and status != Job.Status.RUNNING:
         # By the state alone and in no order, SQLite counts inside its index of states.
         counted = [*parts[:-1], jobs.in_state(status)]
     rows: list[Any] = []
     total, before = 0, start
-    # The list of all jobs grows with those that have ended.
-    more = {"is_long": is_longer(jobs)} if status is None and not wanted else {}
+    # The list of all jobs is asked for most often: its count needs no query of its own.
+    more = {"total": CountUpTo(jobs.order_by())} if status is None else {}
     for part, same in zip(parts, counted, strict=True):
         room = size - len(rows)
         page = list(summary_rows(part, **more)[before : before + room]) if room else []
-        if more and page and page[0].is_long:
-            count = COUNTED + 1
+        if more and page:
+            count = page[0].total
         else:
             count = count_beside(page, same.order_by(), size=room, start=before)
         rows += page
         total, before = total + count, max(0, before - count)
-    if status is None and any(row.task == "prompt" and row.status == Job.Status.RUNNING for row in rows):
-        unclaimed = services.unclaimed_jobs(actor, clock.now())
-    matches = wanted.runs_of([row.pk for row in rows], actor.executions()) if wanted else {}
-    standings = standings_of(rows, clock.now())
-    shown = [summary_out(row, standings[row.pk], unclaimed, matches.get(row.pk)) for row in rows]
-    is_cut = bool(wanted) and count_up_to(listed.order_by()) > COUNTED
-    return jobs_out(shown, total, start, is_cut=is_cut)
+    return rows, total
 
 
 def cancel_job(job_id: JobId) -> CancelOut:

@@ -88,7 +88,7 @@ def preview_schedule(
 def upcoming(
     hours: Annotated[Number | None, Field(description="Hours to look ahead, up to 744. Default: 24.")] = None,
 ) -> UpcomingOut | ErrorOut:
-    """List the runs of the next hours in order, every repetition by itself, at most 200 ("what is on today?")."""
+    """List the runs of the next hours in order, every repetition by itself, at most 100 ("what is on today?")."""
     actor, now = current_actor(), clock.now()
     span = 24.0 if hours is None else hours
     if not 0 < span <= MOST_HOURS:

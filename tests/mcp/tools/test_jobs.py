@@ -245,6 +245,16 @@ def test_list_jobs_orders_by_next_run_and_counts_all_pages(call, owner, stranger
     }
 
 
+def test_list_jobs_shows_fifty_and_says_how_to_go_on(call, owner):
+    JobFactory.create_batch(52, owner=owner)
+
+    first = call("list_jobs")
+    rest = call("list_jobs", offset=first["next_offset"])
+
+    assert (len(first["jobs"]), first["total"]) == (50, 52)
+    assert (len(rest["jobs"]), rest["total"], "next_offset" in rest) == (2, 52, False)
+
+
 def test_list_jobs_shows_task_outcome_error_label_and_tags(call, owner):
     JobFactory(
         owner=owner,

@@ -178,5 +178,5 @@ def test_why_says_that_no_cluster_is_running(olga, owner):
 def test_upcoming_warns_if_the_list_is_truncated(call, owner):
     JobFactory(owner=owner, cron="* * * * *")
 
-    assert "warning" not in call("upcoming", hours=3)
-    assert call("upcoming", hours=4)["warning"].startswith("Only the first 200 runs are listed")
+    assert "warning" not in call("upcoming", hours=1)
+    assert call("upcoming", hours=2)["warning"].startswith("Only the first 100 runs are listed")
