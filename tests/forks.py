@@ -130,10 +130,20 @@ def fork_server(imports: str, environment: Mapping[str, str]) -> Iterator[ForkSe
         listener.listen(100)
         command = [sys.executable, "-P", __file__, "serve", str(listener.fileno()), imports]
         with subprocess.Popen(
-            command, cwd=ROOT, env=environment, stdin=subprocess.PIPE, pass_fds=[listener.fileno()]
+            command,
+            cwd=ROOT,
+            env={**environment, **_coverage()},
+            stdin=subprocess.PIPE,
+            pass_fds=[listener.fileno()],
         ):
             # The server ends when `with` closes its standard input.
             yield ForkServer(address)
+
+
+def _coverage() -> dict[str, str]:
+    """Return the variable with which a process is measured by `make coverage`, whatever else a test gives it."""
+    name = "COVERAGE_PROCESS_CONFIG"
+    return {name: os.environ[name]} if name in os.environ else {}
 
 
 def main() -> None:
@@ -229,6 +239,7 @@ def _end_with_its_user(wire: socket.socket, pid: int) -> None:
 
 def _run(arguments: list[str], folder: str, environment: dict[str, str]) -> None:
     """Run `-c CODE`, `-m MODULE` or a script with its arguments, as Python does."""
+    environment = {**environment, **_coverage()}
     os.environ.clear()
     os.environ.update(environment)
     # Python reads this variable when it starts, and a fork does not start.

@@ -21,6 +21,7 @@ from tests.clusters import (
     member,
     running,
     running_cluster,
+    title_of,
     wait_for,
 )
 from tests.forks import python
@@ -85,6 +86,8 @@ def test_held_table_repeats_nothing(tmp_path, soon_blocked):
 def test_connections_of_killed_processes_are_closed():
     with running_cluster() as cluster:
         for _ in range(3):
+            # A new process gets its title a moment after its start.
+            wait_for(lambda: any(" pusher" in title_of(process) for process in family_of(cluster.pid)))
             known = set(family_of(cluster.pid))
             member(cluster.pid, "pusher").kill()
             wait_for(lambda known=known: set(family_of(cluster.pid)) - known)

@@ -165,7 +165,7 @@ def test_commands_run_in_a_cluster_beside_everything_else_and_die_with_their_wor
         (polite,) = make_due(1, "polite", after=0, path=str(tmp_path / "polite"))
         wait_for(lambda: RunOutput.objects.filter(execution__job=polite, head="ready\n").exists())
 
-    assert (tmp_path / "polite.bye").exists()
+    wait_for((tmp_path / "polite.bye").exists)
     handed_back = Execution.objects.get(job=polite)
     assert (handed_back.status, handed_back.error) == ("queued", "")
     run.refresh_from_db()
