@@ -47,25 +47,36 @@ class CountUpTo(Subquery):
 def among_first(rows: QuerySet[Any]) -> Q | Func:
     """Match those rows that come first, as many as are counted.
 
-    By a list of their keys on PostgreSQL, which it finds by the primary key; for a query it may read the whole table.
+    By an array of their keys on PostgreSQL, which it finds by the primary key; for a query it may read the whole table.
     """
-    keys = rows.values_list("pk", flat=True)[:COUNTED]
-    return Q(pk__in=keys) if connection.vendor == "sqlite" else has_key(keys)
+    keys = rows.values("pk")[:COUNTED]
+    if connection.vendor == "sqlite":
+        return Q(pk__in=keys)
+    # On SQLite no process needs psycopg, whose import takes long.
+    from django.contrib.postgres.expressions import ArraySubquery  # noqa: PLC0415
+
+    return _InArray("pk", ArraySubquery(keys))
 
 
 def has_key(keys: Iterable[int]) -> Func:
     """Match rows by any number of keys, as one parameter: for thousands, Django takes longer than the database."""
     if connection.vendor == "sqlite":
-        return _HasKey("pk", Value(json.dumps([*keys])))
-    # On SQLite no process needs psycopg, whose import takes long.
+        return _InList("pk", Value(json.dumps([*keys])))
     from django.contrib.postgres.fields import ArrayField  # noqa: PLC0415
 
-    array = Value([*keys], output_field=ArrayField(BigIntegerField()))
-    return _HasKey("pk", array, template="%(expressions)s)", arg_joiner=" = ANY (")
+    return _InArray("pk", Value([*keys], output_field=ArrayField(BigIntegerField())))
 
 
-class _HasKey(Func):
-    """A key among those of a JSON list."""
+class _InArray(Func):
+    """Whether a key is in an array, on PostgreSQL."""
+
+    template = "%(expressions)s)"
+    arg_joiner = " = ANY ("
+    output_field = BooleanField()
+
+
+class _InList(Func):
+    """Whether a key is in a JSON list, on SQLite."""
 
     template = "%(expressions)s))"
     arg_joiner = " IN (SELECT value FROM JSON_EACH("
