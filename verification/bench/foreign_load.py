@@ -17,6 +17,8 @@ class ForeignLoad:
     load_average: float = field(default_factory=lambda: os.getloadavg()[0])
     before: float = field(default_factory=lambda: psutil.cpu_percent(interval=2) / 100)
     during: float | None = None
+    loop: float = field(default_factory=lambda: milliseconds_of_a_loop())
+    """Of the two times, before and after the measurement, the longer one."""
     _begin: tuple[float, float, float] = field(default_factory=lambda: _counters())
 
     def finish(self) -> "ForeignLoad":
@@ -24,6 +26,7 @@ class ForeignLoad:
         elapsed, busy, ours = (end - begin for end, begin in zip(_counters(), self._begin, strict=True))
         cores = psutil.cpu_count() or 1
         self.during = min(1.0, max(0.0, (busy - ours) / (elapsed * cores)))
+        self.loop = max(self.loop, milliseconds_of_a_loop())
         return self
 
     @property
@@ -36,8 +39,20 @@ class ForeignLoad:
             "load_average": round(self.load_average, 2),
             "before": round(self.before, 3),
             "during": during,
+            "loop": round(self.loop),
             "is_heavy": self.is_heavy,
         }
+
+
+def milliseconds_of_a_loop() -> float:
+    """Time the same loop of Python: on a shared host a core may be slower, and no counter of the guest tells."""
+
+    def once() -> float:
+        begin = time.perf_counter()
+        sum(number * number for number in range(1_000_000))
+        return 1000 * (time.perf_counter() - begin)
+
+    return min(once() for _ in range(3))
 
 
 def wait_for_rest(seconds: float) -> None:

@@ -100,6 +100,7 @@ def line(name: str, run: Mapping[str, Any]) -> str:
     load = run["load"]
     others = (
         f"others: load {load['load_average']}, CPU {load['before']:.0%} before, {load['during']:.0%} during"
+        + (f"; loop {load['loop']} ms" if "loop" in load else "")
     )
     problem = f"; {run['problem']}" if run.get("problem") else ""
     return f"{name}: {figures}; {others}; {run.get('seconds', 0)} s{problem}"
@@ -181,7 +182,7 @@ def rates_section(runs: Mapping[str, Any], pictures: Path) -> list[str]:
 
 def systems(runs: Mapping[str, Any]) -> list[str]:
     lines = [
-        "| system | versions | settings | measured (UTC) | others: load average; CPU before / during |",
+        "| system | versions | settings | measured (UTC) | others: load average; CPU before / during; a fixed loop of Python |",
         "| --- | --- | --- | --- | --- |",
     ]
     for name in (name for names in PARTS.values() for name in names if name in runs):
@@ -194,6 +195,8 @@ def systems(runs: Mapping[str, Any]) -> list[str]:
         about, load = run.get("about", {}), run["load"]
         settings = about.get("settings", "") + (f" ({run['problem']})" if run.get("problem") else "")
         others = f"{load['load_average']}; {load['before']:.0%} / {load['during'] or 0:.0%}"
+        if "loop" in load:
+            others += f"; {load['loop']} ms"
         lines.append(
             f"| {label} | {', '.join(about.get('versions', []))} | {settings} | {run['at']} | {others} |"
         )

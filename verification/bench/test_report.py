@@ -4,7 +4,7 @@ import pytest
 
 from verification.bench import report
 
-QUIET = {"load_average": 0.1, "before": 0.01, "during": 0.02, "is_heavy": False}
+QUIET = {"load_average": 0.1, "before": 0.01, "during": 0.02, "loop": 42, "is_heavy": False}
 
 
 def burst(p99, settled=1.0, *, kind="coroutine", began=1000):
@@ -74,6 +74,7 @@ def test_figures_of_a_loaded_machine_and_of_plain_functions_are_marked(write):
     )
 
     assert "1,000 coroutines due at once: late by, p99 | **100 ms (loaded)** | 200 ms † |" in page
+    assert "| 0.1; 1% / 40%; 42 ms |" in page
     assert "0.1; 1% / 40%" in page
 
 
