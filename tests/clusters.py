@@ -3,8 +3,7 @@
 import os
 import signal
 import subprocess
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
@@ -17,11 +16,10 @@ from schedules import clock
 from schedules.models import Cluster, Execution, Job
 from tests.factories import JobFactory, UserFactory
 from tests.forks import Fork, start
+from tests.waiting import PATIENCE, wait_for
 
 Process: TypeAlias = "Fork | subprocess.Popen[bytes]"
 PROJECT = Path(__file__).resolve().parent.parent
-# Only a hang takes this long, even on a slow machine.
-PATIENCE = 60.0
 
 
 def database_url() -> str:
@@ -64,7 +62,7 @@ def running(*arguments: str, **settings: object) -> Iterator[Process]:
         family = family_of(process.pid)
         process.send_signal(signal.SIGTERM)
         try:
-            process.wait(15)
+            process.wait(PATIENCE)
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
@@ -100,13 +98,6 @@ def all_ended() -> bool:
     # Every cluster creates the nightly pruning job, which stays armed.
     jobs = Job.objects.exclude(task="prune_history")
     return not Execution.objects.live().exists() and not jobs.armed().exists()
-
-
-def wait_for(condition: Callable[[], object], seconds: float = PATIENCE) -> None:
-    until = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < until, f"did not come true within {seconds} s"
-        time.sleep(0.05)  # noqa: TID251
 
 
 def family_of(pid: int) -> list[psutil.Process]:

@@ -17,9 +17,10 @@ from urllib.request import ProxyHandler, Request, build_opener
 
 import pytest
 
+from tests.waiting import PATIENCE
+
 HERE = Path(__file__).resolve().parent
 CACHE = HERE.parent / ".cache" / "ntfy"
-START_SECONDS = 15
 
 # Ignore the environment's proxies: this is loopback.
 _loopback = build_opener(ProxyHandler({}))
@@ -117,10 +118,10 @@ def _free_port() -> int:
 
 
 def _wait_until_healthy(url: str, process: subprocess.Popen[bytes]) -> None:
-    deadline = time.monotonic() + START_SECONDS
+    deadline = time.monotonic() + PATIENCE
     while time.monotonic() < deadline and process.poll() is None:
         try:
-            with _loopback.open(f"{url}/v1/health", timeout=1):
+            with _loopback.open(f"{url}/v1/health", timeout=PATIENCE):
                 return
         except OSError:
             # Pause for a moment; end early if the server ends.

@@ -13,6 +13,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from tests.waiting import PATIENCE
+
 NOBODY = 65534
 
 
@@ -99,7 +101,7 @@ class Postgres:
         """SIGINT is a fast stop; SIGQUIT is an immediate one, like a crash."""
         if self.process:
             self.process.send_signal(how)
-            self.process.wait(30)
+            self.process.wait(PATIENCE)
             self.process = None
 
     def _run(self, program: str, *arguments: object, until_ready: bool = False) -> None:

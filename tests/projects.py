@@ -11,9 +11,9 @@ from pathlib import Path
 import psycopg
 
 from tests.forks import python
+from tests.waiting import PATIENCE
 
 ROOT = Path(__file__).resolve().parent.parent
-STOP_SECONDS = 20
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class Project:
         finally:
             process.send_signal(signal.SIGTERM)
             try:
-                process.wait(STOP_SECONDS)
+                process.wait(PATIENCE)
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()

@@ -13,8 +13,9 @@ from django.db import connection
 from schedules import clock
 from schedules.clock import DatabaseClock
 from schedules.models import Cluster, Execution
-from tests.clusters import PROJECT, environment, fresh_cluster, make_due, wait_for
+from tests.clusters import PROJECT, environment, fresh_cluster, make_due
 from tests.forks import python
+from tests.waiting import PATIENCE, wait_for
 from verification.stop_under_load import notes
 
 only_on_postgresql = pytest.mark.skipif(connection.vendor != "postgresql", reason="SQLite has no clock")
@@ -177,7 +178,7 @@ def running_skewed_cluster(ahead: int) -> Iterator[Cluster]:
         assert found is not None
         yield found
         process.send_signal(signal.SIGTERM)
-        assert process.wait(15) == 0
+        assert process.wait(PATIENCE) == 0
     finally:
         process.kill()
         _, log = process.communicate()

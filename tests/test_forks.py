@@ -8,8 +8,9 @@ from pathlib import Path
 
 import psutil
 
-from tests.clusters import PATIENCE, PROJECT, is_alive, wait_for
+from tests.clusters import PROJECT, is_alive
 from tests.forks import SHARED, Fork, python
+from tests.waiting import PATIENCE, wait_for
 
 TALK = """
 import os, sys

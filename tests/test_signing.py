@@ -12,6 +12,7 @@ import pytest
 
 from schedules import clock
 from schedules.signing import OVERLAP, current_keys, job_key, signature_header
+from tests.waiting import PATIENCE
 
 DOCUMENT = Path(__file__).parent.parent / "docs" / "how-to" / "webhooks.md"
 BODY = '{"text": "Grüße"}\n'.encode()
@@ -83,7 +84,11 @@ def run(
 ) -> subprocess.CompletedProcess[str]:
     (folder / "body").write_bytes(body)
     return subprocess.run(
-        [*command, *given, str(folder / "body")], capture_output=True, text=True, timeout=60, check=False
+        [*command, *given, str(folder / "body")],
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=False,
     )
 
 

@@ -26,7 +26,8 @@ def stop_under_load(path: Path, coroutines: int, coroutine_seconds: float, plain
     """Start a cluster, load it, stop it, and return the problems."""
     from schedules import clock  # noqa: PLC0415
     from schedules.models import Execution, Job  # noqa: PLC0415
-    from tests.clusters import make_due, running_cluster, wait_for  # noqa: PLC0415
+    from tests.clusters import make_due, running_cluster  # noqa: PLC0415
+    from tests.waiting import wait_for  # noqa: PLC0415
 
     with running_cluster(CRONTY_WORKERS=2, CRONTY_STOP_SECONDS=30) as cluster:
         make_due(2, "tests.note", path=str(path), seconds=plain_seconds)

@@ -8,14 +8,17 @@ from typing import Any
 import pytest
 from django.contrib.auth.models import User
 from django.test import Client
-from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, expect, sync_playwright
 
 from schedules.models import Job
 from tests.browser.matrix import MODES
 from tests.browser.sample import fill
 from tests.browser.site import CHROMIUM, FLAGS, ROOT
+from tests.waiting import PATIENCE
 
 IS_FULL = os.environ.get("BROWSER_TESTS") == "full"
+
+expect.set_options(timeout=PATIENCE * 1000)
 
 full_matrix = pytest.mark.skipif(not IS_FULL, reason="the full matrix: make browser")
 
@@ -72,7 +75,7 @@ class Visitor:
         self.base = base
         self.complaints: list[str] = []
         self.page: Page = context.new_page()
-        self.page.set_default_timeout(10_000)
+        self.page.set_default_timeout(PATIENCE * 1000)
         self.page.on("console", self._console)
         self.page.on("pageerror", lambda error: self.complaints.append(f"script: {error}"))
 

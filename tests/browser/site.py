@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from tests.forks import python
+from tests.waiting import PATIENCE, wait_for
 
 ROOT = Path(__file__).resolve().parents[2]
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
@@ -77,31 +78,27 @@ def served(jobs: int = 0) -> Iterator[tuple[str, str]]:
         server = subprocess.Popen(command, cwd=ROOT, env=environment)
         try:
             address = f"http://127.0.0.1:{port}"
-            _wait_for(f"{address}/healthz", server)
+            wait_for(lambda: _answers(f"{address}/healthz", server))
             yield address, seeded.stdout.split()[-1]
         finally:
             server.terminate()
-            server.wait(20)
+            server.wait(PATIENCE)
 
 
 def first_job(address: str, session: str) -> str:
     """Return the path of a job's page."""
     request = urllib.request.Request(address, headers={"Cookie": f"sessionid={session}"})
-    with urllib.request.urlopen(request, timeout=30) as page:
+    with urllib.request.urlopen(request, timeout=PATIENCE) as page:
         found = re.search(r'href="(/jobs/[^/"]+/)" title', page.read().decode())
     assert found is not None
     return found[1]
 
 
-def _wait_for(address: str, server: "subprocess.Popen[bytes]") -> None:
-    for _ in range(150):
-        try:
-            urllib.request.urlopen(address, timeout=1).close()
-            return
-        except OSError:
-            try:
-                server.wait(0.2)
-            except subprocess.TimeoutExpired:
-                continue
-            raise RuntimeError("the site ended before it answered") from None
-    raise RuntimeError("the site did not answer")
+def _answers(address: str, server: "subprocess.Popen[bytes]") -> bool:
+    if server.poll() is not None:
+        raise RuntimeError("the site ended before it answered")
+    try:
+        urllib.request.urlopen(address, timeout=PATIENCE).close()
+    except OSError:
+        return False
+    return True

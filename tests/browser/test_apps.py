@@ -18,6 +18,7 @@ from tests.browser.conftest import full_matrix
 from tests.browser.site import ROOT
 from tests.factories import JobFactory
 from tests.mcp.agents import InMemory
+from tests.waiting import PATIENCE
 
 MODULES = ROOT / ".cache" / "node_modules"
 # What a host allows a page that names no domains.
@@ -72,7 +73,7 @@ class Chat:
     def __init__(self, page: Page, agent: Callable[..., dict[str, Any]]) -> None:
         self.page, self.agent = page, agent
         self.complaints: list[str] = []
-        page.set_default_timeout(10_000)
+        page.set_default_timeout(PATIENCE * 1000)
         page.on("console", lambda message: message.type == "error" and self.complaints.append(message.text))
         page.on("pageerror", lambda error: self.complaints.append(str(error)))
 

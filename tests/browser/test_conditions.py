@@ -52,7 +52,6 @@ def enter(visit: Visit, flow: Flow, data: Data, **options: Any) -> Page:
     if flow.person == "nobody":
         visitor.page.context.clear_cookies()
     visitor.page.on("dialog", agree)
-    visitor.page.context.set_default_timeout(5_000)
     return visitor.open(data.path(flow.start))
 
 
@@ -194,7 +193,6 @@ CASES = [
 ]
 
 
-@pytest.mark.timeout(120)
 @pytest.mark.parametrize(("flow", "condition"), CASES)
 def test_flow_ends_as_it_should(visit: Visit, data: Data, flow: Flow, condition: str):
     CONDITIONS[condition](visit, flow, data)

@@ -60,7 +60,6 @@ def test_name_of_the_product_can_be_read_in_the_admin(
 
 
 @full_matrix
-@pytest.mark.timeout(600)
 @pytest.mark.parametrize("mode", list(MODES))
 def test_no_error_has_an_accessibility_violation(
     visit: Callable[..., Visitor], jobs: dict[str, Job], axe: str, mode: str
@@ -107,7 +106,6 @@ def test_main_pages_never_scroll_sideways(visit: Callable[..., Visitor], jobs: d
 
 
 @full_matrix
-@pytest.mark.timeout(600)
 def test_no_page_scrolls_sideways_at_any_width(
     visit: Callable[..., Visitor], jobs: dict[str, Job], operator: User
 ):
@@ -115,7 +113,6 @@ def test_no_page_scrolls_sideways_at_any_width(
 
 
 @full_matrix
-@pytest.mark.timeout(600)
 def test_every_target_is_large_enough_for_a_finger(visit: Callable[..., Visitor], jobs: dict[str, Job]):
     visitor = visit("phone", has_touch=True, is_mobile=True)
     found = {}

@@ -2,7 +2,6 @@
 
 from typing import Any
 
-import pytest
 from playwright.sync_api import Browser
 
 from tests.browser.conftest import full_matrix
@@ -43,7 +42,6 @@ def weigh(browser: Browser, address: str, session: str, path: str) -> tuple[int,
 
 
 @full_matrix
-@pytest.mark.timeout(300)
 def test_every_page_is_within_its_size_budget(browser: Browser, record_property: Any):
     weights = {}
 

@@ -14,12 +14,12 @@ from mcp import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.client.streamable_http import streamable_http_client
 
-from tests.clusters import wait_for
 from tests.documented import blocks
 from tests.forks import python
 from tests.mcp.agents import answer_of
 from tests.mcp.processes import free_port
 from tests.projects import ROOT, Project, empty_database
+from tests.waiting import wait_for
 
 EXAMPLE = ROOT / "examples" / "embedded"
 
@@ -92,7 +92,7 @@ def test_job_created_by_the_project_fires_and_is_visible_to_people_and_agents(sh
         shop.running("up", "--port", str(port), output=log),
         httpx2.Client(base_url=address) as browser,
     ):
-        wait_for(lambda: answers(browser, "/cronty/healthz"), 60)
+        wait_for(lambda: answers(browser, "/cronty/healthz"))
         # At once, also in the journal of a service: it may have the first password.
         wait_for(lambda: "Ctrl-C stops everything" in log.read_text())
         log_in(browser)

@@ -18,6 +18,7 @@ from schedules.models import Execution, Job
 from tests.clusters import PROJECT
 from tests.factories import ExecutionFactory, JobFactory
 from tests.forks import python
+from tests.waiting import PATIENCE
 
 only_on_sqlite = pytest.mark.skipif(
     "DATABASE_URL" in os.environ and "sqlite" not in os.environ["DATABASE_URL"],
@@ -122,7 +123,7 @@ def test_backup_killed_halfway_leaves_no_file_under_its_name_and_can_be_repeated
     killed = 0
     for _ in range(2):
         process = backup_process(large, path)
-        until = time.monotonic() + 30
+        until = time.monotonic() + PATIENCE
         while process.poll() is None and time.monotonic() < until:
             if partial.exists() and partial.stat().st_size > 1_000_000:
                 process.kill()
@@ -134,7 +135,7 @@ def test_backup_killed_halfway_leaves_no_file_under_its_name_and_can_be_repeated
     assert killed
 
     with backup_process(large, path) as process:
-        said, _ = process.communicate(timeout=60)
+        said, _ = process.communicate(timeout=PATIENCE)
 
     assert process.returncode == 0, said
     assert contents(path) == contents(large)
@@ -145,7 +146,7 @@ def test_only_one_of_two_backups_to_the_same_path_succeeds(tmp_path, large):
     path = tmp_path / "copy.sqlite3"
 
     first, second = backup_process(large, path), backup_process(large, path)
-    codes = sorted([first.wait(60), second.wait(60)])
+    codes = sorted([first.wait(PATIENCE), second.wait(PATIENCE)])
     first.communicate()
     second.communicate()
 

@@ -17,8 +17,9 @@ from schedules.models import Execution, Job
 from schedules.services.setup import FirstUser
 from schedules.serving.guards import Guards
 from schedules.serving.server import Server
-from tests.clusters import database_url, environment, family_of, is_alive, running, title_of, wait_for
+from tests.clusters import database_url, environment, family_of, is_alive, running, title_of
 from tests.factories import ExecutionFactory
+from tests.waiting import PATIENCE, wait_for
 
 
 @pytest.fixture
@@ -57,17 +58,17 @@ def test_up_check_fires_a_job_end_to_end_and_deletes_no_history(own_processes, f
 def test_up_restarts_a_killed_web_and_cluster_and_stops_on_sigterm(free_port):
     address = f"http://127.0.0.1:{free_port}"
     with running("up", "--port", str(free_port), CRONTY_ADMIN_PASSWORD="known") as process:
-        wait_for(lambda: up._answers(f"{address}/readyz"), 60)
+        wait_for(lambda: up._answers(f"{address}/readyz"))
         first = family_of(process.pid)
         for word in (" web ", "qcluster leader"):
             next(child for child in first if word in title_of(child)).kill()
 
         wait_for(lambda: not any(map(is_alive, first)))
-        wait_for(lambda: up._answers(f"{address}/readyz"), 60)
+        wait_for(lambda: up._answers(f"{address}/readyz"))
         family = family_of(process.pid)
         process.send_signal(signal.SIGTERM)
 
-        assert process.wait(20) == 0
+        assert process.wait(PATIENCE) == 0
     assert not any(map(is_alive, family))
     assert User.objects.get(is_superuser=True).check_password("known")
 

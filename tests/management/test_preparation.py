@@ -18,9 +18,9 @@ from schedules.management.commands import qcluster
 from schedules.management.preparation import DatabaseAwayError
 from schedules.management.preparation_lock import preparation_lock
 from schedules.worker.cluster import NotReadyError
-from tests.clusters import wait_for
 from tests.forks import python
 from tests.projects import ROOT, empty_database
+from tests.waiting import PATIENCE, wait_for
 
 PREPARE = """
 import django
@@ -74,12 +74,12 @@ def test_two_hosts_prepare_an_empty_database_at_once_while_a_cluster_waits_for_i
     try:
         reason = cluster.stderr.readline()
         hosts = [start(environment, "-c", PREPARE) for _ in range(2)]
-        endings = [(*host.communicate(timeout=120), host.returncode) for host in hosts]
+        endings = [(*host.communicate(timeout=PATIENCE), host.returncode) for host in hosts]
         assert [(out, code) for out, _, code in endings] == [("1 1\n", 0)] * 2, endings
         wait_for(lambda: clusters(environment["DATABASE_URL"]) == 1)
     finally:
         cluster.terminate()
-        cluster.communicate(timeout=30)
+        cluster.communicate(timeout=PATIENCE)
 
     assert "the database is not migrated: run `python manage.py up` or `python manage.py migrate`" in reason
 
@@ -96,7 +96,7 @@ def test_second_process_waits_until_the_first_is_done_and_says_so(db, caplog):
         second.start()
         wait_for(lambda: "Another process is preparing this database; waiting" in caplog.text)
         assert not done.is_set()
-    second.join(60)
+    second.join(PATIENCE)
 
     assert done.is_set()
 

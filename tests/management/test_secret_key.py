@@ -11,9 +11,9 @@ from schedules.management import secret_key
 from schedules.management.commands import qcluster
 from schedules.services.secret_key import ForeignSecretKeyError, require_secret_key
 from schedules.worker import supervisor
-from tests.clusters import wait_for
 from tests.factories import UserFactory
 from tests.management.test_commands import FakeLeader
+from tests.waiting import wait_for
 
 COMMANDS = [
     ("up", "--check", "--no-web"),

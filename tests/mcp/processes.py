@@ -14,6 +14,7 @@ from typing import Any
 from mcp.client.stdio import StdioServerParameters
 
 from tests.forks import QUICK_HASHES, fork_server, python
+from tests.waiting import PATIENCE
 
 ROOT = Path(__file__).resolve().parents[2]
 MANAGE = str(ROOT / "manage.py")
@@ -38,7 +39,6 @@ from schedules.mcp.server import build_server
 import schedules.mcp.http, schedules.mcp.stdio
 build_server()
 """
-START_SECONDS = 30
 
 
 @dataclass(frozen=True)
@@ -118,7 +118,7 @@ def serving(site: Site, *arguments: str) -> Iterator[tuple["subprocess.Popen[byt
 
 
 def wait_for_port(process: "subprocess.Popen[bytes]", port: int) -> None:
-    deadline = time.monotonic() + START_SECONDS
+    deadline = time.monotonic() + PATIENCE
     while time.monotonic() < deadline:
         try:
             socket.create_connection(("127.0.0.1", port)).close()

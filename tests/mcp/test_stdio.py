@@ -24,6 +24,7 @@ from tests.factories import UserFactory
 from tests.mcp.agents import answer_of
 from tests.mcp.over_http import modern_call
 from tests.mcp.processes import MANAGE, ROOT, Site, without_settings
+from tests.waiting import PATIENCE
 
 PING = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
 CALL = {**PING, "id": 2, "method": "tools/call", "params": {"name": "list_jobs", "arguments": {}}}
@@ -101,7 +102,7 @@ def test_server_starts_with_few_modules(site):
         input=json.dumps(HELLO).encode() + b"\n",
         capture_output=True,
         check=True,
-        timeout=60,
+        timeout=PATIENCE,
     )
 
     modules = json.loads(started.stderr.splitlines()[-1])
@@ -128,7 +129,7 @@ def test_signal_ends_the_server_immediately(site, number):
 
     process.send_signal(number)
 
-    assert process.wait(20) == -number
+    assert process.wait(PATIENCE) == -number
     process.communicate()
 
 
@@ -142,7 +143,7 @@ def answers_to(site: Site, *lines: bytes) -> list[dict[str, Any]]:
     answers = [json.loads(process.stdout.readline())]
     while answers[-1].get("id") != 99:
         answers.append(json.loads(process.stdout.readline()))
-    process.communicate(timeout=30)
+    process.communicate(timeout=PATIENCE)
 
     assert "result" in answers[-1]
     assert process.returncode == 0
@@ -188,7 +189,7 @@ def test_stray_prints_do_not_reach_the_wire(site):
     process.stdin.flush()
 
     answers = [json.loads(process.stdout.readline()) for _ in range(2)]
-    _, err = process.communicate(timeout=30)
+    _, err = process.communicate(timeout=PATIENCE)
 
     assert "jobs" in answers[1]["result"]["structuredContent"]
     assert b"stray" in err
@@ -202,7 +203,7 @@ def test_client_that_reads_late_gets_every_answer(site):
 
     # The answers exceed the size of a pipe, so the server has to wait for us.
     answers = [json.loads(process.stdout.readline()) for _ in asked]
-    process.communicate(timeout=30)
+    process.communicate(timeout=PATIENCE)
 
     assert sorted(answer["id"] for answer in answers) == list(range(1, 32))
     assert all(len(answer["result"]["tools"]) == len(OFFERS) for answer in answers if answer["id"] > 1)
@@ -218,7 +219,7 @@ def test_server_ends_when_its_client_disconnects(site):
     process.stdout.close()
     process.stdin.close()
 
-    assert process.wait(20) == 0
+    assert process.wait(PATIENCE) == 0
     assert b"Traceback" not in process.stderr.read()
     process.stderr.close()
 
@@ -235,7 +236,7 @@ def test_open_subscription_does_not_delay_the_shutdown(site):
     acknowledged = json.loads(process.stdout.readline())
 
     begun = time.monotonic()
-    out, err = process.communicate(timeout=30)
+    out, err = process.communicate(timeout=PATIENCE)
 
     assert acknowledged["method"] == "notifications/subscriptions/acknowledged"
     assert process.returncode == 0
@@ -253,12 +254,12 @@ def test_open_calls_are_answered_after_the_end_of_input(site, era, tmp_path):
 
     if comes_from == "pipe":
         process = site.start("mcp_serve")
-        out, err = process.communicate(text, 30)
+        out, err = process.communicate(text, PATIENCE)
     else:
         (tmp_path / "lines").write_bytes(text)
         with (tmp_path / "lines").open("rb") as lines:
             process = site.start("mcp_serve", stdin=lines)
-            out, err = process.communicate(timeout=30)
+            out, err = process.communicate(timeout=PATIENCE)
 
     # Only protocol messages are printed to standard output.
     assert b"No worker is running" in err
@@ -320,7 +321,7 @@ def test_command_names_the_option_that_is_missing_or_wrong(db):
 def test_unprepared_folder_is_reported_with_the_fix(tmp_path, arguments):
     process = Site(tmp_path, token="").start("mcp_serve", *arguments)
 
-    _, err = process.communicate(timeout=30)
+    _, err = process.communicate(timeout=PATIENCE)
 
     assert process.returncode == 1
     assert b"The database cannot be read (" in err

@@ -15,8 +15,9 @@ from typing import Any
 import httpx2
 import pytest
 
-from tests.clusters import PATIENCE, PROJECT, wait_for
+from tests.clusters import PROJECT
 from tests.mcp.processes import Site, free_port, prepared, wait_for_port
+from tests.waiting import PATIENCE, wait_for
 
 # Short times, so that the tests need not wait.
 SERVE = """

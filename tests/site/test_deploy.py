@@ -15,10 +15,11 @@ from typing import Any
 import httpx2
 import pytest
 
-from tests.clusters import PATIENCE, PROJECT
+from tests.clusters import PROJECT
 from tests.forks import python
 from tests.mcp.over_http import modern_call
 from tests.mcp.processes import PREPARE, free_port, wait_for_port
+from tests.waiting import PATIENCE
 
 FILES = PROJECT / "docs/how-to/deploy"
 NAME = "cronty.example"

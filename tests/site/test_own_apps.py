@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.clusters import wait_for
 from tests.projects import ROOT, Project
+from tests.waiting import wait_for
 
 OWN_APPS = Path(__file__).parent / "own_apps"
 

@@ -10,8 +10,8 @@ from django.test import Client
 from django.urls import NoReverseMatch, reverse
 
 from cronty_site import urls
-from tests.clusters import wait_for
 from tests.site.smtp import MailSink
+from tests.waiting import wait_for
 
 urlpatterns: list[object] = [*urls.password_reset, *urls.urlpatterns]
 with_mail = pytest.mark.urls(__name__)

@@ -14,6 +14,7 @@ from schedules.tasks import builtin
 from schedules.tasks.interface import Final, RetryLater
 from tests.factories import UserFactory
 from tests.tasks.builtin.conftest import RUN, perform
+from tests.waiting import PATIENCE
 
 
 @pytest.fixture(autouse=True)
@@ -169,7 +170,7 @@ def ends(path):
     try:
         child = psutil.Process(int(path.read_text()))
         # Without an init process that reaps orphans, a dead one stays a zombie.
-        return child.status() == psutil.STATUS_ZOMBIE or child.wait(timeout=5) is None
+        return child.status() == psutil.STATUS_ZOMBIE or child.wait(timeout=PATIENCE) is None
     except psutil.NoSuchProcess:
         return True
     except psutil.TimeoutExpired:

@@ -23,7 +23,6 @@ from schedules.worker.concurrency import Permits
 from schedules.worker.context import ClusterContext
 from schedules.worker.lock_holder import LOCKS
 from tests.clusters import (
-    PATIENCE,
     PROJECT,
     all_ended,
     environment,
@@ -32,9 +31,9 @@ from tests.clusters import (
     make_due,
     member,
     running_cluster,
-    wait_for,
 )
 from tests.factories import ClusterFactory, ExecutionFactory
+from tests.waiting import PATIENCE, wait_for
 from verification.stop_under_load import notes, stop_under_load
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -331,7 +330,7 @@ def test_claim_loop_frozen_while_it_holds_the_lock_of_the_database_is_restarted(
 
         member(cluster.pid, "pusher").suspend()
 
-        wait_for(lambda: "was restarted" in Cluster.objects.get().note, 16)
+        wait_for(lambda: "was restarted" in Cluster.objects.get().note)
         wait_for(all_ended)
     assert Execution.objects.get().status == Status.SUCCEEDED
 
@@ -348,7 +347,7 @@ def test_worker_stopped_while_it_holds_the_lock_of_the_database_is_replaced():
 
         holder.suspend()
 
-        wait_for(lambda: not holder.is_running(), 30)
+        wait_for(lambda: not holder.is_running())
         wait_for(all_ended)
     assert Execution.objects.get().status == Status.SUCCEEDED
 

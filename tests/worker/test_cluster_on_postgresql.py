@@ -22,10 +22,10 @@ from tests.clusters import (
     running,
     running_cluster,
     title_of,
-    wait_for,
 )
 from tests.forks import python
 from tests.postgres import Postgres
+from tests.waiting import PATIENCE, wait_for
 from verification.stop_under_load import notes
 
 pytestmark = [
@@ -55,7 +55,7 @@ def test_held_row_delays_only_its_own_job(tmp_path, client, soon_blocked):
             free = Execution.objects.exclude(job=held)
             wait_for(lambda: free.filter(status=Status.SUCCEEDED, job__in=late).count() == 20)
             # Longer than the lease and than the time after which the cluster reports it.
-            wait_for(lambda: client.get("/readyz").json()["unblocked"] is False, 40)
+            wait_for(lambda: client.get("/readyz").json()["unblocked"] is False)
             assert Execution.objects.get(job=held).status == Status.RUNNING
             wait_for(lambda: free.filter(status=Status.SUCCEEDED).count() == 23)
         wait_for(all_ended)
@@ -74,7 +74,7 @@ def test_held_table_repeats_nothing(tmp_path, soon_blocked):
         make_due(20, "tests.anote", path=str(path), after=0.1)
         with psycopg.connect(database_url()) as person:
             person.execute("LOCK TABLE schedules_execution IN ACCESS EXCLUSIVE MODE")
-            wait_for(lambda: Cluster.objects.blocked(clock.now()).exists(), 40)
+            wait_for(lambda: Cluster.objects.blocked(clock.now()).exists())
         wait_for(all_ended)
         assert Cluster.objects.get() == first
         assert cluster.poll() is None
@@ -112,7 +112,7 @@ def test_no_run_is_lost_when_the_database_restarts(tmp_path):
     path = tmp_path / "notes"
     with Postgres() as server:
         settings = {"DATABASE_URL": server.url, "CRONTY_DATA": tmp_path}
-        assert manage("migrate", "-v0", **settings).wait(60) == 0
+        assert manage("migrate", "-v0", **settings).wait(PATIENCE) == 0
         script = SPREAD_JOBS.replace("PATH", repr(str(path)))
         subprocess.run([*python(), "-c", script], env=environment(**settings), cwd=PROJECT, check=True)
         with running("qcluster", **settings):

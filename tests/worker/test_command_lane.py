@@ -13,8 +13,9 @@ from schedules.worker.broker import LedgerBroker
 from schedules.worker.command_lane import CommandLane
 from schedules.worker.concurrency import Permits
 from schedules.worker.context import ClusterContext
-from tests.clusters import all_ended, family_of, is_alive, make_due, running_cluster, wait_for
+from tests.clusters import all_ended, family_of, is_alive, make_due, running_cluster
 from tests.factories import ClusterFactory, ExecutionFactory, JobFactory
+from tests.waiting import wait_for
 
 TRY = '[try]\ndescription = "Try it."\nprogram = "/bin/true"\nallow = ["everyone"]\n'
 WAIT = """

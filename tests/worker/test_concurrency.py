@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from schedules.worker.concurrency import PREFIX, Permits
+from tests.waiting import PATIENCE
 
 HOLDER = """
 import sys
@@ -57,7 +58,7 @@ def hold(permits: Permits) -> subprocess.Popen[str]:
 
 
 def end(holder: subprocess.Popen[str]) -> None:
-    holder.communicate(timeout=10)
+    holder.communicate(timeout=PATIENCE)
 
 
 def test_permit_is_free_again_after_use(permits):
@@ -194,7 +195,7 @@ def test_next_start_removes_the_folder_of_a_killed_cluster(leader, temporary):
     leader.kill()
     os.kill(worker, signal.SIGKILL)
     # Its output is closed when both processes are dead.
-    leader.communicate(timeout=10)
+    leader.communicate(timeout=PATIENCE)
     start_another()
 
     assert list(temporary.iterdir()) == []
@@ -204,7 +205,7 @@ def test_folder_is_kept_while_a_worker_of_the_cluster_lives(leader):
     folder, worker = folder_and_worker(leader)
 
     leader.kill()
-    leader.wait(10)
+    leader.wait(PATIENCE)
     start_another()
 
     assert folder.exists()

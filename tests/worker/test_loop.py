@@ -3,9 +3,8 @@
 import asyncio
 import logging
 import threading
-import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -23,6 +22,7 @@ from schedules.worker.concurrency import Permits
 from schedules.worker.context import ClusterContext
 from schedules.worker.loop import WorkerLoop, start_executions
 from tests.factories import ClusterFactory, ExecutionFactory, JobFactory
+from tests.waiting import PATIENCE, wait_for
 
 NOW = datetime(2026, 2, 4, 9, 0, tzinfo=UTC)
 
@@ -100,17 +100,10 @@ def loop(context: ClusterContext) -> Iterator[WorkerLoop]:
 
 def end(loop: WorkerLoop) -> None:
     """Drain a loop and wait for its threads, whose connections would keep the test's database open."""
-    loop.drain(5)
-    loop._thread.join(10)
+    loop.drain(PATIENCE)
+    loop._thread.join(PATIENCE)
     for thread in (loop._writer, loop._renewer):
         thread.shutdown(wait=True)
-
-
-def until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 20
-    while not condition():
-        assert time.monotonic() < deadline, "condition not met in time"
-        threading.Event().wait(0.005)
 
 
 def status_of(run: Started) -> str:
@@ -132,7 +125,7 @@ def test_chunk_runs_concurrently_and_each_outcome_is_written(cluster, loop):
 
     loop.start_coroutines(runs)
 
-    assert loop.drain(20)
+    assert loop.drain(PATIENCE)
     assert [status_of(run) for run in runs] == [
         "succeeded",
         "failed",
@@ -159,11 +152,11 @@ def test_worker_waits_for_its_turn_to_start_and_to_settle(cluster, context, loop
         thread.start()
         thread.join(0.1)
         seen = set(Execution.objects.values_list("status", flat=True))
-    thread.join(20)
+    thread.join(PATIENCE)
 
     assert seen == {"claimed", "running"}
     assert [run.execution_id for run in started] == [row.pk]
-    until(lambda: Execution.objects.get(pk=outcome.execution_id).status == "succeeded")
+    wait_for(lambda: Execution.objects.get(pk=outcome.execution_id).status == "succeeded")
 
 
 def test_start_in_the_ledger_is_when_the_body_began(cluster, loop):
@@ -173,7 +166,7 @@ def test_start_in_the_ledger_is_when_the_body_began(cluster, loop):
 
     loop.start_coroutines(runs)
 
-    assert loop.drain(20)
+    assert loop.drain(PATIENCE)
     for row in Execution.objects.all():
         assert row.started_at is not None
         assert committed_at <= row.started_at <= BODIES[row.pk]
@@ -185,20 +178,20 @@ def test_claim_loop_knows_since_when_outcomes_wait_to_be_written(cluster, contex
     write, may_write = engine.settle_runs, threading.Event()
 
     def write_later(*arguments: Any) -> engine.Settled:
-        may_write.wait(20)
+        may_write.wait(PATIENCE)
         return write(*arguments)
 
     monkeypatch.setattr(engine, "settle_runs", write_later)
     assert context.unwritten_since is None
 
     loop.add_outcome(first)
-    until(lambda: bool(loop._in_hand))
+    wait_for(lambda: bool(loop._in_hand))
     loop.add_outcome(second._replace(finished_at=NOW + timedelta(seconds=1)))
     assert context.unwritten_since == first.finished_at
 
     may_write.set()
-    until(lambda: Execution.objects.filter(status="succeeded").count() == 2)
-    until(lambda: context.unwritten_since is None)
+    wait_for(lambda: Execution.objects.filter(status="succeeded").count() == 2)
+    wait_for(lambda: context.unwritten_since is None)
 
 
 def test_outcomes_are_written_without_a_drain(cluster, loop):
@@ -207,7 +200,7 @@ def test_outcomes_are_written_without_a_drain(cluster, loop):
     loop.add_outcome(outcome_of(first))
     loop.add_outcome(outcome_of(second))
 
-    until(lambda: {status_of(first), status_of(second)} == {"succeeded"})
+    wait_for(lambda: {status_of(first), status_of(second)} == {"succeeded"})
     assert not loop._finished
 
 
@@ -234,7 +227,7 @@ def test_outcomes_of_coroutines_wait_longer_in_a_burst_but_are_written(cluster, 
     assert loop._flush_after() == loop_module.FLUSH_BURST_AFTER > loop_module.FLUSH_AFTER
     run = make_running(cluster, JobFactory(task="tests.loop.agive", kwargs={"name": "text"}))
     loop.start_coroutines([run])
-    until(lambda: status_of(run) == "succeeded")
+    wait_for(lambda: status_of(run) == "succeeded")
 
 
 def test_leases_of_executions_in_progress_are_renewed(cluster, context, settings):
@@ -249,7 +242,7 @@ def test_leases_of_executions_in_progress_are_renewed(cluster, context, settings
 
     before = leases()
     with loop.keep_lease(plain):
-        until(
+        wait_for(
             lambda: all(leases()[run.execution_id] > before[run.execution_id] for run in (plain, coroutine))
         )
 
@@ -263,8 +256,8 @@ def test_drain_waits_no_longer_than_its_limit(cluster, loop):
     loop.start_coroutines([run])
 
     assert loop.drain(0.05) is False
-    assert loop.drain(5) is True
-    loop._thread.join(10)
+    assert loop.drain(PATIENCE) is True
+    loop._thread.join(PATIENCE)
     # An interrupted execution has no outcome; the leader hands it back.
     assert status_of(run) == "running"
 
@@ -275,7 +268,7 @@ def test_loop_survives_a_task_that_breaks_out_of_it(cluster, loop, caplog):
 
     loop.start_coroutines([rude, polite])
 
-    assert loop.drain(20)
+    assert loop.drain(PATIENCE)
     assert {status_of(rude), status_of(polite)} == {"succeeded"}
     assert "broke out of the loop" in caplog.text
 
@@ -299,7 +292,7 @@ def test_outcomes_survive_a_database_outage(cluster, loop, monkeypatch, caplog, 
         loop.write_if_due()
         assert status_of(run) == "running"
 
-    until(lambda: status_of(run) == "succeeded")
+    wait_for(lambda: status_of(run) == "succeeded")
     assert refusals == [0]
 
 
@@ -318,7 +311,7 @@ def test_drain_survives_a_database_outage(cluster, loop, monkeypatch, caplog):
     monkeypatch.setattr(engine, "settle_runs", unavailable_for_a_while)
     loop.add_outcome(outcome_of(run))
 
-    assert loop.drain(20)
+    assert loop.drain(PATIENCE)
     assert status_of(run) == "succeeded"
 
 
@@ -335,8 +328,8 @@ def test_runs_behind_a_failed_start_are_released_and_nothing_goes_on_watching(cl
             list(loop.start_in_sequence(0, [row.pk for row in rows]))
 
     waiting = Execution.objects.filter(pk__in=[row.pk for row in rows[1:]], status="queued", cluster=None)
-    until(lambda: waiting.count() == 2)
-    until(lambda: len(asyncio.all_tasks(loop._loop)) == watching)
+    wait_for(lambda: waiting.count() == 2)
+    wait_for(lambda: len(asyncio.all_tasks(loop._loop)) == watching)
 
 
 def test_queue_shared_with_another_thread_is_drained_without_loss():

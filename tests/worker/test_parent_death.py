@@ -9,6 +9,7 @@ from queue import Queue
 import pytest
 
 from schedules.worker import parent_death
+from tests.waiting import PATIENCE
 
 # The output pipe closes when the last process that inherited it has ended.
 CHILD = """
@@ -17,7 +18,7 @@ from schedules.worker import parent_death
 {before}
 parent_death.end_with_parent(int(sys.argv[1]), {how})
 print("ready", flush=True)
-time.sleep(60)
+time.sleep(600)
 """
 PARENT = """
 import os, subprocess, sys
@@ -30,8 +31,8 @@ parent_death.end_forks_with_parent()
 if os.fork() == 0:
     if os.fork() == 0:
         print("ready", flush=True)
-    time.sleep(60)
-time.sleep(60)
+    time.sleep(600)
+time.sleep(600)
 """
 
 
@@ -41,7 +42,7 @@ def kill_once_ready(*command: str) -> str:
     assert parent.stdout is not None
     assert parent.stdout.readline() == "ready\n"
     parent.kill()
-    rest, _ = parent.communicate(timeout=20)
+    rest, _ = parent.communicate(timeout=PATIENCE)
     return rest
 
 
@@ -103,7 +104,7 @@ from schedules.worker import parent_death
 {before}
 sys.stdin.read()
 parent_death.end_with_parent(int(sys.argv[1]))
-time.sleep(60)
+time.sleep(600)
 print("still alive", flush=True)
 """
 
@@ -114,7 +115,7 @@ def test_child_ends_if_its_parent_was_killed_while_it_started(before):
     parent = subprocess.run(
         [sys.executable, "-c", ORPHAN, LATE_CHILD.format(before=before)],
         stdout=subprocess.PIPE,
-        timeout=20,
+        timeout=PATIENCE,
         check=False,
     )
 
@@ -150,7 +151,7 @@ def test_thread_polls_for_the_parent_without_linux(monkeypatch):
 
     parent_death.end_with_parent(7, signal.SIGTERM)
 
-    assert started.get(timeout=10) == (7, signal.SIGTERM)
+    assert started.get(timeout=PATIENCE) == (7, signal.SIGTERM)
 
 
 LATE_FORK = """
@@ -172,7 +173,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 
 def test_fork_ends_if_its_parent_was_killed_during_the_fork():
     parent = subprocess.run(
-        [sys.executable, "-c", LATE_FORK], stdout=subprocess.PIPE, timeout=20, check=False
+        [sys.executable, "-c", LATE_FORK], stdout=subprocess.PIPE, timeout=PATIENCE, check=False
     )
 
     assert parent.returncode == -signal.SIGKILL

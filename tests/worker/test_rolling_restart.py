@@ -9,8 +9,9 @@ from django.db import connection
 
 from schedules import clock
 from schedules.models import Execution, Job
-from tests.clusters import running_cluster, wait_for
+from tests.clusters import running_cluster
 from tests.factories import JobFactory
+from tests.waiting import PATIENCE, wait_for
 from verification.stop_under_load import notes
 
 pytestmark = [
@@ -37,7 +38,7 @@ def test_restarted_cluster_leaves_no_slot_late_repeated_or_missed(tmp_path):
             wait_for(lambda: runs.count() >= 3)
 
             stopped.send_signal(signal.SIGTERM)
-            assert stopped.wait(20) == 0
+            assert stopped.wait(PATIENCE) == 0
 
         after_stop = runs.count()
         with running_cluster():

@@ -1,9 +1,8 @@
 """The functions that django-q2's workers call."""
 
 import asyncio
-import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import timedelta
 
 import pytest
@@ -17,6 +16,7 @@ from schedules.worker import runner
 from schedules.worker.concurrency import Permits
 from schedules.worker.context import ClusterContext
 from tests.factories import ClusterFactory, ExecutionFactory, JobFactory
+from tests.waiting import PATIENCE, wait_for
 
 HOUR = timedelta(hours=1)
 
@@ -36,13 +36,13 @@ def fail(name: str) -> None:
 @task("tests.runner.until_others_are_released")
 def until_others_are_released() -> int:
     """Wait until the other executions have been released; return their number."""
-    until(lambda: Execution.objects.filter(status="claimed").count() == 0)
+    wait_for(lambda: Execution.objects.filter(status="claimed").count() == 0)
     return Execution.objects.filter(status="queued", cluster=None).count()
 
 
 @task("tests.runner.until_others_are_queued")
 def until_others_are_queued() -> None:
-    until(lambda: Execution.objects.filter(status="queued", cluster=None).count() == 2)
+    wait_for(lambda: Execution.objects.filter(status="queued", cluster=None).count() == 2)
 
 
 @task("tests.runner.count_claimed")
@@ -61,13 +61,6 @@ def sleep_long() -> None:
     time.sleep(10)  # noqa: TID251
 
 
-def until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < deadline, "condition not met in time"
-        threading.Event().wait(0.005)
-
-
 @pytest.fixture
 def cluster(transactional_db: None) -> Cluster:
     return ClusterFactory()
@@ -79,7 +72,7 @@ def context(cluster: Cluster) -> Iterator[ClusterContext]:
     made = ClusterContext(cluster.pk, Permits(1))
     with runner.executing(made) as loop:
         yield made
-    loop._thread.join(10)
+    loop._thread.join(PATIENCE)
     loop._writer.shutdown(wait=True)
     loop._renewer.shutdown(wait=True)
     made.close()
@@ -93,7 +86,7 @@ def test_only_executions_claimed_by_this_cluster_are_started(cluster):
 
     runner.run_coroutines(0, [mine.pk, other.pk])
 
-    until(lambda: Execution.objects.get(pk=mine.pk).status == "succeeded")
+    wait_for(lambda: Execution.objects.get(pk=mine.pk).status == "succeeded")
     assert Execution.objects.get(pk=other.pk).status == "claimed"
 
 
@@ -112,7 +105,7 @@ def test_plain_function_runs_and_its_outcome_is_written(cluster, name, args, exp
 
     runner.run_plain_functions(0, [row.pk])
 
-    until(lambda: Execution.objects.get(pk=row.pk).status == expected)
+    wait_for(lambda: Execution.objects.get(pk=row.pk).status == expected)
     assert Execution.objects.get(pk=row.pk).attempt == 1
 
 
@@ -147,7 +140,7 @@ def test_plain_functions_of_a_package_run_sequentially(cluster):
 
     runner.run_plain_functions(0, [row.pk for row in rows])
 
-    until(lambda: Execution.objects.filter(status="succeeded").count() == 3)
+    wait_for(lambda: Execution.objects.filter(status="succeeded").count() == 3)
     starts = [Execution.objects.get(pk=row.pk).started_at for row in rows]
     assert starts == sorted(starts)
     assert len(set(starts)) == 3
@@ -167,7 +160,7 @@ def test_functions_after_a_quick_one_are_started_together_at_their_first_attempt
 
     runner.run_plain_functions(attempt, [row.pk for row in rows])
 
-    until(lambda: Execution.objects.filter(status="succeeded").count() == 3)
+    wait_for(lambda: Execution.objects.filter(status="succeeded").count() == 3)
     assert [Execution.objects.get(pk=row.pk).result for row in rows] == unstarted
 
 
@@ -184,7 +177,7 @@ def test_executions_started_together_with_a_long_function_are_queued_again(clust
 
     runner.run_plain_functions(0, [row.pk for row in rows])
 
-    until(lambda: Execution.objects.filter(status="succeeded").count() == 2)
+    wait_for(lambda: Execution.objects.filter(status="succeeded").count() == 2)
     waiting = Execution.objects.filter(status="queued").values_list("pk", "attempt", "started_at", "lateness")
     assert sorted(waiting) == [(row.pk, 0, None, None) for row in rows[1:]]
 
@@ -200,7 +193,7 @@ def test_executions_behind_a_long_function_are_released(cluster, monkeypatch):
 
     runner.run_plain_functions(0, [row.pk for row in rows])
 
-    until(lambda: Execution.objects.get(pk=rows[0].pk).status == "succeeded")
+    wait_for(lambda: Execution.objects.get(pk=rows[0].pk).status == "succeeded")
     assert Execution.objects.get(pk=rows[0].pk).result == 2
     assert {Execution.objects.get(pk=row.pk).status for row in rows[1:]} == {"queued"}
 
@@ -216,7 +209,7 @@ def test_each_plain_function_has_its_own_time_limit(cluster):
     for row in rows:
         runner.run_plain_functions(0, [row.pk])
 
-    until(lambda: Execution.objects.filter(status="failed").count() == 2)
+    wait_for(lambda: Execution.objects.filter(status="failed").count() == 2)
     assert set(Execution.objects.values_list("error", flat=True)) == {"Timed out after 1 seconds."}
 
 

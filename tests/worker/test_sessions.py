@@ -13,8 +13,8 @@ from schedules import clock, engine
 from schedules.models import Execution, Job
 from schedules.worker import sessions
 from schedules.worker.sessions import engine_settings, project_session, use_engine_session
-from tests.clusters import wait_for
 from tests.factories import ClusterFactory, JobFactory
+from tests.waiting import PATIENCE, wait_for
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -121,14 +121,14 @@ def test_jobs_of_a_host_that_is_lost_in_the_middle_of_a_claim_run_elsewhere(monk
         with transaction.atomic():
             assert engine.claim_runs(lost.pk, clock.now(), 10)
             has_claimed.set()
-            must_end.wait(60)
+            must_end.wait(2 * PATIENCE)
 
     with ThreadPoolExecutor(1) as pool:
         frozen = pool.submit(in_engine_session, freeze_in_a_claim)
-        assert has_claimed.wait(20)
+        assert has_claimed.wait(PATIENCE)
         assert not engine.claim_runs(other.pk, clock.now(), 10)
 
-        wait_for(lambda: engine.claim_runs(other.pk, clock.now(), 10), 15)
+        wait_for(lambda: engine.claim_runs(other.pk, clock.now(), 10))
         must_end.set()
 
         assert isinstance(frozen.exception(), DatabaseError)

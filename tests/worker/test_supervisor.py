@@ -5,7 +5,6 @@ import os
 import signal
 import sys
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,6 +13,7 @@ from django.db import connection
 
 from schedules.worker import supervisor
 from schedules.worker.supervisor import Child, Supervisor
+from tests.waiting import wait_for
 
 # How many signals end each kind of child.
 SIGNALS = {"good": 1, "patient": 2, "busy": 3, "stubborn": 9, "deadly": 1}
@@ -62,13 +62,6 @@ def supervise() -> Iterator[object]:
         if child.process:
             child.process.kill()
             child.process.join()
-
-
-def wait_for(condition) -> None:
-    deadline = time.monotonic() + 20
-    while not condition():
-        assert time.monotonic() < deadline
-        threading.Event().wait(0.01)
 
 
 def starts(folder: Path, name: str) -> int:

@@ -11,6 +11,7 @@ from django.db import connection
 
 from schedules.worker.lock_holder import LOCKS, stopped_holder
 from schedules.worker.turns import Turns
+from tests.waiting import PATIENCE
 
 only_sqlite = pytest.mark.skipif(
     connection.vendor != "sqlite", reason="PostgreSQL locks rows, not the database"
@@ -50,7 +51,7 @@ def test_writers_take_turns(tmp_path):
         thread.start()
         thread.join(0.05)
         order.append("first")
-    thread.join(20)
+    thread.join(PATIENCE)
 
     assert order == ["first", "second"]
 
@@ -61,7 +62,7 @@ def test_turn_of_a_killed_process_is_free(tmp_path):
     with child_with_turn(turns):
         threads = [threading.Thread(target=lambda: turns.take().__enter__())]
         threads[0].start()
-    threads[0].join(20)
+    threads[0].join(PATIENCE)
 
     assert not threads[0].is_alive()
 
