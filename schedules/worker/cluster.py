@@ -224,13 +224,12 @@ class Leader:
             return
         # First: django-q2's own stop may wait for a lock that a killed process holds, and executions claimed meanwhile
         # would be killed at the deadline.
-        self._context.stop_claiming()
+        self._context.stop_within(settings.CRONTY_STOP_SECONDS)
         cluster_id = self._context.cluster_id
         _try(lambda: engine.hand_back(cluster_id, clock.now()))
         # In a thread, because setting the event blocks for ever if the sentinel was killed while it listened.
         threading.Thread(target=self._stop_event.set, daemon=True).start()
-        deadline = time.monotonic() + settings.CRONTY_STOP_SECONDS
-        while self._sentinel.is_alive() and time.monotonic() < deadline and self.stops < 2:
+        while self._sentinel.is_alive() and self._context.seconds_left > 0 and self.stops < 2:
             self._sentinel.join(0.1)
         self._sentinel.kill()
         self._sentinel.join()

@@ -4,6 +4,7 @@ The leader creates it before it forks the other processes and passes it to the b
 """
 
 import ctypes
+import math
 import os
 import time
 from dataclasses import dataclass, field
@@ -50,7 +51,7 @@ class _SharedValues(ctypes.Structure):
     """
 
     _fields_ = (
-        ("is_stopping", ctypes.c_bool),
+        ("killed_at", ctypes.c_double),
         ("claim_loop_pid", ctypes.c_int),
         ("claim_loop_pulse", ctypes.c_ulong),
         ("probe_pulse", ctypes.c_ulong),
@@ -85,11 +86,16 @@ class ClusterContext:
 
     @property
     def is_stopping(self) -> bool:
-        return bool(self._shared.is_stopping)
+        return bool(self._shared.killed_at)
 
-    def stop_claiming(self) -> None:
-        """Make every process of the cluster stop claiming, because the leader was asked to stop."""
-        self._shared.is_stopping = True
+    @property
+    def seconds_left(self) -> float:
+        """How many seconds are left until the leader, if it was asked to stop, kills what still runs."""
+        return self._shared.killed_at - time.monotonic() if self.is_stopping else math.inf
+
+    def stop_within(self, seconds: float) -> None:
+        """Make every process of the cluster stop claiming, and finish within so many seconds."""
+        self._shared.killed_at = time.monotonic() + seconds
 
     @property
     def pulses(self) -> dict[str, int]:

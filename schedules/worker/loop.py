@@ -43,8 +43,9 @@ RELEASE_AFTER = 0.2
 TOGETHER_WITHIN = 0.1
 # How many seconds a plain function waits at most for the outcomes of those before it to be written.
 WAIT_FOR_WRITER = 1.0
-# The part of the time for a stop after which commands are told to end: they need the rest to clean up.
-STOP_COMMANDS_AFTER = 0.6
+# The part of the time for a stop that commands have to clean up: they are told to end so long before the leader kills them.
+TIME_TO_CLEAN_UP = 0.4
+LOOK_FOR_STOP_EVERY = 0.1
 # After how many seconds an outcome that cannot be written is reported.
 REPORT_AFTER = timedelta(seconds=5)
 
@@ -83,6 +84,7 @@ class WorkerLoop:
         # The attempts of the commands in progress, which are stopped when another cluster has taken them over.
         self._commands: dict[int, int] = {}
         self._stopped: set[int] = set()
+        self._drain_ends_at = math.inf
         self._finished: list[Outcome] = []
         # Whether the claim loop knows that there are outcomes to write.
         self._is_reported = False
@@ -117,6 +119,7 @@ class WorkerLoop:
         self._in_progress[started.execution_id] = started
         self._commands[started.execution_id] = started.attempt
         self._loop.call_soon_threadsafe(self._create_tasks, [started], permit)
+        self._spawn(self._stop_in_time(started.execution_id))
 
     @contextmanager
     def keep_lease(self, started: Started) -> Iterator[None]:
@@ -170,7 +173,7 @@ class WorkerLoop:
         """Finish and write what is in progress, then end the loop; return whether that worked in time."""
         if self._is_over:
             return True
-        self._spawn(self._stop_commands(max_wait * STOP_COMMANDS_AFTER))
+        self._drain_ends_at = time.monotonic() + max_wait
         try:
             self._spawn(self._until_drained()).result(max_wait)
         except TimeoutError:
@@ -276,13 +279,19 @@ class WorkerLoop:
             self._add(outcome)
         self._wake.set()
 
-    async def _stop_commands(self, after: float) -> None:
-        """Stop the commands that still run some time after this worker was asked to stop."""
-        await asyncio.sleep(after)
-        for execution_id in list(self._commands):
-            if task := self._tasks.get(execution_id):
+    async def _stop_in_time(self, execution_id: int) -> None:
+        """Tell a command to end while there is time to clean up, even if a plain function keeps this worker busy."""
+        time_to_clean_up = settings.CRONTY_STOP_SECONDS * TIME_TO_CLEAN_UP
+        while execution_id in self._commands:
+            await asyncio.sleep(LOOK_FOR_STOP_EVERY)
+            task = self._tasks.get(execution_id)
+            if (
+                task
+                and min(self.context.seconds_left, self._drain_ends_at - time.monotonic()) < time_to_clean_up
+            ):
                 self._stopped.add(execution_id)
                 task.cancel()
+                return
 
     async def _keep_writing(self) -> None:
         while True:

@@ -377,7 +377,7 @@ def test_claimed_count_is_written_with_the_next_heartbeat(broker, cluster, fake_
 
 def test_stopping_cluster_claims_nothing(broker, context, fake_clock):
     due(task="tests.aping")
-    context.stop_claiming()
+    context.stop_within(20)
 
     assert broker.dequeue() is None
     assert fake_clock.slept == [POLL]

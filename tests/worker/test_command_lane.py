@@ -16,6 +16,7 @@ from schedules.worker.context import ClusterContext
 from tests.clusters import all_ended, family_of, is_alive, make_due, running_cluster
 from tests.factories import ClusterFactory, ExecutionFactory, JobFactory
 from tests.waiting import wait_for
+from verification.stop_under_load import notes
 
 TRY = '[try]\ndescription = "Try it."\nprogram = "/bin/true"\nallow = ["everyone"]\n'
 WAIT = """
@@ -163,15 +164,31 @@ def test_commands_run_in_a_cluster_beside_everything_else_and_die_with_their_wor
         assert isinstance(services.stop_run(Actor(stopped.owner, Event.Door.WEB), run.pk), Ok)
         wait_for(lambda: not is_alive(orphan))
 
-        (polite,) = make_due(1, "polite", after=0, path=str(tmp_path / "polite"))
-        wait_for(lambda: RunOutput.objects.filter(execution__job=polite, head="ready\n").exists())
-
-    wait_for((tmp_path / "polite.bye").exists)
-    handed_back = Execution.objects.get(job=polite)
-    assert (handed_back.status, handed_back.error) == ("queued", "")
     run.refresh_from_db()
     assert (run.status, run.reason) == ("cancelled", f"Stopped by {stopped.owner.username}.")
     rows = list(Execution.objects.filter(task="wait").exclude(pk=run.pk))
     assert {row.status for row in rows} == {"succeeded"}
     assert max(row.attempt for row in rows) == 2
     assert all(row.result["exit_code"] == 0 for row in rows)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_stopped_commands_have_time_to_clean_up_although_their_workers_are_busy(
+    use_commands, commands_file, tmp_path
+):
+    """They were told to end only once their worker was free: at times too late, and they were killed."""
+    use_commands(WAIT)
+    notes_file = tmp_path / "notes"
+    limits = {"CRONTY_WORKERS": 1, "CRONTY_COMMANDS_AT_ONCE": 4, "CRONTY_STOP_SECONDS": 10}
+    with running_cluster(CRONTY_COMMANDS_FILE=commands_file, **limits):
+        # One after the other, so that they come to different workers.
+        for number in range(4):
+            (job,) = make_due(1, "polite", after=0, path=str(tmp_path / f"polite{number}"))
+            wait_for(RunOutput.objects.filter(head="ready\n", execution__job=job).exists)
+        (busy,) = make_due(1, "tests.note", after=0, path=str(notes_file), seconds=7)
+        wait_for(lambda: notes(notes_file, "begin"))
+
+    assert {path.name for path in tmp_path.glob("*.bye")} == {f"polite{number}.bye" for number in range(4)}
+    handed_back = Execution.objects.filter(task="polite")
+    assert list(handed_back.values_list("status", "error")) == [("queued", "")] * 4
+    assert Execution.objects.get(job=busy).status == "succeeded"
