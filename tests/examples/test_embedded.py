@@ -19,7 +19,7 @@ from tests.forks import python
 from tests.mcp.agents import answer_of
 from tests.mcp.processes import free_port
 from tests.projects import ROOT, Project, empty_database
-from tests.waiting import wait_for
+from tests.waiting import PATIENCE, wait_for
 
 EXAMPLE = ROOT / "examples" / "embedded"
 
@@ -90,7 +90,7 @@ def test_job_created_by_the_project_fires_and_is_visible_to_people_and_agents(sh
     log = tmp_path / "log"
     with (
         shop.running("up", "--port", str(port), output=log),
-        httpx2.Client(base_url=address) as browser,
+        httpx2.Client(base_url=address, timeout=PATIENCE) as browser,
     ):
         wait_for(lambda: answers(browser, "/cronty/healthz"))
         # At once, also in the journal of a service: it may have the first password.
@@ -151,7 +151,7 @@ def csrf(browser: httpx2.Client) -> dict[str, str]:
 
 
 async def jobs_over_http(address: str, token: str) -> list[str]:
-    async with httpx2.AsyncClient(headers={"Authorization": f"Bearer {token}"}) as http:
+    async with httpx2.AsyncClient(headers={"Authorization": f"Bearer {token}"}, timeout=PATIENCE) as http:
         return await names_of_jobs(streamable_http_client(address, http_client=http))
 
 

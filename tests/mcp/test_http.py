@@ -27,6 +27,7 @@ from tests.factories import JobFactory
 from tests.mcp.agents import InMemory, answer_of, mode_of
 from tests.mcp.over_http import ADDRESS, OverHttp, browser, modern_call, running
 from tests.mcp.processes import ROOT, Site, free_port, serving, wait_for_port
+from tests.waiting import PATIENCE
 
 DOORS = pytest.mark.parametrize("build", [build_application, build_http_app], ids=["web", "alone"])
 
@@ -184,7 +185,9 @@ def test_unknown_tool_is_a_tool_error(token):
 @asynccontextmanager
 async def connected(site, address, era="modern"):
     async with (
-        httpx2.AsyncClient(headers={"Authorization": f"Bearer {site.token}"}, trust_env=False) as http,
+        httpx2.AsyncClient(
+            headers={"Authorization": f"Bearer {site.token}"}, timeout=PATIENCE, trust_env=False
+        ) as http,
         Client(streamable_http_client(address, http_client=http), **mode_of(era)) as client,
     ):
         yield client
@@ -270,7 +273,9 @@ def test_printed_address_is_an_allowed_host_but_the_wildcard_address_is_not(site
         announced(site, "--host", host) as (_, address),
         # It prints the address before it listens there.
         httpx2.Client(
-            headers={"Authorization": f"Bearer {site.token}"}, transport=httpx2.HTTPTransport(retries=7)
+            headers={"Authorization": f"Bearer {site.token}"},
+            transport=httpx2.HTTPTransport(retries=7),
+            timeout=PATIENCE,
         ) as http,
     ):
         port = urlsplit(address).port
@@ -292,7 +297,10 @@ def test_server_warns_at_its_start_if_no_cluster_is_running(site):
 
 def test_server_starts_without_its_database_and_warns_and_reports_the_outage_to_clients(tmp_path):
     patient = httpx2.HTTPTransport(retries=7)
-    with announced(Site(tmp_path, "")) as (process, address), httpx2.Client(transport=patient) as http:
+    with (
+        announced(Site(tmp_path, "")) as (process, address),
+        httpx2.Client(transport=patient, timeout=PATIENCE) as http,
+    ):
         request = modern_call("list_jobs")
         request["headers"]["Authorization"] = f"Bearer cronty_{'0' * 8}_{'a' * 32}"
         answer = http.post(**{**request, "url": address})
@@ -333,7 +341,9 @@ def test_server_survives_clients_that_disconnect_during_a_call(site):
             with socket.create_connection((parts.hostname, parts.port)) as wire:
                 wire.sendall((head.encode() + body)[:cut] if cut < 400 else head.encode() + body)
 
-        with httpx2.Client(headers={"Authorization": f"Bearer {site.token}"}, trust_env=False) as http:
+        with httpx2.Client(
+            headers={"Authorization": f"Bearer {site.token}"}, timeout=PATIENCE, trust_env=False
+        ) as http:
             answer = http.post(**{**modern_call("get_current_time"), "url": address})
 
         assert answer.status_code == 200

@@ -225,7 +225,10 @@ def test_plain_http_past_the_proxy_is_refused(cronty: Behind):
     headers = {"Host": NAME, "X-Forwarded-Proto": "https"}
     transport = httpx2.HTTPTransport(local_address=CLIENT)
     with httpx2.Client(
-        transport=transport, base_url=f"http://127.0.0.1:{cronty.port}", headers=headers
+        transport=transport,
+        base_url=f"http://127.0.0.1:{cronty.port}",
+        headers=headers,
+        timeout=PATIENCE,
     ) as browser:
         assert browser.get("/login/").status_code == 301
         assert browser.post("/mcp", json={}).status_code == 403

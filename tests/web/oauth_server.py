@@ -17,6 +17,7 @@ import httpx2
 
 from tests.forks import fork_server
 from tests.mcp.processes import IMPORTS, MANAGE, ROOT, free_port, wait_for_port
+from tests.waiting import PATIENCE
 
 PREPARE = """
 import django
@@ -43,8 +44,10 @@ class Server:
     app: httpx2.Client = field(init=False)
 
     def __post_init__(self) -> None:
-        self.app = httpx2.Client(base_url=self.address)
-        self.browser = httpx2.Client(base_url=self.address, headers={"Referer": self.address})
+        self.app = httpx2.Client(base_url=self.address, timeout=PATIENCE)
+        self.browser = httpx2.Client(
+            base_url=self.address, headers={"Referer": self.address}, timeout=PATIENCE
+        )
         page = self.browser.get("/login/")
         answer = self.browser.post(
             "/login/", data=hidden(page.text) | {"username": "olga", "password": "correct horse"}

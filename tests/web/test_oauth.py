@@ -12,6 +12,7 @@ from mcp.client.auth.oauth2 import AuthorizationCodeResult
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.auth import OAuthClientInformationFull, OAuthClientMetadata, OAuthToken
 
+from tests.waiting import PATIENCE
 from tests.web.oauth_server import BACK, Server, back_with, hidden, serving_oauth
 
 
@@ -60,7 +61,7 @@ def test_official_client_finds_its_way_from_the_address_alone(server):
             redirect,
             callback,
         )
-        async with httpx2.AsyncClient(auth=access) as http:
+        async with httpx2.AsyncClient(auth=access, timeout=PATIENCE) as http:
             transport = streamable_http_client(f"{server.address}/mcp", http_client=http)
             async with Client(transport) as client:
                 listed = await client.list_tools()
@@ -80,9 +81,9 @@ def test_official_client_finds_its_way_from_the_address_alone(server):
 
 
 def test_metadata_names_this_server_and_what_it_accepts(server):
-    resource = httpx2.get(f"{server.address}/.well-known/oauth-protected-resource/mcp").json()
-    metadata = httpx2.get(f"{server.address}/.well-known/oauth-authorization-server").json()
-    refused = httpx2.post(f"{server.address}/mcp", json={})
+    resource = server.app.get("/.well-known/oauth-protected-resource/mcp").json()
+    metadata = server.app.get("/.well-known/oauth-authorization-server").json()
+    refused = server.app.post("/mcp", json={})
 
     assert resource["resource"] == f"{server.address}/mcp"
     assert resource["authorization_servers"] == [server.address]
