@@ -3,7 +3,7 @@
 import logging
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
@@ -55,11 +55,13 @@ def claim_runs(
     only_tasks: Sequence[str] = (),
     interruptions: Sequence[Interruption] = (),
     unwritten_since: datetime | None = None,
+    before_commit: Callable[[], object] | None = None,
 ) -> list[Claim]:
     """Claim up to `limit` due executions for this cluster, except `exclude_tasks`, or of `only_tasks` if given.
 
     `interruptions` are the recent ones of this cluster: the reasons for slots that it could not claim in time. If its
-    workers have outcomes to write, `unwritten_since` is when the oldest of these runs ended.
+    workers have outcomes to write, `unwritten_since` is when the oldest of these runs ended. `now` may be a moment ahead
+    if `before_commit` waits for it.
     """
     lease_until = now + timedelta(seconds=settings.CRONTY_LEASE_SECONDS)
 
@@ -78,6 +80,8 @@ def claim_runs(
                 )
                 why_missed = reason_missed(cluster_id, now, interruptions)
                 claims += _claim_due(jobs, cluster_id, now, lease_until, room, why_missed, unwritten_since)
+            if before_commit:
+                before_commit()
             return claims
 
     try:

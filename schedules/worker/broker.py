@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from itertools import chain
 
 from django.conf import settings
@@ -38,6 +38,11 @@ BATCH = 500
 SMALLEST_CLAIM = 250
 LONG_AFTER = timedelta(seconds=0.3)
 OVERDUE = timedelta(seconds=5)
+# A claim begins this many seconds before its slot and is committed at the slot, so that it delays nothing. Until then
+# its jobs are locked: whatever changes them is committed either before the claim reads them or after the slot.
+HEAD_START = 0.005
+# Only when nothing was claimed for this many seconds, because workers start those runs and need the database.
+HEAD_START_AFTER = 0.02
 # How many seconds the claim loop waits for workers that write: it must show its pulse, also while the database is locked.
 WAIT_FOR_TURN = 1.0
 
@@ -54,6 +59,7 @@ class LedgerBroker(Broker):
     _data_version = -1
     _seen_connection: object = None
     _wake_up_at: float = 0.0
+    _claimed_at: float = 0.0
     _must_look_ahead = True
     # Upper bounds of the executions held, and of the plain functions among them; counted again only when needed.
     _held_at_most = HELD
@@ -167,13 +173,18 @@ class LedgerBroker(Broker):
 
     def _claim(self, limit: int, **tasks: Sequence[str]) -> list[Claim]:
         with self._turn():
+            now = self._clock.now()
+            ahead = self._until_due(now)
+            is_ahead = 0 < ahead <= HEAD_START
             return engine.claim_runs(
                 self.context.cluster_id,
-                self._clock.now(),
+                datetime.fromtimestamp(self._wake_up_at, UTC) if is_ahead else now,
                 limit,
                 **tasks,
                 interruptions=self._interruptions(),
-                unwritten_since=self.context.unwritten_since,
+                # The outcome of a run that ends before the slot is written after this claim.
+                unwritten_since=self.context.unwritten_since or (now if is_ahead else None),
+                before_commit=self._sleep_until_due if is_ahead else None,
             )
 
     def _claim_commands(self) -> list[Claim]:
@@ -199,8 +210,7 @@ class LedgerBroker(Broker):
         if self._clock.is_host_set():
             return True
         overdue = self._clock.monotonic() - self._tidy_at
-        until_due = self._wake_up_at - self._clock.now().timestamp()
-        is_due_before = not self._must_look_ahead and until_due < self._tidy_took
+        is_due_before = not self._must_look_ahead and self._until_due(self._clock.now()) < self._tidy_took
         return overdue > (_tidy_every() / 2 if is_due_before else 0)
 
     def _tidy(self) -> Package:
@@ -265,6 +275,8 @@ class LedgerBroker(Broker):
 
     def _count(self, claims: list[Claim]) -> None:
         self._claimed += len(claims)
+        if claims:
+            self._claimed_at = self._clock.monotonic()
         self._held_at_most += len(claims)
         self._plain_at_most += sum(packages.lane_of(claim) is Lane.PLAIN for claim in claims)
 
@@ -307,11 +319,11 @@ class LedgerBroker(Broker):
         """Return whether a claim could find anything, without a query if the database allows that."""
         if self._must_look_ahead:
             self._look_ahead()
-        if self._clock.now().timestamp() >= self._wake_up_at:
+        if self._until_claim() <= 0:
             return True
         if connection.vendor != "sqlite":
             self._look_ahead()
-            return self._clock.now().timestamp() >= self._wake_up_at
+            return self._until_claim() <= 0
         connection.ensure_connection()
         version = connection.connection.execute("PRAGMA data_version").fetchone()[0]
         # The number belongs to the connection, so it does not show changes before a reconnect.
@@ -319,11 +331,24 @@ class LedgerBroker(Broker):
         self._data_version, self._seen_connection = version, connection.connection
         if is_changed:
             self._look_ahead()
-        return self._clock.now().timestamp() >= self._wake_up_at
+        return self._until_claim() <= 0
+
+    def _until_due(self, now: datetime) -> float:
+        """Return in how many seconds something is due."""
+        return self._wake_up_at - now.timestamp()
+
+    def _until_claim(self) -> float:
+        """Return in how many seconds to claim what is due next."""
+        until_due = self._until_due(self._clock.now())
+        until_quiet = self._claimed_at + HEAD_START_AFTER - self._clock.monotonic()
+        return min(until_due, max(until_due - HEAD_START, until_quiet))
+
+    def _sleep_until_due(self) -> None:
+        # No longer than that: somebody may set the clock back.
+        self._clock.sleep(min(max(self._until_due(self._clock.now()), 0), HEAD_START))
 
     def _wait(self, longest: float) -> None:
-        until_due = self._wake_up_at - self._clock.now().timestamp()
-        self._clock.sleep(min(longest, max(until_due, 0.001)))
+        self._clock.sleep(min(longest, max(self._until_claim(), 0.001)))
 
 
 def _note(watch: ClaimWatch, *, is_busy: bool) -> None:

@@ -4,8 +4,8 @@ import pickle
 import sqlite3
 import time
 from collections import Counter
-from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -14,14 +14,17 @@ from django.db import Error, OperationalError, connection, connections
 from django_q.signing import SignedPackage
 from django_q.tasks import async_task
 
-from schedules import clock, engine
+from schedules import clock, engine, services
 from schedules.engine import clock_rollback
-from schedules.models import Cluster, Execution, Job
+from schedules.models import Cluster, Event, Execution, Job
+from schedules.result import Ok
+from schedules.services import Actor
 from schedules.worker import broker as broker_module
 from schedules.worker import context as context_module
 from schedules.worker import packages as packages_module
 from schedules.worker import runner
 from schedules.worker.broker import (
+    HEAD_START,
     HELD,
     PAUSE_AFTER_ERROR,
     POLL,
@@ -32,6 +35,7 @@ from schedules.worker.broker import (
 from schedules.worker.concurrency import Permits
 from schedules.worker.context import Clock, ClusterContext
 from tests.factories import ClusterFactory, ExecutionFactory, JobFactory, UserFactory
+from tests.waiting import PATIENCE
 
 pytestmark = pytest.mark.django_db
 
@@ -49,6 +53,7 @@ class FakeClock:
         self.slept: list[float] = []
         self.measured = 0
         self.is_set = False
+        self.on_sleep: Callable[[], object] = lambda: None
 
     def now(self) -> datetime:
         return clock.now()
@@ -65,6 +70,7 @@ class FakeClock:
 
     def sleep(self, seconds: float) -> None:
         self.slept.append(seconds)
+        self.on_sleep()
 
     def advance(self, seconds: float, *, wall_seconds: float | None = None) -> None:
         """Let time pass; the wall clock may jump by a different amount."""
@@ -166,9 +172,99 @@ def test_broker_wakes_up_for_the_next_job(broker, fake_clock):
     fake_clock.slept.clear()
 
     assert broker.dequeue() is None
-    assert fake_clock.slept == [pytest.approx(0.03)]
+    assert fake_clock.slept == [pytest.approx(0.03 - HEAD_START, abs=1e-6)]
     fake_clock.advance(0.03)
     assert len(runs_of(broker.dequeue())) == 1
+
+
+# The head start of claims
+
+
+def test_claim_begins_before_its_slot_and_is_committed_at_the_slot(broker, fake_clock):
+    at = NOW + timedelta(seconds=0.1)
+    job = due(task="tests.aping", next_run_at=at)[0]
+    broker.dequeue()
+    fake_clock.advance(0.098)
+    in_the_claim: list[int] = []
+    fake_clock.on_sleep = lambda: in_the_claim.append(Execution.objects.count())
+    fake_clock.slept.clear()
+
+    assert len(runs_of(broker.dequeue())) == 1
+
+    assert fake_clock.slept == [pytest.approx(0.002, abs=1e-6)]
+    assert in_the_claim == [1]
+    run = Execution.objects.get()
+    assert (run.scheduled_for, run.claimed_at) == (at, at)
+    job.refresh_from_db()
+    assert job.next_run_at == NOW + HOUR
+
+
+def test_claim_does_not_begin_early_while_workers_start_what_was_claimed(broker, fake_clock):
+    due(task="tests.aping", next_run_at=NOW)
+    due(task="tests.aping", next_run_at=NOW + timedelta(seconds=0.01))
+    assert len(runs_of(broker.dequeue())) == 1
+    fake_clock.advance(0.006)
+    fake_clock.slept.clear()
+
+    assert broker.dequeue() is None
+    assert fake_clock.slept == [pytest.approx(0.004, abs=1e-6)]
+    fake_clock.advance(0.004)
+    assert len(runs_of(broker.dequeue())) == 1
+
+
+def test_claim_that_begins_early_calls_no_slot_an_overlap_before_the_slot(broker, cluster, fake_clock):
+    at = NOW + timedelta(seconds=0.1)
+    job = due(task="tests.aping", next_run_at=at, overlap="skip")[0]
+    broker.dequeue()
+    running = ExecutionFactory(job=job, status="running", cluster=cluster, lease_until=NOW + HOUR)
+    fake_clock.advance(0.098)
+
+    assert broker.dequeue() is None
+    assert Execution.objects.get() == running
+
+    Execution.objects.update(status="succeeded", finished_at=clock.now(), lease_until=None)
+    fake_clock.advance(0.002)
+    assert len(runs_of(broker.dequeue())) == 1
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("change", ["pause", "edit", "delete"])
+def test_change_that_is_committed_before_the_slot_wins_over_a_claim_that_began_early(
+    broker, fake_clock, change
+):
+    """Whoever changes a job that is being claimed waits for the slot, and the run is one that was due before."""
+    at = NOW + timedelta(seconds=0.1)
+    job = due(task="tests.aping", next_run_at=at)[0]
+    actor = Actor(job.owner, Event.Door.WEB)
+    steps = {
+        "pause": lambda: services.pause(actor, job.public_id),
+        "edit": lambda: services.edit(actor, job.public_id, cron="30 * * * *"),
+        "delete": lambda: services.delete(actor, job.public_id),
+    }
+    broker.dequeue()
+    fake_clock.advance(0.098)
+    order: list[str] = []
+
+    def change_it() -> None:
+        assert isinstance(steps[change](), Ok)
+        order.append("changed")
+        connections["default"].close()
+
+    with ThreadPoolExecutor(1) as pool:
+        changes: list[Future[None]] = []
+
+        def change_in_the_claim() -> None:
+            changes.append(pool.submit(change_it))
+            with pytest.raises(TimeoutError):
+                changes[0].result(0.5)
+            order.append("claimed")
+
+        fake_clock.on_sleep = change_in_the_claim
+        assert len(runs_of(broker.dequeue())) == 1
+        changes[0].result(PATIENCE)
+
+    assert order == ["claimed", "changed"]
+    assert Execution.objects.get().scheduled_for == at
 
 
 def test_broker_sleeps_while_the_ledger_is_empty(broker, fake_clock):
@@ -412,7 +508,7 @@ def test_job_that_is_due_during_the_tidying_comes_first_but_not_for_ever(
     broker.dequeue()
     due(task="tests.aping", next_run_at=clock.now() + timedelta(seconds=TIDY_EVERY + 0.01), cron="* * * * *")
     broker.dequeue()
-    fake_clock.advance(TIDY_EVERY + 0.005)
+    fake_clock.advance(TIDY_EVERY + 0.002)
 
     assert broker.dequeue() is None, "it tidied just before the job was due"
     fake_clock.advance(0.01)
