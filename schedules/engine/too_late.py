@@ -6,7 +6,6 @@ from datetime import datetime, timedelta
 
 from django.conf import settings
 
-from schedules.engine.counts import uncount
 from schedules.engine.history import Outcome
 from schedules.engine.plan import ON_TIME
 from schedules.engine.settle import conclude
@@ -44,7 +43,6 @@ def end_late_runs(late: Sequence[tuple[Execution, Job]], now: datetime) -> None:
         .values_list("pk", "status", "error")
     }
     outcomes: list[Outcome] = []
-    missed: list[int] = []
     ended: dict[tuple[Execution.Status, str], list[int]] = defaultdict(list)
     for row, job in late:
         if row.pk not in live:
@@ -53,14 +51,11 @@ def end_late_runs(late: Sequence[tuple[Execution, Job]], now: datetime) -> None:
         was_to_be_retried = bool(error) and status_before == Status.QUEUED
         status, reason = _ending(row, job, was_to_be_retried=was_to_be_retried)
         ended[status, reason].append(row.pk)
-        if status == Status.MISSED and row.cause != Cause.MANUAL:
-            missed.append(job.pk)
         error = reason if status == Status.LOST else error
         outcomes.append(Outcome(row.pk, row.attempt, job.pk, status, now, error=error, reason=reason))
     for (status, reason), ids in ended.items():
         _end(ids, now, status, reason, **({"error": reason} if status == Status.LOST else {}))
-    missed += _end_waiting_runs([job for _, job in late], now)
-    uncount(missed)
+    _end_waiting_runs([job for _, job in late], now)
     conclude(outcomes)
 
 
@@ -74,21 +69,16 @@ def _ending(row: Execution, job: Job, *, was_to_be_retried: bool) -> tuple[Execu
     return Status.LOST, words
 
 
-def _end_waiting_runs(jobs: Iterable[Job], now: datetime) -> list[int]:
-    """End the runs in line behind those that were too late; only here is it known that nobody let them start.
-
-    Return the job of each.
-    """
+def _end_waiting_runs(jobs: Iterable[Job], now: datetime) -> None:
+    """End the runs in line behind those that were too late; only here is it known that nobody let them start."""
     strict = [job.pk for job in jobs if job.catch_up == Job.CatchUp.NONE]
     if not strict:
-        return []
+        return
     waiting = Execution.objects.live().filter(
         job_id__in=strict, status=Status.QUEUED, attempt=0, available_at=None, scheduled_for__lt=now - ON_TIME
     )
     reason = f"No worker could start it within its catch-up limit of {in_words(ON_TIME)}."
-    jobs_of = dict(waiting.values_list("pk", "job_id"))
-    _end(list(jobs_of), now, Status.MISSED, reason)
-    return list(jobs_of.values())
+    _end(list(waiting.values_list("pk", flat=True)), now, Status.MISSED, reason)
 
 
 def _end(ids: Sequence[int], now: datetime, status: Execution.Status, reason: str, **values: str) -> None:
