@@ -1,8 +1,17 @@
 """Settings that contradict each other."""
 
+from importlib import import_module
+
 import pytest
+from django.conf import LazySettings
 
 from schedules.management.doctor import consistency
+
+
+@pytest.fixture(autouse=True)
+def _addresses(settings: LazySettings) -> None:
+    """Import the addresses before a test turns on OAuth, whose app is not installed: they are imported only once."""
+    import_module(settings.ROOT_URLCONF)
 
 
 def found() -> list[tuple[str, str]]:
