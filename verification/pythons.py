@@ -76,7 +76,7 @@ def steps(python: Path, folder: str) -> dict[str, list[str]]:
         port = probe.getsockname()[1]
     return {
         "up --check": [str(python), "manage.py", "up", "--check", "--port", str(port)],
-        "tests": [str(python), "-m", "pytest", *TESTS, "-n", "2", "-p", "no:cacheprovider", "--basetemp", f"{folder}/tests"],
+        "tests": [str(python), "-m", "pytest", *TESTS, "-p", "no:cacheprovider", "--basetemp", f"{folder}/tests"],
         "stop under load": [str(python), "-m", "verification.stop_under_load"],
     }  # fmt: skip
 
