@@ -61,7 +61,9 @@ def run(options: argparse.Namespace) -> int:
             for fault in inject_faults(world, dice, options):
                 faults.append(fault)
                 if options.until_violation and (found := violating(world, drivers, faults, paces, options)):
-                    return judge(found, Bounds(max(paces)), options, world.log(), exclude=FINAL_RULES)
+                    return judge(
+                        found, bounds_of(max(paces), options), options, world.log(), exclude=FINAL_RULES
+                    )
             paces.append(pace(options))
             ended_at = time.time()
             complaints = wind_down(drivers)
@@ -70,7 +72,7 @@ def run(options: argparse.Namespace) -> int:
         orphans = world.product.stop()
         aftermath = replace(aftermath, orphans=orphans, held_after_stop=world.held_by())
         history, log = records(world, drivers, faults, aftermath, ended_at), world.log()
-    return judge(history, Bounds(pace=max(paces)), options, log)
+    return judge(history, bounds_of(max(paces), options), options, log)
 
 
 def records(
@@ -111,7 +113,7 @@ def violating(
             paces.append(pace(options))
         # Slots that fell due after the recovery may not have been claimed yet.
         history = records(world, drivers, faults, Aftermath(), (faults[-1].healed_at or time.time()) - 2)
-        if not check(history, Bounds(max(paces)), exclude=FINAL_RULES):
+        if not check(history, bounds_of(max(paces), options), exclude=FINAL_RULES):
             return None
     return history
 
@@ -246,6 +248,10 @@ def pace(options: argparse.Namespace) -> float:
     return max(1.0, min(times) / QUIET_START)
 
 
+def bounds_of(pace: float, options: argparse.Namespace) -> Bounds:
+    return Bounds(pace, lease=options.lease)
+
+
 def judge(
     history: History,
     bounds: Bounds,
@@ -300,7 +306,7 @@ def run_both(arguments: Sequence[str], options: argparse.Namespace) -> int:
 
 def again(options: argparse.Namespace) -> int:
     """Check saved records again with the current rules."""
-    return judge(report.load(Path(options.recheck)), Bounds(pace=options.pace), options)
+    return judge(report.load(Path(options.recheck)), bounds_of(options.pace, options), options)
 
 
 def stop(number: int, frame: FrameType | None) -> None:

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
+from verification.faults.product import answer_within
 from verification.faults.records import Delivery, Fault, History, Row
 from verification.faults.timelines import offsets_between
 
@@ -55,6 +56,8 @@ ONE_HOST = ("partition", "frozen-claim", "freeze-cluster")
 WITHOUT_A_GAP = ("rolling-restart", "deploy", "first-starts", "restore", "skew", "held-row")
 # Faults that last until the product itself ends them.
 ENDED_BY_THE_PRODUCT = ("stuck-",)
+# How long an answer takes, in seconds.
+ANSWERING = 0.2
 # How much of what it confirmed PostgreSQL can lose in a crash: three times its `wal_writer_delay`.
 LAZY_COMMIT = 0.6
 
@@ -81,6 +84,7 @@ class Bounds:
     takeover: float = 15.0
     restart_lateness: float = 2.0
     clock_error: float = 0.1
+    lease: int = 3
 
     def bar(self, kind: str) -> float:
         """Return the promised limit, on a quiet machine."""
@@ -88,6 +92,11 @@ class Bounds:
 
     def heals_within(self, kind: str) -> float:
         return self.bar(kind) + self.work * (self.pace - 1)
+
+    @property
+    def caller_waits(self) -> float:
+        """Return how long the product waits for an answer, less the time that the answer takes."""
+        return answer_within(self.lease) - ANSWERING
 
     @property
     def taken_over_within(self) -> float:

@@ -23,6 +23,11 @@ PASSWORD = "correct-horse-battery"
 WORKER_TITLES = (" idle", " processing ")
 
 
+def answer_within(lease: int) -> int:
+    """Return how long the product waits for an answer, in seconds: a little longer than a lease."""
+    return lease + 1
+
+
 def rest(seconds: float) -> None:
     time.sleep(seconds)  # noqa: TID251
 
@@ -79,7 +84,7 @@ class Product:
             "CRONTY_LEASE_SECONDS": str(lease),
             "CRONTY_STOP_SECONDS": "5",
             "CRONTY_OUTBOUND_ALLOW": "127.0.0.1",
-            "CRONTY_OUTBOUND_TIMEOUT": "4",
+            "CRONTY_OUTBOUND_TIMEOUT": str(answer_within(lease)),
             "CRONTY_AGENT_MIN_INTERVAL": "1",
             "CRONTY_MAX_ACTIVE_JOBS": "5000",
             "CRONTY_MAX_RUNS_PER_MINUTE": "0",

@@ -24,8 +24,6 @@ STARTED_BEFORE = ("freeze-cluster", "freeze-workers", "frozen-claim", "partition
 LOSE_ANSWERS = ("target-",)
 # Seconds that it takes to stop all processes of a cluster.
 STRIKING = 0.5
-# How long the product of the campaign waits for an answer, less the time that the answer takes; in seconds.
-CALLER_WAITS = 3.8
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +92,7 @@ def repeats_have_a_reason(history: History, bounds: Bounds) -> Iterator[str]:
         for one, _ in repeats:
             found = faults_that_repeat(history, one.at)
             explaining |= found
-            if not found and not _came_too_late(one, started.get(execution)):
+            if not found and not _came_too_late(one, started.get(execution), bounds):
                 blamed = _blamed(history, one)
                 near = f"; {blamed.kind} must repeat nothing" if blamed else ""
                 yield f"execution {execution} was repeated, but no fault hit it in flight at {moment_of(one.at)}{near}"
@@ -103,11 +101,11 @@ def repeats_have_a_reason(history: History, bounds: Bounds) -> Iterator[str]:
             yield f"execution {execution} was repeated {len(repeats)} times in {len(explaining)} faults"
 
 
-def _came_too_late(delivery: Delivery, first_started_at: float | None) -> bool:
+def _came_too_late(delivery: Delivery, first_started_at: float | None, bounds: Bounds) -> bool:
     """Return whether the caller had given up by the time of the answer, because this machine is slow."""
     if first_started_at is None or delivery.attempt != 1:
         return False
-    return delivery.at + delivery.held > first_started_at + CALLER_WAITS
+    return delivery.at + delivery.held > first_started_at + bounds.caller_waits
 
 
 def repeats_are_within_budget(history: History, bounds: Bounds) -> Iterator[str]:
@@ -134,7 +132,7 @@ def repeats_are_within_budget(history: History, bounds: Bounds) -> Iterator[str]
             for repeat in repeats:
                 started_at = started.get(repeat.again.execution)
                 late = (started_at or 0.0) - fault.struck_at
-                if late > STRIKING and not _came_too_late(repeat.before, started_at):
+                if late > STRIKING and not _came_too_late(repeat.before, started_at, bounds):
                     yield (
                         f"execution {repeat.again.execution} was repeated after {where},"
                         f" although it started {late:.1f} s into it"

@@ -5,6 +5,8 @@ import sys
 import time
 import urllib.request
 
+from django.conf import settings
+
 from schedules.tasks import Run, task
 
 
@@ -20,7 +22,7 @@ def deliver(url: str, seconds: float = 0, *, run: Run) -> int:
         "Connection": "close",
     }
     request = urllib.request.Request(url, data=b"{}", headers=headers, method="POST")
-    with urllib.request.urlopen(request, timeout=4) as answer:
+    with urllib.request.urlopen(request, timeout=settings.CRONTY_OUTBOUND_TIMEOUT) as answer:
         return int(answer.status)
 
 
