@@ -7,9 +7,9 @@ from datetime import datetime, timedelta
 
 from django.conf import settings
 from django.db import transaction
-from django.db.models import F, Q
-from django.db.models.functions import Greatest
+from django.db.models import Q
 
+from schedules.engine.counts import uncount
 from schedules.engine.gaps import Slot, gap_between
 from schedules.engine.overlap import release_next
 from schedules.models import Cluster, Execution, Job
@@ -134,8 +134,7 @@ def _delete_future_queued(job: Job, now: datetime) -> None:
     taken = list(queued.select_for_update().values_list("pk", flat=True))
     if taken:
         Execution.objects.filter(pk__in=taken).delete()
-        counts = {name: Greatest(F(name) - len(taken), 0) for name in ("slot_count", "run_count")}
-        Job.objects.filter(pk=job.pk).update(**counts)
+        uncount([job.pk] * len(taken))
         release_next([job.pk], now)
 
 

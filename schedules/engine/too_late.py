@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 
 from django.conf import settings
 
+from schedules.engine.counts import uncount_missed
 from schedules.engine.history import Outcome
 from schedules.engine.plan import ON_TIME
 from schedules.engine.settle import conclude
@@ -43,6 +44,7 @@ def end_late_runs(late: Sequence[tuple[Execution, Job]], now: datetime) -> None:
         .values_list("pk", "status", "error")
     }
     outcomes: list[Outcome] = []
+    missed: list[int] = []
     ended: dict[tuple[Execution.Status, str], list[int]] = defaultdict(list)
     for row, job in late:
         if row.pk not in live:
@@ -51,11 +53,14 @@ def end_late_runs(late: Sequence[tuple[Execution, Job]], now: datetime) -> None:
         was_to_be_retried = bool(error) and status_before == Status.QUEUED
         status, reason = _ending(row, job, was_to_be_retried=was_to_be_retried)
         ended[status, reason].append(row.pk)
+        if status == Status.MISSED and row.cause != Cause.MANUAL:
+            missed.append(job.pk)
         error = reason if status == Status.LOST else error
         outcomes.append(Outcome(row.pk, row.attempt, job.pk, status, now, error=error, reason=reason))
     for (status, reason), ids in ended.items():
         _end(ids, now, status, reason, **({"error": reason} if status == Status.LOST else {}))
-    _end_waiting_runs([job for _, job in late], now)
+    missed += _end_waiting_runs([job for _, job in late], now)
+    uncount_missed(missed)
     conclude(outcomes)
 
 
@@ -69,16 +74,21 @@ def _ending(row: Execution, job: Job, *, was_to_be_retried: bool) -> tuple[Execu
     return Status.LOST, words
 
 
-def _end_waiting_runs(jobs: Iterable[Job], now: datetime) -> None:
-    """End the runs in line behind those that were too late; only here is it known that nobody let them start."""
+def _end_waiting_runs(jobs: Iterable[Job], now: datetime) -> list[int]:
+    """End the runs in line behind those that were too late; only here is it known that nobody let them start.
+
+    Return the job of each.
+    """
     strict = [job.pk for job in jobs if job.catch_up == Job.CatchUp.NONE]
     if not strict:
-        return
+        return []
     waiting = Execution.objects.live().filter(
         job_id__in=strict, status=Status.QUEUED, attempt=0, available_at=None, scheduled_for__lt=now - ON_TIME
     )
     reason = f"No worker could start it within its catch-up limit of {in_words(ON_TIME)}."
-    _end(list(waiting.values_list("pk", flat=True)), now, Status.MISSED, reason)
+    job_of = dict(waiting.values_list("pk", "job_id"))
+    _end(list(job_of), now, Status.MISSED, reason)
+    return list(job_of.values())
 
 
 def _end(ids: Sequence[int], now: datetime, status: Execution.Status, reason: str, **values: str) -> None:

@@ -39,7 +39,7 @@ def hourly(**fields) -> Job:
     ],
 )
 def test_claim_of_a_dead_cluster_starts_only_within_the_catch_up_limit(cluster, catch_up, later, expected):
-    job = hourly(catch_up=catch_up)
+    job = hourly(catch_up=catch_up, slot_count=5, run_count=7)
     ExecutionFactory(
         job=job, status="claimed", cluster=cluster, scheduled_for=NOW, claimed_at=NOW, lease_until=NOW + LEASE
     )
@@ -49,6 +49,8 @@ def test_claim_of_a_dead_cluster_starts_only_within_the_catch_up_limit(cluster, 
     row = Execution.objects.get()
     job.refresh_from_db()
     assert job.recent == ""
+    # A slot that was missed is not one that ran.
+    assert (job.slot_count, job.run_count) == ((5, 7) if expected == "claimed" else (4, 6))
     if expected == "missed":
         limit = "1 minute" if catch_up == "none" else "1 day"
         assert row.reason == f"No worker could start it within its catch-up limit of {limit}."
@@ -123,12 +125,15 @@ def test_run_that_waited_in_line_for_an_hour_starts_when_its_turn_comes(cluster)
 
 
 def test_runs_in_line_behind_a_late_run_are_missed_with_it(cluster):
-    job = hourly(overlap="queue", catch_up="none")
+    job = hourly(overlap="queue", catch_up="none", slot_count=3, run_count=3)
     begin(cluster, job)
     for minutes in (1, 2):
         ExecutionFactory(job=job, status="queued", scheduled_for=NOW + minutes * MINUTE)
 
     assert sweep_and_claim(NOW + HOUR) == ["lost", "missed", "missed"]
+
+    job.refresh_from_db()
+    assert (job.slot_count, job.run_count) == (1, 1)
 
 
 def test_backup_restored_three_days_later_delivers_nothing_that_was_in_flight(cluster):
@@ -159,3 +164,41 @@ def test_late_runs_that_fail_pause_their_job_once(cluster):
     job.refresh_from_db()
     assert (job.status, job.failure_streak, job.recent) == ("paused", 2, "LL")
     assert ledger(job)[0] == ("lost", NOW)
+
+
+def test_missed_run_is_not_one_of_max_runs(cluster):
+    job = hourly(max_runs=3, slot_count=3, run_count=3, status="running", next_run_at=None)
+    ExecutionFactory(
+        job=job, status="claimed", cluster=cluster, scheduled_for=NOW, claimed_at=NOW, lease_until=NOW + LEASE
+    )
+
+    # The slots of the day in between are missed; the latest is caught up on, as the third run.
+    assert sweep_and_claim(NOW + 25 * HOUR + MINUTE) == ["missed", "missed", "claimed"]
+
+    job.refresh_from_db()
+    assert (job.status, job.slot_count, job.run_count) == ("running", 3, 3)
+    assert ledger(job)[-1] == ("claimed", NOW + 25 * HOUR)
+
+
+def test_job_whose_last_run_is_missed_waits_for_its_next_slot(cluster):
+    job = hourly(max_runs=1, slot_count=1, run_count=1, catch_up="none", status="running", next_run_at=None)
+    ExecutionFactory(
+        job=job, status="claimed", cluster=cluster, scheduled_for=NOW, claimed_at=NOW, lease_until=NOW + LEASE
+    )
+
+    assert sweep_and_claim(NOW + 5 * MINUTE) == ["missed"]
+
+    job.refresh_from_db()
+    assert (job.status, job.slot_count, job.next_run_at) == ("pending", 0, NOW + HOUR)
+
+
+def test_job_without_another_slot_ends_with_its_missed_run(cluster):
+    job = hourly(max_runs=1, slot_count=1, ends_at=NOW + MINUTE, status="running", next_run_at=None)
+    ExecutionFactory(
+        job=job, status="claimed", cluster=cluster, scheduled_for=NOW, claimed_at=NOW, lease_until=NOW + LEASE
+    )
+
+    assert sweep_and_claim(NOW + 25 * HOUR) == ["missed"]
+
+    job.refresh_from_db()
+    assert (job.status, job.slot_count, job.next_run_at) == ("completed", 0, None)

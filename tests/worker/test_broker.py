@@ -227,26 +227,39 @@ def test_claim_that_begins_early_calls_no_slot_an_overlap_before_the_slot(broker
     assert len(runs_of(broker.dequeue())) == 1
 
 
+CHANGES = {
+    "pause": lambda actor, job: services.pause(actor, job.public_id),
+    "edit": lambda actor, job: services.edit(actor, job.public_id, cron="30 * * * *"),
+    "delete": lambda actor, job: services.delete(actor, job.public_id),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_change_just_before_an_early_claim_wins(broker, fake_clock, change):
+    """The broker has seen the slot, but the claim reads the job again."""
+    job = due(task="tests.aping", next_run_at=NOW + timedelta(seconds=0.1))[0]
+    broker.dequeue()
+    fake_clock.advance(0.098)
+
+    assert isinstance(CHANGES[change](Actor(job.owner, Event.Door.WEB), job), Ok)
+
+    assert not runs_of(broker.dequeue())
+    assert not Execution.objects.live().exists()
+
+
 @pytest.mark.django_db(transaction=True)
-@pytest.mark.parametrize("change", ["pause", "edit", "delete"])
-def test_change_that_is_committed_before_the_slot_wins_over_a_claim_that_began_early(
-    broker, fake_clock, change
-):
+@pytest.mark.parametrize("change", CHANGES)
+def test_change_during_an_early_claim_is_committed_after_the_slot(broker, fake_clock, change):
     """Whoever changes a job that is being claimed waits for the slot, and the run is one that was due before."""
     at = NOW + timedelta(seconds=0.1)
     job = due(task="tests.aping", next_run_at=at)[0]
     actor = Actor(job.owner, Event.Door.WEB)
-    steps = {
-        "pause": lambda: services.pause(actor, job.public_id),
-        "edit": lambda: services.edit(actor, job.public_id, cron="30 * * * *"),
-        "delete": lambda: services.delete(actor, job.public_id),
-    }
     broker.dequeue()
     fake_clock.advance(0.098)
     order: list[str] = []
 
     def change_it() -> None:
-        assert isinstance(steps[change](), Ok)
+        assert isinstance(CHANGES[change](actor, job), Ok)
         order.append("changed")
         connections["default"].close()
 

@@ -233,7 +233,6 @@ class Agreement(RuleBasedStateMachine):
         engine.beat(cluster, TIME.now)
         self.clusters[cluster] = model.Cluster(TIME.now)
         ready = [(pair, row) for pair in self.pairs for row in pair.model.rows if row.is_ready(TIME.now)]
-        due = [pair for pair in self.pairs if pair.model.is_armed and pair.model.next_run_at <= TIME.now]  # type: ignore[operator]
         ids = {row: row_id for pair in self.pairs for row_id, row in pair.rows_by_id().items()}
 
         claims = {claim.execution_id: claim for claim in engine.claim_runs(cluster, TIME.now, limit)}
@@ -258,10 +257,10 @@ class Agreement(RuleBasedStateMachine):
             pair.model.end_lost(rows, TIME.now)
         for pair, rows in late.items():
             pair.model.end_late(rows, TIME.now)
+        # Also jobs that have runs left again, because late ones were missed.
+        due = [pair for pair in self.pairs if pair.model.is_armed and pair.model.next_run_at <= TIME.now]  # type: ignore[operator]
         moments = dict(models.Job.objects.values_list("pk", "next_run_at"))
         for pair in due:
-            if not pair.model.is_armed:
-                continue
             if moments[pair.stored_id] != pair.model.next_run_at:
                 pair.model.take(TIME.now, cluster)
             else:

@@ -352,10 +352,17 @@ class Job:
         for row in ended:
             is_retry = row.has_failed and row.status == "queued"
             row.end("missed" if not row.attempt else "failed" if is_retry else "lost")
+        missed = sum(row.status == "missed" and row.cause != "manual" for row in ended)
         if late and self.terms.catch_up == "none":
             for row in self.rows:
                 if row.is_held_back and now - row.slots[0] > ON_TIME:
                     row.end("missed")
+                    missed += 1
+        self._uncount(missed)
+        if missed and self.status == "running":
+            following = self.first_after(max(row.slots[-1] for row in self.rows if row.cause != "manual"))
+            if following:
+                self.status, self.next_run_at = "pending", following
         if ended:
             self._conclude(ended, now)
 
@@ -410,13 +417,17 @@ class Job:
         ]
         if ahead:
             self.rows = [row for row in self.rows if row not in ahead]
-            self.slot_count -= len(ahead)
-            self.run_count -= len(ahead)
+            self._uncount(len(ahead))
             self._release_next(now)
         for row in self.rows:
             if row.status in NOT_RUN:
                 row.slots = [slot for slot in row.slots if slot <= now]
         self.rows = [row for row in self.rows if row.slots]
+
+    def _uncount(self, runs: int) -> None:
+        """Runs that were planned, and neither run nor will, are not counted."""
+        self.slot_count -= runs
+        self.run_count -= runs
 
     def _withdraw(self, now: datetime, *, by_hand: bool) -> None:
         for row in self.rows:
