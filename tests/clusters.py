@@ -97,7 +97,8 @@ def all_ended() -> bool:
     """Tell whether every job and every run has ended."""
     # Every cluster creates the nightly pruning job, which stays armed.
     jobs = Job.objects.exclude(task="prune_history")
-    return not Execution.objects.live().exists() and not jobs.armed().exists()
+    # Jobs first: a claim between the two reads adds a run and ends its job.
+    return not jobs.armed().exists() and not Execution.objects.live().exists()
 
 
 def family_of(pid: int) -> list[psutil.Process]:
