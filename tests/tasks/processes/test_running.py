@@ -121,8 +121,8 @@ def test_directory_that_does_not_exist_is_named():
 def test_gigabyte_of_output_is_bounded_to_its_beginning_and_end():
     sink = Sink()
     code = (
-        "import os, sys\nblock = b'x' * 1_000_000\nos.write(1, b'first')\n"
-        "for _ in range(1000): os.write(1, block)\nsys.stderr.write('last')"
+        "import sys\nblock, output = b'x' * 1_000_000, sys.stdout.buffer\noutput.write(b'first')\n"
+        "for _ in range(1000): output.write(block)\nsys.stderr.write('last')"
     )
 
     before = psutil.Process().memory_info().rss
