@@ -1,5 +1,7 @@
 """Commands in a cluster: a bounded number at once, beside everything else, and never left alone."""
 
+import signal
+
 import psutil
 import pytest
 
@@ -15,7 +17,7 @@ from schedules.worker.concurrency import Permits
 from schedules.worker.context import ClusterContext
 from tests.clusters import all_ended, family_of, is_alive, make_due, running_cluster
 from tests.factories import ClusterFactory, ExecutionFactory, JobFactory
-from tests.waiting import wait_for
+from tests.waiting import PATIENCE, wait_for
 from verification.stop_under_load import notes
 
 TRY = '[try]\ndescription = "Try it."\nprogram = "/bin/true"\nallow = ["everyone"]\n'
@@ -178,17 +180,23 @@ def test_stopped_commands_have_time_to_clean_up_although_their_workers_are_busy(
 ):
     """They were told to end only once their worker was free: at times too late, and they were killed."""
     use_commands(WAIT)
-    notes_file = tmp_path / "notes"
-    limits = {"CRONTY_WORKERS": 1, "CRONTY_COMMANDS_AT_ONCE": 4, "CRONTY_STOP_SECONDS": 10}
-    with running_cluster(CRONTY_COMMANDS_FILE=commands_file, **limits):
+    notes_file, until = tmp_path / "notes", tmp_path / "until"
+    goodbyes = {tmp_path / f"polite{number}.bye" for number in range(4)}
+    limits = {"CRONTY_WORKERS": 1, "CRONTY_COMMANDS_AT_ONCE": 4, "CRONTY_STOP_SECONDS": 20}
+    with running_cluster(CRONTY_COMMANDS_FILE=commands_file, **limits) as cluster:
         # One after the other, so that they come to different workers.
         for number in range(4):
             (job,) = make_due(1, "polite", after=0, path=str(tmp_path / f"polite{number}"))
             wait_for(RunOutput.objects.filter(head="ready\n", execution__job=job).exists)
-        (busy,) = make_due(1, "tests.note", after=0, path=str(notes_file), seconds=7)
+        (busy,) = make_due(1, "tests.wait", after=0, path=str(notes_file), until=str(until))
         wait_for(lambda: notes(notes_file, "begin"))
 
-    assert {path.name for path in tmp_path.glob("*.bye")} == {f"polite{number}.bye" for number in range(4)}
+        cluster.send_signal(signal.SIGTERM)
+        wait_for(lambda: goodbyes <= set(tmp_path.glob("*.bye")) or cluster.poll() is not None)
+        until.touch()
+        assert cluster.wait(PATIENCE) == 0
+
+    assert set(tmp_path.glob("*.bye")) == goodbyes
     handed_back = Execution.objects.filter(task="polite")
     assert list(handed_back.values_list("status", "error")) == [("queued", "")] * 4
     assert Execution.objects.get(job=busy).status == "succeeded"
