@@ -13,7 +13,7 @@ from django.db import connection
 from schedules import clock
 from schedules.clock import DatabaseClock
 from schedules.models import Cluster, Execution
-from tests.clusters import PROJECT, environment, fresh_cluster, make_due
+from tests.clusters import PROJECT, SHORT_LEASE, environment, fresh_cluster, make_due
 from tests.forks import python
 from tests.waiting import PATIENCE, wait_for
 from verification.stop_under_load import notes
@@ -169,7 +169,7 @@ def running_skewed_cluster(ahead: int) -> Iterator[Cluster]:
     process = subprocess.Popen(
         [*python(), "-c", SKEWED_CLUSTER, str(ahead)],
         cwd=PROJECT,
-        env=environment(CRONTY_WORKERS=1, CRONTY_LOG_LEVEL="WARNING"),
+        env=environment(**SHORT_LEASE, CRONTY_WORKERS=1, CRONTY_LOG_LEVEL="WARNING"),
         stderr=subprocess.PIPE,
     )
     try:

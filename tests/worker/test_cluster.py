@@ -24,6 +24,7 @@ from schedules.worker.context import ClusterContext
 from schedules.worker.lock_holder import LOCKS
 from tests.clusters import (
     PROJECT,
+    SHORT_LEASE,
     all_ended,
     environment,
     family_of,
@@ -61,7 +62,7 @@ ROLES = ["busy", "pusher", "monitor", *(["idle", "sentinel"] if connection.vendo
 
 
 def test_no_run_is_lost_when_a_process_is_killed(tmp_path):
-    with running_cluster() as cluster:
+    with running_cluster(**SHORT_LEASE) as cluster:
         for role in ROLES:
             path = tmp_path / role
             jobs = make_due_together(path)
@@ -75,7 +76,7 @@ def test_no_run_is_lost_when_a_process_is_killed(tmp_path):
 
 def test_no_run_is_lost_and_no_orphan_left_when_the_leader_is_killed(tmp_path):
     path = tmp_path / "notes"
-    with running_cluster() as cluster:
+    with running_cluster(**SHORT_LEASE) as cluster:
         jobs = make_due_together(path)
         once = make_due(1, "tests.anote", path=str(tmp_path / "once"), seconds=60)
         Job.objects.filter(pk=once[0].pk).update(at_most_once=True)
@@ -88,7 +89,7 @@ def test_no_run_is_lost_and_no_orphan_left_when_the_leader_is_killed(tmp_path):
 
         wait_for(lambda: not any(map(is_alive, family)))
     # Start another cluster, as `manage.py up` does.
-    with running_cluster():
+    with running_cluster(**SHORT_LEASE):
         wait_for(all_ended)
     assert_all_succeeded(jobs, path)
     lost = Execution.objects.get(job__in=once)
@@ -124,7 +125,7 @@ def assert_all_succeeded(jobs: list[Job], path: Path) -> None:
 
 def test_frozen_worker_that_wakes_up_does_not_change_the_outcome(tmp_path):
     path = tmp_path / "notes"
-    with running_cluster() as cluster:
+    with running_cluster(**SHORT_LEASE) as cluster:
         make_due(1, "tests.note", path=str(path), seconds=1)
         wait_for(lambda: notes(path, "begin"))
         frozen = member(cluster.pid, "busy")
@@ -194,7 +195,7 @@ def test_cluster_forks_whatever_the_default_start_method_is(tmp_path):
 
 def test_frozen_claim_loop_is_restarted_and_repeats_nothing_that_runs(tmp_path):
     path, until = tmp_path / "notes", tmp_path / "until"
-    with running_cluster() as cluster:
+    with running_cluster(**SHORT_LEASE) as cluster:
         make_due(1, "tests.wait", path=str(path), until=str(until))
         make_due(3, "tests.anote", path=str(path), seconds=1)
         wait_for(lambda: len(notes(path, "begin")) == 4)
@@ -339,7 +340,7 @@ def test_claim_loop_frozen_while_it_holds_the_lock_of_the_database_is_restarted(
 @pytest.mark.skipif(not LOCKS.exists(), reason="this system does not tell who holds a lock")
 def test_worker_stopped_while_it_holds_the_lock_of_the_database_is_replaced():
     """Everything waited for as long as the worker was stopped."""
-    with running_cluster(CRONTY_WORKERS=1) as cluster:
+    with running_cluster(**SHORT_LEASE, CRONTY_WORKERS=1) as cluster:
         make_due(1, "tests.hold_lock", seconds=90)
         wait_for(_is_locked)
         wait_for(_is_locked)

@@ -12,6 +12,7 @@ from schedules import clock
 from schedules.models import Cluster, Execution, clusters
 from tests.clusters import (
     PROJECT,
+    SHORT_LEASE,
     all_ended,
     database_url,
     environment,
@@ -45,7 +46,7 @@ def soon_blocked(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_held_row_delays_only_its_own_job(tmp_path, client, soon_blocked):
     """Settling waited for the row, nobody renewed the leases meanwhile, and runs of other jobs were repeated."""
     path = tmp_path / "notes"
-    with running_cluster(CRONTY_WORKERS=1):
+    with running_cluster(**SHORT_LEASE, CRONTY_WORKERS=1):
         held, *_ = make_due(3, "tests.anote", path=str(path), seconds=1)
         make_due(1, "tests.note", path=str(path), seconds=9)
         wait_for(lambda: len(notes(path, "begin")) == 4)
@@ -66,7 +67,7 @@ def test_held_row_delays_only_its_own_job(tmp_path, client, soon_blocked):
 
 def test_held_table_repeats_nothing(tmp_path, soon_blocked):
     path = tmp_path / "notes"
-    with running_cluster() as cluster:
+    with running_cluster(**SHORT_LEASE) as cluster:
         first = Cluster.objects.get()
         make_due(20, "tests.anote", path=str(path), seconds=1)
         make_due(2, "tests.note", path=str(path), seconds=5)
@@ -111,7 +112,7 @@ for number in range(40):
 def test_no_run_is_lost_when_the_database_restarts(tmp_path):
     path = tmp_path / "notes"
     with Postgres() as server:
-        settings = {"DATABASE_URL": server.url, "CRONTY_DATA": tmp_path}
+        settings = SHORT_LEASE | {"DATABASE_URL": server.url, "CRONTY_DATA": tmp_path}
         assert manage("migrate", "-v0", **settings).wait(PATIENCE) == 0
         script = SPREAD_JOBS.replace("PATH", repr(str(path)))
         subprocess.run([*python(), "-c", script], env=environment(**settings), cwd=PROJECT, check=True)

