@@ -18,7 +18,7 @@ RUN = Run(
     scheduled_for=datetime(2026, 2, 4, 9, tzinfo=UTC),
     owner_id=1,
     signing_keys=lambda: ("job's key",),
-    timeout=10.0,
+    timeout=60.0,
 )
 
 

@@ -12,6 +12,7 @@ import pytest
 
 from schedules.tasks.processes import Ended, Program, StartError, run_program
 from schedules.tasks.processes import running as running_module
+from tests.waiting import PATIENCE, wait_for
 
 
 class Sink:
@@ -26,12 +27,16 @@ class Sink:
         self.skipped += count
 
 
+# After so many seconds a program that does not end has done everything else.
+TIME_TO_START = 4.0
+
+
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch):
     monkeypatch.setattr(running_module, "GRACE_SECONDS", 0.3)
 
 
-def run(*arguments: str, timeout: float = 60, sink: Sink | None = None, **values) -> Ended:
+def run(*arguments: str, timeout: float = PATIENCE, sink: Sink | None = None, **values) -> Ended:
     program = Program(
         arguments, {"PATH": os.environ["PATH"], "A": "b"}, values.pop("directory", "/"), **values
     )
@@ -154,8 +159,11 @@ def test_program_that_closes_its_output_runs_on():
     assert sh("exec >&- 2>&-; sleep 0.3; exit 4").code == 4
 
 
-def test_program_that_ends_at_the_signal_may_clean_up(tmp_path):
-    ended = sh(f"trap 'echo bye > {tmp_path}/bye; exit 3' TERM; while :; do sleep 0.05; done", timeout=0.5)
+def test_program_that_ends_at_the_signal_may_clean_up(tmp_path, monkeypatch):
+    monkeypatch.setattr(running_module, "GRACE_SECONDS", PATIENCE)
+    script = f"trap 'echo bye > {tmp_path}/bye; exit 3' TERM; while :; do sleep 0.05; done"
+
+    ended = sh(script, timeout=TIME_TO_START)
 
     assert (ended.is_timeout, ended.code) == (True, 3)
     assert (tmp_path / "bye").exists()
@@ -176,16 +184,19 @@ def test_nothing_that_a_program_started_outlives_it(child, ending, tmp_path):
     if "{pid}" not in child:
         script += f" echo $! > {pid};"
 
-    ended = sh(f"{script} {ending}", timeout=1.5)
+    is_endless = ending != "exit 0"
 
-    assert ended.is_timeout == (ending != "exit 0")
+    ended = sh(f"{script} {ending}", timeout=TIME_TO_START if is_endless else PATIENCE)
+
+    assert ended.is_timeout == is_endless
     assert ended.left == 0
     assert is_dead(pid)
 
 
 def test_program_that_forks_without_end_is_killed_whole():
     ended = sh(
-        "f() { sleep 600 & sleep 600 & }; i=0; while [ $i -lt 40 ]; do f; i=$((i+1)); done; wait", timeout=2
+        "f() { sleep 600 & sleep 600 & }; i=0; while [ $i -lt 40 ]; do f; i=$((i+1)); done; wait",
+        timeout=TIME_TO_START,
     )
 
     assert (ended.is_timeout, ended.left) == (True, 0)
@@ -226,19 +237,19 @@ asyncio.run(run_program(Program(["/bin/sh", "-c", script], dict(os.environ), "/"
 
 
 @pytest.mark.parametrize(
-    ("how", "lease"), [(signal.SIGKILL, 600), (signal.SIGSTOP, 1)], ids=["killed", "frozen"]
+    ("how", "lease"), [(signal.SIGKILL, 600), (signal.SIGSTOP, 5)], ids=["killed", "frozen"]
 )
 def test_program_dies_with_a_worker_that_is_killed_or_frozen_for_longer_than_its_lease(how, lease, tmp_path):
     project = Path(__file__).resolve().parents[3]
     program, child = tmp_path / "pid", tmp_path / "child"
     worker = psutil.Popen([sys.executable, "-c", WORKER, str(tmp_path), str(lease)], cwd=project)
     try:
-        wait_until(lambda: program.exists() and program.read_text())
+        wait_for(lambda: program.exists() and program.read_text())
         assert not is_dead(program)
         assert not is_dead(child)
 
         worker.send_signal(how)
-        wait_until(lambda: is_dead(program) and is_dead(child))
+        wait_for(lambda: is_dead(program) and is_dead(child))
 
         assert is_dead(program)
         assert is_dead(child)
@@ -261,12 +272,4 @@ def test_program_dies_with_its_guard(tmp_path):
     ended = asyncio.run(scenario())
 
     assert (ended.code, ended.signal) == (None, signal.SIGKILL)
-    wait_until(lambda: is_dead(tmp_path / "pid"))
-
-
-def wait_until(condition) -> None:
-    for _ in range(6000):
-        if condition():
-            return
-        signal.sigtimedwait([], 0.01)
-    raise AssertionError("did not come true")
+    wait_for(lambda: is_dead(tmp_path / "pid"))
