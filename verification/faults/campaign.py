@@ -17,12 +17,12 @@ from types import FrameType
 import psutil
 from django.db import Error
 
-from verification.faults import report
+from verification.faults import report, stalls
 from verification.faults.checker import check
 from verification.faults.driver import Driver
 from verification.faults.excuses import Bounds
 from verification.faults.faults import BESIDE_CLUSTERS, LENGTHY, LONG, SHORT, kinds, unavailable
-from verification.faults.product import PROJECT, Product, rest
+from verification.faults.product import LEASE, PROJECT, Product, rest
 from verification.faults.records import Aftermath, Fault, History
 from verification.faults.world import World
 
@@ -54,7 +54,7 @@ def run(options: argparse.Namespace) -> int:
         world.pace = paces[0]
         say(f"the product is up in {world.folder}")
         drivers = [_driver(world, options, number) for number in range(options.drivers)]
-        with restarting_dead_processes(world.product):
+        with restarting_dead_processes(world.product), stalls.watching(world.folder):
             for driver in drivers:
                 driver.start()
             wait_for_jobs(options)
@@ -95,6 +95,7 @@ def records(
             ],
             faults=list(faults),
             shifts=list(world.shifts),
+            stalls=stalls.stalls_in(world.folder),
             aftermath=aftermath,
             ended_at=ended_at,
         )
@@ -248,8 +249,8 @@ def pace(options: argparse.Namespace) -> float:
     return max(1.0, min(times) / QUIET_START)
 
 
-def bounds_of(pace: float, options: argparse.Namespace) -> Bounds:
-    return Bounds(pace, lease=options.lease)
+def bounds_of(slowness: float, options: argparse.Namespace) -> Bounds:
+    return Bounds(slowness, lease=options.lease)
 
 
 def judge(
@@ -333,7 +334,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--jobs", type=int, default=200)
     parser.add_argument("--drivers", type=int, default=2)
     parser.add_argument(
-        "--lease", type=int, default=3, help="seconds; shorter than shipped, to meet more faults an hour"
+        "--lease", type=int, default=LEASE, help="seconds; the default is shorter than shipped"
     )
     parser.add_argument("--short", action="store_true", help="shorter faults, and the pace is measured once")
     parser.add_argument(

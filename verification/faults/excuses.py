@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
-from verification.faults.product import answer_within
+from verification.faults.product import LEASE, answer_within
 from verification.faults.records import Delivery, Fault, History, Row
 from verification.faults.timelines import offsets_between
 
@@ -84,7 +84,7 @@ class Bounds:
     takeover: float = 15.0
     restart_lateness: float = 2.0
     clock_error: float = 0.1
-    lease: int = 3
+    lease: int = LEASE
 
     def bar(self, kind: str) -> float:
         """Return the promised limit, on a quiet machine."""

@@ -157,7 +157,10 @@ class Aftermath:
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """All records that the checker uses. `shifts` are (moment, offset) of the product's clock from then on."""
+    """All records of a campaign. `shifts` are (moment, offset) of the product's clock from then on.
+
+    `stalls` are (moment, seconds) in which a core of the machine stood still: for the reader, not for the checker.
+    """
 
     operations: Sequence[Operation] = ()
     rows: Sequence[Row] = ()
@@ -165,6 +168,7 @@ class History:
     deliveries: Sequence[Delivery] = ()
     faults: Sequence[Fault] = ()
     shifts: Sequence[tuple[float, float]] = ()
+    stalls: Sequence[tuple[float, float]] = ()
     aftermath: Aftermath = field(default_factory=Aftermath)
     ended_at: float = 0.0
 

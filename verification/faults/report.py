@@ -8,7 +8,7 @@ from pathlib import Path
 from statistics import median
 from xml.sax.saxutils import escape
 
-from verification.faults import repeats
+from verification.faults import repeats, stalls
 from verification.faults.checker import Violation
 from verification.faults.excuses import REPEATING, Bounds
 from verification.faults.records import (
@@ -60,6 +60,7 @@ def table(
     lines += [
         "",
         f"kinds {len(by_kind)}, faults {len(history.faults)}, pace of this machine {bounds.pace:.1f}",
+        stalls.words(history.stalls),
         f"slots {sum(row.slots for row in scheduled)}, rows {len(history.rows)}: {_counts(history.rows)}",
         f"operations {len(history.operations)}: {_words(outcomes)}",
         f"policies asked for: {_words(_policies(history))}",
@@ -229,6 +230,7 @@ def load(path: Path) -> History:
         deliveries=[Delivery(**delivery) for delivery in kept["deliveries"]],
         faults=[Fault(**fault) for fault in kept["faults"]],
         shifts=[(at, offset) for at, offset in kept["shifts"]],
+        stalls=[(at, seconds) for at, seconds in kept.get("stalls", ())],
         aftermath=Aftermath(**kept["aftermath"]),
         ended_at=kept["ended_at"],
     )
