@@ -27,25 +27,27 @@ def stop_under_load(path: Path, coroutines: int, coroutine_seconds: float, plain
     from schedules import clock  # noqa: PLC0415
     from schedules.models import Execution, Job  # noqa: PLC0415
     from tests.clusters import make_due, running_cluster  # noqa: PLC0415
-    from tests.waiting import wait_for  # noqa: PLC0415
+    from tests.waiting import PATIENCE, wait_for  # noqa: PLC0415
 
+    until = path.with_suffix(".until")
     with running_cluster(CRONTY_WORKERS=2, CRONTY_STOP_SECONDS=30) as cluster:
-        make_due(2, "tests.note", path=str(path), seconds=plain_seconds)
+        make_due(2, "tests.wait", path=str(path), until=str(until), seconds=plain_seconds)
         wait_for(lambda: len(notes(path, "begin")) == 2)
-        jobs = make_due(coroutines, "tests.anote", after=3600, path=str(path), seconds=coroutine_seconds)
+        task = {"path": str(path), "until": str(until), "seconds": coroutine_seconds}
+        jobs = make_due(coroutines, "tests.await", after=3600, **task)
         # All due at the same time, however long it took to create them.
         Job.objects.filter(pk__in=[job.pk for job in jobs]).update(
             run_at=clock.now(), next_run_at=clock.now()
         )
         wait_for(lambda: len(notes(path, "begin")) == coroutines + 2)
-        in_progress = coroutines + 2 - len(notes(path, "end"))
         cluster.send_signal(signal.SIGTERM)
-        status = cluster.wait(40)
+        # From the signal on, whatever the machine, they take as long as they were asked to.
+        until.touch()
+        status = cluster.wait(PATIENCE)
     begun, ended = notes(path, "begin"), notes(path, "end")
     ledger = Counter(Execution.objects.values_list("status", "attempt"))
     problems = {
         f"the leader ended with status {status}": status != 0,
-        f"only {in_progress} executions were in progress": in_progress < coroutines / 2,
         f"{len(begun - ended)} executions were cut off": bool(begun - ended),
         f"executions ran twice: {[key for key, count in begun.items() if count > 1][:3]}": max(begun.values())
         > 1,

@@ -15,6 +15,7 @@ from schedules.models import Execution, Job
 from schedules.services import Actor
 from tests.factories import ExecutionFactory, JobFactory, TokenFactory
 from tests.mcp.agents import InMemory
+from tests.waiting import PATIENCE
 
 
 @pytest.fixture
@@ -26,7 +27,7 @@ async def first_event(client: Client, uri: str, change) -> str:
     """Open a stream, make a change elsewhere, and return the URI of the first notification."""
     async with client.listen(resource_subscriptions=[uri]) as stream:
         await change()
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE):
             async for event in stream:
                 return str(event.uri)
     raise AssertionError("the stream ended")
@@ -96,7 +97,7 @@ def test_stream_of_a_revoked_token_ends(owner, fast_polling):
     async def work(client):
         async with client.listen(resource_subscriptions=["agenda://today"]) as stream:
             await subscriptions.orm(lambda: type(token).objects.update(revoked_at=clock.now()))()
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(PATIENCE):
                 return [event async for event in stream]
 
     try:

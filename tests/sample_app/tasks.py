@@ -38,11 +38,27 @@ def note(path: str, seconds: float = 0, *, run: Run) -> None:
     _note(path, "end", run.key, run.attempt, os.getpid())
 
 
-@task("tests.wait", description="A plain function that notes when it began and ends when a file exists.")
-def wait(path: str, until: str, *, run: Run) -> None:
+@task(
+    "tests.wait",
+    description="A plain function that notes when it began and ends some seconds after a file exists.",
+)
+def wait(path: str, until: str, seconds: float = 0, *, run: Run) -> None:
     _note(path, "begin", run.key, run.attempt, os.getpid())
     while not os.path.exists(until):
         time.sleep(0.05)  # noqa: TID251
+    time.sleep(seconds)  # noqa: TID251
+    _note(path, "end", run.key, run.attempt, os.getpid())
+
+
+@task(
+    "tests.await",
+    description="A coroutine that notes when it began and ends some seconds after a file exists.",
+)
+async def await_file(path: str, until: str, seconds: float = 0, *, run: Run) -> None:
+    _note(path, "begin", run.key, run.attempt, os.getpid())
+    while not os.path.exists(until):
+        await asyncio.sleep(0.2)
+    await asyncio.sleep(seconds)
     _note(path, "end", run.key, run.attempt, os.getpid())
 
 
