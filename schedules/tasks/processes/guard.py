@@ -1,6 +1,6 @@
 """The guard: a small process between a worker and a program, which the program and all its children cannot outlive.
 
-Workers start this file by its path, so it uses the standard library alone. A worker sends a line of JSON that describes
+Workers start this file by its path, so it uses the standard library alone. A worker sends a frame of JSON that describes
 the program, then bytes: `+` as a sign of life, `T` to terminate the program. When the worker dies or falls silent, its
 end of the socket closes or the lease runs out, and the guard kills everything.
 
@@ -21,7 +21,7 @@ import time
 from collections import deque
 
 FRAME = struct.Struct("!cI")
-PID, OUTPUT, ERRORS, DROPPED, REPORT = b"P", b"1", b"2", b"D", b"R"
+PROGRAM, PID, OUTPUT, ERRORS, DROPPED, REPORT = b"A", b"P", b"1", b"2", b"D", b"R"
 PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
 IS_LINUX = sys.platform == "linux"
@@ -61,10 +61,10 @@ class Kept:
 
     def take(self) -> bytes:
         """Return it as frames, and forget it."""
-        frames = [_frame(*item) for item in self._head]
+        frames = [frame(*item) for item in self._head]
         if self._dropped:
-            frames.append(_frame(DROPPED, str(self._dropped).encode()))
-        frames += [_frame(*item) for item in self._last]
+            frames.append(frame(DROPPED, str(self._dropped).encode()))
+        frames += [frame(*item) for item in self._last]
         self._head, self._last, self._size, self._dropped = [], deque(), 0, 0
         return b"".join(frames)
 
@@ -74,13 +74,9 @@ class Guard:
 
     def __init__(self, control: socket.socket) -> None:
         self._control = control
-        header = b""
-        while not header.endswith(b"\n"):
-            part = control.recv(READ_BYTES)
-            if not part:
-                sys.exit(1)
-            header += part
-        self._spec = json.loads(header)
+        # Not a byte more: signs of life may have arrived before this process was ready.
+        _, size = FRAME.unpack(_receive(control, FRAME.size))
+        self._spec = json.loads(_receive(control, size))
         self._kept = Kept(self._spec["head"], self._spec["tail"])
         self._streams: dict[int, bytes] = {}
         self._pid = 0
@@ -103,7 +99,7 @@ class Guard:
         if problem := self._start():
             self._finish({"problem": problem})
             return
-        self._send(_frame(PID, str(self._pid).encode()))
+        self._send(frame(PID, str(self._pid).encode()))
         self._control.setblocking(False)
         self._watch(wake_up)
         left = self._kill_all()
@@ -268,7 +264,7 @@ class Guard:
             pass
 
     def _finish(self, report: dict[str, object]) -> None:
-        self._send(self._unsent + self._kept.take() + _frame(REPORT, json.dumps(report).encode()))
+        self._send(self._unsent + self._kept.take() + frame(REPORT, json.dumps(report).encode()))
 
 
 def _become(spec: dict, parent: int, given: int, output: int, errors: int) -> None:  # type: ignore[type-arg]
@@ -308,8 +304,19 @@ def _find_program(name: str, search: str) -> str:
     raise FileNotFoundError(errno.ENOENT, f"There is no such program in {search}", name)
 
 
-def _frame(kind: bytes, data: bytes) -> bytes:
+def frame(kind: bytes, data: bytes) -> bytes:
     return FRAME.pack(kind, len(data)) + data
+
+
+def _receive(control: socket.socket, size: int) -> bytes:
+    """Return exactly so many bytes from the worker; end if it is gone."""
+    data = b""
+    while len(data) < size:
+        part = control.recv(size - len(data))
+        if not part:
+            sys.exit(1)
+        data += part
+    return data
 
 
 def _pipe() -> tuple[int, int]:

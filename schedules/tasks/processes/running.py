@@ -145,7 +145,7 @@ class _Guarded:
             "lease": lease,
             "grace": GRACE_SECONDS,
         }
-        self._writer.write(json.dumps(spec).encode() + b"\n")
+        self._writer.write(guard.frame(guard.PROGRAM, json.dumps(spec).encode()))
         alive = asyncio.ensure_future(self._show_life(lease / SIGNS_OF_LIFE))
         reading = asyncio.ensure_future(self._read())
         is_timeout = False

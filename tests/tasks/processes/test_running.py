@@ -202,6 +202,28 @@ def test_program_that_forks_without_end_is_killed_whole():
     assert (ended.is_timeout, ended.left) == (True, 0)
 
 
+SLOW_GUARD = """
+import runpy, socket, sys, time
+with socket.socket(fileno=int(sys.argv[1])) as control:
+    while not control.recv(1_000_000, socket.MSG_PEEK).endswith(b"+"):
+        time.sleep(0.01)
+    control.detach()
+runpy.run_path({guard!r}, run_name="__main__")
+"""
+
+
+def test_program_runs_although_a_sign_of_life_comes_before_its_guard_is_ready(
+    tmp_path, monkeypatch, settings
+):
+    """On a busy machine the guard waited for ever for the end of a line that it had read."""
+    settings.CRONTY_LEASE_SECONDS = 6
+    slow = tmp_path / "slow.py"
+    slow.write_text(SLOW_GUARD.format(guard=running_module.GUARD))
+    monkeypatch.setattr(running_module, "GUARD", str(slow))
+
+    assert sh("exit 4").code == 4
+
+
 def test_cancelled_program_is_killed_with_its_children(tmp_path):
     async def scenario() -> None:
         program = Program(
