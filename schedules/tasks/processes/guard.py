@@ -264,7 +264,16 @@ class Guard:
             pass
 
     def _finish(self, report: dict[str, object]) -> None:
+        """Send the report, and stay until the worker has read it: a sign of life to a closed socket would lose it."""
         self._send(self._unsent + self._kept.take() + frame(REPORT, json.dumps(report).encode()))
+        until = time.monotonic() + self._spec["lease"]
+        try:
+            while (left := until - time.monotonic()) > 0:
+                self._control.settimeout(left)
+                if not self._control.recv(READ_BYTES):
+                    return
+        except OSError:
+            pass
 
 
 def _become(spec: dict, parent: int, given: int, output: int, errors: int) -> None:  # type: ignore[type-arg]

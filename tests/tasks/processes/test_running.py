@@ -4,13 +4,15 @@ import asyncio
 import json
 import os
 import signal
+import socket
+import subprocess
 import sys
 from pathlib import Path
 
 import psutil
 import pytest
 
-from schedules.tasks.processes import Ended, Program, StartError, run_program
+from schedules.tasks.processes import Ended, Program, StartError, guard, run_program
 from schedules.tasks.processes import running as running_module
 from tests.waiting import PATIENCE, wait_for
 
@@ -222,6 +224,27 @@ def test_program_runs_although_a_sign_of_life_comes_before_its_guard_is_ready(
     monkeypatch.setattr(running_module, "GUARD", str(slow))
 
     assert sh("exit 4").code == 4
+
+
+def test_guard_stays_until_its_report_has_been_read():
+    """A sign of life that came after the guard had ended broke the connection, and the report was lost."""
+    spec = {"arguments": ["/bin/true"], "environment": {}, "directory": "/", "umask": 0, "head": 1, "tail": 1}
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        command = [sys.executable, running_module.GUARD, str(theirs.fileno())]
+        with subprocess.Popen(command, pass_fds=[theirs.fileno()]) as process:
+            theirs.close()
+            described = json.dumps(spec | {"lease": PATIENCE, "grace": 1}).encode()
+            ours.sendall(guard.frame(guard.PROGRAM, described))
+            answer = b""
+            while guard.REPORT not in answer:
+                answer += ours.recv(65_536)
+
+            with pytest.raises(subprocess.TimeoutExpired):
+                process.wait(0.5)
+            ours.sendall(b"+")
+            ours.close()
+            assert process.wait(PATIENCE) == 0
 
 
 def test_cancelled_program_is_killed_with_its_children(tmp_path):
