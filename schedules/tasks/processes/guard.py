@@ -145,7 +145,7 @@ class Guard:
         """Pass on output and obey the worker until the program has ended."""
         while self._status is None:
             now = time.monotonic()
-            if now >= self._kill_at or now > self._heard_at + self._spec["lease"]:
+            if now >= self._kill_at:
                 return
             if now >= self._flush_at and not self._unsent:
                 self._unsent = self._kept.take()
@@ -163,6 +163,9 @@ class Guard:
                     self._read(number)
                 elif not self._exchange(event):
                     return
+            # After a look at the socket: if this process was held up, signs of life may be waiting there.
+            if now > self._heard_at + self._spec["lease"]:
+                return
 
     def _exchange(self, event: int) -> bool:
         """Send output and read the worker's bytes; return False if it is gone."""

@@ -7,6 +7,8 @@ import signal
 import socket
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import psutil
@@ -226,25 +228,72 @@ def test_program_runs_although_a_sign_of_life_comes_before_its_guard_is_ready(
     assert sh("exit 4").code == 4
 
 
-def test_guard_stays_until_its_report_has_been_read():
-    """A sign of life that came after the guard had ended broke the connection, and the report was lost."""
-    spec = {"arguments": ["/bin/true"], "environment": {}, "directory": "/", "umask": 0, "head": 1, "tail": 1}
+@contextmanager
+def started_guard(script: str, lease: float) -> Iterator[tuple[subprocess.Popen[bytes], socket.socket]]:
+    """A guard whose worker is this test; yields its process and the worker's end of the socket."""
+    spec = {
+        "arguments": ["/bin/sh", "-c", script],
+        "environment": {"PATH": os.environ["PATH"]},
+        "directory": "/",
+        "umask": 0,
+        "head": 1,
+        "tail": 1,
+        "lease": lease,
+        "grace": 1,
+    }
     ours, theirs = socket.socketpair()
     with ours, theirs:
         command = [sys.executable, running_module.GUARD, str(theirs.fileno())]
-        with subprocess.Popen(command, pass_fds=[theirs.fileno()]) as process:
+        process = subprocess.Popen(command, pass_fds=[theirs.fileno()])
+        try:
             theirs.close()
-            described = json.dumps(spec | {"lease": PATIENCE, "grace": 1}).encode()
-            ours.sendall(guard.frame(guard.PROGRAM, described))
-            answer = b""
-            while guard.REPORT not in answer:
-                answer += ours.recv(65_536)
+            ours.sendall(guard.frame(guard.PROGRAM, json.dumps(spec).encode()) + b"+")
+            yield process, ours
+        finally:
+            process.kill()
+            process.wait()
 
-            with pytest.raises(subprocess.TimeoutExpired):
-                process.wait(0.5)
-            ours.sendall(b"+")
-            ours.close()
-            assert process.wait(PATIENCE) == 0
+
+def report_in(worker: socket.socket) -> dict[str, object]:
+    """Wait for the report of the guard, with signs of life."""
+    answer = b""
+    worker.settimeout(0.2)
+    while guard.REPORT not in answer:
+        try:
+            answer += worker.recv(65_536)
+        except TimeoutError:
+            worker.sendall(b"+")
+    return json.loads(answer[answer.index(b"{") :])
+
+
+def test_guard_stays_until_its_report_has_been_read():
+    """A sign of life that came after the guard had ended broke the connection, and the report was lost."""
+    with started_guard("exit 0", lease=PATIENCE) as (process, worker):
+        assert report_in(worker)["status"] == 0
+
+        with pytest.raises(subprocess.TimeoutExpired):
+            process.wait(0.5)
+        worker.sendall(b"+")
+        worker.close()
+        assert process.wait(PATIENCE) == 0
+
+
+HELD_UP_GUARD = """
+import itertools, runpy, time
+real, calls = time.monotonic, itertools.count()
+time.monotonic = lambda: real() + (600 if next(calls) else 0)
+runpy.run_path({guard!r}, run_name="__main__")
+"""
+
+
+def test_guard_that_was_held_up_looks_for_signs_of_life_before_it_kills(tmp_path, monkeypatch):
+    """It compared the time first, and killed the program of a worker that was alive."""
+    held_up = tmp_path / "held_up.py"
+    held_up.write_text(HELD_UP_GUARD.format(guard=running_module.GUARD))
+    monkeypatch.setattr(running_module, "GUARD", str(held_up))
+
+    with started_guard("sleep 0.2; exit 0", lease=PATIENCE) as (_, worker):
+        assert report_in(worker)["status"] == 0
 
 
 def test_cancelled_program_is_killed_with_its_children(tmp_path):
