@@ -16,7 +16,7 @@ from verification.faults.excuses import (
     moment_of,
 )
 from verification.faults.records import Delivery, Fault, History
-from verification.faults.timelines import jobs_of, policy_of
+from verification.faults.timelines import jobs_of, offsets_between, policy_of
 
 # Kinds that stop all workers of a cluster at once: a run that starts later is not in their hands.
 STARTED_BEFORE = ("freeze-cluster", "freeze-workers", "frozen-claim", "partition")
@@ -24,6 +24,8 @@ STARTED_BEFORE = ("freeze-cluster", "freeze-workers", "frozen-claim", "partition
 LOSE_ANSWERS = ("target-",)
 # Seconds that it takes to stop all processes of a cluster.
 STRIKING = 0.5
+# Seconds between the start of a run and its delivery, at most, on a machine that stands still.
+LONGEST_START = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +94,7 @@ def repeats_have_a_reason(history: History, bounds: Bounds) -> Iterator[str]:
         for one, _ in repeats:
             found = faults_that_repeat(history, one.at)
             explaining |= found
-            if not found and not _came_too_late(one, started.get(execution), bounds):
+            if not found and not _came_too_late(history, one, started.get(execution), bounds):
                 blamed = _blamed(history, one)
                 near = f"; {blamed.kind} must repeat nothing" if blamed else ""
                 yield f"execution {execution} was repeated, but no fault hit it in flight at {moment_of(one.at)}{near}"
@@ -101,11 +103,17 @@ def repeats_have_a_reason(history: History, bounds: Bounds) -> Iterator[str]:
             yield f"execution {execution} was repeated {len(repeats)} times in {len(explaining)} faults"
 
 
-def _came_too_late(delivery: Delivery, first_started_at: float | None, bounds: Bounds) -> bool:
+def _came_too_late(
+    history: History, delivery: Delivery, first_started_at: float | None, bounds: Bounds
+) -> bool:
     """Return whether the caller had given up by the time of the answer, because this machine is slow."""
     if first_started_at is None or delivery.attempt != 1:
         return False
-    return delivery.at + delivery.held > first_started_at + bounds.caller_waits
+    # By the sink's clock: the product's may have been shifted, so take the latest start before the delivery.
+    offsets = offsets_between(history, delivery.at - LONGEST_START, delivery.at)
+    starts = [first_started_at - offset for offset in offsets]
+    started_at = max((start for start in starts if start <= delivery.at), default=delivery.at)
+    return delivery.at + delivery.held > started_at + bounds.caller_waits
 
 
 def repeats_are_within_budget(history: History, bounds: Bounds) -> Iterator[str]:
@@ -132,7 +140,7 @@ def repeats_are_within_budget(history: History, bounds: Bounds) -> Iterator[str]
             for repeat in repeats:
                 started_at = started.get(repeat.again.execution)
                 late = (started_at or 0.0) - fault.struck_at
-                if late > STRIKING and not _came_too_late(repeat.before, started_at, bounds):
+                if late > STRIKING and not _came_too_late(history, repeat.before, started_at, bounds):
                     yield (
                         f"execution {repeat.again.execution} was repeated after {where},"
                         f" although it started {late:.1f} s into it"

@@ -22,6 +22,7 @@ from verification.faults.records import (
     Row,
     When,
 )
+from verification.faults.repeats import repeats_have_a_reason
 
 T0 = 1_800_000_000
 STEP = 10
@@ -689,6 +690,23 @@ def poisoned(*, last_attempt: float) -> History:
         deliveries=[*quiet().deliveries, delivery(50, 54, "repeated", attempt=2)],
         faults=[fault(40, "poisoned-job", 0, 4)],
     )
+
+
+@pytest.mark.parametrize(
+    ("kind", "ahead", "held", "is_reported"),
+    [
+        ("clock-forward", 100, 4.0, False),
+        ("clock-forward", 100, 3.0, True),
+        ("clock-back", -100, 4.0, False),
+        ("clock-back", -100, 0.0, True),
+    ],
+)
+def test_late_answer_explains_a_repeat_by_the_clock_of_the_sink(kind, ahead, held, is_reported):
+    """The start is stamped by the product's clock, which the fault has shifted."""
+    history = swap(rescued(kind, 50, held=held), 50, first_started_at=T0 + 50.01 + ahead)
+    shifted = history.with_(shifts=[(T0 + 45, ahead), (T0 + 55, 0.0)])
+
+    assert bool(list(repeats_have_a_reason(shifted, Bounds()))) == is_reported
 
 
 def test_poisoned_job_explains_repeats_until_its_last_attempt():
