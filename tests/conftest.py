@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 from django.contrib.auth.models import User
 from django.test import Client, override_settings
+from hypothesis import HealthCheck
+from hypothesis import settings as hypothesis_settings
 from jsonschema import Draft202012Validator
 
 from schedules import clock
@@ -18,6 +20,12 @@ from schedules.models import Event
 from schedules.services import Actor
 from schedules.tasks.commands import catalog as command_catalog
 from tests.factories import UserFactory
+
+# Hypothesis measures seconds by default, and a machine that stands still for one would fail any of its tests.
+hypothesis_settings.register_profile(
+    "any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
+hypothesis_settings.load_profile("any machine")
 
 # Tests that mostly wait for processes, clusters and browsers. Half of the workers start with them, so that the others
 # always have enough to compute for all cores. A folder stays with one worker, which starts one browser for it.

@@ -120,7 +120,7 @@ def test_forecast_equals_next_after_at_every_clock_change_of_two_years(expressio
     assert differences == []
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=120)
 @given(
     expression=st.sampled_from(SCHEDULES + FIXED + WILDCARD),
     changes=st.deferred(lambda: st.sampled_from(list(zones_by_changes()))),

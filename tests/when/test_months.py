@@ -90,7 +90,7 @@ def test_skipped_time_runs_after_the_gap_and_repeated_time_once():
     ]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     count=st.integers(1, 40),
     unit=st.sampled_from(["days", "months"]),

@@ -245,7 +245,7 @@ vocabulary += "ago yesterday last now minutes hours dec 24 2026 2026-12-24 * */5
 words = st.sampled_from(vocabulary.split())
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(st.one_of(st.text(max_size=220), st.lists(words, max_size=40).map(" ".join)))
 @example("at 9am and " * 18)
 @example("1 a " * 50)

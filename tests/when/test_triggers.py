@@ -159,7 +159,7 @@ triggers = st.one_of(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(trigger=triggers, moment=moments, share=st.floats(0, 1))
 def test_next_slot_is_later_and_the_same_for_every_moment_before_it(trigger, moment, share):
     answer = trigger.next_after(moment)
@@ -170,7 +170,7 @@ def test_next_slot_is_later_and_the_same_for_every_moment_before_it(trigger, mom
         assert trigger.next_after(between) == answer
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(trigger=triggers, moment=moments, limit=st.integers(0, 30), hours=st.integers(0, 200))
 def test_count_agrees_with_upcoming(trigger, moment, limit, hours):
     until = moment + timedelta(hours=hours)
@@ -180,7 +180,7 @@ def test_count_agrees_with_upcoming(trigger, moment, limit, hours):
     assert trigger.count_between(moment, until, limit) == len(listed)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(trigger=triggers, moment=moments, hours=st.integers(0, 24 * 400))
 def test_latest_is_the_newest_slot_of_the_window(trigger, moment, hours):
     not_before = moment - timedelta(hours=hours)
@@ -368,7 +368,7 @@ def test_macro_runs_like_its_expression(macro):
     assert Cron(macro.upper()).upcoming(START, 3) == Cron(cron.MACROS[macro]).upcoming(START, 3)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.text(alphabet=st.sampled_from("0123456789*/,-#@LWHR? monfrijan\0\u202e\u0661"), max_size=110))
 def test_random_text_is_refused_or_valid(text):
     try:
