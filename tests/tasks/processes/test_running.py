@@ -260,9 +260,12 @@ def report_in(worker: socket.socket) -> dict[str, object]:
     worker.settimeout(0.2)
     while guard.REPORT not in answer:
         try:
-            answer += worker.recv(65_536)
+            part = worker.recv(65_536)
         except TimeoutError:
             worker.sendall(b"+")
+        else:
+            assert part, "the guard ended without a report"
+            answer += part
     return json.loads(answer[answer.index(b"{") :])
 
 
