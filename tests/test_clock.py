@@ -6,14 +6,16 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 
 import pytest
 from django.db import connection
 
 from schedules import clock
 from schedules.clock import DatabaseClock
+from schedules.engine.hosts import WARN_EVERY
 from schedules.models import Cluster, Execution
-from tests.clusters import PROJECT, SHORT_LEASE, environment, fresh_cluster, make_due
+from tests.clusters import PROJECT, environment, fresh_cluster, make_due
 from tests.forks import python
 from tests.waiting import PATIENCE, wait_for
 from verification.stop_under_load import notes
@@ -169,35 +171,49 @@ def running_skewed_cluster(ahead: int) -> Iterator[Cluster]:
     process = subprocess.Popen(
         [*python(), "-c", SKEWED_CLUSTER, str(ahead)],
         cwd=PROJECT,
-        env=environment(**SHORT_LEASE, CRONTY_WORKERS=1, CRONTY_LOG_LEVEL="WARNING"),
+        env=environment(CRONTY_WORKERS=1, CRONTY_LOG_LEVEL="WARNING"),
         stderr=subprocess.PIPE,
     )
     try:
         wait_for(lambda: fresh_cluster(known))
-        found = fresh_cluster(known)
-        assert found is not None
-        yield found
+        yield Cluster.objects.exclude(pk__in=known).get()
         process.send_signal(signal.SIGTERM)
         assert process.wait(PATIENCE) == 0
     finally:
         process.kill()
         _, log = process.communicate()
-    words = (
-        f"This host's clock is {abs(ahead)} seconds {'ahead of' if ahead > 0 else 'behind'} the database's"
-    )
-    assert log.decode().count(words) == 1
+    direction = "ahead of" if ahead > 0 else "behind"
+    words = f"WARNING schedules.engine.hosts: This host's clock is {abs(ahead)} seconds {direction} the database's"
+    warned_at = [
+        datetime.fromisoformat(line.split(",")[0]) for line in log.decode().splitlines() if words in line
+    ]
+    assert warned_at
+    assert all(later - earlier >= timedelta(seconds=WARN_EVERY - 1) for earlier, later in pairwise(warned_at))
+
+
+def has_tidied(cluster: Cluster, since: datetime) -> bool:
+    """Tell whether a cluster has looked for expired leases after this moment: it does so between two heartbeats."""
+    before = cluster.last_seen_at
+    cluster.refresh_from_db(fields=["last_seen_at"])
+    return since < before < cluster.last_seen_at
 
 
 @only_on_postgresql
 @pytest.mark.django_db(transaction=True)
 def test_hosts_with_wrong_clocks_fire_on_time_and_take_over_no_living_run(tmp_path):
-    """One is 90 seconds ahead and one 90 seconds behind; their runs last longer than a lease."""
-    path = tmp_path / "notes"
+    """One is 90 seconds ahead and one 90 seconds behind: to each, a lease of the other would be over or far off."""
+    path, end = tmp_path / "notes", tmp_path / "end"
     with running_skewed_cluster(90) as fast, running_skewed_cluster(-90) as slow:
-        jobs = make_due(4, "tests.note", after=4, path=str(path), seconds=4)
+        jobs = make_due(4, "tests.wait", after=4, path=str(path), until=str(end))
         due_at = jobs[0].run_at
         wait_for(lambda: notes(path, "begin") or clock.now() >= due_at)
         is_early = clock.now() < due_at
+        running = Execution.objects.filter(status="running")
+        wait_for(lambda: set(running.values_list("cluster", flat=True)) == {fast.pk, slow.pk})
+        both_run_since = clock.now()
+        wait_for(lambda: has_tidied(fast, both_run_since))
+        wait_for(lambda: has_tidied(slow, both_run_since))
+        end.touch()
         wait_for(lambda: sum(notes(path, "end").values()) >= 4)
         wait_for(lambda: not Execution.objects.live().exists())
         fast.refresh_from_db()
