@@ -595,6 +595,29 @@ def test_edit_after_the_clock_was_set_back_withdraws_later_missed_slots():
     assert check(history) == []
 
 
+def edited_after(shifts: list[tuple[float, float]]) -> History:
+    """A job at every full minute, told that it runs at T0 + 180; its edit before T0 + 120 is told the same."""
+    return History(
+        operations=[
+            operation("create", 95, when=When("cron", 1), grid=T0 + 180),
+            operation("edit", 105, grid=T0 + 180),
+        ],
+        rows=[row(180, 180)],
+        deliveries=[delivery(180, 180)],
+        shifts=shifts,
+        ended_at=T0 + 200,
+    )
+
+
+def test_job_created_while_the_clock_was_ahead_runs_when_its_answers_say():
+    """At 95 the clock says 130; at 105 it says 95, and the slot of 120 is in the future again."""
+    assert check(edited_after([(T0 + 90.0, 35.0), (T0 + 100.0, -10.0), (T0 + 110.0, 0.0)])) == []
+
+
+def test_answer_excuses_no_lost_slot_while_the_clock_is_right():
+    assert [found.rule for found in check(edited_after([]))] == ["lost"]
+
+
 def test_run_limit_with_an_unknown_answer_is_neither_required_nor_violated():
     raised = operation("edit", 38, outcome="unknown", policy=Policy(max_runs=6))
 

@@ -21,6 +21,8 @@ class Period:
     when: When | None = None
     grid: int | None = None
     ends_at: int | None = None
+    # The first slot that the answer named, where the answer counts.
+    told: int = 0
 
     def holds(self, slot: int) -> bool:
         return self.after + MARGIN < slot < self.before - MARGIN
@@ -29,7 +31,7 @@ class Period:
         if not self.is_armed or self.when is None or self.grid is None:
             return []
         # The answer named the first slot: none is before it, whatever the clock showed then.
-        earliest = self.grid - 1 if self.when.kind == "interval" else 0
+        earliest = (self.grid if self.when.kind == "interval" else self.told) - 1
         latest = min(self.before - MARGIN, self.ends_at or float("inf"))
         return self.when.slots(self.grid, max(self.after + MARGIN, earliest), latest)
 
@@ -111,9 +113,20 @@ def _periods(history: History, operations: Sequence[Operation]) -> list[Period]:
             current = Period(high, float("inf"), False, when, grid)
         elif is_known and op.verb == "edit":
             current = Period(high, float("inf"), was_armed, when, grid)
+        if current and _was_set_back(history, operations[0], op):
+            current = replace(current, told=op.grid or 0)
     if current:
         found.append(replace(current, before=history.ended_at) if current.is_armed else current)
     return found
+
+
+def _was_set_back(history: History, creation: Operation, op: Operation) -> bool:
+    """Return whether the clock was ahead of what it shows during the operation at any time since the job was created.
+
+    Then the job may have passed slots that are in the future again. Its answers still name the slot that follows.
+    """
+    now = offsets_between(history, op.sent_at - 1, op.answered_at + 1)
+    return max(offsets_between(history, creation.sent_at - 1, op.answered_at + 1)) > max(now)
 
 
 def span(history: History, op: Operation) -> tuple[float, float]:
