@@ -16,20 +16,20 @@ from schedules import clock
 from schedules.models import Cluster, Execution, Job
 from tests.factories import JobFactory, UserFactory
 from tests.forks import Fork, start
+from tests.postgres import patient
 from tests.waiting import PATIENCE, wait_for
 
 Process: TypeAlias = "Fork | subprocess.Popen[bytes]"
 PROJECT = Path(__file__).resolve().parent.parent
 
 
-def database_url() -> str:
-    """Return the address of the test's database, for other processes."""
+def database_url(name: str = "") -> str:
+    """Return the address of the test's database, or of another on its server, for other processes."""
     values = connection.settings_dict
     if connection.vendor == "sqlite":
         return f"sqlite:///{values['NAME']}"
-    return (
-        f"postgres://{values['USER']}:{values['PASSWORD']}@{values['HOST']}:{values['PORT']}/{values['NAME']}"
-    )
+    server = f"postgres://{values['USER']}:{values['PASSWORD']}@{values['HOST']}:{values['PORT']}"
+    return patient(f"{server}/{name or values['NAME']}")
 
 
 # Clusters have a lease that no slow machine uses up, unless a test is about runs whose cluster is gone.

@@ -18,6 +18,11 @@ from tests.waiting import PATIENCE
 NOBODY = 65534
 
 
+def patient(url: str) -> str:
+    """Allow a connection more time than the default does: a busy machine with forty callers at once may need it."""
+    return f"{url}?connect_timeout={PATIENCE:.0f}"
+
+
 class Postgres:
     """A temporary server on a free loopback port; run by root, it runs as `nobody`, because PostgreSQL refuses root."""
 
@@ -152,6 +157,5 @@ if __name__ == "__main__":
     command = sys.argv[1:]
     is_durable = command[0] == "--durable"
     with Postgres(is_durable=is_durable) as server:
-        # With forty callers at once, a busy machine may take longer to answer than the default allows.
-        environment = os.environ | {"DATABASE_URL": f"{server.url}?connect_timeout=60"}
+        environment = os.environ | {"DATABASE_URL": patient(server.url)}
         sys.exit(subprocess.run(command[is_durable:], env=environment, check=False).returncode)

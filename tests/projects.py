@@ -11,6 +11,7 @@ from pathlib import Path
 import psycopg
 
 from tests.forks import python
+from tests.postgres import patient
 from tests.waiting import PATIENCE
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -75,5 +76,5 @@ def empty_database(folder: Path) -> Iterator[str]:
     name = f"empty_{os.getpid()}"
     with psycopg.connect(server, autocommit=True) as connection:
         connection.execute(f"CREATE DATABASE {name}")
-        yield f"{server.rpartition('/')[0]}/{name}"
+        yield patient(f"{server.rpartition('/')[0]}/{name}")
         connection.execute(f"DROP DATABASE {name} WITH (FORCE)")

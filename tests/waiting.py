@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable
 
 # Only a hang takes this long, even on a slow machine.
-PATIENCE = 120.0
+PATIENCE = 300.0
 
 
 def wait_for(condition: Callable[[], object], seconds: float = PATIENCE) -> None:

@@ -135,7 +135,7 @@ def active_jobs(owner_id: Any, most: int | None = None) -> tuple[int, float]:
     With a limit, stop at that many jobs.
     """
     active = Job.objects.owned_by(owner_id).active().order_by()[:most]
-    used = active.aggregate(count=Count("pk"), planned=Sum("runs_per_minute"))
+    used = active.aggregate(count=Count("*"), planned=Sum("runs_per_minute"))
     return used["count"], used["planned"] or 0.0
 
 

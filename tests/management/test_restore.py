@@ -167,8 +167,7 @@ def test_postgresql_dump_replaces_the_database_which_is_kept(tmp_path: Path):
     dump = tmp_path / "cronty.dump"
     subprocess.run([PROGRAMS / "pg_dump", "--format=custom", f"--file={dump}", database_url()], check=True)
     name = f"{connection.settings_dict['NAME']}_restored"
-    url = database_url().rpartition("/")[0] + f"/{name}"
-    admin = database_url().rpartition("/")[0] + "/postgres"
+    url, admin = database_url(name), database_url("postgres")
     try:
         first = restore(url, dump, "--slots", "skip")
         assert first.returncode == 0, first.stderr

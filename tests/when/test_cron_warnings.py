@@ -57,7 +57,6 @@ def test_warnings(trigger, parts):
     assert all(part in warning for part, warning in zip(parts, warnings, strict=True))
 
 
-@pytest.mark.timeout(10)
 def test_clock_change_is_found_from_any_fraction_of_a_second():
     trigger = Cron("30 2 * * *", "Europe/Berlin")
 

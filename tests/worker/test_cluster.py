@@ -8,7 +8,7 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from datetime import timedelta
 from pathlib import Path
 
@@ -124,13 +124,14 @@ def assert_all_succeeded(jobs: list[Job], path: Path) -> None:
 
 
 def test_frozen_worker_that_wakes_up_does_not_change_the_outcome(tmp_path):
-    path = tmp_path / "notes"
+    path, until = tmp_path / "notes", tmp_path / "until"
     with running_cluster(**SHORT_LEASE) as cluster:
-        make_due(1, "tests.note", path=str(path), seconds=1)
+        make_due(1, "tests.wait", path=str(path), until=str(until))
         wait_for(lambda: notes(path, "begin"))
         frozen = member(cluster.pid, "busy")
 
         frozen.suspend()
+        until.touch()
         wait_for(lambda: Execution.objects.filter(status=Status.SUCCEEDED).exists())
         settled = Execution.objects.values("status", "attempt", "finished_at").get()
         frozen.resume()
@@ -142,13 +143,14 @@ def test_frozen_worker_that_wakes_up_does_not_change_the_outcome(tmp_path):
 
 
 def test_stopped_cluster_finishes_running_work_and_hands_back_the_rest(tmp_path):
-    path = tmp_path / "notes"
+    path, until = tmp_path / "notes", tmp_path / "until"
     with running_cluster(CRONTY_WORKERS=1, CRONTY_STOP_SECONDS=60) as cluster:
-        make_due(8, "tests.note", path=str(path), seconds=1)
+        make_due(8, "tests.wait", path=str(path), until=str(until), seconds=1)
         wait_for(lambda: notes(path, "begin"))
         family = family_of(cluster.pid)
 
         cluster.send_signal(signal.SIGTERM)
+        until.touch()
 
         assert cluster.wait(PATIENCE) == 0
     assert not any(map(is_alive, family))
@@ -309,28 +311,34 @@ def test_watch_does_not_blame_the_cluster_for_a_database_that_does_not_answer(wa
 
 
 SLOW_CLAIM_ON_SQLITE = """
-CREATE TRIGGER slow_claim AFTER UPDATE OF next_run_at ON schedules_job WHEN julianday('now') < julianday('{until}')
+CREATE TABLE slow AS SELECT 1;
+CREATE TRIGGER slow_claim AFTER UPDATE OF next_run_at ON schedules_job WHEN EXISTS (SELECT 1 FROM slow)
 BEGIN
     SELECT count(*) FROM (
         WITH RECURSIVE numbers(number) AS (SELECT 1 UNION ALL SELECT number + 1 FROM numbers LIMIT 300000000)
         SELECT number FROM numbers);
-END
+END;
 """
 
 
+@pytest.fixture
+def person(transactional_db: None) -> Iterator[sqlite3.Connection]:
+    """Somebody who opens the database and makes every claim take many seconds."""
+    with closing(sqlite3.connect(connection.settings_dict["NAME"], timeout=PATIENCE)) as database:
+        yield database
+        database.executescript("DROP TRIGGER slow_claim; DROP TABLE slow")
+
+
 @pytest.mark.skipif(connection.vendor != "sqlite", reason="PostgreSQL locks rows, not the database")
-def test_claim_loop_frozen_while_it_holds_the_lock_of_the_database_is_restarted():
+def test_claim_loop_frozen_while_it_holds_the_lock_of_the_database_is_restarted(person):
     """The leader took the locked database for the cause, and everything stopped for good."""
     with running_cluster() as cluster:
-        until = clock.now() + timedelta(seconds=6)
-        with connection.cursor() as cursor:
-            cursor.execute(SLOW_CLAIM_ON_SQLITE.format(until=f"{until:%Y-%m-%d %H:%M:%S}"))
+        person.executescript(SLOW_CLAIM_ON_SQLITE)
         make_due(1, "tests.ping")
-        wait_for(_is_locked)
-        wait_for(_is_locked)
+        frozen = suspend_while_it_holds_the_lock(cluster.pid)
 
-        member(cluster.pid, "pusher").suspend()
-
+        wait_for(lambda: not is_alive(frozen))
+        person.executescript("DELETE FROM slow")
         wait_for(lambda: "was restarted" in Cluster.objects.get().note)
         wait_for(all_ended)
     assert Execution.objects.get().status == Status.SUCCEEDED
@@ -351,6 +359,24 @@ def test_worker_stopped_while_it_holds_the_lock_of_the_database_is_replaced():
         wait_for(lambda: not holder.is_running())
         wait_for(all_ended)
     assert Execution.objects.get().status == Status.SUCCEEDED
+
+
+def suspend_while_it_holds_the_lock(leader: int) -> psutil.Process:
+    """Stop the claim loop in a claim; a slow machine may have restarted it meanwhile, so look again after it stopped."""
+    stopped: list[psutil.Process] = []
+
+    def holds_the_lock() -> bool:
+        with suppress(StopIteration, psutil.Error):
+            found = member(leader, "pusher")
+            found.suspend()
+            if _is_locked():
+                stopped.append(found)
+            else:
+                found.resume()
+        return bool(stopped)
+
+    wait_for(holds_the_lock)
+    return stopped[0]
 
 
 def _is_locked() -> bool:

@@ -25,7 +25,7 @@ from tests.clusters import (
     title_of,
 )
 from tests.forks import python
-from tests.postgres import Postgres
+from tests.postgres import Postgres, patient
 from tests.waiting import PATIENCE, wait_for
 from verification.stop_under_load import notes
 
@@ -112,7 +112,7 @@ for number in range(40):
 def test_no_run_is_lost_when_the_database_restarts(tmp_path):
     path = tmp_path / "notes"
     with Postgres() as server:
-        settings = SHORT_LEASE | {"DATABASE_URL": server.url, "CRONTY_DATA": tmp_path}
+        settings = SHORT_LEASE | {"DATABASE_URL": patient(server.url), "CRONTY_DATA": tmp_path}
         assert manage("migrate", "-v0", **settings).wait(PATIENCE) == 0
         script = SPREAD_JOBS.replace("PATH", repr(str(path)))
         subprocess.run([*python(), "-c", script], env=environment(**settings), cwd=PROJECT, check=True)

@@ -58,7 +58,7 @@ def explore(examples: int, *, randomly: bool = False) -> list[int]:
     return rows
 
 
-@pytest.mark.timeout(0 if EXAMPLES else 300)
+@pytest.mark.timeout(0 if EXAMPLES else 900)
 def test_cronty_agrees_with_the_reference():
     rows = explore(EXAMPLES or 8, randomly=bool(EXAMPLES))
 
