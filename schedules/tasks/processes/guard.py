@@ -31,6 +31,8 @@ FLUSH_EVERY = 1.0
 FREEZE_ROUNDS = 10
 KILL_SECONDS = 5.0
 MOMENT = 0.01
+# A delay of this process by more, in seconds, is no silence of the worker.
+HELD_UP = 0.5
 
 
 class Kept:
@@ -143,8 +145,12 @@ class Guard:
 
     def _watch(self, wake_up: int) -> None:
         """Pass on output and obey the worker until the program has ended."""
+        back_at = float("inf")
         while self._status is None:
             now = time.monotonic()
+            if now > back_at + HELD_UP:
+                # This process stood still, perhaps with the whole machine: the worker could not show that it is alive.
+                self._heard_at = min(now, self._heard_at + now - back_at)
             if now >= self._kill_at:
                 return
             if now >= self._flush_at and not self._unsent:
@@ -155,7 +161,8 @@ class Guard:
             for number in (wake_up, *self._streams):
                 poll.register(number, select.POLLIN)
             wait = min(self._flush_at, self._kill_at, self._heard_at + self._spec["lease"]) - now
-            for number, event in poll.poll(max(wait, MOMENT) * 1000):
+            back_at = now + max(wait, MOMENT)
+            for number, event in poll.poll((back_at - now) * 1000):
                 if number == wake_up:
                     os.read(wake_up, READ_BYTES)
                     self._reap()
