@@ -21,9 +21,10 @@ from schedules.models import Cluster, Execution, Job
 from schedules.worker.cluster import HeartbeatWatch, Trouble
 from schedules.worker.concurrency import Permits
 from schedules.worker.context import ClusterContext
-from schedules.worker.lock_holder import LOCKS
+from schedules.worker.lock_holder import LOCKS, holder
 from tests.clusters import (
     PROJECT,
+    SHIPPED_LEASE,
     SHORT_LEASE,
     all_ended,
     environment,
@@ -124,13 +125,13 @@ def assert_all_succeeded(jobs: list[Job], path: Path) -> None:
 
 
 def test_frozen_worker_that_wakes_up_does_not_change_the_outcome(tmp_path):
-    with running_cluster(**SHORT_LEASE) as cluster:
+    with running_cluster(**SHIPPED_LEASE):
         for number in itertools.count():
             path, until = tmp_path / f"notes{number}", tmp_path / f"until{number}"
             jobs = make_due(1, "tests.wait", path=str(path), until=str(until))
             row = Execution.objects.filter(job__in=jobs).values("status", "attempt", "finished_at")
             wait_for(lambda path=path: notes(path, "begin"))
-            frozen = member(cluster.pid, "busy")
+            frozen = psutil.Process(int(path.read_text().split()[-1]))
 
             frozen.suspend()
             until.touch()
@@ -151,7 +152,7 @@ def test_stopped_cluster_finishes_running_work_and_hands_back_the_rest(tmp_path)
     path, until = tmp_path / "notes", tmp_path / "until"
     with running_cluster(CRONTY_WORKERS=1, CRONTY_STOP_SECONDS=60) as cluster:
         make_due(8, "tests.wait", path=str(path), until=str(until), seconds=1)
-        wait_for(lambda: notes(path, "begin"))
+        wait_for(lambda: notes(path, "begin") and Execution.objects.count() > 1)
         family = family_of(cluster.pid)
 
         cluster.send_signal(signal.SIGTERM)
@@ -181,12 +182,12 @@ execute_from_command_line(["manage.py", "qcluster"])
 
 def test_cluster_forks_whatever_the_default_start_method_is(tmp_path):
     """Since Python 3.14 the default is forkserver, where a child inherits neither context nor hooks."""
+    [slow] = make_due(1, "tests.wait", path=str(tmp_path / "notes"), until=str(tmp_path / "never"))
+    Job.objects.filter(pk=slow.pk).update(timeout=timedelta(seconds=1))
+    make_due(2, "tests.ping")
+    make_due(2, "tests.aping")
     process = subprocess.Popen([sys.executable, "-c", FORKSERVER], cwd=PROJECT, env=environment())
     try:
-        [slow] = make_due(1, "tests.wait", path=str(tmp_path / "notes"), until=str(tmp_path / "never"))
-        Job.objects.filter(pk=slow.pk).update(timeout=timedelta(seconds=1))
-        make_due(2, "tests.ping")
-        make_due(2, "tests.aping")
         wait_for(lambda: Execution.objects.count() == 5 and all_ended())
         process.send_signal(signal.SIGTERM)
         assert process.wait(PATIENCE) == 0
@@ -202,16 +203,18 @@ def test_cluster_forks_whatever_the_default_start_method_is(tmp_path):
 
 def test_frozen_claim_loop_is_restarted_and_repeats_nothing_that_runs(tmp_path):
     path, until = tmp_path / "notes", tmp_path / "until"
-    with running_cluster(**SHORT_LEASE) as cluster:
+    with running_cluster(**SHIPPED_LEASE) as cluster:
         make_due(1, "tests.wait", path=str(path), until=str(until))
         make_due(3, "tests.anote", path=str(path), seconds=1)
         wait_for(lambda: len(notes(path, "begin")) == 4)
+        (first_lease,) = Execution.objects.filter(task="tests.wait").values_list("lease_until", flat=True)
 
         suspend_between_writes(member(cluster.pid, "pusher"))
 
         wait_for(lambda: "claim loop" in Cluster.objects.get().note)
         make_due(1, "tests.ping")
         wait_for(lambda: Execution.objects.filter(task="tests.ping", status=Status.SUCCEEDED).exists())
+        wait_for(lambda: clock.now() > first_lease)
         until.touch()
         wait_for(all_ended)
     assert set(Execution.objects.values_list("status", "attempt")) == {(Status.SUCCEEDED, 1)}
@@ -223,6 +226,8 @@ def suspend_between_writes(process: psutil.Process) -> None:
 
     def holds_no_lock() -> bool:
         process.suspend()
+        # What it was in the middle of may still give it a lock.
+        wait_for(lambda: process.status() == psutil.STATUS_STOPPED)
         held = LOCKS.read_text().splitlines() if LOCKS.exists() else []
         if any(line.split()[3:5] == ["WRITE", str(process.pid)] for line in held):
             process.resume()
@@ -367,15 +372,15 @@ def test_claim_loop_frozen_while_it_holds_the_lock_of_the_database_is_restarted(
 @pytest.mark.skipif(not LOCKS.exists(), reason="this system does not tell who holds a lock")
 def test_worker_stopped_while_it_holds_the_lock_of_the_database_is_replaced():
     """Everything waited for as long as the worker was stopped."""
-    with running_cluster(**SHORT_LEASE, CRONTY_WORKERS=1) as cluster:
+    with running_cluster(**SHORT_LEASE, CRONTY_WORKERS=1):
         make_due(1, "tests.hold_lock", seconds=90)
         wait_for(_is_locked)
         wait_for(_is_locked)
-        holder = member(cluster.pid, "busy")
+        stopped = psutil.Process(holder(Path(connection.settings_dict["NAME"])))
 
-        holder.suspend()
+        stopped.suspend()
 
-        wait_for(lambda: not holder.is_running())
+        wait_for(lambda: not stopped.is_running())
         wait_for(all_ended)
     assert Execution.objects.get().status == Status.SUCCEEDED
 

@@ -12,6 +12,7 @@ from schedules import clock
 from schedules.models import Cluster, Execution, clusters
 from tests.clusters import (
     PROJECT,
+    SHIPPED_LEASE,
     SHORT_LEASE,
     all_ended,
     database_url,
@@ -39,25 +40,27 @@ Status = Execution.Status
 
 @pytest.fixture
 def soon_blocked(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Call a cluster blocked after five seconds, which are longer than its lease of three."""
-    monkeypatch.setattr(clusters, "BLOCKED_AFTER", timedelta(seconds=5))
+    """Call a cluster blocked after twelve seconds, which are longer than its lease of ten."""
+    monkeypatch.setattr(clusters, "BLOCKED_AFTER", timedelta(seconds=12))
 
 
 def test_held_row_delays_only_its_own_job(tmp_path, client, soon_blocked):
     """Settling waited for the row, nobody renewed the leases meanwhile, and runs of other jobs were repeated."""
-    path = tmp_path / "notes"
-    with running_cluster(**SHORT_LEASE, CRONTY_WORKERS=1):
-        held, *_ = make_due(3, "tests.anote", path=str(path), seconds=1)
-        make_due(1, "tests.note", path=str(path), seconds=9)
+    path, is_held, end = tmp_path / "notes", tmp_path / "held", tmp_path / "end"
+    with running_cluster(**SHIPPED_LEASE, CRONTY_WORKERS=1):
+        held, *_ = make_due(3, "tests.await", path=str(path), until=str(is_held))
+        make_due(1, "tests.wait", path=str(path), until=str(end))
         wait_for(lambda: len(notes(path, "begin")) == 4)
         with psycopg.connect(database_url()) as person:
             person.execute("SELECT 1 FROM schedules_job WHERE id = %s FOR UPDATE", [held.pk])
+            is_held.touch()
             late = make_due(20, "tests.anote", path=str(path), seconds=1)
             free = Execution.objects.exclude(job=held)
             wait_for(lambda: free.filter(status=Status.SUCCEEDED, job__in=late).count() == 20)
             # Longer than the lease and than the time after which the cluster reports it.
             wait_for(lambda: client.get("/readyz").json()["unblocked"] is False)
             assert Execution.objects.get(job=held).status == Status.RUNNING
+            end.touch()
             wait_for(lambda: free.filter(status=Status.SUCCEEDED).count() == 23)
         wait_for(all_ended)
 
@@ -66,15 +69,16 @@ def test_held_row_delays_only_its_own_job(tmp_path, client, soon_blocked):
 
 
 def test_held_table_repeats_nothing(tmp_path, soon_blocked):
-    path = tmp_path / "notes"
-    with running_cluster(**SHORT_LEASE) as cluster:
+    path, is_held = tmp_path / "notes", tmp_path / "held"
+    with running_cluster(**SHIPPED_LEASE) as cluster:
         first = Cluster.objects.get()
-        make_due(20, "tests.anote", path=str(path), seconds=1)
-        make_due(2, "tests.note", path=str(path), seconds=5)
+        make_due(20, "tests.await", path=str(path), until=str(is_held))
+        make_due(2, "tests.wait", path=str(path), until=str(is_held), seconds=5)
         wait_for(lambda: len(notes(path, "begin")) == 22)
         make_due(20, "tests.anote", path=str(path), after=0.1)
         with psycopg.connect(database_url()) as person:
             person.execute("LOCK TABLE schedules_execution IN ACCESS EXCLUSIVE MODE")
+            is_held.touch()
             wait_for(lambda: Cluster.objects.blocked(clock.now()).exists())
         wait_for(all_ended)
         assert Cluster.objects.get() == first

@@ -15,7 +15,7 @@ from schedules.worker.broker import LedgerBroker
 from schedules.worker.command_lane import CommandLane
 from schedules.worker.concurrency import Permits
 from schedules.worker.context import ClusterContext
-from tests.clusters import SHORT_LEASE, all_ended, family_of, is_alive, make_due, running_cluster
+from tests.clusters import SHIPPED_LEASE, all_ended, family_of, is_alive, make_due, running_cluster
 from tests.factories import ClusterFactory, ExecutionFactory, JobFactory
 from tests.waiting import PATIENCE, wait_for
 from verification.stop_under_load import notes
@@ -137,8 +137,8 @@ def test_commands_run_in_a_cluster_beside_everything_else_and_die_with_their_wor
     use_commands(WAIT)
     assert registry.get("wait") is not None
     paths = [tmp_path / str(number) for number in range(3)]
-    settings = SHORT_LEASE | {"CRONTY_COMMANDS_FILE": commands_file, "CRONTY_COMMANDS_AT_ONCE": 2}
-    with running_cluster(**settings) as leader:
+    settings = {"CRONTY_COMMANDS_FILE": commands_file, "CRONTY_COMMANDS_AT_ONCE": 2}
+    with running_cluster(**SHIPPED_LEASE, **settings) as leader:
         for path in paths:
             make_due(1, "wait", after=0, path=str(path))
         wait_for(lambda: RunOutput.objects.filter(head="waiting\n").count() == 2)
@@ -183,7 +183,7 @@ def test_stopped_commands_have_time_to_clean_up_although_their_workers_are_busy(
     use_commands(WAIT)
     notes_file, until = tmp_path / "notes", tmp_path / "until"
     goodbyes = {tmp_path / f"polite{number}.bye" for number in range(4)}
-    limits = {"CRONTY_WORKERS": 1, "CRONTY_COMMANDS_AT_ONCE": 4, "CRONTY_STOP_SECONDS": 20}
+    limits = {"CRONTY_WORKERS": 1, "CRONTY_COMMANDS_AT_ONCE": 4, "CRONTY_STOP_SECONDS": 30}
     with running_cluster(CRONTY_COMMANDS_FILE=commands_file, **limits) as cluster:
         # One after the other, so that they come to different workers.
         for number in range(4):

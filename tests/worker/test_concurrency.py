@@ -109,7 +109,7 @@ def test_waiting_process_gets_the_permit_when_it_is_freed(permits):
     assert holder.stdin is not None
     holder.stdin.close()
 
-    with permits.acquire(10) as is_permitted:
+    with permits.acquire(PATIENCE) as is_permitted:
         assert is_permitted
     holder.stdin = None
     end(holder)

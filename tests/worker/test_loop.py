@@ -207,7 +207,10 @@ def test_outcomes_are_written_without_a_drain(cluster, loop):
 def test_outcomes_are_written_between_runs_in_a_burst(cluster, loop, monkeypatch):
     run = make_running(cluster)
     loop.write_if_due()
+    # It is the call that writes, not the loop.
+    monkeypatch.setattr(loop_module, "FLUSH_AFTER", 1000)
     monkeypatch.setattr(loop_module, "FLUSH_BURST_AFTER", 1000)
+    monkeypatch.setattr(loop_module, "WAIT_FOR_WRITER", PATIENCE)
     loop.add_outcome(outcome_of(run))
     loop.write_if_due()
     assert status_of(run) == "running"
@@ -276,11 +279,11 @@ def test_loop_survives_a_task_that_breaks_out_of_it(cluster, loop, caplog):
 @pytest.mark.parametrize("between_runs", [True, False])
 def test_outcomes_survive_a_database_outage(cluster, loop, monkeypatch, caplog, between_runs):
     caplog.set_level(logging.CRITICAL)
-    settle, refusals = engine.settle_runs, [3]
+    settle, refusals, is_back = engine.settle_runs, [], threading.Event()
 
     def unavailable_for_a_while(cluster_id: int, outcomes: Any) -> engine.Settled:
-        if refusals[0]:
-            refusals[0] -= 1
+        if not is_back.is_set():
+            refusals.append(outcomes)
             raise OperationalError("the server closed the connection unexpectedly")
         return settle(cluster_id, outcomes)
 
@@ -290,10 +293,12 @@ def test_outcomes_survive_a_database_outage(cluster, loop, monkeypatch, caplog, 
     if between_runs:
         loop._write_at = 0
         loop.write_if_due()
-        assert status_of(run) == "running"
+    wait_for(lambda: len(refusals) >= 3)
+    assert status_of(run) == "running"
+
+    is_back.set()
 
     wait_for(lambda: status_of(run) == "succeeded")
-    assert refusals == [0]
 
 
 def test_drain_survives_a_database_outage(cluster, loop, monkeypatch, caplog):
@@ -317,6 +322,7 @@ def test_drain_survives_a_database_outage(cluster, loop, monkeypatch, caplog):
 
 def test_runs_behind_a_failed_start_are_released_and_nothing_goes_on_watching(cluster, loop, monkeypatch):
     rows = [ExecutionFactory(status="claimed", cluster=cluster) for _ in range(3)]
+    wait_for(lambda: len(asyncio.all_tasks(loop._loop)) == 2)
     watching = len(asyncio.all_tasks(loop._loop))
 
     def fail(*args: Any, **kwargs: Any) -> None:

@@ -164,7 +164,7 @@ os.register_at_fork(after_in_child=lambda: (os.close(started), os.read(ready, 1)
 parent_death.end_forks_with_parent()
 if os.fork() == 0:
     # The kernel closes the pipe of a dying parent a moment before it tells the child.
-    time.sleep(10)
+    time.sleep(60)
     print("still alive", flush=True)
     os._exit(0)
 os.kill(os.getpid(), signal.SIGKILL)

@@ -25,7 +25,7 @@ SECOND = timedelta(seconds=1)
 def test_restarted_cluster_leaves_no_slot_late_repeated_or_missed(tmp_path):
     path = tmp_path / "notes"
     with running_cluster():
-        with running_cluster() as stopped:
+        with running_cluster(CRONTY_STOP_SECONDS=60) as stopped:
             job = JobFactory(
                 interval=True,
                 every=SECOND,

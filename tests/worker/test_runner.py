@@ -132,7 +132,8 @@ def test_execution_whose_claim_was_lost_is_not_run(cluster):
     assert row.status == "cancelled"
 
 
-def test_plain_functions_of_a_package_run_sequentially(cluster):
+def test_plain_functions_of_a_package_run_sequentially(cluster, monkeypatch):
+    monkeypatch.setattr(loop_module, "RELEASE_AFTER", 60)
     rows = [
         ExecutionFactory(job=JobFactory(task="tests.ping"), status="claimed", cluster=cluster)
         for _ in range(3)
@@ -173,7 +174,7 @@ def test_executions_started_together_with_a_long_function_are_queued_again(clust
         for name in ("tests.ping", "tests.runner.until_others_are_queued", "tests.ping", "tests.ping")
     )
     runner.run_plain_functions(0, [quick.pk])
-    monkeypatch.setattr(loop_module, "RELEASE_AFTER", 0.05)
+    monkeypatch.setattr(loop_module, "RELEASE_AFTER", 1)
 
     runner.run_plain_functions(0, [row.pk for row in rows])
 
@@ -183,7 +184,7 @@ def test_executions_started_together_with_a_long_function_are_queued_again(clust
 
 
 def test_executions_behind_a_long_function_are_released(cluster, monkeypatch):
-    monkeypatch.setattr(loop_module, "RELEASE_AFTER", 0.01)
+    monkeypatch.setattr(loop_module, "RELEASE_AFTER", 1)
     rows = [
         ExecutionFactory(
             job=JobFactory(task=name), status="claimed", cluster=cluster, lease_until=clock.now() + HOUR

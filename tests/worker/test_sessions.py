@@ -112,9 +112,9 @@ def test_bare_settings_of_another_project_are_enough():
 @only_on_postgresql
 def test_jobs_of_a_host_that_is_lost_in_the_middle_of_a_claim_run_elsewhere(monkeypatch):
     """They did not run anywhere until the lost host came back."""
-    monkeypatch.setattr(sessions, "LOST_AFTER", 1)
+    monkeypatch.setattr(sessions, "LOST_AFTER", 8)
     lost, other = ClusterFactory(), ClusterFactory()
-    job = JobFactory(next_run_at=clock.now())
+    job = JobFactory(once=True, run_at=clock.now())
     has_claimed, must_end = threading.Event(), threading.Event()
 
     def freeze_in_a_claim() -> None:
@@ -139,7 +139,7 @@ def test_jobs_of_a_host_that_is_lost_in_the_middle_of_a_claim_run_elsewhere(monk
 def test_held_row_of_an_owner_delays_only_that_owners_jobs():
     """A ledger row refers to its owner: the claim waited for the lock, and no job of anybody was claimed."""
     cluster = ClusterFactory()
-    held, free = JobFactory(next_run_at=clock.now()), JobFactory(next_run_at=clock.now())
+    held, free = (JobFactory(once=True, run_at=clock.now()) for _ in range(2))
 
     with transaction.atomic():
         User.objects.select_for_update().get(pk=held.owner_id)

@@ -19,6 +19,8 @@ import psutil
 PROJECT = Path(__file__).resolve().parent.parent.parent
 TOKEN_USER = "admin"
 PASSWORD = "correct-horse-battery"
+# A process that is there for longer after its leader has ended, in seconds, is an orphan.
+TIME_TO_DIE = 10
 # What django-q2 writes into the title of a worker process.
 WORKER_TITLES = (" idle", " processing ")
 
@@ -212,13 +214,14 @@ class Product:
                 process.wait(30)
             except subprocess.TimeoutExpired:
                 self.seen.add(psutil.Process(process.pid))
-        rest(0.5)
+        until = time.monotonic() + TIME_TO_DIE
+        while any(map(_is_alive, self.seen)) and time.monotonic() < until:
+            rest(0.1)
         orphans = []
-        for process in self.seen:
+        for process in filter(_is_alive, self.seen):
             with suppress(psutil.Error):
-                if process.is_running() and process.status() != psutil.STATUS_ZOMBIE:
-                    orphans.append(f"{process.pid} {_title(process)[-60:]}")
-                    process.kill()
+                orphans.append(f"{process.pid} {_title(process)[-60:]}")
+                process.kill()
         self.processes.clear()
         self.seen.clear()
         self.log.close()
@@ -239,6 +242,12 @@ def family_of(pid: int) -> list[psutil.Process]:
     with suppress(psutil.Error):
         return psutil.Process(pid).children(recursive=True)
     return []
+
+
+def _is_alive(process: psutil.Process) -> bool:
+    with suppress(psutil.Error):
+        return bool(process.is_running() and process.status() != psutil.STATUS_ZOMBIE)
+    return False
 
 
 def _title(process: psutil.Process) -> str:

@@ -216,11 +216,11 @@ class World:
     def _start_product(self) -> None:
         self.product.start("up")
         began_at = time.time()
-        wait_until(lambda: answers(f"{self.product.url}/healthz"), 90)
+        wait_until(lambda: answers(f"{self.product.url}/healthz"), 300)
         self.token = self._issue_token()
         self.product.start("second")
         self.product.start("mcp")
-        wait_until(lambda: not self.remaining_problem(began_at), 90)
+        wait_until(lambda: not self.remaining_problem(began_at), 300)
 
     def _issue_token(self) -> str:
         from django.core.management import call_command  # noqa: PLC0415
