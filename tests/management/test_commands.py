@@ -41,7 +41,10 @@ def own_processes(monkeypatch):
 
 
 @pytest.mark.django_db(transaction=True)
-def test_up_check_fires_a_job_end_to_end_and_deletes_no_history(own_processes, free_port, capsys):
+def test_up_check_fires_a_job_end_to_end_and_deletes_no_history(
+    own_processes, free_port, capsys, monkeypatch
+):
+    monkeypatch.setattr(up, "WAIT_SECONDS", PATIENCE)
     old = ExecutionFactory(finished_at=clock.now() - timedelta(days=10_000), status="succeeded")
 
     call_command("up", "--check", "--port", str(free_port))

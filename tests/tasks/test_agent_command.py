@@ -14,6 +14,7 @@ from schedules.tasks import builtin
 from schedules.tasks.interface import Final, RetryLater
 from tests.factories import UserFactory
 from tests.tasks.builtin.conftest import RUN, perform
+from tests.tasks.conftest import timeouts
 from tests.waiting import PATIENCE
 
 
@@ -159,7 +160,7 @@ def family_command(settings, tmp_path):
     """Set the agent command to one that starts a long-lived child, writes its pid, and runs for some seconds."""
 
     def use(*, child: str = "sleep 600", seconds: int) -> None:
-        script = f"{child} & echo $! > {tmp_path}/child; echo started; sleep {seconds}"
+        script = f"{child} & echo $! > {tmp_path}/child; : > {tmp_path}/ready; echo started; sleep {seconds}"
         settings.CRONTY_AGENT_COMMAND = ["/bin/sh", "-c", script]
 
     return use
@@ -180,8 +181,9 @@ def ends(path):
 def test_agent_command_that_times_out_is_killed_with_its_children(family_command, tmp_path):
     family_command(seconds=600)
 
-    with pytest.raises(RetryLater, match="did not finish within 4 s"):
-        perform("prompt", replace(RUN, timeout=4.0), prompt="Hello")
+    for timeout in timeouts(tmp_path / "ready"):
+        with pytest.raises(RetryLater, match=f"did not finish within {timeout} s"):
+            perform("prompt", replace(RUN, timeout=timeout), prompt="Hello")
 
     assert ends(tmp_path / "child")
 
@@ -211,7 +213,7 @@ def test_agent_command_can_be_cancelled_while_it_starts(turns, settings):
         for _ in range(turns):
             await asyncio.sleep(0)
         running.cancel()
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE):
             with pytest.raises(asyncio.CancelledError):
                 await running
 
@@ -237,7 +239,8 @@ def test_detached_child_is_killed_after_a_successful_run(family_command, tmp_pat
 def test_detached_child_is_killed_after_a_timeout(family_command, tmp_path):
     family_command(child="setsid sleep 600", seconds=600)
 
-    with pytest.raises(RetryLater, match="did not finish"):
-        perform("prompt", replace(RUN, timeout=4.0), prompt="Hello")
+    for timeout in timeouts(tmp_path / "ready"):
+        with pytest.raises(RetryLater, match="did not finish"):
+            perform("prompt", replace(RUN, timeout=timeout), prompt="Hello")
 
     assert ends(tmp_path / "child")

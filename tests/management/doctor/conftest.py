@@ -3,6 +3,8 @@
 import pytest
 from django.conf import LazySettings
 
+from tests.waiting import PATIENCE
+
 
 @pytest.fixture(autouse=True)
 def installed(settings: LazySettings, tmp_path) -> None:
@@ -11,3 +13,4 @@ def installed(settings: LazySettings, tmp_path) -> None:
     settings.CRONTY_URL = "http://127.0.0.1:8000"
     settings.CRONTY_HOST = "127.0.0.1"
     settings.DEBUG = False
+    settings.CRONTY_OUTBOUND_TIMEOUT = PATIENCE

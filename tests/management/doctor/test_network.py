@@ -8,6 +8,7 @@ from schedules.management.doctor import network
 from tests.mcp.processes import free_port
 from tests.sink import Answer, Sink
 from tests.site.smtp import MailSink
+from tests.waiting import PATIENCE
 
 HEALTHY = Answer(body=b'{"healthy":true}')
 ALIVE = Answer(body=b"ok\n")
@@ -67,7 +68,8 @@ def test_address_that_leads_elsewhere_is_a_problem(sink):
     assert "redirects to https://elsewhere.example/" in found("address")[1]
 
 
-def test_mail_server_is_tried(sink, settings):
+def test_mail_server_is_tried(sink, settings, monkeypatch):
+    monkeypatch.setattr(network, "SECONDS", PATIENCE)
     settings.CRONTY_PASSWORD_RESET = True
     settings.EMAIL_BACKEND = "django.core.mail.backends.smtp.EmailBackend"
     settings.EMAIL_HOST = "127.0.0.1"

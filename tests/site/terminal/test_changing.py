@@ -96,7 +96,7 @@ def test_run_waits_for_its_outcome(cronty, owner, monkeypatch, status, code):
     monkeypatch.setattr("cronty_site.terminal.changing.time.sleep", settle)
 
     # A run that stays queued is given up after this time.
-    ended = cronty("run", "Backup", "--wait", "--timeout", "0.05")
+    ended = cronty("run", "Backup", "--wait", "--timeout", "0.05" if status == "queued" else "300")
 
     assert ended.code == code
     assert ("still queued" in ended.err) == (status == "queued")

@@ -52,6 +52,7 @@ def test_idle_worker_knows_a_new_command_at_its_first_look(commands, commands_fi
 
 def test_new_command_is_known_at_once_and_a_partial_file_is_no_problem(commands, commands_file):
     write(commands_file, TRY.format(name="two") + "[three")
+    os.utime(commands_file, times=(time.time() + 600,) * 2)
     assert (commands.get("two"), commands.problem) == (None, "")
 
     write(commands_file, TRY.format(name="two"))

@@ -15,6 +15,8 @@ from schedules.tasks import registry
 from schedules.tasks.interface import Final, OutputText, RetryLater, Run
 from schedules.tasks.processes import running as running_module
 from tests.factories import UserFactory
+from tests.tasks.conftest import timeouts
+from tests.waiting import PATIENCE
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -32,7 +34,7 @@ def file_of(program: str, *arguments: str, more: str = "", parameters: str = "")
 @pytest.fixture
 def run(operator: User) -> Run:
     return replace(
-        Run.without_job(datetime(2026, 2, 4, 9, tzinfo=UTC), operator.pk, 60),
+        Run.without_job(datetime(2026, 2, 4, 9, tzinfo=UTC), operator.pk, PATIENCE),
         execution_id=42,
         job_id="job_17",
     )
@@ -96,14 +98,15 @@ def test_failed_program_may_be_retried_and_says_how_it_ended(use_commands, run):
     assert "fine" in caught.value.result["output"]
 
 
-def test_program_that_takes_too_long_is_stopped(use_commands, run, monkeypatch):
+def test_program_that_takes_too_long_is_stopped(use_commands, run, monkeypatch, tmp_path):
     monkeypatch.setattr(running_module, "GRACE_SECONDS", 0.2)
-    use_commands(
-        file_of("import signal, time; signal.signal(15, signal.SIG_IGN); time.sleep(600)", more="timeout = 1")
-    )
+    ready = tmp_path / "ready"
+    program = f"import signal, time; signal.signal(15, signal.SIG_IGN); open('{ready}', 'w'); time.sleep(600)"
 
-    with pytest.raises(RetryLater, match="did not finish within 1 s and was stopped") as caught:
-        perform(run)
+    for timeout in timeouts(ready):
+        use_commands(file_of(program, more=f"timeout = {timeout}"))
+        with pytest.raises(RetryLater, match=f"did not finish within {timeout} s and was stopped") as caught:
+            perform(run)
 
     assert caught.value.result["signal"] == "SIGKILL"
 

@@ -7,6 +7,7 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,6 +17,7 @@ import pytest
 
 from schedules.tasks.processes import Ended, Program, StartError, guard, run_program
 from schedules.tasks.processes import running as running_module
+from tests.tasks.conftest import timeouts
 from tests.waiting import PATIENCE, wait_for
 
 
@@ -31,13 +33,21 @@ class Sink:
         self.skipped += count
 
 
-# After so many seconds a program that does not end has done everything else.
-TIME_TO_START = 4.0
-
-
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch):
     monkeypatch.setattr(running_module, "GRACE_SECONDS", 0.3)
+
+
+@pytest.fixture(autouse=True)
+def patient_guard(monkeypatch, tmp_path_factory):
+    """A guard that does not give up killing because the machine stood still."""
+    copy = tmp_path_factory.mktemp("guard") / "guard.py"
+    seconds = f"KILL_SECONDS = {guard.KILL_SECONDS}\n"
+    source = Path(running_module.GUARD).read_text()
+    assert seconds in source
+    copy.write_text(source.replace(seconds, f"KILL_SECONDS = {PATIENCE}\n"))
+    monkeypatch.setattr(running_module, "GUARD", str(copy))
+    monkeypatch.setattr(guard, "KILL_SECONDS", PATIENCE)
 
 
 def run(*arguments: str, timeout: float = PATIENCE, sink: Sink | None = None, **values) -> Ended:
@@ -58,7 +68,10 @@ def sh(script: str, **values) -> Ended:
 def is_dead(pid_file: Path) -> bool:
     """Tell whether the process whose pid is in the file has ended; the guard has waited for that."""
     pid = int(pid_file.read_text())
-    return not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+    try:
+        return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return True
 
 
 def test_program_gets_its_arguments_environment_directory_and_nothing_else(tmp_path):
@@ -86,10 +99,12 @@ def test_end_of_a_program_is_described():
         "import time, sys\ndata = bytearray(60_000_000)\nwhile time.process_time() < 0.2: pass\nsys.exit(7)"
     )
 
+    started = time.monotonic()
     ended = python(burn)
+    took = time.monotonic() - started
 
     assert (ended.code, ended.signal, ended.left, ended.is_timeout) == (7, None, 0, False)
-    assert 0.2 <= ended.cpu_seconds < 5
+    assert 0.2 <= ended.cpu_seconds <= took
     assert 60_000_000 < ended.peak_bytes < 200_000_000
 
 
@@ -165,9 +180,11 @@ def test_program_that_closes_its_output_runs_on():
 
 def test_program_that_ends_at_the_signal_may_clean_up(tmp_path, monkeypatch):
     monkeypatch.setattr(running_module, "GRACE_SECONDS", PATIENCE)
-    script = f"trap 'echo bye > {tmp_path}/bye; exit 3' TERM; while :; do sleep 0.05; done"
+    ready = tmp_path / "ready"
+    script = f"trap 'echo bye > {tmp_path}/bye; exit 3' TERM; : > {ready}; while :; do sleep 0.05; done"
 
-    ended = sh(script, timeout=TIME_TO_START)
+    for timeout in timeouts(ready):
+        ended = sh(script, timeout=timeout)
 
     assert (ended.is_timeout, ended.code) == (True, 3)
     assert (tmp_path / "bye").exists()
@@ -178,30 +195,44 @@ def test_program_that_ends_at_the_signal_may_clean_up(tmp_path, monkeypatch):
     [
         pytest.param("sleep 600 &", id="child"),
         pytest.param("setsid sleep 600 &", id="other session"),
-        pytest.param("(setsid sh -c 'sleep 600 & echo $! > {pid}; exit' &) ; sleep 0.2; :", id="orphan"),
+        pytest.param(
+            "(setsid sh -c 'sleep 600 & echo $! > {pid}; exit' &) ;"
+            " while [ ! -s {pid} ]; do sleep 0.05; done; sleep 0.2;",
+            id="orphan",
+        ),
     ],
 )
-@pytest.mark.parametrize("ending", ["exit 0", "trap '' TERM HUP; while :; do sleep 600; done"])
+@pytest.mark.parametrize(
+    "ending",
+    ["exit 0", "trap '' TERM HUP; : > {ready}; while :; do sleep 600; done"],
+    ids=["ends", "endless"],
+)
 def test_nothing_that_a_program_started_outlives_it(child, ending, tmp_path):
-    pid = tmp_path / "pid"
+    pid, ready = tmp_path / "pid", tmp_path / "ready"
     script = child.replace("{pid}", str(pid))
     if "{pid}" not in child:
         script += f" echo $! > {pid};"
+    script += ending.replace("{ready}", str(ready))
 
     is_endless = ending != "exit 0"
 
-    ended = sh(f"{script} {ending}", timeout=TIME_TO_START if is_endless else PATIENCE)
+    for timeout in timeouts(ready) if is_endless else [PATIENCE]:
+        ended = sh(script, timeout=timeout)
 
     assert ended.is_timeout == is_endless
     assert ended.left == 0
     assert is_dead(pid)
 
 
-def test_program_that_forks_without_end_is_killed_whole():
-    ended = sh(
-        "f() { sleep 600 & sleep 600 & }; i=0; while [ $i -lt 40 ]; do f; i=$((i+1)); done; wait",
-        timeout=TIME_TO_START,
+def test_program_that_forks_without_end_is_killed_whole(tmp_path):
+    ready = tmp_path / "ready"
+    script = (
+        "f() { sleep 600 & sleep 600 & }; i=0; while [ $i -lt 40 ]; do f; i=$((i+1)); done;"
+        f" : > {ready}; wait"
     )
+
+    for timeout in timeouts(ready):
+        ended = sh(script, timeout=timeout)
 
     assert (ended.is_timeout, ended.left) == (True, 0)
 
@@ -216,11 +247,10 @@ runpy.run_path({guard!r}, run_name="__main__")
 """
 
 
-def test_program_runs_although_a_sign_of_life_comes_before_its_guard_is_ready(
-    tmp_path, monkeypatch, settings
-):
+def test_program_runs_although_a_sign_of_life_comes_before_its_guard_is_ready(tmp_path, monkeypatch):
     """On a busy machine the guard waited for ever for the end of a line that it had read."""
-    settings.CRONTY_LEASE_SECONDS = 6
+    # Signs of life within a second, and yet a long lease.
+    monkeypatch.setattr(running_module, "SIGNS_OF_LIFE", 1000)
     slow = tmp_path / "slow.py"
     slow.write_text(SLOW_GUARD.format(guard=running_module.GUARD))
     monkeypatch.setattr(running_module, "GUARD", str(slow))
@@ -296,6 +326,32 @@ def test_guard_that_was_held_up_looks_for_signs_of_life_before_it_kills(tmp_path
     monkeypatch.setattr(running_module, "GUARD", str(held_up))
 
     with started_guard("sleep 0.2; exit 0", lease=PATIENCE) as (_, worker):
+        assert report_in(worker)["status"] == 0
+
+
+STOOD_STILL_GUARD = """
+import os, runpy, time
+real = time.monotonic
+time.monotonic = lambda: real() + (600 if os.path.exists({stood_still!r}) else 0)
+runpy.run_path({guard!r}, run_name="__main__")
+"""
+
+
+def test_guard_that_stood_still_with_the_whole_machine_gives_the_worker_another_lease(tmp_path, monkeypatch):
+    """It gave a worker that had stood still with it a hundredth of a second to show that it was alive."""
+    code, running, stood_still, end = (tmp_path / name for name in ("guard.py", "running", "stood", "end"))
+    code.write_text(STOOD_STILL_GUARD.format(guard=running_module.GUARD, stood_still=str(stood_still)))
+    monkeypatch.setattr(running_module, "GUARD", str(code))
+    script = f"touch {running}; until [ -e {end} ]; do sleep 0.05; done"
+
+    with started_guard(script, lease=PATIENCE) as (process, worker):
+        wait_for(running.exists)
+        stood_still.touch()
+        # It looks at the time at least once a second.
+        with pytest.raises(subprocess.TimeoutExpired):
+            process.wait(1.5)
+        end.touch()
+
         assert report_in(worker)["status"] == 0
 
 
