@@ -22,7 +22,7 @@ from schedules.services import Actor, schedule
 
 call_command("migrate", verbosity=0)
 olga = get_user_model().objects.create_superuser("olga", password="correct horse")
-run_at = timezone.now() + timedelta(seconds=1)
+run_at = timezone.now() + timedelta(seconds=4)
 answer = schedule(
     Actor(olga), name="Greet", task="greetings.greet", args=["Olga"], trigger_type="once", run_at=run_at
 )
