@@ -20,6 +20,7 @@ from schedules.models import Event
 from schedules.services import Actor
 from schedules.tasks.commands import catalog as command_catalog
 from tests.factories import UserFactory
+from tests.waiting import PATIENCE
 
 # Hypothesis measures seconds by default, and a machine that stands still for one would fail any of its tests.
 hypothesis_settings.register_profile(
@@ -109,6 +110,8 @@ def django_db_modify_db_settings(
         database["TEST"]["NAME"] = str(Path(tmp_path_factory.mktemp("db")) / "test.sqlite3")
         # No test data has to survive a power cut.
         database["OPTIONS"]["init_command"] = "PRAGMA journal_mode=WAL; PRAGMA synchronous=OFF;"
+        # Dozens of threads wait for one another in some tests.
+        database["OPTIONS"]["timeout"] = PATIENCE
 
 
 @pytest.fixture(scope="session", autouse=True)

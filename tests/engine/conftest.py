@@ -1,20 +1,31 @@
 """A running cluster, and helpers for the steps of a run."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
 from schedules import engine
-from schedules.engine import Outcome, Started
+from schedules.engine import Outcome, Started, claim, clock_rollback, pauses
 from schedules.models import Cluster, Execution, Job
 from tests.factories import ClusterFactory, ExecutionFactory
+from tests.waiting import PATIENCE
 
 NOW = datetime(2026, 2, 4, 9, 0, tzinfo=UTC)
 LEASE = timedelta(seconds=10)
 
 Settle = Callable[..., int]
+
+
+@pytest.fixture(autouse=True)
+def time_to_plan() -> Iterator[None]:
+    """Have one call plan, check and resume all jobs, on a slow machine too."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(claim, "PLANNING_SECONDS", PATIENCE)
+        patch.setattr(pauses, "RESUMING_SECONDS", PATIENCE)
+        patch.setattr(clock_rollback, "CHECKING_SECONDS", PATIENCE)
+        yield
 
 
 @pytest.fixture

@@ -44,7 +44,7 @@ SCENARIOS = [
     ),
 ]
 SMALL = [("2025-11-25", "tools-list"), ("2026-07-28", "tools-list")]
-MINUTES = 3
+MINUTES = 15
 
 
 def node_problem(*, offline: bool = False) -> str | None:

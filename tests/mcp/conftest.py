@@ -3,6 +3,7 @@
 import functools
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -18,6 +19,7 @@ from tests.factories import ClusterFactory
 from tests.mcp.agents import InMemory, mode_of
 from tests.mcp.over_stdio import OverStdio
 from tests.mcp.processes import Site, prepared
+from tests.waiting import PATIENCE
 
 
 @pytest.fixture(autouse=True)
@@ -30,6 +32,18 @@ def many_calls(settings: LazySettings) -> None:
 def fresh_clusters() -> None:
     """Forget which clusters a test before this one has seen in the same second."""
     answers._is_worker_running.cache_clear()
+
+
+@pytest.fixture(autouse=True)
+def lasting_heartbeats(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keep a cluster running while a slow machine builds a server."""
+    monkeypatch.setattr("schedules.models.clusters.FRESH_FOR", timedelta(minutes=10))
+
+
+@pytest.fixture(autouse=True)
+def patient_clients(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have clients wait for a slow server instead of taking it for one of the legacy era."""
+    monkeypatch.setattr("mcp.client.session.DISCOVER_TIMEOUT_SECONDS", PATIENCE)
 
 
 @pytest.fixture(params=["modern", "legacy"])

@@ -117,11 +117,11 @@ def serving(site: Site, *arguments: str) -> Iterator[tuple["subprocess.Popen[byt
         process.communicate()
 
 
-def wait_for_port(process: "subprocess.Popen[bytes]", port: int) -> None:
+def wait_for_port(process: "subprocess.Popen[bytes]", port: int, host: str = "127.0.0.1") -> None:
     deadline = time.monotonic() + PATIENCE
     while time.monotonic() < deadline:
         try:
-            socket.create_connection(("127.0.0.1", port)).close()
+            socket.create_connection((host, port)).close()
         except OSError:
             # A short wait that also fails early if the process ends.
             with suppress(subprocess.TimeoutExpired):

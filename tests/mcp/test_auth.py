@@ -2,6 +2,7 @@
 
 import inspect
 from datetime import timedelta
+from types import SimpleNamespace
 
 import pytest
 from asgiref.sync import async_to_sync
@@ -307,6 +308,8 @@ def test_too_many_calls_get_a_normal_answer_in_the_shape_of_the_family(
 ):
     settings.CRONTY_MCP_CALLS_PER_MINUTE = 1
     monkeypatch.setattr(call_rate, "_buckets", {})
+    # Only there: the event loop needs a clock that runs.
+    monkeypatch.setattr(auth, "time", SimpleNamespace(monotonic=lambda: 100.0))
     agent = InMemory("modern")
     agent.call("list_jobs")
     before = state_of_everything()

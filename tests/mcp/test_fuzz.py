@@ -26,7 +26,7 @@ from tests.mcp.contract import recorded
 from tests.mcp.examples import examples
 
 CALLS = int(os.environ.get("FUZZ_CALLS", "120"))
-STUCK_SECONDS = 60
+STUCK_SECONDS = 900
 LEAKS = ("Traceback", f"{PROJECT}/", "site-packages", "SELECT ", "django.", "sqlite3", "psycopg")
 
 TOOLS = {tool["name"]: tool["inputSchema"] for tool in recorded()["tools"]}

@@ -202,6 +202,17 @@ def test_separate_server_serves_both_eras(site, era):
         assert asyncio.run(work(address)).startswith("Scheduled task #")
 
 
+# A server that waits longer for open responses than the test waits for the server.
+PATIENT_SERVER = """
+import django
+django.setup()
+from cronty_site.startup import run_command
+from schedules.serving import server
+server.STOP_SECONDS = 600
+run_command()
+"""
+
+
 @pytest.mark.parametrize(
     ("command", "number", "code"),
     [
@@ -218,12 +229,12 @@ def test_shutdown_ends_an_open_subscription_cleanly_and_immediately(site, comman
         ):
             process.send_signal(number)
             heard = [change async for change in changes]
-            return heard, await asyncio.to_thread(process.wait, 15)
+            return heard, await asyncio.to_thread(process.wait, PATIENCE)
 
     # `web` has to be a child of the process that it is told to end with.
     started = site.with_fresh_python if command[0] == "web" else site
     port = free_port()
-    process = started.start(*command, "--port", str(port))
+    process = started.start_python("-c", PATIENT_SERVER, *command, "--port", str(port))
     try:
         wait_for_port(process, port)
         heard, ended_as = asyncio.run(work(process, f"http://127.0.0.1:{port}/mcp"))
@@ -260,7 +271,11 @@ def announced(site, *arguments):
     """Run `mcp_serve --http`; yield the process and the address that it prints."""
     process = site.start("mcp_serve", "--http", "--port", str(free_port()), *arguments)
     try:
-        yield process, process.stdout.readline().decode().removeprefix("Serving MCP at ").strip()
+        address = process.stdout.readline().decode().removeprefix("Serving MCP at ").strip()
+        # It prints the address before it listens there.
+        parts = urlsplit(address)
+        wait_for_port(process, parts.port, parts.hostname)
+        yield process, address
     finally:
         process.kill()
         process.communicate()
@@ -271,11 +286,8 @@ def announced(site, *arguments):
 def test_printed_address_is_an_allowed_host_but_the_wildcard_address_is_not(site, host, name):
     with (
         announced(site, "--host", host) as (_, address),
-        # It prints the address before it listens there.
         httpx2.Client(
-            headers={"Authorization": f"Bearer {site.token}"},
-            transport=httpx2.HTTPTransport(retries=7),
-            timeout=PATIENCE,
+            headers={"Authorization": f"Bearer {site.token}"}, timeout=PATIENCE, trust_env=False
         ) as http,
     ):
         port = urlsplit(address).port
@@ -296,10 +308,9 @@ def test_server_warns_at_its_start_if_no_cluster_is_running(site):
 
 
 def test_server_starts_without_its_database_and_warns_and_reports_the_outage_to_clients(tmp_path):
-    patient = httpx2.HTTPTransport(retries=7)
     with (
         announced(Site(tmp_path, "")) as (process, address),
-        httpx2.Client(transport=patient, timeout=PATIENCE) as http,
+        httpx2.Client(timeout=PATIENCE, trust_env=False) as http,
     ):
         request = modern_call("list_jobs")
         request["headers"]["Authorization"] = f"Bearer cronty_{'0' * 8}_{'a' * 32}"

@@ -140,7 +140,9 @@ def test_nothing_answers_without_a_valid_token(owned: OwnedRows, era: str, kind:
     assert everything() == before
 
 
-def test_read_token_reads_the_owners_rows_and_changes_nothing(owned: OwnedRows, era: str):
+def test_read_token_reads_the_owners_rows_and_changes_nothing(owned: OwnedRows, time_machine: Any, era: str):
+    # A token that was last used a minute ago records its use again.
+    time_machine.move_to(clock.now(), tick=False)
     token = token_of(owned.owner, scopes=["read"])
     reading = {tool["name"] for tool in offered(token, era)} | {
         uri.format(job=owned.job.public_id) for uri in RESOURCES

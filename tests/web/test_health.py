@@ -35,7 +35,8 @@ def test_not_ready_when_a_job_is_long_overdue(client):
 
 
 @pytest.mark.django_db
-def test_not_ready_while_a_cluster_waits_for_a_lock(client):
+def test_not_ready_while_a_cluster_waits_for_a_lock(client, time_machine):
+    time_machine.move_to(clock.now(), tick=False)
     cluster = ClusterFactory(blocked_since=clock.now())
     assert client.get("/readyz").status_code == 200
 

@@ -113,8 +113,9 @@ def test_lateness_is_a_histogram_of_scheduled_runs(client):
 
 
 @pytest.mark.django_db
-def test_ages_size_and_version_are_shown(client):
+def test_ages_size_and_version_are_shown(client, time_machine):
     now = clock.now()
+    time_machine.move_to(now, tick=False)
     ClusterFactory(host="kettle", pid=12)
     JobFactory(next_run_at=now - timedelta(minutes=3))
     ExecutionFactory(status="queued", available_at=now - timedelta(minutes=5), finished_at=None)

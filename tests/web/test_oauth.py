@@ -42,7 +42,9 @@ class Memory:
         self.client = client_info
 
 
-def test_official_client_finds_its_way_from_the_address_alone(server):
+def test_official_client_finds_its_way_from_the_address_alone(server, monkeypatch):
+    # After that long the client would take a slow server for one of the legacy era.
+    monkeypatch.setattr("mcp.client.session.DISCOVER_TIMEOUT_SECONDS", PATIENCE)
     memory, pages = Memory(), []
 
     async def redirect(address: str) -> None:

@@ -252,6 +252,12 @@ words = st.sampled_from(vocabulary.split())
 @example("1d" * 100)
 @example(" ," * 100)
 def test_any_text_is_parsed_or_refused_quickly(text):
+    # Far above the usual few milliseconds, far below what a pattern that backtracks without end takes. A slow machine
+    # may need another try.
+    assert any(seconds_to_read(text) < 2 for _ in range(3))
+
+
+def seconds_to_read(text):
     started = time.thread_time()
     parsers = (parse_trigger, parse_moment, partial(parse_moment, past=True))
     for parse in parsers:
@@ -259,5 +265,4 @@ def test_any_text_is_parsed_or_refused_quickly(text):
             parse(text, now=NOW, timezone=ZONE)
     with suppress(PhraseError):
         parse_delay(text)
-    # Far above the usual few milliseconds, far below what a pattern that backtracks without end takes.
-    assert time.thread_time() - started < 2
+    return time.thread_time() - started

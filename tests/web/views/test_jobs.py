@@ -431,7 +431,6 @@ def test_query_count_does_not_grow_with_the_list(
 ):
     for job in JobFactory.create_batch(count, owner=owner):
         ExecutionFactory.create_batch(2, job=job)
-    # Last: its heartbeat is fresh for some seconds.
     ClusterFactory()
 
     with django_assert_num_queries(8):  # type: ignore[operator]

@@ -47,7 +47,7 @@ def reminder(owner: User) -> Job:
         task="notify",
         kwargs={"topic": "my-phone", "message": "Hello!"},
         once=True,
-        run_at=clock.now() + timedelta(seconds=20),
+        run_at=clock.now() + timedelta(minutes=5),
         attempts=5,
     )
 
