@@ -63,7 +63,8 @@ def install(python: str, version: Version) -> Path:
         pip = [str(own), "-m", "pip", "install", "-q", "--disable-pip-version-check", "--no-input"]
         for command in (
             [python, "-m", "venv", "--clear", str(folder)],
-            [*pip, "--require-hashes", "-r", str(LOCK)],
+            # The lock names every package. An older pip that resolves them takes a newer release for one with extras.
+            [*pip, "--require-hashes", "--no-deps", "-r", str(LOCK)],
         ):
             subprocess.run(command, check=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         stamp.write_text(wanted)
