@@ -1,17 +1,21 @@
 """Database errors: whether an error passes by itself, and its reason in one line."""
 
-from django.db import Error, InterfaceError, OperationalError
+from django.db import Error, InterfaceError, InternalError, OperationalError
 
 FULL = "The disk of the database was full."
 LOCKED = "The database was locked."
 AWAY = "The database did not answer."
+# PostgreSQL ended a transaction that stood still for too long, with its connection; psycopg has it as an InternalError.
+_ENDED = ("25P03", "25P04")
 
 
 def is_outage(error: BaseException | None) -> bool:
-    """Return whether the database was away, locked or full, so that the same step may succeed later.
+    """Return whether the database was away, locked or full, or ended the connection: the same step may succeed later.
 
     SQLite also reports mistakes in a statement, such as a missing table, as an OperationalError.
     """
+    if isinstance(error, InternalError):
+        return getattr(error.__cause__, "sqlstate", None) in _ENDED
     if not isinstance(error, (OperationalError, InterfaceError)):
         return False
     return getattr(error.__cause__, "sqlite_errorname", "") != "SQLITE_ERROR"

@@ -28,7 +28,9 @@ def write_outcomes(cluster_id: int, batch: list[Outcome]) -> list[list[Outcome]]
         # One of them waited for a row other than its run and its job: let the other half go ahead the next time.
         middle = len(batch) // 2
         return [half for half in (batch[:middle], batch[middle:]) if half]
-    except (ValueError, TypeError, DatabaseError):
+    except (ValueError, TypeError, DatabaseError) as error:
+        if is_outage(error):
+            raise
         if len(batch) == 1 and connections["default"].is_usable():
             execution_id = batch[0].execution_id
             logger.exception(

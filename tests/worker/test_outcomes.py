@@ -1,12 +1,18 @@
 """Outcomes written in batches, when the database refuses one or does not answer."""
 
+import psycopg
 import pytest
-from django.db import NotSupportedError, OperationalError, connection
+from django.db import InternalError, NotSupportedError, OperationalError, connection
 
 from schedules import engine
+from schedules.database_errors import is_outage
+from schedules.engine import settle
+from schedules.engine.statements import execute
 from schedules.models import Execution
 from schedules.worker.outcomes import write_outcomes
+from tests.clusters import database_url
 from tests.factories import ClusterFactory
+from tests.waiting import wait_for
 from tests.worker.test_loop import make_running, outcome_of
 
 
@@ -59,6 +65,35 @@ def test_outcomes_survive_a_database_that_is_locked_or_migrated(monkeypatch, cou
         write_outcomes(cluster.pk, [outcome_of(run) for run in runs])
 
     assert set(Execution.objects.values_list("status", flat=True)) == {"running"}
+
+
+@pytest.mark.skipif(connection.vendor != "postgresql", reason="SQLite ends no transaction")
+@pytest.mark.django_db(transaction=True)
+def test_outcome_survives_a_transaction_that_stood_still(monkeypatch):
+    """The machine stood still in the middle of it: a run that had succeeded was called failed."""
+    cluster = ClusterFactory()
+    run = make_running(cluster)
+    lock = settle._lock_mine
+
+    def stand_still(*arguments: object) -> object:
+        execute("SELECT 1")
+        with psycopg.connect(database_url(), autocommit=True) as other:
+            session = "SELECT 1 FROM pg_stat_activity WHERE pid = %s"
+            backend = connection.connection.info.backend_pid
+            wait_for(lambda: not other.execute(session, [backend]).fetchall())
+        return lock(*arguments)
+
+    with connection.cursor() as cursor:
+        cursor.execute("SET idle_in_transaction_session_timeout = 100")
+    with monkeypatch.context() as stall:
+        stall.setattr(settle, "_lock_mine", stand_still)
+        with pytest.raises(InternalError) as caught:
+            write_outcomes(cluster.pk, [outcome_of(run)])
+
+    assert is_outage(caught.value)
+    assert Execution.objects.get().status == "running"
+    write_outcomes(cluster.pk, [outcome_of(run)])
+    assert Execution.objects.get().status == "succeeded"
 
 
 @pytest.mark.django_db
