@@ -76,6 +76,7 @@ def test_outcome_survives_a_transaction_that_stood_still(monkeypatch):
     lock = settle._lock_mine
 
     def stand_still(*arguments: object) -> object:
+        stall.undo()
         execute("SELECT 1")
         with psycopg.connect(database_url(), autocommit=True) as other:
             session = "SELECT 1 FROM pg_stat_activity WHERE pid = %s"
