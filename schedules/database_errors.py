@@ -5,8 +5,8 @@ from django.db import Error, InterfaceError, InternalError, OperationalError
 FULL = "The disk of the database was full."
 LOCKED = "The database was locked."
 AWAY = "The database did not answer."
-# PostgreSQL ended a transaction that stood still for too long, with its connection; psycopg has it as an InternalError.
-_ENDED = ("25P03", "25P04")
+# PostgreSQL closed the connection because its transaction took too long; Django reports that as an InternalError.
+_TRANSACTION_ENDED = ("25P03", "25P04")
 
 
 def is_outage(error: BaseException | None) -> bool:
@@ -15,7 +15,7 @@ def is_outage(error: BaseException | None) -> bool:
     SQLite also reports mistakes in a statement, such as a missing table, as an OperationalError.
     """
     if isinstance(error, InternalError):
-        return getattr(error.__cause__, "sqlstate", None) in _ENDED
+        return getattr(error.__cause__, "sqlstate", None) in _TRANSACTION_ENDED
     if not isinstance(error, (OperationalError, InterfaceError)):
         return False
     return getattr(error.__cause__, "sqlite_errorname", "") != "SQLITE_ERROR"

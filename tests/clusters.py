@@ -35,7 +35,7 @@ def database_url(name: str = "") -> str:
 # Clusters have a lease that no slow machine uses up, unless a test is about runs whose cluster is gone.
 LEASE_SECONDS = 60
 SHORT_LEASE = {"CRONTY_LEASE_SECONDS": 3}
-# Where a run must not be repeated before its lease is over.
+# For tests that wait for the end of a lease and in which a slow machine must not use it up before.
 SHIPPED_LEASE = {"CRONTY_LEASE_SECONDS": 10}
 
 
@@ -84,7 +84,7 @@ def running_cluster(**settings: object) -> Iterator[Process]:
     known = set(Cluster.objects.values_list("pk", flat=True))
     with running("qcluster", **settings) as process:
         wait_for(lambda: fresh_cluster(known) is not None)
-        # At night its run would be one more in the ledger.
+        # The nightly pruning would add a run to the ledger.
         Job.objects.filter(task="prune_history").update(next_run_at=clock.now() + timedelta(days=1))
         yield process
 
@@ -99,7 +99,7 @@ def make_due(count: int, task: str, *, after: float = 0.5, **kwargs: object) -> 
     """Create one-time jobs of one person that are due in a moment."""
     owner = UserFactory()
     at = clock.now() + timedelta(seconds=after)
-    # Their time limit is not what any test waits for.
+    # A run that a test keeps in progress must not time out.
     values = {"owner": owner, "once": True, "run_at": at, "timeout": timedelta(hours=1)}
     return [JobFactory(task=task, kwargs=kwargs, **values) for _ in range(count)]
 

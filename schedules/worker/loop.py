@@ -15,7 +15,7 @@ from itertools import chain
 from typing import Any, TypeVar
 
 from django.conf import settings
-from django.db import Error, InterfaceError, NotSupportedError, OperationalError, connections
+from django.db import Error, InterfaceError, InternalError, NotSupportedError, OperationalError, connections
 
 from schedules import clock, engine
 from schedules.database_errors import reason_of
@@ -59,11 +59,12 @@ def start_executions(context: ClusterContext, attempt: int, execution_ids: list[
     try:
         with context.turns.take():
             return start(clock.now())
-    except (OperationalError, InterfaceError, NotSupportedError) as error:
+    except (OperationalError, InterfaceError, InternalError, NotSupportedError) as error:
         if engine.is_lock_timeout(error):
             context.report_blocked()
             return start(clock.now(), skip_locked=True)
-        # PostgreSQL reports "not supported" when a migration changed a table that a prepared plan uses.
+        # PostgreSQL reports "not supported" when a migration changed a table that a prepared plan uses, and an internal
+        # error when it ended a transaction that took too long.
         connections["default"].close()
         return start(clock.now())
 

@@ -9,7 +9,14 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from django.db import OperationalError, connection, connections
+from django.db import (
+    InterfaceError,
+    InternalError,
+    NotSupportedError,
+    OperationalError,
+    connection,
+    connections,
+)
 
 from schedules import clock, engine
 from schedules.engine import Started
@@ -157,6 +164,26 @@ def test_worker_waits_for_its_turn_to_start_and_to_settle(cluster, context, loop
     assert seen == {"claimed", "running"}
     assert [run.execution_id for run in started] == [row.pk]
     wait_for(lambda: Execution.objects.get(pk=outcome.execution_id).status == "succeeded")
+
+
+@pytest.mark.parametrize("error", [OperationalError, InterfaceError, InternalError, NotSupportedError])
+def test_start_is_tried_again_on_a_new_connection(cluster, context, monkeypatch, error):
+    row = ExecutionFactory(job=JobFactory(task="tests.ping"), status="claimed", cluster=cluster)
+    start, used = engine.start_runs, []
+
+    def fail_once(*arguments: Any, **values: Any) -> list[Started]:
+        connection.ensure_connection()
+        used.append(connection.connection)
+        if len(used) == 1:
+            raise error("the connection broke")
+        return start(*arguments, **values)
+
+    monkeypatch.setattr(engine, "start_runs", fail_once)
+
+    (started,) = start_executions(context, 0, [row.pk])
+
+    assert started.execution_id == row.pk
+    assert used[0] is not used[1]
 
 
 def test_start_in_the_ledger_is_when_the_body_began(cluster, loop):

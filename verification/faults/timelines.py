@@ -21,7 +21,7 @@ class Period:
     when: When | None = None
     grid: int | None = None
     ends_at: int | None = None
-    # The first slot that the answer named, where the answer counts.
+    # The first slot that the answer named, if earlier slots are not owed; else 0.
     told: int = 0
 
     def holds(self, slot: int) -> bool:

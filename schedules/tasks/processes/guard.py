@@ -31,7 +31,7 @@ FLUSH_EVERY = 1.0
 FREEZE_ROUNDS = 10
 KILL_SECONDS = 5.0
 MOMENT = 0.01
-# A delay of this process by more, in seconds, is no silence of the worker.
+# If this process was delayed by more, in seconds, the delay does not count as silence of the worker.
 HELD_UP = 0.5
 
 
