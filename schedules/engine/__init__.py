@@ -1,6 +1,6 @@
 """The engine: it claims due slots, starts and settles runs, and rescues the runs of dead clusters."""
 
-from schedules.engine.claim import Claim, claim_runs, wake_up_at
+from schedules.engine.claim import Claim, claim_runs, count_due, wake_up_at
 from schedules.engine.clock_rollback import (
     delete_future_rows,
     jobs_with_future_rows,
@@ -36,6 +36,7 @@ __all__ = [
     "catch_up_since_backup",
     "claim_runs",
     "conclude",
+    "count_due",
     "delete_future_rows",
     "enlist",
     "find_lost",

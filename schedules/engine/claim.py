@@ -118,6 +118,11 @@ def wake_up_at(now: datetime, *, exclude_tasks: Sequence[str] = ()) -> datetime 
     return min((at for at in moments if at), default=None)
 
 
+def count_due(at: datetime, most: int) -> int:
+    """Return how many jobs will be due at a moment, but stop counting at `most`."""
+    return Job.objects.due(at).order_by()[:most].count()
+
+
 def _claim_ready(
     cluster_id: int,
     now: datetime,

@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from itertools import chain
 
 from django.conf import settings
@@ -22,6 +22,7 @@ from schedules.worker import packages
 from schedules.worker.claim_watch import ClaimWatch
 from schedules.worker.command_lane import CommandLane
 from schedules.worker.context import Clock, ClusterContext
+from schedules.worker.next_slot import BATCH_AHEAD, NextSlot
 from schedules.worker.packages import Package
 
 logger = logging.getLogger(__name__)
@@ -38,11 +39,6 @@ BATCH = 500
 SMALLEST_CLAIM = 250
 LONG_AFTER = timedelta(seconds=0.3)
 OVERDUE = timedelta(seconds=5)
-# A claim begins this many seconds before its slot and is committed at the slot, so that it delays nothing. Until then
-# its jobs are locked: whatever changes them is committed either before the claim reads them or after the slot.
-HEAD_START = 0.005
-# Only when nothing was claimed for this many seconds, because workers start those runs and need the database.
-HEAD_START_AFTER = 0.02
 # How many seconds the claim loop waits for workers that write: it must show its pulse, also while the database is locked.
 WAIT_FOR_TURN = 1.0
 
@@ -58,8 +54,6 @@ class LedgerBroker(Broker):
     _clock_offset: float | None = None
     _data_version = -1
     _seen_connection: object = None
-    _wake_up_at: float = 0.0
-    _claimed_at: float = 0.0
     _must_look_ahead = True
     # Upper bounds of the executions held, and of the plain functions among them; counted again only when needed.
     _held_at_most = HELD
@@ -74,6 +68,7 @@ class LedgerBroker(Broker):
         """Create a broker for a cluster; django-q2 itself creates brokers without one, which cannot claim."""
         super().__init__(list_key)  # type: ignore[arg-type]
         self._context = context
+        self._next_slot = NextSlot(self._clock)
         self._claim_watch = ClaimWatch(self._clock)
         self._lane_watches = {lane: ClaimWatch(self._clock, lane) for lane in (Lane.PLAIN, Lane.COMMAND)}
         self._commands = CommandLane()
@@ -156,7 +151,7 @@ class LedgerBroker(Broker):
             claims = self._claim(room, exclude_tasks=[*waiting, *self._commands.names()])
             claims = self._within_lane(claims + self._claim_commands())
             self._count(claims)
-            if len(claims) >= room:
+            if len(claims) >= min(room, BATCH):
                 self.context.report_burst()
             found += packages.pack(claims, self._clock.now())
             # Look ahead at the next call, so that these packages are not delayed.
@@ -173,18 +168,16 @@ class LedgerBroker(Broker):
 
     def _claim(self, limit: int, **tasks: Sequence[str]) -> list[Claim]:
         with self._turn():
-            now = self._clock.now()
-            ahead = self._until_due(now)
-            is_ahead = 0 < ahead <= HEAD_START
+            now, is_ahead = self._clock.now(), self._next_slot.is_ahead()
             return engine.claim_runs(
                 self.context.cluster_id,
-                datetime.fromtimestamp(self._wake_up_at, UTC) if is_ahead else now,
+                self._next_slot.at if is_ahead else now,
                 limit,
                 **tasks,
                 interruptions=self._interruptions(),
                 # The outcome of a run that ends before the slot is written after this claim.
                 unwritten_since=self.context.unwritten_since or (now if is_ahead else None),
-                before_commit=self._sleep_until_due if is_ahead else None,
+                before_commit=self._next_slot.sleep_until_due if is_ahead else None,
             )
 
     def _claim_commands(self) -> list[Claim]:
@@ -210,7 +203,7 @@ class LedgerBroker(Broker):
         if self._clock.is_host_set():
             return True
         overdue = self._clock.monotonic() - self._tidy_at
-        is_due_before = not self._must_look_ahead and self._until_due(self._clock.now()) < self._tidy_took
+        is_due_before = not self._must_look_ahead and self._next_slot.until_claim() < self._tidy_took
         return overdue > (_tidy_every() / 2 if is_due_before else 0)
 
     def _tidy(self) -> Package:
@@ -276,16 +269,17 @@ class LedgerBroker(Broker):
     def _count(self, claims: list[Claim]) -> None:
         self._claimed += len(claims)
         if claims:
-            self._claimed_at = self._clock.monotonic()
+            self._next_slot.note_claim()
         self._held_at_most += len(claims)
         self._plain_at_most += sum(packages.lane_of(claim) is Lane.PLAIN for claim in claims)
 
     def _room(self) -> int:
-        if self._held_at_most + BATCH > HELD:
+        batch = BATCH_AHEAD if self._next_slot.is_ahead() else BATCH
+        if self._held_at_most + batch > HELD:
             self._held_at_most = Execution.objects.held().filter(cluster_id=self.context.cluster_id).count()
         room = HELD - self._held_at_most
         # One cluster must not take a whole burst while others are idle.
-        share = min(BATCH, max(packages.CHUNK, BATCH // self._clusters))
+        share = min(batch, max(packages.CHUNK, batch // self._clusters))
         return min(room, share) if room >= SMALLEST_CLAIM else 0
 
     def _tasks_without_permit(self) -> list[str]:
@@ -306,7 +300,7 @@ class LedgerBroker(Broker):
         if at and at <= now and (waiting := [*self._tasks_without_permit(), *self._waiting_commands()]):
             # Ignore what waits for a permit: it cannot be claimed now.
             at = engine.wake_up_at(now, exclude_tasks=waiting)
-        self._wake_up_at = at.timestamp() if at else float("inf")
+        self._next_slot.expect(at)
         # Long overdue although the last claim had room for it: another session has locked it.
         self._is_claim_blocked = at is not None and at < now - OVERDUE
 
@@ -319,36 +313,24 @@ class LedgerBroker(Broker):
         """Return whether a claim could find anything, without a query if the database allows that."""
         if self._must_look_ahead:
             self._look_ahead()
-        if self._until_claim() <= 0:
+        if self._next_slot.until_claim() <= 0:
             return True
-        if connection.vendor != "sqlite":
+        if connection.vendor != "sqlite" or self._is_changed():
             self._look_ahead()
-            return self._until_claim() <= 0
+        self._next_slot.count()
+        return self._next_slot.until_claim() <= 0
+
+    def _is_changed(self) -> bool:
+        """Return whether others have changed SQLite's file since the last call."""
         connection.ensure_connection()
         version = connection.connection.execute("PRAGMA data_version").fetchone()[0]
         # The number belongs to the connection, so it does not show changes before a reconnect.
         is_changed = version != self._data_version or connection.connection is not self._seen_connection
         self._data_version, self._seen_connection = version, connection.connection
-        if is_changed:
-            self._look_ahead()
-        return self._until_claim() <= 0
-
-    def _until_due(self, now: datetime) -> float:
-        """Return in how many seconds something is due."""
-        return self._wake_up_at - now.timestamp()
-
-    def _until_claim(self) -> float:
-        """Return in how many seconds to claim what is due next."""
-        until_due = self._until_due(self._clock.now())
-        until_quiet = self._claimed_at + HEAD_START_AFTER - self._clock.monotonic()
-        return min(until_due, max(until_due - HEAD_START, until_quiet))
-
-    def _sleep_until_due(self) -> None:
-        # No longer than that: somebody may set the clock back.
-        self._clock.sleep(min(max(self._until_due(self._clock.now()), 0), HEAD_START))
+        return bool(is_changed)
 
     def _wait(self, longest: float) -> None:
-        self._clock.sleep(min(longest, max(self._until_claim(), 0.001)))
+        self._clock.sleep(min(longest, max(self._next_slot.until_claim(), 0.001)))
 
 
 def _note(watch: ClaimWatch, *, is_busy: bool) -> None:

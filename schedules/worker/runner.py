@@ -2,9 +2,10 @@
 
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from django.conf import settings
+from django.db import Error, connections
 
 from schedules import clock, engine
 from schedules.engine import Started
@@ -15,6 +16,8 @@ from schedules.worker.loop import WorkerLoop, start_executions
 from schedules.worker.sessions import project_session
 
 WAIT_FOR_PERMIT = 0.3
+# An id that no execution has.
+NO_EXECUTION = 0
 # How many seconds one thread of a worker may keep the others waiting. With Python's own 0.005, a start or an outcome would
 # wait for that long at every answer of the database while coroutines run.
 SWITCH_INTERVAL = 0.0005
@@ -81,7 +84,13 @@ def run_commands(attempt: int, execution_ids: list[int]) -> None:
 
 
 def probe() -> None:
-    """Do nothing: a probe that returns shows that the queue and a worker are alive."""
+    """Show, by returning, that the queue and a worker are alive.
+
+    If this worker has no session, open one and have the database plan a start, so that the next run need not wait for that.
+    """
+    if connections["default"].connection is None:
+        with suppress(Error):
+            engine.start_runs(_this_loop().cluster_id, 0, [NO_EXECUTION], clock.now())
 
 
 def _this_loop() -> WorkerLoop:

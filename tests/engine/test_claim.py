@@ -673,6 +673,18 @@ def test_wake_up_time_is_the_earliest_of_jobs_and_queued_runs():
 
 
 @pytest.mark.django_db
+def test_jobs_of_the_next_slot_are_counted_up_to_a_limit():
+    JobFactory.create_batch(3, next_run_at=NOW)
+    JobFactory(next_run_at=NOW + HOUR)
+    JobFactory(next_run_at=NOW, deleted_at=NOW)
+    JobFactory(paused=True)
+
+    assert engine.count_due(NOW - HOUR, 10) == 0
+    assert engine.count_due(NOW, 10) == 3
+    assert engine.count_due(NOW, 2) == 2
+
+
+@pytest.mark.django_db
 def test_job_in_the_trash_does_not_set_the_wake_up_time():
     JobFactory(next_run_at=NOW, deleted_at=NOW)
 

@@ -11,6 +11,7 @@ now = clock.now()
 
 HOT = {
     "due jobs": (Job.objects.due(now).order_by("next_run_at"), "job_due"),
+    "the number of jobs of the next slot": (Job.objects.due(now).order_by().values("pk")[:1000], "job_due"),
     "pauses that are over": (
         Job.objects.kept().filter(status="paused", paused_until__lte=now).order_by("paused_until"),
         "job_paused_until",

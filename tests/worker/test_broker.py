@@ -24,7 +24,6 @@ from schedules.worker import context as context_module
 from schedules.worker import packages as packages_module
 from schedules.worker import runner
 from schedules.worker.broker import (
-    HEAD_START,
     HELD,
     PAUSE_AFTER_ERROR,
     POLL,
@@ -34,6 +33,7 @@ from schedules.worker.broker import (
 )
 from schedules.worker.concurrency import Permits
 from schedules.worker.context import Clock, ClusterContext
+from schedules.worker.next_slot import COUNT_BEFORE, HEAD_START, HEAD_START_PER_JOB
 from tests.factories import ClusterFactory, ExecutionFactory, JobFactory, UserFactory
 from tests.waiting import PATIENCE
 
@@ -172,7 +172,7 @@ def test_broker_wakes_up_for_the_next_job(broker, fake_clock):
     fake_clock.slept.clear()
 
     assert broker.dequeue() is None
-    assert fake_clock.slept == [pytest.approx(0.03 - HEAD_START, abs=1e-6)]
+    assert fake_clock.slept == [pytest.approx(0.03 - HEAD_START - HEAD_START_PER_JOB, abs=1e-6)]
     fake_clock.advance(0.03)
     assert len(runs_of(broker.dequeue())) == 1
 
@@ -197,6 +197,57 @@ def test_claim_begins_before_its_slot_and_is_committed_at_the_slot(broker, fake_
     assert (run.scheduled_for, run.claimed_at) == (at, at)
     job.refresh_from_db()
     assert job.next_run_at == NOW + HOUR
+
+
+def test_claim_of_many_jobs_begins_earlier(broker, fake_clock):
+    due(20, task="tests.aping", next_run_at=NOW + timedelta(seconds=0.05))
+    broker.dequeue()
+    fake_clock.slept.clear()
+    head_start = HEAD_START + 20 * HEAD_START_PER_JOB
+
+    assert broker.dequeue() is None
+    assert fake_clock.slept == [pytest.approx(0.05 - head_start, abs=1e-6)]
+
+    fake_clock.advance(0.05 - head_start + 1e-6)
+    fake_clock.slept.clear()
+    assert len(runs_of(broker.dequeue())) == 1
+    assert fake_clock.slept == [pytest.approx(head_start, abs=1e-5)]
+    assert Execution.objects.count() == 20
+
+
+def test_claim_before_its_slot_takes_more_than_a_later_one(broker, fake_clock, monkeypatch):
+    """No worker waits for it, so there is no need for a small first batch."""
+    monkeypatch.setattr(broker_module, "BATCH", 2)
+    due(5, task="tests.aping", next_run_at=NOW + timedelta(seconds=0.05))
+    broker.dequeue()
+    broker.dequeue()
+    fake_clock.advance(0.049)
+    broker.dequeue()
+    assert Execution.objects.count() == 5
+
+    due(5, task="tests.aping", next_run_at=NOW + timedelta(seconds=0.05))
+    fake_clock.advance(TIDY_EVERY + 1)
+    broker.dequeue()
+    assert Execution.objects.count() == 7
+
+
+def test_jobs_are_counted_only_shortly_before_their_slot(broker, fake_clock, monkeypatch):
+    counted: list[datetime] = []
+    monkeypatch.setattr(engine, "count_due", lambda at, most: counted.append(at) or 1)
+    at = NOW + timedelta(seconds=COUNT_BEFORE + 0.1)
+    due(task="tests.aping", next_run_at=at)
+    broker.dequeue()
+    broker.dequeue()
+    assert not counted
+
+    fake_clock.advance(0.2)
+    broker.dequeue()
+    assert counted == [at]
+
+    # Too late for a longer head start.
+    fake_clock.advance(COUNT_BEFORE - 0.11)
+    broker.dequeue()
+    assert counted == [at]
 
 
 def test_claim_does_not_begin_early_while_workers_start_what_was_claimed(broker, fake_clock):
@@ -466,7 +517,7 @@ def test_idle_cluster_claims_without_count_queries(broker, settings, django_asse
     broker.dequeue()
     broker.dequeue()
     due(task=task)
-    broker._wake_up_at = 0
+    broker._next_slot.expect(NOW)
 
     # Queued runs, due jobs, live runs, the insert, the next slot, and the savepoint inside the test's transaction.
     with django_assert_max_num_queries(7) as queries:

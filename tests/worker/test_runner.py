@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from datetime import timedelta
 
 import pytest
+from django.db import OperationalError, connection
 
-from schedules import clock
+from schedules import clock, engine
 from schedules.models import Cluster, Execution
 from schedules.tasks.interface import Final
 from schedules.tasks.registry import task
@@ -214,8 +215,28 @@ def test_each_plain_function_has_its_own_time_limit(cluster):
     assert set(Execution.objects.values_list("error", flat=True)) == {"Timed out after 1 seconds."}
 
 
-def test_probe_does_nothing():
-    assert runner.probe() is None
+def test_probe_opens_the_session_of_a_worker_and_starts_nothing(cluster):
+    row = ExecutionFactory(job=JobFactory(task="tests.ping"), status="claimed", cluster=cluster)
+    connection.close()
+
+    runner.probe()
+
+    used = connection.connection
+    assert used is not None
+    runner.probe()
+    assert connection.connection is used
+    row.refresh_from_db()
+    assert (row.status, row.attempt) == ("claimed", 0)
+
+
+def test_probe_returns_while_the_database_is_away(monkeypatch):
+    def fail(*_: object) -> None:
+        raise OperationalError("the server is away")
+
+    connection.close()
+    monkeypatch.setattr(engine, "start_runs", fail)
+
+    runner.probe()
 
 
 def test_executions_in_progress_finish_before_the_worker_ends(cluster):
