@@ -1,6 +1,6 @@
 """The overlap policy: what happens to a run while an earlier run of the same job has not ended."""
 
-from collections.abc import Iterable
+from collections.abc import Collection
 from datetime import datetime, timedelta
 
 from schedules.engine import sql
@@ -37,7 +37,7 @@ def apply_overlap(job: PlannedJob, slots: list[Slot], live: int, now: datetime) 
     return rows
 
 
-def release_next(job_ids: Iterable[int], now: datetime) -> None:
+def release_next(job_ids: Collection[int], now: datetime) -> None:
     """Make the oldest waiting run of each job ready, unless another run is still under way."""
     if released := sql.next_in_line(job_ids):
         Execution.objects.filter(pk__in=released).update(available_at=now, reason="")

@@ -39,6 +39,7 @@ def update_rows(
         execute(
             f"{update} FROM unnest({arrays}) AS given({given}), (SELECT {constants}) AS same {where}",
             [*map(array, differing.values()), *same.values()],
+            rows=len(values["id"]),
         )
         return
     with connection.cursor() as cursor:

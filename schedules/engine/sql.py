@@ -2,7 +2,7 @@
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime, timedelta
 from functools import cache
 from typing import Any
@@ -42,12 +42,15 @@ _LIVE_RUNS = """
     WHERE job_id {among} AND finished_at IS NULL AND status IN ('queued', 'claimed', 'running', 'waiting')
     GROUP BY job_id
 """
+# `LIMIT 1` keeps PostgreSQL from a join, for which it would read the whole ledger if its statistics are from a time when
+# that was empty.
 _INSERT_CLAIMED = """
     INSERT INTO schedules_execution ({columns})
     SELECT {values} FROM schedules_job job
-    WHERE job.id {among} AND NOT EXISTS (
+    WHERE job.id {among} AND (
         SELECT 1 FROM schedules_execution known
-        WHERE known.job_id = job.id AND known.scheduled_for >= job.next_run_at AND known.cause <> 'manual')
+        WHERE known.job_id = job.id AND known.scheduled_for >= job.next_run_at AND known.cause <> 'manual'
+        LIMIT 1) IS NULL
     RETURNING id, job_id
 """
 
@@ -203,14 +206,14 @@ def _due_job_on_sqlite(row: Sequence[Any]) -> DueJob:
     return DueJob._make(values)
 
 
-def live_runs(job_ids: Iterable[int]) -> Counter[int]:
+def live_runs(job_ids: Collection[int]) -> Counter[int]:
     """Count the runs of each job that have not ended."""
     condition, keys = among(job_ids)
-    return Counter(dict(execute(_LIVE_RUNS.format(among=condition), keys)))
+    return Counter(dict(execute(_LIVE_RUNS.format(among=condition), keys, rows=len(job_ids))))
 
 
 def insert_claimed(
-    cluster_id: int, now: datetime, lease_until: datetime, job_ids: Iterable[int]
+    cluster_id: int, now: datetime, lease_until: datetime, job_ids: Collection[int]
 ) -> list[tuple[int, int]]:
     """Insert a claimed run for the next slot of each job; return pairs of row id and job id.
 
@@ -220,9 +223,8 @@ def insert_claimed(
     given = {"cluster_id": cluster_id, "claimed_at": adapt(now), "lease_until": adapt(lease_until)}
     statement, defaults = _insert_claimed_statement(connection.vendor)
     condition, keys = among(job_ids)
-    return execute(
-        statement.format(among=condition), [*(given.get(name, value) for name, value in defaults), *keys]
-    )
+    values = [*(given.get(name, value) for name, value in defaults), *keys]
+    return execute(statement.format(among=condition), values, rows=len(job_ids))
 
 
 @cache
@@ -262,7 +264,8 @@ def start(
     statement = _START_UNLOCKED_ON_POSTGRESQL if skip_locked else _START_ON_POSTGRESQL
     condition, keys = among(execution_ids)
     values = [now, lease_until, now, *keys, cluster_id, attempt]
-    return [list(row) for row in execute(statement.format(among=condition), values)]
+    found = execute(statement.format(among=condition), values, rows=len(execution_ids))
+    return [*map(list, found)]
 
 
 def _start_on_sqlite(
@@ -299,7 +302,7 @@ def _start_on_sqlite(
 
 
 def lock_running(
-    cluster_id: int, execution_ids: Iterable[int]
+    cluster_id: int, execution_ids: Collection[int]
 ) -> list[tuple[int, int, str, str, datetime | None]]:
     """Lock runs of this cluster and their jobs, except those that are locked already.
 
@@ -309,7 +312,7 @@ def lock_running(
     running, values = _RUNNING.format(among=condition), [*keys, cluster_id]
     if connection.vendor == "postgresql":
         lock = "FOR NO KEY UPDATE OF run, job SKIP LOCKED"
-        return execute(f"SELECT {_RUNNING_COLUMNS} {running} {lock}", values)
+        return execute(f"SELECT {_RUNNING_COLUMNS} {running} {lock}", values, rows=len(execution_ids))
     [(text,)] = execute(_AS_TEXT.format(columns=_RUNNING_COLUMNS) + running, values)
     return [(*row[:4], row[4] and parse_moment(row[4])) for row in json.loads(text)]
 
@@ -319,10 +322,11 @@ def status_after_runs(failed: Iterable[int]) -> str:
     return _STATUS_AFTER_RUNS.format(failed=integers(failed) or "NULL")
 
 
-def next_in_line(job_ids: Iterable[int]) -> list[int]:
+def next_in_line(job_ids: Collection[int]) -> list[int]:
     """Return the oldest waiting run of each job that has no other run under way."""
     condition, keys = among(job_ids)
-    return [execution_id for (execution_id,) in execute(_NEXT_IN_LINE.format(among=condition), keys)]
+    found = execute(_NEXT_IN_LINE.format(among=condition), keys, rows=len(job_ids))
+    return [execution_id for (execution_id,) in found]
 
 
 def earliest_moment() -> datetime | None:

@@ -9,10 +9,13 @@ from schedules.engine.sql_values import integers
 
 # psycopg's own default; Django switches it off.
 PREPARE_THRESHOLD = 5
+# A statement for at least this many rows is planned anew, which costs little beside its work. A plan from a time when the
+# tables were almost empty reads all of them, and a session would use it for as long as it lasts.
+PLANNED_ANEW_FROM = 50
 
 
-def execute(statement: str, values: Sequence[Any] = ()) -> list[Any]:
-    """Execute a statement and return its rows."""
+def execute(statement: str, values: Sequence[Any] = (), *, rows: int = 1) -> list[Any]:
+    """Execute a statement, which is for so many rows, and return what it finds."""
     if connection.vendor != "postgresql":
         with connection.cursor() as cursor:
             cursor.execute(statement, values)
@@ -26,7 +29,7 @@ def execute(statement: str, values: Sequence[Any] = ()) -> list[Any]:
         driver.prepare_threshold = PREPARE_THRESHOLD
     # Django's cursors insert the values into the text of the statement, which cannot be prepared.
     with connection.wrap_database_errors, Cursor(driver) as cursor:
-        cursor.execute(statement, values)
+        cursor.execute(statement, values, prepare=False if rows >= PLANNED_ANEW_FROM else None)
         return cursor.fetchall() if cursor.description else []
 
 

@@ -6,12 +6,14 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.db import connection
 from django.db.models import Exists, F, Min, OuterRef, Q
 
 from schedules.engine import sql
 from schedules.engine.due import DueJob
 from schedules.engine.row_updates import update_rows
 from schedules.engine.start import Started, start_runs
+from schedules.engine.statements import execute
 from schedules.models import FRESH_FOR, Cluster, Execution, Job, Profile
 from tests.engine.conftest import LEASE, NOW, new_cluster
 from tests.factories import ExecutionFactory, JobFactory, UserFactory
@@ -177,6 +179,22 @@ def test_job_with_a_row_at_or_after_its_next_slot_gets_no_claimed_row(known, is_
     ExecutionFactory(job=job, **known)
 
     assert bool(sql.insert_claimed(new_cluster().pk, NOW, NOW + LEASE, [job.pk])) is is_inserted
+
+
+@pytest.mark.skipif(connection.vendor != "postgresql", reason="SQLite plans without statistics")
+def test_claimed_rows_are_inserted_without_a_join_after_the_statistics_of_an_empty_ledger(monkeypatch):
+    """It read the whole ledger for each claim then, for as long as the session used that plan."""
+    jobs = JobFactory.create_batch(3, next_run_at=NOW)
+    execute("ANALYZE schedules_execution")
+    monkeypatch.setattr(
+        sql, "execute", lambda statement, *values, **rows: execute(f"EXPLAIN {statement}", *values, **rows)
+    )
+
+    plan = sql.insert_claimed(new_cluster().pk, NOW, NOW + LEASE, [job.pk for job in jobs])
+
+    text = "\n".join(line for (line,) in plan)
+    assert "SubPlan" in text
+    assert "Join" not in text
 
 
 # Starting

@@ -3,7 +3,7 @@
 import pytest
 from django.db import connection
 
-from schedules.engine.statements import PREPARE_THRESHOLD, among, execute
+from schedules.engine.statements import PLANNED_ANEW_FROM, PREPARE_THRESHOLD, among, execute
 
 pytestmark = pytest.mark.django_db
 
@@ -37,3 +37,17 @@ def test_repeated_statement_is_prepared_unless_a_pooler_is_used(monkeypatch, has
     )
     assert found == [(0 if has_pooler else 1,)]
     assert [len(rows) for rows in answers] == [0, 1, *[0] * PREPARE_THRESHOLD]
+
+
+@pytest.mark.skipif(connection.vendor != "postgresql", reason="sqlite3 prepares statements itself")
+@pytest.mark.parametrize(("rows", "is_prepared"), [(PLANNED_ANEW_FROM - 1, True), (PLANNED_ANEW_FROM, False)])
+def test_statement_for_many_rows_is_planned_anew(monkeypatch, rows, is_prepared):
+    """During a burst, a plan from a time when the ledger was empty would read all of it again and again."""
+    connection.ensure_connection()
+    monkeypatch.setattr(connection.connection, "prepare_threshold", None)
+
+    for number in range(PREPARE_THRESHOLD + 2):
+        execute(f"SELECT 'for {rows} rows' WHERE 1 = %s", [number], rows=rows)
+
+    statements = "SELECT count(*) FROM pg_prepared_statements WHERE statement LIKE %s"
+    assert execute(statements, [f"%for {rows} rows%"]) == [(int(is_prepared),)]
