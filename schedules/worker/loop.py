@@ -97,6 +97,8 @@ class WorkerLoop:
         self._write_at = 0.0
         # How many seconds the last plain function took; before the first one, nobody knows.
         self._last_took = math.inf
+        # When the next probe opens a new database session for the starts of this worker, on the monotonic clock.
+        self.renew_session_at = 0.0
         self._lock = threading.Lock()
         self._is_over = False
         self._loop = asyncio.new_event_loop()

@@ -1,6 +1,7 @@
 """The functions that django-q2's workers call; a package from the broker names one of them and integers."""
 
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
@@ -18,6 +19,8 @@ from schedules.worker.sessions import project_session
 WAIT_FOR_PERMIT = 0.3
 # An id that no execution has.
 NO_EXECUTION = 0
+# How many seconds after its last session a worker opens a new one; several probes before `KEEP_CONNECTION` ends it.
+RENEW_SESSION_AFTER = 30
 # How many seconds one thread of a worker may keep the others waiting. With Python's own 0.005, a start or an outcome would
 # wait for that long at every answer of the database while coroutines run.
 SWITCH_INTERVAL = 0.0005
@@ -86,11 +89,16 @@ def run_commands(attempt: int, execution_ids: list[int]) -> None:
 def probe() -> None:
     """Show, by returning, that the queue and a worker are alive.
 
-    If this worker has no session, open one and have the database plan a start, so that the next run need not wait for that.
+    It also opens a new session before the last one is too old, and has the database plan a start: the next run would
+    wait for both.
     """
-    if connections["default"].connection is None:
-        with suppress(Error):
-            engine.start_runs(_this_loop().cluster_id, 0, [NO_EXECUTION], clock.now())
+    loop = _this_loop()
+    if time.monotonic() < loop.renew_session_at:
+        return
+    with suppress(Error):
+        connections["default"].close()
+        engine.start_runs(loop.cluster_id, 0, [NO_EXECUTION], clock.now())
+        loop.renew_session_at = time.monotonic() + RENEW_SESSION_AFTER
 
 
 def _this_loop() -> WorkerLoop:

@@ -9,8 +9,7 @@ from django.db import connections
 
 from schedules import defaults
 
-# How many seconds an engine session is used: for long, because a new one delays the next run.
-KEEP_CONNECTION = 600
+KEEP_CONNECTION = 60
 # How many seconds an engine session waits for SQLite's write lock, and for a row or table of PostgreSQL.
 BUSY_TIMEOUT = 5.0
 LOCK_TIMEOUT = 2.0
@@ -83,7 +82,7 @@ def engine_settings(database: dict[str, Any], vendor: str) -> dict[str, Any]:
         # Saves a query before every run; the runner handles a broken connection when it uses it.
         "CONN_HEALTH_CHECKS": False,
         # The project's setting may close a connection after each use, which is too slow for polling.
-        "CONN_MAX_AGE": max(database["CONN_MAX_AGE"] or 0, KEEP_CONNECTION),
+        "CONN_MAX_AGE": database["CONN_MAX_AGE"] or KEEP_CONNECTION,
     }
 
 

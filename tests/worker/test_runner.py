@@ -13,7 +13,7 @@ from schedules.models import Cluster, Execution
 from schedules.tasks.interface import Final
 from schedules.tasks.registry import task
 from schedules.worker import loop as loop_module
-from schedules.worker import runner
+from schedules.worker import runner, sessions
 from schedules.worker.concurrency import Permits
 from schedules.worker.context import ClusterContext
 from tests.factories import ClusterFactory, ExecutionFactory, JobFactory
@@ -223,10 +223,24 @@ def test_probe_opens_the_session_of_a_worker_and_starts_nothing(cluster):
 
     used = connection.connection
     assert used is not None
-    runner.probe()
-    assert connection.connection is used
     row.refresh_from_db()
     assert (row.status, row.attempt) == ("claimed", 0)
+
+
+def test_probe_opens_a_new_session_before_the_last_one_is_too_old():
+    loop = runner._this_loop()
+    begin = time.monotonic()
+    runner.probe()
+    first = connection.connection
+    assert begin < loop.renew_session_at - runner.RENEW_SESSION_AFTER < time.monotonic()
+    assert runner.RENEW_SESSION_AFTER < sessions.KEEP_CONNECTION
+    runner.probe()
+    assert connection.connection is first
+
+    loop.renew_session_at = time.monotonic()
+    runner.probe()
+
+    assert connection.connection is not first
 
 
 def test_probe_returns_while_the_database_is_away(monkeypatch):
