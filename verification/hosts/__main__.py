@@ -239,18 +239,20 @@ def _stop(number: int, frame: object) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("phases", nargs="*", choices=[[], *PHASES], default=list(PHASES))
-    arguments = parser.parse_args()
+    parser.add_argument("phases", nargs="*", metavar="phase", help=f"some of: {', '.join(PHASES)}")
+    phases = parser.parse_args().phases or list(PHASES)
+    if unknown := set(phases) - set(PHASES):
+        parser.error(f"unknown: {', '.join(sorted(unknown))}; choose some of: {', '.join(PHASES)}")
     # Clean up also when it takes too long or is told to stop.
     for number in (signal.SIGTERM, signal.SIGALRM):
         signal.signal(number, _stop)
-    signal.alarm(LONGEST * len(arguments.phases))
+    signal.alarm(LONGEST * len(phases))
     report = Report()
     with lab(COUNTS[-1]) as made:
         print(
             f"# {os.cpu_count()} cores, load {os.getloadavg()[0]:.2f}, namespaces: {bool(made.hosts[0].link)}"
         )
-        for name in arguments.phases:
+        for name in phases:
             if name == "cut" and not made.hosts[0].link:
                 print("# no host can be cut off without network namespaces")
                 continue

@@ -189,16 +189,16 @@ def _make_jobs(dice: random.Random, count: int, begin: datetime, end: datetime) 
     """Create jobs of every trigger and policy whose last slot is before the end, and runs that become old meanwhile."""
     owner, _ = User.objects.get_or_create(username="fleet")
     Profile.objects.get_or_create(user=owner)
-    jobs = []
+    jobs, length = [], (end - begin).total_seconds()
     for number in range(count):
-        first = begin + dice.uniform(2, 20) * SECOND
+        first = begin + dice.uniform(2, min(20, length)) * SECOND
         values: dict[str, object] = {
             "trigger_type": "interval",
             "every": dice.choice([1, 2, 5, 10, 30]) * SECOND,
         }
         match dice.randrange(4):
             case 0:
-                first = begin + dice.uniform(2, (end - begin).total_seconds()) * SECOND
+                first = begin + dice.uniform(2, length) * SECOND
                 values = {"trigger_type": "once", "run_at": first}
             case 1:
                 first = begin.replace(second=0) + timedelta(minutes=1)
@@ -230,7 +230,7 @@ def _make_jobs(dice: random.Random, count: int, begin: datetime, end: datetime) 
         Execution.of(
             jobs[0], oldest + number * SECOND, status="succeeded", cause="manual", finished_at=oldest
         )
-        for number in range(int((end - begin).total_seconds()))
+        for number in range(int(length))
     )
     return jobs
 

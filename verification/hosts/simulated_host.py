@@ -146,7 +146,7 @@ class SimulatedHost:
 
     def stop_in_good_order(self) -> None:
         """Claim nothing more, finish what runs if that does not take long, and start again."""
-        self.context.stop_claiming()
+        self.context.stop_within(settings.CRONTY_STOP_SECONDS)
         self._try(lambda: engine.hand_back(self.cluster_id, clock.now()))
         self._later(self.dice.uniform(0.5, 5), self.restart_cluster)
 

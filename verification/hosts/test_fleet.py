@@ -26,6 +26,15 @@ def test_every_slot_runs_once_although_hosts_fail():
     assert len({call.host for call in story.calls}) == 4
 
 
+@pytest.mark.parametrize("kind", fleet.FAULTS)
+def test_every_kind_of_fault_can_happen(kind):
+    """A large fleet meets all of them, and only `make hosts` runs one."""
+    story = fleet.simulate(7, hosts=2, seconds=15, jobs=4, calm=3, faults=[kind])
+
+    assert violations(story) == []
+    assert {fault.kind for fault in story.faults} == {kind}
+
+
 # The invariants detect seeded defects.
 
 
