@@ -93,7 +93,7 @@ def probe() -> None:
     wait for both.
     """
     loop = _this_loop()
-    if time.monotonic() < loop.renew_session_at:
+    if connections["default"].connection is not None and time.monotonic() < loop.renew_session_at:
         return
     with suppress(Error):
         connections["default"].close()

@@ -239,8 +239,12 @@ def test_probe_opens_a_new_session_before_the_last_one_is_too_old():
 
     loop.renew_session_at = time.monotonic()
     runner.probe()
-
     assert connection.connection is not first
+
+    # As after an error, or with a project whose sessions end sooner.
+    connection.close()
+    runner.probe()
+    assert connection.connection is not None
 
 
 def test_probe_returns_while_the_database_is_away(monkeypatch):
