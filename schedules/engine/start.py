@@ -3,6 +3,7 @@
 import json
 from collections.abc import Sequence
 from datetime import datetime, timedelta
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 from django.conf import settings
@@ -40,9 +41,11 @@ class Started(NamedTuple):
 def start_runs(
     cluster_id: int, attempt: int, execution_ids: Sequence[int], now: datetime, *, skip_locked: bool = False
 ) -> list[Started]:
-    """Mark claimed executions as running; leave out those that are no longer ours."""
+    """Mark claimed executions as running; leave out those that are no longer ours. Return them in the order of their ids."""
     lease_until = now + timedelta(seconds=settings.CRONTY_LEASE_SECONDS)
     rows = sql.start(cluster_id, attempt, execution_ids, now, lease_until, skip_locked=skip_locked)
+    # PostgreSQL returns them in the order of its plan, which may change.
+    rows.sort(key=itemgetter(0))
     # Read in one step: a call of the decoder for each run takes longer than its work.
     arguments = iter(json.loads(f"[{','.join(f'{values[9]},{values[10]}' for values in rows)}]"))
     for values in rows:
