@@ -317,7 +317,7 @@ class LedgerBroker(Broker):
             return True
         if connection.vendor != "sqlite" or self._is_changed():
             self._look_ahead()
-        self._next_slot.count()
+        self._next_slot.count_jobs()
         return self._next_slot.until_claim() <= 0
 
     def _is_changed(self) -> bool:

@@ -15,7 +15,7 @@ from itertools import chain
 from typing import Any, TypeVar
 
 from django.conf import settings
-from django.db import Error, InterfaceError, InternalError, NotSupportedError, OperationalError, connections
+from django.db import Error, connections
 
 from schedules import clock, engine
 from schedules.database_errors import reason_of
@@ -26,6 +26,7 @@ from schedules.worker.calls import run_coroutine
 from schedules.worker.context import ClusterContext
 from schedules.worker.outcomes import log_failure, write_outcomes
 from schedules.worker.sessions import use_engine_session
+from schedules.worker.starts import start_executions
 
 logger = logging.getLogger(__name__)
 
@@ -37,7 +38,7 @@ FLUSH_BURST_AFTER = 0.1
 # How many seconds pass before outcomes are tried again: doubled every time, because a locked row may be free at once.
 FIRST_RETRY_AFTER = 0.05
 LAST_RETRY_AFTER = 1.0
-RETRY_RENEWAL_AFTER = 0.5
+RETRY_LEASES_AFTER = 0.5
 RELEASE_AFTER = 0.2
 # Plain functions are started together if all of them should end within this many seconds.
 TOGETHER_WITHIN = 0.1
@@ -48,25 +49,6 @@ TIME_TO_CLEAN_UP = 0.4
 LOOK_FOR_STOP_EVERY = 0.1
 # After how many seconds an outcome that cannot be written is reported.
 REPORT_AFTER = timedelta(seconds=5)
-
-
-def start_executions(context: ClusterContext, attempt: int, execution_ids: list[int]) -> list[Started]:
-    """Start the executions that are still ours; reconnect once if the connection broke since the last run.
-
-    Leave out those that are locked: their leases expire, and then they are queued again.
-    """
-    start = partial(engine.start_runs, context.cluster_id, attempt, execution_ids)
-    try:
-        with context.turns.take():
-            return start(clock.now())
-    except (OperationalError, InterfaceError, InternalError, NotSupportedError) as error:
-        if engine.is_lock_timeout(error):
-            context.report_blocked()
-            return start(clock.now(), skip_locked=True)
-        # PostgreSQL reports "not supported" when a migration changed a table that a prepared plan uses, and an internal
-        # error when it ended a transaction that took too long.
-        connections["default"].close()
-        return start(clock.now())
 
 
 class WorkerLoop:
@@ -317,9 +299,9 @@ class WorkerLoop:
             await asyncio.sleep(RELEASE_AFTER)
             is_last = is_over.is_set()
             if unstarted := list(_drained(claimed)):
-                await self._on_renewer(engine.release_claims, unstarted)
+                await self._until_done(engine.release_claims, unstarted)
             if uncalled := [run.execution_id for run in _drained(started)]:
-                await self._on_renewer(engine.release_uncalled, uncalled)
+                await self._until_done(engine.release_uncalled, uncalled)
                 for execution_id in uncalled:
                     self._in_progress.pop(execution_id, None)
 
@@ -327,7 +309,7 @@ class WorkerLoop:
         while True:
             await asyncio.sleep(settings.CRONTY_LEASE_SECONDS / 3)
             while (held := self._held()) and not await self._on_renewer(engine.renew, held):
-                await asyncio.sleep(RETRY_RENEWAL_AFTER)
+                await asyncio.sleep(RETRY_LEASES_AFTER)
             if self._commands:
                 await self._stop_lost_commands()
 
@@ -366,6 +348,10 @@ class WorkerLoop:
     async def _until_drained(self) -> None:
         while self._in_progress or self._finished or self._in_hand or self._deferred:
             await asyncio.sleep(FLUSH_AFTER)
+
+    async def _until_done(self, step: Callable[..., Any], ids: Collection[int]) -> None:
+        while not await self._on_renewer(step, ids):
+            await asyncio.sleep(RETRY_LEASES_AFTER)
 
     async def _on_renewer(self, step: Callable[..., Any], ids: Collection[int]) -> bool:
         return await self._loop.run_in_executor(self._renewer, self._try, step, ids)

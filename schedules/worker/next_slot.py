@@ -15,9 +15,9 @@ HEAD_START = 0.005
 HEAD_START_PER_JOB = 0.0001
 # The most that a claim takes before its slot: more than later, because no worker waits for it.
 BATCH_AHEAD = 1000
-# How many seconds before a slot its jobs are counted: the claim loop looks at least twice until the earliest claim.
+# How many seconds before a slot its jobs are counted: two looks of the claim loop, 0.1 s apart, before the earliest claim.
 COUNT_BEFORE = HEAD_START + BATCH_AHEAD * HEAD_START_PER_JOB + 0.2
-# Only when nothing was claimed for this many seconds, because workers start those runs and need the database.
+# A claim begins early only if nothing was claimed for this many seconds: workers start those runs and need the database.
 HEAD_START_AFTER = 0.02
 
 
@@ -40,7 +40,7 @@ class NextSlot:
         if timestamp != self._at:
             self._at, self._jobs = timestamp, 0
 
-    def count(self) -> None:
+    def count_jobs(self) -> None:
         """Count its jobs shortly before it, unless there is no time for a longer head start anyway."""
         if HEAD_START_AFTER < self.until_due() < COUNT_BEFORE:
             self._jobs = engine.count_due(self.at, BATCH_AHEAD)

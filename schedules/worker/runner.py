@@ -13,8 +13,9 @@ from schedules.engine import Started
 from schedules.tasks import registry
 from schedules.worker.calls import run_plain
 from schedules.worker.context import ClusterContext
-from schedules.worker.loop import WorkerLoop, start_executions
+from schedules.worker.loop import WorkerLoop
 from schedules.worker.sessions import project_session
+from schedules.worker.starts import start_executions
 
 WAIT_FOR_PERMIT = 0.3
 # An id that no execution has.
@@ -95,6 +96,7 @@ def probe() -> None:
     loop = _this_loop()
     if connections["default"].connection is not None and time.monotonic() < loop.renew_session_at:
         return
+    # A probe only prepares: what is wrong with the database is reported by the next start.
     with suppress(Error):
         connections["default"].close()
         engine.start_runs(loop.cluster_id, 0, [NO_EXECUTION], clock.now())

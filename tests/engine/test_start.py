@@ -3,6 +3,7 @@
 from datetime import timedelta
 
 import pytest
+from django.db import connection
 
 from schedules import engine
 from schedules.models import Execution
@@ -73,6 +74,18 @@ def test_only_claimed_runs_of_this_cluster_and_attempt_are_started(cluster):
 
     assert [item.execution_id for item in started] == [mine.pk]
     assert not Execution.objects.exclude(pk=mine.pk).filter(started_at=LATER).exists()
+
+
+def test_started_runs_are_returned_in_the_order_of_their_ids(cluster):
+    job = JobFactory()
+    rows = [claimed(cluster, job=JobFactory(owner=job.owner)) for _ in range(5)]
+    if connection.vendor == "postgresql":
+        # With a hash join, PostgreSQL returns the runs of one owner in reverse.
+        connection.cursor().execute("SET LOCAL enable_nestloop = off")
+
+    started = engine.start_runs(cluster.pk, 0, [row.pk for row in rows], LATER)
+
+    assert [item.execution_id for item in started] == [row.pk for row in rows]
 
 
 def test_second_start_of_the_same_package_does_nothing(cluster):

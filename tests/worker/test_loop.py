@@ -27,7 +27,8 @@ from schedules.worker import context as context_module
 from schedules.worker import loop as loop_module
 from schedules.worker.concurrency import Permits
 from schedules.worker.context import ClusterContext
-from schedules.worker.loop import WorkerLoop, start_executions
+from schedules.worker.loop import WorkerLoop
+from schedules.worker.starts import start_executions
 from tests.factories import ClusterFactory, ExecutionFactory, JobFactory
 from tests.waiting import PATIENCE, wait_for
 

@@ -200,6 +200,34 @@ def test_executions_behind_a_long_function_are_released(cluster, monkeypatch):
     assert {Execution.objects.get(pk=row.pk).status for row in rows[1:]} == {"queued"}
 
 
+@pytest.mark.parametrize(
+    ("step", "within"), [("release_claims", 0), ("release_uncalled", 60)], ids=["claimed", "started"]
+)
+def test_release_is_tried_again_after_the_database_was_away(cluster, monkeypatch, step, within):
+    monkeypatch.setattr(loop_module, "TOGETHER_WITHIN", within)
+    quick, *rows = (
+        ExecutionFactory(
+            job=JobFactory(task=name), status="claimed", cluster=cluster, lease_until=clock.now() + HOUR
+        )
+        for name in ("tests.ping", "tests.runner.until_others_are_queued", "tests.ping", "tests.ping")
+    )
+    runner.run_plain_functions(0, [quick.pk])
+    release, errors = getattr(engine, step), [OperationalError("the database is away")]
+
+    def fail_once(*args):
+        if errors:
+            raise errors.pop()
+        return release(*args)
+
+    monkeypatch.setattr(engine, step, fail_once)
+
+    runner.run_plain_functions(0, [row.pk for row in rows])
+
+    wait_for(lambda: Execution.objects.filter(status="succeeded").count() == 2)
+    assert errors == []
+    assert {Execution.objects.get(pk=row.pk).status for row in rows[1:]} == {"queued"}
+
+
 def test_each_plain_function_has_its_own_time_limit(cluster):
     rows = [
         ExecutionFactory(
