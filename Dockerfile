@@ -1,4 +1,5 @@
-# Cronty with its web pages and a cluster: docker build -t cronty . && docker run -p 8000:8000 -v cronty:/data cronty
+# Cronty with its web pages and a cluster: docker build -t cronty . &&
+# docker run -p 127.0.0.1:8000:8000 -e CRONTY_URL=http://localhost:8000 --stop-timeout 40 -v cronty:/data cronty
 # compose.yaml has PostgreSQL and two clusters.
 
 FROM python:3.13-slim-bookworm AS build

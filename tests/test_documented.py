@@ -101,7 +101,7 @@ EXECUTED = {
     "manage.py mcp_serve": "tests/mcp/test_stdio.py::test_agent_lists_tools_schedules_a_job_and_finds_it",
     "manage.py mcp_serve [--user NAME] [--name AGENT] [--read-only] [--tools FAMILIES]": "tests/mcp/test_stdio.py::test_families_scopes_and_name_come_from_the_command_line",
     "… -- /path/to/.venv/bin/python /path/to/manage.py mcp_serve --user NAME": "tests/mcp/test_stdio.py::test_agent_lists_tools_schedules_a_job_and_finds_it",
-    "manage.py issue_token --user NAME --name LAPTOP [--scopes read,write] [--expires-in 365d]": "tests/examples/test_embedded.py::test_job_created_by_the_project_fires_and_is_visible_to_people_and_agents",
+    "manage.py issue_token --user NAME --name LAPTOP [--scopes read,write] [--expires-in 365d] [--tools FAMILIES]": "tests/examples/test_embedded.py::test_job_created_by_the_project_fires_and_is_visible_to_people_and_agents",
     "manage.py doctor [--offline] [--strict] [--json]": "tests/management/test_doctor.py::test_real_installation_is_examined",
     "manage.py backup PATH": "tests/management/test_backup.py::test_backup_contains_every_row_in_one_private_file",
     ".venv/bin/python manage.py backup PATH": "tests/management/test_backup.py::test_backup_contains_every_row_in_one_private_file",
@@ -132,7 +132,7 @@ NOT_EXECUTED = {
     'claude mcp add --transport http cronty https://cronty.example/mcp --header "Authorization: Bearer TOKEN"': "tests/mcp/test_http.py::test_tool_is_called_over_http_in_both_eras",
     "mcp-publisher publish": "tests/site/test_server_json.py::test_file_keeps_the_rules_of_the_registry",
     # They stand for any command.
-    "python manage.py …": "tests/site/terminal/test_operating.py::test_management_commands_get_their_arguments",
+    ".venv/bin/python manage.py …": "tests/site/terminal/test_operating.py::test_management_commands_get_their_arguments",
     "cronty manage …": "tests/site/terminal/test_operating.py::test_management_commands_get_their_arguments",
 }
 LONG_PROGRAM = re.compile(r"python -m (verification\.\S+)(.*)")

@@ -56,7 +56,7 @@ def test_tasks_of_the_pages_are_found_and_run(tmp_path: Path):
     site = Project(PROJECT, {"CRONTY_DATA": str(tmp_path / "data"), "CRONTY_APPS": variable})
 
     said = site.shell(
-        "from schedules.tasks import registry as r; print(r.get('disk_space').function('/', percent=0),"
+        "from schedules.tasks import registry as r; print(r.get('free_space').function('/', percent=0),"
         " r.get('clean_up').check([], {'folder': '/tmp', 'days': 'x'}))"
     )
 

@@ -57,7 +57,7 @@ def _duration(context: click.Context, parameter: click.Parameter, text: str | No
 )
 @click.option("--catch-up", type=click.Choice(Job.CatchUp.values), help="Which missed runs to make up for.")
 @click.option("--max-runs", type=int, help="Stop after this many scheduled runs.")
-@click.option("--until", help="No run after this time.")
+@click.option("--until", help="No run after this time; a date includes its whole day.")
 @click.option("--paused", is_flag=True, help="Create it paused.")
 def add_command(
     session: Session,
@@ -91,7 +91,7 @@ def add_command(
         columns["anchor_at"] = trigger.start
     given = {field: value for field, value in policies.items() if value is not None}
     if until:
-        given["ends_at"] = session.moment(until, "--until", zone, has_horizon=False)
+        given["ends_at"] = session.end(until, "--until", zone)
     answer = services.schedule(
         session.actor,
         paused=paused,

@@ -1,7 +1,8 @@
 """The session of a subcommand: the user it acts for, their time zone, and how it prints."""
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, TypeVar
@@ -18,7 +19,7 @@ from schedules.services import Actor
 from schedules.services.actors import not_found
 from schedules.services.people import find_user, first_user
 from schedules.services.references import public_id_of
-from schedules.when.phrases import PhraseError, parse_moment
+from schedules.when.phrases import PhraseError, parse_end, parse_moment
 from schedules.when.triggers import TriggerError, load_zone
 
 T = TypeVar("T")
@@ -56,10 +57,22 @@ class Session:
 
     def moment(self, text: str, option: str, zone: str | None = None, **rules: bool) -> datetime:
         """Read a time or a phrase in the zone of the user or of a job."""
-        try:
+        with _refusing(option):
             return parse_moment(text, now=self.now, timezone=zone or self.zone, **rules)
-        except PhraseError as error:
-            raise click.BadParameter(str(error), param_hint=option) from error
+
+    def end(self, text: str, option: str, zone: str) -> datetime:
+        """Read the end of a period in the zone of a job; a date alone includes its whole day."""
+        with _refusing(option):
+            return parse_end(text, now=self.now, timezone=zone)
+
+
+@contextmanager
+def _refusing(option: str) -> Iterator[None]:
+    """Refuse a text that is not understood in the words of its option."""
+    try:
+        yield
+    except PhraseError as error:
+        raise click.BadParameter(str(error), param_hint=option) from error
 
 
 def check_zone(timezone: str) -> str:

@@ -208,7 +208,7 @@ def build_tool(offer: Offer) -> Tool:
         # `from` cannot be the name of a parameter, so the function calls it `from_`.
         named = {f"{name}_" if keyword.iskeyword(name) else name: value for name, value in arguments.items()}
         try:
-            return _result(await run(caller, **named))
+            return _result(_without_dead_end(caller, await run(caller, **named)))
         except MissingArgumentError as error:
             return refused_arguments(offer.name, str(error))
         except (OperationalError, InterfaceError) as error:
@@ -357,6 +357,15 @@ def _result(answer: Any) -> CallToolResult:
     # Compact, unlike the SDK's own text, because every space costs an agent context.
     text = to_json(answer).decode()
     return CallToolResult(content=[TextContent(type="text", text=text)], structured_content=answer)
+
+
+def _without_dead_end(caller: Caller, answer: Any) -> Any:
+    """Leave out how to undo a change if the caller is not offered that tool."""
+    if isinstance(answer, dict) and "undo" in answer:
+        tools = (OFFER_BY_NAME[name] for name in WORDING.mentioned(answer["undo"]))
+        if not all(caller.is_offered(tool.families) for tool in tools):
+            return {name: value for name, value in answer.items() if name != "undo"}
+    return answer
 
 
 def _answer_model(name: str, answer: Any) -> type[BaseModel]:

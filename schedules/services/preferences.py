@@ -10,15 +10,18 @@ from schedules.services.people import update_profile
 
 
 def set_preferences(
-    actor: Actor, *, timezone: str | None = None, topic: str | None = None
+    actor: Actor,
+    *,
+    timezone: str | None = None,
+    topic: str | None = None,
+    failure_topic: str | None = None,
 ) -> Result[Profile]:
-    """Change the time zone or the topic of the actor's user; an empty text removes it."""
-    given = {
-        name: value for name, value in {"timezone": timezone, "topic": topic}.items() if value is not None
-    }
+    """Change the time zone or a topic of the actor's user; an empty text removes it."""
+    asked = {"timezone": timezone, "topic": topic, "failure_topic": failure_topic}
+    given = {name: value for name, value in asked.items() if value is not None}
     before = {name: getattr(actor.read_profile(), name) for name in given}
     with transaction.atomic():
-        result = update_profile(actor.user, timezone=timezone, topic=topic)
+        result = update_profile(actor.user, timezone=timezone, topic=topic, failure_topic=failure_topic)
         if isinstance(result, Ok):
             Event.objects.create(
                 at=clock.now(),

@@ -37,6 +37,7 @@ _DELAY = re.compile(r"(?:(?P<d>\d+)d)?(?:(?P<h>\d+)h)?(?:(?P<m>\d+)m)?(?:(?P<s>\
 _NUMERIC_DATE = re.compile(
     r"(?P<y>\d{4})-(?P<m>\d\d)-(?P<d>\d\d)|(?P<d2>\d{1,2})\.(?P<m2>\d{1,2})\.(?P<y2>\d{4})"
 )
+_DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _DATE_WITHOUT_YEAR = re.compile(r"(?P<day>\d{1,2})\.(?P<month>\d{1,2})\.")
 _SLASHED_DATE = re.compile(r"(?P<first>\d{1,2})/(?P<second>\d{1,2})/(?P<year>\d{4})")
 
@@ -79,6 +80,14 @@ def parse_moment(
             raise
         known = PAST_MOMENTS if past else MOMENTS
         raise NotUnderstoodError(unread("date and time", phrase, known, read, fallback=examples)) from error
+
+
+def parse_end(text: str, *, now: datetime, timezone: str) -> datetime:
+    """Return the end that a phrase or an ISO time means, in the zone; a date alone includes its whole day."""
+    if _DATE.fullmatch(text.strip()):
+        with suppress(ValueError):
+            return datetime.combine(date.fromisoformat(text.strip()), time.max, tzinfo=load_zone(timezone))
+    return parse_moment(text, now=now, timezone=timezone, has_horizon=False)
 
 
 def read_moment(

@@ -315,12 +315,12 @@ class LedgerBroker(Broker):
             self._look_ahead()
         if self._next_slot.until_claim() <= 0:
             return True
-        if connection.vendor != "sqlite" or self._is_changed():
+        if connection.vendor != "sqlite" or self._has_file_changed():
             self._look_ahead()
         self._next_slot.count_jobs()
         return self._next_slot.until_claim() <= 0
 
-    def _is_changed(self) -> bool:
+    def _has_file_changed(self) -> bool:
         """Return whether others have changed SQLite's file since the last call."""
         connection.ensure_connection()
         version = connection.connection.execute("PRAGMA data_version").fetchone()[0]

@@ -534,6 +534,12 @@ TASKS = (
         made__notification_topic="pocket",
     ),
     task(
+        "Tell me when one of my jobs fails.",
+        Call("get_preferences", name="before"),
+        Call("set_preferences", {"failure_topic": "{before.topic}"}),
+        said__failure_topic="my-phone",
+    ),
+    task(
         "Where do you think I am?",
         Call("get_preferences"),
         said__timezone="Europe/Berlin",

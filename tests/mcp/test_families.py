@@ -119,6 +119,15 @@ def test_tasks_of_families(owner, families, tasks):
     assert tasks_of(families) == tasks
 
 
+@pytest.mark.parametrize(
+    ("families", "has_undo"), [(["notifications"], False), (["notifications", "more"], True)]
+)
+def test_undo_is_named_only_if_its_tool_is_offered(agent_of, rows, families, has_undo):
+    said = agent_of(*families).call("delete_schedule", schedule_id=rows["notifications"].public_id)
+
+    assert ("undo" in said) == has_undo
+
+
 def test_stream_is_not_notified_of_a_change_that_another_family_sees(owner, rows):
     uri = f"jobs://{rows['jobs'].public_id}"
     heard = []

@@ -5,7 +5,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from schedules.when.phrases import PhraseError, parse_delay, parse_moment
+from schedules.when.phrases import PhraseError, parse_delay, parse_end, parse_moment
 
 ZONE = "Europe/Berlin"
 NOW = datetime(2026, 11, 15, 10, tzinfo=ZoneInfo(ZONE))
@@ -312,6 +312,26 @@ def test_end_of_a_pause_may_be_a_day(phrase, expected):
     read = parse_moment(phrase, now=NOW, timezone=ZONE, may_be_day=True)
 
     assert read == datetime.fromisoformat(expected).replace(tzinfo=ZoneInfo(ZONE))
+
+
+@pytest.mark.parametrize(
+    ("phrase", "expected"),
+    [
+        ("2026-12-24", "2026-12-24 23:59:59.999999"),
+        ("2026-12-24 18:00", "2026-12-24 18:00"),
+        ("tomorrow at 9am", "2026-11-16 09:00"),
+        ("2020-01-01", "2020-01-01 23:59:59.999999"),
+    ],
+)
+def test_date_as_end_includes_its_whole_day(phrase, expected):
+    read = parse_end(phrase, now=NOW, timezone=ZONE)
+
+    assert read == datetime.fromisoformat(expected).replace(tzinfo=ZoneInfo(ZONE))
+
+
+def test_date_that_does_not_exist_is_no_end():
+    with pytest.raises(PhraseError):
+        parse_end("2026-02-30", now=NOW, timezone=ZONE)
 
 
 def test_day_alone_starts_where_clocks_skip_midnight():

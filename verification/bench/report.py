@@ -121,7 +121,7 @@ def page(results: Mapping[str, Any], pictures: Path) -> str:
         if measured := [name for name in names if name in runs]:
             lines += [f"**{part}**", "", *table(runs, measured), ""]
     lines += [
-        "Bold: the best durable system. † It runs no coroutines and ran plain functions. ‡ Some tasks began before they "
+        "Bold: the best durable system. Single jobs are compared by p50, because the p99 of so few is one job. † It runs no coroutines and ran plain functions. ‡ Some tasks began before they "
         "were due. Loaded: other programs used more than 10 % of the machine, so the figure is not reliable. The floor is a loop in one process: one durable "
         "commit takes all that is due, one keeps the outcomes.",
         "",

@@ -199,8 +199,8 @@ def undo(job_id: str) -> str:
 def no_zone(zone: str, what: str) -> str:
     """Say in which zone a local time was read because the user has set none."""
     return (
-        f"The user has set no time zone, so {what} read in {zone}: ask which one they mean. Give it as timezone, or set "
-        "it once with set_preferences."
+        f"The user has set no time zone, so {what} read in {zone}: ask which one they mean. Give it as timezone, or keep "
+        "it in their preferences."
     )
 
 

@@ -10,10 +10,11 @@ from schedules.models import Profile
 
 
 class PreferencesOut(TypedDict):
-    """The user's time zone and topic, or null where none is set, and the time in that zone."""
+    """The user's time zone and topics, or null where none is set, and the time in that zone."""
 
     timezone: str | None
     topic: str | None
+    failure_topic: str | None
     local_time: str
     note: NotRequired[str]
 
@@ -22,6 +23,7 @@ def preferences_out(profile: Profile) -> PreferencesOut:
     out: PreferencesOut = {
         "timezone": profile.timezone or None,
         "topic": profile.default_topic or None,
+        "failure_topic": profile.failure_topic or None,
         "local_time": answers.iso(clock.now(), profile.zone),
     }
     if not profile.timezone:

@@ -1,7 +1,7 @@
 """Arguments that several tools share: their types and descriptions, and how they are read."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import date, datetime, time, timedelta
 from typing import Annotated, Any, TypeAlias
 
@@ -13,7 +13,14 @@ from schedules.mcp import answers
 from schedules.models import Job, Profile
 from schedules.result import Code, Err, Ok, Result
 from schedules.services import Actor
-from schedules.when.phrases import NotUnderstoodError, PhraseError, TooFarError, parse_delay, parse_moment
+from schedules.when.phrases import (
+    NotUnderstoodError,
+    PhraseError,
+    TooFarError,
+    parse_delay,
+    parse_end,
+    parse_moment,
+)
 from schedules.when.triggers import TriggerError, load_zone
 from schedules.when.zone_names import zone_named
 
@@ -139,9 +146,18 @@ PageOffset = Annotated[
 
 def read_moment(text: str, timezone: str, now: datetime, field: str, **rules: bool) -> Result[datetime]:
     """Read an ISO time or a phrase, with the rules of `parse_moment`; without an offset, it is read in the zone."""
+    return _read(lambda: parse_moment(text, now=now, timezone=timezone, **rules), text, timezone, field)
+
+
+def read_end(text: str, timezone: str, now: datetime, field: str) -> Result[datetime]:
+    """Read the end of a period; a date alone includes its whole day."""
+    return _read(lambda: parse_end(text, now=now, timezone=timezone), text, timezone, field)
+
+
+def _read(parse: Callable[[], datetime], text: str, timezone: str, field: str) -> Result[datetime]:
     try:
         load_zone(timezone)
-        return Ok(parse_moment(text, now=now, timezone=timezone, **rules))
+        return Ok(parse())
     except TriggerError as error:
         return refuse(error.field, error.reason)
     except TooFarError as error:
@@ -176,17 +192,6 @@ def read_policies(given: Mapping[str, Any], timezone: str, now: datetime) -> Res
         case text:
             end = read_end(text, timezone, now, "ends_at")
             return end if isinstance(end, Err) else Ok(columns | {"ends_at": end.value})
-
-
-def read_end(text: str, timezone: str, now: datetime, field: str) -> Result[datetime]:
-    """Read the end of a period; a date alone includes its whole day."""
-    day = _date(text.strip())
-    if day is None:
-        return read_moment(text, timezone, now, field, has_horizon=False)
-    try:
-        return Ok(datetime.combine(day, time.max, tzinfo=load_zone(timezone)))
-    except TriggerError as error:
-        return refuse(error.field, error.reason)
 
 
 def _read_span(text: str, field: str) -> Result[timedelta]:

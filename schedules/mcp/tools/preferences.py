@@ -1,4 +1,4 @@
-"""Tools for the user's preferences: the time zone, and the topic of notifications."""
+"""Tools for the user's preferences: the time zone, and the topics of notifications and failure alerts."""
 
 from typing import Annotated
 
@@ -13,7 +13,7 @@ from schedules.result import Ok
 
 
 def get_preferences() -> PreferencesOut | ErrorOut:
-    """Show the user's time zone and notification topic, which are used where a call names none."""
+    """Show the user's time zone and topic, which are used where a call names none, and the topic of failure alerts."""
     return preferences_out(current_actor().read_profile())
 
 
@@ -24,12 +24,23 @@ def set_preferences(
     topic: Annotated[
         str | None, Field(description='The ntfy topic, 1 to 64 letters, digits, - and _. "" removes it.')
     ] = None,
+    failure_topic: Annotated[
+        str | None,
+        Field(
+            description='Where to tell the user that a job starts failing or was paused for it. "" turns that off.'
+        ),
+    ] = None,
 ) -> PreferencesOut | ErrorOut:
-    """Remember where the user lives or which topic they follow ("I live in Berlin"). Existing jobs stay as they are."""
-    given = {"timezone": timezone, "topic": topic}
-    if timezone is None and topic is None:
-        return refused(refuse("preferences", "give timezone or topic"), given)
-    match services.set_preferences(current_actor(), timezone=timezone, topic=topic):
+    """Remember where the user lives, which topic they follow ("I live in Berlin"), or where failures are reported.
+
+    Existing jobs keep their zones and topics. Failures of all the user's jobs are reported ("tell me when it fails").
+    """
+    given = {"timezone": timezone, "topic": topic, "failure_topic": failure_topic}
+    if timezone is None and topic is None and failure_topic is None:
+        return refused(refuse("preferences", "give timezone, topic or failure_topic"), given)
+    match services.set_preferences(
+        current_actor(), timezone=timezone, topic=topic, failure_topic=failure_topic
+    ):
         case Ok(profile):
             return preferences_out(profile)
         case error:

@@ -36,9 +36,10 @@ def test_preferences_are_set_and_read(call, nowhere, owner):
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        ({}, "give timezone or topic"),
+        ({}, "give timezone, topic or failure_topic"),
         ({"timezone": "Atlantis"}, "Unknown timezone: Atlantis"),
         ({"topic": "two words"}, "Invalid topic"),
+        ({"failure_topic": "two words"}, "Invalid failure_topic"),
     ],
 )
 def test_invalid_preferences_are_refused(call, given, words):
@@ -64,6 +65,15 @@ def test_notification_without_topic_and_zone_uses_the_preferences(call, nowhere)
 
     assert daily["notification_topic"] == later["notification_topic"] == "my-phone"
     assert later["scheduled_time"] == "2030-06-03T15:00:00+09:00"
+
+
+def test_failure_alerts_are_turned_on_and_off(call, nowhere, owner):
+    assert call("get_preferences")["failure_topic"] is None
+
+    assert call("set_preferences", failure_topic="alarm")["failure_topic"] == "alarm"
+    assert Profile.objects.get(user=owner).failure_topic == "alarm"
+    assert call("set_preferences", failure_topic="")["failure_topic"] is None
+    assert Profile.objects.get(user=owner).failure_topic == ""
 
 
 def test_topic_for_failures_is_used_if_there_is_no_other(call, owner, nowhere):
@@ -111,7 +121,7 @@ def test_local_time_without_a_zone_is_answered_with_the_zone_it_was_read_in(call
     said = str(call(tool, **given))
 
     assert "read in UTC" in said
-    assert "set_preferences" in said
+    assert "keep it in their preferences" in said
 
 
 @pytest.mark.parametrize(("tool", "given"), ZONED_CALLS)

@@ -1,5 +1,7 @@
 """The subcommand add."""
 
+from zoneinfo import ZoneInfo
+
 import pytest
 
 from schedules.models import Job
@@ -62,7 +64,9 @@ def test_job_may_be_created_paused(cronty):
     cronty("add", "every day at 9:00", *NOTIFY, "--paused", "--until", "2099-01-01", "--max-runs", "3")
 
     job = Job.objects.get()
-    assert (job.status, job.max_runs, job.ends_at.year) == ("paused", 3, 2098)
+    assert (job.status, job.max_runs) == ("paused", 3)
+    # A date as end includes its whole day, in the zone of the job.
+    assert job.ends_at.astimezone(ZoneInfo(job.timezone)).isoformat()[:19] == "2099-01-01T23:59:59"
 
 
 def test_misspelt_name_of_an_argument_is_pointed_out(cronty):

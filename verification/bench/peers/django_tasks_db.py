@@ -32,7 +32,7 @@ async def coroutine(due: int) -> None:
 class DjangoTasksDb(System):
     distributions = ("django-tasks-db", "django-tasks", "django")
     runs_coroutines = True
-    settings = f"{WORKERS} db_worker processes with --interval {POLL_SECONDS}; SQLite in WAL mode, IMMEDIATE"
+    settings = f"{WORKERS} db_worker processes with --interval {POLL_SECONDS}"
 
     @contextmanager
     def running(self, kind: str) -> Iterator[None]:
