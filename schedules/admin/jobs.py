@@ -1,6 +1,7 @@
 """Admin pages for jobs; every change goes through the services."""
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 from django import forms
@@ -255,7 +256,7 @@ class JobAdmin(LongListAdmin[Job], ServiceAdmin[Job]):
 
     @admin.action(description="Restore from the trash", permissions=["change"])
     def restore(self, request: HttpRequest, jobs: QuerySet[Job]) -> None:
-        self._act(request, jobs, services.restore, "Restored:")
+        self._act(request, jobs, partial(services.restore, is_deleted=True), "Restored:")
 
     def _act(
         self, request: HttpRequest, jobs: QuerySet[Job], verb: Callable[..., Result[Any]], done: str

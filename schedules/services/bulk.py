@@ -16,7 +16,7 @@ from schedules.models import Event, Job
 from schedules.models.job_queries import JobQuerySet
 from schedules.result import Code, Err, Ok, Result
 from schedules.services.actors import Actor, event_of, forbidden
-from schedules.services.job_states import account_until_each, pause_of, pause_problem, restore
+from schedules.services.job_states import account_until_each, before_cancel, pause_of, pause_problem, restore
 from schedules.tasks import registry
 
 MOST_JOBS = 500
@@ -128,8 +128,12 @@ def undo(actor: Actor, token: str) -> Result[Changed]:
         paused = changeable(actor, "resume").filter(pk__in=keys, paused_at=moments[0][0] if moments else None)
         return change_jobs(actor, "resume", list(paused.order_by("pk").values_list("pk", flat=True)))
     # One by one, each in its own transaction: a job may be refused, and claims need not wait for all of them.
-    ids = actor.restorable().filter(pk__in=keys).order_by("pk").values_list("public_id", flat=True)
-    results = [restore(actor, public_id) for public_id in ids]
+    is_deleted = action == "delete"
+    stopped = actor.restorable().filter(
+        pk__in=keys, deleted_at=moments[0][0] if keys and is_deleted else None
+    )
+    ids = stopped.order_by("pk").values_list("public_id", flat=True)
+    results = [restore(actor, public_id, is_deleted=is_deleted) for public_id in ids]
     refused = next((result for result in results if isinstance(result, Err)), None)
     restored = [result.value for result in results if isinstance(result, Ok)]
     return refused if refused and not restored else Ok(Changed(restored))
@@ -144,7 +148,9 @@ def _stop(jobs: Sequence[Job], now: datetime, done: str, **columns: Any) -> None
 
 
 def _before(job: Job, action: str) -> dict[str, Any]:
-    return pause_of(job) if action in ("pause", "resume") else {"status": job.status}
+    if action in ("pause", "resume"):
+        return pause_of(job)
+    return before_cancel(job) if action == "cancel" else {"status": job.status}
 
 
 def _digest(actor: Actor, request: dict[str, Any], keys: Sequence[int]) -> str:

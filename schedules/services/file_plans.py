@@ -138,7 +138,9 @@ def _plan_job(
         else:
             _plan_new_job(plan, actor, spec, now, replaced=job)
         return
-    paused = spec.paused if spec.paused not in (None, job.status == Job.Status.PAUSED) else None
+    # A cancelled job may be restored as paused.
+    is_as_asked = spec.paused == (job.status == Job.Status.PAUSED) and job.status != Job.Status.CANCELLED
+    paused = None if is_as_asked else spec.paused
     step = Step(
         Action.CHANGE, spec.key, job, changes, is_adopted=is_adopted, is_restored=is_gone(job), paused=paused
     )

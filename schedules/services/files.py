@@ -123,7 +123,7 @@ def _change_one(actor: Actor, source: str, step: Step) -> None:
     job = _expect(restore(actor, public_id)) if step.is_restored else step.job
     if step.columns:
         job = _expect(edit(actor, public_id, **step.columns))
-    if step.paused is not None:
+    if step.paused is not None and step.paused != (job.status == Job.Status.PAUSED):
         job = _expect(pause(actor, public_id, reason=source) if step.paused else resume(actor, public_id))
     Job.objects.filter(pk=job.pk).update(**_origin(source, step.key, job))
 

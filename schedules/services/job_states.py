@@ -1,6 +1,6 @@
 """Changes of a job's state, from a pause to the trash: each checks the actor, changes one row and writes one event."""
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from datetime import date, datetime, timedelta
 from typing import Any
 
@@ -72,6 +72,13 @@ def pause_of(job: Job) -> dict[str, Any]:
     return {"reason": job.pause_reason, "until": job.paused_until and job.paused_until.isoformat()}
 
 
+def pause_again(actor: Actor, job_id: str) -> Result[Job]:
+    """Undo the last resumption of a job: pause it for the same reason and, if that is still ahead, until the same time."""
+    ended = Event.objects.filter(job__public_id=job_id, verb="resume").order_by("-pk").first()
+    before = ended.before if ended else {}
+    return pause(actor, job_id, reason=before.get("reason") or "", until=_still_ahead(before, clock.now()))
+
+
 def resume(actor: Actor, job_id: str) -> Result[Job]:
     """Resume a paused job; the slots within the pause are recorded as skipped."""
     now = clock.now()
@@ -109,7 +116,7 @@ def cancel(actor: Actor, job_id: str, *, only: Collection[str] = Job.ACTIVE) -> 
             return _protected(job)
         if job.status not in only and not (Job.Status.PENDING in only and waits_for_agent(job, now)):
             return Err(Code.WRONG_STATE, f"Job already {job.status}: {job_id}")
-        before = {"status": job.status}
+        before = before_cancel(job)
         account_until(job, now, "The job was stopped before this run.")
         _move(job, now, status=Job.Status.CANCELLED, next_run_at=None, paused_until=None)
         if engine.withdraw(job, now, "stopped", also_manual=True):
@@ -135,14 +142,24 @@ def delete(actor: Actor, job_id: str) -> Result[Job]:
     return Ok(job)
 
 
-def restore(actor: Actor, job_id: str) -> Result[Job]:
-    """Restore a job from the trash with its former status, or a cancelled job as a pending one.
+def before_cancel(job: Job) -> dict[str, Any]:
+    """Return what an event says of a job that is cancelled, so that it can be restored as it was."""
+    until = {"until": job.paused_until.isoformat()} if job.paused_until else {}
+    return {"status": job.status} | until
 
-    The slots since then are recorded as skipped.
+
+def restore(actor: Actor, job_id: str, *, is_deleted: bool | None = None) -> Result[Job]:
+    """Restore a job from the trash with its former status, or a cancelled one, paused if it was, else pending.
+
+    The slots since then are recorded as skipped. With `is_deleted`, restore only a job that is in the trash, or only one
+    that is not: whoever asks twice for a cancelled job from the trash must not arm it.
     """
     now = clock.now()
     with transaction.atomic():
-        job = actor.restorable().select_for_update(of=("self",)).find(job_id)
+        jobs = actor.restorable()
+        if is_deleted is not None:
+            jobs = jobs.filter(deleted_at__isnull=not is_deleted)
+        job = jobs.select_for_update(of=("self",)).find(job_id)
         if job is None:
             kept = actor.jobs().find(job_id)
             return (
@@ -156,11 +173,17 @@ def restore(actor: Actor, job_id: str) -> Result[Job]:
             profile = actor.read_profile() if is_own else profile_of(job.owner)
             if refusal := restore_problem(profile, job.runs_per_minute, now):
                 return refusal
-        since = (job.deleted_at or _cancelled_at(job)) + _TICK
+        stopped_at, before = _last_stop(job) if is_cancelled else (job.deleted_at, {})
+        since = (stopped_at or job.updated_at) + _TICK
+        until = _still_ahead(before, now)
+        is_paused_again = before.get("status") == Job.Status.PAUSED and (until or "until" not in before)
         was = "was stopped" if is_cancelled else "was in the trash"
         changes: dict[str, Any] = {"deleted_at": None, "failure_streak": 0}
         has_deleted = False
         match job.status:
+            case Job.Status.CANCELLED if is_paused_again:
+                engine.account_for(job, since, now, f"The job {was}.")
+                changes |= {"status": Job.Status.PAUSED, "paused_at": now, "paused_until": until}
             case status if status == Job.Status.PENDING or is_cancelled:
                 engine.account_for(job, since, now, f"The job {was}.")
                 has_deleted = engine.delete_future_rows(job, now)
@@ -332,11 +355,16 @@ def _paused(job: Job) -> str:
     return f"Paused: {job.pause_reason or 'no reason given'}"
 
 
-def _cancelled_at(job: Job) -> datetime:
-    cancelled = (
-        Event.objects.filter(job=job, verb="cancel").order_by("-pk").values_list("at", flat=True).first()
-    )
-    return cancelled or job.updated_at
+def _last_stop(job: Job) -> tuple[datetime | None, dict[str, Any]]:
+    """Return when a cancelled job was stopped, and what it was before."""
+    events = Event.objects.filter(job=job, verb="cancel").order_by("-pk").values_list("at", "before")
+    return events.first() or (None, {})
+
+
+def _still_ahead(before: Mapping[str, Any], now: datetime) -> datetime | None:
+    """Return the end of the pause that an event names, if it has not passed."""
+    until = datetime.fromisoformat(before["until"]) if before.get("until") else None
+    return until if until and until > now else None
 
 
 def _slot_in_second(job: Job, moment: datetime) -> datetime | None:

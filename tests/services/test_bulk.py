@@ -116,6 +116,22 @@ def test_change_is_undone_for_the_jobs_that_are_still_as_it_left_them(people, ac
     assert set(Job.objects.values_list("status", "deleted_at")) == {("pending", None)}
 
 
+def test_undo_of_a_deletion_does_not_arm_a_cancelled_job(people):
+    actor, job = actor_of(people[0]), JobFactory(owner=people[0], status="cancelled", next_run_at=None)
+    done = value_of(bulk.change_jobs(actor, "delete", [job.pk]))
+
+    assert [job.status for job in value_of(bulk.undo(actor, done.undo)).jobs] == ["cancelled"]
+    assert value_of(bulk.undo(actor, done.undo)).jobs == []
+    assert (Job.objects.get().status, Job.objects.get().deleted_at) == ("cancelled", None)
+
+
+def test_undo_of_a_stop_does_not_arm_a_paused_job(people):
+    actor, job = actor_of(people[0]), JobFactory(owner=people[0], paused=True)
+    done = value_of(bulk.change_jobs(actor, "cancel", [job.pk]))
+
+    assert [job.status for job in value_of(bulk.undo(actor, done.undo)).jobs] == ["paused"]
+
+
 def test_undo_of_somebody_else_changes_nothing(people):
     owner, stranger = people
     job = JobFactory(owner=owner)

@@ -10,7 +10,7 @@ from django.test.utils import CaptureQueriesContext
 from schedules import services
 from schedules.models import Event, Execution, Job
 from schedules.result import Code, Err, Ok
-from schedules.services import Actor
+from schedules.services import Actor, bulk
 from tests.factories import ExecutionFactory, JobFactory
 from tests.services.conftest import NOW
 from tests.services.jobs import (
@@ -372,6 +372,51 @@ def test_restored_job_keeps_its_state(actor, state):
     services.delete(actor, job.public_id)
 
     assert value_of(services.restore(actor, job.public_id)).status == state
+
+
+@pytest.mark.parametrize("action", ["cancel", "bulk"])
+def test_job_that_was_paused_when_it_was_stopped_is_restored_as_paused(actor, action):
+    until = NOW + timedelta(days=2)
+    job = create_job(actor)
+    services.pause(actor, job.public_id, reason="Maintenance", until=until)
+    if action == "cancel":
+        services.cancel(actor, job.public_id)
+    else:
+        bulk.change_jobs(actor, "cancel", [job.pk])
+
+    restored = value_of(services.restore(actor, job.public_id))
+
+    assert (restored.status, restored.next_run_at, restored.paused_at) == (Status.PAUSED, None, NOW)
+    assert (restored.pause_reason, restored.paused_until) == ("Maintenance", until)
+
+
+def test_job_whose_pause_ended_while_it_was_stopped_is_restored_as_pending(actor, time_machine):
+    job = create_job(actor)
+    services.pause(actor, job.public_id, until=NOW + timedelta(hours=1))
+    services.cancel(actor, job.public_id)
+    time_machine.shift(timedelta(hours=2))
+
+    assert value_of(services.restore(actor, job.public_id)).status == Status.PENDING
+
+
+@pytest.mark.parametrize(("is_deleted", "wrong"), [(True, "cancel"), (False, "delete")])
+def test_only_a_job_that_is_where_it_is_restored_from_is_restored(actor, is_deleted, wrong):
+    job = create_job(actor)
+    getattr(services, wrong)(actor, job.public_id)
+
+    assert isinstance(services.restore(actor, job.public_id, is_deleted=is_deleted), Err)
+    assert Job.objects.get().next_run_at is None or Job.objects.get().deleted_at
+
+
+def test_pause_before_the_last_resumption_is_repeated(actor):
+    until = NOW + timedelta(days=2)
+    job = create_job(actor)
+    services.pause(actor, job.public_id, reason="Maintenance", until=until)
+    services.resume(actor, job.public_id)
+
+    paused = value_of(services.pause_again(actor, job.public_id))
+
+    assert (paused.status, paused.pause_reason, paused.paused_until) == (Status.PAUSED, "Maintenance", until)
 
 
 def test_one_time_job_whose_time_passed_in_the_trash_is_restored_as_paused(actor, time_machine):

@@ -104,6 +104,8 @@ class Job:
     paused_until: datetime | None = None
     deleted_at: datetime | None = None
     cancelled_at: datetime | None = None
+    paused_before_cancel: bool = False
+    until_before_cancel: datetime | None = None
     slot_count: int = 0
     run_count: int = 0
     failure_streak: int = 0
@@ -195,6 +197,7 @@ class Job:
             return False
         self._skip_due_slots(now)
         self._withdraw(now, by_hand=True)
+        self.paused_before_cancel, self.until_before_cancel = self.status == "paused", self.paused_until
         self.status, self.next_run_at, self.paused_until, self.cancelled_at = "cancelled", None, None, now
         return True
 
@@ -212,7 +215,11 @@ class Job:
             if self.status != "cancelled":
                 return False
             assert self.cancelled_at is not None
-            self.status, since = "pending", self.cancelled_at
+            until, since = self.until_before_cancel, self.cancelled_at
+            has_ended = until is not None and until <= now
+            self.status = "paused" if self.paused_before_cancel and not has_ended else "pending"
+            if self.status == "paused":
+                self.paused_until = until
         if self.status in ("pending", "paused"):
             self._account_for(self.slots(since, now), "skipped")
         self.deleted_at = None

@@ -245,8 +245,9 @@ def delete(request: HttpRequest, job_id: str) -> HttpResponse:
 
 @require_POST
 def restore(request: HttpRequest) -> HttpResponse:
-    """Restore jobs from the trash, for the undo button after a deletion and for the trash page."""
-    results = [services.restore(actor_of(request), job_id) for job_id in request.POST.getlist("job")[:500]]
+    """Restore jobs from the trash (the undo button after a deletion, the trash page), or a stopped one (its own page)."""
+    ids, is_deleted = request.POST.getlist("job")[:500], "stopped" not in request.POST
+    results = [services.restore(actor_of(request), job_id, is_deleted=is_deleted) for job_id in ids]
     restored = [result.value for result in results if isinstance(result, Ok)]
     for problem in results:
         if isinstance(problem, Err) and not restored:

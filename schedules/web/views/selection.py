@@ -1,6 +1,7 @@
 """Actions on several jobs of the list, each of which can be undone."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -11,7 +12,7 @@ from django.views.decorators.http import require_POST
 
 from schedules import clock, services
 from schedules.models import Job
-from schedules.result import Err, Ok
+from schedules.result import Err, Ok, Result
 from schedules.services import Actor
 from schedules.web.views import states
 from schedules.web.views.job import pause_active
@@ -20,12 +21,14 @@ from schedules.web.views.owners import owner_called
 from schedules.web.views.page import actor_of, back, problem_text
 
 # The function of each action, what it did, and the action that undoes it.
-ACTIONS = {
+ACTIONS: dict[str, tuple[Callable[..., Result[Job]], str, str]] = {
     "pause": (pause_active, "paused", "resume"),
-    "resume": (services.resume, "resumed", "pause"),
-    "cancel": (services.cancel, "stopped permanently", "restore"),
+    "resume": (services.resume, "resumed", "pause_again"),
+    "cancel": (services.cancel, "stopped permanently", "start_again"),
     "delete": (services.delete, "moved to the trash", "restore"),
-    "restore": (services.restore, "restored", ""),
+    "pause_again": (services.pause_again, "paused", ""),
+    "start_again": (partial(services.restore, is_deleted=False), "restored", ""),
+    "restore": (partial(services.restore, is_deleted=True), "restored", ""),
 }
 # Why an action leaves a job with this status as it was.
 REASONS = {

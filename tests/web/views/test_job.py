@@ -374,7 +374,8 @@ def test_stopped_job_cannot_be_run_but_restored(web: Client, owner: User):
     assert "Old was stopped permanently. Restore it to run it again." in answer.content.decode()
     assert not Execution.objects.exists()
 
-    web.post("/jobs/restore/", {"job": job.public_id})
+    assert '<input type="hidden" name="stopped" value="yes">' in page
+    web.post("/jobs/restore/", {"job": job.public_id, "stopped": "yes"})
 
     job.refresh_from_db()
     assert job.status == "pending"

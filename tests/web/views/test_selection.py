@@ -1,5 +1,7 @@
 """Actions on selected jobs: which jobs change, what people read, and undo."""
 
+from datetime import UTC, datetime
+
 import pytest
 from django.contrib.auth.models import User
 from django.test import Client
@@ -22,23 +24,43 @@ def test_pause_affects_only_the_selected_jobs(web: Client, owner: User):
     assert third.status == "pending"
 
 
+UNTIL = datetime(2099, 1, 1, tzinfo=UTC)
+PAUSED = {"paused": True, "pause_reason": "Maintenance", "paused_until": UNTIL}
+
+
 @pytest.mark.parametrize(
-    ("verb", "undo"),
-    [("pause", "resume"), ("resume", "pause"), ("cancel", "restore"), ("delete", "restore")],
+    ("verb", "undo", "columns"),
+    [
+        ("pause", "resume", {}),
+        ("resume", "pause_again", PAUSED),
+        ("cancel", "start_again", {}),
+        ("cancel", "start_again", PAUSED),
+        ("delete", "restore", {}),
+        ("delete", "restore", PAUSED),
+        ("delete", "restore", {"status": "cancelled", "next_run_at": None}),
+    ],
 )
-def test_every_action_can_be_undone(web: Client, owner: User, verb: str, undo: str):
-    jobs = JobFactory.create_batch(2, owner=owner, paused=verb == "resume")
-    before = [job.status for job in jobs]
+def test_every_action_can_be_undone(
+    web: Client, owner: User, verb: str, undo: str, columns: dict[str, object]
+):
+    jobs = JobFactory.create_batch(2, owner=owner, **columns)
+    before = [state_of(job) for job in jobs]
 
     page = html_of(
         web.post("/jobs/bulk/", {"verb": verb, "job": [job.public_id for job in jobs]}, follow=True)
     )
     ids = " ".join(job.public_id for job in jobs)
-    web.post("/jobs/bulk/", {"verb": undo, "job": ids})
+    # A second click changes nothing.
+    for _ in range(2):
+        web.post("/jobs/bulk/", {"verb": undo, "job": ids})
 
     assert f'<input type="hidden" name="verb" value="{undo}">' in page
     assert f'<input type="hidden" name="job" value="{ids}">' in page
-    assert [job.status for job in Job.objects.kept().order_by("pk")] == before
+    assert [state_of(job) for job in Job.objects.kept().order_by("pk")] == before
+
+
+def state_of(job: Job) -> tuple[str, str, datetime | None]:
+    return job.status, job.pause_reason if job.status == "paused" else "", job.paused_until
 
 
 def test_all_jobs_that_match_the_filters_are_changed(web: Client, owner: User, stranger: User):
