@@ -276,10 +276,14 @@ def skip(
             return Err(Code.WRONG_STATE, f"Job runs only once: {job_id}. Cancel it, or change its time.")
         before = still_ahead(job.skips.split(), now)
         given = [day.isoformat() for day in days]
+        if not undo and any(day < day_of(slot_entry(now), job.timezone) for day in given):
+            return invalid("dates", "Choose today or a later day.")
         for moment in slots:
             slot = _slot_in_second(job, moment)
             if slot is None:
                 return invalid("dates", f"The job does not run at {moment.isoformat(timespec='seconds')}.")
+            if not undo and slot < (job.next_run_at or now):
+                return Err(Code.WRONG_STATE, "It is too late to skip this run: its time has come.")
             given.append(slot_entry(slot))
         if undo:
             kept = [e for e in before if e not in given and day_of(e, job.timezone) not in given]

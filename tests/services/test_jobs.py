@@ -2,9 +2,11 @@
 
 import secrets
 from datetime import UTC, datetime, timedelta
+from zoneinfo import ZoneInfo
 
 import pytest
 from django.db import IntegrityError, connection
+from django.db.models import F
 from django.test.utils import CaptureQueriesContext
 
 from schedules import services
@@ -417,6 +419,32 @@ def test_pause_before_the_last_resumption_is_repeated(actor):
     paused = value_of(services.pause_again(actor, job.public_id))
 
     assert (paused.status, paused.pause_reason, paused.paused_until) == (Status.PAUSED, "Maintenance", until)
+
+
+def test_run_whose_time_has_come_is_not_skipped(actor):
+    job = create_job(actor)
+    began = job.next_run_at
+    Job.objects.update(next_run_at=F("next_run_at") + timedelta(minutes=5))
+
+    refusal = services.skip(actor, job.public_id, slots=[began])
+
+    assert isinstance(refusal, Err)
+    assert (refusal.code, refusal.message) == (
+        Code.WRONG_STATE,
+        "It is too late to skip this run: its time has come.",
+    )
+    assert Job.objects.get().skips == ""
+
+
+def test_past_day_is_not_skipped(actor):
+    job = create_job(actor)
+    today = NOW.astimezone(ZoneInfo(job.timezone)).date()
+
+    refusal = services.skip(actor, job.public_id, days=[today - timedelta(days=1)])
+
+    assert isinstance(refusal, Err)
+    assert refusal.errors == {"dates": ["Choose today or a later day."]}
+    assert value_of(services.skip(actor, job.public_id, days=[today])).skips == today.isoformat()
 
 
 def test_one_time_job_whose_time_passed_in_the_trash_is_restored_as_paused(actor, time_machine):
