@@ -6,7 +6,9 @@ from typing import Any
 
 from schedules import clock, limits
 from schedules.models import Execution
+from schedules.result import Ok, Result
 from schedules.services.actors import Actor
+from schedules.services.quotas import push_problem
 from schedules.tasks.interface import Run
 
 # Longer than any request; if its process dies, the run ends as lost after this time.
@@ -15,22 +17,26 @@ TIMEOUT = 30
 NAME = "Notification"
 
 
-def begin_push(actor: Actor, content: Mapping[str, Any]) -> Execution:
-    """Record that a notification is being sent."""
+def begin_push(actor: Actor, content: Mapping[str, Any]) -> Result[Execution]:
+    """Record that a notification is being sent, unless its owner has sent too many."""
     now = clock.now()
+    if refusal := push_problem(actor.user.pk, now):
+        return refusal
     title = limits.strip_unprintable(str(content.get("title") or content["message"]))
-    return Execution.objects.create(
-        owner_id=actor.user.pk,
-        job_name=" ".join(title.split())[:80] or NAME,
-        task="notify",
-        scheduled_for=now,
-        cause=Execution.Cause.MANUAL,
-        status=Execution.Status.RUNNING,
-        reason=f"Sent at once by {actor.label}.",
-        attempt=1,
-        started_at=now,
-        lateness=timedelta(0),
-        lease_until=now + LEASE,
+    return Ok(
+        Execution.objects.create(
+            owner_id=actor.user.pk,
+            job_name=" ".join(title.split())[:80] or NAME,
+            task="notify",
+            scheduled_for=now,
+            cause=Execution.Cause.MANUAL,
+            status=Execution.Status.RUNNING,
+            reason=f"Sent at once by {actor.label}.",
+            attempt=1,
+            started_at=now,
+            lateness=timedelta(0),
+            lease_until=now + LEASE,
+        )
     )
 
 

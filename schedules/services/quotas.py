@@ -192,9 +192,21 @@ def _rate_refusal(owner_id: Any, now: datetime, jobs: int) -> Err:
 
 def run_problem(owner_id: int, now: datetime) -> Err | None:
     """Return an error if too many runs of the owner's jobs were started by hand within the last minute."""
+    return _by_hand_problem(owner_id, now, "runs by hand", is_push=False)
+
+
+def push_problem(owner_id: int, now: datetime) -> Err | None:
+    """Return an error if the owner has sent too many notifications at once within the last minute."""
+    return _by_hand_problem(owner_id, now, "notifications sent at once", is_push=True)
+
+
+def _by_hand_problem(owner_id: int, now: datetime, what: str, *, is_push: bool) -> Err | None:
     most = settings.CRONTY_MAX_RUNS_BY_HAND_PER_MINUTE
     by_hand = Execution.objects.filter(
-        owner=owner_id, cause=Execution.Cause.MANUAL, scheduled_for__gt=now - RATE_WINDOW
+        owner=owner_id,
+        cause=Execution.Cause.MANUAL,
+        scheduled_for__gt=now - RATE_WINDOW,
+        job__isnull=is_push,
     )
     newest = by_hand.order_by("-scheduled_for").values_list("scheduled_for", flat=True)
     full_since: datetime | None = newest[most - 1 : most].first()
@@ -203,7 +215,7 @@ def run_problem(owner_id: int, now: datetime) -> Err | None:
     wait = (full_since + RATE_WINDOW - now).total_seconds()
     return Err(
         Code.TOO_FAST,
-        f"at most {most} runs by hand a minute; try again in {math.ceil(wait)} seconds",
+        f"at most {most} {what} a minute; try again in {math.ceil(wait)} seconds",
         retry_after=wait,
     )
 

@@ -4,11 +4,13 @@ from datetime import timedelta
 
 from schedules import clock, engine, services
 from schedules.models import Execution
-from tests.factories import ClusterFactory
+from schedules.result import Err
+from tests.factories import ClusterFactory, JobFactory
+from tests.services.jobs import value_of
 
 
 def test_push_is_a_run_of_its_owner_from_the_start(actor):
-    push = services.begin_push(actor, {"message": "Water\u200b the\nplants", "topic": "home"})
+    push = value_of(services.begin_push(actor, {"message": "Water\u200b the\nplants", "topic": "home"}))
 
     push.refresh_from_db()
     assert (push.owner, push.job, push.task, push.cause) == (actor.user, None, "notify", "manual")
@@ -17,7 +19,7 @@ def test_push_is_a_run_of_its_owner_from_the_start(actor):
 
 
 def test_outcome_of_a_push_is_written_once(actor):
-    push = services.begin_push(actor, {"message": "m", "title": "Plants", "topic": "home"})
+    push = value_of(services.begin_push(actor, {"message": "m", "title": "Plants", "topic": "home"}))
 
     services.end_push(push, result={"id": "abc"})
     services.end_push(push, error="too late")
@@ -29,10 +31,26 @@ def test_outcome_of_a_push_is_written_once(actor):
 
 
 def test_push_of_a_process_that_died_ends_as_lost_and_is_not_sent_again(actor, time_machine):
-    push = services.begin_push(actor, {"message": "m", "topic": "home"})
+    push = value_of(services.begin_push(actor, {"message": "m", "topic": "home"}))
     time_machine.move_to(clock.now() + timedelta(minutes=3))
     ClusterFactory()
 
     engine.sweep(clock.now())
 
     assert Execution.objects.get(pk=push.pk).status == "lost"
+
+
+def test_pushes_and_runs_by_hand_have_quotas_of_their_own(actor, settings, time_machine):
+    settings.CRONTY_MAX_RUNS_BY_HAND_PER_MINUTE = 2
+    content, job = {"message": "m", "topic": "home"}, JobFactory(owner=actor.user)
+    for _ in range(2):
+        value_of(services.begin_push(actor, content))
+
+    refusal = services.begin_push(actor, content)
+
+    assert isinstance(refusal, Err)
+    assert "at most 2 notifications sent at once a minute" in refusal.message
+    assert Execution.objects.count() == 2
+    value_of(services.run_now(actor, job.public_id))
+    time_machine.shift(timedelta(seconds=61))
+    value_of(services.begin_push(actor, content))

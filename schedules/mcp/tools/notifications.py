@@ -111,7 +111,10 @@ async def send_push_notification(
     )
     if problems := task.check([], content):
         return refused(refuse("kwargs", problems[0]), {})
-    push = await orm(services.begin_push)(actor, content)
+    begun = await orm(services.begin_push)(actor, content)
+    if isinstance(begun, Err):
+        return refused(begun, {})
+    push = begun.value
     try:
         sent = await task.call(run_of(push), [], content)
     except (Final, RetryLater) as error:

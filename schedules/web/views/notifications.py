@@ -14,13 +14,14 @@ from schedules import limits, services
 from schedules.models import Execution, Job
 from schedules.models.job_queries import JobQuerySet
 from schedules.models.keysets import WALKED
+from schedules.result import Err
 from schedules.services import Actor
 from schedules.services.pushes import run_of
 from schedules.tasks import registry
 from schedules.tasks.interface import Final, RetryLater
 from schedules.web import drafts
 from schedules.web.views.delivery import topic_link
-from schedules.web.views.page import PageMixin, render_page
+from schedules.web.views.page import PageMixin, problem_text, render_page
 
 MOST_JOBS = 200
 
@@ -112,8 +113,10 @@ def _notifications(actor: Actor) -> JobQuerySet:
 
 def send_test(topic: str, actor: Actor) -> tuple[bool, str]:
     words = {"topic": topic, "title": "Cronty", "message": "Test notification. Cronty can reach you here."}
-
-    push = services.begin_push(actor, words)
+    begun = services.begin_push(actor, words)
+    if isinstance(begun, Err):
+        return False, problem_text(begun)
+    push = begun.value
 
     async def send() -> Any:
         return await _notify().call(run_of(push), [], words)
