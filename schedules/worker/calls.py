@@ -11,6 +11,8 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
 
+from asgiref.sync import sync_to_async
+from django.db import close_old_connections
 from django_q.exceptions import TimeoutException
 from django_q.timeout import TimeoutHandler
 
@@ -66,6 +68,9 @@ async def run_coroutine(
     except BaseException as error:
         # Including CancelledError: either the task itself raised it, or the process ends and writes nothing anyway.
         outcome = _failed(started, called_at, error)
+        if not isinstance(error, Final | RetryLater | asyncio.CancelledError):
+            # As after a request: a broken session of the ORM must not fail the next run, too.
+            await sync_to_async(close_old_connections)()
     return outcome._replace(
         error=secrets.mask(outcome.error),
         traceback=secrets.mask(outcome.traceback),

@@ -6,7 +6,7 @@ import math
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Collection, Coroutine, Iterator
+from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from datetime import datetime, timedelta
@@ -39,6 +39,8 @@ FLUSH_BURST_AFTER = 0.1
 FIRST_RETRY_AFTER = 0.05
 LAST_RETRY_AFTER = 1.0
 RETRY_LEASES_AFTER = 0.5
+# For how many seconds after its time limit the lease of a run is renewed: a run that still goes on then never ends.
+OVERTIME = 60.0
 RELEASE_AFTER = 0.2
 # Plain functions are started together if all of them should end within this many seconds.
 TOGETHER_WITHIN = 0.1
@@ -55,14 +57,16 @@ class WorkerLoop:
     """The work in progress of one worker process.
 
     It has a thread for coroutines, one that writes outcomes, and one that renews leases, because outcomes may have to
-    wait for a locked row while leases must not.
+    wait for a locked row while leases must not. Another one says when to renew them: a coroutine that blocks the loop
+    must not end the leases of other runs.
     """
 
     def __init__(self, context: ClusterContext, worker: int = 0) -> None:
         self.context = context
         self._worker = worker
         self.cluster_id = context.cluster_id
-        self._in_progress: dict[int, Started] = {}
+        # Until when the lease of each run is renewed, on the monotonic clock.
+        self._in_progress: dict[int, float] = {}
         self._tasks: dict[int, asyncio.Task[None]] = {}
         # The attempts of the commands in progress, which are stopped when another cluster has taken them over.
         self._commands: dict[int, int] = {}
@@ -82,7 +86,7 @@ class WorkerLoop:
         # When the next probe opens a new database session for the starts of this worker, on the monotonic clock.
         self.renew_session_at = 0.0
         self._lock = threading.Lock()
-        self._is_over = False
+        self._over = threading.Event()
         self._loop = asyncio.new_event_loop()
         self._wake = asyncio.Event()
         self._writer = ThreadPoolExecutor(1, "outcomes", initializer=use_engine_session)
@@ -92,16 +96,16 @@ class WorkerLoop:
         self._thread = threading.Thread(target=self._run_loop, name="coroutines", daemon=True)
         self._thread.start()
         self._spawn(self._keep_writing())
-        self._spawn(self._keep_renewing())
+        threading.Thread(target=self._keep_renewing, name="lease timer", daemon=True).start()
 
     def start_coroutines(self, chunk: list[Started]) -> None:
         """Run coroutine tasks in the background, all at once."""
-        self._in_progress |= {started.execution_id: started for started in chunk}
+        self._note_progress(chunk)
         self._loop.call_soon_threadsafe(self._create_tasks, chunk)
 
     def start_command(self, started: Started, permit: int) -> None:
         """Run a command in the background; give its permit back when it has ended."""
-        self._in_progress[started.execution_id] = started
+        self._note_progress([started])
         self._commands[started.execution_id] = started.attempt
         self._loop.call_soon_threadsafe(self._create_tasks, [started], permit)
         self._spawn(self._stop_in_time(started.execution_id))
@@ -109,7 +113,7 @@ class WorkerLoop:
     @contextmanager
     def keep_lease(self, started: Started) -> Iterator[None]:
         """Renew the lease of an execution for as long as the block runs."""
-        self._in_progress[started.execution_id] = started
+        self._note_progress([started])
         try:
             yield
         finally:
@@ -131,7 +135,7 @@ class WorkerLoop:
                     group += _drained(claimed)
                 self.write_if_due()
                 runs = start_executions(self.context, attempt, group)
-                self._in_progress |= {run.execution_id: run for run in runs}
+                self._note_progress(runs)
                 started.extend(runs)
                 for run in _drained(started):
                     begin = time.monotonic()
@@ -156,7 +160,7 @@ class WorkerLoop:
 
     def drain(self, max_wait: float) -> bool:
         """Finish and write what is in progress, then end the loop; return whether that worked in time."""
-        if self._is_over:
+        if self._over.is_set():
             return True
         self._drain_ends_at = time.monotonic() + max_wait
         try:
@@ -164,7 +168,7 @@ class WorkerLoop:
         except TimeoutError:
             return False
         finally:
-            self._is_over = True
+            self._over.set()
             self._loop.call_soon_threadsafe(self._loop.stop)
             self._thread.join(1)
             for thread in (self._writer, self._renewer, self._output_writer):
@@ -174,7 +178,7 @@ class WorkerLoop:
 
     def _run_loop(self) -> None:
         """Run the event loop until the drain, even if a task breaks it; then let remaining tasks clean up."""
-        while not self._is_over:
+        while not self._over.is_set():
             try:
                 self._loop.run_forever()
             except BaseException:
@@ -235,12 +239,18 @@ class WorkerLoop:
             self.context.report_blocked()
         return deferred
 
+    def _note_progress(self, runs: Iterable[Started]) -> None:
+        begin = time.monotonic() + OVERTIME
+        self._in_progress |= {run.execution_id: begin + run.timeout.total_seconds() for run in runs}
+
     def _held(self) -> set[int]:
         """Return the executions whose leases are to be renewed: those in progress, and those not written yet."""
+        now = time.monotonic()
         with self._lock:
             unwritten = chain(self._finished, *self._in_hand, *self._deferred)
             # Copied in one step, because another thread may change it meanwhile.
-            return {*list(self._in_progress), *(outcome.execution_id for outcome in unwritten)}
+            in_progress = (key for key, until in list(self._in_progress.items()) if now < until)
+            return {*in_progress, *(outcome.execution_id for outcome in unwritten)}
 
     def _create_tasks(self, chunk: list[Started], permit: int | None = None) -> None:
         for started in chunk:
@@ -305,13 +315,16 @@ class WorkerLoop:
                 for execution_id in uncalled:
                     self._in_progress.pop(execution_id, None)
 
-    async def _keep_renewing(self) -> None:
-        while True:
-            await asyncio.sleep(settings.CRONTY_LEASE_SECONDS / 3)
-            while (held := self._held()) and not await self._on_renewer(engine.renew, held):
-                await asyncio.sleep(RETRY_LEASES_AFTER)
-            if self._commands:
-                await self._stop_lost_commands()
+    def _keep_renewing(self) -> None:
+        # The loop may have ended meanwhile.
+        with suppress(RuntimeError):
+            while not self._over.wait(settings.CRONTY_LEASE_SECONDS / 3):
+                while (held := self._held()) and not self._renewer.submit(
+                    self._try, engine.renew, held
+                ).result():
+                    self._over.wait(RETRY_LEASES_AFTER)
+                if self._commands:
+                    self._spawn(self._stop_lost_commands())
 
     async def _stop_lost_commands(self) -> None:
         """Stop the commands that this cluster no longer holds: they may be running elsewhere."""

@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from asgiref.sync import sync_to_async
 from django.db import (
     InterfaceError,
     InternalError,
@@ -53,6 +54,29 @@ async def afail(name: str) -> None:
 async def slow(seconds: float = 60) -> str:
     await asyncio.sleep(seconds)
     return "done"
+
+
+@task("tests.loop.count_jobs")
+async def count_jobs(*, is_broken: bool = False) -> int:
+    """Count jobs by the ORM's own thread, perhaps after its session has broken."""
+
+    def use_session() -> None:
+        connection.ensure_connection()
+        if is_broken:
+            connection.connection.close()
+
+    await sync_to_async(use_session)()
+    return await Job.objects.acount()
+
+
+IS_BLOCKED, MAY_GO_ON = threading.Event(), threading.Event()
+
+
+@task("tests.loop.block")
+async def block() -> None:
+    """Keep the whole loop from running."""
+    IS_BLOCKED.set()
+    MAY_GO_ON.wait(PATIENCE)
 
 
 BODIES: dict[int, datetime] = {}
@@ -282,6 +306,52 @@ def test_leases_of_executions_in_progress_are_renewed(cluster, context, settings
     end(loop)
 
 
+def test_leases_are_renewed_while_a_coroutine_blocks_the_loop(cluster, context, settings):
+    settings.CRONTY_LEASE_SECONDS = 0.03
+    loop, blocking = WorkerLoop(context), make_running(cluster, JobFactory(task="tests.loop.block"))
+    plain, other = make_running(cluster), make_running(cluster, JobFactory(task="tests.loop.slow"))
+    loop.start_coroutines([other, blocking])
+    wait_for(IS_BLOCKED.is_set)
+    before = dict(Execution.objects.values_list("pk", "lease_until"))
+
+    with loop.keep_lease(plain):
+        for run in (plain, other, blocking):
+            wait_for(lambda pk=run.execution_id: Execution.objects.get(pk=pk).lease_until > before[pk])
+
+    MAY_GO_ON.set()
+    wait_for(lambda: status_of(blocking) == "succeeded")
+    loop.drain(0)
+    end(loop)
+
+
+def test_lease_of_a_run_that_never_ends_is_not_renewed_for_ever(cluster, loop, monkeypatch):
+    run = make_running(cluster)
+    with loop.keep_lease(run):
+        assert loop._held() == {run.execution_id}
+
+    monkeypatch.setattr(loop_module, "OVERTIME", -run.timeout.total_seconds())
+    with loop.keep_lease(run):
+        assert loop._held() == set()
+
+
+@pytest.mark.skipif(connection.vendor == "sqlite", reason="a session of SQLite does not break")
+def test_coroutine_that_uses_the_orm_runs_after_its_session_has_broken(cluster, loop):
+    breaks, counts = (
+        make_running(cluster, JobFactory(task="tests.loop.count_jobs", kwargs={"is_broken": is_broken}))
+        for is_broken in (True, False)
+    )
+    try:
+        loop.start_coroutines([breaks])
+        wait_for(lambda: status_of(breaks) == "failed")
+        loop.start_coroutines([counts])
+        wait_for(lambda: status_of(counts) in ("succeeded", "failed"))
+    finally:
+        # The thread of the ORM outlives the loop.
+        loop._spawn(sync_to_async(connections.close_all)()).result(PATIENCE)
+
+    assert Execution.objects.get(pk=counts.execution_id).result == 2
+
+
 def test_drain_waits_no_longer_than_its_limit(cluster, loop):
     run = make_running(cluster, JobFactory(task="tests.loop.slow"))
     loop.start_coroutines([run])
@@ -350,7 +420,7 @@ def test_drain_survives_a_database_outage(cluster, loop, monkeypatch, caplog):
 
 def test_runs_behind_a_failed_start_are_released_and_nothing_goes_on_watching(cluster, loop, monkeypatch):
     rows = [ExecutionFactory(status="claimed", cluster=cluster) for _ in range(3)]
-    wait_for(lambda: len(asyncio.all_tasks(loop._loop)) == 2)
+    wait_for(lambda: len(asyncio.all_tasks(loop._loop)) == 1)
     watching = len(asyncio.all_tasks(loop._loop))
 
     def fail(*args: Any, **kwargs: Any) -> None:

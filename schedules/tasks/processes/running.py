@@ -6,6 +6,7 @@ import os
 import signal
 import socket
 import sys
+import threading
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -117,6 +118,14 @@ async def _start_guard(control: socket.socket) -> asyncio.subprocess.Process:
     )
 
 
+def _show_life(handle: int, every: float, ended: threading.Event) -> None:
+    """Tell the guard that this process is alive, from a thread: a coroutine that blocks the loop must not end commands."""
+    while not ended.wait(every):
+        with suppress(OSError):
+            os.write(handle, b"+")
+    os.close(handle)
+
+
 class _Guarded:
     """A guard and the program that it runs."""
 
@@ -146,7 +155,12 @@ class _Guarded:
             "grace": GRACE_SECONDS,
         }
         self._writer.write(guard.frame(guard.PROGRAM, json.dumps(spec).encode()))
-        alive = asyncio.ensure_future(self._show_life(lease / SIGNS_OF_LIFE))
+        await self._flush()
+        ended = threading.Event()
+        # A handle of its own, which nobody closes while it writes.
+        handle = os.dup(self._writer.get_extra_info("socket").fileno())
+        arguments = handle, lease / SIGNS_OF_LIFE, ended
+        threading.Thread(target=_show_life, args=arguments, name="signs of life", daemon=True).start()
         reading = asyncio.ensure_future(self._read())
         is_timeout = False
         try:
@@ -159,7 +173,7 @@ class _Guarded:
             await asyncio.shield(self._terminate(reading))
             raise
         finally:
-            alive.cancel()
+            ended.set()
             reading.cancel()
         return self._ended(is_timeout)
 
@@ -174,10 +188,11 @@ class _Guarded:
             async with asyncio.timeout(2 * guard.KILL_SECONDS):
                 await self._process.wait()
 
-    async def _show_life(self, every: float) -> None:
-        while True:
-            await asyncio.sleep(every)
-            self._writer.write(b"+")
+    async def _flush(self) -> None:
+        """Wait until everything is written, so that no sign of life gets in between."""
+        self._writer.transport.set_write_buffer_limits(high=0)
+        with suppress(ConnectionError):
+            await self._writer.drain()
 
     async def _terminate(self, reading: "asyncio.Future[None]") -> None:
         self._writer.write(b"T")
