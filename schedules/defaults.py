@@ -69,7 +69,8 @@ Q_CLUSTER = {
     "ack_failures": True,
     "max_attempts": 1,
     "queue_limit": 10_000,
-    "recycle": 100_000,
+    # Never: a worker that is replaced would end its coroutines and commands, which may take hours.
+    "recycle": 10**12,
     "timeout": 86_400,
     "retry": 90_000,
     "guard_cycle": 1,

@@ -19,6 +19,11 @@ CHUNK = 250
 # The plain functions of a package run one after the other, so a package has several only in a burst.
 PLAIN_CHUNK = 10
 PLAIN_BURST_PER_WORKER = 20
+# django-q2's limit for a package, after which it kills the worker with all its runs. Each run has a limit of its own, so
+# this is for functions that ignore theirs: how many seconds they have beyond it, in which the database may be slow.
+PLAIN_SLACK = 30
+# What only starts runs may wait for as long as the database is away.
+START_LIMIT = 3600
 
 _PROBE = "probe "
 
@@ -42,7 +47,7 @@ def pack(claims: list[Claim], now: datetime) -> Iterator[Package]:
         size = min(PLAIN_CHUNK, 1 + len(group) // burst)
         for chunk in chain(_chunks(others, size), _chunks(alone, 1)):
             longest = max(claim.timeout for claim in chunk).total_seconds()
-            yield _runs(runner.run_plain_functions, attempt, chunk, now, max(1, math.ceil(longest)))
+            yield _runs(runner.run_plain_functions, attempt, chunk, now, math.ceil(longest) + PLAIN_SLACK)
     for attempt, group in coroutines.items():
         for chunk in _chunks(group, CHUNK):
             yield _runs(runner.run_coroutines, attempt, chunk, now)
@@ -69,13 +74,21 @@ def probe_sent_at(ack_id: str) -> datetime | None:
 
 
 def _runs(
-    function: Callable[..., None], attempt: int, claims: list[Claim], now: datetime, timeout: int = 60
+    function: Callable[..., None],
+    attempt: int,
+    claims: list[Claim],
+    now: datetime,
+    timeout: int = START_LIMIT,
 ) -> Package:
     return _package("", function, (attempt, [claim.execution_id for claim in claims]), now, timeout)
 
 
 def _package(
-    ack_id: str, function: Callable[..., None], arguments: tuple[Any, ...], now: datetime, timeout: int = 60
+    ack_id: str,
+    function: Callable[..., None],
+    arguments: tuple[Any, ...],
+    now: datetime,
+    timeout: int = START_LIMIT,
 ) -> Package:
     """Pack one of our functions and integers for django-q2, and nothing that comes from outside."""
     task = {
