@@ -73,6 +73,8 @@ class LedgerBroker(Broker):
         self._lane_watches = {lane: ClaimWatch(self._clock, lane) for lane in (Lane.PLAIN, Lane.COMMAND)}
         self._commands = CommandLane()
         self._recorded: list[Interruption] = []
+        # A probe that was packed and not returned yet.
+        self._probes: list[Package] = []
 
     @property
     def context(self) -> ClusterContext:
@@ -111,7 +113,9 @@ class LedgerBroker(Broker):
             logger.exception("Could not look for work; trying again")
         connections.close_all()
         self._clock.sleep(PAUSE_AFTER_ERROR)
-        return None
+        # If only claims fail, workers must show that they are alive, or the leader would restart them.
+        probes, self._probes = self._probes, []
+        return probes or None
 
     def acknowledge(self, task_id: str) -> None:
         """Record that a probe has passed through the pusher, a worker and the monitor."""
@@ -138,18 +142,23 @@ class LedgerBroker(Broker):
             self._clock.sleep(POLL)
             return None
         connection.close_if_unusable_or_obsolete()
-        found: list[Package] = []
         if self._is_time_to_tidy():
-            found.append(self._tidy())
+            self._probes = [self._tidy()]
         elif not self._may_have_work():
             self._claim_watch.could_claim()
             self._wait(POLL)
             return None
+        found: list[Package] = []
         room = self._room()
         waiting = self._tasks_without_permit() if room else []
         if room:
             claims = self._claim(room, exclude_tasks=[*waiting, *self._commands.names()])
-            claims = self._within_lane(claims + self._claim_commands())
+            try:
+                claims = self._within_lane(claims + self._claim_commands())
+            except Error as error:
+                # What is claimed already must not wait until its leases expire.
+                logger.warning("Commands cannot be claimed (%s); trying again", reason_of(error))
+                connections.close_all()
             self._count(claims)
             if len(claims) >= min(room, BATCH):
                 self.context.report_burst()
@@ -161,6 +170,7 @@ class LedgerBroker(Broker):
         _note(self._claim_watch, is_busy=not room or len(claims) == room)
         _note(self._lane_watches[Lane.PLAIN], is_busy=bool(waiting))
         _note(self._lane_watches[Lane.COMMAND], is_busy=self._commands.is_crowded)
+        found, self._probes = [*self._probes, *found], []
         if not found:
             # There is work, but no room for it.
             self._clock.sleep(POLL / 4)
@@ -256,7 +266,7 @@ class LedgerBroker(Broker):
         if has_jumped or was_away:
             self._sweep_at = tick + lease
         self._clock_offset, self._tidied_at = offset, tick
-        return tick >= self._sweep_at
+        return tick >= max(self._sweep_at, self.context.sweep_at)
 
     def _find_blocked_since(self, now: datetime) -> datetime | None:
         """Return since when runs cannot be started or settled, or due jobs not be claimed, because of locks."""

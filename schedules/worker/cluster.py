@@ -149,13 +149,13 @@ class Leader:
         """Start a cluster as soon as the database is ready; log the reason for waiting whenever it changes."""
         logged = ""
         pauses = growing_pauses(LOOK_EVERY, LONGEST_PAUSE)
-        while not self.stops and (reason := self._start()):
+        while not self.stops and (reason := self._start(has_waited=bool(logged))):
             if reason != logged:
                 logged = reason
                 logger.warning("The cluster cannot start yet: %s", reason)
             self._pause(next(pauses))
 
-    def _start(self) -> str:
+    def _start(self, *, has_waited: bool) -> str:
         """Register and fork a new cluster; return why the database is not ready, or an empty text."""
         try:
             with project_session():
@@ -173,7 +173,9 @@ class Leader:
             connections.close_all()
         # The garbage collections of the forked processes then skip what exists already, and leave its memory shared.
         gc.freeze()
-        self._context = ClusterContext(row.pk, Permits(settings.CRONTY_WORKERS))
+        # While the database was away, nobody could renew a lease; give the other clusters time for it.
+        sweep_at = time.monotonic() + settings.CRONTY_LEASE_SECONDS if has_waited else 0.0
+        self._context = ClusterContext(row.pk, Permits(settings.CRONTY_WORKERS), sweep_at=sweep_at)
         self._stop_event, start_event = fork.Event(), fork.Event()
         self._sentinel = fork.Process(
             target=LedgerSentinel, args=(self._context, self._stop_event, start_event), name="sentinel"

@@ -76,6 +76,8 @@ class ClusterContext:
     cluster_id: int
     permits: Permits
     clock: Clock = field(default_factory=Clock)
+    sweep_at: float = 0.0
+    """When it looks for expired leases for the first time, on the monotonic clock."""
     _shared: Any = field(default_factory=_shared_values, repr=False)
     _unwritten_since: Any = field(default_factory=_moments_of_workers, repr=False)
 

@@ -1,5 +1,6 @@
 """The ledger broker: what it hands to django-q2, and how it waits for work."""
 
+import math
 import pickle
 import sqlite3
 import time
@@ -667,6 +668,25 @@ def abandoned(cluster: Cluster) -> Execution:
     )
 
 
+def test_cluster_that_waited_for_the_database_gives_others_time_to_renew_their_leases(
+    cluster, fake_clock, settings
+):
+    lease = settings.CRONTY_LEASE_SECONDS
+    context = ClusterContext(cluster.pk, Permits(2), fake_clock, sweep_at=fake_clock.monotonic() + lease)
+    broker, row = LedgerBroker(context=context), abandoned(ClusterFactory())
+
+    broker.dequeue()
+    row.refresh_from_db()
+    assert row.status == "running"
+    for _ in range(math.ceil(lease / 2) + 1):
+        fake_clock.advance(2.1)
+        broker.dequeue()
+
+    row.refresh_from_db()
+    assert row.status in ("queued", "claimed")
+    context.close()
+
+
 def test_first_dequeue_sweeps_expired_leases(broker):
     row = abandoned(ClusterFactory())
 
@@ -802,7 +822,9 @@ def test_broker_pauses_after_an_error_and_tries_again(broker, fake_clock, monkey
     due(task="tests.aping")
     with monkeypatch.context() as patch:
         patch.setattr(engine, step, fail)
-        assert broker.dequeue() is None
+        found = broker.dequeue()
+    # The probe that was packed before a claim failed shows the leader that workers are alive.
+    assert [ack_id[:6] for ack_id, _ in found or []] == (["probe "] if step == "claim_runs" else [])
     assert fake_clock.slept == [PAUSE_AFTER_ERROR]
     assert "trying again" in caplog.text
 
