@@ -1,7 +1,8 @@
 """Planning after a change of zone data: governments change clocks at short notice, and next runs are stored."""
 
 import logging
-from datetime import datetime
+import time
+from datetime import datetime, timedelta
 
 from django.db import transaction
 from django.db.models import Q
@@ -60,10 +61,12 @@ def _replan_all(now: datetime, release: str) -> int:
     on_wall_clock = Q(trigger_type=Job.TriggerType.CRON) | ~Q(calendar_unit="")
     pending = Job.objects.armed().filter(on_wall_clock, next_run_at__gt=now)
     jobs = pending.exclude(timezone="UTC").only(*_JOB_COLUMNS).order_by("pk")
-    moved, last = 0, 0
+    moved, last, begin = 0, 0, time.monotonic()
     while batch := list(jobs.filter(pk__gt=last)[:BATCH]):
+        # Not the moment of the beginning: a job that has fired since then would be moved back.
+        at = now + timedelta(seconds=time.monotonic() - begin)
         with transaction.atomic():
-            moved += sum(_replan(job, now, release) for job in batch)
+            moved += sum(_replan(job, at, release) for job in batch)
         last = batch[-1].pk
     return moved
 

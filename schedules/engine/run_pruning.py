@@ -91,19 +91,21 @@ class RunPruner:
                 deleted = _delete(self._found[:BATCH])
                 self._found = self._found[BATCH:]
                 yield deleted
-            if not self._find(now):
+            for _ in self._find(now):
+                yield 0
+            if not self._found:
                 return
 
-    def _find(self, now: datetime) -> bool:
-        """Collect what to delete, of many jobs together; return whether anything was found."""
-        found: set[int] = set()
+    def _find(self, now: datetime) -> Iterator[None]:
+        """Collect what to delete, of many jobs together; pause after each query that finds nothing."""
         for query in self._queries(now):
-            found.update(query().values_list("pk", flat=True)[: FOUND_ROWS - len(found)])
-            if len(found) >= FOUND_ROWS:
-                break
-        # Rows that were written together lie together in the table and its indexes.
-        self._found = sorted(found)
-        return bool(found)
+            if rows := list(query().values_list("pk", flat=True)[: FOUND_ROWS - len(self._found)]):
+                # Rows that were written together lie together in the table and its indexes.
+                self._found = sorted({*self._found, *rows})
+            else:
+                yield
+            if len(self._found) >= FOUND_ROWS:
+                return
 
     def _is_my_turn(self, now: datetime) -> bool:
         """Return whether this cluster is the one that prunes: of those alive, the oldest."""
