@@ -69,9 +69,15 @@ def _correct_timestamps(now: datetime) -> None:
     lease_until = now + timedelta(seconds=settings.CRONTY_LEASE_SECONDS)
     Cluster.objects.filter(stopped_at=None, last_seen_at__gt=now).update(last_seen_at=now)
     Execution.objects.held().filter(lease_until__gt=lease_until).update(lease_until=lease_until)
-    # Later attempts keep their backoff.
-    first_attempts = Execution.objects.filter(status=Status.QUEUED, attempt=0, scheduled_for__lte=now)
-    first_attempts.filter(available_at__gt=now).update(available_at=now)
+    waiting = Execution.objects.filter(status=Status.QUEUED, available_at__gt=now)
+    waiting.filter(attempt=0, scheduled_for__lte=now).update(available_at=now)
+    # Later attempts keep their backoff, which began when the attempt before them ended.
+    for run in waiting.filter(attempt__gt=0).only("available_at", "earlier_attempts"):
+        ended = (
+            datetime.fromisoformat(run.earlier_attempts[-1]["finished_at"]) if run.earlier_attempts else now
+        )
+        if run.available_at and ended > now:
+            waiting.filter(pk=run.pk).update(available_at=now + (run.available_at - ended))
 
 
 def _arm_again(job: Job, now: datetime) -> bool:

@@ -20,6 +20,9 @@ SLOW = "The database was locked or slow, or too much was due at once."
 ASLEEP = "The host was asleep, or its clock was set forward."
 JOB_LOCKED = "Another session held a lock on the job."
 
+# The newest clusters, which are asked: one that is restarted again and again leaves thousands of rows.
+MOST_CLUSTERS = 1000
+
 
 @dataclass(frozen=True, slots=True)
 class Interruption:
@@ -67,9 +70,9 @@ def reason_missed(
 
     @cache
     def spans() -> list[_Span]:
-        rows = Cluster.objects.order_by("pk").only(
+        rows = Cluster.objects.order_by("-pk").only(
             "started_at", "stopped_at", "last_seen_at", "interruptions", "note"
-        )
+        )[:MOST_CLUSTERS]
         return [
             _Span(row.started_at, now, tuple(own))
             if row.pk == cluster_id

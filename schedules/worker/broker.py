@@ -321,17 +321,16 @@ class LedgerBroker(Broker):
 
     def _may_have_work(self) -> bool:
         """Return whether a claim could find anything, without a query if the database allows that."""
-        if self._must_look_ahead:
-            self._look_ahead()
-        if self._next_slot.until_claim() <= 0:
-            return True
-        if connection.vendor != "sqlite" or self._has_file_changed():
+        may_have_changed = self._may_have_changed()
+        if self._must_look_ahead or (may_have_changed and self._next_slot.until_claim() > 0):
             self._look_ahead()
         self._next_slot.count_jobs()
         return self._next_slot.until_claim() <= 0
 
-    def _has_file_changed(self) -> bool:
-        """Return whether others have changed SQLite's file since the last call."""
+    def _may_have_changed(self) -> bool:
+        """Return whether others may have changed the database since the last call: SQLite says so without a query."""
+        if connection.vendor != "sqlite":
+            return True
         connection.ensure_connection()
         version = connection.connection.execute("PRAGMA data_version").fetchone()[0]
         # The number belongs to the connection, so it does not show changes before a reconnect.

@@ -60,7 +60,10 @@ def run_plain_functions(attempt: int, execution_ids: list[int]) -> None:
     loop = _this_loop()
     with loop.context.permits.acquire(WAIT_FOR_PERMIT) as is_permitted:
         if not is_permitted:
-            engine.hand_back(loop.cluster_id, clock.now(), only=registry.plain_names())
+            with loop.context.turns.take():
+                engine.hand_back(loop.cluster_id, clock.now(), only=registry.plain_names())
+                # Also those of a task that is unknown by now.
+                engine.release_claims(loop.cluster_id, execution_ids, clock.now())
             return
         for started in loop.start_in_sequence(attempt, execution_ids):
             with loop.keep_lease(started), project_session():

@@ -94,6 +94,26 @@ def test_run_released_with_a_future_time_becomes_available_now(fresh_recovery, c
     assert retry.available_at == NOW + DAY
 
 
+@pytest.mark.parametrize(
+    ("ended", "available", "expected"),
+    [
+        pytest.param(DAY, DAY + 30 * SECOND, 30 * SECOND, id="failed while the clock was ahead"),
+        pytest.param(-SECOND, 29 * SECOND, 29 * SECOND, id="failed before"),
+    ],
+)
+def test_later_attempt_keeps_its_backoff(fresh_recovery, ended, available, expected):
+    retry = ExecutionFactory(job=hourly(), status="queued", attempt=1, scheduled_for=NOW - MINUTE)
+    retry.earlier_attempts = retry.attempt_ended(NOW + ended, "refused")
+    retry.available_at = NOW + available
+    retry.save()
+    engine.recover_from_clock_rollback(NOW + DAY)
+
+    engine.recover_from_clock_rollback(NOW)
+
+    retry.refresh_from_db()
+    assert retry.available_at == NOW + expected
+
+
 def test_cluster_that_died_while_the_clock_was_ahead_is_retired_on_time(fresh_recovery):
     dead = new_cluster(last_seen_at=NOW + DAY)
     row = ExecutionFactory(status="claimed", cluster=dead, lease_until=NOW + DAY + LEASE)

@@ -204,7 +204,9 @@ def systems(runs: Mapping[str, Any]) -> list[str]:
 
 
 REPEAT = [
-    "Databases: SQLite in WAL mode with `synchronous=FULL`; PostgreSQL with `fsync` and `synchronous_commit` on.",
+    "Databases: SQLite in WAL mode with `synchronous=FULL`; PostgreSQL with `fsync` and `synchronous_commit` on. Cronty's "
+    "clusters do not wait for the disk when they claim and settle (`synchronous=NORMAL`, `synchronous_commit=off`), because "
+    "what a power cut undoes is fired again; on PostgreSQL they do wait when they start a run. Its pages and tools always wait.",
     "",
     "## How to repeat it",
     "",
