@@ -41,6 +41,8 @@ LONG_AFTER = timedelta(seconds=0.3)
 OVERDUE = timedelta(seconds=5)
 # How many seconds the claim loop waits for workers that write: it must show its pulse, also while the database is locked.
 WAIT_FOR_TURN = 1.0
+# In which time other clusters write the outcome of a run that has ended; before, the next slot is not called an overlap.
+OTHERS_WRITE_WITHIN = timedelta(seconds=0.25)
 
 
 class LedgerBroker(Broker):
@@ -185,10 +187,20 @@ class LedgerBroker(Broker):
                 limit,
                 **tasks,
                 interruptions=self._interruptions(),
-                # The outcome of a run that ends before the slot is written after this claim.
-                unwritten_since=self.context.unwritten_since or (now if is_ahead else None),
+                unwritten_since=self._unwritten_since(now, is_ahead=is_ahead),
                 before_commit=self._next_slot.sleep_until_due if is_ahead else None,
             )
+
+    def _unwritten_since(self, now: datetime, *, is_ahead: bool) -> datetime | None:
+        """Return since when runs may have ended whose outcomes are not written, or None if all are."""
+        moments = [self.context.unwritten_since]
+        if is_ahead:
+            # A run that ends before the slot is written after this claim.
+            moments.append(now)
+        if self._clusters > 1:
+            # Only their own workers know what they are about to write.
+            moments.append(now - OTHERS_WRITE_WITHIN)
+        return min((moment for moment in moments if moment), default=None)
 
     def _claim_commands(self) -> list[Claim]:
         """Claim the commands that there is room for, if they are claimed separately."""

@@ -397,6 +397,26 @@ def test_slot_is_not_skipped_while_a_worker_has_the_end_of_the_run_before_to_wri
     assert len(runs_of(broker.dequeue())) == 1
 
 
+@pytest.mark.parametrize("has_ended", [True, False])
+def test_slot_waits_a_moment_for_the_outcome_of_another_cluster(broker, fake_clock, has_ended):
+    other, at = ClusterFactory(last_seen_at=NOW), NOW + SECOND
+    job = due(task="tests.aping", next_run_at=at, overlap="skip")[0]
+    running = ExecutionFactory(job=job, status="running", cluster=other, lease_until=NOW + HOUR)
+    broker.dequeue()
+    fake_clock.advance(1)
+
+    assert runs_of(broker.dequeue()) == []
+    assert Execution.objects.get() == running
+    if has_ended:
+        Execution.objects.update(status="succeeded", finished_at=NOW, lease_until=None)
+    fake_clock.advance(0.3)
+    started = runs_of(broker.dequeue())
+
+    assert len(started) == has_ended
+    expected = "claimed" if has_ended else "skipped"
+    assert Execution.objects.exclude(pk=running.pk).get().status == expected
+
+
 def test_work_beyond_one_batch_is_claimed_by_the_next_calls(broker, monkeypatch):
     monkeypatch.setattr(broker_module, "BATCH", 3)
     due(7, task="tests.aping")
