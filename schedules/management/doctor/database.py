@@ -34,6 +34,8 @@ def examine_connection() -> Iterator[Finding]:
         )
         return
     yield ok("database", f"{connection.display_name}, {size}.")
+    if connection.vendor == "postgresql" and connection.settings_dict["DISABLE_SERVER_SIDE_CURSORS"]:
+        yield from _limits_of_role()
     yield _migrations()
 
 
@@ -49,6 +51,20 @@ def examine_content() -> Iterator[Finding]:
         yield warning("hosts", words, "Correct it on that host.")
     yield from _clusters(now)
     yield from _work(now)
+
+
+def _limits_of_role() -> Iterator[Finding]:
+    """Examine the limits that clusters set themselves, unless a pooler refuses such options."""
+    names = ("lock_timeout", "idle_in_transaction_session_timeout")
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT current_setting(%s), current_setting(%s)", names)
+        values = cursor.fetchone()
+    if missing := [name for name, value in zip(names, values, strict=True) if value == "0"]:
+        yield warning(
+            "database",
+            f"Behind a pooler, {' and '.join(missing)} must be set for the role: one lock could stop a cluster.",
+            "ALTER ROLE … SET lock_timeout = '2s'; ALTER ROLE … SET idle_in_transaction_session_timeout = '8s';",
+        )
 
 
 def _migrations() -> Finding:

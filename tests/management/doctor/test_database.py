@@ -47,6 +47,17 @@ def test_database_that_does_not_answer_is_the_only_finding_about_it(monkeypatch)
     assert "clusters" not in {finding.check for finding in findings}
 
 
+@pytest.mark.skipif(connection.vendor != "postgresql", reason="SQLite has no pooler")
+@pytest.mark.parametrize(("value", "findings"), [("0", 1), ("8s", 0)])
+def test_missing_limits_behind_a_pooler_are_reported(monkeypatch, value, findings):
+    monkeypatch.setitem(connection.settings_dict, "DISABLE_SERVER_SIDE_CURSORS", True)
+    with connection.cursor() as cursor:
+        for name in ("lock_timeout", "idle_in_transaction_session_timeout"):
+            cursor.execute(f"SET LOCAL {name} = '{value}'")
+
+    assert len([words for level, words in found("database") if level == "warning"]) == findings
+
+
 def test_missing_and_unknown_migrations_are_problems():
     recorder = MigrationRecorder(connection)
     recorder.record_applied("schedules", "9999_from_the_future")
