@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from django.conf import settings
 from django.contrib.auth import get_user_model
-from django.db import DatabaseError, transaction
+from django.db import DatabaseError, Error, transaction
 from django.db.models import F, Q, Value
 
 from schedules import limits
@@ -279,6 +279,9 @@ def _plan_safely(
             why_missed=why_missed,
             known=known,
         )
+    except Error:
+        # The database's fault, not that of the job.
+        raise
     except Exception as error:
         logger.exception("Job %s cannot be planned", job.pk)
         words = unreadable(error)[: limits.NAME_LENGTH]

@@ -6,7 +6,7 @@ from datetime import timedelta
 from threading import Barrier
 
 import pytest
-from django.db import connection, transaction
+from django.db import OperationalError, connection, transaction
 from django.test.utils import CaptureQueriesContext
 
 from schedules import engine, services
@@ -262,6 +262,20 @@ def test_claim_without_work_makes_few_queries(cluster, django_assert_max_num_que
 
 
 @pytest.mark.django_db
+def test_error_of_the_database_is_not_taken_for_an_unreadable_schedule(cluster, monkeypatch):
+    def fail(*arguments, **options):
+        raise OperationalError("away")
+
+    monkeypatch.setattr(claim_module, "plan", fail)
+    job = JobFactory(next_run_at=NOW)
+
+    with pytest.raises(OperationalError), transaction.atomic():
+        engine.claim_runs(cluster.pk, NOW, 10)
+
+    job.refresh_from_db()
+    assert job.status == "pending"
+
+
 @pytest.mark.parametrize(
     "broken",
     [

@@ -69,7 +69,7 @@ class JobsPage(PageMixin, TemplateView):
             job.can_change = self.actor.may_change(job)
         if not is_narrowed:
             # The same for the title, without another query.
-            self.page.alarm = states.alarm_of(counts, most_counted)
+            self.page.alarm = states.alarm_of(counts)
         is_filtered = is_narrowed or bool(asked["status"])
         has_all = len(listed.rows) == total and not is_filtered
         return super().get_context_data(

@@ -10,7 +10,7 @@ from django.views.decorators.http import require_safe
 from schedules import clock
 from schedules.models import Cluster, Event, Execution
 from schedules.web.views.page import actor_of
-from schedules.web.views.states import MOST_IN_ICON, MOVING
+from schedules.web.views.states import MOST_IN_ALARM, MOVING
 
 # Runs that may have changed since the last poll: the newest, and those that have not ended.
 NEWEST = 10
@@ -30,7 +30,7 @@ def icon(request: HttpRequest) -> HttpResponse:
     """Draw the icon of a page for the number of broken and late jobs in the query; it never changes."""
     asked = request.GET.get("count", "")
     # Only digits, because the drawing is not escaped.
-    words = asked if re.fullmatch("[0-9]{1,2}", asked) else f"{MOST_IN_ICON - 1}+"
+    words = asked if re.fullmatch("[0-9]{1,2}", asked) else f"{MOST_IN_ALARM - 1}+"
     drawn = ICON.format(words=words, size={1: 22, 2: 20}.get(len(words), 15))
     headers = {"Cache-Control": "private, max-age=31536000, immutable"}
     return HttpResponse(drawn, content_type="image/svg+xml", headers=headers)

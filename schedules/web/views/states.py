@@ -30,8 +30,8 @@ ENDED = ("failed", "completed", "cancelled")
 PARTS = {"retrying": 2, "running": 2, "waiting": 2}
 # The most jobs that a chip of a long list counts.
 MOST_COUNTED = 1_000
-# The icon of a page has room for two digits; a larger count is shown as a plus.
-MOST_IN_ICON = 100
+# The most that the title and the icon of every page count; an icon has room for two digits.
+MOST_IN_ALARM = 100
 BY_NEXT_RUN = ("next_run_at", "-pk")
 
 
@@ -134,7 +134,7 @@ def count_by_index(jobs: JobQuerySet, runs: ExecutionQuerySet, now: datetime) ->
 def count_alarms(jobs: JobQuerySet, now: datetime, profile: Profile) -> dict[str, int]:
     """Count the broken and late jobs up to a limit, in one query that reads only their indexes."""
     counts = {
-        name: CountUpTo(segment.rows.order_by(*segment.order), MOST_COUNTED)
+        name: CountUpTo(segment.rows.order_by(*segment.order), MOST_IN_ALARM)
         for name in (*BROKEN, "late")
         for segment in segments_of(jobs, now, name)
     }
@@ -148,15 +148,15 @@ class Alarm(NamedTuple):
     words: str
     """Such as "3 failing, 1 late", or an empty text."""
     jobs: int
-    """How many, up to MOST_IN_ICON."""
+    """How many, up to MOST_IN_ALARM."""
 
 
-def alarm_of(counts: Mapping[str, int | None], most: int = MOST_COUNTED) -> Alarm:
+def alarm_of(counts: Mapping[str, int | None]) -> Alarm:
     broken, late = sum(counts.get(name) or 0 for name in BROKEN), counts.get("late") or 0
     words = {"failing": broken, "late": late}
     return Alarm(
-        ", ".join(f"{count_words(count, most)} {word}" for word, count in words.items() if count),
-        min(broken + late, MOST_IN_ICON),
+        ", ".join(f"{count_words(count, MOST_IN_ALARM)} {word}" for word, count in words.items() if count),
+        min(broken + late, MOST_IN_ALARM),
     )
 
 
