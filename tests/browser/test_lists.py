@@ -84,6 +84,27 @@ def test_selection_is_counted_cleared_after_the_action_and_undone(
     assert visitor.complaints == []
 
 
+@pytest.mark.parametrize(
+    ("label", "has_scripts"),
+    [("Select Stretch", True), ("Select Stretch", False), ("Select all on this page", True)],
+)
+def test_enter_in_a_checkbox_sends_nothing(
+    visit: Callable[..., Visitor], jobs: dict[str, Job], label: str, has_scripts: bool
+):
+    visitor = visit(java_script_enabled=has_scripts)
+    page = visitor.open("/")
+    sent: list[str] = []
+    page.on("request", lambda request: sent.append(request.url) if request.method == "POST" else None)
+
+    page.get_by_label(label).press("Space")
+    page.get_by_label(label).press("Enter")
+    page.locator(".bulk").get_by_role("button", name="Pause").click()
+
+    expect(page.locator("#toasts")).to_contain_text("paused.")
+    assert sent == [f"{visitor.base}/jobs/bulk/"]
+    assert visitor.complaints == []
+
+
 @full_matrix
 def test_names_are_readable_at_every_width_and_rows_are_dense_on_a_phone(
     visit: Callable[..., Visitor], jobs: dict[str, Job]

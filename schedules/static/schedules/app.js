@@ -170,6 +170,8 @@
   // Confirm actions that cannot be undone, submit each form only once, and show what is under way.
   document.addEventListener("submit", (event) => {
     const button = event.submitter, count = counted();
+    // The default button of the list does nothing; htmx would send its method.
+    if (button?.formMethod === "dialog") { event.stopImmediatePropagation(); return; }
     const ask = button?.dataset.ask?.replace("#", count === 1 ? "1 job" : `${count} jobs`);
     if (ask && !confirm(ask)) { event.preventDefault(); event.stopImmediatePropagation(); return; }
     if (!event.target.closest("[hx-boost]")) {
