@@ -14,7 +14,7 @@ from cronty_site.terminal.logs import show_outcome
 from cronty_site.terminal.output import console, line, note, print_json, say
 from cronty_site.terminal.session import Session, subcommand
 from cronty_site.terminal.setup import ExitCode
-from cronty_site.terminal.shapes import clock_text, job_json, run_json
+from cronty_site.terminal.shapes import clock_text, job_json, next_run_of, run_json
 from schedules import clock, engine, services
 from schedules.models import Execution, Job
 from schedules.result import Err, Result
@@ -193,8 +193,8 @@ def _each(
         job = result.value
         changed.append(job_json(job))
         if not session.as_json:
-            is_armed = job.next_run_at and not job.deleted_at
-            after = f", next run {clock_text(job.next_run_at, job.timezone)}" if is_armed else ""
+            next_run = next_run_of(job)
+            after = f", next run {clock_text(next_run, job.timezone)}" if next_run else ""
             until = f" until {clock_text(job.paused_until, job.timezone)}" if job.paused_until else ""
             say(f"{word}: {job.name} (#{job.pk}){until}{after}")
     if session.as_json and changed:

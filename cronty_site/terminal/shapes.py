@@ -59,10 +59,10 @@ def job_row(job: Job, now: datetime) -> Sequence[Any]:
     outcome = OUTCOMES.get(job.recent[-1:], "")
     last = f"{outcome} {distance(job.last_run_at, now)}" if job.last_run_at else ""
     status = "deleted" if job.deleted_at else job.state
-    return job.pk, job.name, words_of(job), distance(_next_run(job), now), last.strip(), status
+    return job.pk, job.name, words_of(job), distance(next_run_of(job), now), last.strip(), status
 
 
-def _next_run(job: Job) -> datetime | None:
+def next_run_of(job: Job) -> datetime | None:
     """Return when a job runs next; one in the trash does not run."""
     return None if job.deleted_at else shown_next_run(job)
 
@@ -81,7 +81,7 @@ def job_json(job: Job) -> dict[str, Any]:
         "schedule": words_of(job),
         "trigger_type": job.trigger_type,
         "timezone": job.timezone,
-        "next_run": iso_in(_next_run(job), job.timezone),
+        "next_run": iso_in(next_run_of(job), job.timezone),
         "last_run": iso_in(job.last_run_at, job.timezone),
         "outcome": OUTCOMES.get(job.recent[-1:]),
         "run_count": job.run_count,

@@ -33,10 +33,10 @@ from schedules.models.keysets import Segment
 from schedules.models.standings import ORDER, STANDINGS, with_rank
 from schedules.result import Ok, Result
 from schedules.services.masked_arguments import shown_arguments
-from schedules.services.reading import preview_of, words_of
+from schedules.services.reading import preview_of, shown_next_run, words_of
 from schedules.tasks import registry
 
-NEXT_RUN, LAST_RUN = moment("next_run_at"), moment("last_run_at")
+NEXT_RUN, LAST_RUN = moment("next_run_at", shown_next_run), moment("last_run_at")
 
 
 def _task_of(request: HttpRequest, job: Job | None) -> str:

@@ -1,7 +1,9 @@
 """Times in the admin: on the 24-hour clock, in the zone of the person who is logged in."""
 
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from datetime import datetime
+from operator import attrgetter
 from typing import Any, TypeVar
 
 from django import forms
@@ -52,12 +54,13 @@ def _rendered(response: HttpResponse) -> HttpResponse:
     return response
 
 
-def moment(field: str) -> Any:
-    """Return a column of moments: "Sun 15 Nov 2026 20:18 CET"."""
+def moment(field: str, read: Callable[[Any], datetime | None] | None = None) -> Any:
+    """Return a column of moments, sorted by a field: "Sun 15 Nov 2026 20:18 CET"."""
+    read = read or attrgetter(field)
 
     @admin.display(description=field.removesuffix("_at").replace("_", " "), ordering=field)
     def column(row: models.Model) -> str | None:
-        found: datetime | None = getattr(row, field)
+        found = read(row)
         return moment_words(found) if found else None
 
     return column

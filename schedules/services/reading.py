@@ -193,7 +193,11 @@ def _slot_after(job: Any, moment: datetime, known: _KnownSlots) -> datetime | No
 def shown_next_run(row: Any) -> datetime | None:
     """Return the next run of a job, or of a row with its id, that is not left out."""
     slot: datetime | None = row.next_run_at
-    if slot is None or not row.skips or not why_skipped(row, slot):
+    try:
+        if slot is None or not why_skipped(row, slot):
+            return slot
+    except TriggerError:
+        # The engine reports this error when the job is due.
         return slot
     job = row if isinstance(row, Job) else Job.objects.find(row.public_id)
     return next(slots_ahead(job, clock.now()), None) if job else slot

@@ -339,6 +339,15 @@ def test_change_based_on_an_old_revision_is_refused(operator_client):
     assert job.name == "Theirs"
 
 
+def test_list_shows_the_next_run_that_is_not_skipped(operator_client):
+    JobFactory(cron="0 0 29 2 *", next_run_at=datetime(2028, 2, 29, tzinfo=UTC), skips="2028-02-29")
+
+    html = operator_client.get(page(Job, "changelist")).content.decode()
+
+    assert "Sun 29 Feb 2032 01:00 CET" in html
+    assert "2028" not in html
+
+
 def test_change_page_shows_a_preview(operator_client):
     job = JobFactory(cron="0 0 29 2 *", next_run_at=datetime(2028, 2, 29, tzinfo=UTC))
 

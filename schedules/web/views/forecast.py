@@ -60,6 +60,14 @@ def _armed(job: Any) -> Armed | None:
         return None
 
 
+def _with_shown_run(job: Any, runs: list[Batch]) -> Any | None:
+    """Return a row with its first run that is not skipped, or None if there is none."""
+    armed = _armed(job) if job.skips else None
+    if not (armed and armed.skips and armed.skips.reason(job.next_run_at)):
+        return job
+    return job._replace(next_run_at=runs[0].first) if runs else None
+
+
 @dataclass(frozen=True)
 class Ahead:
     """The next 24 hours in quarters of an hour; frequent jobs are counted separately."""
@@ -83,16 +91,22 @@ class Ahead:
         coming = soonest(jobs, end)
         dense: dict[str, int] = {}
         buckets = [Bucket(now + place * cls.QUARTER) for place in range(cls.QUARTERS)]
+        soon: list[Any] = []
         late = 0
-        for job in coming:
-            runs = list(runs_of(job, now, end))
+        for row in coming:
+            runs = list(runs_of(row, now, end))
+            job = _with_shown_run(row, runs)
+            if job is None:
+                continue
+            soon.append(job)
             count = sum(map(len, runs))
             if count > cls.DENSE:
                 dense[job.name] = dense.get(job.name, 0) + count
             else:
                 fill(buckets, job.name, runs, cls.QUARTER)
                 late += bool(job.next_run_at and job.next_run_at < now)
-        return cls(now, zone, buckets, dense, coming[:5], late, len(coming) == MOST_JOBS)
+        soon.sort(key=lambda job: job.next_run_at)
+        return cls(now, zone, buckets, dense, soon[:5], late, len(coming) == MOST_JOBS)
 
     @property
     def total(self) -> int:

@@ -19,6 +19,7 @@ from schedules.models.standings import (
     standings_of,
     with_rank,
 )
+from schedules.services.reading import shown_next_run
 
 __all__ = ["STANDINGS", "named", "with_rank"]
 
@@ -192,7 +193,7 @@ def _count(segment: Segment) -> int:
 
 
 def name_standings(jobs: Sequence[Any], known: Mapping[int, str], user_id: int, now: datetime) -> None:
-    """Set `standing`, `retry` (the run that waits for its next attempt) and `waits_for` of each job."""
+    """Set the standing and the details of each job."""
     unknown = [job for job in jobs if job.pk not in known]
     found = standings_of(unknown, now) if unknown else {}
     for job in jobs:
@@ -201,7 +202,10 @@ def name_standings(jobs: Sequence[Any], known: Mapping[int, str], user_id: int, 
 
 
 def add_details(jobs: Sequence[Any], user_id: int, now: datetime) -> None:
-    """Set `retry`, the run that waits for its next attempt, and `waits_for`, of jobs that have a standing."""
+    """Add what is shown beside the standing of each job.
+
+    `retry` is the run that waits for its next attempt, `shown_next_run` the next run that is not skipped.
+    """
     retried = [job.pk for job in jobs if job.standing in ("failing", "retrying")]
     retries = {}
     if retried:
@@ -214,3 +218,4 @@ def add_details(jobs: Sequence[Any], user_id: int, now: datetime) -> None:
         if job.standing == "waiting" and has_agent is None:
             has_agent = Token.objects.usable(now).filter(owner=user_id).exists()
         job.waits_for = "for an agent" if has_agent else "for you"
+        job.shown_next_run = shown_next_run(job)

@@ -39,6 +39,16 @@ def test_pause_keeps_its_end_and_reason(cronty, owner):
     assert job.pause_reason == "holidays"
 
 
+def test_resumed_job_is_shown_with_its_next_run_that_is_not_skipped(cronty, owner):
+    job = JobFactory(owner=owner, cron="0 0 1 1 *", timezone="UTC", paused=True)
+    year = clock.now().year + 1
+    Job.objects.filter(pk=job.pk).update(skips=f"{year}-01-01")
+
+    said = cronty("resume", str(job.pk))
+
+    assert f"{year + 1}-01-01 00:00" in said.out
+
+
 def test_several_jobs_are_changed_and_the_first_refusal_is_the_exit_code(cronty, owner):
     first, last = JobFactory(owner=owner), JobFactory(owner=owner)
 

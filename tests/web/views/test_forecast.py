@@ -73,3 +73,15 @@ def test_jobs_with_the_same_schedule_are_counted_from_their_own_next_run(owner: 
 
     # Each has its next run, then one at the 7th minute of every hour until 10:07 on the next day.
     assert ahead.total == (1 + 24) + (1 + 23) + (1 + 19)
+
+
+def test_soonest_jobs_are_those_whose_next_run_is_not_skipped(owner: User):
+    hourly = {"owner": owner, "cron": "0 * * * *", "next_run_at": START.replace(hour=11, minute=0, second=0)}
+    JobFactory(name="Skipped once", skips="2026-11-15T11:00:00Z", **hourly)
+    JobFactory(name="Skipped for days", skips="2026-11-15 2026-11-16", **hourly)
+    JobFactory(name="Hourly", **hourly)
+
+    ahead = Ahead.of(Job.objects.all(), START, "UTC")
+
+    assert [(job.name, job.next_run_at.hour) for job in ahead.soon] == [("Hourly", 11), ("Skipped once", 12)]
+    assert ahead.late == 0

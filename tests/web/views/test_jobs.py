@@ -2,6 +2,7 @@
 
 import re
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
@@ -16,6 +17,7 @@ from schedules.services.lookalikes import skeleton
 from schedules.services.setup import ensure_system_job
 from schedules.web.views import jobs as jobs_module
 from schedules.web.views import paging, states
+from schedules.when.skips import slot_entry
 from tests.factories import ClusterFactory, ExecutionFactory, JobFactory, TokenFactory
 from tests.web.html import html_of
 
@@ -435,6 +437,27 @@ def test_query_count_does_not_grow_with_the_list(
 
     with django_assert_num_queries(8):  # type: ignore[operator]
         web.get("/")
+
+
+def test_skipped_run_is_not_shown_as_the_next_one(web: Client, owner: User, django_assert_num_queries: Any):
+    tomorrow = (clock.now() + timedelta(days=1)).replace(hour=8, minute=0, second=0, microsecond=0)
+    job = JobFactory(owner=owner, name="Skipped", cron="0 8 * * *", next_run_at=tomorrow)
+    job.skips = slot_entry(tomorrow)
+    job.save(update_fields=["skips"])
+    ClusterFactory()
+
+    with django_assert_num_queries(8):
+        answer = web.get("/")
+
+    page = answer.content.decode()
+    assert f'datetime="{tomorrow:%Y-%m-%dT%H:%M}' not in page
+    assert f'datetime="{tomorrow + timedelta(days=1):%Y-%m-%dT%H:%M}' in page
+
+
+def test_skips_in_an_unknown_zone_do_not_break_the_list(web: Client, owner: User):
+    JobFactory(owner=owner, name="Moved", timezone="Mars/Base", skips="2026-12-24")
+
+    assert shown(web.get("/")) == ["Moved"]
 
 
 @pytest.mark.parametrize("target", ["https://evil.example/", "//evil.example/", "javascript:alert(1)"])
