@@ -1,4 +1,4 @@
-"""Forms that are sent after a session ended: what was typed is kept until after the log-in, and nothing is done."""
+"""Forms that were not saved, such as after a session ended: what was typed is kept in the session for their page."""
 
 from collections.abc import Callable, Sequence
 from functools import wraps
@@ -66,7 +66,7 @@ def turn_away(request: HttpRequest) -> HttpResponse:
     is_known = request.user.is_authenticated
     if has_draft(request):
         if why := keep(request, page):
-            return render(request, "schedules/draft_not_kept.html", {"why": why, "address": page}, status=403)
+            return not_kept(request, f"You were logged out after you opened this form, and {why}.", page)
         if not is_known:
             messages.info(request, KEPT)
     else:
@@ -81,8 +81,17 @@ def has_draft(request: HttpRequest) -> bool:
     return bool(getattr(_view_of(request), "keeps_draft", _keeps_nothing)(request.POST))
 
 
-def keep(request: HttpRequest, page: str = "") -> str | None:
-    """Keep the posted values for their page in the session, which a log-in takes over; return why not, or None."""
+def not_kept(request: HttpRequest, problem: str, page: str) -> HttpResponse:
+    """Refuse a form that cannot be kept, and say how to save what was typed."""
+    context = {"problem": problem, "address": page}
+    return render(request, "schedules/draft_not_kept.html", context, status=403)
+
+
+def keep(request: HttpRequest, page: str = "", *, note: str = NOT_SAVED) -> str | None:
+    """Keep the posted values for their page in the session, which a log-in takes over; return why not, or None.
+
+    The page shows the note above them.
+    """
     posted = request.POST.copy()
     for name in NEVER_KEPT:
         posted.pop(name, None)
@@ -95,12 +104,16 @@ def keep(request: HttpRequest, page: str = "") -> str | None:
         if count_up_to(unknown, MOST_UNKNOWN) >= MOST_UNKNOWN:
             return "too many other forms are kept already"
         request.session.set_expiry(KEPT_SECONDS)
-    request.session[KEY] = {"path": urlsplit(page or _page_with_form(request)).path, "data": text}
+    request.session[KEY] = {
+        "path": urlsplit(page or _page_with_form(request)).path,
+        "data": text,
+        "note": note,
+    }
     return None
 
 
 def take(request: HttpRequest) -> QueryDict | None:
-    """Return what was typed into a form of this page before the log-in, say so, and forget it.
+    """Return what was typed into a form of this page before, show its note, and forget it.
 
     Its `action` is the address that the form was sent to.
     """
@@ -109,7 +122,8 @@ def take(request: HttpRequest) -> QueryDict | None:
         return None
     del request.session[KEY]
     request.session.set_expiry(None)
-    messages.info(request, NOT_SAVED)
+    if kept["note"]:
+        messages.info(request, kept["note"])
     return QueryDict(kept["data"])
 
 

@@ -2,8 +2,9 @@
 
 from typing import Any
 
+from django.conf import settings
 from django.contrib import messages
-from django.http import HttpRequest, HttpResponse, QueryDict
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect, QueryDict
 from django.urls import reverse
 from django.views.decorators.http import require_POST
 from django.views.generic import TemplateView
@@ -11,14 +12,11 @@ from django.views.generic import TemplateView
 from schedules import services
 from schedules.models import Execution, Token
 from schedules.models.keysets import WALKED, Segment
-from schedules.result import Code, Err, Ok, Result
+from schedules.result import Err, Ok, Result
 from schedules.task_forms.arguments import plain_lines
 from schedules.web import drafts
 from schedules.web.views.page import PageMixin, actor_of, back, problem_text, show_problem
 from schedules.web.views.paging import read_page
-
-# How much of an answer that came too late is shown again; what does not fit into a cookie goes into the session.
-LONGEST_QUOTE = 10_000
 
 
 class InboxPage(PageMixin, TemplateView):
@@ -30,14 +28,17 @@ class InboxPage(PageMixin, TemplateView):
         waiting = self.actor.executions().waiting().filter(job__deleted_at=None).select_related("job__owner")
         listed = read_page([Segment(waiting, ("scheduled_for", "pk"))], self.request, 20)
         typed = drafts.take(self.request) or QueryDict()
+        unsent = typed.get("answer", "")
         for run in listed.rows:
             if typed.get("action") == reverse("schedules:answer", args=[run.pk]):
-                run.typed = typed.get("answer", "")
+                run.typed, unsent = unsent, ""
             run.prompt = (run.job and run.job.argument("prompt")) or ""
             run.is_held = run.is_held_at(self.page.now)
             run.can_change = bool(run.job and self.actor.may_change(run.job))
         return super().get_context_data(
             listed=listed,
+            unsent=unsent,
+            most_typed=settings.CRONTY_MAX_JSON_BYTES,
             ended=self._recently_ended(),
             has_agent=Token.objects.usable(self.page.now).filter(owner=self.actor.user.pk).exists(),
             **kwargs,
@@ -66,11 +67,15 @@ def answer(request: HttpRequest, run_id: int) -> HttpResponse:
     if not text:
         messages.error(request, "Write an answer first, or dismiss the prompt.")
         return back(request, reverse("schedules:inbox"))
-    result = services.complete_prompt(actor_of(request), run_id, result=text)
-    if isinstance(result, Err) and result.code != Code.NOT_FOUND:
-        # Somebody else was first, but what was written may still be needed.
-        messages.error(request, f"{problem_text(result)} You wrote: {text[:LONGEST_QUOTE]}")
-        return back(request, reverse("schedules:inbox"))
+    actor = actor_of(request)
+    result = services.complete_prompt(actor, run_id, result=text)
+    # What was written may still be needed, even if the job is in the trash by now.
+    if isinstance(result, Err) and actor.executions().filter(pk=run_id).exists():
+        problem, page = problem_text(result), reverse("schedules:inbox")
+        if why := drafts.keep(request, page, note=""):
+            return drafts.not_kept(request, f"{problem} Your answer isn't kept: {why}.", page)
+        messages.error(request, problem)
+        return HttpResponseRedirect(page, status=303)
     return _act(request, result, "{name} answered.")
 
 

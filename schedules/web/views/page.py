@@ -172,13 +172,14 @@ _REFUSALS = {
     "Job already pending": "This job is active already.",
     "Job is not paused": "This job isn't paused.",
     "Job has no next run": "This job has no next run.",
+    "Prompt not found": "This prompt is no longer in the inbox.",
     "Prompt already succeeded": "This prompt was already answered.",
     "Prompt already cancelled": "This prompt was already dismissed.",
     "No agent holds prompt.": "No agent holds this prompt any more.",
     "Run is not running.": "This run has already ended.",
 }
 _ID = re.compile(r" ?(?:: |\()[a-z]+_\d+_\d+\)?")
-_NUMBER = re.compile(r"^(Run|No agent holds prompt|Prompt already [a-z]+):? \d+")
+_NUMBER = re.compile(r"^(Run|No agent holds prompt|Prompt (?:not found|already [a-z]+)):? \d+")
 
 
 def problem_text(problem: Err) -> str:

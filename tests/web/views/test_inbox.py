@@ -43,11 +43,42 @@ def test_empty_answer_is_refused(web: Client, waiting: Execution):
 def test_answer_that_comes_too_late_is_shown_again(web: Client, waiting: Execution):
     web.post(f"/inbox/{waiting.pk}/answer/", {"answer": "First"})
 
-    page = web.post(f"/inbox/{waiting.pk}/answer/", {"answer": "Second"}, follow=True).content.decode()
+    page = html_of(web.post(f"/inbox/{waiting.pk}/answer/", {"answer": "Second"}, follow=True))
 
     waiting.refresh_from_db()
     assert waiting.result == "First"
-    assert "This prompt was already answered. You wrote: Second" in page
+    assert "This prompt was already answered." in page
+    assert "Your answer wasn’t sent" in page
+    assert '<pre dir="auto">Second</pre>' in page
+    assert "Second" not in html_of(web.get("/inbox/"))
+
+
+def test_answer_to_a_prompt_of_a_deleted_job_is_shown_again(web: Client, waiting: Execution, actor: Actor):
+    services.delete(actor, waiting.job.public_id)
+
+    page = html_of(web.post(f"/inbox/{waiting.pk}/answer/", {"answer": "Done."}, follow=True))
+
+    assert "This prompt is no longer in the inbox." in page
+    assert '<pre dir="auto">Done.</pre>' in page
+
+
+def test_answer_that_is_too_long_is_filled_in_again(web: Client, waiting: Execution):
+    answer = "x" * 20_000
+
+    page = html_of(web.post(f"/inbox/{waiting.pk}/answer/", {"answer": answer}, follow=True))
+
+    assert "Too large: 20,002 bytes of JSON; at most 16,384 are kept." in page
+    assert f"{answer}</textarea>" in page
+    assert 'maxlength="16384"' in page
+    assert "Your answer wasn’t sent" not in page
+    assert "Not saved yet" not in page
+
+
+def test_answer_that_is_too_long_to_be_kept_is_not_lost_silently(web: Client, waiting: Execution):
+    page = html_of(web.post(f"/inbox/{waiting.pk}/answer/", {"answer": "x" * 70_000}))
+
+    assert "Your answer isn&#x27;t kept: it is too large to be kept." in page
+    assert "Go back, copy what you typed" in page
 
 
 def test_prompt_can_be_dismissed_once(web: Client, waiting: Execution):
