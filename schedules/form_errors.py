@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from django.forms import BaseForm
 
-from schedules.result import Err
+from schedules.result import Err, sentence
 
 
 def add_errors(form: BaseForm, problem: Err, *, fields: Mapping[str, str] | None = None) -> None:
@@ -16,4 +16,4 @@ def add_errors(form: BaseForm, problem: Err, *, fields: Mapping[str, str] | None
         field = (fields or {}).get(column, column)
         form.add_error(field if field in form.fields else None, list(reasons))
     if not problem.errors:
-        form.add_error(None, problem.message)
+        form.add_error(None, sentence(problem.message))

@@ -27,10 +27,10 @@ def test_error_of_a_column_is_shown_at_the_field_for_it():
     assert form.errors == {"when": ["Odd.", "Really."]}
 
 
-def test_error_without_a_field_is_shown_above_the_form():
+def test_error_without_a_field_is_shown_above_the_form_as_a_sentence():
     form = _Form({})
 
     add_errors(form, invalid("unknown", "Odd."))
-    add_errors(form, Err(Code.QUOTA, "Too many jobs."))
+    add_errors(form, Err(Code.QUOTA, "at most 3 jobs"))
 
-    assert form.non_field_errors() == ["Odd.", "Too many jobs."]
+    assert form.non_field_errors() == ["Odd.", "At most 3 jobs."]

@@ -71,7 +71,7 @@ def _list(session: Session) -> None:
             ]
             for secret in listed
         ]
-        print_table(["secret", "may go to", "used in", "changed"], rows, shrink="may go to")
+        print_table(["secret", "allowed for", "used in", "changed"], rows, shrink="allowed for")
     else:
         say("No secrets.")
 

@@ -21,7 +21,7 @@ def ends_sessions() -> bool:
 def end_access(user: Any, *, by: Any, door: Event.Door = Event.Door.WEB) -> Result[int]:
     """End all sessions of a user, including the one that asks, and revoke all tokens; return the number of tokens."""
     if is_above(user, by):
-        return Err(Code.FORBIDDEN, "They have more rights than you: only they can do that.")
+        return Err(Code.FORBIDDEN, "You can't do this for a user with more rights than you.")
     now = clock.now()
     with transaction.atomic():
         revoked = Token.objects.filter(owner=user, revoked_at=None).update(revoked_at=now)

@@ -55,7 +55,7 @@ def omitted_variable_note() -> str:
     """Return a note about the variable that is left out because it may contain a password, or an empty text."""
     if _is_one_file() or not is_product():
         return ""
-    return "It needs Cronty's DATABASE_URL, too, unless that stands in .env: it may hold a password, so it is not shown."
+    return "Also set DATABASE_URL, unless it is in .env. It isn't shown because it may contain a password."
 
 
 def _variables() -> dict[str, str]:

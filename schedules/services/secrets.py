@@ -146,7 +146,7 @@ def _problem(
     if unknown := [command for command in commands if not registry.NAME.fullmatch(command)]:
         return invalid("commands", f"{unknown[0]!r} is not the name of a command.")
     if not hosts and not commands:
-        return invalid("commands" if of_installation else "hosts", "Say where it may go.")
+        return invalid("commands" if of_installation else "hosts", "Enter at least one host or command.")
     if len(hosts) + len(commands) > MOST_PLACES:
         return invalid("hosts", f"At most {MOST_PLACES} hosts and commands.")
     return None

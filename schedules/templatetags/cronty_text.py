@@ -38,6 +38,8 @@ VERBS = {
     "release": "released a prompt for",
     "issue token": "created the token",
     "revoke token": "revoked the token",
+    "connect app": "connected the app",
+    "rotate key": "rotated the signing key of",
     "set secret": "set the secret",
     "delete secret": "deleted the secret",
     "set preferences": "changed the settings",
@@ -121,6 +123,12 @@ def grouped(number: int) -> str:
 @register.filter
 def verb(event: Event) -> str:
     return VERBS.get(event.verb, event.verb)
+
+
+@register.filter
+def action(verb: str) -> str:
+    """Return the words for an event without its subject: "Stopped a run"."""
+    return VERBS[verb].removesuffix(" of").removesuffix(" for").capitalize()
 
 
 @register.filter

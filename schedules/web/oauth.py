@@ -25,8 +25,8 @@ from schedules.web.views.page import PageMixin
 
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
 LONGEST_REGISTRATION = 8192
-ACCESS = {"read write": "see, create and change jobs", "read": "only see jobs"}
-LIFETIMES = {"30": "30 days", "90": "90 days", "365": "a year", "": "when I disconnect it"}
+ACCESS = {"read write": "See, create and change jobs", "read": "See jobs only"}
+LIFETIMES = {"30": "30 days", "90": "90 days", "365": "1 year", "": "No expiry"}
 
 
 class ClientRules(OAuth2Validator):  # type: ignore[misc]
@@ -60,13 +60,10 @@ class ClientRules(OAuth2Validator):  # type: ignore[misc]
 class ConsentForm(PageForm, AllowForm):  # type: ignore[misc]
     """The choices of a person who connects an app: what it may do, with which tools, for how long."""
 
-    access = forms.ChoiceField(label="It may", choices=list(ACCESS.items()))
+    access = forms.ChoiceField(label="Permissions", choices=list(ACCESS.items()))
     tools = forms.ChoiceField(label="Tools", choices=list(TOOLS.items()), required=False)
     expires = forms.ChoiceField(
-        label="Ends",
-        choices=[(key, f"{'in ' if key else ''}{words}") for key, words in LIFETIMES.items()],
-        initial="365",
-        required=False,
+        label="Expires", choices=list(LIFETIMES.items()), initial="365", required=False
     )
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:

@@ -51,7 +51,9 @@ def _value_for(row: Secret, host: str, command: str) -> str:
     target = command or host
     is_allowed = command in row.commands if command else host.lower() in row.hosts
     if not is_allowed:
-        raise Final(f"The secret {row.name} must not go to {target}: add it to the places it may go to.")
+        raise Final(
+            f"The secret {row.name} must not go to {target}: add it to the allowed hosts or commands."
+        )
     try:
         return unseal(row.sealed, row.place)
     except UnreadableError as error:

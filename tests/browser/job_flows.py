@@ -201,7 +201,7 @@ CHANGING = {
         start="{running}/",
         steps=(),
         send=press("Stop"),
-        seen="It is being stopped",
+        seen="Stopping the command",
         stored=lambda data: data.events("stop"),
         stale="This run has already ended",
     ),

@@ -41,7 +41,7 @@ def test_url_of_a_database_server_is_mentioned_but_not_shown(default_install, se
     settings.DATABASES["default"] |= {"ENGINE": "django.db.backends.postgresql", "PASSWORD": "hunter2"}
 
     assert "env" not in local_server("olga")
-    assert "needs Cronty's DATABASE_URL, too" in omitted_variable_note()
+    assert "Also set DATABASE_URL" in omitted_variable_note()
 
 
 def test_apps_of_the_operator_are_passed_on(default_install, settings):

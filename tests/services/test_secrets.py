@@ -91,7 +91,7 @@ def test_secrets_of_the_installation_are_for_superusers(actor, operator):
         ({"value": "abc"}, "value", "4 to 16,384 characters"),
         ({"value": "x" * 16_385}, "value", "4 to 16,384 characters"),
         ({"value": "abc\0def"}, "value", "NUL"),
-        ({"hosts": []}, "hosts", "Say where it may go"),
+        ({"hosts": []}, "hosts", "Enter at least one host or command"),
         ({"hosts": ["10.0.0.0/8"]}, "hosts", "not a network"),
         ({"hosts": ["https://a.example"]}, "hosts", "not a network"),
         ({"hosts": ["a b"]}, "hosts", "use networks and hosts like"),

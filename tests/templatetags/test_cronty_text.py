@@ -1,14 +1,43 @@
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
 from django.template import Context, Template
 
 from schedules.models import Event
 from schedules.templatetags import cronty_text
 
+APP = Path(cronty_text.__file__).parents[1]
+# The functions that record an event; their second argument is the verb.
+RECORDERS = {"record", "_record", "event_of", "record_token_event", "note"}
 EVIL = "<script>\"&'</script>"
 
 
 def test_secrets_are_hidden():
     assert "hunter2" not in cronty_text.pretty({"headers": {"Authorization": "hunter2"}})
     assert cronty_text.hide_secrets({"password": "hunter2"})[0][1] != "hunter2"
+
+
+def recorded_verbs() -> Iterator[str]:
+    """Yield the verbs of events that the source of the app names."""
+    for file in APP.rglob("*.py"):
+        for call in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name | ast.Attribute):
+                continue
+            name = call.func.id if isinstance(call.func, ast.Name) else call.func.attr
+            verbs = call.args[1:2] if name in RECORDERS else []
+            verbs += [keyword.value for keyword in call.keywords if keyword.arg == "verb"]
+            yield from (str(verb.value) for verb in verbs if isinstance(verb, ast.Constant))
+
+
+def test_every_recorded_verb_has_words():
+    assert set(recorded_verbs()) == set(cronty_text.VERBS)
+
+
+def test_action_is_named_without_its_subject():
+    assert cronty_text.action("stop") == "Stopped a run"
+    assert cronty_text.action("complete") == "Answered a prompt"
+    assert cronty_text.action("cancel") == "Stopped"
 
 
 def test_changes_are_listed_with_before_and_after():

@@ -35,11 +35,11 @@ class SecretForm(PageForm):
         help_text="It is stored encrypted, and nobody can read it here again.",
     )
     hosts = _Names(
-        label="Hosts that it may go to",
+        label="Allowed hosts",
         required=False,
         help_text="For webhooks: api.github.com, or nas.local:8080 for another port than that of https.",
     )
-    commands = _Names(label="Commands that it may go to", required=False, help_text="For commands: backup.")
+    commands = _Names(label="Allowed commands", required=False, help_text="For commands: backup.")
     of_installation = forms.BooleanField(
         label="For commands.toml",
         required=False,

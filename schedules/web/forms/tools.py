@@ -2,9 +2,9 @@
 
 # The few tools first: models choose better among them, and their descriptions cost less.
 TOOLS = {
-    "core": "the everyday tools",
+    "core": "Everyday tools",
     "": "All tools",
-    "notifications": "only reminders and notifications",
-    "prompts": "only scheduled prompts",
-    "jobs": "only jobs",
+    "notifications": "Reminders and notifications only",
+    "prompts": "Scheduled prompts only",
+    "jobs": "Jobs only",
 }

@@ -20,7 +20,7 @@ from django.views.generic.base import ContextMixin, View
 from schedules import __version__, clock
 from schedules.models import Cluster, Event, Job, Profile
 from schedules.models.counting import count_up_to, count_words
-from schedules.result import Code, Err
+from schedules.result import Code, Err, sentence
 from schedules.services import Actor, profile_of
 from schedules.templatetags.cronty_times import use_clock
 from schedules.web import drafts
@@ -184,6 +184,7 @@ _NUMBER = re.compile(r"^(Run|No agent holds prompt|Prompt (?:not found|already [
 
 def problem_text(problem: Err) -> str:
     """Return the reasons of a refusal as one text, without column names and ids."""
-    text = " ".join(words for reasons in problem.errors.values() for words in reasons)
-    text = text or _NUMBER.sub(r"\1", _ID.sub("", problem.message))
-    return _REFUSALS.get(text, text)
+    if problem.errors:
+        return " ".join(words for reasons in problem.errors.values() for words in reasons)
+    text = _NUMBER.sub(r"\1", _ID.sub("", problem.message))
+    return _REFUSALS.get(text) or sentence(text)

@@ -172,7 +172,7 @@ def stop(request: HttpRequest, run_id: int) -> HttpResponse:
     find_run(request, run_id)
     match services.stop_run(actor_of(request), run_id):
         case Ok():
-            messages.success(request, "It is being stopped, with everything that it has started.")
+            messages.success(request, "Stopping the command and its child processes.")
         case Err() as problem:
             show_problem(request, problem)
     return HttpResponseRedirect(reverse("schedules:run", args=[run_id]), status=303)

@@ -20,7 +20,7 @@ from schedules.templatetags.cronty_times import clock_words, local
 from schedules.web.forms import WelcomeForm
 from schedules.web.views.delivery import delivery_of
 from schedules.web.views.notifications import link_to_show
-from schedules.web.views.page import FormPageMixin, actor_of, back, find_job
+from schedules.web.views.page import FormPageMixin, actor_of, back, find_job, problem_text
 
 FIRST_REMINDER_IN = timedelta(seconds=20)
 DEMO_TAG = "demo"
@@ -114,7 +114,7 @@ def demo(request: HttpRequest) -> HttpResponse:
     results = [
         services.schedule(actor, prefix=DEMO_PREFIX, tags=[DEMO_TAG], **fields) for fields in demo_jobs(actor)
     ]
-    problems = [result.message for result in results if isinstance(result, Err)]
+    problems = [problem_text(result) for result in results if isinstance(result, Err)]
     if problems:
         messages.error(request, problems[0])
     else:

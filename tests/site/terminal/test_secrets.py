@@ -31,5 +31,5 @@ def test_secret_without_a_place_to_go_is_refused(cronty, monkeypatch):
     refused = cronty("secret", "KEY")
 
     assert refused.code == 1
-    assert "Say where it may go" in refused.err
+    assert "Enter at least one host or command" in refused.err
     assert "hush" not in refused.err

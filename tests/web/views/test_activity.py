@@ -35,6 +35,15 @@ def test_job_that_ended_with_its_pause_is_shown_as_finished(web: Client, owner: 
     assert '<option value="finish" selected>' in page
 
 
+def test_actions_are_offered_in_the_words_of_the_events(web: Client, owner: User):
+    page = html_of(web.get("/activity/"))
+
+    assert (
+        '<option value="cancel">Stopped</option> <option value="delete">Moved to the trash</option>' in page
+    )
+    assert '<option value="stop">Stopped a run</option>' in page
+
+
 def test_released_prompt_is_shown(web: Client, owner: User):
     job = JobFactory(owner=owner, name="Briefing", task="prompt", kwargs={"prompt": "Summarise."})
     run = ExecutionFactory(job=job, status="waiting", attempt=1, leased_to="laptop")

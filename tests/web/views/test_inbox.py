@@ -1,10 +1,12 @@
 """The inbox: waiting prompts, and answering, dismissing or releasing them."""
 
+from datetime import timedelta
+
 import pytest
 from django.contrib.auth.models import User
 from django.test import Client
 
-from schedules import services
+from schedules import clock, services
 from schedules.models import Event, Execution
 from schedules.services import Actor
 from tests.factories import ExecutionFactory, JobFactory
@@ -98,6 +100,16 @@ def test_claimed_prompt_can_be_released(web: Client, waiting: Execution):
 
     waiting.refresh_from_db()
     assert waiting.lease_until is None
+
+
+def test_expired_lease_is_not_shown_as_released(web: Client, waiting: Execution):
+    expired = clock.now() - timedelta(minutes=3)
+    Execution.objects.filter(pk=waiting.pk).update(leased_to="laptop", lease_until=expired)
+
+    page = html_of(web.get("/inbox/"))
+
+    assert "Claimed by <b>laptop</b>, lease expired <time" in page
+    assert "Released" not in page
 
 
 def test_number_of_claims_of_a_prompt_is_shown(web: Client, waiting: Execution):

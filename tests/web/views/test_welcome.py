@@ -137,6 +137,16 @@ def test_demo_jobs_are_added_once_and_not_removed_twice(web: Client, owner: User
     assert "There are no demo jobs to remove." in pages[3]
 
 
+def test_quota_is_shown_as_a_sentence(web: Client, settings: LazySettings):
+    settings.CRONTY_MAX_ACTIVE_JOBS = 1
+
+    page = html_of(web.post("/demo/", follow=True))
+    form = html_of(web.post("/welcome/", ANSWERS))
+
+    assert ">At most 1 active jobs; cancel or delete some first.<" in page
+    assert ">At most 1 active jobs; cancel or delete some first.<" in form
+
+
 def test_renamed_demo_job_is_removed_with_the_others(web: Client, actor: Actor):
     web.post("/demo/")
     services.edit(actor, Job.objects.all()[0].public_id, name="Mine now", tags=[])
