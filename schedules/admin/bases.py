@@ -25,13 +25,13 @@ from schedules.models.counting import count_up_to, count_words
 from schedules.models.keysets import WALKED, Segment, key_of
 from schedules.result import Err, Ok, Result
 from schedules.services import Actor
+from schedules.services.people import MOST_OWNERS
 from schedules.tasks import registry
 from schedules.templatetags.cronty_statuses import STATUSES
 
 Row = TypeVar("Row", bound=Model)
 USERNAME = get_user_model().USERNAME_FIELD
 LONGEST_SEARCH = 100
-MOST_OWNERS = 50
 SEARCH_HELP = f"The id of a job, or a part of a text; of a long list, {count_words(WALKED)} rows are looked through at a time."
 # The look-ups that Django's own filters put behind the name of a field.
 _FILTER_LOOKUPS = ("exact", "isnull", "isempty", "gte", "lt")

@@ -16,6 +16,8 @@ from schedules.when.zone_names import zone_named
 
 # Cronty's own user, who owns the pruning job and has no password.
 SYSTEM_USER = "cronty"
+# The most login names that a filter offers.
+MOST_OWNERS = 50
 
 
 def find_user(username: str) -> AbstractBaseUser | None:

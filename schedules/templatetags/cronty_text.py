@@ -1,7 +1,6 @@
 """Template filters that format jobs, events and stored values as text."""
 
 import json
-from collections.abc import Mapping
 from typing import Any
 
 from django import template
@@ -94,19 +93,8 @@ def pretty(value: Any) -> str:
 
 
 @register.filter
-def hide_secrets(values: Mapping[str, Any]) -> list[tuple[str, Any]]:
-    masked = limits.masked(dict(values))
-    return list(masked.items())
-
-
-@register.filter
 def is_long(value: Any) -> bool:
     return not isinstance(value, str) or len(value) > LONG_VALUE or "\n" in value
-
-
-@register.filter
-def first_line(text: str) -> str:
-    return text.strip().partition("\n")[0]
 
 
 @register.filter

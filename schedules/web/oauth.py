@@ -19,14 +19,13 @@ from schedules import clock
 from schedules.form_errors import add_errors
 from schedules.result import Err
 from schedules.services import connected_apps
+from schedules.web.forms.agents import LIFETIMES, TOOLS
 from schedules.web.forms.rendering import PageForm
-from schedules.web.forms.tools import TOOLS
 from schedules.web.views.page import PageMixin
 
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
 LONGEST_REGISTRATION = 8192
 ACCESS = {"read write": "See, create and change jobs", "read": "See jobs only"}
-LIFETIMES = {"30": "30 days", "90": "90 days", "365": "1 year", "": "No expiry"}
 
 
 class ClientRules(OAuth2Validator):  # type: ignore[misc]

@@ -15,7 +15,6 @@ EVIL = "<script>\"&'</script>"
 
 def test_secrets_are_hidden():
     assert "hunter2" not in cronty_text.pretty({"headers": {"Authorization": "hunter2"}})
-    assert cronty_text.hide_secrets({"password": "hunter2"})[0][1] != "hunter2"
 
 
 def recorded_verbs() -> Iterator[str]:
@@ -49,8 +48,6 @@ def test_changes_are_listed_with_before_and_after():
 
 
 def test_text_in_a_template_is_escaped():
-    shown = Template("{% load cronty_text %}{{ value|pretty }}{{ value|first_line }}").render(
-        Context({"value": EVIL})
-    )
+    shown = Template("{% load cronty_text %}{{ value|pretty }}").render(Context({"value": EVIL}))
 
     assert "<script" not in shown

@@ -11,9 +11,8 @@ from typing import Annotated, Any, Literal
 from django.conf import settings
 from pydantic import AfterValidator, Field
 
-from schedules import limits
 from schedules.tasks import registry
-from schedules.tasks.commands.definitions import Command, CommandsFileError, Parameter, parse
+from schedules.tasks.commands.definitions import Command, CommandsFileError, Parameter, one_line, parse
 from schedules.tasks.commands.run import CommandRun, refusal_of
 from schedules.tasks.registry import Task
 
@@ -193,16 +192,10 @@ def _hint(parameter: Parameter, is_opening: bool) -> Any:
     if parameter.type == "text":
         pattern = f"^(?:{parameter.pattern})$" if parameter.pattern is not None else None
         limit = Field(max_length=parameter.max_length, pattern=pattern)
-        return Annotated[str, described, limit, AfterValidator(_line), *rules]
+        return Annotated[str, described, limit, AfterValidator(one_line), *rules]
     bounds = Field(ge=parameter.min, le=parameter.max)
     number = int if parameter.type == "integer" else float
     return Annotated[number, described, bounds, *rules]
-
-
-def _line(text: str) -> str:
-    if problem := limits.line_problem(text):
-        raise ValueError(problem)
-    return text
 
 
 def _no_option(value: Any) -> Any:

@@ -57,7 +57,8 @@ def _duration(value: Any) -> timedelta:
     return timedelta(seconds=value)
 
 
-def _line(text: str) -> str:
+def one_line(text: str) -> str:
+    """Return a text that is one printable line, or raise ValueError."""
     if problem := limits.line_problem(text):
         raise ValueError(problem)
     return text
@@ -85,7 +86,7 @@ def _absolute(text: str) -> str:
     return text
 
 
-Line = Annotated[str, Field(max_length=LONGEST_TEXT), AfterValidator(_line)]
+Line = Annotated[str, Field(max_length=LONGEST_TEXT), AfterValidator(one_line)]
 Template = Annotated[str, Field(max_length=32_768), AfterValidator(_without_nul)]
 Timeout = Annotated[timedelta, BeforeValidator(_duration)]
 VariableName = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,99}$")]
@@ -130,7 +131,7 @@ class Parameter(_Table):
                 ):
                     raise ValueError(f"{name}: {value!r} is not of type {self.type}")
                 if isinstance(value, str):
-                    _line(value)
+                    one_line(value)
         if self.type not in ("integer", "number") and (self.min is not None or self.max is not None):
             raise ValueError(f"min and max belong to numbers, not to type {self.type}")
         if self.type != "text" and self.pattern is not None:

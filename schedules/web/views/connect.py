@@ -23,11 +23,10 @@ from schedules.services import IssuedToken
 from schedules.services.connected_apps import mcp_address
 from schedules.services.local_server import local_server, omitted_variable_note
 from schedules.web.bundle import build_bundle
+from schedules.web.forms.agents import LIFETIMES, TOOLS
 from schedules.web.forms.rendering import PageForm
-from schedules.web.forms.tools import TOOLS
 from schedules.web.views.page import FormPageMixin, back, render_page, show_problem
 
-LIFETIMES = {"30": "30 days", "90": "90 days", "365": "1 year", "": "No expiry"}
 PLACEHOLDER = "YOUR_TOKEN"
 
 

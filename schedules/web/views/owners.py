@@ -3,13 +3,11 @@
 from django.contrib.auth import get_user_model
 
 from schedules.services import Actor
-
-# The names that a filter offers; any other can be typed.
-MOST_OWNERS = 50
+from schedules.services.people import MOST_OWNERS
 
 
 def owners_for(actor: Actor) -> list[str]:
-    """Return login names to choose from; none for a person who sees only their own jobs."""
+    """Return login names to choose from, none for a person who sees only their own jobs; any other can be typed."""
     if not actor.sees_all:
         return []
     users = get_user_model()

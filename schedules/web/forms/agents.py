@@ -1,4 +1,4 @@
-"""The tools that an agent can be given, as a person chooses them."""
+"""What a person who connects an agent can choose: its tools, and for how long."""
 
 # The few tools first: models choose better among them, and their descriptions cost less.
 TOOLS = {
@@ -8,3 +8,5 @@ TOOLS = {
     "prompts": "Scheduled prompts only",
     "jobs": "Jobs only",
 }
+# In days.
+LIFETIMES = {"30": "30 days", "90": "90 days", "365": "1 year", "": "No expiry"}
