@@ -2,6 +2,8 @@
 
 import re
 from collections.abc import Callable
+from datetime import datetime, timedelta
+from zoneinfo import ZoneInfo
 
 import pytest
 from django.contrib.auth.models import User
@@ -10,6 +12,7 @@ from playwright.sync_api import Page, expect
 from schedules import clock
 from schedules.models import Execution, Job
 from tests.browser.conftest import Visitor, full_matrix
+from tests.factories import UserFactory
 
 PASSWORD = "correct horse"
 
@@ -146,6 +149,61 @@ def test_time_chip_fills_in_a_moment_that_is_previewed(visit: Callable[..., Visi
 
     expect(page.locator("#preview-words")).to_contain_text("Once")
     expect(page.locator("#preview tbody tr")).to_have_count(1)
+
+
+def expect_chip_one_hour_ahead(page: Page, zone: str) -> None:
+    in_an_hour = datetime.now(ZoneInfo(zone)) + timedelta(hours=1)
+    values = [f"{in_an_hour + late:%Y-%m-%dT%H:%M}" for late in (timedelta(0), timedelta(minutes=1))]
+
+    chip = page.locator("#moments button", has_text="In 1 hour")
+    expect(chip).to_have_attribute("data-value", re.compile("|".join(values)))
+
+
+@full_matrix
+def test_time_chips_follow_the_zone_of_the_form(visit: Callable[..., Visitor], jobs: dict[str, Job]):
+    visitor = visit(user=UserFactory(profile=None))
+    page = visitor.open("/jobs/new/")
+    expect(page.locator("#id_timezone")).to_have_value("Europe/Berlin")
+    expect_chip_one_hour_ahead(page, "Europe/Berlin")
+
+    page.locator("#id_timezone").fill("Asia/Kolkata")
+    expect_chip_one_hour_ahead(page, "Asia/Kolkata")
+
+    visitor.open("/jobs/new/")
+    expect(page.locator("#restored")).to_be_visible()
+    expect_chip_one_hour_ahead(page, "Asia/Kolkata")
+    assert visitor.complaints == []
+
+
+@full_matrix
+def test_time_chips_stay_right_while_the_form_is_open(visit: Callable[..., Visitor], jobs: dict[str, Job]):
+    visitor = visit()
+    visitor.page.clock.install()
+    page = visitor.open("/jobs/new/")
+    with page.expect_response("**/jobs/preview/**"):
+        page.locator("input[name=when][value=once]").check()
+    page.locator("#moments button").first.focus()
+
+    with page.expect_response("**/jobs/preview/**"):
+        page.clock.run_for(60_000)
+
+    expect(page.locator("#moments button").first).to_be_focused()
+    assert visitor.complaints == []
+
+
+@full_matrix
+def test_form_is_no_longer_offline_when_the_server_answers_again(
+    visit: Callable[..., Visitor], jobs: dict[str, Job]
+):
+    page = visit().open("/jobs/new/")
+    page.route("**/jobs/preview/**", lambda route: route.abort())
+    page.locator("#id_phrase").fill("every day at 9")
+    expect(page.locator("#offline")).to_be_visible()
+
+    page.unroute("**/jobs/preview/**")
+    page.locator("#id_phrase").fill("every day at 10")
+
+    expect(page.locator("#offline")).to_have_count(0)
 
 
 @full_matrix

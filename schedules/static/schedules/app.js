@@ -63,6 +63,7 @@
     if (event.detail.ctx?.request?.method === "POST") location.reload();
   });
   document.addEventListener("htmx:after:swap", (event) => {
+    online();
     // htmx takes over the title of the answer, but not its icon.
     const icon = event.detail.ctx?.text?.match(/<link rel="icon" href="([^"]+)"/);
     if (icon) $("link[rel=icon]").href = icon[1];
@@ -127,7 +128,11 @@
   });
 
   // Fill in the browser's time zone where a form asks for it.
-  for (const field of all("[data-browser-zone]")) field.value = Intl.DateTimeFormat().resolvedOptions().timeZone || field.value;
+  for (const field of all("[data-browser-zone]")) {
+    field.value = Intl.DateTimeFormat().resolvedOptions().timeZone || field.value;
+    // Later, because htmx does not listen yet.
+    setTimeout(() => field.dispatchEvent(new Event("change", { bubbles: true })));
+  }
 
   const menus = "details.menu[open], details.pop[open]";
   document.addEventListener("click", (event) => {

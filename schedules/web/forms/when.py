@@ -162,25 +162,30 @@ class WhenForm(PageForm):
         is_past = isinstance(self.trigger, Once) and self.trigger.run_at <= now
         return in_the_past(now, self.cleaned_data["timezone"]) if is_past else ""
 
+    def moments_ahead(self, now: datetime) -> list[tuple[str, str]]:
+        """Return times that people often choose, as (words, value of the control); none without a valid zone."""
+        try:
+            zone = load_zone(self.fields["timezone"].clean(self["timezone"].value()))
+        except ValidationError:
+            return []
+        here, hour_later = (
+            moment.astimezone(zone).replace(second=0, microsecond=0, tzinfo=None)
+            for moment in (now, now + timedelta(hours=1))
+        )
+        morning = here.replace(hour=9, minute=0)
+        chosen = {
+            "In 1 hour": hour_later,
+            "Tonight 20:00": here.replace(hour=20, minute=0),
+            "Tomorrow 9:00": morning + timedelta(days=1),
+            "Monday 9:00": morning + timedelta(days=7 - here.weekday()),
+        }
+        return [(words, f"{moment:%Y-%m-%dT%H:%M}") for words, moment in chosen.items() if moment > here]
+
     def trigger_columns(self) -> dict[str, Any]:
         """Return the columns of the schedule, with those that the trigger does not use empty."""
         assert self.trigger is not None
         kept = ("timezone", "ends_at", "max_runs")
         return columns_of(self.trigger) | {name: self.cleaned_data.get(name) for name in kept}
-
-
-def moments_ahead(now: datetime, zone: str) -> list[tuple[str, str]]:
-    """Return times that people often choose, as (words, value of the control), on the clock of a zone."""
-    here = now.astimezone(load_zone(zone)).replace(second=0, microsecond=0, tzinfo=None)
-    evening = here.replace(hour=20, minute=0)
-    morning = here.replace(hour=9, minute=0)
-    chosen = {
-        "In 1 hour": here + timedelta(hours=1),
-        "Tonight 20:00": evening,
-        "Tomorrow 9:00": morning + timedelta(days=1),
-        "Monday 9:00": morning + timedelta(days=7 - here.weekday()),
-    }
-    return [(words, f"{moment:%Y-%m-%dT%H:%M}") for words, moment in chosen.items() if moment > here]
 
 
 def when_of(job: Job) -> dict[str, Any]:

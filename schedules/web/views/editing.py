@@ -22,7 +22,7 @@ from schedules.services.lookalikes import SimilarJob
 from schedules.services.reading import preview_of
 from schedules.services.validation import no_runs_left, usable_tasks
 from schedules.web.forms import JobForm, WhenForm
-from schedules.web.forms.when import EXAMPLES, moments_ahead
+from schedules.web.forms.when import EXAMPLES
 from schedules.web.views.page import (
     FormPageMixin,
     Page,
@@ -61,14 +61,15 @@ def previewed(form: WhenForm, page: Page, job: Job | None = None) -> Preview | N
 @login_not_required
 @require_safe
 def preview(request: HttpRequest) -> HttpResponse:
-    """Render the preview next to the form, which is requested while the user types."""
+    """Render the parts that depend on the time and the input: the page requests them every minute and on changes."""
     if not request.user.is_authenticated:
         # Not a redirect to the log-in, which would replace the form: the page says that the session ended.
         return HttpResponse(status=401)
     form, page = WhenForm(request.GET), page_of(request)
     edited = request.GET.get("job")
     shown = previewed(form, page, find_job(page.actor, edited) if edited else None)
-    return render_page(request, "schedules/parts/preview.html", {"form": form, "preview": shown})
+    context = {"form": form, "preview": shown, "moments": form.moments_ahead(page.now)}
+    return render_page(request, "schedules/parts/preview_with_moments.html", context)
 
 
 @require_safe
@@ -101,7 +102,7 @@ class _JobFormPage(FormPageMixin, TemplateView):
         return super().get_context_data(
             preview=previewed(form, self.page, self.source if kwargs.get("is_edit") else None),
             examples=EXAMPLES,
-            moments=moments_ahead(self.page.now, self.page.zone),
+            moments=form.moments_ahead(self.page.now),
             source=self.source,
             **kwargs,
         )

@@ -1,8 +1,9 @@
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
 
+from schedules import clock
 from schedules.web.forms import JobForm, WhenForm
 from tests.factories import JobFactory
 
@@ -37,3 +38,34 @@ def test_zones_with_a_place_are_offered_and_old_names_are_not():
 
     assert {"Europe/Berlin", "America/New_York", "Asia/Kolkata", "UTC"} <= set(zones)
     assert not {"US/Pacific", "Etc/GMT+1", "Asia/Calcutta"} & set(zones)
+
+
+@pytest.mark.parametrize("is_typed", [True, False])
+def test_suggested_moments_are_on_the_clock_of_the_form(is_typed: bool):
+    zone = {"timezone": "Asia/Kolkata"}
+    form = WhenForm(zone) if is_typed else WhenForm(initial=zone)
+
+    assert form.moments_ahead(datetime.fromisoformat("2026-11-15T10:00:30Z")) == [
+        ("In 1 hour", "2026-11-15T16:30"),
+        ("Tonight 20:00", "2026-11-15T20:00"),
+        ("Tomorrow 9:00", "2026-11-16T09:00"),
+        ("Monday 9:00", "2026-11-16T09:00"),
+    ]
+
+
+def test_no_moments_are_suggested_without_a_valid_zone():
+    assert WhenForm({"timezone": "Europe/Ber"}).moments_ahead(clock.now()) == []
+
+
+@pytest.mark.parametrize(
+    ("now", "shown"),
+    [
+        pytest.param("2027-03-28T00:30:00Z", "2027-03-28T03:30", id="clocks go forward"),
+        pytest.param("2027-10-31T00:30:00Z", None, id="clocks show this time again"),
+        pytest.param("2027-10-31T01:30:00Z", "2027-10-31T03:30", id="clocks showed this time before"),
+    ],
+)
+def test_suggestion_of_one_hour_is_one_hour_ahead_at_a_clock_change(now: str, shown: str | None):
+    form = WhenForm({"timezone": "Europe/Berlin"})
+
+    assert dict(form.moments_ahead(datetime.fromisoformat(now))).get("In 1 hour") == shown

@@ -1,5 +1,6 @@
 """Creating and editing jobs on the pages."""
 
+import re
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -187,6 +188,22 @@ def test_zone_of_the_browser_is_used_only_if_the_user_has_none(web: Client):
 
     assert "data-browser-zone" in fresh.get("/jobs/new/").content.decode()
     assert "data-browser-zone" not in web.get("/jobs/new/").content.decode()
+
+
+def suggested(answer: Any) -> str:
+    """Return what the chip "In 1 hour" fills in."""
+    return re.findall(r'data-value="([^"]+)">In 1 hour<', answer.content.decode())[0]
+
+
+@time_machine.travel("2026-11-15T10:00:00Z", tick=False)
+def test_suggested_times_are_in_the_zone_of_the_form(web: Client, owner: User):
+    job = JobFactory(owner=owner, timezone="Asia/Kolkata")
+
+    assert suggested(web.get("/jobs/new/")) == "2026-11-15T12:00"
+    assert suggested(web.get("/jobs/preview/", {"timezone": "America/New_York"})) == "2026-11-15T06:00"
+    assert suggested(web.get(f"/jobs/{job.public_id}/edit/")) == "2026-11-15T16:30"
+    assert suggested(web.get(f"/jobs/new/?copy={job.public_id}")) == "2026-11-15T16:30"
+    assert suggested(post(web, name="", timezone="America/New_York")) == "2026-11-15T06:00"
 
 
 def test_preview_shows_runs_and_warnings(web: Client):
