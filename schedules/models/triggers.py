@@ -70,7 +70,7 @@ def columns_of(trigger: Trigger) -> dict[str, Any]:
     Without zone and anchor: every job has a zone, and an interval that did not change keeps its anchor. A calendar
     interval is its anchor, so that it has both.
     """
-    columns: dict[str, Any] = {"run_at": None, "every": None, "cron": ""}
+    columns: dict[str, Any] = {"run_at": None, "every": None, "calendar_unit": "", "cron": ""}
     match trigger:
         case Once(run_at=moment):
             return columns | {"trigger_type": TriggerType.ONCE, "run_at": moment}

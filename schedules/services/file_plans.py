@@ -185,7 +185,7 @@ def _given(spec: JobSpec) -> dict[str, Any]:
 def _defaults(task_name: str) -> dict[str, Any]:
     """Return the columns of a job of this task that a file may leave out."""
     columns = {name: default_of(name) for name in COLUMNS if name not in _NEEDED}
-    columns |= {"args": [], "kwargs": {}, "calendar_unit": ""}
+    columns |= {"args": [], "kwargs": {}}
     if task := registry.get(task_name):
         columns |= {"attempts": task.attempts, "timeout": task.timeout}
     return columns

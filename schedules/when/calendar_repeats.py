@@ -3,6 +3,7 @@
 import re
 from datetime import date, datetime, time, timedelta
 
+from schedules.when.phrases import read_moment
 from schedules.when.repeated_days import read_clocks, split_clocks
 from schedules.when.triggers import CalendarInterval, load_zone
 from schedules.when.vocabulary import (
@@ -22,9 +23,28 @@ _WEEKS = re.compile(
 _DAYS = re.compile(r"every (?P<amounts>\S+ (?:days?|weeks?))")
 _MONTHS = re.compile(rf"every (?P<count>\d{{1,3}}) months on (?:the )?(?P<day>{NTH})")
 
+# Only a full date and time: a file, which may contain this phrase, means the same whenever it is applied.
+_STARTING = re.compile(
+    r"every (?P<count>\d{1,4}) (?P<unit>day|week|month)s?,? starting (?P<start>\d{4}-\d\d-\d\d[t ]\d\d:\d\d(?::\d\d)?)"
+)
+
+
+def phrase_of(trigger: CalendarInterval) -> str:
+    """Return the phrase that is read as this trigger, without fractions of a second in its start."""
+    count, unit = trigger.count, trigger.unit
+    if unit == "days" and count % 7 == 0:
+        count, unit = count // 7, "weeks"
+    start = wall_time(trigger.start, load_zone(trigger.timezone))
+    shown = start.isoformat(" ", "seconds" if start.second else "minutes")
+    return f"every {count} {unit if count > 1 else unit[:-1]}, starting {shown}"
+
 
 def read_calendar_repeat(phrase: str, now: datetime, timezone: str) -> CalendarInterval | None:
-    """Read a repetition that starts on the first day and time that fit; None if the phrase is another one."""
+    """Read a repetition that has a start, or starts on the first day and time that fit; None for other phrases."""
+    if match := _STARTING.fullmatch(phrase):
+        step, unit = int(match["count"]), "months" if match["unit"] == "month" else "days"
+        start = read_moment(match["start"], now=now, timezone=timezone)
+        return CalendarInterval(step * 7 if match["unit"] == "week" else step, unit, start, timezone)
     text, times = split_clocks(phrase, lambda days: bool(_WEEKS.fullmatch(days) or _DAYS.fullmatch(days)))
     text = text.replace("each ", "every ", 1)
     clocks = read_clocks(times)

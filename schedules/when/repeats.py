@@ -23,7 +23,7 @@ _EXAMPLES = 'Try "every weekday at 8:30", "every 15 minutes", "tomorrow at 9am" 
 _VAGUE = {
     r"twice .*": 'at which times? Try "every day at 9:00 and 17:00"',
     r"bi-?weekly.*": '"biweekly" has two meanings. Try "every 2 weeks on monday at 9:00" or "mondays and thursdays at 9:00"',
-    r"every \d+ months(?! on).*": 'on which day? Try "every 3 months on the 1st at 9:00"',
+    r"every \d+ months(?! on|,? starting).*": 'on which day? Try "every 3 months on the 1st at 9:00"',
     r"(?:yearly|annually|every year)(?! on).*": 'on which day? Try "every year on 24 december at 18:00"',
 }
 # Other words for what the grammar knows, at the start of a phrase.

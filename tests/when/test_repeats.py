@@ -11,6 +11,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from schedules.when import suggestions
+from schedules.when.calendar_repeats import phrase_of
 from schedules.when.phrases import PhraseError, parse_delay, parse_moment
 from schedules.when.repeats import parse_trigger
 from schedules.when.triggers import CalendarInterval, Cron, Interval, Once
@@ -162,6 +163,40 @@ def test_repeat_with_days_between_starts_with_the_first_that_fits(phrase, count,
     first = datetime.fromisoformat(start).replace(tzinfo=ZoneInfo(ZONE))
 
     assert trigger(phrase) == CalendarInterval(count, unit, first, ZONE)
+
+
+@pytest.mark.parametrize(
+    ("phrase", "count", "unit", "start"),
+    [
+        ("every 2 weeks, starting 2026-11-23 09:00", 14, "days", "2026-11-23 09:00"),
+        ("every 3 months, starting 2026-08-31 09:00", 3, "months", "2026-08-31 09:00"),
+        ("every 1 month, starting 2027-01-29 06:00", 1, "months", "2027-01-29 06:00"),
+        ("every 1 day, starting 2020-01-01 00:00", 1, "days", "2020-01-01 00:00"),
+        ("every 10 days, starting 2026-11-15 09:00:30", 10, "days", "2026-11-15 09:00:30"),
+    ],
+)
+def test_repeat_with_a_start_is_read_and_written(phrase, count, unit, start):
+    first = datetime.fromisoformat(start).replace(tzinfo=ZoneInfo(ZONE))
+    meant = CalendarInterval(count, unit, first, ZONE)
+
+    assert trigger(phrase) == meant
+    assert phrase_of(meant) == phrase
+
+
+@pytest.mark.parametrize(
+    "phrase",
+    [
+        "every 2 weeks, starting tomorrow at 9:00",
+        "every 2 weeks, starting 2026-11-23",
+        "every 3 months starting soon",
+        "every 2 hours, starting 2026-11-23 09:00",
+        "every 0 days, starting 2026-11-23 09:00",
+        "every 2 weeks, starting 2026-02-30 09:00",
+    ],
+)
+def test_start_that_is_no_date_and_time_is_refused(phrase):
+    with pytest.raises(PhraseError):
+        trigger(phrase)
 
 
 @pytest.mark.parametrize(

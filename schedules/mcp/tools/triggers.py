@@ -52,10 +52,8 @@ def read_trigger(
             return Err(Code.NEVER_RUNS, error.reason, errors={error.field: [error.reason]})
         return refuse(error.field, error.reason)
     columns = columns_of(trigger) | {"timezone": timezone}
-    if isinstance(trigger, Interval):
-        columns["calendar_unit"] = ""
-        if "start" in config:
-            columns["anchor_at"] = trigger.start
+    if isinstance(trigger, Interval) and "start" in config:
+        columns["anchor_at"] = trigger.start
     return Ok(columns)
 
 

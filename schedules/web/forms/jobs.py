@@ -209,7 +209,7 @@ class JobForm(WhenForm):
         arguments = self._chosen_arguments()
         assert arguments is not None
         shown_by: dict[tuple[str, ...], set[str]] = {
-            ("trigger_type", "run_at", "every", "cron"): SCHEDULE_FIELDS,
+            ("trigger_type", "run_at", "every", "calendar_unit", "anchor_at", "cron"): SCHEDULE_FIELDS,
             ("ends_at",): {"ends_at", "timezone"},
             ("args", "kwargs"): {"task", *(argument.key for argument in arguments.all)},
             **{(name,): {name} for name in Job.POLICY_FIELDS},

@@ -15,10 +15,19 @@ from schedules.models.triggers import columns_of
 from schedules.result import sentence
 from schedules.task_forms.fields import Whole
 from schedules.web.forms.rendering import PageForm
+from schedules.when.calendar_repeats import phrase_of
 from schedules.when.moments import in_the_past
 from schedules.when.phrases import PhraseError, parse_moment
 from schedules.when.repeats import parse_trigger
-from schedules.when.triggers import TOO_LONG, Interval, Once, Trigger, TriggerError, load_zone
+from schedules.when.triggers import (
+    TOO_LONG,
+    CalendarInterval,
+    Interval,
+    Once,
+    Trigger,
+    TriggerError,
+    load_zone,
+)
 from schedules.when.zone_names import zone_named, zone_note
 
 UNITS = {"seconds": 1, "minutes": 60, "hours": 3600, "days": 86_400}
@@ -196,6 +205,8 @@ def when_of(job: Job) -> dict[str, Any]:
         shown["ends_at"] = f"{job.ends_at.astimezone(zone):%Y-%m-%dT%H:%M:%S}"
     if job.trigger_type == Job.TriggerType.ONCE and job.run_at:
         return shown | {"when": "once", "run_at": f"{job.run_at.astimezone(zone):%Y-%m-%dT%H:%M:%S}"}
+    if job.calendar_unit and isinstance(trigger := job.trigger, CalendarInterval):
+        return shown | {"when": "phrase", "phrase": phrase_of(trigger)}
     if job.trigger_type == Job.TriggerType.INTERVAL and job.every:
         seconds = int(job.every.total_seconds())
         unit = next(unit for unit in reversed(UNITS) if seconds % UNITS[unit] == 0)

@@ -47,10 +47,8 @@ def previewed(form: WhenForm, page: Page, job: Job | None = None) -> Preview | N
         return None
     planned = Job(**form.trigger_columns(), slot_count=job.slot_count if job else 0)
     if isinstance(form.trigger, Interval):
-        # A job that keeps its interval also keeps its anchor, and whether it steps on the wall clock.
-        planned.anchor_at = form.trigger.start
-        if job and job.every == planned.every:
-            planned.anchor_at, planned.calendar_unit = job.anchor_at, job.calendar_unit
+        # A job that keeps its interval also keeps its anchor.
+        planned.anchor_at = job.anchor_at if job and job.every == planned.every else form.trigger.start
     planned.next_run_at = planned.next_slot(page.now)
     shown = preview_of(planned, page.now, PREVIEWED_RUNS)
     if not shown.next_runs:

@@ -578,17 +578,70 @@ def test_copy_of_a_job_needs_its_secrets_again(web: Client, owner: User):
     assert "Enter the real value of Authorization." in str(answer.context["form"].errors["webhook-headers"])
 
 
-def test_edit_keeps_an_interval_on_the_wall_clock(web: Client, owner: User):
-    job = JobFactory(owner=owner, interval=True, every=timedelta(days=60), calendar_unit="months")
+CALENDAR = {
+    "every 2 weeks": (14, "days", "2026-11-02T09:00+01:00"),
+    "every 3 months": (90, "months", "2026-11-01T09:00+01:00"),
+    "every month on the 31st": (30, "months", "2026-10-31T09:00+01:00"),
+    "every day": (1, "days", "2026-11-15T18:00:30+01:00"),
+}
 
-    page = web.get(f"/jobs/{job.public_id}/edit/")
-    assert page.context["preview"].description.startswith("Every 2 months on the ")
+
+def job_on_the_wall_clock(owner: User, kind: str) -> Job:
+    days, unit, start = CALENDAR[kind]
+    return JobFactory(
+        owner=owner,
+        interval=True,
+        every=timedelta(days=days),
+        calendar_unit=unit,
+        anchor_at=datetime.fromisoformat(start),
+        timezone="Europe/Berlin",
+    )
+
+
+@time_machine.travel("2026-11-15T10:00:00Z", tick=False)
+@pytest.mark.parametrize("kind", list(CALENDAR))
+def test_copy_keeps_an_interval_on_the_wall_clock(web: Client, owner: User, kind: str):
+    job = job_on_the_wall_clock(owner, kind)
+
+    page = web.get(f"/jobs/new/?copy={job.public_id}")
+    form = page.context["form"]
+    shown = {name: form[name].value() for name in ("when", "phrase", "every_count", "every_unit")}
+    post(web, name="Copy", **{name: value for name, value in shown.items() if value})
+
+    copied = Job.objects.get(name="Copy")
+    assert copied.trigger == job.trigger
+    assert page.context["preview"].next_runs[0] == copied.next_run_at == job.next_slot(clock.now())
+
+
+@pytest.mark.parametrize("kind", list(CALENDAR))
+def test_edit_keeps_an_interval_on_the_wall_clock(web: Client, owner: User, kind: str):
+    job = job_on_the_wall_clock(owner, kind)
+    # The form does not show fractions of a second.
+    anchor = job.anchor_at = job.anchor_at + timedelta(microseconds=5)
+    job.save(update_fields=["anchor_at"])
 
     web.post(f"/jobs/{job.public_id}/edit/", filled_in(web, job) | {"name": "Renamed"})
-    job.refresh_from_db()
-    assert (job.name, job.calendar_unit) == ("Renamed", "months")
 
-    asked = {"when": "every", "every_count": "3", "every_unit": "hours"}
+    saved = Job.objects.get()
+    assert (saved.name, saved.anchor_at, saved.trigger) == ("Renamed", anchor, job.trigger)
+
+
+def test_edit_replaces_an_interval_on_the_wall_clock_by_elapsed_time(web: Client, owner: User):
+    job = job_on_the_wall_clock(owner, "every 3 months")
+    asked = {"when": "every", "every_count": "90", "every_unit": "days"}
+
+    preview = web.get("/jobs/preview/", asked | {"timezone": "UTC", "job": job.public_id}).context["preview"]
     web.post(f"/jobs/{job.public_id}/edit/", filled_in(web, job) | asked)
+
     job.refresh_from_db()
-    assert (job.every, job.calendar_unit) == (timedelta(hours=3), "")
+    assert (job.every, job.calendar_unit) == (timedelta(days=90), "")
+    assert (preview.description, preview.next_runs[0]) == ("Every 90 days", job.next_run_at)
+
+
+def test_edit_moves_an_interval_to_the_clock_of_another_zone(web: Client, owner: User):
+    job = job_on_the_wall_clock(owner, "every 2 weeks")
+
+    web.post(f"/jobs/{job.public_id}/edit/", filled_in(web, job) | {"timezone": "America/New_York"})
+
+    job.refresh_from_db()
+    assert job.trigger.words() == "Every 2 weeks on Monday at 09:00, starting 2 Nov 2026"
