@@ -116,7 +116,7 @@ class JobForm(WhenForm):
         initial: dict[str, Any] = {
             "timezone": zone,
             "task": "notify",
-            "idempotency_key": uuid.uuid4().hex,
+            "idempotency_key": new_key(),
             "opened": clock.now().isoformat(),
         }
         initial |= {f"{name}-topic": topic for name in ("notify",) if topic}
@@ -226,6 +226,11 @@ class JobForm(WhenForm):
         """Show the errors of a service at the fields where the user typed the values."""
         schedule = dict.fromkeys(("run_at", "every", "cron", "interval"), self.when_field())
         add_errors(self, problem, fields=SHOWN_AS | schedule)
+
+
+def new_key() -> str:
+    """Return an idempotency key for a form that may be sent once."""
+    return uuid.uuid4().hex
 
 
 def _is_set(bound: forms.BoundField) -> bool:

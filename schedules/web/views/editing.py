@@ -22,6 +22,7 @@ from schedules.services.lookalikes import SimilarJob
 from schedules.services.reading import preview_of
 from schedules.services.validation import no_runs_left, usable_tasks
 from schedules.web.forms import JobForm, WhenForm
+from schedules.web.forms.jobs import new_key
 from schedules.web.forms.when import EXAMPLES
 from schedules.web.views.page import (
     FormPageMixin,
@@ -36,6 +37,7 @@ from schedules.when.triggers import Interval
 
 PREVIEWED_RUNS = 6
 SHOWN_CHANGES = 5
+ALREADY_CREATED = "You have already created a job with this form. Send it again to create another."
 
 
 def previewed(form: WhenForm, page: Page, job: Job | None = None) -> Preview | None:
@@ -136,15 +138,29 @@ class NewJobPage(_JobFormPage):
             self.actor,
             paused=then in {"paused", "test"},
             idempotency_key=form.cleaned_data["idempotency_key"] or None,
+            # The token differs each time the page is shown.
+            request={
+                name: typed for name, typed in self.request.POST.lists() if name != "csrfmiddlewaretoken"
+            },
             **form.columns(),
         )
         match result:
+            case Err(code=Code.CONFLICT):
+                return self._offer_another()
             case Err() as problem:
                 form.add_service_errors(problem)
                 return None
             case Ok(made):
                 warn_of_json(self.request, form)
                 return self._answer(made, then)
+
+    def _offer_another(self) -> HttpResponse:
+        """Say that this form has created a job, and make it a new form with the same input."""
+        typed = self.request.POST.copy()
+        typed["idempotency_key"] = new_key()
+        form = self.make_form(typed)
+        form.add_error(None, ALREADY_CREATED)
+        return self.render_to_response(self.get_context_data(form=form), status=409)
 
     def _answer(self, made: Scheduled, then: str) -> HttpResponse:
         job = made.job

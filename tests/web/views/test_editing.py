@@ -153,6 +153,38 @@ def test_double_click_creates_one_job(web: Client):
     assert first["Location"] == second["Location"]
 
 
+def test_double_click_on_a_relative_time_creates_one_job(web: Client, time_machine: Any):
+    time_machine.move_to(clock.now(), tick=False)
+    soon = {"phrase": "in 20 minutes", "idempotency_key": "abc"}
+
+    first = post(web, **soon, csrfmiddlewaretoken="one")
+    time_machine.shift(2)
+    second = post(web, **soon, csrfmiddlewaretoken="two")
+
+    assert first["Location"] == second["Location"] == f"/jobs/{Job.objects.get().public_id}/"
+
+
+@pytest.mark.parametrize("changed", [{"name": "Coffee"}, {"then": "paused"}])
+@pytest.mark.parametrize("is_deleted", [False, True])
+def test_changed_form_that_is_sent_again_offers_to_create_another_job(
+    web: Client, changed: dict[str, str], is_deleted: bool
+):
+    post(web, idempotency_key="abc")
+    if is_deleted:
+        web.post(f"/jobs/{Job.objects.get().public_id}/delete/")
+
+    refused = post(web, idempotency_key="abc", **changed)
+
+    form = refused.context["form"]
+    assert refused.status_code == 409
+    words = "You have already created a job with this form. Send it again to create another."
+    assert f"<p>{words}</p>" in refused.content.decode()
+    assert form["name"].value() == changed.get("name", "Tea")
+    again = post(web, **changed, idempotency_key=form["idempotency_key"].value())
+    assert again.status_code == 302
+    assert Job.objects.count() == 2
+
+
 def test_similar_job_is_pointed_out(web: Client):
     post(web)
 
