@@ -17,12 +17,11 @@ from schedules.models.triggers import columns_of
 from schedules.result import Err
 from schedules.services.actors import Actor
 from schedules.services.job_edits import PreparedEdit, prepare_edit
-from schedules.services.jobs import build_job
+from schedules.services.jobs import build_job, policy_defaults
 from schedules.services.lookalikes import skeleton
 from schedules.services.masked_arguments import fill_in, named_arguments
 from schedules.services.reading import words_of
 from schedules.services.sources import COLUMNS, default_of, is_gone
-from schedules.tasks import registry
 from schedules.when import durations
 from schedules.when.moments import local_words
 from schedules.when.triggers import CalendarInterval, Interval, Once
@@ -185,10 +184,7 @@ def _given(spec: JobSpec) -> dict[str, Any]:
 def _defaults(task_name: str) -> dict[str, Any]:
     """Return the columns of a job of this task that a file may leave out."""
     columns = {name: default_of(name) for name in COLUMNS if name not in _NEEDED}
-    columns |= {"args": [], "kwargs": {}}
-    if task := registry.get(task_name):
-        columns |= {"attempts": task.attempts, "timeout": task.timeout}
-    return columns
+    return columns | {"args": [], "kwargs": {}} | policy_defaults(task_name)
 
 
 def _changes(job: Job, spec: JobSpec) -> dict[str, Any] | Err:

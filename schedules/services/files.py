@@ -16,7 +16,7 @@ from schedules.services.bulk import change_jobs
 from schedules.services.file_plans import CHUNK, Action, Plan, Progress, Step
 from schedules.services.job_edits import edit, store_edits
 from schedules.services.job_states import pause, restore, resume
-from schedules.services.jobs import insert_jobs
+from schedules.services.jobs import insert_jobs, policy_defaults
 from schedules.services.masked_arguments import named_arguments, shown_arguments
 from schedules.services.quotas import bulk_problem
 from schedules.services.sources import COLUMNS, default_of, digest_of_job
@@ -181,13 +181,12 @@ def _exported(job: Job, key: str, zone: str) -> dict[str, Any]:
         named = kwargs
     if named:
         fields["arguments"] = named
-    task = registry.get(job.task)
-    own = {"attempts": task.attempts, "timeout": task.timeout} if task else {}
+    policies = policy_defaults(job.task)
     for name in COLUMNS:
         if name in ("name", "task") or name in _SCHEDULE:
             continue
         value = getattr(job, name)
-        if value != own.get(name, default_of(name)):
+        if value != policies.get(name, default_of(name)):
             fields[name] = _field(name, value, job.timezone)
     if job.status == Job.Status.PAUSED and job.paused_until is None:
         fields["paused"] = True

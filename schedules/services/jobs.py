@@ -19,6 +19,7 @@ from schedules.services.lookalikes import likeness_of, skeleton
 from schedules.services.masked_arguments import fill_in
 from schedules.services.people import known_profile
 from schedules.services.quotas import creation_problem, wait_for_turn
+from schedules.services.sources import default_of
 from schedules.services.validation import EDITABLE, editable_only, job_problem, no_runs_left, type_problems
 from schedules.tasks import registry
 from schedules.when.forecast import runs_per_minute
@@ -149,7 +150,7 @@ def _build(
         made_by=actor.label,
         created_at=now,
         updated_at=now,
-        **(_task_defaults(fields.get("task", "")) | dict(defaults) | dict(fields)),
+        **(policy_defaults(fields.get("task", "")) | dict(defaults) | dict(fields)),
     )
     set_anchor(job, now)
     if problem := job_problem(actor, job, now, changed=set(fields) | {"run_at", "every"}):
@@ -164,9 +165,12 @@ def _build(
     return Ok(job)
 
 
-def _task_defaults(name: str) -> dict[str, Any]:
-    task = registry.get(name)
-    return {"attempts": task.attempts, "timeout": task.timeout} if task else {}
+def policy_defaults(task_name: str) -> dict[str, Any]:
+    """Return the policies of a job of this task for which nobody has chosen a value."""
+    policies = {name: default_of(name) for name in Job.POLICY_FIELDS}
+    if task := registry.get(task_name):
+        policies |= {"attempts": task.attempts, "timeout": task.timeout}
+    return policies
 
 
 def set_anchor(job: Job, now: datetime) -> None:

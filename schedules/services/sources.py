@@ -43,7 +43,7 @@ def digest_of_job(job: Job) -> str:
 
 
 def default_of(column: str) -> Any:
-    """Return the value of a column that a file leaves out."""
+    """Return the value of a column for which no other was chosen."""
     found: Any = Job._meta.get_field(column)
     return found.get_default()
 

@@ -12,6 +12,7 @@ from schedules import clock
 from schedules.form_errors import add_errors
 from schedules.models import Job
 from schedules.result import Err, Ok, sentence
+from schedules.services.jobs import policy_defaults
 from schedules.services.masked_arguments import fill_in
 from schedules.services.reading import policies_of
 from schedules.task_forms.arguments import Arguments
@@ -204,7 +205,8 @@ class JobForm(WhenForm):
     def changes(self) -> dict[str, Any]:
         """Return the columns for `services.edit`, without those whose fields were not changed.
 
-        Unchanged fields can differ from their columns: the form shows no microseconds, and default arguments.
+        Unchanged fields can differ from their columns: the form shows no microseconds, and default arguments. A policy
+        that was emptied gets its default, which the form shows in the empty field.
         """
         arguments = self._chosen_arguments()
         assert arguments is not None
@@ -220,7 +222,8 @@ class JobForm(WhenForm):
             for column in columns
             if fields.isdisjoint(self.changed_data)
         }
-        return {name: value for name, value in self.columns().items() if name not in untouched}
+        wanted = policy_defaults(arguments.task.name) | self.columns()
+        return {name: value for name, value in wanted.items() if name not in untouched}
 
     def add_service_errors(self, problem: Err) -> None:
         """Show the errors of a service at the fields where the user typed the values."""

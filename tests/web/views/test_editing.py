@@ -12,6 +12,7 @@ from django.utils.html import escape
 
 from schedules import clock
 from schedules.models import Execution, Job
+from schedules.tasks import registry
 from tests.factories import JobFactory, UserFactory
 from tests.web.html import html_of
 
@@ -427,6 +428,44 @@ def test_saving_an_unchanged_prompt_keeps_newlines_and_fractions(web: Client, ow
     job.refresh_from_db()
     assert (job.revision, job.backoff) == (1, timedelta(seconds=1.5))
     assert job.kwargs == {"prompt": "Two lines,\nand an end.\n"}
+
+
+CHOSEN = {
+    "attempts": 7,
+    "backoff": timedelta(minutes=3),
+    "timeout": timedelta(minutes=10),
+    "pause_after_failures": 4,
+}
+
+
+@pytest.mark.parametrize("policy", list(CHOSEN))
+def test_emptied_policy_gets_the_default_that_the_form_shows(web: Client, owner: User, policy: str):
+    kwargs = {"url": "https://example.com/"}
+    job = JobFactory(owner=owner, task="webhook", kwargs=kwargs, **CHOSEN)
+
+    web.post(f"/jobs/{job.public_id}/edit/", filled_in(web, job) | {policy: ""})
+
+    job.refresh_from_db()
+    task = registry.get("webhook")
+    assert task is not None
+    defaults = {
+        "attempts": task.attempts,
+        "backoff": timedelta(seconds=10),
+        "timeout": task.timeout,
+        "pause_after_failures": 10,
+    }
+    assert {name: getattr(job, name) for name in CHOSEN} == CHOSEN | {policy: defaults[policy]}
+
+
+def test_emptied_policy_gets_the_default_of_a_new_task(web: Client, owner: User):
+    job = JobFactory(owner=owner, task="webhook", kwargs={"url": "https://example.com/"}, **CHOSEN)
+
+    web.post(f"/jobs/{job.public_id}/edit/", filled_in(web, job) | NOTIFY | {"timeout": "", "attempts": ""})
+
+    job.refresh_from_db()
+    task = registry.get("notify")
+    assert task is not None
+    assert (job.task, job.timeout, job.attempts) == ("notify", task.timeout, task.attempts)
 
 
 def test_edit_saves_the_changed_fields(web: Client, owner: User):
