@@ -244,7 +244,7 @@ def _schedule(node: Node, zone: str, now: datetime) -> tuple[Trigger, bool]:
         raise _FieldError(
             'a file means the same whenever it is applied: write a date and time, "2026-12-24T18:00"'
         )
-    return trigger, False
+    return trigger, " starting " in text.lower()
 
 
 def _steps(node: Node, zone: str, now: datetime) -> tuple[Trigger, bool]:

@@ -29,6 +29,7 @@ from schedules.when.triggers import CalendarInterval, Interval, Once
 # How many jobs are looked up in one query.
 CHUNK = 500
 ENDED = (Job.Status.COMPLETED, Job.Status.FAILED)
+_TICK = timedelta(microseconds=1)
 _SCHEDULE = frozenset(("trigger_type", "run_at", "every", "calendar_unit", "anchor_at", "cron"))
 # A file always gives these, or its schedule and its zone decide them.
 _NEEDED = _SCHEDULE | {"name", "task", "timezone"}
@@ -195,12 +196,25 @@ def _changes(job: Job, spec: JobSpec) -> dict[str, Any] | Err:
         return filled
     wanted |= filled.value
     changes = {name: value for name, value in wanted.items() if getattr(job, name) != value}
+    is_only_start = _SCHEDULE & changes.keys() == {"anchor_at"} and not spec.has_start
+    if is_only_start and isinstance(spec.trigger, CalendarInterval) and _keeps_time(job, spec.trigger):
+        # "Every 2 weeks on monday" is read as from the next monday on, but a file means the same whenever it is applied.
+        del changes["anchor_at"]
     if changes.keys() & {"args", "kwargs"}:
         before = named_arguments(job.task, job.args, job.kwargs)
         if before == named_arguments(wanted["task"], wanted["args"], wanted["kwargs"]):
             changes.pop("args", None)
             changes.pop("kwargs", None)
     return changes
+
+
+def _keeps_time(job: Job, trigger: CalendarInterval) -> bool:
+    """Return whether a job starts on the same day of the week or month, and at the same time, as a trigger."""
+    assert job.anchor_at is not None
+    first, later = sorted([job.anchor_at, trigger.start])
+    step = 7 if trigger.unit == "days" and trigger.count % 7 == 0 else 1
+    steps = CalendarInterval(step, trigger.unit, first, trigger.timezone)
+    return steps.next_after(later - _TICK) == later
 
 
 def _differences(job: Job, changes: Mapping[str, Any]) -> list[Difference]:

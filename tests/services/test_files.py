@@ -48,9 +48,10 @@ def clock_at_now():
 
 
 def planned(actor, text: str = FILE, source: str = "jobs.yaml", **options) -> Plan:
-    specs, problems = read_jobs([(source, text)], "UTC", NOW)
+    now = clock.now()
+    specs, problems = read_jobs([(source, text)], "UTC", now)
     assert problems == []
-    return make_plan(actor, source, specs, NOW, **options)
+    return make_plan(actor, source, specs, now, **options)
 
 
 def applied(actor, text: str = FILE, source: str = "jobs.yaml", **options) -> Plan:
@@ -471,3 +472,43 @@ def test_plan_that_waited_for_an_answer_starts_nothing_in_the_past(actor, clock_
     assert apply_plan(actor, plan) == Ok(plan)
 
     assert [job(name).next_run_at for name in ("Old", "New")] == [NOW + timedelta(minutes=8)] * 2
+
+
+REPEATED = "jobs: {{Bins: {{schedule: {schedule}, task: tests.ping}}}}"
+
+
+@pytest.mark.parametrize(
+    "schedule",
+    [
+        "every 2 weeks on monday at 9:00",
+        "every 3 days at 9:00",
+        "every 3 months on the 1st at 9:00",
+        "every 2 weeks, starting 2026-11-23 09:00",
+    ],
+)
+def test_phrase_of_a_rhythm_means_the_same_whenever_it_is_applied(actor, clock_at_now, schedule):
+    applied(actor, REPEATED.format(schedule=f'"{schedule}"'))
+    start = Job.objects.get().anchor_at
+    clock_at_now.shift(timedelta(days=8))
+
+    plan = planned(actor, REPEATED.format(schedule=f'"{schedule}"'))
+
+    assert (plan.steps, plan.unchanged) == ([], 1)
+    assert Job.objects.get().anchor_at == start
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("every 2 weeks on monday at 9:00", "every 2 weeks on tuesday at 9:00"),
+        ("every 3 days at 9:00", "every 3 days at 10:00"),
+        ("every 3 months on the 1st at 9:00", "every 3 months on the 2nd at 9:00"),
+        ("every 2 weeks on monday at 9:00", "every 2 weeks, starting 2026-11-30 09:00"),
+    ],
+)
+def test_another_rhythm_is_a_change(actor, before, after):
+    applied(actor, REPEATED.format(schedule=f'"{before}"'))
+
+    [step] = planned(actor, REPEATED.format(schedule=f'"{after}"')).steps
+
+    assert step.action is Action.CHANGE
