@@ -164,7 +164,8 @@ class NewJobPage(_JobFormPage):
 
     def _answer(self, made: Scheduled, then: str) -> HttpResponse:
         job = made.job
-        if then == "test":
+        # A form that was sent twice has created one job, and starts one run.
+        if then == "test" and not made.existing:
             match services.run_now(self.actor, job.public_id):
                 case Ok(execution):
                     words = "Saved as paused; test run started."
@@ -175,7 +176,8 @@ class NewJobPage(_JobFormPage):
                 case Err() as problem:
                     show_problem(self.request, problem)
         messages.success(
-            self.request, f"{job.name} created." + (" It is paused." if then == "paused" else "")
+            self.request,
+            f"{job.name} created." + (" It is paused." if job.status == Job.Status.PAUSED else ""),
         )
         if made.similar:
             messages.warning(self.request, f"{made.similar.name} does the same on the same schedule.")

@@ -207,6 +207,14 @@ def test_test_run_saves_the_job_as_paused_and_runs_it_once(web: Client):
     assert run.job.status == "paused"
 
 
+def test_test_run_of_a_form_that_is_sent_twice_runs_once(web: Client):
+    for _ in range(2):
+        answer = post(web, then="test", idempotency_key="abc")
+
+    assert Execution.objects.get().job == Job.objects.get()
+    assert answer["Location"] == f"/jobs/{Job.objects.get().public_id}/"
+
+
 def test_preview_button_saves_nothing(web: Client):
     answer = post(web, then="preview")
 
