@@ -40,7 +40,7 @@ FIRST_RETRY_AFTER = 0.05
 LAST_RETRY_AFTER = 1.0
 RETRY_LEASES_AFTER = 0.5
 # For how many seconds after its time limit the lease of a run is renewed: a run that still goes on then never ends.
-OVERTIME = 60.0
+OVERTIME = 20.0
 RELEASE_AFTER = 0.2
 # Plain functions are started together if all of them should end within this many seconds.
 TOGETHER_WITHIN = 0.1
@@ -86,6 +86,7 @@ class WorkerLoop:
         # When the next probe opens a new database session for the starts of this worker, on the monotonic clock.
         self.renew_session_at = 0.0
         self._lock = threading.Lock()
+        self._ticked_at = time.monotonic()
         self._over = threading.Event()
         self._loop = asyncio.new_event_loop()
         self._wake = asyncio.Event()
@@ -157,6 +158,18 @@ class WorkerLoop:
         if self._finished and time.monotonic() > self._write_at:
             with suppress(TimeoutError):
                 self._writer.submit(self._write).result(WAIT_FOR_WRITER)
+
+    @property
+    def is_stuck(self) -> bool:
+        """Whether a coroutine that should have ended blocks the loop, so that no other coroutine goes on."""
+        now = time.monotonic()
+        if now - self._ticked_at < OVERTIME:
+            return False
+        return any(now > until for key, until in list(self._in_progress.items()) if key in self._tasks)
+
+    def write_now(self) -> None:
+        """Wait until outcomes are written, as far as that is possible now."""
+        self._writer.submit(self._write).result()
 
     def drain(self, max_wait: float) -> bool:
         """Finish and write what is in progress, then end the loop; return whether that worked in time."""
@@ -319,12 +332,16 @@ class WorkerLoop:
         # The loop may have ended meanwhile.
         with suppress(RuntimeError):
             while not self._over.wait(settings.CRONTY_LEASE_SECONDS / 3):
+                self._loop.call_soon_threadsafe(self._tick)
                 while (held := self._held()) and not self._renewer.submit(
                     self._try, engine.renew, held
                 ).result():
                     self._over.wait(RETRY_LEASES_AFTER)
                 if self._commands:
                     self._spawn(self._stop_lost_commands())
+
+    def _tick(self) -> None:
+        self._ticked_at = time.monotonic()
 
     async def _stop_lost_commands(self) -> None:
         """Stop the commands that this cluster no longer holds: they may be running elsewhere."""

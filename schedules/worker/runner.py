@@ -1,5 +1,6 @@
 """The functions that django-q2's workers call; a package from the broker names one of them and integers."""
 
+import logging
 import sys
 import time
 from collections.abc import Iterator
@@ -7,6 +8,7 @@ from contextlib import contextmanager, suppress
 
 from django.conf import settings
 from django.db import Error, connections
+from django_q.exceptions import TimeoutException
 
 from schedules import clock, engine
 from schedules.engine import Started
@@ -16,6 +18,8 @@ from schedules.worker.context import ClusterContext
 from schedules.worker.loop import WorkerLoop
 from schedules.worker.sessions import project_session
 from schedules.worker.starts import start_executions
+
+logger = logging.getLogger(__name__)
 
 WAIT_FOR_PERMIT = 0.3
 # An id that no execution has.
@@ -52,6 +56,9 @@ def executing(context: ClusterContext, worker: int = 0) -> Iterator[WorkerLoop]:
 def run_coroutines(attempt: int, execution_ids: list[int]) -> None:
     """Start the executions that are still ours; their coroutines go on in the background."""
     loop = _this_loop()
+    if loop.is_stuck:
+        _release(loop, execution_ids)
+        return
     loop.start_coroutines(start_executions(loop.context, attempt, execution_ids))
 
 
@@ -62,8 +69,8 @@ def run_plain_functions(attempt: int, execution_ids: list[int]) -> None:
         if not is_permitted:
             with loop.context.turns.take():
                 engine.hand_back(loop.cluster_id, clock.now(), only=registry.plain_names())
-                # Also those of a task that is unknown by now.
-                engine.release_claims(loop.cluster_id, execution_ids, clock.now())
+            # Also those of a task that is unknown by now.
+            _release(loop, execution_ids)
             return
         for started in loop.start_in_sequence(attempt, execution_ids):
             with loop.keep_lease(started), project_session():
@@ -75,10 +82,9 @@ def run_commands(attempt: int, execution_ids: list[int]) -> None:
     """Start the commands that there are permits for, which go on in the background, and release the others."""
     loop = _this_loop()
     for number, execution_id in enumerate(execution_ids):
-        permit = loop.context.permits.take_command()
+        permit = None if loop.is_stuck else loop.context.permits.take_command()
         if permit is None:
-            with loop.context.turns.take():
-                engine.release_claims(loop.cluster_id, execution_ids[number:], clock.now())
+            _release(loop, execution_ids[number:])
             return
         started: list[Started] = []
         try:
@@ -94,9 +100,14 @@ def probe() -> None:
     """Show, by returning, that the queue and a worker are alive.
 
     It also opens a new session before the last one is too old, and has the database plan a start: the next run would
-    wait for both.
+    wait for both. If a coroutine blocks this worker for ever, it is replaced.
     """
     loop = _this_loop()
+    if loop.is_stuck:
+        logger.error("A coroutine goes on after its time limit and blocks its worker, which is replaced")
+        loop.write_now()
+        # For this, django-q2 ends the process and starts another one.
+        raise TimeoutException
     if connections["default"].connection is not None and time.monotonic() < loop.renew_session_at:
         return
     # A probe only prepares: what is wrong with the database is reported by the next start.
@@ -104,6 +115,11 @@ def probe() -> None:
         connections["default"].close()
         engine.start_runs(loop.cluster_id, 0, [NO_EXECUTION], clock.now())
         loop.renew_session_at = time.monotonic() + RENEW_SESSION_AFTER
+
+
+def _release(loop: WorkerLoop, execution_ids: list[int]) -> None:
+    with loop.context.turns.take():
+        engine.release_claims(loop.cluster_id, execution_ids, clock.now())
 
 
 def _this_loop() -> WorkerLoop:

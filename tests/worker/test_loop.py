@@ -308,6 +308,8 @@ def test_leases_of_executions_in_progress_are_renewed(cluster, context, settings
 
 def test_leases_are_renewed_while_a_coroutine_blocks_the_loop(cluster, context, settings):
     settings.CRONTY_LEASE_SECONDS = 0.03
+    IS_BLOCKED.clear()
+    MAY_GO_ON.clear()
     loop, blocking = WorkerLoop(context), make_running(cluster, JobFactory(task="tests.loop.block"))
     plain, other = make_running(cluster), make_running(cluster, JobFactory(task="tests.loop.slow"))
     loop.start_coroutines([other, blocking])
@@ -321,6 +323,30 @@ def test_leases_are_renewed_while_a_coroutine_blocks_the_loop(cluster, context, 
     MAY_GO_ON.set()
     wait_for(lambda: status_of(blocking) == "succeeded")
     loop.drain(0)
+    end(loop)
+
+
+def test_loop_is_stuck_while_a_coroutine_blocks_it_after_its_time_limit(
+    cluster, context, settings, monkeypatch
+):
+    settings.CRONTY_LEASE_SECONDS = 0.03
+    monkeypatch.setattr(loop_module, "OVERTIME", 0.1)
+    IS_BLOCKED.clear()
+    MAY_GO_ON.clear()
+    job = JobFactory(task="tests.loop.block", timeout=timedelta(milliseconds=1))
+    loop, blocking = WorkerLoop(context), make_running(cluster, job)
+    loop.start_coroutines([blocking])
+    wait_for(IS_BLOCKED.is_set)
+
+    wait_for(lambda: loop.is_stuck)
+    # Outcomes of plain functions are written nevertheless.
+    plain = make_running(cluster)
+    loop.add_outcome(outcome_of(plain))
+    loop.write_now()
+    assert status_of(plain) == "succeeded"
+
+    MAY_GO_ON.set()
+    wait_for(lambda: not loop.is_stuck)
     end(loop)
 
 

@@ -7,6 +7,7 @@ from datetime import timedelta
 
 import pytest
 from django.db import OperationalError, connection
+from django_q.exceptions import TimeoutException
 
 from schedules import clock, engine
 from schedules.models import Cluster, Execution
@@ -241,6 +242,24 @@ def test_each_plain_function_has_its_own_time_limit(cluster):
 
     wait_for(lambda: Execution.objects.filter(status="failed").count() == 2)
     assert set(Execution.objects.values_list("error", flat=True)) == {"Timed out after 1 seconds."}
+
+
+@pytest.mark.parametrize("run", [runner.run_coroutines, runner.run_commands])
+def test_worker_whose_loop_is_stuck_starts_nothing_and_is_replaced(
+    cluster, context, monkeypatch, caplog, run
+):
+    monkeypatch.setattr(loop_module.WorkerLoop, "is_stuck", True)
+    row = ExecutionFactory(
+        job=JobFactory(task="tests.aping"), status="claimed", cluster=cluster, lease_until=clock.now() + HOUR
+    )
+
+    run(0, [row.pk])
+
+    row.refresh_from_db()
+    assert (row.status, row.attempt, row.cluster) == ("queued", 0, None)
+    with pytest.raises(TimeoutException):
+        runner.probe()
+    assert "blocks its worker" in caplog.text
 
 
 def test_probe_opens_the_session_of_a_worker_and_starts_nothing(cluster):
