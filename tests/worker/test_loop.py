@@ -334,18 +334,22 @@ def test_loop_is_stuck_while_a_coroutine_blocks_it_after_its_time_limit(
     IS_BLOCKED.clear()
     MAY_GO_ON.clear()
     job = JobFactory(task="tests.loop.block", timeout=timedelta(milliseconds=1))
-    loop, blocking = WorkerLoop(context), make_running(cluster, job)
-    loop.start_coroutines([blocking])
-    wait_for(IS_BLOCKED.is_set)
+    loop, blocking, plain = WorkerLoop(context), make_running(cluster, job), make_running(cluster)
 
-    wait_for(lambda: loop.is_stuck)
-    # Outcomes of plain functions are written nevertheless.
-    plain = make_running(cluster)
-    loop.add_outcome(outcome_of(plain))
-    loop.write_now()
-    assert status_of(plain) == "succeeded"
+    def is_written() -> bool:
+        loop.write_now()
+        return status_of(plain) == "succeeded"
 
-    MAY_GO_ON.set()
+    try:
+        loop.start_coroutines([blocking])
+        wait_for(IS_BLOCKED.is_set)
+        wait_for(lambda: loop.is_stuck)
+        # Outcomes of plain functions are written nevertheless.
+        loop.add_outcome(outcome_of(plain))
+        wait_for(is_written)
+        assert loop.is_stuck
+    finally:
+        MAY_GO_ON.set()
     wait_for(lambda: not loop.is_stuck)
     end(loop)
 
