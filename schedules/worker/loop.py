@@ -86,7 +86,8 @@ class WorkerLoop:
         # When the next probe opens a new database session for the starts of this worker, on the monotonic clock.
         self.renew_session_at = 0.0
         self._lock = threading.Lock()
-        self._ticked_at = time.monotonic()
+        # How often the loop was asked for a sign of life since its last one. Not a time: this process may stand still.
+        self._unanswered = 0
         self._over = threading.Event()
         self._loop = asyncio.new_event_loop()
         self._wake = asyncio.Event()
@@ -162,9 +163,9 @@ class WorkerLoop:
     @property
     def is_stuck(self) -> bool:
         """Whether a coroutine that should have ended blocks the loop, so that no other coroutine goes on."""
-        now = time.monotonic()
-        if now - self._ticked_at < OVERTIME:
+        if self._unanswered * settings.CRONTY_LEASE_SECONDS / 3 < OVERTIME:
             return False
+        now = time.monotonic()
         return any(now > until for key, until in list(self._in_progress.items()) if key in self._tasks)
 
     def write_now(self) -> None:
@@ -332,7 +333,8 @@ class WorkerLoop:
         # The loop may have ended meanwhile.
         with suppress(RuntimeError):
             while not self._over.wait(settings.CRONTY_LEASE_SECONDS / 3):
-                self._loop.call_soon_threadsafe(self._tick)
+                self._unanswered += 1
+                self._loop.call_soon_threadsafe(self._answer)
                 while (held := self._held()) and not self._renewer.submit(
                     self._try, engine.renew, held
                 ).result():
@@ -340,8 +342,8 @@ class WorkerLoop:
                 if self._commands:
                     self._spawn(self._stop_lost_commands())
 
-    def _tick(self) -> None:
-        self._ticked_at = time.monotonic()
+    def _answer(self) -> None:
+        self._unanswered = 0
 
     async def _stop_lost_commands(self) -> None:
         """Stop the commands that this cluster no longer holds: they may be running elsewhere."""
