@@ -126,7 +126,7 @@ ACCOUNT = {
     ),
     "add a secret": Flow(
         start="/settings/secrets/",
-        steps=(fill("Name", "API_KEY"), fill("Value", "hush-hush-1"), fill("Hosts", "a.example")),
+        steps=(fill("Name", "API_KEY"), fill("Value", "hush-hush-1"), fill("Allowed hosts", "a.example")),
         send=press("Save"),
         seen="Saved API_KEY",
         stored=lambda data: Secret.objects.filter(owner=data.owner, name="API_KEY").count(),
