@@ -31,6 +31,9 @@ Status = Execution.Status
 
 KEPT_BYTES = 16_384
 
+# Kept until they are done, because the event loop itself would not keep them from being collected.
+_closing: set[asyncio.Future[None]] = set()
+
 
 def run_plain(started: Started, task: registry.Task | None) -> Outcome:
     """Call a plain function within its time limit; any exception becomes a failed outcome."""
@@ -69,13 +72,20 @@ async def run_coroutine(
         # Including CancelledError: either the task itself raised it, or the process ends and writes nothing anyway.
         outcome = _failed(started, called_at, error)
         if not isinstance(error, Final | RetryLater | asyncio.CancelledError):
-            # As after a request: a broken session of the ORM must not fail the next run, too.
-            await sync_to_async(close_old_connections)()
+            _close_broken_sessions()
     return outcome._replace(
         error=secrets.mask(outcome.error),
         traceback=secrets.mask(outcome.traceback),
         result=secrets.mask(outcome.result),
     )
+
+
+def _close_broken_sessions() -> None:
+    """Close a session of the ORM that broke, as after a request, so that the next run does not fail, too."""
+    # Not awaited, because the thread of the ORM may be busy with another run.
+    task = asyncio.ensure_future(sync_to_async(close_old_connections)())
+    _closing.add(task)
+    task.add_done_callback(_closing.discard)
 
 
 def _named_in_logs(started: Started) -> AbstractContextManager[None]:

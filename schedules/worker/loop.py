@@ -330,9 +330,9 @@ class WorkerLoop:
                     self._in_progress.pop(execution_id, None)
 
     def _keep_renewing(self) -> None:
-        # The loop may have ended meanwhile.
-        with suppress(RuntimeError):
-            while not self._over.wait(settings.CRONTY_LEASE_SECONDS / 3):
+        while not self._over.wait(settings.CRONTY_LEASE_SECONDS / 3):
+            # The loop may have ended meanwhile, or the system refuses a thread: try again until it is over.
+            with suppress(RuntimeError):
                 self._unanswered += 1
                 self._loop.call_soon_threadsafe(self._answer)
                 while (held := self._held()) and not self._renewer.submit(

@@ -319,6 +319,7 @@ def test_leases_are_renewed_while_a_coroutine_blocks_the_loop(cluster, context, 
     with loop.keep_lease(plain):
         for run in (plain, other, blocking):
             wait_for(lambda pk=run.execution_id: Execution.objects.get(pk=pk).lease_until > before[pk])
+    assert status_of(blocking) == "running"
 
     MAY_GO_ON.set()
     wait_for(lambda: status_of(blocking) == "succeeded")
