@@ -5,6 +5,7 @@ from schedules.services.actors import Actor
 from schedules.services.duplicates import Scheduled
 from schedules.services.explanations import Why, why
 from schedules.services.job_edits import edit
+from schedules.services.job_runs import run_now, skip, stop_run
 from schedules.services.job_states import (
     cancel,
     delete,
@@ -13,9 +14,6 @@ from schedules.services.job_states import (
     pause_again,
     restore,
     resume,
-    run_now,
-    skip,
-    stop_run,
     waits_for_agent,
 )
 from schedules.services.jobs import schedule, schedule_many

@@ -1,7 +1,7 @@
 """Changes of a job's state, from a pause to the trash: each checks the actor, changes one row and writes one event."""
 
-from collections.abc import Callable, Collection, Mapping
-from datetime import date, datetime, timedelta
+from collections.abc import Collection, Mapping
+from datetime import datetime, timedelta
 from typing import Any
 
 from django.db import transaction
@@ -10,15 +10,12 @@ from schedules import clock, engine, limits
 from schedules.models import Event, Execution, Job
 from schedules.result import Code, Err, Ok, Result, invalid
 from schedules.services.actors import Actor, forbidden, not_found, record
+from schedules.services.job_rows import change_row, locked_job
 from schedules.services.people import profile_of
-from schedules.services.quotas import restore_problem, run_problem
-from schedules.services.reading import next_runs_of
-from schedules.services.validation import no_runs_left, use_problem
+from schedules.services.quotas import restore_problem
+from schedules.services.validation import no_runs_left
 from schedules.tasks import registry
-from schedules.when.skips import MOST_SKIPS, day_of, slot_entry, still_ahead
 from schedules.when.triggers import TriggerError, unreadable
-
-WAITING_MANUAL_RUNS = 10
 
 # The slots up to and including the moment of a stop are already accounted for.
 _TICK = timedelta(microseconds=1)
@@ -33,7 +30,7 @@ def pause(actor: Actor, job_id: str, *, reason: str = "", until: datetime | None
     if refusal := pause_problem(reason, until, now):
         return refusal
     with transaction.atomic():
-        job = _locked(actor, job_id)
+        job = locked_job(actor, job_id)
         if isinstance(job, Err):
             return job
         before = pause_of(job)
@@ -46,7 +43,7 @@ def pause(actor: Actor, job_id: str, *, reason: str = "", until: datetime | None
             ):
                 return Ok(job)
             case Job.Status.PAUSED:
-                _move(job, now, paused_until=until, pause_reason=reason or job.pause_reason)
+                change_row(job, now, paused_until=until, pause_reason=reason or job.pause_reason)
             case status:
                 return Err(Code.WRONG_STATE, f"Job already {status}: {job_id}")
         record(actor, "pause", now, job=job, before=before, after=pause_of(job))
@@ -83,7 +80,7 @@ def resume(actor: Actor, job_id: str) -> Result[Job]:
     """Resume a paused job; the slots within the pause are recorded as skipped."""
     now = clock.now()
     with transaction.atomic():
-        job = _locked(actor, job_id)
+        job = locked_job(actor, job_id)
         if isinstance(job, Err):
             return job
         if job.status != Job.Status.PAUSED:
@@ -109,7 +106,7 @@ def cancel(actor: Actor, job_id: str, *, only: Collection[str] = Job.ACTIVE) -> 
     """
     now = clock.now()
     with transaction.atomic():
-        job = _locked(actor, job_id)
+        job = locked_job(actor, job_id)
         if isinstance(job, Err):
             return job
         if is_protected(job):
@@ -118,7 +115,7 @@ def cancel(actor: Actor, job_id: str, *, only: Collection[str] = Job.ACTIVE) -> 
             return Err(Code.WRONG_STATE, f"Job already {job.status}: {job_id}")
         before = before_cancel(job)
         account_until(job, now, "The job was stopped before this run.")
-        _move(job, now, status=Job.Status.CANCELLED, next_run_at=None, paused_until=None)
+        change_row(job, now, status=Job.Status.CANCELLED, next_run_at=None, paused_until=None)
         if engine.withdraw(job, now, "stopped", also_manual=True):
             job.refresh_from_db()
         record(actor, "cancel", now, job=job, before=before, after={"status": "cancelled"})
@@ -129,13 +126,13 @@ def delete(actor: Actor, job_id: str) -> Result[Job]:
     """Move a job to the trash: agents and lists no longer show it, but its executions stay."""
     now = clock.now()
     with transaction.atomic():
-        job = _locked(actor, job_id, may=actor.may_delete)
+        job = locked_job(actor, job_id, may=actor.may_delete)
         if isinstance(job, Err):
             return job
         if is_protected(job):
             return _protected(job)
         account_until(job, now, "The job was deleted before this run.")
-        _move(job, now, deleted_at=now)
+        change_row(job, now, deleted_at=now)
         if engine.withdraw(job, now, "deleted", also_manual=True):
             job.refresh_from_db()
         record(actor, "delete", now, job=job, before={"status": job.status})
@@ -199,106 +196,10 @@ def restore(actor: Actor, job_id: str, *, is_deleted: bool | None = None) -> Res
                 changes["paused_at"] = now
             case Job.Status.RUNNING if not Execution.objects.live().filter(job=job).exists():
                 changes["status"] = Job.Status.COMPLETED
-        _move(job, now, **changes)
+        change_row(job, now, **changes)
         record(actor, "restore", now, job=job)
     if has_deleted:
         job.refresh_from_db()
-    return Ok(job)
-
-
-def run_now(actor: Actor, job_id: str) -> Result[Execution]:
-    """Queue one run now, unless the job was cancelled; its schedule does not change."""
-    now = clock.now()
-    with transaction.atomic():
-        job = _locked(actor, job_id)
-        if isinstance(job, Err):
-            return job
-        if job.status == Job.Status.CANCELLED:
-            # No run of a cancelled job starts.
-            return Err(Code.WRONG_STATE, f"Job already {job.status}: {job_id}")
-        waiting = Execution.objects.filter(
-            job=job,
-            cause=Execution.Cause.MANUAL,
-            status__in=[Execution.Status.QUEUED, Execution.Status.CLAIMED],
-        )
-        if waiting.count() >= WAITING_MANUAL_RUNS:
-            return Err(Code.QUOTA, f"{WAITING_MANUAL_RUNS} runs of this job are waiting already.")
-        if words := use_problem(actor, job):
-            return Err(Code.FORBIDDEN, words)
-        if refusal := run_problem(job.owner_id, now):
-            return refusal
-        execution = Execution.of(job, now, available_at=now, cause=Execution.Cause.MANUAL)
-        execution.save(force_insert=True)
-        record(actor, "run", now, job=job, after={"execution": execution.pk})
-    return Ok(execution)
-
-
-def stop_run(actor: Actor, execution_id: int) -> Result[Execution]:
-    """Stop a command that runs; it ends as cancelled, and its schedule does not change."""
-    now = clock.now()
-    run = actor.executions().select_related("job").filter(pk=execution_id).first()
-    if run is None or run.job is None:
-        return Err(Code.NOT_FOUND, f"Run not found: {execution_id}")
-    with transaction.atomic():
-        job = _locked(actor, run.job.public_id)
-        if isinstance(job, Err):
-            return job
-        task = registry.get(run.task)
-        if task is None or not task.is_command:
-            return Err(Code.WRONG_STATE, "Only a command can be stopped while it runs.")
-        if not engine.stop_run(run.pk, run.attempt, job.pk, now, f"Stopped by {actor.label}."):
-            return Err(Code.WRONG_STATE, f"Run {execution_id} is not running.")
-        record(actor, "stop", now, job=job, after={"execution": run.pk})
-    run.refresh_from_db()
-    return Ok(run)
-
-
-def skip(
-    actor: Actor,
-    job_id: str,
-    days: Collection[date] = (),
-    slots: Collection[datetime] = (),
-    *,
-    undo: bool = False,
-) -> Result[Job]:
-    """Leave out the runs of these days and these slots, or the next run if none is given; `undo` lets them run again.
-
-    The slots are recorded as skipped when they fall due. With neither, `undo` removes everything that is ahead.
-    """
-    now = clock.now()
-    with transaction.atomic():
-        job = _locked(actor, job_id)
-        if isinstance(job, Err):
-            return job
-        if job.status not in (Job.Status.PENDING, Job.Status.PAUSED):
-            return Err(Code.WRONG_STATE, f"Job already {job.status}: {job_id}")
-        if job.trigger_type == Job.TriggerType.ONCE:
-            return Err(Code.WRONG_STATE, f"Job runs only once: {job_id}. Cancel it, or change its time.")
-        before = still_ahead(job.skips.split(), now)
-        given = [day.isoformat() for day in days]
-        if not undo and any(day < day_of(slot_entry(now), job.timezone) for day in given):
-            return invalid("dates", "Choose today or a later day.")
-        for moment in slots:
-            slot = _slot_in_second(job, moment)
-            if slot is None:
-                return invalid("dates", f"The job does not run at {moment.isoformat(timespec='seconds')}.")
-            if not undo and slot < (job.next_run_at or now):
-                return Err(Code.WRONG_STATE, "It is too late to skip this run: its time has come.")
-            given.append(slot_entry(slot))
-        if undo:
-            kept = [e for e in before if e not in given and day_of(e, job.timezone) not in given]
-            after = kept if given else []
-        else:
-            if not given:
-                upcoming = next_runs_of(job, now, 1)
-                if not upcoming:
-                    return Err(Code.WRONG_STATE, f"Job has no next run: {job_id}")
-                given = [slot_entry(upcoming[0])]
-            after = still_ahead([*before, *given], now)
-        if len(after) > MOST_SKIPS:
-            return invalid("dates", f"At most {MOST_SKIPS} dates can be skipped.")
-        _move(job, now, skips=" ".join(after))
-        record(actor, "edit", now, job=job, before={"skips": before}, after={"skips": after})
     return Ok(job)
 
 
@@ -320,23 +221,6 @@ def is_protected(job: Job) -> bool:
 
 def _protected(job: Job) -> Err:
     return Err(Code.FORBIDDEN, f"Cronty needs this job: it cannot be cancelled or deleted ({job.public_id}).")
-
-
-def _locked(actor: Actor, job_id: str, *, may: Callable[[Job], bool] | None = None) -> Job | Err:
-    """Lock a job that the actor may change, or do something else with that `may` allows."""
-    job = actor.jobs().select_for_update(of=("self",)).find(job_id)
-    if job is None:
-        return not_found(job_id)
-    return job if (may or actor.may_change)(job) else forbidden(job)
-
-
-def _move(job: Job, now: datetime, **changes: Any) -> None:
-    """Update a locked row, whose revision must not have changed since it was read."""
-    moved = Job.objects.filter(pk=job.pk, revision=job.revision).update(
-        **changes, revision=job.revision + 1, updated_at=now
-    )
-    assert moved == 1
-    job.take_over(changes, now)
 
 
 def account_until(job: Job, now: datetime, reason: str) -> None:
@@ -369,13 +253,6 @@ def _still_ahead(before: Mapping[str, Any], now: datetime) -> datetime | None:
     """Return the end of the pause that an event names, if it has not passed."""
     until = datetime.fromisoformat(before["until"]) if before.get("until") else None
     return until if until and until > now else None
-
-
-def _slot_in_second(job: Job, moment: datetime) -> datetime | None:
-    """Return the slot within this second, or None: answers to agents show no smaller units."""
-    second = moment.replace(microsecond=0)
-    slot, _ = _slot_after(job, second - _TICK)
-    return slot if slot and slot < second + timedelta(seconds=1) else None
 
 
 def _slot_after(job: Job, now: datetime) -> tuple[datetime | None, str]:

@@ -3,12 +3,12 @@
 from datetime import datetime
 
 from django.db import transaction
-from django.db.models import F
 
 from schedules import clock
 from schedules.models import Job
-from schedules.result import Ok, Result
-from schedules.services.actors import Actor, forbidden, not_found, record
+from schedules.result import Err, Ok, Result
+from schedules.services.actors import Actor, record
+from schedules.services.job_rows import change_row, locked_job
 from schedules.signing import current_keys
 
 
@@ -16,14 +16,10 @@ def rotate_signing_key(actor: Actor, job_id: str) -> Result[Job]:
     """Give a job of the actor a new signing key; requests are signed with both until the overlap ends."""
     now = clock.now()
     with transaction.atomic():
-        job = actor.jobs().called(job_id).select_for_update(of=("self",)).first()
-        if job is None:
-            return not_found(job_id)
-        if job.owner_id != actor.user.pk:
-            return forbidden(job)
-        changes = {"signing_version": job.signing_version + 1, "signing_changed_at": now}
-        Job.objects.filter(pk=job.pk).update(**changes, revision=F("revision") + 1, updated_at=now)
-        job.take_over(changes, now)
+        job = locked_job(actor, job_id, may=lambda own: own.owner_id == actor.user.pk)
+        if isinstance(job, Err):
+            return job
+        change_row(job, now, signing_version=job.signing_version + 1, signing_changed_at=now)
         record(actor, "rotate key", now, job=job)
     return Ok(job)
 
