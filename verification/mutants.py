@@ -72,7 +72,7 @@ MUTANTS = (
     Mutant("no sweep", "schedules/worker/broker.py", [("engine.sweep(now)", "pass")]),
     Mutant(
         "outcomes dropped on write error",
-        "schedules/worker/loop.py",
+        "schedules/worker/outcome_writer.py",
         [("deferred = [group]", "deferred = []")],
     ),
     Mutant(

@@ -57,6 +57,7 @@ class LedgerBroker(Broker):
     _data_version = -1
     _seen_connection: object = None
     _must_look_ahead = True
+    _has_found = False
     # Upper bounds of the executions held, and of the plain functions among them; counted again only when needed.
     _held_at_most = HELD
     _plain_at_most = HELD
@@ -102,9 +103,15 @@ class LedgerBroker(Broker):
 
     def dequeue(self) -> list[Package] | None:
         """Return packages of claimed executions, or None after a short wait."""
+        if self._has_found:
+            # Another thread of this process sends what was found: do not look for more before it has begun.
+            self._clock.let_others_run()
         self._claim_watch.begin()
+        self._has_found = False
         try:
-            return self._next_packages()
+            found = self._next_packages()
+            self._has_found = bool(found)
+            return found
         except Error as error:
             # The pusher must survive a database that is away.
             if engine.is_lock_timeout(error):
@@ -221,12 +228,13 @@ class LedgerBroker(Broker):
         return admitted
 
     def _is_time_to_tidy(self) -> bool:
-        """Return whether to tidy now: a job that is due before the end of that comes first, but not again and again."""
+        """Return whether to tidy now: runs that start now or are due before the end come first, but not again and again."""
         if self._clock.is_host_set():
             return True
         overdue = self._clock.monotonic() - self._tidy_at
         is_due_before = not self._must_look_ahead and self._next_slot.until_claim() < self._tidy_took
-        return overdue > (_tidy_every() / 2 if is_due_before else 0)
+        is_in_the_way = is_due_before or not self._next_slot.is_quiet()
+        return overdue > (_tidy_every() / 2 if is_in_the_way else 0)
 
     def _tidy(self) -> Package:
         """Read the clock, write a heartbeat, renew claims, rescue runs of dead clusters, and send a probe."""

@@ -108,7 +108,7 @@ class Leader:
         self._pruner: engine.RunPruner | None = None
         self._prune_at = 1.0
         parent_death.end_forks_with_parent()
-        use_engine_session()
+        use_engine_session(is_urgent=True)
         setproctitle("qcluster leader")
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._note_stop)

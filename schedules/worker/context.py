@@ -21,6 +21,8 @@ from schedules.worker.turns import Turns
 
 # How many seconds a report counts; longer than a worker takes to repeat it.
 REPORTED_FOR = 5.0
+# How long a thread pauses for the others of its process to get their turn.
+LET_OTHERS_RUN = 0.0005
 # How many seconds after a claim that left work behind a burst lasts: workers start its last runs meanwhile.
 BURST_LASTS = 0.1
 
@@ -42,6 +44,10 @@ class Clock:
 
     def sleep(self, seconds: float) -> None:
         time.sleep(seconds)  # noqa: TID251
+
+    def let_others_run(self) -> None:
+        """Give the other threads of this process their turn."""
+        time.sleep(LET_OTHERS_RUN)  # noqa: TID251
 
 
 class _SharedValues(ctypes.Structure):

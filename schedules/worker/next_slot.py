@@ -17,8 +17,8 @@ HEAD_START_PER_JOB = 0.0001
 BATCH_AHEAD = 1000
 # How many seconds before a slot its jobs are counted: two looks of the claim loop, 0.1 s apart, before the earliest claim.
 COUNT_BEFORE = HEAD_START + BATCH_AHEAD * HEAD_START_PER_JOB + 0.2
-# A claim begins early only if nothing was claimed for this many seconds: workers start those runs and need the database.
-HEAD_START_AFTER = 0.02
+# For how many seconds after a claim no other one begins early: workers start its runs and need the database.
+QUIET_AFTER = 0.02
 
 
 class NextSlot:
@@ -42,7 +42,7 @@ class NextSlot:
 
     def count_jobs(self) -> None:
         """Count its jobs shortly before it, unless there is no time for a longer head start anyway."""
-        if HEAD_START_AFTER < self.until_due() < COUNT_BEFORE:
+        if QUIET_AFTER < self.until_due() < COUNT_BEFORE:
             self._jobs = engine.count_due(self.at, BATCH_AHEAD)
 
     def note_claim(self) -> None:
@@ -56,8 +56,11 @@ class NextSlot:
     def until_claim(self) -> float:
         """Return in how many seconds to claim what is due next."""
         until_due = self.until_due()
-        until_quiet = self._claimed_at + HEAD_START_AFTER - self._clock.monotonic()
-        return min(until_due, max(until_due - self._head_start, until_quiet))
+        return min(until_due, max(until_due - self._head_start, self._until_quiet))
+
+    def is_quiet(self) -> bool:
+        """Return whether no worker starts the runs of the last claim any more."""
+        return self._until_quiet <= 0
 
     def is_ahead(self) -> bool:
         """Return whether a claim that begins now can be committed at the slot."""
@@ -66,6 +69,10 @@ class NextSlot:
     def sleep_until_due(self) -> None:
         # No longer than that: somebody may set the clock back.
         self._clock.sleep(min(max(self.until_due(), 0), self._head_start))
+
+    @property
+    def _until_quiet(self) -> float:
+        return self._claimed_at + QUIET_AFTER - self._clock.monotonic()
 
     @property
     def _head_start(self) -> float:

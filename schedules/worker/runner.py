@@ -45,6 +45,7 @@ def executing(context: ClusterContext, worker: int = 0) -> Iterator[WorkerLoop]:
     loop = _loop = WorkerLoop(context, worker)
     interval = sys.getswitchinterval()
     sys.setswitchinterval(SWITCH_INTERVAL)
+    _prepare(loop)
     try:
         yield loop
     finally:
@@ -73,9 +74,9 @@ def run_plain_functions(attempt: int, execution_ids: list[int]) -> None:
             _release(loop, execution_ids)
             return
         for started in loop.start_in_sequence(attempt, execution_ids):
-            with loop.keep_lease(started), project_session():
+            with loop.leases.keep(started), project_session():
                 outcome = run_plain(started, registry.get(started.task))
-            loop.add_outcome(outcome)
+            loop.outcomes.add(outcome, is_sequence=True)
 
 
 def run_commands(attempt: int, execution_ids: list[int]) -> None:
@@ -99,18 +100,22 @@ def run_commands(attempt: int, execution_ids: list[int]) -> None:
 def probe() -> None:
     """Show, by returning, that the queue and a worker are alive.
 
-    It also opens a new session before the last one is too old, and has the database plan a start: the next run would
-    wait for both. If a coroutine blocks this worker for ever, it is replaced.
+    It also renews the session of this worker before that is too old. If a coroutine blocks the worker for ever, it is
+    replaced.
     """
     loop = _this_loop()
     if loop.is_stuck:
         logger.error("A coroutine goes on after its time limit and blocks its worker, which is replaced")
-        loop.write_now()
+        loop.outcomes.write()
         # For this, django-q2 ends the process and starts another one.
         raise TimeoutException
-    if connections["default"].connection is not None and time.monotonic() < loop.renew_session_at:
-        return
-    # A probe only prepares: what is wrong with the database is reported by the next start.
+    if connections["default"].connection is None or time.monotonic() >= loop.renew_session_at:
+        _prepare(loop)
+
+
+def _prepare(loop: WorkerLoop) -> None:
+    """Open a new session and have the database plan a start: the next run would wait for both."""
+    # What is wrong with the database is reported by the next start.
     with suppress(Error):
         connections["default"].close()
         engine.start_runs(loop.cluster_id, 0, [NO_EXECUTION], clock.now())

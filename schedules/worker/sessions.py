@@ -14,18 +14,24 @@ KEEP_CONNECTION = 60
 BUSY_TIMEOUT = 5.0
 LOCK_TIMEOUT = 2.0
 SHORT_TIMEOUT = 1.0
+# After how many pages of SQLite's log a session that claims or starts runs copies them into the database, which takes
+# milliseconds. Those that write outcomes do so after 1,000, SQLite's own number, so that no run has to wait for it.
+LOG_PAGES = 4000
 # After how many seconds PostgreSQL ends the transaction of a host that froze or was lost in the middle of it.
 LOST_AFTER = 8.0
 
 _of_thread = threading.local()
 
 
-def use_engine_session() -> None:
-    """Give this thread a session for the engine's own steps; the processes that it forks inherit it."""
+def use_engine_session(*, is_urgent: bool = False) -> None:
+    """Give this thread a session for the engine's own steps; the processes that it forks inherit it.
+
+    Runs wait for what an urgent session does.
+    """
     project = connections["default"]
     project.close()
     session = connections.create_connection("default")
-    session.settings_dict = engine_settings(project.settings_dict, project.vendor)
+    session.settings_dict = engine_settings(project.settings_dict, project.vendor, is_urgent=is_urgent)
     _of_thread.project = project
     connections["default"] = session
 
@@ -63,14 +69,17 @@ def short_waits() -> Iterator[None]:
             session.connection.execute(f"PRAGMA busy_timeout = {BUSY_TIMEOUT * 1000:.0f}")
 
 
-def engine_settings(database: dict[str, Any], vendor: str) -> dict[str, Any]:
+def engine_settings(database: dict[str, Any], vendor: str, *, is_urgent: bool = False) -> dict[str, Any]:
     """Return the settings of an engine session; options that the project sets itself stay."""
     # Not pooled: all sessions of a pool have the same options.
     options = {name: value for name, value in database["OPTIONS"].items() if name != "pool"}
     if vendor == "sqlite":
         options["timeout"] = min(options.get("timeout", BUSY_TIMEOUT), BUSY_TIMEOUT)
-        if command := options.get("init_command"):
-            options["init_command"] = command.replace("synchronous=FULL", "synchronous=NORMAL")
+        command = options.get("init_command", "").replace("synchronous=FULL", "synchronous=NORMAL")
+        if is_urgent:
+            command = f"{command}; PRAGMA wal_autocheckpoint={LOG_PAGES};"
+        if command:
+            options["init_command"] = command
     elif vendor == "postgresql":
         options = defaults.DATABASE_OPTIONS | options
         # Not with a pooler, which refuses such options.

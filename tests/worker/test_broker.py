@@ -34,7 +34,7 @@ from schedules.worker.broker import (
 )
 from schedules.worker.concurrency import Permits
 from schedules.worker.context import Clock, ClusterContext
-from schedules.worker.next_slot import COUNT_BEFORE, HEAD_START, HEAD_START_PER_JOB
+from schedules.worker.next_slot import COUNT_BEFORE, HEAD_START, HEAD_START_PER_JOB, QUIET_AFTER
 from tests.factories import ClusterFactory, ExecutionFactory, JobFactory, UserFactory
 from tests.waiting import PATIENCE
 
@@ -52,6 +52,7 @@ class FakeClock:
         self._wall = wall
         self._monotonic = 1000.0
         self.slept: list[float] = []
+        self.let_others = 0
         self.measured = 0
         self.is_set = False
         self.on_sleep: Callable[[], object] = lambda: None
@@ -72,6 +73,9 @@ class FakeClock:
     def sleep(self, seconds: float) -> None:
         self.slept.append(seconds)
         self.on_sleep()
+
+    def let_others_run(self) -> None:
+        self.let_others += 1
 
     def advance(self, seconds: float, *, wall_seconds: float | None = None) -> None:
         """Let time pass; the wall clock may jump by a different amount."""
@@ -599,6 +603,8 @@ def test_job_that_is_due_during_the_tidying_comes_first_but_not_for_ever(
     fake_clock.advance(0.01)
     (claimed,) = contents(broker.dequeue())
     assert claimed["func"] is runner.run_coroutines
+    assert broker.dequeue() is None, "it tidied while a worker started the job"
+    fake_clock.advance(QUIET_AFTER)
     (tidied,) = contents(broker.dequeue())
     assert tidied["func"] is runner.probe
 
@@ -606,6 +612,21 @@ def test_job_that_is_due_during_the_tidying_comes_first_but_not_for_ever(
     broker.dequeue()
     fake_clock.advance(1.6 * TIDY_EVERY)
     assert [item["func"] for item in contents(broker.dequeue())] == [runner.probe, runner.run_coroutines]
+
+
+def test_packages_are_sent_before_the_broker_looks_for_more(broker, fake_clock):
+    due(next_run_at=NOW + SECOND)
+    broker.dequeue()
+    broker.dequeue()
+    fake_clock.let_others = 0
+    assert broker.dequeue() is None
+    fake_clock.advance(1)
+    assert broker.dequeue()
+    assert fake_clock.let_others == 0
+
+    assert broker.dequeue() is None
+
+    assert fake_clock.let_others == 1
 
 
 def test_database_clock_is_read_with_every_heartbeat_and_not_with_claims(broker, fake_clock):

@@ -1,4 +1,4 @@
-"""The event loop of a worker process: coroutines, leases, and outcomes written in batches."""
+"""The event loop of a worker process: coroutines, plain functions, and their leases."""
 
 import asyncio
 import logging
@@ -24,7 +24,7 @@ from schedules.engine import Started
 from schedules.models import Cluster, Execution, Job
 from schedules.tasks.interface import WAITING, Final, Run
 from schedules.tasks.registry import task
-from schedules.worker import context as context_module
+from schedules.worker import leases as leases_module
 from schedules.worker import loop as loop_module
 from schedules.worker.concurrency import Permits
 from schedules.worker.context import ClusterContext
@@ -134,8 +134,8 @@ def end(loop: WorkerLoop) -> None:
     """Drain a loop and wait for its threads, whose connections would keep the test's database open."""
     loop.drain(PATIENCE)
     loop._thread.join(PATIENCE)
-    for thread in (loop._writer, loop._renewer):
-        thread.shutdown(wait=True)
+    loop.outcomes.thread.join(PATIENCE)
+    loop.leases.thread.shutdown(wait=True)
 
 
 def status_of(run: Started) -> str:
@@ -180,7 +180,7 @@ def test_worker_waits_for_its_turn_to_start_and_to_settle(cluster, context, loop
 
     thread = threading.Thread(target=start)
     with context.turns.take():
-        loop.add_outcome(outcome)
+        loop.outcomes.add(outcome)
         thread.start()
         thread.join(0.1)
         seen = set(Execution.objects.values_list("status", flat=True))
@@ -225,66 +225,6 @@ def test_start_in_the_ledger_is_when_the_body_began(cluster, loop):
         assert row.lateness == row.started_at - row.scheduled_for
 
 
-def test_claim_loop_knows_since_when_outcomes_wait_to_be_written(cluster, context, loop, monkeypatch):
-    first, second = (outcome_of(make_running(cluster)) for _ in range(2))
-    write, may_write = engine.settle_runs, threading.Event()
-
-    def write_later(*arguments: Any) -> engine.Settled:
-        may_write.wait(PATIENCE)
-        return write(*arguments)
-
-    monkeypatch.setattr(engine, "settle_runs", write_later)
-    assert context.unwritten_since is None
-
-    loop.add_outcome(first)
-    wait_for(lambda: bool(loop._in_hand))
-    loop.add_outcome(second._replace(finished_at=NOW + timedelta(seconds=1)))
-    assert context.unwritten_since == first.finished_at
-
-    may_write.set()
-    wait_for(lambda: Execution.objects.filter(status="succeeded").count() == 2)
-    wait_for(lambda: context.unwritten_since is None)
-
-
-def test_outcomes_are_written_without_a_drain(cluster, loop):
-    first, second = make_running(cluster), make_running(cluster)
-
-    loop.add_outcome(outcome_of(first))
-    loop.add_outcome(outcome_of(second))
-
-    wait_for(lambda: {status_of(first), status_of(second)} == {"succeeded"})
-    assert not loop._finished
-
-
-def test_outcomes_are_written_between_runs_in_a_burst(cluster, loop, monkeypatch):
-    run = make_running(cluster)
-    loop.write_if_due()
-    # It is the call that writes, not the loop.
-    monkeypatch.setattr(loop_module, "FLUSH_AFTER", 1000)
-    monkeypatch.setattr(loop_module, "FLUSH_BURST_AFTER", 1000)
-    monkeypatch.setattr(loop_module, "WAIT_FOR_WRITER", PATIENCE)
-    loop.add_outcome(outcome_of(run))
-    loop.write_if_due()
-    assert status_of(run) == "running"
-
-    loop._write_at = 0
-    loop.write_if_due()
-
-    assert status_of(run) == "succeeded"
-
-
-def test_outcomes_of_coroutines_wait_longer_in_a_burst_but_are_written(cluster, context, loop, monkeypatch):
-    assert loop._flush_after() == loop_module.FLUSH_AFTER
-    monkeypatch.setattr(context_module, "BURST_LASTS", 1000)
-
-    context.report_burst()
-
-    assert loop._flush_after() == loop_module.FLUSH_BURST_AFTER > loop_module.FLUSH_AFTER
-    run = make_running(cluster, JobFactory(task="tests.loop.agive", kwargs={"name": "text"}))
-    loop.start_coroutines([run])
-    wait_for(lambda: status_of(run) == "succeeded")
-
-
 def test_leases_of_executions_in_progress_are_renewed(cluster, context, settings):
     settings.CRONTY_LEASE_SECONDS = 0.03
     loop = WorkerLoop(context)
@@ -296,7 +236,7 @@ def test_leases_of_executions_in_progress_are_renewed(cluster, context, settings
         return dict(Execution.objects.values_list("pk", "lease_until"))
 
     before = leases()
-    with loop.keep_lease(plain):
+    with loop.leases.keep(plain):
         wait_for(
             lambda: all(leases()[run.execution_id] > before[run.execution_id] for run in (plain, coroutine))
         )
@@ -316,7 +256,7 @@ def test_leases_are_renewed_while_a_coroutine_blocks_the_loop(cluster, context, 
     wait_for(IS_BLOCKED.is_set)
     before = dict(Execution.objects.values_list("pk", "lease_until"))
 
-    with loop.keep_lease(plain):
+    with loop.leases.keep(plain):
         for run in (plain, other, blocking):
             wait_for(lambda pk=run.execution_id: Execution.objects.get(pk=pk).lease_until > before[pk])
     assert status_of(blocking) == "running"
@@ -331,23 +271,19 @@ def test_loop_is_stuck_while_a_coroutine_blocks_it_after_its_time_limit(
     cluster, context, settings, monkeypatch
 ):
     settings.CRONTY_LEASE_SECONDS = 0.03
-    monkeypatch.setattr(loop_module, "OVERTIME", 0.1)
+    for module in (loop_module, leases_module):
+        monkeypatch.setattr(module, "OVERTIME", 0.1)
     IS_BLOCKED.clear()
     MAY_GO_ON.clear()
     job = JobFactory(task="tests.loop.block", timeout=timedelta(milliseconds=1))
     loop, blocking, plain = WorkerLoop(context), make_running(cluster, job), make_running(cluster)
-
-    def is_written() -> bool:
-        loop.write_now()
-        return status_of(plain) == "succeeded"
-
     try:
         loop.start_coroutines([blocking])
         wait_for(IS_BLOCKED.is_set)
         wait_for(lambda: loop.is_stuck)
-        # Outcomes of plain functions are written nevertheless.
-        loop.add_outcome(outcome_of(plain))
-        wait_for(is_written)
+        # Outcomes of other runs are written nevertheless.
+        loop.outcomes.add(outcome_of(plain), is_sequence=True)
+        wait_for(lambda: status_of(plain) == "succeeded")
         assert loop.is_stuck
     finally:
         MAY_GO_ON.set()
@@ -357,12 +293,12 @@ def test_loop_is_stuck_while_a_coroutine_blocks_it_after_its_time_limit(
 
 def test_lease_of_a_run_that_never_ends_is_not_renewed_for_ever(cluster, loop, monkeypatch):
     run = make_running(cluster)
-    with loop.keep_lease(run):
-        assert loop._held() == {run.execution_id}
+    with loop.leases.keep(run):
+        assert loop.leases.held() == {run.execution_id}
 
-    monkeypatch.setattr(loop_module, "OVERTIME", -run.timeout.total_seconds())
-    with loop.keep_lease(run):
-        assert loop._held() == set()
+    monkeypatch.setattr(leases_module, "OVERTIME", -run.timeout.total_seconds())
+    with loop.leases.keep(run):
+        assert loop.leases.held() == set()
 
 
 @pytest.mark.skipif(connection.vendor == "sqlite", reason="a session of SQLite does not break")
@@ -405,31 +341,6 @@ def test_loop_survives_a_task_that_breaks_out_of_it(cluster, loop, caplog):
     assert "broke out of the loop" in caplog.text
 
 
-@pytest.mark.parametrize("between_runs", [True, False])
-def test_outcomes_survive_a_database_outage(cluster, loop, monkeypatch, caplog, between_runs):
-    caplog.set_level(logging.CRITICAL)
-    settle, refusals, is_back = engine.settle_runs, [], threading.Event()
-
-    def unavailable_for_a_while(cluster_id: int, outcomes: Any) -> engine.Settled:
-        if not is_back.is_set():
-            refusals.append(outcomes)
-            raise OperationalError("the server closed the connection unexpectedly")
-        return settle(cluster_id, outcomes)
-
-    run = make_running(cluster)
-    monkeypatch.setattr(engine, "settle_runs", unavailable_for_a_while)
-    loop.add_outcome(outcome_of(run))
-    if between_runs:
-        loop._write_at = 0
-        loop.write_if_due()
-    wait_for(lambda: len(refusals) >= 3)
-    assert status_of(run) == "running"
-
-    is_back.set()
-
-    wait_for(lambda: status_of(run) == "succeeded")
-
-
 def test_drain_survives_a_database_outage(cluster, loop, monkeypatch, caplog):
     """An outcome that could not be written at once must not be lost: the execution would run again."""
     caplog.set_level(logging.CRITICAL)
@@ -443,7 +354,7 @@ def test_drain_survives_a_database_outage(cluster, loop, monkeypatch, caplog):
 
     run = make_running(cluster)
     monkeypatch.setattr(engine, "settle_runs", unavailable_for_a_while)
-    loop.add_outcome(outcome_of(run))
+    loop.outcomes.add(outcome_of(run))
 
     assert loop.drain(PATIENCE)
     assert status_of(run) == "succeeded"
@@ -451,8 +362,6 @@ def test_drain_survives_a_database_outage(cluster, loop, monkeypatch, caplog):
 
 def test_runs_behind_a_failed_start_are_released_and_nothing_goes_on_watching(cluster, loop, monkeypatch):
     rows = [ExecutionFactory(status="claimed", cluster=cluster) for _ in range(3)]
-    wait_for(lambda: len(asyncio.all_tasks(loop._loop)) == 1)
-    watching = len(asyncio.all_tasks(loop._loop))
 
     def fail(*args: Any, **kwargs: Any) -> None:
         raise OperationalError("away")
@@ -464,7 +373,7 @@ def test_runs_behind_a_failed_start_are_released_and_nothing_goes_on_watching(cl
 
     waiting = Execution.objects.filter(pk__in=[row.pk for row in rows[1:]], status="queued", cluster=None)
     wait_for(lambda: waiting.count() == 2)
-    wait_for(lambda: len(asyncio.all_tasks(loop._loop)) == watching)
+    wait_for(lambda: not asyncio.all_tasks(loop._loop))
 
 
 def test_queue_shared_with_another_thread_is_drained_without_loss():

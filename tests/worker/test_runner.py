@@ -75,8 +75,8 @@ def context(cluster: Cluster) -> Iterator[ClusterContext]:
     with runner.executing(made) as loop:
         yield made
     loop._thread.join(PATIENCE)
-    loop._writer.shutdown(wait=True)
-    loop._renewer.shutdown(wait=True)
+    loop.outcomes.thread.join(PATIENCE)
+    loop.leases.thread.shutdown(wait=True)
     made.close()
 
 
@@ -275,11 +275,9 @@ def test_probe_opens_the_session_of_a_worker_and_starts_nothing(cluster):
 
 
 def test_probe_opens_a_new_session_before_the_last_one_is_too_old():
-    loop = runner._this_loop()
-    begin = time.monotonic()
-    runner.probe()
-    first = connection.connection
-    assert begin < loop.renew_session_at - runner.RENEW_SESSION_AFTER < time.monotonic()
+    loop, first = runner._this_loop(), connection.connection
+    assert first is not None, "the worker did not open a session when it began"
+    assert loop.renew_session_at - runner.RENEW_SESSION_AFTER < time.monotonic() < loop.renew_session_at
     assert runner.RENEW_SESSION_AFTER < sessions.KEEP_CONNECTION
     runner.probe()
     assert connection.connection is first
@@ -315,8 +313,8 @@ def test_executions_in_progress_finish_before_the_worker_ends(cluster):
     with runner.executing(context) as loop:
         runner.run_coroutines(0, [rows[0].pk])
         runner.run_plain_functions(0, [rows[1].pk])
-    loop._writer.shutdown(wait=True)
-    loop._renewer.shutdown(wait=True)
+    loop.outcomes.thread.join(PATIENCE)
+    loop.leases.thread.shutdown(wait=True)
     context.close()
 
     assert list(Execution.objects.values_list("status", "attempt")) == [("succeeded", 1)] * 2

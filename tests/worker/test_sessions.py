@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any
 
 import pytest
@@ -98,6 +99,23 @@ def test_options_of_the_project_stay(is_pooled):
     assert options["tcp_user_timeout"] == 1
     assert options["keepalives_idle"] == 5
     assert "pool" not in options
+
+
+@pytest.mark.skipif(connection.vendor != "sqlite", reason="PostgreSQL copies its log in a process of its own")
+@pytest.mark.parametrize("own", ["", "PRAGMA cache_size=-3000", "PRAGMA cache_size=-3000; "])
+def test_runs_do_not_wait_until_the_log_of_sqlite_is_copied(monkeypatch, own):
+    monkeypatch.setitem(connection.settings_dict["OPTIONS"], "init_command", own)
+
+    def pages() -> int:
+        with connection.cursor() as cursor:
+            (number,) = cursor.execute("PRAGMA wal_autocheckpoint").fetchone()
+            return int(number)
+
+    with ThreadPoolExecutor(1, initializer=partial(use_engine_session, is_urgent=True)) as thread:
+        urgent = thread.submit(pages).result()
+        thread.submit(connections.close_all).result()
+
+    assert in_engine_session(pages) == 1000 < urgent
 
 
 def test_bare_settings_of_another_project_are_enough():

@@ -66,6 +66,9 @@ class SimulatedClock(Clock):
     def sleep(self, seconds: float) -> None:
         self._host.loop_after = seconds
 
+    def let_others_run(self) -> None:
+        """Do nothing: a simulated host has one thread."""
+
 
 class SimulatedHost:
     """A host of the fleet, which calls the real engine; `plan` asks the fleet for a step at a later time."""

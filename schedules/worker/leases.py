@@ -1,0 +1,81 @@
+"""The leases of the runs that a worker has in progress."""
+
+import time
+from collections.abc import Callable, Collection, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import Any
+
+from django.db import connections
+
+from schedules import clock, engine
+from schedules.engine import Started
+from schedules.worker.context import ClusterContext
+from schedules.worker.outcomes import log_failure
+from schedules.worker.sessions import use_engine_session
+
+# For how many seconds after its time limit the lease of a run is renewed: a run that still goes on then never ends.
+OVERTIME = 20.0
+
+
+class Leases:
+    """The runs in progress, and the thread that changes their leases.
+
+    It is not that of the outcomes, which may have to wait for a locked row while leases must not.
+    """
+
+    def __init__(self, context: ClusterContext) -> None:
+        self._context = context
+        # Until when the lease of each run is renewed, on the monotonic clock.
+        self._until: dict[int, float] = {}
+        self.thread = ThreadPoolExecutor(1, "leases", initializer=use_engine_session)
+
+    def hold(self, runs: Iterable[Started]) -> None:
+        begin = time.monotonic() + OVERTIME
+        self._until |= {run.execution_id: begin + run.timeout.total_seconds() for run in runs}
+
+    @contextmanager
+    def keep(self, started: Started) -> Iterator[None]:
+        """Renew the lease of an execution for as long as the block runs."""
+        self.hold([started])
+        try:
+            yield
+        finally:
+            self.drop(started.execution_id)
+
+    def drop(self, execution_id: int) -> None:
+        self._until.pop(execution_id, None)
+
+    @property
+    def is_empty(self) -> bool:
+        return not self._until
+
+    def held(self) -> set[int]:
+        """Return the runs in progress whose leases are to be renewed."""
+        now = time.monotonic()
+        # Copied in one step, because another thread may change it meanwhile.
+        return {key for key, until in list(self._until.items()) if now < until}
+
+    def overdue(self) -> set[int]:
+        """Return the runs that go on although they should have ended."""
+        return set(self._until) - self.held()
+
+    def change(self, step: Callable[..., Any], ids: Collection[int]) -> Future[bool]:
+        """Let the thread change leases; it logs an error and returns False, so that the caller can try again later."""
+        return self.thread.submit(self._try, step, ids)
+
+    def close(self) -> None:
+        self.thread.submit(connections.close_all)
+        self.thread.shutdown(wait=False)
+
+    def _try(self, step: Callable[..., Any], ids: Collection[int]) -> bool:
+        try:
+            connections["default"].close_if_unusable_or_obsolete()
+            with self._context.turns.take():
+                step(self._context.cluster_id, ids, clock.now())
+        except Exception as error:
+            log_failure(error)
+            if not engine.is_lock_timeout(error):
+                connections["default"].close()
+            return False
+        return True
