@@ -150,9 +150,14 @@ def _quicker(runs: Mapping[str, Any], part: str, names: Sequence[str], measure: 
         system = name.partition("/")[0]
         if not ours or system == "floor":
             continue
-        if compared_value(theirs, measure) < compared_value(ours, measure):
+        # Also by the p99 of single jobs, although the tables do not compare it.
+        if any(value(theirs, measure) < value(ours, measure) for value in (compared_value, _shown_value)):
             database = part.partition(",")[0]
             yield f"{NAMES[system]} {text_of(theirs, measure)} against {text_of(ours, measure)} ({database})"
+
+
+def _shown_value(run: Mapping[str, Any], measure: Measure) -> float:
+    return float(find(run, measure)[measure.value])
 
 
 def is_durable(name: str) -> bool:

@@ -53,6 +53,16 @@ def test_best_durable_system_is_bold_and_quicker_peers_are_named(write):
     assert "floor (bare loop) 10 ms against" not in page
 
 
+def test_peer_that_is_quicker_only_at_the_p99_of_single_jobs_is_named(write):
+    ours, theirs = measured(0.1), measured(0.2)
+    theirs["single"]["p99"] = ours["single"]["p99"] / 2
+
+    page = write(cronty__sqlite=ours, huey__sqlite=theirs)
+
+    assert "| single jobs: late by, p50 / p99 | **1 / 2 ms** | 2 / 1 ms |" in page
+    assert "huey 2 / 1 ms against 1 / 2 ms (SQLite)" in page
+
+
 def test_page_says_so_when_no_peer_is_ahead(write):
     page = write(cronty__sqlite=measured(0.1), huey__sqlite=measured(0.2))
 
