@@ -233,7 +233,7 @@ class LedgerBroker(Broker):
             return True
         overdue = self._clock.monotonic() - self._tidy_at
         is_due_before = not self._must_look_ahead and self._next_slot.until_claim() < self._tidy_took
-        is_in_the_way = is_due_before or not self._next_slot.is_quiet()
+        is_in_the_way = is_due_before or self._next_slot.until_quiet() > 0
         return overdue > (_tidy_every() / 2 if is_in_the_way else 0)
 
     def _tidy(self) -> Package:
@@ -359,7 +359,11 @@ class LedgerBroker(Broker):
         return bool(is_changed)
 
     def _wait(self, longest: float) -> None:
-        self._clock.sleep(min(longest, max(self._next_slot.until_claim(), 0.001)))
+        seconds, until_quiet = self._next_slot.until_claim(), self._next_slot.until_quiet()
+        if until_quiet > 0 and self._clock.monotonic() > self._tidy_at:
+            # Under a steady load, this is the time to tidy.
+            seconds = min(seconds, until_quiet)
+        self._clock.sleep(min(longest, max(seconds, 0.001)))
 
 
 def _note(watch: ClaimWatch, *, is_busy: bool) -> None:

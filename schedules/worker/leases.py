@@ -28,7 +28,7 @@ class Leases:
         self._context = context
         # Until when the lease of each run is renewed, on the monotonic clock.
         self._until: dict[int, float] = {}
-        self.thread = ThreadPoolExecutor(1, "leases", initializer=use_engine_session)
+        self.executor = ThreadPoolExecutor(1, "leases", initializer=use_engine_session)
 
     def hold(self, runs: Iterable[Started]) -> None:
         begin = time.monotonic() + OVERTIME
@@ -58,15 +58,16 @@ class Leases:
 
     def overdue(self) -> set[int]:
         """Return the runs that go on although they should have ended."""
-        return set(self._until) - self.held()
+        now = time.monotonic()
+        return {key for key, until in list(self._until.items()) if now >= until}
 
     def change(self, step: Callable[..., Any], ids: Collection[int]) -> Future[bool]:
-        """Let the thread change leases; it logs an error and returns False, so that the caller can try again later."""
-        return self.thread.submit(self._try, step, ids)
+        """Change leases in the thread; log an error and return False, so that the caller can try again later."""
+        return self.executor.submit(self._try, step, ids)
 
     def close(self) -> None:
-        self.thread.submit(connections.close_all)
-        self.thread.shutdown(wait=False)
+        self.executor.submit(connections.close_all)
+        self.executor.shutdown(wait=False)
 
     def _try(self, step: Callable[..., Any], ids: Collection[int]) -> bool:
         try:

@@ -24,7 +24,7 @@ from schedules.tasks.interface import OutputText
 from schedules.worker.calls import run_coroutine
 from schedules.worker.context import ClusterContext
 from schedules.worker.leases import OVERTIME, Leases
-from schedules.worker.outcome_writer import OutcomeWriter
+from schedules.worker.outcome_writer import WAIT_FOR_WRITER, OutcomeWriter
 from schedules.worker.sessions import use_engine_session
 from schedules.worker.starts import start_executions
 
@@ -133,6 +133,7 @@ class WorkerLoop:
         try:
             self._spawn(self._until_drained()).result(max_wait)
         except TimeoutError:
+            self.outcomes.write(WAIT_FOR_WRITER)
             return False
         finally:
             self._over.set()

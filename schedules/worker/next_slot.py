@@ -17,7 +17,8 @@ HEAD_START_PER_JOB = 0.0001
 BATCH_AHEAD = 1000
 # How many seconds before a slot its jobs are counted: two looks of the claim loop, 0.1 s apart, before the earliest claim.
 COUNT_BEFORE = HEAD_START + BATCH_AHEAD * HEAD_START_PER_JOB + 0.2
-# For how many seconds after a claim no other one begins early: workers start its runs and need the database.
+# For how many seconds after a claim no other one begins early, and nothing is tidied: workers start its runs and need the
+# database.
 QUIET_AFTER = 0.02
 
 
@@ -56,11 +57,11 @@ class NextSlot:
     def until_claim(self) -> float:
         """Return in how many seconds to claim what is due next."""
         until_due = self.until_due()
-        return min(until_due, max(until_due - self._head_start, self._until_quiet))
+        return min(until_due, max(until_due - self._head_start, self.until_quiet()))
 
-    def is_quiet(self) -> bool:
-        """Return whether no worker starts the runs of the last claim any more."""
-        return self._until_quiet <= 0
+    def until_quiet(self) -> float:
+        """Return in how many seconds workers will have had time to start the runs of the last claim."""
+        return self._claimed_at + QUIET_AFTER - self._clock.monotonic()
 
     def is_ahead(self) -> bool:
         """Return whether a claim that begins now can be committed at the slot."""
@@ -69,10 +70,6 @@ class NextSlot:
     def sleep_until_due(self) -> None:
         # No longer than that: somebody may set the clock back.
         self._clock.sleep(min(max(self.until_due(), 0), self._head_start))
-
-    @property
-    def _until_quiet(self) -> float:
-        return self._claimed_at + QUIET_AFTER - self._clock.monotonic()
 
     @property
     def _head_start(self) -> float:

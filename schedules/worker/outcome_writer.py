@@ -1,5 +1,6 @@
 """The outcomes that a worker has not written yet, and the thread that writes them in batches."""
 
+import logging
 import math
 import threading
 import time
@@ -14,13 +15,16 @@ from schedules.worker.context import ClusterContext
 from schedules.worker.outcomes import log_failure, write_outcomes
 from schedules.worker.sessions import use_engine_session
 
+logger = logging.getLogger(__name__)
+
 # Outcomes are written in batches, but soon: a killed worker repeats only what it had not written yet.
 FLUSH_AFTER = 0.02
 FLUSH_BURST_AFTER = 0.1
 # How many seconds pass before outcomes are tried again: doubled every time, because a locked row may be free at once.
 FIRST_RETRY_AFTER = 0.05
 LAST_RETRY_AFTER = 1.0
-# How many seconds a plain function waits at most for the outcomes of those before it to be written.
+# How many seconds a plain function waits at most for the outcomes of those before it to be written, and the end of a
+# worker for the last ones.
 WAIT_FOR_WRITER = 1.0
 # After how many seconds an outcome that cannot be written is reported.
 REPORT_AFTER = timedelta(seconds=5)
@@ -33,7 +37,7 @@ class OutcomeWriter:
         self._context = context
         self._worker = worker
         self._finished: list[Outcome] = []
-        # From when on a plain function waits for them to be written.
+        # From when on a plain function waits for them to be written; the thread itself writes them a moment later.
         self._due_at = 0.0
         # What could not be written yet, in groups that are written one by one: one locked row must not delay the others.
         self._deferred: list[list[Outcome]] = []
@@ -50,11 +54,11 @@ class OutcomeWriter:
         self.thread = threading.Thread(target=self._keep_writing, name="outcomes", daemon=True)
         self.thread.start()
 
-    def add(self, outcome: Outcome, *, is_sequence: bool = False) -> None:
+    def add(self, outcome: Outcome, *, in_sequence: bool = False) -> None:
         """Queue an outcome; it is written in a batch a moment later, and later within a sequence of plain functions."""
         with self._changed:
             if not self._finished:
-                self._due_at = time.monotonic() + (FLUSH_BURST_AFTER if is_sequence else 0.0)
+                self._due_at = time.monotonic() + (FLUSH_BURST_AFTER if in_sequence else 0.0)
                 self._changed.notify_all()
             if not self._is_reported:
                 self._is_reported = True
@@ -66,8 +70,8 @@ class OutcomeWriter:
         if self._finished and time.monotonic() > self._due_at:
             self.write(WAIT_FOR_WRITER)
 
-    def write(self, max_wait: float | None = None) -> None:
-        """Wait until outcomes are written, as far as that is possible now."""
+    def write(self, max_wait: float) -> None:
+        """Wait until outcomes are written, as far as that is possible now, but at most for so many seconds."""
         with self._changed:
             self._requests += 1
             request = self._requests
@@ -86,10 +90,11 @@ class OutcomeWriter:
             return {outcome.execution_id for outcome in unwritten}
 
     def close(self) -> None:
-        """End the thread after what it is writing now."""
+        """End the thread after what it is writing now; what is added afterwards is not written."""
         with self._changed:
             self._is_over = True
             self._changed.notify_all()
+        self.thread.join(WAIT_FOR_WRITER)
 
     def _keep_writing(self) -> None:
         use_engine_session()
@@ -127,16 +132,21 @@ class OutcomeWriter:
             if is_retry:
                 self._in_hand += self._deferred
                 self._deferred = []
-        deferred = list(chain.from_iterable(map(self._write_group, self._in_hand)))
+        try:
+            deferred = list(chain.from_iterable(map(self._write_group, self._in_hand)))
+        except Exception:
+            # The thread must go on. What was written already is not written again.
+            logger.exception("Outcomes could not be written; trying again")
+            deferred = self._in_hand
         with self._changed:
             self._in_hand = []
-            # Not what is deferred: it waits for somebody else.
             self._deferred += deferred
+            # Not what is deferred: it waits for somebody else.
             self._is_reported = bool(self._finished)
             self._context.report_unwritten(
                 self._worker, self._finished[0].finished_at if self._finished else None
             )
-            if not deferred:
+            if not self._deferred:
                 self._retry_after = FIRST_RETRY_AFTER
             elif is_retry:
                 self._retry_at = time.monotonic() + self._retry_after

@@ -26,6 +26,8 @@ WAIT_FOR_PERMIT = 0.3
 NO_EXECUTION = 0
 # How many seconds after its last session a worker opens a new one; several probes before `KEEP_CONNECTION` ends it.
 RENEW_SESSION_AFTER = 30
+# How many seconds a worker that is replaced waits at most until its outcomes are written.
+WRITE_BEFORE_END = 10
 # How many seconds one thread of a worker may keep the others waiting. With Python's own 0.005, a start or an outcome would
 # wait for that long at every answer of the database while coroutines run.
 SWITCH_INTERVAL = 0.0005
@@ -45,8 +47,8 @@ def executing(context: ClusterContext, worker: int = 0) -> Iterator[WorkerLoop]:
     loop = _loop = WorkerLoop(context, worker)
     interval = sys.getswitchinterval()
     sys.setswitchinterval(SWITCH_INTERVAL)
-    _prepare(loop)
     try:
+        _prepare(loop)
         yield loop
     finally:
         loop.drain(settings.CRONTY_STOP_SECONDS)
@@ -76,7 +78,7 @@ def run_plain_functions(attempt: int, execution_ids: list[int]) -> None:
         for started in loop.start_in_sequence(attempt, execution_ids):
             with loop.leases.keep(started), project_session():
                 outcome = run_plain(started, registry.get(started.task))
-            loop.outcomes.add(outcome, is_sequence=True)
+            loop.outcomes.add(outcome, in_sequence=True)
 
 
 def run_commands(attempt: int, execution_ids: list[int]) -> None:
@@ -106,7 +108,7 @@ def probe() -> None:
     loop = _this_loop()
     if loop.is_stuck:
         logger.error("A coroutine goes on after its time limit and blocks its worker, which is replaced")
-        loop.outcomes.write()
+        loop.outcomes.write(WRITE_BEFORE_END)
         # For this, django-q2 ends the process and starts another one.
         raise TimeoutException
     if connections["default"].connection is None or time.monotonic() >= loop.renew_session_at:

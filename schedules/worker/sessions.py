@@ -14,9 +14,10 @@ KEEP_CONNECTION = 60
 BUSY_TIMEOUT = 5.0
 LOCK_TIMEOUT = 2.0
 SHORT_TIMEOUT = 1.0
-# After how many pages of SQLite's log a session that claims or starts runs copies them into the database, which takes
-# milliseconds. Those that write outcomes do so after 1,000, SQLite's own number, so that no run has to wait for it.
-LOG_PAGES = 4000
+# After how many pages of SQLite's log a session copies them into the database, which takes milliseconds: SQLite's own
+# number, and that of a session that claims or starts runs. Others then do it first, and seldom while a run waits.
+LOG_PAGES = 1000
+URGENT_LOG_PAGES = 4000
 # After how many seconds PostgreSQL ends the transaction of a host that froze or was lost in the middle of it.
 LOST_AFTER = 8.0
 
@@ -55,18 +56,22 @@ def project_session() -> Iterator[None]:
 
 @contextmanager
 def short_waits() -> Iterator[None]:
-    """Let steps that can be put off wait for SQLite's write lock only briefly."""
+    """Let steps that can be put off wait for SQLite's write lock only briefly, and copy what they write to its log."""
     session = connections["default"]
     if session.vendor != "sqlite":
         yield
         return
     session.ensure_connection()
+    (log_pages,) = session.connection.execute("PRAGMA wal_autocheckpoint").fetchone()
     session.connection.execute(f"PRAGMA busy_timeout = {SHORT_TIMEOUT * 1000:.0f}")
+    if log_pages == URGENT_LOG_PAGES:
+        session.connection.execute(f"PRAGMA wal_autocheckpoint = {LOG_PAGES}")
     try:
         yield
     finally:
         if session.connection is not None:
             session.connection.execute(f"PRAGMA busy_timeout = {BUSY_TIMEOUT * 1000:.0f}")
+            session.connection.execute(f"PRAGMA wal_autocheckpoint = {log_pages}")
 
 
 def engine_settings(database: dict[str, Any], vendor: str, *, is_urgent: bool = False) -> dict[str, Any]:
@@ -77,7 +82,8 @@ def engine_settings(database: dict[str, Any], vendor: str, *, is_urgent: bool = 
         options["timeout"] = min(options.get("timeout", BUSY_TIMEOUT), BUSY_TIMEOUT)
         command = options.get("init_command", "").replace("synchronous=FULL", "synchronous=NORMAL")
         if is_urgent:
-            command = f"{command}; PRAGMA wal_autocheckpoint={LOG_PAGES};"
+            # First, so that the project's own number counts.
+            command = f"PRAGMA wal_autocheckpoint={URGENT_LOG_PAGES}; {command}"
         if command:
             options["init_command"] = command
     elif vendor == "postgresql":

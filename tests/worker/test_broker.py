@@ -614,6 +614,34 @@ def test_job_that_is_due_during_the_tidying_comes_first_but_not_for_ever(
     assert [item["func"] for item in contents(broker.dequeue())] == [runner.probe, runner.run_coroutines]
 
 
+def test_steady_load_is_tidied_between_two_claims(broker, cluster, fake_clock, monkeypatch):
+    """Every look would fall right after a claim, or right before the next one."""
+    beat = engine.beat
+
+    def beat_slowly(*arguments: Any, **more: Any) -> None:
+        fake_clock.advance(0.004)
+        beat(*arguments, **more)
+
+    monkeypatch.setattr(engine, "beat", beat_slowly)
+    fake_clock.on_sleep = lambda: fake_clock.advance(fake_clock.slept[-1])
+    broker.dequeue()
+    begin = clock.now()
+    jobs = int(TIDY_EVERY / 0.05) + 8
+    for number in range(jobs):
+        due(task="tests.aping", next_run_at=begin + timedelta(seconds=0.05 * (1 + number)))
+
+    claimed_at, tidied_at = 0.0, 0.0
+    while not tidied_at:
+        functions = [item["func"] for item in contents(broker.dequeue())]
+        if runner.run_coroutines in functions:
+            claimed_at = fake_clock.monotonic()
+        if runner.probe in functions:
+            tidied_at = fake_clock.monotonic()
+
+    assert QUIET_AFTER <= tidied_at - claimed_at < 0.05
+    assert tidied_at - 1000 < TIDY_EVERY + 0.1
+
+
 def test_packages_are_sent_before_the_broker_looks_for_more(broker, fake_clock):
     due(next_run_at=NOW + SECOND)
     broker.dequeue()

@@ -26,6 +26,7 @@ from schedules.tasks.interface import WAITING, Final, Run
 from schedules.tasks.registry import task
 from schedules.worker import leases as leases_module
 from schedules.worker import loop as loop_module
+from schedules.worker import outcome_writer as writer_module
 from schedules.worker.concurrency import Permits
 from schedules.worker.context import ClusterContext
 from schedules.worker.loop import WorkerLoop
@@ -135,7 +136,7 @@ def end(loop: WorkerLoop) -> None:
     loop.drain(PATIENCE)
     loop._thread.join(PATIENCE)
     loop.outcomes.thread.join(PATIENCE)
-    loop.leases.thread.shutdown(wait=True)
+    loop.leases.executor.shutdown(wait=True)
 
 
 def status_of(run: Started) -> str:
@@ -282,7 +283,7 @@ def test_loop_is_stuck_while_a_coroutine_blocks_it_after_its_time_limit(
         wait_for(IS_BLOCKED.is_set)
         wait_for(lambda: loop.is_stuck)
         # Outcomes of other runs are written nevertheless.
-        loop.outcomes.add(outcome_of(plain), is_sequence=True)
+        loop.outcomes.add(outcome_of(plain), in_sequence=True)
         wait_for(lambda: status_of(plain) == "succeeded")
         assert loop.is_stuck
     finally:
@@ -328,6 +329,18 @@ def test_drain_waits_no_longer_than_its_limit(cluster, loop):
     loop._thread.join(PATIENCE)
     # An interrupted execution has no outcome; the leader hands it back.
     assert status_of(run) == "running"
+
+
+def test_what_has_ended_is_written_although_something_else_goes_on_after_a_drain(cluster, loop, monkeypatch):
+    monkeypatch.setattr(writer_module, "FLUSH_AFTER", 1000)
+    monkeypatch.setattr(loop_module, "WAIT_FOR_WRITER", PATIENCE)
+    ended, slow_run = make_running(cluster), make_running(cluster, JobFactory(task="tests.loop.slow"))
+    loop.start_coroutines([slow_run])
+    loop.outcomes.add(outcome_of(ended))
+
+    assert loop.drain(0.05) is False
+
+    assert (status_of(ended), status_of(slow_run)) == ("succeeded", "running")
 
 
 def test_loop_survives_a_task_that_breaks_out_of_it(cluster, loop, caplog):

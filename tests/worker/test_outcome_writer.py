@@ -2,6 +2,7 @@
 
 import logging
 import threading
+import time
 from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
@@ -82,7 +83,7 @@ def test_outcomes_are_written_between_runs_in_a_burst(cluster, writer, monkeypat
     monkeypatch.setattr(writer_module, "FLUSH_AFTER", 1000)
     monkeypatch.setattr(writer_module, "FLUSH_BURST_AFTER", 1000)
     monkeypatch.setattr(writer_module, "WAIT_FOR_WRITER", PATIENCE)
-    writer.add(outcome_of(run), is_sequence=True)
+    writer.add(outcome_of(run), in_sequence=True)
     writer.write_if_due()
     assert status_of(run) == "running"
 
@@ -93,19 +94,16 @@ def test_outcomes_are_written_between_runs_in_a_burst(cluster, writer, monkeypat
 
 
 def test_outcomes_wait_longer_in_a_burst_but_are_written(cluster, context, writer, monkeypatch):
-    monkeypatch.setattr(writer_module, "FLUSH_BURST_AFTER", 1000)
+    monkeypatch.setattr(writer_module, "FLUSH_BURST_AFTER", 0.2)
     monkeypatch.setattr(context_module, "BURST_LASTS", 1000)
     context.report_burst()
     run = make_running(cluster)
+    begin = time.monotonic()
 
     writer.add(outcome_of(run))
-    writer.thread.join(10 * writer_module.FLUSH_AFTER)
-    assert status_of(run) == "running"
 
-    monkeypatch.setattr(context_module, "BURST_LASTS", 0)
-    writer.add(outcome_of(make_running(cluster)))
-    writer.write()
-    assert set(Execution.objects.values_list("status", flat=True)) == {"succeeded"}
+    wait_for(lambda: status_of(run) == "succeeded")
+    assert time.monotonic() - begin >= 0.2
 
 
 def test_outcome_added_while_others_are_written_is_written_too(cluster, writer, monkeypatch):
@@ -151,10 +149,53 @@ def test_outcomes_survive_a_database_outage(cluster, writer, monkeypatch, caplog
     wait_for(lambda: status_of(run) == "succeeded")
 
 
+def test_writer_goes_on_after_an_error_that_nobody_expected(cluster, writer, monkeypatch, caplog):
+    run = make_running(cluster)
+    write_group, errors = writer._write_group, [MemoryError()]
+
+    def fail_once(group: Any) -> Any:
+        if errors:
+            raise errors.pop()
+        return write_group(group)
+
+    monkeypatch.setattr(writer, "_write_group", fail_once)
+
+    writer.add(outcome_of(run))
+
+    wait_for(lambda: status_of(run) == "succeeded")
+    assert "MemoryError" in caplog.text
+
+
+def test_retries_do_not_become_more_frequent_when_other_outcomes_are_written(cluster, writer, monkeypatch):
+    blocked, other = (outcome_of(make_running(cluster)) for _ in range(2))
+    first, last = writer_module.FIRST_RETRY_AFTER, writer_module.LAST_RETRY_AFTER
+
+    def refuse(cluster_id: int, outcomes: Any) -> engine.Settled:
+        raise OperationalError("database is locked")
+
+    # It is not tried again by itself.
+    writer._retry_after = 1000
+    with monkeypatch.context() as locked:
+        locked.setattr(engine, "settle_runs", refuse)
+        writer.add(blocked)
+        wait_for(lambda: bool(writer._deferred))
+    assert writer._retry_after == last
+
+    writer.add(other)
+    writer.write(PATIENCE)
+    assert Execution.objects.get(pk=other.execution_id).status == "succeeded"
+    assert writer._retry_after == last
+
+    writer._retry_at = 0
+    writer.write(PATIENCE)
+    assert writer.is_empty
+    assert writer._retry_after == first
+
+
 def test_whoever_waits_for_a_writer_that_ends_goes_on(writer, monkeypatch):
     is_waiting = threading.Event()
     monkeypatch.setattr(writer, "_write", is_waiting.wait)
-    waiting = threading.Thread(target=writer.write)
+    waiting = threading.Thread(target=writer.write, args=[PATIENCE])
     waiting.start()
     wait_for(lambda: writer._requests == 1)
 

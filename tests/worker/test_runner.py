@@ -76,7 +76,7 @@ def context(cluster: Cluster) -> Iterator[ClusterContext]:
         yield made
     loop._thread.join(PATIENCE)
     loop.outcomes.thread.join(PATIENCE)
-    loop.leases.thread.shutdown(wait=True)
+    loop.leases.executor.shutdown(wait=True)
     made.close()
 
 
@@ -314,7 +314,7 @@ def test_executions_in_progress_finish_before_the_worker_ends(cluster):
         runner.run_coroutines(0, [rows[0].pk])
         runner.run_plain_functions(0, [rows[1].pk])
     loop.outcomes.thread.join(PATIENCE)
-    loop.leases.thread.shutdown(wait=True)
+    loop.leases.executor.shutdown(wait=True)
     context.close()
 
     assert list(Execution.objects.values_list("status", "attempt")) == [("succeeded", 1)] * 2

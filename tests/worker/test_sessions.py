@@ -13,7 +13,7 @@ from django.db import DatabaseError, connection, connections, transaction
 from schedules import clock, engine
 from schedules.models import Execution, Job
 from schedules.worker import sessions
-from schedules.worker.sessions import engine_settings, project_session, use_engine_session
+from schedules.worker.sessions import engine_settings, project_session, short_waits, use_engine_session
 from tests.factories import ClusterFactory, JobFactory
 from tests.waiting import PATIENCE, wait_for
 
@@ -102,8 +102,15 @@ def test_options_of_the_project_stay(is_pooled):
 
 
 @pytest.mark.skipif(connection.vendor != "sqlite", reason="PostgreSQL copies its log in a process of its own")
-@pytest.mark.parametrize("own", ["", "PRAGMA cache_size=-3000", "PRAGMA cache_size=-3000; "])
-def test_runs_do_not_wait_until_the_log_of_sqlite_is_copied(monkeypatch, own):
+@pytest.mark.parametrize(
+    ("own", "engine", "urgent"),
+    [
+        pytest.param("", 1000, 4000, id="none"),
+        pytest.param("PRAGMA cache_size=-3000", 1000, 4000, id="another setting"),
+        pytest.param("PRAGMA wal_autocheckpoint=7;", 7, 7, id="the project's own number"),
+    ],
+)
+def test_runs_do_not_wait_until_the_log_of_sqlite_is_copied(monkeypatch, own, engine, urgent):
     monkeypatch.setitem(connection.settings_dict["OPTIONS"], "init_command", own)
 
     def pages() -> int:
@@ -111,11 +118,17 @@ def test_runs_do_not_wait_until_the_log_of_sqlite_is_copied(monkeypatch, own):
             (number,) = cursor.execute("PRAGMA wal_autocheckpoint").fetchone()
             return int(number)
 
-    with ThreadPoolExecutor(1, initializer=partial(use_engine_session, is_urgent=True)) as thread:
-        urgent = thread.submit(pages).result()
-        thread.submit(connections.close_all).result()
+    def pages_of_pruning() -> list[int]:
+        seen = [pages()]
+        with short_waits():
+            seen.append(pages())
+        return [*seen, pages()]
 
-    assert in_engine_session(pages) == 1000 < urgent
+    assert in_engine_session(pages) == engine
+    with ThreadPoolExecutor(1, initializer=partial(use_engine_session, is_urgent=True)) as thread:
+        seen = thread.submit(pages_of_pruning).result()
+        thread.submit(connections.close_all).result()
+    assert seen == [urgent, engine, urgent]
 
 
 def test_bare_settings_of_another_project_are_enough():
