@@ -208,7 +208,7 @@ READING = {
     ),
     "read the activity": Flow(
         start="/activity/",
-        steps=(choose("Action", "Delete"),),
+        steps=(choose("Action", "Moved to the trash"),),
         send=press("Filter"),
         seen="Nothing yet",
         prepare=skip_next,

@@ -276,7 +276,7 @@ CHANGING = {
         seen="Briefing answered",
         stored=lambda data: Execution.objects.get(job=data.briefing).result,
         becomes="All is well.",
-        stale="already answered.*Nothing new",
+        stale="(?=.*already answered).*answer wasn’t sent.*Nothing new",
     ),
     "dismiss a prompt": Flow(
         start="/inbox/",
