@@ -19,8 +19,8 @@ def locked_job(actor: Actor, job_id: str, *, may: Callable[[Job], bool] | None =
 
 def change_row(job: Job, now: datetime, **changes: Any) -> None:
     """Update a locked row, whose revision must not have changed since it was read."""
-    moved = Job.objects.filter(pk=job.pk, revision=job.revision).update(
+    changed = Job.objects.filter(pk=job.pk, revision=job.revision).update(
         **changes, revision=job.revision + 1, updated_at=now
     )
-    assert moved == 1
+    assert changed == 1
     job.take_over(changes, now)

@@ -27,11 +27,10 @@ from schedules.tasks.registry import task
 from schedules.worker import leases as leases_module
 from schedules.worker import loop as loop_module
 from schedules.worker import outcome_writer as writer_module
-from schedules.worker.concurrency import Permits
 from schedules.worker.context import ClusterContext
 from schedules.worker.loop import WorkerLoop
 from schedules.worker.starts import start_executions
-from tests.factories import ClusterFactory, ExecutionFactory, JobFactory
+from tests.factories import ExecutionFactory, JobFactory
 from tests.waiting import PATIENCE, wait_for
 
 NOW = datetime(2026, 2, 4, 9, 0, tzinfo=UTC)
@@ -110,18 +109,6 @@ def outcome_of(run: Started, **fields: Any) -> engine.Outcome:
     return engine.Outcome(
         run.execution_id, run.attempt, run.job_id, Execution.Status.SUCCEEDED, NOW, **fields
     )
-
-
-@pytest.fixture
-def cluster(transactional_db: None) -> Cluster:
-    return ClusterFactory()
-
-
-@pytest.fixture
-def context(cluster: Cluster) -> Iterator[ClusterContext]:
-    made = ClusterContext(cluster.pk, Permits(1))
-    yield made
-    made.close()
 
 
 @pytest.fixture

@@ -11,27 +11,13 @@ import pytest
 from django.db import OperationalError
 
 from schedules import engine
-from schedules.models import Cluster, Execution
+from schedules.models import Execution
 from schedules.worker import context as context_module
 from schedules.worker import outcome_writer as writer_module
-from schedules.worker.concurrency import Permits
 from schedules.worker.context import ClusterContext
 from schedules.worker.outcome_writer import OutcomeWriter
-from tests.factories import ClusterFactory
 from tests.waiting import PATIENCE, wait_for
 from tests.worker.test_loop import NOW, make_running, outcome_of, status_of
-
-
-@pytest.fixture
-def cluster(transactional_db: None) -> Cluster:
-    return ClusterFactory()
-
-
-@pytest.fixture
-def context(cluster: Cluster) -> Iterator[ClusterContext]:
-    made = ClusterContext(cluster.pk, Permits(1))
-    yield made
-    made.close()
 
 
 @pytest.fixture
@@ -193,14 +179,15 @@ def test_retries_do_not_become_more_frequent_when_other_outcomes_are_written(clu
 
 
 def test_whoever_waits_for_a_writer_that_ends_goes_on(writer, monkeypatch):
-    is_waiting = threading.Event()
-    monkeypatch.setattr(writer, "_write", is_waiting.wait)
-    waiting = threading.Thread(target=writer.write, args=[PATIENCE])
+    may_write = threading.Event()
+    monkeypatch.setattr(writer, "_write", may_write.wait)
+    monkeypatch.setattr(writer_module, "WAIT_FOR_WRITER", 0)
+    waiting = threading.Thread(target=writer.write, args=[10 * PATIENCE], daemon=True)
     waiting.start()
     wait_for(lambda: writer._requests == 1)
 
     writer.close()
-    is_waiting.set()
 
     waiting.join(PATIENCE)
     assert not waiting.is_alive()
+    may_write.set()
