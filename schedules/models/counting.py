@@ -39,6 +39,7 @@ class CountUpTo(Subquery):
 
     template = "(SELECT COUNT(*) FROM (%(subquery)s) counted)"
     output_field = IntegerField()
+    empty_result_set_value = 0
 
     def __init__(self, rows: QuerySet[Any], most: int | None = None) -> None:
         # Of a constant, because SQLite takes half as long again to pass on keys.

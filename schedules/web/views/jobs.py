@@ -50,7 +50,7 @@ class JobsPage(PageMixin, TemplateView):
         known: Mapping[int, str] = {}
         if is_large:
             segments = self._large_list(jobs, runs, asked)
-            counts = {} if is_narrowed else states.count_by_index(jobs, runs, now)
+            counts = {} if is_narrowed else states.count_by_index(jobs, runs, now, self.page.profile)
             if is_narrowed or asked["status"]:
                 # No index finds the next runs of such a list.
                 drawn = None

@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 from schedules.models import LATE_AFTER, Execution, Job, Profile, Token
-from schedules.models.counting import CountUpTo, count_up_to, count_words
+from schedules.models.counting import CountUpTo, count_words
 from schedules.models.executions import ExecutionQuerySet
 from schedules.models.job_queries import JobQuerySet, has_unfinished
 from schedules.models.keysets import Segment
@@ -56,45 +56,51 @@ def segments_of(
     jobs: JobQuerySet, now: datetime, name: str, runs: ExecutionQuerySet | None = None
 ) -> list[Segment]:
     """Return the jobs of one standing, the next to run first; for a long list, also pass the runs of its jobs."""
-    failing, late, calm = _planned(jobs, now)
-    last_runs = jobs.stopped(Job.Status.RUNNING)
-    retrying, under_way, unclaimed = map(has_unfinished, ("retrying", "under_way", "unclaimed"))
     match name:
         case "stopped_failing":
             return [Segment(_stopped_failing(jobs))]
         case "paused":
             return [Segment(jobs.stopped(Job.Status.PAUSED).exclude(is_stopped_failing()))]
         case "failing":
-            return [Segment(failing, BY_NEXT_RUN)]
+            return [Segment(_failing(jobs), BY_NEXT_RUN)]
+        case "late":
+            return [Segment(_late(jobs, now).exclude(has_unfinished("retrying")), BY_NEXT_RUN)]
+        case "healthy" | "new":
+            calm = _calm(jobs, now)
+            quiet = calm.exclude(has_unfinished("under_way")).exclude(has_unfinished("unclaimed"))
+            found = quiet.filter(last_run_at__isnull=name == "new")
+            return [Segment(found, BY_NEXT_RUN, walked=calm)]
+        case "retrying" | "running" | "waiting":
+            return _unfinished(jobs, now, name, runs)
+    return [_stopped(jobs, name)]
+
+
+def _unfinished(
+    jobs: JobQuerySet, now: datetime, name: str, runs: ExecutionQuerySet | None
+) -> list[Segment]:
+    """Return the jobs with unfinished runs in two parts: those that are planned again, and those in their last run."""
+    retrying, under_way, unclaimed = map(has_unfinished, ("retrying", "under_way", "unclaimed"))
+    last_runs = jobs.stopped(Job.Status.RUNNING)
+    match name:
         case "retrying":
             found = jobs.filter(status=Job.Status.PENDING, failure_streak=0)
-            planned = _with_runs(found, runs, "retrying")
-            return [Segment(planned, BY_NEXT_RUN), Segment(last_runs.filter(retrying))]
-        case "late":
-            return [Segment(late.exclude(retrying), BY_NEXT_RUN)]
+            planned, ending = _with_runs(found, runs, "retrying"), last_runs.filter(retrying)
         case "running":
-            planned = _with_runs(calm, runs, "under_way").exclude(retrying)
+            planned = _with_runs(_calm(jobs, now), runs, "under_way").exclude(retrying)
             ending = last_runs.exclude(retrying).exclude(unclaimed & ~under_way)
-            return [Segment(planned, BY_NEXT_RUN), Segment(ending)]
-        case "waiting":
-            planned = _with_runs(calm, runs, "unclaimed").exclude(under_way)
-            return [
-                Segment(planned, BY_NEXT_RUN),
-                Segment(last_runs.filter(unclaimed).exclude(under_way)),
-            ]
-        case "healthy" | "new":
-            quiet = calm.exclude(under_way).exclude(unclaimed).filter(last_run_at__isnull=name == "new")
-            return [Segment(quiet, BY_NEXT_RUN, walked=calm)]
-    return [_stopped(jobs, name)]
+        case _:
+            planned = _with_runs(_calm(jobs, now), runs, "unclaimed").exclude(under_way)
+            ending = last_runs.filter(unclaimed).exclude(under_way)
+    return [Segment(planned, BY_NEXT_RUN), Segment(ending)]
 
 
 def worst_first(jobs: JobQuerySet, now: datetime) -> list[Segment]:
     """Return all jobs, worst first, without separating those that run as planned by their standing."""
-    failing, late, calm = _planned(jobs, now)
+    planned = (_failing(jobs), _late(jobs, now), _calm(jobs, now))
     return [
         Segment(_stopped_failing(jobs)),
         _stopped(jobs, Job.Status.FAILED),
-        *(Segment(rows, BY_NEXT_RUN) for rows in (failing, late, calm)),
+        *(Segment(rows, BY_NEXT_RUN) for rows in planned),
         _stopped(jobs, Job.Status.RUNNING),
         *segments_of(jobs, now, "paused"),
         _stopped(jobs, Job.Status.COMPLETED),
@@ -122,25 +128,30 @@ def sorted_by(jobs: JobQuerySet, sort: str) -> list[Segment] | None:
     return [ran, never] if sort.startswith("-") else [never, ran]
 
 
-def count_by_index(jobs: JobQuerySet, runs: ExecutionQuerySet, now: datetime) -> dict[str, int | None]:
+def count_by_index(
+    jobs: JobQuerySet, runs: ExecutionQuerySet, now: datetime, profile: Profile
+) -> dict[str, int | None]:
     """Count the jobs of each standing up to a limit; None for a standing that no index finds."""
-    return {
-        name: None
-        if name in ("healthy", "new")
-        else sum(_count(segment) for segment in segments_of(jobs, now, name, runs))
-        for name in ORDER
-    }
+    found = {name: segments_of(jobs, now, name, runs) for name in ORDER if name not in ("healthy", "new")}
+    counts = _count(found, MOST_COUNTED, profile)
+    return {name: counts.get(name) for name in ORDER}
 
 
 def count_alarms(jobs: JobQuerySet, now: datetime, profile: Profile) -> dict[str, int]:
-    """Count the broken and late jobs up to a limit, in one query that reads only their indexes."""
-    counts = {
-        name: CountUpTo(segment.rows.order_by(*segment.order), MOST_IN_ALARM)
-        for name in (*BROKEN, "late")
-        for segment in segments_of(jobs, now, name)
-    }
-    [row] = Profile.objects.filter(pk=profile.pk).values_list(*counts.values())
-    return dict(zip(counts, row, strict=True))
+    """Count the broken and late jobs up to a limit."""
+    found = {name: segments_of(jobs, now, name) for name in (*BROKEN, "late")}
+    return _count(found, MOST_IN_ALARM, profile)
+
+
+def _count(segments: Mapping[str, Sequence[Segment]], most: int, profile: Profile) -> dict[str, int]:
+    """Count each list up to a limit, all in one query that reads only their indexes; it asks for one row, the profile."""
+    parts = [(name, part) for name, listed in segments.items() for part in listed]
+    counted = [CountUpTo(part.rows.order_by(*part.order), most) for _, part in parts]
+    [row] = Profile.objects.filter(pk=profile.pk).values_list(*counted)
+    counts = dict.fromkeys(segments, 0)
+    for (name, _), count in zip(parts, row, strict=True):
+        counts[name] += count
+    return counts
 
 
 class Alarm(NamedTuple):
@@ -161,14 +172,17 @@ def alarm_of(counts: Mapping[str, int | None]) -> Alarm:
     )
 
 
-def _planned(jobs: JobQuerySet, now: datetime) -> tuple[JobQuerySet, JobQuerySet, JobQuerySet]:
-    """Return the pending jobs in three parts: failing, late, and the others."""
-    pending, late = jobs.filter(status=Job.Status.PENDING), now - LATE_AFTER
-    return (
-        pending.filter(failure_streak__gt=0),
-        pending.filter(next_run_at__lt=late, failure_streak=0),
-        pending.filter(next_run_at__gte=late, failure_streak=0),
-    )
+def _failing(jobs: JobQuerySet) -> JobQuerySet:
+    """Return the pending jobs that are failing; the others are late or calm."""
+    return jobs.filter(status=Job.Status.PENDING, failure_streak__gt=0)
+
+
+def _late(jobs: JobQuerySet, now: datetime) -> JobQuerySet:
+    return jobs.filter(status=Job.Status.PENDING, next_run_at__lt=now - LATE_AFTER, failure_streak=0)
+
+
+def _calm(jobs: JobQuerySet, now: datetime) -> JobQuerySet:
+    return jobs.filter(status=Job.Status.PENDING, next_run_at__gte=now - LATE_AFTER, failure_streak=0)
 
 
 def _with_runs(jobs: JobQuerySet, runs: ExecutionQuerySet | None, which: str) -> JobQuerySet:
@@ -186,10 +200,6 @@ def _stopped_failing(jobs: JobQuerySet) -> JobQuerySet:
 
 def _stopped(jobs: JobQuerySet, status: str) -> Segment:
     return Segment(jobs.stopped(status))
-
-
-def _count(segment: Segment) -> int:
-    return count_up_to(segment.rows.order_by(*segment.order), MOST_COUNTED)
 
 
 def name_standings(jobs: Sequence[Any], known: Mapping[int, str], user_id: int, now: datetime) -> None:

@@ -48,5 +48,5 @@ def test_long_list_has_every_job_once_and_the_worst_first(owner: User):
     assert sorted(found) == sorted(job.pk for job in jobs.values())
     worst = ("stopped_failing", "failed", "failing", "late")
     assert found[:4] == [jobs[name].pk for name in worst]
-    counts = states.count_by_index(Job.objects.all(), runs, now)
+    counts = states.count_by_index(Job.objects.all(), runs, now, owner.cronty_profile)
     assert counts == dict.fromkeys(states.STANDINGS, 1) | {"healthy": None, "new": None}
