@@ -85,6 +85,7 @@ class ExecutionFactory(DjangoModelFactory[Execution]):
     task = factory.SelfAttribute("job.task")
     scheduled_for = factory.LazyFunction(clock.now)
     status = "succeeded"
+    finished_at = factory.LazyAttribute(lambda row: clock.now() if row.status in Execution.FINAL else None)
     lease_until = factory.LazyAttribute(
         lambda row: clock.now() + timedelta(seconds=10) if row.status in Execution.HELD else None
     )

@@ -26,7 +26,7 @@ from tests.mcp.agents import InMemory
 
 FIRST = ("schedules", "0001_initial")
 # The content without its formatting and comments.
-FIRST_DIGEST = "0dd452281ca98958df1b1eabd8443a5da73d35b17c1de91424bb1208a63280f4"
+FIRST_DIGEST = "4d7e217881cc04cb49a9e8623ee23b301f0b708c170c6c546ab246f9c44b1510"
 
 NAMES = (
     "Cluster",

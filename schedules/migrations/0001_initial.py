@@ -756,6 +756,20 @@ class Migration(migrations.Migration):
                     ),
                     models.Index(fields=["owner", "-scheduled_for", "-id"], name="execution_owner_history"),
                     models.Index(fields=["-scheduled_for", "-id"], name="execution_history"),
+                    models.Index(
+                        condition=models.Q(
+                            models.Q(("status", "succeeded"), _negated=True), ("finished_at__isnull", False)
+                        ),
+                        fields=["-scheduled_for", "-id"],
+                        name="execution_unsuccessful",
+                    ),
+                    models.Index(
+                        condition=models.Q(
+                            models.Q(("status", "succeeded"), _negated=True), ("finished_at__isnull", False)
+                        ),
+                        fields=["owner", "-scheduled_for", "-id"],
+                        name="execution_unsuccessful_owner",
+                    ),
                 ],
                 "constraints": [
                     models.UniqueConstraint(

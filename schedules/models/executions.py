@@ -56,6 +56,8 @@ def job_was_stopped(cause: str, job_status: str | None, job_deleted_at: datetime
 _IS_OUTDATED = JOB_WAS_STOPPED | ~Q(job__task=F("task"))
 # A prompt that an agent may have acted on; `leased_to` is empty if a person took it away from the agent.
 _MUST_NOT_BE_REPEATED = Q(job__at_most_once=True) & ~Q(leased_to="")
+# One condition for the queries and their partial indexes: SQLite uses these only if a query repeats it.
+_IS_UNSUCCESSFUL = ~Q(status="succeeded") & Q(finished_at__isnull=False)
 
 
 class ExecutionQuerySet(models.QuerySet["Execution"]):
@@ -66,6 +68,15 @@ class ExecutionQuerySet(models.QuerySet["Execution"]):
     def live(self) -> Self:
         # SQLite uses the partial index only if the query repeats its condition on `finished_at`.
         return self.filter(finished_at=None, status__in=Execution.LIVE)
+
+    def unsuccessful(self) -> Self:
+        """Runs that have ended in another way than with success."""
+        return self.filter(_IS_UNSUCCESSFUL)
+
+    def among_which(self, status: str) -> Self:
+        """Runs to look through for those of a status: as few as an index can tell."""
+        is_unsuccessful = status in Execution.FINAL and status != Execution.Status.SUCCEEDED
+        return self.unsuccessful() if is_unsuccessful else self
 
     def under_way(self) -> Self:
         """Runs that have started but not ended, including retries and prompts that an agent has claimed.
@@ -236,6 +247,16 @@ class Execution(models.Model):
             ),
             models.Index(name="execution_owner_history", fields=["owner", "-scheduled_for", "-id"]),
             models.Index(name="execution_history", fields=["-scheduled_for", "-id"]),
+            models.Index(
+                name="execution_unsuccessful",
+                fields=["-scheduled_for", "-id"],
+                condition=_IS_UNSUCCESSFUL,
+            ),
+            models.Index(
+                name="execution_unsuccessful_owner",
+                fields=["owner", "-scheduled_for", "-id"],
+                condition=_IS_UNSUCCESSFUL,
+            ),
         ]
 
     def __str__(self) -> str:

@@ -95,20 +95,23 @@ class JobQuerySet(models.QuerySet["Job"]):
         """Jobs in this state, as `state_of` defines it."""
         match state:
             case self.model.Status.RUNNING:
-                under_way = self.filter(_has_run_under_way(), status=self.model.Status.PENDING)
-                last_runs = self.filter(status=self.model.Status.RUNNING)
-                # By keys: for a condition with OR, the database would look through all jobs.
-                keys = [rows.order_by().values("pk") for rows in (under_way, last_runs)]
-                return self.filter(pk__in=keys[0].union(keys[1], all=True))
+                return self._running(self.filter(status=self.model.Status.RUNNING))
             case self.model.Status.PENDING:
                 return self.filter(~_has_run_under_way(), status=self.model.Status.PENDING)
         return self.filter(status=state)
+
+    def _running(self, last_runs: Self) -> Self:
+        """Jobs with a run under way: those that are planned again, and those in their last run."""
+        under_way = self.filter(_has_run_under_way(), status=self.model.Status.PENDING)
+        # By keys: for a condition with OR, the database would look through all jobs.
+        keys = [rows.order_by().values("pk") for rows in (under_way, last_runs)]
+        return self.filter(pk__in=keys[0].union(keys[1], all=True))
 
     def listed(self, state: str) -> Self:
         """Jobs in this state, the next to run first and then the newest, in the order of an index."""
         match state:
             case self.model.Status.RUNNING:
-                return self.in_state(state)
+                return self._running(self.stopped(state))
             case self.model.Status.PENDING:
                 # Without the condition, SQLite would begin with the jobs that have no next run.
                 pending = self.in_state(state).filter(next_run_at__isnull=False)

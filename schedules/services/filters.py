@@ -95,8 +95,9 @@ class JobFilter:
         """Count the runs with the wanted outcome since the moment, by job; `runs` are all that the actor sees."""
         if not (self.outcome and self.since):
             return {}
-        newest = runs.filter(scheduled_for__gte=self.since).order_by("-scheduled_for", "-pk")
         statuses: Any = STATUSES_OF_OUTCOME[self.outcome]
+        since = runs.among_which(statuses[0]).filter(scheduled_for__gte=self.since)
+        newest = since.order_by("-scheduled_for", "-pk")
         found = Execution.objects.filter(among_first(newest), status__in=statuses, job__isnull=False)
         counted = found.order_by().values("job").annotate(count=Count("pk"), last=Max("scheduled_for"))
         return {row["job"]: Runs(row["count"], row["last"]) for row in counted}

@@ -89,7 +89,7 @@ def found_on(answer) -> list[int]:
 
 @pytest.mark.usefixtures("two_at_a_time")
 @pytest.mark.parametrize(
-    "asked", [{"status__exact": "failed"}, {"q": "Odd"}, {"task": "tests.ping", "q": "odd"}]
+    "asked", [{"cause__exact": "catch_up"}, {"q": "Odd"}, {"task": "tests.ping", "q": "odd"}]
 )
 def test_filter_looks_through_some_runs_at_a_time(operator_client, asked):
     job = JobFactory(name="Even")
@@ -97,7 +97,7 @@ def test_filter_looks_through_some_runs_at_a_time(operator_client, asked):
         ExecutionFactory(
             job=job,
             job_name="Odd" if minute == 5 else "Even",
-            status="failed" if minute == 5 else "succeeded",
+            cause="catch_up" if minute == 5 else "schedule",
             scheduled_for=NOW - timedelta(minutes=minute),
         )
         for minute in range(6)
@@ -110,6 +110,19 @@ def test_filter_looks_through_some_runs_at_a_time(operator_client, asked):
         answer = operator_client.get(page(Execution, "changelist") + answer.context["cl"].older_link)
 
     assert [*pages, found_on(answer)] == [[], [], [runs[5].pk]]
+
+
+@pytest.mark.usefixtures("two_at_a_time")
+def test_old_failure_is_found_at_once(operator_client):
+    job = JobFactory()
+    failed = ExecutionFactory(job=job, status="failed", scheduled_for=NOW - timedelta(days=1))
+    for minute in range(4):
+        ExecutionFactory(job=job, scheduled_for=NOW - timedelta(minutes=minute))
+
+    answer = operator_client.get(page(Execution, "changelist"), {"status__exact": "failed"})
+
+    assert found_on(answer) == [failed.pk]
+    assert not answer.context["cl"].older
 
 
 @pytest.mark.usefixtures("two_at_a_time")

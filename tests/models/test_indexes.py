@@ -22,6 +22,14 @@ HOT = {
     "waiting prompts": (Execution.objects.claimable(now).order_by("scheduled_for"), "execution_waiting"),
     "newest changes of a person": (Event.objects.filter(owner=1).order_by("-pk"), "event_owner"),
     "live runs": (Execution.objects.live().order_by(), "execution_live_job"),
+    "newest failures": (
+        Execution.objects.among_which("failed").filter(status="failed"),
+        "execution_unsuccessful",
+    ),
+    "newest failures of a person": (
+        Execution.objects.filter(owner=1).among_which("failed").filter(status="failed"),
+        "execution_unsuccessful_owner",
+    ),
     "which jobs are running": (Job.objects.with_activity().order_by(), "execution_live_job"),
     "the list": (Job.objects.kept().owned_by(1).with_activity(), "job_list"),
     "the number of notifications to be sent": (

@@ -43,6 +43,7 @@ class RunsPage(PageMixin, TemplateView):
         asked = asked_of(self.request)
         scope, problems = within(self.page, asked)
         counts = count_by_status(scope, asked["status"])
+        scope = looked_through(scope, asked)
         found = matching(scope, asked)
         if asked["status"] in Execution.LIVE:
             # They may be as old as the history, but there are never many, and an index has them all.
@@ -98,6 +99,11 @@ def within(page: Page, asked: dict[str, str]) -> tuple[ExecutionQuerySet, dict[s
             except PhraseError as error:
                 problems[name] = sentence(str(error))
     return runs, problems
+
+
+def looked_through(runs: ExecutionQuerySet, asked: dict[str, str]) -> ExecutionQuerySet:
+    """Return the runs that may have the asked status; those of one job are few, and have an index of their own."""
+    return runs if asked["job"] else runs.among_which(asked["status"])
 
 
 def matching(runs: ExecutionQuerySet, asked: dict[str, str]) -> ExecutionQuerySet:
@@ -206,7 +212,7 @@ def export(request: HttpRequest, kind: str) -> StreamingHttpResponse:
     """Return the runs that match the query string, as CSV or JSON."""
     asked = asked_of(request)
     scope, _ = within(page_of(request), asked)
-    found = matching(scope, asked)
+    found = matching(looked_through(scope, asked), asked)
     chunks = csv_chunks(found) if kind == "csv" else json_chunks(found)
     # Django would collect a synchronous iterator in memory under ASGI, and an asynchronous one under WSGI.
     content = in_threads(chunks) if isinstance(request, ASGIRequest) else chunks

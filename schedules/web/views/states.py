@@ -75,9 +75,7 @@ def segments_of(
     return [_stopped(jobs, name)]
 
 
-def _unfinished(
-    jobs: JobQuerySet, now: datetime, name: str, runs: ExecutionQuerySet | None
-) -> list[Segment]:
+def _unfinished(jobs: JobQuerySet, now: datetime, name: str, runs: ExecutionQuerySet | None) -> list[Segment]:
     """Return the jobs with unfinished runs in two parts: those that are planned again, and those in their last run."""
     retrying, under_way, unclaimed = map(has_unfinished, ("retrying", "under_way", "unclaimed"))
     last_runs = jobs.stopped(Job.Status.RUNNING)

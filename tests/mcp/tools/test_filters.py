@@ -68,6 +68,18 @@ def test_rows_say_how_often_and_when_last_the_outcome_occurred(call, rows):
     assert "matching_runs" not in call("list_jobs", outcome="failed")["jobs"][0]
 
 
+def test_failure_before_many_good_runs_is_found(call, owner, monkeypatch):
+    monkeypatch.setattr("schedules.models.counting.COUNTED", 3)
+    job, now = JobFactory(owner=owner, recent="FSSSS"), clock.now()
+    ExecutionFactory(job=job, status="failed", scheduled_for=now - timedelta(days=6))
+    for minute in range(4):
+        ExecutionFactory(job=job, scheduled_for=now - timedelta(minutes=minute))
+
+    [found] = call("list_jobs", outcome="failed", since="7 days ago")["jobs"]
+
+    assert (found["job_id"], found["matching_runs"]) == (job.public_id, 1)
+
+
 @pytest.mark.parametrize(
     ("asked", "error"),
     [

@@ -100,18 +100,18 @@ def test_page_says_how_many_runs_it_looked_through(web: Client, owner: User):
     for minute in range(5):
         ExecutionFactory(job=job, scheduled_for=clock.now() - timedelta(minutes=minute))
 
-    first = web.get("/runs/", {"status": "failed"})
+    first = web.get("/runs/", {"cause": "catch_up"})
     page = html_of(first)
 
     assert "No match among the 3 runs searched so far. Continue with older ones." in page
-    assert f"?status=failed&amp;after={first.context['listed'].after}" in page
-    last = html_of(web.get("/runs/", {"status": "failed", "after": first.context["listed"].after}))
+    assert f"?cause=catch_up&amp;after={first.context['listed'].after}" in page
+    last = html_of(web.get("/runs/", {"cause": "catch_up", "after": first.context["listed"].after}))
     assert "Try a different search or clear the filters." in last
 
 
-@pytest.mark.parametrize("status", ["running", "waiting"])
+@pytest.mark.parametrize("status", ["running", "waiting", "failed", "lost", "missed", "skipped", "cancelled"])
 @pytest.mark.usefixtures("few_at_a_time")
-def test_old_run_that_is_not_finished_is_found_at_once(web: Client, owner: User, status: str):
+def test_old_run_that_did_not_succeed_is_found_at_once(web: Client, owner: User, status: str):
     job = JobFactory(owner=owner)
     old = ExecutionFactory(job=job, status=status, scheduled_for=clock.now() - timedelta(days=1))
     for minute in range(5):
