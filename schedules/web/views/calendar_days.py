@@ -50,17 +50,18 @@ class Past:
 
     good: int = 0
     bad: int = 0
-    failed: list[Failed] = field(default_factory=list)
+    _failed: dict[str, Failed] = field(default_factory=dict)
+
+    @property
+    def failed(self) -> list[Failed]:
+        return list(self._failed.values())
 
     def add(self, status: str, name: str, run_id: int) -> None:
         if status == Execution.Status.SUCCEEDED:
             self.good += 1
         elif status in FAILURES:
             self.bad += 1
-            known = next((each for each in self.failed if each.name == name), None)
-            if known is None:
-                self.failed.append(known := Failed(name, run_id))
-            known.count += 1
+            self._failed.setdefault(name, Failed(name, run_id)).count += 1
 
 
 @dataclass
