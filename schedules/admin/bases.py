@@ -31,6 +31,8 @@ from schedules.templatetags.cronty_statuses import STATUSES
 
 Row = TypeVar("Row", bound=Model)
 USERNAME = get_user_model().USERNAME_FIELD
+# The most rows that a message about an action names.
+MOST_NAMED = 50
 LONGEST_SEARCH = 100
 SEARCH_HELP = f"The id of a job, or a part of a text; of a long list, {count_words(WALKED)} rows are looked through at a time."
 # The look-ups that Django's own filters put behind the name of a field.
@@ -297,7 +299,9 @@ def report(
     """Show the results of an action: one message for all successes, and one for each refusal."""
     succeeded = [name for name, answer in answers if isinstance(answer, Ok)]
     if succeeded:
-        page.message_user(request, f"{done} {', '.join(succeeded)}.", messages.SUCCESS)
+        more = f", and {len(succeeded) - MOST_NAMED:,} more" if len(succeeded) > MOST_NAMED else ""
+        words = f"{done} {', '.join(succeeded[:MOST_NAMED])}{more}."
+        page.message_user(request, words, messages.SUCCESS)
     for name, answer in answers:
         if isinstance(answer, Err):
             page.message_user(request, f"{name}: {answer.message}", messages.ERROR)

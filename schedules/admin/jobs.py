@@ -32,6 +32,7 @@ from schedules.models import Job
 from schedules.models.keysets import Segment
 from schedules.models.standings import ORDER, STANDINGS, with_rank
 from schedules.result import Ok, Result
+from schedules.services.bulk import change_each
 from schedules.services.masked_arguments import shown_arguments
 from schedules.services.reading import preview_of, shown_next_run, words_of
 from schedules.tasks import registry
@@ -233,11 +234,11 @@ class JobAdmin(LongListAdmin[Job], ServiceAdmin[Job]):
 
     @admin.action(description="Pause", permissions=["change"])
     def pause(self, request: HttpRequest, jobs: QuerySet[Job]) -> None:
-        self._act(request, jobs, services.pause, "Paused:")
+        self._change(request, jobs, "pause", "Paused:")
 
     @admin.action(description="Resume", permissions=["change"])
     def resume(self, request: HttpRequest, jobs: QuerySet[Job]) -> None:
-        self._act(request, jobs, services.resume, "Resumed:")
+        self._change(request, jobs, "resume", "Resumed:")
 
     @admin.action(description="Stop permanently", permissions=["change"])
     def cancel(self, request: HttpRequest, jobs: QuerySet[Job]) -> HttpResponse | None:
@@ -247,16 +248,21 @@ class JobAdmin(LongListAdmin[Job], ServiceAdmin[Job]):
             context = {"title": "Stop these jobs permanently?", "jobs": jobs, "is_all": is_all}
             context |= self.admin_site.each_context(request)
             return TemplateResponse(request, "admin/schedules/cancel_jobs.html", context)
-        self._act(request, jobs, services.cancel, "Stopped permanently:")
+        self._change(request, jobs, "cancel", "Stopped permanently:")
         return None
 
     @admin.action(description="Delete (move to the trash)", permissions=["delete"])
     def delete_selected(self, request: HttpRequest, jobs: QuerySet[Job]) -> None:
-        self._act(request, jobs, services.delete, "Moved to the trash:")
+        self._change(request, jobs, "delete", "Moved to the trash:")
 
     @admin.action(description="Restore from the trash", permissions=["change"])
     def restore(self, request: HttpRequest, jobs: QuerySet[Job]) -> None:
         self._act(request, jobs, partial(services.restore, is_deleted=True), "Restored:")
+
+    def _change(self, request: HttpRequest, jobs: QuerySet[Job], action: str, done: str) -> None:
+        names = dict(jobs.values_list("public_id", "name"))
+        answers = change_each(actor_of(request), action, [*names])
+        report(self, request, [(names[job_id], answer) for job_id, answer in answers.items()], done)
 
     def _act(
         self, request: HttpRequest, jobs: QuerySet[Job], verb: Callable[..., Result[Any]], done: str

@@ -1,7 +1,7 @@
-"""Changes of many jobs at once: one transaction, few statements however many jobs there are, one event per job."""
+"""Changes of many jobs at once: few statements however many jobs there are, and one event per job."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from hashlib import sha256
@@ -13,13 +13,26 @@ from django.db.models import F
 
 from schedules import clock, engine
 from schedules.models import Event, Job
-from schedules.models.job_queries import JobQuerySet
+from schedules.models.job_queries import JobQuerySet, is_public_id
 from schedules.result import Code, Err, Ok, Result
 from schedules.services.actors import Actor, event_of, forbidden
-from schedules.services.job_states import account_until_each, before_cancel, pause_of, pause_problem, restore
+from schedules.services.job_states import (
+    account_until_each,
+    before_cancel,
+    cancel,
+    delete,
+    is_protected,
+    pause_active,
+    pause_of,
+    pause_problem,
+    restore,
+    resume,
+)
 from schedules.tasks import registry
 
 MOST_JOBS = 500
+# How many jobs one transaction changes, if not all or none: claims wait for it.
+BATCH = 200
 CONFIRMED_WITHIN = timedelta(minutes=10)
 UNDONE_WITHIN = timedelta(days=1)
 STATUSES = {
@@ -27,6 +40,12 @@ STATUSES = {
     "resume": (Job.Status.PAUSED,),
     "cancel": Job.ACTIVE,
     "delete": tuple(Job.Status),
+}
+_ONE_BY_ONE: dict[str, Callable[[Actor, str], Result[Job]]] = {
+    "pause": pause_active,
+    "resume": resume,
+    "cancel": cancel,
+    "delete": delete,
 }
 _CONFIRMATION = TimestampSigner(salt="schedules.bulk")
 _UNDO = TimestampSigner(salt="schedules.bulk.undo")
@@ -81,35 +100,70 @@ def change_jobs(
     now = clock.now()
     if refusal := pause_problem(reason, until, now):
         return refusal
-    may = actor.may_delete if action == "delete" else actor.may_change
     with transaction.atomic():
         found = changeable(actor, action).filter(pk__in=keys).order_by("pk")
         jobs = list(found.select_for_update(of=("self",)))
         if len(jobs) != len(keys):
             return Err(Code.CONFLICT, "Some of these jobs have changed meanwhile.")
         for job in jobs:
-            if not may(job):
+            if not _may(actor, action)(job):
                 return forbidden(job)
-        before = {job.pk: _before(job, action) for job in jobs}
-        after: dict[str, Any] = {}
-        changed: Sequence[Job] = jobs
-        match action:
-            case "pause":
-                engine.pause_each(jobs, now, reason, until=until)
-                after = {"reason": reason, "until": until and until.isoformat()}
-            case "resume":
-                changed = engine.rearm_each(jobs, now)
-            case "cancel":
-                _stop(jobs, now, "stopped", status=Job.Status.CANCELLED, next_run_at=None, paused_until=None)
-                after = {"status": "cancelled"}
-            case _:
-                _stop(jobs, now, "deleted", deleted_at=now)
-        events = Event.objects.bulk_create(
-            event_of(actor, action, now, job=job, before=before[job.pk], after=after) for job in changed
-        )
+        changed, events = _change(actor, action, jobs, now, reason, until)
     kept = {job.pk for job in changed}
     undo = _UNDO.sign(f"{action}.{events[0].pk}.{events[-1].pk}") if events and action != "resume" else ""
     return Ok(Changed(changed, [job for job in jobs if job.pk not in kept], undo))
+
+
+def change_each(actor: Actor, action: str, job_ids: Sequence[str]) -> dict[str, Result[Job]]:
+    """Do the same to each of these jobs for which it is possible; return what became of each."""
+    changed: dict[str, Result[Job]] = {}
+    ids, may = [job_id for job_id in job_ids if is_public_id(job_id)], _may(actor, action)
+    for start in range(0, len(ids), BATCH):
+        chosen = actor.jobs().filter(public_id__in=ids[start : start + BATCH], status__in=STATUSES[action])
+        with transaction.atomic():
+            found = chosen.order_by("pk").select_for_update(of=("self",))
+            jobs = [
+                job
+                for job in found
+                if may(job) and not (action in ("cancel", "delete") and is_protected(job))
+            ]
+            changed |= {job.public_id: Ok(job) for job in _change(actor, action, jobs, clock.now())[0]}
+    # The others one by one, which says why it is not possible.
+    return {
+        job_id: changed[job_id] if job_id in changed else _ONE_BY_ONE[action](actor, job_id)
+        for job_id in job_ids
+    }
+
+
+def _may(actor: Actor, action: str) -> Callable[[Job], bool]:
+    return actor.may_delete if action == "delete" else actor.may_change
+
+
+def _change(
+    actor: Actor,
+    action: str,
+    jobs: Sequence[Job],
+    now: datetime,
+    reason: str = "",
+    until: datetime | None = None,
+) -> tuple[Sequence[Job], list[Event]]:
+    """Change jobs that the caller has locked; return those that were changed, and their events."""
+    before = {job.pk: _before(job, action) for job in jobs}
+    after: dict[str, Any] = {}
+    changed = jobs
+    match action:
+        case "pause":
+            engine.pause_each(jobs, now, reason, until=until)
+            after = {"reason": reason, "until": until and until.isoformat()}
+        case "resume":
+            changed = engine.rearm_each(jobs, now)
+        case "cancel":
+            _stop(jobs, now, "stopped", status=Job.Status.CANCELLED, next_run_at=None, paused_until=None)
+            after = {"status": "cancelled"}
+        case _:
+            _stop(jobs, now, "deleted", deleted_at=now)
+    events = [event_of(actor, action, now, job=job, before=before[job.pk], after=after) for job in changed]
+    return changed, Event.objects.bulk_create(events)
 
 
 def undo(actor: Actor, token: str) -> Result[Changed]:

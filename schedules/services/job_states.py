@@ -50,6 +50,16 @@ def pause(actor: Actor, job_id: str, *, reason: str = "", until: datetime | None
     return Ok(job)
 
 
+def pause_active(
+    actor: Actor, job_id: str, *, reason: str = "", until: datetime | None = None
+) -> Result[Job]:
+    """Pause a job, unless it is paused: a page that shows it as active must not change the end of that pause."""
+    job = actor.jobs().find(job_id)
+    if job is not None and job.status == Job.Status.PAUSED:
+        return Err(Code.WRONG_STATE, f"Job already paused: {job_id}")
+    return pause(actor, job_id, reason=reason, until=until)
+
+
 def pause_problem(reason: str, until: datetime | None, now: datetime) -> Err | None:
     """Return what is wrong with the reason or the end of a pause."""
     if until is not None and (problem := limits.moment_problem(until)):

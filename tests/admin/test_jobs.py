@@ -387,3 +387,24 @@ def test_form_masks_secrets_keeps_them_and_asks_again_for_another_address(operat
     assert "Enter Authorization again" in str(errors["webhook-headers"])
     job.refresh_from_db()
     assert (job.name, job.kwargs) == ("New", kwargs)
+
+
+def test_pause_keeps_the_end_of_a_pause(operator_client):
+    until = NOW + timedelta(days=2)
+    job = JobFactory(paused=True, paused_until=until)
+
+    answer = acted(operator_client, Job, "pause", job)
+
+    assert [text for text in messages_of(answer) if "already paused" in text]
+    job.refresh_from_db()
+    assert job.paused_until == until
+
+
+def test_message_names_some_of_many_jobs(operator_client, monkeypatch):
+    monkeypatch.setattr("schedules.admin.bases.MOST_NAMED", 2)
+    jobs = [JobFactory(name=f"Job {number}") for number in range(3)]
+
+    [message] = messages_of(acted(operator_client, Job, "pause", *jobs))
+
+    assert message.endswith(", and 1 more.")
+    assert {job.status for job in Job.objects.all()} == {"paused"}

@@ -161,6 +161,41 @@ def test_nothing_happens_if_one_of_the_jobs_has_changed(people):
     assert state_of(people[0]) == before
 
 
+@pytest.mark.parametrize("action", ["pause", "resume", "cancel", "delete"])
+def test_each_job_that_can_be_changed_is_and_the_others_say_why(people, monkeypatch, action):
+    monkeypatch.setattr(bulk, "BATCH", 3)
+    one_by_one, at_once = people
+    one = services.pause_active if action == "pause" else getattr(services, action)
+    refusals = []
+    for user in people:
+        ids = [job.public_id for job in sample(user)]
+        ended = JobFactory(owner=user, name="Ended", ended=True)
+        needed = JobFactory(owner=user, name="Needed", task="prune_history")
+        ids += [ended.public_id, needed.public_id, JobFactory().public_id, "no\0job", "gone"]
+        actor = actor_of(user)
+        if user is one_by_one:
+            results = {job_id: one(actor, job_id) for job_id in ids}
+        else:
+            results = bulk.change_each(actor, action, ids)
+        assert list(results) == ids
+        refusals.append([result.code if isinstance(result, Err) else "" for result in results.values()])
+
+    assert refusals[1] == refusals[0]
+    assert 0 < refusals[0].count("") < len(refusals[0])
+    assert state_of(at_once) == state_of(one_by_one)
+
+
+def test_statements_for_each_of_many_jobs_do_not_grow_with_their_number(people):
+    counted = []
+    for user, jobs in zip(people, (2, 20), strict=True):
+        ids = [job.public_id for job in JobFactory.create_batch(jobs, owner=user)]
+        with CaptureQueriesContext(connection) as queries:
+            bulk.change_each(actor_of(user), "pause", ids)
+        counted.append(len(queries))
+
+    assert counted[1] == counted[0]
+
+
 def test_job_without_a_run_left_stays_paused(people):
     actor = actor_of(people[0])
     over = JobFactory(owner=people[0], paused=True, ends_at=clock.now() - HOUR, created_at=NOW - 2 * HOUR)

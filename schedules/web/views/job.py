@@ -14,8 +14,7 @@ from django.views.generic import TemplateView
 from schedules import clock, services
 from schedules.models import Event, Execution, Job
 from schedules.models.keysets import Segment
-from schedules.result import Code, Err, Ok, Result, sentence
-from schedules.services import Actor
+from schedules.result import Err, Ok, Result, sentence
 from schedules.services.reading import next_runs_of, preview_of
 from schedules.services.sources import source_note
 from schedules.signing import OVERLAP
@@ -190,15 +189,7 @@ def pause(request: HttpRequest, job_id: str) -> HttpResponse:
     except PhraseError:
         address = reverse("schedules:job", args=[job_id], query=typed)
         return HttpResponseRedirect(address, status=303)
-    return _act(request, job_id, pause_active, "{name} paused.", reason=typed["reason"], until=until)
-
-
-def pause_active(actor: Actor, job_id: str, **how: Any) -> Result[Job]:
-    """Pause a job, unless it is paused: a page that shows it as active must not change the end of that pause."""
-    job = actor.jobs().find(job_id)
-    if job is not None and job.status == Job.Status.PAUSED:
-        return Err(Code.WRONG_STATE, f"Job already paused: {job_id}")
-    return services.pause(actor, job_id, **how)
+    return _act(request, job_id, services.pause_active, "{name} paused.", reason=typed["reason"], until=until)
 
 
 def read_until(text: str, page: Page) -> datetime | None:

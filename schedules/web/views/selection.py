@@ -14,21 +14,27 @@ from schedules import clock, services
 from schedules.models import Job
 from schedules.result import Err, Ok, Result
 from schedules.services import Actor
+from schedules.services.bulk import change_each
 from schedules.web.views import states
-from schedules.web.views.job import pause_active
 from schedules.web.views.jobs import MOST_JOBS, asked_of, in_standing, matching
 from schedules.web.views.owners import owner_called
 from schedules.web.views.page import actor_of, back, problem_text
 
-# The function of each action, what it did, and the action that undoes it.
-ACTIONS: dict[str, tuple[Callable[..., Result[Job]], str, str]] = {
-    "pause": (pause_active, "paused", "resume"),
-    "resume": (services.resume, "resumed", "pause_again"),
-    "cancel": (services.cancel, "stopped permanently", "start_again"),
-    "delete": (services.delete, "moved to the trash", "restore"),
-    "pause_again": (services.pause_again, "paused", ""),
-    "start_again": (partial(services.restore, is_deleted=False), "restored", ""),
-    "restore": (partial(services.restore, is_deleted=True), "restored", ""),
+# What each action did, and the action that undoes it.
+ACTIONS = {
+    "pause": ("paused", "resume"),
+    "resume": ("resumed", "pause_again"),
+    "cancel": ("stopped permanently", "start_again"),
+    "delete": ("moved to the trash", "restore"),
+    "pause_again": ("paused", ""),
+    "start_again": ("restored", ""),
+    "restore": ("restored", ""),
+}
+# Those that only undo others are done one by one.
+UNDO: dict[str, Callable[..., Result[Job]]] = {
+    "pause_again": services.pause_again,
+    "start_again": partial(services.restore, is_deleted=False),
+    "restore": partial(services.restore, is_deleted=True),
 }
 # Why an action leaves a job with this status as it was.
 REASONS = {
@@ -48,14 +54,18 @@ def bulk(request: HttpRequest) -> HttpResponse:
     if verb not in ACTIONS or not chosen:
         messages.warning(request, "Select at least one job first.")
         return back(request, reverse("schedules:jobs"))
-    act, done, undo = ACTIONS[verb]
-    results = [(job_id, act(actor, job_id)) for job_id in chosen]
-    changed = [job_id for job_id, result in results if isinstance(result, Ok)]
-    refused = {job_id: result for job_id, result in results if isinstance(result, Err)}
+    done, undo = ACTIONS[verb]
+    results = (
+        {job_id: UNDO[verb](actor, job_id) for job_id in chosen}
+        if verb in UNDO
+        else change_each(actor, verb, chosen)
+    )
+    changed = [result.value for result in results.values() if isinstance(result, Ok)]
+    refused = {job_id: result for job_id, result in results.items() if isinstance(result, Err)}
     if changed:
-        names = [result.value.name for _, result in results if isinstance(result, Ok)]
-        words = f"{names[0]} {done}." if len(names) == 1 else f"{len(names):,} jobs {done}."
-        messages.success(request, words, extra_tags=f"undo-{undo} {' '.join(changed)}" if undo else "")
+        words = f"{changed[0].name} {done}." if len(changed) == 1 else f"{len(changed):,} jobs {done}."
+        ids = " ".join(job.public_id for job in changed)
+        messages.success(request, words, extra_tags=f"undo-{undo} {ids}" if undo else "")
     if refused:
         messages.warning(request, _refusal(actor, refused, done))
     return back(request, reverse("schedules:jobs"))
