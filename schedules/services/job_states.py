@@ -230,7 +230,7 @@ def is_protected(job: Job) -> bool:
 
 
 def _protected(job: Job) -> Err:
-    return Err(Code.FORBIDDEN, f"Cronty needs this job: it cannot be cancelled or deleted ({job.public_id}).")
+    return Err(Code.FORBIDDEN, f"Cronty needs this job: it cannot be stopped or deleted ({job.public_id}).")
 
 
 def account_until(job: Job, now: datetime, reason: str) -> None:

@@ -147,7 +147,7 @@ def _created_jobs(owner_id: Any, now: datetime) -> JobQuerySet:
 def _quota_refusal(active: int, planned: float, added: float, jobs: int = 1) -> Err | None:
     most = settings.CRONTY_MAX_ACTIVE_JOBS
     if active + jobs > most:
-        return Err(Code.QUOTA, f"at most {most:,} active jobs; cancel or delete some first")
+        return Err(Code.QUOTA, f"at most {most:,} active jobs; stop or delete some first")
     return _too_many_runs(planned, added)
 
 
@@ -171,7 +171,7 @@ def _too_many_runs(planned: float, added: float) -> Err | None:
     return Err(
         Code.QUOTA,
         f"at most {most:,} planned runs a minute: this schedule would add {added:,.4g} to the {planned:,.4g} of your"
-        " active jobs; choose a longer interval, or cancel or delete some jobs first",
+        " active jobs; choose a longer interval, or stop or delete some jobs first",
     )
 
 

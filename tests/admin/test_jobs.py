@@ -274,7 +274,7 @@ def test_error_without_a_field_is_shown_at_the_top(operator_client, settings):
     response = operator_client.post(page(Job, "add"), FILLED_IN)
 
     errors = response.context["adminform"].form.non_field_errors()
-    assert errors == ["At most 1 active jobs; cancel or delete some first."]
+    assert errors == ["At most 1 active jobs; stop or delete some first."]
 
 
 @pytest.mark.parametrize("kind", ["cron", "once", "interval", "paused"])

@@ -143,8 +143,8 @@ def test_quota_is_shown_as_a_sentence(web: Client, settings: LazySettings):
     page = html_of(web.post("/demo/", follow=True))
     form = html_of(web.post("/welcome/", ANSWERS))
 
-    assert ">At most 1 active jobs; cancel or delete some first.<" in page
-    assert ">At most 1 active jobs; cancel or delete some first.<" in form
+    assert ">At most 1 active jobs; stop or delete some first.<" in page
+    assert ">At most 1 active jobs; stop or delete some first.<" in form
 
 
 def test_renamed_demo_job_is_removed_with_the_others(web: Client, actor: Actor):
