@@ -12,6 +12,7 @@ from schedules import clock
 from schedules.mcp.auth import set_local_caller
 from schedules.mcp.tools import prompts
 from schedules.models import counting, keysets
+from schedules.services import filters
 from schedules.services.run_counters import RunCounters
 from schedules.web import metrics
 from schedules.web.views import calendar_days, inbox, jobs, notifications, states, system
@@ -34,7 +35,7 @@ TABLES = ("schedules_job", "schedules_execution", "schedules_event")
 @pytest.fixture
 def small_limits(monkeypatch: pytest.MonkeyPatch, settings: Any) -> None:
     """Lower every limit, so that a few thousand rows are many."""
-    for module in (keysets, inbox, notifications):
+    for module in (keysets, filters, inbox, notifications):
         monkeypatch.setattr(module, "WALKED", 100)
     monkeypatch.setattr(counting, "COUNTED", 300)
     monkeypatch.setattr(jobs, "LARGE", 200)

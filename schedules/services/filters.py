@@ -6,7 +6,7 @@ import operator
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from django.db import connection
 from django.db.models import Count, Func, Max, Q, TextField, Value
@@ -16,6 +16,7 @@ from schedules.models import Execution, Job
 from schedules.models.counting import among_first, has_key
 from schedules.models.executions import OUTCOME_LETTERS, ExecutionQuerySet
 from schedules.models.job_queries import JobQuerySet
+from schedules.models.keysets import WALKED
 
 SEARCHED = ("name", "label", "cron", "task", "made_by", "public_id", "last_error", "tags")
 MOST_WORDS = 8
@@ -76,6 +77,14 @@ class Runs:
     last: datetime
 
 
+class Matching(NamedTuple):
+    """The runs that had the wanted outcome, by job."""
+
+    by_job: Mapping[int, Runs]
+    is_cut: bool
+    """Whether older runs were not looked through."""
+
+
 @dataclass(frozen=True, slots=True)
 class JobFilter:
     """What jobs must have in common; an empty value is no condition."""
@@ -91,16 +100,17 @@ class JobFilter:
     def __bool__(self) -> bool:
         return bool(self.query or self.tag or self.task or self.outcome or self.since)
 
-    def matching_runs(self, runs: ExecutionQuerySet) -> dict[int, Runs]:
-        """Count the runs with the wanted outcome since the moment, by job; `runs` are all that the actor sees."""
+    def matching_runs(self, runs: ExecutionQuerySet) -> Matching:
+        """Count the runs with the wanted outcome since the moment; `runs` are all that the actor sees."""
         if not (self.outcome and self.since):
-            return {}
+            return Matching({}, is_cut=False)
         statuses: Any = STATUSES_OF_OUTCOME[self.outcome]
         since = runs.among_which(statuses[0]).filter(scheduled_for__gte=self.since)
-        newest = since.order_by("-scheduled_for", "-pk")
-        found = Execution.objects.filter(among_first(newest), status__in=statuses, job__isnull=False)
+        keys = list(since.order_by("-scheduled_for", "-pk").values_list("pk", flat=True)[: WALKED + 1])
+        found = Execution.objects.filter(has_key(keys[:WALKED]), status__in=statuses, job__isnull=False)
         counted = found.order_by().values("job").annotate(count=Count("pk"), last=Max("scheduled_for"))
-        return {row["job"]: Runs(row["count"], row["last"]) for row in counted}
+        by_job = {row["job"]: Runs(row["count"], row["last"]) for row in counted}
+        return Matching(by_job, is_cut=len(keys) > WALKED)
 
     def applied_to(self, jobs: JobQuerySet, matching: Mapping[int, Runs]) -> JobQuerySet:
         """Return those of the first jobs that match, the next to run first; `matching` are their matching runs."""

@@ -1,7 +1,7 @@
 """Answers of the job tools: how a job, a list of jobs and a refusal look to an agent."""
 
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NotRequired
 
 from django.db.models import Subquery, TextField
@@ -238,16 +238,12 @@ def summary_rows(jobs: JobQuerySet, **more: Subquery) -> Any:
     return jobs.annotate(**texts, **more).values_list(*SUMMARY_COLUMNS, *more, named=True)
 
 
-def jobs_out(shown: list[SummaryOut], total: int, start: int, *, is_cut: bool) -> JobsOut:
-    """Return one page; `is_cut` is whether a filter did not look through all jobs."""
+def jobs_out(shown: list[SummaryOut], total: int, start: int, cut: Sequence[str]) -> JobsOut:
+    """Return one page; `cut` says what a filter did not look through."""
     out: JobsOut = {"jobs": shown, "total": min(total, COUNTED)}
     if shown and start + len(shown) < total:
         out["next_offset"] = start + len(shown)
-    notes = []
-    if total > COUNTED:
-        notes.append(answers.more_than(COUNTED, "jobs"))
-    if is_cut:
-        notes.append(f"Only the first {COUNTED:,} jobs were looked through: give a status to see others.")
+    notes = [answers.more_than(COUNTED, "jobs"), *cut] if total > COUNTED else cut
     if notes:
         out["note"] = " ".join(notes)
     return out

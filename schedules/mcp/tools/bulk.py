@@ -60,7 +60,7 @@ def bulk_jobs(
     if status is not None:
         jobs = jobs.in_state(status)
     if wanted.value:
-        jobs = wanted.value.applied_to(jobs, wanted.value.matching_runs(actor.executions()))
+        jobs = wanted.value.applied_to(jobs, wanted.value.matching_runs(actor.executions()).by_job)
     rows = list(jobs.values_list("pk", "public_id", "name")[: bulk.MOST_JOBS + 1])
     if len(rows) > bulk.MOST_JOBS:
         return refused(

@@ -49,9 +49,10 @@ from schedules.mcp.tools.triggers import local_text, read_trigger
 from schedules.models import Job
 from schedules.models.counting import COUNTED, CountUpTo, count_beside, count_up_to
 from schedules.models.job_queries import JobQuerySet
+from schedules.models.keysets import WALKED
 from schedules.models.standings import standings_of
 from schedules.result import Code, Err, Ok
-from schedules.services.filters import JobFilter, Runs
+from schedules.services.filters import JobFilter
 from schedules.services.validation import usable_tasks
 
 
@@ -173,9 +174,8 @@ def _page(actor: services.Actor, status: str | None, wanted: JobFilter, size: in
         listed = listed.exclude(pk__in=unclaimed)
     is_first = bool(unclaimed) and status == Job.Status.PENDING
     parts = [jobs.filter(pk__in=unclaimed), listed] if is_first else [listed]
-    matching: dict[int, Runs] = {}
+    matching, is_cut = wanted.matching_runs(actor.executions())
     if wanted:
-        matching = wanted.matching_runs(actor.executions())
         rows, total = _found_page([wanted.applied_to(part, matching) for part in parts], size, start)
     else:
         rows, total = _listed_page(parts, jobs, status, size, start)
@@ -183,8 +183,14 @@ def _page(actor: services.Actor, status: str | None, wanted: JobFilter, size: in
         unclaimed = services.unclaimed_jobs(actor, clock.now())
     standings = standings_of(rows, clock.now())
     shown = [summary_out(row, standings[row.pk], unclaimed, matching.get(row.pk)) for row in rows]
-    is_cut = bool(wanted) and count_up_to(listed.order_by()) > COUNTED
-    return jobs_out(shown, total, start, is_cut=is_cut)
+    cut = []
+    if wanted and count_up_to(listed.order_by()) > COUNTED:
+        cut.append(f"Only the first {COUNTED:,} jobs were looked through: give a status to see others.")
+    if is_cut:
+        cut.append(
+            f"Only the newest {WALKED:,} runs were looked through: choose a later `since` to see others."
+        )
+    return jobs_out(shown, total, start, cut)
 
 
 def _found_page(parts: list[JobQuerySet], size: int, start: int) -> tuple[list[Any], int]:

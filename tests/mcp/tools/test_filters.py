@@ -69,15 +69,30 @@ def test_rows_say_how_often_and_when_last_the_outcome_occurred(call, rows):
 
 
 def test_failure_before_many_good_runs_is_found(call, owner, monkeypatch):
-    monkeypatch.setattr("schedules.models.counting.COUNTED", 3)
+    monkeypatch.setattr("schedules.services.filters.WALKED", 3)
     job, now = JobFactory(owner=owner, recent="FSSSS"), clock.now()
     ExecutionFactory(job=job, status="failed", scheduled_for=now - timedelta(days=6))
     for minute in range(4):
         ExecutionFactory(job=job, scheduled_for=now - timedelta(minutes=minute))
 
-    [found] = call("list_jobs", outcome="failed", since="7 days ago")["jobs"]
+    answer = call("list_jobs", outcome="failed", since="7 days ago")
 
+    [found] = answer["jobs"]
     assert (found["job_id"], found["matching_runs"]) == (job.public_id, 1)
+    assert "note" not in answer
+
+
+def test_answer_says_that_not_all_runs_were_looked_through(call, owner, monkeypatch):
+    for module in ("services.filters", "mcp.tools.jobs"):
+        monkeypatch.setattr(f"schedules.{module}.WALKED", 3)
+    job = JobFactory(owner=owner, recent="FFFFS")
+    for minute in range(4):
+        ExecutionFactory(job=job, status="failed", scheduled_for=clock.now() - timedelta(minutes=minute))
+
+    answer = call("list_jobs", outcome="failed", since="7 days ago")
+
+    assert answer["jobs"][0]["matching_runs"] == 3
+    assert "Only the newest 3 runs were looked through" in answer["note"]
 
 
 @pytest.mark.parametrize(
