@@ -21,7 +21,7 @@ from django.utils.safestring import SafeString
 from schedules.admin.local_times import LocalTimes
 from schedules.form_errors import add_errors
 from schedules.models import Event, Job
-from schedules.models.counting import count_up_to, count_words
+from schedules.models.counting import count_up_to, count_words, has_key
 from schedules.models.keysets import WALKED, Segment, key_of
 from schedules.result import Err, Ok, Result
 from schedules.services import Actor
@@ -149,6 +149,8 @@ class LongChangeList(ChangeList):
             edge = segment.edge(0, key)
             if edge:
                 self.older, rows = edge.text, rows.filter(segment.up_to(edge, is_backward=False))
+                # By keys, because the rows would be looked through twice: for the page, and to count them.
+                rows = rows.filter(has_key(rows.order_by().values_list("pk", flat=True)))
         return segment.ordered(rows, is_backward=False)
 
     def _is_walked(self, request: HttpRequest) -> bool:
