@@ -4,13 +4,14 @@ import logging
 import time
 from collections.abc import Sequence
 from datetime import datetime, timedelta
+from typing import Any
 
 from django.conf import settings
 from django.db import transaction
 from django.db.models import Q
 
 from schedules.engine.counts import uncount
-from schedules.engine.gaps import Slot, gap_between
+from schedules.engine.gaps import gap_between
 from schedules.engine.overlap import release_next
 from schedules.models import Cluster, Execution, Job
 from schedules.when.triggers import TriggerError
@@ -113,9 +114,10 @@ def delete_future_rows(job: Job, now: datetime) -> bool:
     _delete_future_queued(job, now)
     unrun = Execution.objects.filter(job=job, status__in=[Status.MISSED, Status.SKIPPED])
     unrun.filter(scheduled_for__gt=now).delete()
-    for row in unrun.filter(last_slot__gt=now).only("pk", "scheduled_for", "status"):
-        kept = _cut(job, row, now)
-        unrun.filter(pk=row.pk).update(last_slot=kept and kept.last, slots=kept.count if kept else 1)
+    columns = ("pk", "scheduled_for", "last_slot", "slots")
+    for row in unrun.filter(last_slot__gt=now).values_list(*columns, named=True):
+        last, count = _cut(job, row, now)
+        unrun.filter(pk=row.pk).update(last_slot=last if count > 1 else None, slots=count)
     return True
 
 
@@ -144,9 +146,17 @@ def _delete_future_queued(job: Job, now: datetime) -> None:
         release_next([job.pk], now)
 
 
-def _cut(job: Job, row: Execution, now: datetime) -> Slot | None:
-    """Return the part of a gap until now, or None if only its first slot is certain."""
+def _cut(job: Job, gap: Any, now: datetime) -> tuple[datetime | None, int]:
+    """Return the last slot of a gap until now, and how many there are; the first is certain."""
+    first, last = gap.scheduled_for, gap.last_slot
     try:
-        return gap_between(job, row.scheduled_for, now, Status(row.status), "")
+        whole = gap_between(job, first, last, Status.MISSED, "")
+        if whole and (whole.at, whole.last, whole.count) == (first, last, gap.slots):
+            kept = gap_between(job, first, now, Status.MISSED, "")
+            return (kept.last, kept.count) if kept else (None, 1)
     except TriggerError:
-        return None
+        pass
+    # The schedule has changed since then, so its slots are known no more: they were at equal distances, or nearly.
+    step = (last - first) / max(1, gap.slots - 1)
+    count = 1 + (now - first) // step
+    return first + (count - 1) * step, count

@@ -6,6 +6,7 @@ import pytest
 
 from schedules import engine
 from schedules.engine import clock_rollback
+from schedules.engine.clock_rollback import delete_future_rows
 from schedules.models import FRESH_FOR, Execution, Job
 from tests.engine.conftest import LEASE, NOW, ledger, new_cluster, outcome_of
 from tests.factories import ExecutionFactory, JobFactory
@@ -47,6 +48,18 @@ def test_job_moved_ahead_by_a_wrong_clock_is_rearmed(fresh_recovery, catch_up):
     assert sorted(NOW + number * HOUR for number in range(27)) == sorted(
         slot + number * HOUR for slot, count in rows for number in range(count)
     )
+
+
+@pytest.mark.parametrize("cron", ["15 3 1 * *", "nonsense"])
+def test_gap_keeps_its_past_slots_if_the_schedule_was_changed_meanwhile(fresh_recovery, cron):
+    job, cluster = hourly(), new_cluster()
+    engine.claim_runs(cluster.pk, NOW + DAY, 100)
+    Job.objects.filter(pk=job.pk).update(cron=cron)
+
+    delete_future_rows(Job.objects.get(), NOW + 150 * MINUTE)
+
+    gaps = job.executions.filter(status="missed").values_list("scheduled_for", "last_slot", "slots")
+    assert list(gaps) == [(NOW, NOW + 2 * HOUR, 3)]
 
 
 def test_run_of_a_future_slot_is_removed_from_the_queue(fresh_recovery):
