@@ -26,7 +26,7 @@ from tests.mcp.agents import InMemory
 
 FIRST = ("schedules", "0001_initial")
 # The content without its formatting and comments.
-FIRST_DIGEST = "4d7e217881cc04cb49a9e8623ee23b301f0b708c170c6c546ab246f9c44b1510"
+FIRST_DIGEST = "6f5fb7b7b4bc4ec0777eb57a1a204af874c554b82a7cb33d86da497bac29e1ac"
 
 NAMES = (
     "Cluster",

@@ -142,7 +142,9 @@ class LongChangeList(ChangeList):
         self, request: HttpRequest, exclude_parameters: list[str | None] | None = None
     ) -> QuerySet[Any]:
         rows = super().get_queryset(request, exclude_parameters)
-        segment = self._page.walked(user_with(self.params.get(OwnerFilter.parameter_name)), self.params)
+        # Of a filter that is given twice, either value counts, and no index has both.
+        asked = {name: values[0] for name, values in self.filter_params.items() if len(values) == 1}
+        segment = self._page.walked(user_with(self.params.get(OwnerFilter.parameter_name)), asked)
         if key := key_of(str(self.params.get(OlderRows.parameter_name, "")), [segment]):
             rows = rows.filter(segment.beyond(key, is_backward=False))
         if self._is_walked(request):
@@ -304,9 +306,12 @@ def report(
         more = f", and {len(succeeded) - MOST_NAMED:,} more" if len(succeeded) > MOST_NAMED else ""
         words = f"{done} {', '.join(succeeded[:MOST_NAMED])}{more}."
         page.message_user(request, words, messages.SUCCESS)
-    for name, answer in answers:
-        if isinstance(answer, Err):
-            page.message_user(request, f"{name}: {answer.message}", messages.ERROR)
+    refused = [(name, answer) for name, answer in answers if isinstance(answer, Err)]
+    for name, answer in refused[:MOST_NAMED]:
+        page.message_user(request, f"{name}: {answer.message}", messages.ERROR)
+    if len(refused) > MOST_NAMED:
+        words = f"{len(refused) - MOST_NAMED:,} more were left unchanged."
+        page.message_user(request, words, messages.ERROR)
 
 
 def as_json(value: Any) -> SafeString:

@@ -34,7 +34,10 @@ class RunStatusFilter(admin.ChoicesFieldListFilter):
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
         runs = cast(ExecutionQuerySet, super().queryset(request, queryset))
-        return runs.among_which(request.GET.get("status__exact", ""))
+        match request.GET.getlist("status__exact"):
+            case [status] if status in Execution.UNSUCCESSFUL:
+                return runs.ended_as(status)
+        return runs
 
 
 @admin.register(Execution)
@@ -64,7 +67,10 @@ class ExecutionAdmin(LongListAdmin[Execution], ReadOnlyAdmin[Execution]):
 
     def walked(self, owner: AbstractBaseUser | None, asked: Mapping[str, str]) -> Segment:
         runs = Execution.objects.filter(owner=owner.pk) if owner else Execution.objects.all()
-        return Segment(runs.among_which(asked.get("status__exact", "")), ("-scheduled_for", "-pk"))
+        status = asked.get("status__exact")
+        return Segment(
+            runs.ended_as(status) if status in Execution.UNSUCCESSFUL else runs, ("-scheduled_for", "-pk")
+        )
 
     @admin.display(description="status", ordering="status")
     def state(self, execution: Execution) -> SafeString:

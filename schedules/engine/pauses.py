@@ -105,7 +105,8 @@ def withdraw_each(
         rows = rows.exclude(cause=Execution.Cause.MANUAL)
     unstarted, unheld, failed, touched = [], [], [], set()
     columns = ("pk", "job_id", "status", "attempt", "error", "lease_until")
-    for row in rows.select_for_update().values_list(*columns, named=True):
+    # In the order in which workers start them: otherwise, each could wait for the other.
+    for row in rows.order_by("pk").select_for_update().values_list(*columns, named=True):
         if row.status == Status.WAITING:
             if row.lease_until is not None and row.lease_until >= now:
                 continue

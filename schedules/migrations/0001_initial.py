@@ -760,14 +760,14 @@ class Migration(migrations.Migration):
                         condition=models.Q(
                             models.Q(("status", "succeeded"), _negated=True), ("finished_at__isnull", False)
                         ),
-                        fields=["-scheduled_for", "-id"],
+                        fields=["status", "-scheduled_for", "-id"],
                         name="execution_unsuccessful",
                     ),
                     models.Index(
                         condition=models.Q(
                             models.Q(("status", "succeeded"), _negated=True), ("finished_at__isnull", False)
                         ),
-                        fields=["owner", "-scheduled_for", "-id"],
+                        fields=["owner", "status", "-scheduled_for", "-id"],
                         name="execution_unsuccessful_owner",
                     ),
                 ],

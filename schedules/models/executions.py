@@ -69,14 +69,10 @@ class ExecutionQuerySet(models.QuerySet["Execution"]):
         # SQLite uses the partial index only if the query repeats its condition on `finished_at`.
         return self.filter(finished_at=None, status__in=Execution.LIVE)
 
-    def unsuccessful(self) -> Self:
-        """Runs that have ended in another way than with success."""
-        return self.filter(_IS_UNSUCCESSFUL)
-
-    def among_which(self, status: str) -> Self:
-        """Runs to look through for those of a status: as few as an index can tell."""
-        is_unsuccessful = status in Execution.FINAL and status != Execution.Status.SUCCEEDED
-        return self.unsuccessful() if is_unsuccessful else self
+    def ended_as(self, status: str) -> Self:
+        """Runs with this final status; an index has all but the successful ones, of which there are most."""
+        runs = self.filter(status=status)
+        return runs if status == Execution.Status.SUCCEEDED else runs.filter(_IS_UNSUCCESSFUL)
 
     def under_way(self) -> Self:
         """Runs that have started but not ended, including retries and prompts that an agent has claimed.
@@ -168,6 +164,7 @@ class Execution(models.Model):
         Status.CANCELLED,
         Status.LOST,
     )
+    UNSUCCESSFUL = tuple(status for status in FINAL if status != "succeeded")
 
     job = models.ForeignKey(
         Job, null=True, on_delete=models.SET_NULL, related_name="executions", db_index=False
@@ -249,12 +246,12 @@ class Execution(models.Model):
             models.Index(name="execution_history", fields=["-scheduled_for", "-id"]),
             models.Index(
                 name="execution_unsuccessful",
-                fields=["-scheduled_for", "-id"],
+                fields=["status", "-scheduled_for", "-id"],
                 condition=_IS_UNSUCCESSFUL,
             ),
             models.Index(
                 name="execution_unsuccessful_owner",
-                fields=["owner", "-scheduled_for", "-id"],
+                fields=["owner", "status", "-scheduled_for", "-id"],
                 condition=_IS_UNSUCCESSFUL,
             ),
         ]

@@ -106,7 +106,7 @@ def change_jobs(
         if len(jobs) != len(keys):
             return Err(Code.CONFLICT, "Some of these jobs have changed meanwhile.")
         for job in jobs:
-            if not _may(actor, action)(job):
+            if not _is_possible(actor, action, job):
                 return forbidden(job)
         changed, events = _change(actor, action, jobs, now, reason, until)
     kept = {job.pk for job in changed}
@@ -115,28 +115,29 @@ def change_jobs(
 
 
 def change_each(actor: Actor, action: str, job_ids: Sequence[str]) -> dict[str, Result[Job]]:
-    """Do the same to each of these jobs for which it is possible; return what became of each."""
+    """Do the same to each of these jobs for which it is possible; return the job, or why not.
+
+    Of a job that was changed together with others, the columns are those from before.
+    """
     changed: dict[str, Result[Job]] = {}
-    ids, may = [job_id for job_id in job_ids if is_public_id(job_id)], _may(actor, action)
+    ids = [job_id for job_id in job_ids if is_public_id(job_id)]
     for start in range(0, len(ids), BATCH):
         chosen = actor.jobs().filter(public_id__in=ids[start : start + BATCH], status__in=STATUSES[action])
         with transaction.atomic():
-            found = chosen.order_by("pk").select_for_update(of=("self",))
-            jobs = [
-                job
-                for job in found
-                if may(job) and not (action in ("cancel", "delete") and is_protected(job))
-            ]
+            # Without those that somebody else holds: to wait for one would keep the others from firing.
+            free = chosen.select_related("owner").select_for_update(of=("self",), skip_locked=True)
+            jobs = [job for job in free.order_by("pk") if _is_possible(actor, action, job)]
             changed |= {job.public_id: Ok(job) for job in _change(actor, action, jobs, clock.now())[0]}
-    # The others one by one, which says why it is not possible.
+    # The others one by one, which waits for those that are held, and says why it is not possible.
     return {
         job_id: changed[job_id] if job_id in changed else _ONE_BY_ONE[action](actor, job_id)
         for job_id in job_ids
     }
 
 
-def _may(actor: Actor, action: str) -> Callable[[Job], bool]:
-    return actor.may_delete if action == "delete" else actor.may_change
+def _is_possible(actor: Actor, action: str, job: Job) -> bool:
+    may = actor.may_delete if action == "delete" else actor.may_change
+    return may(job) and not (action in ("cancel", "delete") and is_protected(job))
 
 
 def _change(

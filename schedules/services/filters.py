@@ -13,7 +13,7 @@ from django.db.models import Count, Func, Max, Q, TextField, Value
 from django.db.models.functions import Cast
 
 from schedules.models import Execution, Job
-from schedules.models.counting import among_first, has_key
+from schedules.models.counting import COUNTED, among_first, has_key
 from schedules.models.executions import OUTCOME_LETTERS, ExecutionQuerySet
 from schedules.models.job_queries import JobQuerySet
 from schedules.models.keysets import WALKED
@@ -105,12 +105,19 @@ class JobFilter:
         if not (self.outcome and self.since):
             return Matching({}, is_cut=False)
         statuses: Any = STATUSES_OF_OUTCOME[self.outcome]
-        since = runs.among_which(statuses[0]).filter(scheduled_for__gte=self.since)
-        keys = list(since.order_by("-scheduled_for", "-pk").values_list("pk", flat=True)[: WALKED + 1])
-        found = Execution.objects.filter(has_key(keys[:WALKED]), status__in=statuses, job__isnull=False)
+        since = runs.filter(scheduled_for__gte=self.since).order_by("-scheduled_for", "-pk")
+        # No index has the successful ones alone, but they are easily found among all.
+        is_success = self.outcome == "succeeded"
+        pools = [since] if is_success else [since.ended_as(status) for status in statuses]
+        most, keys, is_cut = COUNTED if is_success else WALKED, [], False
+        for pool in pools:
+            newest = list(pool.values_list("pk", flat=True)[: most + 1])
+            keys += newest[:most]
+            is_cut = is_cut or len(newest) > most
+        found = Execution.objects.filter(has_key(keys), status__in=statuses, job__isnull=False)
         counted = found.order_by().values("job").annotate(count=Count("pk"), last=Max("scheduled_for"))
         by_job = {row["job"]: Runs(row["count"], row["last"]) for row in counted}
-        return Matching(by_job, is_cut=len(keys) > WALKED)
+        return Matching(by_job, is_cut)
 
     def applied_to(self, jobs: JobQuerySet, matching: Mapping[int, Runs]) -> JobQuerySet:
         """Return those of the first jobs that match, the next to run first; `matching` are their matching runs."""

@@ -405,6 +405,8 @@ def test_message_names_some_of_many_jobs(operator_client, monkeypatch):
     jobs = [JobFactory(name=f"Job {number}") for number in range(3)]
 
     [message] = messages_of(acted(operator_client, Job, "pause", *jobs))
+    refused = messages_of(acted(operator_client, Job, "pause", *jobs))
 
     assert message.endswith(", and 1 more.")
     assert {job.status for job in Job.objects.all()} == {"paused"}
+    assert (len(refused), refused[-1]) == (3, "1 more were left unchanged.")

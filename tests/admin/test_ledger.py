@@ -123,6 +123,12 @@ def test_old_failure_is_found_at_once(operator_client):
 
     assert found_on(answer) == [failed.pk]
     assert not answer.context["cl"].older
+    both = operator_client.get(
+        f"{page(Execution, 'changelist')}?status__exact=succeeded&status__exact=failed"
+    )
+    while both.context["cl"].older:
+        both = operator_client.get(page(Execution, "changelist") + both.context["cl"].older_link)
+    assert failed.pk in found_on(both)
 
 
 @pytest.mark.usefixtures("two_at_a_time")

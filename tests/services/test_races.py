@@ -1,20 +1,23 @@
 """Concurrent calls on real connections: exactly one succeeds, and exactly one event records it."""
 
+import threading
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
 
 import pytest
-from django.db import connection
+from django.db import connection, transaction
 
 from schedules import clock, engine, services
 from schedules.engine import Outcome
 from schedules.models import Event, Execution, Job
 from schedules.result import Code, Err, Ok
 from schedules.services import Actor
+from schedules.services.bulk import change_each
 from tests.factories import ClusterFactory, ExecutionFactory, JobFactory
+from tests.waiting import PATIENCE, wait_for
 
 CALLS = 100
 # Fewer than the calls, so that parallel test processes stay below PostgreSQL's connection limit.
@@ -34,7 +37,7 @@ def call_concurrently(calls: list[Callable[[], Any]]) -> list[Any]:
         return list(pool.map(call, calls))
 
 
-def outcomes(results: list[Any]) -> Counter[str]:
+def outcomes(results: Iterable[Any]) -> Counter[str]:
     return Counter("ok" if isinstance(result, Ok) else result.code.value for result in results)
 
 
@@ -179,3 +182,31 @@ def test_prompt_that_starts_waiting_during_a_cancel_cannot_be_claimed(actor):
     assert services.claim_prompts(Actor(actor.user, Event.Door.MCP, "laptop")) == Ok([])
     run.refresh_from_db()
     assert run.status == Execution.Status.CANCELLED
+
+
+@pytest.mark.skipif(connection.vendor == "sqlite", reason="SQLite locks no rows")
+def test_job_that_somebody_holds_does_not_delay_the_others(actor):
+    held, *free = JobFactory.create_batch(3, owner=actor.user)
+    is_held, may_end = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        with transaction.atomic():
+            Job.objects.select_for_update().get(pk=held.pk)
+            is_held.set()
+            may_end.wait(PATIENCE)
+
+    def change() -> dict[str, Any]:
+        is_held.wait(PATIENCE)
+        return change_each(actor, "pause", [job.public_id for job in (held, *free)])
+
+    def look() -> None:
+        paused = Job.objects.filter(pk__in=[job.pk for job in free], status="paused")
+        try:
+            wait_for(lambda: paused.count() == len(free))
+        finally:
+            may_end.set()
+
+    _, answers, _ = call_concurrently([hold, change, look])
+
+    assert outcomes(answers.values()) == {"ok": 3}
+    assert set(Job.objects.values_list("status", flat=True)) == {"paused"}

@@ -91,6 +91,9 @@ def readable(value: Any) -> Any:
     return _stripped(limits.masked(value)) if value else value
 
 
+OLDER_RUNS = "Older runs were not looked through: counts may be too low, and jobs may be missing."
+
+
 def more_than(count: int, things: str) -> str:
     """Say that a count has stopped."""
     return f"More than {count:,} {things} match; only the first {count:,} are counted."

@@ -32,12 +32,19 @@ class ChangedJobsOut(TypedDict):
     note: NotRequired[str]
 
 
-def would_change_out(rows: list[tuple[str, str]], confirm: str, problem: str = "") -> WouldChangeOut:
-    """Return what would be changed; `rows` are ids and names, and `problem` is why a confirmation was refused."""
+def would_change_out(
+    rows: list[tuple[str, str]], confirm: str, problem: str = "", *, is_cut: bool = False
+) -> WouldChangeOut:
+    """Return what would be changed.
+
+    `rows` are ids and names, `problem` is why a confirmation was refused, and `is_cut` is whether older runs were not
+    looked through.
+    """
+    next_step = NEXT_STEP if rows else "No job matches: nothing is to be done."
     out: WouldChangeOut = {
         "would_change": len(rows),
         "jobs": _shown(rows),
-        "next_step": NEXT_STEP if rows else "No job matches: nothing is to be done.",
+        "next_step": f"{answers.OLDER_RUNS} {next_step}" if is_cut else next_step,
     }
     if rows:
         out["confirm"] = confirm

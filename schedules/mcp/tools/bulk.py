@@ -59,8 +59,9 @@ def bulk_jobs(
     jobs = bulk.changeable(actor, action)
     if status is not None:
         jobs = jobs.in_state(status)
+    matching, is_cut = wanted.value.matching_runs(actor.executions())
     if wanted.value:
-        jobs = wanted.value.applied_to(jobs, wanted.value.matching_runs(actor.executions()).by_job)
+        jobs = wanted.value.applied_to(jobs, matching)
     rows = list(jobs.values_list("pk", "public_id", "name")[: bulk.MOST_JOBS + 1])
     if len(rows) > bulk.MOST_JOBS:
         return refused(
@@ -79,9 +80,9 @@ def bulk_jobs(
     }
     token = bulk.confirmation_of(actor, request, keys)
     if confirm is None or not rows:
-        return would_change_out(named, token)
+        return would_change_out(named, token, is_cut=is_cut)
     if stale := bulk.confirmation_problem(actor, confirm, request, keys):
-        return would_change_out(named, token, stale.message)
+        return would_change_out(named, token, stale.message, is_cut=is_cut)
     match bulk.change_jobs(actor, action, keys, reason=reason or "", until=end):
         case Ok(done):
             return changed_out(action, done)

@@ -49,7 +49,6 @@ from schedules.mcp.tools.triggers import local_text, read_trigger
 from schedules.models import Job
 from schedules.models.counting import COUNTED, CountUpTo, count_beside, count_up_to
 from schedules.models.job_queries import JobQuerySet
-from schedules.models.keysets import WALKED
 from schedules.models.standings import standings_of
 from schedules.result import Code, Err, Ok
 from schedules.services.filters import JobFilter
@@ -187,9 +186,7 @@ def _page(actor: services.Actor, status: str | None, wanted: JobFilter, size: in
     if wanted and count_up_to(listed.order_by()) > COUNTED:
         cut.append(f"Only the first {COUNTED:,} jobs were looked through: give a status to see others.")
     if is_cut:
-        cut.append(
-            f"Only the newest {WALKED:,} runs were looked through: choose a later `since` to see others."
-        )
+        cut.append(answers.OLDER_RUNS)
     return jobs_out(shown, total, start, cut)
 
 

@@ -43,12 +43,8 @@ class RunsPage(PageMixin, TemplateView):
         asked = asked_of(self.request)
         scope, problems = within(self.page, asked)
         counts = count_by_status(scope, asked["status"])
-        scope = looked_through(scope, asked)
-        found = matching(scope, asked)
-        if asked["status"] in Execution.LIVE:
-            # They may be as old as the history, but there are never many, and an index has them all.
-            live = scope.live().filter(status=asked["status"]).order_by().values_list("pk", flat=True)
-            scope = found = found.filter(pk__in=list(live[:WALKED]))
+        scope, found = with_status(scope, asked)
+        found = matching(found, asked)
         rows = found.select_related("job").defer("traceback", "result")
         walked = scope if found is not scope else None
         listed = read_page([Segment(rows, ("-scheduled_for", "-pk"), walked)], self.request)
@@ -101,15 +97,27 @@ def within(page: Page, asked: dict[str, str]) -> tuple[ExecutionQuerySet, dict[s
     return runs, problems
 
 
-def looked_through(runs: ExecutionQuerySet, asked: dict[str, str]) -> ExecutionQuerySet:
-    """Return the runs that may have the asked status; those of one job are few, and have an index of their own."""
-    return runs if asked["job"] else runs.among_which(asked["status"])
+def with_status(
+    runs: ExecutionQuerySet, asked: dict[str, str]
+) -> tuple[ExecutionQuerySet, ExecutionQuerySet]:
+    """Return the runs to look through, and those of them with the asked status; the same if an index finds these."""
+    status = asked["status"]
+    if status in Execution.LIVE:
+        # They may be as old as the history, but there are never many. By keys: in the order of the list, the database
+        # would look through all runs for them.
+        live = runs.live().filter(status=status).order_by().values_list("pk", flat=True)
+        found = runs.filter(pk__in=list(live[:WALKED]))
+        return found, found
+    if status not in Execution.FINAL:
+        return runs, runs
+    found = runs.ended_as(status)
+    # The runs of one job have an index of their own.
+    is_indexed = status in Execution.UNSUCCESSFUL and not asked["job"]
+    return (found, found) if is_indexed else (runs, runs.filter(status=status))
 
 
 def matching(runs: ExecutionQuerySet, asked: dict[str, str]) -> ExecutionQuerySet:
     """Apply the other filters of the query string; return the same object if there are none."""
-    if asked["status"] in Execution.Status.values:
-        runs = runs.filter(status=asked["status"])
     if asked["cause"] in Execution.Cause.values:
         runs = runs.filter(cause=asked["cause"])
     if asked["q"]:
@@ -212,7 +220,7 @@ def export(request: HttpRequest, kind: str) -> StreamingHttpResponse:
     """Return the runs that match the query string, as CSV or JSON."""
     asked = asked_of(request)
     scope, _ = within(page_of(request), asked)
-    found = matching(looked_through(scope, asked), asked)
+    found = matching(with_status(scope, asked)[1], asked)
     chunks = csv_chunks(found) if kind == "csv" else json_chunks(found)
     # Django would collect a synchronous iterator in memory under ASGI, and an asynchronous one under WSGI.
     content = in_threads(chunks) if isinstance(request, ASGIRequest) else chunks

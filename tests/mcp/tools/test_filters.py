@@ -68,31 +68,40 @@ def test_rows_say_how_often_and_when_last_the_outcome_occurred(call, rows):
     assert "matching_runs" not in call("list_jobs", outcome="failed")["jobs"][0]
 
 
-def test_failure_before_many_good_runs_is_found(call, owner, monkeypatch):
+@pytest.mark.parametrize("outcome", ["failed", "missed"])
+def test_rare_outcome_before_many_others_is_found(call, owner, monkeypatch, outcome):
     monkeypatch.setattr("schedules.services.filters.WALKED", 3)
     job, now = JobFactory(owner=owner, recent="FSSSS"), clock.now()
-    ExecutionFactory(job=job, status="failed", scheduled_for=now - timedelta(days=6))
-    for minute in range(4):
-        ExecutionFactory(job=job, scheduled_for=now - timedelta(minutes=minute))
+    ExecutionFactory(job=job, status=outcome, scheduled_for=now - timedelta(days=6))
+    for minute in range(8):
+        status = "skipped" if minute % 2 else "succeeded"
+        ExecutionFactory(job=job, status=status, scheduled_for=now - timedelta(minutes=minute))
 
-    answer = call("list_jobs", outcome="failed", since="7 days ago")
+    answer = call("list_jobs", outcome=outcome, since="7 days ago")
 
     [found] = answer["jobs"]
     assert (found["job_id"], found["matching_runs"]) == (job.public_id, 1)
     assert "note" not in answer
 
 
-def test_answer_says_that_not_all_runs_were_looked_through(call, owner, monkeypatch):
-    for module in ("services.filters", "mcp.tools.jobs"):
-        monkeypatch.setattr(f"schedules.{module}.WALKED", 3)
-    job = JobFactory(owner=owner, recent="FFFFS")
-    for minute in range(4):
-        ExecutionFactory(job=job, status="failed", scheduled_for=clock.now() - timedelta(minutes=minute))
+OLDER = "Older runs were not looked through"
 
-    answer = call("list_jobs", outcome="failed", since="7 days ago")
+
+@pytest.mark.parametrize(("outcome", "limit"), [("failed", "WALKED"), ("succeeded", "COUNTED")])
+def test_answer_says_that_not_all_runs_were_looked_through(call, owner, monkeypatch, outcome, limit):
+    monkeypatch.setattr(f"schedules.services.filters.{limit}", 3)
+    job = JobFactory(owner=owner)
+    asked = {"outcome": outcome, "since": "7 days ago"}
+    for minute in range(3):
+        ExecutionFactory(job=job, status=outcome, scheduled_for=clock.now() - timedelta(minutes=minute))
+    assert "note" not in call("list_jobs", **asked)
+    ExecutionFactory(job=job, status=outcome, scheduled_for=clock.now() - timedelta(days=1))
+
+    answer = call("list_jobs", **asked)
 
     assert answer["jobs"][0]["matching_runs"] == 3
-    assert "Only the newest 3 runs were looked through" in answer["note"]
+    assert OLDER in answer["note"]
+    assert call("bulk_jobs", action="pause", **asked)["next_step"].startswith(OLDER)
 
 
 @pytest.mark.parametrize(
