@@ -310,7 +310,7 @@ def report(
     for name, answer in refused[:MOST_NAMED]:
         page.message_user(request, f"{name}: {answer.message}", messages.ERROR)
     if len(refused) > MOST_NAMED:
-        words = f"{len(refused) - MOST_NAMED:,} more were left unchanged."
+        words = f"{len(refused) - MOST_NAMED:,} more left unchanged."
         page.message_user(request, words, messages.ERROR)
 
 

@@ -35,8 +35,8 @@ class RunStatusFilter(admin.ChoicesFieldListFilter):
     def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
         runs = cast(ExecutionQuerySet, super().queryset(request, queryset))
         match request.GET.getlist("status__exact"):
-            case [status] if status in Execution.UNSUCCESSFUL:
-                return runs.ended_as(status)
+            case [status]:
+                return runs.looked_through_for(status)
         return runs
 
 
@@ -67,10 +67,7 @@ class ExecutionAdmin(LongListAdmin[Execution], ReadOnlyAdmin[Execution]):
 
     def walked(self, owner: AbstractBaseUser | None, asked: Mapping[str, str]) -> Segment:
         runs = Execution.objects.filter(owner=owner.pk) if owner else Execution.objects.all()
-        status = asked.get("status__exact")
-        return Segment(
-            runs.ended_as(status) if status in Execution.UNSUCCESSFUL else runs, ("-scheduled_for", "-pk")
-        )
+        return Segment(runs.looked_through_for(asked.get("status__exact")), ("-scheduled_for", "-pk"))
 
     @admin.display(description="status", ordering="status")
     def state(self, execution: Execution) -> SafeString:

@@ -69,10 +69,14 @@ class ExecutionQuerySet(models.QuerySet["Execution"]):
         # SQLite uses the partial index only if the query repeats its condition on `finished_at`.
         return self.filter(finished_at=None, status__in=Execution.LIVE)
 
-    def ended_as(self, status: str) -> Self:
-        """Runs with this final status; an index has all but the successful ones, of which there are most."""
-        runs = self.filter(status=status)
-        return runs if status == Execution.Status.SUCCEEDED else runs.filter(_IS_UNSUCCESSFUL)
+    def looked_through_for(self, status: str | None) -> Self:
+        """Return the runs among which those with a status are to be found: only these, if an index has them, or all.
+
+        The indexes have the runs that ended in another way than successfully.
+        """
+        if status not in Execution.UNSUCCESSFUL:
+            return self
+        return self.filter(_IS_UNSUCCESSFUL, status=status)
 
     def under_way(self) -> Self:
         """Runs that have started but not ended, including retries and prompts that an agent has claimed.

@@ -105,19 +105,15 @@ class JobFilter:
         if not (self.outcome and self.since):
             return Matching({}, is_cut=False)
         statuses: Any = STATUSES_OF_OUTCOME[self.outcome]
-        since = runs.filter(scheduled_for__gte=self.since).order_by("-scheduled_for", "-pk")
         # No index has the successful ones alone, but they are easily found among all.
-        is_success = self.outcome == "succeeded"
-        pools = [since] if is_success else [since.ended_as(status) for status in statuses]
-        most, keys, is_cut = COUNTED if is_success else WALKED, [], False
-        for pool in pools:
-            newest = list(pool.values_list("pk", flat=True)[: most + 1])
-            keys += newest[:most]
-            is_cut = is_cut or len(newest) > most
+        most = COUNTED if self.outcome == "succeeded" else WALKED
+        since = runs.filter(scheduled_for__gte=self.since).order_by("-scheduled_for", "-pk")
+        newest = [_keys(since.looked_through_for(status)[: most + 1]) for status in statuses]
+        keys = [key for some in newest for key in some[:most]]
         found = Execution.objects.filter(has_key(keys), status__in=statuses, job__isnull=False)
         counted = found.order_by().values("job").annotate(count=Count("pk"), last=Max("scheduled_for"))
         by_job = {row["job"]: Runs(row["count"], row["last"]) for row in counted}
-        return Matching(by_job, is_cut)
+        return Matching(by_job, is_cut=any(len(some) > most for some in newest))
 
     def applied_to(self, jobs: JobQuerySet, matching: Mapping[int, Runs]) -> JobQuerySet:
         """Return those of the first jobs that match, the next to run first; `matching` are their matching runs."""
@@ -143,6 +139,10 @@ class JobFilter:
         if self.since:
             return found.filter(Q(has_key(matching)) | (ended_so & Q(last_run_at__gte=self.since)))
         return found.filter(ended_so)
+
+
+def _keys(runs: ExecutionQuerySet) -> list[int]:
+    return list(runs.values_list("pk", flat=True))
 
 
 def _json_text(text: str) -> str:

@@ -409,4 +409,4 @@ def test_message_names_some_of_many_jobs(operator_client, monkeypatch):
 
     assert message.endswith(", and 1 more.")
     assert {job.status for job in Job.objects.all()} == {"paused"}
-    assert (len(refused), refused[-1]) == (3, "1 more were left unchanged.")
+    assert (len(refused), refused[-1]) == (3, "1 more left unchanged.")

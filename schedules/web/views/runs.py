@@ -110,10 +110,9 @@ def with_status(
         return found, found
     if status not in Execution.FINAL:
         return runs, runs
-    found = runs.ended_as(status)
     # The runs of one job have an index of their own.
-    is_indexed = status in Execution.UNSUCCESSFUL and not asked["job"]
-    return (found, found) if is_indexed else (runs, runs.filter(status=status))
+    scope = runs if asked["job"] else runs.looked_through_for(status)
+    return scope, scope if scope is not runs else runs.filter(status=status)
 
 
 def matching(runs: ExecutionQuerySet, asked: dict[str, str]) -> ExecutionQuerySet:
