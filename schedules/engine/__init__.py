@@ -7,7 +7,14 @@ from schedules.engine.clock_rollback import (
     recover_from_clock_rollback,
 )
 from schedules.engine.clusters import beat, enlist, is_any_cluster_running, probe_returned, retire
-from schedules.engine.gaps import COUNTED_SLOTS, account_for, account_for_each
+from schedules.engine.gaps import (
+    COUNTED_SLOTS,
+    PAUSED,
+    account_for,
+    account_for_each,
+    account_for_pause,
+    account_for_pauses,
+)
 from schedules.engine.history import Outcome
 from schedules.engine.hosts import host_warnings
 from schedules.engine.outputs import find_lost, save_output
@@ -24,6 +31,7 @@ from schedules.engine.start import Started, start_runs
 
 __all__ = [
     "COUNTED_SLOTS",
+    "PAUSED",
     "Accounted",
     "Claim",
     "Outcome",
@@ -32,6 +40,8 @@ __all__ = [
     "Started",
     "account_for",
     "account_for_each",
+    "account_for_pause",
+    "account_for_pauses",
     "beat",
     "catch_up_since_backup",
     "claim_runs",

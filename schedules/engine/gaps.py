@@ -3,18 +3,20 @@
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from django.db.models import F, Q
 
 from schedules.engine.due import PlannedJob
 from schedules.models import Execution, Job
+from schedules.when.durations import TICK
 from schedules.when.triggers import TriggerError
 
 # The slots of a cron expression are counted one by one, so the count needs a limit; those of an interval are computed.
 COUNTED_SLOTS = 10_000
 MOST_SLOTS = 2**31 - 2
-TICK = timedelta(microseconds=1)
+# How the reason of a slot within a pause begins; what follows was written by whoever paused the job.
+PAUSED = "Paused: "
 
 Status = Execution.Status
 Cause = Execution.Cause
@@ -89,13 +91,27 @@ def account_for(job: Job, since: datetime | None, now: datetime, reason: str) ->
     Execution.objects.bulk_create([piece.row_of(job, now) for piece in pieces], ignore_conflicts=True)
 
 
+def account_for_pause(job: Job, now: datetime) -> None:
+    """Do the same for the slots since a job was paused; those until then are already accounted for."""
+    if job.paused_at:
+        account_for(job, job.paused_at + TICK, now, _paused(job))
+
+
+def account_for_pauses(jobs: Iterable[Job], now: datetime) -> None:
+    """Do the same for several paused jobs at once, before their rows are written."""
+    account_for_each(jobs, "paused_at", now, _paused)
+
+
+def _paused(job: Job) -> str:
+    return f"{PAUSED}{job.pause_reason or 'no reason given'}"
+
+
 def account_for_each(jobs: Iterable[Job], column: str, now: datetime, reason: Callable[[Job], str]) -> None:
-    """Do the same for several jobs at once, each since a moment in this column, which is not written yet."""
+    """Account for the slots of several jobs at once, each since the moment in this column, which is not written yet."""
     gaps = []
     for job in jobs:
         since: datetime | None = getattr(job, column)
         if since and column == "paused_at":
-            # The slots up to and including the moment of the pause are already accounted for.
             since += TICK
         if since and (slot := _gap_until(now, job, since, reason(job))):
             gaps.append((job, slot))

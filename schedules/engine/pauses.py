@@ -11,7 +11,7 @@ from django.db.models import Case, F, Value, When
 
 from schedules import limits
 from schedules.engine.clock_rollback import delete_future_rows, jobs_with_future_rows
-from schedules.engine.gaps import account_for, account_for_each
+from schedules.engine.gaps import account_for, account_for_each, account_for_pause, account_for_pauses
 from schedules.engine.history import Outcome, add_to_history
 from schedules.engine.overlap import release_next
 from schedules.models import Event, Execution, Job
@@ -137,7 +137,7 @@ def _end(execution_ids: Collection[int], status: Execution.Status, now: datetime
 def rearm(job: Job, now: datetime) -> bool:
     """Arm a paused job again and account for the slots of the pause; return False if no slot is left."""
     following = job.next_slot(now)
-    account_for(job, job.paused_at, now, _paused(job))
+    account_for_pause(job, now)
     has_deleted = delete_future_rows(job, now)
     if following is None:
         return False
@@ -161,7 +161,7 @@ def rearm_each(jobs: Sequence[Job], now: datetime) -> list[Job]:
         except TriggerError:
             following[job.pk] = None
     armed = [job for job in jobs if following[job.pk]]
-    account_for_each(armed, "paused_at", now, _paused)
+    account_for_pauses(armed, now)
     for job in jobs_with_future_rows(armed, now):
         delete_future_rows(job, now)
     for start in range(0, len(armed), CHUNK):
@@ -171,10 +171,6 @@ def rearm_each(jobs: Sequence[Job], now: datetime) -> list[Job]:
             **_COLUMNS_OF_NO_PAUSE, next_run_at=slots, revision=F("revision") + 1, updated_at=now
         )
     return armed
-
-
-def _paused(job: Job) -> str:
-    return f"Paused: {job.pause_reason or 'no reason given'}"[:300]
 
 
 def end_pauses(now: datetime) -> list[int]:

@@ -7,10 +7,11 @@ from datetime import datetime, timedelta
 from django.conf import settings
 
 from schedules.engine.due import PlannedJob
-from schedules.engine.gaps import TICK, Slot, gap_from, remaining
+from schedules.engine.gaps import Slot, gap_from, remaining
 from schedules.engine.overlap import apply_overlap
 from schedules.models import Execution, Job
 from schedules.models.jobs import why_skipped
+from schedules.when.durations import TICK
 
 ON_TIME = timedelta(seconds=60)
 # How many slots in a row a plan looks at that are left out; those before count as missed.

@@ -17,9 +17,6 @@ from schedules.when.triggers import TriggerError
 Status = Execution.Status
 
 _STARTED = ("create", "resume", "finish", "restore")
-# How the reason of a slot within a pause begins; what follows was written by whoever paused the job.
-_PAUSED = "Paused: "
-_TICK = timedelta(microseconds=1)
 _STOPPED = {"pause": "paused", "cancel": "cancelled", "delete": "deleted"}
 _SHOWN_STOPS = {"pause": "paused", "cancel": "stopped permanently", "delete": "deleted"}
 _NOTICEABLE = timedelta(seconds=1)
@@ -60,10 +57,12 @@ def why(actor: Actor, job_id: str, at: datetime | None, now: datetime) -> Result
 
 
 def _why_of_row(job: Job, row: Execution) -> Why:
-    if not row.reason.startswith(_PAUSED):
+    if not row.reason.startswith(engine.PAUSED):
         return Why(job, row.scheduled_for, row.status, explain(row, job.timezone), row, row.error)
     words = f"{explain(row, job.timezone, with_reason=False)} The job was paused."
-    return Why(job, row.scheduled_for, row.status, words, row, row.error or row.reason.removeprefix(_PAUSED))
+    return Why(
+        job, row.scheduled_for, row.status, words, row, row.error or row.reason.removeprefix(engine.PAUSED)
+    )
 
 
 def explain(row: Execution, timezone: str = "UTC", *, with_reason: bool = True) -> str:
@@ -144,7 +143,7 @@ def _why_left_out(job: Job, moment: datetime) -> Why | None:
     if not job.skips:
         return None
     with suppress(TriggerError):
-        slot = job.trigger.next_after(moment - _TICK)
+        slot = job.trigger.next_after(moment - durations.TICK)
         if slot and slot - moment < timedelta(days=1) and (words := why_skipped(job, slot)):
             return Why(job, slot, "excluded", f"It won't run then: {words[:1].lower()}{words[1:]}")
     return None

@@ -29,7 +29,6 @@ from schedules.when.triggers import CalendarInterval, Interval, Once
 # How many jobs are looked up in one query.
 CHUNK = 500
 ENDED = (Job.Status.COMPLETED, Job.Status.FAILED)
-_TICK = timedelta(microseconds=1)
 _SCHEDULE = frozenset(("trigger_type", "run_at", "every", "calendar_unit", "anchor_at", "cron"))
 # A file always gives these, or its schedule and its zone decide them.
 _NEEDED = _SCHEDULE | {"name", "task", "timezone"}
@@ -214,7 +213,7 @@ def _keeps_time(job: Job, trigger: CalendarInterval) -> bool:
     first, later = sorted([job.anchor_at, trigger.start])
     step = 7 if trigger.unit == "days" and trigger.count % 7 == 0 else 1
     steps = CalendarInterval(step, trigger.unit, first, trigger.timezone)
-    return steps.next_after(later - _TICK) == later
+    return steps.next_after(later - durations.TICK) == later
 
 
 def _differences(job: Job, changes: Mapping[str, Any]) -> list[Difference]:

@@ -1,7 +1,7 @@
 """Changes of a job's state, from a pause to the trash: each checks the actor, changes one row and writes one event."""
 
 from collections.abc import Collection, Mapping
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 from django.db import transaction
@@ -15,10 +15,8 @@ from schedules.services.people import profile_of
 from schedules.services.quotas import restore_problem
 from schedules.services.validation import no_runs_left
 from schedules.tasks import registry
+from schedules.when.durations import TICK
 from schedules.when.triggers import TriggerError, unreadable
-
-# The slots up to and including the moment of a stop are already accounted for.
-_TICK = timedelta(microseconds=1)
 
 
 def pause(actor: Actor, job_id: str, *, reason: str = "", until: datetime | None = None) -> Result[Job]:
@@ -102,8 +100,6 @@ def resume(actor: Actor, job_id: str) -> Result[Job]:
             return invalid(error.field, f"{unreadable(error.reason)}.")
         if following is None:
             return no_runs_left(job, now)
-        if job.paused_at:
-            job.paused_at += _TICK
         engine.rearm(job, now)
         record(actor, "resume", now, job=job, before=before)
     return Ok(job)
@@ -181,7 +177,8 @@ def restore(actor: Actor, job_id: str, *, is_deleted: bool | None = None) -> Res
             if refusal := restore_problem(profile, job.runs_per_minute, now):
                 return refusal
         stopped_at, before = _last_stop(job) if is_cancelled else (job.deleted_at, {})
-        since = (stopped_at or job.updated_at) + _TICK
+        # The slots up to and including the moment of the stop are already accounted for.
+        since = (stopped_at or job.updated_at) + TICK
         until = _still_ahead(before, now)
         is_paused_again = before.get("status") == Job.Status.PAUSED and (until or "until" not in before)
         was = "was stopped" if is_cancelled else "was in the trash"
@@ -236,7 +233,7 @@ def _protected(job: Job) -> Err:
 def account_until(job: Job, now: datetime, reason: str) -> None:
     """Record the slots that the job will no longer run; those within a pause get the reason of the pause."""
     if job.status == Job.Status.PAUSED and job.paused_at:
-        engine.account_for(job, job.paused_at + _TICK, now, _paused(job))
+        engine.account_for_pause(job, now)
     else:
         engine.account_for(job, job.next_run_at, now, reason)
 
@@ -246,11 +243,7 @@ def account_until_each(jobs: Collection[Job], now: datetime, reason: str) -> Non
     paused = [job for job in jobs if job.status == Job.Status.PAUSED]
     others = [job for job in jobs if job.status != Job.Status.PAUSED]
     engine.account_for_each(others, "next_run_at", now, lambda job: reason)
-    engine.account_for_each(paused, "paused_at", now, _paused)
-
-
-def _paused(job: Job) -> str:
-    return f"Paused: {job.pause_reason or 'no reason given'}"
+    engine.account_for_pauses(paused, now)
 
 
 def _last_stop(job: Job) -> tuple[datetime | None, dict[str, Any]]:

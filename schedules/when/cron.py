@@ -12,7 +12,7 @@ from zoneinfo import ZoneInfo
 
 from cronsim import CronSim, CronSimError
 
-from schedules.when.durations import HORIZON, HORIZON_IN_WORDS
+from schedules.when.durations import HORIZON, HORIZON_IN_WORDS, TICK
 from schedules.when.zones import first_change, first_pass, offset_at, wall_time
 
 if TYPE_CHECKING:
@@ -36,7 +36,6 @@ _COMPARED_RUNS = 10
 _LONGEST_SEARCH_YEARS = 50
 _DAY = timedelta(days=1)
 _MINUTE = timedelta(minutes=1)
-_TICK = timedelta(microseconds=1)
 
 
 class CronError(ValueError):
@@ -369,5 +368,5 @@ def _next_wildcard(fields: str, zone: ZoneInfo, after: datetime) -> datetime | N
         if change is None:
             return run
         # One tick earlier, so that a match at the change itself counts.
-        start, wall = change, wall_time(change, zone) - _TICK
+        start, wall = change, wall_time(change, zone) - TICK
     return None

@@ -7,11 +7,11 @@ from zoneinfo import ZoneInfo
 from cronsim import CronSim
 
 from schedules.when import cron
+from schedules.when.durations import TICK
 from schedules.when.words import ordinal
 from schedules.when.zones import clock_changes
 
 _LOOK_AHEAD = timedelta(days=400)
-_TICK = timedelta(microseconds=1)
 _DAYS_IN_MONTH = (31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
 # What a clock change does to a run, by whether the job's time of day is fixed.
 _SKIPPED = {True: "the job runs at {end}", False: "the job doesn't run then"}
@@ -84,7 +84,7 @@ def _clock_warnings(fields: list[str], timezone: str, after: datetime) -> list[s
     found: dict[bool, str] = {}
     for change in clock_changes(ZoneInfo(timezone), after, after + _LOOK_AHEAD):
         first, last = sorted((change.old, change.new))
-        match = cron.next_wall(" ".join(fields), first - _TICK)
+        match = cron.next_wall(" ".join(fields), first - TICK)
         if match is None or match >= last or change.is_forward in found:
             continue
         effects = _SKIPPED if change.is_forward else _REPEATED

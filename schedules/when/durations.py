@@ -5,6 +5,8 @@ from datetime import timedelta
 # The furthest that a moment may be ahead, the longest interval, and the rarest cron expression.
 HORIZON = timedelta(days=5 * 366)
 HORIZON_IN_WORDS = "five years"
+# The smallest difference of two moments.
+TICK = timedelta(microseconds=1)
 
 _NAMES = {"day": "d", "hour": "h", "minute": "min", "second": "s"}
 

@@ -12,6 +12,7 @@ from functools import lru_cache
 from zoneinfo import ZoneInfo
 
 from schedules.when import cron
+from schedules.when.durations import TICK
 from schedules.when.skips import Skips
 from schedules.when.triggers import CalendarInterval, Cron, Interval, Once, Trigger
 from schedules.when.zones import clock_changes, offset_at
@@ -24,7 +25,6 @@ _LONGEST_REPEAT = timedelta(days=2)
 _SHARED = timedelta(days=40)
 _DAY = timedelta(days=1)
 _SECOND = timedelta(seconds=1)
-_TICK = timedelta(microseconds=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +84,7 @@ def runs_ahead(job: Armed, now: datetime, end: datetime, *, start: datetime | No
     if isinstance(job.trigger, Once):
         first = max(first, now)
     if job.ends_at is not None and job.ends_at < end:
-        end = job.ends_at + _TICK
+        end = job.ends_at + TICK
     if job.runs_left is None:
         yield from _without(job.skips, _from_next_run(job.trigger, first, start, end))
         return
@@ -112,7 +112,7 @@ def _from_next_run(trigger: Trigger, first: datetime, start: datetime, end: date
     # The engine uses the stored next run, even if the trigger would not produce it today.
     if start <= first < end:
         yield Batch(first)
-    later = max(start, first + _TICK)
+    later = max(start, first + TICK)
     if isinstance(trigger, Cron) and end - start <= _SHARED:
         yield from filter(None, (batch.between(later, end) for batch in _cron_batches(trigger, start, end)))
     else:
@@ -121,7 +121,7 @@ def _from_next_run(trigger: Trigger, first: datetime, start: datetime, end: date
 
 def _count_from_next_run(trigger: Trigger, first: datetime, start: datetime, end: datetime) -> int:
     """Count what `_from_next_run` yields."""
-    return (start <= first < end) + count_slots(trigger, max(start, first + _TICK), end)
+    return (start <= first < end) + count_slots(trigger, max(start, first + TICK), end)
 
 
 @lru_cache(maxsize=1024)
@@ -138,12 +138,12 @@ def slots(trigger: Trigger, start: datetime, end: datetime) -> Iterator[Batch]:
         case Cron(expression=expression, timezone=timezone):
             yield from _cron_slots(expression, timezone, start.astimezone(UTC), end.astimezone(UTC))
         case Interval(seconds=every):
-            first = trigger.next_after(start - _TICK)
+            first = trigger.next_after(start - TICK)
             count = count_slots(trigger, start, end)
             if first is not None and count:
                 yield Batch(first, range(0, count * int(every), int(every)))
         case CalendarInterval():
-            slot = trigger.next_after(start - _TICK)
+            slot = trigger.next_after(start - TICK)
             while slot is not None and slot < end:
                 yield Batch(slot)
                 slot = trigger.next_after(slot)
@@ -166,7 +166,7 @@ def count_slots(trigger: Trigger, start: datetime, end: datetime) -> int:
                 )
             )
         case Interval() | CalendarInterval():
-            return trigger.count_between(start - _TICK, end - _TICK, (end - start) // _SECOND + 1)
+            return trigger.count_between(start - TICK, end - TICK, (end - start) // _SECOND + 1)
         case Once(run_at=run_at):
             return int(start <= run_at < end)
 
@@ -215,11 +215,11 @@ def _periods(
         if not change.is_forward:
             # The repeated wall times have already run.
             since += change.old - change.new
-        elif (skipped := cron.next_wall(joined, change.old - _TICK)) and skipped < change.new:
+        elif (skipped := cron.next_wall(joined, change.old - TICK)) and skipped < change.new:
             if start <= change.at < end:
                 yield None, change.at, change.at
             # A run at the end of the gap is the same run.
-            since += _TICK
+            since += TICK
     yield offset, max(start, since), end
 
 

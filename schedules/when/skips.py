@@ -7,12 +7,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 
+from schedules.when.durations import TICK
 from schedules.when.triggers import load_zone
 
 MOST_SKIPS = 100
 # Entries of the past are kept for a while: their slots may not have been claimed yet.
 _KEPT = timedelta(days=2)
-_TICK = timedelta(microseconds=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class Skips:
         if day.isoformat() not in self.entries:
             return slot
         following = datetime.combine(day + timedelta(days=1), time(), load_zone(self.timezone))
-        return max(slot, following.astimezone(UTC) - _TICK)
+        return max(slot, following.astimezone(UTC) - TICK)
 
     def _day_of(self, slot: datetime) -> date:
         return slot.astimezone(load_zone(self.timezone)).date()

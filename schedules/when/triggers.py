@@ -9,13 +9,13 @@ from zoneinfo import ZoneInfo
 
 from schedules.when import cron, durations, words
 from schedules.when.cron_warnings import clock_warning, cron_warnings
+from schedules.when.durations import TICK
 from schedules.when.months import add_months, months_between
 from schedules.when.zone_names import exact_zone, unknown_zone
 from schedules.when.zones import first_pass, is_repeated, wall_time
 
 TOO_LONG = f"the longest interval is {durations.HORIZON_IN_WORDS}"
 _FIRST_WINDOW = timedelta(hours=1)
-_TICK = timedelta(microseconds=1)
 
 
 class TriggerError(ValueError):
@@ -265,7 +265,7 @@ class Cron(_Slots):
                 return self._newest(run, moment)
             window *= 2
         # A tick earlier, because a run at not_before itself counts.
-        run = self._first_between(not_before - _TICK, moment)
+        run = self._first_between(not_before - TICK, moment)
         return run and self._newest(run, moment)
 
     def _first_between(self, after: datetime, until: datetime) -> datetime | None:

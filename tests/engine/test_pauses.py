@@ -169,6 +169,14 @@ def test_slot_at_the_time_of_the_pause_is_skipped_once():
     assert Execution.objects.get(scheduled_for=NOW - HOUR).slots == 2
 
 
+def test_slot_at_the_time_of_the_pause_is_not_skipped_again_once_its_row_is_pruned():
+    job = paused(paused_at=NOW - 2 * HOUR)
+
+    engine.sweep(NOW)
+
+    assert ledger(job) == [("skipped", NOW - HOUR)]
+
+
 @pytest.mark.parametrize(
     "fields",
     [
