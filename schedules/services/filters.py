@@ -3,16 +3,17 @@
 import functools
 import json
 import operator
+from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, NamedTuple
 
 from django.db import connection
-from django.db.models import Count, Func, Max, Q, TextField, Value
+from django.db.models import Func, Q, TextField, Value
 from django.db.models.functions import Cast
 
-from schedules.models import Execution, Job
+from schedules.models import Job
 from schedules.models.counting import COUNTED, among_first, has_key
 from schedules.models.executions import OUTCOME_LETTERS, ExecutionQuerySet
 from schedules.models.job_queries import JobQuerySet
@@ -104,16 +105,19 @@ class JobFilter:
         """Count the runs with the wanted outcome since the moment; `runs` are all that the actor sees."""
         if not (self.outcome and self.since):
             return Matching({}, is_cut=False)
-        statuses: Any = STATUSES_OF_OUTCOME[self.outcome]
         # No index has the successful ones alone, but they are easily found among all.
         most = COUNTED if self.outcome == "succeeded" else WALKED
         since = runs.filter(scheduled_for__gte=self.since).order_by("-scheduled_for", "-pk")
-        newest = [_keys(since.looked_through_for(status)[: most + 1]) for status in statuses]
-        keys = [key for some in newest for key in some[:most]]
-        found = Execution.objects.filter(has_key(keys), status__in=statuses, job__isnull=False)
-        counted = found.order_by().values("job").annotate(count=Count("pk"), last=Max("scheduled_for"))
-        by_job = {row["job"]: Runs(row["count"], row["last"]) for row in counted}
-        return Matching(by_job, is_cut=any(len(some) > most for some in newest))
+        due: defaultdict[int, list[datetime]] = defaultdict(list)
+        is_cut = False
+        for status in STATUSES_OF_OUTCOME[self.outcome]:
+            newest = since.looked_through_for(status).values_list("status", "job", "scheduled_for")[: most + 1]
+            is_cut = is_cut or len(newest) > most
+            for found, job_id, moment in newest[:most]:
+                if found == status and job_id is not None:
+                    due[job_id].append(moment)
+        by_job = {job_id: Runs(len(moments), max(moments)) for job_id, moments in due.items()}
+        return Matching(by_job, is_cut)
 
     def applied_to(self, jobs: JobQuerySet, matching: Mapping[int, Runs]) -> JobQuerySet:
         """Return those of the first jobs that match, the next to run first; `matching` are their matching runs."""
@@ -139,10 +143,6 @@ class JobFilter:
         if self.since:
             return found.filter(Q(has_key(matching)) | (ended_so & Q(last_run_at__gte=self.since)))
         return found.filter(ended_so)
-
-
-def _keys(runs: ExecutionQuerySet) -> list[int]:
-    return list(runs.values_list("pk", flat=True))
 
 
 def _json_text(text: str) -> str:
