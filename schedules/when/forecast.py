@@ -89,12 +89,20 @@ def runs_ahead(job: Armed, now: datetime, end: datetime, *, start: datetime | No
         yield from _without(job.skips, _from_next_run(job.trigger, first, start, end))
         return
     end = min(end, max(first, now) + COUNTED_AHEAD)
-    left = job.runs_left - (first < now) - _count_from_next_run(job.trigger, first, now, min(start, end))
+    left = job.runs_left - _count_before(job, first, now, min(start, end))
     for batch in _without(job.skips, _from_next_run(job.trigger, first, start, end)):
         if left <= 0:
             return
         yield batch if len(batch) <= left else Batch(batch.origin, batch.seconds[:left])
         left -= len(batch)
+
+
+def _count_before(job: Armed, first: datetime, now: datetime, start: datetime) -> int:
+    """Count the runs before a later start, an overdue one included; those that are skipped do not count."""
+    if job.skips is None:
+        return (first < now) + _count_from_next_run(job.trigger, first, now, start)
+    is_overdue = first < now and not job.skips.reason(first)
+    return is_overdue + sum(map(len, _without(job.skips, _from_next_run(job.trigger, first, now, start))))
 
 
 def _without(skips: Skips | None, batches: Iterable[Batch]) -> Iterable[Batch]:

@@ -240,6 +240,20 @@ def test_overdue_run_counts_as_one_of_the_runs_left():
     assert len(moments(runs_ahead(job, START, START + DAY))) == 2
 
 
+@pytest.mark.parametrize("overdue", [timedelta(0), DAY])
+def test_skipped_runs_before_a_later_start_are_not_counted(overdue):
+    trigger, start = Cron("0 12 * * *", "UTC"), START + 2 * DAY
+    first = trigger.next_after(START - overdue)
+    job = Armed(trigger, first, None, 3, Skips(frozenset({f"{first:%Y-%m-%d}"}), "UTC"))
+
+    every = moments(runs_ahead(job, START, START + 30 * DAY))
+
+    assert len(every) == 3
+    assert moments(runs_ahead(job, START, START + 30 * DAY, start=start)) == [
+        run for run in every if run >= start
+    ]
+
+
 def test_runs_left_are_counted_for_a_year_and_no_further():
     job = armed(Cron("* * * * *"), runs_left=2_000_000_000)
 
