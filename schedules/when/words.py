@@ -22,6 +22,7 @@ _INTERVALS = (
     ("minute", 60, 119),
     ("second", 1, 119),
 )
+_READ_ANOTHER_WAY = {86_400: "Every 24 hours", 604_800: "Every 7 days"}
 _FEW_TIMES = 3
 _LONGEST_LIST = 8
 
@@ -41,6 +42,9 @@ def describe_once(local: datetime) -> str:
 def describe_interval(step: timedelta) -> str:
     """Describe runs that are a fixed time apart: "Every 90 minutes", "Every 2 hours and 30 minutes"."""
     seconds = int(step.total_seconds())
+    # "Every day" and "every week" have a time of day.
+    if seconds in _READ_ANOTHER_WAY:
+        return _READ_ANOTHER_WAY[seconds]
     for unit, size, limit in _INTERVALS:
         if seconds % size == 0:
             if seconds // size <= limit:

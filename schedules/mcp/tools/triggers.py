@@ -92,9 +92,17 @@ def _every(config: Mapping[str, Any], timezone: str, now: datetime) -> Interval 
         raise TriggerError(
             "trigger_config", "give whole months alone, or with a start whole days and weeks alone"
         )
-    if start is None:
-        start = first_pass(add_months(wall_time(now, load_zone(timezone)), int(count)), load_zone(timezone))
-    return CalendarInterval(int(count), unit, start, timezone)
+    return CalendarInterval(int(count), unit, start or _months_from(now, int(count), timezone), timezone)
+
+
+def _months_from(now: datetime, count: int, timezone: str) -> datetime:
+    """Return the first run some months from now."""
+    zone = load_zone(timezone)
+    wall = wall_time(now, zone)
+    start = first_pass(add_months(wall, count), zone)
+    first = wall_time(start, zone)
+    # If a short month or a clock change moves it, count from now: the runs after it are not moved then.
+    return start if (first.day, first.time()) == (wall.day, wall.time()) else now
 
 
 def _start(config: Mapping[str, Any], timezone: str, now: datetime) -> datetime | None:

@@ -538,6 +538,15 @@ def test_interval_with_a_start_steps_on_the_wall_clock(call):
     ]
 
 
+def test_interval_of_months_from_the_end_of_a_month_keeps_its_day(call):
+    with time_machine.travel("2027-01-31T09:00:00Z", tick=False):
+        answer = call(
+            "preview_schedule", trigger_type="interval", trigger_config={"months": 1}, timezone="UTC"
+        )
+
+    assert [run[:10] for run in answer["next_runs"]][:3] == ["2027-02-28", "2027-03-31", "2027-04-30"]
+
+
 def test_interval_of_months_ends_with_the_month(call):
     with time_machine.travel("2027-02-01T00:00:00Z", tick=False):
         made = call("schedule_job", **interval(months=1, start="2027-01-31T09:00"), timezone="UTC")
@@ -565,7 +574,7 @@ def test_interval_of_weeks_without_a_start_counts_from_now(call):
     with time_machine.travel("2027-02-01T00:00:00Z", tick=False):
         made = call("schedule_job", **interval(weeks=1), timezone="Europe/Berlin")
 
-    assert (made["description"], made["next_run"]) == ("Every week", "2027-02-08T01:00:00+01:00")
+    assert (made["description"], made["next_run"]) == ("Every 7 days", "2027-02-08T01:00:00+01:00")
 
 
 def test_interval_changes_between_elapsed_and_wall_clock_time(call):
