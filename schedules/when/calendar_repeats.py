@@ -3,15 +3,18 @@
 import re
 from datetime import date, datetime, time, timedelta
 
+from schedules.when.months import add_months
 from schedules.when.phrases import read_moment
 from schedules.when.repeated_days import read_clocks, split_clocks
 from schedules.when.triggers import CalendarInterval, load_zone
 from schedules.when.vocabulary import (
     NTH,
+    NUMBER,
     WEEKDAY,
     Clock,
     PhraseError,
     read_amounts,
+    read_count,
     read_number,
     weekday_number,
 )
@@ -21,7 +24,7 @@ _WEEKS = re.compile(
     rf"every (?:(?P<weeks>\S+) weeks? on (?P<name>{WEEKDAY})s?|(?P<count>\d+) (?P<name2>{WEEKDAY})s?)"
 )
 _DAYS = re.compile(r"every (?P<amounts>\S+ (?:days?|weeks?))")
-_MONTHS = re.compile(rf"every (?P<count>\d{{1,3}}) months on (?:the )?(?P<day>{NTH})")
+_MONTHS = re.compile(rf"every (?P<count>{NUMBER}) months? on (?:the )?(?P<day>{NTH}|first)(?: day)?")
 
 # Only a full date and time: a file, which may contain this phrase, means the same whenever it is applied.
 _STARTING = re.compile(
@@ -47,7 +50,6 @@ def read_calendar_repeat(phrase: str, now: datetime, timezone: str) -> CalendarI
         return CalendarInterval(step * 7 if match["unit"] == "week" else step, unit, start, timezone)
     text, times = split_clocks(phrase, lambda days: bool(_WEEKS.fullmatch(days) or _DAYS.fullmatch(days)))
     text = text.replace("each ", "every ", 1)
-    clocks = read_clocks(times)
     zone = load_zone(timezone)
     wall = wall_time(now, zone)
     if match := _WEEKS.fullmatch(text):
@@ -57,9 +59,9 @@ def read_calendar_repeat(phrase: str, now: datetime, timezone: str) -> CalendarI
         step, unit, days = weeks * 7, "days", [first, first + timedelta(days=7)]
     elif match := _MONTHS.fullmatch(text):
         step, unit, days = (
-            int(match["count"]),
+            read_count(match["count"]),
             "months",
-            _days_of_month(wall.date(), read_number(match["day"])),
+            _days_of_month(wall.date(), 1 if match["day"] == "first" else read_number(match["day"])),
         )
     elif match := _DAYS.fullmatch(text):
         step, unit = _count(match["amounts"]), "days"
@@ -68,9 +70,15 @@ def read_calendar_repeat(phrase: str, now: datetime, timezone: str) -> CalendarI
         return None
     if not step or step == 1:
         return None
-    clock = _only(clocks)
-    starts = (first_pass(datetime.combine(day, time(clock.hour, clock.minute)), zone) for day in days)
-    return CalendarInterval(step, unit, next(start for start in starts if start > now), timezone)
+    clock = _only(read_clocks(times))
+    runs = (datetime.combine(day, time(clock.hour, clock.minute)) for day in days)
+    first = next(run for run in runs if first_pass(run, zone) > now)
+    start = first_pass(first, zone)
+    if wall_time(start, zone) != first:
+        # Clocks skip the time of the first run. The ones after it are not to run later for ever, so count from the one
+        # before.
+        start = first_pass(first - timedelta(days=step) if unit == "days" else add_months(first, -step), zone)
+    return CalendarInterval(step, unit, start, timezone)
 
 
 def _count(text: str) -> int:

@@ -5,7 +5,7 @@ from contextlib import suppress
 from datetime import UTC, date, datetime, time, timedelta
 from functools import partial
 
-from schedules.when.durations import HORIZON
+from schedules.when.durations import HORIZON, TICK
 from schedules.when.suggestions import MOMENTS, PAST_MOMENTS, unread
 from schedules.when.triggers import TriggerError, load_zone
 from schedules.when.vocabulary import (
@@ -37,8 +37,8 @@ _DELAY = re.compile(r"(?:(?P<d>\d+)d)?(?:(?P<h>\d+)h)?(?:(?P<m>\d+)m)?(?:(?P<s>\
 _NUMERIC_DATE = re.compile(
     r"(?P<y>\d{4})-(?P<m>\d\d)-(?P<d>\d\d)|(?P<d2>\d{1,2})\.(?P<m2>\d{1,2})\.(?P<y2>\d{4})"
 )
-_DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _DATE_WITHOUT_YEAR = re.compile(r"(?P<day>\d{1,2})\.(?P<month>\d{1,2})\.")
+_DATE_WITH_WEEKDAY = re.compile(rf"(?P<name>{WEEKDAY}),? (?P<date>\d.*|(?:the )?\d.*|[a-z]+ \d.*)")
 _SLASHED_DATE = re.compile(r"(?P<first>\d{1,2})/(?P<second>\d{1,2})/(?P<year>\d{4})")
 
 _BARE_HOUR = re.compile(
@@ -83,10 +83,10 @@ def parse_moment(
 
 
 def parse_end(text: str, *, now: datetime, timezone: str) -> datetime:
-    """Return the end that a phrase or an ISO time means, in the zone; a date alone includes its whole day."""
-    if _DATE.fullmatch(text.strip()):
-        with suppress(ValueError):
-            return datetime.combine(date.fromisoformat(text.strip()), time.max, tzinfo=load_zone(timezone))
+    """Return the end that a phrase or an ISO time means, in the zone; a day alone is included as a whole."""
+    if not clean(text, MOMENT_EXAMPLES).startswith("in "):
+        with suppress(NotUnderstoodError):
+            return _end_of(parse_day(text, now=now, timezone=timezone), now.astimezone(load_zone(timezone)))
     return parse_moment(text, now=now, timezone=timezone, has_horizon=False)
 
 
@@ -191,9 +191,7 @@ def _on_day(day: str | None, clock: Clock, now: datetime, *, past: bool) -> date
     days = _days(day, now.date(), past=past)
     # On another day, 6 to 12 is the morning: people who mean the evening say so.
     if clock.kind == "bare" and not (day not in (None, "today") and 6 <= clock.hour <= 12):
-        raise PhraseError(
-            f"morning or evening? Write {clock.hour}am, {clock.hour}pm, or a 24-hour time like 20:00"
-        )
+        raise clock.question()
     if clock.kind == "midnight" and day:
         raise PhraseError("midnight at the start or the end of that day? Write 00:00 or 23:59")
     at = time(clock.hour, clock.minute)
@@ -204,7 +202,7 @@ def _on_day(day: str | None, clock: Clock, now: datetime, *, past: bool) -> date
 def _tonight(clock: Clock) -> Clock:
     if clock.hour >= 17:
         return clock
-    if 5 <= clock.hour <= 11 and clock.kind != "exact":
+    if 5 <= clock.hour <= 11 and clock.is_open:
         return Clock(clock.hour + 12, clock.minute)
     raise PhraseError('"tonight" is from 17:00 to 23:59. Write "tonight at 8" or "tomorrow at 1am"')
 
@@ -236,9 +234,18 @@ def _days(text: str | None, today: date, *, past: bool) -> list[date]:
         return _named_dates(match, today, past=past)
     if match := _DATE_WITHOUT_YEAR.fullmatch(text):
         return _dates_of_year(int(match["month"]), int(match["day"]), today, past=past)
+    if match := _DATE_WITH_WEEKDAY.fullmatch(text):
+        return _on_weekday(match["name"], _days(match["date"], today, past=past))
     if match := _SLASHED_DATE.fullmatch(text):
         raise PhraseError(_which_slashed_date(int(match["first"]), int(match["second"]), match["year"]))
     raise NotUnderstoodError
+
+
+def _on_weekday(name: str, days: list[date]) -> list[date]:
+    """Return those days that are on this weekday, or refuse a date on which it is not."""
+    if found := [day for day in days if day.isoweekday() % 7 == weekday_number(name)]:
+        return found
+    raise PhraseError(f"{days[0]} is a {days[0]:%A}. Check the day and the date")
 
 
 def _which_slashed_date(first: int, second: int, year: str) -> str:
@@ -303,6 +310,14 @@ def _beginning(day: date, now: datetime) -> datetime:
     """Return the first moment of a day, which is not midnight where clocks skip it."""
     readings = (moment.astimezone(now.tzinfo) for moment in _readings(day, time(0), now))
     return next(moment for moment in readings if moment.date() == day)
+
+
+def _end_of(day: date, now: datetime) -> datetime:
+    """Return the last moment of a day, in the zone of now."""
+    try:
+        return (_beginning(day + timedelta(days=1), now).astimezone(UTC) - TICK).astimezone(now.tzinfo)
+    except OverflowError as error:
+        raise TooFarError from error
 
 
 def _readings(day: date, at: time, now: datetime) -> list[datetime]:

@@ -17,8 +17,10 @@ from schedules.when.vocabulary import (
 )
 
 _ORDINALS = {"first": 1, "second": 2, "third": 3, "fourth": 4, "fifth": 5}
+_ORDINALS |= {"1st": 1, "2nd": 2, "3rd": 3, "4th": 4, "5th": 5}
 _DEFAULT_CLOCKS = [Clock(9, 0)]
 _SEPARATOR = r"(?:,? and |, ?|/| )"
+_WEEKDAYS = rf"{WEEKDAY}s?(?:{_SEPARATOR}{WEEKDAY}s?)*"
 
 
 def split_clocks(phrase: str, is_known: Callable[[str], bool]) -> tuple[str, str]:
@@ -33,7 +35,20 @@ def split_clocks(phrase: str, is_known: Callable[[str], bool]) -> tuple[str, str
 
 def read_clocks(times: str) -> list[Clock]:
     """Return the times of day of a phrase, or 09:00 if it names none."""
-    return [read_clock(part) for part in re.split(r",? and |, ", times)] if times else _DEFAULT_CLOCKS
+    if not times:
+        return _DEFAULT_CLOCKS
+    clocks = [read_clock(part) for part in re.split(r",? and |, ", times)]
+    for number, clock in enumerate(clocks):
+        if clock.is_open and _may_be_evening(clock, clocks[:number], clocks[number + 1 :]):
+            raise clock.question()
+    return clocks
+
+
+def _may_be_evening(clock: Clock, before: list[Clock], after: list[Clock]) -> bool:
+    """Return whether people may mean the second half of the day: "at 3", "at 9 and 6", "at 8 and 10pm"."""
+    if any(other.kind == "half" and other.hour >= clock.hour + 12 for other in after):
+        return True
+    return clock.kind == "bare" and (clock.hour < 6 or any(other.hour >= clock.hour for other in before))
 
 
 def days_of(text: str) -> str | None:
@@ -53,18 +68,25 @@ def days_of(text: str) -> str | None:
 
 def _weekday_fields(text: str) -> str | None:
     every = r"(?:every |weekly on |every week on )"
+    if match := re.fullmatch(rf"every day,? (?:except|but)(?: on)? (?P<names>{_WEEKDAYS})", text):
+        left_out = _weekday_numbers(match["names"])
+        return "* * " + ",".join(str(number) for number in range(7) if number not in left_out)
     if match := re.fullmatch(
         rf"{every}?(?P<first>{WEEKDAY})s? ?(?:-|to|through) ?(?P<last>{WEEKDAY})s?", text
     ):
         return f"* * {_weekday_range(weekday_number(match['first']), weekday_number(match['last']))}"
-    names = rf"{WEEKDAY}s?(?:{_SEPARATOR}{WEEKDAY}s?)*"
     # One weekday without "every" and without an s is a single day.
     several = rf"{WEEKDAY}s?(?:{_SEPARATOR}{WEEKDAY}s?)+|{WEEKDAY}s"
-    match = re.fullmatch(rf"{every}(?P<names>{names})", text) or re.fullmatch(rf"(?P<names>{several})", text)
+    match = re.fullmatch(rf"{every}(?P<names>{_WEEKDAYS})", text) or re.fullmatch(
+        rf"(?P<names>{several})", text
+    )
     if not match:
         return None
-    numbers = sorted({weekday_number(name) for name in re.split(_SEPARATOR, match["names"])})
-    return "* * " + ",".join(str(number) for number in numbers)
+    return "* * " + ",".join(str(number) for number in sorted(_weekday_numbers(match["names"])))
+
+
+def _weekday_numbers(names: str) -> set[int]:
+    return {weekday_number(name) for name in re.split(_SEPARATOR, names)}
 
 
 def _weekday_range(first: int, last: int) -> str:
@@ -77,13 +99,16 @@ def _weekday_range(first: int, last: int) -> str:
 def _month_fields(text: str) -> str | None:
     if re.fullmatch(r"(?:every )?last day of month|(?:month|monthly) on last day", text):
         return "L * *"
+    text = text.replace("first day of", "first of").removesuffix(" day")
     nth = rf"(?P<nth>{'|'.join(_ORDINALS)}|last)"
     if match := re.fullmatch(rf"(?:every )?{nth} (?P<name>{WEEKDAY}) of month", text):
         weekday = weekday_number(match["name"])
         return f"* * {weekday}L" if match["nth"] == "last" else f"* * {weekday}#{_ORDINALS[match['nth']]}"
     day = rf"(?:{NTH}|first)"
     days = rf"(?P<days>{day}(?:(?:,? and |, ){day})*)"
-    match = re.fullmatch(rf"{days} of month", text) or re.fullmatch(rf"(?:month|monthly) on {days}", text)
+    match = re.fullmatch(rf"(?:every )?{days} of month", text) or re.fullmatch(
+        rf"(?:month|monthly) on {days}", text
+    )
     if not match:
         return None
     numbers = {1 if each == "first" else read_number(each) for each in re.split(r",? and |, ", match["days"])}

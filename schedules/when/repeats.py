@@ -9,6 +9,7 @@ from schedules.when.repeated_days import days_of, read_clocks, split_clocks
 from schedules.when.suggestions import MOMENTS, REPEATS, unread
 from schedules.when.triggers import Cron, Interval, Once, Trigger, TriggerError, load_zone
 from schedules.when.vocabulary import (
+    NUMBER,
     Clock,
     NotUnderstoodError,
     PhraseError,
@@ -23,7 +24,7 @@ _EXAMPLES = 'Try "every weekday at 8:30", "every 15 minutes", "tomorrow at 9am" 
 _VAGUE = {
     r"twice .*": 'at which times? Try "every day at 9:00 and 17:00"',
     r"bi-?weekly.*": '"biweekly" has two meanings. Try "every 2 weeks on monday at 9:00" or "mondays and thursdays at 9:00"',
-    r"every \d+ months(?! on|,? starting).*": 'on which day? Try "every 3 months on the 1st at 9:00"',
+    rf"every {NUMBER} months?\b(?! on|,? starting).*": 'on which day? Try "every 3 months on the 1st at 9:00"',
     r"(?:yearly|annually|every year)(?! on).*": 'on which day? Try "every year on 24 december at 18:00"',
 }
 # Other words for what the grammar knows, at the start of a phrase.
@@ -31,6 +32,7 @@ _SYNONYMS = {
     r"hourly|once an hour|every hour on the hour": "every hour",
     r"once a day": "daily",
     r"(?:once a week|weekly|every week)(?= at |$)": "mondays",
+    r"once a (?=week on |month on )": "every ",
     r"(?:once a month|monthly|every month)(?= at |$)": "1st of every month",
     r"(?:every|each) (?:other|second|2nd) (?!.*\bof\b)": "every 2 ",
     r"fortnightly|every fortnight": "every 2 weeks",
@@ -116,9 +118,12 @@ def _frequent(phrase: str, timezone: str) -> Cron | None:
     window = _WINDOW.search(rest)
     if window:
         rest = f"{rest[: window.start()]} {rest[window.end() :]}"
-    days = days_of(rest.replace(",", " ").strip().removeprefix("on ").strip() or "every day")
+    text = rest.replace(",", " ").strip().removeprefix("on ").strip() or "every day"
+    # "Every hour on monday" means every Monday.
+    days = days_of(text) or days_of(f"every {text}")
     if days is None:
         return None
+    within_limit(minutes * 60)
     if minutes < 60 and 60 % minutes:
         raise PhraseError(f"{minutes} minutes don't divide an hour. Try every 10, 12, 15, 20 or 30 minutes")
     if minutes > 60 and (minutes % 60 or 24 % (minutes // 60)):
@@ -126,25 +131,48 @@ def _frequent(phrase: str, timezone: str) -> Cron | None:
     if not window:
         hours = "*" if minutes <= 60 else f"*/{minutes // 60}"
         return Cron(f"{_minute_field(min(minutes, 60))} {hours} {days}", timezone)
-    return Cron(f"{_window_fields(minutes, *_window(window))} {days}", timezone)
+    return Cron(f"{_window_fields(minutes, *_window(window), is_daily=days == '* * *')} {days}", timezone)
 
 
 def _window(match: re.Match[str]) -> tuple[Clock, Clock]:
     start, end = read_clock(match["start"].strip()), read_clock(match["end"].strip())
     if end.kind == "bare" and end.hour <= start.hour <= 12:
         raise PhraseError(f"morning or evening? Write {start.hour:02}:00 to {end.hour + 12:02}:00")
+    if _is_end_open(start, end):
+        raise end.question()
+    if _is_start_open(start, end):
+        raise start.question()
     return start, end
 
 
-def _window_fields(minutes: int, start: Clock, end: Clock) -> str:
+def _is_end_open(start: Clock, end: Clock) -> bool:
+    """Return whether the end may be in the afternoon: "from 1pm to 5", but not "from 10pm to 6"."""
+    is_mixed = end.kind == "bare" or (end.kind == "plain" and start.kind == "half")
+    return is_mixed and 12 <= start.hour < end.hour + 12 < 24
+
+
+def _is_start_open(start: Clock, end: Clock) -> bool:
+    """Return whether the start may be in the afternoon: "from 1 to 5pm" and "from 10 to 6am", but not "from 9 to 5pm"."""
+    if not start.is_open or end.kind != "half":
+        return False
+    return start.hour + 12 < end.hour or end.hour <= start.hour < 12
+
+
+def _window_fields(minutes: int, start: Clock, end: Clock, *, is_daily: bool) -> str:
     """Return the minute and hour fields of a repetition within some hours; what starts at the end does not count."""
     if minutes < 60 and (start.minute or end.minute not in {0, 59}):
         raise PhraseError('write full hours, like "every 20 minutes from 8:00 to 18:00"')
     last = end.hour if end.minute >= (start.minute if minutes >= 60 else 59) else end.hour - 1
     if last % 24 == start.hour:
         hours = str(start.hour)
+    elif 0 <= last < start.hour and not is_daily:
+        raise PhraseError(
+            "after midnight, it is the next day. Write two schedules: one until 23:59, and one from 0:00 on the days after"
+        )
     elif last < start.hour:
-        hours = f"{start.hour}-23,0-{last}" if last > 0 else f"{start.hour}-23" + (",0" if last == 0 else "")
+        evening = "23" if start.hour == 23 else f"{start.hour}-23"
+        morning = {-1: "", 0: ",0"}.get(last, f",0-{last}")
+        hours = f"{evening}{morning}"
     else:
         hours = f"{start.hour}-{last}"
     if minutes < 60:

@@ -72,14 +72,14 @@ _CLOSE_WORD, _CLOSE_PHRASE = 0.7, 0.6
 def unread(
     what: str, phrase: str, examples: tuple[str, ...], read: Callable[[str], object], *, fallback: str
 ) -> str:
-    """Return the error for a phrase that is not understood, with what was probably meant, or with the fallback."""
-    found = [suggestion for keyword, suggestion in _KEYWORDS.items() if re.search(keyword, phrase)]
+    """Return the error for a phrase that is not understood, with what was probably meant, or with an example."""
+    known = [suggestion for keyword, suggestion in _KEYWORDS.items() if re.search(keyword, phrase)]
     corrected = re.sub(r"[a-z]{3,}", lambda match: _corrected(match[0]), phrase)
-    if corrected != phrase:
-        found.append(corrected)
-    found += difflib.get_close_matches(phrase, examples, n=1, cutoff=_CLOSE_PHRASE)
-    meant = next((suggestion for suggestion in found if _is_read(suggestion, read)), None)
-    return f"couldn't read that {what}. " + (f'Did you mean "{meant}"?' if meant else fallback)
+    if not known and corrected != phrase and _is_read(corrected, read):
+        return f'couldn\'t read that {what}. Did you mean "{corrected}"?'
+    known += difflib.get_close_matches(phrase, examples, n=1, cutoff=_CLOSE_PHRASE)
+    similar = next((example for example in known if _is_read(example, read)), None)
+    return f"couldn't read that {what}. " + (f'Try "{similar}"' if similar else fallback)
 
 
 def _is_read(phrase: str, read: Callable[[str], object]) -> bool:

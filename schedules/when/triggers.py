@@ -166,7 +166,7 @@ class CalendarInterval(_Slots):
         load_zone(self.timezone)
         object.__setattr__(self, "start", _aware(self.start, "every"))
         days = self.count * (1 if self.unit == "days" else 28)
-        if self.count < 1 or timedelta(days=days) > durations.HORIZON:
+        if self.count < 1 or days > durations.HORIZON.days:
             raise TriggerError("every", TOO_LONG if self.count > 0 else "the smallest interval is 1 day")
 
     def _slot(self, number: int) -> datetime:

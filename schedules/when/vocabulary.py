@@ -14,18 +14,32 @@ TOO_FAR = f"that is too far ahead: the limit is {HORIZON_IN_WORDS}"
 _WEEKDAYS = ("sunday", "monday", "tuesday", "wednesday", "thursday", "friday", "saturday")
 _MONTHS: tuple[str, ...] = ("january", "february", "march", "april", "may", "june")
 _MONTHS += ("july", "august", "september", "october", "november", "december")
-_NUMBERS = {"a": 1, "an": 1, "one": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7}
-_NUMBERS |= {"eight": 8, "nine": 9, "ten": 10, "fifteen": 15, "twenty": 20, "thirty": 30}
+_SMALL = "one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen nineteen"
+_SMALL_NUMBERS = {name: number for number, name in enumerate(_SMALL.split(), start=1)}
+_TENS = {
+    "twenty": 20,
+    "thirty": 30,
+    "forty": 40,
+    "fifty": 50,
+    "sixty": 60,
+    "seventy": 70,
+    "eighty": 80,
+    "ninety": 90,
+}
+_NUMBERS = {"a": 1, "an": 1, **_SMALL_NUMBERS, **_TENS}
+_NUMBERS |= {
+    f"{tens}{hyphen}{small}": _TENS[tens] + number
+    for tens in _TENS
+    for small, number in list(_SMALL_NUMBERS.items())[:9]
+    for hyphen in "- "
+}
+# The longest first, so that "forty-five" is not read as "forty".
+NUMBER = rf"(?:\d+|{'|'.join(sorted(_NUMBERS, key=len, reverse=True))})"
 UNITS = {"w": 604800, "d": 86400, "h": 3600, "m": 60, "s": 1}
 
 
-# What people write for a time of day, by the part of the day: the default hour, and the half that "at 8" belongs to.
-_PARTS_OF_DAY = {
-    "morning": ("9am", "am"),
-    "afternoon": ("3pm", "pm"),
-    "evening": ("6pm", "pm"),
-    "night": ("9pm", "pm"),
-}
+# When a part of the day is named without a time.
+_PARTS_OF_DAY = {"morning": "9am", "afternoon": "3pm", "evening": "6pm", "night": "9pm"}
 _TYPOGRAPHY = str.maketrans("\u2018\u2019\u2013\u2014\u00a0\u202f", "''--  ")
 # Applied in this order to what was typed.
 _SPELLINGS: tuple[tuple[str, str | Callable[[re.Match[str]], str]], ...] = (
@@ -34,9 +48,11 @@ _SPELLINGS: tuple[tuple[str, str | Callable[[re.Match[str]], str]], ...] = (
     (r"(?<![\d.:/-])([01]?\d|2[0-3])\.([0-5]\d)(?![\d.])", r"\1:\2"),
     (r"(\d{1,2}:\d\d) ?h(?:rs)?\b", r"\1"),
     (r" o'?clock\b", ""),
+    (rf"\bat ({'|'.join(list(_SMALL_NUMBERS)[:12])})\b", lambda match: f"at {_SMALL_NUMBERS[match[1]]}"),
     (r"\b(?:tmrw|tmr|tomo)\b", "tomorrow"),
     (r"\b(tue)s\b|\b(wed)s\b|\b(thu)rs?\b|\b(sep)t\b", lambda match: match[match.lastindex or 0]),
     (r"\b(\d{1,4})[.,]5 ?(?:hours?|hrs?|h)\b", lambda match: f"{int(match[1]) * 60 + 30} minutes"),
+    (r"^nightly\b", "every night"),
     (r"\bthis (morning|afternoon|evening)\b", r"today \1"),
     (r"\b(?:every|each) (morning|afternoon|evening|night)\b", r"every day \1"),
 )
@@ -53,12 +69,17 @@ _CLOCK = r"(?:noon|midnight|\d{1,2}(?::\d\d)? ?[ap]m|\d{1,2}:\d\d)"
 _AT_CLOCK = rf"(?:at (?:{_CLOCK}|\d{{1,2}})|{_CLOCK})"
 
 CLOCK_LAST = re.compile(
-    rf"(?:(?!at )(?P<day>.+?),? )?(?P<clock>{_AT_CLOCK}(?:(?:,| and) (?:{_AT_CLOCK}|\d{{1,2}}))*)"
+    rf"(?:(?!at )(?P<day>.+?),? )?(?P<clock>{_AT_CLOCK}(?:(?:,|,? and) (?:{_AT_CLOCK}|\d{{1,2}}))*)"
 )
 CLOCK_FIRST = re.compile(rf"(?P<clock>{_AT_CLOCK}),? (?P<day>.+)")
 _ONE_CLOCK = re.compile(r"(?P<hour>\d{1,2})(?::(?P<minute>\d\d))?(?: ?(?P<half>[ap]m))?")
+_TIMES = re.compile(
+    rf"(?:(?:at|from|between) (?:{_CLOCK}|\d{{1,2}})|{_CLOCK})"
+    rf"(?:(?: ?-|,|,? and| to| until| till) ?(?:at )?(?:{_CLOCK}|\d{{1,2}}(?![\w:])))*"
+)
+_HALFLESS_TIME = re.compile(r"(?<![\d:])(?P<hour>[1-9]|1[0-2])(?P<minutes>:\d\d)?(?![\d:]| ?[ap]m)")
 _AMOUNT = re.compile(
-    rf"(?P<number>\d+|{'|'.join(_NUMBERS)}) ?"
+    rf"(?P<number>{NUMBER}) ?"
     r"(?P<unit>w(?:eeks?)?|d(?:ays?)?|h(?:ours?|rs?)?|m(?:inutes?|ins?)?|s(?:econds?|ecs?)?)(?![a-z])"
     r"(?P<more>(?:,? and|,)? ?)"
 )
@@ -88,8 +109,19 @@ class Clock(NamedTuple):
 
     hour: int
     minute: int
-    # "exact" (8am, 08:30), "plain" (8:30, read on the 24-hour clock), "bare" (8) or "midnight"
+    # "exact" (08:30), "half" (8am), "plain" (8:30, read on the 24-hour clock), "bare" (8) or "midnight"
     kind: str = "exact"
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it may be meant for the other half of the day, too."""
+        return self.kind in ("bare", "plain")
+
+    def question(self) -> PhraseError:
+        """Return the error for a time that may be in either half of the day."""
+        minutes = f":{self.minute:02}" if self.kind == "plain" else ""
+        halves = f"{self.hour}{minutes}am, {self.hour}{minutes}pm"
+        return PhraseError(f"morning or evening? Write {halves}, or a 24-hour time like 20:00")
 
 
 def clean(text: object, examples: str) -> str:
@@ -99,7 +131,10 @@ def clean(text: object, examples: str) -> str:
     text = text.translate(_TYPOGRAPHY)
     if not re.fullmatch(r"[ -~]*", text):
         raise NotUnderstoodError("use English letters, digits and punctuation only")
-    phrase = " ".join(text.lower().split()).rstrip(" .!")
+    phrase = " ".join(text.lower().split()).rstrip(" !")
+    if not re.search(r"(?:^|\bon )\d{1,2}\.\d{1,2}\.$", phrase):
+        # It ends a sentence, not a date like 24.12.
+        phrase = phrase.rstrip(" .!")
     if not phrase:
         raise NotUnderstoodError(f"this is empty. {examples}")
     for pattern, spelling in _SPELLINGS:
@@ -112,14 +147,35 @@ def _with_part_of_day(phrase: str) -> str:
     match = re.search(r",? ?\b(?:in the |at )?(morning|afternoon|evening|night)\b", phrase)
     if not match:
         return phrase
-    default, half = _PARTS_OF_DAY[match[1]]
+    part = match[1]
     rest = (phrase[: match.start()] + phrase[match.end() :]).strip()
-    if not re.search(_CLOCK, rest) and not re.search(r"\bat \d{1,2}\b", rest):
-        return f"{rest} at {default}".strip()
+    if not _TIMES.search(rest):
+        return f"{rest} at {_PARTS_OF_DAY[part]}".strip()
+
+    def with_half(time: re.Match[str]) -> str:
+        return f"{time[0]}{_half_of(part, int(time['hour']))}"
+
     # A time on the 24-hour clock and one with its half stay as they are.
-    return re.sub(
-        r"\b(at (?:[1-9]|1[0-2])|(?:[1-9]|1[0-2]):\d\d)(?![\d:]| ?[ap]m)", rf"\1{half}", rest, count=1
-    )
+    timed = _TIMES.sub(lambda times: _HALFLESS_TIME.sub(with_half, times[0]), rest)
+    if part == "night" and not re.match(r"every day\b|daily\b|at |from ", timed):
+        _refuse_early_hours(timed)
+    return timed
+
+
+def _half_of(part: str, hour: int) -> str:
+    """Return the half of the day that "at 8" belongs to in a part of the day."""
+    if part == "night":
+        return "am" if hour == 12 or hour < 6 else "pm"
+    return "am" if part == "morning" else "pm"
+
+
+def _refuse_early_hours(phrase: str) -> None:
+    """Refuse the hours after midnight of "friday night": are they on Friday or on Saturday?"""
+    for time in re.finditer(r"\d{1,2}(?::\d\d)?(?: ?[ap]m)|\d{1,2}:\d\d|midnight", phrase):
+        if read_clock(time[0]).hour < 5:
+            raise PhraseError(
+                'on which day is that, after midnight? Write it with that day: "saturday at 1am"'
+            )
 
 
 def read_clock(text: str) -> Clock:
@@ -134,10 +190,15 @@ def read_clock(text: str) -> Clock:
     if minute > 59 or hour > 23 or (half and not 1 <= hour <= 12):
         raise PhraseError(f'"{text}" is not a time. Write 9am, 9:30 pm or 21:30')
     if half:
-        return Clock(hour % 12 + (12 if half == "pm" else 0), minute)
+        return Clock(hour % 12 + (12 if half == "pm" else 0), minute, "half")
     if text.startswith("0") or hour > 12:
         return Clock(hour, minute)
     return Clock(hour, minute, "plain" if match["minute"] else "bare")
+
+
+def read_count(text: str) -> int:
+    """Return the number that "12" or "twelve" means."""
+    return _NUMBERS.get(text) or int(text)
 
 
 def read_amounts(phrase: str) -> dict[str, int] | None:
@@ -150,8 +211,7 @@ def read_amounts(phrase: str) -> dict[str, int] | None:
         match = _AMOUNT.match(phrase, position)
         if not match or any(UNITS[unit] <= UNITS[match["unit"][0]] for unit in amounts):
             return None
-        number = match["number"]
-        amounts[match["unit"][0]] = _NUMBERS.get(number) or int(number)
+        amounts[match["unit"][0]] = read_count(match["number"])
         position, more = match.end(), match["more"]
     return None if more else amounts
 

@@ -88,6 +88,28 @@ def trigger(text):
         ("every 30 minutes from 22:00 to 6:00", "*/30 22-23,0-5 * * *"),
         ("every hour from 9:00 to 17:00", "0 9-17 * * *"),
         ("every 2 hours from 8:30 to 18:30", "30 8-18/2 * * *"),
+        ("every night at 2", "0 2 * * *"),
+        ("every night at 3:30", "30 3 * * *"),
+        ("nightly at 2am", "0 2 * * *"),
+        ("every night at 12", "0 0 * * *"),
+        ("every afternoon at 2 and 4", "0 14,16 * * *"),
+        ("every evening at 8 and 10", "0 20,22 * * *"),
+        ("every day at 9am, 1pm, and 5pm", "0 9,13,17 * * *"),
+        ("every day at 9 and 5pm", "0 9,17 * * *"),
+        ("every day at 8 and 20:00", "0 8,20 * * *"),
+        ("every hour from 8:00 to 10:00 in the evening", "0 20-22 * * *"),
+        ("every hour from 9 to 5pm", "0 9-17 * * *"),
+        ("every hour from 10pm to 6", "0 22-23,0-6 * * *"),
+        ("every 10 minutes from 23:00 to 5:00", "*/10 23,0-4 * * *"),
+        ("every hour from 11pm to midnight", "0 23,0 * * *"),
+        ("every 30 minutes from 18:00 to midnight on weekdays", "*/30 18-23 * * 1-5"),
+        ("every hour on monday", "0 * * * 1"),
+        ("first day of the month at 9", "0 9 1 * *"),
+        ("every 1st of the month at 9", "0 9 1 * *"),
+        ("2nd tuesday of the month at 9", "0 9 * * 2#2"),
+        ("once a week on monday at 9", "0 9 * * 1"),
+        ("every day except sunday at 9", "0 9 * * 1,2,3,4,5,6"),
+        ("every day at nine", "0 9 * * *"),
         ("@daily", "@daily"),
         ("30 8 * * MON-FRI", "30 8 * * MON-FRI"),
     ],
@@ -129,6 +151,25 @@ def test_uneven_repeat_becomes_an_interval_from_now(phrase, seconds):
         ("every 3 months on the 31st at 9:00", "1 to 28"),
         ("every december 24 2026 at noon", "couldn't read that schedule"),
         ("every 0 minutes", "1 second"),
+        ("every 0 minutes on weekdays", "1 second"),
+        ("every 0 hours from 9 to 17", "1 second"),
+        ("every 99999999999 days at 9", "five years"),
+        ("every 99999999999 weeks on monday at 9", "five years"),
+        ("every day at 3", "3am, 3pm"),
+        ("every monday at 5", "5am, 5pm"),
+        ("every other tuesday at 3", "3am, 3pm"),
+        ("every day at 9 and 5", "5am, 5pm"),
+        ("every day at 9 and 6", "6am, 6pm"),
+        ("every day at 8 and 10pm", "8am, 8pm"),
+        ("every day at 8:30 and 10:30pm", "8:30am, 8:30pm"),
+        ("every friday night at 1am", "on which day"),
+        ("every hour from 1pm to 5", "5am, 5pm"),
+        ("every 15 minutes between 2pm and 6:00", "6:00am, 6:00pm"),
+        ("every 30 minutes from 1 to 5pm", "1am, 1pm"),
+        ("every 10 minutes between 2-4pm", "2am, 2pm"),
+        ("every hour from 10 to 6am", "10am, 10pm"),
+        ("every 30 minutes from 22:00 to 6:00 on fridays", "the next day"),
+        ("every hour from 18:00 to midnight on weekdays", "the next day"),
         ("every hour from 9 to 5", "morning or evening"),
         ("every 7 minutes from 9 to 17", "don't divide an hour"),
         ("every 20 minutes from 9:10 to 17:00", "full hours"),
@@ -157,6 +198,8 @@ def test_unclear_repeat_is_refused_with_its_reason(phrase, reason):
         ("every 2 weeks at 7:00", 14, "days", "2026-11-16 07:00"),
         ("every 3 months on the 1st at 9:00", 3, "months", "2026-12-01 09:00"),
         ("every 2 months on the 15th at 17:00", 2, "months", "2026-11-15 17:00"),
+        ("every three months on the 1st at 9:00", 3, "months", "2026-12-01 09:00"),
+        ("every other month on the first day at 9:00", 2, "months", "2026-12-01 09:00"),
     ],
 )
 def test_repeat_with_days_between_starts_with_the_first_that_fits(phrase, count, unit, start):
@@ -200,6 +243,24 @@ def test_start_that_is_no_date_and_time_is_refused(phrase):
 
 
 @pytest.mark.parametrize(
+    "phrase", ["every other sunday at 2:30", "every 2 days at 2:30", "every 2 months on the 28th at 2:30"]
+)
+def test_clock_change_moves_only_the_first_run(phrase):
+    now = datetime(2027, 3, 27, 12, tzinfo=ZoneInfo(ZONE))
+
+    runs = parse_trigger(phrase, now=now, timezone=ZONE).upcoming(now, 3)
+
+    local = [run.astimezone(ZoneInfo(ZONE)) for run in runs]
+    assert [f"{run:%H:%M}" for run in local] == ["03:00", "02:30", "02:30"]
+    assert f"{local[0]:%m-%d}" == "03-28"
+
+
+@pytest.mark.parametrize("phrase", ["every 24 hours", "every 7 days", "every 2 days", "every 90 minutes"])
+def test_words_of_an_interval_are_read_back(phrase):
+    assert trigger(trigger(phrase).words()) == trigger(phrase)
+
+
+@pytest.mark.parametrize(
     "expression",
     [
         "0 * * * *",
@@ -212,6 +273,7 @@ def test_start_that_is_no_date_and_time_is_refused(phrase):
         "0 19 * * 1,4",
         "0 10 * * 0,6",
         "0 9 * * 2-4",
+        "0 9 * * 0,1,2,4,5,6",
         "0 9,17 * * *",
         "0 6 1 * *",
         "0 9 1,15 * *",
@@ -233,19 +295,27 @@ def test_sentence_of_a_schedule_is_read_back(expression):
     ("phrase", "suggestion"),
     [
         ("evry weekdy at 8:30", "every weekday at 8:30"),
-        ("every an hour", "every hour"),
         ("every mondy at 9", "every monday at 9"),
         ("evry 15 minuts", "every 15 minutes"),
         ("weekdys 8:30", "weekdays 8:30"),
-        ("wenesdays at 5", "wednesdays at 5"),
+        ("wenesdays at 9", "wednesdays at 9"),
         ("tomorow 9am", "tomorrow 9am"),
-        ("end of the month", "on the last day of every month at 17:00"),
     ],
 )
-def test_what_is_not_understood_gets_a_suggestion(phrase, suggestion):
+def test_misspelt_phrase_is_corrected(phrase, suggestion):
     with pytest.raises(PhraseError, match=f'^couldn\'t read that schedule. Did you mean "{suggestion}"\\?$'):
         trigger(phrase)
     trigger(suggestion)
+
+
+@pytest.mark.parametrize(
+    ("phrase", "example"),
+    [("end of the month", "on the last day of every month at 17:00"), ("every an hour", "every hour")],
+)
+def test_what_is_not_understood_gets_an_example(phrase, example):
+    with pytest.raises(PhraseError, match=f'^couldn\'t read that schedule. Try "{example}"$'):
+        trigger(phrase)
+    trigger(example)
 
 
 def test_what_resembles_nothing_gets_examples():
