@@ -139,5 +139,17 @@ def limits_are_kept(history: History, bounds: Bounds) -> Iterator[str]:
             if is_over and not policy.ends_at and not is_spent:
                 yield f"{job_id} was over before its {policy.max_runs} runs, at {moment_of(op.sent_at)}"
             is_alive = op.verb in ("pause", "cancel") and op.outcome == "acknowledged"
-            if is_alive and len(ran) >= policy.max_runs and op.sent_at > ran[policy.max_runs - 1] + latest:
+            # While somebody holds its row, nobody can end it, and whoever asks waits, too.
+            is_held = any(
+                fault.kind == "held-row"
+                and fault.job_id == job_id
+                and fault.began_at <= op.sent_at <= fault.ended_at
+                for fault in history.faults
+            )
+            if (
+                is_alive
+                and not is_held
+                and len(ran) >= policy.max_runs
+                and op.sent_at > ran[policy.max_runs - 1] + latest
+            ):
                 yield f"{job_id} was not over after its {policy.max_runs} runs, at {moment_of(op.sent_at)}"

@@ -618,6 +618,14 @@ def test_answer_excuses_no_lost_slot_while_the_clock_is_right():
     assert [found.rule for found in check(edited_after([]))] == ["lost"]
 
 
+@pytest.mark.parametrize(("job_id", "is_reported"), [(JOB, False), ("job_2", True)])
+def test_job_whose_row_is_held_may_be_stopped_after_its_last_run(job_id, is_reported):
+    held = replace(fault(41, "held-row", seconds=60), job_id=job_id)
+    history = limited().with_(operations=[asked(max_runs=3), operation("pause", 90)], faults=[held])
+
+    assert ("limits" in {violation.rule for violation in check(history)}) == is_reported
+
+
 def test_run_limit_with_an_unknown_answer_is_neither_required_nor_violated():
     raised = operation("edit", 38, outcome="unknown", policy=Policy(max_runs=6))
 
