@@ -3,12 +3,12 @@
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from datetime import date, datetime, time, timedelta
+from datetime import date, datetime, timedelta
 from typing import Any
 
 from schedules.files.documents import DocumentError, Node, Place, Problem, parse_document
 from schedules.limits import NAME_LENGTH, line_problem
-from schedules.when.phrases import PhraseError, parse_delay, parse_moment
+from schedules.when.phrases import PhraseError, end_of_day, parse_delay, parse_moment
 from schedules.when.repeats import parse_trigger
 from schedules.when.triggers import CalendarInterval, Interval, Once, Trigger, TriggerError, load_zone
 
@@ -291,7 +291,9 @@ def _end(node: Node, zone: str, now: datetime) -> datetime | None:
     if not _DATE.fullmatch(text):
         return _moment(node, zone, now)
     try:
-        return datetime.combine(date.fromisoformat(text), time.max, tzinfo=load_zone(zone))
+        return end_of_day(date.fromisoformat(text), zone)
+    except PhraseError as error:
+        raise _FieldError(str(error), node.place) from error
     except ValueError as error:
         raise _FieldError("there is no such date") from error
 

@@ -2,12 +2,13 @@
 
 import re
 from collections.abc import Mapping
-from datetime import datetime, time, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import yaml
 
 from schedules.when import durations
+from schedules.when.phrases import end_of_day
 from schedules.when.triggers import CalendarInterval, Cron, Interval, Once, Trigger, load_zone
 
 HEADER = "# Jobs of Cronty, written by `cronty export`; `cronty apply` reads them.\n"
@@ -56,7 +57,9 @@ def moment_text(moment: datetime, timezone: str) -> str:
 def end_text(moment: datetime, timezone: str) -> str:
     """Return the end of a job: the date alone if it is the end of a day."""
     there = moment.astimezone(load_zone(timezone))
-    return there.date().isoformat() if there.time() == time.max else there.isoformat()
+    # As UTC, because moments that clocks show twice are never equal in different zones.
+    is_end_of_day = end_of_day(there.date(), timezone).astimezone(UTC) == moment.astimezone(UTC)
+    return there.date().isoformat() if is_end_of_day else there.isoformat()
 
 
 def duration_text(span: timedelta) -> str:

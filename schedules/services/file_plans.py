@@ -130,13 +130,15 @@ def _plan_job(
     if isinstance(changes, Err):
         _complain(plan, spec, changes)
         return
-    if job.status in ENDED and job.deleted_at is None:
+    if job.status in ENDED:
         # Only a new schedule starts it again, as a new job.
-        if _SCHEDULE.isdisjoint(changes):
-            plan.unchanged += 1
-        else:
+        if not _SCHEDULE.isdisjoint(changes):
             _plan_new_job(plan, actor, spec, now, replaced=job)
-        return
+            return
+        if job.deleted_at is None:
+            plan.unchanged += 1
+            return
+        changes = {}
     # A cancelled job may be restored as paused.
     is_as_asked = spec.paused == (job.status == Job.Status.PAUSED) and job.status != Job.Status.CANCELLED
     paused = None if is_as_asked else spec.paused

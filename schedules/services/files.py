@@ -15,12 +15,13 @@ from schedules.services.actors import Actor, event_of
 from schedules.services.bulk import change_jobs
 from schedules.services.file_plans import CHUNK, Action, Plan, Progress, Step
 from schedules.services.job_edits import edit, store_edits
-from schedules.services.job_states import pause, restore, resume
+from schedules.services.job_states import CAME_DUE, pause, restore, resume
 from schedules.services.jobs import insert_jobs, policy_defaults
 from schedules.services.masked_arguments import named_arguments, shown_arguments
 from schedules.services.quotas import bulk_problem
 from schedules.services.sources import COLUMNS, default_of, digest_of_job
 from schedules.tasks import registry
+from schedules.when.triggers import TriggerError, unreadable
 
 T = TypeVar("T")
 _SCHEDULE = frozenset(("trigger_type", "run_at", "every", "calendar_unit", "anchor_at", "cron", "timezone"))
@@ -121,8 +122,12 @@ def _change_one(actor: Actor, source: str, step: Step) -> None:
     """Change a job by the services for single jobs, which look at it as it is now."""
     public_id = step.job.public_id
     job = _expect(restore(actor, public_id)) if step.is_restored else step.job
+    came_due = step.is_restored and job.status == Job.Status.PAUSED and job.pause_reason.startswith(CAME_DUE)
     if step.columns:
         job = _expect(edit(actor, public_id, **step.columns))
+        if came_due and step.paused is None and isinstance(resumed := resume(actor, public_id), Ok):
+            # The file gives it a time that is still ahead.
+            job = resumed.value
     if step.paused is not None and step.paused != (job.status == Job.Status.PAUSED):
         job = _expect(pause(actor, public_id, reason=source) if step.paused else resume(actor, public_id))
     Job.objects.filter(pk=job.pk).update(**_origin(source, step.key, job))
@@ -144,7 +149,12 @@ def _chunks(items: Sequence[Any]) -> Iterable[Sequence[Any]]:
 
 def export_jobs(actor: Actor, jobs: Iterable[Job]) -> str:
     """Write jobs as a file that `make_plan` reads without a change; secrets are masked."""
-    shown = sorted(jobs, key=lambda job: (job.source_key or job.name, job.pk))
+    shown, left_out = [], []
+    for job in sorted(jobs, key=lambda job: (job.source_key or job.name, job.pk)):
+        if problem := _unreadable(job):
+            left_out.append(f"# {job.name} is left out. {problem}.\n")
+        else:
+            shown.append(job)
     zones = Counter(job.timezone for job in shown)
     zone = min(zones, key=lambda name: (-zones[name], name)) if zones else actor.read_profile().zone
     found: dict[str, dict[str, Any]] = {}
@@ -154,7 +164,16 @@ def export_jobs(actor: Actor, jobs: Iterable[Job]) -> str:
         while key in found:
             key, number = f"{job.source_key or job.name} ({number})", number + 1
         found[key] = _exported(job, key, zone)
-    return write_jobs(found, zone)
+    return write_jobs(found, zone) + "".join(left_out)
+
+
+def _unreadable(job: Job) -> str:
+    """Return why the schedule of a job cannot be read, or an empty text."""
+    try:
+        schedule_value(job.trigger, job.timezone)
+    except TriggerError as error:
+        return unreadable(error.reason)
+    return ""
 
 
 def exportable(actor: Actor, source: str | None = None) -> list[Job]:

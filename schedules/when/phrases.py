@@ -2,7 +2,7 @@
 
 import re
 from contextlib import suppress
-from datetime import UTC, date, datetime, time, timedelta
+from datetime import UTC, date, datetime, time, timedelta, tzinfo
 from functools import partial
 
 from schedules.when.durations import HORIZON, TICK
@@ -86,8 +86,18 @@ def parse_end(text: str, *, now: datetime, timezone: str) -> datetime:
     """Return the end that a phrase or an ISO time means, in the zone; a day alone is included as a whole."""
     if not clean(text, MOMENT_EXAMPLES).startswith("in "):
         with suppress(NotUnderstoodError):
-            return _end_of(parse_day(text, now=now, timezone=timezone), now.astimezone(load_zone(timezone)))
+            return end_of_day(parse_day(text, now=now, timezone=timezone), timezone)
     return parse_moment(text, now=now, timezone=timezone, has_horizon=False)
+
+
+def end_of_day(day: date, timezone: str) -> datetime:
+    """Return the last moment of a day in a zone; clocks may show it twice."""
+    zone = load_zone(timezone)
+    try:
+        following = _beginning(day + timedelta(days=1), zone)
+    except OverflowError as error:
+        raise TooFarError from error
+    return (following.astimezone(UTC) - TICK).astimezone(zone)
 
 
 def read_moment(
@@ -146,7 +156,7 @@ def _moment(phrase: str, now: datetime, *, past: bool, may_be_day: bool) -> date
     if match:
         return _on_day(match["day"], read_clock(match["clock"]), now, past=past)
     if not past and (may_be_day or _NUMERIC_DATE.fullmatch(phrase)):
-        beginnings = [_beginning(day, now) for day in _days(phrase, now.date(), past=False)]
+        beginnings = [_beginning(day, now.tzinfo) for day in _days(phrase, now.date(), past=False)]
         return next((moment for moment in beginnings if moment > now), beginnings[0])
     if not past:
         if phrase == "today":
@@ -156,7 +166,7 @@ def _moment(phrase: str, now: datetime, *, past: bool, may_be_day: bool) -> date
         return now
     if phrase.endswith(" ago") and (amounts := read_amounts(phrase.removesuffix(" ago"))):
         return _after_amounts(now, amounts, sign=-1)
-    beginnings = [_beginning(day, now) for day in _days(phrase, now.date(), past=True)]
+    beginnings = [_beginning(day, now.tzinfo) for day in _days(phrase, now.date(), past=True)]
     return next((moment for moment in beginnings if moment <= now), beginnings[0])
 
 
@@ -195,7 +205,7 @@ def _on_day(day: str | None, clock: Clock, now: datetime, *, past: bool) -> date
     if clock.kind == "midnight" and day:
         raise PhraseError("midnight at the start or the end of that day? Write 00:00 or 23:59")
     at = time(clock.hour, clock.minute)
-    meant = [day for day in days if (_readings(day, at, now)[0 if past else 1] <= now) == past]
+    meant = [day for day in days if (_readings(day, at, now.tzinfo)[0 if past else 1] <= now) == past]
     return _local((meant or days)[0], at, now, past=past)
 
 
@@ -297,7 +307,7 @@ def _date(year: int, month: int, day: int) -> date:
 
 def _local(day: date, at: time, now: datetime, *, past: bool) -> datetime:
     """Return the moment at which clocks show the time, or refuse a time that they skip."""
-    first, second = _readings(day, at, now)
+    first, second = _readings(day, at, now.tzinfo)
     shown = second.astimezone(now.tzinfo)
     if shown.replace(tzinfo=None) != datetime.combine(day, at):
         raise PhraseError(
@@ -306,21 +316,13 @@ def _local(day: date, at: time, now: datetime, *, past: bool) -> datetime:
     return (second if first <= now < second and not past else first).astimezone(now.tzinfo)
 
 
-def _beginning(day: date, now: datetime) -> datetime:
+def _beginning(day: date, zone: tzinfo | None) -> datetime:
     """Return the first moment of a day, which is not midnight where clocks skip it."""
-    readings = (moment.astimezone(now.tzinfo) for moment in _readings(day, time(0), now))
+    readings = (moment.astimezone(zone) for moment in _readings(day, time(0), zone))
     return next(moment for moment in readings if moment.date() == day)
 
 
-def _end_of(day: date, now: datetime) -> datetime:
-    """Return the last moment of a day, in the zone of now."""
-    try:
-        return (_beginning(day + timedelta(days=1), now).astimezone(UTC) - TICK).astimezone(now.tzinfo)
-    except OverflowError as error:
-        raise TooFarError from error
-
-
-def _readings(day: date, at: time, now: datetime) -> list[datetime]:
+def _readings(day: date, at: time, zone: tzinfo | None) -> list[datetime]:
     """Return the earlier and the later moment that a time may mean; they differ only at a clock change."""
-    folds = (datetime.combine(day, at.replace(fold=fold), tzinfo=now.tzinfo) for fold in (0, 1))
+    folds = (datetime.combine(day, at.replace(fold=fold), tzinfo=zone) for fold in (0, 1))
     return sorted(moment.astimezone(UTC) for moment in folds)

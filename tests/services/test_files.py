@@ -512,3 +512,70 @@ def test_another_rhythm_is_a_change(actor, before, after):
     [step] = planned(actor, REPEATED.format(schedule=f'"{after}"')).steps
 
     assert step.action is Action.CHANGE
+
+
+PARTY = "jobs:\n  Party:\n    schedule: 2026-12-24T18:00\n    task: tests.ping\n"
+NEXT_PARTY = PARTY.replace("2026", "2027")
+
+
+def test_deleted_job_that_has_ended_is_replaced_if_its_file_has_a_new_schedule(actor):
+    applied(actor, PARTY)
+    Job.objects.update(status="completed", next_run_at=None)
+    services.delete(actor, Job.objects.get().public_id)
+
+    applied(actor, NEXT_PARTY)
+
+    assert Job.objects.get(source="jobs.yaml").status == "pending"
+
+
+def test_deleted_job_that_has_ended_comes_back_as_it_was(actor):
+    applied(actor, PARTY)
+    Job.objects.update(status="completed", next_run_at=None)
+    services.delete(actor, Job.objects.get().public_id)
+
+    applied(actor, PARTY + "    label: Fun\n")
+
+    job = Job.objects.get()
+    assert (job.status, job.deleted_at, job.label) == ("completed", None, "")
+
+
+@pytest.mark.parametrize("stop", [services.cancel, services.delete])
+def test_job_that_comes_back_with_a_time_ahead_is_not_paused(actor, clock_at_now, stop):
+    applied(actor, PARTY)
+    stop(actor, Job.objects.get().public_id)
+    clock_at_now.shift(timedelta(days=60))
+
+    applied(actor, NEXT_PARTY)
+
+    job = Job.objects.get()
+    assert (job.status, job.pause_reason, job.next_run_at) == ("pending", "", job.run_at)
+
+
+def test_job_that_comes_back_without_a_time_ahead_stays_paused(actor, clock_at_now):
+    applied(actor, PARTY)
+    services.cancel(actor, Job.objects.get().public_id)
+    clock_at_now.shift(timedelta(days=60))
+
+    applied(actor, PARTY + "    label: Fun\n")
+
+    assert Job.objects.get().pause_reason == "It came due while the job was stopped."
+
+
+def test_export_leaves_out_a_job_whose_schedule_cannot_be_read(actor):
+    JobFactory(owner=actor.user, name="Fine")
+    JobFactory(owner=actor.user, name="Odd", paused=True, timezone="US/Nowhere")
+
+    text = export_jobs(actor, exportable(actor))
+
+    assert "  Fine:\n" in text
+    assert "\n# Odd is left out. Its schedule cannot be read: unknown time zone 'US/Nowhere'" in text
+    assert planned(actor, text, source="export.yaml").problems == []
+
+
+def test_end_of_a_job_on_a_day_includes_an_hour_that_clocks_repeat(actor):
+    text = PARTY.replace("2026-12-24T18:00", "every day at 18:00") + "    ends_at: 2027-04-03\n"
+
+    applied(actor, f"timezone: America/Santiago\n{text}")
+
+    assert Job.objects.get().ends_at == datetime(2027, 4, 4, 4, tzinfo=UTC) - timedelta(microseconds=1)
+    assert "ends_at: '2027-04-03'" in export_jobs(actor, exportable(actor))
