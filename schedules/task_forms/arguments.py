@@ -108,8 +108,12 @@ class Arguments:
 
     def initial(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
         """Return the form values of stored arguments, with secrets masked; positional ones are shown by name."""
-        bound = {**self.task.signature.bind_partial(*args).arguments, **kwargs}
-        values: dict[str, Any] = limits.masked(bound)
+        try:
+            bound = self.task.signature.bind_partial(*args).arguments
+        except TypeError:
+            # The task has changed since, and takes fewer of them.
+            bound = {}
+        values: dict[str, Any] = limits.masked({**bound, **kwargs})
         known = {argument.name for argument in self.named}
         more = {name: values[name] for name in kwargs if name not in known}
         shown = {
@@ -239,7 +243,7 @@ def _typed_argument(task: Task, name: str, spec: Mapping[str, Any], *, is_requir
             return Argument(name, key, _text_field(name, common))
         case "array" if shape.get("items", {}).get("type") == "string":
             common["help_text"] = common["help_text"] or "Separate with commas."
-            return Argument(name, key, forms.CharField(**common), read=_split, write=", ".join)
+            return Argument(name, key, forms.CharField(**common), read=_split, write=_listed)
         case None:
             text = _text_field(name, common)
             text.widget.attrs["data-json-hint"] = True
@@ -285,8 +289,18 @@ def _json_field(common: dict[str, Any], wanted: type | None = None) -> Json:
     return Json(wanted=wanted, **common)
 
 
-def _split(text: str) -> list[str]:
+def _split(text: str) -> Any:
+    """Return the texts between commas, or the list that is written as JSON."""
+    if text.lstrip().startswith("[") and isinstance(parsed := _json_or_text(text), list):
+        return parsed
     return [part.strip() for part in text.split(",") if part.strip()]
+
+
+def _listed(value: Any) -> str:
+    """Return a list with commas, or as JSON if it would be read back in another way."""
+    is_plain = isinstance(value, list) and all(isinstance(each, str) for each in value)
+    text = ", ".join(value) if is_plain else ""
+    return text if is_plain and _split(text) == value else _as_text(value)
 
 
 def _json_or_text(text: str) -> Any:

@@ -167,3 +167,21 @@ def test_only_the_chosen_task_is_checked():
 
     assert form.is_valid(), form.errors
     assert form.columns()["kwargs"] == {"prompt": "Hi"}
+
+
+@pytest.mark.parametrize("names", [["a", "b"], ["Smith, John", "Doe"], [" a"], ["[x]"], [1, 2], 5])
+def test_list_is_shown_so_that_it_is_read_back(names):
+    [argument] = [each for each in arguments().named if each.name == "names"]
+
+    shown = argument.write(names)
+
+    assert argument.read(shown) == (names if isinstance(names, list) else ["5"])
+
+
+def test_positional_arguments_that_a_task_no_longer_takes_are_left_out():
+    found = registry.get("tests.keep")
+    assert found is not None
+
+    assert Arguments(found).initial([1, True, False, 7, [], 1, "too many"], {"days": 3}) == {
+        "tests.keep-days": 3
+    }
