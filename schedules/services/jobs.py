@@ -16,7 +16,7 @@ from schedules.result import Err, Ok, Result, invalid, invalid_fields
 from schedules.services.actors import Actor, event_of, record
 from schedules.services.duplicates import Scheduled, answer_of_key, digest_of
 from schedules.services.lookalikes import likeness_of, skeleton
-from schedules.services.masked_arguments import fill_in
+from schedules.services.masked_arguments import fill_in, shown_arguments
 from schedules.services.people import known_profile
 from schedules.services.quotas import creation_problem, wait_for_turn
 from schedules.services.sources import default_of
@@ -187,4 +187,7 @@ def set_anchor(job: Job, now: datetime) -> None:
 def changes_of(job: Job, names: Iterable[str]) -> dict[str, Any]:
     """Return these columns of a job as an event keeps them."""
     values = {name: getattr(job, name) for name in names if name in EDITABLE}
+    if values.keys() & {"args", "kwargs"}:
+        shown = dict(zip(("args", "kwargs"), shown_arguments(job), strict=True))
+        values |= {name: shown[name] for name in shown if name in values}
     return dict(json.loads(json.dumps(values, cls=DjangoJSONEncoder)))

@@ -19,6 +19,7 @@ from schedules.models.standings import ORDER, Standing
 from schedules.result import Code, Err
 from schedules.services import waits_for_agent
 from schedules.services.filters import Runs
+from schedules.services.masked_arguments import shown_arguments
 from schedules.services.reading import shown_next_run
 from schedules.services.sources import source_note
 from schedules.tasks import registry
@@ -177,6 +178,7 @@ def status_out(job: Any) -> StatusOut:
     retried = next((row for row in rows if row.status == Execution.Status.QUEUED and row.attempt), None)
     last_run_at = retried.started_at if retried and retried.started_at else job.last_run_at
     error = retried.error if retried and retried.error else job.last_error
+    args, kwargs = shown_arguments(job)
     return {
         **job_out(job),
         "standing": ORDER[job.rank],
@@ -188,8 +190,8 @@ def status_out(job: Any) -> StatusOut:
         "max_runs": job.max_runs,
         "error": answers.readable(error) or None,
         "task": job.task,
-        "args": answers.readable(job.args),
-        "kwargs": answers.readable(job.kwargs),
+        "args": answers.readable(args),
+        "kwargs": answers.readable(kwargs),
         "label": answers.readable(job.label) or None,
         "tags": answers.readable(job.tags),
         "ends_at": answers.iso_or_none(job.ends_at, job.timezone),

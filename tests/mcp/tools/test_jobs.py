@@ -8,10 +8,10 @@ import time_machine
 from schedules import clock, services
 from schedules.engine import claim_runs
 from schedules.mcp import answers
-from schedules.models import Cluster, Job
+from schedules.models import Cluster, Event, Job
 from schedules.result import Ok
 from schedules.services import Actor
-from schedules.tasks import registry
+from schedules.tasks import registry, task
 from tests.factories import ExecutionFactory, JobFactory
 from tests.mcp.agents import ToolRefusalError
 
@@ -635,3 +635,22 @@ def test_tools_say_how_a_job_stands_as_the_pages_do(call, owner):
 
     assert (listed["status"], listed["standing"]) == ("paused", "stopped_failing")
     assert call("job_status", job_id=job.public_id)["standing"] == "stopped_failing"
+
+
+@task("tests.deploy", description="A task with a password.")
+def deploy(host: str, password: str = "") -> None:
+    """Do nothing."""
+
+
+def test_secret_given_by_position_is_masked(call, owner):
+    job = JobFactory(owner=owner, task="tests.deploy", args=["host", "hunter2"])
+
+    shown = call("job_status", job_id=job.public_id)
+    call("update_job", job_id=job.public_id, kwargs={"password": "other"})
+
+    event = Event.objects.get(verb="edit")
+    assert shown["args"] == ["host", "••••••"]
+    assert "hunter2" not in str(event.before)
+    assert "other" not in str(event.after)
+    job.refresh_from_db()
+    assert job.args == ["host", "other"]
