@@ -140,7 +140,7 @@ OFFERS = (
     Offer(manage.pause_job, "Pause a job", CHANGES, refused_job),
     Offer(manage.resume_job, "Resume a job", CHANGES, refused_job),
     Offer(manage.skip_runs, "Skip runs", CREATES, refused_job),
-    Offer(manage.restore_job, "Restore a job", CHANGES, refused_job, among=Actor.restorable),
+    Offer(manage.restore_job, "Restore a job", CREATES, refused_job, among=Actor.restorable),
     Offer(manage.run_job, "Run a job now", ACTS, refused_job),
     Offer(reading.upcoming, "List upcoming runs", READS, refused_job),
     Offer(reading.why, "Explain a run", READS, refused_job),

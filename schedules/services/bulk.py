@@ -184,14 +184,22 @@ def undo(actor: Actor, token: str) -> Result[Changed]:
         return change_jobs(actor, "resume", list(paused.order_by("pk").values_list("pk", flat=True)))
     # One by one, each in its own transaction: a job may be refused, and claims need not wait for all of them.
     is_deleted = action == "delete"
+    if not is_deleted:
+        keys = _not_cancelled_since(keys, int(last))
     stopped = actor.restorable().filter(
         pk__in=keys, deleted_at=moments[0][0] if keys and is_deleted else None
     )
-    ids = stopped.order_by("pk").values_list("public_id", flat=True)
-    results = [restore(actor, public_id, is_deleted=is_deleted) for public_id in ids]
-    refused = next((result for result in results if isinstance(result, Err)), None)
-    restored = [result.value for result in results if isinstance(result, Ok)]
-    return refused if refused and not restored else Ok(Changed(restored))
+    results = [(job, restore(actor, job.public_id, is_deleted=is_deleted)) for job in stopped.order_by("pk")]
+    refused = next((result for _, result in results if isinstance(result, Err)), None)
+    restored = [result.value for _, result in results if isinstance(result, Ok)]
+    left = [job for job, result in results if isinstance(result, Err)]
+    return refused if refused and not restored else Ok(Changed(restored, left))
+
+
+def _not_cancelled_since(keys: Sequence[int], event: int) -> list[int]:
+    """Return the jobs that nobody has cancelled again since this event."""
+    again = Event.objects.filter(job__in=keys, verb="cancel", pk__gt=event).values_list("job", flat=True)
+    return [key for key in keys if key not in set(again)]
 
 
 def _stop(jobs: Sequence[Job], now: datetime, done: str, **columns: Any) -> None:

@@ -1,5 +1,6 @@
 """Explanations: why a slot ran or did not, from the ledger and the events."""
 
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -20,6 +21,7 @@ _STARTED = ("create", "resume", "finish", "restore")
 _STOPPED = {"pause": "paused", "cancel": "cancelled", "delete": "deleted"}
 _SHOWN_STOPS = {"pause": "paused", "cancel": "stopped permanently", "delete": "deleted"}
 _NOTICEABLE = timedelta(seconds=1)
+MOST_CHANGES = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,13 +188,24 @@ def _why_not_yet(job: Job, now: datetime) -> Why:
     return Why(job, job.next_run_at, "late", "It is due, but the worker is offline.")
 
 
+def _last_change(newest_first: Iterable[Event]) -> Event | None:
+    """Return the event that a job has its state from: a restored one has that from before it was stopped or deleted."""
+    undone = 0
+    for event in newest_first:
+        if event.verb == "restore":
+            undone += 1
+        elif undone and event.verb in ("cancel", "delete"):
+            undone -= 1
+        else:
+            return event
+    return None
+
+
 def _why_without_row(job: Job, moment: datetime, now: datetime, *, is_ahead: bool = False) -> Why:
     # Other events, such as edits, neither stop nor start a job.
-    changes = Event.objects.filter(job=job, at__lte=moment, verb__in=[*_STOPPED, *_STARTED])
-    last = changes.first()
-    if last and last.verb == "restore":
-        # A restored job has the state it had before it was deleted.
-        last = changes.exclude(verb__in=["delete", "restore"]).first()
+    last = _last_change(
+        Event.objects.filter(job=job, at__lte=moment, verb__in=[*_STOPPED, *_STARTED])[:MOST_CHANGES]
+    )
     if last and last.verb in _STOPPED:
         stopped = _STOPPED[last.verb]
         words = f"It was {_SHOWN_STOPS[last.verb]} by {last.actor} ({short_words(last.at, job.timezone)})."

@@ -18,6 +18,11 @@ from schedules.tasks import registry
 from schedules.when.durations import TICK
 from schedules.when.triggers import TriggerError, unreadable
 
+# How the reason begins if a restored job is paused because its time has passed.
+CAME_DUE = "It came due while the job "
+# How the reason of a run begins that was withdrawn with its job.
+_DELETED = "The job was deleted before"
+
 
 def pause(actor: Actor, job_id: str, *, reason: str = "", until: datetime | None = None) -> Result[Job]:
     """Pause a pending job until it is resumed or `until` is reached; change the end of a pause if it is paused.
@@ -137,7 +142,7 @@ def delete(actor: Actor, job_id: str) -> Result[Job]:
             return job
         if is_protected(job):
             return _protected(job)
-        account_until(job, now, "The job was deleted before this run.")
+        account_until(job, now, f"{_DELETED} this run.")
         change_row(job, now, deleted_at=now)
         if engine.withdraw(job, now, "deleted", also_manual=True):
             job.refresh_from_db()
@@ -196,13 +201,19 @@ def restore(actor: Actor, job_id: str, *, is_deleted: bool | None = None) -> Res
                     changes |= {"status": Job.Status.PENDING, "next_run_at": following}
                 else:
                     # Let the owner decide what to do with it.
-                    engine.pause(job, now, problem or f"It came due while the job {was}.")
+                    engine.pause(job, now, problem or f"{CAME_DUE}{was}.")
                 changes["has_unreadable_schedule"] = bool(problem)
             case Job.Status.PAUSED:
                 engine.account_for(job, since, now, f"The job {was}.")
                 changes["paused_at"] = now
             case Job.Status.RUNNING if not Execution.objects.live().filter(job=job).exists():
-                changes["status"] = Job.Status.COMPLETED
+                last = Execution.objects.filter(job=job).order_by("-scheduled_for", "-pk").first()
+                if last and last.status == Execution.Status.CANCELLED and last.reason.startswith(_DELETED):
+                    engine.pause(job, now, f"{CAME_DUE}{was}.")
+                else:
+                    has_failed = last and last.status in (Execution.Status.FAILED, Execution.Status.LOST)
+                    is_once = job.trigger_type == Job.TriggerType.ONCE
+                    changes["status"] = Job.Status.FAILED if has_failed and is_once else Job.Status.COMPLETED
         change_row(job, now, **changes)
         record(actor, "restore", now, job=job)
     if has_deleted:

@@ -290,3 +290,34 @@ def test_why_about_a_future_moment_of_an_invalid_schedule_names_next_run_at(acto
     Job.objects.filter(pk=job.pk).update(cron="nonsense")
 
     assert verdict(actor, job, NOW + timedelta(days=1)).at == job.next_run_at
+
+
+def test_restored_job_is_explained_by_what_it_was_before(actor, time_machine):
+    time_machine.move_to(NOW, tick=False)
+    job = job_of(actor, cron="0 7 * * *", next_run_at=NOW + timedelta(hours=22))
+    services.pause(actor, job.public_id, reason="holiday")
+    services.cancel(actor, job.public_id)
+    services.restore(actor, job.public_id)
+
+    found = verdict(actor, job)
+
+    assert (found.verdict, found.detail) == ("paused", "holiday")
+
+
+def test_restored_job_that_was_stopped_before_its_deletion_is_stopped(actor, time_machine):
+    time_machine.move_to(NOW, tick=False)
+    job = job_of(actor)
+    services.cancel(actor, job.public_id)
+    services.delete(actor, job.public_id)
+    services.restore(actor, job.public_id)
+
+    assert "stopped permanently" in verdict(actor, job).explanation
+
+
+def test_restored_job_was_not_stopped(actor, time_machine):
+    time_machine.move_to(NOW, tick=False)
+    job = job_of(actor, cron="0 7 * * *")
+    services.cancel(actor, job.public_id)
+    services.restore(actor, job.public_id)
+
+    assert verdict(actor, job, NOW, NOW + timedelta(hours=1)).verdict == "nothing"

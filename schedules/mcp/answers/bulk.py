@@ -60,7 +60,9 @@ def changed_out(action: str, done: Changed) -> ChangedJobsOut:
     notes = []
     if done.left:
         named = ", ".join(name for _, name in _rows(done.left[:3]))
-        notes.append(f"{len(done.left)} stayed paused because no run is left, like {named}.")
+        is_paused = all(job.status == Job.Status.PAUSED and job.deleted_at is None for job in done.left)
+        what = "stayed paused because no run is left" if is_paused else "could not be restored"
+        notes.append(f"{len(done.left)} {what}, like {named}.")
     if action == "resume" and done.jobs:
         notes.append("To undo this, pause them again.")
     if notes:

@@ -1,6 +1,7 @@
 """Answers of the prompt tools; most are sentences, as their contract requires."""
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import Any, NotRequired
 
 from typing_extensions import TypedDict
@@ -12,7 +13,7 @@ from schedules.models.job_queries import JobQuerySet
 from schedules.models.job_table import Argument
 from schedules.models.jobs import argument_of
 from schedules.result import Code, Err
-from schedules.services.reading import WORDS_COLUMNS, words_of
+from schedules.services.reading import WORDS_COLUMNS, shown_next_run, words_of
 from schedules.when.durations import HORIZON_IN_WORDS
 
 
@@ -105,7 +106,9 @@ def edited(job: Job, at: str | None, prompt: str | None) -> str:
 def line_rows(tasks: JobQuerySet) -> Any:
     """Read tasks as the rows that `task_lines` needs; they must be annotated with `fire_at`."""
     texts = tasks.annotate(prompt=Argument("prompt", 0))
-    return texts.values_list("pk", "fire_at", "timezone", "prompt", named=True)
+    return texts.values_list(
+        "pk", "public_id", "fire_at", "next_run_at", "skips", "timezone", "prompt", named=True
+    )
 
 
 def task_lines(rows: Sequence[Any], state: str) -> list[str]:
@@ -114,10 +117,17 @@ def task_lines(rows: Sequence[Any], state: str) -> list[str]:
     schedules = Job.objects.filter(pk__in=unplanned).values_list("pk", *WORDS_COLUMNS, named=True)
     words = {job.pk: words_of(job) for job in schedules} if unplanned else {}
     return [
-        f"#{row.pk}  {answers.local(row.fire_at, row.timezone) if row.fire_at else words.get(row.pk, '')}"
+        f"#{row.pk}  {answers.local(moment, row.timezone) if moment else words.get(row.pk, '')}"
         f"  [{state}]  {answers.line(str(row.prompt or ''), 60)}"
         for row in rows
+        for moment in [_not_skipped(row)]
     ]
+
+
+def _not_skipped(row: Any) -> datetime | None:
+    """Return when a task fires, or fired; a run that it leaves out is not the next one."""
+    moment: datetime | None = row.fire_at
+    return shown_next_run(row) if row.skips and moment == row.next_run_at else moment
 
 
 def not_editable(given: str, job: Job | None, verb: str) -> str:

@@ -223,7 +223,7 @@ async def run_job(
         Field(description="How long to wait for the result, up to 50. Default: 0."),
     ] = None,
 ) -> RunOut | ErrorOut:
-    """Run a job once, now, whatever its status; its schedule does not change. Every call starts another run,
+    """Run a job once, now, even if it is paused; its schedule does not change. Every call starts another run,
     so do not repeat it while the run is queued. Ask job_status for a result that takes longer.
     """
     wait = 0.0 if wait_seconds is None else wait_seconds

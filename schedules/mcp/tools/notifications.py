@@ -271,6 +271,7 @@ def schedule_cron_notification(
         profile=profile,
         prefix="scd",
         idempotency_key=idempotency_key,
+        request=given | content | {"label": label} | asked,
         name=derived_name(Job(task="notify", kwargs=content, label=label or "")),
         task="notify",
         kwargs=content,

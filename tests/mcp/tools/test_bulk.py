@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 import time_machine
 
-from schedules import clock
+from schedules import clock, services
 from schedules.mcp.auth import local_caller, set_local_caller
 from schedules.models import Event, Job
 from schedules.services import bulk
@@ -112,3 +112,26 @@ def test_deleted_jobs_come_back(call, home):
     call("bulk_jobs", action="undo", confirm=token)
 
     assert call("list_jobs", tag="home")["total"] == 2
+
+
+def test_undo_leaves_a_job_that_was_cancelled_again(call, owner, actor):
+    jobs = [JobFactory(owner=owner), JobFactory(owner=owner)]
+    done = call("bulk_jobs", action="cancel", confirm=call("bulk_jobs", action="cancel")["confirm"])
+    services.restore(actor, jobs[0].public_id)
+    services.cancel(actor, jobs[0].public_id)
+
+    call("bulk_jobs", action="undo", confirm=done["undo"])
+
+    assert [job.status for job in Job.objects.order_by("pk")] == ["cancelled", "pending"]
+
+
+def test_undo_names_the_jobs_that_a_quota_keeps(call, owner, settings):
+    for _ in range(3):
+        JobFactory(owner=owner)
+    done = call("bulk_jobs", action="cancel", confirm=call("bulk_jobs", action="cancel")["confirm"])
+    settings.CRONTY_MAX_ACTIVE_JOBS = 2
+
+    answer = call("bulk_jobs", action="undo", confirm=done["undo"])
+
+    assert answer["changed"] == 2
+    assert "1 could not be restored" in answer["note"]

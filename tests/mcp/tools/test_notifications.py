@@ -361,3 +361,14 @@ def test_ambiguous_city_is_refused_with_the_candidates(call):
     cron = {"trigger_type": "cron", "trigger_config": {"expression": "0 9 * * *"}}
     assert call("preview_schedule", **cron, timezone="Eastern")["hint"] == hint
     assert call("schedule", at="tomorrow 9", prompt="x", timezone="Eastern").endswith(f"\nhint: {hint}")
+
+
+def test_same_call_with_a_relative_end_and_the_same_key_finds_its_schedule(call):
+    asked = {**DAILY, "ends_at": "in 30 days", "idempotency_key": "k"}
+    first = call("schedule_cron_notification", **asked)
+
+    again = call("schedule_cron_notification", **asked)
+
+    assert again["existing"]
+    assert Job.objects.count() == 1
+    assert again["schedule_id"] == first["schedule_id"]

@@ -549,3 +549,42 @@ def test_blank_prompt_is_refused(call, text):
 
     assert answer == "Error: invalid prompt: must not be blank."
     assert not Job.objects.exists()
+
+
+def fired(due):
+    return {"once": True, "run_at": due, "created_at": due, "status": "running", "next_run_at": None}
+
+
+def test_deleted_prompt_that_nobody_answered_is_not_completed_by_its_restoration(call, owner):
+    due = clock.now() - timedelta(minutes=5)
+    job = JobFactory(owner=owner, task="prompt", kwargs={"prompt": "Pay"}, **fired(due))
+    ExecutionFactory(job=job, status="waiting", scheduled_for=due)
+    call("delete_schedule", schedule_id=job.public_id)
+
+    restored = call("restore_job", job_id=job.public_id)
+
+    job.refresh_from_db()
+    assert (restored["status"], job.pause_reason) == ("paused", "It came due while the job was in the trash.")
+
+
+def test_deleted_job_whose_only_run_failed_is_restored_as_failed(call, owner):
+    due = clock.now() - timedelta(minutes=5)
+    job = JobFactory(owner=owner, **fired(due))
+    ExecutionFactory(job=job, status="queued", attempt=1, error="boom", scheduled_for=due)
+    call("delete_schedule", schedule_id=job.public_id)
+
+    assert call("restore_job", job_id=job.public_id)["status"] == "failed"
+
+
+def test_list_shows_the_next_run_that_is_not_skipped(call, owner):
+    job = JobFactory(
+        owner=owner,
+        task="prompt",
+        kwargs={"prompt": "Pay"},
+        cron="0 18 * * *",
+        timezone="Europe/Berlin",
+        next_run_at=clock.now() + timedelta(hours=6),
+    )
+    call("skip_runs", job_id=job.public_id, dates=["today"])
+
+    assert "2026-02-05 18:00" in call("schedule_list")
