@@ -27,16 +27,16 @@ class Final(Exception):  # noqa: N818
 
 
 class RetryLater(Exception):  # noqa: N818
-    """Raised by a task: the run failed, and a retry may help once `after` has passed."""
+    """Raised by a task: the run failed, and a retry may help once `after` has passed, a duration or seconds."""
 
     said: str = ""
     """The end of the message, if it is what another server said."""
     result: Any = None
     """What is known about the run although it failed, like the exit code of a command."""
 
-    def __init__(self, words: str, after: timedelta | None = None) -> None:
+    def __init__(self, words: str, after: timedelta | float | None = None) -> None:
         super().__init__(words)
-        self.after = after
+        self.after = timedelta(seconds=after) if isinstance(after, int | float) else after
 
 
 class FindSecrets(Protocol):

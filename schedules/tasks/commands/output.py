@@ -10,6 +10,9 @@ from schedules.tasks.interface import OutputText
 
 # Sequences that move the cursor, set colours or name the window.
 _ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
+# The beginning of such a sequence, or of a line break, at the end of a piece.
+_UNFINISHED = re.compile(r"(?:\r|\x1b(?:\[[0-?]*[ -/]*|\][^\x07\x1b]*\x1b?)?)\Z")
+_LONGEST_SEQUENCE = 300
 _HEAD_SHARE = 4
 # Shorter pieces of a secret would mask ordinary words.
 _SHORTEST_LINE = 6
@@ -59,7 +62,7 @@ class _Stream:
         dropped = min(self._to_drop, len(text))
         self._to_drop -= dropped
         text = self._masker.mask(text[dropped:])
-        held = 0 if is_last else self._masker.count_unfinished(text)
+        held = 0 if is_last else max(self._masker.count_unfinished(text), _count_unfinished(text))
         self._held = text[len(text) - held :]
         return _clean(text[: len(text) - held])
 
@@ -68,6 +71,12 @@ class _Stream:
         self._decoder.reset()
         self._held = ""
         self._to_drop = max(0, self._masker.longest - 1)
+
+
+def _count_unfinished(text: str) -> int:
+    """Return how many characters at the end of a text may be the beginning of what `_clean` replaces."""
+    match = _UNFINISHED.search(text, max(0, len(text) - _LONGEST_SEQUENCE))
+    return len(match[0]) if match else 0
 
 
 def _clean(text: str) -> str:

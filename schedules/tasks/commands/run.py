@@ -66,7 +66,8 @@ class CommandRun:
         finally:
             saving.cancel()
             output.finish()
-            if output.is_changed:
+            if output.text.position:
+                # Even if nothing is new: an earlier save may have failed, or still wait for its turn.
                 await asyncio.shield(run.save_output(output.text))
         return self._result(ended, output, timeout)
 

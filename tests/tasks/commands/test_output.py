@@ -22,6 +22,23 @@ def test_characters_may_come_in_pieces_and_need_not_be_text():
     assert output.text.head == "Grüße\ufffdred\nend\n"
 
 
+@pytest.mark.parametrize("size", [1, 2, 3, 5])
+def test_sequences_and_line_ends_may_come_in_pieces(size):
+    data = b"\x1b[31mred\x1b[0m one\r\n\x1b]0;title\x07two\r\n50 %\r100 %"
+
+    output = kept(*(data[start : start + size] for start in range(0, len(data), size)))
+
+    assert output.text.head == "red one\ntwo\n50 %\n100 %"
+
+
+def test_sequence_that_never_ends_is_not_held_back_for_ever():
+    output = KeptOutput(1000)
+
+    output.add(1, b"\x1b]0;" + b"x" * 400)
+
+    assert output.text.position > 0
+
+
 def test_long_output_keeps_its_beginning_and_its_end():
     output = kept(*(f"{number:04}\n".encode() for number in range(1000)), characters=100)
 

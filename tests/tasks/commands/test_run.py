@@ -188,3 +188,20 @@ def test_output_is_saved_while_the_program_runs_and_at_its_end(use_commands, run
 
     assert saved[0] == ("first\n", "", 6)
     assert saved[-1] == ("first\nlast\n", "", 11)
+
+
+def test_output_is_saved_at_the_end_although_nothing_is_new(use_commands, run, tmp_path, monkeypatch):
+    monkeypatch.setattr("schedules.tasks.commands.run.SAVE_EVERY", 0.01)
+    saved: list[OutputText] = []
+    noted = tmp_path / "noted"
+
+    async def save(output: OutputText) -> None:
+        saved.append(output)
+        noted.touch()
+
+    wait = f"import os, time; print('important', flush=True)\nwhile not os.path.exists({str(noted)!r}): time.sleep(0.01)"
+    use_commands(file_of(wait))
+    perform(replace(run, save_output=save))
+
+    # The first save may have failed.
+    assert [output.head + output.tail for output in saved] == ["important\n"] * 2
