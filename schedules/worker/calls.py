@@ -26,6 +26,7 @@ from schedules.tasks.interface import WAITING, Final, OutputText, RetryLater, Ru
 from schedules.worker.secret_access import SecretAccess
 
 SaveOutput = Callable[[OutputText], Awaitable[None]]
+Mask = Callable[[Any], Any]
 
 Status = Execution.Status
 
@@ -42,6 +43,9 @@ def run_plain(started: Started, task: registry.Task | None) -> Outcome:
         # Each execution has its own time limit; django-q2's limit covers the whole package.
         with _named_in_logs(started), TimeoutHandler(max(1, math.ceil(started.timeout.total_seconds()))):
             value = _known(started, task).call(_context(started), started.args, started.kwargs)
+            if inspect.isawaitable(value):
+                # Of a coroutine function inside a plain wrapper.
+                value = asyncio.run(_awaited(value))
             return _returned(started, called_at, value)
     except TimeoutException:
         return _failed(started, called_at, TimeoutError(_timeout_message(started)))
@@ -55,29 +59,28 @@ async def run_coroutine(
     """Await a coroutine task within its time limit, without the secrets that it used in its outcome."""
     called_at = clock.now()
     secrets = SecretAccess(started.owner_id)
+    # A command ends within its time limit by itself, and says how.
+    timer = asyncio.timeout(None if task and task.is_command else started.timeout.total_seconds())
     try:
-        # A command ends within its time limit by itself, and says how.
-        limit = None if task and task.is_command else started.timeout.total_seconds()
         with _named_in_logs(started):
-            async with asyncio.timeout(limit):
+            async with timer:
                 run = _context(
                     started, secrets=secrets.find, **({"save_output": save_output} if save_output else {})
                 )
                 value = _known(started, task).call(run, started.args, started.kwargs)
                 value = await value if inspect.isawaitable(value) else value
-                return _returned(started, called_at, secrets.mask(value))
-    except TimeoutError as error:
-        outcome = _failed(started, called_at, TimeoutError(str(error) or _timeout_message(started)))
+                return _returned(started, called_at, value, secrets.mask)
     except BaseException as error:
         # Including CancelledError: either the task itself raised it, or the process ends and writes nothing anyway.
-        outcome = _failed(started, called_at, error)
+        if isinstance(error, TimeoutError) and timer.expired():
+            return _failed(started, called_at, TimeoutError(_timeout_message(started)), secrets.mask)
         if not isinstance(error, Final | RetryLater | asyncio.CancelledError):
             _close_broken_sessions()
-    return outcome._replace(
-        error=secrets.mask(outcome.error),
-        traceback=secrets.mask(outcome.traceback),
-        result=secrets.mask(outcome.result),
-    )
+        return _failed(started, called_at, error, secrets.mask)
+
+
+async def _awaited(value: Awaitable[Any]) -> Any:
+    return await value
 
 
 def _close_broken_sessions() -> None:
@@ -130,15 +133,25 @@ def _signing_keys(started: Started) -> tuple[str, ...]:
     )
 
 
-def _returned(started: Started, called_at: datetime, value: Any) -> Outcome:
+def _unmasked(value: Any) -> Any:
+    return value
+
+
+def _returned(started: Started, called_at: datetime, value: Any, mask: Mask = _unmasked) -> Outcome:
     if value is WAITING:
         return _outcome(started, called_at, Status.WAITING)
-    if value is not None and (problem := limits.json_problem(value, max_bytes=KEPT_BYTES)):
-        value = {"kept": _shortened(value), "note": problem}
-    return _outcome(started, called_at, Status.SUCCEEDED, result=value)
+    return _outcome(started, called_at, Status.SUCCEEDED, result=_kept(value, mask))
 
 
-def _failed(started: Started, called_at: datetime, error: BaseException) -> Outcome:
+def _kept(result: Any, mask: Mask) -> Any:
+    """Return what is stored of a result: itself, or if it is too large or not JSON, the beginning of its text."""
+    result = mask(result)
+    if result is not None and (problem := limits.json_problem(result, max_bytes=KEPT_BYTES)):
+        return {"kept": _shortened(result, mask), "note": problem}
+    return result
+
+
+def _failed(started: Started, called_at: datetime, error: BaseException, mask: Mask = _unmasked) -> Outcome:
     after = error.after if isinstance(error, RetryLater) else None
     message = _message_of(error) or type(error).__name__
     if not isinstance(error, Final | RetryLater | TimeoutError):
@@ -149,9 +162,9 @@ def _failed(started: Started, called_at: datetime, error: BaseException) -> Outc
         started,
         called_at,
         Status.FAILED,
-        error=_shortened(message),
-        traceback=_shortened(trace),
-        result=error.result if isinstance(error, Final | RetryLater) else None,
+        error=_shortened(message, mask),
+        traceback=_shortened(trace, mask),
+        result=_kept(error.result, mask) if isinstance(error, Final | RetryLater) else None,
         retry_at=None if is_final else engine.retry_at(started, clock.now(), after),
     )
 
@@ -183,9 +196,10 @@ def _trace(error: BaseException) -> str:
     return "".join(traceback.format_exception(error, limit=-20))
 
 
-def _shortened(value: Any) -> str:
-    text = value if isinstance(value, str) else _as_text(value)
-    clean = limits.strip_unprintable(text).encode("utf-8", "replace")
+def _shortened(value: Any, mask: Mask) -> str:
+    text: str = mask(value if isinstance(value, str) else _as_text(value))
+    # Cut it first: to remove characters from many megabytes would take longer than the run.
+    clean = limits.strip_unprintable(text[:KEPT_BYTES]).encode("utf-8", "replace")
     return clean[:KEPT_BYTES].decode("utf-8", "ignore")
 
 

@@ -33,7 +33,9 @@ class Turns:
             yield
         finally:
             if handle is not None:
-                # This releases the lock, and so does the kernel when a process dies.
+                # Not by closing alone: a process that a task has forked meanwhile would keep it. If this process dies,
+                # the kernel releases it.
+                fcntl.flock(handle, fcntl.LOCK_UN)
                 os.close(handle)
 
     def _open(self) -> int | None:

@@ -60,7 +60,10 @@ RESULTS: dict[str, Any] = {
     "deep": [[[[[[[[[[[[1]]]]]]]]]]]],
     "bytes": b"\xff",
 }
+ODD_RESULT = RetryLater("busy")
+ODD_RESULT.result = {"took": timedelta(days=1)}
 ERRORS: dict[str, BaseException] = {
+    "odd result": ODD_RESULT,
     "runtime": RuntimeError("broken"),
     "no message": ValueError(),
     "final": Final("never again"),
@@ -108,6 +111,12 @@ def context(*, run: Run) -> dict[str, Any]:
 def awaitable() -> Any:
     """A plain function that returns an awaitable."""
     return agive("text")
+
+
+@task("tests.calls.inner_timeout")
+async def inner_timeout() -> None:
+    async with asyncio.timeout(0.01):
+        await asyncio.sleep(60)
 
 
 @task("tests.calls.slow")
@@ -286,7 +295,42 @@ def test_invalid_arguments_fail_without_retry():
 def test_awaitable_returned_by_a_plain_function_is_awaited():
     found = registry.get("tests.calls.awaitable")
 
+    assert run_once("tests.calls.awaitable").result == "fine"
     assert asyncio.run(calls.run_coroutine(started(), found)).result == "fine"
+
+
+def test_own_time_limit_of_a_coroutine_is_not_that_of_its_job():
+    outcome = run_once("tests.calls.inner_timeout")
+
+    assert outcome.error == "TimeoutError"
+    assert "in inner_timeout" in outcome.traceback
+
+
+@pytest.mark.parametrize(("seconds", "after"), [(90, timedelta(seconds=90)), (0.5, timedelta(seconds=0.5))])
+def test_delay_of_a_retry_may_be_given_in_seconds(seconds, after):
+    assert RetryLater("busy", seconds).after == after
+
+
+def test_result_of_a_failure_that_is_not_json_is_replaced():
+    outcome = run_once("tests.calls.afail", args=["odd result"])
+
+    assert (outcome.status, outcome.error) == ("failed", "busy")
+    assert outcome.result == {
+        "kept": '{"took": "datetime.timedelta(days=1)"}',
+        "note": "timedelta is not a JSON value.",
+    }
+    assert outcome.retry_at is not None
+
+
+@pytest.mark.parametrize("name", ["tests.calls.give", "tests.calls.fail"])
+def test_only_what_is_kept_of_a_long_text_is_cleaned(name, monkeypatch):
+    cleaned = []
+    monkeypatch.setattr("schedules.limits.strip_unprintable", lambda text: cleaned.append(len(text)) or text)
+
+    run_once(name, args=["huge"])
+
+    assert cleaned
+    assert max(cleaned) <= KEPT_BYTES
 
 
 def test_task_receives_its_run():

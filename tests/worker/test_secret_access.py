@@ -81,16 +81,16 @@ def test_given_secrets_are_masked_in_every_text_of_a_value(stored):
 
 
 @task("tests.secrets.reveal", takes_secrets=True)
-async def reveal(how: str, *, run: Run) -> str:
+async def reveal(how: str, *, run: Run) -> str | set[str]:
     (value,) = (await run.secrets(["KEY"], host="api.example")).values()
     if how == "final":
         raise Final(f"it was {value}")
     if how == "bug":
         raise ValueError(f"it was {value}")
-    return f"it was {value}"
+    return {f"it was {value}"} if how == "set" else f"it was {value}"
 
 
-@pytest.mark.parametrize("how", ["result", "final", "bug"])
+@pytest.mark.parametrize("how", ["result", "set", "final", "bug"])
 def test_outcome_of_a_run_has_no_secrets(stored, actor, how):
     cluster = ClusterFactory()
     job = JobFactory(owner=actor.user, task="tests.secrets.reveal", kwargs={"how": how})

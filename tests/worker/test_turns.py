@@ -68,6 +68,26 @@ def test_turn_of_a_killed_process_is_free(tmp_path):
 
 
 @only_sqlite
+def test_turn_is_free_although_a_fork_knows_its_file(tmp_path):
+    turns = Turns(tmp_path)
+    with turns.take():
+        child = os.fork()
+        if child == 0:
+            signal.pause()
+            os._exit(0)
+    try:
+        thread = threading.Thread(target=lambda: turns.take().__enter__())
+        thread.start()
+        thread.join(PATIENCE)
+        is_waiting = thread.is_alive()
+    finally:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+
+    assert not is_waiting
+
+
+@only_sqlite
 def test_claim_loop_goes_ahead_without_a_turn_that_is_not_given_back(tmp_path):
     turns = Turns(tmp_path)
     with turns.take():
