@@ -85,6 +85,11 @@ class _InList(Func):
     output_field = BooleanField()
 
 
+def counted(count: int, word: str) -> str:
+    """Return a number with its noun: "1 job", "1,200 jobs"."""
+    return f"{count:,} {word}{'' if count == 1 else 's'}"
+
+
 def count_words(count: int, most: int | None = None) -> str:
     """Write a count: 9,120, or 10,000+ for one that has stopped."""
     most = COUNTED if most is None else most

@@ -48,9 +48,9 @@ def large(tmp_path: Path) -> Path:
     path = tmp_path / "large.sqlite3"
     with closing(sqlite3.connect(path)) as database:
         database.execute("PRAGMA journal_mode=WAL")
-        database.execute("CREATE TABLE kept (id INTEGER PRIMARY KEY, body BLOB)")
+        database.execute("CREATE TABLE schedules_job (id INTEGER PRIMARY KEY, body BLOB)")
         database.executemany(
-            "INSERT INTO kept (body) VALUES (?)", [(os.urandom(100_000),) for _ in range(400)]
+            "INSERT INTO schedules_job (body) VALUES (?)", [(os.urandom(100_000),) for _ in range(400)]
         )
         database.commit()
     return path
@@ -71,6 +71,29 @@ def test_backup_contains_every_row_in_one_private_file(tmp_path):
         assert copy.execute("PRAGMA integrity_check").fetchone() == ("ok",)
     assert [file.name for file in tmp_path.iterdir()] == ["copy.sqlite3"]
     assert path.stat().st_mode & 0o077 == 0
+
+
+def test_backup_of_a_database_that_does_not_exist_is_refused(tmp_path):
+    path = tmp_path / "copy.sqlite3"
+
+    with backup_process(tmp_path / "missing.sqlite3", path) as process:
+        said, _ = process.communicate(timeout=PATIENCE)
+
+    assert (process.returncode, list(tmp_path.iterdir())) == (1, [])
+    assert f"There is no database {tmp_path}/missing.sqlite3: check CRONTY_DATA.".encode() in said
+
+
+def test_backup_of_another_database_is_refused(tmp_path):
+    path, other = tmp_path / "copy.sqlite3", tmp_path / "other.sqlite3"
+    with closing(sqlite3.connect(other)) as database:
+        database.execute("CREATE TABLE kept (id INTEGER PRIMARY KEY)")
+
+    with backup_process(other, path) as process:
+        said, _ = process.communicate(timeout=PATIENCE)
+
+    assert process.returncode == 1
+    assert b"not one of Cronty" in said
+    assert not path.exists()
 
 
 @only_on_sqlite

@@ -108,6 +108,12 @@ def test_up_refuses_a_port_that_is_taken(settings):
             call_command("up", "--port", str(taken.getsockname()[1]))
 
 
+@pytest.mark.parametrize("host", ["192.0.2.1", "no.such.host.invalid"])
+def test_up_refuses_an_address_that_this_machine_does_not_have(host):
+    with pytest.raises(CommandError, match=f"^--host {host}: this machine has no such address"):
+        call_command("up", "--host", host)
+
+
 @pytest.mark.django_db
 def test_greeting_shows_url_password_and_the_command_for_agents(settings):
     options = {"host": settings.CRONTY_HOST, "port": settings.CRONTY_PORT}

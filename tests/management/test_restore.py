@@ -87,7 +87,7 @@ def test_sqlite_backup_replaces_the_database_which_is_kept(tmp_path: Path):
     assert not target.exists()
     first = restore(url, backup, "--slots", "skip")
     assert first.returncode == 0, first.stderr
-    assert "Slots of 1 jobs are skipped; 1 runs under way were ended." in first.stdout
+    assert "Slots of 1 job are skipped; runs under way that were ended: 1." in first.stdout
     with closing(sqlite3.connect(target)) as database:
         check(database.execute(FOUND).fetchall())
         assert database.execute("PRAGMA user_version").fetchone() == (0,)

@@ -32,6 +32,9 @@ class Command(BaseCommand):
             raise CommandError(f"{path} exists already; a backup overwrites nothing.")
         if not path.parent.is_dir():
             raise CommandError(f"The folder {path.parent} does not exist.")
+        database = Path(connection.settings_dict["NAME"])
+        if database.is_absolute() and not database.exists():
+            raise CommandError(f"There is no database {database}: check CRONTY_DATA.")
         try:
             copy_sqlite(path)
         except FileExistsError as error:
@@ -55,10 +58,17 @@ def copy_sqlite(path: Path) -> None:
             copy.execute(f"PRAGMA user_version={int(started_at.timestamp())}")
             if (verdict := copy.execute("PRAGMA quick_check").fetchone()[0]) != "ok":
                 raise sqlite3.DatabaseError(f"the copy is damaged: {verdict}")
+            if not is_cronty(copy):
+                raise sqlite3.DatabaseError("the database is not one of Cronty")
         sync(partial)
         # Link instead of rename: a link never replaces an existing file.
         os.link(partial, path)
     sync(path.parent)
+
+
+def is_cronty(database: sqlite3.Connection) -> bool:
+    """Return whether a database has the tables of Cronty."""
+    return ("schedules_job",) in database.execute("SELECT name FROM sqlite_master").fetchall()
 
 
 @contextmanager

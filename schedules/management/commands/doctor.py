@@ -9,6 +9,7 @@ from typing import Any
 from django.core.management.base import BaseCommand
 
 from schedules.management.doctor import Finding, Level, examine
+from schedules.models.counting import counted
 
 
 class Command(BaseCommand):
@@ -35,7 +36,7 @@ class Command(BaseCommand):
             shown = {"summary": summary, "findings": [finding.as_dict() for finding in findings]}
             self.stdout.write(json.dumps(shown, indent=1, ensure_ascii=False))
         else:
-            words = [_counted(counts[level], str(level)) for level in (Level.PROBLEM, Level.WARNING)]
+            words = [counted(counts[level], str(level)) for level in (Level.PROBLEM, Level.WARNING)]
             self.stdout.write(f"\n{', '.join(words)}.")
         if counts[Level.PROBLEM] or (strict and counts[Level.WARNING]):
             sys.exit(1)
@@ -52,7 +53,3 @@ class Command(BaseCommand):
         if finding.remedy:
             self.stdout.write(f"{'':21} → {finding.remedy}")
         self.stdout.flush()
-
-
-def _counted(number: int, word: str) -> str:
-    return f"{number} {word}{'' if number == 1 else 's'}"

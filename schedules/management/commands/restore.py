@@ -18,9 +18,10 @@ from django.db import DatabaseError, connection, transaction
 
 from schedules import clock, engine
 from schedules.command_words import how_to_run
-from schedules.management.commands.backup import connection_options, sync
+from schedules.management.commands.backup import connection_options, is_cronty, sync
 from schedules.models import Cluster
 from schedules.models.clusters import ClusterQuerySet
+from schedules.models.counting import counted
 
 SLOTS = {"skip": engine.skip_since_backup, "catch-up": engine.catch_up_since_backup}
 QUESTION = """Slots between the backup and now may have run already.
@@ -65,7 +66,7 @@ def _restore_sqlite(path: Path, slots: str | None, *, is_sure: bool) -> str:
     current = Path(connection.settings_dict["NAME"])
     copy = current.with_name(f"{current.name}.restoring")
     with closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True)) as backup:
-        if not _is_cronty(backup.execute("SELECT name FROM sqlite_master").fetchall()):
+        if not is_cronty(backup):
             raise CommandError(f"{path} is not a backup of Cronty.")
         if (verdict := backup.execute("PRAGMA quick_check").fetchone()[0]) != "ok":
             raise CommandError(f"{path} is damaged: {verdict}")
@@ -162,8 +163,8 @@ def _account(slots: str) -> str:
     verb = "skipped" if slots == "skip" else "caught up with by the next cluster"
     return (
         f"Restored from a backup of {backed_up_at:%Y-%m-%d %H:%M:%S} UTC. "
-        f"Slots of {done.jobs} jobs are {verb}; {done.runs} runs under way were "
-        f"{'ended' if slots == 'skip' else 'released'}."
+        f"Slots of {counted(done.jobs, 'job')} are {verb}; runs under way that were "
+        f"{'ended' if slots == 'skip' else 'released'}: {done.runs:,}."
     )
 
 
@@ -201,7 +202,9 @@ def _refuse_other_sessions() -> None:
         " AND backend_type = 'client backend'"
     )
     if others:
-        raise CommandError(f"{len(others)} other sessions use this database: stop Cronty first.")
+        raise CommandError(
+            f"This database is used by {counted(len(others), 'other session')}: stop Cronty first."
+        )
 
 
 def _slots(choice: str | None) -> str:
@@ -228,10 +231,6 @@ def _confirm(current: object, *, is_replaced: bool, is_sure: bool) -> None:
         "yes",
     ):
         raise CommandError("Nothing was changed.")
-
-
-def _is_cronty(tables: list[tuple[str]]) -> bool:
-    return ("schedules_job",) in tables
 
 
 def _connect_to(name: str) -> None:

@@ -1,5 +1,6 @@
 """manage.py up: run the web pages and a cluster with one command."""
 
+import errno
 import shlex
 import socket
 import time
@@ -69,8 +70,8 @@ class Command(BaseCommand):
             raise CommandError("--no-web and --no-cluster leave nothing to run.")
         if options["workers"] not in (None, settings.CRONTY_WORKERS):
             raise CommandError("--workers: set CRONTY_WORKERS in the settings of this project instead.")
-        if not options["no_web"] and not _is_free(options["host"], options["port"]):
-            raise CommandError(f"--port {options['port']}: something else listens there; choose another one.")
+        if not options["no_web"]:
+            _refuse_address(options["host"], options["port"])
 
     def _check(self, supervisor: Supervisor, options: dict[str, Any]) -> None:
         """Wait for the web process, let the cluster run one job, and read the result from the ledger."""
@@ -174,11 +175,17 @@ def _answers(url: str) -> bool:
         return False
 
 
-def _is_free(host: str, port: int) -> bool:
+def _refuse_address(host: str, port: int) -> None:
+    """Raise an error if nothing can listen at an address."""
     with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind((host, port))
-        except OSError:
-            return False
-    return True
+        except PermissionError as error:
+            raise CommandError(f"--port {port}: you may not use it; choose one above 1023.") from error
+        except OSError as error:
+            if error.errno == errno.EADDRINUSE:
+                words = f"--port {port}: something else listens there; choose another one."
+            else:
+                words = f"--host {host}: this machine has no such address ({error.strerror})."
+            raise CommandError(words) from error

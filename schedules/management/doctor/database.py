@@ -136,7 +136,7 @@ def _work(now: datetime) -> Iterator[Finding]:
     if late:
         yield problem(
             "work",
-            f"{count_words(late)} jobs are more than two minutes late.",
+            f"{count_words(late)} {'job is' if late == 1 else 'jobs are'} more than two minutes late.",
             "Start another cluster, or raise CRONTY_WORKERS.",
         )
     waiting = (

@@ -7,6 +7,7 @@ from typing import Any
 
 from schedules import limits
 from schedules.models import Execution, Job
+from schedules.models.counting import counted
 from schedules.task_forms.arguments import label_of
 from schedules.tasks import registry
 from schedules.templatetags.cronty_times import duration, is_noticed
@@ -74,11 +75,11 @@ def policies(job: Job) -> list[tuple[str, str]]:
         ("After downtime", Job.CatchUp(job.catch_up).label.lower()),
     ]
     if job.pause_after_failures:
-        found.append(("Automatic pause", f"after {job.pause_after_failures:,} failures in a row"))
+        found.append(("Automatic pause", f"after {counted(job.pause_after_failures, 'failure')} in a row"))
     if job.at_most_once:
         found.append(("Worker crash", "never repeat a run whose worker crashed"))
     if job.max_runs:
-        found.append(("Ends", f"after {job.max_runs:,} runs ({job.slot_count:,} so far)"))
+        found.append(("Ends", f"after {counted(job.max_runs, 'run')} ({job.slot_count:,} so far)"))
     return found
 
 

@@ -14,6 +14,7 @@ from django.views.generic import TemplateView
 from schedules import clock, services
 from schedules.form_errors import add_errors
 from schedules.models import Job
+from schedules.models.counting import counted
 from schedules.result import Err, Ok, Result
 from schedules.services import Actor, Scheduled
 from schedules.templatetags.cronty_times import clock_words, local
@@ -104,7 +105,7 @@ def demo(request: HttpRequest) -> HttpResponse:
     if request.POST.get("verb") == "remove":
         removed = [isinstance(services.delete(actor, job_id), Ok) for job_id in demo_ids]
         if removed:
-            messages.success(request, f"{sum(removed)} demo jobs moved to the trash.")
+            messages.success(request, f"{counted(sum(removed), 'demo job')} moved to the trash.")
         else:
             messages.warning(request, "There are no demo jobs to remove.")
         return back(request, reverse("schedules:jobs"))
