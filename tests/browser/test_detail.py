@@ -9,8 +9,9 @@ import pytest
 from django.contrib.auth.models import User
 from playwright.sync_api import Page, expect
 
-from schedules import clock
+from schedules import clock, services
 from schedules.models import Execution, Job
+from schedules.services import Actor
 from tests.browser.conftest import Visitor, full_matrix
 from tests.factories import UserFactory
 
@@ -217,3 +218,23 @@ def test_zones_are_offered_when_the_field_is_used(visit: Callable[..., Visitor],
     page.locator("#id_timezone").focus()
 
     expect(page.locator("#zones option", has_text="Asia/Kolkata")).to_have_count(1)
+
+
+@full_matrix
+def test_draft_of_an_edit_does_not_undo_what_somebody_else_changed(
+    visit: Callable[..., Visitor], jobs: dict[str, Job], owner: User
+):
+    job = next(job for job in jobs.values() if job.status == "pending" and job.cron)
+    visitor = visit()
+    page = visitor.open(f"/jobs/{job.public_id}/edit/")
+    page.locator("#id_name").fill("Mine")
+    page.click("nav >> text=Runs")
+    services.edit(Actor(owner), job.public_id, label="Theirs")
+
+    visitor.open(f"/jobs/{job.public_id}/edit/")
+    expect(page.locator("#id_name")).to_have_value("Mine")
+    page.get_by_role("button", name="Save", exact=True).click()
+
+    expect(page.get_by_role("button", name="Keep mine").first).to_be_visible()
+    job.refresh_from_db()
+    assert (job.label, job.name != "Mine") == ("Theirs", True)

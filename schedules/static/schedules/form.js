@@ -83,8 +83,12 @@
   const skipped = new Set(["csrfmiddlewaretoken", "idempotency_key", "revision", "opened"]);
   const state = () => JSON.stringify([...new FormData(form)].filter(([name]) => !skipped.has(name)));
   const untouched = state();
-  const read = () => { try { return sessionStorage.getItem(key); } catch { return null; } };
-  const write = (text) => { try { text ? sessionStorage.setItem(key, text) : sessionStorage.removeItem(key); } catch { /* no storage */ } };
+  // What the draft changes: if somebody else changes it meanwhile, the server must notice.
+  const basis = () => ["revision", "opened"].map((name) => form.elements[name]?.value ?? "");
+  const rest = (values) => ["revision", "opened"].forEach((name, at) => { if (form.elements[name]) form.elements[name].value = values[at]; });
+  const current = basis();
+  const read = () => { try { return JSON.parse(sessionStorage.getItem(key)); } catch { return null; } };
+  const write = (draft) => { try { draft ? sessionStorage.setItem(key, JSON.stringify(draft)) : sessionStorage.removeItem(key); } catch { /* no storage */ } };
   const fill = (text) => {
     const values = new Map();
     for (const [name, value] of JSON.parse(text)) values.set(name, [...(values.get(name) ?? []), value]);
@@ -99,14 +103,15 @@
     $("#when").dispatchEvent(new Event("change", { bubbles: true }));
   };
   const kept = read();
-  if (kept && kept !== untouched && !("bound" in form.dataset)) {
-    fill(kept);
+  if (kept && kept.state !== untouched && !("bound" in form.dataset)) {
+    fill(kept.state);
+    rest(kept.basis);
     const note = $("#restored");
     note.hidden = false;
-    $("button", note).addEventListener("click", () => { write(""); note.hidden = true; fill(untouched); $("#id_name").focus(); });
-  } else if ("bound" in form.dataset) write("");
-  form.addEventListener("input", () => write(state()));
-  form.addEventListener("submit", () => write(""));
+    $("button", note).addEventListener("click", () => { write(null); note.hidden = true; fill(untouched); rest(current); $("#id_name").focus(); });
+  } else if ("bound" in form.dataset) write(null);
+  form.addEventListener("input", () => write({ state: state(), basis: basis() }));
+  form.addEventListener("submit", () => write(null));
   document.addEventListener("htmx:response:error", (event) => {
     const lost = event.detail.ctx?.response?.status === 401;
     if (lost) $("#logged-out").hidden = false;
