@@ -21,8 +21,20 @@ class SecretsPage(FormPageMixin, TemplateView):
 
     def make_form(self, data: Any = None) -> SecretForm:
         is_superuser = bool(getattr(self.actor.user, "is_superuser", False))
-        initial = {"name": self.request.GET.get("name", "")}
-        return SecretForm(data, initial=initial, is_superuser=is_superuser)
+        return SecretForm(data, initial=self._replaced(), is_superuser=is_superuser)
+
+    def _replaced(self) -> dict[str, Any]:
+        """Return everything about the secret that is to be replaced, but not its value."""
+        number = self.request.GET.get("secret", "")
+        found = next((listed for listed in list_secrets(self.actor) if str(listed.number) == number), None)
+        if found is None:
+            return {}
+        return {
+            "name": found.name,
+            "hosts": ", ".join(found.hosts),
+            "commands": ", ".join(found.commands),
+            "of_installation": found.of_installation,
+        }
 
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
         kwargs.setdefault("form", self.make_form())

@@ -1,5 +1,7 @@
 """The page of secrets."""
 
+import re
+
 import pytest
 
 from schedules.models import Secret
@@ -52,3 +54,28 @@ def test_page_says_what_was_replaced_or_deleted_meanwhile(web):
 
     words = ["Saved KEY.", "Replaced KEY.", "Deleted KEY.", "KEY was deleted already."]
     assert [text in page for text, page in zip(words, pages, strict=True)] == [True] * 4
+
+
+def test_replacement_begins_with_everything_but_the_value(staff):
+    shared = TYPED | {"hosts": "", "commands": "backup", "of_installation": "on"}
+    staff.post("/settings/secrets/", shared)
+    [link] = re.findall(r'href="(\?secret=\d+)#', html_of(staff.get("/settings/secrets/")))
+
+    form = staff.get(f"/settings/secrets/{link}").context["form"]
+
+    shown = {name: form[name].value() for name in ("name", "value", "hosts", "commands", "of_installation")}
+    assert shown == {
+        "name": "KEY",
+        "value": None,
+        "hosts": "",
+        "commands": "backup",
+        "of_installation": True,
+    }
+
+
+def test_link_to_replace_the_secret_of_another_shows_nothing(web, other):
+    web.post("/settings/secrets/", TYPED)
+
+    form = other.get(f"/settings/secrets/?secret={Secret.objects.get().pk}").context["form"]
+
+    assert form["name"].value() is None
