@@ -13,8 +13,9 @@ from schedules.services.actors import Actor, record
 from schedules.services.job_rows import change_row, locked_job
 from schedules.services.quotas import run_problem
 from schedules.services.reading import next_runs_of
-from schedules.services.validation import use_problem
+from schedules.services.validation import TOO_FAR_AHEAD, use_problem
 from schedules.tasks import registry
+from schedules.when.durations import HORIZON
 from schedules.when.skips import MOST_SKIPS, day_of, slot_entry, still_ahead
 from schedules.when.triggers import TriggerError
 
@@ -89,6 +90,8 @@ def skip(
             return Err(Code.WRONG_STATE, f"Job already {job.status}: {job_id}")
         if job.trigger_type == Job.TriggerType.ONCE:
             return Err(Code.WRONG_STATE, f"Job runs only once: {job_id}. Cancel it, or change its time.")
+        if any(day > (now + HORIZON).date() for day in days) or any(abs(at - now) > HORIZON for at in slots):
+            return invalid("dates", TOO_FAR_AHEAD)
         before = still_ahead(job.skips.split(), now)
         given = [day.isoformat() for day in days]
         if not undo and any(day < day_of(slot_entry(now), job.timezone) for day in given):

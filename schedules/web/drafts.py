@@ -140,7 +140,10 @@ def _page_with_form(request: HttpRequest) -> str:
     page = getattr(_view_of(request), "view_class", None)
     if page is not None and hasattr(page, "get") and "get" in page.http_method_names:
         return request.get_full_path()
-    sender = urlsplit(request.headers.get("Referer", ""))
+    try:
+        sender = urlsplit(request.headers.get("Referer", ""))
+    except ValueError:
+        return reverse("schedules:jobs")
     path = f"{sender.path}?{sender.query}" if sender.query else sender.path
     is_ours = (sender.scheme, sender.netloc) == (request.scheme, request.get_host())
     if is_ours and url_has_allowed_host_and_scheme(path, None) and path.startswith("/"):

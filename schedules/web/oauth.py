@@ -1,9 +1,10 @@
 """The pages and rules of the authorization server, on top of django-oauth-toolkit."""
 
 import json
+from contextlib import suppress
 from datetime import timedelta
 from typing import Any, cast
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import SplitResult, parse_qs, urlsplit
 
 from csp.constants import SELF
 from csp.decorators import csp_update
@@ -34,8 +35,8 @@ class ClientRules(OAuth2Validator):  # type: ignore[misc]
     def validate_redirect_uri(
         self, client_id: str, redirect_uri: str, request: Any, *args: Any, **kwargs: Any
     ) -> bool:
-        address = urlsplit(redirect_uri)
-        is_private = address.scheme != "http" or address.hostname in LOOPBACK
+        address = _parts(redirect_uri)
+        is_private = address is not None and (address.scheme != "http" or address.hostname in LOOPBACK)
         return is_private and bool(
             super().validate_redirect_uri(client_id, redirect_uri, request, *args, **kwargs)
         )
@@ -185,19 +186,32 @@ def _resource_problem(resources: list[str]) -> str:
 def _redirect_problem(body: bytes) -> str:
     try:
         addresses = json.loads(body)["redirect_uris"]
+    except RecursionError:
+        return "This is not a registration."
     except (ValueError, KeyError, TypeError):
         return ""  # The registration itself has the words for this.
     for address in addresses if isinstance(addresses, list) else []:
         if not isinstance(address, str):
             continue
-        parts = urlsplit(address)
+        parts = _parts(address)
+        if parts is None:
+            return "redirect_uris: use an address."
         if parts.scheme == "http" and parts.hostname not in LOOPBACK:
             return "redirect_uris: use https, or http on the loopback address."
     return ""
 
 
+def _parts(address: str) -> SplitResult | None:
+    """Return the parts of an address, or None if it is none."""
+    with suppress(ValueError):
+        return urlsplit(address)
+    return None
+
+
 def _origin(address: str) -> str:
-    parts = urlsplit(address)
+    parts = _parts(address)
+    if parts is None:
+        return ""
     if parts.scheme not in ("http", "https"):
         return f"{parts.scheme}:" if parts.scheme else ""
     return f"{parts.scheme}://{parts.netloc}"

@@ -195,3 +195,12 @@ def test_person_is_told_that_a_large_form_of_an_earlier_log_in_is_not_kept(owner
 
 def test_preview_without_a_session_is_refused_and_not_redirected(client: Client, db: None):
     assert client.get("/jobs/preview/", {"phrase": "every hour"}).status_code == 401
+
+
+def test_odd_sender_of_a_form_is_ignored(client: Client, owner: User):
+    job = JobFactory(owner=owner)
+
+    answer = client.post(f"/jobs/{job.public_id}/pause/", {"reason": "x"}, headers={"Referer": "http://["})
+
+    assert answer.status_code == 302
+    assert answer["Location"].startswith("/login/")

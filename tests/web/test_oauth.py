@@ -130,6 +130,7 @@ def test_person_who_cancels_sends_the_app_away(server):
     [
         {"redirect_uri": "https://evil.example/back"},
         {"redirect_uri": f"{BACK}/other"},
+        {"redirect_uri": "http://["},
         {"client_id": "unknown"},
         {"client_id": "https://127.0.0.1/client.json"},
         {"resource": "https://other.example/mcp"},
@@ -252,9 +253,10 @@ def test_only_checksums_are_stored(server):
         ({"redirect_uris": ["http://evil.example/back"]}, 400),
         ({"redirect_uris": ["javascript:alert(1)"]}, 400),
         ({"redirect_uris": []}, 400),
+        ({"redirect_uris": ["http://["]}, 400),
         ({"client_name": "x" * 9000}, 413),
     ],
-    ids=["plain http", "script", "none", "long"],
+    ids=["plain http", "script", "none", "no address", "long"],
 )
 def test_bad_registration_is_refused(server, more, status):
     assert server.register(**more).status_code == status

@@ -79,6 +79,13 @@ def zones(request: HttpRequest) -> HttpResponse:
     return HttpResponse(options, headers={"Cache-Control": "private, max-age=86400"})
 
 
+_FINISHED = "has finished and can't be edited. Duplicate it to make changes."
+_NOT_EDITABLE: dict[str, str] = {
+    Job.Status.RUNNING: "is in its last run and can't be edited. Duplicate it to make changes.",
+    Job.Status.CANCELLED: "was stopped and can't be edited. Restore it first, or duplicate it.",
+}
+
+
 class _JobFormPage(FormPageMixin, TemplateView):
     template_name = "schedules/job_form.html"
     source: Job | None = None
@@ -198,8 +205,8 @@ class EditJobPage(_JobFormPage):
     def get(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
         assert self.source is not None
         if self.source.status not in (Job.Status.PENDING, Job.Status.PAUSED):
-            words = f"{self.source.name} has finished and can't be edited. Duplicate it to make changes."
-            messages.warning(request, words)
+            words = _NOT_EDITABLE.get(self.source.status, _FINISHED)
+            messages.warning(request, f"{self.source.name} {words}")
             return HttpResponseRedirect(job_address(self.source))
         return super().get(request, *args, **kwargs)
 

@@ -228,10 +228,9 @@ def delete(request: HttpRequest, job_id: str) -> HttpResponse:
     match services.delete(actor_of(request), job_id):
         case Ok(job):
             messages.success(request, f"{job.name} moved to the trash.", extra_tags=f"undo {job.public_id}")
-            return HttpResponseRedirect(reverse("schedules:jobs"), status=303)
         case Err() as problem:
             show_problem(request, problem)
-            return back(request, reverse("schedules:jobs"))
+    return back(request, reverse("schedules:jobs"))
 
 
 @require_POST

@@ -71,13 +71,15 @@ class JobsPage(PageMixin, TemplateView):
             # The same for the title, without another query.
             self.page.alarm = states.alarm_of(counts)
         is_filtered = is_narrowed or bool(asked["status"])
+        matches = counts.get(asked["status"]) if asked["status"] else None if is_large else total
         has_all = len(listed.rows) == total and not is_filtered
         return super().get_context_data(
             asked=asked,
             sorts={column: _turned(first, asked["sort"]) for column, first in SORTS.items()},
             counts=counts,
             total=None if is_large and is_narrowed else total,
-            matches=counts.get(asked["status"]) if asked["status"] else None if is_large else total,
+            matches=matches,
+            listed_of=None if is_large and is_filtered else matches,
             most_selected=MOST_JOBS,
             listed=listed,
             is_large=is_large,

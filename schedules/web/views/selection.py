@@ -3,7 +3,6 @@
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
-from urllib.parse import urlsplit
 
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse, QueryDict
@@ -75,7 +74,7 @@ def _chosen(request: HttpRequest, actor: Actor) -> Sequence[str]:
     """Return the ids of the ticked jobs, or of all jobs that match the filters of the list."""
     if not request.POST.get("all"):
         return " ".join(request.POST.getlist("job")).split()[:MOST_JOBS]
-    asked = asked_of(QueryDict(urlsplit(request.POST.get("next", "")).query))
+    asked = asked_of(QueryDict(request.POST.get("next", "").partition("?")[2].partition("#")[0]))
     jobs = actor.jobs()
     if asked["owner"]:
         jobs = jobs.filter(owner=owner_called(asked["owner"]))

@@ -571,6 +571,19 @@ def test_text_that_is_almost_json_is_sent_as_text_with_a_remark(web: Client):
     assert "looks like JSON" not in other
 
 
+@pytest.mark.parametrize(
+    ("status", "words"),
+    [
+        ("running", "Done is in its last run and can't be edited."),
+        ("cancelled", "Done was stopped and can't be edited."),
+    ],
+)
+def test_job_that_cannot_be_edited_says_why(web: Client, owner: User, status: str, words: str):
+    job = JobFactory(owner=owner, name="Done", status=status, next_run_at=None)
+
+    assert escape(words) in web.get(f"/jobs/{job.public_id}/edit/", follow=True).content.decode()
+
+
 def test_ended_job_cannot_be_edited_but_can_be_copied(web: Client, owner: User):
     job = JobFactory(owner=owner, name="Done", ended=True)
 

@@ -433,3 +433,29 @@ def test_staff_do_not_see_the_signing_key_of_another(client: Client, owner: User
 
     assert page.status_code == 200
     assert "whsec_" not in page.content.decode()
+
+
+@pytest.mark.parametrize(
+    "data",
+    [{"day": "9999-12-31"}, {"slot": "9999-12-31T23:59:59-14:00"}, {"slot": "0001-01-01T00:00:00+00:00"}],
+    ids=["day", "last slot", "first slot"],
+)
+def test_skip_at_the_end_of_the_calendar_is_refused(web: Client, job: Job, data: dict[str, str]):
+    answer = web.post(f"/jobs/{job.public_id}/skip/", data, follow=True)
+
+    assert answer.status_code == 200
+    assert "within the next five years" in html_of(answer)
+    job.refresh_from_db()
+    assert job.skips == ""
+
+
+def test_deletion_from_a_list_keeps_its_filter(web: Client, job: Job):
+    answer = web.post(f"/jobs/{job.public_id}/delete/", {"next": "/?tag=home"})
+
+    assert answer["Location"] == "/?tag=home"
+
+
+def test_policies_of_one_are_singular():
+    facts = dict(policies(Job(max_runs=1, pause_after_failures=1)))
+
+    assert (facts["Ends"], facts["Automatic pause"]) == ("after 1 run (0 so far)", "after 1 failure in a row")

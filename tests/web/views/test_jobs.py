@@ -467,3 +467,10 @@ def test_action_redirects_only_to_our_own_pages(web: Client, owner: User, target
     answer = web.post(f"/jobs/{job.public_id}/pause/", {"next": target})
 
     assert answer["Location"] == f"/jobs/{job.public_id}/"
+
+
+def test_pager_counts_the_jobs_of_the_chosen_state(web: Client, owner: User):
+    JobFactory.create_batch(60, owner=owner, paused=True)
+    JobFactory.create_batch(5, owner=owner)
+
+    assert re.search(r"50\s+of 60\s+shown", html_of(web.get("/?status=paused")))

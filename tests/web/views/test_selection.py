@@ -114,3 +114,12 @@ def test_refusal_names_the_job_and_the_reason(
 @pytest.mark.parametrize("data", [{}, {"verb": "pause"}, {"verb": "explode", "job": ["x"]}])
 def test_action_without_a_selection_says_so(web: Client, data: dict[str, str]):
     assert "Select at least one job first." in html_of(web.post("/jobs/bulk/", data, follow=True))
+
+
+def test_odd_address_of_the_list_chooses_nothing_else(web: Client, owner: User):
+    JobFactory(owner=owner)
+
+    answer = web.post("/jobs/bulk/", {"verb": "pause", "all": "1", "next": "//["})
+
+    assert (answer.status_code, answer["Location"]) == (303, "/")
+    assert Job.objects.get().status == "paused"
