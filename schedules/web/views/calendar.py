@@ -23,7 +23,7 @@ from schedules.models import Job, Profile
 from schedules.models.people import is_active
 from schedules.services.people import change_calendar_address
 from schedules.web.views.calendar_days import HOUR, days_between, hours_of
-from schedules.web.views.forecast import days_of, runs_of, soonest
+from schedules.web.views.forecast import MOST_JOBS, days_of, has_more, runs_of, soonest
 from schedules.web.views.page import PageMixin, page_of
 
 # How many events a day shows.
@@ -58,6 +58,7 @@ class CalendarPage(PageMixin, TemplateView):
             before=_shifted(asked, view, -1),
             after=_shifted(asked, view, 1),
             today=today,
+            most_jobs=MOST_JOBS if has_more(self.page.actor.jobs()) else None,
             feed=f"{settings.CRONTY_URL}{feed}",
             **kwargs,
         )

@@ -36,6 +36,11 @@ def soonest(jobs: JobQuerySet, until: datetime) -> list[Any]:
     return list(rows.values_list(*COLUMNS, named=True)[:MOST_JOBS])
 
 
+def has_more(jobs: JobQuerySet) -> bool:
+    """Return whether there are more armed jobs than `soonest` reads."""
+    return jobs.armed().order_by("next_run_at")[MOST_JOBS : MOST_JOBS + 1].exists()
+
+
 def runs_of(job: Any, now: datetime, end: datetime, *, start: datetime | None = None) -> Iterator[Batch]:
     """Yield the runs of a job from now, or a later start, to before the end; one with a broken schedule has none."""
     armed = _armed(job)
