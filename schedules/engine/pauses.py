@@ -118,7 +118,7 @@ def withdraw_each(
         touched.add(row.job_id)
     words = f"The job was {done} before "
     _end(unstarted, Status.CANCELLED, now, f"{words}this run.")
-    _end(unheld, Status.CANCELLED, now, f"{words}an agent took this prompt.")
+    _end(unheld, Status.CANCELLED, now, f"{words}an agent finished this prompt.")
     if failed:
         _end([outcome.execution_id for outcome in failed], Status.FAILED, now, f"{words}the next attempt.")
         add_to_history(failed)

@@ -180,7 +180,7 @@ def _honour_stop(
     if outcome.retry_at:
         return outcome._replace(retry_at=None, reason="The job was stopped before the next attempt.")
     if outcome.status == Status.WAITING:
-        words = "The job was stopped before an agent took this prompt."
+        words = "The job was stopped before an agent finished this prompt."
         return outcome._replace(status=Status.CANCELLED, reason=words)
     return outcome
 

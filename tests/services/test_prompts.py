@@ -189,7 +189,7 @@ def test_prompt_of_a_stopped_job_cannot_be_claimed(agent, actor, stop, time_mach
     assert claimed(agent) == []
     unclaimed.refresh_from_db()
     assert unclaimed.status == "cancelled"
-    assert unclaimed.reason.endswith("before an agent took this prompt.")
+    assert unclaimed.reason.endswith("before an agent finished this prompt.")
 
     held = prompt_of(agent.user)
     claimed(agent, lease=timedelta(minutes=1))
