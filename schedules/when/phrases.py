@@ -95,8 +95,9 @@ def end_of_day(day: date, timezone: str) -> datetime:
     zone = load_zone(timezone)
     try:
         following = _beginning(day + timedelta(days=1), zone)
-    except OverflowError as error:
-        raise TooFarError from error
+    except OverflowError:
+        # The last day of the calendar.
+        return datetime.combine(day, time.max, zone)
     return (following.astimezone(UTC) - TICK).astimezone(zone)
 
 
@@ -245,17 +246,18 @@ def _days(text: str | None, today: date, *, past: bool) -> list[date]:
     if match := _DATE_WITHOUT_YEAR.fullmatch(text):
         return _dates_of_year(int(match["month"]), int(match["day"]), today, past=past)
     if match := _DATE_WITH_WEEKDAY.fullmatch(text):
-        return _on_weekday(match["name"], _days(match["date"], today, past=past))
+        return _on_weekday(match["name"], _days(match["date"], today, past=past), today)
     if match := _SLASHED_DATE.fullmatch(text):
         raise PhraseError(_which_slashed_date(int(match["first"]), int(match["second"]), match["year"]))
     raise NotUnderstoodError
 
 
-def _on_weekday(name: str, days: list[date]) -> list[date]:
+def _on_weekday(name: str, days: list[date], today: date) -> list[date]:
     """Return those days that are on this weekday, or refuse a date on which it is not."""
     if found := [day for day in days if day.isoweekday() % 7 == weekday_number(name)]:
         return found
-    raise PhraseError(f"{days[0]} is a {days[0]:%A}. Check the day and the date")
+    likely = next((day for day in days if day >= today), days[0])
+    raise PhraseError(f"{likely} is a {likely:%A}. Check the day and the date")
 
 
 def _which_slashed_date(first: int, second: int, year: str) -> str:
@@ -318,8 +320,9 @@ def _local(day: date, at: time, now: datetime, *, past: bool) -> datetime:
 
 def _beginning(day: date, zone: tzinfo | None) -> datetime:
     """Return the first moment of a day, which is not midnight where clocks skip it."""
-    readings = (moment.astimezone(zone) for moment in _readings(day, time(0), zone))
-    return next(moment for moment in readings if moment.date() == day)
+    readings = [moment.astimezone(zone) for moment in _readings(day, time(0), zone)]
+    # A zone may leave out a whole day.
+    return next((moment for moment in readings if moment.date() == day), readings[-1])
 
 
 def _readings(day: date, at: time, zone: tzinfo | None) -> list[datetime]:

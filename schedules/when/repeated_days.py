@@ -38,6 +38,9 @@ def read_clocks(times: str) -> list[Clock]:
     if not times:
         return _DEFAULT_CLOCKS
     clocks = [read_clock(part) for part in re.split(r",? and |, ", times)]
+    if any(clock.kind == "exact" and not 0 < clock.hour <= 12 for clock in clocks):
+        # All of them are on the 24-hour clock.
+        return clocks
     for number, clock in enumerate(clocks):
         if clock.is_open and _may_be_evening(clock, clocks[:number], clocks[number + 1 :]):
             raise clock.question()
@@ -46,7 +49,7 @@ def read_clocks(times: str) -> list[Clock]:
 
 def _may_be_evening(clock: Clock, before: list[Clock], after: list[Clock]) -> bool:
     """Return whether people may mean the second half of the day: "at 3", "at 9 and 6", "at 8 and 10pm"."""
-    if any(other.kind == "half" and other.hour >= clock.hour + 12 for other in after):
+    if any(other.kind == "half" and other.hour > clock.hour + 12 for other in after[:1]):
         return True
     return clock.kind == "bare" and (clock.hour < 6 or any(other.hour >= clock.hour for other in before))
 

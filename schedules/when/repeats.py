@@ -138,6 +138,8 @@ def _window(match: re.Match[str]) -> tuple[Clock, Clock]:
     start, end = read_clock(match["start"].strip()), read_clock(match["end"].strip())
     if end.kind == "bare" and end.hour <= start.hour <= 12:
         raise PhraseError(f"morning or evening? Write {start.hour:02}:00 to {end.hour + 12:02}:00")
+    if start.kind == end.kind == "bare" and start.hour < 6:
+        raise start.question()
     if _is_end_open(start, end):
         raise end.question()
     if _is_start_open(start, end):

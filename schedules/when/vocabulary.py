@@ -68,6 +68,13 @@ NTH = r"\d{1,2}(?:st|nd|rd|th)?"
 _CLOCK = r"(?:noon|midnight|\d{1,2}(?::\d\d)? ?[ap]m|\d{1,2}:\d\d)"
 _AT_CLOCK = rf"(?:at (?:{_CLOCK}|\d{{1,2}})|{_CLOCK})"
 
+_END_OF_NIGHT = 6
+_NAMES_A_DAY = re.compile(
+    rf"\b(?:{WEEKDAY}s?|(?:week|work|business |working )days?|weekends?|today|tomorrow|yesterday|{_MONTH}|month|"
+    r"\d{1,2}(?:st|nd|rd|th))\b|\d{4}-\d\d-\d\d|\d\.\d"
+)
+# 24.12. is a date; the dot of another text ends a sentence.
+_ENDS_WITH_DATE = re.compile(rf"(?:^|\bon |\b{WEEKDAY},? )(?:0?[1-9]|[12]\d|3[01])\.(?:0?[1-9]|1[0-2])\.$")
 CLOCK_LAST = re.compile(
     rf"(?:(?!at )(?P<day>.+?),? )?(?P<clock>{_AT_CLOCK}(?:(?:,|,? and) (?:{_AT_CLOCK}|\d{{1,2}}))*)"
 )
@@ -132,8 +139,7 @@ def clean(text: object, examples: str) -> str:
     if not re.fullmatch(r"[ -~]*", text):
         raise NotUnderstoodError("use English letters, digits and punctuation only")
     phrase = " ".join(text.lower().split()).rstrip(" !")
-    if not re.search(r"(?:^|\bon )\d{1,2}\.\d{1,2}\.$", phrase):
-        # It ends a sentence, not a date like 24.12.
+    if not _ENDS_WITH_DATE.search(phrase):
         phrase = phrase.rstrip(" .!")
     if not phrase:
         raise NotUnderstoodError(f"this is empty. {examples}")
@@ -157,22 +163,22 @@ def _with_part_of_day(phrase: str) -> str:
 
     # A time on the 24-hour clock and one with its half stay as they are.
     timed = _TIMES.sub(lambda times: _HALFLESS_TIME.sub(with_half, times[0]), rest)
-    if part == "night" and not re.match(r"every day\b|daily\b|at |from ", timed):
+    if part in ("evening", "night") and _NAMES_A_DAY.search(timed):
         _refuse_early_hours(timed)
     return timed
 
 
 def _half_of(part: str, hour: int) -> str:
     """Return the half of the day that "at 8" belongs to in a part of the day."""
-    if part == "night":
-        return "am" if hour == 12 or hour < 6 else "pm"
-    return "am" if part == "morning" else "pm"
+    if part in ("evening", "night") and hour == 12:
+        return "am"
+    return "am" if part == "morning" or (part == "night" and hour < _END_OF_NIGHT) else "pm"
 
 
 def _refuse_early_hours(phrase: str) -> None:
     """Refuse the hours after midnight of "friday night": are they on Friday or on Saturday?"""
     for time in re.finditer(r"\d{1,2}(?::\d\d)?(?: ?[ap]m)|\d{1,2}:\d\d|midnight", phrase):
-        if read_clock(time[0]).hour < 5:
+        if read_clock(time[0]).hour < _END_OF_NIGHT:
             raise PhraseError(
                 'on which day is that, after midnight? Write it with that day: "saturday at 1am"'
             )

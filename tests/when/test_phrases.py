@@ -71,6 +71,8 @@ def past_moment(text, now=NOW):
         ("5.12.", "2026-12-05 09:00"),
         ("18:00 on 5.12.", "2026-12-05 18:00"),
         ("at 8.30.", "2026-11-16 08:30"),
+        ("9.30.", "2026-11-16 09:30"),
+        ("friday 4.12.", "2026-12-04 09:00"),
         ("Thu 3 Dec 2026 at 08:30", "2026-12-03 08:30"),
         ("friday, 4 december at 9:00", "2026-12-04 09:00"),
         ("friday, december 4 at 9:00", "2026-12-04 09:00"),
@@ -123,6 +125,9 @@ def test_moment(phrase, expected):
         (None, "200 characters"),
         ("2027-03-28 02:30", "skip 02:30 on 2027-03-28. Write 03:30"),
         ("friday, 3 december 2026 at 9:00", "2026-12-03 is a Thursday"),
+        ("monday 1 january at 9", "2027-01-01 is a Friday"),
+        ("friday night at 5", "on which day"),
+        ("tomorrow evening at 12", "on which day"),
         ("tomorrow night at 12", "on which day"),
         ("friday night at 1am", "on which day"),
         ("saturday night at 00:30", "on which day"),
@@ -359,9 +364,11 @@ def test_day_as_end_includes_an_hour_that_clocks_repeat():
     assert read.astimezone(UTC) == datetime(2027, 4, 4, 4, tzinfo=UTC) - timedelta(microseconds=1)
 
 
-def test_last_day_of_the_calendar_is_too_far_for_an_end():
-    with pytest.raises(PhraseError, match="five years"):
-        parse_end("9999-12-31", now=NOW, timezone=ZONE)
+@pytest.mark.parametrize(("day", "zone"), [("9999-12-31", ZONE), ("2011-12-29", "Pacific/Apia")])
+def test_day_without_a_following_one_has_an_end(day, zone):
+    read = parse_end(day, now=NOW, timezone=zone)
+
+    assert read.isoformat().startswith(f"{day}T23:59:59.999999")
 
 
 def test_date_that_does_not_exist_is_no_end():
