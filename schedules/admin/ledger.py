@@ -36,7 +36,7 @@ class RunStatusFilter(admin.ChoicesFieldListFilter):
         runs = cast(ExecutionQuerySet, super().queryset(request, queryset))
         match request.GET.getlist("status__exact"):
             case [status]:
-                return runs.looked_through_for(status)
+                return runs.indexed_for(status)
         return runs
 
 
@@ -67,7 +67,7 @@ class ExecutionAdmin(LongListAdmin[Execution], ReadOnlyAdmin[Execution]):
 
     def walked(self, owner: AbstractBaseUser | None, asked: Mapping[str, str]) -> Segment:
         runs = Execution.objects.filter(owner=owner.pk) if owner else Execution.objects.all()
-        return Segment(runs.looked_through_for(asked.get("status__exact")), ("-scheduled_for", "-pk"))
+        return Segment(runs.indexed_for(asked.get("status__exact")), ("-scheduled_for", "-pk"))
 
     @admin.display(description="status", ordering="status")
     def state(self, execution: Execution) -> SafeString:

@@ -69,8 +69,8 @@ class ExecutionQuerySet(models.QuerySet["Execution"]):
         # SQLite uses the partial index only if the query repeats its condition on `finished_at`.
         return self.filter(finished_at=None, status__in=Execution.LIVE)
 
-    def looked_through_for(self, status: str | None) -> Self:
-        """Return the runs among which those with a status are to be found: only these, if an index has them, or all.
+    def indexed_for(self, status: str | None) -> Self:
+        """Only the runs with this status if an index has them, else all.
 
         The indexes have the runs that ended in another way than successfully.
         """

@@ -190,15 +190,22 @@ def _why_not_yet(job: Job, now: datetime) -> Why:
 
 def _last_change(newest_first: Iterable[Event]) -> Event | None:
     """Return the event that a job has its state from: a restored one has that from before it was stopped or deleted."""
-    undone = 0
+    undone, restored = 0, None
     for event in newest_first:
         if event.verb == "restore":
-            undone += 1
+            undone, restored = undone + 1, event
         elif undone and event.verb in ("cancel", "delete"):
             undone -= 1
+        elif restored and event.verb == "pause" and _ended_by(event, restored.at):
+            return restored
         else:
             return event
     return None
+
+
+def _ended_by(pause: Event, moment: datetime) -> bool:
+    until = pause.after.get("until")
+    return bool(until) and datetime.fromisoformat(until) <= moment
 
 
 def _why_without_row(job: Job, moment: datetime, now: datetime, *, is_ahead: bool = False) -> Why:

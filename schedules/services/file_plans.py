@@ -141,7 +141,7 @@ def _plan_job(
         changes = {}
     # A cancelled job may be restored as paused.
     is_as_asked = spec.paused == (job.status == Job.Status.PAUSED) and job.status != Job.Status.CANCELLED
-    paused = None if is_as_asked else spec.paused
+    paused = None if is_as_asked or job.status in ENDED else spec.paused
     step = Step(
         Action.CHANGE, spec.key, job, changes, is_adopted=is_adopted, is_restored=is_gone(job), paused=paused
     )

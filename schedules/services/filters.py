@@ -111,9 +111,7 @@ class JobFilter:
         due: defaultdict[int, list[datetime]] = defaultdict(list)
         is_cut = False
         for status in STATUSES_OF_OUTCOME[self.outcome]:
-            newest = since.looked_through_for(status).values_list("status", "job", "scheduled_for")[
-                : most + 1
-            ]
+            newest = since.indexed_for(status).values_list("status", "job", "scheduled_for")[: most + 1]
             is_cut = is_cut or len(newest) > most
             for found, job_id, moment in newest[:most]:
                 if found == status and job_id is not None:

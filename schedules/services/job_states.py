@@ -19,7 +19,7 @@ from schedules.when.durations import TICK
 from schedules.when.triggers import TriggerError, unreadable
 
 # How the reason begins if a restored job is paused because its time has passed.
-CAME_DUE = "It came due while the job "
+CAME_DUE = ("It came due while the job ", "Its run was withdrawn ")
 # How the reason of a run begins that was withdrawn with its job.
 _DELETED = "The job was deleted before"
 
@@ -201,7 +201,7 @@ def restore(actor: Actor, job_id: str, *, is_deleted: bool | None = None) -> Res
                     changes |= {"status": Job.Status.PENDING, "next_run_at": following}
                 else:
                     # Let the owner decide what to do with it.
-                    engine.pause(job, now, problem or f"{CAME_DUE}{was}.")
+                    engine.pause(job, now, problem or f"{CAME_DUE[0]}{was}.")
                 changes["has_unreadable_schedule"] = bool(problem)
             case Job.Status.PAUSED:
                 engine.account_for(job, since, now, f"The job {was}.")
@@ -209,7 +209,7 @@ def restore(actor: Actor, job_id: str, *, is_deleted: bool | None = None) -> Res
             case Job.Status.RUNNING if not Execution.objects.live().filter(job=job).exists():
                 last = Execution.objects.filter(job=job).order_by("-scheduled_for", "-pk").first()
                 if last and last.status == Execution.Status.CANCELLED and last.reason.startswith(_DELETED):
-                    engine.pause(job, now, f"{CAME_DUE}{was}.")
+                    engine.pause(job, now, f"{CAME_DUE[1]}when the job was deleted.")
                 else:
                     has_failed = last and last.status in (Execution.Status.FAILED, Execution.Status.LOST)
                     is_once = job.trigger_type == Job.TriggerType.ONCE

@@ -195,14 +195,14 @@ def _redirect_problem(body: bytes) -> str:
             continue
         parts = _parts(address)
         if parts is None:
-            return "redirect_uris: use an address."
+            return "redirect_uris: give a valid address."
         if parts.scheme == "http" and parts.hostname not in LOOPBACK:
             return "redirect_uris: use https, or http on the loopback address."
     return ""
 
 
 def _parts(address: str) -> SplitResult | None:
-    """Return the parts of an address, or None if it is none."""
+    """Return the parts of an address, or None for a text that is not one."""
     with suppress(ValueError):
         return urlsplit(address)
     return None

@@ -23,11 +23,11 @@ HOT = {
     "newest changes of a person": (Event.objects.filter(owner=1).order_by("-pk"), "event_owner"),
     "live runs": (Execution.objects.live().order_by(), "execution_live_job"),
     "newest failures": (
-        Execution.objects.looked_through_for("failed"),
+        Execution.objects.indexed_for("failed"),
         "execution_unsuccessful",
     ),
     "newest failures of a person": (
-        Execution.objects.filter(owner=1).looked_through_for("failed"),
+        Execution.objects.filter(owner=1).indexed_for("failed"),
         "execution_unsuccessful_owner",
     ),
     "which jobs are running": (Job.objects.with_activity().order_by(), "execution_live_job"),

@@ -321,3 +321,16 @@ def test_restored_job_was_not_stopped(actor, time_machine):
     services.restore(actor, job.public_id)
 
     assert verdict(actor, job, NOW, NOW + timedelta(hours=1)).verdict == "nothing"
+
+
+def test_pause_that_ended_before_the_restoration_explains_nothing(actor, time_machine):
+    time_machine.move_to(NOW, tick=False)
+    job = job_of(actor, cron="0 7 * * *")
+    services.pause(actor, job.public_id, until=NOW + timedelta(hours=2))
+    services.cancel(actor, job.public_id)
+    time_machine.shift(timedelta(hours=4))
+    services.restore(actor, job.public_id)
+
+    found = verdict(actor, job, NOW + timedelta(hours=5), NOW + timedelta(hours=6))
+
+    assert found.verdict == "nothing"

@@ -533,7 +533,7 @@ def test_deleted_job_that_has_ended_comes_back_as_it_was(actor):
     Job.objects.update(status="completed", next_run_at=None)
     services.delete(actor, Job.objects.get().public_id)
 
-    applied(actor, PARTY + "    label: Fun\n")
+    applied(actor, PARTY + "    label: Fun\n    paused: true\n")
 
     job = Job.objects.get()
     assert (job.status, job.deleted_at, job.label) == ("completed", None, "")
@@ -579,3 +579,11 @@ def test_end_of_a_job_on_a_day_includes_an_hour_that_clocks_repeat(actor):
 
     assert Job.objects.get().ends_at == datetime(2027, 4, 4, 4, tzinfo=UTC) - timedelta(microseconds=1)
     assert "ends_at: '2027-04-03'" in export_jobs(actor, exportable(actor))
+
+
+def test_last_day_of_the_calendar_is_exported_as_it_was_given(actor):
+    text = PARTY.replace("2026-12-24T18:00", "every day at 18:00") + "    ends_at: 9999-12-31\n"
+
+    applied(actor, text)
+
+    assert "ends_at: '9999-12-31'" in export_jobs(actor, exportable(actor))

@@ -85,7 +85,7 @@
   const untouched = state();
   // What the draft changes: if somebody else changes it meanwhile, the server must notice.
   const basis = () => ["revision", "opened"].map((name) => form.elements[name]?.value ?? "");
-  const rest = (values) => ["revision", "opened"].forEach((name, at) => { if (form.elements[name]) form.elements[name].value = values[at]; });
+  const setBasis = (values) => ["revision", "opened"].forEach((name, at) => { if (form.elements[name]) form.elements[name].value = values[at]; });
   const current = basis();
   const read = () => { try { return JSON.parse(sessionStorage.getItem(key)); } catch { return null; } };
   const write = (draft) => { try { draft ? sessionStorage.setItem(key, JSON.stringify(draft)) : sessionStorage.removeItem(key); } catch { /* no storage */ } };
@@ -103,12 +103,12 @@
     $("#when").dispatchEvent(new Event("change", { bubbles: true }));
   };
   const kept = read();
-  if (kept && kept.state !== untouched && !("bound" in form.dataset)) {
+  if (kept?.state && kept.state !== untouched && !("bound" in form.dataset)) {
     fill(kept.state);
-    rest(kept.basis);
+    setBasis(kept.basis);
     const note = $("#restored");
     note.hidden = false;
-    $("button", note).addEventListener("click", () => { write(null); note.hidden = true; fill(untouched); rest(current); $("#id_name").focus(); });
+    $("button", note).addEventListener("click", () => { write(null); note.hidden = true; fill(untouched); setBasis(current); $("#id_name").focus(); });
   } else if ("bound" in form.dataset) write(null);
   form.addEventListener("input", () => write({ state: state(), basis: basis() }));
   form.addEventListener("submit", () => write(null));

@@ -111,7 +111,7 @@ def with_status(
     if status not in Execution.FINAL:
         return runs, runs
     # The runs of one job have an index of their own.
-    scope = runs if asked["job"] else runs.looked_through_for(status)
+    scope = runs if asked["job"] else runs.indexed_for(status)
     return scope, scope if scope is not runs else runs.filter(status=status)
 
 

@@ -564,7 +564,10 @@ def test_deleted_prompt_that_nobody_answered_is_not_completed_by_its_restoration
     restored = call("restore_job", job_id=job.public_id)
 
     job.refresh_from_db()
-    assert (restored["status"], job.pause_reason) == ("paused", "It came due while the job was in the trash.")
+    assert (restored["status"], job.pause_reason) == (
+        "paused",
+        "Its run was withdrawn when the job was deleted.",
+    )
 
 
 def test_deleted_job_whose_only_run_failed_is_restored_as_failed(call, owner):

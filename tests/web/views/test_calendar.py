@@ -384,7 +384,9 @@ def test_week_begins_on_the_day_of_the_settings(web: Client, owner: User, view: 
     assert date(2026, 11, 18) in [day.date for week in weeks for day in week]
 
 
-def test_calendar_says_that_it_does_not_show_all_jobs(web: Client, owner: User, monkeypatch: pytest.MonkeyPatch):
+def test_calendar_says_that_it_does_not_show_all_jobs(
+    web: Client, owner: User, monkeypatch: pytest.MonkeyPatch
+):
     monkeypatch.setattr("schedules.web.views.forecast.MOST_JOBS", 2)
     JobFactory.create_batch(2, owner=owner)
     before = html_of(web.get("/calendar/"))
