@@ -1,6 +1,7 @@
-"""Warnings about cron expressions that may surprise: uneven steps, missing days, clock changes."""
+"""Warnings about schedules that may surprise: uneven steps, missing days, clock changes."""
 
 import re
+from collections.abc import Callable
 from datetime import datetime, timedelta
 from zoneinfo import ZoneInfo
 
@@ -78,16 +79,33 @@ def _month_warnings(fields: list[str]) -> list[str]:
 
 
 def _clock_warnings(fields: list[str], timezone: str, after: datetime) -> list[str]:
-    """Warn about the next run that a clock change skips and the next one that it repeats."""
-    if fields[1] == "*":
-        return []
+    joined = " ".join(fields)
+
+    def run_between(first: datetime, last: datetime) -> datetime | None:
+        match = cron.next_wall(joined, first - TICK)
+        return match if match and match < last else None
+
+    is_hourly = fields[1] == "*"
+    return [] if is_hourly else clock_warnings(timezone, after, run_between, is_fixed=cron.is_fixed(fields))
+
+
+def clock_warnings(
+    timezone: str,
+    after: datetime,
+    run_between: Callable[[datetime, datetime], datetime | None],
+    *,
+    is_fixed: bool,
+) -> list[str]:
+    """Warn about the next run that a clock change skips and the next one that it repeats.
+
+    `run_between` returns the first run from one wall time to before another.
+    """
     found: dict[bool, str] = {}
     for change in clock_changes(ZoneInfo(timezone), after, after + _LOOK_AHEAD):
-        first, last = sorted((change.old, change.new))
-        match = cron.next_wall(" ".join(fields), first - TICK)
-        if match is None or match >= last or change.is_forward in found:
+        run = run_between(*sorted((change.old, change.new)))
+        if run is None or change.is_forward in found:
             continue
         effects = _SKIPPED if change.is_forward else _REPEATED
-        effect = effects[cron.is_fixed(fields)].format(end=f"{change.new:%H:%M}")
-        found[change.is_forward] = clock_warning(match, timezone, effect, is_forward=change.is_forward)
+        effect = effects[is_fixed].format(end=f"{change.new:%H:%M}")
+        found[change.is_forward] = clock_warning(run, timezone, effect, is_forward=change.is_forward)
     return list(found.values())

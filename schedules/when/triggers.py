@@ -8,7 +8,7 @@ from typing import TypeAlias
 from zoneinfo import ZoneInfo
 
 from schedules.when import cron, durations, words
-from schedules.when.cron_warnings import clock_warning, cron_warnings
+from schedules.when.cron_warnings import clock_warning, clock_warnings, cron_warnings
 from schedules.when.durations import TICK
 from schedules.when.months import add_months, months_between
 from schedules.when.zone_names import exact_zone, unknown_zone
@@ -171,13 +171,25 @@ class CalendarInterval(_Slots):
 
     def _slot(self, number: int) -> datetime:
         """Return a slot by its number; raise OverflowError at the calendar's end."""
-        zone = load_zone(self.timezone)
-        first = wall_time(self.start, zone)
+        return self.start if number == 0 else first_pass(self._wall(number), load_zone(self.timezone))
+
+    def _wall(self, number: int) -> datetime:
+        """Return the wall time of a slot, which clocks may skip."""
+        first = wall_time(self.start, load_zone(self.timezone))
         if self.unit == "days":
-            return (
-                self.start if number == 0 else first_pass(first + timedelta(days=number * self.count), zone)
-            )
-        return self.start if number == 0 else first_pass(add_months(first, number * self.count), zone)
+            return first + timedelta(days=number * self.count)
+        return add_months(first, number * self.count)
+
+    def _wall_between(self, low: datetime, high: datetime) -> datetime | None:
+        """Return the first slot after the start from one wall time to before another, as wall time."""
+        first = wall_time(self.start, load_zone(self.timezone))
+        passed = (low - first).days if self.unit == "days" else months_between(first, low)
+        number = max(1, passed // self.count - 1)
+        with suppress(OverflowError):
+            while (wall := self._wall(number)) < low:
+                number += 1
+            return wall if wall < high else None
+        return None
 
     def _slots_until(self, moment: datetime) -> int:
         """Count the slots from the start to the moment, both included."""
@@ -217,10 +229,13 @@ class CalendarInterval(_Slots):
 
     def warnings(self, after: datetime | None = None) -> list[str]:
         """List warnings to show before it is saved."""
+        found = []
         day = wall_time(self.start, load_zone(self.timezone)).day
         if self.unit == "months" and day > 28:
-            return [f"In months without a {words.ordinal(day)}, the job runs on the last day."]
-        return []
+            found.append(f"In months without a {words.ordinal(day)}, the job runs on the last day.")
+        if after is not None:
+            found += clock_warnings(self.timezone, after.astimezone(UTC), self._wall_between, is_fixed=True)
+        return found
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from schedules.when.triggers import Cron, Interval, Once
+from schedules.when.triggers import CalendarInterval, Cron, Interval, Once
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 AFTER = datetime(2026, 11, 15, 10, tzinfo=UTC)
@@ -36,6 +36,16 @@ def utc(text):
             ],
         ),
         (Cron("*/10 2 * * *", "Europe/Berlin"), ["the job doesn't run then", "the job runs both times"]),
+        (
+            CalendarInterval(2, "days", utc("2026-11-16 01:30"), "Europe/Berlin"),
+            [
+                "On 28 Mar 2027 clocks in Europe/Berlin go forward: 02:30 is skipped, and the job runs at 03:00."
+            ],
+        ),
+        (CalendarInterval(14, "days", utc("2027-01-10 01:30"), "Europe/Berlin"), ["On 31 Oct 2027"]),
+        (CalendarInterval(2, "days", utc("2026-11-16 08:00"), "Europe/Berlin"), []),
+        (CalendarInterval(1, "months", utc("2026-12-28 01:30"), "Europe/Berlin"), ["On 28 Mar 2027"]),
+        (CalendarInterval(1, "months", utc("2026-12-31 08:00"), "Europe/Berlin"), ["without a 31st"]),
         (Interval(30, START), ["more than once a minute"]),
         (Interval(60, START), []),
         (Once(AFTER), []),
