@@ -26,13 +26,13 @@ class Leases:
 
     def __init__(self, context: ClusterContext) -> None:
         self._context = context
-        # Until when the lease of each run is renewed, on the monotonic clock.
-        self._until: dict[int, float] = {}
+        # The attempt of each run, and until when its lease is renewed, on the monotonic clock.
+        self._until: dict[int, tuple[int, float]] = {}
         self.executor = ThreadPoolExecutor(1, "leases", initializer=use_engine_session)
 
     def hold(self, runs: Iterable[Started]) -> None:
         begin = time.monotonic() + OVERTIME
-        self._until |= {run.execution_id: begin + run.timeout.total_seconds() for run in runs}
+        self._until |= {run.execution_id: (run.attempt, begin + run.timeout.total_seconds()) for run in runs}
 
     @contextmanager
     def keep(self, started: Started) -> Iterator[None]:
@@ -41,10 +41,13 @@ class Leases:
         try:
             yield
         finally:
-            self.drop(started.execution_id)
+            self.drop(started)
 
-    def drop(self, execution_id: int) -> None:
-        self._until.pop(execution_id, None)
+    def drop(self, run: Started) -> None:
+        """Renew a lease no longer, unless it is that of a later attempt, which may have come to the same worker."""
+        attempt, _ = self._until.get(run.execution_id, (None, 0.0))
+        if attempt == run.attempt:
+            self._until.pop(run.execution_id, None)
 
     @property
     def is_empty(self) -> bool:
@@ -54,12 +57,12 @@ class Leases:
         """Return the runs in progress whose leases are to be renewed."""
         now = time.monotonic()
         # Copied in one step, because another thread may change it meanwhile.
-        return {key for key, until in list(self._until.items()) if now < until}
+        return {key for key, (_, until) in list(self._until.items()) if now < until}
 
     def overdue(self) -> set[int]:
         """Return the runs that go on although they should have ended."""
         now = time.monotonic()
-        return {key for key, until in list(self._until.items()) if now >= until}
+        return {key for key, (_, until) in list(self._until.items()) if now >= until}
 
     def change(self, step: Callable[..., Any], ids: Collection[int]) -> Future[bool]:
         """Change leases in the thread; log an error and return False, so that the caller can try again later."""

@@ -170,10 +170,13 @@ class WorkerLoop:
             save_output = partial(self._save_output, started)
             outcome = await run_coroutine(started, registry.get(started.task), save_output)
         finally:
-            self.leases.drop(started.execution_id)
-            self._tasks.pop(started.execution_id, None)
+            self.leases.drop(started)
+            # A later attempt may have come to this worker, too.
+            if self._tasks.get(started.execution_id) is asyncio.current_task():
+                del self._tasks[started.execution_id]
             if permit is not None:
-                self._commands.pop(started.execution_id, None)
+                if self._commands.get(started.execution_id) == started.attempt:
+                    del self._commands[started.execution_id]
                 self.context.permits.give_back(permit)
         if started.execution_id in self._stopped:
             # Without an outcome: the leader hands the run back, so that another cluster starts it again.
@@ -202,10 +205,10 @@ class WorkerLoop:
             is_last = is_over.is_set()
             if unstarted := list(_drained(claimed)):
                 await self._until_done(engine.release_claims, unstarted)
-            if uncalled := [run.execution_id for run in _drained(started)]:
-                await self._until_done(engine.release_uncalled, uncalled)
-                for execution_id in uncalled:
-                    self.leases.drop(execution_id)
+            if uncalled := list(_drained(started)):
+                await self._until_done(engine.release_uncalled, [run.execution_id for run in uncalled])
+                for run in uncalled:
+                    self.leases.drop(run)
 
     def _keep_renewing(self) -> None:
         while not self._over.wait(settings.CRONTY_LEASE_SECONDS / 3):

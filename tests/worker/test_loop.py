@@ -56,6 +56,18 @@ async def slow(seconds: float = 60) -> str:
     return "done"
 
 
+# The attempts that have begun, and those that may end.
+BEGUN: list[int] = []
+OPENED: set[int] = set()
+
+
+@task("tests.loop.gated")
+async def gated(*, run: Run) -> None:
+    BEGUN.append(run.attempt)
+    while run.attempt not in OPENED:
+        await asyncio.sleep(0.01)
+
+
 @task("tests.loop.count_jobs")
 async def count_jobs(*, is_broken: bool = False) -> int:
     """Count jobs by the ORM's own thread, perhaps after its session has broken."""
@@ -385,3 +397,25 @@ def test_queue_shared_with_another_thread_is_drained_without_loss():
             return mine
 
     assert list(loop_module._drained(Shared([1, 2, 3, 4, 5]))) == [1, 3, 5]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_end_of_an_old_attempt_keeps_the_lease_of_the_new_one(cluster, loop):
+    BEGUN.clear()
+    OPENED.clear()
+    first = make_running(cluster, JobFactory(task="tests.loop.gated"))
+    loop.start_coroutines([first])
+    wait_for(lambda: BEGUN == [1])
+    old = loop._tasks[first.execution_id]
+    # Its lease expired, and the run came to the same worker again.
+    Execution.objects.filter(pk=first.execution_id).update(status="claimed")
+    loop.start_coroutines(engine.start_runs(cluster.pk, 1, [first.execution_id], clock.now()))
+    wait_for(lambda: BEGUN == [1, 2])
+
+    OPENED.add(1)
+    wait_for(old.done)
+    held = loop.leases.held()
+    OPENED.add(2)
+    wait_for(lambda: loop.leases.is_empty)
+
+    assert held == {first.execution_id}
