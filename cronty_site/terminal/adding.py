@@ -86,6 +86,9 @@ def add_command(
     except PhraseError as error:
         raise session.failure(f"{line(when)}: {error}", code="invalid") from error
     args, kwargs = _arguments(known, arguments)
+    topic = session.actor.read_profile().default_topic
+    if task == "notify" and topic and len(args) < 2:
+        kwargs = {"topic": topic} | kwargs
     columns = columns_of(trigger)
     if isinstance(trigger, Interval | CalendarInterval):
         columns["anchor_at"] = trigger.start

@@ -54,10 +54,20 @@ def apply_command(
         raise click.UsageError("Standard input has no name: give one with --source.")
     # Thousands of jobs are objects that stay until the end.
     with without_garbage_collection():
-        specs, problems = read_jobs(_read(session, path), session.zone, session.now)
+        texts = list(_read(session, path))
+        specs, problems = read_jobs(texts, session.zone, session.now)
         if problems:
             raise _invalid(session, problems)
+        if prune and all(_says_nothing(text) for _, text in texts):
+            # More likely, the program before the pipe failed.
+            raise session.failure(
+                'There is nothing to read: to delete all jobs of a source, write "jobs: {}".'
+            )
         apply_specs(session, name, specs, prune=prune, yes=yes or str(path) == "-", check=check)
+
+
+def _says_nothing(text: str) -> bool:
+    return all(not line.strip() or line.lstrip().startswith("#") for line in text.splitlines())
 
 
 def apply_specs(

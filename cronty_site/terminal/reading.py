@@ -179,7 +179,7 @@ def next_command(session: Session, job: str | None, hours: float, limit: int) ->
 def why_command(session: Session, job: str, moment: str | None) -> None:
     """Explain what happened to the run nearest to a MOMENT, or to the last run."""
     found = session.job(job)
-    at = session.moment(moment, "MOMENT", found.timezone, past=True, has_horizon=False) if moment else None
+    at = session.past(moment, "MOMENT", found.timezone) if moment else None
     why = session.expect(services.why(session.actor, found.public_id, at, session.now))
     if session.as_json:
         print_json(

@@ -4,7 +4,7 @@ import functools
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import date, datetime
 from typing import Any, TypeVar
 
 import click
@@ -19,7 +19,7 @@ from schedules.services import Actor
 from schedules.services.actors import not_found
 from schedules.services.people import find_user, first_user
 from schedules.services.references import public_id_of
-from schedules.when.phrases import PhraseError, parse_end, parse_moment
+from schedules.when.phrases import PhraseError, parse_end, parse_moment, parse_past
 from schedules.when.triggers import TriggerError, load_zone
 
 T = TypeVar("T")
@@ -59,6 +59,11 @@ class Session:
         """Read a time or a phrase in the zone of the user or of a job."""
         with _refusing(option):
             return parse_moment(text, now=self.now, timezone=zone or self.zone, **rules)
+
+    def past(self, text: str, option: str, zone: str) -> datetime | date:
+        """Read a moment or a day, now or before, in the zone of a job."""
+        with _refusing(option):
+            return parse_past(text, now=self.now, timezone=zone)
 
     def end(self, text: str, option: str, zone: str) -> datetime:
         """Read the end of a period in the zone of a job; a date alone includes its whole day."""

@@ -8,6 +8,7 @@ from pathlib import PurePosixPath
 from schedules.when.triggers import Cron, TriggerError, load_zone
 
 MOST_LINES = 10_000
+USUAL_SHELLS = ("/bin/sh", "/bin/bash", "/usr/bin/bash")
 DEFAULT_SHELL = "/bin/sh"
 # What cron itself sets, whatever the host's environment is.
 DEFAULT_PATH = "/usr/bin:/bin"
@@ -25,7 +26,10 @@ _NOT_IN_CRON = re.compile(r"(?<![A-Z])\d?L\b|#", flags=re.IGNORECASE)
 _SIXTH_FIELD = re.compile(r"[\d*?/,-]+\s")
 _USER = re.compile(r"(?P<user>\S+)\s+(?P<rest>.*)")
 # What only silences output; Cronty keeps the output of every run instead of mailing it.
-_SILENCED = re.compile(r"(?:\s*(?:&>>?|[12]?>>?)\s*/dev/null|\s*2>&1)+\s*$")
+# A number before > is a stream only after a blank: in "server1>/dev/null", it is part of the argument.
+_SILENCED = re.compile(r"(?:(?:\s*(?:&>>?|>>?)|\s[12]>>?)\s*/dev/null|\s*2>&1)+\s*$")
+# Cron's shell ends at once, and nothing outlives a run here; besides, every run is in the background.
+_IN_BACKGROUND = re.compile(r"(?<!&)&\s*$")
 _SHELL_SYNTAX = re.compile(r"[|&;<>()$`\\*?\[\]#~{}!\n]")
 _SHELL_WORDS = {
     ".",
@@ -102,6 +106,11 @@ class _State:
     zone_problem: str = ""
     environment: dict[str, str] = field(default_factory=dict)
     comment: list[str] = field(default_factory=list)
+
+    @property
+    def has_usual_shell(self) -> bool:
+        """Whether a command without any syntax of a shell means the same without one."""
+        return self.shell in USUAL_SHELLS and self.environment.keys().isdisjoint(("BASH_ENV", "ENV"))
 
 
 def parse_crontab(text: str, *, timezone: str, user: str, home: str, has_users: bool = False) -> Crontab:
@@ -190,6 +199,7 @@ def _entry(state: _State, number: int, line: str, user: str | None) -> Entry | L
             f'cron knows neither L nor #, so this never ran; `cronty add "{schedule}"` understands it'
         )
     command, separator, _ = _split_at_percent(rest)
+    command = _IN_BACKGROUND.sub("", command).rstrip()
     if separator:
         return left_out("text after % is standard input, which commands do not have; use a script")
     if not command:
@@ -203,7 +213,7 @@ def _entry(state: _State, number: int, line: str, user: str | None) -> Entry | L
         schedule,
         state.timezone,
         command,
-        _plain_words(command, state.home),
+        _plain_words(command, state.home) if state.has_usual_shell else None,
         state.shell,
         {"PATH": DEFAULT_PATH, **state.environment},
         state.home,

@@ -227,3 +227,26 @@ def test_fields_that_only_cronty_knows_are_not_taken_over():
 
     assert [each.line for each in found.left_out] == [1, 2, 3]
     assert "cron knows neither L nor #" in found.left_out[0].reason
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("/bin/echo server1>/dev/null 2>&1", ["/bin/echo", "server1"]),
+        ("/bin/echo server 1>/dev/null", ["/bin/echo", "server"]),
+        ("/bin/echo server &>/dev/null", ["/bin/echo", "server"]),
+        ("/bin/echo server &", ["/bin/echo", "server"]),
+        ("/bin/echo server >/dev/null 2>&1 &", ["/bin/echo", "server"]),
+    ],
+)
+def test_arguments_are_kept_beside_what_only_silences(line, words):
+    [entry] = read(f"0 3 * * * {line}\n").entries
+
+    assert entry.words == words
+
+
+@pytest.mark.parametrize("variable", ["SHELL=/usr/local/bin/wrapper", "BASH_ENV=/home/olga/.bashrc"])
+def test_unusual_shell_starts_plain_commands_too(variable):
+    [entry] = read(f"{variable}\n0 3 * * * /bin/echo hello\n").entries
+
+    assert entry.words is None

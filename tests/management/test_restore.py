@@ -174,7 +174,7 @@ def test_postgresql_dump_replaces_the_database_which_is_kept(tmp_path: Path):
         with psycopg.connect(url) as database:
             check(database.execute(FOUND).fetchall())
             in_use = restore(url, dump, "--slots", "skip", "--yes")
-            assert "other sessions use this database" in in_use.stderr
+            assert "This database is used by" in in_use.stderr
         assert "add --yes" in restore(url, dump, "--slots", "skip").stderr
 
         second = restore(url, dump, "--slots", "catch-up", "--yes")

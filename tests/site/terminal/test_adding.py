@@ -4,7 +4,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from schedules.models import Job
+from schedules.models import Job, Profile
 
 NOTIFY = ["notify", "message=Stand up", "topic=my-phone"]
 
@@ -73,3 +73,11 @@ def test_misspelt_name_of_an_argument_is_pointed_out(cronty):
     ended = cronty("add", "0 9 * * *", "notify", "Hello", "topik=my-phone")
 
     assert "Read as values, because notify has no argument of such a name: topik=my-phone" in ended.err
+
+
+def test_notification_goes_to_the_topic_of_the_user(cronty, owner):
+    Profile.objects.update_or_create(user=owner, defaults={"topic": "my-phone"})
+
+    cronty("add", "every day at 9:00", "notify", "message=Tea")
+
+    assert Job.objects.get().kwargs == {"topic": "my-phone", "message": "Tea"}
