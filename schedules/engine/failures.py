@@ -17,6 +17,8 @@ from schedules.models.jobs import new_public_id
 logger = logging.getLogger(__name__)
 
 LONGEST_NOTICE = 2000
+# How many jobs a notice names.
+MOST_NAMED = 20
 
 
 def handle_failures(ended: Mapping[int, Sequence[Outcome]], now: datetime) -> None:
@@ -90,7 +92,12 @@ def _may_notify(owner_id: int, now: datetime) -> bool:
 def _notify_owner(jobs: Sequence[Job], now: datetime) -> None:
     """Create a notification job, so that the notice is retried and the ledger shows whether it was sent."""
     first = jobs[0]
-    words = [f"{job.name}: {_news_of(job)}" for job in jobs]
+    # Each is cut, so that a long error does not hide the other jobs: they are not reported again.
+    named = jobs[:MOST_NAMED]
+    room = LONGEST_NOTICE // (len(named) + 1) - 1
+    words = [f"{job.name}: {_news_of(job)}"[: room if len(jobs) > 1 else LONGEST_NOTICE] for job in named]
+    if len(jobs) > len(named):
+        words.append(f"… and {len(jobs) - len(named)} more")
     title = "A job was paused" if first.status == Job.Status.PAUSED else "A job failed"
     Job.objects.create(
         owner_id=first.owner_id,

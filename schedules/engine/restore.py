@@ -86,7 +86,9 @@ def _end_runs(now: datetime, reason: str) -> list[Job]:
         _end(
             Execution.objects.filter(pk__in=[row.pk for row in lost]), Status.LOST, now, reason, error=reason
         )
-        # Without a reaction to failures: nothing has failed, so nobody is notified and no job is paused.
+        # Without a reaction to failures: nothing has failed, so nobody is notified, no job is paused, and the next
+        # failure is the first of its series.
+        streaks = {row.job.pk: row.job.failure_streak for row in rows if row.job}
         add_to_history(
             [
                 Outcome(row.pk, row.attempt, row.job_id, status, now, error=reason if row.attempt else "")
@@ -96,6 +98,9 @@ def _end_runs(now: datetime, reason: str) -> list[Job]:
             ],
             ends_jobs=True,
         )
+        for streak in set(streaks.values()):
+            ids = [job_id for job_id, before in streaks.items() if before == streak]
+            Job.objects.filter(pk__in=ids).update(failure_streak=streak)
         jobs += [row.job for row in rows if row.job]
     return jobs
 

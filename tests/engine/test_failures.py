@@ -5,7 +5,8 @@ from datetime import timedelta
 import pytest
 
 from schedules import engine, services
-from schedules.models import Event, Execution, Job
+from schedules.engine import failures
+from schedules.models import Event, Execution, Job, Profile
 from schedules.result import Code, Err, Ok
 from tests.engine.conftest import NOW, begin, ledger, outcome_of
 from tests.factories import ExecutionFactory, JobFactory
@@ -266,3 +267,24 @@ def test_notices_per_hour_are_limited_for_each_owner(
     Job.objects.notices().update(created_at=NOW - HOUR)
     fail(cluster, failing(owner=owner, failure_streak=0))
     assert len(sent_notices()) == 3
+
+
+def test_long_error_does_not_hide_the_other_jobs(owner):
+    Profile.objects.filter(user=owner).update(failure_topic="alerts")
+    jobs = [JobFactory(owner=owner, name=name, last_error="x" * 3000) for name in ("Chatty", "Backup")]
+
+    failures._notify_owner(list(Job.objects.filter(pk__in=[job.pk for job in jobs]).order_by("pk")), NOW)
+
+    message = Job.objects.get(task="notify").kwargs["message"]
+    assert "Chatty: xxx" in message
+    assert "Backup: xxx" in message
+    assert len(message) <= failures.LONGEST_NOTICE
+
+
+def test_notice_counts_the_jobs_that_it_does_not_name(owner, monkeypatch):
+    monkeypatch.setattr(failures, "MOST_NAMED", 2)
+    jobs = [JobFactory(owner=owner, name=f"Job {number}", last_error="boom") for number in range(5)]
+
+    failures._notify_owner(list(Job.objects.filter(pk__in=[job.pk for job in jobs]).order_by("pk")), NOW)
+
+    assert Job.objects.get(task="notify").kwargs["message"].endswith("\n… and 3 more")

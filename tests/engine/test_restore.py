@@ -123,3 +123,13 @@ def test_newest_trace_is_the_last_moment_of_any_table(cluster):
     ExecutionFactory(finished_at=NOW + HOUR, job=JobFactory(created_at=NOW))
 
     assert engine.newest_trace() == NOW + HOUR
+
+
+def test_run_that_a_restore_ended_is_no_failure(cluster):
+    job = JobFactory(next_run_at=NOW + HOUR, failure_streak=2)
+    begin(cluster, job)
+
+    engine.skip_since_backup(NOW, NOW + LATER)
+
+    job.refresh_from_db()
+    assert (job.recent[-1], job.failure_streak) == ("L", 2)
