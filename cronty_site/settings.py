@@ -200,6 +200,9 @@ OAUTH2_PROVIDER = {
     "DCR_ENABLED": True,
     "DCR_REGISTRATION_PERMISSION_CLASSES": ["oauth2_provider.dcr.AllowAllDCRPermission"],
     "CIMD_ENABLED": True,
+    # Anybody can have documents fetched, and each fetch keeps a page waiting.
+    "CIMD_MAX_CONCURRENT_FETCHES": 2,
+    "CIMD_FETCH_TIMEOUT_SECONDS": 3,
     "CIMD_REGISTRATION_PERMISSION_CLASSES": ["schedules.web.oauth.DocumentPermission"],
     "OAUTH2_RESPONSE_TYPES_SUPPORTED": ["code"],
     "OAUTH2_GRANT_TYPES_SUPPORTED": ["authorization_code", "refresh_token"],

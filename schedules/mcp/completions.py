@@ -40,6 +40,9 @@ def ids(actor: Actor, text: str) -> list[str]:
 
 def topics(actor: Actor, text: str) -> list[str]:
     """Return the topics of the user and of their notifications."""
+    if not actor.may_use("notify"):
+        # Whoever knows a topic can read and write it.
+        return []
     profile = actor.read_profile()
     rows = actor.jobs().order_by("-pk").values_list("task", "kwargs__topic")[:SEARCHED_JOBS]
     used = [topic for task, topic in rows if task == "notify" and isinstance(topic, str)]

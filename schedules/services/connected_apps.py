@@ -6,6 +6,7 @@ models exist only where it is installed (`CRONTY_OAUTH`).
 """
 
 import secrets
+from collections import deque
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 from hashlib import sha256
@@ -24,6 +25,8 @@ from schedules.services.tokens import FAMILIES, SCOPES, mark_used, record_token_
 
 UNUSED_CLIENT_LIFETIME = timedelta(days=1)
 CLIENTS_PER_HOUR = 60
+# When this process fetched documents of unknown clients within the last hour, on the steady clock.
+_fetches: deque[float] = deque()
 
 
 def mcp_address() -> str:
@@ -98,6 +101,20 @@ def verify_app_token(text: str) -> Token | None:
     mark_used(token, now)
     token.scopes = [scope for scope in token.scopes if scope in access.scope.split()]
     return token
+
+
+def may_fetch() -> bool:
+    """Return whether this process may fetch the document of another unknown client, and count it if so.
+
+    A document that turns out to be no client's leaves no other trace.
+    """
+    now = clock.steady()
+    while _fetches and _fetches[0] < now - 3600:
+        _fetches.popleft()
+    if len(_fetches) >= CLIENTS_PER_HOUR:
+        return False
+    _fetches.append(now)
+    return True
 
 
 def may_register(now: datetime) -> bool:

@@ -153,7 +153,7 @@ class DocumentPermission:
 
     def has_permission(self, request: Any, client_id: str) -> bool:
         is_known = get_application_model().objects.filter(client_id=client_id).exists()
-        return is_known or connected_apps.may_register(clock.now())
+        return is_known or (connected_apps.may_fetch() and connected_apps.may_register(clock.now()))
 
 
 class RegistrationView(DynamicClientRegistrationView):  # type: ignore[misc]

@@ -77,3 +77,9 @@ def test_completions_are_served_over_http(era, owner):
     agent = OverHttp(era, issue_token(owner, name="laptop", families=["jobs"]).value.text)
 
     assert completed(agent, "job_id", "tea").values == [job.public_id]
+
+
+def test_agent_without_notifications_does_not_learn_the_topics(owner):
+    Profile.objects.filter(user=owner).update(topic="my-phone")
+
+    assert completions.topics(local_caller(owner, families=["prompts"]).actor, "") == []
