@@ -39,7 +39,7 @@ from schedules.mcp.tools import (
 from schedules.mcp.tools.arguments import MissingArgumentError
 from schedules.mcp.wording import Wording
 from schedules.models.job_queries import JobQuerySet
-from schedules.result import Err
+from schedules.result import Err, Ok
 from schedules.services import Actor
 from schedules.services.references import looks_like_public_id, public_id_of
 
@@ -293,6 +293,9 @@ def _read_reference(offer: Offer, named: dict[str, Any]) -> Err | None:
     for name in REFERENCES & named.keys():
         try:
             meant = public_id_of(offer.among(current_actor()), named[name])
+            if isinstance(meant, Ok) and not looks_like_public_id(meant.value):
+                # None of those that the tool is for; the service says what is the matter with another one.
+                meant = public_id_of(current_actor().jobs(), named[name])
         except (OperationalError, InterfaceError):
             # The tool itself meets the same error, and has the words for it.
             return None

@@ -28,7 +28,9 @@ from schedules.services.job_states import (
     restore,
     resume,
 )
+from schedules.services.validation import use_problem
 from schedules.tasks import registry
+from schedules.when.triggers import TriggerError
 
 MOST_JOBS = 500
 # How many jobs one transaction changes, if not all or none: claims wait for it.
@@ -88,6 +90,18 @@ def confirmation_problem(
     return None
 
 
+def count_ending(keys: Sequence[int], until: datetime) -> int:
+    """Count the jobs that have no run left after a pause until then."""
+    return sum(not _has_run_after(job, until) for job in Job.objects.filter(pk__in=keys))
+
+
+def _has_run_after(job: Job, moment: datetime) -> bool:
+    try:
+        return job.next_slot(moment) is not None
+    except TriggerError:
+        return True
+
+
 def change_jobs(
     actor: Actor,
     action: str,
@@ -137,6 +151,8 @@ def change_each(actor: Actor, action: str, job_ids: Sequence[str]) -> dict[str, 
 
 def _is_possible(actor: Actor, action: str, job: Job) -> bool:
     may = actor.may_delete if action == "delete" else actor.may_change
+    if action == "resume" and use_problem(actor, job):
+        return False
     return may(job) and not (action in ("cancel", "delete") and is_protected(job))
 
 

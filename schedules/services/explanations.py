@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
 
 from schedules import clock, engine
 from schedules.models import Event, Execution, Job
@@ -13,6 +13,7 @@ from schedules.services.actors import Actor, not_found
 from schedules.services.reading import MOST_STEPS, as_resumed, slots_ahead
 from schedules.when import durations
 from schedules.when.moments import local_words, short_words
+from schedules.when.phrases import end_of_day
 from schedules.when.triggers import TriggerError
 
 Status = Execution.Status
@@ -21,7 +22,10 @@ _STARTED = ("create", "resume", "finish", "restore")
 _STOPPED = {"pause": "paused", "cancel": "cancelled", "delete": "deleted"}
 _SHOWN_STOPS = {"pause": "paused", "cancel": "stopped permanently", "delete": "deleted"}
 _NOTICEABLE = timedelta(seconds=1)
+_DAY = timedelta(days=1)
 MOST_CHANGES = 100
+# How many runs of a day are looked through.
+MOST_RUNS = 1_500
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,11 +42,16 @@ class Why:
     """What others wrote: the error of a task, a receiver's answer, or the reason for a pause."""
 
 
-def why(actor: Actor, job_id: str, at: datetime | None, now: datetime) -> Result[Why]:
-    """Explain the slot nearest to a moment, from the ledger and the events."""
+def why(actor: Actor, job_id: str, at: datetime | date | None, now: datetime) -> Result[Why]:
+    """Explain the slot nearest to a moment, or one of a day in the job's zone, from the ledger and the events."""
     job = actor.jobs().find(job_id)
     if job is None:
         return not_found(job_id)
+    if isinstance(at, date) and not isinstance(at, datetime):
+        found = _of_day(job, at, now)
+        if isinstance(found, Why):
+            return Ok(found)
+        at = found
     moment = at or now
     if moment < job.created_at:
         return Ok(Why(job, moment, "nothing", "The job did not exist yet."))
@@ -56,6 +65,25 @@ def why(actor: Actor, job_id: str, at: datetime | None, now: datetime) -> Result
     if job.next_run_at and (at is None or job.next_run_at <= now):
         return Ok(_why_not_yet(job, now))
     return Ok(_why_without_row(job, moment, now))
+
+
+def _of_day(job: Job, day: date, now: datetime) -> Why | datetime:
+    """Explain the last run of a day that did not succeed, or the last one; else return its first slot, if any."""
+    start, end = end_of_day(day - _DAY, job.timezone), end_of_day(day, job.timezone)
+    rows = Execution.objects.filter(job=job)
+    within = rows.filter(scheduled_for__gt=start, scheduled_for__lte=min(end, now)).order_by("-scheduled_for")
+    newest = list(within[:MOST_RUNS]) or list(rows.filter(scheduled_for__lte=start, last_slot__gt=start)[:1])
+    planned = [row for row in newest if row.cause != Execution.Cause.MANUAL] or newest
+    row = next((row for row in planned if row.status != Status.SUCCEEDED), planned[0] if planned else None)
+    if row:
+        return _why_of_row(job, row)
+    with suppress(TriggerError):
+        slot = job.trigger.next_after(max(start, job.created_at))
+        if slot and slot <= end:
+            return slot
+    if end < job.created_at:
+        return Why(job, end, "nothing", "The job did not exist yet.")
+    return _why_without_row(job, min(end, now) if start < now else end, now)
 
 
 def _why_of_row(job: Job, row: Execution) -> Why:

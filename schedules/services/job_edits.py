@@ -105,7 +105,7 @@ def prepare_edit(
     for name, value in changes.items():
         setattr(job, name, value)
     is_rescheduled = not changes.keys().isdisjoint(Job.TRIGGER_FIELDS)
-    if {"every", "trigger_type"} & changes.keys() and "anchor_at" not in changes:
+    if {"every", "trigger_type"} & changes.keys() and "anchor_at" not in asked:
         job.anchor_at = None
     if job.calendar_unit and {"every", "trigger_type"} & changes.keys() and "calendar_unit" not in asked:
         # A form that knows only elapsed time has set another interval.
@@ -116,6 +116,9 @@ def prepare_edit(
     if problem := job_problem(actor, job, now, changed=set(changes)):
         return problem
     after = changes_of(job, changes)
+    if job.skips and job.trigger_type == Job.TriggerType.ONCE:
+        # Runs were to be left out of a repetition that there is no more.
+        changes["skips"] = job.skips = ""
     if is_rescheduled:
         following = job.next_slot(now)
         if following is None:

@@ -13,7 +13,7 @@ from schedules.services.actors import Actor, forbidden, not_found, record
 from schedules.services.job_rows import change_row, locked_job
 from schedules.services.people import profile_of
 from schedules.services.quotas import restore_problem
-from schedules.services.validation import no_runs_left
+from schedules.services.validation import no_runs_left, use_problem
 from schedules.tasks import registry
 from schedules.when.durations import TICK
 from schedules.when.triggers import TriggerError, unreadable
@@ -98,6 +98,8 @@ def resume(actor: Actor, job_id: str) -> Result[Job]:
             return job
         if job.status != Job.Status.PAUSED:
             return Err(Code.WRONG_STATE, f"Job is not paused: {job_id}")
+        if words := use_problem(actor, job):
+            return invalid("task", words)
         before = pause_of(job)
         try:
             following = job.next_slot(now)
@@ -175,6 +177,8 @@ def restore(actor: Actor, job_id: str, *, is_deleted: bool | None = None) -> Res
             )
         if not actor.may_change(job):
             return forbidden(job)
+        if words := use_problem(actor, job):
+            return invalid("task", words)
         is_cancelled = job.deleted_at is None
         if job.status in Job.ACTIVE or is_cancelled:
             is_own = job.owner_id == actor.user.pk

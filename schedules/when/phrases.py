@@ -82,6 +82,16 @@ def parse_moment(
         raise NotUnderstoodError(unread("date and time", phrase, known, read, fallback=examples)) from error
 
 
+def parse_past(text: str, *, now: datetime, timezone: str) -> datetime | date:
+    """Return the moment that a text means, now or before, or the day if it names a day alone."""
+    moment = parse_moment(text, now=now, timezone=timezone, past=True, has_horizon=False)
+    today = now.astimezone(load_zone(timezone)).date()
+    with suppress(PhraseError):
+        days = _days(clean(text, _PAST_EXAMPLES), today, past=True)
+        return next((day for day in days if day <= today), days[0])
+    return moment
+
+
 def parse_end(text: str, *, now: datetime, timezone: str) -> datetime:
     """Return the end that a phrase or an ISO time means, in the zone; a day alone is included as a whole."""
     if not clean(text, MOMENT_EXAMPLES).startswith("in "):

@@ -1,6 +1,6 @@
 """Explanations of slots: why they ran or did not."""
 
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 
 import pytest
 
@@ -334,3 +334,53 @@ def test_pause_that_ended_before_the_restoration_explains_nothing(actor, time_ma
     found = verdict(actor, job, NOW + timedelta(hours=5), NOW + timedelta(hours=6))
 
     assert found.verdict == "nothing"
+
+
+def test_day_is_explained_by_its_own_runs(actor, time_machine):
+    time_machine.move_to(NOW, tick=False)
+    job = job_of(actor, cron="0 15 * * *", created_at=NOW - timedelta(days=9))
+    slots = [datetime(2026, 2, day, 15, tzinfo=UTC) for day in (1, 2, 3)]
+    for slot, status in zip(slots, ("succeeded", "failed", "succeeded"), strict=True):
+        ExecutionFactory(job=job, scheduled_for=slot, status=status, attempt=1)
+
+    found = [verdict(actor, job, slot.date()) for slot in slots]
+
+    assert [(each.at, each.verdict) for each in found] == [
+        (slots[0], "succeeded"),
+        (slots[1], "failed"),
+        (slots[2], "succeeded"),
+    ]
+
+
+def test_day_with_a_failure_is_explained_by_that(actor):
+    job = job_of(actor, cron="0 * * * *", created_at=NOW - timedelta(days=9))
+    for hour, status in enumerate(("succeeded", "failed", "succeeded")):
+        ExecutionFactory(
+            job=job, scheduled_for=datetime(2026, 2, 2, hour, tzinfo=UTC), status=status, attempt=1
+        )
+
+    assert verdict(actor, job, date(2026, 2, 2)).at.hour == 1
+
+
+def test_day_within_a_gap_is_explained_by_the_gap(actor):
+    job = job_of(actor, cron="0 15 * * *", created_at=NOW - timedelta(days=9))
+    days = [datetime(2026, 1, day, 15, tzinfo=UTC) for day in (28, 30)]
+    ExecutionFactory(job=job, scheduled_for=days[0], last_slot=days[1], slots=3, status="missed")
+
+    assert verdict(actor, job, date(2026, 1, 29)).verdict == "missed"
+
+
+@pytest.mark.parametrize(
+    ("day", "words"),
+    [
+        (date(2026, 2, 1), "Nothing was scheduled"),
+        (date(2026, 1, 1), "did not exist yet"),
+        (date(2026, 2, 9), "isn't due yet"),
+    ],
+)
+def test_day_without_runs_says_so(actor, day, words):
+    job = job_of(
+        actor, cron="0 15 * * 1", created_at=NOW - timedelta(days=9), next_run_at=NOW + timedelta(days=5)
+    )
+
+    assert words in verdict(actor, job, day).explanation

@@ -556,3 +556,17 @@ def test_changed_job_is_returned_as_it_is_stored(actor, change, runs):
     assert {name: getattr(changed, name) for name in columns} == {
         name: getattr(stored, name) for name in columns
     }
+
+
+@pytest.mark.parametrize("stop", [services.pause, services.cancel])
+def test_agent_cannot_start_a_command_again_that_is_not_for_agents(actor, agent, use_commands, stop):
+    use_commands('[backup]\ndescription = "Back up."\nprogram = "/bin/true"\nallow = ["everyone"]\n')
+    job = JobFactory(owner=actor.user, task="backup")
+    stop(actor, job.public_id)
+    start = services.resume if stop is services.pause else services.restore
+
+    refusal = start(agent, job.public_id)
+
+    assert isinstance(refusal, Err)
+    assert "Agents may not use the command backup." in str(refusal.errors)
+    assert isinstance(start(actor, job.public_id), Ok)

@@ -108,6 +108,14 @@ def line(text: str, length: int) -> str:
     return words if len(words) <= length else f"{words[: length - 1].rstrip()}…"
 
 
+def skips_of(job: Job) -> list[str]:
+    """Return the days and runs that a job leaves out, the runs in its zone."""
+    entries = job.skips.split()
+    return [
+        entry if len(entry) == 10 else iso(datetime.fromisoformat(entry), job.timezone) for entry in entries
+    ]
+
+
 def schedule_of(job: Job, now: datetime) -> ScheduleOut:
     """Return a job's schedule in words, with its next five runs."""
     return {

@@ -19,6 +19,7 @@ class WouldChangeOut(TypedDict):
     would_change: int
     jobs: list[answers.OtherJobOut]
     confirm: NotRequired[str]
+    paused_until: NotRequired[str]
     next_step: str
     error: NotRequired[str]
 
@@ -29,23 +30,34 @@ class ChangedJobsOut(TypedDict):
     changed: int
     jobs: list[answers.OtherJobOut]
     undo: NotRequired[str]
+    paused_until: NotRequired[str]
     note: NotRequired[str]
 
 
 def would_change_out(
-    rows: list[tuple[str, str]], confirm: str, problem: str = "", *, is_cut: bool = False
+    rows: list[tuple[str, str]],
+    confirm: str,
+    problem: str = "",
+    *,
+    is_cut: bool = False,
+    paused_until: str | None = None,
+    ending: int = 0,
 ) -> WouldChangeOut:
     """Return what would be changed.
 
-    `rows` are ids and names, `problem` is why a confirmation was refused, and `is_cut` is whether older runs were not
-    looked through.
+    `rows` are ids and names, `problem` is why a confirmation was refused, `is_cut` is whether older runs were not
+    looked through, and `ending` is how many jobs have no run left after the pause.
     """
-    next_step = NEXT_STEP if rows else "No job matches: nothing is to be done."
+    steps = [answers.OLDER_RUNS] if is_cut else []
+    steps += [_ending(ending)] if ending else []
+    steps.append(NEXT_STEP if rows else "No job matches: nothing is to be done.")
     out: WouldChangeOut = {
         "would_change": len(rows),
         "jobs": _shown(rows),
-        "next_step": f"{answers.OLDER_RUNS} {next_step}" if is_cut else next_step,
+        "next_step": " ".join(steps),
     }
+    if rows and paused_until:
+        out["paused_until"] = paused_until
     if rows:
         out["confirm"] = confirm
     if problem:
@@ -53,11 +65,19 @@ def would_change_out(
     return out
 
 
-def changed_out(action: str, done: Changed) -> ChangedJobsOut:
+def _ending(count: int) -> str:
+    return f"Jobs that have no run left after this pause, and end: {count}."
+
+
+def changed_out(
+    action: str, done: Changed, *, paused_until: str | None = None, ending: int = 0
+) -> ChangedJobsOut:
     out: ChangedJobsOut = {"changed": len(done.jobs), "jobs": _shown(_rows(done.jobs))}
+    if paused_until:
+        out["paused_until"] = paused_until
     if done.undo:
         out["undo"] = f'bulk_jobs(action="undo", confirm="{done.undo}")'
-    notes = []
+    notes = [_ending(ending)] if ending else []
     if done.left:
         named = ", ".join(name for _, name in _rows(done.left[:3]))
         is_paused = all(job.status == Job.Status.PAUSED and job.deleted_at is None for job in done.left)

@@ -200,7 +200,7 @@ def status_out(job: Any) -> StatusOut:
         "timeout": durations.typed(job.timeout),
         "overlap": job.overlap,
         "catch_up": job.catch_up,
-        "skips": job.skips.split(),
+        "skips": answers.skips_of(job),
         "made_by": job.made_by,
         # What is changed elsewhere lasts until the file is applied again.
         "managed_by": answers.line(source_note(job), 250) or None,

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable, Mapping
 from datetime import date, datetime, time, timedelta
-from typing import Annotated, Any, TypeAlias
+from typing import Annotated, Any, TypeAlias, TypeVar
 
 from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
 from pydantic_core import PydanticCustomError
@@ -20,11 +20,13 @@ from schedules.when.phrases import (
     parse_delay,
     parse_end,
     parse_moment,
+    parse_past,
 )
 from schedules.when.triggers import TriggerError, load_zone
 from schedules.when.zone_names import zone_named
 
 Columns: TypeAlias = dict[str, Any]
+M = TypeVar("M")
 
 EXAMPLES = (
     'Give exactly one of: datetime ("2026-02-05T15:00:00+01:00"); '
@@ -154,7 +156,12 @@ def read_end(text: str, timezone: str, now: datetime, field: str) -> Result[date
     return _read(lambda: parse_end(text, now=now, timezone=timezone), text, timezone, field)
 
 
-def _read(parse: Callable[[], datetime], text: str, timezone: str, field: str) -> Result[datetime]:
+def read_past(text: str, timezone: str, now: datetime, field: str) -> Result[datetime | date]:
+    """Read a moment or a day, now or before."""
+    return _read(lambda: parse_past(text, now=now, timezone=timezone), text, timezone, field)
+
+
+def _read(parse: Callable[[], M], text: str, timezone: str, field: str) -> Result[M]:
     try:
         load_zone(timezone)
         return Ok(parse())

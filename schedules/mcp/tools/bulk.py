@@ -5,6 +5,7 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from schedules import clock
+from schedules.mcp import answers
 from schedules.mcp.answers.bulk import ChangedJobsOut, WouldChangeOut, changed_out, would_change_out
 from schedules.mcp.answers.jobs import ErrorOut, refused
 from schedules.mcp.auth import current_actor
@@ -79,13 +80,17 @@ def bulk_jobs(
         "filter": [status, query, tag, task, outcome, since],
     }
     token = bulk.confirmation_of(actor, request, keys)
+    ending = bulk.count_ending(keys, end) if end else 0
+    paused_until = answers.iso_or_none(end, actor.read_profile().zone)
     if confirm is None or not rows:
-        return would_change_out(named, token, is_cut=is_cut)
+        return would_change_out(named, token, is_cut=is_cut, paused_until=paused_until, ending=ending)
     if stale := bulk.confirmation_problem(actor, confirm, request, keys):
-        return would_change_out(named, token, stale.message, is_cut=is_cut)
+        return would_change_out(
+            named, token, stale.message, is_cut=is_cut, paused_until=paused_until, ending=ending
+        )
     match bulk.change_jobs(actor, action, keys, reason=reason or "", until=end):
         case Ok(done):
-            return changed_out(action, done)
+            return changed_out(action, done, paused_until=paused_until, ending=ending)
         case error:
             return refused(error, given)
 

@@ -30,6 +30,7 @@ _PERIODS = {
     "last month": "30 days ago",
     "past month": "30 days ago",
     "last night": "yesterday at 18:00",
+    "this morning": "today",
 }
 
 Query = Annotated[str | None, Field(description="Words of its name, message, label, tags …")]

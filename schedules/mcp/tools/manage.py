@@ -4,7 +4,7 @@ import asyncio
 import math
 import re
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
 from pydantic import Field, StrictBool
 
@@ -46,7 +46,7 @@ from schedules.services.actors import read_activity
 from schedules.services.lookalikes import SimilarJob
 from schedules.services.masked_arguments import merged_arguments
 from schedules.when.phrases import PhraseError, parse_day
-from schedules.when.triggers import TriggerError
+from schedules.when.triggers import CalendarInterval, TriggerError
 
 LONGEST_WAIT = 50
 POLL_SECONDS = 0.2
@@ -132,7 +132,8 @@ def update_job(
         new = {field: changes.get(field, getattr(job, field)) for field in ("args", "kwargs", "label")}
         changes["name"] = derived_name(Job(task=job.task, **new))
     is_renamed = changes.get("name", job.name) != job.name
-    return _changed(services.edit(actor, job.public_id, seen=job, **changes), given, is_renamed=is_renamed)
+    edited = services.edit(actor, job.public_id, seen=job, **changes)
+    return _with_state(_changed(edited, given, is_renamed=is_renamed))
 
 
 def pause_job(
@@ -204,7 +205,7 @@ def skip_runs(
             return refused(refuse("dates", str(unread)), given)
     match services.skip(actor, job_id, days, slots, undo=bool(undo)):
         case Ok(job):
-            return {**_changed_out(job), "skips": job.skips.split()}
+            return {**_changed_out(job), "skips": answers.skips_of(job)}
         case error:
             return refused(error, given)
 
@@ -213,7 +214,7 @@ def restore_job(job_id: JobId) -> ChangedOut | ErrorOut:
     """Undo cancel_job or delete_schedule: bring back a cancelled or deleted job. Runs that it has missed are
     skipped.
     """
-    return _changed(services.restore(current_actor(), job_id), {"job_id": job_id})
+    return _with_state(_changed(services.restore(current_actor(), job_id), {"job_id": job_id}))
 
 
 async def run_job(
@@ -252,7 +253,27 @@ def _new_trigger(
     if config is None:
         return refuse("trigger_config", "give trigger_config together with trigger_type")
     kind = trigger_type or implied_type(config) or job.trigger_type
+    if kind == job.trigger_type == Job.TriggerType.INTERVAL:
+        if config.keys() == {"start"}:
+            config = {**_interval_of(job), **config}
+        elif config.keys() <= {"days", "weeks", "months"}:
+            config = {**_start_of(job), **config}
     return read_trigger(kind, config, zone, clock.now())
+
+
+def _interval_of(job: Job) -> dict[str, Any]:
+    """Return the interval of a job as it is configured."""
+    trigger = job.trigger
+    if isinstance(trigger, CalendarInterval):
+        return {trigger.unit: trigger.count}
+    return {"seconds": job.every.total_seconds()} if job.every else {}
+
+
+def _start_of(job: Job) -> dict[str, Any]:
+    """Return the start of a job that runs at a time of day: another interval leaves the time as it is."""
+    if not job.calendar_unit or job.anchor_at is None:
+        return {}
+    return {"start": answers.iso(job.anchor_at, job.timezone)}
 
 
 def _changed(
@@ -271,6 +292,15 @@ def _changed_out(job: Job, look_alike: SimilarJob | None = None) -> ChangedOut:
         return {**job_out(job), "paused_until": until, **answers.pause_warning_on(job, look_alike)}
     read_activity(job)
     return {**job_out(job), "paused_until": until, **answers.warning_on(job, look_alike=look_alike)}
+
+
+def _with_state(out: ChangedOut | ErrorOut) -> ChangedOut | ErrorOut:
+    """Add that a job is paused without an end: whoever changed or restored it may expect it to run."""
+    if out.get("status") == Job.Status.PAUSED and out.get("paused_until") is None:
+        words = "It is paused and does not run. Tell the user, and call resume_job if it should; if its time has passed, give it a new one with update_job first."
+        changed = cast(ChangedOut, out)
+        changed["warning"] = " ".join(filter(None, (changed.get("warning"), words)))
+    return out
 
 
 def _or_as_it_was(result: Result[Job], job_id: str, wanted: Job.Status) -> Result[Job]:

@@ -34,6 +34,7 @@ from schedules.mcp.tools.arguments import (
     Timezone,
     Whole,
     given_policies,
+    read_end,
     read_moment,
     read_policies,
     zone_notes,
@@ -278,11 +279,13 @@ def _bound(text: str, zone: str, *, is_end: bool) -> datetime | None:
     try:
         day = date.fromisoformat(text.strip())
     except ValueError:
-        match read_moment(text, zone, clock.now(), "date", has_horizon=False):
-            case Ok(moment):
-                return moment
-            case _:
-                return None
+        now = clock.now()
+        read = (
+            read_end(text, zone, now, "date")
+            if is_end
+            else read_moment(text, zone, now, "date", has_horizon=False, may_be_day=True)
+        )
+        return read.value if isinstance(read, Ok) else None
     moment = datetime.combine(day, time.max if is_end else time.min, tzinfo=load_zone(zone))
     if limits.moment_problem(moment) is None:
         return moment

@@ -20,7 +20,7 @@ from schedules.mcp.tools.arguments import (
     Timezone,
     TriggerType,
     Whole,
-    read_moment,
+    read_past,
     refuse,
     zone_notes,
     zone_of_job,
@@ -133,7 +133,7 @@ def why(
     """
     actor, now, moment = current_actor(), clock.now(), None
     if at is not None:
-        match read_moment(at, zone_of_job(actor, job_id), now, "at", past=True, has_horizon=False):
+        match read_past(at, zone_of_job(actor, job_id), now, "at"):
             case Ok(read):
                 moment = read
             case error:

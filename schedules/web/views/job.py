@@ -35,7 +35,7 @@ from schedules.web.views.page import (
 )
 from schedules.web.views.paging import read_page
 from schedules.when.moments import in_the_past
-from schedules.when.phrases import PhraseError, parse_moment
+from schedules.when.phrases import PhraseError, parse_moment, parse_past
 
 TABS = {"runs": "Runs", "history": "History", "why": "Why?", "agent": "Tell your agent"}
 BARS = 60
@@ -133,7 +133,7 @@ class JobPage(PageMixin, TemplateView):
         if not text:
             return {}
         try:
-            at = parse_moment(text, now=self.page.now, timezone=job.timezone, past=True)
+            at = parse_past(text, now=self.page.now, timezone=job.timezone)
         except PhraseError as error:
             return {"why_text": text, "why_problem": sentence(str(error))}
         match services.why(self.actor, job.public_id, at, self.page.now):

@@ -39,7 +39,7 @@ class WelcomePage(FormPageMixin, TemplateView):
 
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
         profile = self.page.profile
-        topic = profile.failure_topic or f"cronty-{secrets.token_hex(4)}"
+        topic = profile.default_topic or f"cronty-{secrets.token_hex(4)}"
         if job_id := self.request.GET.get("job"):
             kwargs |= self._delivery(find_job(self.actor, job_id))
         initial = {
@@ -125,7 +125,7 @@ def demo(request: HttpRequest) -> HttpResponse:
 
 def demo_jobs(actor: Actor) -> list[dict[str, Any]]:
     """Describe one job of each kind; those that send something to other hosts start paused."""
-    topic = services.profile_of(actor.user).failure_topic or f"cronty-demo-{secrets.token_hex(4)}"
+    topic = services.profile_of(actor.user).default_topic or f"cronty-demo-{secrets.token_hex(4)}"
     cron = Job.TriggerType.CRON
     return [
         {

@@ -135,3 +135,15 @@ def test_undo_names_the_jobs_that_a_quota_keeps(call, owner, settings):
 
     assert answer["changed"] == 2
     assert "1 could not be restored" in answer["note"]
+
+
+def test_pause_says_until_when_and_what_ends_with_it(call, owner):
+    JobFactory(owner=owner, name="Dentist", once=True, run_at=clock.now() + timedelta(days=1))
+    JobFactory(owner=owner, name="Daily")
+
+    first = call("bulk_jobs", action="pause", until="in 7 days")
+    done = call("bulk_jobs", action="pause", until="in 7 days", confirm=first["confirm"])
+
+    assert "have no run left after this pause, and end: 1." in first["next_step"]
+    assert first["paused_until"][:10] == done["paused_until"][:10]
+    assert "and end: 1." in done["note"]

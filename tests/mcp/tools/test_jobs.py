@@ -618,8 +618,18 @@ def test_mixed_or_invalid_interval_is_refused(call, config, error):
 @pytest.mark.parametrize(
     ("expression", "hint"),
     [
-        ("*/90 * * * *", '*/90 starts again every hour: use trigger_type interval with {"minutes": 90}'),
-        ("0 */36 * * *", '*/36 starts again every day: use trigger_type interval with {"hours": 36}'),
+        (
+            "*/90 * * * *",
+            '*/90 starts again every hour: use trigger_type interval with {"minutes": 90}',
+        ),
+        (
+            "0 */36 * * *",
+            '*/36 starts again every day: use trigger_type interval with {"hours": 36}',
+        ),
+        (
+            "*/90 9-17 * * 1-5",
+            "*/90 starts again every hour: list the times instead, like 0 9,12,15 * * 1-5, with a job for each minute",
+        ),
     ],
 )
 def test_step_longer_than_its_cycle_is_refused_with_the_interval_to_use(call, expression, hint):

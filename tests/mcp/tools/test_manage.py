@@ -399,7 +399,7 @@ def test_next_run_is_skipped_and_recorded(call, cluster, owner, noon):
 
     answer = call("skip_runs", job_id=job.public_id)
 
-    assert answer["skips"] == ["2026-02-05T09:00:00Z"]
+    assert answer["skips"] == ["2026-02-05T09:00:00+00:00"]
     assert answer["next_run"] == answer["next_runs"][0] == "2026-02-06T09:00:00+00:00"
     assert call("list_jobs")["jobs"][0]["next_run"] == answer["next_run"]
     assert call("upcoming", hours=30)["upcoming"] == []
@@ -465,3 +465,59 @@ def test_pause_until_a_day_ends_at_its_start(call, owner, noon, until, end):
     job = JobFactory(owner=owner)
 
     assert call("pause_job", job_id=job.public_id, until=until)["paused_until"] == end
+
+
+def test_job_that_runs_only_once_leaves_nothing_out(call, owner):
+    job = JobFactory(owner=owner, cron="0 18 * * *")
+    call("skip_runs", job_id=job.public_id, dates=["tomorrow"])
+
+    changed = call("update_job", job_id=job.public_id, trigger_config={"run_at": "tomorrow at 20:00"})
+
+    job.refresh_from_db()
+    assert (job.skips, len(changed["next_runs"])) == ("", 1)
+
+
+def test_another_interval_keeps_the_time_of_day(call, owner):
+    made = call(
+        "schedule_job",
+        name="Bins",
+        task="tests.ping",
+        trigger_type="interval",
+        trigger_config={"weeks": 2, "start": "2026-02-06T09:00"},
+        timezone="Europe/Berlin",
+    )
+
+    weekly = call("update_job", job_id=made["job_id"], trigger_config={"weeks": 1})
+    moved = call("update_job", job_id=made["job_id"], trigger_config={"start": "2026-02-07T10:00"})
+
+    assert weekly["description"].startswith("Every week on Friday at 09:00")
+    assert moved["description"].startswith("Every week on Saturday at 10:00")
+
+
+def test_restored_job_whose_time_has_passed_says_that_it_is_paused(call, owner):
+    job = JobFactory(owner=owner, once=True, run_at=clock.now() + timedelta(hours=1))
+    call("cancel_job", job_id=job.public_id)
+    Job.objects.update(run_at=clock.now() - timedelta(hours=1))
+
+    restored = call("restore_job", job_id=job.public_id)
+    changed = call("update_job", job_id=job.public_id, trigger_config={"run_at": "in 2 hours"})
+
+    assert "call resume_job" in restored["warning"]
+    assert "call resume_job" in changed["warning"]
+    assert "resume_job" not in call("resume_job", job_id=job.public_id).get("warning", "")
+
+
+def test_restoration_by_name_says_what_is_the_matter(call, owner):
+    job = JobFactory(owner=owner, name="Gym")
+
+    assert call("restore_job", job_id="Gym") == {"error": f"Job already pending: {job.public_id}"}
+
+
+def test_skipped_run_is_shown_in_the_zone_of_the_job(call, owner):
+    job = JobFactory(owner=owner, cron="0 0 * * *", timezone="Asia/Tokyo")
+    Job.objects.update(next_run_at=job.trigger.next_after(clock.now()))
+
+    [skipped] = call("skip_runs", job_id=job.public_id)["skips"]
+
+    assert skipped.endswith("T00:00:00+09:00")
+    assert call("job_status", job_id=job.public_id)["skips"] == [skipped]

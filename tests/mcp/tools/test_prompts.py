@@ -591,3 +591,30 @@ def test_list_shows_the_next_run_that_is_not_skipped(call, owner):
     call("skip_runs", job_id=job.public_id, dates=["today"])
 
     assert "2026-02-05 18:00" in call("schedule_list")
+
+
+@pytest.mark.parametrize(
+    ("bounds", "numbers"),
+    [
+        ({"from": "tomorrow", "to": "tomorrow"}, [1, 2]),
+        ({"to": "thursday"}, [1, 2]),
+        ({"from": "friday"}, [3]),
+        ({"to": "today"}, []),
+    ],
+)
+def test_bounds_in_words_are_whole_days(call, owner, bounds, numbers):
+    day = clock.now().replace(hour=0) + timedelta(days=1)
+    for number, hours in enumerate((7, 20, 30), 1):
+        at = day + timedelta(hours=hours - 1)
+        JobFactory(
+            owner=owner,
+            once=True,
+            task="prompt",
+            kwargs={"prompt": f"Prompt {number}"},
+            run_at=at,
+            next_run_at=at,
+        )
+
+    said = call("schedule_list", **bounds)
+
+    assert [number for number in (1, 2, 3) if f"Prompt {number}" in said] == numbers
