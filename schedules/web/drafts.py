@@ -5,6 +5,7 @@ from functools import wraps
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
+from django.conf import settings
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.contrib.auth.views import redirect_to_login
@@ -20,6 +21,7 @@ from schedules.models import UserSession
 from schedules.models.counting import count_up_to
 
 KEY = "cronty_draft"
+PERSON = "cronty_person"
 LARGEST = 65_536
 # Before the log-in anybody can leave a draft: few are kept, and not for long.
 MOST_UNKNOWN = 100
@@ -48,9 +50,28 @@ def requires_login(view: Callable[..., HttpResponseBase]) -> Callable[..., HttpR
     def guarded(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
         if request.method == "POST" and not request.user.is_authenticated:
             return turn_away(request)
-        return required(request, *args, **kwargs)
+        response = required(request, *args, **kwargs)
+        _remember_person(request, response)
+        return response
 
     return guarded
+
+
+def _remember_person(request: HttpRequest, response: HttpResponseBase) -> None:
+    """Note in the browser whose pages it shows, for a form that is sent after the session has ended."""
+    if request.user.is_authenticated and _person_of(request) != str(request.user.pk):
+        response.set_signed_cookie(
+            PERSON,
+            str(request.user.pk),
+            salt=PERSON,
+            secure=settings.SESSION_COOKIE_SECURE,
+            httponly=True,
+            samesite="Lax",
+        )
+
+
+def _person_of(request: HttpRequest) -> str:
+    return str(request.get_signed_cookie(PERSON, "", salt=PERSON))
 
 
 def refuse_token(request: HttpRequest, reason: str = "") -> HttpResponseBase:
@@ -108,6 +129,7 @@ def keep(request: HttpRequest, page: str = "", *, note: str = NOT_SAVED) -> str 
         "path": urlsplit(page or _page_with_form(request)).path,
         "data": text,
         "note": note,
+        "person": str(request.user.pk) if request.user.is_authenticated else _person_of(request),
     }
     return None
 
@@ -122,6 +144,9 @@ def take(request: HttpRequest) -> QueryDict | None:
         return None
     del request.session[KEY]
     request.session.set_expiry(None)
+    if kept.get("person") not in ("", None, str(request.user.pk)):
+        # Somebody else has logged in since.
+        return None
     if kept["note"]:
         messages.info(request, kept["note"])
     return QueryDict(kept["data"])

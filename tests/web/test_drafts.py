@@ -8,7 +8,7 @@ from django.test import Client
 
 from schedules.models import Execution, Job, UserSession
 from schedules.web import drafts
-from tests.factories import ExecutionFactory, JobFactory
+from tests.factories import ExecutionFactory, JobFactory, UserFactory
 
 TYPED = {
     "name": "Tea",
@@ -204,3 +204,29 @@ def test_odd_sender_of_a_form_is_ignored(client: Client, owner: User):
 
     assert answer.status_code == 302
     assert answer["Location"].startswith("/login/")
+
+
+def test_draft_is_not_shown_to_somebody_else(client: Client, owner: User, password: str):
+    client.force_login(owner)
+    client.get("/jobs/new/")
+    del client.cookies["sessionid"]
+    client.post("/jobs/new/", TYPED | {"notify-message": "Only for Olga."})
+    stranger = UserFactory(username="sam")
+    stranger.set_password(password)
+    stranger.save(update_fields=["password"])
+
+    page = log_in(client, stranger, password, "/jobs/new/")
+
+    assert page.status_code == 200
+    assert "Only for Olga." not in page.content.decode()
+
+
+def test_draft_is_shown_to_the_person_who_typed_it(client: Client, owner: User, password: str):
+    client.force_login(owner)
+    client.get("/jobs/new/")
+    del client.cookies["sessionid"]
+    client.post("/jobs/new/", TYPED | {"notify-message": "Only for Olga."})
+
+    page = log_in(client, owner, password, "/jobs/new/")
+
+    assert "Only for Olga." in page.content.decode()
