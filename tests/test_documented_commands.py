@@ -120,8 +120,8 @@ def test_crontabs_are_taken_over_as_the_page_says(operator, tmp_path: Path, monk
             assert not Job.objects.exists()
 
     assert sorted(Job.objects.values_list("name", "cron", "source")) == [
-        ("/bin/true backup", "15 2 * * *", "crontab"),
-        ("Tidy up", "*/10 8-18 * * 1-5", "crontab"),
+        ("/bin/true backup", "15 2 * * *", "backup"),
+        ("Tidy up", "*/10 8-18 * * 1-5", "my.crontab"),
     ]
     assert sorted(path.name for path in (tmp_path / "imported").iterdir()) == ["commands.toml", "jobs.yaml"]
 

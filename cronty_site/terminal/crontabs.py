@@ -48,7 +48,7 @@ def import_command() -> None:
 @click.argument("path", type=click.Path(path_type=Path, allow_dash=True), required=False)
 @click.option("--timezone", help="The zone of lines without CRON_TZ.  [default: this host's]")
 @click.option("--system", is_flag=True, help="Lines name a user, as in /etc/crontab.")
-@click.option("--source", default="crontab", show_default=True, help="The name that jobs remember.")
+@click.option("--source", help="The name that jobs remember.  [default: crontab, or the name of the file]")
 @click.option(
     "--write",
     "folder",
@@ -63,7 +63,7 @@ def crontab_command(
     path: Path | None,
     timezone: str | None,
     system: bool,
-    source: str,
+    source: str | None,
     folder: Path | None,
     prune: bool,
     yes: bool,
@@ -75,6 +75,8 @@ def crontab_command(
     listed with the reason.
     """
     zone = check_zone(timezone or host_zone())
+    # Each file has a source of its own: jobs of another one with the same comment are not its jobs.
+    source = source or ("crontab" if path is None or str(path) == "-" else path.resolve().name)
     has_users = system or (path is not None and str(path.resolve()).startswith(SYSTEM_PATHS))
     found = parse_crontab(
         _text(session, path),

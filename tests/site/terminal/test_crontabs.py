@@ -50,8 +50,8 @@ def test_commands_and_jobs_are_created_once(cronty, file, tmp_path):
     written = (tmp_path / "data/commands.toml").read_text()
     assert written.startswith("[mine]")
     assert sorted(Job.objects.values_list("name", "task", "cron", "timezone", "source")) == [
-        ("Opening bell", "bell.sh", "30 9 * * 1-5", "America/New_York", "crontab"),
-        ("pg_dump shop | gzip > /srv/shop.gz", "pg_dump", "0 3 * * *", "America/New_York", "crontab"),
+        ("Opening bell", "bell.sh", "30 9 * * 1-5", "America/New_York", "my.crontab"),
+        ("pg_dump shop | gzip > /srv/shop.gz", "pg_dump", "0 3 * * *", "America/New_York", "my.crontab"),
     ]
     again = cronty("import", "crontab", str(file), "--yes", "--timezone", "Europe/Berlin", "--json")
     assert again.code == 0
@@ -118,3 +118,15 @@ def test_somebody_who_may_not_use_commands_is_refused(cronty, file, owner):
     assert ended.code == 1
     assert "Only staff may use the command" in ended.err
     assert not Job.objects.exists()
+
+
+def test_crontabs_of_several_files_do_not_share_jobs(cronty, file, tmp_path):
+    for name, minute in (("one", 1), ("two", 2)):
+        other = tmp_path / f"{name}.cron"
+        other.write_text(f"# Backup\n{minute} 3 * * * /bin/echo {name}\n")
+        cronty("import", "crontab", str(other), "--yes")
+
+    assert set(Job.objects.values_list("name", "cron", "source")) == {
+        ("Backup", "1 3 * * *", "one.cron"),
+        ("Backup", "2 3 * * *", "two.cron"),
+    }
