@@ -110,9 +110,9 @@ def line(text: str, length: int) -> str:
 
 def skips_of(job: Job) -> list[str]:
     """Return the days and runs that a job leaves out, the runs in its zone."""
-    entries = job.skips.split()
     return [
-        entry if len(entry) == 10 else iso(datetime.fromisoformat(entry), job.timezone) for entry in entries
+        iso(datetime.fromisoformat(entry), job.timezone) if "T" in entry else entry
+        for entry in job.skips.split()
     ]
 
 
