@@ -67,7 +67,9 @@ def apply_command(
 
 
 def _says_nothing(text: str) -> bool:
-    return all(not line.strip() or line.lstrip().startswith("#") for line in text.splitlines())
+    """Return whether a text has no jobs, but does not say so: `null` is what some programs print for nothing."""
+    lines = (line.partition("#")[0].strip() for line in text.splitlines())
+    return all(line in ("", "---", "...", "null", "~", "jobs:") for line in lines)
 
 
 def apply_specs(

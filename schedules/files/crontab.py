@@ -27,9 +27,11 @@ _SIXTH_FIELD = re.compile(r"[\d*?/,-]+\s")
 _USER = re.compile(r"(?P<user>\S+)\s+(?P<rest>.*)")
 # What only silences output; Cronty keeps the output of every run instead of mailing it.
 # A number before > is a stream only after a blank: in "server1>/dev/null", it is part of the argument.
-_SILENCED = re.compile(r"(?:(?:\s*(?:&>>?|>>?)|\s[12]>>?)\s*/dev/null|\s*2>&1)+\s*$")
+_SILENCED = re.compile(
+    r"(?:(?:\s*&>>?|\s[12]>>?|\s+>>?|(?<!\s\d)>>?)\s*/dev/null|(?:\s+|(?<=/dev/null))2>&1)+\s*$"
+)
 # Cron's shell ends at once, and nothing outlives a run here; besides, every run is in the background.
-_IN_BACKGROUND = re.compile(r"(?<!&)&\s*$")
+_IN_BACKGROUND = re.compile(r"(?<![&\\])&\s*$")
 _SHELL_SYNTAX = re.compile(r"[|&;<>()$`\\*?\[\]#~{}!\n]")
 _SHELL_WORDS = {
     ".",

@@ -14,7 +14,7 @@ from django.db.models import F
 from schedules import clock, engine
 from schedules.models import Event, Job
 from schedules.models.job_queries import JobQuerySet, is_public_id
-from schedules.result import Code, Err, Ok, Result
+from schedules.result import Code, Err, Ok, Result, invalid
 from schedules.services.actors import Actor, event_of, forbidden
 from schedules.services.job_states import (
     account_until_each,
@@ -119,10 +119,14 @@ def change_jobs(
         jobs = list(found.select_for_update(of=("self",)))
         if len(jobs) != len(keys):
             return Err(Code.CONFLICT, "Some of these jobs have changed meanwhile.")
-        for job in jobs:
+        refused = {job.pk: words for job in jobs if action == "resume" and (words := use_problem(actor, job))}
+        if refused and len(refused) == len(jobs):
+            return invalid("task", refused[jobs[0].pk])
+        for job in (job for job in jobs if job.pk not in refused):
             if not _is_possible(actor, action, job):
                 return forbidden(job)
-        changed, events = _change(actor, action, jobs, now, reason, until)
+        possible = [job for job in jobs if job.pk not in refused]
+        changed, events = _change(actor, action, possible, now, reason, until)
     kept = {job.pk for job in changed}
     undo = _UNDO.sign(f"{action}.{events[0].pk}.{events[-1].pk}") if events and action != "resume" else ""
     return Ok(Changed(changed, [job for job in jobs if job.pk not in kept], undo))

@@ -24,8 +24,6 @@ _SHOWN_STOPS = {"pause": "paused", "cancel": "stopped permanently", "delete": "d
 _NOTICEABLE = timedelta(seconds=1)
 _DAY = timedelta(days=1)
 MOST_CHANGES = 100
-# How many runs of a day are looked through.
-MOST_RUNS = 1_500
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,20 +67,26 @@ def why(actor: Actor, job_id: str, at: datetime | date | None, now: datetime) ->
 
 def _of_day(job: Job, day: date, now: datetime) -> Why | datetime:
     """Explain the last run of a day that did not succeed, or the last one; else return its first slot, if any."""
-    start, end = end_of_day(day - _DAY, job.timezone), end_of_day(day, job.timezone)
-    rows = Execution.objects.filter(job=job)
-    within = rows.filter(scheduled_for__gt=start, scheduled_for__lte=min(end, now)).order_by("-scheduled_for")
-    newest = list(within[:MOST_RUNS]) or list(rows.filter(scheduled_for__lte=start, last_slot__gt=start)[:1])
-    planned = [row for row in newest if row.cause != Execution.Cause.MANUAL] or newest
-    row = next((row for row in planned if row.status != Status.SUCCEEDED), planned[0] if planned else None)
+    end = end_of_day(day, job.timezone)
+    if end < job.created_at:
+        return Why(job, end, "nothing", "The job did not exist yet.")
+    start = end_of_day(day - _DAY, job.timezone)
+    rows = Execution.objects.filter(job=job).order_by("-scheduled_for")
+    slots = rows.exclude(cause=Execution.Cause.MANUAL)
+    within = {"scheduled_for__gt": start, "scheduled_for__lte": min(end, now)}
+    gap = slots.filter(scheduled_for__lte=start).first()
+    row = (
+        slots.filter(**within).exclude(status=Status.SUCCEEDED).first()
+        or (gap if gap and gap.last_slot and gap.last_slot > start else None)
+        or slots.filter(**within).first()
+        or rows.filter(**within).first()
+    )
     if row:
         return _why_of_row(job, row)
     with suppress(TriggerError):
         slot = job.trigger.next_after(max(start, job.created_at))
         if slot and slot <= end:
             return slot
-    if end < job.created_at:
-        return Why(job, end, "nothing", "The job did not exist yet.")
     return _why_without_row(job, min(end, now) if start < now else end, now)
 
 

@@ -142,11 +142,16 @@ def _plan_job(
     # A cancelled job may be restored as paused.
     is_as_asked = spec.paused == (job.status == Job.Status.PAUSED) and job.status != Job.Status.CANCELLED
     paused = None if is_as_asked or job.status in ENDED else spec.paused
+    # A schedule is changed as a whole: what stays of it is not to be derived from what changes.
+    is_rescheduled = not _SCHEDULE.isdisjoint(changes)
+    asked = changes | {
+        name: value for name, value in _given(spec).items() if is_rescheduled and name in _SCHEDULE
+    }
     step = Step(
-        Action.CHANGE, spec.key, job, changes, is_adopted=is_adopted, is_restored=is_gone(job), paused=paused
+        Action.CHANGE, spec.key, job, asked, is_adopted=is_adopted, is_restored=is_gone(job), paused=paused
     )
     if changes and not step.is_restored:
-        prepared = prepare_edit(actor, job, changes, now)
+        prepared = prepare_edit(actor, job, asked, now)
         if isinstance(prepared, Err):
             _complain(plan, spec, prepared)
             return

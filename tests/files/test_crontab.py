@@ -236,6 +236,9 @@ def test_fields_that_only_cronty_knows_are_not_taken_over():
         ("/bin/echo server 1>/dev/null", ["/bin/echo", "server"]),
         ("/bin/echo server &>/dev/null", ["/bin/echo", "server"]),
         ("/bin/echo server &", ["/bin/echo", "server"]),
+        ("/bin/echo server2>&1", None),
+        ("/bin/echo server 3>/dev/null", None),
+        ("/bin/echo a \\&", None),
         ("/bin/echo server >/dev/null 2>&1 &", ["/bin/echo", "server"]),
     ],
 )

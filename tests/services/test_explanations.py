@@ -384,3 +384,20 @@ def test_day_without_runs_says_so(actor, day, words):
     )
 
     assert words in verdict(actor, job, day).explanation
+
+
+def test_gap_is_not_hidden_by_a_manual_run_or_by_later_successes(actor):
+    job = job_of(actor, cron="0 * * * *", created_at=NOW - timedelta(days=9))
+    evening = datetime(2026, 1, 28, 20, tzinfo=UTC)
+    gap = {"scheduled_for": evening, "last_slot": evening + timedelta(hours=20), "slots": 21}
+    ExecutionFactory(job=job, status="missed", **gap)
+    ExecutionFactory(
+        job=job, status="succeeded", cause="manual", scheduled_for=datetime(2026, 1, 29, 12, tzinfo=UTC)
+    )
+    ExecutionFactory(job=job, status="succeeded", scheduled_for=datetime(2026, 1, 29, 23, tzinfo=UTC))
+
+    assert verdict(actor, job, date(2026, 1, 29)).verdict == "missed"
+
+
+def test_first_day_of_the_calendar_is_explained(actor):
+    assert "did not exist yet" in verdict(actor, job_of(actor), date(1, 1, 1)).explanation

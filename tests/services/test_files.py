@@ -587,3 +587,21 @@ def test_last_day_of_the_calendar_is_exported_as_it_was_given(actor):
     applied(actor, text)
 
     assert "ends_at: '9999-12-31'" in export_jobs(actor, exportable(actor))
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "kept"),
+    [
+        ('"every 2 weeks on friday at 9:00"', '"every 3 weeks on friday at 9:00"', ("days", "09:00")),
+        ("{every: 2h, start: 2026-11-20T09:30}", "{every: 3h, start: 2026-11-20T09:30}", ("", "09:30")),
+    ],
+)
+def test_another_interval_keeps_its_start(actor, before, after, kept):
+    applied(actor, REPEATED.format(schedule=before))
+
+    applied(actor, REPEATED.format(schedule=after))
+
+    job = Job.objects.get()
+    assert job.anchor_at is not None
+    assert (job.calendar_unit, f"{job.anchor_at:%H:%M}") == kept
+    assert planned(actor, REPEATED.format(schedule=after)).steps == []

@@ -81,8 +81,9 @@ def changed_out(
     if done.left:
         named = ", ".join(name for _, name in _rows(done.left[:3]))
         is_paused = all(job.status == Job.Status.PAUSED and job.deleted_at is None for job in done.left)
-        what = "stayed paused because no run is left" if is_paused else "could not be restored"
-        notes.append(f"{len(done.left)} {what}, like {named}.")
+        what = "stayed paused" if is_paused else "could not be restored"
+        why = ": no run is left, or agents may not use the task" if is_paused else ""
+        notes.append(f"{len(done.left)} {what}, like {named}{why}.")
     if action == "resume" and done.jobs:
         notes.append("To undo this, pause them again.")
     if notes:

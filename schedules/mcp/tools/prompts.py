@@ -1,5 +1,6 @@
 """Tools for prompts: schedule them for an agent, and claim and complete the ones that are due."""
 
+from contextlib import suppress
 from datetime import UTC, date, datetime, time, timedelta
 from typing import Annotated, Any
 
@@ -45,7 +46,9 @@ from schedules.models.counting import count_up_to, count_words
 from schedules.models.job_queries import JobQuerySet
 from schedules.result import Code, Err, Ok
 from schedules.services.references import job_meant
-from schedules.when.triggers import load_zone
+from schedules.when.forecast import start_of_day
+from schedules.when.phrases import PhraseError, parse_day
+from schedules.when.triggers import TriggerError, load_zone
 
 LINES = 100
 # The tasks beyond the listed ones that are counted.
@@ -280,10 +283,13 @@ def _bound(text: str, zone: str, *, is_end: bool) -> datetime | None:
         day = date.fromisoformat(text.strip())
     except ValueError:
         now = clock.now()
+        if not is_end:
+            with suppress(PhraseError, TriggerError):
+                return start_of_day(parse_day(text, now=now, timezone=zone), zone)
         read = (
             read_end(text, zone, now, "date")
             if is_end
-            else read_moment(text, zone, now, "date", has_horizon=False, may_be_day=True)
+            else read_moment(text, zone, now, "date", has_horizon=False)
         )
         return read.value if isinstance(read, Ok) else None
     moment = datetime.combine(day, time.max if is_end else time.min, tzinfo=load_zone(zone))

@@ -141,8 +141,8 @@ def _expression(config: Mapping[str, Any], timezone: str, now: datetime) -> Cron
         unit, number = ("minutes", step["minutes"]) if step["minutes"] else ("hours", step["hours"])
         if int(number) >= {"minutes": 60, "hours": 24}[unit]:
             again = f"*/{number} starts again every {'hour' if unit == 'minutes' else 'day'}"
-            others = text.split()[1:] if unit == "minutes" else [text.split()[0], *text.split()[2:]]
-            if set(others) <= {"*", "0"}:
+            first, *others = text.split()
+            if set(others[unit == "hours" :]) <= {"*"} and (unit == "minutes" or first.isdigit()):
                 way = f'use trigger_type interval with {{"{unit}": {number}}}'
             else:
                 way = "list the times instead, like 0 9,12,15 * * 1-5, with a job for each minute"

@@ -147,3 +147,17 @@ def test_pause_says_until_when_and_what_ends_with_it(call, owner):
     assert "have no run left after this pause, and end: 1." in first["next_step"]
     assert first["paused_until"][:10] == done["paused_until"][:10]
     assert "and end: 1." in done["note"]
+
+
+def test_command_that_is_not_for_agents_stays_paused_and_others_go_on(call, owner, use_commands):
+    use_commands('[backup]\ndescription = "Back up."\nprogram = "/bin/true"\nallow = ["everyone"]\n')
+    JobFactory(owner=owner, name="Closed", task="backup", paused=True)
+    JobFactory(owner=owner, name="Open", paused=True)
+
+    done = call("bulk_jobs", action="resume", confirm=call("bulk_jobs", action="resume")["confirm"])
+
+    assert (done["changed"], dict(Job.objects.values_list("name", "status"))) == (
+        1,
+        {"Closed": "paused", "Open": "pending"},
+    )
+    assert "1 stayed paused, like Closed" in done["note"]

@@ -626,6 +626,11 @@ def test_mixed_or_invalid_interval_is_refused(call, config, error):
             "0 */36 * * *",
             '*/36 starts again every day: use trigger_type interval with {"hours": 36}',
         ),
+        ("30 */36 * * *", '*/36 starts again every day: use trigger_type interval with {"hours": 36}'),
+        (
+            "*/90 * * * 0",
+            "*/90 starts again every hour: list the times instead, like 0 9,12,15 * * 1-5, with a job for each minute",
+        ),
         (
             "*/90 9-17 * * 1-5",
             "*/90 starts again every hour: list the times instead, like 0 9,12,15 * * 1-5, with a job for each minute",

@@ -597,14 +597,16 @@ def test_list_shows_the_next_run_that_is_not_skipped(call, owner):
     ("bounds", "numbers"),
     [
         ({"from": "tomorrow", "to": "tomorrow"}, [1, 2]),
-        ({"to": "thursday"}, [1, 2]),
+        ({"to": "thursday"}, [1, 2, 4]),
         ({"from": "friday"}, [3]),
-        ({"to": "today"}, []),
+        ({"to": "today"}, [4]),
+        ({"from": "wednesday", "to": "wednesday"}, [4]),
+        ({"from": "4 february", "to": "4 february"}, [4]),
     ],
 )
 def test_bounds_in_words_are_whole_days(call, owner, bounds, numbers):
     day = clock.now().replace(hour=0) + timedelta(days=1)
-    for number, hours in enumerate((7, 20, 30), 1):
+    for number, hours in enumerate((7, 20, 30, -5), 1):
         at = day + timedelta(hours=hours - 1)
         JobFactory(
             owner=owner,
@@ -617,4 +619,4 @@ def test_bounds_in_words_are_whole_days(call, owner, bounds, numbers):
 
     said = call("schedule_list", **bounds)
 
-    assert [number for number in (1, 2, 3) if f"Prompt {number}" in said] == numbers
+    assert [number for number in (1, 2, 3, 4) if f"Prompt {number}" in said] == numbers

@@ -149,7 +149,9 @@ def test_schema_names_the_tasks_of_this_installation(cronty):
     assert "tests.ping" in job["properties"]["task"]["enum"]
 
 
-@pytest.mark.parametrize(("text", "left"), [("", 1), ("\n# nothing\n", 1), ("jobs: {}\n", 0)])
+@pytest.mark.parametrize(
+    ("text", "left"), [("", 1), ("\n# nothing\n", 1), ("null\n", 1), ("---\njobs:\n", 1), ("jobs: {}\n", 0)]
+)
 def test_nothing_deletes_nothing_unless_it_is_said(cronty, file, tmp_path, text, left):
     cronty("apply", str(file), "--yes", "--source", "some")
     other = tmp_path / "other.yaml"
