@@ -218,8 +218,8 @@ def undo(actor: Actor, token: str) -> Result[Changed]:
 
 def _not_cancelled_since(keys: Sequence[int], event: int) -> list[int]:
     """Return the jobs that nobody has cancelled again since this event."""
-    again = Event.objects.filter(job__in=keys, verb="cancel", pk__gt=event).values_list("job", flat=True)
-    return [key for key in keys if key not in set(again)]
+    again = set(Event.objects.filter(job__in=keys, verb="cancel", pk__gt=event).values_list("job", flat=True))
+    return [key for key in keys if key not in again]
 
 
 def _stop(jobs: Sequence[Job], now: datetime, done: str, **columns: Any) -> None:

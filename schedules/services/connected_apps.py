@@ -25,8 +25,8 @@ from schedules.services.tokens import FAMILIES, SCOPES, mark_used, record_token_
 
 UNUSED_CLIENT_LIFETIME = timedelta(days=1)
 CLIENTS_PER_HOUR = 60
-# When this process fetched documents of unknown clients within the last hour, on the steady clock.
-_fetches: deque[float] = deque()
+# When this process last fetched documents of unknown clients, on the steady clock.
+_fetches: deque[float] = deque(maxlen=CLIENTS_PER_HOUR)
 
 
 def mcp_address() -> str:
@@ -109,9 +109,7 @@ def may_fetch() -> bool:
     A document that turns out to be no client's leaves no other trace.
     """
     now = clock.steady()
-    while _fetches and _fetches[0] < now - 3600:
-        _fetches.popleft()
-    if len(_fetches) >= CLIENTS_PER_HOUR:
+    if len(_fetches) == _fetches.maxlen and _fetches[0] > now - 3600:
         return False
     _fetches.append(now)
     return True
