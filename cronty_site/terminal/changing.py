@@ -12,13 +12,14 @@ from rich.status import Status
 from cronty_site.terminal.completion import complete_job
 from cronty_site.terminal.logs import show_outcome
 from cronty_site.terminal.output import console, line, note, print_json, say
-from cronty_site.terminal.session import Session, subcommand
-from cronty_site.terminal.setup import ExitCode
+from cronty_site.terminal.session import Session, refused, subcommand
+from cronty_site.terminal.setup import ExitCode, Failure, show_error
 from cronty_site.terminal.shapes import clock_text, job_json, next_run_of, run_json
 from schedules import clock, engine, services
 from schedules.models import Execution, Job
 from schedules.result import Err, Result
 from schedules.services.explanations import explain
+from schedules.services.references import public_id_of
 from schedules.when.phrases import PhraseError, parse_day
 from schedules.when.triggers import TriggerError
 
@@ -39,7 +40,7 @@ _JOBS = click.argument("jobs", shell_complete=complete_job, nargs=-1, required=T
 @click.option("--wait", is_flag=True, help="Wait for the end; exit code 4 unless the run succeeded.")
 @click.option("--timeout", type=click.FloatRange(0), default=3600, show_default=True, help="Seconds to wait.")
 def run_command(session: Session, job: str, wait: bool, timeout: float) -> None:
-    """Run a job once, now, whatever its status. Its schedule does not change."""
+    """Run a job once, now, also one that is paused or has ended, but none that was cancelled. Its schedule does not change."""
     job_id = session.job_id(job)
     run = session.expect(services.run_now(session.actor, job_id))
     if not wait:
@@ -180,15 +181,15 @@ def _each(
     *,
     gone: bool = False,
 ) -> None:
-    """Change one job after the other; after a refusal go on, and end with its exit code."""
+    """Change one job after the other; after a refusal go on, and end with the exit code of the first one."""
     changed: list[dict[str, Any]] = []
-    refusal: Err | None = None
+    failures: list[Failure] = []
     for reference in references:
-        result = change(session.job_id(reference, gone=gone))
+        found = public_id_of(session.actor.restorable() if gone else session.actor.jobs(), reference)
+        result = found if isinstance(found, Err) else change(found.value)
         if isinstance(result, Err):
-            refusal = refusal or result
-            if len(references) > 1:
-                note(result.message)
+            failures.append(refused(result))
+            show_error(failures[-1], as_json=session.as_json)
             continue
         job = result.value
         changed.append(job_json(job))
@@ -199,8 +200,8 @@ def _each(
             say(f"{word}: {job.name} (#{job.pk}){until}{after}")
     if session.as_json and changed:
         print_json(changed)
-    if refusal:
-        session.expect(refusal)
+    if failures:
+        click.get_current_context().exit(failures[0].exit_code)
 
 
 def _warn_without_cluster(session: Session) -> None:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import click
 
-from cronty_site.terminal.setup import start_django
+from cronty_site.terminal.setup import ExitCode, Failure, show_error, start_django
 from schedules import __version__
 from schedules.management.startup import without_garbage_collection
 
@@ -102,15 +102,16 @@ def cli() -> None:
 
 def main(arguments: list[str] | None = None) -> Any:
     """Run the command line; Ctrl-C ends it with exit code 130."""
+    as_json = "--json" in (sys.argv[1:] if arguments is None else arguments)
     try:
         return cli.main(args=arguments, prog_name="cronty", standalone_mode=False) or 0
     except click.exceptions.Exit as end:
         return end.exit_code
     except click.Abort:
-        click.echo("Interrupted.", err=True)
-        return 130
+        show_error(Failure("Interrupted.", ExitCode.INTERRUPTED, code="interrupted"), as_json=as_json)
+        return ExitCode.INTERRUPTED
     except click.ClickException as error:
-        error.show()
+        show_error(error, as_json=as_json)
         return error.exit_code
     except BrokenPipeError:
         # The reader, like `head`, has seen enough.

@@ -1,6 +1,7 @@
 """The session of a subcommand: the user it acts for, their time zone, and how it prints."""
 
 import functools
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -39,16 +40,22 @@ class Session:
     def expect(self, result: Result[T]) -> T:
         """Return the value of a result; an error ends the command with its message."""
         if isinstance(result, Err):
-            raise self.failure(result.message, EXIT_CODES.get(result.code, ExitCode.REFUSED), result.code)
+            raise refused(result)
         return result.value
 
     def failure(self, message: str, exit_code: int = ExitCode.REFUSED, code: str = "") -> Failure:
-        return Failure(message, exit_code, as_json=self.as_json, code=code)
+        return Failure(message, exit_code, code=code)
 
-    def job_id(self, reference: str, *, gone: bool = False) -> str:
-        """Return the id of the job that is meant, among those that are gone if asked for."""
-        jobs = self.actor.restorable() if gone else self.actor.jobs()
-        return self.expect(public_id_of(jobs, reference))
+    def confirm(self, question: str) -> None:
+        """Ask the person; without a yes, the command ends here."""
+        if not sys.stdin.isatty():
+            raise self.failure("There is nobody to ask: use --yes.")
+        if not click.confirm(question, err=True):
+            raise self.failure("Nothing was changed.", code="declined")
+
+    def job_id(self, reference: str) -> str:
+        """Return the id of the job that is meant."""
+        return self.expect(public_id_of(self.actor.jobs(), reference))
 
     def job(self, reference: str) -> Job:
         """Return the job that is meant, with its activity."""
@@ -69,6 +76,11 @@ class Session:
         """Read the end of a period in the zone of a job; a date alone includes its whole day."""
         with _refusing(option):
             return parse_end(text, now=self.now, timezone=zone)
+
+
+def refused(error: Err) -> Failure:
+    """Return the failure that a refusal of the services is."""
+    return Failure(error.message, EXIT_CODES.get(error.code, ExitCode.REFUSED), code=error.code)
 
 
 @contextmanager
@@ -100,7 +112,7 @@ def subcommand(
             try:
                 return function(_session(user, as_json), **parameters)
             except (OperationalError, ProgrammingError) as error:
-                raise _not_ready(error, as_json) from error
+                raise _not_ready(error) from error
 
         options = [
             click.option(
@@ -125,16 +137,16 @@ def _session(user: str | None, as_json: bool) -> Session:
         words = (
             f"There is no active user called {user!r}." if user else "There is no user yet: run `cronty up`."
         )
-        raise Failure(words, ExitCode.NOT_READY, as_json=as_json, code="no_user")
+        raise Failure(words, ExitCode.NOT_READY, code="no_user")
     actor = Actor(found, Event.Door.TERMINAL)
     return Session(actor, clock.now(), actor.read_profile().zone, as_json)
 
 
-def _not_ready(error: Error, as_json: bool) -> Failure:
+def _not_ready(error: Error) -> Failure:
     reason = reason_of(error)
     words = (
         f"The database does not answer ({reason})."
         if is_outage(error)
         else f"Run `cronty up` first ({reason})."
     )
-    return Failure(words, ExitCode.NOT_READY, as_json=as_json, code="not_ready")
+    return Failure(words, ExitCode.NOT_READY, code="not_ready")

@@ -18,21 +18,24 @@ class ExitCode:
 
 
 class Failure(click.ClickException):
-    """A failure with a message for standard error, as text or as JSON."""
+    """A failure with its exit code, and with a word for programs."""
 
-    def __init__(
-        self, message: str, exit_code: int = ExitCode.REFUSED, *, as_json: bool = False, code: str = ""
-    ) -> None:
+    def __init__(self, message: str, exit_code: int = ExitCode.REFUSED, *, code: str = "") -> None:
         super().__init__(message)
         self.exit_code = exit_code  # type: ignore[misc]
-        self.as_json = as_json
-        self.code = code
+        self.code = code or "error"
 
     def show(self, file: object = None) -> None:
-        if self.as_json:
-            click.echo(json.dumps({"error": self.message, "code": self.code or "error"}), err=True)
-        else:
-            click.echo(f"cronty: {self.message}", err=True)
+        click.echo(f"cronty: {self.message}", err=True)
+
+
+def show_error(error: click.ClickException, *, as_json: bool) -> None:
+    """Print an error to standard error, as text or as one line of JSON."""
+    if as_json:
+        code = error.code if isinstance(error, Failure) else "usage"
+        click.echo(json.dumps({"error": error.format_message(), "code": code}), err=True)
+    else:
+        error.show()
 
 
 def start_django(*, pages: bool) -> None:

@@ -1,5 +1,6 @@
 """The subcommands run, pause, resume, skip, cancel, rm and restore."""
 
+import json
 import re
 from datetime import timedelta
 
@@ -57,7 +58,18 @@ def test_several_jobs_are_changed_and_the_first_refusal_is_the_exit_code(cronty,
 
     assert ended.code == 3
     assert [job["number"] for job in ended.json] == [first.pk, last.pk]
-    assert "Job not found" in ended.err
+    assert json.loads(ended.err) == {"error": "Job not found: 987654", "code": "not_found"}
+
+
+def test_ambiguous_name_keeps_no_other_job_from_being_changed(cronty, owner):
+    JobFactory.create_batch(2, owner=owner, name="Twin")
+    last = JobFactory(owner=owner)
+
+    ended = cronty("pause", "Twin", str(last.pk))
+
+    assert ended.code == 1
+    assert ended.err.count("cronty: ") == 1
+    assert f"Paused: {last.name}" in ended.out
 
 
 def test_wrong_state_is_refused(cronty, owner):

@@ -1,8 +1,10 @@
 """The `cronty` command itself: its help without Django, its failures, and completion."""
 
+import json
 import subprocess
 import sys
 
+import pytest
 from click.shell_completion import ShellComplete
 
 from cronty_site.terminal.group import COMMANDS, cli
@@ -39,6 +41,16 @@ def test_unknown_command_is_wrong_usage(cronty):
 
     assert ended.code == 2
     assert "No such command 'job'" in ended.err
+
+
+@pytest.mark.parametrize(
+    "arguments", [("nothing", "--json"), ("show", "--json"), ("pause", "x", "--until", "never", "--json")]
+)
+def test_wrong_usage_is_json_if_asked_for(cronty, arguments):
+    ended = cronty(*arguments)
+
+    assert json.loads(ended.err).keys() == {"error", "code"}
+    assert ended.code in (2, 3)
 
 
 def test_version(cronty):
