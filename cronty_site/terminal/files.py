@@ -51,7 +51,7 @@ def apply_command(
     """
     name = source or _source_of(path)
     if not name:
-        raise click.UsageError("Standard input has no name: give one with --source.")
+        raise click.UsageError("Standard input and pipes have no name: give one with --source.")
     # Thousands of jobs are objects that stay until the end.
     with without_garbage_collection():
         texts = list(_read(session, path))
@@ -96,9 +96,7 @@ def apply_specs(
             click.get_current_context().exit(ExitCode.DIFFERENT)
         return
     if not yes:
-        if not sys.stdin.isatty():
-            raise session.failure("There is nobody to ask: use --yes.")
-        click.confirm("Apply this?", abort=True)
+        session.confirm("Apply this?")
     with _progress("Applying", len(plan.steps)) as step:
         session.expect(apply_plan(session.actor, plan, on_progress=step))
     if is_quiet:
@@ -236,9 +234,10 @@ class _progress:  # noqa: N801
 
 
 def _source_of(path: Path) -> str:
-    if str(path) == "-":
-        return ""
+    """Return the name of a file or a folder; a pipe has none that is the same the next time."""
     resolved = path.resolve()
+    if str(path) == "-" or (path.exists() and not (resolved.is_file() or resolved.is_dir())):
+        return ""
     return f"{resolved.name}/" if resolved.is_dir() else resolved.name
 
 

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from datetime import date, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
 from schedules.files.documents import DocumentError, Node, Place, Problem, parse_document
@@ -274,11 +274,12 @@ def _steps(node: Node, zone: str, now: datetime) -> tuple[Trigger, bool]:
 
 
 def _moment(node: Node, zone: str, now: datetime) -> datetime:
+    """Read a moment, in UTC: within a repeated hour, equal moments of two zones do not compare as equal."""
     text = _text(node).strip()
     if not _ISO.fullmatch(text):
         raise _FieldError('give a date and time like "2026-12-24T18:00"', node.place)
     try:
-        return parse_moment(text, now=now, timezone=zone, has_horizon=False)
+        return parse_moment(text, now=now, timezone=zone, has_horizon=False).astimezone(UTC)
     except PhraseError as error:
         raise _FieldError(str(error), node.place) from error
 
@@ -291,7 +292,7 @@ def _end(node: Node, zone: str, now: datetime) -> datetime | None:
     if not _DATE.fullmatch(text):
         return _moment(node, zone, now)
     try:
-        return end_of_day(date.fromisoformat(text), zone)
+        return end_of_day(date.fromisoformat(text), zone).astimezone(UTC)
     except PhraseError as error:
         raise _FieldError(str(error), node.place) from error
     except ValueError as error:

@@ -12,6 +12,7 @@ from typing import Any
 from schedules import limits
 from schedules.files.documents import Problem
 from schedules.files.jobs import JobSpec
+from schedules.files.writing import end_text
 from schedules.models import Job
 from schedules.models.triggers import columns_of
 from schedules.result import Err
@@ -82,7 +83,7 @@ class Plan:
     steps: list[Step] = field(default_factory=list)
     unchanged: int = 0
     left_out: list[str] = field(default_factory=list)
-    """Jobs that would never run, with the reason."""
+    """Jobs of the file that are not created, with the reason."""
     problems: list[Problem] = field(default_factory=list)
 
     def count(self, action: Action) -> int:
@@ -101,11 +102,14 @@ def make_plan(
     """Compare the jobs of a file with those that exist; with problems, the plan must not be applied."""
     plan = Plan(source)
     known = {job.source_key: job for job in Job.objects.owned_by(actor.user.pk).filter(source=source)}
-    free = _unmanaged(actor, [spec for spec in specs if spec.key not in known])
+    others = _others(actor, source, [spec for spec in specs if spec.key not in known])
     for number, spec in enumerate(specs, 1):
         existing = known.get(spec.key)
-        adopted = None if existing else _adopt(free, spec)
-        _plan_job(plan, actor, spec, existing or adopted, now, is_adopted=adopted is not None)
+        other = None if existing else _same_job(others, spec)
+        if other and other.source:
+            plan.left_out.append(f"{spec.key}: {other.source} describes this job already (#{other.pk})")
+        else:
+            _plan_job(plan, actor, spec, existing or other, now, is_adopted=other is not None)
         on_progress(number)
     if prune:
         wanted = {spec.key for spec in specs}
@@ -228,7 +232,7 @@ def _differences(job: Job, changes: Mapping[str, Any]) -> list[Difference]:
     for name, value in changes.items():
         setattr(later, name, value)
     found = [
-        Difference(name, _shown(getattr(job, name)), _shown(value))
+        Difference(name, _shown(getattr(job, name), later.timezone), _shown(value, later.timezone))
         for name, value in changes.items()
         if name not in _SCHEDULE and name not in ("args", "kwargs")
     ]
@@ -252,32 +256,35 @@ def _schedule_words(job: Job) -> str:
     return f"{words_of(job)}{start}"
 
 
-def _shown(value: Any) -> str:
+def _shown(value: Any, zone: str = "") -> str:
+    if isinstance(value, datetime):
+        return end_text(value, zone)
     if isinstance(value, timedelta):
         return durations.typed(value)
     return "" if value is None else str(value)
 
 
-def _unmanaged(actor: Actor, specs: Sequence[JobSpec]) -> dict[str, list[Job]]:
-    """Return the active jobs that no file describes and that have the name of a new one, oldest first."""
+def _others(actor: Actor, source: str, specs: Sequence[JobSpec]) -> dict[str, list[Job]]:
+    """Return the active jobs of no or another source that have the name of a new one, oldest first."""
     found: dict[str, list[Job]] = defaultdict(list)
     names = sorted({str(spec.columns["name"]) for spec in specs})
     for start in range(0, len(names), CHUNK):
         chunk = names[start : start + CHUNK]
-        jobs = Job.objects.owned_by(actor.user.pk).active().filter(source="", name__in=chunk)
+        jobs = Job.objects.owned_by(actor.user.pk).active().filter(name__in=chunk).exclude(source=source)
         # The index has what a name looks like before the name itself.
         for job in jobs.filter(name_skeleton__in={skeleton(name) for name in chunk}).order_by("pk"):
             found[job.name].append(job)
     return found
 
 
-def _adopt(free: Mapping[str, list[Job]], spec: JobSpec) -> Job | None:
-    """Return the job of this name and task that the file takes over, if there is one; an equal one is preferred."""
-    same = [job for job in free.get(spec.columns["name"], []) if job.task == spec.columns["task"]]
-    if not same:
-        return None
-    chosen = next((job for job in same if _changes(job, spec) == {}), same[0])
-    free[chosen.name].remove(chosen)
+def _same_job(others: Mapping[str, list[Job]], spec: JobSpec) -> Job | None:
+    """Return the job of this name and task that the file takes over, or an equal one that another file describes."""
+    same = [job for job in others.get(spec.columns["name"], []) if job.task == spec.columns["task"]]
+    equal = [job for job in same if _changes(job, spec) == {}]
+    free = [job for job in [*equal, *same] if not job.source]
+    chosen = next(iter([*free, *equal]), None)
+    if chosen:
+        others[chosen.name].remove(chosen)
     return chosen
 
 

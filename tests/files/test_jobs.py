@@ -57,7 +57,7 @@ jobs:
     )
     assert spec.trigger == Cron("30 8 * * 1-5", "Asia/Tokyo")
     ends_at = spec.columns.pop("ends_at")
-    assert ends_at.isoformat() == "2027-12-31T23:59:59.999999+09:00"
+    assert ends_at.isoformat() == "2027-12-31T14:59:59.999999+00:00"
     assert spec.columns == {
         "name": "Stand up",
         "task": "notify",

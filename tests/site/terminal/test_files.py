@@ -5,6 +5,7 @@ import json
 import os
 import sys
 
+import click
 import pytest
 
 from schedules.models import Event, Job
@@ -59,6 +60,60 @@ def test_nothing_happens_without_an_answer(cronty, file):
     assert ended.code == 1
     assert "use --yes" in ended.err
     assert not Job.objects.exists()
+
+
+def test_no_is_an_answer_that_changes_nothing(cronty, file, monkeypatch):
+    monkeypatch.setattr(sys.stdin, "isatty", lambda: True)
+    monkeypatch.setattr(click, "confirm", lambda question, *, err: not err)
+
+    ended = cronty("apply", str(file))
+
+    assert (ended.code, ended.err) == (1, "cronty: Nothing was changed.\n")
+    assert not Job.objects.exists()
+    refused = cronty("apply", str(file), "--json")
+    assert json.loads(refused.err) == {"error": "Nothing was changed.", "code": "declined"}
+    assert refused.out == ""
+
+
+def test_jobs_that_another_file_describes_are_not_made_again(cronty, file, tmp_path):
+    cronty("apply", str(file), "--yes")
+    exported = tmp_path / "exported.yaml"
+    assert cronty("export", str(exported)).code == 0
+
+    again = cronty("apply", str(exported), "--yes")
+
+    ping = Job.objects.get(name="Ping")
+    assert again.code == 0
+    assert f"Left out: Ping: jobs.yaml describes this job already (#{ping.pk})" in again.err
+    assert Job.objects.count() == 2
+    exported.write_text(FILE.replace("9:00", "10:00"))
+    assert cronty("apply", str(exported), "--yes").code == 0
+    assert Job.objects.filter(name="Ping").count() == 2
+
+
+def test_pipe_has_no_name(cronty):
+    reading, writing = os.pipe()
+    os.write(writing, FILE.encode())
+    os.close(writing)
+    try:
+        assert cronty("apply", f"/dev/fd/{reading}", "--yes").code == 2
+        assert cronty("apply", f"/dev/fd/{reading}", "--source", "pipe", "--yes").code == 0
+    finally:
+        os.close(reading)
+    assert set(Job.objects.values_list("source", flat=True)) == {"pipe"}
+
+
+def test_end_in_a_repeated_hour_stays_as_it_is(cronty, tmp_path):
+    file = tmp_path / "end.yaml"
+    file.write_text(
+        "timezone: Europe/Berlin\njobs: {A: {task: tests.ping, schedule: every day at 9:00,"
+        ' ends_at: "2030-10-27T02:30"}}'
+    )
+    assert cronty("apply", str(file), "--yes").code == 0
+
+    assert cronty("apply", str(file), "--check").code == 0
+    file.write_text(file.read_text().replace("2030-10-27T02:30", "2030-12-31"))
+    assert "ends_at: 2030-10-27T02:30:00+02:00 → 2030-12-31\n" in cronty("apply", str(file), "--check").out
 
 
 def test_folder_is_one_source(cronty, tmp_path):
