@@ -4,7 +4,6 @@ import getpass
 import os
 import pwd
 import subprocess
-import sys
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -56,6 +55,7 @@ def import_command() -> None:
     help="Write commands.toml and jobs.yaml into this folder instead.",
 )
 @click.option("--prune", is_flag=True, help="Delete jobs taken over before whose lines are gone or changed.")
+@click.option("--force", is_flag=True, help="Overwrite the jobs.yaml of that folder.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @click.option("--check", is_flag=True, help="Only show what would be taken over.")
 def crontab_command(
@@ -66,6 +66,7 @@ def crontab_command(
     source: str | None,
     folder: Path | None,
     prune: bool,
+    force: bool,
     yes: bool,
     check: bool,
 ) -> None:
@@ -98,15 +99,17 @@ def crontab_command(
         note("The commands begin with names of users: a system crontab is read with --system.")
     if check or not jobs:
         return
-    if not yes and not _confirmed(session):
-        return
+    if not yes:
+        session.confirm("Take these over?")
+        if _existing(session, file) != text:
+            raise session.failure(f"{file} changed meanwhile: try again.")
     merged = f"{text.rstrip()}\n\n{added}".lstrip("\n") if added else text
     _check_commands(session, file, merged)
     document = write_jobs(jobs, zone)
     if folder:
         folder.mkdir(parents=True, exist_ok=True)
+        write_file(session, folder / "jobs.yaml", document, force=force)
         write_file(session, file, merged, force=True)
-        write_file(session, folder / "jobs.yaml", document, force=True)
         note(
             f"Written to {folder}: move commands.toml to {settings.CRONTY_COMMANDS_FILE}, then apply jobs.yaml."
         )
@@ -191,9 +194,3 @@ def _begin_with_users(found: Crontab) -> bool:
 
 def _left_out(found: Crontab) -> list[dict[str, Any]]:
     return [{"line": each.line, "text": each.text, "reason": each.reason} for each in found.left_out]
-
-
-def _confirmed(session: Session) -> bool:
-    if not sys.stdin.isatty():
-        raise session.failure("There is nobody to ask: use --yes.")
-    return click.confirm("Take these over?")

@@ -19,6 +19,8 @@ _VARIABLE = re.compile(
 _MACRO = re.compile(r"(?P<schedule>@\w+)\s+(?P<rest>.*)")
 _FIELDS = re.compile(r"-?(?P<schedule>\S+\s+\S+\s+\S+\s+\S+\s+\S+)\s+(?P<rest>.*)")
 _HEADING = re.compile(r"[-=*~_]{2,}|#")
+# The picture of the fields in the crontabs of distributions: "|  .------ hour (0 - 23)".
+_PICTURE = re.compile(r"[.|*]\s*(?:[-|.*]|$)")
 # The line that names the fields, as `crontab -e` writes it: "m h  dom mon dow   command".
 _NAMES_OF_FIELDS = re.compile(r"m(in(utes?)?)?\s+h(ours?)?\s+(dom|day)", flags=re.IGNORECASE)
 # What Cronty reads in a schedule and cron does not: the last day, and the nth weekday.
@@ -139,7 +141,7 @@ def parse_crontab(text: str, *, timezone: str, user: str, home: str, has_users: 
 def _note_comment(state: _State, line: str, user: str, has_users: bool) -> None:
     """Keep a comment for the line below it; headings, commented-out lines and decoration are no comments."""
     text = line.strip("# \t")
-    if _HEADING.match(text) or _NAMES_OF_FIELDS.match(text):
+    if _HEADING.match(text) or _NAMES_OF_FIELDS.match(text) or _PICTURE.match(text):
         state.comment = []
         return
     probe = _State("UTC", "/", "UTC")

@@ -201,7 +201,12 @@ def test_odd_text_is_never_an_error(text):
 
 @pytest.mark.parametrize(
     "header",
-    ["# m h  dom mon dow   command", "# m h dom mon dow user command", "#min hour day month weekday"],
+    [
+        "# m h  dom mon dow   command",
+        "# m h dom mon dow user command",
+        "#min hour day month weekday",
+        "# .---------------- minute (0 - 59)\n# |  .------------- hour (0 - 23)\n# |  |\n# *  *  user-name command",
+    ],
 )
 def test_line_that_names_the_fields_is_no_comment(header):
     found = read(f"# For more information see the manual pages\n#\n{header}\n0 3 * * * /bin/true\n")

@@ -1,5 +1,8 @@
 """The subcommand that takes over a crontab."""
 
+import sys
+
+import click
 import pytest
 from django.contrib.auth.models import User
 
@@ -98,6 +101,37 @@ def test_files_are_written_for_review(cronty, file, tmp_path):
     assert "[pg_dump]" in (folder / "commands.toml").read_text()
     assert "Opening bell:" in (folder / "jobs.yaml").read_text()
     assert not Job.objects.exists()
+
+
+def test_file_that_was_reviewed_is_not_overwritten(cronty, file, tmp_path):
+    folder = tmp_path / "imported"
+    folder.mkdir()
+    (folder / "jobs.yaml").write_text("# mine\n")
+
+    ended = cronty("import", "crontab", str(file), "--write", str(folder), "--yes")
+
+    assert ended.code == 1
+    assert "--force" in ended.err
+    assert [path.name for path in folder.iterdir()] == ["jobs.yaml"]
+    assert (folder / "jobs.yaml").read_text() == "# mine\n"
+    assert cronty("import", "crontab", str(file), "--write", str(folder), "--yes", "--force").code == 0
+
+
+def test_commands_added_while_it_asks_are_not_lost(cronty, file, tmp_path, monkeypatch):
+    commands = tmp_path / "data/commands.toml"
+
+    def add_a_command(question, *, err):
+        commands.write_text('[mine]\ndescription = "x"\nprogram = "/bin/true"\n')
+        return True
+
+    monkeypatch.setattr(sys.stdin, "isatty", lambda: True)
+    monkeypatch.setattr(click, "confirm", add_a_command)
+
+    ended = cronty("import", "crontab", str(file))
+
+    assert ended.code == 1
+    assert "changed meanwhile" in ended.err
+    assert "[mine]" in commands.read_text()
 
 
 def test_broken_commands_file_is_left_alone(cronty, file, tmp_path):
