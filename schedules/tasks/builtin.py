@@ -174,17 +174,19 @@ async def notify(
         "filename": filename,
         "actions": actions,
     }
+    sent = _that_fits(message, {name: value for name, value in fields.items() if value is not None})
     reply = await _send_or_retry(
         "POST",
         f"{settings.NTFY_URL.rstrip('/')}/",
         headers={"Authorization": f"Bearer {settings.NTFY_TOKEN}"} if settings.NTFY_TOKEN else {},
-        content=_ntfy_body(message, {name: value for name, value in fields.items() if value is not None}),
+        content=_ntfy_body(sent),
         # The operator chose this server, which is often on the local network.
         trusted=True,
     )
     server = urlsplit(settings.NTFY_URL).hostname
     if reply.status == HTTPStatus.OK:
-        return {"id": _ntfy_answer(reply).get("id"), "topic": topic, "server": server}
+        result = {"id": _ntfy_answer(reply).get("id"), "topic": topic, "server": server}
+        return result if sent["message"] == message else {**result, "shortened": True}
     words = f"{server} answered {reply.status}"
     said = str(_ntfy_answer(reply).get("error") or _beginning(reply.text, 200))
     if reply.status == HTTPStatus.TOO_MANY_REQUESTS:
@@ -300,16 +302,19 @@ def _asked_to_wait(reply: outbound.Reply) -> timedelta | None:
     return min(timedelta(seconds=int(asked)), LONGEST_RETRY_AFTER)
 
 
-def _ntfy_body(message: str, fields: dict[str, Any]) -> bytes:
+def _that_fits(message: str, fields: dict[str, Any]) -> dict[str, Any]:
+    """Return all fields, with as much of the message as a request may have."""
     # Escapes and other fields also count, so a long text may have to be cut again.
     limit = NTFY_MESSAGE_BYTES
     while True:
-        body = json.dumps(
-            {**fields, "message": limits.shortened(message, limit)}, ensure_ascii=False
-        ).encode()
-        if len(body) <= NTFY_REQUEST_BYTES or limit < 64:
-            return body
+        found = {**fields, "message": limits.shortened(message, limit)}
+        if len(_ntfy_body(found)) <= NTFY_REQUEST_BYTES or limit < 64:
+            return found
         limit //= 2
+
+
+def _ntfy_body(fields: dict[str, Any]) -> bytes:
+    return json.dumps(fields, ensure_ascii=False).encode()
 
 
 def _ntfy_answer(reply: outbound.Reply) -> dict[str, Any]:

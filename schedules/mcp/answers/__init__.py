@@ -13,6 +13,7 @@ from schedules.result import Code, Err, sentence
 from schedules.services import Scheduled
 from schedules.services.lookalikes import SimilarJob
 from schedules.services.reading import next_runs_of, words_of
+from schedules.tasks.builtin import NTFY_MESSAGE_BYTES
 from schedules.when.triggers import TriggerError, load_zone, unreadable
 from schedules.when.zones import is_repeated
 
@@ -23,6 +24,10 @@ DATABASE_AWAY = Err(Code.CONFLICT, "The database does not answer just now: try a
 PERHAPS_DONE = "The database did not answer, so this may or may not have been done: look before you repeat it"
 _DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 NO_WORKER = "No worker is running, so nothing fires until one is started: tell the user."
+MESSAGE_TOO_LONG = (
+    f"A notification carries {NTFY_MESSAGE_BYTES:,} bytes: the rest of this message will be cut off. "
+    "Shorten it, or schedule several."
+)
 
 
 class ScheduleOut(TypedDict):
@@ -132,6 +137,9 @@ def warning_on(job: Job, *others: str, look_alike: SimilarJob | None = None) -> 
         warnings = [*job.trigger.warnings(now), *others]
     except TriggerError as error:
         warnings = [f"{unreadable(error.reason)}.", *others]
+    message = job.kwargs.get("message") if job.task == "notify" else None
+    if isinstance(message, str) and len(message.encode()) > NTFY_MESSAGE_BYTES:
+        warnings.append(MESSAGE_TOO_LONG)
     if not is_worker_running():
         warnings.append(NO_WORKER)
     return _warnings_out(warnings, look_alike)

@@ -34,6 +34,7 @@ class SentOut(TypedDict):
     success: bool
     id: str | None
     confirmation: str
+    warning: NotRequired[str]
 
 
 class LaterOut(answers.ScheduleOut, answers.AdviceOut):

@@ -74,6 +74,10 @@ logger = logging.getLogger(__name__)
 
 _ZONED_CRON = re.compile(r"\s*(?:CRON_)?TZ=(?P<zone>\S+)\s+(?P<cron>.+)", re.DOTALL)
 
+CUT_OFF = (
+    "The message was too long for one notification, and its end was cut off: send the rest in another one."
+)
+
 
 async def send_push_notification(
     message: Message,
@@ -121,7 +125,12 @@ async def send_push_notification(
         await orm(_end_push)(push, error=str(error))
         return refused_by_server(error)
     await orm(_end_push)(push, result=sent)
-    return {"success": True, "id": sent["id"], "confirmation": "Push notification sent successfully"}
+    out: SentOut = {
+        "success": True,
+        "id": sent["id"],
+        "confirmation": "Push notification sent successfully",
+    }
+    return {**out, "warning": CUT_OFF} if "shortened" in sent else out
 
 
 def schedule_notification(

@@ -326,6 +326,21 @@ def test_similar_notification_has_a_warning(call):
     assert first["message_id"] in call("schedule_notification", **NOTE, delay="1h")["warning"]
 
 
+@pytest.mark.parametrize(("length", "is_cut"), [(4_095, False), (4_096, True)])
+def test_message_that_will_be_cut_off_has_a_warning(call, cluster, length, is_cut):
+    answer = call("schedule_notification", delay="1h", message="x" * length, notification_topic="olga-phone")
+
+    assert ("4,095 bytes" in answer.get("warning", "")) == is_cut
+    assert answer["success"]
+
+
+def test_message_that_was_cut_off_has_a_warning(call, sink):
+    answer = call("send_push_notification", message="é" * 3000, notification_topic="olga-phone")
+
+    assert "cut off" in answer["warning"]
+    assert Execution.objects.get().result["shortened"] is True
+
+
 def test_long_list_is_paginated(call, owner):
     notes = {"task": "notify", "kwargs": {"message": "x", "topic": "home"}}
     JobFactory.create_batch(52, owner=owner, **notes)
