@@ -1,175 +1,33 @@
-"""The list of tools, and the conversion of a plain function into a tool of the SDK."""
+"""The conversion of a plain function into a tool of the SDK."""
 
 import functools
 import inspect
 import keyword
 import logging
-from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from django.db import InterfaceError, OperationalError
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp.server.mcpserver.tools import Tool
-from mcp.server.mcpserver.utilities.func_metadata import FuncMetadata
-from mcp_types import CallToolResult, TextContent, ToolAnnotations
-from pydantic import BaseModel, ConfigDict, RootModel, TypeAdapter, create_model
-from pydantic.json_schema import GenerateJsonSchema
+from mcp_types import CallToolResult, TextContent
+from pydantic import TypeAdapter
 from pydantic_core import to_json
 
 from schedules.mcp import answers
-from schedules.mcp.answers.jobs import refused as refused_job
-from schedules.mcp.answers.jobs import refused_cancel
-from schedules.mcp.answers.notifications import refused as refused_notification
-from schedules.mcp.answers.prompts import refused as refused_prompt
-from schedules.mcp.answers.prompts import refused_claim, refused_completion
 from schedules.mcp.apps import PAGE_OF_TOOL
 from schedules.mcp.auth import Caller, calling, current_actor, require, too_many_calls, with_profile
+from schedules.mcp.offers import OFFER_BY_NAME, WORDING, Offer
 from schedules.mcp.orm import orm
-from schedules.mcp.tools import (
-    bulk,
-    jobs,
-    manage,
-    notification_changes,
-    notifications,
-    preferences,
-    prompts,
-    reading,
-)
+from schedules.mcp.schemas import ToolMetadata, Untitled, advertised, answer_model
 from schedules.mcp.tools.arguments import MissingArgumentError
-from schedules.mcp.wording import Wording
-from schedules.models.job_queries import JobQuerySet
 from schedules.result import Err, Ok
-from schedules.services import Actor
 from schedules.services.references import looks_like_public_id, public_id_of
 
 logger = logging.getLogger(__name__)
 
-Refuse = Callable[[Err, Mapping[str, Any]], object]
-
-
-def _hints(
-    *, reads: bool = False, destroys: bool = False, repeatable: bool = False, reaches_out: bool = False
-) -> ToolAnnotations:
-    return ToolAnnotations(
-        read_only_hint=reads,
-        destructive_hint=destroys,
-        idempotent_hint=repeatable,
-        open_world_hint=reaches_out,
-    )
-
-
-READS = _hints(reads=True, repeatable=True)
-CREATES = _hints()
-CHANGES = _hints(repeatable=True)
-ENDS = _hints(destroys=True, repeatable=True)
-ACTS = _hints(reaches_out=True)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Offer:
-    """One tool: its function, its title, its hints, and the function that shapes its refusals."""
-
-    function: Callable[..., Any]
-    title: str
-    hints: ToolAnnotations
-    refuse: Refuse
-    among: Callable[[Actor], JobQuerySet] = Actor.jobs
-    """The jobs that it finds by number and name."""
-
-    @property
-    def name(self) -> str:
-        return self.function.__name__
-
-    @property
-    def description(self) -> str:
-        return " ".join((self.function.__doc__ or "").split())
-
-    @property
-    def family(self) -> str:
-        return FAMILY_OF_MODULE[self.function.__module__]
-
-    @property
-    def families(self) -> frozenset[str]:
-        """Every family of which it is a tool."""
-        return frozenset({self.family, "core"} if self.name in CORE else {self.family})
-
-    @property
-    def scope(self) -> str:
-        return "read" if self.hints.read_only_hint else "write"
-
-
-# The names of the families in `--tools` and in tokens.
-FAMILY_OF_MODULE = {
-    jobs.__name__: "jobs",
-    prompts.__name__: "prompts",
-    notifications.__name__: "notifications",
-    notification_changes.__name__: "notifications",
-    manage.__name__: "more",
-    reading.__name__: "more",
-    bulk.__name__: "more",
-    preferences.__name__: "more",
-}
-
-OFFERS = (
-    Offer(jobs.schedule_job, "Schedule a job", CREATES, refused_job),
-    Offer(jobs.list_jobs, "List jobs", READS, refused_job),
-    Offer(jobs.cancel_job, "Cancel a job", ENDS, refused_cancel),
-    Offer(jobs.job_status, "Show a job", READS, refused_job),
-    Offer(prompts.schedule, "Schedule a prompt", CREATES, refused_prompt),
-    Offer(prompts.schedule_list, "List prompts", READS, refused_prompt),
-    Offer(prompts.schedule_edit, "Edit a prompt", CHANGES, refused_prompt),
-    Offer(prompts.schedule_cancel, "Cancel a prompt", ENDS, refused_prompt),
-    Offer(prompts.claim_prompts, "Claim waiting prompts", CREATES, refused_claim),
-    Offer(prompts.complete_prompt, "Complete a prompt", CREATES, refused_completion),
-    Offer(notifications.send_push_notification, "Send a notification now", ACTS, refused_notification),
-    Offer(notifications.schedule_notification, "Schedule a notification", CREATES, refused_notification),
-    Offer(
-        notifications.schedule_cron_notification,
-        "Schedule a repeating notification",
-        CREATES,
-        refused_notification,
-    ),
-    Offer(notifications.list_scheduled_notifications, "List notifications", READS, refused_notification),
-    Offer(notification_changes.pause_schedule, "Pause a schedule", CHANGES, refused_notification),
-    Offer(notification_changes.resume_schedule, "Resume a schedule", CHANGES, refused_notification),
-    Offer(notification_changes.delete_schedule, "Delete a schedule", ENDS, refused_notification),
-    Offer(notifications.get_current_time, "Current time", READS, refused_notification),
-    Offer(reading.preview_schedule, "Preview a schedule", READS, refused_job),
-    Offer(manage.update_job, "Change a job", CHANGES, refused_job),
-    Offer(manage.pause_job, "Pause a job", CHANGES, refused_job),
-    Offer(manage.resume_job, "Resume a job", CHANGES, refused_job),
-    Offer(manage.skip_runs, "Skip runs", CREATES, refused_job),
-    Offer(manage.restore_job, "Restore a job", CREATES, refused_job, among=Actor.restorable),
-    Offer(manage.run_job, "Run a job now", ACTS, refused_job),
-    Offer(reading.upcoming, "List upcoming runs", READS, refused_job),
-    Offer(reading.why, "Explain a run", READS, refused_job),
-    Offer(bulk.bulk_jobs, "Change many jobs", ENDS, refused_job),
-    Offer(preferences.get_preferences, "Show preferences", READS, refused_job),
-    Offer(preferences.set_preferences, "Set preferences", CHANGES, refused_job),
-)
-# What most conversations need, for models that choose better among few tools.
-CORE = {
-    "schedule_job",
-    "schedule",
-    "schedule_notification",
-    "schedule_cron_notification",
-    "list_jobs",
-    "job_status",
-    "update_job",
-    "pause_job",
-    "resume_job",
-    "cancel_job",
-    "run_job",
-    "upcoming",
-    "why",
-    "preview_schedule",
-    "get_current_time",
-}
 # The arguments that name a job, by its id, its number or its name.
 REFERENCES = {"job_id", "schedule_id"}
-OFFER_BY_NAME = {offer.name: offer for offer in OFFERS}
-WORDING = Wording(OFFER_BY_NAME)
 
 
 class LazyTool(Tool):
@@ -232,7 +90,7 @@ def build_tool(offer: Offer) -> Tool:
     arguments.model_config["extra"] = "forbid"
     arguments.model_rebuild(force=True)
     tool.parameters = advertised(arguments.model_json_schema(by_alias=True, schema_generator=Untitled))
-    answer = TypeAdapter(_answer_model(offer.name, signature.return_annotation))
+    answer = TypeAdapter(answer_model(offer.name, signature.return_annotation))
     schema = answer.json_schema(schema_generator=Untitled, mode="serialization")
     tool.fn_metadata = ToolMetadata(arg_model=arguments, output_schema=schema)
     return tool
@@ -305,52 +163,6 @@ def _read_reference(offer: Offer, named: dict[str, Any]) -> Err | None:
     return None
 
 
-def advertised(schema: dict[str, Any]) -> dict[str, Any]:
-    """Return a schema of arguments without what a model need not read: null is accepted for every optional one.
-
-    Titles repeat names, descriptions name the defaults that matter, and an object may have any keys anyway.
-    """
-    kept = {key: value for key, value in schema.items() if key not in ("title", "default")}
-    if kept.get("additionalProperties") is True:
-        del kept["additionalProperties"]
-    if "enum" in kept:
-        kept["enum"] = [value for value in kept["enum"] if value is not None]
-    if "items" in kept:
-        kept["items"] = advertised(kept["items"])
-    if "properties" in kept:
-        kept["properties"] = {name: advertised(value) for name, value in kept["properties"].items()}
-    if "anyOf" in kept:
-        arms = [advertised(arm) for arm in kept.pop("anyOf") if arm != {"type": "null"}]
-        kept = {**arms[0], **kept} if len(arms) == 1 else {"anyOf": arms, **kept}
-    return kept
-
-
-class Untitled(GenerateJsonSchema):
-    """Schemas without titles that only repeat an argument's name: every word costs an agent context."""
-
-    def field_title_should_be_set(self, schema: Any) -> bool:
-        return False
-
-
-class ToolMetadata(FuncMetadata):
-    """Arguments and result of a tool, where an argument that is text is never read as JSON."""
-
-    @functools.cached_property
-    def _texts(self) -> frozenset[str]:
-        return frozenset(
-            info.alias or name
-            for name, info in self.arg_model.model_fields.items()
-            if info.annotation in (str, str | None, Any)
-        )
-
-    def pre_parse_json(self, data: dict[str, Any]) -> dict[str, Any]:
-        """Read JSON inside strings, as some clients send lists, except where a string is expected."""
-        texts = {
-            name: value for name, value in data.items() if isinstance(value, str) and name not in self._texts
-        }
-        return data | super().pre_parse_json(texts) if texts else data
-
-
 def _result(answer: Any) -> CallToolResult:
     """Wrap an answer, as an object and as text for clients that read only text."""
     if isinstance(answer, str):
@@ -369,14 +181,3 @@ def _without_dead_end(caller: Caller, answer: Any) -> Any:
         if not all(caller.is_offered(tool.families) for tool in tools):
             return {name: value for name, value in answer.items() if name != "undo"}
     return answer
-
-
-def _answer_model(name: str, answer: Any) -> type[BaseModel]:
-    """Return the model whose schema is published; it says "object", which every client can read."""
-    # Only its schema is needed.
-    config = ConfigDict(defer_build=True)
-    if answer is str:
-        return create_model(f"{name}Output", result=(str, ...), __config__=config)
-    root: Any = RootModel.__class_getitem__(answer)
-    config["json_schema_extra"] = {"type": "object"}
-    return type(f"{name}_result", (root,), {"model_config": config, "__module__": __name__})

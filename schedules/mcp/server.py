@@ -29,16 +29,9 @@ from schedules.mcp.apps import pages
 from schedules.mcp.auth import CrontyTokens, current_caller, too_many_calls
 from schedules.mcp.completions import add_completions
 from schedules.mcp.conversation import can_ask, conversing
+from schedules.mcp.offers import OFFER_BY_NAME, OFFERS, WORDING, Offer
 from schedules.mcp.questions import complete, with_consent
-from schedules.mcp.registration import (
-    OFFER_BY_NAME,
-    OFFERS,
-    WORDING,
-    Offer,
-    make_tool,
-    refused_arguments,
-    words_for,
-)
+from schedules.mcp.registration import make_tool, refused_arguments, words_for
 from schedules.mcp.resources import PROMPTS, add_prompts, add_resources
 from schedules.mcp.stdio import standard_streams
 from schedules.mcp.subscriptions import Watch

@@ -24,7 +24,7 @@ from schedules.mcp.auth import (
     local_caller,
     set_local_caller,
 )
-from schedules.mcp.registration import OFFERS
+from schedules.mcp.offers import OFFERS
 from schedules.models import Event, Execution, Job, Token
 from schedules.result import Ok
 from schedules.services import Actor, issue_token, revoke_token

@@ -2,7 +2,7 @@
 
 import asyncio
 
-from schedules.mcp.registration import OFFERS
+from schedules.mcp.offers import OFFERS
 from verification.bench import mcp
 from verification.bench.mcp import ARGUMENTS, bench, over_stdio
 

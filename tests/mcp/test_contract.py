@@ -5,7 +5,8 @@ import re
 import pytest
 from pydantic import ValidationError
 
-from schedules.mcp.registration import CORE, OFFERS, make_tool
+from schedules.mcp.offers import CORE, OFFERS
+from schedules.mcp.registration import make_tool
 from tests.mcp.contract import current, recorded
 
 TOOLS = {tool["name"]: tool for tool in recorded()["tools"]}

@@ -11,7 +11,7 @@ import pytest
 import time_machine
 
 from schedules import clock
-from schedules.mcp.registration import OFFERS
+from schedules.mcp.offers import OFFERS
 from schedules.models import Profile
 from schedules.result import Code, Err
 from schedules.services.tokens import FAMILIES

@@ -9,7 +9,7 @@ from mcp import MCPError
 from schedules import services
 from schedules.mcp import subscriptions
 from schedules.mcp.auth import caller_of, local_caller, set_local_caller
-from schedules.mcp.registration import OFFERS
+from schedules.mcp.offers import OFFERS
 from schedules.mcp.server import build_server
 from schedules.models import Job
 from schedules.result import Code

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from mcp import Client
 from mcp_types import CallToolResult
 
-from schedules.mcp.registration import OFFERS
+from schedules.mcp.offers import OFFERS
 from schedules.mcp.server import build_server
 from schedules.mcp.tools import manage
 from schedules.models import Event, Execution, Job, Profile

@@ -8,7 +8,7 @@ from mcp import MCPError
 
 from cronty_site.asgi import build_application
 from schedules import services
-from schedules.mcp.registration import OFFERS
+from schedules.mcp.offers import OFFERS
 from schedules.mcp.server import build_server
 from schedules.mcp.wording import INSTRUCTIONS
 from schedules.models import Job

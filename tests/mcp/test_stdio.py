@@ -17,7 +17,7 @@ from mcp_types import JSONRPCNotification, JSONRPCRequest
 
 from schedules.mcp import stdio
 from schedules.mcp.auth import LOCAL_NAME
-from schedules.mcp.registration import OFFERS
+from schedules.mcp.offers import OFFERS
 from schedules.mcp.stdio import LONGEST_LINE
 from tests.factories import UserFactory
 from tests.mcp.agents import answer_of

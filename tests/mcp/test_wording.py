@@ -7,7 +7,7 @@ import pytest
 from mcp import MCPError
 
 from schedules.mcp.auth import local_caller, set_local_caller
-from schedules.mcp.registration import OFFERS, WORDING
+from schedules.mcp.offers import OFFERS, WORDING
 from schedules.mcp.server import build_server
 from schedules.services import issue_token
 from schedules.services.tokens import FAMILIES, SCOPES
