@@ -6,6 +6,7 @@ from typing import Any
 from django.apps import apps
 from django.conf import settings
 from django.core.management import call_command
+from django.db import transaction
 from django.db.models import Count, QuerySet
 
 from schedules import clock
@@ -123,7 +124,11 @@ def _prune_old_events(oldest: datetime) -> int:
 
 
 def _delete_in_steps(rows: QuerySet[Any]) -> int:
+    """Delete rows in batches; one that somebody else holds, such as a job that is being restored, stays."""
     deleted = 0
-    while batch := list(rows.values_list("pk", flat=True)[:BATCH]):
-        deleted += rows.model._default_manager.filter(pk__in=batch).delete()[0]
-    return deleted
+    while True:
+        with transaction.atomic():
+            batch = list(rows.select_for_update(skip_locked=True).values_list("pk", flat=True)[:BATCH])
+            if not batch:
+                return deleted
+            deleted += rows.model._default_manager.filter(pk__in=batch).delete()[0]
