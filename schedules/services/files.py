@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime
+from operator import attrgetter
 from typing import Any, TypeVar
 
 from django.db import transaction
@@ -18,13 +19,16 @@ from schedules.services.job_edits import edit, store_edits
 from schedules.services.job_states import CAME_DUE, pause, restore, resume
 from schedules.services.jobs import insert_jobs, policy_defaults
 from schedules.services.masked_arguments import named_arguments, shown_arguments
-from schedules.services.quotas import bulk_problem
+from schedules.services.quotas import bulk_problem, wait_for_turn
 from schedules.services.sources import COLUMNS, default_of, digest_of_job
 from schedules.tasks import registry
 from schedules.when.triggers import TriggerError, unreadable
 
 T = TypeVar("T")
 _SCHEDULE = frozenset(("trigger_type", "run_at", "every", "calendar_unit", "anchor_at", "cron", "timezone"))
+# If one of these has changed, so has what the plan is about; a run changes only the others.
+_ORIGIN = ("revision", "source", "source_key")
+_STATE = ("status", "next_run_at", "deleted_at")
 
 
 class _RefusedError(Exception):
@@ -54,27 +58,36 @@ def apply_plan(actor: Actor, plan: Plan, *, on_progress: Progress = lambda done:
 
 def _check(actor: Actor, plan: Plan, new: Sequence[Step]) -> set[int]:
     """Lock the jobs of a plan, or refuse it; return those that have not fired since it was made, either."""
+    profile = actor.read_profile()
+    wait_for_turn(profile)
     added = sum(step.job.runs_per_minute for step in new)
     added += sum(step.edit.added_runs for step in plan.steps if step.edit)
-    if (new or added > 0) and (refusal := bulk_problem(actor.read_profile(), len(new), added)):
+    if (new or added > 0) and (refusal := bulk_problem(profile, len(new), added)):
         raise _RefusedError(refusal)
     touched = [job for step in plan.steps for job in (step.replaced, step.job) if job and job.pk]
-    seen = {job.pk: (job.revision, job.status, job.next_run_at, job.deleted_at) for job in touched}
+    read = attrgetter(*_ORIGIN, *_STATE)
+    seen = {job.pk: read(job) for job in touched}
     unchanged: set[int] = set()
-    for keys in _chunks(list(seen)):
+    # In the order of their keys, as others lock them.
+    for keys in _chunks(sorted(seen)):
         rows = Job.objects.filter(pk__in=keys).select_for_update().order_by("pk")
-        columns = rows.values_list("pk", "revision", "status", "next_run_at", "deleted_at")
-        found = {key: tuple(values) for key, *values in columns}
+        found = {key: tuple(values) for key, *values in rows.values_list("pk", *_ORIGIN, *_STATE)}
         unchanged.update(key for key in keys if found.get(key) == seen[key])
-        if any(key not in found or found[key][0] != seen[key][0] for key in keys):
+        same = len(_ORIGIN)
+        if any(key not in found or found[key][:same] != seen[key][:same] for key in keys):
             raise _RefusedError(Err(Code.CONFLICT, "A job was changed meanwhile: look at the plan again."))
-    keys_of_new = {step.key for step in new if step.replaced is None}
     known = Job.objects.owned_by(actor.user.pk).filter(source=plan.source)
-    if keys_of_new and keys_of_new.intersection(known.values_list("source_key", flat=True)):
+    keys_now = dict(known.values_list("source_key", "pk"))
+    if any(keys_now.get(step.key, meant := _job_before(step)) != meant for step in plan.steps):
         raise _RefusedError(
             Err(Code.CONFLICT, "Somebody else applied this file meanwhile: look at the plan again.")
         )
     return unchanged
+
+
+def _job_before(step: Step) -> int | None:
+    """Return which job had the key of a step when it was planned, if any."""
+    return step.replaced.pk if step.replaced else step.job.pk
 
 
 def _create(actor: Actor, source: str, new: Sequence[Step], now: datetime, on_progress: Progress) -> None:

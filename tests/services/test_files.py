@@ -372,6 +372,43 @@ def test_file_applied_twice_at_once_is_a_conflict(actor):
     assert Job.objects.count() == 4
 
 
+def test_new_job_in_the_place_of_an_ended_one_is_made_once(actor):
+    applied(actor)
+    Job.objects.filter(name="Party").update(status="completed", next_run_at=None)
+    plans = [planned(actor, FILE.replace("2026-12-24", "2026-12-31")) for _ in range(2)]
+
+    assert apply_plan(actor, plans[0]) == Ok(plans[0])
+    refused = apply_plan(actor, plans[1])
+
+    assert isinstance(refused, Err)
+    assert refused.code == Code.CONFLICT
+    assert Job.objects.filter(name="Party").count() == 2
+
+
+def test_job_that_another_file_has_taken_over_meanwhile_is_a_conflict(actor):
+    JobFactory(owner=actor.user, name="Party", task="tests.ping")
+    one, two = planned(actor, source="one.yaml"), planned(actor, source="two.yaml")
+
+    assert apply_plan(actor, one) == Ok(one)
+    refused = apply_plan(actor, two)
+
+    assert isinstance(refused, Err)
+    assert refused.code == Code.CONFLICT
+    assert job("Party").source == "one.yaml"
+
+
+def test_job_that_was_taken_over_meanwhile_is_not_made_again(actor):
+    first = planned(actor)
+    JobFactory(owner=actor.user, name="Party", task="tests.ping")
+    applied(actor)
+
+    refused = apply_plan(actor, first)
+
+    assert isinstance(refused, Err)
+    assert refused.code == Code.CONFLICT
+    assert Job.objects.filter(name="Party").count() == 1
+
+
 def test_ended_job_is_left_alone_until_its_time_changes(actor):
     applied(actor)
     Job.objects.filter(name="Party").update(status="completed", next_run_at=None)
