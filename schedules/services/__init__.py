@@ -32,7 +32,7 @@ from schedules.services.prompts import (
 from schedules.services.pushes import begin_push, end_push
 from schedules.services.reading import Preview, preview, upcoming
 from schedules.services.signatures import rotate_signing_key, signing_keys_of
-from schedules.services.tokens import IssuedToken, issue_token, revoke_token, verify_token
+from schedules.services.tokens import IssuedToken, issue_token, revoke_token, rotate_token, verify_token
 
 __all__ = [
     "Actor",
@@ -65,6 +65,7 @@ __all__ = [
     "resume",
     "revoke_token",
     "rotate_signing_key",
+    "rotate_token",
     "run_now",
     "schedule",
     "schedule_many",

@@ -8,7 +8,8 @@ from django.db import transaction
 from schedules import clock, limits
 from schedules.models import Event, Token, UserSession
 from schedules.result import Code, Err, Ok, Result
-from schedules.services.people import is_above
+from schedules.services.people import is_above, profile_of
+from schedules.services.quotas import wait_for_turn
 
 OUR_SESSIONS = "schedules.models.sessions"
 
@@ -24,6 +25,8 @@ def end_access(user: Any, *, by: Any, door: Event.Door = Event.Door.WEB) -> Resu
         return Err(Code.FORBIDDEN, "You can't do this for a user with more rights than you.")
     now = clock.now()
     with transaction.atomic():
+        # A token that is being created now is among those that are revoked.
+        wait_for_turn(profile_of(user))
         revoked = Token.objects.filter(owner=user, revoked_at=None).update(revoked_at=now)
         if ends_sessions():
             UserSession.objects.filter(user_key=str(user.pk)).delete()

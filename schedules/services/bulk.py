@@ -109,13 +109,19 @@ def change_jobs(
     *,
     reason: str = "",
     until: datetime | None = None,
+    paused_at: datetime | None = None,
 ) -> Result[Changed]:
-    """Do the same to several jobs, or nothing if one of them can no longer be changed."""
+    """Do the same to several jobs, or nothing if one of them can no longer be changed.
+
+    With `paused_at`, one that was paused at another moment can't, either.
+    """
     now = clock.now()
     if refusal := pause_problem(reason, until, now):
         return refusal
     with transaction.atomic():
         found = changeable(actor, action).filter(pk__in=keys).order_by("pk")
+        if paused_at:
+            found = found.filter(paused_at=paused_at)
         jobs = list(found.select_for_update(of=("self",)))
         if len(jobs) != len(keys):
             return Err(Code.CONFLICT, "Some of these jobs have changed meanwhile.")
@@ -198,18 +204,20 @@ def undo(actor: Actor, token: str) -> Result[Changed]:
     events = Event.objects.filter(owner=actor.user.pk, verb=action, pk__gte=first, pk__lte=last)
     moments = list(events.order_by("pk").values_list("at", "job"))
     # Events of another change may lie between those of this one.
-    keys = [job for at, job in moments if at == moments[0][0] and job is not None]
+    moment = moments[0][0] if moments else None
+    keys = [job for at, job in moments if at == moment and job is not None]
     if action == "pause":
-        paused = changeable(actor, "resume").filter(pk__in=keys, paused_at=moments[0][0] if moments else None)
-        return change_jobs(actor, "resume", list(paused.order_by("pk").values_list("pk", flat=True)))
+        paused = changeable(actor, "resume").filter(pk__in=keys, paused_at=moment).order_by("pk")
+        return change_jobs(actor, "resume", list(paused.values_list("pk", flat=True)), paused_at=moment)
     # One by one, each in its own transaction: a job may be refused, and claims need not wait for all of them.
     is_deleted = action == "delete"
     if not is_deleted:
         keys = _not_cancelled_since(keys, int(last))
-    stopped = actor.restorable().filter(
-        pk__in=keys, deleted_at=moments[0][0] if keys and is_deleted else None
-    )
-    results = [(job, restore(actor, job.public_id, is_deleted=is_deleted)) for job in stopped.order_by("pk")]
+    stopped = actor.restorable().filter(pk__in=keys, deleted_at=moment if is_deleted else None)
+    results = [
+        (job, restore(actor, job.public_id, is_deleted=is_deleted, stopped_at=moment))
+        for job in stopped.order_by("pk")
+    ]
     refused = next((result for _, result in results if isinstance(result, Err)), None)
     restored = [result.value for _, result in results if isinstance(result, Ok)]
     left = [job for job, result in results if isinstance(result, Err)]

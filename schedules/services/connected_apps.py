@@ -55,8 +55,9 @@ def connect_app(
     }
     with transaction.atomic():
         wait_for_turn(profile_of(user))
-        if token := connection_of(user.pk, client.pk, now):
-            Token.objects.filter(pk=token.pk).update(**wanted)
+        token = connection_of(user.pk, client.pk, now)
+        # Unless it was revoked just now.
+        if token and Token.objects.filter(pk=token.pk, revoked_at=None).update(**wanted):
             token.refresh_from_db()
         else:
             if refusal := token_problem(user):

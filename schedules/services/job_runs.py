@@ -11,7 +11,8 @@ from schedules.models import Execution, Job
 from schedules.result import Code, Err, Ok, Result, invalid
 from schedules.services.actors import Actor, record
 from schedules.services.job_rows import change_row, locked_job
-from schedules.services.quotas import run_problem
+from schedules.services.people import is_active_user
+from schedules.services.quotas import run_problem, wait_for_owner
 from schedules.services.reading import next_runs_of
 from schedules.services.validation import TOO_FAR_AHEAD, use_problem
 from schedules.tasks import registry
@@ -26,9 +27,12 @@ def run_now(actor: Actor, job_id: str) -> Result[Execution]:
     """Queue one run now, unless the job was cancelled; its schedule does not change."""
     now = clock.now()
     with transaction.atomic():
+        wait_for_owner(job_id)
         job = locked_job(actor, job_id)
         if isinstance(job, Err):
             return job
+        if job.owner_id != actor.user.pk and not is_active_user(job.owner):
+            return Err(Code.WRONG_STATE, "The account of its owner is not active, so it cannot run.")
         if job.status == Job.Status.CANCELLED:
             # No run of a cancelled job starts.
             return Err(Code.WRONG_STATE, f"Job already {job.status}: {job_id}")

@@ -12,7 +12,7 @@ from schedules.result import Code, Err, Ok, Result, invalid
 from schedules.services.actors import Actor, forbidden, not_found, record
 from schedules.services.job_rows import change_row, locked_job
 from schedules.services.people import profile_of
-from schedules.services.quotas import restore_problem
+from schedules.services.quotas import restore_problem, wait_for_owner
 from schedules.services.validation import no_runs_left, use_problem
 from schedules.tasks import registry
 from schedules.when.durations import TICK
@@ -24,10 +24,17 @@ CAME_DUE = ("It came due while the job ", "Its run was withdrawn ")
 _DELETED = "The job was deleted before"
 
 
-def pause(actor: Actor, job_id: str, *, reason: str = "", until: datetime | None = None) -> Result[Job]:
+def pause(
+    actor: Actor,
+    job_id: str,
+    *,
+    reason: str = "",
+    until: datetime | None = None,
+    only_active: bool = False,
+) -> Result[Job]:
     """Pause a pending job until it is resumed or `until` is reached; change the end of a pause if it is paused.
 
-    Without a new reason, a pause keeps its old one.
+    Without a new reason, a pause keeps its old one. With `only_active`, a job that is paused stays as it is.
     """
     now = clock.now()
     if refusal := pause_problem(reason, until, now):
@@ -40,6 +47,8 @@ def pause(actor: Actor, job_id: str, *, reason: str = "", until: datetime | None
         match job.status:
             case Job.Status.PENDING:
                 engine.pause(job, now, reason, until=until)
+            case Job.Status.PAUSED if only_active:
+                return Err(Code.WRONG_STATE, f"Job already paused: {job_id}")
             case Job.Status.PAUSED if (until, reason or job.pause_reason) == (
                 job.paused_until,
                 job.pause_reason,
@@ -57,10 +66,7 @@ def pause_active(
     actor: Actor, job_id: str, *, reason: str = "", until: datetime | None = None
 ) -> Result[Job]:
     """Pause a job, unless it is paused: a page that shows it as active must not change the end of that pause."""
-    job = actor.jobs().find(job_id)
-    if job is not None and job.status == Job.Status.PAUSED:
-        return Err(Code.WRONG_STATE, f"Job already paused: {job_id}")
-    return pause(actor, job_id, reason=reason, until=until)
+    return pause(actor, job_id, reason=reason, until=until, only_active=True)
 
 
 def pause_problem(reason: str, until: datetime | None, now: datetime) -> Err | None:
@@ -158,17 +164,21 @@ def before_cancel(job: Job) -> dict[str, Any]:
     return {"status": job.status} | until
 
 
-def restore(actor: Actor, job_id: str, *, is_deleted: bool | None = None) -> Result[Job]:
+def restore(
+    actor: Actor, job_id: str, *, is_deleted: bool | None = None, stopped_at: datetime | None = None
+) -> Result[Job]:
     """Restore a job from the trash with its former status, or a cancelled one, paused if it was, else pending.
 
     The slots since then are recorded as skipped. With `is_deleted`, restore only a job that is in the trash, or only one
-    that is not: whoever asks twice for a cancelled job from the trash must not arm it.
+    that is not: whoever asks twice for a cancelled job from the trash must not arm it. With `stopped_at`, restore only a
+    job that was deleted or cancelled at that moment, and not again since.
     """
     now = clock.now()
     with transaction.atomic():
         jobs = actor.restorable()
         if is_deleted is not None:
             jobs = jobs.filter(deleted_at__isnull=not is_deleted)
+        wait_for_owner(job_id)
         job = jobs.select_for_update(of=("self",)).find(job_id)
         if job is None:
             kept = actor.jobs().find(job_id)
@@ -180,14 +190,16 @@ def restore(actor: Actor, job_id: str, *, is_deleted: bool | None = None) -> Res
         if words := use_problem(actor, job):
             return invalid("task", words)
         is_cancelled = job.deleted_at is None
+        last_stop, before = _last_stop(job) if is_cancelled else (job.deleted_at, {})
+        if stopped_at and last_stop != stopped_at:
+            return Err(Code.WRONG_STATE, f"Job was stopped again since then: {job_id}")
         if job.status in Job.ACTIVE or is_cancelled:
             is_own = job.owner_id == actor.user.pk
             profile = actor.read_profile() if is_own else profile_of(job.owner)
             if refusal := restore_problem(profile, job.runs_per_minute, now):
                 return refusal
-        stopped_at, before = _last_stop(job) if is_cancelled else (job.deleted_at, {})
         # The slots up to and including the moment of the stop are already accounted for.
-        since = (stopped_at or job.updated_at) + TICK
+        since = (last_stop or job.updated_at) + TICK
         until = _still_ahead(before, now)
         is_paused_again = before.get("status") == Job.Status.PAUSED and (until or "until" not in before)
         was = "was stopped" if is_cancelled else "was in the trash"

@@ -84,12 +84,10 @@ def known_profile(user: Any) -> Profile:
         return profile_of(user)
 
 
-def change_calendar_address(user: Any) -> Profile:
-    """Give the user's calendar a new secret address; the old one stops working at once."""
-    profile = profile_of(user)
-    profile.calendar_key = Profile._meta.get_field("calendar_key").get_default()
-    profile.save(update_fields=["calendar_key"])
-    return profile
+def change_calendar_address(user: Any, *, shown: str = "") -> bool:
+    """Give the user's calendar a new secret address, unless `shown` is no longer the old one, which stops working."""
+    old = Profile.objects.filter(pk=profile_of(user).pk, **({"calendar_key": shown} if shown else {}))
+    return old.update(calendar_key=Profile._meta.get_field("calendar_key").get_default()) == 1
 
 
 def update_profile(

@@ -6,7 +6,8 @@ from schedules import clock
 from schedules.models import Event, Profile
 from schedules.result import Ok, Result
 from schedules.services.actors import Actor
-from schedules.services.people import update_profile
+from schedules.services.people import profile_of, update_profile
+from schedules.services.quotas import wait_for_turn
 
 
 def set_preferences(
@@ -19,8 +20,11 @@ def set_preferences(
     """Change the time zone or a topic of the actor's user; an empty text removes it."""
     asked = {"timezone": timezone, "topic": topic, "failure_topic": failure_topic}
     given = {name: value for name, value in asked.items() if value is not None}
-    before = {name: getattr(actor.read_profile(), name) for name in given}
     with transaction.atomic():
+        profile = profile_of(actor.user)
+        wait_for_turn(profile)
+        profile.refresh_from_db()
+        before = {name: getattr(profile, name) for name in given}
         result = update_profile(actor.user, timezone=timezone, topic=topic, failure_topic=failure_topic)
         if isinstance(result, Ok):
             Event.objects.create(

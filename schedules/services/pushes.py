@@ -4,11 +4,13 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
 
+from django.db import transaction
+
 from schedules import clock, limits
 from schedules.models import Execution
 from schedules.result import Ok, Result
 from schedules.services.actors import Actor
-from schedules.services.quotas import push_problem
+from schedules.services.quotas import push_problem, wait_for_turn
 from schedules.tasks.interface import Run
 
 # Longer than any request; if its process dies, the run ends as lost after this time.
@@ -20,11 +22,12 @@ NAME = "Notification"
 def begin_push(actor: Actor, content: Mapping[str, Any]) -> Result[Execution]:
     """Record that a notification is being sent, unless its owner has sent too many."""
     now = clock.now()
-    if refusal := push_problem(actor.user.pk, now):
-        return refusal
     title = limits.strip_unprintable(str(content.get("title") or content["message"]))
-    return Ok(
-        Execution.objects.create(
+    with transaction.atomic():
+        wait_for_turn(actor.read_profile())
+        if refusal := push_problem(actor.user.pk, now):
+            return refusal
+        push = Execution.objects.create(
             owner_id=actor.user.pk,
             job_name=" ".join(title.split())[:80] or NAME,
             task="notify",
@@ -37,7 +40,7 @@ def begin_push(actor: Actor, content: Mapping[str, Any]) -> Result[Execution]:
             lateness=timedelta(0),
             lease_until=now + LEASE,
         )
-    )
+    return Ok(push)
 
 
 def run_of(push: Execution) -> Run:

@@ -14,7 +14,7 @@ from django.db import connection
 from django.db.models import Count, Sum
 
 from schedules.models import Execution, Job, Profile, Token
-from schedules.models.job_queries import JobQuerySet
+from schedules.models.job_queries import JobQuerySet, is_public_id
 from schedules.result import Code, Err
 
 RATE_WINDOW = timedelta(minutes=1)
@@ -29,6 +29,14 @@ def wait_for_turn(profile: Profile) -> None:
     if connection.features.has_select_for_update:
         # SQLite has no row locks and needs none: only one transaction writes at a time.
         Profile.objects.select_for_update().values_list("pk").get(pk=profile.pk)
+
+
+def wait_for_owner(job_id: str) -> None:
+    """Lock the profile of a job's owner. Whoever locks both begins with it: otherwise, two would wait for each other."""
+    if connection.features.has_select_for_update and is_public_id(job_id):
+        # Whatever the state of the job, which may change before it is locked.
+        owner = Job.objects.filter(public_id=job_id).values("owner")[:1]
+        Profile.objects.select_for_update(of=("self",)).filter(user=owner).values_list("pk").first()
 
 
 def creation_problem(profile: Profile, added: float, now: datetime, *, jobs: int = 1) -> Err | None:

@@ -11,7 +11,7 @@ from collections import Counter, deque
 from collections.abc import Iterable, Iterator
 from datetime import timedelta
 from itertools import islice
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from schedules.models import Execution
 
@@ -24,6 +24,14 @@ COMMIT_DELAY = 10.0
 BUCKETS = (0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
 
 Row: TypeAlias = tuple[int, str, str, str, timedelta | None, Any]
+
+
+class RunCounts(NamedTuple):
+    """The counts of one reading, which the next one does not change."""
+
+    runs: dict[tuple[str, str], int]
+    late_runs: list[int]
+    lateness: float
 
 
 class RunCounters:
@@ -41,16 +49,17 @@ class RunCounters:
         self._tops: deque[tuple[float, int]] = deque()
         self._pending: dict[int, None] = {}
 
-    def update(self) -> None:
+    def update(self) -> RunCounts:
         """Read what has happened since the last reading; the first one only notes what is under way."""
         with self._lock:
             if self._floor is None:
                 self._floor = Execution.objects.order_by("-pk").values_list("pk", flat=True).first() or 0
                 live = Execution.objects.live().order_by("job").values_list("pk", flat=True)[:BATCH]
                 self._pending = dict.fromkeys(live)
-                return
-            self._read_pending()
-            self._read_new()
+            else:
+                self._read_pending()
+                self._read_new()
+            return RunCounts(dict(self.runs), list(self.late_runs), self.lateness)
 
     def _read_pending(self) -> None:
         waiting = iter(list(self._pending))

@@ -15,10 +15,12 @@ from django.db.models import Q
 from schedules import clock, limits
 from schedules.destinations import parse_destination
 from schedules.encryption import UnreadableError, reseal, seal
-from schedules.models import Event, Secret
+from schedules.models import Event, Installation, Secret
 from schedules.result import Code, Err, Ok, Result, invalid
 from schedules.secret_references import NAME
 from schedules.services.actors import Actor
+from schedules.services.people import profile_of
+from schedules.services.quotas import wait_for_turn
 from schedules.tasks import registry
 
 # A shorter one could not be masked without masking ordinary words.
@@ -77,8 +79,9 @@ def set_secret(
         "commands": sorted(set(commands)),
     }
     with transaction.atomic():
+        _wait_for_turn(actor, of_installation)
         mine = Secret.objects.filter(owner=owner_id)
-        row = mine.select_for_update().filter(name=name).first()
+        row = mine.filter(name=name).first()
         if row is None and mine.count() >= MOST_SECRETS:
             return Err(Code.QUOTA, f"There are {MOST_SECRETS} secrets already: delete one first.")
         before = {"hosts": row.hosts, "commands": row.commands} if row else {}
@@ -119,6 +122,15 @@ def _refusal(actor: Actor, of_installation: bool) -> Err | None:
     if of_installation and not _is_superuser(actor):
         return Err(Code.FORBIDDEN, "Only superusers manage the secrets of the installation.")
     return None
+
+
+def _wait_for_turn(actor: Actor, of_installation: bool) -> None:
+    """Have others who set a secret of the same owner wait: no row can be locked before there is one."""
+    if of_installation:
+        Installation.objects.get_or_create(pk=Installation.ONLY)
+        Installation.objects.select_for_update().get(pk=Installation.ONLY)
+    else:
+        wait_for_turn(profile_of(actor.user))
 
 
 def _is_superuser(actor: Actor) -> bool:

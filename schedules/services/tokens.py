@@ -102,6 +102,36 @@ def revoke_token(user: Any, token_id: int, *, door: Event.Door = Event.Door.WEB)
     return Ok(token)
 
 
+def rotate_token(user: Any, token_id: int) -> Result[IssuedToken]:
+    """Replace a token by a new one with the same name, permissions and end; the old one stops working at once.
+
+    If the old one has already expired, the new one gets the same lifetime.
+    """
+    with transaction.atomic():
+        # Whoever creates a token of this name now waits for the end of both changes.
+        wait_for_turn(profile_of(user))
+        replaced = _replace(user, token_id)
+        if isinstance(replaced, Err):
+            # Without a new token, keep the old one.
+            transaction.set_rollback(True)
+    return replaced
+
+
+def _replace(user: Any, token_id: int) -> Result[IssuedToken]:
+    revoked = revoke_token(user, token_id)
+    if isinstance(revoked, Err):
+        return revoked
+    old, now = revoked.value, clock.now()
+    if old.oauth_client:
+        return Err(Code.WRONG_STATE, "A connected app renews its tokens itself: disconnect it instead.")
+    lifetime = None
+    if old.expires_at:
+        lifetime = old.expires_at - (now if old.expires_at > now else old.created_at)
+    return issue_token(
+        user, name=old.name, scopes=old.scopes, kind=old.kind, families=old.families, expires_in=lifetime
+    )
+
+
 def verify_token(text: str) -> Token | None:
     """Return the usable token with this text, with its owner and profile, or None; takes the same time in both cases."""
     now = clock.now()

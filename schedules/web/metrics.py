@@ -87,10 +87,10 @@ def _work(now: datetime) -> Iterator[str]:
 
 
 def _runs() -> Iterator[str]:
-    counters.update()
+    counts = counters.update()
     tasks = {task.name for task in registry.all_tasks(include_system=True)}
     runs: Counter[tuple[str, str]] = Counter()
-    for (task, status), count in counters.runs.items():
+    for (task, status), count in counts.runs.items():
         # A task that is no longer registered keeps no label of its own, so that their number stays small.
         runs[task if task in tasks else "unknown", status] += count
     yield _metric(
@@ -100,14 +100,14 @@ def _runs() -> Iterator[str]:
         {_labels(task=task, outcome=status): count for (task, status), count in sorted(runs.items())},
     )
     buckets = [*map(str, BUCKETS), "+Inf"]
-    cumulated = list(accumulate(counters.late_runs))
+    cumulated = list(accumulate(counts.late_runs))
     name = "cronty_run_lateness_seconds"
     samples = {f"_bucket{_labels(le=limit)}": count for limit, count in zip(buckets, cumulated, strict=True)}
     yield _metric(
         name,
         "histogram",
         "The time between the slot of a scheduled run and its first start, of runs that have ended.",
-        {**samples, "_sum": round(counters.lateness, 3), "_count": cumulated[-1]},
+        {**samples, "_sum": round(counts.lateness, 3), "_count": cumulated[-1]},
     )
 
 

@@ -447,6 +447,21 @@ def test_past_day_is_not_skipped(actor):
     assert value_of(services.skip(actor, job.public_id, days=[today])).skips == today.isoformat()
 
 
+@pytest.mark.parametrize("stop", [services.delete, services.cancel])
+def test_job_that_was_stopped_again_is_not_restored_to_before_the_first_time(actor, time_machine, stop):
+    job = JobFactory(owner=actor.user)
+    first = NOW
+    for change in (stop, services.restore, stop):
+        assert isinstance(change(actor, job.public_id), Ok)
+        time_machine.shift(1)
+
+    refused = services.restore(actor, job.public_id, stopped_at=first)
+
+    assert isinstance(refused, Err)
+    assert refused.code == Code.WRONG_STATE
+    assert isinstance(services.restore(actor, job.public_id, stopped_at=first + timedelta(seconds=2)), Ok)
+
+
 def test_one_time_job_whose_time_passed_in_the_trash_is_restored_as_paused(actor, time_machine):
     job = value_of(services.schedule(actor, **PLAIN, **ONCE)).job
     services.delete(actor, job.public_id)

@@ -29,6 +29,16 @@ def test_new_key_is_first_and_the_old_one_stays_for_a_while(actor, hook):
     assert Event.objects.filter(job=hook, verb="rotate key", actor="olga").exists()
 
 
+def test_key_that_was_rotated_meanwhile_is_not_rotated_again(actor, hook):
+    shown = str(hook.signing_version)
+
+    rotated = [services.rotate_signing_key(actor, hook.public_id, shown=shown) for _ in range(2)]
+
+    assert [isinstance(result, Ok) for result in rotated] == [True, False]
+    hook.refresh_from_db()
+    assert hook.signing_version == int(shown) + 1
+
+
 def test_nobody_but_the_owner_sees_or_changes_a_key(hook):
     for user in (UserFactory(), UserFactory(is_staff=True, is_superuser=True)):
         actor = Actor(user, Event.Door.WEB)

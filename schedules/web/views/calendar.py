@@ -24,7 +24,7 @@ from schedules.models.people import is_active
 from schedules.services.people import change_calendar_address
 from schedules.web.views.calendar_days import HOUR, days_between, hours_of
 from schedules.web.views.forecast import MOST_JOBS, days_of, has_more, runs_of, soonest
-from schedules.web.views.page import PageMixin, page_of
+from schedules.web.views.page import PageMixin
 
 # How many events a day shows.
 SHOWN_JOBS = {"month": 3, "week": 12, "day": 0}
@@ -100,11 +100,10 @@ def _shifted(day: date, view: str, step: int) -> date:
 @require_POST
 def change_address(request: HttpRequest) -> HttpResponse:
     """Change the secret address of the feed, for when somebody else has seen it."""
-    if request.POST.get("shown", "") not in ("", page_of(request).profile.calendar_key):
+    if change_calendar_address(request.user, shown=request.POST.get("shown", "")):
+        messages.success(request, "Your calendar has a new link. The old one no longer works.")
+    else:
         messages.warning(request, "The link was already changed: this is the new one.")
-        return HttpResponseRedirect(reverse("schedules:calendar"), status=303)
-    change_calendar_address(request.user)
-    messages.success(request, "Your calendar has a new link. The old one no longer works.")
     return HttpResponseRedirect(reverse("schedules:calendar"), status=303)
 
 

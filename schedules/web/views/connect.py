@@ -9,16 +9,15 @@ from urllib.parse import quote
 from django import forms
 from django.conf import settings
 from django.contrib import messages
-from django.db import transaction
 from django.http import Http404, HttpRequest, HttpResponse
 from django.urls import reverse
 from django.views.decorators.http import require_POST, require_safe
 from django.views.generic import TemplateView
 
-from schedules import clock, services
+from schedules import services
 from schedules.form_errors import add_errors
 from schedules.models import Token
-from schedules.result import Code, Err, Ok, Result
+from schedules.result import Err, Ok
 from schedules.services import IssuedToken
 from schedules.services.connected_apps import mcp_address
 from schedules.services.local_server import local_server, omitted_variable_note
@@ -119,37 +118,13 @@ def snippets(token: str, username: str) -> dict[str, str]:
 
 @require_POST
 def rotate(request: HttpRequest, token_id: int) -> HttpResponse:
-    """Replace a token by a new one with the same name and permissions; the old one stops working at once."""
-    with transaction.atomic():
-        replaced = _replace(request.user, token_id)
-        if isinstance(replaced, Err):
-            # Without a new token, keep the old one.
-            transaction.set_rollback(True)
-    match replaced:
+    """Replace a token, and show the new one once."""
+    match services.rotate_token(request.user, min(token_id, 2**63 - 1)):
         case Ok(issued):
             return show_token(request, issued)
         case Err() as problem:
             show_problem(request, problem)
             return back(request, reverse("schedules:connect"))
-
-
-def _replace(user: Any, token_id: int) -> Result[IssuedToken]:
-    """Revoke a token and issue a new one that expires at the same time.
-
-    If the old one has already expired, the new one gets the same lifetime.
-    """
-    revoked = services.revoke_token(user, min(token_id, 2**63 - 1))
-    if isinstance(revoked, Err):
-        return revoked
-    old, now = revoked.value, clock.now()
-    if old.oauth_client:
-        return Err(Code.WRONG_STATE, "A connected app renews its tokens itself: disconnect it instead.")
-    lifetime = None
-    if old.expires_at:
-        lifetime = old.expires_at - (now if old.expires_at > now else old.created_at)
-    return services.issue_token(
-        user, name=old.name, scopes=old.scopes, kind=old.kind, families=old.families, expires_in=lifetime
-    )
 
 
 def show_token(request: HttpRequest, issued: IssuedToken) -> HttpResponse:

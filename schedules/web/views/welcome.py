@@ -6,6 +6,7 @@ from typing import Any
 
 from django.conf import settings
 from django.contrib import messages
+from django.db import transaction
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
 from django.views.decorators.http import require_POST
@@ -17,6 +18,7 @@ from schedules.models import Job
 from schedules.models.counting import counted
 from schedules.result import Err, Ok, Result
 from schedules.services import Actor, Scheduled
+from schedules.services.quotas import wait_for_turn
 from schedules.templatetags.cronty_times import clock_words, local
 from schedules.web.forms import WelcomeForm
 from schedules.web.views.delivery import delivery_of
@@ -109,12 +111,15 @@ def demo(request: HttpRequest) -> HttpResponse:
         else:
             messages.warning(request, "There are no demo jobs to remove.")
         return back(request, reverse("schedules:jobs"))
-    if demo_ids:
-        messages.warning(request, f"You already have demo jobs, tagged {DEMO_TAG}.")
-        return back(request, reverse("schedules:jobs"))
-    results = [
-        services.schedule(actor, prefix=DEMO_PREFIX, tags=[DEMO_TAG], **fields) for fields in demo_jobs(actor)
-    ]
+    with transaction.atomic():
+        wait_for_turn(actor.read_profile())
+        if demo_ids.exists():
+            messages.warning(request, f"You already have demo jobs, tagged {DEMO_TAG}.")
+            return back(request, reverse("schedules:jobs"))
+        results = [
+            services.schedule(actor, prefix=DEMO_PREFIX, tags=[DEMO_TAG], **fields)
+            for fields in demo_jobs(actor)
+        ]
     problems = [problem_text(result) for result in results if isinstance(result, Err)]
     if problems:
         messages.error(request, problems[0])
