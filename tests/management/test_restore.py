@@ -150,6 +150,26 @@ def test_backup_copied_by_hand_is_accounted_for(tmp_path: Path):
 
 
 @on_sqlite
+@pytest.mark.parametrize("mode", ["WAL", "DELETE"])
+def test_database_in_use_is_not_accounted_for(tmp_path: Path, mode: str):
+    """A file without a moment of its own, as Cronty writes it; without a write-ahead log, a heartbeat tells."""
+    fill()
+    target = tmp_path / "cronty.sqlite3"
+    call_command("backup", str(target))
+    with closing(sqlite3.connect(target)) as user:
+        user.execute("PRAGMA user_version=0")
+        user.execute(f"PRAGMA journal_mode={mode}")
+        last_seen = "2100-01-01" if mode == "DELETE" else "2000-01-01"
+        user.execute("UPDATE schedules_cluster SET last_seen_at = ?", [f"{last_seen} 00:00:00"])
+        user.commit()
+
+        refused = restore(f"sqlite:///{target}", "--already-in-place", "--slots", "skip")
+
+        assert "stop Cronty first" in refused.stderr
+        assert [status for status, _ in user.execute(FOUND)] == ["running"]
+
+
+@on_sqlite
 def test_file_that_is_no_backup_is_refused(tmp_path: Path):
     path = tmp_path / "other.sqlite3"
     with closing(sqlite3.connect(path)) as database:

@@ -85,7 +85,6 @@ def _restore_sqlite(path: Path, slots: str | None, *, is_sure: bool) -> str:
     _make_single_file(copy)
     kept = current.with_name(f"{current.name}.before-{clock.now():%Y%m%dT%H%M%S}")
     if is_replaced:
-        # Fails while any process has the database open.
         _make_single_file(current)
         os.link(current, kept)
     # In one step: without a file at its place, the next start would create an empty database.
@@ -95,6 +94,7 @@ def _restore_sqlite(path: Path, slots: str | None, *, is_sure: bool) -> str:
 
 
 def _make_single_file(path: Path) -> None:
+    """Remove the write-ahead log, which is refused while any process has the database open."""
     with closing(sqlite3.connect(path, timeout=1)) as database:
         try:
             database.execute("PRAGMA journal_mode=DELETE").fetchone()
@@ -169,10 +169,14 @@ def _account(slots: str) -> str:
 
 
 def _backup_moment() -> datetime | None:
-    """Return when the backup was made, which only `manage.py backup` records, or the last trace of work in it."""
-    if connection.vendor == "sqlite" and (stamp := _rows("PRAGMA user_version")[0][0]):
-        return datetime.fromtimestamp(stamp, UTC)
-    return engine.newest_trace()
+    """Return when the backup was made, or the last trace of work in it."""
+    return _recorded_moment() or engine.newest_trace()
+
+
+def _recorded_moment() -> datetime | None:
+    """Return when the backup was made if `manage.py backup` has made it; nothing else records that."""
+    seconds = _rows("PRAGMA user_version")[0][0] if connection.vendor == "sqlite" else 0
+    return datetime.fromtimestamp(seconds, UTC) if seconds else None
 
 
 def _refuse_if_alive() -> None:
@@ -191,9 +195,15 @@ def _refuse_if_in_use() -> None:
     """Refuse if processes already work on a database that was restored by other means."""
     if connection.vendor == "postgresql":
         _refuse_other_sessions()
-    elif made_at := _backup_moment():
+        return
+    connection.close()
+    _make_single_file(Path(connection.settings_dict["NAME"]))
+    # Without a write-ahead log, only heartbeats tell.
+    clusters = Cluster.objects.all()
+    if made_at := _recorded_moment():
         # Clusters in the backup itself were last seen before it was made.
-        _refuse_clusters(Cluster.objects.filter(last_seen_at__gt=made_at + timedelta(seconds=2)))
+        clusters = clusters.filter(last_seen_at__gt=made_at + timedelta(seconds=2))
+    _refuse_clusters(clusters)
 
 
 def _refuse_other_sessions() -> None:
