@@ -121,6 +121,34 @@ def test_sqlite_backup_replaces_the_database_which_is_kept(tmp_path: Path):
 
 
 @on_sqlite
+def test_empty_database_is_replaced_without_a_question(tmp_path: Path):
+    """Any command that is run before `restore` creates one."""
+    fill()
+    backup, target = tmp_path / "copy.sqlite3", tmp_path / "cronty.sqlite3"
+    call_command("backup", str(backup))
+    with closing(sqlite3.connect(target)) as database:
+        database.execute("PRAGMA journal_mode=WAL")
+
+    done = restore(f"sqlite:///{target}", backup, "--slots", "skip")
+
+    assert done.returncode == 0, done.stderr
+    with closing(sqlite3.connect(target)) as database:
+        check(database.execute(FOUND).fetchall())
+
+
+@on_sqlite
+def test_database_of_another_program_is_replaced_only_after_a_question(tmp_path: Path):
+    backup, target = tmp_path / "copy.sqlite3", tmp_path / "cronty.sqlite3"
+    call_command("backup", str(backup))
+    with closing(sqlite3.connect(target)) as database:
+        database.execute("CREATE TABLE other (id INTEGER)")
+
+    refused = restore(f"sqlite:///{target}", backup, "--slots", "skip")
+
+    assert f"{target} exists; to replace it, add --yes." in refused.stderr
+
+
+@on_sqlite
 def test_questions_are_answered_at_a_terminal(tmp_path: Path):
     fill()
     backup, target = tmp_path / "copy.sqlite3", tmp_path / "cronty.sqlite3"

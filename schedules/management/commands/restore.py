@@ -230,9 +230,10 @@ def _slots(choice: str | None) -> str:
 
 
 def _confirm(current: object, *, is_replaced: bool, is_sure: bool) -> None:
-    if not is_replaced or is_sure:
+    tables = connection.introspection.table_names() if is_replaced else []
+    if not tables or is_sure:
         return
-    newest = engine.newest_trace()
+    newest = engine.newest_trace() if "schedules_cluster" in tables else None
     words = f"{current} has changes until {newest:%Y-%m-%d %H:%M:%S} UTC" if newest else f"{current} exists"
     if not sys.stdin.isatty():
         raise CommandError(f"{words}; to replace it, add --yes. It is kept under another name.")
