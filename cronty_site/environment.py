@@ -12,7 +12,7 @@ from ipaddress import ip_address, ip_network
 from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import Any
-from urllib.parse import parse_qs, unquote, urlsplit
+from urllib.parse import parse_qsl, unquote, urlsplit
 from zoneinfo import ZoneInfo
 
 import dj_database_url
@@ -48,12 +48,7 @@ def secret(name: str, default: str = "") -> str:
 
 
 def boolean(name: str, default: bool) -> bool:
-    value = text(name, str(default)).lower()
-    if value in {"1", "true", "yes", "on"}:
-        return True
-    if value in {"0", "false", "no", "off"}:
-        return False
-    raise refuse(name, f"use true or false, not {value!r}.")
+    return _truth(name, text(name, str(default)))
 
 
 def integer(name: str, default: int, *, minimum: int, maximum: int) -> int:
@@ -274,8 +269,10 @@ def email_settings(name: str, sender: str) -> dict[str, object]:
         is_server = False
     if not is_server:
         raise refuse(name, "use smtp://user:password@host:587?tls=true&from=cronty@host.")
-    use_ssl, options = parts.scheme == "smtps", parse_qs(parts.query)
-    use_tls = options.get("tls") == ["true"]
+    use_ssl, options = parts.scheme == "smtps", dict(parse_qsl(parts.query, keep_blank_values=True))
+    if unknown := options.keys() - {"tls", "from"}:
+        raise refuse(name, f"the options after ? are tls and from, not {min(unknown)!r}.")
+    use_tls = _truth(f"{name}: tls", options.get("tls", "false"))
     if use_ssl and use_tls:
         raise refuse(name, "use either smtps:// or tls=true, not both.")
     user = unquote(parts.username or "")
@@ -288,8 +285,16 @@ def email_settings(name: str, sender: str) -> dict[str, object]:
         "EMAIL_USE_SSL": use_ssl,
         "EMAIL_USE_TLS": use_tls,
         "EMAIL_TIMEOUT": 10,
-        "DEFAULT_FROM_EMAIL": options.get("from", [user if "@" in user else sender])[0],
+        "DEFAULT_FROM_EMAIL": options.get("from") or (user if "@" in user else sender),
     }
+
+
+def _truth(name: str, value: str) -> bool:
+    if value.lower() in {"1", "true", "yes", "on"}:
+        return True
+    if value.lower() in {"0", "false", "no", "off"}:
+        return False
+    raise refuse(name, f"use true or false, not {value!r}.")
 
 
 def _content(name: str, path: Path) -> str:

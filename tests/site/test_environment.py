@@ -95,6 +95,9 @@ def test_trailing_slash_of_a_url_is_removed(given):
         pytest.param(lambda: environment.email_settings("X", ""), "http://mail.example", id="no mail server"),
         pytest.param(lambda: environment.email_settings("X", ""), "smtp://a:b", id="mail port is no number"),
         pytest.param(lambda: environment.email_settings("X", ""), "smtps://a?tls=true", id="ssl and tls"),
+        pytest.param(lambda: environment.email_settings("X", ""), "smtp://a?tls=maybe", id="unclear tls"),
+        pytest.param(lambda: environment.email_settings("X", ""), "smtp://a?tls", id="tls without a value"),
+        pytest.param(lambda: environment.email_settings("X", ""), "smtp://a?ssl=true", id="no mail option"),
         pytest.param(lambda: environment.integer("X", 1, minimum=1, maximum=9), "10", id="above the maximum"),
         pytest.param(lambda: environment.web_address("X", ""), "https://a b", id="blank in an address"),
         pytest.param(lambda: environment.destinations("X"), "nas.local:99999", id="destination port"),
@@ -252,6 +255,7 @@ def test_mail_goes_to_the_console_without_a_mail_server():
     ("url", "port", "use_ssl", "use_tls"),
     [
         pytest.param("smtp://me:p%40ss@mail.example:587?tls=true", 587, False, True, id="tls"),
+        pytest.param("smtp://me:p%40ss@mail.example?tls=Yes", 25, False, True, id="tls in another word"),
         pytest.param("smtps://me:p%40ss@mail.example", 465, True, False, id="ssl"),
         pytest.param("smtp://me:p%40ss@mail.example", 25, False, False, id="plain"),
     ],
