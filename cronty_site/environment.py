@@ -181,6 +181,14 @@ def web_address(name: str, default: str) -> str:
     return value
 
 
+def site_address(name: str, default: str) -> str:
+    """Read the public address of the pages, which are at its root; a login in it would be shown with every link."""
+    value = web_address(name, default)
+    if re.search(r"[/?#@]", value.partition("://")[2]):
+        raise refuse(name, "use an address without a path or a login, like https://cronty.example.")
+    return value
+
+
 def is_checkout(folder: Path) -> bool:
     """Return whether Cronty runs from its source code, and not from an installed package."""
     return all((folder / name).is_file() for name in ("manage.py", "pyproject.toml"))

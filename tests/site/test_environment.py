@@ -140,6 +140,33 @@ def test_invalid_value_is_refused_with_the_name_of_the_variable(given, reader, v
         reader()
 
 
+@pytest.mark.parametrize("rest", ["/cronty", "/cronty/", ":8000/cronty", "?a=b", "#top"])
+def test_site_address_has_no_path_but_another_address_may_have_one(given, rest):
+    given(f"https://cronty.example{rest}")
+
+    with pytest.raises(ImproperlyConfigured, match=r"^X: use an address without a path"):
+        environment.site_address("X", "")
+    assert environment.web_address("X", "").startswith("https://cronty.example")
+
+
+def test_site_address_with_a_login_is_refused_without_showing_its_password(given):
+    given("https://olga:hunter2@cronty.example")
+
+    with pytest.raises(
+        ImproperlyConfigured, match=r"^X: use an address without a path or a login"
+    ) as refused:
+        environment.site_address("X", "")
+
+    assert "hunter2" not in str(refused.value)
+
+
+@pytest.mark.parametrize("address", ["http://[::1]:8000", "HTTPS://cronty.example/"])
+def test_site_address_is_a_host_with_or_without_a_port(given, address):
+    given(address)
+
+    assert environment.site_address("X", "") == address.rstrip("/")
+
+
 def test_database_address_is_refused_without_showing_its_password(given):
     given("mysql://u:hunter2@h/name")
 

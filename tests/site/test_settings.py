@@ -108,6 +108,7 @@ WRONG = [
     ("CRONTY_PORT", "http"),
     ("CRONTY_HOST", "http://localhost"),
     ("CRONTY_URL", "cronty.example"),
+    ("CRONTY_URL", "https://cronty.example/cronty"),
     ("CRONTY_TIME_ZONE", "Mars/Base"),
     ("CRONTY_ZONE_DATA", "elsewhere"),
     ("CRONTY_DATA", "/dev/null/data"),
