@@ -222,13 +222,13 @@ def file(name: str, default: Path) -> str:
 def secret_key(name: str) -> str:
     """Read a key that signs sessions and tokens, or an empty text; refuse one that could be guessed."""
     value = secret(name)
-    if value and (len(value) < 32 or len(set(value)) < 5):
+    if value and _can_be_guessed(value):
         raise refuse(name, "use at least 32 random characters, for example from `openssl rand -base64 48`.")
     return value
 
 
 def generated_secret(name: str, path: Path) -> str:
-    """Return the secret in a file, which is generated the first time.
+    """Return the secret key in a file, which is generated the first time; refuse one that could be guessed.
 
     `name` is the variable that determines the folder.
     """
@@ -241,7 +241,14 @@ def generated_secret(name: str, path: Path) -> str:
                 os.link(file.name, path)
     except OSError as error:
         raise refuse(name, f"{path} cannot be written ({error.strerror}); choose another folder.") from error
-    return _content(name, path).strip()
+    value = _content(name, path).strip()
+    if _can_be_guessed(value):
+        raise refuse(
+            name,
+            f"{path} holds no key of at least 32 random characters;"
+            " copy the file from a backup, or delete it to get a new key.",
+        )
+    return value
 
 
 def database(name: str, default: str, **options: Any) -> dj_database_url.DBConfig:
@@ -295,6 +302,10 @@ def email_settings(name: str, sender: str) -> dict[str, object]:
         "EMAIL_TIMEOUT": 10,
         "DEFAULT_FROM_EMAIL": options.get("from") or (user if "@" in user else sender),
     }
+
+
+def _can_be_guessed(key: str) -> bool:
+    return len(key) < 32 or len(set(key)) < 5
 
 
 def _truth(name: str, value: str) -> bool:

@@ -255,16 +255,24 @@ def test_binary_dotenv_file_is_refused_with_its_name(tmp_path):
 
 
 def test_secret_of_the_first_of_two_processes_is_used(tmp_path, monkeypatch):
-    path = tmp_path / "secret_key"
+    path, other = tmp_path / "secret_key", "the key that the other process has written"
     link = os.link
 
     def late_link(source: str, target: Path) -> None:
-        path.write_text("the other's")
+        path.write_text(other)
         link(source, target)
 
     monkeypatch.setattr(os, "link", late_link)
 
-    assert environment.generated_secret("X", path) == "the other's"
+    assert environment.generated_secret("X", path) == other
+
+
+@pytest.mark.parametrize("content", ["", "\n", "short", "x" * 40])
+def test_secret_file_with_a_key_that_could_be_guessed_is_refused_with_its_name(tmp_path, content):
+    (tmp_path / "secret_key").write_text(content)
+
+    with pytest.raises(ImproperlyConfigured, match=r"^X: .*/secret_key holds no key of at least 32 random"):
+        environment.generated_secret("X", tmp_path / "secret_key")
 
 
 def test_secret_that_cannot_be_stored_is_refused_with_its_name(tmp_path):
