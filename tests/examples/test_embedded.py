@@ -95,6 +95,7 @@ def test_job_created_by_the_project_fires_and_is_visible_to_people_and_agents(sh
         wait_for(lambda: answers(browser, "/cronty/healthz"))
         # At once, also in the journal of a service: it may have the first password.
         wait_for(lambda: "Ctrl-C stops everything" in log.read_text())
+        assert f"create a token at {address}/cronty/connect/ for {address}/mcp" in log.read_text()
         log_in(browser)
         placed = browser.post("/", data={"item": "lamp"}, headers=csrf(browser))
         assert placed.status_code == 201, placed.text

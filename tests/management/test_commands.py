@@ -143,6 +143,13 @@ def test_greeting_shows_the_password_only_once():
     assert "http://127.0.0.1:9" in words
 
 
+def test_greeting_names_no_page_of_a_project_without_the_pages(settings):
+    assert "/connect/" in up.greeting({"host": "127.0.0.1", "port": 9}, None, "admin")
+    settings.ROOT_URLCONF = ()
+
+    assert "create a token" not in up.greeting({"host": "127.0.0.1", "port": 9}, None, "admin")
+
+
 def test_no_cluster_option_starts_only_the_web_command():
     web_only = {"host": "h", "port": 1, "no_web": False, "no_cluster": True}
 

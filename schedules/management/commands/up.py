@@ -12,7 +12,7 @@ from urllib.request import urlopen
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import Error, connections
-from django.urls import reverse
+from django.urls import NoReverseMatch, reverse
 
 from schedules import __version__
 from schedules.database_errors import reason_of
@@ -141,12 +141,20 @@ def greeting(options: dict[str, Any], first: FirstUser | None, operator: str) ->
         "  Connect an agent:",
         f"    {_claude_command(local_server(operator))}",
         *([f"    ({note})"] if (note := omitted_variable_note()) else []),
-        f"    or create a token at {url}/connect/ for {url}/mcp",
+        *_other_ways_to_connect(url),
         "",
         "  Ctrl-C stops everything.",
         "",
     ]
     return "\n".join(lines)
+
+
+def _other_ways_to_connect(url: str) -> list[str]:
+    try:
+        return [f"    or create a token at {url}{reverse('schedules:connect')} for {url}/mcp"]
+    except NoReverseMatch:
+        # With --no-web, a project need not have the pages.
+        return []
 
 
 def _claude_command(server: dict[str, Any]) -> str:
