@@ -2,6 +2,7 @@
 
 import asyncio
 import re
+import subprocess
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -37,7 +38,7 @@ PAGE = "docs/how-to/embedding.md"
 FILL_IN = """
 apps, middleware = DJANGO
 INSTALLED_APPS = [*INSTALLED_APPS[:1], *apps, "orders", *INSTALLED_APPS[2:]]
-MIDDLEWARE = [middleware[0], *MIDDLEWARE[1:3], *middleware[2:]]
+MIDDLEWARE = [middleware[0], *MIDDLEWARE[1:4], *middleware[2:]]
 LOGIN_URL = "admin:login"
 """
 USE_THE_PROJECT = """
@@ -48,14 +49,13 @@ from types import SimpleNamespace
 from django.contrib.auth.models import User
 from django.core.management import call_command
 from django.db import transaction
+from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
 call_command("check", fail_level="WARNING")
 call_command("migrate", verbosity=0)
-from shop.asgi import application
-
-print(reverse("schedules:jobs"), type(application).__name__, sep="\\n")
+print(reverse("schedules:jobs"), Client().get("/static/schedules/app.css").status_code, sep="\\n")
 customer, item = User.objects.create_user("olga"), "lamp"
 Order = SimpleNamespace(objects=SimpleNamespace(create=lambda **_: SimpleNamespace(pk=7)))
 exec(Path("services.py").read_text())
@@ -119,15 +119,26 @@ def test_project_made_from_the_page_works(tmp_path: Path):
     append(
         tmp_path / "shop/urls.py", "from django.urls import include", f"urlpatterns.append({urls.strip()})"
     )
-    append(tmp_path / "shop/asgi.py", "import schedules.mcp.http, schedules.serving.guards", asgi)
+    (tmp_path / "shop/asgi.py").write_text(asgi)
     (tmp_path / "orders").mkdir()
     (tmp_path / "orders/__init__.py").touch()
     (tmp_path / "orders/tasks.py").write_text(tasks)
     (tmp_path / "services.py").write_text(services)
 
-    said = Project(tmp_path, {"PYTHONPATH": str(ROOT)}).shell(USE_THE_PROJECT)
+    project = Project(tmp_path, {"PYTHONPATH": str(ROOT)})
+    said = project.shell(USE_THE_PROJECT)
+    # As another server does it, which has not set up Django before.
+    served = subprocess.run(
+        [*python(), "-c", "from shop.asgi import application; print(type(application).__name__)"],
+        cwd=tmp_path,
+        env=project.environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
 
-    assert said.splitlines()[-3:] == ["/cronty/", "Guards", "Remind of order 7"]
+    assert said.splitlines()[-3:] == ["/cronty/", "200", "Remind of order 7"]
+    assert served.stdout == "Guards\n", served.stderr
 
 
 def append(file: Path, *parts: str) -> None:
