@@ -165,18 +165,19 @@ def follow_deployment(wheel: Path, folder: Path) -> None:
     pages = PROJECT / "docs/how-to"
     steps, other = re.findall(r"```sh\n(.*?)```", (pages / "deploy.md").read_text(), flags=re.DOTALL)
     unit = (pages / "deploy/cronty.service").read_text()
-    shutil.copy(pages / "deploy/cronty.service", folder)
+    for name in ("cronty.service", "cronty.env"):
+        shutil.copy(pages / "deploy" / name, folder)
     shutil.copy(wheel, folder)
     (folder / "constraints.txt").write_text(f"cronty @ file://{folder / wheel.name}\n")
     settings = " ".join(re.findall(r"^Environment=(\S+)$", unit, flags=re.MULTILINE))
     (start,) = re.findall(r"^ExecStart=(.+)$", unit, flags=re.MULTILINE)
-    # What systemd does for StateDirectory= and User=, then the line that it starts, and the other command of the page.
+    # What systemd does for StateDirectory=, EnvironmentFile= and User=, then the line that it starts, and the other command of the page.
     script = f"""
 export PATH=/usr/sbin:/usr/bin:/sbin:/bin PIP_CONSTRAINT={folder}/constraints.txt
 {steps}
 install --directory --mode 0700 --owner cronty --group cronty /var/lib/cronty
 cd /var/lib/cronty
-runuser -u cronty -- env {settings} CRONTY_PORT={free_port()} {start} >/tmp/journal 2>&1 & service=$!
+runuser -u cronty -- env {settings} $(grep -v '^#' /etc/cronty.env) CRONTY_PORT={free_port()} {start} >/tmp/journal 2>&1 & service=$!
 until grep "Ctrl-C stops" /tmp/journal; do kill -0 $service || {{ cat /tmp/journal; exit 1; }}; sleep 0.2; done
 {other}
 kill $service

@@ -235,6 +235,15 @@ def test_plain_http_past_the_proxy_is_refused(cronty: Behind):
         assert browser.get("/healthz").text == "ok\n"
 
 
+@pytest.mark.parametrize("name", ["cronty.service", "cronty-cluster@.service"])
+def test_unit_has_only_its_data_folder_and_the_file_of_settings(name: str):
+    """Commands that a person types read the same file."""
+    unit = (FILES / name).read_text()
+
+    assert re.findall(r"^Environment=(\w+)", unit, flags=re.MULTILINE) == ["CRONTY_DATA"]
+    assert re.findall(r"^EnvironmentFile=(.+)$", unit, flags=re.MULTILINE) == ["/etc/cronty.env"]
+
+
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd is not installed")
 def test_systemd_accepts_the_unit_and_finds_it_hardened(tmp_path: Path):
     unit = tmp_path / "cronty.service"
