@@ -4,6 +4,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand
 
+from schedules.management.database import readable_database
 from schedules.services.secret_key import adopt_secret_key
 
 
@@ -12,6 +13,8 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> str:
         words = "This host's secret key is now the installation's: give it to the other hosts, and issue new tokens."
-        if lost := adopt_secret_key():
+        with readable_database():
+            lost = adopt_secret_key()
+        if lost:
             words += f" Write these secrets again, because no known key can read them: {', '.join(lost)}."
         return words

@@ -5,6 +5,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
+from schedules.management.database import readable_database
 from schedules.management.secret_key import refuse_foreign_secret_key
 from schedules.models import Event, Token
 from schedules.result import Ok
@@ -29,7 +30,8 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> str:
         refuse_foreign_secret_key()
-        user = find_user(options["user"])
+        with readable_database():
+            user = find_user(options["user"])
         if user is None:
             raise CommandError(f"--user: there is no active user called {options['user']!r}.")
         try:

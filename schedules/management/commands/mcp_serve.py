@@ -12,6 +12,7 @@ from django.db import DatabaseError, connections
 from schedules import clock, engine, limits
 from schedules.command_words import how_to_run
 from schedules.management.arguments import host_in_url, port
+from schedules.management.database import readable_database
 from schedules.management.secret_key import refuse_foreign_secret_key, stop_with_foreign_secret_key
 from schedules.management.startup import (
     deferred_adapters,
@@ -127,15 +128,12 @@ def _families(text: str | None) -> list[str]:
 
 
 def _user(username: str | None) -> AbstractBaseUser:
-    try:
+    with readable_database():
         if username:
             named = find_user(username)
             found = [named] if named else []
         else:
             found = list(superusers()[:2])
-    except DatabaseError as error:
-        why = str(error).partition("\n")[0]
-        raise CommandError(f"The database cannot be read ({why}): run `{how_to_run('up')}` first.") from error
     if username and not found:
         raise CommandError(f"--user: there is no active user called {username!r}.")
     if len(found) != 1:

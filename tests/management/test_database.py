@@ -1,0 +1,29 @@
+"""Commands that find no tables, or no database."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.clusters import PROJECT
+from tests.projects import Project
+
+
+@pytest.mark.parametrize("address", ["sqlite:///{folder}/empty.sqlite3", "postgres://u:p@127.0.0.1:1/x"])
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("issue_token", "--user", "olga", "--name", "laptop"),
+        ("adopt_secret_key",),
+        ("mcp_serve", "--user", "olga"),
+    ],
+    ids=lambda command: command[0],
+)
+def test_command_ends_with_one_sentence_that_says_what_to_do(tmp_path: Path, address: str, command):
+    variables = {"CRONTY_DATA": str(tmp_path), "DATABASE_URL": address.format(folder=tmp_path)}
+
+    done = Project(PROJECT, variables).run(*command)
+
+    assert done.returncode == 1
+    assert done.stderr.startswith("CommandError: The database cannot be read (")
+    assert done.stderr.endswith("): run `python manage.py up` first.\n")
+    assert done.stderr.count("\n") == 1
