@@ -22,9 +22,9 @@ _PASSED_ON = {"ignore_unknown_options": True, "help_option_names": []}
 _ARGUMENTS = click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 
 
-def _manage(*arguments: str) -> None:
+def _manage(*arguments: str, program: str = "cronty") -> None:
     restrict_to_owner()
-    execute_from_command_line(["cronty", *arguments])
+    execute_from_command_line([program, *arguments])
 
 
 @click.command("up", context_settings=_PASSED_ON, add_help_option=False)
@@ -45,7 +45,7 @@ def doctor_command(arguments: Sequence[str]) -> None:
 @_ARGUMENTS
 def manage_command(arguments: Sequence[str]) -> None:
     """Run any management command, like manage.py."""
-    _manage(*(arguments or ["help"]))
+    _manage(*(arguments or ["help"]), program="cronty manage")
 
 
 @subcommand(

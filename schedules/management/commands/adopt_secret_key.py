@@ -2,13 +2,12 @@
 
 from typing import Any
 
-from django.core.management.base import BaseCommand
-
+from schedules.management.base_command import CrontyCommand
 from schedules.management.database import readable_database
 from schedules.services.secret_key import adopt_secret_key
 
 
-class Command(BaseCommand):
+class Command(CrontyCommand):
     help = "Use this host's secret key for the installation, when the old one is lost; logins and tokens made with that one become invalid."
 
     def handle(self, *args: Any, **options: Any) -> str:

@@ -10,13 +10,14 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import CommandError
 from django.db import connection
 
 from schedules import clock
+from schedules.management.base_command import CrontyCommand
 
 
-class Command(BaseCommand):
+class Command(CrontyCommand):
     help = "Copy the SQLite database to PATH while Cronty runs; for PostgreSQL, print the command to use."
     requires_system_checks: list[str] = []
 

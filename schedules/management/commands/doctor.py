@@ -6,13 +6,12 @@ from argparse import ArgumentParser
 from collections import Counter
 from typing import Any
 
-from django.core.management.base import BaseCommand
-
+from schedules.management.base_command import CrontyCommand
 from schedules.management.doctor import Finding, Level, examine
 from schedules.models.counting import counted
 
 
-class Command(BaseCommand):
+class Command(CrontyCommand):
     help = (
         "Examine database, clock, clusters, disk, files, settings and network. Exits 1 if there is a problem."
     )

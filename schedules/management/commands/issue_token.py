@@ -3,8 +3,9 @@
 from argparse import ArgumentParser
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import CommandError
 
+from schedules.management.base_command import CrontyCommand
 from schedules.management.database import readable_database
 from schedules.management.secret_key import refuse_foreign_secret_key
 from schedules.models import Event, Token
@@ -15,7 +16,7 @@ from schedules.services.tokens import FAMILIES, SCOPES
 from schedules.when.phrases import PhraseError, parse_delay
 
 
-class Command(BaseCommand):
+class Command(CrontyCommand):
     help = "Create a token for an agent and print it, once, on standard output."
 
     def add_arguments(self, parser: ArgumentParser) -> None:

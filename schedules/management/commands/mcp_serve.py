@@ -6,12 +6,13 @@ from typing import Any
 
 from django.conf import settings
 from django.contrib.auth.base_user import AbstractBaseUser
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import CommandError
 from django.db import DatabaseError, connections
 
 from schedules import clock, engine, limits
 from schedules.command_words import how_to_run
 from schedules.management.arguments import host_in_url, port
+from schedules.management.base_command import CrontyCommand
 from schedules.management.database import readable_database
 from schedules.management.secret_key import refuse_foreign_secret_key, stop_with_foreign_secret_key
 from schedules.management.startup import (
@@ -25,7 +26,7 @@ from schedules.services.people import find_user, superusers
 from schedules.services.tokens import FAMILIES
 
 
-class Command(BaseCommand):
+class Command(CrontyCommand):
     help = "Serve the MCP tools to an agent: over stdio by default, over HTTP with --http."
     # Checks print, and over stdio standard output carries only the protocol.
     requires_system_checks: list[str] = []

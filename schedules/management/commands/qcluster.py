@@ -4,11 +4,12 @@ import logging
 import signal
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 from django.db import IntegrityError
 
 from schedules import clock, engine
 from schedules.command_words import how_to_run
+from schedules.management.base_command import CrontyCommand
 from schedules.management.preparation import has_missing_migrations
 from schedules.services.people import SYSTEM_USER
 from schedules.services.secret_key import ForeignSecretKeyError, require_secret_key
@@ -19,7 +20,7 @@ from schedules.worker.cluster import Leader, NotReadyError
 logger = logging.getLogger(__name__)
 
 
-class Command(BaseCommand):
+class Command(CrontyCommand):
     help = "Run a cluster, which fires jobs; several may run, on one host or many."
 
     def add_arguments(self, parser: CommandParser) -> None:

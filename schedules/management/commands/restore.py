@@ -13,11 +13,12 @@ from typing import Any
 from uuid import uuid4
 
 from django.core.management import call_command
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import CommandError
 from django.db import DatabaseError, connection, transaction
 
 from schedules import clock, engine
 from schedules.command_words import how_to_run
+from schedules.management.base_command import CrontyCommand
 from schedules.management.commands.backup import connection_options, is_cronty, sync
 from schedules.models import Cluster
 from schedules.models.clusters import ClusterQuerySet
@@ -30,7 +31,7 @@ QUESTION = """Slots between the backup and now may have run already.
 Which one? """
 
 
-class Command(BaseCommand):
+class Command(CrontyCommand):
     help = "Replace the database by a backup, keep the replaced one, and decide about the slots since then."
     requires_system_checks: list[str] = []
 

@@ -10,13 +10,14 @@ from urllib.error import URLError
 from urllib.request import urlopen
 
 from django.conf import settings
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 from django.db import Error, connections
 from django.urls import NoReverseMatch, reverse
 
 from schedules import __version__
 from schedules.database_errors import reason_of
 from schedules.management.arguments import host_in_url, port, refuse_public_debug
+from schedules.management.base_command import CrontyCommand
 from schedules.management.preparation import (
     DatabaseAwayError,
     prepare_in_child_process,
@@ -31,7 +32,7 @@ from schedules.worker.supervisor import Supervisor
 WAIT_SECONDS = 60.0
 
 
-class Command(BaseCommand):
+class Command(CrontyCommand):
     help = "Migrate, create the first user, and run the web pages and a cluster until Ctrl-C."
 
     def add_arguments(self, parser: CommandParser) -> None:

@@ -6,16 +6,17 @@ from typing import Any
 from django.conf import settings
 from django.contrib.staticfiles.storage import staticfiles_storage
 from django.core.asgi import get_asgi_application
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 from django.utils.module_loading import import_string
 
 from schedules.command_words import how_to_run
 from schedules.management.arguments import port, refuse_public_debug
+from schedules.management.base_command import CrontyCommand
 from schedules.management.secret_key import stop_with_foreign_secret_key
 from schedules.worker import parent_death
 
 
-class Command(BaseCommand):
+class Command(CrontyCommand):
     help = "Serve the web pages, the admin and /mcp."
 
     def add_arguments(self, parser: CommandParser) -> None:

@@ -2,6 +2,7 @@
 
 import pytest
 
+from schedules import __version__
 from schedules.models import Event, Token
 
 
@@ -30,3 +31,16 @@ def test_backup_overwrites_nothing(cronty, tmp_path, settings):
 
 def test_management_commands_get_their_arguments(cronty):
     assert "No planned migration operations" in cronty("manage", "migrate", "--plan").out
+
+
+@pytest.mark.parametrize("arguments", [(), ("--help",), ("help",)])
+def test_help_on_management_commands_names_a_command_that_exists(cronty, arguments):
+    assert "Type 'cronty manage help <subcommand>'" in cronty("manage", *arguments).out
+
+
+@pytest.mark.parametrize("command", ["up", "doctor"])
+def test_version_of_a_command_is_that_of_cronty(cronty, capsys, command):
+    with pytest.raises(SystemExit, match="0"):
+        cronty(command, "--version")
+
+    assert capsys.readouterr().out == f"{__version__}\n"
