@@ -32,6 +32,15 @@ class Command(CrontyCommand):
     requires_system_checks: list[str] = []
 
     def add_arguments(self, parser: ArgumentParser) -> None:
+        self.add_stdio_arguments(parser)
+        parser.add_argument(
+            "--http", action="store_true", help="serve over HTTP, where every agent needs a token"
+        )
+        parser.add_argument("--host", default=settings.CRONTY_HOST)
+        parser.add_argument("--port", type=port, default=str(settings.CRONTY_PORT))
+
+    def add_stdio_arguments(self, parser: ArgumentParser) -> None:
+        """Add the arguments of a server over standard input and output; over HTTP, only --tools is accepted."""
         parser.add_argument(
             "--user", help="user for whom the agent acts (stdio); default: the only superuser"
         )
@@ -42,11 +51,6 @@ class Command(CrontyCommand):
         parser.add_argument(
             "--tools", help=f"families to offer, like jobs,prompts; default: {','.join(FAMILIES)}"
         )
-        parser.add_argument(
-            "--http", action="store_true", help="serve over HTTP, where every agent needs a token"
-        )
-        parser.add_argument("--host", default=settings.CRONTY_HOST)
-        parser.add_argument("--port", type=port, default=str(settings.CRONTY_PORT))
 
     def handle(self, *args: Any, **options: Any) -> None:
         families = _families(options["tools"])
