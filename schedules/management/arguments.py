@@ -1,6 +1,8 @@
 """Command-line arguments: ports and hosts."""
 
+import errno
 import re
+import socket
 from argparse import ArgumentTypeError
 from ipaddress import ip_address
 
@@ -32,3 +34,19 @@ def refuse_public_debug(host: str) -> None:
     """Raise CommandError if error pages with source code and settings would be shown to other machines."""
     if settings.DEBUG and host not in LOOPBACK:
         raise CommandError(f"--host {host}: not with CRONTY_DEBUG on; use 127.0.0.1.")
+
+
+def refuse_address(host: str, port: int) -> None:
+    """Raise CommandError if nothing can listen at an address."""
+    with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((host, port))
+        except PermissionError as error:
+            raise CommandError(f"--port {port}: you may not use it; choose one above 1023.") from error
+        except OSError as error:
+            if error.errno == errno.EADDRINUSE:
+                words = f"--port {port}: something else listens there; choose another one."
+            else:
+                words = f"--host {host}: this machine has no such address ({error.strerror})."
+            raise CommandError(words) from error

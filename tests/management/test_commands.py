@@ -99,19 +99,26 @@ def test_web_refuses_debug_mode_on_a_public_address(host, settings):
         call_command("web", "--host", host)
 
 
-def test_up_refuses_a_port_that_is_taken(settings):
+SERVERS = [("up",), ("web",), ("mcp_serve", "--http")]
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("command", SERVERS, ids=" ".join)
+def test_port_that_is_taken_is_refused(command):
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
 
         with pytest.raises(CommandError, match="something else listens there"):
-            call_command("up", "--port", str(taken.getsockname()[1]))
+            call_command(*command, "--port", str(taken.getsockname()[1]))
 
 
+@pytest.mark.django_db
+@pytest.mark.parametrize("command", SERVERS, ids=" ".join)
 @pytest.mark.parametrize("host", ["192.0.2.1", "no.such.host.invalid"])
-def test_up_refuses_an_address_that_this_machine_does_not_have(host):
+def test_address_that_this_machine_does_not_have_is_refused(command, host):
     with pytest.raises(CommandError, match=f"^--host {host}: this machine has no such address"):
-        call_command("up", "--host", host)
+        call_command(*command, "--host", host)
 
 
 @pytest.mark.django_db
@@ -173,25 +180,27 @@ def test_web_without_collected_static_files_points_to_up(settings, tmp_path):
         call_command("web")
 
 
-def test_web_passes_its_address_to_the_server(db, monkeypatch):
+def test_web_passes_its_address_to_the_server(db, free_port, monkeypatch):
     served = []
     monkeypatch.setattr(Server, "run", lambda server: served.append(server.config))
 
-    call_command("web", "--host", "127.0.0.1", "--port", "4711")
+    call_command("web", "--host", "127.0.0.1", "--port", str(free_port))
 
     [config] = served
     # Behind TrackRequests and TrustProxies.
     assert config.app.app.app is asgi.application
-    assert (config.host, config.port) == ("127.0.0.1", 4711)
+    assert (config.host, config.port) == ("127.0.0.1", free_port)
     assert config.timeout_graceful_shutdown
 
 
-def test_web_serves_pages_and_mcp_in_a_project_without_an_asgi_application(db, monkeypatch, settings):
+def test_web_serves_pages_and_mcp_in_a_project_without_an_asgi_application(
+    db, free_port, monkeypatch, settings
+):
     del settings.ASGI_APPLICATION
     served = []
     monkeypatch.setattr(Server, "run", lambda server: served.append(server.config.app.app.app))
 
-    call_command("web")
+    call_command("web", "--port", str(free_port))
 
     [app] = served
     assert isinstance(app, Guards)

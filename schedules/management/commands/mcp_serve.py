@@ -11,7 +11,7 @@ from django.db import DatabaseError, connections
 
 from schedules import clock, engine, limits
 from schedules.command_words import how_to_run
-from schedules.management.arguments import host_in_url, port
+from schedules.management.arguments import host_in_url, port, refuse_address
 from schedules.management.base_command import CrontyCommand
 from schedules.management.database import readable_database
 from schedules.management.secret_key import refuse_foreign_secret_key, stop_with_foreign_secret_key
@@ -57,6 +57,7 @@ class Command(CrontyCommand):
         if options["http"]:
             _refuse_stdio_options(options)
             stop_with_foreign_secret_key()
+            refuse_address(options["host"], options["port"])
             self._serve_http(options, families)
         else:
             self._serve_stdio(options, families)

@@ -1,8 +1,6 @@
 """manage.py up: run the web pages and a cluster with one command."""
 
-import errno
 import shlex
-import socket
 import time
 from collections.abc import Callable
 from typing import Any
@@ -16,7 +14,7 @@ from django.urls import NoReverseMatch, reverse
 
 from schedules import __version__
 from schedules.database_errors import reason_of
-from schedules.management.arguments import host_in_url, port, refuse_public_debug
+from schedules.management.arguments import host_in_url, port, refuse_address, refuse_public_debug
 from schedules.management.base_command import CrontyCommand
 from schedules.management.preparation import (
     DatabaseAwayError,
@@ -72,7 +70,7 @@ class Command(CrontyCommand):
         if options["workers"] not in (None, settings.CRONTY_WORKERS):
             raise CommandError("--workers: set CRONTY_WORKERS in the settings of this project instead.")
         if not options["no_web"]:
-            _refuse_address(options["host"], options["port"])
+            refuse_address(options["host"], options["port"])
 
     def _check(self, supervisor: Supervisor, options: dict[str, Any]) -> None:
         """Wait for the web process, let the cluster run one job, and read the result from the ledger."""
@@ -182,19 +180,3 @@ def _answers(url: str) -> bool:
             return bool(answer.status == 200)
     except (URLError, OSError):
         return False
-
-
-def _refuse_address(host: str, port: int) -> None:
-    """Raise an error if nothing can listen at an address."""
-    with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind((host, port))
-        except PermissionError as error:
-            raise CommandError(f"--port {port}: you may not use it; choose one above 1023.") from error
-        except OSError as error:
-            if error.errno == errno.EADDRINUSE:
-                words = f"--port {port}: something else listens there; choose another one."
-            else:
-                words = f"--host {host}: this machine has no such address ({error.strerror})."
-            raise CommandError(words) from error

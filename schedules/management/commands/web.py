@@ -10,7 +10,7 @@ from django.core.management.base import CommandError, CommandParser
 from django.utils.module_loading import import_string
 
 from schedules.command_words import how_to_run
-from schedules.management.arguments import port, refuse_public_debug
+from schedules.management.arguments import port, refuse_address, refuse_public_debug
 from schedules.management.base_command import CrontyCommand
 from schedules.management.secret_key import stop_with_foreign_secret_key
 from schedules.worker import parent_death
@@ -37,6 +37,7 @@ class Command(CrontyCommand):
                 f"The static files are missing: run `{how_to_run('up')}`, or `migrate` and `collectstatic`."
             )
         stop_with_foreign_secret_key()
+        refuse_address(options["host"], options["port"])
         serve(_application(), host=options["host"], port=options["port"])
 
 
