@@ -166,11 +166,12 @@ class JobAdmin(LongListAdmin[Job], ServiceAdmin[Job]):
         return {"timezone": services.profile_of(request.user).zone, "task": _task_of(request, None)}
 
     def has_change_permission(self, request: HttpRequest, obj: Job | None = None) -> bool:
-        """Make jobs read-only that have ended, are in the trash, or belong to somebody with more rights."""
+        """Make jobs read-only that have ended, are in the trash, are Cronty's own, or belong to somebody with more rights."""
         is_open = obj is None or (
             obj.deleted_at is None
             and obj.status in (Job.Status.PENDING, Job.Status.PAUSED)
             and actor_of(request).may_change(obj)
+            and not services.is_protected(obj)
         )
         return is_open and super().has_change_permission(request, obj)
 

@@ -248,7 +248,7 @@ def waits_for_agent(job: Job, now: datetime) -> bool:
 
 
 def is_protected(job: Job) -> bool:
-    """Return whether this is an active job of Cronty itself, which nobody can cancel or delete."""
+    """Return whether this is an active job of Cronty itself, which nobody can edit, cancel or delete."""
     task = registry.get(job.task)
     return bool(task and task.system) and job.status in Job.ACTIVE
 

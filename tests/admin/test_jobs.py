@@ -6,6 +6,7 @@ from django.utils import timezone
 
 from schedules import services
 from schedules.models import Event, Execution, Job
+from schedules.services.setup import ensure_system_job
 from tests.admin.conftest import NOW
 from tests.admin.pages import acted, messages_of, page, posted
 from tests.factories import ExecutionFactory, JobFactory
@@ -368,6 +369,16 @@ def test_read_only_job_is_shown_without_its_secrets(operator_client, fields):
     assert 'name="_save"' not in html
     assert "hush" not in html
     assert "••••••" in html
+    assert operator_client.post(page(Job, "change", job.pk), FILLED_IN).status_code == 403
+
+
+def test_pruning_job_is_read_only_and_shows_its_task(operator_client):
+    job = ensure_system_job()
+
+    html = operator_client.get(page(Job, "change", job.pk)).content.decode()
+
+    assert 'name="_save"' not in html
+    assert '<div class="readonly">prune_history</div>' in html
     assert operator_client.post(page(Job, "change", job.pk), FILLED_IN).status_code == 403
 
 

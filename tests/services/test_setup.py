@@ -90,17 +90,22 @@ def test_system_job_uses_the_time_zone_of_the_installation(settings, now):
 
 @pytest.mark.parametrize("is_paused", [False, True], ids=["active", "paused"])
 @pytest.mark.parametrize("door", [Event.Door.WEB, Event.Door.ADMIN, Event.Door.MCP, Event.Door.CODE])
-def test_nobody_can_cancel_or_trash_the_system_job(operator, now, door, is_paused):
+def test_nobody_can_edit_cancel_or_trash_the_system_job(operator, now, door, is_paused):
     job = ensure_system_job()
     owner = Actor(job.owner, door)
     if is_paused:
         assert isinstance(services.pause(owner, job.public_id), Ok)
     for actor in (Actor(operator, door), owner):
         refusals = [verb(actor, job.public_id) for verb in (services.cancel, services.delete)]
+        edited = services.edit(actor, job.public_id, task="tests.ping")
 
-        assert all(isinstance(refusal, Err) for refusal in refusals)
+        assert all(isinstance(refusal, Err) for refusal in (*refusals, edited))
     job.refresh_from_db()
-    assert (job.status, job.deleted_at) == ("paused" if is_paused else "pending", None)
+    assert (job.status, job.deleted_at, job.task) == (
+        "paused" if is_paused else "pending",
+        None,
+        "prune_history",
+    )
 
 
 def test_finished_check_of_the_cluster_can_be_trashed(operator, now):

@@ -122,7 +122,7 @@ class JobPage(PageMixin, TemplateView):
             "can_change": may_change,
             "can_run": may_change and job.status != Job.Status.CANCELLED,
             "can_skip": may_change and is_armed and job.trigger_type != Job.TriggerType.ONCE,
-            "can_edit": may_change and is_armed,
+            "can_edit": may_change and is_armed and not is_protected,
             "can_cancel": may_change and job.status in Job.ACTIVE and not is_protected,
             "can_delete": self.actor.may_delete(job) and not is_protected,
         }

@@ -13,6 +13,7 @@ from django.test import Client
 from schedules import clock, services
 from schedules.models import Execution, Job
 from schedules.services import Actor
+from schedules.services.setup import ensure_system_job
 from schedules.web.views.job_facts import Health, percentile, policies, shown_values
 from tests.factories import ClusterFactory, ExecutionFactory, JobFactory, UserFactory
 from tests.web.html import html_of
@@ -214,6 +215,17 @@ def test_delete_offers_undo_and_undo_works(web: Client, job: Job):
     web.post("/jobs/restore/", {"job": job.public_id})
 
     assert web.get(f"/jobs/{job.public_id}/").status_code == 200
+
+
+def test_page_of_the_pruning_job_offers_neither_edit_nor_stop_nor_delete(client: Client, operator: User):
+    client.force_login(operator)
+    job = ensure_system_job()
+
+    page = html_of(client.get(f"/jobs/{job.public_id}/"))
+
+    assert f"/jobs/{job.public_id}/run/" in page
+    for action in ("edit", "cancel", "delete"):
+        assert f"/jobs/{job.public_id}/{action}/" not in page
 
 
 def test_success_rate_is_rounded_down():
