@@ -1,11 +1,12 @@
 """Form fields and forms of the admin pages."""
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from django import forms
 from django.conf import settings
 from django.core.exceptions import ValidationError
+from django.utils import timezone
 from django.utils.dateparse import parse_duration
 from django.utils.duration import duration_string
 
@@ -61,6 +62,24 @@ class LocalDateTimeInput(forms.DateTimeInput):
         super().__init__({"type": "datetime-local", "step": "1"} | (attrs or {}), format="%Y-%m-%dT%H:%M:%S")
 
 
+class MomentField(forms.DateTimeField):
+    """A time of a row: left as it was shown, it keeps its microseconds, and is valid in the repeated hour of autumn."""
+
+    shown: datetime | None = None
+
+    def to_python(self, value: Any) -> datetime | None:
+        if self.shown:
+            # In UTC no time is repeated.
+            with timezone.override(UTC):
+                typed = super().to_python(value)
+            if typed == timezone.make_naive(self.shown).replace(microsecond=0, tzinfo=UTC):
+                return self.shown
+        return super().to_python(value)
+
+    def has_changed(self, initial: Any, data: Any) -> bool:
+        return super().has_changed(self.shown, data)
+
+
 class ArgumentsField(forms.JSONField):
     """JSON within our limits of size and depth, checked before any other code reads it."""
 
@@ -81,6 +100,9 @@ def _task_choices() -> list[tuple[str, str]]:
     return [("", "---------"), *((task.name, f"{task.title} ({task.name})") for task in registry.all_tasks())]
 
 
+MOMENTS = ("run_at", "anchor_at", "ends_at")
+
+
 class JobAdminForm(forms.ModelForm[Job]):
     task = forms.ChoiceField(choices=_task_choices)
     args = ArgumentsField(required=False, initial=list, help_text="A JSON list of positional arguments.")
@@ -93,6 +115,7 @@ class JobAdminForm(forms.ModelForm[Job]):
     timeout = DelayField(initial=Job().timeout, help_text="How long one attempt may take: 30s, 10m, 1h.")
     timezone = forms.CharField(max_length=64, help_text="A city or a name like Europe/Berlin.")
     seen_revision = forms.IntegerField(required=False, widget=forms.HiddenInput)
+    seen_zone = forms.CharField(required=False, widget=forms.HiddenInput)
 
     class Meta:
         model = Job
@@ -103,12 +126,16 @@ class JobAdminForm(forms.ModelForm[Job]):
             "cron": "For type cron, five fields: 30 8 * * 1-5.",
             "ends_at": "No run after this time, in your own time zone.",
         }
-        widgets = dict.fromkeys(("run_at", "anchor_at", "ends_at"), LocalDateTimeInput)
-        field_classes = dict.fromkeys(("run_at", "anchor_at", "ends_at"), forms.DateTimeField)
+        widgets = dict.fromkeys(MOMENTS, LocalDateTimeInput)
+        field_classes = dict.fromkeys(MOMENTS, MomentField)
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.fields["seen_revision"].initial = self.instance.revision
+        self.fields["seen_zone"].initial = timezone.get_current_timezone_name()
+        for name, field in self.fields.items():
+            if isinstance(field, MomentField):
+                field.shown = getattr(self.instance, name)
         self.typed: dict[str, Any] = {}
         if self.instance.pk:
             self._show_arguments()
@@ -120,6 +147,12 @@ class JobAdminForm(forms.ModelForm[Job]):
         cleaned: dict[str, Any] = super().clean() or self.cleaned_data
         return self._with_arguments(cleaned)
 
+    def clean_seen_zone(self) -> str:
+        zone: str = self.cleaned_data["seen_zone"]
+        if zone and zone != timezone.get_current_timezone_name():
+            self.add_error(None, "Your time zone has changed since you opened this form: load it again.")
+        return zone
+
     def clean_timezone(self) -> str:
         return zone_named(self.cleaned_data["timezone"])
 
@@ -129,7 +162,10 @@ class JobAdminForm(forms.ModelForm[Job]):
         return {name: given[name] for name in EDITABLE if name in given}
 
     def changed_columns(self) -> set[str]:
-        return {name for name in self.changed_data if name in EDITABLE}
+        """Return the columns to save: those that were changed, and the whole interval if a part of it was."""
+        changed = {name for name in self.changed_data if name in EDITABLE}
+        is_interval = self.cleaned_data["trigger_type"] == Job.TriggerType.INTERVAL
+        return changed | {"calendar_unit", "anchor_at"} if is_interval and "every" in changed else changed
 
     def _with_arguments(self, cleaned: dict[str, Any]) -> dict[str, Any]:
         """Check the arguments with the secrets that masks stand for, but hand on what was typed."""

@@ -111,7 +111,7 @@ class JobAdmin(LongListAdmin[Job], ServiceAdmin[Job]):
         moment("updated_at"),
         moment("deleted_at"),
     ]
-    when = [*Job.TRIGGER_FIELDS, "seen_revision"]
+    when = [*Job.TRIGGER_FIELDS, "seen_revision", "seen_zone"]
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Job]:
         return with_rank(Job.objects.all(), clock.now())
@@ -186,7 +186,6 @@ class JobAdmin(LongListAdmin[Job], ServiceAdmin[Job]):
         if obj._state.adding:
             made = services.schedule(actor_of(request), **fields)
             return Ok(made.value.job) if isinstance(made, Ok) else made
-        # Only fields that were changed, because the page shows moments without their microseconds.
         changes = {name: fields[name] for name in form.changed_columns() if name in fields}
         return services.edit(actor_of(request), obj.public_id, revision=revision, **changes)
 

@@ -4,6 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 from django import forms
+from django.utils import timezone
 
 from schedules.admin.forms import ArgumentsField, DelayField, JobAdminForm, delay_text
 from schedules.models import Job
@@ -106,7 +107,7 @@ def test_json_that_cannot_be_stored_is_refused(text, words):
 
 
 def test_form_has_every_editable_field():
-    assert set(JobAdminForm().fields) == {*EDITABLE, "seen_revision"}
+    assert set(JobAdminForm().fields) == {*EDITABLE, "seen_revision", "seen_zone"}
 
 
 def test_task_choices_leave_out_system_tasks():
@@ -166,7 +167,8 @@ def test_form_of_a_job_has_its_revision_and_ignores_lost_microseconds():
     job = JobFactory(
         once=True, revision=7, run_at=datetime(2030, 1, 1, 9, 0, 0, 123456, tzinfo=UTC), timezone="UTC"
     )
-    unchanged = JobAdminForm(instance=job).initial | {"seen_revision": 7, "run_at": "2030-01-01 09:00:00"}
+    seen = {"seen_revision": 7, "seen_zone": "UTC", "run_at": "2030-01-01 09:00:00"}
+    unchanged = JobAdminForm(instance=job).initial | seen
     values = {
         name: JobAdminForm(instance=job)[name].value()
         for name in JobAdminForm().fields
@@ -178,3 +180,20 @@ def test_form_of_a_job_has_its_revision_and_ignores_lost_microseconds():
     assert form["seen_revision"].initial == 7
     assert form.is_valid(), form.errors
     assert form.changed_data == []
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("hour", [0, 1], ids=["first", "second"])
+def test_unchanged_time_in_the_repeated_hour_is_exactly_the_stored_one(hour):
+    stored = datetime(2030, 10, 27, hour, 30, 0, 123456, tzinfo=UTC)
+    job = JobFactory(ends_at=stored)
+
+    with timezone.override("Europe/Berlin"):
+        # Browsers leave out seconds that are zero.
+        form = JobAdminForm(FILLED_IN | {"ends_at": "2030-10-27T02:30"}, instance=job)
+        other = JobAdminForm(FILLED_IN | {"ends_at": "2030-10-27T02:31"}, instance=Job.objects.get())
+
+        assert form.is_valid(), form.errors
+        assert form.cleaned_data["ends_at"] == stored
+        assert "ends_at" not in form.changed_data
+        assert "ambiguous" in str(other.errors["ends_at"])

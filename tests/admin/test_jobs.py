@@ -327,6 +327,36 @@ def test_trigger_type_of_a_job_can_be_changed(operator_client, kind, trigger):
     assert (job.trigger_type, job.revision) == (trigger["trigger_type"], 2)
 
 
+def test_changed_interval_keeps_the_rest_of_the_schedule_that_the_page_shows(operator_client):
+    anchor = datetime(2026, 3, 1, 8, 0, 0, 123456, tzinfo=UTC)
+    job = JobFactory(
+        interval=True,
+        every=timedelta(days=30),
+        calendar_unit="months",
+        anchor_at=anchor,
+        next_run_at=anchor,
+        timezone="Europe/Berlin",
+    )
+
+    posted(operator_client, page(Job, "change", job.pk), as_shown(operator_client, job) | {"every": "60d"})
+
+    job.refresh_from_db()
+    assert (job.every, job.calendar_unit, job.anchor_at) == (timedelta(days=60), "months", anchor)
+
+
+def test_form_from_before_a_change_of_the_time_zone_is_refused(operator_client, operator):
+    job = JobFactory(once=True)
+    seen = as_shown(operator_client, job)
+    services.update_profile(operator, timezone="America/New_York")
+
+    response = operator_client.post(page(Job, "change", job.pk), seen | {"name": "New"})
+
+    errors = response.context["adminform"].form.non_field_errors()
+    assert errors == ["Your time zone has changed since you opened this form: load it again."]
+    assert Job.objects.get().run_at == job.run_at
+    assert Job.objects.get().name == job.name
+
+
 def test_change_based_on_an_old_revision_is_refused(operator_client):
     job = JobFactory(name="Old")
     seen = as_shown(operator_client, job)
