@@ -167,13 +167,13 @@ class JobAdmin(LongListAdmin[Job], ServiceAdmin[Job]):
 
     def has_change_permission(self, request: HttpRequest, obj: Job | None = None) -> bool:
         """Make jobs read-only that have ended, are in the trash, are Cronty's own, or belong to somebody with more rights."""
-        is_open = obj is None or (
-            obj.deleted_at is None
-            and obj.status in (Job.Status.PENDING, Job.Status.PAUSED)
-            and actor_of(request).may_change(obj)
-            and not services.is_protected(obj)
-        )
-        return is_open and super().has_change_permission(request, obj)
+        if obj is None:
+            return super().has_change_permission(request, obj)
+        is_open = obj.deleted_at is None and obj.status in (Job.Status.PENDING, Job.Status.PAUSED)
+        # If the job has ended while its form was open, the service says so, and the input is not lost.
+        is_sent = "seen_revision" in request.POST
+        may_change = actor_of(request).may_change(obj) and not services.is_protected(obj)
+        return (is_open or is_sent) and may_change and super().has_change_permission(request, obj)
 
     def has_delete_permission(self, request: HttpRequest, obj: Job | None = None) -> bool:
         is_open = obj is None or (

@@ -357,6 +357,19 @@ def test_form_from_before_a_change_of_the_time_zone_is_refused(operator_client, 
     assert Job.objects.get().name == job.name
 
 
+def test_change_of_a_job_that_has_ended_meanwhile_is_refused_and_input_is_kept(operator_client):
+    job = JobFactory(once=True)
+    seen = as_shown(operator_client, job)
+    Job.objects.update(status=Job.Status.COMPLETED, next_run_at=None)
+
+    response = operator_client.post(page(Job, "change", job.pk), seen | {"name": "Mine"})
+
+    form = response.context["adminform"].form
+    assert form.non_field_errors() == [f"Job already completed: {job.public_id}."]
+    assert form["name"].value() == "Mine"
+    assert Job.objects.get().name == job.name
+
+
 def test_change_based_on_an_old_revision_is_refused(operator_client):
     job = JobFactory(name="Old")
     seen = as_shown(operator_client, job)
