@@ -2,12 +2,12 @@
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeVar, cast
 
 from django import forms
 from django.contrib import admin, messages
-from django.contrib.admin.views.main import PAGE_VAR, ChangeList
+from django.contrib.admin.views.main import ALL_VAR, PAGE_VAR, ChangeList
 from django.contrib.auth import get_user_model
 from django.contrib.auth.base_user import AbstractBaseUser
 from django.core.exceptions import ValidationError
@@ -138,6 +138,19 @@ class LongChangeList(ChangeList):
     older: str = ""
     """The key for the link to older rows, if more are left to look through."""
 
+    def __init__(self, request: HttpRequest, *args: Any, **kwargs: Any) -> None:
+        super().__init__(request, *args, **kwargs)
+        # The search form repeats these, and another search starts at the top.
+        self.params.pop(OlderRows.parameter_name, None)
+
+    def get_query_string(
+        self, new_params: dict[str, Any] | None = None, remove: Iterable[str] | None = None
+    ) -> str:
+        """Start another filter at the top of the list; only the pages of this one stay where they are."""
+        is_page = not {PAGE_VAR, ALL_VAR}.isdisjoint(new_params or {})
+        dropped = [] if is_page else [OlderRows.parameter_name]
+        return super().get_query_string(new_params, [*(remove or []), *dropped])
+
     def get_queryset(
         self, request: HttpRequest, exclude_parameters: list[str | None] | None = None
     ) -> QuerySet[Any]:
@@ -145,7 +158,7 @@ class LongChangeList(ChangeList):
         # Of a filter that is given twice, either value counts, and no index has both.
         asked = {name: values[0] for name, values in self.filter_params.items() if len(values) == 1}
         segment = self._page.walked(user_with(self.params.get(OwnerFilter.parameter_name)), asked)
-        if key := key_of(str(self.params.get(OlderRows.parameter_name, "")), [segment]):
+        if key := key_of(request.GET.get(OlderRows.parameter_name, ""), [segment]):
             rows = rows.filter(segment.beyond(key, is_backward=False))
         if self._is_walked(request):
             edge = segment.edge(0, key)

@@ -1,4 +1,6 @@
+import re
 from datetime import timedelta
+from html import unescape
 
 import pytest
 
@@ -110,6 +112,19 @@ def test_filter_looks_through_some_runs_at_a_time(operator_client, asked):
         answer = operator_client.get(page(Execution, "changelist") + answer.context["cl"].older_link)
 
     assert [*pages, found_on(answer)] == [[], [], [runs[5].pk]]
+
+
+@pytest.mark.usefixtures("two_at_a_time")
+def test_another_filter_or_search_starts_at_the_top_and_pages_do_not(operator_client):
+    JobFactory.create_batch(5)
+    first = operator_client.get(page(Job, "changelist"), {"status__exact": "pending"})
+
+    older = operator_client.get(page(Job, "changelist") + first.context["cl"].older_link)
+
+    links = re.findall(r'href="(\?[^"]*older_than[^"]*)"', html_of(older))
+    assert [unescape(link) for link in links] == [older.context["cl"].older_link]
+    assert 'name="older_than"' not in html_of(older)
+    assert "older_than" in older.context["cl"].get_query_string({"p": 2})
 
 
 @pytest.mark.usefixtures("two_at_a_time")
