@@ -20,7 +20,7 @@ from django.utils.safestring import SafeString
 
 from schedules.admin.local_times import LocalTimes
 from schedules.form_errors import add_errors
-from schedules.models import Event, Job
+from schedules.models import Event, Job, counting
 from schedules.models.counting import count_up_to, count_words, has_key
 from schedules.models.keysets import WALKED, Segment, key_of
 from schedules.result import Err, Ok, Result
@@ -186,6 +186,11 @@ class LongChangeList(ChangeList):
         return count_words(self.result_count)
 
     @property
+    def is_too_long(self) -> bool:
+        """Return whether there are more rows than are counted, so that nobody can select them all."""
+        return self.result_count > counting.COUNTED
+
+    @property
     def walked_words(self) -> str:
         return count_words(WALKED)
 
@@ -208,6 +213,16 @@ class LongListAdmin(DeclaredLookups[Row]):
 
     def get_list_filter(self, request: HttpRequest) -> Any:
         return [OlderRows, *super().get_list_filter(request)]
+
+    def response_action(
+        self, request: HttpRequest, queryset: QuerySet[Any], *args: Any, **kwargs: Any
+    ) -> HttpResponse | None:
+        """Refuse an action on more rows than the page could say."""
+        if request.POST.get("select_across") == "1" and count_up_to(queryset) > counting.COUNTED:
+            words = f"These are more than {counting.COUNTED:,}: filter the list first."
+            self.message_user(request, words, messages.ERROR)
+            return None
+        return super().response_action(request, queryset, *args, **kwargs)
 
     def walked(self, owner: AbstractBaseUser | None, asked: Mapping[str, str]) -> Segment:
         """Return the rows of an owner or of everybody, in the order of the list."""

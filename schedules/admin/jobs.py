@@ -245,7 +245,7 @@ class JobAdmin(LongListAdmin[Job], ServiceAdmin[Job]):
         """Stop jobs for good after a confirmation."""
         if "is_sure" not in request.POST:
             is_all = request.POST.get("select_across") == "1"
-            context = {"title": "Stop these jobs permanently?", "jobs": jobs, "is_all": is_all}
+            context = {"title": "Stop these jobs permanently?", "jobs": list(jobs), "is_all": is_all}
             context |= self.admin_site.each_context(request)
             return TemplateResponse(request, "admin/schedules/cancel_jobs.html", context)
         self._change(request, jobs, "cancel", "Stopped permanently:")
@@ -261,6 +261,10 @@ class JobAdmin(LongListAdmin[Job], ServiceAdmin[Job]):
 
     def _change(self, request: HttpRequest, jobs: QuerySet[Job], action: str, done: str) -> None:
         names = dict(jobs.values_list("public_id", "name"))
+        if "listed" in request.POST:
+            # Not those that match only since the page asked for confirmation.
+            listed = set(request.POST["listed"].split())
+            names = {job_id: name for job_id, name in names.items() if job_id in listed}
         answers = change_each(actor_of(request), action, [*names])
         report(self, request, [(names[job_id], answer) for job_id, answer in answers.items()], done)
 

@@ -5,7 +5,8 @@ import pytest
 from django.utils import timezone
 
 from schedules import services
-from schedules.models import Event, Execution, Job
+from schedules.admin import JobAdmin
+from schedules.models import Event, Execution, Job, counting
 from schedules.services.setup import ensure_system_job
 from tests.admin.conftest import NOW
 from tests.admin.pages import acted, messages_of, page, posted
@@ -128,6 +129,34 @@ def test_cancel_of_all_matching_jobs_confirms_them_in_one_field(operator_client)
     acted(operator_client, Job, "cancel", jobs[0], select_across="1", is_sure="yes")
 
     assert Job.objects.filter(status="cancelled").count() == 3
+
+
+def test_cancel_of_all_matching_jobs_leaves_those_that_were_not_listed(operator_client):
+    jobs = JobFactory.create_batch(3)
+    asked = acted(operator_client, Job, "cancel", jobs[0], select_across="1")
+    late = JobFactory()
+
+    shown = dict(re.findall(r'type="hidden" name="(\w+)" value="([^"]*)"', asked.content.decode()))
+    posted(operator_client, page(Job, "changelist"), shown)
+
+    assert set(Job.objects.filter(status="pending")) == {late}
+
+
+def test_action_on_all_of_a_list_too_long_to_count_is_neither_offered_nor_done(operator_client, monkeypatch):
+    monkeypatch.setattr(counting, "COUNTED", 2)
+    monkeypatch.setattr(JobAdmin, "list_per_page", 1)
+    jobs = JobFactory.create_batch(3)
+
+    offered = operator_client.get(page(Job, "changelist")).content.decode()
+    refused = acted(operator_client, Job, "pause", jobs[0], select_across="1")
+    one = acted(operator_client, Job, "pause", jobs[0])
+
+    assert "0 of 1 selected" in offered
+    assert not re.search(r"Select all \d", offered)
+    assert messages_of(refused) == ["These are more than 2: filter the list first."]
+    assert messages_of(one) == [f"Paused: {jobs[0].name}."]
+    jobs[2].delete()
+    assert "Select all 2 jobs" in operator_client.get(page(Job, "changelist")).content.decode()
 
 
 def test_action_reports_each_refusal_by_name(operator_client):
