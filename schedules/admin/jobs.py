@@ -5,18 +5,24 @@ from functools import partial
 from typing import Any
 
 from django import forms
-from django.contrib import admin
+from django.contrib import admin, messages
+from django.contrib.admin.utils import unquote
+from django.contrib.admin.views.main import SEARCH_VAR
 from django.contrib.auth.base_user import AbstractBaseUser
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect
 from django.template.response import TemplateResponse
+from django.urls import reverse
 from django.utils.html import format_html, format_html_join
+from django.utils.http import urlencode
 from django.utils.safestring import SafeString
 
 from schedules import clock, services
 from schedules.admin.bases import (
     SEARCH_HELP,
     USERNAME,
+    ChangeRefused,
     LongListAdmin,
     OwnerFilter,
     ServiceAdmin,
@@ -31,7 +37,7 @@ from schedules.admin.local_times import moment, moment_words
 from schedules.models import Job
 from schedules.models.keysets import Segment
 from schedules.models.standings import ORDER, STANDINGS, with_rank
-from schedules.result import Ok, Result
+from schedules.result import Err, Ok, Result
 from schedules.services.bulk import change_each
 from schedules.services.masked_arguments import shown_arguments
 from schedules.services.reading import preview_of, shown_next_run, words_of
@@ -179,7 +185,8 @@ class JobAdmin(LongListAdmin[Job], ServiceAdmin[Job]):
         is_open = obj is None or (
             obj.deleted_at is None and actor_of(request).may_delete(obj) and not services.is_protected(obj)
         )
-        return is_open and super().has_delete_permission(request, obj)
+        may_view = self.has_view_or_change_permission(request, obj)
+        return is_open and may_view and super().has_delete_permission(request, obj)
 
     def save_by_service(self, request: HttpRequest, obj: Job, form: Any) -> Result[Job]:
         fields, revision = form.columns(), form.cleaned_data["seen_revision"]
@@ -189,8 +196,29 @@ class JobAdmin(LongListAdmin[Job], ServiceAdmin[Job]):
         changes = {name: fields[name] for name in form.changed_columns() if name in fields}
         return services.edit(actor_of(request), obj.public_id, revision=revision, **changes)
 
+    def delete_view(
+        self, request: HttpRequest, object_id: str, extra_context: dict[str, Any] | None = None
+    ) -> HttpResponse:
+        try:
+            return super().delete_view(request, object_id, extra_context)
+        except ChangeRefused as refused:
+            self.message_user(request, str(refused), messages.ERROR)
+            return redirect("admin:schedules_job_changelist")
+
     def delete_model(self, request: HttpRequest, obj: Job) -> None:
-        services.delete(actor_of(request), obj.public_id)
+        answer = services.delete(actor_of(request), obj.public_id)
+        if isinstance(answer, Err):
+            raise ChangeRefused(answer)
+
+    def history_view(
+        self, request: HttpRequest, object_id: str, extra_context: dict[str, Any] | None = None
+    ) -> HttpResponse:
+        """Lead to the events of the job: Django's own log has only changes on these pages."""
+        job = self.get_object(request, unquote(object_id))
+        if job is None or not self.has_view_or_change_permission(request, job):
+            return super().history_view(request, object_id, extra_context)
+        events = reverse("admin:schedules_event_changelist")
+        return redirect(f"{events}?{urlencode({SEARCH_VAR: job.public_id})}")
 
     def get_deleted_objects(self, objs: Any, request: HttpRequest) -> Any:
         """Return that no other row is deleted with a job, and that no row protects it."""

@@ -10,7 +10,8 @@ from schedules.models import Event, Execution, Job, counting
 from schedules.services.setup import ensure_system_job
 from tests.admin.conftest import NOW
 from tests.admin.pages import acted, messages_of, page, posted
-from tests.factories import ExecutionFactory, JobFactory
+from tests.factories import ExecutionFactory, JobFactory, staff_with
+from tests.services.jobs import meanwhile
 
 FILLED_IN = {
     "name": "Backup",
@@ -193,6 +194,39 @@ def test_delete_page_moves_to_the_trash(operator_client):
     job.refresh_from_db()
     assert job.deleted_at == NOW
     assert Execution.objects.filter(job=job).exists()
+
+
+def test_delete_page_shows_why_nothing_was_deleted(operator_client):
+    job = JobFactory()
+
+    with meanwhile('INSERT INTO "django_admin_log"', lambda: Job.objects.update(deleted_at=NOW)):
+        response = posted(operator_client, page(Job, "delete", job.pk), {"post": "yes"})
+
+    assert messages_of(response) == [f"Job not found: {job.public_id}"]
+    assert not Event.objects.exists()
+
+
+def test_delete_page_asks_for_the_right_to_view_jobs(client, db):
+    job = JobFactory()
+    client.force_login(staff_with("delete_job"))
+
+    assert client.post(page(Job, "delete", job.pk), {"post": "yes"}).status_code == 403
+
+
+def test_history_of_a_job_is_its_events(operator_client, actor):
+    job = JobFactory(owner=actor.user)
+    services.pause(actor, job.public_id)
+    services.pause(actor, JobFactory(owner=actor.user).public_id)
+
+    response = operator_client.get(page(Job, "history", job.pk), follow=True)
+
+    assert [event.job for event in response.context["cl"].result_list] == [job]
+
+
+def test_history_of_a_job_asks_for_the_right_to_view_jobs(client, db):
+    client.force_login(staff_with("view_event"))
+
+    assert client.get(page(Job, "history", JobFactory().pk)).status_code == 403
 
 
 def test_job_in_the_trash_cannot_be_deleted_again(operator_client):
