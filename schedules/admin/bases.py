@@ -238,10 +238,6 @@ class LongListAdmin(DeclaredLookups[Row]):
         request.has_found_job = True  # type: ignore[attr-defined]
         return queryset.filter(**{self.job_path: job.pk}), False
 
-    @admin.display(description="owner")
-    def owned_by(self, row: Any) -> SafeString:
-        return format_html('<a href="?owner={}">{}</a>', row.owner_id, row.owner)
-
 
 class ServiceAdmin(DeclaredLookups[Row]):
     """Saves through a service, and shows its errors at the fields without losing the input."""
@@ -311,6 +307,12 @@ class TaskFilter(admin.SimpleListFilter):
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
         return queryset.filter(task=self.value()) if self.value() else queryset
+
+
+@admin.display(description="owner")
+def owned_by(row: Any) -> SafeString:
+    """Show the owner of a row in a list as a link to all their rows."""
+    return format_html('<a href="?owner={}">{}</a>', row.owner_id, row.owner)
 
 
 def user_of(request: HttpRequest) -> AbstractBaseUser:

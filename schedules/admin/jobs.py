@@ -30,6 +30,7 @@ from schedules.admin.bases import (
     actor_of,
     as_json,
     coloured,
+    owned_by,
     report,
 )
 from schedules.admin.forms import JobAdminForm, TaskJobForm, job_form
@@ -78,7 +79,7 @@ class JobAdmin(LongListAdmin[Job], ServiceAdmin[Job]):
     form = JobAdminForm
     list_display = [
         "name",
-        "owned_by",
+        owned_by,
         "task",
         "state",
         "schedule",

@@ -20,11 +20,13 @@ from schedules.admin.bases import (
     TaskFilter,
     as_json,
     coloured,
+    owned_by,
 )
 from schedules.admin.local_times import moment
 from schedules.models import Cluster, Event, Execution
 from schedules.models.executions import ExecutionQuerySet
 from schedules.models.keysets import Segment
+from schedules.services.masked_arguments import shown_arguments
 from schedules.services.outputs import output_since
 from schedules.templatetags.cronty_text import VERBS
 
@@ -44,7 +46,7 @@ class RunStatusFilter(admin.ChoicesFieldListFilter):
 class ExecutionAdmin(LongListAdmin[Execution], ReadOnlyAdmin[Execution]):
     list_display = [
         "job_name",
-        "owned_by",
+        owned_by,
         "task",
         moment("scheduled_for"),
         "cause",
@@ -58,7 +60,7 @@ class ExecutionAdmin(LongListAdmin[Execution], ReadOnlyAdmin[Execution]):
     search_help_text = SEARCH_HELP
     indexed = LongListAdmin.indexed | {"scheduled_for__gte", "scheduled_for__lt"}
     fields = [
-        *("job", "owner", "task", "arguments"),
+        *("job", "owner", "task", "positional", "arguments"),
         *(moment("scheduled_for"), moment("last_slot"), "slots", "cause", "state", "reason", "attempt"),
         *("cluster", moment("lease_until"), "leased_to", moment("started_at"), moment("finished_at")),
         *("took", "lateness"),
@@ -74,9 +76,13 @@ class ExecutionAdmin(LongListAdmin[Execution], ReadOnlyAdmin[Execution]):
         is_retried = execution.status == Execution.Status.QUEUED and execution.attempt
         return coloured("retrying" if is_retried else execution.status)
 
+    @admin.display(description="args")
+    def positional(self, execution: Execution) -> SafeString | str:
+        return as_json(shown_arguments(execution.job)[0]) if execution.job else "-"
+
     @admin.display(description="kwargs")
     def arguments(self, execution: Execution) -> SafeString | str:
-        return as_json(limits.masked(execution.job.kwargs)) if execution.job else "-"
+        return as_json(shown_arguments(execution.job)[1]) if execution.job else "-"
 
     @admin.display(description="result")
     def answer(self, execution: Execution) -> SafeString:
@@ -102,7 +108,7 @@ class VerbFilter(admin.SimpleListFilter):
 
 @admin.register(Event)
 class EventAdmin(LongListAdmin[Event], ReadOnlyAdmin[Event]):
-    list_display = [moment("at"), "actor", "verb", "subject", "door", "owned_by"]
+    list_display = [moment("at"), "actor", "verb", "subject", "door", owned_by]
     list_filter = ["door", VerbFilter, OwnerFilter]
     search_fields = ["subject", "actor", "verb"]
     search_help_text = SEARCH_HELP

@@ -9,7 +9,7 @@ from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
 
 from schedules import services
-from schedules.admin.bases import USERNAME, OwnerFilter, ServiceAdmin, report
+from schedules.admin.bases import USERNAME, OwnerFilter, ServiceAdmin, owned_by, report
 from schedules.admin.forms import ProfileForm, TokenAdminForm
 from schedules.admin.local_times import moment
 from schedules.models import Event, Profile, Token
@@ -21,7 +21,7 @@ from schedules.services.people import is_above
 class TokenAdmin(ServiceAdmin[Token]):
     list_display = [
         "name",
-        "owner",
+        owned_by,
         "kind",
         "prefix",
         moment("created_at"),
@@ -43,7 +43,7 @@ class TokenAdmin(ServiceAdmin[Token]):
 
     def get_fields(self, request: HttpRequest, obj: Token | None = None) -> list[Any]:
         if obj:
-            return [*self.list_display, "scopes", "families"]
+            return ["name", "owner", *self.list_display[2:], "scopes", "families"]
         asked = ["name", "kind", "scopes", "families", "expires_in"]
         # A token acts as its owner, so only a superuser may create one for another user.
         return ["owner", *asked] if getattr(request.user, "is_superuser", False) else asked

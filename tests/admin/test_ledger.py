@@ -45,6 +45,15 @@ def test_execution_shows_its_traceback_and_hides_its_secrets(operator_client):
     assert "hush" not in html
 
 
+def test_execution_shows_the_positional_arguments_of_its_job(operator_client):
+    run = ExecutionFactory(job__task="notify", job__args=["Tea"], job__kwargs={"topic": "home"})
+
+    html = operator_client.get(page(Execution, "change", run.pk)).content.decode()
+
+    assert "&quot;Tea&quot;" in html
+    assert "&quot;topic&quot;: &quot;home&quot;" in html
+
+
 @pytest.mark.parametrize(
     ("run", "shown"),
     [

@@ -4,6 +4,7 @@ from datetime import timedelta
 from django.contrib.auth.models import Permission
 
 from schedules import services
+from schedules.admin import bases
 from schedules.models import Event, Profile, Token
 from tests.admin.conftest import NOW
 from tests.admin.pages import acted, messages_of, page, posted
@@ -58,6 +59,15 @@ def test_refused_token_is_not_issued(operator_client, operator):
 
     assert "name" in response.context["adminform"].form.errors
     assert Token.objects.count() == 1
+
+
+def test_owner_of_a_token_leads_to_their_tokens(operator_client, owner, monkeypatch):
+    monkeypatch.setattr(bases, "MOST_OWNERS", 1)
+    token = TokenFactory(owner=owner)
+    link = f'<a href="?owner={owner.pk}">{owner}</a>'
+
+    assert link in operator_client.get(page(Token, "changelist")).content.decode()
+    assert link not in operator_client.get(page(Token, "change", token.pk)).content.decode()
 
 
 def test_staff_issue_tokens_for_themselves_only(client, owner):
