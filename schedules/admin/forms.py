@@ -269,6 +269,12 @@ class ProfileForm(forms.ModelForm[Profile]):
         model = Profile
         fields = ["timezone", "topic", "failure_topic"]
 
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        # Sent along, so that only changes are saved, and not over those that the owner made meanwhile.
+        for field in self.fields.values():
+            field.show_hidden_initial = True
+
 
 def delay_text(delay: timedelta) -> str:
     """Format a duration as it can be typed: 1d2h30m10s; fractions and zero in Django's format."""

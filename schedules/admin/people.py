@@ -9,11 +9,12 @@ from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
 
 from schedules import services
-from schedules.admin.bases import USERNAME, OwnerFilter, ServiceAdmin, owned_by, report
+from schedules.admin.bases import USERNAME, OwnerFilter, ServiceAdmin, owned_by, report, user_of
 from schedules.admin.forms import ProfileForm, TokenAdminForm
 from schedules.admin.local_times import moment
 from schedules.models import Event, Profile, Token
 from schedules.result import Err, Ok, Result
+from schedules.services import Actor
 from schedules.services.people import is_above
 
 
@@ -105,4 +106,6 @@ class ProfileAdmin(ServiceAdmin[Profile]):
         return False
 
     def save_by_service(self, request: HttpRequest, obj: Profile, form: Any) -> Result[Profile]:
-        return services.update_profile(obj.user, **form.cleaned_data)
+        changes = {name: form.cleaned_data[name] for name in form.changed_data}
+        by = Actor(obj.user, Event.Door.ADMIN, name=user_of(request).get_username())
+        return services.set_preferences(by, **changes) if changes else Ok(obj)

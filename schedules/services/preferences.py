@@ -1,4 +1,4 @@
-"""A person's preferences as their agents change them: with an event, because an agent acts for somebody else."""
+"""A person's preferences as agents and the admin change them: with an event, because these act for somebody else."""
 
 from django.db import transaction
 

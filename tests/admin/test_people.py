@@ -108,6 +108,24 @@ def test_profile_is_changed_through_the_services(operator_client, owner):
     assert (owner.cronty_profile.timezone, owner.cronty_profile.failure_topic) == ("Asia/Tokyo", "alarm")
 
 
+def test_changed_profile_records_an_event_and_keeps_what_its_owner_changed_meanwhile(operator_client, owner):
+    services.update_profile(owner, topic="old")
+    address = page(Profile, "change", owner.cronty_profile.pk)
+    html = operator_client.get(address).content.decode()
+    shown = dict(re.findall(r'name="(initial-\w+)" value="([^"]*)"', html))
+    services.update_profile(owner, topic="theirs")
+
+    sent = shown | {"timezone": "Asia/Tokyo", "topic": "old"}
+    posted(operator_client, address, sent)
+    posted(operator_client, address, sent | {"initial-timezone": "Asia/Tokyo"})
+
+    owner.cronty_profile.refresh_from_db()
+    assert (owner.cronty_profile.timezone, owner.cronty_profile.topic) == ("Asia/Tokyo", "theirs")
+    event = Event.objects.get()
+    assert (event.verb, event.actor, event.door, event.owner) == ("set preferences", "otto", "admin", owner)
+    assert (event.before, event.after) == ({"timezone": "Europe/Berlin"}, {"timezone": "Asia/Tokyo"})
+
+
 def test_invalid_profile_is_reported_beside_its_field(operator_client, owner):
     response = operator_client.post(
         page(Profile, "change", owner.cronty_profile.pk), {"timezone": "Mars/Base"}
