@@ -10,11 +10,13 @@ from django.db.models import QuerySet
 from django.http import HttpRequest
 
 from schedules import services
-from schedules.admin.bases import DeclaredLookups
-from schedules.models import Event
+from schedules.admin.bases import MOST_NAMED, DeclaredLookups
+from schedules.admin.local_times import moment
+from schedules.models import Event, Execution, Job, Profile, Token
 from schedules.result import Err, Ok
 from schedules.services.people import SYSTEM_USER
 
+DATES = (moment("last_login"), moment("date_joined"))
 GRANTS = ("is_staff", "is_superuser", "groups", "user_permissions")
 
 
@@ -22,8 +24,14 @@ class AccountAdmin(DeclaredLookups[User], UserAdmin[User]):
     """Users; only superusers change rights, staff, and Cronty's own user."""
 
     actions = ["end_access"]
+    # Typed times would be refused in the hour that is repeated in autumn, and nobody needs to change these.
+    readonly_fields = DATES
     # Django's control with two lists cannot be read by screen readers.
     filter_horizontal = ()
+
+    def get_fieldsets(self, request: HttpRequest, obj: User | None = None) -> Any:
+        fieldsets = super().get_fieldsets(request, obj)
+        return [*fieldsets[:-1], ("Important dates", {"fields": DATES})] if obj else fieldsets
 
     @admin.action(description="End all sessions and tokens", permissions=["change"])
     def end_access(self, request: HttpRequest, chosen: QuerySet[User]) -> None:
@@ -46,6 +54,17 @@ class AccountAdmin(DeclaredLookups[User], UserAdmin[User]):
 
     def has_delete_permission(self, request: HttpRequest, obj: User | None = None) -> bool:
         return super().has_delete_permission(request, obj) and _may_touch(request, obj)
+
+    def get_deleted_objects(self, objs: Any, request: HttpRequest) -> Any:
+        """Let a user's profile and tokens go with the user, though nobody can delete them on their own pages."""
+        deleted, counts, needed, protected = super().get_deleted_objects(objs, request)
+        needed -= {model._meta.verbose_name for model in (Profile, Token, Job, Execution, Event)}
+        if protected:
+            protected = [
+                "Deactivate this user instead: Cronty keeps their jobs and history.",
+                *protected[:MOST_NAMED],
+            ]
+        return deleted, counts, needed, protected
 
 
 class RightsAdmin(DeclaredLookups[Group], GroupAdmin):

@@ -6,25 +6,19 @@ from datetime import datetime
 from operator import attrgetter
 from typing import Any, TypeVar
 
-from django import forms
 from django.contrib import admin
 from django.db import models
 from django.http import HttpRequest, HttpResponse
 from django.template.response import SimpleTemplateResponse
 from django.utils import timezone
 
-from schedules.admin.forms import LocalDateTimeInput
 from schedules.services import profile_of
 
 Row = TypeVar("Row", bound=models.Model)
 
 
 class LocalTimes(admin.ModelAdmin[Row]):
-    """Shows and reads times in the zone of the person who is logged in, with one labelled input for each."""
-
-    formfield_overrides = {
-        models.DateTimeField: {"form_class": forms.DateTimeField, "widget": LocalDateTimeInput},
-    }
+    """Shows and reads times in the zone of the person who is logged in."""
 
     def changelist_view(
         self, request: HttpRequest, extra_context: dict[str, Any] | None = None

@@ -1,5 +1,6 @@
 """Admin pages of the site for users and groups: who may change whose rights."""
 
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ from django.urls import reverse
 from schedules.models import Profile, Token
 from schedules.services.people import SYSTEM_USER
 from tests.conftest import session_of
-from tests.factories import TokenFactory, UserFactory
+from tests.factories import ExecutionFactory, TokenFactory, UserFactory
 
 RIGHTS = {"is_staff": "on", "is_superuser": "on"}
 
@@ -152,3 +153,39 @@ def test_staff_end_the_access_of_ordinary_users_only(manager: User, operator: Us
     session_of(manager).post(address("auth_user_changelist"), chosen)
 
     assert set(Token.objects.filter(revoked_at=None)) == {tokens[operator]}
+
+
+def test_times_of_a_user_are_shown_but_cannot_be_changed(operator: User, owner: User):
+    joined = owner.date_joined
+    # In Berlin, this hour is repeated.
+    User.objects.filter(pk=owner.pk).update(last_login=datetime(2025, 10, 26, 0, 30, tzinfo=UTC))
+    client = session_of(operator)
+
+    shown = client.get(address("auth_user_change", owner.pk)).content.decode()
+    status = save(client, owner, first_name="Olga", last_login="2026-01-01T00:00")
+
+    owner.refresh_from_db()
+    assert "Sun 26 Oct 2025 02:30 CEST" in shown
+    assert (status, owner.first_name) == (302, "Olga")
+    assert (owner.last_login, owner.date_joined) == (datetime(2025, 10, 26, 0, 30, tzinfo=UTC), joined)
+
+
+def test_user_is_deleted_with_profile_and_tokens(manager: User, owner: User):
+    TokenFactory(owner=owner)
+
+    session_of(manager).post(address("auth_user_delete", owner.pk), {"post": "yes"})
+
+    assert not User.objects.filter(pk=owner.pk).exists()
+    assert not Token.objects.exists()
+
+
+def test_user_with_jobs_or_history_is_to_be_deactivated_instead(operator: User, owner: User):
+    ExecutionFactory(job__owner=owner)
+    client = session_of(operator)
+
+    asked = client.get(address("auth_user_delete", owner.pk)).content.decode()
+    client.post(address("auth_user_delete", owner.pk), {"post": "yes"})
+
+    assert "Deactivate this user instead" in asked
+    assert "have permission" not in asked
+    assert User.objects.filter(pk=owner.pk).exists()
