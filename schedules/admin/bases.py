@@ -10,7 +10,7 @@ from django.contrib import admin, messages
 from django.contrib.admin.views.main import ALL_VAR, PAGE_VAR, ChangeList
 from django.contrib.auth import get_user_model
 from django.contrib.auth.base_user import AbstractBaseUser
-from django.core.exceptions import ValidationError
+from django.core.exceptions import BadRequest, ValidationError
 from django.core.paginator import Paginator
 from django.db.models import Model, QuerySet
 from django.http import HttpRequest, HttpResponse
@@ -56,9 +56,15 @@ class DeclaredLookups(LocalTimes[Row]):
 
     def lookup_allowed(self, lookup: str, value: str, request: HttpRequest | None = None) -> bool:
         if lookup in {f"{self.date_hierarchy}__{part}" for part in ("year", "month", "day")}:
-            # Django fails on longer numbers.
-            return re.fullmatch("[0-9]{1,4}", value) is not None
+            # Django fails on longer numbers, and on the last year.
+            return re.fullmatch("(?!9999)[0-9]{1,4}", value) is not None
         return lookup in self._declared_lookups(request)
+
+    def get_changelist_instance(self, request: HttpRequest) -> ChangeList:
+        try:
+            return super().get_changelist_instance(request)
+        except OverflowError as error:
+            raise BadRequest("A number or a date in this filter is out of range.") from error
 
     def _declared_lookups(self, request: Any) -> set[str]:
         allowed: set[str] = set()

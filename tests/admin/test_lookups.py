@@ -4,6 +4,7 @@ import re
 from html import unescape
 
 import pytest
+from axes.models import AccessLog
 from django.contrib import admin
 from django.contrib.auth.models import User
 from django.db import connection
@@ -13,7 +14,7 @@ from django.urls import reverse
 
 from cronty_site import urls  # noqa: F401  (replaces the pages for users)
 from schedules.admin.bases import DeclaredLookups
-from schedules.models import Job, Profile
+from schedules.models import Execution, Job, Profile
 from tests.factories import ExecutionFactory, TokenFactory
 
 MODELS = sorted(admin.site._registry, key=lambda model: model._meta.label)
@@ -96,6 +97,21 @@ def test_every_filter_that_a_page_offers_works(operator_client, operator, model)
 )
 def test_nonsense_in_a_declared_filter_is_no_server_error(operator_client, query):
     assert operator_client.get(f"{list_of(Job)}?{query}").status_code in (200, 302, 400)
+
+
+@pytest.mark.parametrize(
+    ("model", "query"),
+    [
+        (AccessLog, {"attempt_time__year": "9999"}),
+        (AccessLog, {"attempt_time__year": "1"}),
+        (Execution, {"scheduled_for__gte": "0001-01-01 00:00:00+14:00"}),
+        (Execution, {"scheduled_for__lt": "9999-12-31 23:59:59-12:00"}),
+        (User, {"groups__exact": "9" * 30}),
+    ],
+)
+def test_number_or_date_out_of_range_is_no_server_error(operator_client, model, query):
+    # PostgreSQL finds nothing where SQLite refuses the value.
+    assert operator_client.get(list_of(model), query).status_code in (200, 400)
 
 
 @pytest.mark.parametrize("model", MODELS, ids=lambda model: model._meta.label)
