@@ -517,6 +517,17 @@ def test_restored_job_counts_against_the_quota(actor, settings):
     assert isinstance(services.restore(actor, first.public_id), Ok)
 
 
+def test_run_of_an_inactive_owner_is_refused(actor, operator):
+    job = create_job(actor)
+    type(operator).objects.filter(pk=actor.user.pk).update(is_active=False)
+
+    refusal = services.run_now(Actor(operator, Event.Door.ADMIN), job.public_id)
+
+    assert isinstance(refusal, Err)
+    assert refusal.code == Code.WRONG_STATE
+    assert not Execution.objects.exists()
+
+
 def test_run_now_queues_one_run_and_keeps_the_schedule(actor):
     job = create_job(actor)
 
