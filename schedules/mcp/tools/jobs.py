@@ -93,7 +93,8 @@ def schedule_job(
     }
     tagged: dict[str, Any] = {"tags": tags} if tags else {}
     profile = actor.read_profile()
-    what: dict[str, Any] = {"name": name, "args": args or [], "kwargs": kwargs or {}}
+    sent: dict[str, Any] = {"name": name, "args": args or [], "kwargs": kwargs or {}}
+    what = dict(sent)
     if task == "notify" and profile.default_topic and len(what["args"]) < 2:
         what["kwargs"] = {"topic": profile.default_topic} | what["kwargs"]
     zone = timezone if timezone is not None else profile.zone
@@ -118,7 +119,7 @@ def schedule_job(
         actor,
         profile=profile,
         idempotency_key=idempotency_key,
-        request=given | what | {"timezone": timezone} | asked | tagged,
+        request=given | sent | {"timezone": timezone} | asked | tagged,
         **what,
         **tagged,
         **policies.value,

@@ -33,10 +33,12 @@ from schedules.mcp.tools.arguments import (
     EndsAt,
     IdempotencyKey,
     MaxRuns,
+    MissingArgumentError,
     Overlap,
     PageLimit,
     PageOffset,
     Timeout,
+    Timezone,
     ZoneText,
     given_policies,
     page_problem,
@@ -165,7 +167,8 @@ def schedule_notification(
     profile = actor.read_profile()
     zone = timezone if timezone is not None else profile.zone
     when = {"datetime": datetime, "date": date, "time": time, "timezone": timezone, "delay": delay}
-    moment = read_one_moment({name: text for name, text in when.items() if text is not None}, zone)
+    known = when if timezone is not None else when | {"timezone": profile.timezone or None}
+    moment = read_one_moment({name: text for name, text in known.items() if text is not None}, zone)
     if isinstance(moment, Err):
         return refused(moment, {"timezone": zone})
     asked = given_policies(attempts=attempts, backoff=backoff, catch_up=catch_up)
@@ -191,7 +194,7 @@ def schedule_notification(
         profile=profile,
         prefix="msg",
         idempotency_key=idempotency_key,
-        request={"tool": "schedule_notification", **when, **content, **asked},
+        request={"tool": "schedule_notification", **when, **content, "topic": notification_topic, **asked},
         name=derived_name(Job(task="notify", kwargs=content)),
         task="notify",
         kwargs=content,
@@ -212,7 +215,7 @@ def schedule_cron_notification(
     cron: Annotated[
         str, Field(description='Minute hour day month weekday: "30 8 * * 1-5" is 8:30 on weekdays.')
     ],
-    timezone: Annotated[ZoneText, Field(description="The user's city or IANA zone, like Europe/Berlin.")],
+    timezone: Timezone = None,
     notification_topic: Topic = None,
     label: Annotated[str | None, Field(description="A name for lists.")] = None,
     max_runs: MaxRuns = None,
@@ -239,14 +242,17 @@ def schedule_cron_notification(
     """
     actor = current_actor()
     profile = actor.read_profile()
-    given = {"timezone": timezone, "cron": cron}
     # Our own answers put the zone in front of the expression, so accept it here too.
     zoned = _ZONED_CRON.fullmatch(cron)
-    if zoned and zoned["zone"] != timezone:
-        return refused(refuse("cron", f"its zone is not the timezone {timezone}: give one of them"), given)
+    zone = timezone if timezone is not None else zoned["zone"] if zoned else profile.timezone
+    if timezone is None and not zone:
+        raise MissingArgumentError("timezone", "The user has set no zone: ask where they live.")
+    given = {"timezone": zone, "cron": cron}
+    if zoned and zoned["zone"] != zone:
+        return refused(refuse("cron", f"its zone is not the timezone {zone}: give one of them"), given)
     expression = zoned["cron"] if zoned else cron
     now = clock.now()
-    when = read_trigger("cron", {"expression": expression}, timezone, now)
+    when = read_trigger("cron", {"expression": expression}, zone, now)
     if isinstance(when, Err):
         return refused(when, given)
     asked = given_policies(
@@ -258,7 +264,7 @@ def schedule_cron_notification(
         overlap=overlap,
         catch_up=catch_up,
     )
-    policies = read_policies(asked, timezone, now)
+    policies = read_policies(asked, zone, now)
     if isinstance(policies, Err):
         return refused(policies, given)
     content = read_content(
@@ -280,7 +286,14 @@ def schedule_cron_notification(
         profile=profile,
         prefix="scd",
         idempotency_key=idempotency_key,
-        request=given | content | {"label": label} | asked,
+        request={
+            "timezone": timezone,
+            "cron": cron,
+            **content,
+            "topic": notification_topic,
+            "label": label,
+            **asked,
+        },
         name=derived_name(Job(task="notify", kwargs=content, label=label or "")),
         task="notify",
         kwargs=content,

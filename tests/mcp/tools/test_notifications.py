@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from schedules.models import Execution, Job
+from schedules.models import Execution, Job, Profile
 from tests.factories import JobFactory
 from tests.sink import Answer, Sink
 
@@ -113,6 +113,7 @@ def test_every_tool_refuses_an_invalid_notification_alike(call, arguments, error
         ({"time": "18:00", "timezone": "America/New_York"}, "2026-02-04T18:00:00-05:00"),
         ({"date": "2026-02-06", "time": "8:30", "timezone": "Europe/Warsaw"}, "2026-02-06T08:30:00+01:00"),
         ({"date": "2026-02-06", "time": "8:30:15", "timezone": "Europe/Warsaw"}, "2026-02-06T08:30:15+01:00"),
+        ({"time": "15:00"}, "2026-02-04T15:00:00+01:00"),
         ({"delay": "1d2h30m10s"}, "2026-02-05T14:30:10+01:00"),
     ],
 )
@@ -137,8 +138,7 @@ def test_notification_time_is_given_in_one_of_three_ways(olga, cluster, noon, wh
     [
         ({}, "missing: datetime, or time with timezone, or delay. Give exactly one of: datetime"),
         ({"timezone": "UTC"}, "missing: datetime"),
-        ({"time": "15:00"}, "missing: timezone."),
-        ({"date": "2026-02-05"}, "missing: time and timezone."),
+        ({"date": "2026-02-05"}, "missing: time."),
         ({"date": "2026-02-05", "timezone": "UTC"}, "missing: time."),
         ({"delay": "1h", "datetime": "2026-02-05T15:00"}, "these clash: datetime, delay."),
         ({"delay": "1h", "time": "15:00", "date": "2026-02-05"}, "these clash: date, time, delay."),
@@ -175,6 +175,22 @@ def test_error_about_the_time_says_what_is_missing_conflicting_or_past(call, noo
     answer = call("schedule_notification", **NOTE, **when)
 
     assert answer["success"] is False
+    assert answer["error"].startswith(error)
+    assert not Job.objects.exists()
+
+
+@pytest.mark.parametrize(
+    ("when", "error"),
+    [
+        ({"time": "15:00"}, "missing: timezone."),
+        ({"date": "2026-02-05"}, "missing: time and timezone."),
+    ],
+)
+def test_time_needs_a_zone_if_the_user_has_set_none(call, owner, when, error):
+    Profile.objects.filter(user=owner).update(timezone="")
+
+    answer = call("schedule_notification", **NOTE, **when)
+
     assert answer["error"].startswith(error)
     assert not Job.objects.exists()
 
@@ -230,12 +246,13 @@ def test_invalid_cron_notification_is_refused(call, arguments, error):
 
 @pytest.mark.parametrize("prefix", ["CRON_TZ", "TZ"])
 def test_cron_with_a_zone_prefix_from_an_answer_is_accepted(call, prefix):
-    first = call("schedule_cron_notification", **DAILY)
+    first = call("schedule_cron_notification", **DAILY | {"timezone": "Asia/Tokyo"})
     cron = first["cron"].replace("CRON_TZ", prefix)
 
-    again = call("schedule_cron_notification", **DAILY | {"cron": cron})
+    again = call("schedule_cron_notification", **DAILY | {"cron": cron, "timezone": "Asia/Tokyo"})
+    without_zone = call("schedule_cron_notification", **DAILY | {"cron": cron, "timezone": None})
 
-    assert again["cron"] == first["cron"]
+    assert again["cron"] == without_zone["cron"] == first["cron"]
     assert first["schedule_id"] in again["warning"]
 
 

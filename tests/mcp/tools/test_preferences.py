@@ -60,11 +60,40 @@ def test_one_preference_is_removed_and_the_other_stays(call):
 def test_notification_without_topic_and_zone_uses_the_preferences(call, nowhere):
     call("set_preferences", timezone="Asia/Tokyo", topic="my-phone")
 
-    daily = call("schedule_cron_notification", **DAILY)
+    daily = call("schedule_cron_notification", message="Tea", cron="0 9 * * *")
     later = call("schedule_notification", message="Tea", datetime=LOCAL)
 
     assert daily["notification_topic"] == later["notification_topic"] == "my-phone"
+    assert daily["timezone"] == "Asia/Tokyo"
     assert later["scheduled_time"] == "2030-06-03T15:00:00+09:00"
+
+
+@pytest.mark.parametrize(
+    ("tool", "given"),
+    [
+        ("schedule_notification", {"message": "Tea", "delay": "1h"}),
+        ("schedule_cron_notification", DAILY),
+        (
+            "schedule_job",
+            {
+                "name": "Tea",
+                "task": "notify",
+                "kwargs": {"message": "Tea"},
+                "trigger_type": "interval",
+                "trigger_config": {"hours": 1},
+            },
+        ),
+    ],
+)
+def test_same_call_after_a_change_of_the_topic_is_the_same_request(call, tool, given):
+    call("set_preferences", topic="my-phone")
+    call(tool, **given, idempotency_key="tea")
+    call("set_preferences", topic="my-tablet")
+
+    again = call(tool, **given, idempotency_key="tea")
+
+    assert "error" not in again
+    assert Job.objects.get().kwargs["topic"] == "my-phone"
 
 
 def test_failure_alerts_are_turned_on_and_off(call, nowhere, owner):
@@ -89,6 +118,7 @@ def test_topic_for_failures_is_used_if_there_is_no_other(call, owner, nowhere):
         ("send_push_notification", {"message": "Tea"}, "notification_topic"),
         ("schedule_notification", {"message": "Tea", "delay": "1h"}, "notification_topic"),
         ("schedule_cron_notification", DAILY, "notification_topic"),
+        ("schedule_cron_notification", {"message": "Tea", "cron": "0 9 * * *"}, "timezone"),
     ],
 )
 def test_what_neither_the_call_nor_the_user_has_set_is_named(call, nowhere, tool, given, missing):
