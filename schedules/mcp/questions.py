@@ -6,13 +6,16 @@ from typing import Any
 
 from django.db import InterfaceError, OperationalError
 from mcp_types import CallToolResult, InputRequiredResult
-from pydantic import BaseModel, Field, create_model
+from pydantic import BaseModel, Field, ValidationError, create_model
 
-from schedules.mcp.auth import Caller
+from schedules.mcp.auth import Caller, too_many_calls, with_profile
 from schedules.mcp.conversation import AnyContext, ask, filled
+from schedules.mcp.offers import OFFER_BY_NAME
 from schedules.mcp.orm import orm
+from schedules.mcp.registration import make_tool
 from schedules.mcp.tools.arguments import zone_notes
 from schedules.mcp.tools.triggers import local_text
+from schedules.result import Err
 from schedules.services.preferences import set_preferences
 from schedules.when.zone_names import zone_named
 
@@ -39,9 +42,13 @@ async def complete(
     name: str,
     arguments: dict[str, Any],
 ) -> dict[str, Any] | InputRequiredResult:
-    """Return the arguments with what the person has added, or the question for them; what they add is remembered."""
+    """Keep what the person adds to a call for the tool to find; return the arguments, or the question for them.
+
+    The arguments stay those of the agent: the same call again, with the same idempotency key, is the same request.
+    """
     missing = await orm(_missing)(caller, name, arguments)
-    if not missing:
+    # A question counts as a call; if it is one too many, the tool says so.
+    if not missing or too_many_calls(caller):
         return arguments
     wanted = " and ".join(FIELDS[field][0] for field in missing)
     message = (
@@ -51,8 +58,8 @@ async def complete(
     if reply is None or isinstance(reply, InputRequiredResult):
         return reply or arguments
     given = {field: value.strip() for field, value in reply.model_dump().items() if value.strip()}
-    await orm(_remember)(caller, given)
-    return arguments | {ARGUMENTS[field]: value for field, value in given.items()}
+    refused = await orm(_remember)(caller, given)
+    return arguments | {ARGUMENTS[field]: value for field, value in refused.items()}
 
 
 class Agreement(BaseModel):
@@ -88,7 +95,7 @@ async def with_consent(
 
 def _missing(caller: Caller, name: str, arguments: Mapping[str, Any]) -> list[str]:
     try:
-        profile = caller.actor.read_profile()
+        profile = with_profile(caller).actor.read_profile()
     except (OperationalError, InterfaceError):
         # The tool itself meets the same error, and has the words for it.
         return []
@@ -98,13 +105,30 @@ def _missing(caller: Caller, name: str, arguments: Mapping[str, Any]) -> list[st
     has_topic = profile.default_topic or arguments.get("notification_topic") is not None
     if name in ASKS_FOR_TOPIC and not has_topic:
         missing.append("topic")
-    return missing
+    return missing if missing and _are_valid(name, arguments) else []
 
 
-def _remember(caller: Caller, given: Mapping[str, str]) -> None:
-    # One by one: a value that is refused is refused again, in words, by the tool that gets it as an argument.
+def _are_valid(name: str, arguments: Mapping[str, Any]) -> bool:
+    """Return whether the tool accepts the arguments; those that a person is asked for are optional."""
+    try:
+        make_tool(OFFER_BY_NAME[name]).fn_metadata.validate_arguments(dict(arguments))
+    except ValidationError:
+        return False
+    return True
+
+
+def _remember(caller: Caller, given: Mapping[str, str]) -> dict[str, str]:
+    """Keep what the person has added; return what is refused, which the tool will refuse in words."""
+    refused = {}
+    # One by one: a value that is refused does not stop the other.
     for field, value in given.items():
-        set_preferences(caller.actor, **{field: zone_named(value) if field == "timezone" else value})
+        kept = set_preferences(caller.actor, **{field: zone_named(value) if field == "timezone" else value})
+        if isinstance(kept, Err):
+            refused[field] = value
+    if caller.actor.profile:
+        # It was read together with the token, before the answer.
+        caller.actor.profile.refresh_from_db()
+    return refused
 
 
 def _time_of(name: str, arguments: Mapping[str, Any]) -> str | None:

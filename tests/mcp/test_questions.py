@@ -3,11 +3,12 @@
 import asyncio
 
 import pytest
+from django.contrib.auth import get_user_model
 from mcp import Client
 from mcp.client.stdio import stdio_client
 from mcp_types import ElicitResult
 
-from schedules.mcp.auth import local_caller, set_local_caller
+from schedules.mcp.auth import CallRate, local_caller, set_local_caller
 from schedules.models import Event, Job, Profile
 from schedules.services import issue_token
 from tests.factories import JobFactory
@@ -86,6 +87,60 @@ def test_person_who_does_not_answer_gets_what_a_client_without_questions_gets(be
     assert "UTC" in said
     assert len(silent.asked) == 2
     assert Profile.objects.get(user=owner).timezone == ""
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments", "id_name"),
+    [
+        ("schedule_cron_notification", {"message": "Tea", "cron": "0 9 * * *"}, "schedule_id"),
+        ("schedule_notification", {"message": "Tea", "time": "15:00", "date": "2030-06-03"}, "message_id"),
+    ],
+)
+def test_same_call_after_an_answer_is_the_same_request(beside, cluster, tool, arguments, id_name):
+    agent = beside(Person(timezone="Berlin", topic="my-phone"))
+
+    first, again = (agent.call(tool, **arguments, idempotency_key="tea") for _ in range(2))
+
+    assert first["timezone"] == "Europe/Berlin"
+    assert again[id_name] == first[id_name]
+
+
+def test_answer_counts_in_the_call_of_a_token(owner, nowhere, cluster):
+    person = Person(timezone="Berlin", topic="my-phone")
+    token = issue_token(owner, name="laptop").value.text
+    agent = OverHttp("modern", token, {"elicitation_callback": person})
+
+    made = agent.call("schedule_cron_notification", message="Tea", cron="0 9 * * *")
+
+    assert (made["timezone"], made["notification_topic"]) == ("Europe/Berlin", "my-phone")
+
+
+@pytest.mark.parametrize("more", [{"prompt": 7}, {"promt": "Check"}])
+def test_nobody_is_asked_about_a_call_with_invalid_arguments(beside, more):
+    person = Person(timezone="Berlin")
+
+    assert beside(person).raw("schedule", LOCAL | more).is_error
+    assert person.asked == []
+
+
+def test_nobody_is_asked_after_too_many_calls(beside, settings, monkeypatch):
+    monkeypatch.setattr("schedules.mcp.auth.call_rate", CallRate())
+    settings.CRONTY_MCP_CALLS_PER_MINUTE = 1
+    person = Person(timezone="Berlin")
+    agent = beside(person)
+    agent.call("list_jobs")
+
+    assert "at most 1 calls a minute" in agent.call("schedule", **LOCAL)
+    assert person.asked == []
+
+
+def test_nobody_is_asked_by_the_server_of_a_user_who_is_gone(beside, owner):
+    person = Person(timezone="Berlin")
+    get_user_model().objects.filter(pk=owner.pk).update(is_active=False)
+
+    with pytest.raises(ToolRefusalError, match="was deactivated"):
+        beside(person).call("schedule", **LOCAL)
+    assert person.asked == []
 
 
 def test_wrong_answer_is_refused_by_the_tool_and_not_kept(beside, owner):
