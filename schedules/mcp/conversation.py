@@ -8,7 +8,8 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, TypeAlias, TypeVar
 
-from mcp.server.elicitation import AcceptedElicitation, render_elicitation_schema
+from mcp import MCPError
+from mcp.server.elicitation import AcceptedElicitation, DeclinedElicitation, render_elicitation_schema
 from mcp.server.mcpserver import Context
 from mcp_types import ElicitRequest, ElicitRequestFormParams, ElicitResult, InputRequiredResult
 from mcp_types.version import is_version_at_least
@@ -51,24 +52,31 @@ def can_ask(context: AnyContext) -> bool:
 
 
 async def ask(
-    context: AnyContext, key: str, message: str, form: type[Form]
+    context: AnyContext, key: str, message: str, form: type[Form], *, declined: Form | None = None
 ) -> Form | InputRequiredResult | None:
-    """Ask the person; return the filled form, None if they decline, or the question that the call must answer with."""
+    """Ask the person; return the filled form, or the question that the call must answer with.
+
+    Return `declined` if they decline, and None if there is no answer.
+    """
     if not _asks_in_answers(context):
         try:
             reply = await context.elicit(message, form)
-        except ValueError:
+        except (ValueError, MCPError):
             return None
+        if isinstance(reply, DeclinedElicitation):
+            return declined
         return reply.data if isinstance(reply, AcceptedElicitation) else None
     given = (context.input_responses or {}).get(key)
     if given is None:
         question = ElicitRequestFormParams(message=message, requested_schema=render_elicitation_schema(form))
         return InputRequiredResult(input_requests={key: ElicitRequest(params=question)})
-    return filled(given, form)
+    return filled(given, form, declined=declined)
 
 
-def filled(reply: object, form: type[Form]) -> Form | None:
-    """Return the form that the person filled in, or None if they declined."""
+def filled(reply: object, form: type[Form], *, declined: Form | None = None) -> Form | None:
+    """Return the form that the person filled in, `declined` if they declined, or None if there is no answer."""
+    if isinstance(reply, ElicitResult) and reply.action == "decline":
+        return declined
     if not isinstance(reply, ElicitResult) or reply.action != "accept":
         return None
     try:

@@ -8,11 +8,12 @@ from django.db import InterfaceError, OperationalError
 from mcp_types import CallToolResult, InputRequiredResult
 from pydantic import BaseModel, Field, ValidationError, create_model
 
+from schedules.mcp.answers.bulk import not_agreed_out
 from schedules.mcp.auth import Caller, too_many_calls, with_profile
 from schedules.mcp.conversation import AnyContext, ask, filled
 from schedules.mcp.offers import OFFER_BY_NAME
 from schedules.mcp.orm import orm
-from schedules.mcp.registration import make_tool
+from schedules.mcp.registration import make_tool, result_of
 from schedules.mcp.tools.arguments import zone_notes
 from schedules.mcp.tools.triggers import local_text
 from schedules.result import Err
@@ -68,6 +69,9 @@ class Agreement(BaseModel):
     agree: bool = Field(title="Yes, do it")
 
 
+NO = Agreement(agree=False)
+
+
 async def with_consent(
     context: AnyContext,
     arguments: dict[str, Any],
@@ -76,21 +80,37 @@ async def with_consent(
     """Call the tool that changes many jobs; if it needs a confirmation, ask the person for it at once."""
     for key, reply in (context.input_responses or {}).items():
         if key.startswith(CONSENT):
-            agreement = filled(reply, Agreement)
+            agreement = filled(reply, Agreement, declined=NO)
             agreed = {"confirm": key.removeprefix(CONSENT)} if agreement and agreement.agree else {}
-            return await call(arguments | agreed)
+            return _after(agreement, await call(arguments | agreed))
     result = await call(arguments)
-    preview = (result.structured_content if isinstance(result, CallToolResult) else None) or {}
-    if "confirm" in arguments or "confirm" not in preview:
+    preview = _preview(result)
+    if arguments.get("confirm") is not None or "confirm" not in preview:
         return result
     shown = ", ".join(job["name"] for job in preview["jobs"])
     more = " and others" if preview["would_change"] > len(preview["jobs"]) else ""
     message = f"{str(arguments.get('action')).capitalize()} {preview['would_change']} jobs? {shown}{more}"
     # The token travels in the key: it proves what was shown, and the tool checks it.
-    answer = await ask(context, f"{CONSENT}{preview['confirm']}", message, Agreement)
+    answer = await ask(context, f"{CONSENT}{preview['confirm']}", message, Agreement, declined=NO)
     if isinstance(answer, InputRequiredResult):
         return answer
-    return await call(arguments | {"confirm": preview["confirm"]}) if answer and answer.agree else result
+    if answer and answer.agree:
+        return await call(arguments | {"confirm": preview["confirm"]})
+    return _after(answer, result)
+
+
+def _preview(result: CallToolResult | InputRequiredResult) -> dict[str, Any]:
+    return (result.structured_content if isinstance(result, CallToolResult) else None) or {}
+
+
+def _after(
+    agreement: Agreement | None, result: CallToolResult | InputRequiredResult
+) -> CallToolResult | InputRequiredResult:
+    """Leave out of a preview how to confirm it, if the person has refused."""
+    preview = _preview(result)
+    if agreement is None or agreement.agree or "confirm" not in preview:
+        return result
+    return result_of(not_agreed_out(preview))
 
 
 def _missing(caller: Caller, name: str, arguments: Mapping[str, Any]) -> list[str]:

@@ -62,11 +62,11 @@ def build_tool(offer: Offer) -> Tool:
     async def call(**arguments: Any) -> CallToolResult:
         caller = require(offer.scope)
         if refusal := too_many_calls(caller):
-            return _result(offer.refuse(refusal, arguments))
+            return result_of(offer.refuse(refusal, arguments))
         # `from` cannot be the name of a parameter, so the function calls it `from_`.
         named = {f"{name}_" if keyword.iskeyword(name) else name: value for name, value in arguments.items()}
         try:
-            return _result(_without_dead_end(caller, await run(caller, **named)))
+            return result_of(_without_dead_end(caller, await run(caller, **named)))
         except MissingArgumentError as error:
             return refused_arguments(offer.name, str(error))
         except (OperationalError, InterfaceError) as error:
@@ -74,7 +74,7 @@ def build_tool(offer: Offer) -> Tool:
             if offer.scope == "write":
                 # The connection may have broken after the change was made.
                 raise ToolError(answers.perhaps_done(has_key="idempotency_key" in named)) from error
-            return _result(offer.refuse(answers.DATABASE_AWAY, arguments))
+            return result_of(offer.refuse(answers.DATABASE_AWAY, arguments))
 
     call.__signature__ = signature = inspect.signature(function, eval_str=True)  # type: ignore[attr-defined]
     tool = Tool.from_function(
@@ -102,6 +102,17 @@ def words_for(offered: frozenset[str], name: str) -> tuple[str, dict[str, Any]]:
     tool = make_tool(OFFER_BY_NAME[name])
     schema = WORDING.schema_for(offered, tool.parameters)
     return WORDING.text_for(offered, tool.description), schema
+
+
+def result_of(answer: Any) -> CallToolResult:
+    """Wrap an answer, as an object and as text for clients that read only text."""
+    if isinstance(answer, str):
+        return CallToolResult(
+            content=[TextContent(type="text", text=answer)], structured_content={"result": answer}
+        )
+    # Compact, unlike the SDK's own text, because every space costs an agent context.
+    text = to_json(answer).decode()
+    return CallToolResult(content=[TextContent(type="text", text=text)], structured_content=answer)
 
 
 def refused_arguments(name: str, problems: str) -> CallToolResult:
@@ -161,17 +172,6 @@ def _read_reference(offer: Offer, named: dict[str, Any]) -> Err | None:
             return meant
         named[name] = meant.value
     return None
-
-
-def _result(answer: Any) -> CallToolResult:
-    """Wrap an answer, as an object and as text for clients that read only text."""
-    if isinstance(answer, str):
-        return CallToolResult(
-            content=[TextContent(type="text", text=answer)], structured_content={"result": answer}
-        )
-    # Compact, unlike the SDK's own text, because every space costs an agent context.
-    text = to_json(answer).decode()
-    return CallToolResult(content=[TextContent(type="text", text=text)], structured_content=answer)
 
 
 def _without_dead_end(caller: Caller, answer: Any) -> Any:

@@ -6,7 +6,7 @@ import pytest
 from django.contrib.auth import get_user_model
 from mcp import Client
 from mcp.client.stdio import stdio_client
-from mcp_types import ElicitResult
+from mcp_types import INTERNAL_ERROR, ElicitResult, ErrorData
 
 from schedules.mcp.auth import CallRate, local_caller, set_local_caller
 from schedules.models import Event, Job, Profile
@@ -30,6 +30,14 @@ class Person:
         self.asked.append(question.message)
         self.fields |= set(question.requested_schema["properties"])
         return self.reply
+
+
+class Unable(Person):
+    """Answers every form with an error, like a client that cannot show it."""
+
+    async def __call__(self, context, question) -> ErrorData:
+        self.asked.append(question.message)
+        return ErrorData(code=INTERNAL_ERROR, message="The window was closed")
 
 
 @pytest.fixture
@@ -113,6 +121,17 @@ def test_answer_counts_in_the_call_of_a_token(owner, nowhere, cluster):
     made = agent.call("schedule_cron_notification", message="Tea", cron="0 9 * * *")
 
     assert (made["timezone"], made["notification_topic"]) == ("Europe/Berlin", "my-phone")
+
+
+def test_client_that_answers_with_an_error_gets_what_a_client_without_questions_gets(
+    caller, nowhere, cluster
+):
+    unable = Unable()
+
+    said = InMemory("legacy", options={"elicitation_callback": unable}).call("schedule", **LOCAL)
+
+    assert "UTC" in said
+    assert len(unable.asked) == 1
 
 
 @pytest.mark.parametrize("more", [{"prompt": 7}, {"promt": "Check"}])
@@ -219,11 +238,21 @@ def test_person_confirms_a_change_to_many_jobs_in_one_call(beside, owner):
     assert Job.objects.get(pk=other.pk).status == "pending"
 
 
-@pytest.mark.parametrize("person", [Person("decline"), Person("cancel"), Person(agree=False)])
-def test_without_consent_nothing_changes_and_the_agent_sees_what_would(beside, owner, person):
+@pytest.mark.parametrize("person", [Person("decline"), Person(agree=False)])
+def test_person_who_refuses_is_not_to_be_asked_again(beside, owner, person):
     JobFactory(owner=owner, tags=["home"])
 
-    shown = beside(person).call("bulk_jobs", action="pause", tag="home")
+    shown = beside(person).call("bulk_jobs", action="pause", tag="home", confirm=None)
+
+    assert (shown["would_change"], "confirm" in shown) == (1, False)
+    assert shown["next_step"] == "The user was asked and did not agree: nothing has been changed."
+    assert not Job.objects.filter(status="paused").exists()
+
+
+def test_without_consent_nothing_changes_and_the_agent_sees_what_would(beside, owner):
+    JobFactory(owner=owner, tags=["home"])
+
+    shown = beside(Person("cancel")).call("bulk_jobs", action="pause", tag="home")
 
     assert (shown["would_change"], "confirm" in shown) == (1, True)
     assert not Job.objects.filter(status="paused").exists()
@@ -231,7 +260,7 @@ def test_without_consent_nothing_changes_and_the_agent_sees_what_would(beside, o
 
 def test_nothing_is_asked_about_no_jobs_or_when_the_agent_brings_the_confirmation(beside, owner):
     JobFactory(owner=owner, tags=["home"])
-    person = Person("decline")
+    person = Person("cancel")
     agent = beside(person)
 
     token = agent.call("bulk_jobs", action="pause", tag="home")["confirm"]

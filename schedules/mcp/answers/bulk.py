@@ -1,7 +1,7 @@
 """Answers of the tool that changes many jobs at once."""
 
-from collections.abc import Iterable
-from typing import NotRequired
+from collections.abc import Iterable, Mapping
+from typing import Any, NotRequired
 
 from typing_extensions import TypedDict
 
@@ -11,6 +11,8 @@ from schedules.services.bulk import Changed
 
 SHOWN = 10
 NEXT_STEP = "Nothing has been changed. Show this to the user; if they agree, repeat the call with confirm, within ten minutes."
+
+NOT_AGREED = "The user was asked and did not agree: nothing has been changed."
 
 
 class WouldChangeOut(TypedDict):
@@ -63,6 +65,12 @@ def would_change_out(
     if problem:
         out["error"] = problem
     return out
+
+
+def not_agreed_out(preview: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what would have been changed, after the person has refused it."""
+    shown = {name: value for name, value in preview.items() if name != "confirm"}
+    return shown | {"next_step": NOT_AGREED}
 
 
 def _ending(count: int) -> str:
