@@ -40,10 +40,12 @@ class Caller:
     scopes: frozenset[str] = frozenset(SCOPES)
     families: frozenset[str] = frozenset(FAMILIES)
     token_id: int | None = None
+    served: frozenset[str] = frozenset(FAMILIES)
+    """The families that the server offers to anybody."""
 
     def is_offered(self, families: Collection[str]) -> bool:
         """Return whether the caller is offered a tool of these families."""
-        return not self.families.isdisjoint(families)
+        return not (self.families.isdisjoint(families) or self.served.isdisjoint(families))
 
     def may(self, scope: str, families: Collection[str]) -> bool:
         return scope in self.scopes and self.is_offered(families)
@@ -57,13 +59,16 @@ class CallerToken(AccessToken):
 
 
 class CrontyTokens:
-    """The token verifier that the SDK calls for every request."""
+    """The token verifier of a server with these tool families, which the SDK calls for every request."""
+
+    def __init__(self, families: Collection[str] = FAMILIES) -> None:
+        self._families = families
 
     async def verify_token(self, token: str) -> AccessToken | None:
         found = await _found(token)
         if found is None:
             return None
-        caller = caller_of(found)
+        caller = caller_of(found, self._families)
         return CallerToken(
             token="",  # nosec B106
             client_id=found.prefix,
@@ -85,21 +90,24 @@ def _verify(text: str) -> Token | None:
 _found = orm(_verify)
 
 
-def caller_of(token: Token) -> Caller:
+def caller_of(token: Token, served: Collection[str] = FAMILIES) -> Caller:
+    """Return the caller with this token at a server with these families: it sees what both are about."""
     families = frozenset(token.families or FAMILIES)
+    limits = [tasks for tasks in (tasks_of(families), tasks_of(served)) if tasks is not None]
     actor = Actor(
         token.owner,
         Event.Door.MCP,
         name=token.name,
         key=f"token {token.pk}",
         profile=getattr(token.owner, "cronty_profile", None),
-        tasks=tasks_of(families),
+        tasks=frozenset.intersection(*limits) if limits else None,
     )
     return Caller(
         actor,
         scopes=frozenset(token.scopes),
         families=families,
         token_id=token.pk,
+        served=frozenset(served),
     )
 
 

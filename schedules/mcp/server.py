@@ -148,7 +148,7 @@ def build_server(*, families: Collection[str] = FAMILIES, with_tokens: bool = Fa
             # The verifier checks it: tokens that a person has copied are for no resource in particular.
             validate_token_resource=False,
         )
-        access = {"auth": auth, "token_verifier": CrontyTokens()}
+        access = {"auth": auth, "token_verifier": CrontyTokens(families)}
     server = CrontyServer(
         "cronty",
         title="Cronty",

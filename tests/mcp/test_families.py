@@ -9,14 +9,16 @@ from mcp import MCPError
 from schedules import services
 from schedules.mcp import subscriptions
 from schedules.mcp.auth import caller_of, local_caller, set_local_caller
-from schedules.mcp.offers import OFFERS
+from schedules.mcp.http import build_http_app
+from schedules.mcp.offers import OFFER_BY_NAME, OFFERS
 from schedules.mcp.server import build_server
 from schedules.models import Job
 from schedules.result import Code
-from schedules.services.tokens import tasks_of
+from schedules.services.tokens import FAMILIES, tasks_of
 from tests.factories import ClusterFactory, ExecutionFactory, JobFactory, TokenFactory
-from tests.mcp.agents import InMemory
+from tests.mcp.agents import InMemory, answer_of, connected
 from tests.mcp.examples import examples
+from tests.mcp.over_http import browser, http_client, running
 from tests.security.owned_rows import everything
 
 NOTE = {"message": "Tea", "topic": "home"}
@@ -117,6 +119,55 @@ def test_job_of_another_family_cannot_be_created(agent_of, owner):
 def test_tasks_of_families(owner, families, tasks):
     assert caller_of(TokenFactory(owner=owner, families=families)).actor.tasks == tasks
     assert tasks_of(families) == tasks
+
+
+@pytest.mark.parametrize(
+    ("families", "served", "tasks", "offered"),
+    [
+        ([], ["notifications"], {"notify"}, {"notifications"}),
+        (["core"], ["notifications"], {"notify"}, set()),
+        (["prompts"], ["notifications"], set(), set()),
+        (["notifications", "more"], ["more"], {"notify"}, {"more"}),
+        (["jobs"], ["more"], None, set()),
+    ],
+)
+def test_token_at_a_server_of_some_families_has_what_both_have(owner, families, served, tasks, offered):
+    caller = caller_of(TokenFactory(owner=owner, families=families), served)
+
+    assert caller.actor.tasks == tasks
+    assert {family for family in FAMILIES if caller.is_offered({family})} == offered
+
+
+def test_everyday_tool_is_offered_where_the_server_has_its_family(owner):
+    caller = caller_of(TokenFactory(owner=owner, families=["core"]), ["notifications"])
+
+    assert caller.is_offered(OFFER_BY_NAME["schedule_notification"].families)
+    assert not caller.is_offered(OFFER_BY_NAME["delete_schedule"].families)
+
+
+def test_token_of_all_families_sees_only_what_the_server_is_about(owner, rows):
+    token = services.issue_token(owner, name="laptop").value.text
+    deploy, tea = rows["jobs"].public_id, rows["notifications"].public_id
+
+    async def talk():
+        served = build_http_app(families=["notifications"], hosts=["127.0.0.1"])
+        async with running(served) as app, browser(app, token) as http:
+
+            async def work(client):
+                deleted = [
+                    answer_of(await client.call_tool("delete_schedule", {"schedule_id": job_id}))
+                    for job_id in (deploy, tea)
+                ]
+                with pytest.raises(MCPError, match="Job not found"):
+                    await client.read_resource(f"jobs://{deploy}")
+                return deleted
+
+            return await connected(lambda: http_client(http, "modern"), work)
+
+    foreign, own = async_to_sync(talk)()
+
+    assert (foreign["success"], own["success"]) == (False, True)
+    assert "undo" not in own
 
 
 @pytest.mark.parametrize(
