@@ -40,6 +40,8 @@ class Caller:
     scopes: frozenset[str] = frozenset(SCOPES)
     families: frozenset[str] = frozenset(FAMILIES)
     token_id: int | None = None
+    access_id: int | None = None
+    """The access token, if the caller is a connected app."""
     served: frozenset[str] = frozenset(FAMILIES)
     """The families that the server offers to anybody."""
 
@@ -90,9 +92,13 @@ def _verify(text: str) -> Token | None:
 _found = orm(_verify)
 
 
+def families_of(token: Token) -> frozenset[str]:
+    return frozenset(token.families or FAMILIES)
+
+
 def caller_of(token: Token, served: Collection[str] = FAMILIES) -> Caller:
     """Return the caller with this token at a server with these families: it sees what both are about."""
-    families = frozenset(token.families or FAMILIES)
+    families = families_of(token)
     limits = [tasks for tasks in (tasks_of(families), tasks_of(served)) if tasks is not None]
     actor = Actor(
         token.owner,
@@ -107,6 +113,7 @@ def caller_of(token: Token, served: Collection[str] = FAMILIES) -> Caller:
         scopes=frozenset(token.scopes),
         families=families,
         token_id=token.pk,
+        access_id=token.access_id,
         served=frozenset(served),
     )
 

@@ -23,11 +23,12 @@ from mcp_types import INVALID_PARAMS, SubscriptionsListenRequestParams, Subscrip
 from pydantic import ValidationError
 
 from schedules import clock
-from schedules.mcp.auth import Caller, current_caller, is_local_user_gone, too_many_calls
+from schedules.mcp.auth import Caller, current_caller, families_of, is_local_user_gone, too_many_calls
 from schedules.mcp.orm import orm
 from schedules.models import Event, Execution, Token
 from schedules.models.job_queries import is_public_id
 from schedules.services import Actor
+from schedules.services.connected_apps import read_app_token
 
 POLL_SECONDS = 1.0
 MOST_ADDRESSES = 100
@@ -211,6 +212,13 @@ def _every_job(actor: Actor) -> Any:
 
 
 def _is_valid(caller: Caller) -> bool:
+    """Return whether the token is still valid, with the permissions that it had when the stream was opened."""
     if caller.token_id is None:
         return not is_local_user_gone(caller)
-    return Token.objects.usable(clock.now()).filter(pk=caller.token_id).exists()
+    if caller.access_id is not None:
+        token = read_app_token(caller.access_id)
+    else:
+        token = Token.objects.usable(clock.now()).filter(pk=caller.token_id).first()
+    if token is None:
+        return False
+    return (frozenset(token.scopes), families_of(token)) == (caller.scopes, caller.families)

@@ -49,6 +49,9 @@ class Token(models.Model):
 
     objects = TokenQuerySet.as_manager()
 
+    access_id: int | None = None
+    """The access token of a connected app, if the row was found by one."""
+
     class Meta:
         ordering = ["-created_at"]
         constraints = [

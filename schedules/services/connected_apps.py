@@ -86,9 +86,19 @@ def connection_of(user_id: Any, client_id: int, now: datetime) -> Token | None:
 def verify_app_token(text: str) -> Token | None:
     """Return the consent behind an access token, narrowed to the token's scopes, or None."""
     now = clock.now()
-    access_tokens = _model("AccessToken").objects
     checksum = sha256(text.encode("utf-8", "replace")).hexdigest()
-    access = access_tokens.filter(token_checksum=checksum).first()
+    token = _consent_behind(_model("AccessToken").objects.filter(token_checksum=checksum).first(), now)
+    if token:
+        mark_used(token, now)
+    return token
+
+
+def read_app_token(access_id: int) -> Token | None:
+    """Return the consent behind an access token that was verified before, or None if it is no longer valid."""
+    return _consent_behind(_model("AccessToken").objects.filter(pk=access_id).first(), clock.now())
+
+
+def _consent_behind(access: Any, now: datetime) -> Token | None:
     if (
         access is None
         or access.user_id is None
@@ -99,7 +109,7 @@ def verify_app_token(text: str) -> Token | None:
     token = connection_of(access.user_id, access.application_id, now)
     if token is None:
         return None
-    mark_used(token, now)
+    token.access_id = access.pk
     token.scopes = [scope for scope in token.scopes if scope in access.scope.split()]
     return token
 

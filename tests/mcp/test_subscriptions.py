@@ -10,9 +10,8 @@ from mcp import Client, MCPError
 
 from schedules import clock, services
 from schedules.mcp import subscriptions
-from schedules.mcp.auth import call_rate, local_caller, set_local_caller
+from schedules.mcp.auth import call_rate, caller_of, local_caller, set_local_caller
 from schedules.models import Execution, Job
-from schedules.services import Actor
 from tests.factories import ExecutionFactory, JobFactory, TokenFactory
 from tests.mcp.agents import InMemory
 from tests.waiting import PATIENCE
@@ -90,13 +89,18 @@ def test_nobody_is_notified_of_another_owners_jobs(caller, owner, stranger):
     }
 
 
-def test_stream_of_a_revoked_token_ends(owner, fast_polling):
+@pytest.mark.parametrize(
+    "change", [{"revoked_at": clock.now()}, {"scopes": ["read"]}, {"families": ["core"]}]
+)
+def test_stream_of_a_revoked_token_ends(owner, fast_polling, change):
     token = TokenFactory(owner=owner)
-    set_local_caller(subscriptions.Caller(Actor(owner, "mcp", "laptop"), token_id=token.pk))
+    caller = caller_of(token)
+    set_local_caller(caller)
+    assert subscriptions._is_valid(caller)
 
     async def work(client):
         async with client.listen(resource_subscriptions=["agenda://today"]) as stream:
-            await subscriptions.orm(lambda: type(token).objects.update(revoked_at=clock.now()))()
+            await subscriptions.orm(lambda: type(token).objects.update(**change))()
             async with asyncio.timeout(PATIENCE):
                 return [event async for event in stream]
 

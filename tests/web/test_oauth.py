@@ -235,6 +235,19 @@ def test_token_is_good_for_this_audience_alone_and_ends(server):
     assert server.tools(tokens["access_token"]) == 401
 
 
+def test_stream_of_an_app_ends_with_its_access_token(server):
+    _, tokens = server.connect()
+
+    valid = server.run(
+        "from schedules.mcp.auth import _verify, caller_of; from schedules.mcp.subscriptions import _is_valid;"
+        "from oauth2_provider.models import AccessToken as T; from django.utils import timezone as z;"
+        f"caller = caller_of(_verify('{tokens['access_token']}')); print(_is_valid(caller));"
+        "T.objects.filter(pk=caller.access_id).update(expires=z.now()); print(_is_valid(caller))"
+    )
+
+    assert valid.split() == ["True", "False"]
+
+
 def test_only_checksums_are_stored(server):
     _, tokens = server.connect()
 
