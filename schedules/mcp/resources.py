@@ -9,6 +9,7 @@ from zoneinfo import available_timezones
 
 from mcp.server import MCPServer
 from mcp.server.mcpserver.exceptions import ResourceError, ResourceNotFoundError, ToolError
+from mcp.shared.uri_template import UriTemplate
 
 from schedules import clock, services
 from schedules.mcp import answers
@@ -59,32 +60,7 @@ PROMPTS = {"daily_briefing": DAILY_BRIEFING, "tidy_my_schedules": TIDY}
 
 def add_resources(server: MCPServer[Any]) -> None:
     """Register the resources."""
-    offer: list[tuple[str, Callable[..., str], str, str]] = [
-        ("cron://examples", cron_examples, "Cron examples", "Common cron expressions and what they mean."),
-        ("timezones://valid", valid_timezones, "Time zones", "All valid IANA time zone names."),
-        (
-            "tasks://registered",
-            registered_tasks,
-            "Tasks",
-            "The tasks that jobs can run, with their argument schemas.",
-        ),
-        ("tasks://{task}", one_task, "A task", "What one task does, and the schema of its arguments."),
-        ("timezones://{+zone}", time_in_zone, "A time zone", "The time in one IANA zone, and its offset."),
-        ("agenda://today", agenda_today, "Agenda", "The runs in the rest of the user's day."),
-        (
-            "schedules://{topic}",
-            schedules_of_topic,
-            "Schedules of a topic",
-            "Scheduled notifications of one ntfy topic.",
-        ),
-        (
-            "jobs://{job_id}",
-            job_resource,
-            "A job",
-            "Everything about one job. Subscribe to be notified of changes.",
-        ),
-    ]
-    for uri, function, title, description in offer:
+    for uri, function, title, description in RESOURCES:
         register = server.resource(uri, title=title, description=description, mime_type="application/json")
         register(orm(_guarded(function)))
 
@@ -152,13 +128,54 @@ def schedules_of_topic(topic: str) -> str:
 
 def job_resource(job_id: str) -> str:
     actor = _reader().actor
-    meant = public_id_of(actor.jobs(), job_id)
-    if isinstance(meant, Err):
-        raise ResourceNotFoundError(meant.message)
-    job = actor.job(meant.value)
+    job = actor.job(_job_id(actor, job_id))
     if job is None:
         raise ResourceNotFoundError(f"Job not found: {answers.line(job_id, 200)}")
     return _json(status_out(job))
+
+
+def _job_id(actor: services.Actor, reference: str) -> str:
+    meant = public_id_of(actor.jobs(), reference)
+    if isinstance(meant, Err):
+        raise ResourceNotFoundError(meant.message)
+    return meant.value
+
+
+RESOURCES: list[tuple[str, Callable[..., str], str, str]] = [
+    ("cron://examples", cron_examples, "Cron examples", "Common cron expressions and what they mean."),
+    ("timezones://valid", valid_timezones, "Time zones", "All valid IANA time zone names."),
+    (
+        "tasks://registered",
+        registered_tasks,
+        "Tasks",
+        "The tasks that jobs can run, with their argument schemas.",
+    ),
+    ("tasks://{task}", one_task, "A task", "What one task does, and the schema of its arguments."),
+    ("timezones://{+zone}", time_in_zone, "A time zone", "The time in one IANA zone, and its offset."),
+    ("agenda://today", agenda_today, "Agenda", "The runs in the rest of the user's day."),
+    (
+        "schedules://{topic}",
+        schedules_of_topic,
+        "Schedules of a topic",
+        "Scheduled notifications of one ntfy topic.",
+    ),
+    (
+        "jobs://{job_id}",
+        job_resource,
+        "A job",
+        "Everything about one job. Subscribe to be notified of changes.",
+    ),
+]
+_TEMPLATES = [(UriTemplate.parse(uri), function) for uri, function, *_ in RESOURCES]
+
+
+def watched_address(actor: services.Actor, uri: str) -> str:
+    """Return the address of a resource, for a job with its id; raise ResourceNotFoundError if none has this one."""
+    for template, function in _TEMPLATES:
+        given = template.match(uri)
+        if given is not None:
+            return f"jobs://{_job_id(actor, str(given['job_id']))}" if function is job_resource else uri
+    raise ResourceNotFoundError(f"No resource to subscribe to: {answers.line(uri, 200)}")
 
 
 def _task_out(task: Task) -> dict[str, Any]:

@@ -4,7 +4,7 @@ import asyncio
 import functools
 import logging
 from collections import defaultdict
-from collections.abc import AsyncIterator, Callable, Collection, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -13,6 +13,7 @@ import anyio
 from django.db.models import Count, Max, Min, Sum
 from mcp import MCPError
 from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
+from mcp.server.mcpserver.exceptions import ResourceNotFoundError
 from mcp.server.subscriptions import (
     SUBSCRIPTION_ID_META_KEY,
     InMemorySubscriptionBus,
@@ -23,8 +24,10 @@ from mcp_types import INVALID_PARAMS, SubscriptionsListenRequestParams, Subscrip
 from pydantic import ValidationError
 
 from schedules import clock
+from schedules.mcp.answers import line
 from schedules.mcp.auth import Caller, current_caller, families_of, is_local_user_gone, too_many_calls
 from schedules.mcp.orm import orm
+from schedules.mcp.resources import watched_address
 from schedules.models import Event, Execution, Token
 from schedules.models.job_queries import is_public_id
 from schedules.services import Actor
@@ -65,7 +68,8 @@ class Watcher:
     """One open stream: its caller, its resources, and their last known state."""
 
     caller: Caller
-    addresses: Sequence[str]
+    addresses: Mapping[str, str]
+    """The addresses that the client has named, each with the one that is watched."""
     stream: anyio.CancelScope
     seen: dict[str, Any] | None = None
 
@@ -95,16 +99,17 @@ class Watch:
             raise MCPError(code=INVALID_PARAMS, message=f"subscribe to at most {MOST_ADDRESSES} resources")
         if refusal := too_many_calls(caller):
             raise MCPError(code=INVALID_PARAMS, message=refusal.message)
+        watched = await orm(_watched)(caller.actor, addresses)
         if sum(other.caller.token_id == caller.token_id for other in self._watchers) >= MOST_STREAMS:
             words = f"at most {MOST_STREAMS} subscriptions at a time: end one, or name all resources in one"
             raise MCPError(code=INVALID_PARAMS, message=words)
         with anyio.CancelScope() as stream:
-            watcher = Watcher(caller, addresses, stream)
+            watcher = Watcher(caller, watched, stream)
             self._watchers.add(watcher)
             if self._is_over:
                 stream.cancel()
             try:
-                watcher.seen = await orm(_states)(caller.actor, addresses)
+                watcher.seen = await orm(_states)(caller.actor, [*watched.values()])
                 return await call_next(ctx)
             finally:
                 self._watchers.discard(watcher)
@@ -139,11 +144,11 @@ class Watch:
                 watcher.stream.cancel()
                 continue
             actor = watcher.caller.actor
-            now = await orm(_states)(actor, watcher.addresses)
+            now = await orm(_states)(actor, [*watcher.addresses.values()])
             changes |= {
-                JobChanged(uri, owner_id=actor.user.pk, tasks=actor.tasks)
-                for uri in now
-                if now[uri] != watcher.seen.get(uri)
+                JobChanged(named, owner_id=actor.user.pk, tasks=actor.tasks)
+                for named, watched in watcher.addresses.items()
+                if now[watched] != watcher.seen.get(watched)
             }
             watcher.seen = now
         for change in changes:
@@ -166,6 +171,19 @@ def end_streams() -> None:
     """End all streams of this process: a stopping web server waits for open responses, and these never finish."""
     for watch in list(_running):
         watch.end()
+
+
+def _watched(actor: Actor, addresses: Sequence[str]) -> dict[str, str]:
+    """Return the watched address for each of these; raise MCPError for a resource that cannot be read."""
+    try:
+        watched = {address: watched_address(actor, address) for address in addresses}
+    except ResourceNotFoundError as error:
+        raise MCPError(code=INVALID_PARAMS, message=str(error)) from error
+    states = _states(actor, [*watched.values()])
+    for named, address in watched.items():
+        if address.startswith("jobs://") and states[address] is None:
+            raise MCPError(code=INVALID_PARAMS, message=f"Job not found: {line(named, 200)}")
+    return watched
 
 
 def _states(actor: Actor, addresses: Sequence[str]) -> dict[str, Any]:

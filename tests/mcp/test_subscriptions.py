@@ -60,6 +60,37 @@ def test_subscriber_is_notified_of_a_change_made_elsewhere(caller, actor, owner,
         assert InMemory("modern").do(work) == f"jobs://{job.public_id}"
 
 
+def test_job_is_watched_by_its_number_and_its_name(caller, actor, owner, fast_polling):
+    job = JobFactory(owner=owner, name="Job A")
+    for uri in (f"jobs://{job.pk}", "jobs://Job%20A"):
+
+        async def work(client, uri=uri):
+            change = subscriptions.orm(lambda: services.edit(actor, job.public_id, label=uri))
+            return await first_event(client, uri, change)
+
+        assert InMemory("modern").do(work) == uri
+
+
+@pytest.mark.parametrize(
+    ("uri", "words"),
+    [
+        ("agenda://tomorrow", "No resource to subscribe to: agenda://tomorrow"),
+        ("nothing://here", "No resource to subscribe to: nothing://here"),
+        ("jobs://job_404_0", "Job not found: jobs://job_404_0"),
+        ("jobs://Twice", "Several jobs have this name"),
+    ],
+)
+def test_resource_that_cannot_be_read_is_refused(caller, owner, uri, words):
+    JobFactory.create_batch(2, owner=owner, name="Twice")
+
+    async def work(client):
+        async with client.listen(resource_subscriptions=["agenda://today", uri]):
+            pass
+
+    with pytest.raises(MCPError, match=words):
+        InMemory("modern").do(work)
+
+
 def test_agenda_changes_with_any_job_of_its_owner(caller, actor, owner, fast_polling):
     job = JobFactory(owner=owner)
 
@@ -166,7 +197,7 @@ def test_stream_that_is_still_opening_does_not_delay_the_others(caller, owner):
     async def step():
         for seen in (None, {}):
             watch._watchers.add(
-                subscriptions.Watcher(local_caller(owner), [address], anyio.CancelScope(), seen)
+                subscriptions.Watcher(local_caller(owner), {address: address}, anyio.CancelScope(), seen)
             )
         await watch.step()
 
