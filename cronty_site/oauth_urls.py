@@ -2,14 +2,13 @@
 
 from django.urls import path
 from oauth2_provider.views import (
-    DynamicClientRegistrationManagementView,
     OAuthProtectedResourceMetadataView,
     OAuthServerMetadataView,
     RevokeTokenView,
     TokenView,
 )
 
-from schedules.web.oauth import ConsentPage, RegistrationView
+from schedules.web.oauth import ConsentPage, RegistrationChangeView, RegistrationView, refuse_nul
 
 # django-oauth-toolkit looks its URLs up under this name.
 app_name = "oauth2_provider"
@@ -22,13 +21,13 @@ urlpatterns = [
     ),
     path(".well-known/oauth-protected-resource", OAuthProtectedResourceMetadataView.as_view()),
     path(".well-known/oauth-protected-resource/mcp", OAuthProtectedResourceMetadataView.as_view()),
-    path("oauth/authorize/", ConsentPage.as_view(), name="authorize"),
-    path("oauth/token/", TokenView.as_view(), name="token"),
-    path("oauth/revoke/", RevokeTokenView.as_view(), name="revoke-token"),
+    path("oauth/authorize/", refuse_nul(ConsentPage.as_view()), name="authorize"),
+    path("oauth/token/", refuse_nul(TokenView.as_view()), name="token"),
+    path("oauth/revoke/", refuse_nul(RevokeTokenView.as_view()), name="revoke-token"),
     path("oauth/register/", RegistrationView.as_view(), name="dcr-register"),
     path(
         "oauth/register/<str:client_id>/",
-        DynamicClientRegistrationManagementView.as_view(),
+        RegistrationChangeView.as_view(),
         name="dcr-register-management",
     ),
 ]

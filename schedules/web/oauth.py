@@ -1,6 +1,8 @@
 """The pages and rules of the authorization server, on top of django-oauth-toolkit."""
 
+import functools
 import json
+from collections.abc import Callable
 from contextlib import suppress
 from datetime import timedelta
 from typing import Any, cast
@@ -10,13 +12,17 @@ from csp.constants import SELF
 from csp.decorators import csp_update
 from django import forms
 from django.db import transaction
-from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.http import HttpRequest, HttpResponse, HttpResponseBase, JsonResponse
 from oauth2_provider.forms import AllowForm
 from oauth2_provider.models import get_application_model
 from oauth2_provider.oauth2_validators import OAuth2Validator
-from oauth2_provider.views import AuthorizationView, DynamicClientRegistrationView
+from oauth2_provider.views import (
+    AuthorizationView,
+    DynamicClientRegistrationManagementView,
+    DynamicClientRegistrationView,
+)
 
-from schedules import clock
+from schedules import clock, limits
 from schedules.form_errors import add_errors
 from schedules.result import Err
 from schedules.services import connected_apps
@@ -41,6 +47,14 @@ class ClientRules(OAuth2Validator):  # type: ignore[misc]
             super().validate_redirect_uri(client_id, redirect_uri, request, *args, **kwargs)
         )
 
+    def validate_scopes(
+        self, client_id: str, scopes: list[str], client: Any, request: Any, *args: Any, **kwargs: Any
+    ) -> bool:
+        # Nobody can consent to less than reading.
+        return "read" in scopes and bool(
+            super().validate_scopes(client_id, scopes, client, request, *args, **kwargs)
+        )
+
     def validate_grant_type(
         self, client_id: str, grant_type: str, client: Any, request: Any, *args: Any, **kwargs: Any
     ) -> bool:
@@ -56,12 +70,23 @@ class ClientRules(OAuth2Validator):  # type: ignore[misc]
             return False
         return connected_apps.connection_of(request.user.pk, client.pk, clock.now()) is not None
 
+    def save_bearer_token(self, token: Any, request: Any, *args: Any, **kwargs: Any) -> Any:
+        if _is_ours(str(request.resource)):
+            request.resource = connected_apps.mcp_address()
+        return super().save_bearer_token(token, request, *args, **kwargs)
+
 
 class ConsentForm(PageForm, AllowForm):  # type: ignore[misc]
     """The choices of a person who connects an app: what it may do, with which tools, for how long."""
 
     access = forms.ChoiceField(label="Permissions", choices=list(ACCESS.items()))
     tools = forms.ChoiceField(label="Tools", choices=list(TOOLS.items()), required=False)
+    code_challenge = forms.CharField(
+        required=False,
+        widget=forms.HiddenInput,
+        max_length=128,
+        error_messages={"max_length": "The code challenge of the app is too long. Start again in the app."},
+    )
     expires = forms.ChoiceField(
         label="Expires", choices=list(LIFETIMES.items()), initial="365", required=False
     )
@@ -134,7 +159,8 @@ class ConsentPage(PageMixin, AuthorizationView):  # type: ignore[misc]
         context: dict[str, Any] = super().get_context_data(**kwargs)
         form = context.get("form")
         if form is not None:
-            context["application"] = _client(form)
+            context["application"] = client = _client(form)
+            context["app_name"] = limits.strip_unprintable(client.name).strip() if client else ""
             context["returns_to"] = _origin(str(form["redirect_uri"].value()))
         return context
 
@@ -160,10 +186,8 @@ class RegistrationView(DynamicClientRegistrationView):  # type: ignore[misc]
     """Registration of clients by themselves: small, and few in an hour."""
 
     def post(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
-        if len(request.body) > LONGEST_REGISTRATION:
-            return _refusal("invalid_client_metadata", f"At most {LONGEST_REGISTRATION} bytes.", 413)
-        if problem := _redirect_problem(request.body):
-            return _refusal("invalid_redirect_uri", problem, 400)
+        if bad := _registration_refusal(request.body):
+            return bad
         if not connected_apps.may_register(clock.now()):
             words = "Too many clients have registered; try again later."
             refusal = _refusal("temporarily_unavailable", words, 429)
@@ -173,23 +197,64 @@ class RegistrationView(DynamicClientRegistrationView):  # type: ignore[misc]
         return registered
 
 
+class RegistrationChangeView(DynamicClientRegistrationManagementView):  # type: ignore[misc]
+    """The registration of a client, which it can change later."""
+
+    def put(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+        if bad := _registration_refusal(request.body):
+            return bad
+        changed: HttpResponse = super().put(request, *args, **kwargs)
+        return changed
+
+
+def refuse_nul(view: Callable[..., HttpResponseBase]) -> Callable[..., HttpResponseBase]:
+    """Refuse a form with a NUL, because PostgreSQL raises an error for it."""
+
+    @functools.wraps(view)
+    def respond(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
+        if any("\x00" in text for _, texts in request.POST.lists() for text in texts):
+            return _refusal("invalid_request", "Remove the NUL character (U+0000).", 400)
+        return view(request, *args, **kwargs)
+
+    return respond
+
+
 def _client(form: ConsentForm) -> Any:
     return get_application_model().objects.filter(client_id=str(form["client_id"].value())).first()
 
 
 def _resource_problem(resources: list[str]) -> str:
-    ours = (connected_apps.mcp_address(), f"{connected_apps.mcp_address()}/")
-    strange = [each for each in resources if each not in ours]
+    strange = [each for each in resources if not _is_ours(each)]
     return f"This app asks for access to {strange[0][:200]}, which is not here." if strange else ""
 
 
-def _redirect_problem(body: bytes) -> str:
+def _is_ours(resource: str) -> bool:
+    return resource.removesuffix("/") == connected_apps.mcp_address()
+
+
+def _registration_refusal(body: bytes) -> JsonResponse | None:
+    """Return the refusal of a registration that the library would accept, or fail on."""
+    if len(body) > LONGEST_REGISTRATION:
+        return _refusal("invalid_client_metadata", f"At most {LONGEST_REGISTRATION} bytes.", 413)
     try:
-        addresses = json.loads(body)["redirect_uris"]
+        given = json.loads(body)
     except RecursionError:
-        return "This is not a registration."
-    except (ValueError, KeyError, TypeError):
-        return ""  # The registration itself has the words for this.
+        return _refusal("invalid_client_metadata", "This is not a registration.", 400)
+    except ValueError:
+        return None  # The registration itself has the words for this.
+    # Written with more spaces, the same metadata is a little longer.
+    if problem := limits.json_problem(given, max_bytes=2 * LONGEST_REGISTRATION):
+        return _refusal("invalid_client_metadata", problem, 400)
+    if not isinstance(given, dict):
+        return None
+    if not isinstance(given.get("client_name", ""), str):
+        return _refusal("invalid_client_metadata", "client_name: give a text.", 400)
+    if problem := _redirect_problem(given.get("redirect_uris")):
+        return _refusal("invalid_redirect_uri", problem, 400)
+    return None
+
+
+def _redirect_problem(addresses: Any) -> str:
     for address in addresses if isinstance(addresses, list) else []:
         if not isinstance(address, str):
             continue

@@ -3,6 +3,7 @@
 import base64
 import hashlib
 import html
+import json
 import os
 import re
 import subprocess
@@ -29,6 +30,7 @@ call_command("collectstatic", verbosity=0, interactive=False)
 User.objects.create_user("olga", password="correct horse")
 """
 BACK = "http://127.0.0.1:9999/back"
+METADATA = {"client_name": "Assistant", "redirect_uris": [BACK], "token_endpoint_auth_method": "none"}
 VERIFIER = "v" * 50
 CHALLENGE = base64.urlsafe_b64encode(hashlib.sha256(VERIFIER.encode()).digest()).decode().rstrip("=")
 
@@ -55,8 +57,8 @@ class Server:
         assert answer.status_code == 302, answer.text
 
     def register(self, **more: Any) -> httpx2.Response:
-        wanted = {"client_name": "Assistant", "redirect_uris": [BACK], "token_endpoint_auth_method": "none"}
-        return self.app.post("/oauth/register/", json=wanted | more)
+        # As ASCII, which can carry any text.
+        return self.app.post("/oauth/register/", content=json.dumps(METADATA | more))
 
     def client(self) -> str:
         answer = self.register()

@@ -1,7 +1,8 @@
 """Apps that connect by OAuth, against a running server: the official client, and clients that cheat."""
 
 import asyncio
-from collections.abc import Iterator
+import json
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import httpx2
@@ -13,13 +14,25 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.auth import OAuthClientInformationFull, OAuthClientMetadata, OAuthToken
 
 from tests.waiting import PATIENCE
-from tests.web.oauth_server import BACK, Server, back_with, hidden, serving_oauth
+from tests.web.oauth_server import BACK, METADATA, Server, back_with, hidden, serving_oauth
 
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     with serving_oauth(tmp_path_factory.mktemp("oauth")) as server:
         yield server
+
+
+@pytest.fixture
+def registered(server: Server) -> Callable[[str], httpx2.Response]:
+    """Return a function with which a client changes its registration."""
+    known = server.register().json()
+    headers = {"Authorization": f"Bearer {known['registration_access_token']}"}
+
+    def change(body: str) -> httpx2.Response:
+        return server.app.put(known["registration_client_uri"], content=body, headers=headers)
+
+    return change
 
 
 class Memory:
@@ -142,6 +155,7 @@ def test_request_with_a_foreign_part_stays_here(server, asked):
 
     assert answer.status_code == 400
     assert "cannot be connected" in answer.text
+    assert ".." not in answer.text
 
 
 @pytest.mark.parametrize(
@@ -150,8 +164,9 @@ def test_request_with_a_foreign_part_stays_here(server, asked):
         {"code_challenge": "", "code_challenge_method": ""},
         {"code_challenge_method": "plain"},
         {"scope": "admin"},
+        {"scope": "write"},
     ],
-    ids=["without PKCE", "plain PKCE", "unknown scope"],
+    ids=["without PKCE", "plain PKCE", "unknown scope", "write without read"],
 )
 def test_weaker_request_is_refused(server, asked):
     before = server.apps()
@@ -268,11 +283,66 @@ def test_only_checksums_are_stored(server):
         ({"redirect_uris": []}, 400),
         ({"redirect_uris": ["http://["]}, 400),
         ({"client_name": "x" * 9000}, 413),
+        ({"client_name": None}, 400),
+        ({"client_name": "\ud800"}, 400),
+        ({"client_name": "a\x00b"}, 400),
     ],
-    ids=["plain http", "script", "none", "no address", "long"],
+    ids=["plain http", "script", "none", "no address", "long", "no name", "surrogate", "NUL"],
 )
-def test_bad_registration_is_refused(server, more, status):
+def test_bad_registration_is_refused(server, registered, more, status):
     assert server.register(**more).status_code == status
+    assert registered(json.dumps(METADATA | more)).status_code == status
+
+
+def test_registration_with_deep_json_is_refused(server, registered):
+    deep = "[" * 4000 + "]" * 4000
+
+    assert server.app.post("/oauth/register/", content=deep).json()["error"] == "invalid_client_metadata"
+    assert registered(deep).json()["error"] == "invalid_client_metadata"
+
+
+@pytest.mark.parametrize(
+    ("path", "form"),
+    [
+        ("/oauth/token/", {"grant_type": "refresh_token", "refresh_token": "\x00", "client_id": "a"}),
+        ("/oauth/token/", {"grant_type": "authorization_code", "code": "a", "client_id": "\x00"}),
+        ("/oauth/revoke/", {"token": "\x00", "client_id": "a"}),
+    ],
+)
+def test_form_with_a_nul_is_refused(server, path, form):
+    answer = server.app.post(path, data=form)
+
+    assert (answer.status_code, answer.json()["error"]) == (400, "invalid_request")
+    assert "NUL" in answer.json()["error_description"]
+
+
+def test_consent_with_a_nul_or_a_long_challenge_is_refused(server):
+    client_id, before = server.client(), server.apps()
+
+    assert server.decide(server.ask(client_id), client_id="\x00").status_code == 400
+    long = server.decide(server.ask(client_id, code_challenge="a" * 300))
+
+    assert long.status_code == 422
+    assert "The code challenge of the app is too long." in long.text
+    assert server.apps() == before
+
+
+def test_name_of_an_app_is_shown_without_characters_that_reorder_it(server):
+    client_id = server.register(client_name="Assi\u202estant").json()["client_id"]
+
+    assert "Connect Assistant?" in server.ask(client_id).text
+
+
+def test_resource_with_a_slash_is_this_one_at_every_step(server):
+    client_id, slashed = server.client(), f"{server.address}/mcp/"
+    code = back_with(server.decide(server.ask(client_id, resource=slashed)))["code"]
+
+    tokens = server.exchange(client_id, code=code, resource=slashed).json()
+    renewed = server.exchange(
+        client_id, grant_type="refresh_token", refresh_token=tokens["refresh_token"], resource=slashed
+    ).json()
+
+    assert isinstance(server.tools(renewed["access_token"]), list)
 
 
 def test_flood_of_registrations_ends_and_unused_clients_are_removed(server):
