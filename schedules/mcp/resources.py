@@ -2,11 +2,13 @@
 
 import functools
 import json
+import logging
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 from zoneinfo import available_timezones
 
+from django.db import InterfaceError, OperationalError
 from mcp.server import MCPServer
 from mcp.server.mcpserver.exceptions import ResourceError, ResourceNotFoundError, ToolError
 from mcp.shared.uri_template import UriTemplate
@@ -23,6 +25,8 @@ from schedules.services.references import public_id_of
 from schedules.services.validation import usable_tasks
 from schedules.tasks.registry import Task
 from schedules.when.triggers import TriggerError, load_zone
+
+logger = logging.getLogger(__name__)
 
 CRON_EXAMPLES = {
     "*/15 * * * *": "every 15 minutes",
@@ -190,9 +194,13 @@ def _guarded(function: Callable[..., str]) -> Callable[..., str]:
         caller = _reader()
         if refusal := too_many_calls(caller):
             raise ResourceError(refusal.message)
-        if is_local_user_gone(caller):
-            raise ResourceError("The user of this server was deactivated.")
-        return function(*args, **kwargs)
+        try:
+            if is_local_user_gone(caller):
+                raise ResourceError("The user of this server was deactivated.")
+            return function(*args, **kwargs)
+        except (OperationalError, InterfaceError) as error:
+            logger.exception("The database did not answer a resource")
+            raise ResourceError(answers.DATABASE_AWAY.message) from error
 
     return read
 

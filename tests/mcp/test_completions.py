@@ -1,6 +1,7 @@
 """Completions: what is offered for ids, topics, zones and tasks, and to whom."""
 
 import pytest
+from django.db import OperationalError, connection
 from mcp import MCPError
 from mcp_types import PromptReference, ResourceTemplateReference
 
@@ -83,3 +84,12 @@ def test_agent_without_notifications_does_not_learn_the_topics(owner):
     Profile.objects.filter(user=owner).update(topic="my-phone")
 
     assert completions.topics(local_caller(owner, families=["prompts"]).actor, "") == []
+
+
+def test_database_that_is_away_is_named(olga):
+    def fail(*args):
+        raise OperationalError("SELECT secrets FROM /var/lib")
+
+    words = "The database does not answer just now: try again in a moment"
+    with connection.execute_wrapper(fail), pytest.raises(MCPError, match=words):
+        completed(olga, "job_id", "")

@@ -5,6 +5,7 @@ from datetime import timedelta
 
 import pytest
 import time_machine
+from django.db import OperationalError, connection
 from mcp import MCPError
 
 from schedules import clock
@@ -118,6 +119,16 @@ def test_agenda_lists_the_runs_until_midnight_in_the_zone_of_the_reader(olga, ow
     assert today["agenda"] == [
         {"at": f"2026-02-04T{hour}:15:00+01:00", "job_id": job.public_id, "name": "Look"} for hour in (22, 23)
     ]
+
+
+@pytest.mark.parametrize("uri", ["jobs://job_17_1", "agenda://today", "cron://examples"])
+def test_database_that_is_away_is_named(olga, uri):
+    def fail(*args):
+        raise OperationalError("SELECT secrets FROM /var/lib")
+
+    words = "The database does not answer just now: try again in a moment"
+    with connection.execute_wrapper(fail), pytest.raises(MCPError, match=words):
+        read(olga, uri)
 
 
 def test_reading_needs_the_scope_read(agent: Actor, era):
