@@ -34,8 +34,12 @@ def build_http_app(
             await agents(scope, receive, send)
         elif scope["type"] != "http" or scope["path"] != MCP_PATH:
             await elsewhere(scope, receive, send)
-        elif scope["method"] in {"POST", "OPTIONS"}:
-            await agents(scope, receive, send)
+        elif scope["method"] == "POST":
+            # The SDK compares hosts exactly, but their case means nothing.
+            headers = [
+                (name, value.lower() if name == b"host" else value) for name, value in scope["headers"]
+            ]
+            await agents({**scope, "headers": headers}, receive, send)
         else:
             # A GET would open a stream that never carries anything; no client needs it.
             await ONLY_POST(scope, receive, send)
@@ -64,7 +68,7 @@ def _server_error(request: Request, error: Exception) -> Response:
 def _allowed_hosts() -> list[str]:
     """Read ALLOWED_HOSTS as Django does: with DEBUG, an empty list allows this machine."""
     this_machine = ["localhost", "127.0.0.1", "[::1]"]
-    return [*settings.ALLOWED_HOSTS] or (this_machine if settings.DEBUG else [])
+    return [host.lower() for host in settings.ALLOWED_HOSTS] or (this_machine if settings.DEBUG else [])
 
 
 def _transport_security(hosts: Collection[str]) -> TransportSecuritySettings:

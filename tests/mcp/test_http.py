@@ -62,7 +62,7 @@ def test_without_a_token_the_answer_is_401(db):
 
 
 @DOORS
-@pytest.mark.parametrize("method", ["GET", "DELETE", "PUT", "HEAD"])
+@pytest.mark.parametrize("method", ["GET", "DELETE", "PUT", "HEAD", "OPTIONS"])
 def test_other_methods_are_not_allowed(token, build, method):
     answer = post(token, build, method=method)
 
@@ -90,6 +90,7 @@ def test_separate_server_serves_only_mcp(token):
         ("Origin", "https://evil.example", 403),
         ("Origin", "http://localhost:3000", 200),
         ("Host", "localhost:9999", 200),
+        ("Host", "LocalHost:9999", 200),
     ],
 )
 def test_host_and_origin_are_checked_against_the_settings(token, header, value, status):
@@ -104,6 +105,14 @@ def test_empty_allowed_hosts_allow_this_machine_in_debug_mode(token, settings, i
     settings.ALLOWED_HOSTS, settings.DEBUG = [], is_debug
 
     assert post(token, build_http_app, **modern_call("list_jobs")).status_code == status
+
+
+def test_case_of_an_allowed_host_means_nothing(token, settings):
+    settings.ALLOWED_HOSTS = ["Cronty.example"]
+    request = modern_call("list_jobs")
+    request["headers"]["Host"] = "cronty.example"
+
+    assert post(token, build_http_app, **request).status_code == 200
 
 
 def test_public_host_is_allowed_and_patterns_turn_the_check_off():
