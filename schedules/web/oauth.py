@@ -71,6 +71,7 @@ class ClientRules(OAuth2Validator):  # type: ignore[misc]
         return connected_apps.connection_of(request.user.pk, client.pk, clock.now()) is not None
 
     def save_bearer_token(self, token: Any, request: Any, *args: Any, **kwargs: Any) -> Any:
+        # Consents are for the address without a slash.
         if _is_ours(str(request.resource)):
             request.resource = connected_apps.mcp_address()
         return super().save_bearer_token(token, request, *args, **kwargs)
