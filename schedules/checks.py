@@ -14,7 +14,7 @@ from django.utils.module_loading import import_string
 
 from schedules import defaults, private_files
 from schedules.destinations import parse_destination
-from schedules.request_headers import setting_problem
+from schedules.request_headers import setting_problem, shape_problem
 
 SESSION = "django.contrib.sessions.middleware.SessionMiddleware"
 AUTHENTICATION = "django.contrib.auth.middleware.AuthenticationMiddleware"
@@ -112,6 +112,13 @@ def check_outbound(**options: Any) -> Iterator[CheckMessage]:
                 hint=f"Correct the entry {name!r}, or remove it.",
                 id="schedules.E010",
             )
+
+    if shape_problem("authorization", settings.NTFY_TOKEN):
+        yield Error(
+            "NTFY_TOKEN must be one line of ASCII characters, without spaces around it.",
+            hint="Copy the token from the ntfy server again, without a line break at its end.",
+            id="schedules.E011",
+        )
 
 
 def check_files(**options: Any) -> Iterator[CheckMessage]:

@@ -23,7 +23,7 @@ NEVER = frozenset(_RESERVED.split())
 NEVER_PREFIXES = ("cronty-", "proxy-", "sec-", "x-forwarded-", "x-original-", "x-rewrite-")
 
 _NAME = re.compile(r"[A-Za-z0-9-]{1,64}")
-_VALUE = re.compile(r"[\x20-\x7e]{0,2048}")
+_VALUE = re.compile(r"(?! )[\x20-\x7e]{0,2048}(?<! )")
 
 
 def header_problem(name: str, value: str, added: Collection[str] = ()) -> str | None:
@@ -41,7 +41,7 @@ def shape_problem(name: str, value: str) -> str | None:
     if not _NAME.fullmatch(name):
         return f"header {name!r} must consist of 1 to 64 letters, digits and -"
     if not _VALUE.fullmatch(value):
-        return f"the value of header {name!r} must be one line of at most 2048 ASCII characters"
+        return f"the value of header {name!r} must be one line of at most 2048 ASCII characters, without spaces around it"
     return None
 
 

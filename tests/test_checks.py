@@ -143,3 +143,10 @@ def test_schedules_e010_header_that_no_webhook_may_set(settings: LazySettings):
     settings.CRONTY_WEBHOOK_HEADERS = ["X-Team", "Host"]
 
     assert ids_of(list(checks.check_outbound())) == ["schedules.E010"]
+
+
+@pytest.mark.parametrize("token", ["tk_abc\n", " tk_abc", "tk_äbc"])
+def test_schedules_e011_token_that_is_no_header(settings: LazySettings, token: str):
+    settings.NTFY_TOKEN = token
+
+    assert ids_of(list(checks.check_outbound())) == ["schedules.E011"]

@@ -41,3 +41,14 @@ def test_list_of_allowed_headers_contains_none_that_is_never_allowed():
     assert not request_headers.ALLOWED & request_headers.NEVER
     assert not any(name.startswith(request_headers.NEVER_PREFIXES) for name in request_headers.ALLOWED)
     assert all(request_headers.setting_problem(name) is None for name in request_headers.ALLOWED)
+
+
+@pytest.mark.parametrize("value", [" key", "key ", " ", "key\n", "two\nlines", "ä", "x" * 2049])
+def test_value_that_is_no_header_is_refused_without_quoting_it(value):
+    assert "must be one line" in (problem := request_headers.shape_problem("x-api-key", value) or "")
+    assert repr(value) not in problem
+
+
+@pytest.mark.parametrize("value", ["", "k", "Bearer key", "x" * 2048])
+def test_value_with_spaces_inside_is_allowed(value):
+    assert request_headers.shape_problem("x-api-key", value) is None

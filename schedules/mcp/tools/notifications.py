@@ -126,6 +126,9 @@ async def send_push_notification(
     except (Final, RetryLater) as error:
         await orm(_end_push)(push, error=str(error))
         return refused_by_server(error)
+    except Exception as error:
+        await orm(_end_push)(push, error=f"Unexpected error: {type(error).__name__}.")
+        raise
     await orm(_end_push)(push, result=sent)
     out: SentOut = {
         "success": True,

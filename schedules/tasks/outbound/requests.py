@@ -57,13 +57,12 @@ async def _exchange(channel: Channel, request: _Request) -> Reply:
         "accept-encoding": "identity",
         "host": request.target.origin.partition("://")[2],
     }
+    encoded = [(name.encode(), value.encode()) for name, value in headers.items()]
     url = _url_of(request.target)
     try:
         async with (
             channel.connection(url.origin, request.trusted) as connection,
-            connection.stream(
-                request.method, url, headers=list(headers.items()), content=request.content
-            ) as response,
+            connection.stream(request.method, url, headers=encoded, content=request.content) as response,
         ):
             return await _read(response)
     except (httpcore.NetworkError, httpcore.TimeoutException, httpcore.ProtocolError) as error:
@@ -107,8 +106,10 @@ def _connection_error(host: str, error: Exception) -> OutboundError:
     if isinstance(cause, ssl.SSLCertVerificationError):
         words = f"its certificate is not valid ({cause.verify_message})"
         return OutboundError(f"Can't reach {host}: {words}.", retryable=False)
+    if isinstance(error, httpcore.LocalProtocolError):
+        # The library's own words may quote a header, which may be a credential.
+        return OutboundError(f"Can't reach {host}: the request is not valid HTTP.", retryable=False)
     # "[Errno 111] Connection refused" is in the system's own words.
     words = re.sub(r"^\[Errno -?\d+\] ", "", str(error)) or "the connection broke"
     words = f"{words[:1].lower()}{words[1:]}" if words[1:2].islower() else words
-    is_final = isinstance(error, httpcore.LocalProtocolError)
-    return OutboundError(f"Can't reach {host}: {words.rstrip('.')}.", retryable=not is_final)
+    return OutboundError(f"Can't reach {host}: {words.rstrip('.')}.", retryable=True)

@@ -126,5 +126,8 @@ def send_test(topic: str, actor: Actor) -> tuple[bool, str]:
     except (Final, RetryLater) as error:
         services.end_push(push, error=str(error))
         return False, str(error)
+    except Exception as error:
+        services.end_push(push, error=f"Unexpected error: {type(error).__name__}.")
+        raise
     services.end_push(push, result=receipt)
     return True, f"Sent. ntfy accepted it (message {receipt['id']})."

@@ -2,6 +2,7 @@
 
 import json
 
+import httpcore
 import pytest
 
 from schedules.models import Execution, Job, Profile
@@ -57,6 +58,18 @@ def test_push_notification_is_a_run_in_the_ledger(call, sink, owner):
     assert sent.result["topic"] == "olga-home"
     assert (failed.status, failed.job_name) == ("failed", "Plants")
     assert "403: forbidden" in failed.error
+
+
+def test_push_notification_that_fails_unexpectedly_does_not_stay_running(olga, sink, monkeypatch):
+    async def connect_tcp(*args, **options):
+        raise RuntimeError("hush")
+
+    monkeypatch.setattr(httpcore.AnyIOBackend, "connect_tcp", connect_tcp)
+
+    assert olga.raw("send_push_notification", NOTE).is_error
+
+    push = Execution.objects.get()
+    assert (push.status, push.error) == ("failed", "Unexpected error: RuntimeError.")
 
 
 def test_push_notification_reaches_a_real_server(call, ntfy, settings):

@@ -88,6 +88,7 @@ def test_webhook_headers_are_sent_and_override_the_defaults(sink):
         {"X-Custom-Team\r\nHost": "a"},
         {"X-Custom-Team": "a\r\nHost: b"},
         {"X-Custom-Team": "a\nb"},
+        {"X-Custom-Team": "a "},
         {"X-Custom-Team": "☃"},
         {"X-Custom-Team": "a" * 2049},
         {"X-Custom-" + "a" * 56: "b"},

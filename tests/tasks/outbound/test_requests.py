@@ -189,9 +189,11 @@ def test_refused_connection_is_retryable(allowed):
     assert not isinstance(caught.value, Refused)
 
 
-def test_illegal_header_is_final(allowed):
-    with pytest.raises(OutboundError) as caught:
-        get(allowed.url(), headers={"X-Key": "a\r\nHost: b"})
+@pytest.mark.parametrize("value", ["hush\r\nHost: b", "hush "])
+def test_illegal_header_is_final_and_not_quoted(value, allowed):
+    with pytest.raises(OutboundError, match="the request is not valid HTTP") as caught:
+        get(allowed.url(), headers={"X-Key": value})
 
     assert not caught.value.retryable
+    assert "hush" not in str(caught.value)
     assert allowed.requests == []

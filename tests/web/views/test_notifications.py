@@ -3,6 +3,7 @@
 import json
 from datetime import timedelta
 
+import httpcore
 import pytest
 from django.conf import LazySettings
 from django.contrib.auth.models import User
@@ -10,6 +11,7 @@ from django.test import Client
 from django.utils.html import escape
 
 from schedules import clock
+from schedules.models import Execution
 from tests.factories import ExecutionFactory, JobFactory
 from tests.sink import Answer, Sink
 from tests.web.html import html_of
@@ -100,3 +102,19 @@ def test_test_message_shows_the_refusal_of_the_server(web: Client, settings: Laz
         page = web.post("/notifications/", {"topic": "home"}).content.decode()
 
     assert "answered 403: forbidden" in page
+
+
+def test_test_message_that_fails_unexpectedly_does_not_stay_running(
+    web: Client, settings: LazySettings, monkeypatch: pytest.MonkeyPatch
+):
+    async def connect_tcp(*args: object, **options: object) -> None:
+        raise RuntimeError("hush")
+
+    monkeypatch.setattr(httpcore.AnyIOBackend, "connect_tcp", connect_tcp)
+    settings.NTFY_URL = "http://127.0.0.1:1"
+
+    with pytest.raises(RuntimeError):
+        web.post("/notifications/", {"topic": "home"})
+
+    push = Execution.objects.get()
+    assert (push.status, push.error) == ("failed", "Unexpected error: RuntimeError.")
