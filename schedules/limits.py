@@ -29,6 +29,8 @@ _BLANK = re.compile(
     "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2065\u2800\u3164\ufe00-\ufe0f\uffa0\ufff0-\ufff8\U000e0000-\U000e0fff]"
 )
 
+_BETWEEN_BREAKS = re.compile(r"[^\n\t]+")
+
 
 def line_problem(text: str) -> str | None:
     """Return what is wrong with a one-line text, or None."""
@@ -84,14 +86,19 @@ def topic_problem(text: str) -> str | None:
 
 def strip_unprintable(text: str) -> str:
     """Remove control, reordering and other invisible characters, except line breaks and tabs."""
-    if text.isprintable() and not _BLANK.search(text):
-        return text
+    return _BETWEEN_BREAKS.sub(lambda part: _strip_part(part[0]), text)
+
+
+def _strip_part(part: str) -> str:
+    # To look at each character of a long output would take seconds.
+    if part.isprintable() and (part.isascii() or not _BLANK.search(part)):
+        return part
     kept: list[str] = []
-    for index, character in enumerate(text):
+    for index, character in enumerate(part):
         # What was removed does not count as a neighbour: a joiner must not be left between others than it needs.
-        before, after = kept[-1] if kept else "", text[index + 1 : index + 2]
+        before, after = kept[-1] if kept else "", part[index + 1 : index + 2]
         is_control = character in _REORDERING or unicodedata.category(character) in _CONTROL
-        if character in "\n\t" or not (is_control or _is_hidden(character, before, after)):
+        if not (is_control or _is_hidden(character, before, after)):
             kept.append(character)
     return "".join(kept)
 

@@ -97,6 +97,12 @@ def test_misleading_characters_are_stripped_but_line_breaks_are_kept():
     assert limits.strip_unprintable("a\x00b\u202ec\n\td\x1b\ud800é") == "abc\n\tdé"
 
 
+def test_line_without_unprintable_characters_is_not_read_character_by_character(monkeypatch):
+    monkeypatch.setattr(limits, "_is_hidden", lambda character, *neighbours: pytest.fail(character))
+
+    assert limits.strip_unprintable("one\tline\n日本語\n") == "one\tline\n日本語\n"
+
+
 def test_moment_with_a_zone_is_accepted():
     assert limits.moment_problem(datetime(2026, 2, 4, tzinfo=UTC)) is None
 
