@@ -51,5 +51,5 @@ class _Output:
         else:
             self.errors = (self.errors + data)[-ERROR_OUTPUT_BYTES:]
 
-    def skip(self, count: int) -> None:
+    def skip(self, stream: int, count: int) -> None:
         """Ignore what is between the two."""

@@ -1,6 +1,7 @@
 """The output of a command: decoded, cleaned, without secrets, and cut to its beginning and its end."""
 
 import codecs
+import json
 import re
 from collections.abc import Collection, Iterable
 from urllib.parse import quote
@@ -20,7 +21,7 @@ LONGEST_ERROR = 1000
 
 
 class Masker:
-    """Replaces secrets, also their lines and their form in an address, in text that comes in pieces."""
+    """Replaces secrets, also their lines and their forms in JSON and in an address, in text that comes in pieces."""
 
     def __init__(self, secrets: Collection[str] = ()) -> None:
         forms = {form for secret in secrets for form in _forms(secret)}
@@ -35,16 +36,30 @@ class Masker:
 
     def count_unfinished(self, text: str) -> int:
         """Return how many characters at the end of a text may be the beginning of a secret."""
-        for size in range(min(self.longest - 1, len(text)), 0, -1):
-            if any(form.startswith(text[-size:]) for form in self._forms):
-                return size
-        return 0
+        return max((_count_common(text, form) for form in self._forms), default=0)
+
+
+def _count_common(text: str, form: str) -> int:
+    """Return how many characters at the end of a text are the beginning of a form, which is longer than that."""
+    start = text.find(form[0], max(0, len(text) - len(form) + 1))
+    while start >= 0:
+        if form.startswith(text[start:]):
+            return len(text) - start
+        start = text.find(form[0], start + 1)
+    return 0
 
 
 def _forms(secret: str) -> Iterable[str]:
     yield secret
+    # Without what `clean` removes from the output.
+    if len(plain := clean(secret)) >= _SHORTEST_LINE:
+        yield plain
     yield quote(secret, safe="")
     yield quote(secret, safe=":-._~")
+    for is_ascii in (True, False):
+        escaped = json.dumps(secret, ensure_ascii=is_ascii)[1:-1]
+        # Some libraries also escape the slash.
+        yield from (escaped, escaped.replace("/", r"\/"))
     yield from (line.strip() for line in secret.splitlines() if len(line.strip()) >= _SHORTEST_LINE)
 
 
@@ -54,32 +69,37 @@ class _Stream:
     def __init__(self, masker: Masker) -> None:
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self._masker = masker
-        self._held = ""
+        self._unfinished = self._held = ""
         self._to_drop = 0
 
     def read(self, data: bytes, *, is_last: bool = False) -> str:
-        text = self._held + self._decoder.decode(data, is_last)
-        dropped = min(self._to_drop, len(text))
+        raw = self._unfinished + self._decoder.decode(data, is_last)
+        end = len(raw) - (0 if is_last else _count_unfinished(raw))
+        self._unfinished = raw[end:]
+        # Clean it first: a colour within a secret would hide it from the mask.
+        new = clean(raw[:end])
+        dropped = min(self._to_drop, len(new))
         self._to_drop -= dropped
-        text = self._masker.mask(text[dropped:])
-        held = 0 if is_last else max(self._masker.count_unfinished(text), _count_unfinished(text))
-        self._held = text[len(text) - held :]
-        return _clean(text[: len(text) - held])
+        text = self._masker.mask(self._held + new[dropped:])
+        end = len(text) - (0 if is_last else self._masker.count_unfinished(text))
+        self._held = text[end:]
+        return text[:end]
 
     def skip(self) -> None:
         """Begin again after a gap, without the parts of a secret on both sides of it."""
         self._decoder.reset()
-        self._held = ""
+        self._unfinished = self._held = ""
         self._to_drop = max(0, self._masker.longest - 1)
 
 
 def _count_unfinished(text: str) -> int:
-    """Return how many characters at the end of a text may be the beginning of what `_clean` replaces."""
+    """Return how many characters at the end of a text may be the beginning of what `clean` replaces."""
     match = _UNFINISHED.search(text, max(0, len(text) - _LONGEST_SEQUENCE))
     return len(match[0]) if match else 0
 
 
-def _clean(text: str) -> str:
+def clean(text: str) -> str:
+    """Remove colours and other sequences for terminals, and what cannot be printed."""
     plain = _ESCAPES.sub("", text).replace("\r\n", "\n").replace("\r", "\n")
     return limits.strip_unprintable(plain)
 
@@ -99,10 +119,9 @@ class KeptOutput:
     def add(self, stream: int, data: bytes) -> None:
         self._append(stream, self._streams[stream].read(data))
 
-    def skip(self, count: int) -> None:
-        """Note that something was left out."""
-        for stream in self._streams.values():
-            stream.skip()
+    def skip(self, stream: int, count: int) -> None:
+        """Note that something of this stream was left out."""
+        self._streams[stream].skip()
         if len(self._head) < self._most_head:
             self._most_head = len(self._head)
         self._tail = ""

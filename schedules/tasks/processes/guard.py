@@ -42,7 +42,8 @@ class Kept:
         self._head_left, self._tail = head, tail
         self._head: list[tuple[bytes, bytes]] = []
         self._last: deque[tuple[bytes, bytes]] = deque()
-        self._size = self._dropped = 0
+        self._size = 0
+        self._dropped: dict[bytes, int] = {}
 
     def add(self, kind: bytes, data: bytes) -> None:
         first, rest = data[: self._head_left], data[self._head_left :]
@@ -57,17 +58,16 @@ class Kept:
             oldest_kind, oldest = self._last.popleft()
             extra = min(self._size - self._tail, len(oldest))
             self._size -= extra
-            self._dropped += extra
+            self._dropped[oldest_kind] = self._dropped.get(oldest_kind, 0) + extra
             if extra < len(oldest):
                 self._last.appendleft((oldest_kind, oldest[extra:]))
 
     def take(self) -> bytes:
         """Return it as frames, and forget it."""
         frames = [frame(*item) for item in self._head]
-        if self._dropped:
-            frames.append(frame(DROPPED, str(self._dropped).encode()))
+        frames += [frame(DROPPED, kind + str(count).encode()) for kind, count in self._dropped.items()]
         frames += [frame(*item) for item in self._last]
-        self._head, self._last, self._size, self._dropped = [], deque(), 0, 0
+        self._head, self._last, self._size, self._dropped = [], deque(), 0, {}
         return b"".join(frames)
 
 

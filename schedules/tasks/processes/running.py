@@ -31,8 +31,8 @@ class Sink(Protocol):
     def add(self, stream: int, data: bytes) -> None:
         """Take what was printed on standard output (1) or error (2)."""
 
-    def skip(self, count: int) -> None:
-        """Note that so many bytes were printed and not kept."""
+    def skip(self, stream: int, count: int) -> None:
+        """Note that so many bytes were printed there and not kept."""
 
 
 class StartError(Exception):
@@ -211,7 +211,7 @@ class _Guarded:
                     case guard.OUTPUT | guard.ERRORS:
                         self._sink.add(int(kind), data)
                     case guard.DROPPED:
-                        self._sink.skip(int(data))
+                        self._sink.skip(int(data[:1]), int(data[1:]))
                     case _:
                         self._report = json.loads(data)
 

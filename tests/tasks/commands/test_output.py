@@ -1,5 +1,8 @@
 """The output of a command: whole characters, no secrets, beginning and end."""
 
+import json
+from functools import partial
+
 import pytest
 
 from schedules.limits import MASK
@@ -52,7 +55,7 @@ def test_long_output_keeps_its_beginning_and_its_end():
 def test_what_the_guard_left_out_counts_and_ends_the_beginning():
     output = KeptOutput(1000)
     output.add(1, b"begin\n")
-    output.skip(1_000_000)
+    output.skip(1, 1_000_000)
     output.add(2, b"end\n")
     output.finish()
 
@@ -77,16 +80,67 @@ def test_secret_is_masked_as_part_of_an_address_and_line_by_line():
     assert output.text.head == f"{MASK} {MASK}, {MASK}"
 
 
+@pytest.mark.parametrize(
+    "dumps", [json.dumps, partial(json.dumps, ensure_ascii=False)], ids=["ascii", "utf-8"]
+)
+@pytest.mark.parametrize("slash", ["/", r"\/"])
+def test_secret_is_masked_as_part_of_json(dumps, slash):
+    secret = 'pa"ss\\wörd/9\n'
+
+    output = kept(dumps({"key": secret}).replace("/", slash).encode(), secrets=(secret,))
+
+    assert output.text.head == f'{{"key": "{MASK}"}}'
+
+
 def test_halves_of_a_secret_beside_a_gap_are_not_kept():
     output = KeptOutput(1000, [SECRET])
     output.add(1, b"begin " + SECRET.encode()[:6])
-    output.skip(50)
+    output.skip(1, 50)
     output.add(1, SECRET.encode()[6:] + b" and very much more text")
     output.finish()
 
     assert output.text.head == "begin "
     assert "rt+er" not in output.text.tail
     assert output.text.tail.endswith("more text")
+
+
+def test_gap_in_the_output_takes_nothing_from_the_error_output():
+    output = KeptOutput(1000, [SECRET])
+    output.add(2, b"fatal: ")
+    output.skip(1, 50)
+    output.add(2, b"disk full")
+    output.finish()
+
+    assert output.last_lines == "fatal: disk full"
+
+
+@pytest.mark.parametrize("size", [1, 3, 5, 100])
+@pytest.mark.parametrize(
+    "hidden",
+    [b"\x1b[01;31m\x1b[K", b"\x1b]0;title\x07", b"\0", "\u200b".encode()],
+    ids=["colour", "title", "NUL", "invisible"],
+)
+def test_secret_is_masked_without_what_is_removed_within_it(hidden, size):
+    data = b"conf: pass" + hidden + b"word123\n"
+
+    output = kept(*(data[at : at + size] for at in range(0, len(data), size)), secrets=("password123",))
+
+    assert output.text.head == f"conf: {MASK}\n"
+
+
+def test_secret_with_characters_that_are_removed_is_masked():
+    output = kept(b"pass\x07word-9 and first\r\nsecond", secrets=("pass\x07word-9", "first\r\nsecond"))
+
+    assert output.text.head == f"{MASK} and {MASK}"
+
+
+def test_colour_within_a_secret_beside_a_gap_keeps_nothing_of_it():
+    output = KeptOutput(1000, ["password123"])
+    output.skip(1, 50)
+    output.add(1, b"\x1b[31mword\x1b[0m123 and more text")
+    output.finish()
+
+    assert output.text.tail == "d more text"
 
 
 def test_text_that_cannot_be_a_secret_is_not_held_back():
