@@ -13,7 +13,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
 from typing import Any, Literal, Self
 
-Manner = Literal["answer", "hang", "drip", "endless", "endless-headers", "reset", "garbage"]
+Manner = Literal["answer", "hang", "drip", "endless", "endless-headers", "reset", "garbage", "cut"]
 
 
 @dataclass(frozen=True)
@@ -192,6 +192,10 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_garbage(self, answer: Answer) -> None:
         self.wfile.write(b"220 mail.example ESMTP\r\n\r\n")
+        self.close_connection = True
+
+    def do_cut(self, answer: Answer) -> None:
+        self.wfile.write(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n" + answer.body)
         self.close_connection = True
 
     def log_message(self, *args: Any) -> None:

@@ -1,10 +1,12 @@
 """One request and its reply, limited in time and size; redirects are not followed."""
 
 import asyncio
+import os
 import re
 import ssl
 import zlib
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 
 import httpcore
@@ -15,6 +17,15 @@ from schedules.tasks.outbound.errors import OutboundError
 from schedules.tasks.outbound.targets import Reply, Target
 
 USER_AGENT = "Cronty"
+BROKEN = (httpcore.NetworkError, httpcore.TimeoutException, httpcore.ProtocolError)
+# How a TLS handshake fails with a server that answers it in clear text.
+NOT_TLS = ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE")
+# Not everything that Python can decode: some codecs take very long.
+CHARSET = re.compile(
+    r"charset=\"?(iso-8859-(?:[1-9]|1[013-6])|windows-125[0-8]|utf-16(?:le|be)?|shift_jis|euc-jp|euc-kr|gbk|gb2312"
+    r"|gb18030|big5|koi8-[ru])(?![^\s;\"])",
+    re.IGNORECASE,
+)
 
 
 async def send(
@@ -33,8 +44,8 @@ async def send(
     # Waiting for a free connection does not count against the time limit.
     async with channel.capacity:
         try:
-            async with asyncio.timeout(limit):
-                return await _exchange(channel, request)
+            async with asyncio.timeout(limit) as timer:
+                return await _exchange(channel, request, timer)
         except TimeoutError as error:
             raise OutboundError(
                 f"Can't reach {request.target.host}: no answer within {limit:g} s.", retryable=True
@@ -50,22 +61,26 @@ class _Request:
     trusted: bool
 
 
-async def _exchange(channel: Channel, request: _Request) -> Reply:
+async def _exchange(channel: Channel, request: _Request, timer: asyncio.Timeout) -> Reply:
     headers = {
         "user-agent": USER_AGENT,
         **request.headers,
         "accept-encoding": "identity",
         "host": request.target.origin.partition("://")[2],
     }
+    content = request.content
+    if content is None and request.method in ("POST", "PUT", "PATCH"):
+        # Some servers refuse a request that does not say that it is empty.
+        content = b""
     encoded = [(name.encode(), value.encode()) for name, value in headers.items()]
     url = _url_of(request.target)
     try:
         async with (
             channel.connection(url.origin, request.trusted) as connection,
-            connection.stream(request.method, url, headers=encoded, content=request.content) as response,
+            connection.stream(request.method, url, headers=encoded, content=content) as response,
         ):
-            return await _read(response)
-    except (httpcore.NetworkError, httpcore.TimeoutException, httpcore.ProtocolError) as error:
+            return await _read(response, timer)
+    except BROKEN as error:
         raise _connection_error(request.target.host, error) from error
 
 
@@ -78,20 +93,28 @@ def _url_of(target: Target) -> httpcore.URL:
     )
 
 
-async def _read(response: httpcore.Response) -> Reply:
+async def _read(response: httpcore.Response, timer: asyncio.Timeout) -> Reply:
+    """Return what arrives of the reply in time: the server has the request, and must not get it again."""
     most = settings.CRONTY_OUTBOUND_BYTES
+    deadline = timer.when()
+    timer.reschedule(None)
     headers = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in response.headers}
     body = bytearray()
-    async for chunk in response.aiter_stream():
-        body += chunk
-        if len(body) > most:
-            break
+    is_complete = False
+    with suppress(TimeoutError, *BROKEN):
+        async with asyncio.timeout_at(deadline):
+            async for chunk in response.aiter_stream():
+                body += chunk
+                if len(body) > most:
+                    break
+            is_complete = len(body) <= most
     data = bytes(body)
     # Some servers compress although the request asks them not to.
-    if headers.get("content-encoding", "").lower() in ("gzip", "deflate"):
+    if headers.get("content-encoding", "").lower() in ("gzip", "x-gzip", "deflate"):
         data = _unpacked(data, most + 1)
-    truncated = max(len(body), len(data)) > most
-    return Reply(response.status, headers, data[:most].decode(errors="replace"), truncated)
+    charset = CHARSET.search(headers.get("content-type", ""))
+    text = data[:most].decode(charset[1] if charset else "utf-8", "replace")
+    return Reply(response.status, headers, text, truncated=not is_complete or len(data) > most)
 
 
 def _unpacked(data: bytes, most: int) -> bytes:
@@ -102,14 +125,21 @@ def _unpacked(data: bytes, most: int) -> bytes:
 
 
 def _connection_error(host: str, error: Exception) -> OutboundError:
-    cause = error.__cause__
+    cause: BaseException = error
+    while cause.__cause__:
+        cause = cause.__cause__
     if isinstance(cause, ssl.SSLCertVerificationError):
         words = f"its certificate is not valid ({cause.verify_message})"
         return OutboundError(f"Can't reach {host}: {words}.", retryable=False)
     if isinstance(error, httpcore.LocalProtocolError):
         # The library's own words may quote a header, which may be a credential.
         return OutboundError(f"Can't reach {host}: the request is not valid HTTP.", retryable=False)
-    # "[Errno 111] Connection refused" is in the system's own words.
-    words = re.sub(r"^\[Errno -?\d+\] ", "", str(error)) or "the connection broke"
+    if isinstance(cause, ssl.SSLError):
+        words = "it does not speak https there" if cause.reason in NOT_TLS else str(cause)
+    elif isinstance(cause, OSError) and cause.errno:
+        # The text of the error itself may name the address, which tells how a name resolves inside this network.
+        words = os.strerror(cause.errno)
+    else:
+        words = str(error) or "the connection broke"
     words = f"{words[:1].lower()}{words[1:]}" if words[1:2].islower() else words
     return OutboundError(f"Can't reach {host}: {words.rstrip('.')}.", retryable=True)

@@ -95,12 +95,11 @@ def test_proxies_from_the_environment_are_ignored(allowed, monkeypatch):
     assert get(allowed.url()).status == 200
 
 
-@pytest.mark.parametrize("manner", ["hang", "drip"])
-def test_slow_answer_times_out(manner, allowed, settings):
+def test_slow_answer_times_out(allowed, settings):
     async def scenario(slow: Sink):
         # On an open connection: one that cannot be made in time is another error.
         await send("GET", slow.url())
-        slow.default = Answer(manner=manner)
+        slow.default = Answer(manner="hang")
         settings.CRONTY_OUTBOUND_TIMEOUT = 0.2
         with pytest.raises(OutboundError, match=r"no answer within 0\.2 s") as caught:
             await send("GET", slow.url())
@@ -109,6 +108,26 @@ def test_slow_answer_times_out(manner, allowed, settings):
     with Sink() as slow:
         asyncio.run(scenario(slow))
         assert slow.connections == 1
+
+
+@pytest.mark.parametrize(
+    ("answer", "beginning"),
+    [(Answer(manner="drip"), ""), (Answer(manner="cut", body=b"thanks"), "thanks")],
+    ids=["slow", "cut off"],
+)
+def test_body_that_does_not_end_is_truncated_and_the_reply_counts(answer, beginning, allowed, settings):
+    async def scenario(slow: Sink):
+        # On an open connection: one that cannot be made in time is another error.
+        await send("POST", slow.url())
+        slow.default = answer
+        settings.CRONTY_OUTBOUND_TIMEOUT = 1
+        return await send("POST", slow.url())
+
+    with Sink() as slow:
+        reply = asyncio.run(scenario(slow))
+
+    assert (reply.status, reply.truncated) == (200, True)
+    assert reply.text.startswith(beginning)
 
 
 def test_slow_resolver_times_out(settings, monkeypatch, wire):
@@ -158,15 +177,43 @@ def test_gzip_bomb_is_unpacked_only_to_the_limit(allowed, settings):
     [
         ("gzip", gzip.compress(b"hello"), "hello"),
         ("Deflate", zlib.compress(b"hello"), "hello"),
+        ("x-gzip", gzip.compress(b"hello"), "hello"),
         ("gzip", b"not packed", "not packed"),
         ("br", b"as it is", "as it is"),
     ],
-    ids=["gzip", "deflate", "not packed at all", "unknown"],
+    ids=["gzip", "deflate", "old name of gzip", "not packed at all", "unknown"],
 )
 def test_compressed_answer_is_unpacked_if_supported(encoding, body, text, allowed):
     allowed.default = Answer(body=body, headers={"Content-Encoding": encoding})
 
     assert get(allowed.url()).text == text
+
+
+@pytest.mark.parametrize(
+    ("content_type", "encoding"),
+    [
+        ("text/plain; charset=iso-8859-1", "latin-1"),
+        ('text/html; charset="Windows-1252"; x=y', "cp1252"),
+        ("text/plain; charset=utf-16le", "utf-16le"),
+        ("text/plain; charset=utf-8", "utf-8"),
+        ("text/plain; charset=punycode", "utf-8"),
+        ("text/plain; charset=iso-8859-12", "utf-8"),
+        ("text/plain", "utf-8"),
+    ],
+)
+def test_answer_is_decoded_by_its_charset(content_type, encoding, allowed):
+    allowed.default = Answer(body="Grüße".encode(encoding), headers={"Content-Type": content_type})
+
+    assert get(allowed.url()).text == "Grüße"
+
+
+@pytest.mark.parametrize(
+    ("method", "length"), [("POST", "0"), ("PUT", "0"), ("PATCH", "0"), ("GET", None), ("DELETE", None)]
+)
+def test_request_that_usually_has_a_body_says_that_it_is_empty(method, length, allowed):
+    asyncio.run(send(method, allowed.url()))
+
+    assert allowed.requests[0].headers.get("content-length") == length
 
 
 @pytest.mark.parametrize("manner", ["reset", "garbage"])
@@ -182,11 +229,18 @@ def test_broken_answer_is_retryable(manner, allowed):
 def test_refused_connection_is_retryable(allowed):
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))
-        with pytest.raises(OutboundError) as caught:
+        with pytest.raises(
+            OutboundError, match=r"^Can't reach 127\.0\.0\.1: connection refused\.$"
+        ) as caught:
             get(f"http://127.0.0.1:{closed.getsockname()[1]}/")
 
     assert caught.value.retryable
     assert not isinstance(caught.value, Refused)
+
+
+def test_https_to_a_port_without_tls_is_said(allowed):
+    with pytest.raises(OutboundError, match="it does not speak https there"):
+        get(allowed.url(scheme="https"))
 
 
 @pytest.mark.parametrize("value", ["hush\r\nHost: b", "hush "])
