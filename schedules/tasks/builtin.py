@@ -6,11 +6,13 @@ import re
 import time
 from contextlib import suppress
 from datetime import timedelta
+from email.utils import parsedate_to_datetime
 from http import HTTPStatus
 from typing import Annotated, Any, Literal, NotRequired
 from urllib.parse import urlsplit
 
 from django.conf import settings
+from django.utils import timezone
 from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, JsonValue
 from typing_extensions import TypedDict
 
@@ -28,7 +30,7 @@ from schedules.tasks.registry import task
 NTFY_MESSAGE_BYTES = 4095
 NTFY_REQUEST_BYTES = 8192
 NTFY_PAUSE_SECONDS = 5
-RETRY_AFTER = re.compile(r"[0-9]{1,9}")
+SECONDS = re.compile(r"[0-9]{1,9}")
 LONGEST_RETRY_AFTER = timedelta(hours=1)
 PROMPT_BYTES = 16_384
 KEPT_CHARACTERS = 2048
@@ -184,14 +186,21 @@ async def notify(
         trusted=True,
     )
     server = urlsplit(settings.NTFY_URL).hostname
-    if reply.status == HTTPStatus.OK:
-        result = {"id": _ntfy_answer(reply).get("id"), "topic": topic, "server": server}
-        return result if sent["message"] == message else {**result, "shortened": True}
     words = f"{server} answered {reply.status}"
-    said = str(_ntfy_answer(reply).get("error") or _beginning(reply.text, 200))
+    answer = _ntfy_answer(reply)
+    if reply.status == HTTPStatus.OK:
+        # A reply that broke off has no readable id, although the server may have sent the message.
+        if not answer.get("id") and not reply.truncated:
+            raise RetryLater(f"{words}, but not as an ntfy server does: check NTFY_URL.")
+        result = {"id": answer.get("id"), "topic": topic, "server": server}
+        return result if sent["message"] == message else {**result, "shortened": True}
+    if 300 <= reply.status < 400:
+        raise _redirect(reply, words, "set NTFY_URL to the final address", run)
+    said = str(answer.get("error") or _beginning(reply, 200, run))
     if reply.status == HTTPStatus.TOO_MANY_REQUESTS:
         least = NTFY_PAUSE_SECONDS * 2 ** (run.attempt - 1)
-        raise _failure(reply, words, said, timedelta(seconds=_jitter.uniform(least, 2 * least)))
+        pause = timedelta(seconds=_jitter.uniform(least, 2 * least))
+        raise _failure(reply, words, said, max(pause, _asked_to_wait(reply) or pause))
     raise _failure(reply, words, said)
 
 
@@ -224,12 +233,12 @@ async def webhook(
         },
         content=content,
     )
-    if 200 <= reply.status < 300:
-        return {"status": reply.status, "body": _beginning(reply.text, KEPT_CHARACTERS)}
+    if 200 <= reply.status < 300 or reply.status == HTTPStatus.NOT_MODIFIED:
+        return {"status": reply.status, "body": _beginning(reply, KEPT_CHARACTERS, run)}
     words = f"{urlsplit(url).hostname} answered {reply.status}"
     if 300 <= reply.status < 400:
-        raise Final(f"{words}: redirects are not followed")
-    raise _failure(reply, words, _beginning(reply.text, 200))
+        raise _redirect(reply, words, "use the final address", run)
+    raise _failure(reply, words, _beginning(reply, 200, run))
 
 
 @task(title="Prompt for an agent", timeout=timedelta(minutes=10))
@@ -282,6 +291,11 @@ async def _send_or_retry(method: str, url: str, **request: Any) -> outbound.Repl
         raise (RetryLater if error.retryable else Final)(str(error)) from error
 
 
+def _redirect(reply: outbound.Reply, words: str, advice: str, run: Run) -> Final | RetryLater:
+    target = _cut(reply.headers.get("location", ""), 200, run)
+    return _failure(reply, f"{words}: redirects are not followed; {advice}", target)
+
+
 def _failure(
     reply: outbound.Reply, words: str, said: str, after: timedelta | None = None
 ) -> Final | RetryLater:
@@ -297,9 +311,12 @@ def _failure(
 
 def _asked_to_wait(reply: outbound.Reply) -> timedelta | None:
     asked = reply.headers.get("retry-after", "")
-    if not RETRY_AFTER.fullmatch(asked):
-        return None
-    return min(timedelta(seconds=int(asked)), LONGEST_RETRY_AFTER)
+    if SECONDS.fullmatch(asked):
+        return min(timedelta(seconds=int(asked)), LONGEST_RETRY_AFTER)
+    with suppress(ValueError, TypeError, OverflowError):
+        until = parsedate_to_datetime(asked) - timezone.now()
+        return min(until, LONGEST_RETRY_AFTER) if until > timedelta(0) else None
+    return None
 
 
 def _that_fits(message: str, fields: dict[str, Any]) -> dict[str, Any]:
@@ -333,5 +350,14 @@ def _webhook_body(body: JsonValue) -> tuple[bytes | None, dict[str, str]]:
     return json.dumps(body, ensure_ascii=False).encode(), {"content-type": "application/json"}
 
 
-def _beginning(text: str, characters: int) -> str:
-    return text.strip() if len(text) <= characters else f"{text[:characters].strip()}…"
+def _beginning(reply: outbound.Reply, characters: int, run: Run) -> str:
+    return _cut(reply.text, characters, run, is_cut=reply.truncated)
+
+
+def _cut(text: str, characters: int, run: Run, *, is_cut: bool = False) -> str:
+    """Return the beginning of what a server said, without characters that cannot be stored or shown."""
+    kept = limits.strip_unprintable(text[:characters])
+    if is_cut or len(text) > characters:
+        # Whoever masks the secrets of the result would not recognise a part of one.
+        return f"{run.mask_cut(kept).strip()}…"
+    return kept.strip()

@@ -65,6 +65,10 @@ async def _find_no_secrets(
     return {}
 
 
+def _unmasked(text: str) -> str:
+    return text
+
+
 async def _save_no_output(output: OutputText) -> None:
     """Keep nothing: this run has no row in the ledger."""
 
@@ -84,6 +88,8 @@ class Run:
     """Returns the keys of the job, newest first; only webhooks need them."""
     timeout: float
     secrets: FindSecrets = field(repr=False, default=_find_no_secrets)
+    mask_cut: Callable[[str], str] = field(repr=False, default=_unmasked)
+    """Masks the secrets in a text that was cut off, also the part of one at its end."""
     save_output: Callable[[OutputText], Awaitable[None]] = field(repr=False, default=_save_no_output)
     """Stores what is kept of the output so far, for those who watch the run."""
 

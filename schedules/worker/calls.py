@@ -65,7 +65,10 @@ async def run_coroutine(
         with _named_in_logs(started):
             async with timer:
                 run = _context(
-                    started, secrets=secrets.find, **({"save_output": save_output} if save_output else {})
+                    started,
+                    secrets=secrets.find,
+                    mask_cut=secrets.mask_cut,
+                    **({"save_output": save_output} if save_output else {}),
                 )
                 value = _known(started, task).call(run, started.args, started.kwargs)
                 value = await value if inspect.isawaitable(value) else value

@@ -38,6 +38,12 @@ class SecretAccess:
         """Copy a text or a JSON value without the secrets that were given out."""
         return _masked(value, Masker(self._given)) if self._given else value
 
+    def mask_cut(self, text: str) -> str:
+        """Mask the secrets in a text that was cut off, also the part of one at its end."""
+        masker = Masker(self._given)
+        masked = masker.mask(text)
+        return masked[: len(masked) - masker.count_unfinished(masked)]
+
 
 def _read(owner_id: int | None, names: list[str]) -> list[Secret]:
     try:

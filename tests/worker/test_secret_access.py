@@ -14,6 +14,7 @@ from schedules.tasks.registry import task
 from schedules.worker.calls import run_coroutine
 from schedules.worker.secret_access import SecretAccess
 from tests.factories import ClusterFactory, JobFactory
+from tests.sink import Answer, Sink
 from tests.worker.test_loop import make_running
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -99,3 +100,27 @@ def test_outcome_of_a_run_has_no_secrets(stored, actor, how):
 
     assert f"it was {MASK}" in f"{outcome.result} {outcome.error}"
     assert "hush-hush" not in repr(outcome)
+
+
+@pytest.mark.parametrize(("status", "characters"), [(200, 2048), (400, 200)])
+def test_answer_that_is_cut_within_a_secret_shows_nothing_of_it(actor, settings, status, characters):
+    settings.CRONTY_OUTBOUND_ALLOW = ["127.0.0.1"]
+    body = "x" * (characters - 8) + "KEY=hush-hush-7"
+    with Sink(Answer(status=status, body=body.encode())) as sink:
+        set_secret(actor, "KEY", "hush-hush-7", hosts=[f"127.0.0.1:{sink.port}"])
+        kwargs = {"url": sink.url(), "headers": {"x-api-key": "${secret:KEY}"}}
+        job = JobFactory(owner=actor.user, task="webhook", kwargs=kwargs)
+
+        outcome = asyncio.run(run_coroutine(make_running(ClusterFactory(), job), registry.get("webhook")))
+
+    assert sink.requests[0].headers["x-api-key"] == "hush-hush-7"
+    assert "xKEY=…" in f"{outcome.result} {outcome.error}"
+    assert "hush" not in repr(outcome)
+
+
+def test_secret_at_the_end_of_a_cut_text_is_masked_and_its_beginning_removed(stored):
+    find(stored, "KEY", host="api.example")
+
+    assert stored.mask_cut("x hush-hush-7") == f"x {MASK}"
+    assert stored.mask_cut("hush-hush-7 hush-h") == f"{MASK} "
+    assert stored.mask_cut("a text") == "a text"

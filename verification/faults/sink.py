@@ -12,7 +12,8 @@ from verification.faults.records import Delivery
 
 Manner: TypeAlias = Literal["well", "hangs", "streams", "429", "500", "redirects"]
 ANSWERS = {
-    "well": b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok",
+    # With an id, as an ntfy server answers.
+    "well": b'HTTP/1.1 200 OK\r\nContent-Length: 14\r\nConnection: close\r\n\r\n{"id": "ok-1"}',
     "429": b"HTTP/1.1 429 Slow Down\r\nRetry-After: 3\r\nContent-Length: 0\r\nConnection: close\r\n\r\n",
     "500": b"HTTP/1.1 500 Broken\r\nContent-Length: 0\r\nConnection: close\r\n\r\n",
     "redirects": b"HTTP/1.1 302 Found\r\nLocation: /again\r\nContent-Length: 0\r\nConnection: close\r\n\r\n",
@@ -80,7 +81,9 @@ class Sink:
         writer.close()
 
     def _note(self, key: str, headers: dict[str, str], manner: Manner, hold: float) -> None:
-        verdict: Any = "refused" if manner != "well" else "repeated" if key in self._accepted else "accepted"
+        # A server that streams has answered 200, and its caller must not send the request again.
+        is_refused = manner not in ("well", "streams")
+        verdict: Any = "refused" if is_refused else "repeated" if key in self._accepted else "accepted"
         if verdict == "accepted":
             self._accepted.add(key)
         self.deliveries.append(
@@ -98,7 +101,6 @@ class Sink:
         if manner == "hangs":
             await asyncio.sleep(30)
         if manner == "streams":
-            # Send a length: without one, a closed connection would be a complete answer and count as accepted.
             writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 100000000\r\n\r\n")
             for _ in range(300):
                 writer.write(b"." * 1024)

@@ -7,7 +7,7 @@ import pytest
 
 from schedules.tasks import registry
 from schedules.tasks.interface import Run
-from tests.sink import Sink
+from tests.sink import Answer, Sink
 
 RUN = Run(
     execution_id=42,
@@ -25,7 +25,7 @@ RUN = Run(
 @pytest.fixture
 def sink(settings):
     """A local server, allowed by the operator and also used as the ntfy server."""
-    with Sink() as server:
+    with Sink(Answer(body=b'{"id": "abc"}')) as server:
         settings.CRONTY_OUTBOUND_ALLOW = ["127.0.0.1"]
         settings.NTFY_URL = server.url("")
         settings.NTFY_TOKEN = ""

@@ -139,6 +139,15 @@ def test_delay_for_a_busy_server_grows_with_each_attempt(sink):
     assert timedelta(seconds=40) <= caught.value.after <= timedelta(seconds=80)
 
 
+def test_busy_server_is_not_asked_again_before_it_says(sink):
+    sink.default = Answer(status=429, headers={"Retry-After": "600"})
+
+    with pytest.raises(RetryLater) as caught:
+        perform("notify", message="Hello", topic="busy")
+
+    assert caught.value.after == timedelta(seconds=600)
+
+
 def test_refusal_by_a_real_server_is_final_and_quoted(ntfy, settings):
     settings.NTFY_URL, settings.NTFY_TOKEN = ntfy.url, ""
     many_headers = HTTP | {"headers": {f"X-{number}": "k" * 100 for number in range(80)}}
@@ -166,14 +175,29 @@ def test_unreachable_server_is_retried(settings):
 
 
 @pytest.mark.parametrize("body", [b"", b"[1]", b"{", b"[" * 60_000], ids=["empty", "list", "broken", "deep"])
-def test_unexpected_success_body_has_no_message_id(body, sink):
+def test_success_that_is_not_that_of_an_ntfy_server_is_retried(body, sink):
     sink.default = Answer(body=body)
 
-    assert perform("notify", message="Hello", topic="plants") == {
-        "id": None,
-        "topic": "plants",
-        "server": "127.0.0.1",
-    }
+    with pytest.raises(RetryLater, match="answered 200, but not as an ntfy server does: check NTFY_URL"):
+        perform("notify", message="Hello", topic="plants")
+
+
+def test_message_is_not_sent_again_because_the_answer_broke_off(sink):
+    sink.default = Answer(manner="cut", body=b'{"id": "ab')
+
+    assert perform("notify", message="Hello", topic="plants")["id"] is None
+
+
+def test_redirect_of_the_ntfy_server_says_what_to_set(sink):
+    sink.default = Answer.redirect("https://ntfy.example/", status=301)
+
+    with pytest.raises(Final) as caught:
+        perform("notify", message="Hello", topic="plants")
+
+    assert str(caught.value) == (
+        "127.0.0.1 answered 301: redirects are not followed; set NTFY_URL to the final address: https://ntfy.example/"
+    )
+    assert caught.value.said == "https://ntfy.example/"
 
 
 def test_configured_ntfy_server_needs_no_outbound_permission(sink, settings):

@@ -145,12 +145,35 @@ def test_webhook_is_retried_for_retryable_statuses(status, retry_after, seconds,
 
 
 @pytest.mark.parametrize(
+    ("retry_after", "seconds"),
+    [
+        ("Wed, 04 Feb 2026 09:02:00 GMT", 120),
+        ("Sun, 04 Feb 2099 09:02:00 GMT", 3600),
+        ("Wed, 04 Feb 2026 08:59:00 GMT", None),
+        ("Wed, 04 Feb 2026 09:02:00 -0000", None),
+    ],
+)
+def test_webhook_is_retried_at_the_moment_that_the_receiver_names(retry_after, seconds, sink, time_machine):
+    time_machine.move_to(RUN.scheduled_for, tick=False)
+    sink.default = Answer(status=503, headers={"Retry-After": retry_after})
+
+    with pytest.raises(RetryLater) as caught:
+        perform("webhook", url=sink.url())
+
+    assert caught.value.after == (None if seconds is None else timedelta(seconds=seconds))
+
+
+@pytest.mark.parametrize(
     ("answer", "words"),
     [
         (Answer(status=404, body=b"no such hook"), "answered 404: no such hook"),
         (Answer(status=400, body=b"x" * 500), f"answered 400: {'x' * 200}…"),
         (Answer(status=410), "answered 410"),
-        (Answer.redirect("https://example.com/"), "answered 302: redirects are not followed"),
+        (
+            Answer.redirect("https://example.com/"),
+            "answered 302: redirects are not followed; use the final address: https://example.com/",
+        ),
+        (Answer(status=300), "answered 300: redirects are not followed; use the final address"),
     ],
 )
 def test_refused_webhook_is_not_retried(answer, words, sink):
@@ -160,6 +183,18 @@ def test_refused_webhook_is_not_retried(answer, words, sink):
         perform("webhook", url=sink.url())
 
     assert str(caught.value) == f"127.0.0.1 {words}"
+
+
+def test_answer_that_nothing_has_changed_is_a_success(sink):
+    sink.default = Answer(status=304)
+
+    assert perform("webhook", url=sink.url(), method="GET") == {"status": 304, "body": ""}
+
+
+def test_webhook_stores_of_a_binary_answer_what_can_be_shown(sink):
+    sink.default = Answer(body=b"\x89PNG\r\n\x1a\n\0IHDR")
+
+    assert perform("webhook", url=sink.url())["body"] == "\ufffdPNG\n\nIHDR"
 
 
 def test_webhook_stores_the_start_of_a_long_answer(sink):
