@@ -3,6 +3,7 @@
 import asyncio
 import socket
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address, ip_network
 
@@ -24,22 +25,44 @@ NOT_PUBLIC = [ip_network(block) for block in NOT_PUBLIC_BLOCKS.split()]
 GLOBAL_IPV6 = IPv6Network("2000::/3")
 # Addresses in these networks lead to the IPv4 address in their last four bytes.
 IPV4_IN_IPV6 = [IPv6Network("::ffff:0:0/96"), IPv6Network("64:ff9b::/96")]
-
+MOST_LOOKUPS = 32
 
 LOCAL_NAMES = {"localhost", "localhost.localdomain", "ip6-localhost", "ip6-loopback"}
 
 
-async def resolve(host: str, port: int) -> list[Address]:
-    """Return the addresses of a host, or raise OutboundError."""
-    if literal := literal_address(host):
-        return [literal]
-    try:
-        found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    except (OSError, UnicodeError) as error:
+class Resolver:
+    """Looks up names in threads of its own: a slow name server must not keep those that everything else uses."""
+
+    def __init__(self) -> None:
+        self._threads = ThreadPoolExecutor(MOST_LOOKUPS, "lookup")
+        self._running: dict[str, asyncio.Future[list[Address]]] = {}
+
+    async def resolve(self, host: str) -> list[Address]:
+        """Return the addresses of a host, or raise OutboundError; requests to the same host share a lookup."""
+        if literal := literal_address(host):
+            return [literal]
+        if host not in self._running:
+            lookup = asyncio.get_running_loop().run_in_executor(self._threads, _look_up, host)
+            lookup.add_done_callback(lambda _: self._running.pop(host))
+            self._running[host] = lookup
+        if found := await asyncio.shield(self._running[host]):
+            return found
         raise OutboundError(
             f"Can't reach {host}: DNS lookup failed. Check the address and this server's internet connection.",
             retryable=True,
-        ) from error
+        )
+
+    def close(self) -> None:
+        for lookup in self._running.values():
+            lookup.cancel()
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+
+def _look_up(host: str) -> list[Address]:
+    try:
+        found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
+    except (OSError, UnicodeError):
+        return []
     # Without duplicates, in the resolver's order.
     return list(dict.fromkeys(ip_address(entry[4][0]) for entry in found))
 

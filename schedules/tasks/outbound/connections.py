@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 import httpcore
 from django.conf import settings
 
-from schedules.tasks.outbound.addresses import guard, resolve
+from schedules.tasks.outbound.addresses import Resolver, guard
 
 MOST_CONNECTIONS = 256
 MOST_ADDRESSES = 8
@@ -21,7 +21,8 @@ _Owner = tuple[str, bool]
 class _Guard(httpcore.AnyIOBackend):
     """Connects to checked addresses only; the check is here so that the checked address is the one used."""
 
-    def __init__(self, trusted: bool) -> None:
+    def __init__(self, resolver: Resolver, trusted: bool) -> None:
+        self.resolver = resolver
         self.trusted = trusted
         self.stream: httpcore.AsyncNetworkStream | None = None
 
@@ -33,7 +34,7 @@ class _Guard(httpcore.AnyIOBackend):
         local_address: str | None = None,
         socket_options: Iterable[httpcore.SOCKET_OPTION] | None = None,
     ) -> httpcore.AsyncNetworkStream:
-        addresses = await resolve(host, port)
+        addresses = await self.resolver.resolve(host)
         if not self.trusted:
             guard(host, port, addresses)
         # An address that does not answer must leave time for the next one.
@@ -50,8 +51,8 @@ class _Guard(httpcore.AnyIOBackend):
 
 
 class _Connection(httpcore.AsyncHTTPConnection):
-    def __init__(self, origin: httpcore.Origin, trusted: bool) -> None:
-        self.guard = _Guard(trusted)
+    def __init__(self, origin: httpcore.Origin, resolver: Resolver, trusted: bool) -> None:
+        self.guard = _Guard(resolver, trusted)
         super().__init__(
             origin, ssl_context=_ssl_context(), keepalive_expiry=IDLE_SECONDS, network_backend=self.guard
         )
@@ -68,19 +69,21 @@ class Channel:
 
     def __init__(self) -> None:
         self.capacity = asyncio.Semaphore(MOST_CONNECTIONS)
+        self.resolver = Resolver()
         self.idle: list[tuple[_Owner, _Connection]] = []
 
     @asynccontextmanager
     async def connection(self, origin: httpcore.Origin, trusted: bool) -> AsyncIterator[_Connection]:
         # Trust is part of the key: an untrusted request must not reuse a trusted connection.
         owner = str(origin), trusted
-        connection = await self._reuse(owner) or _Connection(origin, trusted)
+        connection = await self._reuse(owner) or _Connection(origin, self.resolver, trusted)
         try:
             yield connection
         finally:
             await self._give_back(owner, connection)
 
     async def close(self) -> None:
+        self.resolver.close()
         while self.idle:
             await self.idle.pop()[1].aclose()
 

@@ -1,9 +1,9 @@
 """The task webhook."""
 
-import asyncio
 import hashlib
 import hmac
 import json
+import socket
 import time
 from dataclasses import replace
 from datetime import timedelta
@@ -112,10 +112,10 @@ def test_webhook_url_is_checked_before_it_is_scheduled(url):
 
 
 def test_webhook_to_a_private_name_is_final(monkeypatch):
-    async def getaddrinfo(self, host, port, **options):
+    def getaddrinfo(host, port, **options):
         return [(2, 1, 6, "", ("127.0.0.1", port))]
 
-    monkeypatch.setattr(asyncio.BaseEventLoop, "getaddrinfo", getaddrinfo)
+    monkeypatch.setattr(socket, "getaddrinfo", getaddrinfo)
 
     with pytest.raises(Final, match="not a public address"):
         perform("webhook", url="http://evil.test/")

@@ -37,7 +37,7 @@ def names(monkeypatch):
     known: dict[str, list[list[str]]] = {}
     asked: list[str] = []
 
-    async def getaddrinfo(self, host, port, **options):
+    def getaddrinfo(host, port, **options):
         asked.append(host)
         if host not in known:
             raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
@@ -45,7 +45,7 @@ def names(monkeypatch):
         addresses = answers.pop(0) if len(answers) > 1 else answers[0]
         return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (address, port)) for address in addresses]
 
-    monkeypatch.setattr(asyncio.BaseEventLoop, "getaddrinfo", getaddrinfo)
+    monkeypatch.setattr(socket, "getaddrinfo", getaddrinfo)
     known["asked"] = asked  # type: ignore[assignment]
     return known
 

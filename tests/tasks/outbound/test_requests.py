@@ -3,13 +3,16 @@
 import asyncio
 import gzip
 import socket
+import threading
 import zlib
+from types import SimpleNamespace
 
 import pytest
 
 from schedules.tasks.outbound import OutboundError, Refused, problem_with_url, send
 from tests.sink import Answer, Sink
 from tests.tasks.outbound.conftest import get
+from tests.waiting import PATIENCE
 
 
 @pytest.mark.parametrize(
@@ -130,15 +133,45 @@ def test_body_that_does_not_end_is_truncated_and_the_reply_counts(answer, beginn
     assert reply.text.startswith(beginning)
 
 
-def test_slow_resolver_times_out(settings, monkeypatch, wire):
-    async def getaddrinfo(self, host, port, **options):
-        await asyncio.Event().wait()
+@pytest.fixture
+def slow_resolver(monkeypatch):
+    """A resolver that does not answer before the test sets `answers`; it records what it was asked."""
+    resolver = SimpleNamespace(asked=[], answers=threading.Event())
 
-    monkeypatch.setattr(asyncio.BaseEventLoop, "getaddrinfo", getaddrinfo)
+    def getaddrinfo(host, port, **options):
+        resolver.asked.append(host)
+        resolver.answers.wait()
+        raise socket.gaierror(socket.EAI_AGAIN, "Temporary failure in name resolution")
+
+    monkeypatch.setattr(socket, "getaddrinfo", getaddrinfo)
+    yield resolver
+    resolver.answers.set()
+
+
+def test_slow_resolver_times_out(settings, slow_resolver, wire):
     settings.CRONTY_OUTBOUND_TIMEOUT = 0.1
 
     with pytest.raises(OutboundError, match="no answer within"):
         get("http://slow.test/")
+
+
+def test_slow_resolver_is_asked_once_and_keeps_no_thread_of_others_busy(slow_resolver, wire):
+    async def scenario():
+        requests = [asyncio.create_task(send("GET", "http://slow.test/")) for _ in range(100)]
+        requests += [asyncio.create_task(send("GET", f"http://slow{number}.test/")) for number in range(20)]
+        try:
+            async with asyncio.timeout(PATIENCE):
+                while len(set(slow_resolver.asked)) < 21:
+                    await asyncio.sleep(0.01)
+                await asyncio.to_thread(slow_resolver.asked.sort)
+        finally:
+            slow_resolver.answers.set()
+        return await asyncio.gather(*requests, return_exceptions=True)
+
+    outcomes = asyncio.run(scenario())
+
+    assert {type(outcome) for outcome in outcomes} == {OutboundError}
+    assert slow_resolver.asked.count("slow.test") == 1
 
 
 def test_endless_answer_is_truncated_at_the_limit(allowed, settings):
