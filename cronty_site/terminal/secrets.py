@@ -54,7 +54,9 @@ def secret_command(
 def _value(name: str) -> str:
     if sys.stdin.isatty():
         return str(click.prompt(f"Value of {name}", hide_input=True))
-    return sys.stdin.read().removesuffix("\n")
+    value = sys.stdin.read()
+    # `echo` adds a line break to a password, but a key of several lines ends with one.
+    return value.removesuffix("\n") if value.count("\n") == 1 else value
 
 
 def _list(session: Session) -> None:

@@ -50,3 +50,7 @@ class SecretForm(PageForm):
         super().__init__(*args, **kwargs)  # type: ignore[arg-type]
         if not is_superuser:
             del self.fields["of_installation"]
+
+    def clean_value(self) -> str:
+        # Browsers end the lines of a field with CRLF, which no program accepts in a key.
+        return str(self.cleaned_data["value"]).replace("\r\n", "\n")

@@ -2,6 +2,9 @@
 
 from io import StringIO
 
+import pytest
+
+from schedules.encryption import unseal
 from schedules.models import Event, Secret
 
 
@@ -23,6 +26,20 @@ def test_secret_is_read_from_standard_input_listed_and_deleted(cronty, monkeypat
     assert cronty("secret", "KEY", "--delete").code == 0
     assert not Secret.objects.exists()
     assert cronty("secret", "KEY", "--delete").code == 3
+
+
+@pytest.mark.parametrize(
+    ("given", "value"),
+    [("hush-hush-7\n", "hush-hush-7"), ("hush-hush-7", "hush-hush-7"), ("BEGIN\nkey\n", "BEGIN\nkey\n")],
+    ids=["line", "text", "key"],
+)
+def test_last_line_break_belongs_to_a_secret_of_several_lines(cronty, monkeypatch, given, value):
+    monkeypatch.setattr("sys.stdin", StringIO(given))
+
+    cronty("secret", "KEY", "--host", "api.example")
+
+    row = Secret.objects.get()
+    assert unseal(row.sealed, row.place) == value
 
 
 def test_secret_without_a_place_to_go_is_refused(cronty, monkeypatch):

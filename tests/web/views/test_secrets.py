@@ -4,6 +4,7 @@ import re
 
 import pytest
 
+from schedules.encryption import unseal
 from schedules.models import Secret
 from tests.web.html import html_of
 
@@ -26,6 +27,13 @@ def test_secret_is_added_listed_replaced_and_deleted_without_being_shown(web, ot
     assert other.post(address).status_code == 404
     assert web.post(address).status_code == 303
     assert not Secret.objects.exists()
+
+
+def test_lines_of_a_secret_end_as_they_were_typed(web):
+    web.post("/settings/secrets/", TYPED | {"value": "BEGIN\r\nkey\r\n"})
+
+    row = Secret.objects.get()
+    assert unseal(row.sealed, row.place) == "BEGIN\nkey\n"
 
 
 def test_mistake_is_shown_without_what_was_typed(web):
