@@ -2,8 +2,11 @@
 
 import functools
 import re
+from contextlib import suppress
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
+
+import idna
 
 EXAMPLES = "10.0.0.0/8, 192.168.1.5, nas.local, nas.local:8080 or [fd00::1]:8080"
 
@@ -46,6 +49,21 @@ def parse_destination(entry: str) -> Destination:
     if host != bare or not _NAME.fullmatch(host):
         raise ValueError(f"use networks and hosts like {EXAMPLES}, not {entry!r}.")
     return Destination(None, host.lower(), port)
+
+
+def ascii_host(host: str) -> str:
+    """Return an international name in its ASCII form; raises ValueError if it has none."""
+    return host if host.isascii() else idna.encode(host, uts46=True).decode()
+
+
+def place(host: str, port: int | None) -> str:
+    """Write a host and perhaps a port in the one form in which places are compared."""
+    host = host.lower().rstrip(".")
+    with suppress(ValueError):
+        host = str(ip_address(host))
+    if port is None:
+        return host
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def _network(entry: str) -> IPv4Network | IPv6Network:

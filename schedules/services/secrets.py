@@ -13,7 +13,7 @@ from django.db import transaction
 from django.db.models import Q
 
 from schedules import clock, limits
-from schedules.destinations import parse_destination
+from schedules.destinations import ascii_host, parse_destination, place
 from schedules.encryption import UnreadableError, reseal, seal
 from schedules.models import Event, Installation, Secret
 from schedules.result import Code, Err, Ok, Result, invalid
@@ -75,7 +75,7 @@ def set_secret(
     owner_id = None if of_installation else actor.user.pk
     # Each place once, in an order that does not depend on how they were typed.
     places = {
-        "hosts": sorted({host.lower().rstrip(".") for host in hosts}),
+        "hosts": sorted({_place_of(host) for host in hosts}),
         "commands": sorted(set(commands)),
     }
     with transaction.atomic():
@@ -150,9 +150,7 @@ def _problem(
         return invalid("hosts", "Leave this empty: a secret of the installation goes to commands only.")
     for host in hosts:
         try:
-            if "/" in host:
-                raise ValueError("use one host, like api.example.com or nas.local:8080, not a network.")
-            parse_destination(host)
+            _place_of(host)
         except ValueError as error:
             return invalid("hosts", str(error))
     if unknown := [command for command in commands if not registry.NAME.fullmatch(command)]:
@@ -162,6 +160,19 @@ def _problem(
     if len(hosts) + len(commands) > MOST_PLACES:
         return invalid("hosts", f"At most {MOST_PLACES} hosts and commands.")
     return None
+
+
+def _place_of(host: str) -> str:
+    """Return an allowed host as a webhook names its own; raises ValueError if it is none."""
+    if "/" in host:
+        raise ValueError("use one host, like api.example.com or nas.local:8080, not a network.")
+    if not host.isascii():
+        name, colon, port = host.partition(":")
+        host = f"{ascii_host(name)}{colon}{port}"
+    found = parse_destination(host)
+    name = str(found.network.network_address) if found.network else found.name
+    # The port of https needs no mention.
+    return place(name, None if found.port == 443 else found.port)
 
 
 def _record(actor: Actor, verb: str, name: str, now: datetime, **values: Any) -> None:

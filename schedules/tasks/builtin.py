@@ -17,6 +17,7 @@ from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, JsonVal
 from typing_extensions import TypedDict
 
 from schedules import engine, limits
+from schedules.destinations import place
 from schedules.request_headers import header_problem, shape_problem
 from schedules.secret_references import in_address, names_in, resolved, without_references
 from schedules.signing import signature_header
@@ -276,12 +277,9 @@ async def _with_secrets(
 
 def _place_of(url: str) -> str:
     """Return the host of a URL, with its port unless it is that of https: a secret travels in clear text otherwise."""
-    parts = urlsplit(without_references(url))
-    port = parts.port or (443 if parts.scheme == "https" else 80)
-    host = (parts.hostname or "").rstrip(".")
-    if parts.scheme == "https" and port == 443:
-        return host
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    target = outbound.Target.parse(without_references(url))
+    is_default = (target.scheme, target.port) == ("https", 443)
+    return place(target.host, None if is_default else target.port)
 
 
 async def _send_or_retry(method: str, url: str, **request: Any) -> outbound.Reply:

@@ -1,6 +1,7 @@
 """Secrets: written by people, never shown, bound to where they may go."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -10,6 +11,8 @@ from schedules.result import Code, Err, Ok
 from schedules.services import Actor
 from schedules.services import secrets as secrets_module
 from schedules.services.secrets import delete_secret, list_secrets, set_secret
+from schedules.tasks.interface import Final
+from tests.tasks.builtin.conftest import RUN, perform
 
 pytestmark = pytest.mark.django_db
 
@@ -28,6 +31,34 @@ def test_secret_is_stored_encrypted_and_listed_without_its_value(actor):
     (listed,) = list_secrets(actor)
     assert (listed.name, listed.hosts, listed.commands) == ("KEY", ["api.example.com"], ["backup"])
     assert VALUE not in repr(listed)
+
+
+@pytest.mark.parametrize(
+    ("typed", "url"),
+    [
+        ("API.example", "https://api.example/"),
+        ("api.example:443", "https://api.example./"),
+        ("bücher.example", "https://bücher.example/"),
+        ("xn--bcher-kva.example", "https://BÜCHER.example/"),
+        ("bücher.example:8080", "http://bücher.example:8080/"),
+        ("[2606:4700::1]", "https://[2606:4700::1]/"),
+        ("2606:4700:0::1", "https://[2606:4700:0:0::1]/"),
+        ("[2606:4700:0::1]:8080", "http://[2606:4700::1]:8080/"),
+        ("1.1.1.1:80", "http://1.1.1.1/"),
+    ],
+)
+def test_host_may_be_written_otherwise_than_in_the_webhook(actor, typed, url):
+    set_secret(actor, "KEY", VALUE, hosts=[typed])
+
+    asked = []
+
+    async def find(names, *, host):
+        asked.append(host)
+        raise Final("no")
+
+    with pytest.raises(Final, match="no"):
+        perform("webhook", replace(RUN, secrets=find), url=f"{url}${{secret:KEY}}")
+    assert asked == Secret.objects.get().hosts
 
 
 def test_replacing_needs_the_value_and_changes_where_it_may_go(actor):
@@ -94,6 +125,7 @@ def test_secrets_of_the_installation_are_for_superusers(actor, operator):
         ({"hosts": []}, "hosts", "Enter at least one host or command"),
         ({"hosts": ["10.0.0.0/8"]}, "hosts", "not a network"),
         ({"hosts": ["https://a.example"]}, "hosts", "not a network"),
+        ({"hosts": ["\u0301.example"]}, "hosts", "combining character"),
         ({"hosts": ["a b"]}, "hosts", "use networks and hosts like"),
         ({"hosts": [], "commands": ["a b"]}, "commands", "not the name of a command"),
         ({"hosts": [f"h{number}.example" for number in range(21)]}, "hosts", "At most 20"),

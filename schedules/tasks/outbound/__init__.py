@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from importlib import import_module
 
 from schedules.tasks.outbound.errors import OutboundError, Refused
-from schedules.tasks.outbound.targets import LONGEST_URL, Reply, problem_with_url
+from schedules.tasks.outbound.targets import LONGEST_URL, Reply, Target, problem_with_url
 
-__all__ = ["LONGEST_URL", "OutboundError", "Refused", "Reply", "problem_with_url", "send"]
+__all__ = ["LONGEST_URL", "OutboundError", "Refused", "Reply", "Target", "problem_with_url", "send"]
 
 
 async def send(

@@ -4,8 +4,7 @@ import re
 from dataclasses import dataclass
 from urllib.parse import quote, urlsplit
 
-import idna
-
+from schedules.destinations import ascii_host
 from schedules.tasks.outbound.addresses import guard, known_address
 from schedules.tasks.outbound.errors import Refused
 
@@ -52,7 +51,7 @@ class Target:
         try:
             parts = urlsplit(url)
             port = parts.port
-            host = _ascii_host(parts.hostname or "")
+            host = ascii_host(parts.hostname or "")
         except ValueError as error:
             raise Refused(f"Not a URL: {error}.") from error
         if parts.scheme not in PORTS:
@@ -70,9 +69,3 @@ class Target:
         host = f"[{self.host}]" if ":" in self.host else self.host
         port = "" if self.port == PORTS[self.scheme] else f":{self.port}"
         return f"{self.scheme}://{host}{port}"
-
-
-def _ascii_host(host: str) -> str:
-    if host.isascii():
-        return host
-    return idna.encode(host, uts46=True).decode()
