@@ -4,6 +4,7 @@ from django.conf import settings
 
 from schedules import limits
 from schedules.tasks.agent_boundary import workplace
+from schedules.tasks.commands.output import clean
 from schedules.tasks.interface import Final, RetryLater, Run
 from schedules.tasks.processes import Program, StartError, run_program
 from schedules.tasks.processes.running import STANDARD_OUTPUT
@@ -28,13 +29,16 @@ async def run_agent_command(prompt: str, run: Run) -> str:
             ended = await run_program(program, run.timeout, output)
         except StartError as error:
             raise Final(f"The agent command cannot be started: {error}") from error
-    if ended.is_timeout:
-        raise RetryLater(f"The agent command did not finish within {run.timeout:g} s.")
-    if ended.code != 0:
-        errors = output.errors.decode(errors="replace")
-        code = -(ended.signal or 0) if ended.code is None else ended.code
-        raise RetryLater(f"The agent command ended with code {code}: {errors}".rstrip(": \n"))
-    return limits.shortened(output.kept.decode(errors="replace"), OUTPUT_BYTES)
+    if ended.is_timeout or ended.code != 0:
+        words = ended.describe("The agent command", run.timeout)
+        # Some agents print their errors to standard output.
+        said = _text(output.errors).strip() or _text(output.kept).strip()[-ERROR_OUTPUT_BYTES:]
+        raise RetryLater(f"{words}: {said}" if said else f"{words}.")
+    return limits.shortened(_text(output.kept), OUTPUT_BYTES)
+
+
+def _text(data: bytes) -> str:
+    return clean(data.decode(errors="replace"))
 
 
 class _Output:

@@ -132,6 +132,31 @@ def test_failed_agent_command_shows_the_end_of_its_error_output(agent_command):
     assert len(str(caught.value)) < 2200
 
 
+@pytest.mark.parametrize(
+    ("program", "words"),
+    [
+        ("import sys; print('Invalid API key'); sys.exit(1)", "ended with code 1: Invalid API key"),
+        ("import sys; sys.exit('\\x1b[31mError:\\x1b[0m quota')", "ended with code 1: Error: quota"),
+        ("import os; os.kill(os.getpid(), 9)", "was killed by SIGKILL."),
+        ("raise SystemExit(2)", "ended with code 2."),
+    ],
+    ids=["output", "colours", "signal", "silence"],
+)
+def test_failed_agent_command_says_why(agent_command, program, words):
+    agent_command(program)
+
+    with pytest.raises(RetryLater) as caught:
+        perform("prompt", prompt="Hello")
+
+    assert str(caught.value) == f"The agent command {words}"
+
+
+def test_output_of_the_agent_command_has_no_colours(agent_command):
+    agent_command("print('\\x1b[31mred\\x1b[0m\\0', end='')")
+
+    assert perform("prompt", prompt="Hello") == "red"
+
+
 def test_agent_command_can_ignore_its_input(agent_command):
     agent_command("import os, sys; os.close(0); print('done')")
 

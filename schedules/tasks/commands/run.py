@@ -104,12 +104,7 @@ class CommandRun:
             result["left_processes"] = ended.left
         if ended.code == 0 and not ended.is_timeout:
             return result
-        if ended.is_timeout:
-            words = f"{self._name} did not finish within {timeout:g} s and was stopped"
-        elif ended.signal:
-            words = f"{self._name} was killed by {ended.signal_name}"
-        else:
-            words = f"{self._name} ended with code {ended.code}"
+        words = ended.describe(self._name, timeout)
         failure = RetryLater(f"{words}: {output.last_lines}" if output.last_lines else f"{words}.")
         failure.result = result
         raise failure

@@ -71,6 +71,14 @@ class Ended:
             return signal.Signals(self.signal or 0).name
         return str(self.signal)
 
+    def describe(self, name: str, timeout: float) -> str:
+        """Say how a program that failed ended, without a full stop."""
+        if self.is_timeout:
+            return f"{name} did not finish within {timeout:g} s and was stopped"
+        if self.signal:
+            return f"{name} was killed by {self.signal_name}"
+        return f"{name} ended with code {self.code}"
+
 
 async def run_program(program: Program, timeout: float, sink: Sink) -> Ended:
     """Run a program until it ends or is killed, with everything that it has started.
