@@ -15,6 +15,19 @@ TAGS = 20
 SHORTENED = "… (shortened)"
 TAG_LENGTH = 50
 TOPIC_PATTERN = r"^[A-Za-z0-9_-]{1,64}$"
+# The names of ntfy's own pages.
+_RESERVED_TOPICS = {
+    "account",
+    "app",
+    "docs",
+    "file",
+    "login",
+    "metrics",
+    "settings",
+    "signup",
+    "static",
+    "v1",
+}
 
 # Characters that reorder the text around them, so that one name can look like another.
 _REORDERING = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
@@ -81,7 +94,9 @@ def _is_symbol(character: str) -> bool:
 
 def topic_problem(text: str) -> str | None:
     """Return why a text cannot be an ntfy topic, or None."""
-    return None if re.fullmatch(TOPIC_PATTERN, text) else "Use 1 to 64 letters, digits, - and _."
+    if not re.fullmatch(TOPIC_PATTERN, text):
+        return "Use 1 to 64 letters, digits, - and _."
+    return "ntfy keeps this name for itself: choose another." if text in _RESERVED_TOPICS else None
 
 
 def strip_unprintable(text: str) -> str:

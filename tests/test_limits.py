@@ -225,6 +225,11 @@ def test_invalid_topic_is_refused_as_a_setting_and_as_an_argument(topic):
     assert _notify_problems(topic)
 
 
+def test_name_of_a_page_of_ntfy_is_refused_as_a_setting_and_as_an_argument():
+    assert limits.topic_problem("docs") == "ntfy keeps this name for itself: choose another."
+    assert _notify_problems("docs")
+
+
 def _notify_problems(topic):
     task = registry.get("notify")
     assert task is not None

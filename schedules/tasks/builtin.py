@@ -4,6 +4,7 @@ import json
 import random
 import re
 import time
+from bisect import bisect_right
 from contextlib import suppress
 from datetime import timedelta
 from email.utils import parsedate_to_datetime
@@ -27,9 +28,11 @@ from schedules.tasks.interface import WAITING, Final, RetryLater, Run, SpecialRe
 from schedules.tasks.links import file_problem, link_problem
 from schedules.tasks.registry import task
 
-# ntfy turns a message of 4096 bytes or more into a file, and reads at most 8192 bytes of JSON.
+# ntfy turns a message of 4096 bytes or more into a file, and refuses 8192 bytes of JSON or more.
 NTFY_MESSAGE_BYTES = 4095
-NTFY_REQUEST_BYTES = 8192
+NTFY_REQUEST_BYTES = 8191
+# Less of a message would say nothing.
+LEAST_BYTES = 64
 NTFY_PAUSE_SECONDS = 5
 SECONDS = re.compile(r"[0-9]{1,9}")
 LONGEST_RETRY_AFTER = timedelta(hours=1)
@@ -73,6 +76,12 @@ def _file_link(url: str) -> str:
     return url
 
 
+def _topic(text: str) -> str:
+    if problem := limits.topic_problem(text):
+        raise ValueError(problem)
+    return text
+
+
 def _visible(text: str) -> str:
     if not text.strip():
         raise ValueError("must not be blank")
@@ -91,7 +100,11 @@ def _prompt_size(prompt: str) -> str:
     return prompt
 
 
-Topic = Annotated[str, Field(pattern=limits.TOPIC_PATTERN, description="Letters, digits, - and _; 1 to 64.")]
+Topic = Annotated[
+    str,
+    Field(pattern=limits.TOPIC_PATTERN, description="Letters, digits, - and _; 1 to 64."),
+    AfterValidator(_topic),
+]
 Priority = Annotated[int, Field(ge=1, le=5, description="1 (min) to 5 (urgent); 3 is the default.")]
 Line = Annotated[str, Field(min_length=1, max_length=256), AfterValidator(_without_hidden)]
 Address = Annotated[str, Field(min_length=1, max_length=outbound.LONGEST_URL)]
@@ -143,8 +156,17 @@ def _known_action(button: Any) -> Any:
     return button
 
 
+def _sendable(button: Any) -> Any:
+    if button.get("body") and button.get("method") in ("GET", "HEAD"):
+        raise ValueError(f"a request with {button['method']} has no body: leave one of them out")
+    return button
+
+
 Action = Annotated[
-    ViewAction | HttpAction | BroadcastAction, Field(discriminator="action"), BeforeValidator(_known_action)
+    ViewAction | HttpAction | BroadcastAction,
+    Field(discriminator="action"),
+    BeforeValidator(_known_action),
+    AfterValidator(_sendable),
 ]
 
 
@@ -174,7 +196,8 @@ async def notify(
         "click": click,
         "icon": icon,
         "attach": attach,
-        "filename": filename,
+        # Without a file, ntfy refuses the whole message.
+        "filename": filename if attach else None,
         "actions": actions,
     }
     sent = _that_fits(message, {name: value for name, value in fields.items() if value is not None})
@@ -319,13 +342,17 @@ def _asked_to_wait(reply: outbound.Reply) -> timedelta | None:
 
 def _that_fits(message: str, fields: dict[str, Any]) -> dict[str, Any]:
     """Return all fields, with as much of the message as a request may have."""
-    # Escapes and other fields also count, so a long text may have to be cut again.
-    limit = NTFY_MESSAGE_BYTES
-    while True:
-        found = {**fields, "message": limits.shortened(message, limit)}
-        if len(_ntfy_body(found)) <= NTFY_REQUEST_BYTES or limit < 64:
-            return found
-        limit //= 2
+
+    def cut(limit: int) -> dict[str, Any]:
+        return {**fields, "message": limits.shortened(message, limit)}
+
+    def size(limit: int) -> int:
+        return len(_ntfy_body(cut(limit)))
+
+    if size(NTFY_MESSAGE_BYTES) <= NTFY_REQUEST_BYTES:
+        return cut(NTFY_MESSAGE_BYTES)
+    # Escapes and other fields also count: look for the longest text that leaves room for them.
+    return cut(bisect_right(range(NTFY_MESSAGE_BYTES), NTFY_REQUEST_BYTES, lo=LEAST_BYTES, key=size) - 1)
 
 
 def _ntfy_body(fields: dict[str, Any]) -> bytes:

@@ -95,6 +95,26 @@ def test_long_notification_is_shortened_instead_of_attached(message, ntfy, setti
     assert message.startswith(text)
 
 
+@pytest.mark.parametrize("message", ["x" * 4095, '"' * 4095, "ü" * 2000], ids=["ascii", "quotes", "umlauts"])
+def test_message_beside_long_links_fills_the_room_that_is_left(message, sink, ntfy, settings):
+    link = f"https://example.com/{'x' * 2000}"
+    given = {"message": message, "topic": "plants", "click": link, "icon": link, "attach": link}
+
+    perform("notify", **given)
+    settings.NTFY_URL = ntfy.url
+    perform("notify", **given)
+
+    assert 8188 <= len(sink.requests[0].body) <= 8191
+
+
+def test_name_of_a_file_is_sent_only_with_a_file(ntfy, settings):
+    settings.NTFY_URL, settings.NTFY_TOKEN = ntfy.url, ""
+
+    perform("notify", message="Hello", topic="nofile", filename="a.pdf")
+
+    assert [message["message"] for message in ntfy.messages("nofile")] == ["Hello"]
+
+
 def test_message_of_exactly_the_limit_is_unchanged(sink):
     perform("notify", message="x" * 4095, topic="plants")
 
@@ -226,6 +246,8 @@ def test_configured_ntfy_server_needs_no_outbound_permission(sink, settings):
         ({"actions": [{"action": "view", "label": "x"}]}, "actions.0.view.url: required, but missing"),
         ({"actions": [VIEW | {"colour": "red"}]}, "actions.0.view.colour: extra inputs are not permitted"),
         ({"actions": [HTTP | {"method": "BREW"}]}, "actions.0.http.method: input should be 'GET'"),
+        ({"actions": [HTTP | {"method": "GET", "body": "x"}]}, "actions.0: a request with GET has no body"),
+        ({"topic": "docs"}, "topic: ntfy keeps this name for itself: choose another."),
         ({"colour": "red"}, "colour: unknown argument"),
     ],
 )
