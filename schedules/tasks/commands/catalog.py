@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from django.conf import settings
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, Field, TypeAdapter, ValidationError
 
 from schedules.tasks import registry
-from schedules.tasks.commands.definitions import Command, CommandsFileError, Parameter, one_line, parse
+from schedules.tasks.commands.definitions import Command, CommandsFileError, Parameter, Value, one_line, parse
 from schedules.tasks.commands.run import CommandRun, refusal_of
 from schedules.tasks.registry import Task
 
@@ -174,12 +174,23 @@ def task_of(name: str, command: Command) -> Task:
 def _parameter(name: str, parameter: Parameter, is_opening: bool) -> inspect.Parameter:
     default = inspect.Parameter.empty if parameter.is_required else parameter.default
     hint = _hint(parameter, is_opening)
+    if parameter.default is not None:
+        _check_default(name, parameter.default, hint)
     return inspect.Parameter(
         name,
         inspect.Parameter.POSITIONAL_OR_KEYWORD,
         default=default,
         annotation=hint | None if parameter.optional else hint,
     )
+
+
+def _check_default(name: str, default: Value, hint: Any) -> None:
+    """Refuse a default that a job could not give itself."""
+    try:
+        TypeAdapter(hint).validate_python(default)
+    except ValidationError as error:
+        message = error.errors()[0]["msg"].removeprefix("Value error, ")
+        raise ValueError(f"parameters.{name}.default: {message[:1].lower()}{message[1:]}") from error
 
 
 def _hint(parameter: Parameter, is_opening: bool) -> Any:

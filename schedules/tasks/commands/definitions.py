@@ -134,6 +134,8 @@ class Parameter(_Table):
                     one_line(value)
         if self.type not in ("integer", "number") and (self.min is not None or self.max is not None):
             raise ValueError(f"min and max belong to numbers, not to type {self.type}")
+        if self.min is not None and self.max is not None and self.min > self.max:
+            raise ValueError("min is larger than max")
         if self.type != "text" and self.pattern is not None:
             raise ValueError(f"a pattern belongs to text, not to type {self.type}")
         if self.choices and self.default is not None and self.default not in self.choices:

@@ -198,3 +198,19 @@ def test_without_a_file_there_are_no_commands(settings):
 
     assert catalog.all() == []
     assert registry.get("backup") is None
+
+
+@pytest.mark.parametrize(
+    ("parameter", "words"),
+    [
+        ("type = 'integer', min = 100, default = 5", "input should be greater than or equal to 100"),
+        ("type = 'number', max = 1, default = 1.5", "input should be less than or equal to 1"),
+        ("pattern = '[a-z]+', default = '123'", "string should match pattern"),
+        ("max_length = 3, default = 'abcd'", "string should have at most 3 characters"),
+    ],
+)
+def test_default_that_a_job_could_not_give_is_refused(parameter, words):
+    text = f"{TRY.format(name='try')}arguments = ['--', '{{x}}']\nparameters.x = {{ {parameter} }}"
+
+    with pytest.raises(CommandsFileError, match=f"^try: parameters.x.default: {words}"):
+        task_of("try", parse(text)["try"])

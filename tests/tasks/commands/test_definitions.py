@@ -128,6 +128,11 @@ def test_value_that_would_become_an_option_is_refused(value):
             "not of type integer",
             id="default",
         ),
+        pytest.param(
+            minimal() + '\n[try.parameters.x]\ntype = "integer"\nmin = 2\nmax = 1',
+            "min is larger than max",
+            id="no number fits",
+        ),
         pytest.param("#" * (LONGEST_FILE + 1), "larger than", id="huge file"),
     ],
 )
