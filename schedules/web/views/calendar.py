@@ -5,6 +5,7 @@ import hashlib
 from collections.abc import Iterable, Iterator
 from datetime import UTC, date, datetime, timedelta
 from itertools import chain, islice
+from operator import itemgetter
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -60,6 +61,7 @@ class CalendarPage(PageMixin, TemplateView):
             today=today,
             most_jobs=MOST_JOBS if has_more(self.page.actor.jobs()) else None,
             feed=f"{settings.CRONTY_URL}{feed}",
+            feed_events=FEED_EVENTS,
             **kwargs,
         )
 
@@ -136,16 +138,23 @@ def _revision(soon: list[Any], now: datetime) -> str:
 
 def _calendar_lines(soon: list[Any], now: datetime) -> Iterator[str]:
     yield from ("BEGIN:VCALENDAR", "VERSION:2.0", "PRODID:-//Cronty//EN", "X-WR-CALNAME:Cronty")
-    events = chain.from_iterable(_events_of(job, now) for job in soon)
+    events = chain.from_iterable(_events_of(job, now) for job in _rare_first(soon, now))
     yield from chain.from_iterable(islice(events, FEED_EVENTS))
     yield "END:VCALENDAR"
 
 
+def _rare_first(soon: list[Any], now: datetime) -> list[Any]:
+    """Return the jobs of the feed, those with the fewest runs first: what is left out at its limit are frequent runs."""
+    found = []
+    for job in soon:
+        counts = [count for _, count in days_of(job, now, now + _FEED_PERIOD, "UTC").values()]
+        if max(counts, default=0) <= FEED_RUNS_A_DAY:
+            found.append((sum(counts), job))
+    return [job for _, job in sorted(found, key=itemgetter(0))]
+
+
 def _events_of(job: Any, now: datetime) -> Iterator[Iterable[str]]:
     """Yield the lines of each event of a job."""
-    end = now + _FEED_PERIOD
-    if any(count > FEED_RUNS_A_DAY for _, count in days_of(job, now, end, "UTC").values()):
-        return
     address = f"{settings.CRONTY_URL}{reverse('schedules:job', args=[job.public_id])}"
     same_lines = (
         f"DTSTAMP:{now.astimezone(UTC):%Y%m%dT%H%M%SZ}",
@@ -155,7 +164,7 @@ def _events_of(job: Any, now: datetime) -> Iterator[Iterable[str]]:
         "TRANSP:TRANSPARENT",
         "END:VEVENT",
     )
-    for batch in runs_of(job, now, end):
+    for batch in runs_of(job, now, now + _FEED_PERIOD):
         for moment in batch.moments():
             stamp = f"{moment.astimezone(UTC):%Y%m%dT%H%M%SZ}"
             uid = _folded(f"UID:{job.public_id}-{stamp}@cronty")

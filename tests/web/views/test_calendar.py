@@ -245,6 +245,20 @@ def test_feed_over_its_limit_is_complete_icalendar(
     assert text.endswith("END:VCALENDAR\r\n")
 
 
+@time_machine.travel(NOW, tick=False)
+def test_feed_over_its_limit_leaves_out_runs_of_frequent_jobs(
+    client: Client, web: Client, owner: User, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(calendar, "FEED_EVENTS", 40)
+    JobFactory.create_batch(2, owner=owner, cron="0 20 * * *", next_run_at=NOW.replace(hour=20))
+    JobFactory(owner=owner, name="Board meeting", once=True, run_at=NOW + timedelta(days=20))
+
+    text = client.get(f"/calendar/{owner.cronty_profile.calendar_key}.ics").content.decode()
+
+    assert (text.count("BEGIN:VEVENT"), text.count("SUMMARY:Board meeting")) == (40, 1)
+    assert "There are at most 40 events" in html_of(web.get("/calendar/"))
+
+
 @pytest.mark.parametrize("key", ["", "guess", "x" * 500])
 def test_feed_with_an_unknown_key_is_a_404(client: Client, db: None, key: str):
     assert client.get(f"/calendar/{key}.ics").status_code == 404
