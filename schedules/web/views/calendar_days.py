@@ -15,7 +15,7 @@ from schedules.web.views.page import Page
 from schedules.when.forecast import start_of_day
 from schedules.when.zones import clock_changes
 
-# The most runs that one page counts, shared by the days that it shows.
+# The most runs that one page counts, shared by the days or hours that it shows.
 COUNTED_RUNS = 3_000
 FAILURES = (Execution.Status.FAILED, Execution.Status.LOST, Execution.Status.MISSED)
 # A job that runs several times a day, or on this many days a week, is routine: it would hide the rare ones.
@@ -114,6 +114,8 @@ class Hour:
     note: str = ""
     past: Past = field(default_factory=Past)
     planned: list[Planned] = field(default_factory=list)
+    counted: int | None = None
+    """How many of the newest runs are counted, if there are more."""
 
     @property
     def is_empty(self) -> bool:
@@ -153,16 +155,16 @@ def _add_past_runs(page: Page, days: dict[date, Day], start: datetime, end: date
     for day in past:
         first = max(start, datetime.combine(day.date, time(), zone))
         last = min(end, datetime.combine(day.date + timedelta(days=1), time(), zone))
-        found = _newest(page, first, last, most + 1)
-        day.counted = most if len(found) > most else None
-        for status, name, run_id, _ in found[:most]:
-            day.past.add(status, name, run_id)
+        _add_newest(page, day, first, last, most)
 
 
-def _newest(page: Page, start: datetime, end: datetime, most: int) -> list[tuple[str, str, int, datetime]]:
+def _add_newest(page: Page, square: Day | Hour, start: datetime, end: datetime, most: int) -> None:
     runs = page.actor.executions().filter(scheduled_for__gte=start, scheduled_for__lt=end)
-    columns = ("status", "job_name", "pk", "scheduled_for")
-    return list(runs.order_by("-scheduled_for", "-pk").values_list(*columns)[:most])
+    newest = runs.order_by("-scheduled_for", "-pk").values_list("status", "job_name", "pk")
+    found = list(newest[: most + 1])
+    square.counted = most if len(found) > most else None
+    for status, name, run_id in found[:most]:
+        square.past.add(status, name, run_id)
 
 
 def _add_planned_runs(page: Page, days: dict[date, Day], start: datetime, end: datetime) -> None:
@@ -190,9 +192,10 @@ def hours_of(page: Page, day: date) -> tuple[list[Hour], list[Planned]]:
     """Return the hours of a day, and the jobs that run all day long."""
     start, end = start_of_day(day, page.zone), start_of_day(day + timedelta(days=1), page.zone)
     hours = _empty_hours(start, end, ZoneInfo(page.zone))
-    if start < page.now:
-        for status, name, run_id, moment in _newest(page, start, min(end, page.now), COUNTED_RUNS):
-            hours[_place(moment, start, hours)].past.add(status, name, run_id)
+    past = [hour for hour in hours if hour.start < page.now]
+    for hour in past:
+        last = min(hour.start + HOUR, end, page.now)
+        _add_newest(page, hour, hour.start, last, COUNTED_RUNS // len(past))
     all_day: list[Planned] = []
     if end > page.now:
         for job in soonest(page.actor.jobs(), end):
@@ -222,10 +225,6 @@ def _empty_hours(start: datetime, end: datetime, zone: ZoneInfo) -> list[Hour]:
         hours.append(Hour(moment, clock_words(here), note))
         moment += HOUR
     return hours
-
-
-def _place(moment: datetime, start: datetime, hours: list[Hour]) -> int:
-    return min(max(0, (moment - start) // HOUR), len(hours) - 1)
 
 
 def _pieces(

@@ -11,7 +11,7 @@ from django.utils.html import escape
 
 from schedules import services
 from schedules.models import Job, Profile
-from schedules.web.views import calendar
+from schedules.web.views import calendar, calendar_days
 from schedules.when import cron, forecast
 from tests.factories import ExecutionFactory, JobFactory
 from tests.web.html import html_of
@@ -134,6 +134,27 @@ def test_day_is_shown_as_hours_with_what_ran_and_what_is_planned(web: Client, ow
     assert [each.job.name for each in answer.context["all_day"]] == ["Minutely"]
     listed = web.get(hours["09:00"].runs).context["listed"].rows
     assert listed == [failed]
+
+
+@time_machine.travel(NOW, tick=False)
+def test_each_hour_of_a_busy_day_counts_its_newest_runs(
+    web: Client, owner: User, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(calendar_days, "COUNTED_RUNS", 2 * 24)
+    job = JobFactory(owner=owner, next_run_at=NOW)
+    # 01:00 and 22:00 in Berlin.
+    early, late = datetime(2026, 11, 14, 0, tzinfo=UTC), datetime(2026, 11, 14, 21, tzinfo=UTC)
+    ExecutionFactory(job=job, scheduled_for=early)
+    for minute in range(60):
+        ExecutionFactory(job=job, scheduled_for=late + timedelta(minutes=minute))
+
+    answer = web.get("/calendar/?view=day&on=2026-11-14")
+
+    hours = {hour.label: hour for hour in answer.context["hours"]}
+    assert (hours["01:00"].past.good, hours["01:00"].counted) == (1, None)
+    assert (hours["22:00"].past.good, hours["22:00"].counted) == (2, 2)
+    assert "1 succeeded" in html_of(answer)
+    assert "2+ succeeded" in html_of(answer)
 
 
 @pytest.mark.parametrize(
