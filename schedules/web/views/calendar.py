@@ -29,6 +29,7 @@ from schedules.web.views.page import PageMixin
 
 # How many events a day shows.
 SHOWN_JOBS = {"month": 3, "week": 12, "day": 0}
+YEARS = range(2000, 2101)
 _FEED_PERIOD = timedelta(days=30)
 FEED_EVENTS = 2000
 # A job that fires more often than hourly would hide everything else in a calendar.
@@ -83,7 +84,7 @@ def _date(text: str) -> date | None:
         day = date.fromisoformat(text)
     except ValueError:
         return None
-    return day if 2000 <= day.year <= 2100 else None
+    return day if day.year in YEARS else None
 
 
 def _weeks(day: date, view: str, first_weekday: int) -> list[list[date]]:
@@ -93,10 +94,13 @@ def _weeks(day: date, view: str, first_weekday: int) -> list[list[date]]:
     return [[first + timedelta(days=place) for place in range(7)]]
 
 
-def _shifted(day: date, view: str, step: int) -> date:
-    if view != "month":
-        return day + timedelta(days=step * (7 if view == "week" else 1))
-    return (day.replace(day=15) + timedelta(days=30 * step)).replace(day=1)
+def _shifted(day: date, view: str, step: int) -> date | None:
+    """Return the day that an arrow leads to, or None at the end of the calendar."""
+    if view == "month":
+        shifted = (day.replace(day=15) + timedelta(days=30 * step)).replace(day=1)
+    else:
+        shifted = day + timedelta(days=step * (7 if view == "week" else 1))
+    return shifted if shifted.year in YEARS else None
 
 
 @require_POST

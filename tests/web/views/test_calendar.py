@@ -189,6 +189,15 @@ def test_invalid_date_is_not_an_error(web: Client, owner: User, on: str, view: s
     assert web.get("/calendar/", {"on": on, "view": view}).status_code == 200
 
 
+@pytest.mark.parametrize(("on", "arrow"), [("2000-01-01", "Previous"), ("2100-12-31", "Next")])
+@pytest.mark.parametrize("view", ["month", "week", "day"])
+def test_calendar_offers_no_arrow_beyond_its_end(web: Client, on: str, arrow: str, view: str):
+    page = html_of(web.get("/calendar/", {"on": on, "view": view}))
+
+    arrows = {name for name in ("Previous", "Next") if f'aria-label="{name} {view}"' in page}
+    assert arrows == {"Previous", "Next"} - {arrow}
+
+
 @time_machine.travel(NOW, tick=False)
 def test_feed_needs_its_secret_key_but_no_login(client: Client, owner: User):
     JobFactory(owner=owner, name="Tea, please; now", cron="0 20 * * *", next_run_at=NOW.replace(hour=20))
