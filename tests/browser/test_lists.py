@@ -44,6 +44,23 @@ def test_change_appears_within_seconds_and_unchanged_pages_are_not_read_again(
     expect(page.get_by_label("Select Stretch")).to_be_checked()
 
 
+def test_page_whose_first_question_is_refused_does_not_read_itself_again(
+    visit: Callable[..., Visitor], jobs: dict[str, Job]
+):
+    visitor = visit()
+    visitor.page.clock.install()
+    visitor.page.route("**/live/", lambda route: route.fulfill(status=503))
+    page = visitor.open("/")
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+
+    with page.expect_response("**/live/"):
+        page.clock.run_for("00:01")
+    page.clock.run_for("00:20")
+
+    assert [asked.count(f"{visitor.base}{path}") for path in ("/live/", "/")] == [1, 0]
+
+
 def test_lost_connection_is_shown_and_a_switch_stays_as_it_was(
     visit: Callable[..., Visitor], jobs: dict[str, Job]
 ):

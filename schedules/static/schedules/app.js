@@ -15,9 +15,11 @@
       // Without the log-in, to which an ended session leads: it would show its messages to nobody.
       const answer = await fetch(polling.dataset.url, { headers: { Accept: "application/json" }, cache: "no-store", redirect: "manual" });
       online();
-      if (!answer.ok) return refresh();
+      wait = 30;
+      if (answer.type === "opaqueredirect") return refresh();
+      if (!answer.ok) return;
       const { version, soon } = await answer.json();
-      wait = soon ? 3 : 30;
+      if (soon) wait = 3;
       const changed = seen !== null && seen !== version;
       if ((changed || Date.now() - refreshed > 300000) && $(busy)) return;
       if (changed || Date.now() - refreshed > 300000) refresh();
