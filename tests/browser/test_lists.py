@@ -6,12 +6,14 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.contrib.auth.models import User
 from playwright.sync_api import Page, expect
 
 from schedules import clock
 from schedules.models import Execution, Job
 from tests.browser.checks import SMALLER_THAN_A_FINGER
 from tests.browser.conftest import Visitor, full_matrix
+from tests.factories import JobFactory
 
 
 def row(page: Page, job: Job) -> Any:
@@ -160,6 +162,26 @@ def test_targets_are_large_enough_for_fingers(visit: Callable[..., Visitor], job
     page = visit("phone", has_touch=True, is_mobile=True).open(path)
 
     assert page.evaluate(SMALLER_THAN_A_FINGER) == []
+
+
+@full_matrix
+@pytest.mark.parametrize("is_phone", [False, True])
+def test_long_name_in_the_calendar_is_cut_after_two_whole_lines(
+    visit: Callable[..., Visitor], jobs: dict[str, Job], owner: User, is_phone: bool
+):
+    name = "Send the monthly revenue and churn report " * 4
+    JobFactory(owner=owner, name=name, once=True, run_at=clock.now())
+    visitor = visit("phone", has_touch=True, is_mobile=True) if is_phone else visit()
+    page = visitor.open("/calendar/")
+
+    lines = page.get_by_title(name).evaluate(
+        """link => {
+          const style = getComputedStyle(link);
+          return (link.clientHeight - parseFloat(style.paddingTop)) / parseFloat(style.lineHeight);
+        }"""
+    )
+
+    assert lines == 2
 
 
 @full_matrix
