@@ -2,7 +2,7 @@
 
 import re
 from contextvars import ContextVar
-from datetime import UTC, datetime, time, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 from functools import lru_cache
 from zoneinfo import ZoneInfo
 
@@ -74,13 +74,17 @@ def _local_and_utc(moment: datetime, zone: str, _is_12_hours: bool) -> str:
 
 
 def day_and_clock(moment: datetime, zone: str, now: datetime, *, exact: bool = False) -> str:
-    """Format a moment, with the weekday if it is in this year, else with the year."""
+    """Format a moment, with the day as `day_words` writes it."""
     here = local(moment, zone)
-    is_this_year = here.year == local(now, zone).year
-    day = f"{here:%a} {here.day} {here:%b}" if is_this_year else f"{here.day} {here:%b %Y}"
-    return f"{day} {clock_words(here, exact=exact)}"
+    return f"{day_words(here, local(now, zone))} {clock_words(here, exact=exact)}"
 
 
+def day_words(day: date, today: date) -> str:
+    """Format a day, with the weekday if it is in this year, else with the year."""
+    return f"{day:%a} {day.day} {day:%b}" if day.year == today.year else f"{day.day} {day:%b %Y}"
+
+
+@register.filter
 def on_readers_clock(words: str) -> str:
     """Write the times of day in a text on a 12-hour clock, if the reader has one."""
     if not _is_12_hours.get():
@@ -120,8 +124,7 @@ def plain_at(moment: datetime, zone: str) -> str:
 @register.simple_tag
 def day(moment: datetime, zone: str) -> str:
     """Show the day of a moment in a zone."""
-    here = local(moment, zone)
-    return f"{here:%a} {here.day} {here:%b}"
+    return day_words(local(moment, zone), local(clock.now(), zone))
 
 
 @register.simple_tag

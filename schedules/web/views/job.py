@@ -18,7 +18,7 @@ from schedules.result import Err, Ok, Result, sentence
 from schedules.services.reading import next_runs_of, preview_of
 from schedules.services.sources import source_note
 from schedules.signing import OVERLAP
-from schedules.templatetags.cronty_times import day_and_clock
+from schedules.templatetags.cronty_times import day_and_clock, day_words, local
 from schedules.web import drafts
 from schedules.web.views import states
 from schedules.web.views.editing import job_address, run_address
@@ -270,7 +270,7 @@ def skip(request: HttpRequest, job_id: str) -> HttpResponse:
             when = (
                 day_and_clock(moment, job.timezone, now)
                 if moment
-                else f"{days[0]:%a} {days[0].day} {days[0]:%b}"
+                else day_words(days[0], local(now, job.timezone))
             )
             words = (
                 f"The run on {when} will happen after all."

@@ -376,6 +376,22 @@ def test_skipped_day_is_listed_and_can_be_undone(web: Client, owner: User):
     assert job.skips == ""
 
 
+@time_machine.travel("2026-11-15T10:02:00Z", tick=False)
+def test_skipped_day_is_crossed_out_with_the_year_if_it_is_another(web: Client, owner: User):
+    job = JobFactory(owner=owner, cron="0 9 * * *", timezone="UTC", skips="2026-12-24 2027-12-24")
+    address = f"/jobs/{job.public_id}/"
+
+    page = html_of(web.get(address))
+    answer = web.post(f"{address}skip/", {"day": "2027-12-24", "undo": "yes"}, follow=True)
+
+    # The style sheet crosses out each <time> of an item like this.
+    shown = '<li class="off"> <time class="nowrap" datetime="{}">{}</time> <span class="mut">skipped all day</span>'
+    assert shown.format("2026-12-24", "Thu 24 Dec") in page
+    assert shown.format("2027-12-24", "24 Dec 2027") in page
+    assert 'aria-label="Undo skipping 24 Dec 2027"' in page
+    assert "The run on 24 Dec 2027 will happen after all." in answer.content.decode()
+
+
 @pytest.mark.parametrize("data", [{"slot": "soon"}, {"day": "x"}, {"slot": "2026-11-15T10:05:00"}])
 def test_skip_of_something_else_changes_nothing(web: Client, job: Job, data: dict[str, str]):
     answer = web.post(f"/jobs/{job.public_id}/skip/", data, follow=True)
