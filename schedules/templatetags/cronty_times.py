@@ -23,7 +23,7 @@ NO_MOMENT = "—"
 _is_12_hours: ContextVar[bool] = ContextVar("is_12_hours", default=False)
 
 
-_TIME_OF_DAY = re.compile(r"\b[0-2]\d:[0-5]\d(:[0-5]\d)?\b")
+_TIME_OF_DAY = re.compile(r"\b([01]?\d|2[0-3]):([0-5]\d)(?::([0-5]\d))?\b")
 
 
 def use_clock(hours: int) -> None:
@@ -87,11 +87,12 @@ def day_words(day: date, today: date) -> str:
 @register.filter
 def on_readers_clock(words: str) -> str:
     """Write the times of day in a text on a 12-hour clock, if the reader has one."""
-    if not _is_12_hours.get():
-        return words
-    return _TIME_OF_DAY.sub(
-        lambda found: clock_words(time.fromisoformat(found[0]), exact=bool(found[1])), words
-    )
+    return _TIME_OF_DAY.sub(_on_12_hours, words) if _is_12_hours.get() else words
+
+
+def _on_12_hours(found: re.Match[str]) -> str:
+    hour, minute, second = (int(part or 0) for part in found.groups())
+    return clock_words(time(hour, minute, second), exact=found[3] is not None)
 
 
 @register.simple_tag

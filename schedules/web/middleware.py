@@ -1,4 +1,4 @@
-"""Middleware for every request: refuses addresses with a NUL, keeps pages out of shared caches, and requires a log-in."""
+"""Middleware for every request: refuses addresses with a NUL, resets the clock, keeps pages out of shared caches, and requires a log-in."""
 
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -10,6 +10,7 @@ from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.utils.decorators import sync_and_async_middleware
 
+from schedules.templatetags.cronty_times import use_clock
 from schedules.web.drafts import turn_away
 
 
@@ -19,17 +20,23 @@ def guard(get_response: Callable[[HttpRequest], Any]) -> Callable[[HttpRequest],
     if iscoroutinefunction(get_response):
 
         async def respond_async(request: HttpRequest) -> HttpResponseBase:
-            _remove_nul(request)
+            _prepare(request)
             response: Awaitable[HttpResponseBase] = get_response(request)
             return _mark_private(await response)
 
         return respond_async
 
     def respond(request: HttpRequest) -> HttpResponseBase:
-        _remove_nul(request)
+        _prepare(request)
         return _mark_private(get_response(request))
 
     return respond
+
+
+def _prepare(request: HttpRequest) -> None:
+    _remove_nul(request)
+    # A thread would keep the clock of the person before, until the view asks for that of its reader.
+    use_clock(24)
 
 
 def _remove_nul(request: HttpRequest) -> None:

@@ -11,7 +11,7 @@ from django.urls import reverse
 from django.views.decorators.http import require_POST
 from django.views.generic import TemplateView
 
-from schedules import clock, services
+from schedules import services
 from schedules.models import Event, Execution, Job
 from schedules.models.keysets import Segment
 from schedules.result import Err, Ok, Result, sentence
@@ -250,7 +250,8 @@ def restore(request: HttpRequest) -> HttpResponse:
 @require_POST
 def skip(request: HttpRequest, job_id: str) -> HttpResponse:
     """Leave out one run, a whole day, or the next run; or let them run after all."""
-    actor, now = actor_of(request), clock.now()
+    page = page_of(request)
+    actor, now = page.actor, page.now
     slots: list[datetime] = []
     days: list[date] = []
     with suppress(ValueError):

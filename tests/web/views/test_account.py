@@ -1,11 +1,13 @@
-from datetime import UTC, datetime
+from datetime import UTC, datetime, time
 
+import time_machine
 from django.contrib.auth.models import User
 from django.test import Client
 
 from schedules import services
 from schedules.models import Profile, Token
 from schedules.result import Err
+from schedules.templatetags.cronty_times import clock_words
 from tests.factories import JobFactory
 
 
@@ -91,6 +93,37 @@ def test_clock_and_first_day_of_the_week_are_settings(web: Client, owner: User):
     assert ">Every day at 5:30 PM<" in page
     web.post("/settings/", {"timezone": "Europe/Berlin", "clock_hours": "24"})
     assert ">Every day at 17:30<" in web.get("/").content.decode()
+
+
+@time_machine.travel("2026-11-15T10:02:00Z", tick=False)
+def test_schedule_in_words_is_on_the_clock_of_its_reader(web: Client, owner: User):
+    services.update_profile(owner, clock_hours=12)
+    job = JobFactory(owner=owner, cron="30 2 * * *", timezone="Europe/Berlin")
+
+    page = web.get(f"/jobs/{job.public_id}/").content.decode()
+    form = web.get(f"/jobs/{job.public_id}/edit/").content.decode()
+    preview = web.get("/jobs/preview/", {"when": "phrase", "phrase": "30 2 * * *", "timezone": "UTC"})
+
+    for shown in (page, form, preview.content.decode()):
+        assert "Every day at 2:30 AM" in shown
+    for shown in (page, form):
+        assert "On 28 Mar 2027 clocks in Europe/Berlin go forward: 2:30 AM is skipped" in shown
+    assert ">Tonight 8:00 PM<" in form
+    assert ">Tomorrow 9:00 AM<" in form
+
+
+@time_machine.travel("2026-11-15T10:02:00Z", tick=False)
+def test_clock_of_one_person_does_not_stay_for_the_next_request(web: Client, other: Client, owner: User):
+    services.update_profile(owner, clock_hours=12)
+    due = datetime(2026, 11, 15, 17, 30, tzinfo=UTC)
+    job = JobFactory(owner=owner, cron="30 17 * * *", timezone="UTC", next_run_at=due)
+
+    other.get("/")
+    web.post(f"/jobs/{job.public_id}/skip/")
+    other.get("/live/")
+
+    assert clock_words(time(17, 30)) == "17:30"
+    assert "The run on Sun 15 Nov 5:30 PM will be skipped." in web.get("/").content.decode()
 
 
 def test_unknown_clock_is_refused(web: Client, owner: User):
