@@ -88,6 +88,12 @@ def test_form_of_another_site_is_refused_and_leaves_nothing(owner: User, origin:
 FORMS = {
     "pause": ("/jobs/job_1/pause/", "/jobs/job_1/", {"reason": "On holiday"}, "On holiday"),
     "answer": ("/inbox/1/answer/", "/inbox/", {"answer": "All is well"}, "All is well"),
+    "answer on the page of the run": (
+        "/inbox/1/answer/",
+        "/runs/1/",
+        {"answer": "All is well"},
+        "All is well",
+    ),
     "settings": ("/settings/", "/settings/", {"topic": "home-4711"}, "home-4711"),
     "token": ("/connect/", "/connect/", {"name": "desk-lamp"}, "desk-lamp"),
     "secret": ("/settings/secrets/", "/settings/secrets/", {"name": "KEY", "value": "hush-hush"}, "KEY"),

@@ -4,10 +4,18 @@ import json
 from collections import Counter
 from typing import Any
 
+from django.conf import settings
 from django.contrib import messages
 from django.core.handlers.asgi import ASGIRequest
 from django.db.models import Q
-from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect, StreamingHttpResponse
+from django.http import (
+    Http404,
+    HttpRequest,
+    HttpResponse,
+    HttpResponseRedirect,
+    QueryDict,
+    StreamingHttpResponse,
+)
 from django.urls import reverse
 from django.views.decorators.http import require_POST, require_safe
 from django.views.generic import TemplateView
@@ -20,6 +28,7 @@ from schedules.result import Err, Ok, sentence
 from schedules.services.explanations import explain
 from schedules.services.outputs import output_since
 from schedules.tasks import registry
+from schedules.web import drafts
 from schedules.web.exports import MOST_ROWS, csv_chunks, in_threads, json_chunks
 from schedules.web.views.job_facts import shown_values
 from schedules.web.views.owners import owner_called, owners_for
@@ -134,10 +143,12 @@ class RunPage(PageMixin, TemplateView):
         console = console_of(run)
         zone = run.job.timezone if run.job else self.page.zone
         job = run.job if run.job and run.job.deleted_at is None else None
+        can_change = job is not None and self.actor.may_change(job)
         return super().get_context_data(
             run=run,
             job=job,
-            can_change=job is not None and self.actor.may_change(job),
+            can_change=can_change,
+            **self._answer(run, can_change=can_change),
             zone=zone,
             explanation=explain(run, zone),
             attempts=attempts_of(run),
@@ -149,6 +160,17 @@ class RunPage(PageMixin, TemplateView):
             values=shown_values(job) if job else [],
             **kwargs,
         )
+
+    def _answer(self, run: Execution, *, can_change: bool) -> dict[str, Any]:
+        """Return what the form for the answer to a prompt needs, and an answer that was typed before a log-in."""
+        can_answer = can_change and run.status == Execution.Status.WAITING
+        typed = (drafts.take(self.request) or QueryDict()).get("answer", "")
+        return {
+            "can_answer": can_answer,
+            "is_held": run.is_held_at(self.page.now),
+            "typed" if can_answer else "unsent": typed,
+            "most_typed": settings.CRONTY_MAX_JSON_BYTES,
+        }
 
 
 def find_run(request: HttpRequest, run_id: int) -> Execution:

@@ -1,5 +1,6 @@
 """The inbox: waiting prompts, and answering, dismissing or releasing them."""
 
+import re
 from datetime import timedelta
 
 import pytest
@@ -34,6 +35,35 @@ def test_prompt_passed_by_position_is_shown(web: Client, owner: User):
     ExecutionFactory(job=job, status="waiting", attempt=1)
 
     assert "Water the plants." in web.get("/inbox/").content.decode()
+
+
+def test_shortened_prompt_leads_to_the_whole_one(web: Client, owner: User):
+    job = JobFactory(owner=owner, task="prompt", kwargs={"prompt": f"{'x' * 4000}The end"})
+    run = ExecutionFactory(job=job, task="prompt", status="waiting", attempt=1)
+
+    page = html_of(web.get("/inbox/"))
+
+    assert "The end" not in page
+    assert f'Shortened. <a href="/runs/{run.pk}/">View the whole prompt</a>' in page
+    assert "The end" in html_of(web.get(f"/runs/{run.pk}/"))
+
+
+def test_action_on_a_later_page_leads_back_to_it(web: Client, owner: User):
+    job = JobFactory(owner=owner, task="prompt", kwargs={"prompt": "Summarise."})
+    due = clock.now() - timedelta(hours=1)
+    runs = [
+        ExecutionFactory(job=job, status="waiting", attempt=1, scheduled_for=due + timedelta(minutes=number))
+        for number in range(21)
+    ]
+    later = f"/inbox/?after={web.get('/inbox/').context['listed'].after}"
+
+    page = html_of(web.get(later))
+    answer = web.post(f"/inbox/{runs[-1].pk}/dismiss/", {"next": later}, follow=True)
+
+    forms = re.findall(r'action="/inbox/\d+/(\w+)/">.*?name="next" value="([^"]+)"', page)
+    assert forms == [("answer", later), ("dismiss", later)]
+    assert answer.redirect_chain == [(later, 303)]
+    assert "No prompts waiting" not in answer.content.decode()
 
 
 def test_empty_answer_is_refused(web: Client, waiting: Execution):

@@ -193,6 +193,20 @@ def test_page_of_a_notification_shows_server_and_topic(web: Client, owner: User)
     assert "ntfy.sh · home" in web.get(f"/runs/{run.pk}/").content.decode()
 
 
+def test_waiting_prompt_is_answered_on_the_page_of_its_run(web: Client, owner: User):
+    job = JobFactory(owner=owner, task="prompt", kwargs={"prompt": "Summarise."})
+    run = ExecutionFactory(job=job, status="waiting", attempt=1)
+    address = f"/runs/{run.pk}/"
+
+    waiting = html_of(web.get(address))
+    answered = web.post(f"/inbox/{run.pk}/answer/", {"answer": "Done.", "next": address}, follow=True)
+
+    assert f'<form method="post" action="/inbox/{run.pk}/answer/">' in waiting
+    assert answered.redirect_chain == [(address, 303)]
+    assert '<pre id="output">Done.</pre>' in html_of(answered)
+    assert "/answer/" not in html_of(answered)
+
+
 def test_output_is_downloaded_as_plain_text(web: Client, job: Job):
     run = ExecutionFactory(job=job, result="<script>alert(1)</script>")
 
