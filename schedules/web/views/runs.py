@@ -12,10 +12,12 @@ from django.http import (
     Http404,
     HttpRequest,
     HttpResponse,
+    HttpResponseBadRequest,
     HttpResponseRedirect,
     QueryDict,
     StreamingHttpResponse,
 )
+from django.http.response import HttpResponseBase
 from django.urls import reverse
 from django.views.decorators.http import require_POST, require_safe
 from django.views.generic import TemplateView
@@ -237,10 +239,13 @@ def output(request: HttpRequest, run_id: int) -> HttpResponse:
 
 
 @require_safe
-def export(request: HttpRequest, kind: str) -> StreamingHttpResponse:
+def export(request: HttpRequest, kind: str) -> HttpResponseBase:
     """Return the runs that match the query string, as CSV or JSON."""
     asked = asked_of(request)
-    scope, _ = within(page_of(request), asked)
+    scope, problems = within(page_of(request), asked)
+    if problems:
+        words = "\n".join(f"{name}: {problem}" for name, problem in problems.items())
+        return HttpResponseBadRequest(f"{words}\n", content_type="text/plain; charset=utf-8")
     found = matching(with_status(scope, asked)[1], asked)
     chunks = csv_chunks(found) if kind == "csv" else json_chunks(found)
     # Django would collect a synchronous iterator in memory under ASGI, and an asynchronous one under WSGI.

@@ -318,6 +318,16 @@ def test_later_page_does_not_read_the_rows_before_it(web: Client, job: Job):
     assert not any("OFFSET" in query["sql"] for query in queries)
 
 
+@pytest.mark.parametrize("kind", ["csv", "json"])
+def test_export_with_an_invalid_moment_is_refused(web: Client, job: Job, kind: str):
+    ExecutionFactory(job=job)
+
+    answer = web.get(f"/runs/export.{kind}", {"since": "yesterdya"})
+
+    assert (answer.status_code, answer["Content-Type"]) == (400, "text/plain; charset=utf-8")
+    assert answer.content.decode().startswith("since: ")
+
+
 def test_json_export_is_filtered(web: Client, job: Job, other: Client):
     ExecutionFactory(job=job, lateness=timedelta(seconds=1))
     ExecutionFactory(job=job, cause="manual")
