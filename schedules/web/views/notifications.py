@@ -13,6 +13,7 @@ from django.views.generic import TemplateView
 from schedules import limits, services
 from schedules.models import Execution, Job
 from schedules.models.job_queries import JobQuerySet
+from schedules.models.job_table import IS_UNSENT_NOTIFICATION
 from schedules.models.keysets import WALKED
 from schedules.result import Err
 from schedules.services import Actor
@@ -46,10 +47,12 @@ class NotificationsPage(PageMixin, TemplateView):
         chosen = self.request.GET.get("topic", "")
         if typed := drafts.take(self.request):
             kwargs.setdefault("typed", typed.get("topic", ""))
+        jobs = list(_next_notifications(self.actor).only("pk", "task", "kwargs", "args"))
         return super().get_context_data(
             server=settings.NTFY_URL,
             has_token=bool(settings.NTFY_TOKEN),
-            topics=topics_of(self.actor),
+            topics=topics_of(jobs[:MOST_JOBS]),
+            most_jobs=MOST_JOBS if len(jobs) > MOST_JOBS else None,
             topic=chosen,
             qr_link=link_to_show(chosen),
             **kwargs,
@@ -83,9 +86,8 @@ def _notify() -> registry.Task:
     return task
 
 
-def topics_of(actor: Actor) -> list[Topic]:
-    """Collect the topics that the next jobs to run send to, each with its last delivery."""
-    jobs = list(_notifications(actor).only("pk", "task", "kwargs", "args"))
+def topics_of(jobs: list[Job]) -> list[Topic]:
+    """Collect the topics that these jobs send to, each with its last delivery."""
     topic_by_job = {job.pk: str(job.argument("topic") or "") for job in jobs}
     topics: dict[str, Topic] = {}
     for name in topic_by_job.values():
@@ -103,12 +105,16 @@ def topics_of(actor: Actor) -> list[Topic]:
     return sorted(topics.values(), key=lambda topic: topic.name)
 
 
-def _notifications(actor: Actor) -> JobQuerySet:
-    if not actor.sees_all:
-        return actor.jobs().filter(task="notify")[:MOST_JOBS]
-    # No index has the notifications of everybody: look through the jobs that run next.
-    soon = actor.jobs().armed().order_by("next_run_at", "-pk").values_list("pk", "task")[:WALKED]
-    return Job.objects.filter(pk__in=[pk for pk, task in soon if task == "notify"][:MOST_JOBS])
+def _next_notifications(actor: Actor) -> JobQuerySet:
+    """Return the notifications that are sent next, soonest first, with one more than the page counts."""
+    if actor.sees_all:
+        # No index has the notifications of everybody: look through the jobs that run next.
+        soon = actor.jobs().armed().order_by("next_run_at", "-pk").values_list("pk", "task")[:WALKED]
+        found = Job.objects.filter(pk__in=[pk for pk, task in soon if task == "notify"][: MOST_JOBS + 1])
+    else:
+        # Without the status, for the sake of the index; only pending jobs have a next run.
+        found = actor.jobs().filter(IS_UNSENT_NOTIFICATION, next_run_at__isnull=False)
+    return found.order_by("next_run_at", "-pk")[: MOST_JOBS + 1]
 
 
 def send_test(topic: str, actor: Actor) -> tuple[bool, str]:

@@ -12,6 +12,7 @@ from django.utils.html import escape
 
 from schedules import clock
 from schedules.models import Execution
+from schedules.web.views import notifications
 from tests.factories import ExecutionFactory, JobFactory
 from tests.sink import Answer, Sink
 from tests.web.html import html_of
@@ -26,6 +27,27 @@ def test_topics_are_those_of_the_jobs(web: Client, owner: User, stranger: User):
 
     assert [topic.name for topic in answer.context["topics"]] == ["home"]
     assert "ntfy.sh answered 403" in answer.content.decode()
+
+
+@pytest.mark.parametrize("is_staff", [False, True])
+def test_topics_are_those_of_the_jobs_that_run_next(
+    web: Client, owner: User, monkeypatch: pytest.MonkeyPatch, is_staff: bool
+):
+    User.objects.update(is_superuser=is_staff, is_staff=is_staff)
+    monkeypatch.setattr(notifications, "MOST_JOBS", 2)
+    now = clock.now()
+    for topic, hours in {"third": 3, "first": 1, "second": 2}.items():
+        job = {"task": "notify", "kwargs": {"topic": topic, "message": "x"}}
+        JobFactory(owner=owner, ended=True, **job)
+        JobFactory(owner=owner, paused=True, **job)
+        JobFactory(owner=owner, next_run_at=now + timedelta(hours=hours), **job)
+
+    answer = web.get("/notifications/")
+
+    assert [(topic.name, topic.jobs) for topic in answer.context["topics"]] == [("first", 1), ("second", 1)]
+    assert "only the 2 that run next are counted" in html_of(answer)
+    monkeypatch.setattr(notifications, "MOST_JOBS", 3)
+    assert "that run next" not in html_of(web.get("/notifications/"))
 
 
 def test_topic_passed_by_position_is_listed(web: Client, owner: User):
