@@ -45,8 +45,8 @@ class NotificationsPage(PageMixin, TemplateView):
 
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
         chosen = self.request.GET.get("topic", "")
-        if typed := drafts.take(self.request):
-            kwargs.setdefault("typed", typed.get("topic", ""))
+        draft = drafts.take(self.request)
+        kwargs.setdefault("typed", draft.get("topic") if draft else None)
         jobs = list(_next_notifications(self.actor).only("pk", "task", "kwargs", "args"))
         return super().get_context_data(
             server=settings.NTFY_URL,

@@ -10,7 +10,7 @@ from django.contrib.auth.models import User
 from django.test import Client
 from django.utils.html import escape
 
-from schedules import clock
+from schedules import clock, services
 from schedules.models import Execution
 from schedules.web.views import notifications
 from tests.factories import ExecutionFactory, JobFactory
@@ -105,6 +105,16 @@ def test_error_about_an_invalid_topic_is_shown_beside_its_field(web: Client, top
 
     assert answer.status_code == 422
     assert 'id="topic-err"' in answer.content.decode()
+
+
+def test_refused_topic_stays_as_it_was_typed(web: Client, owner: User):
+    services.update_profile(owner, topic="home")
+
+    shown = html_of(web.get("/notifications/"))
+    refused = html_of(web.post("/notifications/", {"topic": ""}))
+
+    assert '<input id="topic" name="topic" value="home"' in shown
+    assert '<input id="topic" name="topic" value=""' in refused
 
 
 def test_test_message_shows_the_answer_of_the_server(web: Client, settings: LazySettings):
