@@ -8,6 +8,7 @@ import tracemalloc
 from datetime import timedelta
 
 import pytest
+import time_machine
 from asgiref.sync import async_to_sync, sync_to_async
 from django.contrib.auth.models import User
 from django.db import connection
@@ -101,6 +102,23 @@ def test_page_of_a_queued_run_says_what_it_waits_for(web: Client, job: Job, seco
     run = ExecutionFactory(job=job, status="queued", available_at=due)
 
     assert words in html_of(web.get(f"/runs/{run.pk}/"))
+
+
+@time_machine.travel("2026-11-15T10:00:00Z", tick=False)
+def test_next_attempt_is_shown_in_the_zone_of_its_page(web: Client, owner: User):
+    job = JobFactory(
+        owner=owner, timezone="Asia/Tokyo", task="notify", kwargs={"topic": "home", "message": "x"}
+    )
+    ExecutionFactory(job=job, status="queued", attempt=1, available_at=clock.now() + timedelta(minutes=5))
+
+    for address, local in {
+        "/runs/": "11:05:00 CET",
+        "/notifications/": "11:05:00 CET",
+        f"/jobs/{job.public_id}/": "19:05:00 JST",
+    }.items():
+        assert f'title="Sun 15 Nov 2026 {local} · Sun 10:05:00 UTC" data-rel>in 5 min<' in html_of(
+            web.get(address)
+        )
 
 
 def test_page_of_a_run_has_a_line_per_attempt(web: Client, job: Job):
