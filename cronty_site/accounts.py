@@ -2,6 +2,7 @@
 
 from threading import Thread
 from typing import Any
+from urllib.parse import urlsplit
 
 from django import forms
 from django.conf import settings
@@ -47,6 +48,11 @@ class LoginPage(views.LoginView):
         if getattr(request, "htmx", False):
             return HttpResponseClientRefresh()
         return super().dispatch(request, *args, **kwargs)
+
+    def get_redirect_url(self, *args: Any, **kwargs: Any) -> str:
+        """Return the page to open after the log-in, or an empty text if that is the log-in itself."""
+        target = super().get_redirect_url(*args, **kwargs)
+        return "" if urlsplit(target).path == self.request.path else target
 
 
 class PasswordPage(PageMixin, views.PasswordChangeView):

@@ -36,6 +36,13 @@ def test_login_redirects_only_to_pages_of_this_site(client: Client, owner: User)
     assert login(client, "olga", next="https://evil.example/")["Location"] == "/"  # type: ignore[index]
 
 
+@pytest.mark.parametrize("target", ["/login/", "/login/?next=/login/", "http://testserver/login/"])
+def test_login_does_not_redirect_to_itself(web: Client, target: str):
+    answer = web.get("/login/", {"next": target})
+
+    assert (answer.status_code, answer["Location"]) == (302, "/")
+
+
 def test_login_error_does_not_reveal_whether_the_user_exists(client: Client, owner: User):
     wrong, unknown = login(client, "olga", "wrong"), login(client, "nobody", "wrong")
 
