@@ -11,6 +11,8 @@ from schedules.web.views.page import PageMixin
 from schedules.web.views.paging import read_page
 
 FILTERS = ("actor", "door", "verb", "job")
+# Those that no index finds.
+LOOKUPS = {"actor": "actor__iexact", "door": "door", "verb": "verb"}
 
 
 class ActivityPage(PageMixin, TemplateView):
@@ -28,7 +30,7 @@ class ActivityPage(PageMixin, TemplateView):
             events = events.filter(
                 job=Job.objects.called(asked["job"]).values_list("pk", flat=True).first() or 0
             )
-        narrowed = {name: asked[name] for name in ("actor", "door", "verb") if asked[name]}
+        narrowed = {lookup: asked[name] for name, lookup in LOOKUPS.items() if asked[name]}
         segment = Segment(events.filter(**narrowed), walked=events if narrowed else None)
         return super().get_context_data(
             listed=read_page([segment], self.request),

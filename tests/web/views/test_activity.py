@@ -35,6 +35,17 @@ def test_job_that_ended_with_its_pause_is_shown_as_finished(web: Client, owner: 
     assert '<option value="finish" selected>' in page
 
 
+@pytest.mark.parametrize(("asked", "is_found"), [({"actor": "OLGA"}, True), ({"actor": "olg"}, False)])
+def test_events_are_found_by_the_name_of_a_person_in_any_case(
+    web: Client, edited: Job, asked: dict[str, str], is_found: bool
+):
+    answer = web.get("/activity/", asked)
+
+    assert bool(answer.context["listed"].rows) == is_found
+    assert ("No events found." in answer.content.decode()) == (not is_found)
+    assert "Nothing yet." not in answer.content.decode()
+
+
 def test_actions_are_offered_in_the_words_of_the_events(web: Client, owner: User):
     page = html_of(web.get("/activity/"))
 
