@@ -47,7 +47,7 @@ class NotificationsPage(PageMixin, TemplateView):
         chosen = self.request.GET.get("topic", "")
         draft = drafts.take(self.request)
         kwargs.setdefault("typed", draft.get("topic") if draft else None)
-        jobs = list(_next_notifications(self.actor).only("pk", "task", "kwargs", "args"))
+        jobs = _notifications(self.actor)
         return super().get_context_data(
             server=settings.NTFY_URL,
             has_token=bool(settings.NTFY_TOKEN),
@@ -105,16 +105,22 @@ def topics_of(jobs: list[Job]) -> list[Topic]:
     return sorted(topics.values(), key=lambda topic: topic.name)
 
 
-def _next_notifications(actor: Actor) -> JobQuerySet:
-    """Return the notifications that are sent next, soonest first, with one more than the page counts."""
+def _notifications(actor: Actor) -> list[Job]:
+    """Return notifications, those that are sent next first, with one more than the page counts."""
     if actor.sees_all:
         # No index has the notifications of everybody: look through the jobs that run next.
         soon = actor.jobs().armed().order_by("next_run_at", "-pk").values_list("pk", "task")[:WALKED]
-        found = Job.objects.filter(pk__in=[pk for pk, task in soon if task == "notify"][: MOST_JOBS + 1])
-    else:
-        # Without the status, for the sake of the index; only pending jobs have a next run.
-        found = actor.jobs().filter(IS_UNSENT_NOTIFICATION, next_run_at__isnull=False)
-    return found.order_by("next_run_at", "-pk")[: MOST_JOBS + 1]
+        keys = [pk for pk, task in soon if task == "notify"][: MOST_JOBS + 1]
+        return _read(Job.objects.filter(pk__in=keys))
+    # Without the status, for the sake of the index; only pending jobs have a next run.
+    armed = actor.jobs().filter(IS_UNSENT_NOTIFICATION, next_run_at__isnull=False)
+    found = _read(armed.order_by("next_run_at", "-pk")[: MOST_JOBS + 1])
+    others = actor.jobs().filter(task="notify", next_run_at=None)
+    return found + _read(others[: MOST_JOBS + 1 - len(found)])
+
+
+def _read(jobs: JobQuerySet) -> list[Job]:
+    return list(jobs.only("pk", "task", "kwargs", "args"))
 
 
 def send_test(topic: str, actor: Actor) -> tuple[bool, str]:

@@ -45,9 +45,18 @@ def test_topics_are_those_of_the_jobs_that_run_next(
     answer = web.get("/notifications/")
 
     assert [(topic.name, topic.jobs) for topic in answer.context["topics"]] == [("first", 1), ("second", 1)]
-    assert "only the 2 that run next are counted" in html_of(answer)
-    monkeypatch.setattr(notifications, "MOST_JOBS", 3)
+    assert "only 2 are counted, first those that run next" in html_of(answer)
+    monkeypatch.setattr(notifications, "MOST_JOBS", 9)
     assert "that run next" not in html_of(web.get("/notifications/"))
+
+
+def test_topics_of_paused_and_delivered_notifications_stay(web: Client, owner: User):
+    for topic, state in {"paused": {"paused": True}, "delivered": {"ended": True}}.items():
+        JobFactory(owner=owner, task="notify", kwargs={"topic": topic, "message": "x"}, **state)
+
+    answer = web.get("/notifications/")
+
+    assert [topic.name for topic in answer.context["topics"]] == ["delivered", "paused"]
 
 
 def test_topic_passed_by_position_is_listed(web: Client, owner: User):
