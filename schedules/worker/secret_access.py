@@ -40,9 +40,7 @@ class SecretAccess:
 
     def mask_cut(self, text: str) -> str:
         """Mask the secrets in a text that was cut off, also the part of one at its end."""
-        masker = Masker(self._given)
-        masked = masker.mask(text)
-        return masked[: len(masked) - masker.count_unfinished(masked)]
+        return Masker(self._given).split(text)[0]
 
 
 def _read(owner_id: int | None, names: list[str]) -> list[Secret]:

@@ -34,9 +34,13 @@ class Masker:
     def mask(self, text: str) -> str:
         return self._pattern.sub(limits.MASK, text) if self._pattern else text
 
-    def count_unfinished(self, text: str) -> int:
-        """Return how many characters at the end of a text may be the beginning of a secret."""
-        return max((_count_common(text, form) for form in self._forms), default=0)
+    def split(self, text: str) -> tuple[str, str]:
+        """Return a text without its secrets, up to what may be the beginning of one; and that rest, as it is."""
+        end = len(text) - max((_count_common(text, form) for form in self._forms), default=0)
+        for found in self._pattern.finditer(text) if self._pattern else ():
+            if found.start() < end < found.end():
+                end = found.start()
+        return self.mask(text[:end]), text[end:]
 
 
 def _count_common(text: str, form: str) -> int:
@@ -80,10 +84,11 @@ class _Stream:
         new = clean(raw[:end])
         dropped = min(self._to_drop, len(new))
         self._to_drop -= dropped
-        text = self._masker.mask(self._held + new[dropped:])
-        end = len(text) - (0 if is_last else self._masker.count_unfinished(text))
-        self._held = text[end:]
-        return text[:end]
+        text = self._held + new[dropped:]
+        if is_last:
+            return self._masker.mask(text)
+        masked, self._held = self._masker.split(text)
+        return masked
 
     def skip(self) -> None:
         """Begin again after a gap, without the parts of a secret on both sides of it."""

@@ -72,6 +72,26 @@ def test_secret_is_masked_however_it_is_cut_into_pieces(size):
     assert output.text.head == f"before {MASK} after {MASK}{MASK}!"
 
 
+@pytest.mark.parametrize("size", [1, 3, 4, 100])
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("key=prod-production end", f"key={MASK} end"),
+        ("key=prod end", f"key={MASK} end"),
+        ("abcababcabx", f"{MASK}{MASK}x"),
+    ],
+)
+def test_secret_that_begins_like_another_is_masked_however_it_is_cut(text, shown, size):
+    data = text.encode()
+
+    output = kept(
+        *(data[start : start + size] for start in range(0, len(data), size)),
+        secrets=("prod", "prod-production", "abcab"),
+    )
+
+    assert output.text.head == shown
+
+
 def test_secret_is_masked_as_part_of_an_address_and_line_by_line():
     key = "first line of it\nsecond line"
 
