@@ -120,12 +120,11 @@ def bulk_problem(profile: Profile, jobs: int, added: float) -> Err | None:
 def restore_problem(profile: Profile, added: float, now: datetime) -> Err | None:
     """Return an error if the owner has reached the quota of active jobs, or would plan too many runs per minute.
 
-    The upper limits take a restored job for a new one. That is too much for the jobs created within a minute, but only
+    The caller has locked the profile. The upper limits take a restored job for a new one. That is too much for the jobs created within a minute, but only
     until these are counted.
     """
     if _fits_upper_limits(profile, added, now):
         return None
-    wait_for_turn(profile)
     if refusal := _quota_refusal(*active_jobs(profile.user_id, settings.CRONTY_MAX_ACTIVE_JOBS), added):
         return refusal
     _count_again(profile)
