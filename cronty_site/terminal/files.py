@@ -169,7 +169,7 @@ def _title(step: Step) -> str:
     if step.action == Action.CREATE:
         notes.append(_words(step.job))
     if step.is_adopted:
-        notes.append(f"takes over #{step.job.pk}")
+        notes.append(f"takes over #{step.job.pk}{f' of {step.job.source}' if step.job.source else ''}")
     if step.is_restored:
         notes.append("brings it back")
     if step.paused is not None:

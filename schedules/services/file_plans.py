@@ -67,7 +67,7 @@ class Step:
     """The change as it was checked; it is checked again only if the job has changed since."""
     differences: list[Difference] = field(default_factory=list)
     is_adopted: bool = False
-    """Whether the file takes over a job that no file describes."""
+    """Whether the file takes over a job that no file or another one describes."""
     is_restored: bool = False
     paused: bool | None = None
     """Whether the job has to be paused (True) or resumed (False)."""
@@ -83,7 +83,7 @@ class Plan:
     steps: list[Step] = field(default_factory=list)
     unchanged: int = 0
     left_out: list[str] = field(default_factory=list)
-    """Jobs of the file that are not created, with the reason."""
+    """Jobs that would never run, with the reason."""
     problems: list[Problem] = field(default_factory=list)
 
     def count(self, action: Action) -> int:
@@ -105,11 +105,8 @@ def make_plan(
     others = _others(actor, source, [spec for spec in specs if spec.key not in known])
     for number, spec in enumerate(specs, 1):
         existing = known.get(spec.key)
-        other = None if existing else _same_job(others, spec)
-        if other and other.source:
-            plan.left_out.append(f"{spec.key}: {other.source} describes this job already (#{other.pk})")
-        else:
-            _plan_job(plan, actor, spec, existing or other, now, is_adopted=other is not None)
+        adopted = None if existing else _adopt(others, spec)
+        _plan_job(plan, actor, spec, existing or adopted, now, is_adopted=adopted is not None)
         on_progress(number)
     if prune:
         wanted = {spec.key for spec in specs}
@@ -277,12 +274,16 @@ def _others(actor: Actor, source: str, specs: Sequence[JobSpec]) -> dict[str, li
     return found
 
 
-def _same_job(others: Mapping[str, list[Job]], spec: JobSpec) -> Job | None:
-    """Return the job of this name and task that the file takes over, or an equal one that another file describes."""
+def _adopt(others: Mapping[str, list[Job]], spec: JobSpec) -> Job | None:
+    """Return the job of this name and task that the file takes over, if there is one.
+
+    One that no file describes need not be equal; one that moves from another file must be.
+    """
     same = [job for job in others.get(spec.columns["name"], []) if job.task == spec.columns["task"]]
-    equal = [job for job in same if _changes(job, spec) == {}]
-    free = [job for job in [*equal, *same] if not job.source]
-    chosen = next(iter([*free, *equal]), None)
+    free = [job for job in same if not job.source]
+    moved = [job for job in same if job.source and job.source_key in (spec.key, job.name)]
+    equal = (job for job in [*free, *moved] if _changes(job, spec) == {})
+    chosen = next(equal, free[0] if free else None)
     if chosen:
         others[chosen.name].remove(chosen)
     return chosen

@@ -27,8 +27,9 @@ from schedules.when.triggers import TriggerError, unreadable
 T = TypeVar("T")
 _SCHEDULE = frozenset(("trigger_type", "run_at", "every", "calendar_unit", "anchor_at", "cron", "timezone"))
 # If one of these has changed, so has what the plan is about; a run changes only the others.
-_ORIGIN = ("revision", "source", "source_key")
+_PLANNED = ("revision", "source", "source_key")
 _STATE = ("status", "next_run_at", "deleted_at")
+_PLANNED_OF, _STATE_OF = attrgetter(*_PLANNED), attrgetter(*_STATE)
 
 
 class _RefusedError(Exception):
@@ -65,29 +66,29 @@ def _check(actor: Actor, plan: Plan, new: Sequence[Step]) -> set[int]:
     if (new or added > 0) and (refusal := bulk_problem(profile, len(new), added)):
         raise _RefusedError(refusal)
     touched = [job for step in plan.steps for job in (step.replaced, step.job) if job and job.pk]
-    read = attrgetter(*_ORIGIN, *_STATE)
-    seen = {job.pk: read(job) for job in touched}
+    seen = {job.pk: job for job in touched}
     unchanged: set[int] = set()
     # In the order of their keys, as others lock them.
     for keys in _chunks(sorted(seen)):
-        rows = Job.objects.filter(pk__in=keys).select_for_update().order_by("pk")
-        found = {key: tuple(values) for key, *values in rows.values_list("pk", *_ORIGIN, *_STATE)}
-        unchanged.update(key for key in keys if found.get(key) == seen[key])
-        same = len(_ORIGIN)
-        if any(key not in found or found[key][:same] != seen[key][:same] for key in keys):
-            raise _RefusedError(Err(Code.CONFLICT, "A job was changed meanwhile: look at the plan again."))
-    known = Job.objects.owned_by(actor.user.pk).filter(source=plan.source)
-    keys_now = dict(known.values_list("source_key", "pk"))
-    if any(keys_now.get(step.key, meant := _job_before(step)) != meant for step in plan.steps):
-        raise _RefusedError(
-            Err(Code.CONFLICT, "Somebody else applied this file meanwhile: look at the plan again.")
-        )
+        locked = Job.objects.filter(pk__in=keys).select_for_update().order_by("pk")
+        found = {job.pk: job for job in locked.only(*_PLANNED, *_STATE)}
+        for key in keys:
+            if key not in found or _PLANNED_OF(found[key]) != _PLANNED_OF(seen[key]):
+                raise _RefusedError(
+                    Err(Code.CONFLICT, "A job was changed meanwhile: look at the plan again.")
+                )
+            if _STATE_OF(found[key]) == _STATE_OF(seen[key]):
+                unchanged.add(key)
+    known = dict(
+        Job.objects.owned_by(actor.user.pk).filter(source=plan.source).values_list("source_key", "pk")
+    )
+    for step in plan.steps:
+        planned = (step.replaced or step.job).pk
+        if step.key in known and known[step.key] != planned:
+            raise _RefusedError(
+                Err(Code.CONFLICT, "Somebody else applied this file meanwhile: look at the plan again.")
+            )
     return unchanged
-
-
-def _job_before(step: Step) -> int | None:
-    """Return which job had the key of a step when it was planned, if any."""
-    return step.replaced.pk if step.replaced else step.job.pk
 
 
 def _create(actor: Actor, source: str, new: Sequence[Step], now: datetime, on_progress: Progress) -> None:

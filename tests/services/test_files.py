@@ -212,7 +212,7 @@ def test_jobs_are_deleted_only_when_asked(actor):
 def test_other_sources_and_other_people_are_left_alone(actor, operator):
     theirs = services.Actor(operator)
     applied(actor)
-    applied(actor, source="other.yaml")
+    applied(actor, "jobs: {Other: {task: tests.ping, schedule: every day at 9:00}}", "other.yaml")
     applied(theirs)
 
     plan = planned(actor, "jobs: {}", prune=True)

@@ -75,7 +75,7 @@ def test_no_is_an_answer_that_changes_nothing(cronty, file, monkeypatch):
     assert refused.out == ""
 
 
-def test_jobs_that_another_file_describes_are_not_made_again(cronty, file, tmp_path):
+def test_jobs_move_from_file_to_file(cronty, file, tmp_path):
     cronty("apply", str(file), "--yes")
     exported = tmp_path / "exported.yaml"
     assert cronty("export", str(exported)).code == 0
@@ -84,11 +84,24 @@ def test_jobs_that_another_file_describes_are_not_made_again(cronty, file, tmp_p
 
     ping = Job.objects.get(name="Ping")
     assert again.code == 0
-    assert f"Left out: Ping: jobs.yaml describes this job already (#{ping.pk})" in again.err
-    assert Job.objects.count() == 2
-    exported.write_text(FILE.replace("9:00", "10:00"))
-    assert cronty("apply", str(exported), "--yes").code == 0
-    assert Job.objects.filter(name="Ping").count() == 2
+    assert f"~ Ping (takes over #{ping.pk} of jobs.yaml)" in again.out
+    assert set(Job.objects.values_list("source", flat=True)) == {"exported.yaml"}
+    file.write_text("jobs: {}")
+    assert cronty("apply", str(file), "--prune", "--yes").code == 0
+    assert Job.objects.kept().count() == 2
+
+
+def test_other_job_of_the_same_name_stays_in_its_file(cronty, file, tmp_path):
+    cronty("apply", str(file), "--yes")
+    other = tmp_path / "other.yaml"
+    other.write_text(FILE.replace("9:00", "10:00"))
+
+    assert cronty("apply", str(other), "--yes").code == 0
+
+    assert sorted(Job.objects.filter(name="Ping").values_list("source", flat=True)) == [
+        "jobs.yaml",
+        "other.yaml",
+    ]
 
 
 def test_pipe_has_no_name(cronty):
