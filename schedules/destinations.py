@@ -53,7 +53,10 @@ def parse_destination(entry: str) -> Destination:
 
 def ascii_host(host: str) -> str:
     """Return an international name in its ASCII form; raises ValueError if it has none."""
-    return host if host.isascii() else idna.encode(host, uts46=True).decode()
+    try:
+        return host if host.isascii() else idna.encode(host, uts46=True).decode()
+    except idna.IDNAError as error:
+        raise ValueError(f"{host!r} is not the name of a host.") from error
 
 
 def place(host: str, port: int | None) -> str:

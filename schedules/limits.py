@@ -105,7 +105,7 @@ def strip_unprintable(text: str) -> str:
 
 
 def _strip_part(part: str) -> str:
-    # To look at each character of a long output would take seconds.
+    # Looking at each character of a long output takes seconds.
     if part.isprintable() and (part.isascii() or not _BLANK.search(part)):
         return part
     kept: list[str] = []

@@ -79,7 +79,7 @@ class Session:
 
 
 def refused(error: Err) -> Failure:
-    """Return the failure that a refusal of the services is."""
+    """Turn an error of the services into a failure of the command."""
     return Failure(error.message, EXIT_CODES.get(error.code, ExitCode.REFUSED), code=error.code)
 
 

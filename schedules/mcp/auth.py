@@ -1,5 +1,6 @@
 """The caller of a tool: identity, scopes, tool families and call rate."""
 
+import logging
 import math
 import secrets
 import threading
@@ -18,6 +19,7 @@ from mcp.server.auth.provider import AccessToken
 from mcp.server.mcpserver.exceptions import ToolError
 from pydantic import ConfigDict
 
+from schedules.mcp.answers import DATABASE_AWAY
 from schedules.mcp.orm import orm
 from schedules.models import Event, Token
 from schedules.result import Code, Err
@@ -25,6 +27,8 @@ from schedules.services import Actor, verify_token
 from schedules.services.connected_apps import verify_app_token
 from schedules.services.people import is_active_user, profile_of_active
 from schedules.services.tokens import FAMILIES, SCOPES, report_calls, tasks_of
+
+logger = logging.getLogger(__name__)
 
 LOCAL_NAME = "local agent"
 # How often a process reports its calls at full rate; more would be more exact.
@@ -161,6 +165,21 @@ def is_local_user_gone(caller: Caller) -> bool:
     A token is checked by `verify_token` at every request.
     """
     return caller.token_id is None and not is_active_user(caller.actor.user)
+
+
+@contextmanager
+def reading() -> Iterator[Caller]:
+    """Check scope, call rate and user before a resource or a completion is read; raises ToolError with the reason."""
+    caller = require("read")
+    if refusal := too_many_calls(caller):
+        raise ToolError(refusal.message)
+    try:
+        if is_local_user_gone(caller):
+            raise ToolError("The user of this server was deactivated.")
+        yield caller
+    except (OperationalError, InterfaceError) as error:
+        logger.exception("The database did not answer")
+        raise ToolError(DATABASE_AWAY.message) from error
 
 
 def with_profile(caller: Caller) -> Caller:

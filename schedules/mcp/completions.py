@@ -1,18 +1,15 @@
 """Completions: ids, topics, time zones and tasks for a client that fills in the template of an address."""
 
-import logging
 from collections.abc import Callable, Iterable
 from typing import Any
 from zoneinfo import available_timezones
 
-from django.db import InterfaceError, OperationalError
 from mcp import MCPError
 from mcp.server import MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
-from mcp_types import INTERNAL_ERROR, INVALID_REQUEST, Completion
+from mcp_types import INVALID_REQUEST, Completion
 
-from schedules.mcp.answers import DATABASE_AWAY
-from schedules.mcp.auth import is_local_user_gone, require, too_many_calls
+from schedules.mcp.auth import reading
 from schedules.mcp.orm import orm
 from schedules.mcp.resources import is_zone
 from schedules.services import Actor
@@ -22,8 +19,6 @@ from schedules.services.validation import usable_tasks
 MOST_VALUES = 100
 # The newest jobs are searched: those of a person are not limited in number.
 SEARCHED_JOBS = 1000
-
-logger = logging.getLogger(__name__)
 
 
 def add_completions(server: MCPServer[Any]) -> None:
@@ -80,16 +75,8 @@ VALUES: dict[str, Callable[[Actor, str], Iterable[str]]] = {
 
 def _completion(values_of: Callable[[Actor, str], Iterable[str]], text: str) -> Completion:
     try:
-        caller = require("read")
+        with reading() as caller:
+            found = list(values_of(caller.actor, text))
     except ToolError as error:
         raise MCPError(code=INVALID_REQUEST, message=str(error)) from error
-    if refusal := too_many_calls(caller):
-        raise MCPError(code=INTERNAL_ERROR, message=refusal.message)
-    try:
-        if is_local_user_gone(caller):
-            raise MCPError(code=INVALID_REQUEST, message="The user of this server was deactivated.")
-        found = list(values_of(caller.actor, text))
-    except (OperationalError, InterfaceError) as error:
-        logger.exception("The database did not answer a completion")
-        raise MCPError(code=INTERNAL_ERROR, message=DATABASE_AWAY.message) from error
     return Completion(values=found[:MOST_VALUES], total=len(found), has_more=len(found) > MOST_VALUES)

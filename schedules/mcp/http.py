@@ -52,7 +52,7 @@ def serve_over_http(server: CrontyServer, hosts: Collection[str] = ()) -> Starle
         streamable_http_path=MCP_PATH,
         stateless_http=True,
         max_request_body_size=settings.CRONTY_MCP_BODY_BYTES,
-        transport_security=_transport_security([*_allowed_hosts(), *hosts]),
+        transport_security=_transport_security([host.lower() for host in (*_allowed_hosts(), *hosts)]),
     )
     app.add_exception_handler(Exception, _server_error)
     return app
@@ -68,7 +68,7 @@ def _server_error(request: Request, error: Exception) -> Response:
 def _allowed_hosts() -> list[str]:
     """Read ALLOWED_HOSTS as Django does: with DEBUG, an empty list allows this machine."""
     this_machine = ["localhost", "127.0.0.1", "[::1]"]
-    return [host.lower() for host in settings.ALLOWED_HOSTS] or (this_machine if settings.DEBUG else [])
+    return [*settings.ALLOWED_HOSTS] or (this_machine if settings.DEBUG else [])
 
 
 def _transport_security(hosts: Collection[str]) -> TransportSecuritySettings:

@@ -2,13 +2,11 @@
 
 import functools
 import json
-import logging
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 from zoneinfo import available_timezones
 
-from django.db import InterfaceError, OperationalError
 from mcp.server import MCPServer
 from mcp.server.mcpserver.exceptions import ResourceError, ResourceNotFoundError, ToolError
 from mcp.shared.uri_template import UriTemplate
@@ -16,7 +14,8 @@ from mcp.shared.uri_template import UriTemplate
 from schedules import clock, services
 from schedules.mcp import answers
 from schedules.mcp.answers.jobs import status_out
-from schedules.mcp.auth import Caller, is_local_user_gone, require, too_many_calls
+from schedules.mcp.apps import PAGES
+from schedules.mcp.auth import current_actor, reading
 from schedules.mcp.orm import orm
 from schedules.mcp.tools.notifications import list_scheduled_notifications
 from schedules.result import Err
@@ -25,8 +24,6 @@ from schedules.services.references import public_id_of
 from schedules.services.validation import usable_tasks
 from schedules.tasks.registry import Task
 from schedules.when.triggers import TriggerError, load_zone
-
-logger = logging.getLogger(__name__)
 
 CRON_EXAMPLES = {
     "*/15 * * * *": "every 15 minutes",
@@ -92,11 +89,11 @@ def valid_timezones() -> str:
 
 
 def registered_tasks() -> str:
-    return _json([_task_out(task) for task in usable_tasks(_reader().actor)])
+    return _json([_task_out(task) for task in usable_tasks(current_actor())])
 
 
 def one_task(task: str) -> str:
-    found = next((each for each in usable_tasks(_reader().actor) if each.name == task), None)
+    found = next((each for each in usable_tasks(current_actor()) if each.name == task), None)
     if found is None:
         raise ResourceNotFoundError(f"Task not found: {answers.line(task, 200)}")
     return _json(_task_out(found))
@@ -109,7 +106,7 @@ def time_in_zone(zone: str) -> str:
 
 
 def agenda_today() -> str:
-    actor, now = _reader().actor, clock.now()
+    actor, now = current_actor(), clock.now()
     zone = actor.read_profile().zone
     midnight = (now.astimezone(load_zone(zone)) + timedelta(days=1)).replace(
         hour=0, minute=0, second=0, microsecond=0
@@ -131,7 +128,7 @@ def schedules_of_topic(topic: str) -> str:
 
 
 def job_resource(job_id: str) -> str:
-    actor = _reader().actor
+    actor = current_actor()
     job = actor.job(_job_id(actor, job_id))
     if job is None:
         raise ResourceNotFoundError(f"Job not found: {answers.line(job_id, 200)}")
@@ -175,6 +172,8 @@ _TEMPLATES = [(UriTemplate.parse(uri), function) for uri, function, *_ in RESOUR
 
 def watched_address(actor: services.Actor, uri: str) -> str:
     """Return the address of a resource, for a job with its id; raise ResourceNotFoundError if none has this one."""
+    if uri in PAGES:
+        return uri
     for template, function in _TEMPLATES:
         given = template.match(uri)
         if given is not None:
@@ -191,25 +190,13 @@ def _guarded(function: Callable[..., str]) -> Callable[..., str]:
 
     @functools.wraps(function)
     def read(*args: Any, **kwargs: Any) -> str:
-        caller = _reader()
-        if refusal := too_many_calls(caller):
-            raise ResourceError(refusal.message)
         try:
-            if is_local_user_gone(caller):
-                raise ResourceError("The user of this server was deactivated.")
-            return function(*args, **kwargs)
-        except (OperationalError, InterfaceError) as error:
-            logger.exception("The database did not answer a resource")
-            raise ResourceError(answers.DATABASE_AWAY.message) from error
+            with reading():
+                return function(*args, **kwargs)
+        except ToolError as error:
+            raise ResourceError(str(error)) from error
 
     return read
-
-
-def _reader() -> Caller:
-    try:
-        return require("read")
-    except ToolError as error:
-        raise ResourceError(str(error)) from error
 
 
 def is_zone(name: str) -> bool:

@@ -71,7 +71,7 @@ class Watcher:
     addresses: Mapping[str, str]
     """The addresses that the client has named, each with the one that is watched."""
     stream: anyio.CancelScope
-    seen: dict[str, Any] | None = None
+    seen: dict[str, Any]
 
 
 @dataclass(eq=False, slots=True)
@@ -99,17 +99,16 @@ class Watch:
             raise MCPError(code=INVALID_PARAMS, message=f"subscribe to at most {MOST_ADDRESSES} resources")
         if refusal := too_many_calls(caller):
             raise MCPError(code=INVALID_PARAMS, message=refusal.message)
-        watched = await orm(_watched)(caller.actor, addresses)
+        watched, seen = await orm(_watched)(caller.actor, addresses)
         if sum(other.caller.token_id == caller.token_id for other in self._watchers) >= MOST_STREAMS:
             words = f"at most {MOST_STREAMS} subscriptions at a time: end one, or name all resources in one"
             raise MCPError(code=INVALID_PARAMS, message=words)
         with anyio.CancelScope() as stream:
-            watcher = Watcher(caller, watched, stream)
+            watcher = Watcher(caller, watched, stream, seen)
             self._watchers.add(watcher)
             if self._is_over:
                 stream.cancel()
             try:
-                watcher.seen = await orm(_states)(caller.actor, [*watched.values()])
                 return await call_next(ctx)
             finally:
                 self._watchers.discard(watcher)
@@ -138,8 +137,6 @@ class Watch:
         """Notify subscribers about changes since the last step, and end the streams of tokens that are no longer valid."""
         changes: set[JobChanged] = set()
         for watcher in list(self._watchers):
-            if watcher.seen is None:
-                continue
             if not await orm(_is_valid)(watcher.caller):
                 watcher.stream.cancel()
                 continue
@@ -173,8 +170,8 @@ def end_streams() -> None:
         watch.end()
 
 
-def _watched(actor: Actor, addresses: Sequence[str]) -> dict[str, str]:
-    """Return the watched address for each of these; raise MCPError for a resource that cannot be read."""
+def _watched(actor: Actor, addresses: Sequence[str]) -> tuple[dict[str, str], dict[str, Any]]:
+    """Return the watched address for each of these, and their states; raise MCPError for one that cannot be read."""
     try:
         watched = {address: watched_address(actor, address) for address in addresses}
     except ResourceNotFoundError as error:
@@ -183,7 +180,7 @@ def _watched(actor: Actor, addresses: Sequence[str]) -> dict[str, str]:
     for named, address in watched.items():
         if address.startswith("jobs://") and states[address] is None:
             raise MCPError(code=INVALID_PARAMS, message=f"Job not found: {line(named, 200)}")
-    return watched
+    return watched, states
 
 
 def _states(actor: Actor, addresses: Sequence[str]) -> dict[str, Any]:

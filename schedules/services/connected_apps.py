@@ -56,7 +56,7 @@ def connect_app(
     with transaction.atomic():
         wait_for_turn(profile_of(user))
         token = connection_of(user.pk, client.pk, now)
-        # Unless it was revoked just now.
+        # A revocation does not wait for this lock.
         if token and Token.objects.filter(pk=token.pk, revoked_at=None).update(**wanted):
             token.refresh_from_db()
         else:

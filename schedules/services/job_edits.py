@@ -14,7 +14,7 @@ from schedules import clock, engine
 from schedules.models import Job
 from schedules.result import Code, Err, Ok, Result, invalid_fields
 from schedules.services.actors import Actor, forbidden, not_found, record
-from schedules.services.job_states import account_until, account_until_each, is_protected
+from schedules.services.job_states import account_until, account_until_each, is_protected, protected
 from schedules.services.jobs import changes_of, set_anchor
 from schedules.services.lookalikes import likeness_of, skeleton
 from schedules.services.masked_arguments import fill_in
@@ -100,7 +100,7 @@ def prepare_edit(
     if not changes:
         return Ok(None)
     if is_protected(old):
-        return Err(Code.FORBIDDEN, f"Cronty needs this job as it is: {old.public_id}")
+        return protected(old)
     if old.status not in (Job.Status.PENDING, Job.Status.PAUSED):
         return Err(Code.WRONG_STATE, f"Job already {old.status}: {old.public_id}")
     job, before = copy(old), changes_of(old, changes)

@@ -32,7 +32,7 @@ def run_now(actor: Actor, job_id: str) -> Result[Execution]:
         if isinstance(job, Err):
             return job
         if job.owner_id != actor.user.pk and not is_active_user(job.owner):
-            return Err(Code.WRONG_STATE, "The account of its owner is not active, so it cannot run.")
+            return Err(Code.WRONG_STATE, "The owner's account is not active, so this job cannot run.")
         if job.status == Job.Status.CANCELLED:
             # No run of a cancelled job starts.
             return Err(Code.WRONG_STATE, f"Job already {job.status}: {job_id}")

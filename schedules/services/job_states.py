@@ -24,18 +24,22 @@ CAME_DUE = ("It came due while the job ", "Its run was withdrawn ")
 _DELETED = "The job was deleted before"
 
 
-def pause(
-    actor: Actor,
-    job_id: str,
-    *,
-    reason: str = "",
-    until: datetime | None = None,
-    only_active: bool = False,
-) -> Result[Job]:
+def pause(actor: Actor, job_id: str, *, reason: str = "", until: datetime | None = None) -> Result[Job]:
     """Pause a pending job until it is resumed or `until` is reached; change the end of a pause if it is paused.
 
-    Without a new reason, a pause keeps its old one. With `only_active`, a job that is paused stays as it is.
+    Without a new reason, a pause keeps its old one.
     """
+    return _pause(actor, job_id, reason, until, is_active=False)
+
+
+def pause_active(
+    actor: Actor, job_id: str, *, reason: str = "", until: datetime | None = None
+) -> Result[Job]:
+    """Pause a job, unless it is paused: a page that shows it as active must not change the end of that pause."""
+    return _pause(actor, job_id, reason, until, is_active=True)
+
+
+def _pause(actor: Actor, job_id: str, reason: str, until: datetime | None, *, is_active: bool) -> Result[Job]:
     now = clock.now()
     if refusal := pause_problem(reason, until, now):
         return refusal
@@ -47,7 +51,7 @@ def pause(
         match job.status:
             case Job.Status.PENDING:
                 engine.pause(job, now, reason, until=until)
-            case Job.Status.PAUSED if only_active:
+            case Job.Status.PAUSED if is_active:
                 return Err(Code.WRONG_STATE, f"Job already paused: {job_id}")
             case Job.Status.PAUSED if (until, reason or job.pause_reason) == (
                 job.paused_until,
@@ -60,13 +64,6 @@ def pause(
                 return Err(Code.WRONG_STATE, f"Job already {status}: {job_id}")
         record(actor, "pause", now, job=job, before=before, after=pause_of(job))
     return Ok(job)
-
-
-def pause_active(
-    actor: Actor, job_id: str, *, reason: str = "", until: datetime | None = None
-) -> Result[Job]:
-    """Pause a job, unless it is paused: a page that shows it as active must not change the end of that pause."""
-    return pause(actor, job_id, reason=reason, until=until, only_active=True)
 
 
 def pause_problem(reason: str, until: datetime | None, now: datetime) -> Err | None:
@@ -129,7 +126,7 @@ def cancel(actor: Actor, job_id: str, *, only: Collection[str] = Job.ACTIVE) -> 
         if isinstance(job, Err):
             return job
         if is_protected(job):
-            return _protected(job)
+            return protected(job)
         if job.status not in only and not (Job.Status.PENDING in only and waits_for_agent(job, now)):
             return Err(Code.WRONG_STATE, f"Job already {job.status}: {job_id}")
         before = before_cancel(job)
@@ -149,7 +146,7 @@ def delete(actor: Actor, job_id: str) -> Result[Job]:
         if isinstance(job, Err):
             return job
         if is_protected(job):
-            return _protected(job)
+            return protected(job)
         account_until(job, now, f"{_DELETED} this run.")
         change_row(job, now, deleted_at=now)
         if engine.withdraw(job, now, "deleted", also_manual=True):
@@ -253,8 +250,10 @@ def is_protected(job: Job) -> bool:
     return bool(task and task.system) and job.status in Job.ACTIVE
 
 
-def _protected(job: Job) -> Err:
-    return Err(Code.FORBIDDEN, f"Cronty needs this job: it cannot be stopped or deleted ({job.public_id}).")
+def protected(job: Job) -> Err:
+    return Err(
+        Code.FORBIDDEN, f"Cronty needs this job: it cannot be edited, stopped or deleted ({job.public_id})."
+    )
 
 
 def account_until(job: Job, now: datetime, reason: str) -> None:

@@ -84,9 +84,9 @@ def known_profile(user: Any) -> Profile:
         return profile_of(user)
 
 
-def change_calendar_address(user: Any, *, shown: str = "") -> bool:
-    """Give the user's calendar a new secret address, unless `shown` is no longer the old one, which stops working."""
-    old = Profile.objects.filter(pk=profile_of(user).pk, **({"calendar_key": shown} if shown else {}))
+def change_calendar_address(user: Any, *, shown: str) -> bool:
+    """Replace the secret address of a user's calendar if it is still `shown`; the old one stops working at once."""
+    old = Profile.objects.filter(user=user, calendar_key=shown)
     return old.update(calendar_key=Profile._meta.get_field("calendar_key").get_default()) == 1
 
 

@@ -21,9 +21,8 @@ def set_preferences(
     asked = {"timezone": timezone, "topic": topic, "failure_topic": failure_topic}
     given = {name: value for name, value in asked.items() if value is not None}
     with transaction.atomic():
-        profile = profile_of(actor.user)
-        wait_for_turn(profile)
-        profile.refresh_from_db()
+        wait_for_turn(profile_of(actor.user))
+        profile = Profile.objects.get(user=actor.user.pk)
         before = {name: getattr(profile, name) for name in given}
         result = update_profile(actor.user, timezone=timezone, topic=topic, failure_topic=failure_topic)
         if isinstance(result, Ok):

@@ -32,7 +32,7 @@ def wait_for_turn(profile: Profile) -> None:
 
 
 def wait_for_owner(job_id: str) -> None:
-    """Lock the profile of a job's owner. Whoever locks both begins with it: otherwise, two would wait for each other."""
+    """Lock the profile of a job's owner; lock the job after it, never before, or two may wait for each other."""
     if connection.features.has_select_for_update and is_public_id(job_id):
         # Whatever the state of the job, which may change before it is locked.
         owner = Job.objects.filter(public_id=job_id).values("owner")[:1]

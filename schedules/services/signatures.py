@@ -12,17 +12,17 @@ from schedules.services.job_rows import change_row, locked_job
 from schedules.signing import current_keys
 
 
-def rotate_signing_key(actor: Actor, job_id: str, *, shown: str = "") -> Result[Job]:
+def rotate_signing_key(actor: Actor, job_id: str, *, shown: str) -> Result[Job]:
     """Give a job of the actor a new signing key; requests are signed with both until the overlap ends.
 
-    Refuse it if `shown` is not the version that the job has: a second rotation would end the overlap with the first.
+    Refuse it if the job no longer has the version that was shown: a second rotation would end the overlap of the first.
     """
     now = clock.now()
     with transaction.atomic():
         job = locked_job(actor, job_id, may=lambda own: own.owner_id == actor.user.pk)
         if isinstance(job, Err):
             return job
-        if shown not in ("", str(job.signing_version)):
+        if shown != str(job.signing_version):
             return Err(Code.CONFLICT, f"The signing key of {job.name} was already rotated.")
         change_row(job, now, signing_version=job.signing_version + 1, signing_changed_at=now)
         record(actor, "rotate key", now, job=job)

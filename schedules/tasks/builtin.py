@@ -102,8 +102,10 @@ def _prompt_size(prompt: str) -> str:
 
 Topic = Annotated[
     str,
-    Field(pattern=limits.TOPIC_PATTERN, description="Letters, digits, - and _; 1 to 64."),
     AfterValidator(_topic),
+    Field(
+        description="Letters, digits, - and _; 1 to 64.", json_schema_extra={"pattern": limits.TOPIC_PATTERN}
+    ),
 ]
 Priority = Annotated[int, Field(ge=1, le=5, description="1 (min) to 5 (urgent); 3 is the default.")]
 Line = Annotated[str, Field(min_length=1, max_length=256), AfterValidator(_without_hidden)]

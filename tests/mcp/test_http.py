@@ -7,6 +7,7 @@ import socket
 import subprocess
 import sys
 from contextlib import asynccontextmanager, contextmanager
+from functools import partial
 from urllib.parse import urlsplit
 
 import httpx2
@@ -113,6 +114,13 @@ def test_case_of_an_allowed_host_means_nothing(token, settings):
     request["headers"]["Host"] = "cronty.example"
 
     assert post(token, build_http_app, **request).status_code == 200
+
+
+def test_case_of_a_host_that_the_caller_allows_means_nothing(token):
+    request = modern_call("list_jobs")
+    request["headers"]["Host"] = "MyHost"
+
+    assert post(token, partial(build_http_app, hosts=["MyHost"]), **request).status_code == 200
 
 
 def test_public_host_is_allowed_and_patterns_turn_the_check_off():

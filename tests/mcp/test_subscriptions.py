@@ -71,6 +71,15 @@ def test_job_is_watched_by_its_number_and_its_name(caller, actor, owner, fast_po
         assert InMemory("modern").do(work) == uri
 
 
+def test_every_listed_resource_can_be_watched(caller):
+    async def work(client):
+        listed = [str(resource.uri) for resource in (await client.list_resources()).resources]
+        async with client.listen(resource_subscriptions=listed):
+            return listed
+
+    assert "ui://agenda" in InMemory("modern").do(work)
+
+
 @pytest.mark.parametrize(
     ("uri", "words"),
     [
@@ -189,16 +198,15 @@ def test_many_jobs_are_polled_in_two_queries(caller, owner, django_assert_num_qu
     assert sum(each is not None for each in seen.values()) == 30
 
 
-def test_stream_that_is_still_opening_does_not_delay_the_others(caller, owner):
+def test_stream_is_notified_of_what_has_changed_since_it_was_opened(caller, owner):
     watch, heard = subscriptions.Watch(), []
     address = f"jobs://{JobFactory(owner=owner).public_id}"
     watch.bus.subscribe(heard.append)
 
     async def step():
-        for seen in (None, {}):
-            watch._watchers.add(
-                subscriptions.Watcher(local_caller(owner), {address: address}, anyio.CancelScope(), seen)
-            )
+        watch._watchers.add(
+            subscriptions.Watcher(local_caller(owner), {address: address}, anyio.CancelScope(), {})
+        )
         await watch.step()
 
     async_to_sync(step)()

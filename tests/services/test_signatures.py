@@ -19,7 +19,7 @@ def hook(actor):
 def test_new_key_is_first_and_the_old_one_stays_for_a_while(actor, hook):
     (old,) = services.signing_keys_of(actor, hook, clock.now())
 
-    rotated = services.rotate_signing_key(actor, hook.public_id)
+    rotated = services.rotate_signing_key(actor, hook.public_id, shown=str(hook.signing_version))
 
     assert isinstance(rotated, Ok)
     hook.refresh_from_db()
@@ -43,7 +43,7 @@ def test_nobody_but_the_owner_sees_or_changes_a_key(hook):
     for user in (UserFactory(), UserFactory(is_staff=True, is_superuser=True)):
         actor = Actor(user, Event.Door.WEB)
 
-        refused = services.rotate_signing_key(actor, hook.public_id)
+        refused = services.rotate_signing_key(actor, hook.public_id, shown=str(hook.signing_version))
 
         assert isinstance(refused, Err)
         assert refused.code in (Code.NOT_FOUND, Code.FORBIDDEN)

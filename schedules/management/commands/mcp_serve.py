@@ -73,7 +73,7 @@ class Command(CrontyCommand):
         self.stdout.write(f"Serving MCP at http://{name}:{port}/mcp")
         # Another process may wait for this line at the end of a pipe.
         self.stdout.flush()
-        serve(Guards(build_http_app(families=families, hosts=[name.lower()])), host=host, port=port)
+        serve(Guards(build_http_app(families=families, hosts=[name])), host=host, port=port)
 
     def _serve_stdio(self, options: dict[str, Any], families: list[str]) -> None:
         # The SDK's parts for HTTP use uvicorn, and its log uses rich; nothing here needs them.

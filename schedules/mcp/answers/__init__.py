@@ -137,7 +137,7 @@ def warning_on(job: Job, *others: str, look_alike: SimilarJob | None = None) -> 
         warnings = [*job.trigger.warnings(now), *others]
     except TriggerError as error:
         warnings = [f"{unreadable(error.reason)}.", *others]
-    message = job.kwargs.get("message") if job.task == "notify" else None
+    message = job.argument("message") if job.task == "notify" else None
     if isinstance(message, str) and len(message.encode()) > NTFY_MESSAGE_BYTES:
         warnings.append(MESSAGE_TOO_LONG)
     if not is_worker_running():

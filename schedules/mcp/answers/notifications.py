@@ -142,8 +142,6 @@ def _words(error: Err, given: Mapping[str, Any]) -> str:
             return f"The time is in the past. The current time is {now}: choose a later one."
         case _, "args" | "kwargs":
             why = why.removeprefix("invalid arguments for task notify: ")
-            if why.startswith("topic: string should match"):
-                return "notification_topic: use 1 to 64 letters, digits, - and _"
             return f"notification_{why}" if why.startswith("topic: ") else why
         case Code.INVALID, "when":
             return why

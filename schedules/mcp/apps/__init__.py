@@ -12,6 +12,7 @@ from mcp.server.apps import Apps, ResourceCsp
 
 AGENDA = "ui://agenda"
 CARD = "ui://schedule"
+PAGES = (AGENDA, CARD)
 # The page that belongs to a tool.
 PAGE_OF_TOOL = {
     "upcoming": AGENDA,

@@ -71,6 +71,7 @@ from schedules.services.pushes import run_of
 from schedules.tasks import registry
 from schedules.tasks.interface import Final, RetryLater
 from schedules.when.triggers import TriggerError, load_zone
+from schedules.when.zone_names import zone_named
 
 logger = logging.getLogger(__name__)
 
@@ -247,11 +248,12 @@ def schedule_cron_notification(
     profile = actor.read_profile()
     # Our own answers put the zone in front of the expression, so accept it here too.
     zoned = _ZONED_CRON.fullmatch(cron)
-    zone = timezone if timezone is not None else zoned["zone"] if zoned else profile.timezone
+    zone_in_cron = zone_named(zoned["zone"]) if zoned else None
+    zone = next((given for given in (timezone, zone_in_cron) if given is not None), profile.timezone)
     if timezone is None and not zone:
         raise MissingArgumentError("timezone", "The user has set no zone: ask where they live.")
     given = {"timezone": zone, "cron": cron}
-    if zoned and zoned["zone"] != zone:
+    if zone_in_cron not in (None, zone):
         return refused(refuse("cron", f"its zone is not the timezone {zone}: give one of them"), given)
     expression = zoned["cron"] if zoned else cron
     now = clock.now()
@@ -324,7 +326,7 @@ def list_scheduled_notifications(
         return refused(problem, {})
     found = current_actor().jobs().filter(IS_UNSENT_NOTIFICATION)
     if notification_topic is not None:
-        if limits.topic_problem(notification_topic):
+        if not re.fullmatch(limits.TOPIC_PATTERN, notification_topic):
             return {"schedules": [], "count": 0}
         of_topic = found.alias(topic=NotificationTopic()).filter(topic=notification_topic)
         # By key alone: in the order of the list, the database would look through all notifications.

@@ -6,7 +6,6 @@ from typing import Any
 
 from django.conf import settings
 from django.contrib import messages
-from django.db import transaction
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
 from django.views.decorators.http import require_POST
@@ -16,9 +15,9 @@ from schedules import clock, services
 from schedules.form_errors import add_errors
 from schedules.models import Job
 from schedules.models.counting import counted
-from schedules.result import Err, Ok, Result
+from schedules.result import Code, Err, Ok, Result
 from schedules.services import Actor, Scheduled
-from schedules.services.quotas import wait_for_turn
+from schedules.services.demo import DEMO_TAG, add_demo_jobs, remove_demo_jobs
 from schedules.templatetags.cronty_times import clock_words, local
 from schedules.web.forms import WelcomeForm
 from schedules.web.views.delivery import delivery_of
@@ -26,9 +25,6 @@ from schedules.web.views.notifications import link_to_show
 from schedules.web.views.page import FormPageMixin, actor_of, back, find_job, problem_text
 
 FIRST_REMINDER_IN = timedelta(seconds=20)
-DEMO_TAG = "demo"
-# Demo jobs are found by their id, because anybody may use the tag.
-DEMO_PREFIX = "demo"
 
 
 class WelcomePage(FormPageMixin, TemplateView):
@@ -98,62 +94,17 @@ def greet(actor: Actor, *, timezone: str, failure_topic: str, message: str) -> R
 def demo(request: HttpRequest) -> HttpResponse:
     """Add three demo jobs, or remove them again."""
     actor = actor_of(request)
-    demo_ids = (
-        actor.jobs()
-        .owned_by(actor.user)
-        .filter(public_id__startswith=f"{DEMO_PREFIX}_")
-        .values_list("public_id", flat=True)
-    )
     if request.POST.get("verb") == "remove":
-        removed = [isinstance(services.delete(actor, job_id), Ok) for job_id in demo_ids]
-        if removed:
-            messages.success(request, f"{counted(sum(removed), 'demo job')} moved to the trash.")
+        if removed := remove_demo_jobs(actor):
+            messages.success(request, f"{counted(removed, 'demo job')} moved to the trash.")
         else:
             messages.warning(request, "There are no demo jobs to remove.")
         return back(request, reverse("schedules:jobs"))
-    with transaction.atomic():
-        wait_for_turn(actor.read_profile())
-        if demo_ids.exists():
-            messages.warning(request, f"You already have demo jobs, tagged {DEMO_TAG}.")
-            return back(request, reverse("schedules:jobs"))
-        results = [
-            services.schedule(actor, prefix=DEMO_PREFIX, tags=[DEMO_TAG], **fields)
-            for fields in demo_jobs(actor)
-        ]
-    problems = [problem_text(result) for result in results if isinstance(result, Err)]
-    if problems:
-        messages.error(request, problems[0])
-    else:
-        messages.success(request, f"{len(results)} demo jobs added, tagged {DEMO_TAG}.")
+    match add_demo_jobs(actor):
+        case Ok(added):
+            messages.success(request, f"{added} demo jobs added, tagged {DEMO_TAG}.")
+        case Err(code=Code.CONFLICT) as problem:
+            messages.warning(request, problem_text(problem))
+        case Err() as problem:
+            messages.error(request, problem_text(problem))
     return back(request, reverse("schedules:jobs"))
-
-
-def demo_jobs(actor: Actor) -> list[dict[str, Any]]:
-    """Describe one job of each kind; those that send something to other hosts start paused."""
-    topic = services.profile_of(actor.user).default_topic or f"cronty-demo-{secrets.token_hex(4)}"
-    cron = Job.TriggerType.CRON
-    return [
-        {
-            "name": "Stand-up reminder",
-            "task": "notify",
-            "kwargs": {"topic": topic, "message": "Stand-up in five minutes."},
-            "trigger_type": cron,
-            "cron": "55 9 * * 1-5",
-            "paused": True,
-        },
-        {
-            "name": "Morning briefing",
-            "task": "prompt",
-            "kwargs": {"prompt": "Summarise my unread mail and today's calendar in five lines."},
-            "trigger_type": cron,
-            "cron": "0 8 * * 1-5",
-        },
-        {
-            "name": "Uptime ping",
-            "task": "webhook",
-            "kwargs": {"url": "https://example.com/", "method": "GET"},
-            "trigger_type": Job.TriggerType.INTERVAL,
-            "every": timedelta(minutes=45),
-            "paused": True,
-        },
-    ]

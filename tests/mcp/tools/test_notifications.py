@@ -270,6 +270,10 @@ def test_cron_with_a_zone_prefix_from_an_answer_is_accepted(call, prefix):
     without_zone = call("schedule_cron_notification", **DAILY | {"cron": cron, "timezone": None})
 
     assert again["cron"] == without_zone["cron"] == first["cron"]
+    city = call(
+        "schedule_cron_notification", **DAILY | {"cron": f"{prefix}=Tokyo 0 9 * * *", "timezone": None}
+    )
+    assert city["cron"] == first["cron"]
     assert first["schedule_id"] in again["warning"]
 
 
@@ -366,6 +370,15 @@ def test_message_that_will_be_cut_off_has_a_warning(call, cluster, length, is_cu
 
     assert ("4,095 bytes" in answer.get("warning", "")) == is_cut
     assert answer["success"]
+    by_position = call(
+        "schedule_job",
+        name="Long",
+        task="notify",
+        args=["x" * length, "olga-phone"],
+        trigger_type="interval",
+        trigger_config={"hours": 1},
+    )
+    assert ("4,095 bytes" in by_position.get("warning", "")) == is_cut
 
 
 def test_message_that_was_cut_off_has_a_warning(call, sink):
@@ -373,6 +386,12 @@ def test_message_that_was_cut_off_has_a_warning(call, sink):
 
     assert "cut off" in answer["warning"]
     assert Execution.objects.get().result["shortened"] is True
+
+
+def test_notification_to_a_name_that_is_refused_now_stays_visible(call, owner):
+    JobFactory(owner=owner, task="notify", kwargs={"message": "x", "topic": "docs"})
+
+    assert call("list_scheduled_notifications", notification_topic="docs")["count"] == 1
 
 
 def test_long_list_is_paginated(call, owner):

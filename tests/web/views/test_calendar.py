@@ -395,7 +395,7 @@ def test_feed_of_many_frequent_schedules_stays_within_its_steps(client: Client, 
 def test_address_of_the_calendar_can_be_changed_and_the_old_one_stops_working(web, owner):
     old = owner.cronty_profile.calendar_key
 
-    answer = web.post("/calendar/address/")
+    answer = web.post("/calendar/address/", {"shown": old})
 
     new = Profile.objects.get(user=owner).calendar_key
     assert (answer.status_code, answer["Location"]) == (303, "/calendar/")

@@ -112,7 +112,7 @@ BAD = {
     ),
     "a zone that is none": ({"timezone": "Mars/Olympus"}, "timezone", "Unknown time zone"),
     "no topic": ({"notify-topic": ""}, "notify-topic", "Enter a topic."),
-    "a bad topic": ({"notify-topic": "no spaces"}, "notify-topic", "Use up to 64 letters, digits, - or _."),
+    "a bad topic": ({"notify-topic": "no spaces"}, "notify-topic", "Use 1 to 64 letters, digits, - and _."),
     "a priority too high": ({"notify-priority": "9"}, "notify-priority", "Choose one of these."),
     "broken JSON": (
         {"task": "webhook", "webhook-url": "https://example.com", "webhook-headers": "{"},

@@ -444,7 +444,7 @@ def test_owner_sees_the_signing_keys_of_a_webhook_and_can_change_them(web: Clien
     (old,) = services.signing_keys_of(Actor(owner), job, clock.now())
 
     page = web.get(f"/jobs/{job.public_id}/")
-    web.post(f"/jobs/{job.public_id}/rotate-key/")
+    web.post(f"/jobs/{job.public_id}/rotate-key/", {"shown": "1"})
     changed = web.get(f"/jobs/{job.public_id}/").content.decode()
 
     assert page["Cache-Control"] == "no-store"

@@ -137,8 +137,9 @@ def test_demo_jobs_are_added_once_and_not_removed_twice(web: Client, owner: User
     assert "There are no demo jobs to remove." in pages[3]
 
 
-def test_quota_is_shown_as_a_sentence(web: Client, settings: LazySettings):
+def test_quota_is_shown_as_a_sentence(web: Client, owner: User, settings: LazySettings):
     settings.CRONTY_MAX_ACTIVE_JOBS = 1
+    JobFactory(owner=owner)
 
     page = html_of(web.post("/demo/", follow=True))
     form = html_of(web.post("/welcome/", ANSWERS))
