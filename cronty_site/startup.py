@@ -19,10 +19,18 @@ def run_command() -> None:
     """Run the management command that the arguments name."""
     is_local_server = sys.argv[1:2] == ["mcp_serve"] and "--http" not in sys.argv
     set_up(pages=not is_local_server)
+    execute(*sys.argv)
+
+
+def execute(program: str, *arguments: str) -> None:
+    """Run a management command; only those that start Cronty change the permissions of its files."""
+    # With `web`, the application does it, as with any other server.
+    if arguments[:1] in (("up",), ("qcluster",)):
+        restrict_to_owner()
     # Only needed here, and not by every command of a terminal.
     from django.core.management import execute_from_command_line  # noqa: PLC0415
 
-    execute_from_command_line(sys.argv)
+    execute_from_command_line([program, *arguments])
 
 
 def set_up(*, pages: bool = True) -> None:
@@ -43,7 +51,6 @@ def set_up(*, pages: bool = True) -> None:
     except ImproperlyConfigured as error:
         # A wrong setting is for the operator to fix; a traceback would only hide the sentence that says how.
         sys.exit(f"Cronty cannot start. {error}")
-    restrict_to_owner()
 
 
 def _store_options_of_up() -> None:

@@ -1,10 +1,11 @@
-"""Files that only the user who runs Cronty may read: the data folder, the database, backups, logs and the secret key."""
+"""Files that only the user who runs Cronty may read: the data folder, the database, the secret key and settings."""
 
 import logging
 import os
 import stat
 from collections.abc import Iterator
 from contextlib import suppress
+from glob import escape
 from pathlib import Path
 
 from django.conf import settings
@@ -12,6 +13,9 @@ from django.conf import settings
 logger = logging.getLogger(__name__)
 
 OTHERS = stat.S_IRWXG | stat.S_IRWXO
+SQLITE_HEADER = b"SQLite format 3\0"
+# The database, what SQLite keeps beside it, the lock of a start, and the copy that `restore` prepares.
+DATABASE_SUFFIXES = ("", "-wal", "-shm", "-journal", ".lock", ".restoring")
 
 
 def restrict_to_owner() -> None:
@@ -29,16 +33,30 @@ def open_to_others() -> list[Path]:
 
 
 def _private_paths() -> Iterator[Path]:
-    # Nobody else can reach what is in a folder of a private folder.
-    if folder := getattr(settings, "CRONTY_DATA", None):
+    folder = getattr(settings, "CRONTY_DATA", None)
+    if folder and (Path(folder) / "secret_key").is_file():
         yield Path(folder)
-        yield from (path for path in sorted(Path(folder).iterdir()) if path.is_file())
+    yield from filter(Path.is_file, _private_files(folder))
+
+
+def _private_files(folder: Path | None) -> Iterator[Path]:
+    """Yield the paths of files that Cronty creates or reads; any other file beside them is not ours."""
+    if folder:
+        yield from (Path(folder) / name for name in ("secret_key", "commands.toml", ".env"))
         yield settings.BASE_DIR / ".env"
     database = settings.DATABASES["default"]
     file = Path(str(database.get("NAME", ""))).resolve()
-    if database["ENGINE"] == "django.db.backends.sqlite3" and file.parent != folder and file.is_file():
-        # With its write-ahead log, and the databases that `restore` replaced.
-        yield from sorted(file.parent.glob(f"{file.name}*"))
+    if database["ENGINE"] == "django.db.backends.sqlite3" and _is_sqlite(file):
+        yield from (file.with_name(f"{file.name}{suffix}") for suffix in DATABASE_SUFFIXES)
+        # The databases that `restore` replaced.
+        yield from sorted(file.parent.glob(f"{escape(file.name)}.before-*"))
+
+
+def _is_sqlite(file: Path) -> bool:
+    """Return whether a file is an SQLite database, which is empty until its first table exists."""
+    with suppress(OSError), file.open("rb") as opened:
+        return opened.read(len(SQLITE_HEADER)) in (SQLITE_HEADER, b"")
+    return False
 
 
 def _mode_of(path: Path) -> int:

@@ -25,8 +25,8 @@ def data(settings: LazySettings, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
     """A data folder as an older version left it: readable by everybody."""
     folder = tmp_path / "data"
     (folder / "static").mkdir(parents=True)
-    for name in ("cronty.sqlite3", "cronty.sqlite3-wal", "secret_key", "up.log", "static/app.css"):
-        (folder / name).write_text("x")
+    for name in ("cronty.sqlite3", "cronty.sqlite3-wal", "secret_key", "commands.toml", "static/app.css"):
+        (folder / name).write_bytes(private_files.SQLITE_HEADER if name == "cronty.sqlite3" else b"x")
         (folder / name).chmod(0o644)
     folder.chmod(0o755)
     settings.CRONTY_DATA, settings.BASE_DIR = folder, tmp_path
@@ -57,17 +57,55 @@ def test_start_takes_the_rights_of_others_away_and_logs_it(data: Path, caplog: p
 def test_database_and_settings_file_elsewhere_are_private_too(data: Path, settings: LazySettings):
     elsewhere = data.parent / "elsewhere"
     elsewhere.mkdir(mode=0o755)
-    names = ("jobs.db", "jobs.db-wal", "jobs.db.before-20260101T000000", "other.txt")
+    names = ("jobs.db", "jobs.db-wal", "jobs.db.before-20260101T000000", "other.txt", "jobs.db.html")
     files = [elsewhere / name for name in names]
     for file in (*files, data.parent / ".env"):
-        file.write_text("x")
+        file.write_bytes(private_files.SQLITE_HEADER)
         file.chmod(0o644)
     settings.DATABASES["default"]["NAME"] = str(files[0])
 
     private_files.restrict_to_owner()
 
-    assert [mode_of(file) for file in files] == [0o600, 0o600, 0o600, 0o644]
+    assert [mode_of(file) for file in files] == [0o600, 0o600, 0o600, 0o644, 0o644]
     assert mode_of(data.parent / ".env") == 0o600
+
+
+def test_files_and_folders_that_are_not_of_cronty_stay_as_they_are(data: Path, settings: LazySettings):
+    shared = data.parent / "shared"
+    (shared / "commands.toml").mkdir(parents=True)
+    others = [shared / "index.html", shared / "notes", shared / "notes-wal"]
+    for file in others:
+        file.write_text("text of somebody else")
+        file.chmod(0o644)
+    folders = [shared, shared / "commands.toml"]
+    for folder in folders:
+        folder.chmod(0o755)
+    settings.CRONTY_DATA = shared
+    settings.DATABASES["default"]["NAME"] = str(shared / "notes")
+
+    private_files.restrict_to_owner()
+
+    assert {mode_of(file) for file in others} == {0o644}
+    assert {mode_of(folder) for folder in folders} == {0o755}
+
+
+@pytest.mark.parametrize(
+    ("command", "mode"), [("doctor --offline", 0o644), ("check", 0o644), ("qcluster --help", 0o600)]
+)
+def test_only_a_start_changes_permissions(tmp_path: Path, command: str, mode: int):
+    key = tmp_path / "secret_key"
+    key.write_text("0123456789 abcdefghijklmnopqrstuvwxyz")
+    key.chmod(0o644)
+
+    subprocess.run(
+        [sys.executable, "manage.py", *command.split()],
+        cwd=ROOT,
+        env={"CRONTY_DATA": str(tmp_path), "PATH": os.environ["PATH"]},
+        check=False,
+        capture_output=True,
+    )
+
+    assert mode_of(key) == mode
 
 
 def test_shared_folder_and_target_of_a_link_stay_as_they_are(data: Path, caplog: pytest.LogCaptureFixture):
@@ -85,11 +123,11 @@ def test_shared_folder_and_target_of_a_link_stay_as_they_are(data: Path, caplog:
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can give a file to another user")
 def test_file_of_another_user_is_reported_and_left_alone(data: Path):
-    os.chown(data / "up.log", 12345, 12345)
+    os.chown(data / "commands.toml", 12345, 12345)
 
     private_files.restrict_to_owner()
 
-    assert mode_of(data / "up.log") == 0o644
+    assert mode_of(data / "commands.toml") == 0o644
     assert len(list(checks.check_files())) == 1
 
 

@@ -7,13 +7,13 @@ from typing import Any
 
 import click
 from click.shell_completion import get_completion_class
-from django.core.management import CommandError, call_command, execute_from_command_line
+from django.core.management import CommandError, call_command
 from rich.status import Status
 
+from cronty_site.startup import execute
 from cronty_site.terminal.output import console, print_json, say
 from cronty_site.terminal.session import Session, subcommand
 from schedules.models import Event, Token
-from schedules.private_files import restrict_to_owner
 from schedules.services import issue_token
 from schedules.services.tokens import FAMILIES, SCOPES
 from schedules.when.phrases import PhraseError, parse_delay
@@ -22,30 +22,25 @@ _PASSED_ON = {"ignore_unknown_options": True, "help_option_names": []}
 _ARGUMENTS = click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 
 
-def _manage(*arguments: str, program: str = "cronty") -> None:
-    restrict_to_owner()
-    execute_from_command_line([program, *arguments])
-
-
 @click.command("up", context_settings=_PASSED_ON, add_help_option=False)
 @_ARGUMENTS
 def up_command(arguments: Sequence[str]) -> None:
     """Run the web pages and a cluster until Ctrl-C."""
-    _manage("up", *arguments)
+    execute("cronty", "up", *arguments)
 
 
 @click.command("doctor", context_settings=_PASSED_ON, add_help_option=False)
 @_ARGUMENTS
 def doctor_command(arguments: Sequence[str]) -> None:
     """Check the installation."""
-    _manage("doctor", *arguments)
+    execute("cronty", "doctor", *arguments)
 
 
 @click.command("manage", context_settings=_PASSED_ON, add_help_option=False)
 @_ARGUMENTS
 def manage_command(arguments: Sequence[str]) -> None:
     """Run any management command, like manage.py."""
-    _manage(*(arguments or ["help"]), program="cronty manage")
+    execute("cronty manage", *(arguments or ["help"]))
 
 
 @subcommand(
