@@ -1,11 +1,14 @@
-"""The database as a command finds it, which may be away or without tables."""
+"""The database as a command finds it, which may be away, without tables, or of another version."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pkgutil import iter_modules
 
 from django.core.management.base import CommandError
-from django.db import Error
+from django.db import Error, connection
+from django.db.migrations.recorder import MigrationRecorder
 
+from schedules import migrations
 from schedules.command_words import how_to_run
 from schedules.database_errors import reason_of
 
@@ -19,3 +22,13 @@ def readable_database() -> Iterator[None]:
         raise CommandError(
             f"The database cannot be read ({reason_of(error)}): run `{how_to_run('up')}` first."
         ) from error
+
+
+def unknown_migration_problem() -> str:
+    """Say so if the database is that of a newer version; else return an empty text."""
+    # Of this app only: squashed migrations of others stay recorded under their old names.
+    known = {module.name for module in iter_modules(migrations.__path__)}
+    applied = {name for app, name in MigrationRecorder(connection).applied_migrations() if app == "schedules"}
+    if unknown := applied - known:
+        return f"The database has schedules.{max(unknown)}, which this version of Cronty does not know."
+    return ""

@@ -12,9 +12,11 @@ import psycopg
 import pytest
 from django.core.management import call_command
 from django.db import connection
+from django.db.migrations.recorder import MigrationRecorder
 from psycopg import sql
 
 from schedules import clock
+from schedules.management.commands.restore import maintenance_database
 from schedules.models import Cluster
 from tests.clusters import PROJECT, database_url
 from tests.factories import ClusterFactory, ExecutionFactory, JobFactory
@@ -207,6 +209,29 @@ def test_file_that_is_no_backup_is_refused(tmp_path: Path):
 
     assert refused.returncode == 1
     assert "is not a backup of Cronty" in refused.stderr
+
+
+@on_sqlite
+def test_backup_of_a_newer_version_is_refused_and_nothing_is_replaced(tmp_path: Path):
+    backup, target = tmp_path / "copy.sqlite3", tmp_path / "cronty.sqlite3"
+    call_command("backup", str(target))
+    file = target.stat().st_ino
+    MigrationRecorder(connection).record_applied("schedules", "9999_from_the_future")
+    try:
+        call_command("backup", str(backup))
+    finally:
+        MigrationRecorder(connection).record_unapplied("schedules", "9999_from_the_future")
+
+    refused = restore(f"sqlite:///{target}", backup, "--slots", "skip", "--yes")
+
+    assert refused.returncode == 1
+    assert "schedules.9999_from_the_future, which this version of Cronty does not know" in refused.stderr
+    assert target.stat().st_ino == file
+    assert {path.name for path in tmp_path.iterdir()} == {backup.name, target.name}
+
+
+def test_postgresql_database_is_never_renamed_from_a_session_in_it():
+    assert [maintenance_database(name) for name in ("cronty", "postgres")] == ["postgres", "template1"]
 
 
 @on_postgresql

@@ -20,6 +20,7 @@ from schedules import clock, engine
 from schedules.command_words import how_to_run
 from schedules.management.base_command import CrontyCommand
 from schedules.management.commands.backup import connection_options, is_cronty, sync
+from schedules.management.database import unknown_migration_problem
 from schedules.models import Cluster
 from schedules.models.clusters import ClusterQuerySet
 from schedules.models.counting import counted
@@ -80,9 +81,15 @@ def _restore_sqlite(path: Path, slots: str | None, *, is_sure: bool) -> str:
         os.close(os.open(copy, os.O_CREAT | os.O_WRONLY, 0o600))
         with closing(sqlite3.connect(copy)) as target:
             backup.backup(target)
-    _connect_to(str(copy))
-    said = _account(slots)
-    _connect_to(str(current))
+    try:
+        _connect_to(str(copy))
+        said = _account(slots)
+    except BaseException:
+        connection.close()
+        copy.unlink()
+        raise
+    finally:
+        _connect_to(str(current))
     _make_single_file(copy)
     kept = current.with_name(f"{current.name}.before-{clock.now():%Y%m%dT%H%M%S}")
     if is_replaced:
@@ -116,7 +123,8 @@ def _restore_postgresql(path: Path, slots: str | None, *, is_sure: bool) -> str:
     listed = subprocess.run([program, "--list", path], capture_output=True, text=True, check=False)  # noqa: S603  # nosec B603
     if "schedules_job" not in listed.stdout:
         raise CommandError(f"{path} is not a dump of Cronty in pg_dump's custom format.")
-    _connect_to("postgres")
+    maintenance = maintenance_database(current)
+    _connect_to(maintenance)
     is_replaced = bool(_rows("SELECT 1 FROM pg_database WHERE datname = %s", [current]))
     if is_replaced:
         _connect_to(current)
@@ -124,7 +132,7 @@ def _restore_postgresql(path: Path, slots: str | None, *, is_sure: bool) -> str:
         _refuse_other_sessions()
     slots = _slots(slots)
     _confirm(current, is_replaced=is_replaced, is_sure=is_sure)
-    _connect_to("postgres")
+    _connect_to(maintenance)
     quote = connection.ops.quote_name
     _execute(f"CREATE DATABASE {quote(new)}")
     try:
@@ -137,7 +145,7 @@ def _restore_postgresql(path: Path, slots: str | None, *, is_sure: bool) -> str:
         )
         _connect_to(new)
         said = _account(slots)
-        _connect_to("postgres")
+        _connect_to(maintenance)
         kept = f"{current}_before_{clock.now():%Y%m%d_%H%M%S}"
         # Together, because a start between the two would find no database.
         with transaction.atomic():
@@ -145,7 +153,7 @@ def _restore_postgresql(path: Path, slots: str | None, *, is_sure: bool) -> str:
                 _execute(f"ALTER DATABASE {quote(current)} RENAME TO {quote(kept)}")
             _execute(f"ALTER DATABASE {quote(new)} RENAME TO {quote(current)}")
     except BaseException:
-        _connect_to("postgres")
+        _connect_to(maintenance)
         _execute(f"DROP DATABASE IF EXISTS {quote(new)}")
         raise
     finally:
@@ -153,8 +161,15 @@ def _restore_postgresql(path: Path, slots: str | None, *, is_sure: bool) -> str:
     return f"{said}\nThe replaced database is kept as {kept}." if is_replaced else said
 
 
+def maintenance_database(current: str) -> str:
+    """Return the database to connect to while this one is renamed, which must have no session."""
+    return "template1" if current == "postgres" else "postgres"
+
+
 def _account(slots: str) -> str:
     """Bring the tables up to date, and decide about the slots; describe what was done."""
+    if problem := unknown_migration_problem():
+        raise CommandError(f"{problem} Nothing was changed: upgrade Cronty on this host first.")
     call_command("migrate", verbosity=0, interactive=False)
     now = clock.now()
     backed_up_at = min(_backup_moment() or now, now)

@@ -10,6 +10,7 @@ from schedules import clock, engine
 from schedules.command_words import how_to_run
 from schedules.database_errors import reason_of
 from schedules.engine.hosts import clock_words
+from schedules.management.database import unknown_migration_problem
 from schedules.management.doctor.findings import Finding, ok, problem, warning
 from schedules.models import Cluster, Execution, Job
 from schedules.models.counting import count_up_to, count_words
@@ -69,24 +70,12 @@ def _limits_of_role() -> Iterator[Finding]:
 
 def _migrations() -> Finding:
     executor = MigrationExecutor(connection)
-    known = set(executor.loader.graph.nodes)
     missing = executor.migration_plan(executor.loader.graph.leaf_nodes())
     if missing:
         names = ", ".join(f"{migration.app_label}.{migration.name}" for migration, _ in missing[:3])
         return problem("migrations", f"{len(missing)} are missing: {names}.", _upgrade())
-    apps = {app for app, _ in known}
-    newer = sorted(
-        f"{app}.{name}"
-        for app, name in executor.loader.applied_migrations
-        if app in apps and (app, name) not in known
-    )
-    # Squashed migrations stay recorded under their old names, which is not a newer version.
-    if unknown := [name for name in newer if name.startswith("schedules.")]:
-        return problem(
-            "migrations",
-            f"The database has {unknown[-1]}, which this version of Cronty does not know.",
-            "Upgrade Cronty on this host.",
-        )
+    if words := unknown_migration_problem():
+        return problem("migrations", words, "Upgrade Cronty on this host.")
     return ok("migrations", "The tables are those of this version.")
 
 
