@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from pkgutil import iter_modules
 
 from django.core.management.base import CommandError
@@ -22,6 +23,14 @@ def readable_database() -> Iterator[None]:
         raise CommandError(
             f"The database cannot be read ({reason_of(error)}): run `{how_to_run('up')}` first."
         ) from error
+
+
+def missing_database_problem() -> str:
+    """Say so if there is no SQLite file, because a connection would create an empty one; else return an empty text."""
+    file = Path(str(connection.settings_dict["NAME"]))
+    if connection.vendor == "sqlite" and file.is_absolute() and not file.exists():
+        return f"There is no database {file}: check CRONTY_DATA."
+    return ""
 
 
 def unknown_migration_problem() -> str:

@@ -15,6 +15,7 @@ from django.db import connection
 
 from schedules import clock
 from schedules.management.base_command import CrontyCommand
+from schedules.management.database import missing_database_problem
 
 
 class Command(CrontyCommand):
@@ -33,9 +34,8 @@ class Command(CrontyCommand):
             raise CommandError(f"{path} exists already; a backup overwrites nothing.")
         if not path.parent.is_dir():
             raise CommandError(f"The folder {path.parent} does not exist.")
-        database = Path(connection.settings_dict["NAME"])
-        if database.is_absolute() and not database.exists():
-            raise CommandError(f"There is no database {database}: check CRONTY_DATA.")
+        if problem := missing_database_problem():
+            raise CommandError(problem)
         try:
             copy_sqlite(path)
         except FileExistsError as error:

@@ -10,7 +10,7 @@ from schedules import clock, engine
 from schedules.command_words import how_to_run
 from schedules.database_errors import reason_of
 from schedules.engine.hosts import clock_words
-from schedules.management.database import unknown_migration_problem
+from schedules.management.database import missing_database_problem, unknown_migration_problem
 from schedules.management.doctor.findings import Finding, ok, problem, warning
 from schedules.models import Cluster, Execution, Job
 from schedules.models.counting import count_up_to, count_words
@@ -24,6 +24,11 @@ CLOCK_SET_BACK = timedelta(minutes=1)
 
 def examine_connection() -> Iterator[Finding]:
     """Examine what everything else needs."""
+    if words := missing_database_problem():
+        yield problem(
+            "database", words, f"If nothing runs yet, start `{how_to_run('up')}`, which creates it."
+        )
+        return
     try:
         connection.ensure_connection()
         size = f"{database_size() / 1e6:,.1f} MB"

@@ -9,7 +9,9 @@ from django.db.migrations.recorder import MigrationRecorder
 from schedules import clock
 from schedules.management.doctor import database, examine
 from schedules.models import Cluster, Execution, Installation
+from tests.clusters import PROJECT
 from tests.factories import ClusterFactory, ExecutionFactory, JobFactory
+from tests.projects import Project
 
 pytestmark = pytest.mark.django_db
 
@@ -45,6 +47,16 @@ def test_database_that_does_not_answer_is_the_only_finding_about_it(monkeypatch)
 
     assert [finding.level for finding in findings if finding.check == "database"] == ["problem"]
     assert "clusters" not in {finding.check for finding in findings}
+
+
+def test_missing_database_is_a_problem_and_is_not_created(tmp_path):
+    variables = {"CRONTY_DATA": str(tmp_path), "DATABASE_URL": f"sqlite:///{tmp_path}/none.sqlite3"}
+
+    done = Project(PROJECT, variables).run("doctor", "--offline")
+
+    assert done.returncode == 1
+    assert f"There is no database {tmp_path}/none.sqlite3: check CRONTY_DATA." in done.stdout
+    assert list(tmp_path.glob("none*")) == []
 
 
 @pytest.mark.skipif(connection.vendor != "postgresql", reason="SQLite has no pooler")
