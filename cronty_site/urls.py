@@ -11,6 +11,7 @@ from django.urls import include, path
 
 from cronty_site import accounts
 from cronty_site.admin import register_accounts
+from cronty_site.errors import server_error
 
 password_reset = [
     path("password/forgotten/", accounts.ForgottenPasswordPage.as_view(), name="password_reset"),
@@ -21,6 +22,7 @@ password_reset = [
     path("password/new/done/", accounts.NewPasswordSetPage.as_view(), name="password_reset_complete"),
 ]
 register_accounts()
+handler500 = server_error
 
 
 @login_not_required

@@ -5,6 +5,8 @@ from django.db import Error, InterfaceError, InternalError, OperationalError
 FULL = "The disk of the database was full."
 LOCKED = "The database was locked."
 AWAY = "The database did not answer."
+TRY_AGAIN = "The database does not answer just now: try again in a moment"
+TRY_AGAIN_SECONDS = 5
 # PostgreSQL closed the connection because its transaction took too long; Django reports that as an InternalError.
 _TRANSACTION_ENDED = ("25P03", "25P04")
 

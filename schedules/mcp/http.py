@@ -10,6 +10,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from schedules.database_errors import TRY_AGAIN_SECONDS
 from schedules.mcp.answers import DATABASE_AWAY
 from schedules.mcp.server import CrontyServer, build_server
 from schedules.services.tokens import FAMILIES
@@ -61,7 +62,9 @@ def serve_over_http(server: CrontyServer, hosts: Collection[str] = ()) -> Starle
 def _server_error(request: Request, error: Exception) -> Response:
     """Answer a request that failed before it reached a tool, such as when the token could not be looked up."""
     if isinstance(error, (OperationalError, InterfaceError)):
-        return PlainTextResponse(f"{DATABASE_AWAY.message}.\n", 503, headers={"Retry-After": "5"})
+        return PlainTextResponse(
+            f"{DATABASE_AWAY.message}.\n", 503, headers={"Retry-After": str(TRY_AGAIN_SECONDS)}
+        )
     return PlainTextResponse("Internal server error\n", 500)
 
 

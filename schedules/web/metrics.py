@@ -10,10 +10,12 @@ from datetime import datetime
 from itertools import accumulate
 
 from django.contrib.auth.decorators import login_not_required
+from django.db import Error
 from django.http import HttpRequest, HttpResponse
 from django.views.decorators.http import require_safe
 
 from schedules import __version__
+from schedules.database_errors import TRY_AGAIN, TRY_AGAIN_SECONDS, is_outage
 from schedules.models import Cluster, Execution, Job
 from schedules.models.counting import COUNTED, count_up_to
 from schedules.services.run_counters import BUCKETS, RunCounters
@@ -28,8 +30,15 @@ counters = RunCounters()
 @require_safe
 def metrics(request: HttpRequest) -> HttpResponse:
     """Return all metrics; counters begin with this web process."""
-    now = database_time()
-    text = "".join([*_clusters(now), *_work(now), *_runs(), *_installation()])
+    try:
+        now = database_time()
+        text = "".join([*_clusters(now), *_work(now), *_runs(), *_installation()])
+    except Error as error:
+        if not is_outage(error):
+            raise
+        return HttpResponse(
+            f"{TRY_AGAIN}.\n", "text/plain", 503, headers={"Retry-After": str(TRY_AGAIN_SECONDS)}
+        )
     return HttpResponse(text, content_type="text/plain; version=0.0.4; charset=utf-8")
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from django.db import OperationalError, connection
 
 from schedules import __version__, clock
 from schedules.models import Execution
@@ -53,6 +54,18 @@ def test_metrics_count_clusters_and_unfinished_runs(client):
     assert "\ncronty_clusters 1\n" in text
     assert "\ncronty_claimed_executions 7\n" in text
     assert '\ncronty_executions{status="queued"} 1\n' in text
+
+
+@pytest.mark.django_db
+def test_metrics_are_unavailable_while_the_database_is_away(client):
+    def refuse(*args):
+        raise OperationalError("connection refused")
+
+    with connection.execute_wrapper(refuse):
+        answer = client.get("/metrics")
+
+    assert (answer.status_code, answer["Content-Type"], answer["Retry-After"]) == (503, "text/plain", "5")
+    assert answer.content == b"The database does not answer just now: try again in a moment.\n"
 
 
 @pytest.mark.django_db

@@ -8,6 +8,7 @@ from typing import Any, NotRequired, TypeVar
 from typing_extensions import TypedDict
 
 from schedules import clock, engine, limits
+from schedules.database_errors import TRY_AGAIN
 from schedules.models import Job
 from schedules.result import Code, Err, sentence
 from schedules.services import Scheduled
@@ -20,7 +21,7 @@ from schedules.when.zones import is_repeated
 # How long an answer about the clusters is reused, so that not every call asks again.
 CLUSTERS_SEEN_FOR = 1.0
 
-DATABASE_AWAY = Err(Code.CONFLICT, "The database does not answer just now: try again in a moment")
+DATABASE_AWAY = Err(Code.CONFLICT, TRY_AGAIN)
 PERHAPS_DONE = "The database did not answer, so this may or may not have been done: look before you repeat it"
 _DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 NO_WORKER = "No worker is running, so nothing fires until one is started: tell the user."

@@ -3,8 +3,8 @@
 import pytest
 from django.contrib.auth.models import User
 from django.test import Client, RequestFactory
-from django.views.defaults import server_error
 
+from cronty_site.errors import server_error
 from tests.factories import ExecutionFactory, JobFactory, TokenFactory
 
 PLAIN = [
