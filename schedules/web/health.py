@@ -23,7 +23,12 @@ def alive(request: HttpRequest) -> HttpResponse:
 @login_not_required
 @require_safe
 def ready(request: HttpRequest) -> JsonResponse:
-    """Report whether the database answers, a cluster is alive, no job is overdue, and no lock delays the clusters."""
+    """Report whether the database answers, a cluster is alive, no job is overdue, and no lock delays the clusters.
+
+    What the database cannot tell is null.
+    """
+    facts: dict[str, bool | None]
+    reason = ""
     try:
         now = database_time()
         facts = {
@@ -32,14 +37,15 @@ def ready(request: HttpRequest) -> JsonResponse:
             "on_time": not Job.objects.late(now).exists(),
             "unblocked": not Cluster.objects.blocked(now).exists(),
         }
+        if not facts["unblocked"]:
+            reason = (
+                "Another session has locked rows or tables of the database that a cluster is waiting for."
+            )
     # Not only DatabaseError: drivers report a lost connection as InterfaceError, too.
     except Error:
-        facts = dict.fromkeys(("database", "worker", "on_time", "unblocked"), False)
-    answer: dict[str, object] = {**facts}
-    if facts["database"] and not facts["unblocked"]:
-        answer["reason"] = (
-            "Another session has locked rows or tables of the database that a cluster is waiting for."
-        )
+        facts = {"database": False, "worker": None, "on_time": None, "unblocked": None}
+        reason = "The database cannot be read, so the rest is unknown."
+    answer = facts | ({"reason": reason} if reason else {})
     return JsonResponse(answer, status=200 if all(facts.values()) else 503)
 
 

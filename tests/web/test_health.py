@@ -52,7 +52,7 @@ def test_not_ready_while_a_cluster_waits_for_a_lock(client, time_machine):
 
 @pytest.mark.django_db
 @pytest.mark.parametrize("error", [OperationalError, InterfaceError])
-def test_not_ready_when_the_database_connection_is_lost(client, error):
+def test_not_ready_and_the_rest_unknown_when_the_database_connection_is_lost(client, error):
     def refuse(*args):
         raise error("the connection is closed")
 
@@ -60,4 +60,10 @@ def test_not_ready_when_the_database_connection_is_lost(client, error):
         answer = client.get("/readyz")
 
     assert answer.status_code == 503
-    assert answer.json() == {"database": False, "worker": False, "on_time": False, "unblocked": False}
+    assert answer.json() == {
+        "database": False,
+        "worker": None,
+        "on_time": None,
+        "unblocked": None,
+        "reason": "The database cannot be read, so the rest is unknown.",
+    }
