@@ -1,10 +1,11 @@
-"""This host: the data folder, the disk, private files, the time zone data, and the file of commands."""
+"""This host: the folders of the data, their disks, private files, the time zone data, and the file of commands."""
 
 import os
 import re
 import shutil
 from collections.abc import Iterator
 from datetime import date
+from glob import escape
 from pathlib import Path
 
 from django.conf import settings
@@ -20,7 +21,7 @@ LITTLE_SHARE = 0.05
 
 
 def examine() -> Iterator[Finding]:
-    if folder := data_folder():
+    for folder in data_folders():
         yield _data_folder(folder)
         yield _disk(folder)
     yield from _private_files()
@@ -28,18 +29,24 @@ def examine() -> Iterator[Finding]:
     yield from _commands()
 
 
-def data_folder() -> Path | None:
-    """Return the folder of the data, or of the SQLite file in a project that embeds the app; else None."""
-    if folder := getattr(settings, "CRONTY_DATA", None):
-        return Path(folder)
+def data_folders() -> list[Path]:
+    """Return the data folder, which a project that embeds the app does not have, and the folder of the SQLite file."""
+    folders = [Path(folder)] if (folder := getattr(settings, "CRONTY_DATA", None)) else []
+    if file := _sqlite_file():
+        folders.append(file.parent)
+    return list(dict.fromkeys(folders))
+
+
+def _sqlite_file() -> Path | None:
     database = settings.DATABASES["default"]
-    if database["ENGINE"] == "django.db.backends.sqlite3":
-        return Path(str(database["NAME"])).resolve().parent
-    return None
+    file = Path(str(database["NAME"])).resolve()
+    return file if database["ENGINE"] == "django.db.backends.sqlite3" and file.is_file() else None
 
 
 def _data_folder(folder: Path) -> Finding:
-    needed = [folder, *(path for path in sorted(folder.glob("*.sqlite3*")) if path.is_file())]
+    file = _sqlite_file()
+    beside = sorted(folder.glob(f"{escape(file.name)}*")) if file and file.parent == folder else []
+    needed = [folder, *filter(Path.is_file, beside)]
     locked = [path for path in needed if not os.access(path, os.W_OK)]
     if locked:
         who = f"the user {os.geteuid()} who runs this"

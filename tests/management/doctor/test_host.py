@@ -1,7 +1,7 @@
 """This host: folder, disk, files and zone data."""
 
-import os
 from collections import namedtuple
+from pathlib import Path
 
 import pytest
 import time_machine
@@ -9,6 +9,16 @@ import time_machine
 from schedules.management.doctor import host
 
 Usage = namedtuple("Usage", "total used free")
+
+
+@pytest.fixture(autouse=True)
+def database(monkeypatch, settings) -> Path:
+    """An SQLite file in the data folder, whatever database the tests use."""
+    file: Path = settings.CRONTY_DATA / "cronty.sqlite3"
+    file.touch(0o600)
+    values = {"ENGINE": "django.db.backends.sqlite3", "NAME": str(file)}
+    monkeypatch.setitem(settings.DATABASES, "default", values)
+    return file
 
 
 def found(check: str) -> list[str]:
@@ -29,9 +39,22 @@ def test_little_space_is_reported(monkeypatch, free, level):
     assert found("disk") == [level]
 
 
-def test_folder_that_cannot_be_written_is_a_problem(monkeypatch, settings):
-    path = settings.CRONTY_DATA / "cronty.sqlite3"
+def test_database_outside_the_data_folder_is_examined_too(monkeypatch, settings, tmp_path):
+    path = tmp_path / "elsewhere" / "jobs.db"
+    path.parent.mkdir()
     path.touch(0o600)
+    settings.DATABASES["default"]["NAME"] = str(path)
+    free = {settings.CRONTY_DATA: 10**12, path.parent: 50_000_000}
+    monkeypatch.setattr(host.shutil, "disk_usage", lambda folder: Usage(10**12, 0, free[folder]))
+    # The superuser may write everything, so the system's answer is given here.
+    monkeypatch.setattr(host.os, "access", lambda tried, mode: tried != path)
+
+    assert found("disk") == ["ok", "problem"]
+    assert found("data") == ["ok", "problem"]
+
+
+def test_folder_that_cannot_be_written_is_a_problem(monkeypatch, database):
+    path = database
     # The superuser may write everything, so the system's answer is given here.
     monkeypatch.setattr(host.os, "access", lambda tried, mode: tried != path)
 
@@ -62,12 +85,10 @@ def test_old_zone_data_is_reported(monkeypatch, today, level):
         assert found("zone data") == [level]
 
 
-def test_embedding_project_needs_no_data_folder(settings):
+def test_embedding_project_needs_no_data_folder(settings, database):
     del settings.CRONTY_DATA
 
-    folder = host.data_folder()
-
-    assert folder is None or os.path.isdir(folder)
+    assert host.data_folders() == [database.parent]
 
 
 def test_broken_file_of_commands_and_missing_programs_are_named(commands_file, use_commands):
