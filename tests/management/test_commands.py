@@ -123,7 +123,7 @@ def test_address_that_this_machine_does_not_have_is_refused(command, host):
 
 @pytest.mark.django_db
 def test_greeting_shows_url_password_and_the_command_for_agents(settings):
-    options = {"host": settings.CRONTY_HOST, "port": settings.CRONTY_PORT}
+    options = {"host": settings.CRONTY_HOST, "port": settings.CRONTY_PORT, "no_web": False}
 
     words = up.greeting(options, FirstUser("admin", "made-up"), "admin")
 
@@ -137,24 +137,28 @@ def test_greeting_passes_the_data_folder_to_the_command_for_agents(settings, mon
     file = {"ENGINE": "django.db.backends.sqlite3", "NAME": str(settings.CRONTY_DATA / "cronty.sqlite3")}
     monkeypatch.setitem(settings.DATABASES, "default", file)
 
-    words = up.greeting({"host": "127.0.0.1", "port": 9}, None, "olga")
+    words = up.greeting({"host": "127.0.0.1", "port": 9, "no_web": False}, None, "olga")
 
     assert f"claude mcp add cronty --env 'CRONTY_DATA={tmp_path}/my data' -- {sys.executable} " in words
     assert "mcp_serve --user olga\n" in words
 
 
 def test_greeting_shows_the_password_only_once():
-    words = up.greeting({"host": "127.0.0.1", "port": 9}, None, "admin")
+    words = up.greeting({"host": "127.0.0.1", "port": 9, "no_web": False}, None, "admin")
 
     assert "Log in as" not in words
     assert "http://127.0.0.1:9" in words
 
 
-def test_greeting_names_no_page_of_a_project_without_the_pages(settings):
-    assert "/connect/" in up.greeting({"host": "127.0.0.1", "port": 9}, None, "admin")
+def test_greeting_names_no_page_without_the_web_process(settings):
+    assert "/connect/" in up.greeting({"host": "127.0.0.1", "port": 9, "no_web": False}, None, "admin")
+    # A project need not have the pages then.
     settings.ROOT_URLCONF = ()
 
-    assert "create a token" not in up.greeting({"host": "127.0.0.1", "port": 9}, None, "admin")
+    words = up.greeting({"host": "127.0.0.1", "port": 9, "no_web": True}, None, "admin")
+
+    assert "is up:  a cluster, without pages\n" in words
+    assert "http" not in words
 
 
 def test_no_cluster_option_starts_only_the_web_command():
@@ -254,4 +258,4 @@ def test_database_url_names_the_test_database(db):
     ],
 )
 def test_greeting_shows_an_address_that_a_browser_can_open(host, address):
-    assert f"is up:  {address}\n" in up.greeting({"host": host, "port": 9}, None, "admin")
+    assert f"is up:  {address}\n" in up.greeting({"host": host, "port": 9, "no_web": False}, None, "admin")

@@ -10,7 +10,7 @@ from urllib.request import urlopen
 from django.conf import settings
 from django.core.management.base import CommandError, CommandParser
 from django.db import Error, connections
-from django.urls import NoReverseMatch, reverse
+from django.urls import reverse
 
 from schedules import __version__
 from schedules.database_errors import reason_of
@@ -131,7 +131,8 @@ def greeting(options: dict[str, Any], first: FirstUser | None, operator: str) ->
     url = settings.CRONTY_URL
     if (options["host"], options["port"]) != (settings.CRONTY_HOST, settings.CRONTY_PORT):
         url = f"http://{host_in_url(options['host'])}:{options['port']}"
-    lines = ["", f"  Cronty {__version__} is up:  {url}", ""]
+    where = "a cluster, without pages" if options["no_web"] else url
+    lines = ["", f"  Cronty {__version__} is up:  {where}", ""]
     if first and first.password:
         lines += [f"  Log in as {first.name}, password {first.password}", "  (shown only this once)", ""]
     elif first:
@@ -140,7 +141,7 @@ def greeting(options: dict[str, Any], first: FirstUser | None, operator: str) ->
         "  Connect an agent:",
         f"    {_claude_command(local_server(operator))}",
         *([f"    ({note})"] if (note := omitted_variable_note()) else []),
-        *_other_ways_to_connect(url),
+        *([] if options["no_web"] else [_other_way_to_connect(url)]),
         "",
         "  Ctrl-C stops everything.",
         "",
@@ -148,12 +149,8 @@ def greeting(options: dict[str, Any], first: FirstUser | None, operator: str) ->
     return "\n".join(lines)
 
 
-def _other_ways_to_connect(url: str) -> list[str]:
-    try:
-        return [f"    or create a token at {url}{reverse('schedules:connect')} for {url}/mcp"]
-    except NoReverseMatch:
-        # With --no-web, a project need not have the pages.
-        return []
+def _other_way_to_connect(url: str) -> str:
+    return f"    or create a token at {url}{reverse('schedules:connect')} for {url}/mcp"
 
 
 def _claude_command(server: dict[str, Any]) -> str:
