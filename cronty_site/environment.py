@@ -254,8 +254,9 @@ def generated_secret(name: str, path: Path) -> str:
 def database(name: str, default: str, **options: Any) -> dj_database_url.DBConfig:
     """Read the address of a database; messages do not show it, because it may contain a password."""
     usage = "use postgres://user:password@host:5432/name or sqlite:////path/to/file."
+    value = secret(name)
     try:
-        found = dj_database_url.parse(secret(name, default), **options)
+        found = dj_database_url.parse(value or default, **options)
     except ValueError as error:
         raise refuse(name, f"not a database address; {usage}") from error
     engine, file = found.get("ENGINE"), Path(found.get("NAME") or ":memory:").absolute()
@@ -265,6 +266,11 @@ def database(name: str, default: str, **options: Any) -> dj_database_url.DBConfi
     if file.name == ":memory:":
         raise refuse(name, f"it names no database; {usage}")
     if engine == "django.db.backends.sqlite3" and not os.access(file.parent, os.W_OK):
+        if not value:
+            raise refuse(
+                "CRONTY_DATA",
+                f"the folder {file.parent} cannot be written; change its rights, or choose another.",
+            )
         raise refuse(name, f"there is no folder {file.parent} that Cronty may write to; {usage}")
     return found
 

@@ -176,6 +176,13 @@ def test_database_address_is_refused_without_showing_its_password(given):
     assert "hunter2" not in str(refused.value)
 
 
+def test_data_folder_that_cannot_be_written_is_not_blamed_on_the_database_address(given):
+    given("")
+
+    with pytest.raises(ImproperlyConfigured, match=r"^CRONTY_DATA: the folder /no/such cannot be written"):
+        environment.database("X", "sqlite:////no/such/cronty.sqlite3")
+
+
 @pytest.mark.parametrize("content", [None, b"\xff\xfe"], ids=["missing", "not UTF-8"])
 def test_unreadable_secret_file_is_refused_with_its_name(monkeypatch, tmp_path, content):
     if content:
