@@ -289,7 +289,10 @@ CRONTY_LOG_FORMAT = environment.choice("CRONTY_LOG_FORMAT", "TEXT", ("TEXT", "JS
 LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
-    "filters": {"repeats": {"()": "schedules.logs.RepeatFilter"}},
+    "filters": {
+        "repeats": {"()": "schedules.logs.RepeatFilter"},
+        "wrong_host": {"()": "schedules.logs.WrongHostFilter"},
+    },
     "formatters": {
         "text": {
             "class": "schedules.logs.LineFormatter",
@@ -308,6 +311,7 @@ LOGGING = {
     "loggers": {
         # Its lines contain names as they were typed, with line breaks; `cronty_site.logins` logs instead.
         "axes": {"level": "ERROR"},
+        "django.security.DisallowedHost": {"filters": ["wrong_host"]},
         "mcp": {"level": "WARNING"},
         "uvicorn": {"level": "WARNING"},
         "django-q": {"handlers": ["stderr"], "level": "WARNING", "propagate": False},

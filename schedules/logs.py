@@ -60,6 +60,19 @@ class RepeatFilter(logging.Filter):
         return True
 
 
+class WrongHostFilter(logging.Filter):
+    """Turns Django's error about the Host header into a warning without a traceback that names Cronty's setting."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        host = vars(record)["request"].META.get("HTTP_HOST", "")
+        record.levelno, record.levelname = logging.WARNING, "WARNING"
+        record.msg = (
+            "Refused a request for the host %r: use the address in CRONTY_URL, or set CRONTY_URL to this one"
+        )
+        record.args, record.exc_info = (host[:100],), None
+        return True
+
+
 class LineFormatter(logging.Formatter):
     """Writes the reason of an outage instead of its traceback, and how many lines the filter left out."""
 

@@ -155,3 +155,13 @@ def test_json_line_has_a_traceback_but_not_that_of_an_outage(entries):
     assert "ValueError: connection refused" in broken["traceback"]
     assert "traceback" not in away
     assert away["message"] == "Could not look for work (connection refused Is the server running?)"
+
+
+def test_wrong_host_is_one_warning_that_names_the_setting(client, caplog):
+    answer = client.get("/healthz", headers={"host": "other.example"})
+
+    assert answer.status_code == 400
+    [line] = [record for record in caplog.records if record.name == "django.security.DisallowedHost"]
+    assert (line.levelname, line.exc_info) == ("WARNING", None)
+    assert "'other.example'" in line.getMessage()
+    assert "CRONTY_URL" in line.getMessage()

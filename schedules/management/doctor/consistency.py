@@ -9,6 +9,7 @@ from django.conf import settings
 from django.core.checks import ERROR, WARNING, run_checks
 from django.db import connection
 
+from schedules.management.arguments import host_in_url
 from schedules.management.doctor.findings import Finding, ok, problem, warning
 
 
@@ -59,6 +60,17 @@ def _contradictions() -> Iterator[Finding]:
             "settings",
             f"CRONTY_URL is {url}, but the web process listens on {host} only.",
             "Set CRONTY_HOST to an address that others reach, or CRONTY_TRUSTED_PROXIES to your proxy.",
+        )
+    # A loopback address that somebody has set may be right, such as before a port of a container.
+    if (
+        not is_public
+        and not is_loopback(host)
+        and url == f"http://{host_in_url(host)}:{settings.CRONTY_PORT}"
+    ):
+        yield warning(
+            "settings",
+            f"The web process listens on {host}, but refuses requests that other machines send to its name or address.",
+            "Set CRONTY_URL to the address that they open, or CRONTY_HOST to 127.0.0.1.",
         )
     if address.scheme == "http" and settings.SECURE_HSTS_SECONDS:
         yield warning(
