@@ -206,11 +206,18 @@ class TaskJobForm(JobAdminForm):
     def _show_arguments(self) -> None:
         if self.instance.task == self.arguments.task.name:
             self.initial.update(self.arguments.initial(self.instance.args, self.instance.kwargs))
+            self.arguments.fit(self.fields, self.initial)
 
     def _with_arguments(self, cleaned: dict[str, Any]) -> dict[str, Any]:
-        if any(argument.key in self.errors for argument in self.arguments.all) or "task" not in cleaned:
+        if "task" not in cleaned:
             return cleaned
-        args, kwargs = self.arguments.collect(cleaned)
+        job = self.instance
+        is_stored = not job._state.adding and job.task == self.arguments.task.name
+        stored = self.arguments.stored(job.args, job.kwargs) if is_stored else None
+        collected = self.arguments.collect(self, stored)
+        if collected is None or (is_stored and not self.arguments.is_changed(self)):
+            return cleaned
+        args, kwargs = collected
         self.typed = {"args": args, "kwargs": kwargs}
         match fill_in(self.instance if self.instance.pk else None, {"task": cleaned["task"], **self.typed}):
             case Ok(filled):
@@ -223,9 +230,8 @@ class TaskJobForm(JobAdminForm):
         return cleaned
 
     def changed_columns(self) -> set[str]:
-        of_arguments = {"task", *(argument.key for argument in self.arguments.all)}
         changed = super().changed_columns()
-        return changed if of_arguments.isdisjoint(self.changed_data) else changed | {"args", "kwargs"}
+        return changed | {"args", "kwargs"} if self.arguments.is_changed(self) else changed
 
     def _update_errors(self, errors: ValidationError) -> None:
         # The fields of the arguments show these.

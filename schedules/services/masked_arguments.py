@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator, Mapping
 from copy import deepcopy
+from inspect import Parameter
 from typing import Any
 
 from schedules import limits
@@ -96,7 +97,8 @@ def _names_of(task: str, args: list[Any]) -> list[str]:
         return []
     known = registry.get(task)
     parameters = known.signature.parameters.values() if known else ()
-    named = [each.name for each in parameters if each.kind is each.POSITIONAL_OR_KEYWORD]
+    kinds = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
+    named = [each.name for each in parameters if each.kind in kinds]
     return [*named, *(f"args.{number}" for number in range(len(args)))][: len(args)]
 
 

@@ -2,15 +2,17 @@
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from inspect import Parameter
 from typing import Any
 
 from django import forms
+from django.conf import settings
+from pydantic import TypeAdapter, ValidationError
 
 from schedules import limits
 from schedules.result import Err
-from schedules.task_forms.fields import Json, Pairs, Whole, json_problem, looks_like_json
+from schedules.task_forms.fields import Json, Pairs, Text, Whole, json_problem, looks_like_json
 from schedules.tasks.registry import Task
 
 LONG_TEXTS = {"message", "prompt", "body"}
@@ -42,6 +44,9 @@ DESCRIPTIONS = {
     "webhook": "Call a URL. Requests are signed; retries share one Idempotency-Key.",
     "prompt": "Give a prompt to your agent when it's due.",
 }
+# What can be stored for a cleared field, by the type of its argument.
+EMPTY: dict[Any, Callable[[], Any]] = {"string": str, "array": list, "object": dict}
+ABSENT = object()
 PRIORITIES = [("", "Default"), (1, "Min"), (2, "Low"), (4, "High"), (5, "Urgent")]
 
 
@@ -60,6 +65,8 @@ class Argument:
     read: Callable[[Any], Any] = lambda value: value
     write: Callable[[Any], Any] = lambda value: value
     empty: tuple[Any, ...] = (None, "")
+    cleared: Any = ABSENT
+    """What an empty field means; the argument is left out if this is ABSENT."""
 
 
 class Arguments:
@@ -69,7 +76,7 @@ class Arguments:
         self.task = task
         schema = task.schema
         self.named = [
-            _argument(task, name, spec, is_required=name in schema.get("required", ()))
+            _argument(task, name, _resolved(spec, schema), is_required=name in schema.get("required", ()))
             for name, spec in schema["properties"].items()
         ]
         self.rest = [
@@ -106,55 +113,123 @@ class Arguments:
             argument.field.required = False
         return {argument.key: argument.field for argument in self.all}
 
-    def initial(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the form values of stored arguments, with secrets masked; positional ones are shown by name."""
+    def stored(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+        """Return stored arguments by the key of their field, with secrets masked; positional ones by name."""
         try:
             bound = self.task.signature.bind_partial(*args).arguments
         except TypeError:
             # The task has changed since, and takes fewer of them.
             bound = {}
-        values: dict[str, Any] = limits.masked({**bound, **kwargs})
-        known = {argument.name for argument in self.named}
-        more = {name: values[name] for name in kwargs if name not in known}
-        shown = {
-            argument.key: argument.write(values[argument.name])
+        values = {name: list(value) if isinstance(value, tuple) else value for name, value in bound.items()}
+        values |= kwargs
+        masked: dict[str, Any] = limits.masked(values)
+        found = {
+            argument.key: values[argument.name]
+            if _is_public(argument.field, values[argument.name])
+            else masked[argument.name]
             for argument in self.named
-            if values.get(argument.name) is not None
+            if argument.name in values
         }
+        known = {argument.name for argument in self.named}
+        more = {name: masked[name] for name in kwargs if name not in known}
         for argument in self.rest:
-            value = more if argument.key.endswith("**") else values.get(argument.name)
-            if value:
-                shown[argument.key] = argument.write(value)
-        return shown
+            if value := more if argument.key.endswith("**") else masked.get(argument.name):
+                found[argument.key] = value
+        return found
 
-    def collect(self, cleaned: Mapping[str, Any]) -> tuple[list[Any], dict[str, Any]]:
-        """Convert the input to (args, kwargs), without empty fields."""
-        args: list[Any] = []
-        kwargs: dict[str, Any] = {}
+    def initial(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the form values of stored arguments, with secrets masked; positional ones are shown by name."""
+        stored = self.stored(args, kwargs)
+        return {
+            argument.key: None if stored[argument.key] is None else argument.write(stored[argument.key])
+            for argument in self.all
+            if argument.key in stored
+        }
+
+    def is_changed(self, form: forms.BaseForm) -> bool:
+        """Return whether the task or one of its arguments was changed."""
+        return not {"task", *(argument.key for argument in self.all)}.isdisjoint(form.changed_data)
+
+    def collect(
+        self, form: forms.BaseForm, stored: Mapping[str, Any] | None
+    ) -> tuple[list[Any], dict[str, Any]] | None:
+        """Convert the input of a form to (args, kwargs), or return None if a field has an error.
+
+        A field that was not sent, or not changed from what is stored, keeps what is stored, and causes no error.
+        """
+        untouched = self._untouched(form, stored)
+        for key in untouched:
+            form.errors.pop(key, None)
+        if any(argument.key in form.errors for argument in self.all):
+            return None
+        values = {key: value for key, value in (stored or {}).items() if key in untouched}
         for argument in self.all:
-            value = cleaned.get(argument.key)
-            if value in argument.empty:
-                continue
-            read = argument.read(value)
-            if argument.key.endswith("**"):
-                kwargs |= read
-            elif argument in self.rest:
-                args = read
-            else:
-                kwargs[argument.name] = read
-        return args, kwargs
+            if argument.key not in untouched:
+                typed = form.cleaned_data.get(argument.key)
+                value = argument.cleared if typed in argument.empty else argument.read(typed)
+                if value is not ABSENT:
+                    values[argument.key] = value
+        return self._called_with(values)
+
+    def _untouched(self, form: forms.BaseForm, stored: Mapping[str, Any] | None) -> set[str]:
+        changed = form.changed_data
+        return {
+            argument.key
+            for argument in self.all
+            if (stored is not None and argument.key not in changed)
+            or form.fields[argument.key].widget.value_omitted_from_data(
+                form.data, form.files, form.add_prefix(argument.key)
+            )
+        }
+
+    def _called_with(self, values: Mapping[str, Any]) -> tuple[list[Any], dict[str, Any]]:
+        """Return (args, kwargs): by position only what cannot be given by name."""
+        rest = values.get(f"{self.task.name}-*", [])
+        kwargs = {
+            argument.name: values[argument.key] for argument in self.named if argument.key in values
+        } | values.get(f"{self.task.name}-**", {})
+        by_position = [
+            parameter
+            for parameter in self.task.signature.parameters.values()
+            if parameter.kind is parameter.POSITIONAL_ONLY
+            or (rest and parameter.kind is parameter.POSITIONAL_OR_KEYWORD)
+        ]
+        while by_position and not rest and by_position[-1].name not in kwargs:
+            by_position.pop()
+        args: list[Any] = []
+        for parameter in by_position:
+            value = kwargs.pop(parameter.name, parameter.default)
+            if value is parameter.empty:
+                # The check reports that it is missing.
+                return args, kwargs
+            args.append(value)
+        return [*args, *rest], kwargs
+
+    def fit(self, fields: Mapping[str, forms.Field], shown: Mapping[str, Any]) -> None:
+        """Show stored texts with line breaks in fields that keep them."""
+        for argument in self.named:
+            field = fields[argument.key]
+            if isinstance(field, Text) and "\n" in str(shown.get(argument.key)):
+                field.show_lines()
 
     def problems(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str | None, str]:
         """Return the errors of the arguments by the key of their field."""
         found: dict[str | None, str] = {}
+        for name, value in kwargs.items():
+            if words := limits.json_problem(value, max_bytes=settings.CRONTY_MAX_JSON_BYTES):
+                found[self.key_of(name)] = words
         for problem in self.task.check(args, kwargs):
-            name, _, words = problem.partition(": ")
+            path, _, words = problem.partition(": ")
+            name, _, part = path.partition(".")
             key = self.key_of(name)
             if not key:
                 found.setdefault(key, problem)
                 continue
             label = str(next(each.field.label for each in self.all if each.key == key))
             hint = HINTS.get((self.task.name, name), "")
+            if part:
+                found.setdefault(key, f"{part}: {words.partition(';')[0]}")
+                continue
             if words.startswith("required, but missing") or "must not be blank" in words:
                 words = enter(label)
             elif "match pattern" in words and hint:
@@ -178,7 +253,7 @@ class Arguments:
         return [
             f"{argument.field.label} looks like JSON, but is sent as plain text: {problem}"
             for argument in self.named
-            if argument.read is _json_or_text
+            if "data-json-hint" in argument.field.widget.attrs
             and isinstance(text := cleaned.get(argument.key), str)
             and looks_like_json(text)
             and (problem := json_problem(text))
@@ -197,15 +272,49 @@ def enter(label: str) -> str:
     return f"Enter {article} {word}."
 
 
+def _resolved(spec: Mapping[str, Any], schema: Mapping[str, Any]) -> dict[str, Any]:
+    """Replace references to definitions, like those of enums, in a type and in the members of a union."""
+
+    def resolved(each: Mapping[str, Any]) -> dict[str, Any]:
+        name = each.get("$ref", "").removeprefix("#/$defs/")
+        return {**schema.get("$defs", {}).get(name, {}), **each}
+
+    found = resolved(spec)
+    return found | {"anyOf": [resolved(each) for each in found["anyOf"]]} if "anyOf" in found else found
+
+
+def _is_public(field: forms.Field, value: Any) -> bool:
+    """Return whether a value is no secret, whatever its name: a choice, a number or a ticked box."""
+    takes_numbers = isinstance(field, (forms.BooleanField, forms.IntegerField))
+    return isinstance(field, forms.ChoiceField) or (takes_numbers and isinstance(value, (int, float)))
+
+
 def _argument(task: Task, name: str, spec: Mapping[str, Any], *, is_required: bool) -> Argument:
     argument = _typed_argument(task, name, spec, is_required=is_required)
-    if spec.get("default") is not None:
-        argument.field.initial = argument.write(spec["default"])
-    return argument
+    default = spec.get("default")
+    if default is None:
+        return argument
+    argument.field.initial = argument.write(default)
+    if isinstance(argument.field, Text) and "\n" in argument.field.initial:
+        argument.field.show_lines()
+    return replace(argument, cleared=_cleared(spec))
+
+
+def _cleared(spec: Mapping[str, Any]) -> Any:
+    """Return what an empty field means if the default is not empty."""
+    if spec["default"] in ("", [], {}):
+        return ABSENT
+    members = spec.get("anyOf", [spec])
+    types = [each.get("type") for each in members if "enum" not in each and "const" not in each]
+    if "null" in types or None in types:
+        return None
+    return next((EMPTY[each]() for each in types if each in EMPTY), ABSENT)
 
 
 def _typed_argument(task: Task, name: str, spec: Mapping[str, Any], *, is_required: bool) -> Argument:
-    shape = next((each for each in spec.get("anyOf", ()) if each.get("type") != "null"), spec)
+    members = spec.get("anyOf", [spec])
+    shapes = [each for each in members if each.get("type") != "null"]
+    shape = shapes[0]
     described = spec.get("description") or shape.get("description", "")
     common: dict[str, Any] = {
         "label": NOTIFY_LABELS.get(name, label_of(name)) if task.name == "notify" else label_of(name),
@@ -223,12 +332,17 @@ def _typed_argument(task: Task, name: str, spec: Mapping[str, Any], *, is_requir
         )
         # The default is stored as 3, too.
         return Argument(name, key, field, write=lambda value: "" if value == 3 else value)
+    if len(shapes) > 1:
+        hint = task.signature.parameters[name].annotation
+        return Argument(
+            name, key, _text_field(name, common), read=lambda text: _read_as(hint, text), write=_as_text
+        )
     if choices := shape.get("enum") or ([shape["const"]] if "const" in shape else None):
-        empty = [] if spec.get("default") in choices else [("", "—")]
+        empty = [] if spec.get("default") in choices and len(members) == 1 else [("", "—")]
         options = [*empty, *((choice, choice) for choice in choices)]
         values = {str(choice): choice for choice in choices}
         choice_field = forms.ChoiceField(choices=options, **common)
-        return Argument(name, key, choice_field, read=lambda text: values.get(text, text))
+        return Argument(name, key, choice_field, read=lambda text: values.get(text, text), write=str)
     match shape.get("type"):
         case "boolean":
             # An unticked box means False, which is left out only if it is the default anyway.
@@ -247,7 +361,8 @@ def _typed_argument(task: Task, name: str, spec: Mapping[str, Any], *, is_requir
         case None:
             text = _text_field(name, common)
             text.widget.attrs["data-json-hint"] = True
-            return Argument(name, key, text, read=_json_or_text, write=_as_text)
+            default = spec.get("default")
+            return Argument(name, key, text, read=lambda text: _read_any(text, default), write=_as_text)
         case "object" if (shape.get("additionalProperties") or {}) == {"type": "string"}:
             return Argument(name, key, Pairs(**common), write=_as_text)
     if shape.get("type") == "object":
@@ -268,20 +383,11 @@ def _rest(task: Task, parameter: Parameter) -> Argument:
     return Argument(parameter.name, f"{task.name}-{'*' if is_list else '**'}", field, write=_as_text)
 
 
-def _text_field(name: str, common: dict[str, Any]) -> forms.Field:
-    widget = forms.Textarea(attrs={"rows": 3}) if name in LONG_TEXTS else forms.TextInput()
-    # Keep leading and trailing blank lines of texts with several lines.
-    return _Text(widget=widget, strip=name not in LONG_TEXTS, **common)
-
-
-class _Text(forms.CharField):
-    def to_python(self, value: Any) -> str:
-        return plain_lines(super().to_python(value) or "")
-
-
-def plain_lines(text: str) -> str:
-    """Remove the carriage returns that browsers add to line breaks."""
-    return text.replace("\r\n", "\n")
+def _text_field(name: str, common: dict[str, Any]) -> Text:
+    field = Text(**common)
+    if name in LONG_TEXTS:
+        field.show_lines()
+    return field
 
 
 def _json_field(common: dict[str, Any], wanted: type | None = None) -> Json:
@@ -300,7 +406,7 @@ def _listed(value: Any) -> str:
     """Return a list with commas, or as JSON if it would be read back in another way."""
     is_plain = isinstance(value, list) and all(isinstance(each, str) for each in value)
     text = ", ".join(value) if is_plain else ""
-    return text if is_plain and _split(text) == value else _as_text(value)
+    return text if is_plain and "\n" not in text and _split(text) == value else _as_text(value)
 
 
 def _json_or_text(text: str) -> Any:
@@ -311,6 +417,26 @@ def _json_or_text(text: str) -> Any:
         except (ValueError, RecursionError):
             return text
     return text
+
+
+def _read_any(text: str, default: Any) -> Any:
+    """Parse an object or a list as JSON; return anything else as text, but the default as it is."""
+    return default if text == _as_text(default) else _json_or_text(text)
+
+
+def _read_as(hint: Any, text: str) -> Any:
+    """Parse a text as JSON if a union accepts that, unless the text itself stands for another type, like Decimal."""
+    accepted = TypeAdapter(hint)
+    try:
+        if not isinstance(accepted.validate_json(json.dumps(text), strict=True), str):
+            return text
+    except ValidationError:
+        pass
+    try:
+        accepted.validate_json(text, strict=True)
+        return json.loads(text)
+    except ValueError:
+        return text
 
 
 def _as_text(value: Any) -> str:

@@ -1,7 +1,7 @@
-"""Form fields of the pages beyond Django's: whole numbers, JSON, and rows of names and values."""
+"""Form fields of the pages beyond Django's: texts, whole numbers, JSON, and rows of names and values."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import zip_longest
 from typing import Any
 
@@ -20,6 +20,28 @@ class Whole(forms.IntegerField):
         "min_value": "Enter %(limit_value)s or more.",
         "max_value": "Enter %(limit_value)s or less.",
     }
+
+
+class Text(forms.CharField):
+    """A text in one line, or in several if `show_lines` is called."""
+
+    def show_lines(self) -> None:
+        """Use a field that keeps line breaks and blank lines."""
+        attrs, is_required = self.widget.attrs, self.widget.is_required
+        self.widget = forms.Textarea(attrs={**attrs, "rows": 3})
+        self.widget.is_required = is_required
+        self.strip = False
+
+    def to_python(self, value: Any) -> str:
+        return plain_lines(super().to_python(value) or "")
+
+    def has_changed(self, initial: Any, data: Any) -> bool:
+        return self.to_python(initial) != self.to_python(data)
+
+
+def plain_lines(text: str) -> str:
+    """Remove the carriage returns that browsers add to line breaks."""
+    return text.replace("\r\n", "\n")
 
 
 class Json(forms.CharField):
@@ -99,7 +121,8 @@ class PairsInput(forms.Widget):
         if f"{name}.name" not in data or not hasattr(data, "getlist"):
             return data.get(name)
         rows = zip_longest(data.getlist(f"{name}.name"), data.getlist(f"{name}.value"), fillvalue="")
-        typed = [[left.strip(), right.strip()] for left, right in rows if left.strip() or right.strip()]
+        stripped = [[left.strip(), plain_lines(right).strip()] for left, right in rows]
+        typed = [row for row in stripped if any(row)]
         return json.dumps(typed, ensure_ascii=False) if typed else ""
 
     def value_omitted_from_data(self, data: Mapping[str, Any], files: Any, name: str) -> bool:
@@ -125,10 +148,20 @@ class Pairs(forms.CharField):
         return dict(rows) or None
 
     def has_changed(self, initial: Any, data: Any) -> bool:
+        return _shown_rows(initial or "") != _shown_rows(data or "")
+
+
+def _shown_rows(text: str) -> list[list[str]]:
+    """Return the cells that show a text, or that were sent, without spaces around them."""
+    rows: Sequence[Sequence[str]]
+    if text.startswith("[[") and not json_problem(text):
+        rows = json.loads(text)
+    else:
         try:
-            return read_pairs(initial or "") != read_pairs(data or "")
+            rows = read_pairs(text)
         except ValueError:
-            return True
+            rows = [(text, "")]
+    return [[str(cell).strip() for cell in row] for row in rows]
 
 
 def read_pairs(text: str) -> list[tuple[str, str]]:

@@ -407,6 +407,20 @@ def test_changed_interval_keeps_the_rest_of_the_schedule_that_the_page_shows(ope
     assert (job.every, job.calendar_unit, job.anchor_at) == (timedelta(days=60), "months", anchor)
 
 
+def test_changed_argument_keeps_the_others_as_they_are_stored(operator_client):
+    kwargs = {"url": "https://example.com/", "body": '{"a": 1}', "headers": None}
+    job = JobFactory(task="webhook", args=[], kwargs=kwargs)
+
+    posted(
+        operator_client,
+        page(Job, "change", job.pk),
+        as_shown(operator_client, job) | {"webhook-url": "https://example.com/2"},
+    )
+
+    job.refresh_from_db()
+    assert job.kwargs == kwargs | {"url": "https://example.com/2"}
+
+
 def test_form_from_before_a_change_of_the_time_zone_is_refused(operator_client, operator):
     job = JobFactory(once=True)
     seen = as_shown(operator_client, job)

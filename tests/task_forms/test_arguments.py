@@ -1,8 +1,13 @@
+from decimal import Decimal
 from typing import Annotated, Any, Literal
 
 import pytest
-from pydantic import Field
+from django import forms
+from django.db import models
+from pydantic import BaseModel, Field
 
+from schedules import limits
+from schedules.models import Job
 from schedules.tasks import registry
 from schedules.tasks.registry import task
 from schedules.web.forms import Arguments, JobForm
@@ -185,3 +190,208 @@ def test_positional_arguments_that_a_task_no_longer_takes_are_left_out():
     assert Arguments(found).initial([1, True, False, 7, [], 1, "too many"], {"days": 3}) == {
         "tests.keep-days": 3
     }
+
+
+class Level(models.IntegerChoices):
+    LOW = 1
+    HIGH = 2
+
+
+class Order(BaseModel):
+    amount: int
+
+
+@task("tests.kept", description="Arguments with values that their fields cannot show.")
+def kept(
+    limit: int | None = 5,
+    greeting: str = "hello",
+    names: list[str] = ["a"],  # noqa: B006
+    table: dict[str, str] = {"a": "b"},  # noqa: B006
+    unsure: bool | None = None,
+    anything: Any = 7,
+    price: Decimal = Decimal(1),
+    number_or_text: int | str = 1,
+    names_or_text: list[str] | str = "",
+    mode: Literal["a", "b"] | None = "a",
+    level: Level = Level.LOW,
+    order: Order | None = None,
+    big: int = 1,
+    lines: str = "one\ntwo",
+    max_tokens: int = 100,
+    cookie_kind: Literal["a", "b"] = "a",
+    is_secret: bool = False,
+    tokens: list[str] | None = None,
+    credentials: dict[str, str] | None = None,
+    secrets: dict[str, int] | None = None,
+    other: str = "",
+) -> None:
+    """Do nothing."""
+
+
+def job_with(name: str = "tests.kept", args: tuple[Any, ...] = (), **kwargs: Any) -> Job:
+    return Job(name="x", task=name, args=list(args), kwargs=kwargs, trigger_type="cron", cron="0 9 * * *")
+
+
+def sent(job: Job, **values: str) -> dict[str, Any]:
+    """Return what a browser sends of the form of a job after these arguments were typed."""
+    form = JobForm(zone="UTC", job=job)
+    shown = {name: form[name].value() for name in form.fields}
+    unchanged = {name: "" if value is None else value for name, value in shown.items() if value is not False}
+    return unchanged | {f"{job.task}-{name}": text for name, text in values.items()}
+
+
+def edited(job: Job, **values: str) -> JobForm:
+    return JobForm(sent(job, **values), zone="UTC", job=job)
+
+
+KEPT = [
+    {},
+    {"limit": None},
+    {"greeting": ""},
+    {"greeting": " x "},
+    {"greeting": "one\ntwo\n"},
+    {"greeting": "one\r\ntwo"},
+    {"names": []},
+    {"names": ["one\ntwo", ""]},
+    {"table": {}},
+    {"table": {"a": ""}},
+    {"table": {"a": " x"}},
+    {"table": {"a": "one\ntwo"}},
+    {"unsure": False},
+    {"anything": 5},
+    {"anything": True},
+    {"anything": None},
+    {"anything": '{"a": 1}'},
+    {"price": "0.10"},
+    {"number_or_text": "007"},
+    {"number_or_text": "5"},
+    {"names_or_text": "abc"},
+    {"mode": None},
+    {"level": 2},
+    {"max_tokens": 500},
+    {"cookie_kind": "b"},
+    {"is_secret": True},
+]
+
+
+@pytest.mark.parametrize("kwargs", KEPT, ids=str)
+def test_arguments_that_were_not_changed_are_kept(kwargs: dict[str, Any]):
+    job = job_with(**kwargs, other="old")
+    form = edited(job, other="new")
+    copy = JobForm(sent(job, other="new"), zone="UTC", job=job, is_copy=True)
+
+    assert form.is_valid(), form.errors
+    assert form.changes()["kwargs"] == kwargs | {"other": "new"}
+    assert copy.is_valid(), copy.errors
+    assert copy.columns()["kwargs"] == kwargs | {"other": "new"}
+
+
+@pytest.mark.parametrize(
+    "kwargs", [{"tokens": ["a", "b"]}, {"credentials": {"a": "b"}}, {"secrets": {"a": 1}}], ids=str
+)
+def test_mask_of_a_list_or_table_is_handed_on(kwargs: dict[str, Any]):
+    job = job_with(**kwargs)
+    form = edited(job, other="new")
+
+    assert form.is_valid(), form.errors
+    assert form.changes()["kwargs"] == dict.fromkeys(kwargs, limits.MASK) | {"other": "new"}
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("greeting", ""), ("names", []), ("table", {}), ("limit", None), ("mode", None), ("anything", None)],
+)
+def test_cleared_field_does_not_mean_a_default_with_content(name: str, value: Any):
+    form = edited(job_with(), **{name: ""})
+
+    assert form.is_valid(), form.errors
+    assert form.changes()["kwargs"] == {name: value}
+
+
+def test_null_is_shown_as_an_empty_field():
+    form = JobForm(zone="UTC", job=job_with(limit=None, mode=None))
+
+    assert not form["tests.kept-limit"].value()
+    assert ("", "—") in form.fields["tests.kept-mode"].choices
+
+
+def test_text_with_line_breaks_is_shown_in_several_lines():
+    form = JobForm(zone="UTC", job=job_with(greeting="one\ntwo", table={"a": "one\ntwo"}))
+
+    assert isinstance(form.fields["tests.kept-greeting"].widget, forms.Textarea)
+    assert isinstance(form.fields["tests.kept-lines"].widget, forms.Textarea)
+    assert isinstance(form.fields["tests.kept-other"].widget, forms.TextInput)
+    assert "\none\ntwo</textarea>" in str(form["tests.kept-table"])
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "value"),
+    [
+        ("level", "2", 2),
+        ("price", "0.10", "0.10"),
+        ("number_or_text", "5", 5),
+        ("number_or_text", "five", "five"),
+        ("names_or_text", '["a"]', ["a"]),
+        ("names_or_text", "a, b", "a, b"),
+        ("anything", "8", "8"),
+    ],
+)
+def test_text_is_read_as_the_type_of_its_argument(name: str, text: str, value: Any):
+    form = edited(job_with(), **{name: text})
+
+    assert form.is_valid(), form.errors
+    assert form.changes()["kwargs"] == {name: value}
+
+
+def test_default_of_an_argument_of_any_type_stays_as_it_is():
+    form = JobForm(sent(job_with()), zone="UTC")
+
+    assert form.is_valid(), form.errors
+    assert form.columns()["kwargs"]["anything"] == 7
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "words"),
+    [
+        ("order", "{}", "amount: required, but missing"),
+        ("order", '{"amount": "x"}', "amount: input should be a valid integer"),
+        ("big", "9" * 20, "Whole numbers must fit into 64 bits."),
+    ],
+)
+def test_error_names_the_part_of_the_argument(name: str, text: str, words: str):
+    form = edited(job_with(), **{name: text})
+
+    assert form.errors == {f"tests.kept-{name}": [words]}
+
+
+@task("tests.rest", description="Arguments that are given by position.")
+def rest(first: int, second: int = 2, *numbers: int, other: str = "") -> None:
+    """Do nothing."""
+
+
+@task("tests.positional", description="Arguments that are given by position only.")
+def positional(first: int, second: int = 2, third: int = 3, /, other: str = "") -> None:
+    """Do nothing."""
+
+
+@pytest.mark.parametrize(
+    ("name", "args", "typed", "saved"),
+    [
+        ("tests.rest", (1, 2, 3), {"other": "new"}, ([1, 2, 3], {"other": "new"})),
+        ("tests.rest", (1,), {"other": "new"}, ([], {"first": 1, "other": "new"})),
+        ("tests.rest", (1,), {"*": "[7]"}, ([1, 2, 7], {})),
+        ("tests.positional", (1,), {"other": "new"}, ([1], {"other": "new"})),
+        ("tests.positional", (1,), {"third": "5"}, ([1, 2, 5], {})),
+    ],
+)
+def test_arguments_before_others_are_given_by_position(name, args, typed, saved):
+    form = edited(job_with(name, args), **typed)
+
+    assert form.is_valid(), form.errors
+    assert (form.changes()["args"], form.changes()["kwargs"]) == saved
+
+
+def test_missing_argument_before_others_is_reported():
+    form = edited(job_with("tests.rest", (1, 2, 3)), first="")
+
+    assert form.errors == {"tests.rest-first": ["Enter a first."]}

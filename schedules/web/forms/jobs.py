@@ -112,6 +112,7 @@ class JobForm(WhenForm):
         zone: str,
         topic: str = "",
         job: Job | None = None,
+        is_copy: bool = False,
         tasks: Sequence[registry.Task] | None = None,
     ) -> None:
         initial: dict[str, Any] = {
@@ -122,12 +123,14 @@ class JobForm(WhenForm):
         }
         initial |= {f"{name}-topic": topic for name in ("notify",) if topic}
         super().__init__(data, initial=initial | (_shown(job) if job else {}))
-        self.job = job
+        self.source = job
+        self.job = None if is_copy else job
         offered = {task.name: task for task in (registry.all_tasks() if tasks is None else tasks)}
         first = [offered.pop(name) for name in FIRST_TASKS if name in offered]
         self.arguments = [Arguments(task) for task in (*first, *offered.values())]
         for arguments in self.arguments:
             self.fields |= arguments.fields()
+            arguments.fit(self.fields, self.initial)
         choices = [(arguments.task.name, arguments.task.title) for arguments in self.arguments]
         self.fields["task"].choices = choices  # type: ignore[attr-defined]
         if task := registry.get(self["task"].value() or ""):
@@ -168,11 +171,21 @@ class JobForm(WhenForm):
     def clean(self) -> dict[str, Any]:
         cleaned = super().clean()
         arguments = self._chosen_arguments()
-        if arguments and not any(argument.key in self.errors for argument in arguments.all):
-            cleaned["args"], cleaned["kwargs"] = arguments.collect(cleaned)
-            self._check_arguments(arguments, {name: cleaned[name] for name in ("task", "args", "kwargs")})
+        if arguments:
+            self._collect(arguments, cleaned)
         self._forget_other_tasks(arguments)
         return cleaned
+
+    def _collect(self, arguments: Arguments, cleaned: dict[str, Any]) -> None:
+        """Add the arguments to the cleaned data; those that are stored already are not checked again."""
+        source = self.source if self.source and self.source.task == arguments.task.name else None
+        stored = arguments.stored(source.args, source.kwargs) if source else None
+        collected = arguments.collect(self, stored)
+        if collected is None:
+            return
+        cleaned["args"], cleaned["kwargs"] = collected
+        if self.job is None or arguments.is_changed(self):
+            self._check_arguments(arguments, {name: cleaned[name] for name in ("task", "args", "kwargs")})
 
     def _check_arguments(self, arguments: Arguments, columns: dict[str, Any]) -> None:
         match fill_in(self.job, columns):

@@ -89,6 +89,7 @@ _NOT_EDITABLE: dict[str, str] = {
 class _JobFormPage(FormPageMixin, TemplateView):
     template_name = "schedules/job_form.html"
     source: Job | None = None
+    is_copy = False
 
     def make_form(self, data: Any = None) -> JobForm:
         profile = self.page.profile
@@ -97,6 +98,7 @@ class _JobFormPage(FormPageMixin, TemplateView):
             zone=profile.zone,
             topic=profile.default_topic,
             job=self.source,
+            is_copy=self.is_copy,
             tasks=usable_tasks(self.actor),
         )
 
@@ -130,12 +132,21 @@ class _JobFormPage(FormPageMixin, TemplateView):
 class NewJobPage(_JobFormPage):
     """The form for a new job, empty or filled with a copy of another job."""
 
+    is_copy = True
+
+    def post(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+        # A source that is gone meanwhile does not keep its copy from being created.
+        copied = request.GET.get("copy")
+        source = self.actor.jobs().find(copied) if copied else None
+        self.source = source if source and self.actor.may_change(source) else None
+        return super().post(request, *args, **kwargs)
+
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
-        if copied := self.request.GET.get("copy"):
+        if (copied := self.request.GET.get("copy")) and "form" not in kwargs:
             self.source = find_job(self.actor, copied)
             if not self.actor.may_change(self.source):
                 raise PermissionDenied
-            form = kwargs.setdefault("form", self.make_form())
+            form = kwargs["form"] = self.make_form()
             form.initial["name"] = f"{self.source.name} (copy)"[:200]
         return super().get_context_data(title="New job", **kwargs)
 

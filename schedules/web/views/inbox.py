@@ -13,7 +13,7 @@ from schedules import services
 from schedules.models import Execution, Token
 from schedules.models.keysets import WALKED, Segment
 from schedules.result import Err, Ok, Result
-from schedules.task_forms.arguments import plain_lines
+from schedules.task_forms.fields import plain_lines
 from schedules.web import drafts
 from schedules.web.views.page import PageMixin, actor_of, back, problem_text, show_problem
 from schedules.web.views.paging import read_page

@@ -670,6 +670,28 @@ def test_copy_of_a_job_needs_its_secrets_again(web: Client, owner: User):
     assert "Enter the real value of Authorization." in str(answer.context["form"].errors["webhook-headers"])
 
 
+def test_copy_keeps_arguments_that_the_form_would_read_in_another_way(web: Client, owner: User):
+    kwargs = {"url": "https://example.com/", "body": '{"a": 1}'}
+    job = JobFactory(owner=owner, task="webhook", args=[], kwargs=kwargs)
+    page = f"/jobs/new/?copy={job.public_id}"
+    form = web.get(page).context["form"]
+    data = {name: form[name].value() for name in form.fields if form[name].value() not in (None, False)}
+
+    web.post(page, data | {"name": "Copy"})
+
+    assert Job.objects.get(name="Copy").kwargs == kwargs
+
+
+def test_copy_is_created_although_its_source_is_gone(web: Client, owner: User):
+    job = JobFactory(owner=owner)
+    page = f"/jobs/new/?copy={job.public_id}"
+    web.post(f"/jobs/{job.public_id}/delete/")
+
+    web.post(page, NOTIFY | DAILY | {"name": "Copy"})
+
+    assert Job.objects.filter(name="Copy").exists()
+
+
 CALENDAR = {
     "every 2 weeks": (14, "days", "2026-11-02T09:00+01:00"),
     "every 3 months": (90, "months", "2026-11-01T09:00+01:00"),
