@@ -11,10 +11,12 @@ from django.db import connections
 from django.shortcuts import resolve_url
 from django.urls import NoReverseMatch, Resolver404, resolve, reverse
 from django.utils.module_loading import import_string
+from pydantic import PydanticInvalidForJsonSchema, TypeAdapter
 
 from schedules import defaults, private_files
 from schedules.destinations import parse_destination
 from schedules.request_headers import setting_problem, shape_problem
+from schedules.tasks import registry
 
 SESSION = "django.contrib.sessions.middleware.SessionMiddleware"
 AUTHENTICATION = "django.contrib.auth.middleware.AuthenticationMiddleware"
@@ -28,7 +30,15 @@ PROCESSORS = (
 
 
 def register_checks() -> None:
-    for check in (check_broker, check_database, check_app_order, check_time, check_outbound, check_pages):
+    for check in (
+        check_broker,
+        check_database,
+        check_app_order,
+        check_time,
+        check_tasks,
+        check_outbound,
+        check_pages,
+    ):
         register(check)
     # A project that embeds the app has files of its own: tell it only when it asks about its deployment.
     register(check_files, deploy=not hasattr(settings, "CRONTY_DATA"))
@@ -93,6 +103,27 @@ def check_time(**options: Any) -> Iterator[CheckMessage]:
             hint="Set USE_TZ = True.",
             id="schedules.E005",
         )
+
+
+def check_tasks(**options: Any) -> Iterator[CheckMessage]:
+    for task in registry.all_tasks(include_system=True):
+        if _has_schema(task.adapter):
+            continue
+        for parameter in task.signature.parameters.values():
+            if not _has_schema(TypeAdapter(parameter.annotation)):
+                yield Error(
+                    f"The parameter {parameter.name} of the task {task.name} has a type that JSON cannot describe.",
+                    hint="Give it a type like str, int, list[str] or a pydantic model, or leave it out.",
+                    id="schedules.E012",
+                )
+
+
+def _has_schema(adapter: TypeAdapter[Any]) -> bool:
+    try:
+        adapter.json_schema()
+    except PydanticInvalidForJsonSchema:
+        return False
+    return True
 
 
 def check_outbound(**options: Any) -> Iterator[CheckMessage]:

@@ -1,11 +1,14 @@
 """System checks, one test for each id."""
 
+from collections.abc import Callable
+
 import pytest
 from django.conf import LazySettings
 from django.core.checks import CheckMessage
 from django.db import connection
 
 from schedules import checks
+from schedules.tasks import registry
 
 urlpatterns: list[object] = []
 
@@ -21,6 +24,7 @@ def test_site_passes_every_check():
         *checks.check_database(),
         *checks.check_app_order(),
         *checks.check_time(),
+        *checks.check_tasks(),
         *checks.check_outbound(),
         *checks.check_pages(),
     ]
@@ -150,3 +154,16 @@ def test_schedules_e011_token_that_is_no_header(settings: LazySettings, token: s
     settings.NTFY_TOKEN = token
 
     assert ids_of(list(checks.check_outbound())) == ["schedules.E011"]
+
+
+def test_schedules_e012_type_of_a_parameter_without_schema(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(registry, "_tasks", {})
+
+    @registry.task("tests.callback")
+    def callback(count: int, then: Callable[[], int] | None = None) -> None:
+        """Do nothing."""
+
+    found = list(checks.check_tasks())
+
+    assert ids_of(found) == ["schedules.E012"]
+    assert "then of the task tests.callback" in found[0].msg

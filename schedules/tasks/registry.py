@@ -12,7 +12,7 @@ from types import GenericAlias
 from typing import Annotated, Any, NotRequired, Protocol, Required, TypeVar, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
-from pydantic_core import ErrorDetails
+from pydantic_core import ErrorDetails, PydanticSerializationError, to_jsonable_python
 from typing_extensions import TypedDict
 
 from schedules.tasks.interface import Final, Run
@@ -276,7 +276,7 @@ def _signature(function: Callable[..., Any]) -> tuple[inspect.Signature, str | N
     run_parameter = None
     parameters = []
     for parameter in signature.parameters.values():
-        hint = hints.get(parameter.name, Any)
+        hint = hints.get(parameter.name, _type_of(parameter.default))
         if hint is not Run:
             parameters.append(parameter.replace(annotation=hint))
         elif parameter.kind is parameter.KEYWORD_ONLY and run_parameter is None:
@@ -284,6 +284,11 @@ def _signature(function: Callable[..., Any]) -> tuple[inspect.Signature, str | N
         else:
             raise TypeError(f"{function.__qualname__}: only one, keyword-only parameter may be a Run")
     return signature.replace(parameters=parameters), run_parameter
+
+
+def _type_of(default: Any) -> Any:
+    """Return the type of a parameter without annotation, if its default tells."""
+    return type(default) if type(default) in (bool, int, float, str) else Any
 
 
 def _adapter(name: str, signature: inspect.Signature) -> TypeAdapter[Any]:
@@ -305,4 +310,9 @@ def _field(parameter: inspect.Parameter) -> Any:
         return NotRequired[GenericAlias(dict, (str, hint))]
     if parameter.default is parameter.empty:
         return Required[hint]
+    try:
+        to_jsonable_python(parameter.default)
+    except PydanticSerializationError:
+        # A marker for "not given" is no default that a form or an agent could show.
+        return NotRequired[hint]
     return NotRequired[Annotated[hint, Field(json_schema_extra={"default": parameter.default})]]

@@ -288,6 +288,29 @@ def test_unannotated_parameter_accepts_anything():
     assert registered(anything).call(RUN, [{"a": [1, None, "x"]}], {}) == {"a": [1, None, "x"]}
 
 
+@pytest.mark.parametrize(
+    ("default", "kind"), [(3, "integer"), (True, "boolean"), (0.5, "number"), ("x", "string")]
+)
+def test_unannotated_parameter_has_the_type_of_its_default(default, kind):
+    def anything(value=default):
+        return value
+
+    spec = registered(anything).schema["properties"]["value"]
+
+    assert (spec["type"], spec["default"]) == (kind, default)
+
+
+@pytest.mark.parametrize("default", [object(), Field(default=1)], ids=["object", "Field"])
+def test_default_that_is_not_json_is_left_out_of_the_schema(default):
+    def anything(value: Any = default):
+        return value
+
+    found = registered(anything)
+
+    assert "default" not in found.schema["properties"]["value"]
+    assert found.check([], {}) == []
+
+
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
     lambda children: st.lists(children, max_size=3) | st.dictionaries(st.text(), children, max_size=3),
