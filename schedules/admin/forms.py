@@ -16,7 +16,7 @@ from schedules.models import Job, Profile, Token
 from schedules.result import Ok, sentence
 from schedules.services.masked_arguments import fill_in, shown_arguments
 from schedules.services.tokens import FAMILIES, SCOPES
-from schedules.services.validation import EDITABLE
+from schedules.services.validation import CALL, EDITABLE
 from schedules.task_forms.arguments import Arguments
 from schedules.tasks import registry
 from schedules.when import durations, phrases
@@ -139,6 +139,9 @@ class JobAdminForm(forms.ModelForm[Job]):
         self.typed: dict[str, Any] = {}
         if self.instance.pk:
             self._show_arguments()
+            if registry.get(self.instance.task) is None:
+                missing = (self.instance.task, f"{self.instance.task} (not installed)")
+                self.fields["task"].choices = [*_task_choices(), missing]  # type: ignore[attr-defined]
 
     def _show_arguments(self) -> None:
         self.initial["args"], self.initial["kwargs"] = shown_arguments(self.instance)
@@ -187,8 +190,10 @@ class JobAdminForm(forms.ModelForm[Job]):
         return self.cleaned_data["kwargs"] or {}
 
     def _update_errors(self, errors: ValidationError) -> None:
-        # Skip fields that have form errors: the model would complain about another value.
+        # Skip fields that have form errors, because the model would complain about another value, and a stored call.
         unread = {*self.errors, *(["kwargs"] if "args" in self.errors else [])}
+        if CALL.isdisjoint(self.changed_data):
+            unread |= CALL
         found = {name: words for name, words in errors.error_dict.items() if name not in unread}
         if found:
             super()._update_errors(ValidationError(found))  # type: ignore[misc]

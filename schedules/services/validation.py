@@ -41,6 +41,7 @@ _KIND_OF = {
     name: next((kind for field, kind in _KINDS.items() if isinstance(Job._meta.get_field(name), field)), None)
     for name in EDITABLE
 }
+CALL = frozenset(("task", "args", "kwargs"))
 _REQUIRED = frozenset(("name", "task", "trigger_type"))
 TOO_FAR_AHEAD = f"Choose a time within the next {HORIZON_IN_WORDS}."
 _COLUMNS = frozenset(field.name for field in Job._meta.concrete_fields)
@@ -83,14 +84,20 @@ def job_problem(actor: Actor, job: Job, now: datetime, *, changed: set[str]) -> 
         return invalid("task", f"Unknown task: {job.task}. Choose one of: {', '.join(registry.names())}.")
     if task and (words := use_problem(actor, job)):
         return invalid("task", words)
-    if task and changed & {"task", "args", "kwargs"} and (problem := _secret_problem(actor, job, task)):
+    is_other_call = not changed.isdisjoint(CALL)
+    if task and is_other_call and (problem := _secret_problem(actor, job, task)):
         return invalid("kwargs", problem)
     # Untouched columns hold our own defaults, or what was checked when it was stored.
     untouched = _COLUMNS - changed - _REQUIRED
     try:
         job.full_clean(validate_unique=False, validate_constraints=False, exclude=untouched)
     except ValidationError as error:
-        return invalid_fields(error.message_dict)
+        # A job whose task was removed or takes other arguments now can still be renamed, or get another schedule.
+        found = {
+            name: words for name, words in error.message_dict.items() if is_other_call or name not in CALL
+        }
+        if found:
+            return invalid_fields(found)
     if job.trigger_type == Job.TriggerType.ONCE and job.run_at and "run_at" in changed:
         if job.run_at <= now:
             return invalid("run_at", in_the_past(now, job.timezone))

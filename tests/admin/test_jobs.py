@@ -421,6 +421,16 @@ def test_changed_argument_keeps_the_others_as_they_are_stored(operator_client):
     assert job.kwargs == kwargs | {"url": "https://example.com/2"}
 
 
+def test_job_whose_task_is_not_installed_can_be_renamed(operator_client):
+    job = JobFactory(task="tests.gone", args=[1], kwargs={"a": "b"})
+    shown = as_shown(operator_client, job) | {"args": "[1]", "kwargs": '{"a": "b"}'}
+
+    posted(operator_client, page(Job, "change", job.pk), shown | {"name": "Renamed"})
+
+    job.refresh_from_db()
+    assert (job.name, job.task, job.args, job.kwargs) == ("Renamed", "tests.gone", [1], {"a": "b"})
+
+
 def test_form_from_before_a_change_of_the_time_zone_is_refused(operator_client, operator):
     job = JobFactory(once=True)
     seen = as_shown(operator_client, job)

@@ -27,6 +27,7 @@ from tests.services.jobs import (
     cron,
     interval,
     once,
+    value_of,
 )
 
 GOOD = {
@@ -383,3 +384,15 @@ def test_secrets_are_used_only_where_they_are_filled_in(use_commands, owner, doo
 
     assert isinstance(made, Err) == bool(words), made
     assert not words or words in made.message
+
+
+@pytest.mark.parametrize("task", ["tests.gone", "tests.aping"])
+def test_job_whose_task_no_longer_fits_can_be_renamed_but_not_called_otherwise(actor, task):
+    job = create_job(actor)
+    Job.objects.filter(pk=job.pk).update(task=task, kwargs={"colour": "red"})
+
+    renamed = value_of(services.edit(actor, job.public_id, name="Renamed"))
+    refused = services.edit(actor, job.public_id, kwargs={"colour": "blue"})
+
+    assert (renamed.name, renamed.task, renamed.kwargs) == ("Renamed", task, {"colour": "red"})
+    assert isinstance(refused, Err)

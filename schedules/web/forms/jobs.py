@@ -132,6 +132,8 @@ class JobForm(WhenForm):
             self.fields |= arguments.fields()
             arguments.fit(self.fields, self.initial)
         choices = [(arguments.task.name, arguments.task.title) for arguments in self.arguments]
+        if self.job and registry.get(self.job.task) is None:
+            choices.append((self.job.task, f"{self.job.task} (not installed)"))
         self.fields["task"].choices = choices  # type: ignore[attr-defined]
         if task := registry.get(self["task"].value() or ""):
             self.fields["attempts"].widget.attrs["placeholder"] = task.attempts
@@ -140,7 +142,7 @@ class JobForm(WhenForm):
     def options(self) -> list[dict[str, Any]]:
         """Return each task with its own fields; the page shows those of the chosen task."""
         chosen = self["task"].value()
-        return [
+        options: list[dict[str, Any]] = [
             {
                 "task": arguments.task,
                 "description": arguments.description,
@@ -152,6 +154,18 @@ class JobForm(WhenForm):
             }
             for arguments in self.arguments
         ]
+        known = {option["task"].name for option in options}
+        for name, title in self.fields["task"].choices:  # type: ignore[attr-defined]
+            if name not in known:
+                defaults = policy_defaults(name)
+                options.append(
+                    {
+                        "task": {"name": name, "title": title, "attempts": defaults["attempts"]},
+                        "timeout": durations.typed(defaults["timeout"]),
+                        "is_chosen": name == chosen,
+                    }
+                )
+        return options
 
     def has_policy_errors(self) -> bool:
         return any(name in self.errors for name in Job.POLICY_FIELDS)
@@ -212,7 +226,7 @@ class JobForm(WhenForm):
         cleaned = self.cleaned_data
         policies = {name: cleaned[name] for name in Job.POLICY_FIELDS if cleaned.get(name) not in (None, "")}
         tags = list(dict.fromkeys(tag.strip() for tag in cleaned["tags"].split(",") if tag.strip()))
-        what = {name: cleaned[name] for name in ("name", "task", "args", "kwargs")}
+        what = {name: cleaned[name] for name in ("name", "task", "args", "kwargs") if name in cleaned}
         return what | self.trigger_columns() | policies | {"tags": tags}
 
     def changes(self) -> dict[str, Any]:
@@ -222,11 +236,13 @@ class JobForm(WhenForm):
         that was emptied gets its default, which the form shows in the empty field.
         """
         arguments = self._chosen_arguments()
-        assert arguments is not None
         shown_by: dict[tuple[str, ...], set[str]] = {
             ("trigger_type", "run_at", "every", "calendar_unit", "anchor_at", "cron"): SCHEDULE_FIELDS,
             ("ends_at",): {"ends_at", "timezone"},
-            ("args", "kwargs"): {"task", *(argument.key for argument in arguments.all)},
+            ("args", "kwargs"): {
+                "task",
+                *(argument.key for argument in (arguments.all if arguments else ())),
+            },
             **{(name,): {name} for name in Job.POLICY_FIELDS},
         }
         untouched = {
@@ -235,7 +251,7 @@ class JobForm(WhenForm):
             for column in columns
             if fields.isdisjoint(self.changed_data)
         }
-        wanted = policy_defaults(arguments.task.name) | self.columns()
+        wanted = policy_defaults(self.cleaned_data["task"]) | self.columns()
         return {name: value for name, value in wanted.items() if name not in untouched}
 
     def add_service_errors(self, problem: Err) -> None:

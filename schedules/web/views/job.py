@@ -18,6 +18,7 @@ from schedules.result import Err, Ok, Result, sentence
 from schedules.services.reading import next_runs_of, preview_of
 from schedules.services.sources import source_note
 from schedules.signing import OVERLAP
+from schedules.tasks import registry
 from schedules.templatetags.cronty_times import day_and_clock, day_words, local
 from schedules.web import drafts
 from schedules.web.views import states
@@ -68,6 +69,7 @@ class JobPage(PageMixin, TemplateView):
             next_run=next((each for each in upcoming if not each.is_skipped), None),
             is_overdue=job.status == Job.Status.PENDING and bool(job.next_run_at and job.next_run_at < now),
             health=Health(last[::-1]),
+            is_task_missing=registry.get(job.task) is None,
             values=shown_values(job),
             policies=policies(job),
             managed_by=source_note(job),

@@ -692,6 +692,18 @@ def test_copy_is_created_although_its_source_is_gone(web: Client, owner: User):
     assert Job.objects.filter(name="Copy").exists()
 
 
+def test_job_whose_task_is_not_installed_can_be_renamed(web: Client, owner: User):
+    job = JobFactory(owner=owner, task="tests.gone", args=[1], kwargs={"a": "b"})
+    page = f"/jobs/{job.public_id}/edit/"
+
+    shown = web.get(page).content.decode()
+    web.post(page, filled_in(web, job) | {"name": "Renamed"})
+
+    assert "tests.gone (not installed)" in shown
+    job.refresh_from_db()
+    assert (job.name, job.task, job.args, job.kwargs) == ("Renamed", "tests.gone", [1], {"a": "b"})
+
+
 CALENDAR = {
     "every 2 weeks": (14, "days", "2026-11-02T09:00+01:00"),
     "every 3 months": (90, "months", "2026-11-01T09:00+01:00"),

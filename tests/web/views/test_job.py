@@ -487,3 +487,12 @@ def test_policies_of_one_are_singular():
     facts = dict(policies(Job(max_runs=1, pause_after_failures=1)))
 
     assert (facts["Ends"], facts["Automatic pause"]) == ("after 1 run (0 so far)", "after 1 failure in a row")
+
+
+def test_page_says_that_the_task_of_a_job_is_not_installed(web: Client, owner: User):
+    missing = JobFactory(owner=owner, task="tests.gone")
+    installed = JobFactory(owner=owner)
+
+    shown = [web.get(f"/jobs/{job.public_id}/").content.decode() for job in (missing, installed)]
+
+    assert ["Its task is not installed" in page for page in shown] == [True, False]
