@@ -6,7 +6,7 @@
 
   // Rows of names and values: one blank row at the end, buttons to remove rows, and pasted lines split into rows.
   for (const pairs of all("[data-pairs]")) {
-    const rows = () => all(".pair", pairs), cells = (row) => all("input", row);
+    const rows = () => all(".pair", pairs), cells = (row) => all("input, textarea", row);
     const isBlank = (row) => cells(row).every((cell) => !cell.value.trim());
     const blank = () => {
       const row = rows()[0].cloneNode(true);
