@@ -7,13 +7,13 @@ from zoneinfo import ZoneInfo
 
 import pytest
 from django.contrib.auth.models import User
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 
 from schedules import clock, services
 from schedules.models import Execution, Job
 from schedules.services import Actor
 from tests.browser.conftest import Visitor, full_matrix
-from tests.factories import UserFactory
+from tests.factories import ExecutionFactory, UserFactory
 
 PASSWORD = "correct horse"
 
@@ -36,6 +36,25 @@ def log_in(page: Page, owner: User) -> None:
     page.locator("[name=username]").fill(owner.username)
     page.locator("[name=password]").fill(PASSWORD)
     page.locator("[name=password]").press("Enter")
+
+
+def test_run_that_ends_before_the_page_asks_for_the_first_time_is_shown(
+    visit: Callable[..., Visitor], jobs: dict[str, Job]
+):
+    # A slot that passes changes the page too.
+    Job.objects.exclude(next_run_at=None).update(next_run_at=clock.now() + timedelta(hours=1))
+    visitor = visit()
+    run = ExecutionFactory(job=jobs["Stretch"], status="queued", available_at=clock.now())
+
+    def end_after_rendering(route: Route) -> None:
+        answer = route.fetch()
+        Execution.objects.filter(pk=run.pk).update(status="failed", finished_at=clock.now(), error="boom")
+        route.fulfill(response=answer)
+
+    visitor.page.route(f"**/runs/{run.pk}/", end_after_rendering)
+    page = visitor.open(f"/runs/{run.pk}/")
+
+    expect(page.locator("#live .st").first).to_have_text("Failed")
 
 
 @full_matrix

@@ -6,7 +6,7 @@
   // Live: ask for a short version every 3 s while something is due or running, else every 30 s, and refresh when it has
   // changed. [data-poll] marks small parts that ask for themselves every 3 s. Not while a control is in use.
   const polling = $("#polling"), busy = "#live details[open], #live :is(input:not([type=checkbox]), textarea, select):focus, dialog[open]";
-  let seen = null, wait = 0, waited = 0, asking = false, refreshed = Date.now();
+  let seen = polling?.dataset.version, wait = 0, waited = 0, asking = false, refreshed = Date.now();
   const refresh = () => { refreshed = Date.now(); document.body.dispatchEvent(new CustomEvent("refresh")); };
   async function poll() {
     if (asking) return;
@@ -20,7 +20,7 @@
       if (!answer.ok) return;
       const { version, soon } = await answer.json();
       if (soon) wait = 3;
-      const changed = seen !== null && seen !== version;
+      const changed = seen !== version;
       if ((changed || Date.now() - refreshed > 300000) && $(busy)) return;
       if (changed || Date.now() - refreshed > 300000) refresh();
       seen = version;

@@ -15,11 +15,12 @@ from schedules.models.keysets import WALKED, Segment
 from schedules.result import Err, Ok, Result
 from schedules.task_forms.fields import plain_lines
 from schedules.web import drafts
-from schedules.web.views.page import PageMixin, actor_of, back, problem_text, show_problem
+from schedules.web.views.live import LivePageMixin
+from schedules.web.views.page import actor_of, back, problem_text, show_problem
 from schedules.web.views.paging import read_page
 
 
-class InboxPage(PageMixin, TemplateView):
+class InboxPage(LivePageMixin, TemplateView):
     """Prompts that no agent has finished yet, oldest first; a person may answer them, too."""
 
     template_name = "schedules/inbox.html"

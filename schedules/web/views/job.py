@@ -24,9 +24,9 @@ from schedules.web import drafts
 from schedules.web.views import states
 from schedules.web.views.editing import job_address, run_address
 from schedules.web.views.job_facts import Health, policies, shown_values, upcoming_of
+from schedules.web.views.live import LivePageMixin
 from schedules.web.views.page import (
     Page,
-    PageMixin,
     actor_of,
     back,
     find_job,
@@ -45,7 +45,7 @@ EVENTS = 20
 PAUSE = ("reason", "until")
 
 
-class JobPage(PageMixin, TemplateView):
+class JobPage(LivePageMixin, TemplateView):
     template_name = "schedules/job.html"
 
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:

@@ -18,8 +18,8 @@ from schedules.services.lookalikes import skeleton
 from schedules.tasks import registry
 from schedules.web.views import states
 from schedules.web.views.forecast import Ahead
+from schedules.web.views.live import LivePageMixin
 from schedules.web.views.owners import owner_called, owners_for
-from schedules.web.views.page import PageMixin
 from schedules.web.views.paging import read_page
 
 # With more jobs than this, the list has only the orders that indexes have.
@@ -33,7 +33,7 @@ CHIPS = {"task": "Type", "tag": "Tag", "made_by": "Created by", "owner": "Owner"
 SORTS = {"name": "name", "next": "next", "last": "-last"}
 
 
-class JobsPage(PageMixin, TemplateView):
+class JobsPage(LivePageMixin, TemplateView):
     """The list of jobs, the most urgent first, below a chart of the next 24 hours."""
 
     template_name = "schedules/jobs.html"

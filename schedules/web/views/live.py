@@ -1,15 +1,16 @@
-"""The version of what a person sees, which pages poll, and the icon of a page with broken jobs."""
+"""The version of what a person sees, which pages contain and poll, and the icon of a page with broken jobs."""
 
 import re
 from datetime import timedelta
 from hashlib import blake2s
+from typing import Any, NamedTuple
 
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.views.decorators.http import require_safe
 
 from schedules import clock
-from schedules.models import Cluster, Event, Execution
-from schedules.web.views.page import actor_of
+from schedules.models import Event, Execution
+from schedules.web.views.page import Page, PageMixin, actor_of
 from schedules.web.views.states import MOST_IN_ALARM, MOVING
 
 # Runs that may have changed since the last poll: the newest, and those that have not ended.
@@ -36,13 +37,16 @@ def icon(request: HttpRequest) -> HttpResponse:
     return HttpResponse(drawn, content_type="image/svg+xml", headers=headers)
 
 
-@require_safe
-def version(request: HttpRequest) -> JsonResponse:
-    """Return a short digest that changes with the jobs and runs of this user, and whether to ask again soon.
+class Version(NamedTuple):
+    """A short digest that changes with the jobs and runs of a user, and whether to ask again soon."""
 
-    Every query ends after a few rows of an index.
-    """
-    now, actor = clock.now(), actor_of(request)
+    digest: str
+    is_soon: bool
+
+
+def version_of(page: Page) -> Version:
+    """Return the version of what the user of this page sees; every query ends after a few rows of an index."""
+    now, actor = page.now, page.actor
     columns = ("pk", "status", "attempt", "lease_until")
     newest = list(actor.executions().order_by("-scheduled_for", "-pk").values_list(*columns)[:NEWEST])
     # Of everybody, because no index has the live runs of one owner.
@@ -60,12 +64,30 @@ def version(request: HttpRequest) -> JsonResponse:
         # A job that nobody claims becomes late, which no row says.
         now.minute if due and due < now else None,
         list(events.order_by("-pk").values_list("pk", flat=True)[:1]),
-        Cluster.objects.fresh(now).exists(),
+        page.has_live_cluster,
     )
     is_moving = any(status in MOVING for _, status, *_ in [*newest, *mine])
-    return JsonResponse(
-        {
-            "version": blake2s(repr(seen).encode(), digest_size=8).hexdigest(),
-            "soon": is_moving or (due is not None and due <= now + SOON),
-        }
+    return Version(
+        blake2s(repr(seen).encode(), digest_size=8).hexdigest(),
+        is_moving or (due is not None and due <= now + SOON),
     )
+
+
+class LivePageMixin(PageMixin):
+    """Base of the pages that refresh themselves when the version changes."""
+
+    version = ""
+
+    def setup(self, request: HttpRequest, *args: Any, **kwargs: Any) -> None:
+        """Read the version before what the page shows, so that a change in between is noticed."""
+        super().setup(request, *args, **kwargs)
+        # A part that is read again belongs to a page that has a version already.
+        if "HX-Request" not in request.headers:
+            self.version = version_of(self.page).digest
+
+
+@require_safe
+def version(request: HttpRequest) -> JsonResponse:
+    """Return the version, which every page polls."""
+    found = version_of(Page(request, actor_of(request), clock.now()))
+    return JsonResponse({"version": found.digest, "soon": found.is_soon})

@@ -22,7 +22,8 @@ from schedules.tasks import registry
 from schedules.tasks.interface import Final, RetryLater
 from schedules.web import drafts
 from schedules.web.views.delivery import topic_link
-from schedules.web.views.page import PageMixin, problem_text, render_page
+from schedules.web.views.live import LivePageMixin
+from schedules.web.views.page import problem_text, render_page
 
 MOST_JOBS = 200
 
@@ -40,7 +41,7 @@ class Topic:
         return topic_link(self.name)
 
 
-class NotificationsPage(PageMixin, TemplateView):
+class NotificationsPage(LivePageMixin, TemplateView):
     template_name = "schedules/notifications.html"
 
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:

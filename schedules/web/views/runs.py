@@ -33,8 +33,9 @@ from schedules.tasks import registry
 from schedules.web import drafts
 from schedules.web.exports import MOST_ROWS, csv_chunks, in_threads, json_chunks
 from schedules.web.views.job_facts import shown_values
+from schedules.web.views.live import LivePageMixin
 from schedules.web.views.owners import owner_called, owners_for
-from schedules.web.views.page import Page, PageMixin, actor_of, page_of, render_page, show_problem
+from schedules.web.views.page import Page, actor_of, page_of, render_page, show_problem
 from schedules.web.views.paging import read_page
 from schedules.web.views.run_facts import attempts_of, response_of
 from schedules.when.phrases import PhraseError, parse_moment
@@ -45,7 +46,7 @@ SHOWN_OUTPUT = 20_000
 COUNTED_RUNS = 1_000
 
 
-class RunsPage(PageMixin, TemplateView):
+class RunsPage(LivePageMixin, TemplateView):
     """All runs, newest first."""
 
     template_name = "schedules/runs.html"
@@ -136,7 +137,7 @@ def matching(runs: ExecutionQuerySet, asked: dict[str, str]) -> ExecutionQuerySe
     return runs
 
 
-class RunPage(PageMixin, TemplateView):
+class RunPage(LivePageMixin, TemplateView):
     template_name = "schedules/run.html"
 
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:

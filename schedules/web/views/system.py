@@ -16,7 +16,7 @@ from schedules.services.quotas import active_jobs
 from schedules.services.storage import database_size
 from schedules.tasks.commands.catalog import catalog
 from schedules.web.views.job_facts import percentile
-from schedules.web.views.page import PageMixin
+from schedules.web.views.live import LivePageMixin
 from schedules.when import zones
 
 SETTINGS = (
@@ -48,7 +48,7 @@ SETTINGS = (
 MEASURED_RUNS = 500
 
 
-class SystemPage(PageMixin, TemplateView):
+class SystemPage(LivePageMixin, TemplateView):
     """Health for everybody; database and settings for staff only."""
 
     template_name = "schedules/system.html"

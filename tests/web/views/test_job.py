@@ -43,7 +43,7 @@ def test_page_names_the_file_that_manages_the_job(web: Client, job: Job):
 def test_job_deleted_while_its_page_is_rendered_is_not_an_error(web: Client, job: Job):
     def delete_after_first_read(execute: Any, sql: str, params: Any, many: bool, context: Any) -> Any:
         found = execute(sql, params, many, context)
-        if 'FROM "schedules_job"' in sql:
+        if 'FROM "schedules_job"' in sql and job.public_id in params:
             Job.objects.filter(pk=job.pk).update(deleted_at=clock.now())
         return found
 
@@ -285,7 +285,7 @@ def test_query_count_does_not_grow_with_the_history(
     for number in range(edits):
         services.edit(actor, job.public_id, name=f"Backup {number}")
 
-    with django_assert_num_queries(8):
+    with django_assert_num_queries(12):
         page = html_of(web.get(f"/jobs/{job.public_id}/", {"tab": "history"}))
 
     assert page.count("changed this job") == edits

@@ -56,6 +56,13 @@ def test_version_does_not_depend_on_the_jobs_of_others(web: Client, job: Job, st
     assert version(web) == before
 
 
+@pytest.mark.parametrize("path", ["/", "/runs/", "/inbox/", "/notifications/", "/system/", "/jobs/{}/"])
+def test_page_that_refreshes_itself_contains_its_version(web: Client, job: Job, path: str):
+    page = web.get(path.format(job.public_id)).content.decode()
+
+    assert f'data-version="{version(web)["version"]}"' in page
+
+
 @pytest.mark.parametrize(
     ("due_in", "status", "soon"),
     [(59, "succeeded", True), (120, "succeeded", False), (120, "running", True), (120, "waiting", False)],
