@@ -109,10 +109,11 @@ def topics_of(jobs: list[Job]) -> list[Topic]:
 def _notifications(actor: Actor) -> list[Job]:
     """Return notifications, those that are sent next first, with one more than the page counts."""
     if actor.sees_all:
-        # No index has the notifications of everybody: look through the jobs that run next.
+        # No index has the notifications of everybody: look through the jobs that run next, and the newest.
         soon = actor.jobs().armed().order_by("next_run_at", "-pk").values_list("pk", "task")[:WALKED]
-        keys = [pk for pk, task in soon if task == "notify"][: MOST_JOBS + 1]
-        return _read(Job.objects.filter(pk__in=keys))
+        newest = actor.jobs().order_by("-pk").values_list("pk", "task")[:WALKED]
+        keys = list(dict.fromkeys(pk for pk, task in (*soon, *newest) if task == "notify"))[: MOST_JOBS + 1]
+        return sorted(_read(Job.objects.filter(pk__in=keys)), key=lambda job: keys.index(job.pk))
     # Without the status, for the sake of the index; only pending jobs have a next run.
     armed = actor.jobs().filter(IS_UNSENT_NOTIFICATION, next_run_at__isnull=False)
     found = _read(armed.order_by("next_run_at", "-pk")[: MOST_JOBS + 1])
@@ -143,4 +144,5 @@ def send_test(topic: str, actor: Actor) -> tuple[bool, str]:
         services.end_push(push, error=f"Unexpected error: {type(error).__name__}.")
         raise
     services.end_push(push, result=receipt)
-    return True, f"Sent. ntfy accepted it (message {receipt['id']})."
+    message = f" (message {receipt['id']})" if receipt["id"] else ""
+    return True, f"Sent. ntfy accepted it{message}."

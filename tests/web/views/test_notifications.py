@@ -50,7 +50,9 @@ def test_topics_are_those_of_the_jobs_that_run_next(
     assert "that run next" not in html_of(web.get("/notifications/"))
 
 
-def test_topics_of_paused_and_delivered_notifications_stay(web: Client, owner: User):
+@pytest.mark.parametrize("is_staff", [False, True])
+def test_topics_of_paused_and_delivered_notifications_stay(web: Client, owner: User, is_staff: bool):
+    User.objects.update(is_superuser=is_staff, is_staff=is_staff)
     for topic, state in {"paused": {"paused": True}, "delivered": {"ended": True}}.items():
         JobFactory(owner=owner, task="notify", kwargs={"topic": topic, "message": "x"}, **state)
 
@@ -134,6 +136,15 @@ def test_test_message_shows_the_answer_of_the_server(web: Client, settings: Lazy
 
     assert "Sent. ntfy accepted it (message abc)." in page
     assert json.loads(server.requests[0].body)["topic"] == "home"
+
+
+def test_answer_that_breaks_off_before_its_id_is_shown_without_it(web: Client, settings: LazySettings):
+    with Sink(Answer(manner="cut", body=b'{"id')) as server:
+        settings.NTFY_URL = server.url()
+
+        page = web.post("/notifications/", {"topic": "home"}).content.decode()
+
+    assert "Sent. ntfy accepted it." in page
 
 
 def test_test_message_shows_the_refusal_of_the_server(web: Client, settings: LazySettings):
