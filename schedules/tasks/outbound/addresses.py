@@ -3,8 +3,9 @@
 import asyncio
 import socket
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
+from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address, ip_network
 
 from django.conf import settings
@@ -30,31 +31,58 @@ MOST_LOOKUPS = 32
 LOCAL_NAMES = {"localhost", "localhost.localdomain", "ip6-localhost", "ip6-loopback"}
 
 
+@dataclass
+class _Lookup:
+    """One lookup in a thread, and how many requests wait for it."""
+
+    call: Future[list[Address]]
+    found: asyncio.Future[list[Address]]
+    waiters: int = 0
+
+
 class Resolver:
     """Looks up names in threads of its own: a slow name server must not keep those that everything else uses."""
 
     def __init__(self) -> None:
         self._threads = ThreadPoolExecutor(MOST_LOOKUPS, "lookup")
-        self._running: dict[str, asyncio.Future[list[Address]]] = {}
+        self._running: dict[str, _Lookup] = {}
 
     async def resolve(self, host: str) -> list[Address]:
         """Return the addresses of a host, or raise OutboundError; requests to the same host share a lookup."""
         if literal := literal_address(host):
             return [literal]
-        if host not in self._running:
-            lookup = asyncio.get_running_loop().run_in_executor(self._threads, _look_up, host)
-            lookup.add_done_callback(lambda _: self._running.pop(host))
-            self._running[host] = lookup
-        if found := await asyncio.shield(self._running[host]):
+        lookup = self._running.get(host)
+        if lookup is None or lookup.found.done():
+            lookup = self._start(host)
+        lookup.waiters += 1
+        try:
+            found = await asyncio.shield(lookup.found)
+        finally:
+            lookup.waiters -= 1
+            # Only one that has not started can be cancelled: others would have to wait for it in vain.
+            if not lookup.waiters and lookup.call.cancel():
+                lookup.found.cancel()
+        if found:
             return found
         raise OutboundError(
             f"Can't reach {host}: DNS lookup failed. Check the address and this server's internet connection.",
             retryable=True,
         )
 
+    def _start(self, host: str) -> _Lookup:
+        call = self._threads.submit(_look_up, host)
+        lookup = self._running[host] = _Lookup(call, asyncio.wrap_future(call))
+
+        def forget(_: object) -> None:
+            if self._running.get(host) is lookup:
+                del self._running[host]
+
+        lookup.found.add_done_callback(forget)
+        return lookup
+
     def close(self) -> None:
         for lookup in self._running.values():
-            lookup.cancel()
+            lookup.found.cancel()
         self._threads.shutdown(wait=False, cancel_futures=True)
 
 

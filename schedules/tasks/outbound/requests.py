@@ -1,6 +1,7 @@
 """One request and its reply, limited in time and size; redirects are not followed."""
 
 import asyncio
+import codecs
 import os
 import re
 import ssl
@@ -113,8 +114,11 @@ async def _read(response: httpcore.Response, timer: asyncio.Timeout) -> Reply:
     if headers.get("content-encoding", "").lower() in ("gzip", "x-gzip", "deflate"):
         data = _unpacked(data, most + 1)
     charset = CHARSET.search(headers.get("content-type", ""))
-    text = data[:most].decode(charset[1] if charset else "utf-8", "replace")
-    return Reply(response.status, headers, text, truncated=not is_complete or len(data) > most)
+    truncated = not is_complete or len(data) > most
+    decoder = codecs.getincrementaldecoder(charset[1] if charset else "utf-8")("replace")
+    # Without a part of a character at the end, which would hide a part of a secret from the mask.
+    text = decoder.decode(data[:most], final=not truncated)
+    return Reply(response.status, headers, text, truncated=truncated)
 
 
 def _unpacked(data: bytes, most: int) -> bytes:

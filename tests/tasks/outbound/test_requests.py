@@ -10,6 +10,7 @@ from types import SimpleNamespace
 import pytest
 
 from schedules.tasks.outbound import OutboundError, Refused, problem_with_url, send
+from schedules.tasks.outbound.addresses import MOST_LOOKUPS, Resolver
 from tests.sink import Answer, Sink
 from tests.tasks.outbound.conftest import get
 from tests.waiting import PATIENCE
@@ -174,6 +175,29 @@ def test_slow_resolver_is_asked_once_and_keeps_no_thread_of_others_busy(slow_res
     assert slow_resolver.asked.count("slow.test") == 1
 
 
+def test_lookup_does_not_wait_for_those_that_nobody_needs_any_more(slow_resolver, wire):
+    hosts = [f"slow{number}.test" for number in range(2 * MOST_LOOKUPS)]
+
+    async def scenario():
+        resolver = Resolver()
+        abandoned = [asyncio.create_task(resolver.resolve(host)) for host in hosts]
+        async with asyncio.timeout(PATIENCE):
+            while len(slow_resolver.asked) < MOST_LOOKUPS:
+                await asyncio.sleep(0.01)
+            for request in abandoned:
+                request.cancel()
+            await asyncio.gather(*abandoned, return_exceptions=True)
+            again = [asyncio.create_task(resolver.resolve(host)) for host in (hosts[0], hosts[-1])]
+            await asyncio.sleep(0)
+            slow_resolver.answers.set()
+            outcomes = await asyncio.gather(*again, return_exceptions=True)
+        resolver.close()
+        return outcomes
+
+    assert [type(outcome) for outcome in asyncio.run(scenario())] == [OutboundError, OutboundError]
+    assert sorted(slow_resolver.asked) == sorted([*hosts[:MOST_LOOKUPS], hosts[-1]])
+
+
 def test_endless_answer_is_truncated_at_the_limit(allowed, settings):
     settings.CRONTY_OUTBOUND_BYTES = 1000
     with Sink(Answer(manner="endless")) as endless:
@@ -203,6 +227,17 @@ def test_gzip_bomb_is_unpacked_only_to_the_limit(allowed, settings):
     reply = get(allowed.url())
 
     assert (reply.text, reply.truncated) == ("0" * 2000, True)
+
+
+@pytest.mark.parametrize("charset", ["utf-8", "utf-16le", "shift_jis"])
+def test_answer_that_is_cut_within_a_character_ends_before_it(charset, allowed, settings):
+    body = "ああ".encode(charset)
+    settings.CRONTY_OUTBOUND_BYTES = len(body) - 1
+    allowed.default = Answer(body=body, headers={"Content-Type": f"text/plain; charset={charset}"})
+
+    reply = get(allowed.url())
+
+    assert (reply.text, reply.truncated) == ("あ", True)
 
 
 @pytest.mark.parametrize(
