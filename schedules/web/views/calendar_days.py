@@ -159,12 +159,16 @@ def _add_past_runs(page: Page, days: dict[date, Day], start: datetime, end: date
 
 
 def _add_newest(page: Page, square: Day | Hour, start: datetime, end: datetime, most: int) -> None:
-    runs = page.actor.executions().filter(scheduled_for__gte=start, scheduled_for__lt=end)
-    newest = runs.order_by("-scheduled_for", "-pk").values_list("status", "job_name", "pk")
-    found = list(newest[: most + 1])
+    found = _newest(page, start, end, most + 1)
     square.counted = most if len(found) > most else None
-    for status, name, run_id in found[:most]:
+    for _, status, name, run_id in found[:most]:
         square.past.add(status, name, run_id)
+
+
+def _newest(page: Page, start: datetime, end: datetime, most: int) -> list[tuple[datetime, str, str, int]]:
+    runs = page.actor.executions().filter(scheduled_for__gte=start, scheduled_for__lt=end)
+    newest = runs.order_by("-scheduled_for", "-pk")
+    return list(newest.values_list("scheduled_for", "status", "job_name", "pk")[:most])
 
 
 def _add_planned_runs(page: Page, days: dict[date, Day], start: datetime, end: datetime) -> None:
@@ -192,10 +196,8 @@ def hours_of(page: Page, day: date) -> tuple[list[Hour], list[Planned]]:
     """Return the hours of a day, and the jobs that run all day long."""
     start, end = start_of_day(day, page.zone), start_of_day(day + timedelta(days=1), page.zone)
     hours = _empty_hours(start, end, ZoneInfo(page.zone))
-    past = [hour for hour in hours if hour.start < page.now]
-    for hour in past:
-        last = min(hour.start + HOUR, end, page.now)
-        _add_newest(page, hour, hour.start, last, COUNTED_RUNS // len(past))
+    if start < page.now:
+        _add_past_hours(page, hours, start, min(end, page.now))
     all_day: list[Planned] = []
     if end > page.now:
         for job in soonest(page.actor.jobs(), end):
@@ -209,6 +211,18 @@ def hours_of(page: Page, day: date) -> tuple[list[Hour], list[Planned]]:
     for hour in hours:
         hour.planned.sort(key=lambda each: (each.first, each.job.name))
     return hours, sorted(all_day, key=lambda each: each.job.name)
+
+
+def _add_past_hours(page: Page, hours: list[Hour], start: datetime, end: datetime) -> None:
+    """Count the outcomes of past runs per hour; of a busy day, those of the newest runs of each hour."""
+    found = _newest(page, start, end, COUNTED_RUNS + 1)
+    if len(found) <= COUNTED_RUNS:
+        for scheduled_for, status, name, run_id in found:
+            hours[(scheduled_for - start) // HOUR].past.add(status, name, run_id)
+        return
+    past = [hour for hour in hours if hour.start < end]
+    for hour in past:
+        _add_newest(page, hour, hour.start, min(hour.start + HOUR, end), COUNTED_RUNS // len(past))
 
 
 def _empty_hours(start: datetime, end: datetime, zone: ZoneInfo) -> list[Hour]:

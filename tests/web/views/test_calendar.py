@@ -6,7 +6,9 @@ from datetime import UTC, date, datetime, timedelta
 import pytest
 import time_machine
 from django.contrib.auth.models import User
+from django.db import connection
 from django.test import Client
+from django.test.utils import CaptureQueriesContext
 from django.utils.html import escape
 
 from schedules import services
@@ -134,6 +136,25 @@ def test_day_is_shown_as_hours_with_what_ran_and_what_is_planned(web: Client, ow
     assert [each.job.name for each in answer.context["all_day"]] == ["Minutely"]
     listed = web.get(hours["09:00"].runs).context["listed"].rows
     assert listed == [failed]
+
+
+@time_machine.travel(NOW, tick=False)
+def test_one_busy_hour_of_a_quiet_day_is_counted_whole_in_one_query(
+    web: Client, owner: User, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(calendar_days, "COUNTED_RUNS", 2 * 24)
+    job = JobFactory(owner=owner, next_run_at=NOW)
+    # 22:00 in Berlin.
+    late = datetime(2026, 11, 14, 21, tzinfo=UTC)
+    for minute in range(48):
+        ExecutionFactory(job=job, scheduled_for=late + timedelta(minutes=minute))
+
+    with CaptureQueriesContext(connection) as queries:
+        answer = web.get("/calendar/?view=day&on=2026-11-14")
+
+    hours = {hour.label: hour for hour in answer.context["hours"]}
+    assert (hours["22:00"].past.good, hours["22:00"].counted) == (48, None)
+    assert sum('"scheduled_for" >= ' in query["sql"] for query in queries) == 1
 
 
 @time_machine.travel(NOW, tick=False)
