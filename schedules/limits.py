@@ -118,10 +118,10 @@ def _strip_part(part: str) -> str:
     return "".join(kept)
 
 
-def shortened(text: str, max_bytes: int) -> str:
-    """Cut a text to a number of bytes, and mark it as shortened."""
+def shortened(text: str, max_bytes: int, *, is_cut: bool = False) -> str:
+    """Cut a text to a number of bytes, and mark it as shortened, also if its end was cut off before."""
     data = text.encode()
-    if len(data) <= max_bytes:
+    if len(data) <= max_bytes and not is_cut:
         return text
     return data[: max_bytes - len(SHORTENED.encode())].decode(errors="ignore") + SHORTENED
 

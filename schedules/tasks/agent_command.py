@@ -32,9 +32,9 @@ async def run_agent_command(prompt: str, run: Run) -> str:
     if ended.is_timeout or ended.code != 0:
         words = ended.describe("The agent command", run.timeout)
         # Some agents print their errors to standard output.
-        said = _text(output.errors).strip() or _text(output.kept).strip()[-ERROR_OUTPUT_BYTES:]
+        said = _text(output.errors).strip() or _text(output.end).strip()
         raise RetryLater(f"{words}: {said}" if said else f"{words}.")
-    return limits.shortened(_text(output.kept), OUTPUT_BYTES)
+    return limits.shortened(_text(output.start), OUTPUT_BYTES, is_cut=output.is_cut)
 
 
 def _text(data: bytes) -> str:
@@ -42,18 +42,20 @@ def _text(data: bytes) -> str:
 
 
 class _Output:
-    """Keeps the start of a command's output and the end of its error output."""
+    """Keeps the start and the end of a command's output, and the end of its error output."""
 
     def __init__(self) -> None:
-        self.kept = b""
-        self.errors = b""
+        self.start = self.end = self.errors = b""
+        self.is_cut = False
 
     def add(self, stream: int, data: bytes) -> None:
         if stream == STANDARD_OUTPUT:
-            # One byte more than the limit shows that the output was cut.
-            self.kept = (self.kept + data)[: OUTPUT_BYTES + 1]
+            self.is_cut = self.is_cut or len(self.start) + len(data) > OUTPUT_BYTES
+            self.start = (self.start + data)[:OUTPUT_BYTES]
+            self.end = (self.end + data)[-ERROR_OUTPUT_BYTES:]
         else:
             self.errors = (self.errors + data)[-ERROR_OUTPUT_BYTES:]
 
     def skip(self, stream: int, count: int) -> None:
-        """Ignore what is between the two."""
+        """Note that something of the output was left out."""
+        self.is_cut = self.is_cut or stream == STANDARD_OUTPUT

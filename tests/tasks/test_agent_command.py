@@ -132,6 +132,13 @@ def test_failed_agent_command_shows_the_end_of_its_error_output(agent_command):
     assert len(str(caught.value)) < 2200
 
 
+def test_failed_agent_command_without_error_output_shows_the_end_of_its_output(agent_command):
+    agent_command("import sys; print('noise ' * 10_000 + 'Invalid API key'); sys.exit(1)")
+
+    with pytest.raises(RetryLater, match=r"ended with code 1: .*Invalid API key$"):
+        perform("prompt", prompt="Hello")
+
+
 @pytest.mark.parametrize(
     ("program", "words"),
     [
@@ -170,6 +177,15 @@ def test_output_of_the_agent_command_is_bounded(agent_command):
 
     assert output.endswith("… (shortened)")
     assert len(output.encode()) <= 16_384
+
+
+def test_output_that_was_cut_is_marked_even_if_it_is_short_without_its_colours(agent_command):
+    agent_command("import sys; sys.stdout.write('\\x1b[31mred\\x1b[0m ' * 5_000)")
+
+    output = perform("prompt", prompt="Hello")
+
+    assert output.startswith("red red ")
+    assert output.endswith("… (shortened)")
 
 
 @pytest.mark.parametrize("command", ["/nonexistent/agent", "/etc"])
