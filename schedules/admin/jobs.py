@@ -35,7 +35,7 @@ from schedules.admin.bases import (
 )
 from schedules.admin.forms import JobAdminForm, TaskJobForm, job_form
 from schedules.admin.local_times import moment, moment_words
-from schedules.models import Job
+from schedules.models import Event, Job
 from schedules.models.keysets import Segment
 from schedules.models.standings import ORDER, STANDINGS, with_rank
 from schedules.result import Err, Ok, Result
@@ -214,9 +214,10 @@ class JobAdmin(LongListAdmin[Job], ServiceAdmin[Job]):
     def history_view(
         self, request: HttpRequest, object_id: str, extra_context: dict[str, Any] | None = None
     ) -> HttpResponse:
-        """Lead to the events of the job: Django's own log has only changes on these pages."""
+        """Lead those who may view events to those of the job: Django's own log has only changes on these pages."""
         job = self.get_object(request, unquote(object_id))
-        if job is None or not self.has_view_or_change_permission(request, job):
+        may_view_events = self.admin_site.get_model_admin(Event).has_view_permission(request)
+        if job is None or not (may_view_events and self.has_view_or_change_permission(request, job)):
             return super().history_view(request, object_id, extra_context)
         events = reverse("admin:schedules_event_changelist")
         return redirect(f"{events}?{urlencode({SEARCH_VAR: job.public_id})}")

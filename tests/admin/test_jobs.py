@@ -223,6 +223,12 @@ def test_history_of_a_job_is_its_events(operator_client, actor):
     assert [event.job for event in response.context["cl"].result_list] == [job]
 
 
+def test_history_of_a_job_is_djangos_own_without_the_right_to_view_events(client, db):
+    client.force_login(staff_with("view_job"))
+
+    assert client.get(page(Job, "history", JobFactory().pk)).status_code == 200
+
+
 def test_history_of_a_job_asks_for_the_right_to_view_jobs(client, db):
     client.force_login(staff_with("view_event"))
 
