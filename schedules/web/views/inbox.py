@@ -4,7 +4,7 @@ from typing import Any
 
 from django.conf import settings
 from django.contrib import messages
-from django.http import HttpRequest, HttpResponse, HttpResponseRedirect, QueryDict
+from django.http import HttpRequest, HttpResponse, QueryDict
 from django.urls import reverse
 from django.views.decorators.http import require_POST
 from django.views.generic import TemplateView
@@ -72,11 +72,11 @@ def answer(request: HttpRequest, run_id: int) -> HttpResponse:
     result = services.complete_prompt(actor, run_id, result=text)
     # What was written may still be needed, even if the job is in the trash by now.
     if isinstance(result, Err) and actor.executions().filter(pk=run_id).exists():
-        problem, page = problem_text(result), reverse("schedules:inbox")
-        if why := drafts.keep(request, page, note=""):
-            return drafts.not_kept(request, f"{problem} Your answer isn't kept: {why}.", page)
+        problem, sender = problem_text(result), back(request, reverse("schedules:inbox"))
+        if why := drafts.keep(request, sender.url, note=""):
+            return drafts.not_kept(request, f"{problem} Your answer isn't kept: {why}.", sender.url)
         messages.error(request, problem)
-        return HttpResponseRedirect(page, status=303)
+        return sender
     return _act(request, result, "{name} answered.")
 
 

@@ -85,6 +85,16 @@ def test_answer_that_comes_too_late_is_shown_again(web: Client, waiting: Executi
     assert "Second" not in html_of(web.get("/inbox/"))
 
 
+def test_refused_answer_is_filled_in_again_on_the_page_that_sent_it(web: Client, waiting: Execution):
+    page, answer = f"/runs/{waiting.pk}/", "x" * 20_000
+
+    refused = web.post(f"/inbox/{waiting.pk}/answer/", {"answer": answer, "next": page}, follow=True)
+
+    assert refused.redirect_chain == [(page, 303)]
+    assert "Too large: 20,002 bytes" in html_of(refused)
+    assert f"{answer}</textarea>" in html_of(refused)
+
+
 def test_answer_to_a_prompt_of_a_deleted_job_is_shown_again(web: Client, waiting: Execution, actor: Actor):
     services.delete(actor, waiting.job.public_id)
 
