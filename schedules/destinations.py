@@ -59,12 +59,12 @@ def ascii_host(host: str) -> str:
         raise ValueError(f"{host!r} is not the name of a host.") from error
 
 
-def place(host: str, port: int | None) -> str:
-    """Write a host and perhaps a port in the one form in which places are compared."""
+def place(host: str, port: int | None = None, scheme: str = "https") -> str:
+    """Write a host and its port, unless that is the port of https, in the one form in which places are compared."""
     host = host.lower().rstrip(".")
     with suppress(ValueError):
         host = str(ip_address(host))
-    if port is None:
+    if port is None or (scheme, port) == ("https", 443):
         return host
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 

@@ -16,6 +16,7 @@ from schedules import limits, services
 from schedules.models import Job
 from schedules.models.triggers import columns_of
 from schedules.services.reading import preview_of
+from schedules.services.secrets import secret_warnings
 from schedules.services.validation import usable_tasks
 from schedules.tasks import registry
 from schedules.tasks.registry import Task
@@ -117,7 +118,7 @@ def add_command(
     ahead = preview_of(job, session.now, 1)
     first = f"first run {clock_text(ahead.next_runs[0], zone)}" if ahead.next_runs else "paused"
     say(f"Created: {job.name} (#{job.pk}) · {ahead.description} · {zone} · {first}", "green")
-    for warning in ahead.warnings:
+    for warning in (*ahead.warnings, *secret_warnings(session.actor, job)):
         note(warning)
     if made.similar:
         note(f"{made.similar.name} ({made.similar.public_id}) does the same on the same schedule.")

@@ -13,7 +13,7 @@ from django.conf import settings
 from django.db import connection
 from django.db.models import Count, Sum
 
-from schedules.models import Execution, Job, Profile, Token
+from schedules.models import Execution, Installation, Job, Profile, Token
 from schedules.models.job_queries import JobQuerySet, is_public_id
 from schedules.result import Code, Err
 
@@ -29,6 +29,12 @@ def wait_for_turn(profile: Profile) -> None:
     if connection.features.has_select_for_update:
         # SQLite has no row locks and needs none: only one transaction writes at a time.
         Profile.objects.select_for_update().values_list("pk").get(pk=profile.pk)
+
+
+def wait_for_installation() -> None:
+    """Lock the row of the installation, so that requests about what belongs to nobody run one after the other."""
+    Installation.objects.get_or_create(pk=Installation.ONLY)
+    Installation.objects.select_for_update().get(pk=Installation.ONLY)
 
 
 def wait_for_owner(job_id: str) -> None:

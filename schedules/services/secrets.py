@@ -15,13 +15,14 @@ from django.db.models import Q
 from schedules import clock, limits
 from schedules.destinations import ascii_host, parse_destination, place
 from schedules.encryption import UnreadableError, reseal, seal
-from schedules.models import Event, Installation, Secret
+from schedules.models import Event, Job, Secret
 from schedules.result import Code, Err, Ok, Result, invalid
-from schedules.secret_references import NAME
+from schedules.secret_references import NAME, names_in, without_references
 from schedules.services.actors import Actor
 from schedules.services.people import profile_of
-from schedules.services.quotas import wait_for_turn
+from schedules.services.quotas import wait_for_installation, wait_for_turn
 from schedules.tasks import registry
+from schedules.tasks.outbound import Target
 
 # A shorter one could not be masked without masking ordinary words.
 SHORTEST_SECRET = 4
@@ -71,15 +72,19 @@ def set_secret(
         return refusal
     if problem := _problem(name, value, commands, hosts, of_installation):
         return problem
+    try:
+        # Each place once, in an order that does not depend on how they were typed.
+        places = {"hosts": sorted({_place_of(host) for host in hosts}), "commands": sorted(set(commands))}
+    except ValueError as error:
+        return invalid("hosts", str(error))
     now = clock.now()
     owner_id = None if of_installation else actor.user.pk
-    # Each place once, in an order that does not depend on how they were typed.
-    places = {
-        "hosts": sorted({_place_of(host) for host in hosts}),
-        "commands": sorted(set(commands)),
-    }
     with transaction.atomic():
-        _wait_for_turn(actor, of_installation)
+        # No row can be locked before there is one.
+        if of_installation:
+            wait_for_installation()
+        else:
+            wait_for_turn(profile_of(actor.user))
         mine = Secret.objects.filter(owner=owner_id)
         row = mine.filter(name=name).first()
         if row is None and mine.count() >= MOST_SECRETS:
@@ -105,6 +110,22 @@ def delete_secret(actor: Actor, name: str, *, of_installation: bool = False) -> 
     return Ok(name)
 
 
+def secret_warnings(actor: Actor, job: Job) -> list[str]:
+    """Return which secrets its owner must set or allow before a job can use them; agents and others learn nothing."""
+    names = names_in([job.args, job.kwargs])
+    if not names or actor.is_agent or actor.user.pk != job.owner_id:
+        return []
+    is_webhook = job.task == "webhook"
+    target = Target.parse(without_references(str(job.argument("url")))).place if is_webhook else job.task
+    mine = Secret.objects.filter(owner=job.owner_id, name__in=names)
+    places = dict(mine.values_list("name", "hosts" if is_webhook else "commands"))
+    return [
+        f"{name} may not go to {target} yet." if name in places else f"{name} is not among your secrets."
+        for name in sorted(names)
+        if target not in places.get(name, ())
+    ]
+
+
 def reseal_secrets() -> list[str]:
     """Encrypt every secret with the current secret key; return the names of those that no known key can read."""
     unreadable = []
@@ -124,15 +145,6 @@ def _refusal(actor: Actor, of_installation: bool) -> Err | None:
     return None
 
 
-def _wait_for_turn(actor: Actor, of_installation: bool) -> None:
-    """Have others who set a secret of the same owner wait: no row can be locked before there is one."""
-    if of_installation:
-        Installation.objects.get_or_create(pk=Installation.ONLY)
-        Installation.objects.select_for_update().get(pk=Installation.ONLY)
-    else:
-        wait_for_turn(profile_of(actor.user))
-
-
 def _is_superuser(actor: Actor) -> bool:
     return bool(getattr(actor.user, "is_superuser", False))
 
@@ -148,11 +160,6 @@ def _problem(
         return invalid("value", problem)
     if of_installation and hosts:
         return invalid("hosts", "Leave this empty: a secret of the installation goes to commands only.")
-    for host in hosts:
-        try:
-            _place_of(host)
-        except ValueError as error:
-            return invalid("hosts", str(error))
     if unknown := [command for command in commands if not registry.NAME.fullmatch(command)]:
         return invalid("commands", f"{unknown[0]!r} is not the name of a command.")
     if not hosts and not commands:
@@ -170,9 +177,7 @@ def _place_of(host: str) -> str:
         name, colon, port = host.partition(":")
         host = f"{ascii_host(name)}{colon}{port}"
     found = parse_destination(host)
-    name = str(found.network.network_address) if found.network else found.name
-    # The port of https needs no mention.
-    return place(name, None if found.port == 443 else found.port)
+    return place(str(found.network.network_address) if found.network else found.name, found.port)
 
 
 def _record(actor: Actor, verb: str, name: str, now: datetime, **values: Any) -> None:

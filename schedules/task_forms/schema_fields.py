@@ -31,7 +31,7 @@ HINTS = {
     ("notify", "tags"): "Short codes like warning or tada, separated by commas",
     ("notify", "actions"): "Up to three, as a JSON list",
     ("webhook", "body"): "Valid JSON is sent as JSON, anything else as plain text",
-    ("webhook", "headers"): "One name and value a row",
+    ("webhook", "headers"): "One name and value a row; ${secret:NAME} stands for one of your secrets",
 }
 # What can be stored for a cleared field, by the type of its argument.
 EMPTY: dict[Any, Callable[[], Any]] = {"string": str, "array": list, "object": dict}

@@ -18,7 +18,6 @@ from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, JsonVal
 from typing_extensions import TypedDict
 
 from schedules import engine, limits
-from schedules.destinations import place
 from schedules.request_headers import header_problem, shape_problem
 from schedules.secret_references import in_address, names_in, resolved, without_references
 from schedules.signing import signature_header
@@ -292,19 +291,12 @@ async def _with_secrets(
     url: str, headers: Headers | None, body: JsonValue, names: set[str], run: Run
 ) -> tuple[str, Headers | None, JsonValue]:
     """Fill in secrets, if they may go to the host of the URL; raises Final otherwise."""
-    secrets = await run.secrets(names, host=_place_of(url))
+    secrets = await run.secrets(names, host=outbound.Target.parse(without_references(url)).place)
     filled = resolved(headers, secrets)
     for name, value in (filled or {}).items():
         if problem := shape_problem(name, value):
             raise Final(f"A secret does not fit: {problem}.")
     return resolved(url, secrets, in_address), filled, resolved(body, secrets)
-
-
-def _place_of(url: str) -> str:
-    """Return the host of a URL, with its port unless it is that of https: a secret travels in clear text otherwise."""
-    target = outbound.Target.parse(without_references(url))
-    is_default = (target.scheme, target.port) == ("https", 443)
-    return place(target.host, None if is_default else target.port)
 
 
 async def _send_or_retry(method: str, url: str, **request: Any) -> outbound.Reply:

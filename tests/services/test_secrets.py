@@ -10,8 +10,9 @@ from schedules.models import Event, Secret
 from schedules.result import Code, Err, Ok
 from schedules.services import Actor
 from schedules.services import secrets as secrets_module
-from schedules.services.secrets import delete_secret, list_secrets, set_secret
+from schedules.services.secrets import delete_secret, list_secrets, secret_warnings, set_secret
 from schedules.tasks.interface import Final
+from tests.factories import JobFactory
 from tests.tasks.builtin.conftest import RUN, perform
 
 pytestmark = pytest.mark.django_db
@@ -79,6 +80,45 @@ def test_changes_are_recorded_without_the_value(actor):
     assert events[0]["after"] == {"hosts": ["a.example"], "commands": []}
     assert VALUE not in json.dumps(events)
     assert not Secret.objects.exists()
+
+
+@pytest.mark.parametrize(
+    ("hosts", "url", "warnings"),
+    [
+        (["api.example"], "https://api.example/${secret:KEY}", []),
+        (["api.example:443"], "https://API.example:443/", []),
+        (["nas.example:80"], "http://nas.example/", []),
+        (["api.example"], "https://other.example/", ["KEY may not go to other.example yet."]),
+        (["api.example"], "http://api.example:443/", ["KEY may not go to api.example:443 yet."]),
+        ([], "https://api.example/", ["KEY is not among your secrets."]),
+    ],
+)
+def test_owner_is_warned_of_secrets_that_a_webhook_cannot_use(actor, hosts, url, warnings):
+    if hosts:
+        set_secret(actor, "KEY", "hush-hush", hosts=hosts)
+    job = JobFactory(
+        owner=actor.user, task="webhook", kwargs={"url": url, "headers": {"X-Key": "${secret:KEY}"}}
+    )
+
+    assert secret_warnings(actor, job) == warnings
+
+
+def test_owner_is_warned_of_secrets_that_a_command_cannot_use(actor):
+    set_secret(actor, "KEY", "hush-hush", commands=["backup"])
+    backup, report = (
+        JobFactory.build(owner=actor.user, task=task, kwargs={"key": "${secret:KEY}"})
+        for task in ("backup", "report")
+    )
+
+    assert secret_warnings(actor, backup) == []
+    assert secret_warnings(actor, report) == ["KEY may not go to report yet."]
+
+
+def test_agents_and_others_do_not_learn_which_secrets_there_are(actor, agent, operator):
+    kwargs = {"url": "https://api.example/${secret:KEY}"}
+    job = JobFactory(owner=actor.user, task="webhook", kwargs=kwargs)
+
+    assert (secret_warnings(agent, job), secret_warnings(Actor(operator), job)) == ([], [])
 
 
 def test_each_person_has_their_own(actor, stranger):

@@ -4,7 +4,7 @@ import re
 from dataclasses import dataclass
 from urllib.parse import quote, urlsplit
 
-from schedules.destinations import ascii_host
+from schedules.destinations import ascii_host, place
 from schedules.tasks.outbound.addresses import guard, known_address
 from schedules.tasks.outbound.errors import Refused
 
@@ -63,6 +63,11 @@ class Target:
         path = quote(parts.path or "/", safe="/%:@!$&'()*+,;=~")
         query = f"?{quote(parts.query, safe='/%:@!$&()*+,;=~?')}" if parts.query else ""
         return cls(parts.scheme, host, port or PORTS[parts.scheme], path + query)
+
+    @property
+    def place(self) -> str:
+        """The place that a secret must be allowed to go to; in clear text, the port is always a part of it."""
+        return place(self.host, self.port, self.scheme)
 
     @property
     def origin(self) -> str:

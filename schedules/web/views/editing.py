@@ -20,6 +20,7 @@ from schedules.services import Preview, Scheduled
 from schedules.services.actors import forbidden
 from schedules.services.lookalikes import SimilarJob
 from schedules.services.reading import preview_of
+from schedules.services.secrets import secret_warnings
 from schedules.services.validation import no_runs_left, usable_tasks
 from schedules.web.forms import JobForm, WhenForm
 from schedules.web.forms.jobs import new_key
@@ -27,6 +28,7 @@ from schedules.web.forms.when import EXAMPLES
 from schedules.web.views.page import (
     FormPageMixin,
     Page,
+    actor_of,
     find_job,
     page_of,
     problem_text,
@@ -170,6 +172,7 @@ class NewJobPage(_JobFormPage):
                 return None
             case Ok(made):
                 warn_of_json(self.request, form)
+                warn_of_secrets(self.request, made.job)
                 return self._answer(made, then)
 
     def _offer_another(self) -> HttpResponse:
@@ -236,6 +239,7 @@ class EditJobPage(_JobFormPage):
             case Ok(job):
                 messages.success(self.request, f"{job.name} saved.")
                 warn_of_json(self.request, form)
+                warn_of_secrets(self.request, job)
                 if job.name != self.source.name:
                     warn_of_look_alike(self.request, services.look_alike(self.actor, job))
                 return HttpResponseRedirect(job_address(job))
@@ -266,6 +270,11 @@ def changes_since(job: Job, opened: str) -> list[Event]:
 def warn_of_json(request: HttpRequest, form: JobForm) -> None:
     for words in form.json_hints():
         messages.warning(request, words)
+
+
+def warn_of_secrets(request: HttpRequest, job: Job) -> None:
+    for words in secret_warnings(actor_of(request), job):
+        messages.warning(request, words, extra_tags="secrets")
 
 
 def warn_of_look_alike(request: HttpRequest, job: SimilarJob | None) -> None:

@@ -75,6 +75,12 @@ def test_misspelt_name_of_an_argument_is_pointed_out(cronty):
     assert "Read as values, because notify has no argument of such a name: topik=my-phone" in ended.err
 
 
+def test_missing_secret_is_pointed_out(cronty):
+    ended = cronty("add", "0 9 * * *", "webhook", "url=https://example.org/${secret:NOPE}")
+
+    assert "NOPE is not among your secrets." in ended.err
+
+
 def test_notification_goes_to_the_topic_of_the_user(cronty, owner):
     Profile.objects.update_or_create(user=owner, defaults={"topic": "my-phone"})
 

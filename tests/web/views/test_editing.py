@@ -629,6 +629,20 @@ HOOK = {
 }
 
 
+def test_secret_that_the_job_cannot_use_is_pointed_out(web: Client, owner: User):
+    hook = HOOK | DAILY | {"webhook-headers": '{"Authorization": "Bearer ${secret:NOPE}"}'}
+
+    made = html_of(web.post("/jobs/new/", hook, follow=True))
+    job = Job.objects.get()
+    edited = html_of(
+        web.post(f"/jobs/{job.public_id}/edit/", filled_in(web, job) | {"name": "New"}, follow=True)
+    )
+
+    for page in (made, edited):
+        assert "NOPE is not among your secrets." in page
+        assert '<a href="/settings/secrets/">Secrets</a>' in page
+
+
 def test_form_masks_secrets_and_keeps_them(web: Client, owner: User):
     kwargs = {"url": "https://example.com/", "headers": {"Authorization": "hush"}}
     job = JobFactory(owner=owner, task="webhook", kwargs=kwargs)

@@ -53,6 +53,14 @@ def test_job_deleted_while_its_page_is_rendered_is_not_an_error(web: Client, job
     assert web.get(f"/jobs/{job.public_id}/")["Location"] == "/trash/"
 
 
+def test_run_by_hand_is_linked_except_on_its_own_page(web: Client, job: Job):
+    there = html_of(web.post(f"/jobs/{job.public_id}/run/", follow=True))
+    elsewhere = html_of(web.post(f"/jobs/{job.public_id}/run/", {"next": "/"}, follow=True))
+
+    assert "View run" not in there
+    assert "View run</a>" in elsewhere
+
+
 def test_page_hides_secrets(web: Client, owner: User):
     hook = {"url": "https://example.com", "headers": {"Authorization": "Bearer hunter2"}}
     job = JobFactory(owner=owner, task="webhook", kwargs=hook)
