@@ -32,7 +32,8 @@ class SecretForm(PageForm):
         strip=False,
         # Several lines, for keys and certificates; never filled in again.
         widget=_NeverShown(attrs={"rows": 3, "autocomplete": "off", "class": "mono", "spellcheck": "false"}),
-        help_text="It is stored encrypted, and nobody can read it here again.",
+        help_text="It is stored encrypted, and nobody can read it here again. Enter it again to change where it may go.",
+        error_messages={"required": "Enter the value. To change where it may go, enter it again."},
     )
     hosts = _Names(
         label="Allowed hosts",

@@ -68,6 +68,8 @@ class RunsPage(LivePageMixin, TemplateView):
             is_filtered=any(asked.values()),
             owners=owners_for(self.actor),
             counts=counts,
+            # A search and a cause have no index, so the chips do not count them.
+            is_counted=not (asked["q"] or asked["cause"]),
             counted_runs=COUNTED_RUNS,
             job_name=self._job_name(asked["job"]),
             query=self.request.GET.urlencode(),

@@ -429,6 +429,14 @@ def test_chips_count_the_newest_runs_by_status(web: Client, owner: User, monkeyp
     assert web.get("/runs/?status=missed").context["counts"] == {"succeeded": 1, "failed": 2, "missed": 0}
 
 
+@pytest.mark.parametrize("asked", ["q=disk", "cause=manual"])
+def test_chips_show_no_numbers_beside_a_list_that_they_do_not_count(web: Client, owner: User, asked: str):
+    ExecutionFactory(job=JobFactory(owner=owner), status="failed")
+
+    assert "Failed <b>1</b></a>" in html_of(web.get("/runs/"))
+    assert "Failed</a>" in html_of(web.get(f"/runs/?{asked}"))
+
+
 def test_runs_are_found_by_their_error_and_staff_filter_them_by_owner(
     web: Client, staff: Client, owner: User, stranger: User
 ):

@@ -45,6 +45,15 @@ def test_mistake_is_shown_without_what_was_typed(web):
     assert not Secret.objects.exists()
 
 
+def test_value_is_asked_for_again_to_change_where_it_may_go(web):
+    web.post("/settings/secrets/", TYPED)
+
+    page = html_of(web.post("/settings/secrets/", TYPED | {"value": "", "hosts": "c.example"}))
+
+    assert "Enter the value. To change where it may go, enter it again." in page
+    assert Secret.objects.get().hosts == ["a.example", "b.example"]
+
+
 def test_only_superusers_write_secrets_of_the_installation(web, staff):
     shared = TYPED | {"hosts": "", "commands": "backup", "of_installation": "on"}
     web.post("/settings/secrets/", shared)
