@@ -57,6 +57,19 @@ def test_run_that_ends_before_the_page_asks_for_the_first_time_is_shown(
     expect(page.locator("#live .st").first).to_have_text("Failed")
 
 
+def test_focus_stays_on_the_button_that_skips_a_run(visit: Callable[..., Visitor], jobs: dict[str, Job]):
+    job = jobs["Stretch"]
+    page = visit().open(f"/jobs/{job.public_id}/")
+    buttons = page.locator(".ahead-list button")
+
+    for pressed, following in (("Skip", "Undo"), ("Undo", "Skip")):
+        expect(buttons.first).to_have_text(pressed)
+        buttons.first.focus()
+        page.keyboard.press("Enter")
+        expect(buttons.first).to_have_text(following)
+        expect(buttons.first).to_be_focused()
+
+
 @full_matrix
 def test_form_says_that_the_session_is_lost_and_is_saved_after_a_log_in_in_another_tab(
     visit: Callable[..., Visitor], jobs: dict[str, Job], owner: User, password: str
