@@ -166,9 +166,9 @@ def is_noticed(delay: timedelta | None) -> bool:
 
 
 @register.filter
-def in_utc(moment: datetime) -> str:
+def in_utc(moment: datetime, exact: bool = False) -> str:
     here = moment.astimezone(UTC)
-    return f"{here:%a} {clock_words(here)} UTC"
+    return f"{here:%a} {clock_words(here, exact=exact)} UTC"
 
 
 @register.filter

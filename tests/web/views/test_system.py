@@ -9,7 +9,7 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
-from schedules import clock
+from schedules import clock, services
 from schedules.web.views.system import shown
 from schedules.when import zones
 from tests.factories import ClusterFactory, ExecutionFactory, JobFactory
@@ -30,6 +30,15 @@ def test_clusters_queue_and_lateness_are_shown(web: Client, owner: User):
     assert "40 ms median" in page
     assert "kettle" in page
     assert ">Offline<" in page.replace("</svg>Offline", ">Offline")
+
+
+@pytest.mark.parametrize(("zone", "clocks"), [("UTC", 1), ("Europe/Berlin", 2)])
+def test_time_is_shown_in_utc_once(web: Client, owner: User, zone: str, clocks: int):
+    services.update_profile(owner, timezone=zone)
+
+    clock_row = html_of(web.get("/system/")).partition("<dt>Clock</dt>")[2].partition("</dd>")[0]
+
+    assert clock_row.count("</time>") == clocks
 
 
 def test_use_of_the_budgets_is_shown_to_their_owner(web: Client, owner: User, stranger: User):
