@@ -23,7 +23,8 @@ NO_MOMENT = "—"
 _is_12_hours: ContextVar[bool] = ContextVar("is_12_hours", default=False)
 
 
-_TIME_OF_DAY = re.compile(r"\b([01]?\d|2[0-3]):([0-5]\d)(?::([0-5]\d))?\b")
+# Not the offset of a zone, like UTC+05:30.
+_TIME_OF_DAY = re.compile(r"(?<![+\-:\d])\b([01]?\d|2[0-3]):([0-5]\d)(?::([0-5]\d))?\b")
 
 
 def use_clock(hours: int) -> None:

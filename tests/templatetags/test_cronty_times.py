@@ -69,3 +69,13 @@ def test_moment_in_utc_has_seconds_if_asked():
         "Sun 10:00 UTC",
         "Sun 10:00:30 UTC",
     ]
+
+
+def test_offset_of_a_zone_is_no_time_of_day():
+    cronty_times.use_clock(12)
+    try:
+        words = cronty_times.on_readers_clock("Every day at 17:30 (UTC+05:30)")
+    finally:
+        cronty_times.use_clock(24)
+
+    assert words == "Every day at 5:30 PM (UTC+05:30)"
