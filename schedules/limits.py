@@ -96,7 +96,7 @@ def topic_problem(text: str) -> str | None:
     """Return why a text cannot be an ntfy topic, or None."""
     if not re.fullmatch(TOPIC_PATTERN, text):
         return "Use 1 to 64 letters, digits, - and _."
-    return "ntfy keeps this name for itself: choose another." if text in _RESERVED_TOPICS else None
+    return "ntfy reserves this name. Choose another." if text in _RESERVED_TOPICS else None
 
 
 def strip_unprintable(text: str) -> str:

@@ -226,7 +226,7 @@ def test_invalid_topic_is_refused_as_a_setting_and_as_an_argument(topic):
 
 
 def test_name_of_a_page_of_ntfy_is_refused_as_a_setting_and_as_an_argument():
-    assert limits.topic_problem("docs") == "ntfy keeps this name for itself: choose another."
+    assert limits.topic_problem("docs") == "ntfy reserves this name. Choose another."
     assert _notify_problems("docs")
 
 

@@ -225,7 +225,7 @@ class LongListAdmin(DeclaredLookups[Row]):
     ) -> HttpResponse | None:
         """Refuse an action on more rows than the page could say."""
         if request.POST.get("select_across") == "1" and count_up_to(queryset) > counting.COUNTED:
-            words = f"These are more than {counting.COUNTED:,}: filter the list first."
+            words = f"More than {counting.COUNTED:,} rows are selected. Filter the list first."
             self.message_user(request, words, messages.ERROR)
             return None
         return super().response_action(request, queryset, *args, **kwargs)

@@ -165,7 +165,7 @@ class JobAdminForm(forms.ModelForm[Job]):
         return {name: given[name] for name in EDITABLE if name in given}
 
     def changed_columns(self) -> set[str]:
-        """Return the columns to save: those that were changed, and the whole interval if a part of it was."""
+        """Return the changed columns, and the unit and start of an interval if `every` changed: the service resets them."""
         changed = {name for name in self.changed_data if name in EDITABLE}
         is_interval = self.cleaned_data["trigger_type"] == Job.TriggerType.INTERVAL
         return changed | {"calendar_unit", "anchor_at"} if is_interval and "every" in changed else changed

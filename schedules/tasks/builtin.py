@@ -31,9 +31,9 @@ from schedules.tasks.registry import task
 NTFY_MESSAGE_BYTES = 4095
 NTFY_REQUEST_BYTES = 8191
 # Less of a message would say nothing.
-LEAST_BYTES = 64
+NTFY_LEAST_MESSAGE_BYTES = 64
 NTFY_PAUSE_SECONDS = 5
-SECONDS = re.compile(r"[0-9]{1,9}")
+RETRY_AFTER_SECONDS = re.compile(r"[0-9]{1,9}")
 LONGEST_RETRY_AFTER = timedelta(hours=1)
 PROMPT_BYTES = 16_384
 KEPT_CHARACTERS = 2048
@@ -201,7 +201,7 @@ async def notify(
         "filename": filename if attach else None,
         "actions": actions,
     }
-    sent = _that_fits(message, {name: value for name, value in fields.items() if value is not None})
+    sent = _fit_message(message, {name: value for name, value in fields.items() if value is not None})
     reply = await _send_or_retry(
         "POST",
         f"{settings.NTFY_URL.rstrip('/')}/",
@@ -326,7 +326,7 @@ def _failure(
 
 def _asked_to_wait(reply: outbound.Reply) -> timedelta | None:
     asked = reply.headers.get("retry-after", "")
-    if SECONDS.fullmatch(asked):
+    if RETRY_AFTER_SECONDS.fullmatch(asked):
         return min(timedelta(seconds=int(asked)), LONGEST_RETRY_AFTER)
     with suppress(ValueError, TypeError, OverflowError):
         until = parsedate_to_datetime(asked) - timezone.now()
@@ -334,7 +334,7 @@ def _asked_to_wait(reply: outbound.Reply) -> timedelta | None:
     return None
 
 
-def _that_fits(message: str, fields: dict[str, Any]) -> dict[str, Any]:
+def _fit_message(message: str, fields: dict[str, Any]) -> dict[str, Any]:
     """Return all fields, with as much of the message as a request may have."""
 
     def cut(limit: int) -> dict[str, Any]:
@@ -346,7 +346,9 @@ def _that_fits(message: str, fields: dict[str, Any]) -> dict[str, Any]:
     if size(NTFY_MESSAGE_BYTES) <= NTFY_REQUEST_BYTES:
         return cut(NTFY_MESSAGE_BYTES)
     # Escapes and other fields also count: look for the longest text that leaves room for them.
-    return cut(bisect_right(range(NTFY_MESSAGE_BYTES), NTFY_REQUEST_BYTES, lo=LEAST_BYTES, key=size) - 1)
+    return cut(
+        bisect_right(range(NTFY_MESSAGE_BYTES), NTFY_REQUEST_BYTES, lo=NTFY_LEAST_MESSAGE_BYTES, key=size) - 1
+    )
 
 
 def _ntfy_body(fields: dict[str, Any]) -> bytes:
@@ -370,13 +372,13 @@ def _webhook_body(body: JsonValue) -> tuple[bytes | None, dict[str, str]]:
 
 
 def _beginning(reply: outbound.Reply, characters: int, run: Run) -> str:
-    return _cut(reply.text, characters, run, is_cut=reply.truncated)
+    return _cut(reply.text, characters, run, is_truncated=reply.truncated)
 
 
-def _cut(text: str, characters: int, run: Run, *, is_cut: bool = False) -> str:
+def _cut(text: str, characters: int, run: Run, *, is_truncated: bool = False) -> str:
     """Return the beginning of what a server said, without characters that cannot be stored or shown."""
     kept = limits.strip_unprintable(text[:characters])
-    if is_cut or len(text) > characters:
+    if is_truncated or len(text) > characters:
         # Whoever masks the secrets of the result would not recognise a part of one.
         return f"{run.mask_cut(kept).strip()}…"
     return kept.strip()

@@ -154,7 +154,7 @@ def test_action_on_all_of_a_list_too_long_to_count_is_neither_offered_nor_done(o
 
     assert "0 of 1 selected" in offered
     assert not re.search(r"Select all \d", offered)
-    assert messages_of(refused) == ["These are more than 2: filter the list first."]
+    assert messages_of(refused) == ["More than 2 rows are selected. Filter the list first."]
     assert messages_of(one) == [f"Paused: {jobs[0].name}."]
     jobs[2].delete()
     assert "Select all 2 jobs" in operator_client.get(page(Job, "changelist")).content.decode()

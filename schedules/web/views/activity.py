@@ -11,7 +11,7 @@ from schedules.web.views.page import PageMixin
 from schedules.web.views.paging import read_page
 
 FILTERS = ("actor", "door", "verb", "job")
-# Those that no index finds.
+# Filters without an index: the page walks through the events.
 LOOKUPS = {"actor": "actor__iexact", "door": "door", "verb": "verb"}
 
 

@@ -98,7 +98,7 @@ def test_failing_or_unreachable_service_gives_a_normal_answer(call, sink, settin
         ({"notification_topic": "x" * 65}, "notification_topic: use 1 to 64 letters, digits, - and _"),
         (
             {"notification_topic": "docs"},
-            "notification_topic: ntfy keeps this name for itself: choose another",
+            "notification_topic: ntfy reserves this name. Choose another",
         ),
         ({"message": ""}, "message: "),
         ({"priority": 6}, "priority: "),
