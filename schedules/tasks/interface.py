@@ -33,10 +33,16 @@ class RetryLater(Exception):  # noqa: N818
     """The end of the message, if it is what another server said."""
     result: Any = None
     """What is known about the run although it failed, like the exit code of a command."""
+    after: timedelta | None = None
 
     def __init__(self, words: str, after: timedelta | float | None = None) -> None:
         super().__init__(words)
-        self.after = timedelta(seconds=after) if isinstance(after, int | float) else after
+        if isinstance(after, int | float):
+            self.after = timedelta(seconds=after)
+        elif isinstance(after, timedelta):
+            self.after = after
+        elif after is not None:
+            raise TypeError(f"RetryLater: give `after` as a timedelta or in seconds, not as {after!r}.")
 
 
 class FindSecrets(Protocol):

@@ -155,6 +155,14 @@ def _kept(result: Any, mask: Mask) -> Any:
 
 
 def _failed(started: Started, called_at: datetime, error: BaseException, mask: Mask = _unmasked) -> Outcome:
+    """Describe a failure; if the exception itself is faulty, describe that, because every run has an outcome."""
+    try:
+        return _failure(started, called_at, error, mask)
+    except Exception as fault:
+        return _failure(started, called_at, fault, mask)
+
+
+def _failure(started: Started, called_at: datetime, error: BaseException, mask: Mask) -> Outcome:
     after = error.after if isinstance(error, RetryLater) else None
     message = _message_of(error) or type(error).__name__
     if not isinstance(error, Final | RetryLater | TimeoutError):
@@ -196,7 +204,9 @@ def _message_of(error: BaseException) -> str:
 
 
 def _trace(error: BaseException) -> str:
-    return "".join(traceback.format_exception(error, limit=-20))
+    with suppress(Exception):
+        return "".join(traceback.format_exception(error, limit=-20))
+    return ""
 
 
 def _shortened(value: Any, mask: Mask) -> str:

@@ -32,6 +32,17 @@ class CustomBaseError(BaseException):
     """Derives from BaseException only."""
 
 
+class CarelessRetryLater(RetryLater):
+    """Does not call the constructor of its base class."""
+
+    def __init__(self, code: int) -> None:
+        self.code = code
+
+
+class MistypedRetryLater(RetryLater):
+    after = "2"  # type: ignore[assignment]
+
+
 class Unrepresentable:
     def __repr__(self) -> str:
         raise RuntimeError("no representation")
@@ -70,6 +81,8 @@ ERRORS: dict[str, BaseException] = {
     "later": RetryLater("later", timedelta(hours=3)),
     "much later": RetryLater("later", timedelta.max),
     "later, no delay given": RetryLater("later"),
+    "later, by a subclass": CarelessRetryLater(7),
+    "later, mistyped": MistypedRetryLater("later"),
     "exit": SystemExit(3),
     "interrupt": KeyboardInterrupt(),
     "base exception": CustomBaseError("custom"),
@@ -214,6 +227,7 @@ def test_task_that_returns_waiting_leaves_the_run_waiting(name):
         ("later", "later", True, False),
         ("much later", "later", True, False),
         ("later, no delay given", "later", True, False),
+        ("later, by a subclass", "7", True, False),
         ("exit", "SystemExit: 3", True, True),
         ("interrupt", "KeyboardInterrupt: KeyboardInterrupt", True, True),
         ("base exception", "CustomBaseError: custom", True, True),
@@ -229,6 +243,16 @@ def test_every_exception_becomes_a_failed_outcome(name, kind, error, is_retried,
     assert (outcome.status, outcome.error) == ("failed", error)
     assert bool(outcome.retry_at) is is_retried
     assert bool(outcome.traceback) is has_trace
+
+
+@pytest.mark.parametrize("name", ["tests.calls.fail", "tests.calls.afail"])
+def test_faulty_exception_becomes_a_failed_outcome_that_shows_the_fault(name):
+    outcome = run_once(name, args=["later, mistyped"])
+
+    assert outcome.status == "failed"
+    assert outcome.error.startswith("TypeError: ")
+    assert "MistypedRetryLater: later" in outcome.traceback
+    assert outcome.retry_at
 
 
 def test_task_chooses_its_own_retry_delay():
