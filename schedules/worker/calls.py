@@ -163,12 +163,16 @@ def _failed(started: Started, called_at: datetime, error: BaseException, mask: M
 
 
 def _failure(started: Started, called_at: datetime, error: BaseException, mask: Mask) -> Outcome:
+    raised = error
+    while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
+        # Of asyncio.TaskGroup, which wraps even a single exception.
+        error = error.exceptions[0]
     after = error.after if isinstance(error, RetryLater) else None
     message = _message_of(error) or type(error).__name__
     if not isinstance(error, Final | RetryLater | TimeoutError):
         message = f"{type(error).__name__}: {message}"
     is_final = isinstance(error, Final)
-    trace = "" if isinstance(error, Final | RetryLater) else _trace(error)
+    trace = "" if isinstance(error, Final | RetryLater) else _trace(raised)
     return _outcome(
         started,
         called_at,

@@ -115,6 +115,13 @@ async def afail(name: str) -> None:
     raise ERRORS[name]
 
 
+@task("tests.calls.group")
+async def group(*names: str) -> None:
+    async with asyncio.TaskGroup() as tasks:
+        for name in names:
+            tasks.create_task(afail(name))
+
+
 @task("tests.calls.context")
 def context(*, run: Run) -> dict[str, Any]:
     return {"key": run.key, "attempt": run.attempt, "job": run.job_id, "timeout": run.timeout}
@@ -255,8 +262,35 @@ def test_faulty_exception_becomes_a_failed_outcome_that_shows_the_fault(name):
     assert outcome.retry_at
 
 
-def test_task_chooses_its_own_retry_delay():
-    outcome = run_once("tests.calls.fail", args=["later"])
+@pytest.mark.parametrize(
+    ("kind", "error", "is_retried", "has_trace"),
+    [
+        ("final", "never again", False, False),
+        ("later", "later", True, False),
+        ("runtime", "RuntimeError: broken", True, True),
+    ],
+)
+def test_single_exception_of_a_task_group_counts_like_one_that_the_task_raised(
+    kind, error, is_retried, has_trace
+):
+    outcome = run_once("tests.calls.group", args=[kind])
+
+    assert (outcome.status, outcome.error) == ("failed", error)
+    assert bool(outcome.retry_at) is is_retried
+    assert ("in group" in outcome.traceback) is has_trace
+
+
+def test_several_exceptions_of_a_task_group_stay_together():
+    outcome = run_once("tests.calls.group", args=["final", "runtime"])
+
+    assert outcome.error == "ExceptionGroup: unhandled errors in a TaskGroup (2 sub-exceptions)"
+    assert "never again" in outcome.traceback
+    assert outcome.retry_at
+
+
+@pytest.mark.parametrize("name", ["tests.calls.fail", "tests.calls.group"])
+def test_task_chooses_its_own_retry_delay(name):
+    outcome = run_once(name, args=["later"])
 
     assert outcome.retry_at is not None
     assert outcome.retry_at - outcome.finished_at > timedelta(hours=2, minutes=59)
