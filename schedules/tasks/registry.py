@@ -63,6 +63,11 @@ class Task:
             return Lane.COMMAND
         return Lane.COROUTINE if self.is_coroutine else Lane.PLAIN
 
+    @cached_property
+    def is_built_in(self) -> bool:
+        """Whether it is one of Cronty's own; their coroutines leave the sessions of the ORM alone."""
+        return self.function.__module__.startswith("schedules.")
+
     def refuses(self, user: Any, is_agent: bool) -> str | None:
         """Return why this user or agent may not schedule the task, or None."""
         return self.refusal(user, is_agent) if self.refusal else None

@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any
 
 from asgiref.sync import sync_to_async
-from django.db import close_old_connections
+from django.db import connections
 from django_q.exceptions import TimeoutException
 from django_q.timeout import TimeoutHandler
 
@@ -72,14 +72,17 @@ async def run_coroutine(
                 )
                 value = _known(started, task).call(run, started.args, started.kwargs)
                 value = await value if inspect.isawaitable(value) else value
-                return _returned(started, called_at, value, secrets.mask)
-    except BaseException as error:
-        # Including CancelledError: either the task itself raised it, or the process ends and writes nothing anyway.
-        if isinstance(error, TimeoutError) and timer.expired():
-            return _failed(started, called_at, TimeoutError(_timeout_message(started)), secrets.mask)
-        if not isinstance(error, Final | RetryLater | asyncio.CancelledError):
-            _close_broken_sessions()
+                outcome = _returned(started, called_at, value, secrets.mask)
+    except asyncio.CancelledError as error:
+        # Either the task itself raised it, or the process ends and writes nothing anyway.
         return _failed(started, called_at, error, secrets.mask)
+    except BaseException as error:
+        if isinstance(error, TimeoutError) and timer.expired():
+            error = TimeoutError(_timeout_message(started))
+        outcome = _failed(started, called_at, error, secrets.mask)
+    if task and not task.is_built_in:
+        _close_broken_sessions()
+    return outcome
 
 
 async def _awaited(value: Awaitable[Any]) -> Any:
@@ -89,9 +92,16 @@ async def _awaited(value: Awaitable[Any]) -> Any:
 def _close_broken_sessions() -> None:
     """Close a session of the ORM that broke, as after a request, so that the next run does not fail, too."""
     # Not awaited, because the thread of the ORM may be busy with another run.
-    task = asyncio.ensure_future(sync_to_async(close_old_connections)())
+    task = asyncio.ensure_future(sync_to_async(_close_if_broken)())
     _closing.add(task)
     task.add_done_callback(_closing.discard)
+
+
+def _close_if_broken() -> None:
+    for session in connections.all(initialized_only=True):
+        # Others may be in use by another run, even if they are old.
+        if session.errors_occurred:
+            session.close_if_unusable_or_obsolete()
 
 
 def _named_in_logs(started: Started) -> AbstractContextManager[None]:

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from asgiref.sync import sync_to_async
 from django.db import (
+    Error,
     InterfaceError,
     InternalError,
     NotSupportedError,
@@ -22,7 +23,7 @@ from django.db import (
 from schedules import clock, engine
 from schedules.engine import Started
 from schedules.models import Cluster, Execution, Job
-from schedules.tasks.interface import WAITING, Final, Run
+from schedules.tasks.interface import WAITING, Final, RetryLater, Run
 from schedules.tasks.registry import task
 from schedules.worker import leases as leases_module
 from schedules.worker import loop as loop_module
@@ -69,7 +70,7 @@ async def gated(*, run: Run) -> None:
 
 
 @task("tests.loop.count_jobs")
-async def count_jobs(*, is_broken: bool = False) -> int:
+async def count_jobs(*, is_broken: bool = False, reaction: str = "") -> int | str:
     """Count jobs by the ORM's own thread, perhaps after its session has broken."""
 
     def use_session() -> None:
@@ -78,7 +79,17 @@ async def count_jobs(*, is_broken: bool = False) -> int:
             connection.connection.close()
 
     await sync_to_async(use_session)()
-    return await Job.objects.acount()
+    try:
+        return await Job.objects.acount()
+    except Error as error:
+        match reaction:
+            case "return":
+                return "handled"
+            case "retry":
+                raise RetryLater("The database is away.") from error
+            case "give up":
+                raise Final("The database is away.") from error
+        raise
 
 
 IS_BLOCKED, MAY_GO_ON = threading.Event(), threading.Event()
@@ -302,16 +313,20 @@ def test_lease_of_a_run_that_never_ends_is_not_renewed_for_ever(cluster, loop, m
 
 
 @pytest.mark.skipif(connection.vendor == "sqlite", reason="a session of SQLite does not break")
-def test_coroutine_that_uses_the_orm_runs_after_its_session_has_broken(cluster, loop):
+@pytest.mark.parametrize(
+    ("reaction", "status"),
+    [("", "queued"), ("retry", "queued"), ("give up", "failed"), ("return", "succeeded")],
+)
+def test_coroutine_that_uses_the_orm_runs_after_its_session_has_broken(cluster, loop, reaction, status):
     breaks, counts = (
-        make_running(cluster, JobFactory(task="tests.loop.count_jobs", kwargs={"is_broken": is_broken}))
-        for is_broken in (True, False)
+        make_running(cluster, JobFactory(task="tests.loop.count_jobs", kwargs=kwargs, attempts=2))
+        for kwargs in ({"is_broken": True, "reaction": reaction}, {})
     )
     try:
         loop.start_coroutines([breaks])
-        wait_for(lambda: status_of(breaks) == "failed")
+        wait_for(lambda: status_of(breaks) == status)
         loop.start_coroutines([counts])
-        wait_for(lambda: status_of(counts) in ("succeeded", "failed"))
+        wait_for(lambda: status_of(counts) != "running")
     finally:
         # The thread of the ORM outlives the loop.
         loop._spawn(sync_to_async(connections.close_all)()).result(PATIENCE)
