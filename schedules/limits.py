@@ -1,10 +1,10 @@
-"""Limits of stored values: length, depth and allowed characters."""
+"""Limits of stored values: length, depth, duration and allowed characters."""
 
 import json
 import math
 import re
 import unicodedata
-from datetime import MINYEAR, UTC, datetime
+from datetime import MINYEAR, UTC, datetime, timedelta
 from typing import Any
 
 NAME_LENGTH = 200
@@ -14,6 +14,8 @@ JSON_DEPTH = 10
 TAGS = 20
 SHORTENED = "… (shortened)"
 TAG_LENGTH = 50
+SHORTEST_TIMEOUT = timedelta(seconds=1)
+LONGEST_TIMEOUT = timedelta(days=1)
 TOPIC_PATTERN = r"^[A-Za-z0-9_-]{1,64}$"
 # The names of ntfy's own pages.
 _RESERVED_TOPICS = {

@@ -23,7 +23,7 @@ def problems_of(job: "Job") -> dict[str, str]:
     if job.name and not job.name.strip():
         problems["name"] = "Enter a name with visible characters."
     problems |= _tag_problems(job) | _argument_problems(job) | _schedule_problems(job)
-    if not timedelta(seconds=1) <= (job.timeout or timedelta()) <= timedelta(days=1):
+    if not limits.SHORTEST_TIMEOUT <= (job.timeout or timedelta()) <= limits.LONGEST_TIMEOUT:
         problems["timeout"] = "Choose between one second and one day."
     if not timedelta(0) <= (job.backoff or timedelta()) <= timedelta(days=1):
         problems["backoff"] = "Choose between zero and one day."

@@ -8,13 +8,25 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import cached_property
-from types import GenericAlias
-from typing import Annotated, Any, NotRequired, Protocol, Required, TypeVar, get_type_hints
+from types import GenericAlias, UnionType
+from typing import (
+    Annotated,
+    Any,
+    NotRequired,
+    Protocol,
+    Required,
+    TypeVar,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, PydanticUserError, TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails, PydanticSerializationError, to_jsonable_python
 from typing_extensions import TypedDict
 
+from schedules import limits
 from schedules.tasks.interface import Final, Run
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -179,11 +191,19 @@ def task(
     """Register a function or coroutine function for jobs to run; the function itself is not changed."""
     if name is not None and not isinstance(name, str):
         raise TypeError("Write @task(), with parentheses.")
-    if not 1 <= attempts <= MOST_ATTEMPTS or timeout <= timedelta(0):
-        raise ValueError(f"A task needs 1 to {MOST_ATTEMPTS} attempts and a positive timeout.")
+    if not isinstance(timeout, timedelta):
+        raise TypeError(f"Give the timeout of a task as a timedelta, not as {timeout!r}.")
+    if not 1 <= attempts <= MOST_ATTEMPTS or not limits.SHORTEST_TIMEOUT <= timeout <= limits.LONGEST_TIMEOUT:
+        raise ValueError(
+            f"A task needs 1 to {MOST_ATTEMPTS} attempts and a positive timeout, from one second to one day."
+        )
 
     def register(function: Function) -> Function:
         label = name or function.__name__
+        if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+            raise TypeError(
+                f"{label}: a task must not be a generator, which would not run: return the result."
+            )
         signature, run_parameter = _signature(function)
         _add(
             Task(
@@ -282,7 +302,7 @@ def _signature(function: Callable[..., Any]) -> tuple[inspect.Signature, str | N
     parameters = []
     for parameter in signature.parameters.values():
         hint = hints.get(parameter.name, _type_of(parameter.default))
-        if hint is not Run:
+        if not _is_run(hint):
             parameters.append(parameter.replace(annotation=hint))
         elif parameter.kind is parameter.KEYWORD_ONLY and run_parameter is None:
             run_parameter = parameter.name
@@ -296,6 +316,12 @@ def _type_of(default: Any) -> Any:
     return type(default) if type(default) in (bool, int, float, str) else Any
 
 
+def _is_run(hint: Any) -> bool:
+    """Return whether a type is Run, perhaps annotated or optional."""
+    is_wrapped = get_origin(hint) in (Annotated, Union, UnionType)
+    return hint is Run or (is_wrapped and any(map(_is_run, get_args(hint))))
+
+
 def _adapter(name: str, signature: inspect.Signature) -> TypeAdapter[Any]:
     # A TypedDict: a model would reserve names like "json" and fill in the defaults a second time.
     fields = {parameter.name: _field(parameter) for parameter in signature.parameters.values()}
@@ -304,7 +330,21 @@ def _adapter(name: str, signature: inspect.Signature) -> TypeAdapter[Any]:
     is_deferred = bool(BaseModel.model_config.get("defer_build"))
     config = ConfigDict(extra="forbid", defer_build=is_deferred)
     arguments.__pydantic_config__ = config  # type: ignore[attr-defined]
-    return TypeAdapter(arguments)
+    try:
+        return TypeAdapter(arguments)
+    except PydanticUserError as error:
+        wrong = [each.name for each in signature.parameters.values() if _has_no_schema(each)]
+        raise TypeError(
+            f"{name}: the type of {' and '.join(wrong) or 'an argument'} has no schema: use one like str, int or datetime."
+        ) from error
+
+
+def _has_no_schema(parameter: inspect.Parameter) -> bool:
+    try:
+        TypeAdapter(parameter.annotation)
+    except PydanticUserError:
+        return True
+    return False
 
 
 def _field(parameter: inspect.Parameter) -> Any:

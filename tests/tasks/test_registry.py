@@ -3,7 +3,7 @@
 import asyncio
 import json
 from datetime import UTC, datetime, timedelta
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Optional
 
 import pytest
 from hypothesis import given
@@ -110,10 +110,47 @@ def test_invalid_name_is_refused(name):
         task(name)(water)
 
 
-@pytest.mark.parametrize("options", [{"attempts": 0}, {"attempts": 11}, {"timeout": timedelta(0)}])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"attempts": 0},
+        {"attempts": 11},
+        {"timeout": timedelta(0)},
+        {"timeout": timedelta(milliseconds=999)},
+        {"timeout": timedelta(days=1, seconds=1)},
+    ],
+)
 def test_invalid_limits_are_refused(options):
     with pytest.raises(ValueError, match="attempts and a positive timeout"):
         task(**options)
+
+
+def test_timeout_must_be_a_timedelta():
+    with pytest.raises(TypeError, match="as a timedelta, not as 30"):
+        task(timeout=30)  # type: ignore[arg-type]
+
+
+def count():
+    yield 1
+
+
+async def acount():
+    yield 1
+
+
+@pytest.mark.parametrize("function", [count, acount])
+def test_generator_is_refused(function):
+    with pytest.raises(TypeError, match="must not be a generator"):
+        task()(function)
+
+
+def test_type_without_a_schema_is_refused_by_the_name_of_its_parameter():
+    class Van: ...
+
+    def deliver(parcel: str, van: Van) -> None: ...
+
+    with pytest.raises(TypeError, match="deliver: the type of van has no schema"):
+        task()(deliver)
 
 
 def test_decorator_without_parentheses_is_refused_with_an_explanation():
@@ -224,6 +261,16 @@ def test_call_injects_the_run():
         return f"{greeting} {run.job_name}"
 
     assert registered(who).call(RUN, ["Hello"], {}) == "Hello Water the plants"
+
+
+@pytest.mark.parametrize("hint", [Annotated[Run, "the current one"], Run | None, Optional[Run]])  # noqa: UP045
+def test_run_may_be_annotated_or_optional(hint):
+    def who(*, run=None) -> str:
+        return run.job_name
+
+    who.__annotations__["run"] = hint
+
+    assert registered(who).call(RUN, [], {}) == "Water the plants"
 
 
 def test_run_cannot_be_given_by_the_caller():

@@ -33,7 +33,6 @@ from schedules.when.phrases import PhraseError, parse_delay
 
 LONGEST_FILE = 1_000_000
 LONGEST_TEXT = 1000
-LONGEST_TIMEOUT = timedelta(days=1)
 # The name of the argument that every task gets its run by.
 RESERVED = "run"
 
@@ -52,7 +51,7 @@ def _duration(value: Any) -> timedelta:
             raise ValueError('write a duration like "90s", "10m" or "2h"') from error
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise ValueError('write a duration like "90s", "10m" or "2h"')
-    if not 1 <= value <= LONGEST_TIMEOUT.total_seconds():
+    if not 1 <= value <= limits.LONGEST_TIMEOUT.total_seconds():
         raise ValueError("choose between one second and one day")
     return timedelta(seconds=value)
 
