@@ -15,6 +15,8 @@ from schedules.when import durations
 from schedules.when.forecast import start_of_day
 from schedules.when.skips import slot_entry
 
+_BAD = (Execution.Status.FAILED, Execution.Status.MISSED, Execution.Status.LOST)
+
 
 @dataclass(frozen=True)
 class Health:
@@ -23,21 +25,14 @@ class Health:
     runs: list[Execution]
 
     @property
-    def ended(self) -> list[Execution]:
-        return [
-            run
-            for run in self.runs
-            if run.status in Execution.FINAL and run.status != Execution.Status.SKIPPED
-        ]
-
-    @property
     def success(self) -> str:
-        ended = self.ended
-        if not ended:
+        """The share of the runs that succeeded; one that somebody stopped or that was skipped tells nothing."""
+        good = sum(run.status == Execution.Status.SUCCEEDED for run in self.runs)
+        bad = sum(run.status in _BAD for run in self.runs)
+        if not good + bad:
             return "—"
-        good = sum(run.status == Execution.Status.SUCCEEDED for run in ended)
         # Never round a failure away.
-        return f"{good * 100 // len(ended)}%"
+        return f"{min(round(good * 100 / (good + bad)), 99) if bad else 100}%"
 
     @property
     def median(self) -> timedelta | None:

@@ -236,11 +236,25 @@ def test_page_of_the_pruning_job_offers_neither_edit_nor_stop_nor_delete(client:
         assert f"/jobs/{job.public_id}/{action}/" not in page
 
 
-def test_success_rate_is_rounded_down():
+def test_success_rate_never_rounds_a_failure_away():
     runs = [Execution(status="succeeded") for _ in range(199)] + [Execution(status="failed")]
 
     assert Health(runs).success == "99%"
     assert Health([]).success == "—"
+
+
+def test_success_rate_is_rounded_to_the_nearest_percent():
+    runs = [Execution(status=status) for status in ("succeeded", "succeeded", "failed")]
+
+    assert Health(runs).success == "67%"
+
+
+@pytest.mark.parametrize("status", ["cancelled", "skipped", "running", "queued"])
+def test_success_rate_leaves_out_runs_that_neither_succeeded_nor_failed(status: str):
+    runs = [Execution(status=each) for each in ("succeeded", "succeeded", status)]
+
+    assert Health(runs).success == "100%"
+    assert Health([Execution(status=status)]).success == "—"
 
 
 @pytest.mark.parametrize(("percent", "seconds"), [(50, 5), (95, 10), (1, 1), (100, 10)])
