@@ -9,7 +9,7 @@ from factory.django import DjangoModelFactory
 from schedules import clock
 from schedules.models import Cluster, Execution, Job, Profile, Token
 from schedules.models.jobs import new_public_id
-from schedules.services.lookalikes import skeleton
+from schedules.models.name_skeletons import skeleton
 from tests.sample_app import tasks  # noqa: F401  (registers them)
 
 

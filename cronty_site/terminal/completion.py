@@ -7,8 +7,8 @@ from click.shell_completion import CompletionItem
 from django.db import Error
 
 from schedules.models import Event
+from schedules.models.name_skeletons import skeleton
 from schedules.services import Actor
-from schedules.services.lookalikes import skeleton
 from schedules.services.people import find_user, first_user
 from schedules.tasks import registry
 

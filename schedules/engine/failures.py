@@ -13,6 +13,7 @@ from schedules.engine.pauses import note, pause
 from schedules.models import Job
 from schedules.models.job_queries import NOTICE_PREFIX, JobQuerySet
 from schedules.models.jobs import new_public_id
+from schedules.models.name_skeletons import skeleton
 
 logger = logging.getLogger(__name__)
 
@@ -98,11 +99,13 @@ def _notify_owner(jobs: Sequence[Job], now: datetime) -> None:
     words = [f"{job.name}: {_news_of(job)}"[: room if len(jobs) > 1 else LONGEST_NOTICE] for job in named]
     if len(jobs) > len(named):
         words.append(f"… and {len(jobs) - len(named)} more")
+    name = f"Failure alert: {first.name}"[:200]
     title = "A job was paused" if first.status == Job.Status.PAUSED else "A job failed"
     Job.objects.create(
         owner_id=first.owner_id,
         public_id=new_public_id(NOTICE_PREFIX, now),
-        name=f"Failure alert: {first.name}"[:200],
+        name=name,
+        name_skeleton=skeleton(name),
         task="notify",
         kwargs={
             "message": "\n".join(words)[:LONGEST_NOTICE],
@@ -114,6 +117,7 @@ def _notify_owner(jobs: Sequence[Job], now: datetime) -> None:
         trigger_type=Job.TriggerType.ONCE,
         run_at=now,
         next_run_at=now,
+        timezone=first.owner.cronty_profile.zone,
         attempts=5,
         made_by="cronty",
         created_at=now,

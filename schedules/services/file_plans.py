@@ -14,12 +14,12 @@ from schedules.files.documents import Problem
 from schedules.files.jobs import JobSpec
 from schedules.files.writing import end_text
 from schedules.models import Job
+from schedules.models.name_skeletons import skeleton
 from schedules.models.triggers import columns_of
 from schedules.result import Err
 from schedules.services.actors import Actor
 from schedules.services.job_edits import PreparedEdit, prepare_edit
 from schedules.services.jobs import build_job, policy_defaults
-from schedules.services.lookalikes import skeleton
 from schedules.services.masked_arguments import fill_in, named_arguments
 from schedules.services.reading import words_of
 from schedules.services.sources import COLUMNS, default_of, is_gone

@@ -12,11 +12,12 @@ from django.db import transaction
 
 from schedules import clock, engine
 from schedules.models import Job
+from schedules.models.name_skeletons import skeleton
 from schedules.result import Code, Err, Ok, Result, invalid_fields
 from schedules.services.actors import Actor, forbidden, not_found, record
 from schedules.services.job_states import account_until, account_until_each, is_protected, protected
 from schedules.services.jobs import changes_of, set_anchor
-from schedules.services.lookalikes import likeness_of, skeleton
+from schedules.services.lookalikes import likeness_of
 from schedules.services.masked_arguments import fill_in
 from schedules.services.quotas import reschedule_problem
 from schedules.services.validation import editable_only, job_problem, no_runs_left, type_problems

@@ -12,10 +12,11 @@ from django.db import transaction
 from schedules import clock, limits
 from schedules.models import Event, Job, Profile
 from schedules.models.jobs import new_public_id
+from schedules.models.name_skeletons import skeleton
 from schedules.result import Err, Ok, Result, invalid, invalid_fields
 from schedules.services.actors import Actor, event_of, record
 from schedules.services.duplicates import Scheduled, answer_of_key, digest_of
-from schedules.services.lookalikes import likeness_of, skeleton
+from schedules.services.lookalikes import likeness_of
 from schedules.services.masked_arguments import fill_in, shown_arguments
 from schedules.services.people import known_profile
 from schedules.services.quotas import creation_problem, wait_for_turn

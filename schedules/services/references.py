@@ -5,8 +5,8 @@ import re
 from schedules import limits
 from schedules.models import Job
 from schedules.models.job_queries import JobQuerySet
+from schedules.models.name_skeletons import skeleton
 from schedules.result import Code, Err, Ok, Result
-from schedules.services.lookalikes import skeleton
 
 MOST_CANDIDATES = 5
 _PUBLIC_ID = re.compile(r"[a-z]+_[0-9]+_[0-9]+")

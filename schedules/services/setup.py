@@ -13,6 +13,7 @@ from django.db import transaction
 from schedules import clock
 from schedules.models import Event, Job
 from schedules.models.jobs import new_public_id
+from schedules.models.name_skeletons import skeleton
 from schedules.services.actors import Actor
 from schedules.services.job_states import restore, resume
 from schedules.services.local_server import is_product
@@ -123,6 +124,7 @@ def _system_job(owner: AbstractBaseUser, *, name: str, task: str) -> Job:
         owner_id=owner.pk,
         public_id=new_public_id("job", now),
         name=name,
+        name_skeleton=skeleton(name),
         task=task,
         timezone=settings.CRONTY_TIME_ZONE,
         made_by=SYSTEM_USER,

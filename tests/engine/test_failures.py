@@ -8,6 +8,7 @@ from schedules import engine, services
 from schedules.engine import failures
 from schedules.models import Event, Execution, Job, Profile
 from schedules.result import Code, Err, Ok
+from schedules.services.references import public_id_of
 from tests.engine.conftest import NOW, begin, ledger, outcome_of
 from tests.factories import ExecutionFactory, JobFactory
 
@@ -151,6 +152,17 @@ def test_owner_is_notified_of_a_schedule_that_cannot_be_read_by_the_claim_and_af
     assert due.startswith("Due: Its schedule cannot be read: ")
     assert due.endswith(". Edit its schedule, then resume it.")
     assert paused == due.replace("Due", "Paused")
+
+
+def test_notice_is_found_by_its_name_and_has_the_zone_of_its_owner(cluster, owner, sent_notices):
+    owner.cronty_profile.timezone = "Asia/Tokyo"
+    owner.cronty_profile.save()
+
+    fail(cluster, failing(owner=owner, name="Backup"))
+
+    notice = Job.objects.get(task="notify")
+    assert public_id_of(Job.objects.all(), "Failure alert: Backup") == Ok(notice.public_id)
+    assert notice.timezone == "Asia/Tokyo"
 
 
 def test_owner_is_notified_of_the_first_failure_after_a_success_only(cluster, owner, sent_notices):

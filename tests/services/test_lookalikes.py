@@ -5,7 +5,8 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from schedules import services
-from schedules.services.lookalikes import look_alike, similar_to, skeleton
+from schedules.models.name_skeletons import skeleton
+from schedules.services.lookalikes import look_alike, similar_to
 from tests.factories import JobFactory
 from tests.services.jobs import CRON, NO_TRIGGER, ONCE, PLAIN, create_job, value_of
 

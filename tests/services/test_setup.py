@@ -10,6 +10,7 @@ from schedules.models import Event, Execution, Job, Profile
 from schedules.result import Err, Ok
 from schedules.services import Actor
 from schedules.services.people import SYSTEM_USER
+from schedules.services.references import public_id_of
 from schedules.services.setup import (
     FIRST_USER,
     create_check,
@@ -80,6 +81,12 @@ def test_system_job_is_created_once_and_its_owner_cannot_log_in(now):
     assert (job.task, job.status) == ("prune_history", "pending")
     assert now < job.next_run_at <= now + timedelta(days=1)
     assert job.next_run_at.strftime("%H:%M") == "03:15"
+
+
+def test_system_job_is_found_by_its_name():
+    job = ensure_system_job()
+
+    assert public_id_of(Job.objects.all(), "Prune the history") == Ok(job.public_id)
 
 
 def test_system_job_uses_the_time_zone_of_the_installation(settings, now):

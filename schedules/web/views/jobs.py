@@ -13,8 +13,8 @@ from schedules.models.counting import count_up_to
 from schedules.models.executions import ExecutionQuerySet
 from schedules.models.job_queries import JobQuerySet
 from schedules.models.keysets import Segment
+from schedules.models.name_skeletons import skeleton
 from schedules.services.filters import mentioning
-from schedules.services.lookalikes import skeleton
 from schedules.tasks import registry
 from schedules.web.views import states
 from schedules.web.views.forecast import Ahead

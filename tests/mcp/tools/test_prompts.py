@@ -8,8 +8,8 @@ import time_machine
 from schedules import clock, services
 from schedules.mcp.auth import local_caller, set_local_caller
 from schedules.models import Execution, Job
+from schedules.models.name_skeletons import skeleton
 from schedules.services import Actor
-from schedules.services.lookalikes import skeleton
 from tests.factories import ExecutionFactory, JobFactory
 from tests.mcp.agents import ToolRefusalError
 

@@ -12,8 +12,8 @@ from django.urls import reverse
 
 from schedules import clock
 from schedules.models import Job, keysets
+from schedules.models.name_skeletons import skeleton
 from schedules.models.standings import ORDER
-from schedules.services.lookalikes import skeleton
 from schedules.services.setup import ensure_system_job
 from schedules.web.views import jobs as jobs_module
 from schedules.web.views import paging, states
