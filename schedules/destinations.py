@@ -79,3 +79,11 @@ def _network(entry: str) -> IPv4Network | IPv6Network:
     except ValueError as error:
         raise ValueError(f"use networks and hosts like {EXAMPLES}, not {entry!r}.") from error
     raise ValueError(f"{entry!r} is an address within a network: write {wider} or {entry.partition('/')[0]}.")
+
+
+def is_loopback(host: str) -> bool:
+    """Return whether a host is reached only from its own machine."""
+    try:
+        return ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return host == "localhost"

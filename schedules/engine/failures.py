@@ -4,10 +4,13 @@ import logging
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
+from urllib.parse import urlsplit
 
 from django.conf import settings
 from django.db.models import F
+from django.urls import NoReverseMatch, reverse
 
+from schedules.destinations import is_loopback
 from schedules.engine.history import Outcome, failures_of
 from schedules.engine.pauses import note, pause
 from schedules.models import Job
@@ -113,6 +116,7 @@ def _notify_owner(jobs: Sequence[Job], now: datetime) -> None:
             "title": title if len(jobs) == 1 else f"{len(jobs)} jobs failed",
             "priority": 4,
             "tags": ["warning"],
+            **_link_to(jobs),
         },
         trigger_type=Job.TriggerType.ONCE,
         run_at=now,
@@ -123,6 +127,23 @@ def _notify_owner(jobs: Sequence[Job], now: datetime) -> None:
         created_at=now,
         updated_at=now,
     )
+
+
+def _link_to(jobs: Sequence[Job]) -> dict[str, str]:
+    """Return what a tap on the notice opens: the page of the job, or the list of jobs if there are several."""
+    host = urlsplit(settings.CRONTY_URL).hostname
+    if host is None or is_loopback(host):
+        # A phone cannot open it.
+        return {}
+    try:
+        if len(jobs) == 1:
+            path = reverse("schedules:job", args=[jobs[0].public_id])
+        else:
+            path = reverse("schedules:jobs")
+    except NoReverseMatch:
+        # A project need not have the pages.
+        return {}
+    return {"click": f"{settings.CRONTY_URL}{path}"}
 
 
 def _news_of(job: Job) -> str:

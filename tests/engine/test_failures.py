@@ -165,6 +165,36 @@ def test_notice_is_found_by_its_name_and_has_the_zone_of_its_owner(cluster, owne
     assert notice.timezone == "Asia/Tokyo"
 
 
+@pytest.mark.parametrize("count", [1, 2])
+def test_notice_leads_to_its_job_or_to_the_list_of_jobs(settings, cluster, owner, sent_notices, count):
+    settings.CRONTY_URL = "https://cronty.example"
+    jobs = [failing(owner=owner) for _ in range(count)]
+
+    engine.settle_runs(cluster.pk, [outcome_of(begin(cluster, job), "failed") for job in jobs])
+
+    notice = Job.objects.get(task="notify")
+    notice.full_clean()
+    path = f"/jobs/{jobs[0].public_id}/" if count == 1 else "/"
+    assert notice.kwargs["click"] == f"https://cronty.example{path}"
+
+
+@pytest.mark.parametrize("url", ["http://127.0.0.1:8000", "http://[::1]:8000", "http://localhost"])
+def test_notice_has_no_link_to_a_loopback_address(settings, cluster, owner, sent_notices, url):
+    settings.CRONTY_URL = url
+
+    fail(cluster, failing(owner=owner))
+
+    assert "click" not in Job.objects.get(task="notify").kwargs
+
+
+def test_notice_of_a_project_without_the_pages_has_no_link(settings, cluster, owner, sent_notices):
+    settings.CRONTY_URL, settings.ROOT_URLCONF = "https://cronty.example", ()
+
+    fail(cluster, failing(owner=owner))
+
+    assert "click" not in Job.objects.get(task="notify").kwargs
+
+
 def test_owner_is_notified_of_the_first_failure_after_a_success_only(cluster, owner, sent_notices):
     job = failing(owner=owner, name="Backup", failure_streak=0, pause_after_failures=10)
 

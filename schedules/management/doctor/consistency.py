@@ -1,7 +1,6 @@
 """Settings: Django's checks, and settings that contradict each other."""
 
 from collections.abc import Iterator
-from ipaddress import ip_address
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -9,6 +8,7 @@ from django.conf import settings
 from django.core.checks import ERROR, WARNING, run_checks
 from django.db import connection
 
+from schedules.destinations import is_loopback
 from schedules.management.arguments import host_in_url
 from schedules.management.doctor.findings import Finding, ok, problem, warning
 
@@ -92,13 +92,6 @@ def _contradictions() -> Iterator[Finding]:
         yield warning(
             "settings", "CRONTY_AGENT_USERS has no effect without CRONTY_AGENT_COMMAND.", "Set both or none."
         )
-
-
-def is_loopback(host: str) -> bool:
-    try:
-        return ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 def _setting(name: str, default: Any) -> Any:

@@ -7,7 +7,7 @@ from django.conf import settings
 from django.core.mail import get_connection
 
 from schedules.command_words import how_to_run
-from schedules.management.doctor.consistency import is_loopback
+from schedules.destinations import is_loopback
 from schedules.management.doctor.findings import Finding, ok, problem, warning
 from schedules.tasks import outbound
 from schedules.web.health import ALIVE
