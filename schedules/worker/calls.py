@@ -32,7 +32,8 @@ Status = Execution.Status
 
 KEPT_BYTES = 16_384
 
-# Kept until they are done, because the event loop itself would not keep them from being collected.
+# Kept until they are done, because the event loop itself would not keep them from being collected. One at a time: in
+# a burst of runs, one for each would take longer than the runs.
 _closing: set[asyncio.Future[None]] = set()
 
 
@@ -80,7 +81,7 @@ async def run_coroutine(
         if isinstance(error, TimeoutError) and timer.expired():
             error = TimeoutError(_timeout_message(started))
         outcome = _failed(started, called_at, error, secrets.mask)
-    if task and not task.is_built_in:
+    if task and not task.is_built_in and not _closing:
         _close_broken_sessions()
     return outcome
 
