@@ -143,7 +143,7 @@ def test_commands_of_the_terminal_work_in_their_order(operator, capsys, page):
 
 def test_first_steps_show_what_up_prints():
     page = (PROJECT / "docs/first-steps/first-reminder.md").read_text()
-    printed = greeting({"host": "127.0.0.1", "port": 8000}, FirstUser("admin", "…"), "admin")
+    printed = greeting({"host": "127.0.0.1", "port": 8000, "no_web": False}, FirstUser("admin", "…"), "admin")
 
     (shown,) = re.findall(r"```\n(  Cronty .*?)```", page, flags=re.DOTALL)
     assert shown in printed
