@@ -2,9 +2,10 @@
 
 import logging
 import os
+import sqlite3
 import stat
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import closing, suppress
 from glob import escape
 from pathlib import Path
 
@@ -13,7 +14,6 @@ from django.conf import settings
 logger = logging.getLogger(__name__)
 
 OTHERS = stat.S_IRWXG | stat.S_IRWXO
-SQLITE_HEADER = b"SQLite format 3\0"
 # The database, what SQLite keeps beside it, the lock of a start, and the copy that `restore` prepares.
 DATABASE_SUFFIXES = ("", "-wal", "-shm", "-journal", ".lock", ".restoring")
 
@@ -53,10 +53,19 @@ def _private_files(folder: Path | None) -> Iterator[Path]:
 
 
 def _is_sqlite(file: Path) -> bool:
-    """Return whether a file is an SQLite database, which is empty until its first table exists."""
-    with suppress(OSError), file.open("rb") as opened:
-        return opened.read(len(SQLITE_HEADER)) in (SQLITE_HEADER, b"")
-    return False
+    """Return whether a file is an SQLite database, which is empty until its first table exists.
+
+    SQLite has to look itself: closing a file releases every lock that this process holds on it, also those of its open
+    sessions, and the next process that leaves the database would delete the log that they still write to.
+    """
+    try:
+        if not file.is_file():
+            return False
+        with closing(sqlite3.connect(f"{file.as_uri()}?mode=ro&immutable=1", uri=True)) as database:
+            database.execute("PRAGMA schema_version").fetchone()
+    except (OSError, sqlite3.Error):
+        return False
+    return True
 
 
 def _mode_of(path: Path) -> int:

@@ -20,13 +20,21 @@ def mode_of(path: Path) -> int:
     return path.stat().st_mode & 0o777
 
 
+def create_database(path: Path) -> None:
+    with closing(sqlite3.connect(path)) as database:
+        database.execute("CREATE TABLE jobs (name)")
+
+
 @pytest.fixture
 def data(settings: LazySettings, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     """A data folder as an older version left it: readable by everybody."""
     folder = tmp_path / "data"
     (folder / "static").mkdir(parents=True)
     for name in ("cronty.sqlite3", "cronty.sqlite3-wal", "secret_key", "commands.toml", "static/app.css"):
-        (folder / name).write_bytes(private_files.SQLITE_HEADER if name == "cronty.sqlite3" else b"x")
+        if name == "cronty.sqlite3":
+            create_database(folder / name)
+        else:
+            (folder / name).write_bytes(b"x")
         (folder / name).chmod(0o644)
     folder.chmod(0o755)
     settings.CRONTY_DATA, settings.BASE_DIR = folder, tmp_path
@@ -60,7 +68,7 @@ def test_database_and_settings_file_elsewhere_are_private_too(data: Path, settin
     names = ("jobs.db", "jobs.db-wal", "jobs.db.before-20260101T000000", "other.txt", "jobs.db.html")
     files = [elsewhere / name for name in names]
     for file in (*files, data.parent / ".env"):
-        file.write_bytes(private_files.SQLITE_HEADER)
+        create_database(file)
         file.chmod(0o644)
     settings.DATABASES["default"]["NAME"] = str(files[0])
 
@@ -119,6 +127,23 @@ def test_shared_folder_and_target_of_a_link_stay_as_they_are(data: Path, caplog:
 
     assert (mode_of(outside), data.stat().st_mode & 0o7777) == (0o644, 0o1777)
     assert f"have rights on {data}, which is not ours to change" in caplog.text
+
+
+def test_look_at_an_open_database_keeps_its_locks(data: Path):
+    """A process that closes a file loses all its locks on it; the next one to leave then deleted the log in use."""
+    leave = (
+        "import sqlite3, sys; c = sqlite3.connect(sys.argv[1]); c.execute('SELECT * FROM jobs'); c.close()"
+    )
+    database, log = data / "cronty.sqlite3", data / "cronty.sqlite3-wal"
+    log.unlink()
+    with closing(sqlite3.connect(database, isolation_level=None)) as session:
+        session.execute("PRAGMA journal_mode=WAL")
+        session.execute("INSERT INTO jobs VALUES ('backup')")
+
+        assert database in private_files.open_to_others()
+        subprocess.run([sys.executable, "-c", leave, str(database)], check=True)
+
+        assert log.stat().st_size > 0
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can give a file to another user")
