@@ -48,8 +48,9 @@ import httpcore, packaging.version, psutil, pydantic, rich.logging, tzdata, uvic
 import uvicorn.protocols.http.h11_impl
 import mcp.client.stdio, mcp.server.mcpserver, mcp.server.stdio, mcp.server.streamable_http_manager
 import setproctitle
-# The library looks for the memory of the title once, beside the first environment.
-setproctitle.setproctitle("fork server of the tests")
+# The library looks for the memory of the title once, beside the first environment. Without spaces: since Python 3.12, a
+# fork reads the number of threads from the words after the title.
+setproctitle.setproctitle("test-fork-server")
 """
 FORWARDED = (signal.SIGINT, signal.SIGTERM)
 LONGEST_REQUEST = 1 << 20
