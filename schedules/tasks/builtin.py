@@ -9,22 +9,33 @@ from contextlib import suppress
 from datetime import timedelta
 from email.utils import parsedate_to_datetime
 from http import HTTPStatus
-from typing import Annotated, Any, Literal, NotRequired
+from typing import Annotated, Any
 from urllib.parse import urlsplit
 
 from django.conf import settings
 from django.utils import timezone
-from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, JsonValue
-from typing_extensions import TypedDict
+from pydantic import Field, JsonValue
 
 from schedules import engine, limits
-from schedules.request_headers import header_problem, shape_problem
+from schedules.request_headers import shape_problem
 from schedules.secret_references import in_address, names_in, resolved, without_references
 from schedules.signing import signature_header
 from schedules.tasks import outbound
 from schedules.tasks.agent_command import run_agent_command
+from schedules.tasks.argument_types import (
+    Action,
+    FileLink,
+    Headers,
+    Line,
+    Link,
+    Method,
+    Priority,
+    PromptText,
+    Text,
+    Topic,
+    WebAddress,
+)
 from schedules.tasks.interface import WAITING, Final, RetryLater, Run, SpecialResult
-from schedules.tasks.links import file_problem, link_problem
 from schedules.tasks.registry import task
 
 # ntfy turns a message of 4096 bytes or more into a file, and refuses 8192 bytes of JSON or more.
@@ -35,145 +46,14 @@ NTFY_LEAST_MESSAGE_BYTES = 64
 NTFY_PAUSE_SECONDS = 5
 RETRY_AFTER_SECONDS = re.compile(r"[0-9]{1,9}")
 LONGEST_RETRY_AFTER = timedelta(hours=1)
-PROMPT_BYTES = 16_384
 KEPT_CHARACTERS = 2048
 
 _jitter = random.SystemRandom()
 
 
-def _web_address(url: str) -> str:
-    if names_in(re.split(r"[/?#]", url.partition("://")[2], maxsplit=1)[0]):
-        raise ValueError("a secret can be in the path and the query, but not in the host")
-    if problem := outbound.problem_with_url(without_references(url)):
-        raise ValueError(problem)
-    return url
-
-
-def _headers(headers: dict[str, str]) -> dict[str, str]:
-    for name, value in headers.items():
-        if problem := header_problem(name, value, settings.CRONTY_WEBHOOK_HEADERS):
-            raise ValueError(problem)
-    return headers
-
-
-def _header_shapes(headers: dict[str, str]) -> dict[str, str]:
-    for name, value in headers.items():
-        if problem := shape_problem(name, value):
-            raise ValueError(problem)
-    return headers
-
-
-def _link(url: str) -> str:
-    if problem := link_problem(url):
-        raise ValueError(problem)
-    return url
-
-
-def _file_link(url: str) -> str:
-    if problem := file_problem(url):
-        raise ValueError(problem)
-    return url
-
-
-def _topic(text: str) -> str:
-    if problem := limits.topic_problem(text):
-        raise ValueError(problem)
-    return text
-
-
-def _visible(text: str) -> str:
-    if not text.strip():
-        raise ValueError("must not be blank")
-    return text
-
-
-def _without_hidden(text: str) -> str:
-    if problem := limits.hidden_problem(text):
-        raise ValueError(problem)
-    return text
-
-
-def _prompt_size(prompt: str) -> str:
-    if len(prompt.encode()) > PROMPT_BYTES:
-        raise ValueError(f"must be at most {PROMPT_BYTES} bytes")
-    return prompt
-
-
-Topic = Annotated[
-    str,
-    AfterValidator(_topic),
-    Field(
-        description="Letters, digits, - and _; 1 to 64.", json_schema_extra={"pattern": limits.TOPIC_PATTERN}
-    ),
-]
-Priority = Annotated[int, Field(ge=1, le=5, description="1 (min) to 5 (urgent); 3 is the default.")]
-Line = Annotated[str, Field(min_length=1, max_length=256), AfterValidator(_without_hidden)]
-Address = Annotated[str, Field(min_length=1, max_length=outbound.LONGEST_URL)]
-Link = Annotated[Address, AfterValidator(_link)]
-HttpLink = Annotated[Address, Field(pattern=r"^https?://[^\s]+$"), AfterValidator(_link)]
-FileLink = Annotated[HttpLink, AfterValidator(_file_link)]
-Method = Literal["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD"]
-Headers = Annotated[dict[str, str], Field(max_length=20), AfterValidator(_headers)]
-
-
-class ViewAction(TypedDict):
-    """A button that opens a page or an app."""
-
-    __pydantic_config__ = ConfigDict(extra="forbid")  # type: ignore[misc]
-    action: Literal["view"]
-    label: Line
-    url: Link
-    clear: NotRequired[bool]
-
-
-class HttpAction(TypedDict):
-    """A button that makes the phone send a request."""
-
-    __pydantic_config__ = ConfigDict(extra="forbid")  # type: ignore[misc]
-    action: Literal["http"]
-    label: Line
-    url: HttpLink
-    method: NotRequired[Method]
-    headers: NotRequired[Annotated[dict[str, str], AfterValidator(_header_shapes)]]
-    body: NotRequired[str]
-    clear: NotRequired[bool]
-
-
-class BroadcastAction(TypedDict):
-    """A button that sends an Android broadcast."""
-
-    __pydantic_config__ = ConfigDict(extra="forbid")  # type: ignore[misc]
-    action: Literal["broadcast"]
-    label: Line
-    intent: NotRequired[str]
-    extras: NotRequired[dict[str, str]]
-    clear: NotRequired[bool]
-
-
-def _known_action(button: Any) -> Any:
-    """Check the action first, because Pydantic's own message mentions tags and discriminators."""
-    if isinstance(button, dict) and button.get("action") not in ("view", "http", "broadcast"):
-        raise ValueError("choose its action: view, http or broadcast")
-    return button
-
-
-def _sendable(button: Any) -> Any:
-    if button.get("body") and button.get("method") in ("GET", "HEAD"):
-        raise ValueError(f"a request with {button['method']} has no body: leave one of them out")
-    return button
-
-
-Action = Annotated[
-    ViewAction | HttpAction | BroadcastAction,
-    Field(discriminator="action"),
-    BeforeValidator(_known_action),
-    AfterValidator(_sendable),
-]
-
-
 @task(title="Notification", attempts=5)
 async def notify(
-    message: Annotated[str, AfterValidator(_visible)],
+    message: Text,
     topic: Topic,
     title: Line | None = None,
     priority: Priority | None = None,
@@ -231,7 +111,7 @@ async def notify(
 
 @task(title="Webhook", attempts=3, takes_secrets=True)
 async def webhook(
-    url: Annotated[str, AfterValidator(_web_address)],
+    url: WebAddress,
     method: Method = "POST",
     headers: Headers | None = None,
     body: Annotated[JsonValue, Field(description="Text is sent as it is, anything else as JSON.")] = None,
@@ -267,9 +147,7 @@ async def webhook(
 
 
 @task(title="Prompt for an agent", timeout=timedelta(minutes=10))
-async def prompt(
-    prompt: Annotated[str, AfterValidator(_visible), AfterValidator(_prompt_size)], *, run: Run
-) -> str | SpecialResult:
+async def prompt(prompt: PromptText, *, run: Run) -> str | SpecialResult:
     """Hand a prompt to the operator's agent command, or leave it in the inbox for an agent to claim."""
     if not settings.CRONTY_AGENT_COMMAND:
         return WAITING
