@@ -16,5 +16,7 @@ if not CRONTY_APPS:
         "django.contrib.contenttypes",
         "django.contrib.sessions",
     ]
+    # Their apps are missing.
+    ROOT_URLCONF = ""
     # Nobody logs in here; permissions come from this backend alone, with and without pages.
     AUTHENTICATION_BACKENDS = ["django.contrib.auth.backends.ModelBackend"]

@@ -7,6 +7,7 @@ from schedules.engine.clock_rollback import (
     recover_from_clock_rollback,
 )
 from schedules.engine.clusters import beat, enlist, is_any_cluster_running, probe_returned, retire
+from schedules.engine.failures import prepare_links
 from schedules.engine.gaps import (
     COUNTED_SLOTS,
     PAUSED,
@@ -59,6 +60,7 @@ __all__ = [
     "newest_trace",
     "pause",
     "pause_each",
+    "prepare_links",
     "probe_returned",
     "prune_history",
     "rearm",

@@ -167,7 +167,7 @@ def test_notice_is_found_by_its_name_and_has_the_zone_of_its_owner(cluster, owne
 
 @pytest.mark.parametrize("count", [1, 2])
 def test_notice_leads_to_its_job_or_to_the_list_of_jobs(settings, cluster, owner, sent_notices, count):
-    settings.CRONTY_URL = "https://cronty.example"
+    settings.CRONTY_URL = "https://cronty.example/"
     jobs = [failing(owner=owner) for _ in range(count)]
 
     engine.settle_runs(cluster.pk, [outcome_of(begin(cluster, job), "failed") for job in jobs])
@@ -192,6 +192,26 @@ def test_notice_of_a_project_without_the_pages_has_no_link(settings, cluster, ow
 
     fail(cluster, failing(owner=owner))
 
+    assert "click" not in Job.objects.get(task="notify").kwargs
+
+
+@pytest.mark.parametrize(
+    ("url", "urlconf"),
+    [
+        ("https://cronty.example", "no.such.module"),
+        ("https://cronty.example", ""),
+        ("https://[cronty", "tests"),
+    ],
+)
+def test_broken_addresses_of_a_project_cost_the_link_and_not_the_outcome(
+    settings, cluster, owner, sent_notices, url, urlconf
+):
+    settings.CRONTY_URL, settings.ROOT_URLCONF = url, urlconf
+    job = failing(owner=owner)
+
+    fail(cluster, job)
+
+    assert job.executions.get().status == "failed"
     assert "click" not in Job.objects.get(task="notify").kwargs
 
 

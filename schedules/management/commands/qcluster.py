@@ -35,7 +35,7 @@ class Command(CrontyCommand):
 
 
 def _get_ready() -> None:
-    """Before a cluster starts, check the database, create the pruning job, and follow a change of zone data."""
+    """Before a cluster starts, check the database, create the pruning job, follow a change of zone data, and load what notices need."""
     if has_missing_migrations():
         raise NotReadyError(
             f"the database is not migrated: run `{how_to_run('up')}` or `{how_to_run('migrate')}`"
@@ -46,6 +46,7 @@ def _get_ready() -> None:
         raise CommandError(str(error)) from error
     _ensure_system_job()
     engine.follow_zone_data(clock.now())
+    engine.prepare_links()
 
 
 def _ensure_system_job() -> None:
