@@ -4,6 +4,7 @@ import asyncio
 import inspect
 import json
 import math
+import threading
 import traceback
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractContextManager, suppress
@@ -32,9 +33,11 @@ Status = Execution.Status
 
 KEPT_BYTES = 16_384
 
-# Kept until they are done, because the event loop itself would not keep them from being collected. One at a time: in
-# a burst of runs, one for each would take longer than the runs.
-_closing: set[asyncio.Future[None]] = set()
+# Looks for broken sessions, kept until they are done: the event loop itself would not keep them from being collected.
+_looks: set[asyncio.Future[None]] = set()
+# Whether one of them has not begun yet, which is enough for all runs that have ended: in a burst, one look for each would
+# take longer than the runs.
+_is_look_waiting = threading.Event()
 
 
 def run_plain(started: Started, task: registry.Task | None) -> Outcome:
@@ -81,7 +84,7 @@ async def run_coroutine(
         if isinstance(error, TimeoutError) and timer.expired():
             error = TimeoutError(_timeout_message(started))
         outcome = _failed(started, called_at, error, secrets.mask)
-    if task and not task.is_built_in and not _closing:
+    if task and not task.is_built_in and not _is_look_waiting.is_set():
         _close_broken_sessions()
     return outcome
 
@@ -93,12 +96,21 @@ async def _awaited(value: Awaitable[Any]) -> Any:
 def _close_broken_sessions() -> None:
     """Close a session of the ORM that broke, as after a request, so that the next run does not fail, too."""
     # Not awaited, because the thread of the ORM may be busy with another run.
-    task = asyncio.ensure_future(sync_to_async(_close_if_broken)())
-    _closing.add(task)
-    task.add_done_callback(_closing.discard)
+    _is_look_waiting.set()
+    look = asyncio.ensure_future(sync_to_async(_close_if_broken)())
+    _looks.add(look)
+    look.add_done_callback(_end_look)
+
+
+def _end_look(look: asyncio.Future[None]) -> None:
+    _looks.discard(look)
+    # It may have been cancelled before it began.
+    _is_look_waiting.clear()
 
 
 def _close_if_broken() -> None:
+    # First, because a session that breaks from now on needs another look.
+    _is_look_waiting.clear()
     for session in connections.all(initialized_only=True):
         # Others may be in use by another run, even if they are old.
         if session.errors_occurred:

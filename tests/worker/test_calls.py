@@ -3,11 +3,14 @@
 import asyncio
 import json
 import logging
+import threading
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from asgiref.sync import sync_to_async
 from django_q.exceptions import TimeoutException
 
 from schedules import clock, engine
@@ -19,6 +22,7 @@ from schedules.tasks.interface import WAITING, Final, RetryLater, Run
 from schedules.tasks.registry import task
 from schedules.worker import calls
 from schedules.worker.calls import KEPT_BYTES
+from tests.waiting import PATIENCE
 
 NOW = datetime(2026, 2, 4, 9, 0, tzinfo=UTC)
 
@@ -355,6 +359,48 @@ def test_awaitable_returned_by_a_plain_function_is_awaited():
 
     assert run_once("tests.calls.awaitable").result == "fine"
     assert asyncio.run(calls.run_coroutine(started(), found)).result == "fine"
+
+
+def test_session_that_breaks_while_another_run_looks_for_broken_ones_is_found_too(monkeypatch):
+    looks, has_begun, may_end = [], threading.Event(), threading.Event()
+
+    def look(**options: Any) -> list[Any]:
+        looks.append(options)
+        has_begun.set()
+        assert may_end.wait(PATIENCE)
+        return []
+
+    async def end_one_after_the_other() -> None:
+        found = registry.get("tests.calls.agive")
+        await calls.run_coroutine(started(args=["text"]), found)
+        await asyncio.to_thread(has_begun.wait, PATIENCE)
+        await calls.run_coroutine(started(args=["text"]), found)
+        may_end.set()
+        await asyncio.gather(*calls._looks)
+
+    monkeypatch.setattr(calls, "connections", SimpleNamespace(all=look))
+    asyncio.run(end_one_after_the_other())
+
+    assert len(looks) == 2
+
+
+def test_runs_that_end_together_share_the_look_for_broken_sessions(monkeypatch):
+    looks, may_begin = [], threading.Event()
+
+    async def end_together() -> None:
+        # The thread of the ORM is busy.
+        busy = asyncio.ensure_future(sync_to_async(may_begin.wait)(PATIENCE))
+        found = registry.get("tests.calls.agive")
+        await asyncio.gather(*(calls.run_coroutine(started(args=["text"]), found) for _ in range(3)))
+        may_begin.set()
+        await asyncio.gather(busy, *calls._looks)
+
+    monkeypatch.setattr(
+        calls, "connections", SimpleNamespace(all=lambda **options: looks.append(options) or [])
+    )
+    asyncio.run(end_together())
+
+    assert len(looks) == 1
 
 
 def test_own_time_limit_of_a_coroutine_is_not_that_of_its_job():
