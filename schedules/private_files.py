@@ -63,8 +63,11 @@ def _is_sqlite(file: Path) -> bool:
             return False
         with closing(sqlite3.connect(f"{file.as_uri()}?mode=ro&immutable=1", uri=True)) as database:
             database.execute("PRAGMA schema_version").fetchone()
-    except (OSError, sqlite3.Error):
+    except OSError:
         return False
+    except sqlite3.Error as error:
+        # Anything else, such as a page that is in the log only, is wrong with a database.
+        return error.sqlite_errorcode != sqlite3.SQLITE_NOTADB
     return True
 
 

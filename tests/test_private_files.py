@@ -146,6 +146,13 @@ def test_look_at_an_open_database_keeps_its_locks(data: Path):
         assert log.stat().st_size > 0
 
 
+def test_database_whose_pages_are_partly_in_its_log_is_private_too(data: Path):
+    database = data / "cronty.sqlite3"
+    os.truncate(database, database.stat().st_size // 2)
+
+    assert database in private_files.open_to_others()
+
+
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can give a file to another user")
 def test_file_of_another_user_is_reported_and_left_alone(data: Path):
     os.chown(data / "commands.toml", 12345, 12345)

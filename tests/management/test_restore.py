@@ -200,6 +200,16 @@ def test_database_in_use_is_not_accounted_for(tmp_path: Path, mode: str):
 
 
 @on_sqlite
+def test_missing_database_is_not_created(tmp_path: Path):
+    target = tmp_path / "cronty.sqlite3"
+
+    refused = restore(f"sqlite:///{target}", "--already-in-place", "--slots", "skip")
+
+    assert f"There is no database {target}" in refused.stderr
+    assert not target.exists()
+
+
+@on_sqlite
 def test_file_that_is_no_backup_is_refused(tmp_path: Path):
     path = tmp_path / "other.sqlite3"
     with closing(sqlite3.connect(path)) as database:

@@ -20,7 +20,7 @@ from schedules import clock, engine
 from schedules.command_words import how_to_run
 from schedules.management.base_command import CrontyCommand
 from schedules.management.commands.backup import connection_options, is_cronty, sync
-from schedules.management.database import unknown_migration_problem
+from schedules.management.database import missing_database_problem, unknown_migration_problem
 from schedules.models import Cluster
 from schedules.models.clusters import ClusterQuerySet
 from schedules.models.counting import counted
@@ -212,6 +212,8 @@ def _refuse_if_in_use() -> None:
     if connection.vendor == "postgresql":
         _refuse_other_sessions()
         return
+    if problem := missing_database_problem():
+        raise CommandError(problem)
     connection.close()
     _make_single_file(Path(connection.settings_dict["NAME"]))
     # Without a write-ahead log, only heartbeats tell.
