@@ -33,8 +33,7 @@ def wait_for_turn(profile: Profile) -> None:
 
 def wait_for_installation() -> None:
     """Lock the row of the installation, so that requests about what belongs to nobody run one after the other."""
-    Installation.objects.get_or_create(pk=Installation.ONLY)
-    Installation.objects.select_for_update().get(pk=Installation.ONLY)
+    Installation.objects.select_for_update().get_or_create(pk=Installation.ONLY)
 
 
 def wait_for_owner(job_id: str) -> None:
@@ -42,7 +41,7 @@ def wait_for_owner(job_id: str) -> None:
     if connection.features.has_select_for_update and is_public_id(job_id):
         # Whatever the state of the job, which may change before it is locked.
         owner = Job.objects.filter(public_id=job_id).values("owner")[:1]
-        Profile.objects.select_for_update(of=("self",)).filter(user=owner).values_list("pk").first()
+        Profile.objects.select_for_update().filter(user=owner).values_list("pk").first()
 
 
 def creation_problem(profile: Profile, added: float, now: datetime, *, jobs: int = 1) -> Err | None:
@@ -113,9 +112,9 @@ def _count_again(profile: Profile) -> None:
 def bulk_problem(profile: Profile, jobs: int, added: float) -> Err | None:
     """Return an error if the owner may not have this many more active jobs and runs per minute.
 
-    What a file creates at once is not limited per minute: whoever applies files operates this installation.
+    The caller has locked the profile. What a file creates at once is not limited per minute: whoever applies files
+    operates this installation.
     """
-    wait_for_turn(profile)
     active, planned = active_jobs(profile.user_id)
     if refusal := _quota_refusal(active, planned, added, jobs):
         return refusal
@@ -126,8 +125,8 @@ def bulk_problem(profile: Profile, jobs: int, added: float) -> Err | None:
 def restore_problem(profile: Profile, added: float, now: datetime) -> Err | None:
     """Return an error if the owner has reached the quota of active jobs, or would plan too many runs per minute.
 
-    The caller has locked the profile. The upper limits take a restored job for a new one. That is too much for the jobs created within a minute, but only
-    until these are counted.
+    The caller has locked the profile. The upper limits take a restored job for a new one. That is too much for the jobs
+    created within a minute, but only until these are counted.
     """
     if _fits_upper_limits(profile, added, now):
         return None
