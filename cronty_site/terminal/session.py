@@ -80,7 +80,9 @@ class Session:
 
 def refused(error: Err) -> Failure:
     """Turn an error of the services into a failure of the command."""
-    return Failure(error.message, EXIT_CODES.get(error.code, ExitCode.REFUSED), code=error.code)
+    # Here, arguments have no field of their own.
+    words = error.message.removeprefix("kwargs: ")
+    return Failure(words, EXIT_CODES.get(error.code, ExitCode.REFUSED), code=error.code)
 
 
 @contextmanager

@@ -60,6 +60,12 @@ def test_wrong_input_creates_nothing(cronty, arguments, code):
     assert not Job.objects.exists()
 
 
+def test_wrong_argument_is_named_as_it_was_typed(cronty):
+    refused = cronty("add", "every day at 9:00", "webhook", "url=ftp://example.org")
+
+    assert refused.err.startswith("cronty: Invalid arguments for task webhook: url: ")
+
+
 def test_job_may_be_created_paused(cronty):
     cronty("add", "every day at 9:00", *NOTIFY, "--paused", "--until", "2099-01-01", "--max-runs", "3")
 
