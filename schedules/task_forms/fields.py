@@ -21,6 +21,10 @@ class Whole(forms.IntegerField):
         "max_value": "Enter %(limit_value)s or less.",
     }
 
+    def has_changed(self, initial: Any, data: Any) -> bool:
+        # A parameter without a type may have stored what this field refuses.
+        return str(initial) != str(data) and super().has_changed(initial, data)
+
 
 class Text(forms.CharField):
     """A text in one line, or in several if `show_lines` is called."""

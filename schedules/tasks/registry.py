@@ -22,7 +22,15 @@ from typing import (
     get_type_hints,
 )
 
-from pydantic import BaseModel, ConfigDict, Field, PydanticUserError, TypeAdapter, ValidationError
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    PydanticUserError,
+    TypeAdapter,
+    ValidationError,
+    WithJsonSchema,
+)
 from pydantic_core import ErrorDetails, PydanticSerializationError, to_jsonable_python
 from typing_extensions import TypedDict
 
@@ -33,6 +41,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,99}")
 MOST_ATTEMPTS = 10
+_JSON_TYPES: dict[type, str] = {bool: "boolean", int: "integer", float: "number", str: "string"}
 
 
 class Lane(enum.StrEnum):
@@ -301,7 +310,7 @@ def _signature(function: Callable[..., Any]) -> tuple[inspect.Signature, str | N
     run_parameter = None
     parameters = []
     for parameter in signature.parameters.values():
-        hint = hints.get(parameter.name, _type_of(parameter.default))
+        hint = hints.get(parameter.name, _like(parameter.default))
         if not _is_run(hint):
             parameters.append(parameter.replace(annotation=hint))
         elif parameter.kind is parameter.KEYWORD_ONLY and run_parameter is None:
@@ -311,9 +320,10 @@ def _signature(function: Callable[..., Any]) -> tuple[inspect.Signature, str | N
     return signature.replace(parameters=parameters), run_parameter
 
 
-def _type_of(default: Any) -> Any:
-    """Return the type of a parameter without annotation, if its default tells."""
-    return type(default) if type(default) in (bool, int, float, str) else Any
+def _like(default: Any) -> Any:
+    """Return the type of a parameter without annotation: it takes anything, but forms and agents are shown a type."""
+    kind = _JSON_TYPES.get(type(default))
+    return Annotated[Any, WithJsonSchema({"type": kind})] if kind else Any
 
 
 def _is_run(hint: Any) -> bool:

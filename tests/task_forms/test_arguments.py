@@ -286,6 +286,26 @@ def test_arguments_that_were_not_changed_are_kept(kwargs: dict[str, Any]):
     assert copy.columns()["kwargs"] == kwargs | {"other": "new"}
 
 
+@task("tests.untyped", description="Parameters without a type.")
+def untyped(factor=1, share=0.5, label="", other="") -> None:
+    """Do nothing."""
+
+
+@pytest.mark.parametrize("kwargs", [{"factor": 2.5}, {"factor": "3"}, {"share": 2}, {"label": None}], ids=str)
+def test_value_of_another_type_is_kept_if_the_parameter_has_no_type(kwargs: dict[str, Any]):
+    form = edited(job_with("tests.untyped", **kwargs, other="old"), other="new")
+
+    assert form.is_valid(), form.errors
+    assert form.changes()["kwargs"] == kwargs | {"other": "new"}
+
+
+def test_number_is_stored_as_a_number_if_the_parameter_has_no_type():
+    form = edited(job_with("tests.untyped"), factor="3", share="2.5", label="4")
+
+    assert form.is_valid(), form.errors
+    assert form.changes()["kwargs"] == {"factor": 3, "share": 2.5, "label": "4"}
+
+
 @pytest.mark.parametrize(
     "kwargs", [{"tokens": ["a", "b"]}, {"credentials": {"a": "b"}}, {"secrets": {"a": 1}}], ids=str
 )

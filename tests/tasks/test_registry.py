@@ -347,6 +347,15 @@ def test_unannotated_parameter_has_the_type_of_its_default(default, kind):
     assert (spec["type"], spec["default"]) == (kind, default)
 
 
+@pytest.mark.parametrize("value", [2.5, None, "3", [1]])
+@pytest.mark.parametrize("default", [3, True, 0.5, "x"])
+def test_unannotated_parameter_accepts_other_types_than_that_of_its_default(default, value):
+    def anything(value=default):
+        return value
+
+    assert registered(anything).call(RUN, [value], {}) == value
+
+
 @pytest.mark.parametrize("default", [object(), Field(default=1)], ids=["object", "Field"])
 def test_default_that_is_not_json_is_left_out_of_the_schema(default):
     def anything(value: Any = default):
