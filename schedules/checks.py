@@ -11,7 +11,6 @@ from django.db import connections
 from django.shortcuts import resolve_url
 from django.urls import NoReverseMatch, Resolver404, resolve, reverse
 from django.utils.module_loading import import_string
-from pydantic import PydanticInvalidForJsonSchema, TypeAdapter
 
 from schedules import defaults, private_files
 from schedules.destinations import parse_destination
@@ -107,23 +106,12 @@ def check_time(**options: Any) -> Iterator[CheckMessage]:
 
 def check_tasks(**options: Any) -> Iterator[CheckMessage]:
     for task in registry.all_tasks(include_system=True):
-        if _has_schema(task.adapter):
-            continue
-        for parameter in task.signature.parameters.values():
-            if not _has_schema(TypeAdapter(parameter.annotation)):
-                yield Error(
-                    f"The parameter {parameter.name} of the task {task.name} has a type that JSON cannot describe.",
-                    hint="Give it a type like str, int, list[str] or a pydantic model, or leave it out.",
-                    id="schedules.E012",
-                )
-
-
-def _has_schema(adapter: TypeAdapter[Any]) -> bool:
-    try:
-        adapter.json_schema()
-    except PydanticInvalidForJsonSchema:
-        return False
-    return True
+        for name in registry.indescribable_parameters(task.signature):
+            yield Error(
+                f"The parameter {name} of the task {task.name} has a type that JSON cannot describe.",
+                hint="Give it a type like str, int, list[str] or a pydantic model, or leave it out.",
+                id="schedules.E012",
+            )
 
 
 def check_outbound(**options: Any) -> Iterator[CheckMessage]:

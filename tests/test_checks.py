@@ -1,11 +1,13 @@
 """System checks, one test for each id."""
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from django.conf import LazySettings
 from django.core.checks import CheckMessage
 from django.db import connection
+from pydantic import BaseModel
 
 from schedules import checks
 from schedules.tasks import registry
@@ -156,11 +158,18 @@ def test_schedules_e011_token_that_is_no_header(settings: LazySettings, token: s
     assert ids_of(list(checks.check_outbound())) == ["schedules.E011"]
 
 
-def test_schedules_e012_type_of_a_parameter_without_schema(monkeypatch: pytest.MonkeyPatch):
+class Unfinished(BaseModel):
+    """A model that names a class that does not exist."""
+
+    part: "Missing"  # type: ignore[name-defined]  # noqa: F821
+
+
+@pytest.mark.parametrize("kind", [Callable[[], int], Unfinished])
+def test_schedules_e012_type_of_a_parameter_without_schema(monkeypatch: pytest.MonkeyPatch, kind: Any):
     monkeypatch.setattr(registry, "_tasks", {})
 
     @registry.task("tests.callback")
-    def callback(count: int, then: Callable[[], int] | None = None) -> None:
+    def callback(count: int, then: kind | None = None) -> None:
         """Do nothing."""
 
     found = list(checks.check_tasks())

@@ -289,6 +289,19 @@ def build(
     )
 
 
+def indescribable_parameters(signature: inspect.Signature) -> list[str]:
+    """Return the names of the parameters with a type that JSON cannot describe."""
+    return [each.name for each in signature.parameters.values() if not _has_schema(each.annotation)]
+
+
+def _has_schema(hint: Any) -> bool:
+    try:
+        TypeAdapter(hint).json_schema()
+    except PydanticUserError:
+        return False
+    return True
+
+
 def _add(new: Task) -> None:
     if not NAME.fullmatch(new.name):
         raise ValueError(f"Not a task name: {new.name!r}")
@@ -343,18 +356,10 @@ def _adapter(name: str, signature: inspect.Signature) -> TypeAdapter[Any]:
     try:
         return TypeAdapter(arguments)
     except PydanticUserError as error:
-        wrong = [each.name for each in signature.parameters.values() if _has_no_schema(each)]
+        wrong = indescribable_parameters(signature)
         raise TypeError(
             f"{name}: the type of {' and '.join(wrong) or 'an argument'} has no schema: use one like str, int or datetime."
         ) from error
-
-
-def _has_no_schema(parameter: inspect.Parameter) -> bool:
-    try:
-        TypeAdapter(parameter.annotation)
-    except PydanticUserError:
-        return True
-    return False
 
 
 def _field(parameter: inspect.Parameter) -> Any:
