@@ -31,7 +31,7 @@ from pydantic import (
     ValidationError,
     WithJsonSchema,
 )
-from pydantic_core import ErrorDetails, PydanticSerializationError, to_jsonable_python
+from pydantic_core import ErrorDetails, to_jsonable_python
 from typing_extensions import TypedDict
 
 from schedules import limits
@@ -202,13 +202,14 @@ def task(
         raise TypeError("Write @task(), with parentheses.")
     if not isinstance(timeout, timedelta):
         raise TypeError(f"Give the timeout of a task as a timedelta, not as {timeout!r}.")
-    if not 1 <= attempts <= MOST_ATTEMPTS or not limits.SHORTEST_TIMEOUT <= timeout <= limits.LONGEST_TIMEOUT:
-        raise ValueError(
-            f"A task needs 1 to {MOST_ATTEMPTS} attempts and a positive timeout, from one second to one day."
-        )
 
     def register(function: Function) -> Function:
         label = name or function.__name__
+        is_in_time = limits.SHORTEST_TIMEOUT <= timeout <= limits.LONGEST_TIMEOUT
+        if not 1 <= attempts <= MOST_ATTEMPTS or not is_in_time:
+            raise ValueError(
+                f"{label}: give the task 1 to {MOST_ATTEMPTS} attempts and a positive timeout, from one second to one day."
+            )
         if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
             raise TypeError(
                 f"{label}: a task must not be a generator, which would not run: return the result."
@@ -372,7 +373,7 @@ def _field(parameter: inspect.Parameter) -> Any:
         return Required[hint]
     try:
         to_jsonable_python(parameter.default)
-    except PydanticSerializationError:
-        # A marker for "not given" is no default that a form or an agent could show.
+    except ValueError:
+        # A marker for "not given", or a list in itself, is no default that a form or an agent could show.
         return NotRequired[hint]
     return NotRequired[Annotated[hint, Field(json_schema_extra={"default": parameter.default})]]

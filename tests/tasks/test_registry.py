@@ -121,8 +121,8 @@ def test_invalid_name_is_refused(name):
     ],
 )
 def test_invalid_limits_are_refused(options):
-    with pytest.raises(ValueError, match="attempts and a positive timeout"):
-        task(**options)
+    with pytest.raises(ValueError, match="water: give the task 1 to 10 attempts and a positive timeout"):
+        task(**options)(water)
 
 
 def test_timeout_must_be_a_timedelta():
@@ -356,7 +356,13 @@ def test_unannotated_parameter_accepts_other_types_than_that_of_its_default(defa
     assert registered(anything).call(RUN, [value], {}) == value
 
 
-@pytest.mark.parametrize("default", [object(), Field(default=1)], ids=["object", "Field"])
+CIRCLE: list[Any] = []
+CIRCLE.append(CIRCLE)
+
+
+@pytest.mark.parametrize(
+    "default", [object(), Field(default=1), CIRCLE], ids=["object", "Field", "list in itself"]
+)
 def test_default_that_is_not_json_is_left_out_of_the_schema(default):
     def anything(value: Any = default):
         return value
