@@ -14,6 +14,8 @@ JSON_DEPTH = 10
 TAGS = 20
 SHORTENED = "… (shortened)"
 TAG_LENGTH = 50
+# A shorter one could not be masked without masking ordinary words.
+SHORTEST_SECRET = 4
 SHORTEST_TIMEOUT = timedelta(seconds=1)
 LONGEST_TIMEOUT = timedelta(days=1)
 TOPIC_PATTERN = r"^[A-Za-z0-9_-]{1,64}$"

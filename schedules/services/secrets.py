@@ -22,10 +22,9 @@ from schedules.services.actors import Actor
 from schedules.services.people import profile_of
 from schedules.services.quotas import wait_for_installation, wait_for_turn
 from schedules.tasks import registry
+from schedules.tasks.commands.output import visible
 from schedules.tasks.outbound import Target
 
-# A shorter one could not be masked without masking ordinary words.
-SHORTEST_SECRET = 4
 LONGEST_SECRET = 16_384
 MOST_SECRETS = 200
 MOST_PLACES = 20
@@ -154,10 +153,14 @@ def _problem(
 ) -> Err | None:
     if not NAME.fullmatch(name):
         return invalid("name", "Use a letter or _ first, then letters, digits and _; at most 64.")
-    if not SHORTEST_SECRET <= len(value) <= LONGEST_SECRET:
-        return invalid("value", f"Use {SHORTEST_SECRET} to {LONGEST_SECRET:,} characters.")
+    if not limits.SHORTEST_SECRET <= len(value) <= LONGEST_SECRET:
+        return invalid("value", f"Use {limits.SHORTEST_SECRET} to {LONGEST_SECRET:,} characters.")
     if problem := limits.json_problem(value, max_bytes=8 * LONGEST_SECRET):
         return invalid("value", problem)
+    if len(visible(value)) < limits.SHORTEST_SECRET:
+        return invalid(
+            "value", f"Use at least {limits.SHORTEST_SECRET} visible characters: fewer cannot be masked."
+        )
     if of_installation and hosts:
         return invalid("hosts", "Leave this empty: a secret of the installation goes to commands only.")
     if unknown := [command for command in commands if not registry.NAME.fullmatch(command)]:

@@ -35,6 +35,7 @@ from schedules.tasks.argument_types import (
     Topic,
     WebAddress,
 )
+from schedules.tasks.commands.output import clean
 from schedules.tasks.interface import WAITING, Final, RetryLater, Run, SpecialResult
 from schedules.tasks.registry import task
 
@@ -255,7 +256,8 @@ def _beginning(reply: outbound.Reply, characters: int, run: Run) -> str:
 
 def _cut(text: str, characters: int, run: Run, *, is_truncated: bool = False) -> str:
     """Return the beginning of what a server said, without characters that cannot be stored or shown."""
-    kept = limits.strip_unprintable(text[:characters])
+    # Clean it as the mask expects it: a secret must look the same in both.
+    kept = clean(text[:characters])
     if is_truncated or len(text) > characters:
         # Whoever masks the secrets of the result would not recognise a part of one.
         return f"{run.mask_cut(kept).strip()}…"

@@ -162,6 +162,8 @@ def test_secrets_of_the_installation_are_for_superusers(actor, operator):
         ({"value": "abc"}, "value", "4 to 16,384 characters"),
         ({"value": "x" * 16_385}, "value", "4 to 16,384 characters"),
         ({"value": "abc\0def"}, "value", "NUL"),
+        ({"value": "a\u200bbc"}, "value", "at least 4 visible characters"),
+        ({"value": " abc "}, "value", "at least 4 visible characters"),
         ({"hosts": []}, "hosts", "Enter at least one host or command"),
         ({"hosts": ["10.0.0.0/8"]}, "hosts", "not a network"),
         ({"hosts": ["https://a.example"]}, "hosts", "not a network"),

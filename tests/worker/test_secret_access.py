@@ -118,6 +118,20 @@ def test_answer_that_is_cut_within_a_secret_shows_nothing_of_it(actor, settings,
     assert "hush" not in repr(outcome)
 
 
+@pytest.mark.parametrize("secret", [" hush", "hu\u200bsh", "hu\x1b[31msh"])
+def test_answer_that_repeats_a_secret_shows_nothing_of_it(actor, settings, secret):
+    settings.CRONTY_OUTBOUND_ALLOW = ["127.0.0.1"]
+    with Sink(Answer(body=secret.encode())) as sink:
+        set_secret(actor, "KEY", secret, hosts=[f"127.0.0.1:{sink.port}"])
+        job = JobFactory(
+            owner=actor.user, task="webhook", kwargs={"url": sink.url(), "body": "${secret:KEY}"}
+        )
+
+        outcome = asyncio.run(run_coroutine(make_running(ClusterFactory(), job), registry.get("webhook")))
+
+    assert outcome.result == {"status": 200, "body": MASK}
+
+
 def test_secret_at_the_end_of_a_cut_text_is_masked_and_its_beginning_removed(stored):
     find(stored, "KEY", host="api.example")
 

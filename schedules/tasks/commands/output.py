@@ -54,17 +54,21 @@ def _count_common(text: str, form: str) -> int:
 
 
 def _forms(secret: str) -> Iterable[str]:
-    yield secret
-    # Without what `clean` removes from the output.
-    if len(plain := clean(secret)) >= _SHORTEST_LINE:
-        yield plain
-    yield quote(secret, safe="")
-    yield quote(secret, safe=":-._~")
-    for is_ascii in (True, False):
-        escaped = json.dumps(secret, ensure_ascii=is_ascii)[1:-1]
-        # Some libraries also escape the slash.
-        yield from (escaped, escaped.replace("/", r"\/"))
-    yield from (line.strip() for line in secret.splitlines() if len(line.strip()) >= _SHORTEST_LINE)
+    shown = visible(secret)
+    for text in (secret, shown) if len(shown) >= limits.SHORTEST_SECRET else (secret,):
+        yield text
+        yield quote(text, safe="")
+        yield quote(text, safe=":-._~")
+        for is_ascii in (True, False):
+            escaped = json.dumps(text, ensure_ascii=is_ascii)[1:-1]
+            # Some libraries also escape the slash.
+            yield from (escaped, escaped.replace("/", r"\/"))
+        yield from (line.strip() for line in text.splitlines() if len(line.strip()) >= _SHORTEST_LINE)
+
+
+def visible(secret: str) -> str:
+    """Return what is left of a secret in an output, without spaces around it."""
+    return clean(secret).strip()
 
 
 class _Stream:

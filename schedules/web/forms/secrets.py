@@ -2,7 +2,8 @@
 
 from django import forms
 
-from schedules.services.secrets import LONGEST_SECRET, SHORTEST_SECRET
+from schedules import limits
+from schedules.services.secrets import LONGEST_SECRET
 from schedules.web.forms.rendering import PageForm
 
 
@@ -27,7 +28,7 @@ class SecretForm(PageForm):
         help_text="Like GITHUB_TOKEN. Jobs refer to it as ${secret:GITHUB_TOKEN}.",
     )
     value = forms.CharField(
-        min_length=SHORTEST_SECRET,
+        min_length=limits.SHORTEST_SECRET,
         max_length=LONGEST_SECRET,
         strip=False,
         # Several lines, for keys and certificates; never filled in again.

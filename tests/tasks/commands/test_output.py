@@ -6,7 +6,7 @@ from functools import partial
 import pytest
 
 from schedules.limits import MASK
-from schedules.tasks.commands.output import KeptOutput
+from schedules.tasks.commands.output import KeptOutput, clean
 
 SECRET = "s3cret/Wört+er"
 
@@ -152,6 +152,23 @@ def test_secret_with_characters_that_are_removed_is_masked():
     output = kept(b"pass\x07word-9 and first\r\nsecond", secrets=("pass\x07word-9", "first\r\nsecond"))
 
     assert output.text.head == f"{MASK} and {MASK}"
+
+
+@pytest.mark.parametrize(
+    "secret", ["a\u200bbcd", " abcd ", "a\x1b[31mbcd", '"\u200b\\ab', "first\u200b\nline"]
+)
+def test_short_secret_is_masked_without_its_invisible_characters(secret):
+    plain, as_json = clean(secret).strip(), json.dumps(clean(secret).strip(), ensure_ascii=False)
+
+    output = kept(f"token={plain}; {as_json}".encode(), secrets=(secret,))
+
+    assert output.text.head == f'token={MASK}; "{MASK}"'
+
+
+def test_line_of_a_secret_is_masked_without_its_invisible_characters():
+    output = kept("first\u200b-line".encode(), secrets=("first\u200b-line\nsecond",))
+
+    assert output.text.head == MASK
 
 
 def test_colour_within_a_secret_beside_a_gap_keeps_nothing_of_it():
