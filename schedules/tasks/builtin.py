@@ -95,9 +95,9 @@ async def notify(
     words = f"{server} answered {reply.status}"
     answer = _ntfy_answer(reply)
     if reply.status == HTTPStatus.OK:
-        # A reply that broke off has no readable id, although the server may have sent the message.
+        # Without a readable id, the server may have sent the message all the same: never send it again.
         if not answer.get("id") and not reply.truncated:
-            raise RetryLater(f"{words}, but not as an ntfy server does: check NTFY_URL.")
+            raise Final(f"{words}, but not as an ntfy server does: check NTFY_URL.")
         result = {"id": answer.get("id"), "topic": topic, "server": server}
         return result if sent["message"] == message else {**result, "shortened": True}
     if 300 <= reply.status < 400:
