@@ -23,7 +23,7 @@ from schedules.services.people import profile_of
 from schedules.services.quotas import wait_for_installation, wait_for_turn
 from schedules.tasks import registry
 from schedules.tasks.commands.output import visible
-from schedules.tasks.outbound import Target
+from schedules.tasks.outbound import Refused, Target
 
 LONGEST_SECRET = 16_384
 MOST_SECRETS = 200
@@ -115,7 +115,11 @@ def secret_warnings(actor: Actor, job: Job) -> list[str]:
     if not names or actor.is_agent or actor.user.pk != job.owner_id:
         return []
     is_webhook = job.task == "webhook"
-    target = Target.parse(without_references(str(job.argument("url")))).place if is_webhook else job.task
+    try:
+        target = Target.parse(without_references(str(job.argument("url")))).place if is_webhook else job.task
+    except Refused:
+        # Its runs fail with that reason.
+        return []
     mine = Secret.objects.filter(owner=job.owner_id, name__in=names)
     places = dict(mine.values_list("name", "hosts" if is_webhook else "commands"))
     return [

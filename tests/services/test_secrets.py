@@ -91,6 +91,7 @@ def test_changes_are_recorded_without_the_value(actor):
         (["api.example"], "https://other.example/", ["KEY may not go to other.example yet."]),
         (["api.example"], "http://api.example:443/", ["KEY may not go to api.example:443 yet."]),
         ([], "https://api.example/", ["KEY is not among your secrets."]),
+        ([], "https://user@api.example/", []),
     ],
 )
 def test_owner_is_warned_of_secrets_that_a_webhook_cannot_use(actor, hosts, url, warnings):
