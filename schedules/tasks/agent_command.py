@@ -50,8 +50,10 @@ class _Output:
 
     def add(self, stream: int, data: bytes) -> None:
         if stream == STANDARD_OUTPUT:
-            self.is_cut = self.is_cut or len(self.start) + len(data) > OUTPUT_BYTES
-            self.start = (self.start + data)[:OUTPUT_BYTES]
+            # What comes after a gap does not belong to the start.
+            if not self.is_cut:
+                self.is_cut = len(self.start) + len(data) > OUTPUT_BYTES
+                self.start = (self.start + data)[:OUTPUT_BYTES]
             self.end = (self.end + data)[-ERROR_OUTPUT_BYTES:]
         else:
             self.errors = (self.errors + data)[-ERROR_OUTPUT_BYTES:]

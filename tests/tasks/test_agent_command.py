@@ -188,6 +188,19 @@ def test_output_that_was_cut_is_marked_even_if_it_is_short_without_its_colours(a
     assert output.endswith("… (shortened)")
 
 
+def test_output_after_a_gap_does_not_follow_what_was_before_it(agent_command):
+    agent_command(
+        "import sys; print('begin', flush=True); sys.stderr.write('e' * 200_000); sys.stderr.flush();"
+        "sys.stdout.write('x' * 100_000 + 'end' + 'y' * 8_000)"
+    )
+
+    output = perform("prompt", prompt="Hello")
+
+    assert output.startswith("begin\n")
+    assert output.endswith("… (shortened)")
+    assert "end" not in output
+
+
 @pytest.mark.parametrize("command", ["/nonexistent/agent", "/etc"])
 def test_agent_command_that_cannot_start_is_not_retried(command, settings):
     settings.CRONTY_AGENT_COMMAND = [command]
