@@ -53,7 +53,7 @@ class Target:
             port = parts.port
             host = ascii_host(parts.hostname or "")
         except ValueError as error:
-            raise Refused(f"Not a URL: {error}.") from error
+            raise Refused(f"Not a URL: {str(error).rstrip('.')}.") from error
         if parts.scheme not in PORTS:
             raise Refused("The URL must start with http:// or https://.")
         if "@" in parts.netloc:

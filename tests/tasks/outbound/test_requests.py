@@ -41,6 +41,7 @@ from tests.waiting import PATIENCE
         ("http://[nonsense]/", "Not a URL"),
         ("http://ex\u2100mple.com/", "Not a URL"),
         ("http://\u0301.example/", "Not a URL"),
+        ("http://\ufdfa.example/", "Not a URL: '\ufdfa.example' is not the name of a host."),
         (f"http://example.com/{'a' * 2048}", "longer than 2048"),
     ],
 )
@@ -49,6 +50,7 @@ def test_malformed_url_is_a_problem(url, words, wire):
 
     assert problem is not None
     assert words in problem
+    assert not problem.endswith("..")
     with pytest.raises(Refused):
         get(url)
     assert wire == []
