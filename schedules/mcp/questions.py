@@ -33,6 +33,8 @@ FIELDS: dict[str, tuple[str, Any]] = {
         Field(title="Topic", description="1 to 64 letters, digits, - and _.", max_length=64),
     ),
 }
+# The keys of the questions; that of a consent goes on with its token.
+PREFERENCES = "preferences"
 CONSENT = "consent:"
 ARGUMENTS = {"timezone": "timezone", "topic": "notification_topic"}
 
@@ -48,14 +50,16 @@ async def complete(
     The arguments stay those of the agent: the same call again, with the same idempotency key, is the same request.
     """
     missing = await orm(_missing)(caller, name, arguments)
-    # A question counts as a call; if it is one too many, the tool says so.
-    if not missing or too_many_calls(caller):
+    if not missing:
+        return arguments
+    # A question counts as a call, unlike the request with its answer; after too many calls, the tool says so.
+    if PREFERENCES not in (context.input_responses or {}) and too_many_calls(caller):
         return arguments
     wanted = " and ".join(FIELDS[field][0] for field in missing)
     message = (
         f"Cronty does not know {wanted}. The answer is kept for later; you can change it in the settings."
     )
-    reply = await ask(context, "preferences", message, _form(missing))
+    reply = await ask(context, PREFERENCES, message, _form(missing))
     if reply is None or isinstance(reply, InputRequiredResult):
         return reply or arguments
     given = {field: value.strip() for field, value in reply.model_dump().items() if value.strip()}

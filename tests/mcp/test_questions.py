@@ -153,6 +153,24 @@ def test_nobody_is_asked_after_too_many_calls(beside, settings, monkeypatch):
     assert person.asked == []
 
 
+def test_question_costs_one_call(beside, owner, cluster, settings, monkeypatch):
+    monkeypatch.setattr("schedules.mcp.auth.call_rate", CallRate())
+    settings.CRONTY_MCP_CALLS_PER_MINUTE = 2
+
+    said = beside(Person(timezone="Berlin")).call("schedule", **LOCAL)
+
+    assert "15:00" in said
+    assert Profile.objects.get(user=owner).timezone == "Europe/Berlin"
+
+
+def test_answer_is_kept_even_if_no_call_is_left(beside, owner, settings, monkeypatch):
+    monkeypatch.setattr("schedules.mcp.auth.call_rate", CallRate())
+    settings.CRONTY_MCP_CALLS_PER_MINUTE = 1
+
+    assert "at most 1 calls a minute" in beside(Person(timezone="Berlin")).call("schedule", **LOCAL)
+    assert Profile.objects.get(user=owner).timezone == "Europe/Berlin"
+
+
 def test_nobody_is_asked_by_the_server_of_a_user_who_is_gone(beside, owner):
     person = Person(timezone="Berlin")
     get_user_model().objects.filter(pk=owner.pk).update(is_active=False)
