@@ -169,7 +169,7 @@ def is_local_user_gone(caller: Caller) -> bool:
 
 @contextmanager
 def reading() -> Iterator[Caller]:
-    """Check scope, call rate and user before a resource or a completion is read; raises ToolError with the reason."""
+    """Check scope, call rate and user before something else than a tool reads; raises ToolError with the reason."""
     caller = require("read")
     if refusal := too_many_calls(caller):
         raise ToolError(refusal.message)

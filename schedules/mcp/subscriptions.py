@@ -13,7 +13,7 @@ import anyio
 from django.db.models import Count, Max, Min, Sum
 from mcp import MCPError
 from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
-from mcp.server.mcpserver.exceptions import ResourceNotFoundError
+from mcp.server.mcpserver.exceptions import ResourceNotFoundError, ToolError
 from mcp.server.subscriptions import (
     SUBSCRIPTION_ID_META_KEY,
     InMemorySubscriptionBus,
@@ -25,7 +25,7 @@ from pydantic import ValidationError
 
 from schedules import clock
 from schedules.mcp.answers import line
-from schedules.mcp.auth import Caller, current_caller, families_of, is_local_user_gone, too_many_calls
+from schedules.mcp.auth import Caller, current_caller, families_of, is_local_user_gone, reading
 from schedules.mcp.orm import orm
 from schedules.mcp.resources import watched_address
 from schedules.models import Event, Execution, Token
@@ -86,9 +86,6 @@ class Watch:
         """Register a stream while it is open, as a middleware of the server; pass on every other request."""
         if ctx.method != "subscriptions/listen":
             return await call_next(ctx)
-        caller = current_caller()
-        if caller is None or "read" not in caller.scopes:
-            raise MCPError(code=INVALID_PARAMS, message="this call needs the scope read")
         try:
             params = SubscriptionsListenRequestParams.model_validate(ctx.params or {})
         except ValidationError:
@@ -97,9 +94,7 @@ class Watch:
         addresses = list(params.notifications.resource_subscriptions or ())
         if len(addresses) > MOST_ADDRESSES:
             raise MCPError(code=INVALID_PARAMS, message=f"subscribe to at most {MOST_ADDRESSES} resources")
-        if refusal := too_many_calls(caller):
-            raise MCPError(code=INVALID_PARAMS, message=refusal.message)
-        watched, seen = await orm(_watched)(caller.actor, addresses)
+        caller, watched, seen = await orm(_watched)(addresses)
         if sum(other.caller.token_id == caller.token_id for other in self._watchers) >= MOST_STREAMS:
             words = f"at most {MOST_STREAMS} subscriptions at a time: end one, or name all resources in one"
             raise MCPError(code=INVALID_PARAMS, message=words)
@@ -170,17 +165,21 @@ def end_streams() -> None:
         watch.end()
 
 
-def _watched(actor: Actor, addresses: Sequence[str]) -> tuple[dict[str, str], dict[str, Any]]:
-    """Return the watched address for each of these, and their states; raise MCPError for one that cannot be read."""
+def _watched(addresses: Sequence[str]) -> tuple[Caller, dict[str, str], dict[str, Any]]:
+    """Return the caller, the watched address for each of these, and their states.
+
+    Raise MCPError for an address that cannot be read, or if the caller may not read now.
+    """
     try:
-        watched = {address: watched_address(actor, address) for address in addresses}
-    except ResourceNotFoundError as error:
+        with reading() as caller:
+            watched = {address: watched_address(caller.actor, address) for address in addresses}
+            states = _states(caller.actor, [*watched.values()])
+    except (ToolError, ResourceNotFoundError) as error:
         raise MCPError(code=INVALID_PARAMS, message=str(error)) from error
-    states = _states(actor, [*watched.values()])
     for named, address in watched.items():
         if address.startswith("jobs://") and states[address] is None:
             raise MCPError(code=INVALID_PARAMS, message=f"Job not found: {line(named, 200)}")
-    return watched, states
+    return caller, watched, states
 
 
 def _states(actor: Actor, addresses: Sequence[str]) -> dict[str, Any]:

@@ -6,6 +6,8 @@ from contextlib import AsyncExitStack
 import anyio
 import pytest
 from asgiref.sync import async_to_sync
+from django.contrib.auth import get_user_model
+from django.db import OperationalError, connection
 from mcp import Client, MCPError
 
 from schedules import clock, services
@@ -225,6 +227,27 @@ def test_subscription_counts_as_a_call(caller, settings, monkeypatch):
 
     with pytest.raises(MCPError, match="at most 1 calls a minute; try again in"):
         InMemory("modern").do(work)
+
+
+async def open_stream(client: Client) -> None:
+    async with client.listen(resource_subscriptions=["agenda://today"]):
+        pass
+
+
+def test_subscription_while_the_database_is_away_says_so(caller):
+    def fail(*args):
+        raise OperationalError("SELECT secrets FROM /var/lib")
+
+    words = "The database does not answer just now: try again in a moment"
+    with connection.execute_wrapper(fail), pytest.raises(MCPError, match=words):
+        InMemory("modern").do(open_stream)
+
+
+def test_user_of_a_local_server_who_is_gone_cannot_subscribe(caller, owner):
+    get_user_model().objects.filter(pk=owner.pk).update(is_active=False)
+
+    with pytest.raises(MCPError, match="deactivated"):
+        InMemory("modern").do(open_stream)
 
 
 def test_too_many_open_subscriptions_are_refused(caller):
