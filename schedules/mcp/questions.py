@@ -13,7 +13,7 @@ from schedules.mcp.auth import Caller, too_many_calls, with_profile
 from schedules.mcp.conversation import AnyContext, ask, filled
 from schedules.mcp.offers import OFFER_BY_NAME
 from schedules.mcp.orm import orm
-from schedules.mcp.registration import make_tool, result_of
+from schedules.mcp.registration import build_tool, result_of
 from schedules.mcp.tools.arguments import zone_notes
 from schedules.mcp.tools.triggers import local_text
 from schedules.result import Err
@@ -135,7 +135,7 @@ def _missing(caller: Caller, name: str, arguments: Mapping[str, Any]) -> list[st
 def _are_valid(name: str, arguments: Mapping[str, Any]) -> bool:
     """Return whether the tool accepts the arguments; those that a person is asked for are optional."""
     try:
-        make_tool(OFFER_BY_NAME[name]).fn_metadata.validate_arguments(dict(arguments))
+        build_tool(OFFER_BY_NAME[name]).fn_metadata.validate_arguments(dict(arguments))
     except ValidationError:
         return False
     return True

@@ -99,7 +99,7 @@ def build_tool(offer: Offer) -> Tool:
 @functools.lru_cache(maxsize=1024)
 def words_for(offered: frozenset[str], name: str) -> tuple[str, dict[str, Any]]:
     """Return the description and the input schema of a tool for a caller who is offered these."""
-    tool = make_tool(OFFER_BY_NAME[name])
+    tool = build_tool(OFFER_BY_NAME[name])
     schema = WORDING.schema_for(offered, tool.parameters)
     return WORDING.text_for(offered, tool.description), schema
 

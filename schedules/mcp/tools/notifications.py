@@ -249,7 +249,7 @@ def schedule_cron_notification(
     # Our own answers put the zone in front of the expression, so accept it here too.
     zoned = _ZONED_CRON.fullmatch(cron)
     zone_in_cron = zone_named(zoned["zone"]) if zoned else None
-    zone = next((given for given in (timezone, zone_in_cron) if given is not None), profile.timezone)
+    zone = timezone if timezone is not None else zone_in_cron or profile.timezone
     if timezone is None and not zone:
         raise MissingArgumentError("timezone", "The user has set no zone: ask where they live.")
     given = {"timezone": zone, "cron": cron}
