@@ -183,10 +183,10 @@ def _text_problem(text: str) -> str | None:
 
 _SECRET = re.compile(
     r"authorization|token|secret|password|passphrase|passwd|credential|cookie|api[-_]?key|private[-_]?key|signature"
-    r"|(^|[-_])(auth|pwd)($|[-_])",
+    r"|(^|[-_])(auth|pwd)($|[-_.])",
     re.IGNORECASE,
 )
-_HEADERS = re.compile(r"(^|[-_])headers?$", re.IGNORECASE)
+_HEADERS = re.compile(r"(^|[-_])headers?(\.[0-9]+)?$", re.IGNORECASE)
 # Of request headers, everything is masked except the values of these.
 _HARMLESS = """
     accept accept-language content-language content-type if-match if-modified-since if-none-match if-unmodified-since

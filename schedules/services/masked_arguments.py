@@ -16,7 +16,7 @@ Columns = dict[str, Any]
 
 # Arguments that decide who receives the others.
 _TARGET = re.compile(
-    r"url|uri|host|server|address|endpoint|domain|topic|target|recipient|(^|[-_])(port|to)($|[-_])", re.I
+    r"url|uri|host|server|address|endpoint|domain|topic|target|recipient|(^|[-_])(port|to)($|[-_.])", re.I
 )
 
 
@@ -99,7 +99,9 @@ def _names_of(task: str, args: list[Any]) -> list[str]:
     parameters = known.signature.parameters.values() if known else ()
     kinds = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
     named = [each.name for each in parameters if each.kind in kinds]
-    return [*named, *(f"args.{number}" for number in range(len(args)))][: len(args)]
+    # The others have the name of a parameter like `*tokens`, which tells whether they are secret.
+    rest = next((each.name for each in parameters if each.kind is Parameter.VAR_POSITIONAL), "args")
+    return [*named, *(f"{rest}.{number}" for number in range(len(args)))][: len(args)]
 
 
 def named_arguments(task: str, args: list[Any], kwargs: Mapping[str, Any]) -> Columns:

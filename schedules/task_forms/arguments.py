@@ -81,8 +81,7 @@ class Arguments:
         except TypeError:
             # The task has changed since, and takes fewer of them.
             bound = {}
-        values = {name: list(value) if isinstance(value, tuple) else value for name, value in bound.items()}
-        values |= kwargs
+        values = {**bound, **kwargs}
         masked: dict[str, Any] = limits.masked(values)
         found = {
             argument.key: values[argument.name]
@@ -93,8 +92,14 @@ class Arguments:
         }
         known = {argument.name for argument in self.named}
         more = {name: masked[name] for name in kwargs if name not in known}
+        # The values of `*tokens` are masked one by one, as they are stored.
+        rest = {
+            name: [limits.masked({name: item})[name] for item in value]
+            for name, value in bound.items()
+            if isinstance(value, tuple)
+        }
         for argument in self.rest:
-            if value := more if argument.key.endswith("**") else masked.get(argument.name):
+            if value := more if argument.key.endswith("**") else rest.get(argument.name):
                 found[argument.key] = value
         return found
 
@@ -203,7 +208,7 @@ class Arguments:
         found: dict[str | None, str] = {}
         for words in (reason for reasons in problem.errors.values() for reason in reasons):
             place, _, reason = words.partition(": ")
-            secret = place.split(".")[-1]
+            secret = next(part for part in reversed(place.split(".")) if not part.isdecimal())
             again = f"Enter {secret} again, because it would go to another address or task."
             is_moved = reason.startswith("write it again")
             found[self.key_of(place)] = again if is_moved else f"Enter the real value of {secret}."

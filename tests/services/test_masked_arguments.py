@@ -10,12 +10,28 @@ from schedules.models import Job
 from schedules.result import Err, Ok
 from schedules.services import Actor
 from schedules.services.masked_arguments import shown_arguments
+from schedules.tasks.registry import task
 from tests.factories import JobFactory
 from tests.services.jobs import CRON
 
 URL, OTHER = "https://example.com/hook", "https://evil.example/"
 HEADERS = {"Authorization": "hush", "Accept": "text/plain"}
 MASKED = HEADERS | {"Authorization": MASK}
+
+
+@task("tests.sign_in")
+def sign_in(user: str, *auth: str) -> None:
+    """Do nothing."""
+
+
+@task("tests.send_url")
+def send_url(*url: str, password: str) -> None:
+    """Do nothing."""
+
+
+@task("tests.send_to")
+def send_to(*to: str, password: str) -> None:
+    """Do nothing."""
 
 
 def webhook(actor: Actor, args: list[Any] | None = None, **kwargs: Any) -> Job:
@@ -119,6 +135,29 @@ def test_other_columns_change_without_the_secret(actor: Actor):
     job = webhook(actor, url=URL, headers=HEADERS)
 
     assert isinstance(services.edit(actor, job.public_id, name="New"), Ok)
+
+
+@pytest.mark.parametrize(("number", "is_kept"), [(1, True), (2, False)])
+def test_mask_keeps_a_secret_among_any_number_of_arguments(actor: Actor, number: int, is_kept: bool):
+    job = JobFactory(owner=actor.user, task="tests.sign_in", args=["ann", "s1"])
+    assert shown_arguments(job) == (["ann", MASK], {})
+
+    answer = services.edit(actor, job.public_id, args=["bob", *[MASK] * number])
+
+    assert isinstance(answer, Ok) == is_kept, answer
+    job.refresh_from_db()
+    assert job.args == (["bob", "s1"] if is_kept else ["ann", "s1"])
+
+
+@pytest.mark.parametrize("target", ["url", "to"])
+def test_secret_does_not_follow_a_job_to_one_of_several_targets(actor: Actor, target: str):
+    job = JobFactory(
+        owner=actor.user, task=f"tests.send_{target}", args=["a", "b"], kwargs={"password": "s1"}
+    )
+
+    errors = errors_of(services.edit(actor, job.public_id, args=["a", "c"], kwargs={"password": MASK}))
+
+    assert "password: write it again" in str(errors)
 
 
 def test_arguments_are_shown_masked_also_by_position(actor: Actor):

@@ -8,6 +8,8 @@ from pydantic import BaseModel, Field
 
 from schedules import limits
 from schedules.models import Job
+from schedules.result import Ok
+from schedules.services.masked_arguments import fill_in
 from schedules.tasks import registry
 from schedules.tasks.registry import task
 from schedules.web.forms import Arguments, JobForm
@@ -409,6 +411,41 @@ def test_arguments_before_others_are_given_by_position(name, args, typed, saved)
 
     assert form.is_valid(), form.errors
     assert (form.changes()["args"], form.changes()["kwargs"]) == saved
+
+
+@task("tests.secret_rest", description="Secrets that are given by position.")
+def secret_rest(url: str, *tokens: str, number: int = 1, **more: str) -> None:
+    """Do nothing."""
+
+
+@task("tests.header_rest", description="Request headers that are given by position.")
+def header_rest(*headers: dict[str, str], number: int = 1) -> None:
+    """Do nothing."""
+
+
+@pytest.mark.parametrize(
+    ("name", "args", "kwargs", "shown"),
+    [
+        ("tests.secret_rest", ("u", "s1", "s2"), {}, ["u", limits.MASK, limits.MASK]),
+        ("tests.secret_rest", ("u", "s1"), {"tokens": "s2"}, ["u", limits.MASK]),
+        ("tests.header_rest", ({"Zone": "s1"},), {}, [{"Zone": limits.MASK}]),
+    ],
+    ids=str,
+)
+def test_secrets_given_by_position_are_masked_and_kept(name, args, kwargs, shown):
+    job = job_with(name, args, **kwargs)
+    form = edited(job, number="5")
+
+    assert form.is_valid(), form.errors
+    changes = form.changes()
+    assert changes["args"] == shown
+    assert fill_in(job, changes) == Ok(changes | {"args": list(args), "kwargs": kwargs | {"number": 5}})
+
+
+def test_error_of_a_new_mask_names_its_argument():
+    form = edited(job_with("tests.secret_rest", ("u", "s1")), **{"*": f'["{limits.MASK}", "{limits.MASK}"]'})
+
+    assert form.errors == {"tests.secret_rest-*": ["Enter the real value of tokens."]}
 
 
 def test_missing_argument_before_others_is_reported():
