@@ -57,6 +57,30 @@ def test_run_that_ends_before_the_page_asks_for_the_first_time_is_shown(
     expect(page.locator("#live .st").first).to_have_text("Failed")
 
 
+@pytest.mark.parametrize("is_online", [True, False], ids=["session ended", "offline"])
+def test_answer_that_is_being_typed_is_not_refreshed_away(
+    visit: Callable[..., Visitor], jobs: dict[str, Job], is_online: bool
+):
+    run = Execution.objects.get(status="waiting")
+    page = visit().open(f"/runs/{run.pk}/")
+    page.click("text=Answer it yourself")
+    page.locator("[name=answer]").fill("Half an answer")
+    refreshed: list[str] = []
+    page.on("request", lambda request: refreshed.append(request.url) if request.url == page.url else None)
+
+    if is_online:
+        page.context.clear_cookies()
+    else:
+        page.evaluate("document.documentElement.classList.add('offline')")
+    # The second time, what follows the first answer has happened.
+    for _ in range(2):
+        with page.expect_response("**/live/"):
+            page.evaluate("dispatchEvent(new Event('online'))")
+
+    assert refreshed == []
+    expect(page.locator("[name=answer]")).to_have_value("Half an answer")
+
+
 def test_focus_stays_on_the_button_that_skips_a_run(visit: Callable[..., Visitor], jobs: dict[str, Job]):
     job = jobs["Stretch"]
     page = visit().open(f"/jobs/{job.public_id}/")

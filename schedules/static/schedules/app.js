@@ -7,7 +7,11 @@
   // changed. [data-poll] marks small parts that ask for themselves every 3 s. Not while a control is in use.
   const polling = $("#polling"), busy = "#live details[open], #live :is(input:not([type=checkbox]), textarea, select):focus, dialog[open]";
   let seen = polling?.dataset.version, wait = 0, waited = 0, asking = false, refreshed = Date.now();
-  const refresh = () => { refreshed = Date.now(); document.body.dispatchEvent(new CustomEvent("refresh")); };
+  const refresh = () => {
+    if ($(busy)) return;
+    refreshed = Date.now();
+    document.body.dispatchEvent(new CustomEvent("refresh"));
+  };
   async function poll() {
     if (asking) return;
     asking = true;
@@ -20,9 +24,8 @@
       if (!answer.ok) return;
       const { version, soon } = await answer.json();
       if (soon) wait = 3;
-      const changed = seen !== version;
-      if ((changed || Date.now() - refreshed > 300000) && $(busy)) return;
-      if (changed || Date.now() - refreshed > 300000) refresh();
+      if ($(busy)) return;
+      if (seen !== version || Date.now() - refreshed > 300000) refresh();
       seen = version;
     } catch { offline("You’re offline, or the server can’t be reached. Trying again…"); wait = 3; } finally { asking = false; }
   }
