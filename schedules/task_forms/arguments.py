@@ -163,8 +163,11 @@ class Arguments:
         while by_position and not rest and by_position[-1].name not in kwargs:
             by_position.pop()
         args: list[Any] = []
+        properties = self.task.schema["properties"]
         for parameter in by_position:
-            value = kwargs.pop(parameter.name, parameter.default)
+            # The schema has the default as JSON.
+            default = properties.get(parameter.name, {}).get("default", parameter.default)
+            value = kwargs.pop(parameter.name, default)
             if value is parameter.empty:
                 # The check reports that it is missing.
                 return args, kwargs

@@ -33,8 +33,6 @@ HINTS = {
     ("webhook", "body"): "Valid JSON is sent as JSON, anything else as plain text",
     ("webhook", "headers"): "One name and value a row; ${secret:NAME} stands for one of your secrets",
 }
-# What can be stored for a cleared field, by the type of its argument.
-EMPTY: dict[Any, Callable[[], Any]] = {"string": str, "array": list, "object": dict}
 ABSENT = object()
 PRIORITIES = [("", "Default"), (1, "Min"), (2, "Low"), (4, "High"), (5, "Urgent")]
 
@@ -83,23 +81,26 @@ def argument_of(task: Task, name: str, spec: Mapping[str, Any], *, is_required: 
     argument.field.initial = argument.write(default)
     if isinstance(argument.field, Text) and "\n" in argument.field.initial:
         argument.field.show_lines()
-    return replace(argument, cleared=_cleared(spec))
+    return argument if default in ("", [], {}) else replace(argument, cleared=_cleared(task, name))
 
 
-def _cleared(spec: Mapping[str, Any]) -> Any:
-    """Return what an empty field means if the default is not empty."""
-    if spec["default"] in ("", [], {}):
-        return ABSENT
-    members = spec.get("anyOf", [spec])
-    types = [each.get("type") for each in members if "enum" not in each and "const" not in each]
-    if "null" in types or None in types:
-        return None
-    return next((EMPTY[each]() for each in types if each in EMPTY), ABSENT)
+def _cleared(task: Task, name: str) -> Any:
+    """Return what an empty field means if the default is not empty, or ABSENT if the type accepts nothing empty."""
+    empty: tuple[Any, ...] = (None, "", [], {})
+    return next((value for value in empty if _accepts(task, name, value)), ABSENT)
+
+
+def _accepts(task: Task, name: str, value: Any) -> bool:
+    try:
+        task.adapter.validate_json(json.dumps({name: value}), strict=True)
+    except ValidationError as error:
+        return all(name not in problem["loc"][:1] for problem in error.errors())
+    return True
 
 
 def _typed_argument(task: Task, name: str, spec: Mapping[str, Any], *, is_required: bool) -> Argument:
     members = spec.get("anyOf", [spec])
-    shapes = [each for each in members if each.get("type") != "null"]
+    shapes = [each for each in members if each.get("type") != "null"] or [spec]
     shape = shapes[0]
     described = spec.get("description") or shape.get("description", "")
     common: dict[str, Any] = {
@@ -119,7 +120,8 @@ def _typed_argument(task: Task, name: str, spec: Mapping[str, Any], *, is_requir
         # The default is stored as 3, too.
         return Argument(name, key, field, write=lambda value: "" if value == 3 else value)
     if len(shapes) > 1:
-        hint = task.signature.parameters[name].annotation
+        # A name in the schema that is an alias has no parameter.
+        hint = task.signature.parameters[name].annotation if name in task.signature.parameters else Any
         return Argument(
             name, key, _text_field(name, common), read=lambda text: _read_as(hint, text), write=_as_text
         )

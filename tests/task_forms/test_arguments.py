@@ -1,10 +1,11 @@
+from datetime import date
 from decimal import Decimal
 from typing import Annotated, Any, Literal
 
 import pytest
 from django import forms
 from django.db import models
-from pydantic import BaseModel, Field
+from pydantic import AfterValidator, BaseModel, Field
 
 from schedules import limits
 from schedules.models import Job
@@ -230,6 +231,30 @@ def kept(
     """Do nothing."""
 
 
+def not_empty(text: str) -> str:
+    if not text:
+        raise ValueError("must not be empty")
+    return text
+
+
+@task("tests.never_empty", description="Arguments that are never empty.")
+def never_empty(
+    day: date = date(2026, 1, 1),
+    share: Decimal = Decimal(1),
+    code: Annotated[str, Field(pattern="^[a-z]+$")] = "abc",
+    label: Annotated[str, Field(min_length=1)] = "x",
+    pair: Annotated[list[str], Field(min_length=1)] = ["a"],  # noqa: B006
+    word: Annotated[str, AfterValidator(not_empty)] = "X",
+    other: str = "",
+) -> None:
+    """Do nothing."""
+
+
+@task("tests.odd", description="Arguments that no form can fill in.")
+def odd(nothing: None = None, named: Annotated[int | str, Field(alias="alias")] = 1) -> None:
+    """Do nothing."""
+
+
 def job_with(name: str = "tests.kept", args: tuple[Any, ...] = (), **kwargs: Any) -> Job:
     return Job(name="x", task=name, args=list(args), kwargs=kwargs, trigger_type="cron", cron="0 9 * * *")
 
@@ -330,6 +355,21 @@ def test_cleared_field_does_not_mean_a_default_with_content(name: str, value: An
     assert form.changes()["kwargs"] == {name: value}
 
 
+@pytest.mark.parametrize("name", ["day", "share", "code", "label", "pair", "word"])
+def test_cleared_field_means_the_default_if_the_type_accepts_nothing_empty(name: str):
+    form = edited(job_with("tests.never_empty", day="2026-02-04", label="abc"), **{name: "", "other": "new"})
+
+    assert form.is_valid(), form.errors
+    assert name not in form.changes()["kwargs"]
+
+
+def test_types_without_a_field_of_their_own_do_not_break_the_form():
+    form = JobForm(zone="UTC")
+
+    assert form["tests.odd-nothing"].value() is None
+    assert form["tests.odd-alias"].value() == "1"
+
+
 def test_null_is_shown_as_an_empty_field():
     form = JobForm(zone="UTC", job=job_with(limit=None, mode=None))
 
@@ -391,6 +431,11 @@ def rest(first: int, second: int = 2, *numbers: int, other: str = "") -> None:
     """Do nothing."""
 
 
+@task("tests.typed_rest", description="Defaults that are no JSON before others.")
+def typed_rest(level: Level = Level.HIGH, day: date = date(2026, 1, 1), *names: str) -> None:
+    """Do nothing."""
+
+
 @task("tests.positional", description="Arguments that are given by position only.")
 def positional(first: int, second: int = 2, third: int = 3, /, other: str = "") -> None:
     """Do nothing."""
@@ -402,6 +447,7 @@ def positional(first: int, second: int = 2, third: int = 3, /, other: str = "") 
         ("tests.rest", (1, 2, 3), {"other": "new"}, ([1, 2, 3], {"other": "new"})),
         ("tests.rest", (1,), {"other": "new"}, ([], {"first": 1, "other": "new"})),
         ("tests.rest", (1,), {"*": "[7]"}, ([1, 2, 7], {})),
+        ("tests.typed_rest", (), {"*": '["a"]'}, ([2, "2026-01-01", "a"], {})),
         ("tests.positional", (1,), {"other": "new"}, ([1], {"other": "new"})),
         ("tests.positional", (1,), {"third": "5"}, ([1, 2, 5], {})),
     ],
