@@ -183,7 +183,7 @@ def _read_cell(text: str) -> list[tuple[str, str]]:
     if text.startswith("{"):
         if problem := json_problem(text):
             raise ValueError(f"This isn't valid JSON: {problem}")
-        return [(name, _as_text(value)) for name, value in json.loads(text).items()]
+        return [(name, as_text(value)) for name, value in json.loads(text).items()]
     rows = []
     for line in filter(None, map(str.strip, text.splitlines())):
         name, colon, value = line.partition(":")
@@ -193,5 +193,6 @@ def _read_cell(text: str) -> list[tuple[str, str]]:
     return rows
 
 
-def _as_text(value: Any) -> str:
+def as_text(value: Any) -> str:
+    """Return a text as it is, and any other value as JSON."""
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

@@ -9,7 +9,7 @@ from typing import Any
 from django import forms
 from pydantic import TypeAdapter, ValidationError
 
-from schedules.task_forms.fields import Json, Pairs, Text, Whole
+from schedules.task_forms.fields import Json, Pairs, Text, Whole, as_text
 from schedules.tasks.registry import Task
 
 LONG_TEXTS = {"message", "prompt", "body"}
@@ -123,7 +123,7 @@ def _typed_argument(task: Task, name: str, spec: Mapping[str, Any], *, is_requir
         # A name in the schema that is an alias has no parameter.
         hint = task.signature.parameters[name].annotation if name in task.signature.parameters else Any
         return Argument(
-            name, key, _text_field(name, common), read=lambda text: _read_as(hint, text), write=_as_text
+            name, key, _text_field(name, common), read=lambda text: _read_as(hint, text), write=as_text
         )
     if choices := shape.get("enum") or ([shape["const"]] if "const" in shape else None):
         empty = [] if spec.get("default") in choices and len(members) == 1 else [("", "—")]
@@ -150,13 +150,13 @@ def _typed_argument(task: Task, name: str, spec: Mapping[str, Any], *, is_requir
             text = _text_field(name, common)
             text.widget.attrs["data-json-hint"] = True
             default = spec.get("default")
-            return Argument(name, key, text, read=lambda text: _read_any(text, default), write=_as_text)
+            return Argument(name, key, text, read=lambda text: _read_any(text, default), write=as_text)
         case "object" if (shape.get("additionalProperties") or {}) == {"type": "string"}:
-            return Argument(name, key, Pairs(**common), write=_as_text)
+            return Argument(name, key, Pairs(**common), write=as_text)
     if shape.get("type") == "object":
         common["help_text"] = common["help_text"] or OBJECT_HINT
-        return Argument(name, key, _json_field(common, dict), write=_as_text)
-    return Argument(name, key, _json_field(common), write=_as_text)
+        return Argument(name, key, _json_field(common, dict), write=as_text)
+    return Argument(name, key, _json_field(common), write=as_text)
 
 
 def rest_of(task: Task, parameter: Parameter) -> Argument:
@@ -168,7 +168,7 @@ def rest_of(task: Task, parameter: Parameter) -> Argument:
     }
     wanted = list if is_list else dict
     field = _json_field(common, wanted)
-    return Argument(parameter.name, f"{task.name}-{'*' if is_list else '**'}", field, write=_as_text)
+    return Argument(parameter.name, f"{task.name}-{'*' if is_list else '**'}", field, write=as_text)
 
 
 def _text_field(name: str, common: dict[str, Any]) -> Text:
@@ -194,7 +194,7 @@ def _listed(value: Any) -> str:
     """Return a list with commas, or as JSON if it would be read back in another way."""
     is_plain = isinstance(value, list) and all(isinstance(each, str) for each in value)
     text = ", ".join(value) if is_plain else ""
-    return text if is_plain and "\n" not in text and _split(text) == value else _as_text(value)
+    return text if is_plain and "\n" not in text and _split(text) == value else as_text(value)
 
 
 def _json_or_text(text: str) -> Any:
@@ -209,7 +209,7 @@ def _json_or_text(text: str) -> Any:
 
 def _read_any(text: str, default: Any) -> Any:
     """Parse an object or a list as JSON; return anything else as text, but the default as it is."""
-    return default if text == _as_text(default) else _json_or_text(text)
+    return default if text == as_text(default) else _json_or_text(text)
 
 
 def _read_as(hint: Any, text: str) -> Any:
@@ -225,7 +225,3 @@ def _read_as(hint: Any, text: str) -> Any:
         return json.loads(text)
     except ValueError:
         return text
-
-
-def _as_text(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
