@@ -16,7 +16,7 @@ from schedules.services.jobs import policy_defaults
 from schedules.services.masked_arguments import fill_in
 from schedules.services.reading import policies_of
 from schedules.task_forms.arguments import Arguments
-from schedules.task_forms.fields import Whole
+from schedules.task_forms.fields import Text, Whole
 from schedules.tasks import registry
 from schedules.web.forms.when import WhenForm, when_of
 from schedules.when import durations
@@ -52,7 +52,7 @@ class Span(forms.CharField):
 class JobForm(WhenForm):
     """The form of a job: task, schedule and policies."""
 
-    name = forms.CharField(
+    name = Text(
         max_length=200,
         error_messages={"required": "Enter a name.", "max_length": "Use at most %(limit_value)d characters."},
         widget=forms.TextInput(attrs={"autocomplete": "off"}),
@@ -62,7 +62,7 @@ class JobForm(WhenForm):
         choices=(),
         error_messages={"required": "Choose what should happen.", "invalid_choice": "Choose one of these."},
     )
-    tags = forms.CharField(required=False, help_text="To find and group jobs; separate them with commas")
+    tags = Text(required=False, help_text="To find and group jobs; separate them with commas")
     attempts = Whole(
         label="Attempts",
         required=False,
@@ -121,7 +121,8 @@ class JobForm(WhenForm):
             "idempotency_key": new_key(),
             "opened": clock.now().isoformat(),
         }
-        initial |= {f"{name}-topic": topic for name in ("notify",) if topic}
+        if topic:
+            initial["notify-topic"] = topic
         super().__init__(data, initial=initial | (_shown(job) if job else {}))
         self.source = job
         self.job = None if is_copy else job
@@ -239,11 +240,7 @@ class JobForm(WhenForm):
         shown_by: dict[tuple[str, ...], set[str]] = {
             ("trigger_type", "run_at", "every", "calendar_unit", "anchor_at", "cron"): SCHEDULE_FIELDS,
             ("ends_at",): {"ends_at", "timezone"},
-            ("args", "kwargs"): {
-                "task",
-                *(argument.key for argument in (arguments.all if arguments else ())),
-            },
-            **{(name,): {name} for name in Job.POLICY_FIELDS},
+            **{(name,): {name} for name in ("name", "tags", *Job.POLICY_FIELDS)},
         }
         untouched = {
             column
@@ -251,6 +248,8 @@ class JobForm(WhenForm):
             for column in columns
             if fields.isdisjoint(self.changed_data)
         }
+        if arguments and not arguments.is_changed(self):
+            untouched |= {"args", "kwargs"}
         wanted = policy_defaults(self.cleaned_data["task"]) | self.columns()
         return {name: value for name, value in wanted.items() if name not in untouched}
 
