@@ -140,7 +140,8 @@ def take(request: HttpRequest) -> QueryDict | None:
     Its `action` is the address that the form was sent to.
     """
     kept = request.session.get(KEY)
-    if not kept or kept["path"] != request.path:
+    # A part that a page reads again, perhaps in another tab, does not show it.
+    if not kept or kept["path"] != request.path or "HX-Request" in request.headers:
         return None
     del request.session[KEY]
     request.session.set_expiry(None)

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
+from django.forms import Textarea
 from django.test import Client
 
 from schedules.models import Execution, Job, UserSession
@@ -120,6 +121,30 @@ def test_every_form_is_shown_again_on_its_page_without_its_secrets(
     assert shown in client.get(page).content.decode()
     assert "hush" not in kept
     assert list(Job.objects.values()) == before
+
+
+def test_draft_is_kept_while_a_page_in_another_tab_refreshes_itself(client: Client, owner: User):
+    run = ExecutionFactory(job=JobFactory(owner=owner), status="waiting")
+    page = f"/runs/{run.pk}/"
+    client.post(
+        f"/inbox/{run.pk}/answer/", {"answer": "All fine."}, headers={"referer": f"http://testserver{page}"}
+    )
+    client.force_login(owner, backend="django.contrib.auth.backends.ModelBackend")
+
+    refreshed = client.get(page, headers={"HX-Request": "true"})
+
+    assert "All fine." not in refreshed.content.decode()
+    assert "All fine." in client.get(page).content.decode()
+
+
+def test_copy_keeps_its_line_breaks_after_a_log_in(client: Client, owner: User, password: str):
+    job = JobFactory(owner=owner, task="notify", kwargs={"message": "x", "topic": "home", "title": "a\nb"})
+    page = f"/jobs/new/?copy={job.public_id}"
+    client.post(page, TYPED | {"notify-title": "a\nb\nc"})
+
+    shown = log_in(client, owner, password, page)
+
+    assert isinstance(shown.context["form"]["notify-title"].field.widget, Textarea)
 
 
 @pytest.mark.parametrize(

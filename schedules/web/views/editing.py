@@ -136,17 +136,17 @@ class NewJobPage(_JobFormPage):
 
     is_copy = True
 
-    def post(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
-        # A source that is gone meanwhile does not keep its copy from being created.
+    def dispatch(self, request: Any, *args: Any, **kwargs: Any) -> Any:
         copied = request.GET.get("copy")
-        source = self.actor.jobs().find(copied) if copied else None
+        source = self.actor.jobs().select_related("owner").find(copied) if copied else None
         self.source = source if source and self.actor.may_change(source) else None
-        return super().post(request, *args, **kwargs)
+        return super().dispatch(request, *args, **kwargs)
 
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
+        # A source that is gone meanwhile does not keep its copy, if that was typed, from being created.
         if (copied := self.request.GET.get("copy")) and "form" not in kwargs:
-            self.source = find_job(self.actor, copied)
-            if not self.actor.may_change(self.source):
+            if self.source is None:
+                find_job(self.actor, copied)
                 raise PermissionDenied
             form = kwargs["form"] = self.make_form()
             form.initial["name"] = f"{self.source.name} (copy)"[:200]
