@@ -186,6 +186,8 @@ _SECRET = re.compile(
     r"|(^|[-_])(auth|pwd)($|[-_.])",
     re.IGNORECASE,
 )
+# Numbers under such a name count or limit something, as in max_tokens.
+_AMOUNT = re.compile(r"(^|[-_])(max|min|num|number|count|limit|budget|per)($|[-_])", re.IGNORECASE)
 _HEADERS = re.compile(r"(^|[-_])headers?(\.[0-9]+)?$", re.IGNORECASE)
 # Of request headers, everything is masked except the values of these.
 _HARMLESS = """
@@ -214,8 +216,13 @@ def masked(value: Any) -> Any:
 
 def _masked_item(key: str, item: Any) -> Any:
     if _SECRET.search(key) and item:
-        return item if _is_reference(item) else MASK
+        return item if _is_reference(item) or _is_amount(key, item) else MASK
     return _masked_headers(item) if _HEADERS.search(key) else masked(item)
+
+
+def _is_amount(key: str, item: Any) -> bool:
+    """Return whether a value is no secret although its name sounds like one: yes or no, or a number of something."""
+    return item is True or (isinstance(item, int | float) and _AMOUNT.search(key) is not None)
 
 
 def _is_reference(item: Any) -> bool:

@@ -196,6 +196,22 @@ def test_reference_to_a_secret_is_shown_if_nothing_secret_is_beside_it(value, is
     assert limits.masked({"headers": {"authorization": value}}) == {"headers": {"authorization": shown}}
 
 
+@pytest.mark.parametrize(
+    ("key", "value", "is_shown"),
+    [
+        ("max_tokens", 500, True),
+        ("tokens-per-minute", 0.5, True),
+        ("token_count", 3, True),
+        ("is_secret", True, True),
+        ("max_tokens", "500", False),
+        ("password", 1234, False),
+        ("permit_token", 1234, False),
+    ],
+)
+def test_amount_is_shown_although_its_name_sounds_like_a_secret(key, value, is_shown):
+    assert limits.masked({key: value}) == {key: value if is_shown else limits.MASK}
+
+
 def test_request_headers_are_masked_unless_they_are_known_to_be_harmless():
     headers = {
         "X-Team": "hush",
