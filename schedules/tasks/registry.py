@@ -292,12 +292,20 @@ def build(
 
 def indescribable_parameters(signature: inspect.Signature) -> list[str]:
     """Return the names of the parameters with a type that JSON cannot describe."""
-    return [each.name for each in signature.parameters.values() if not _has_schema(each.annotation)]
+    return [each.name for each in signature.parameters.values() if not _is_describable(each.annotation)]
 
 
-def _has_schema(hint: Any) -> bool:
+def _is_describable(hint: Any) -> bool:
     try:
-        TypeAdapter(hint).json_schema()
+        return has_schema(TypeAdapter(hint))
+    except PydanticUserError:
+        return False
+
+
+def has_schema(adapter: TypeAdapter[Any]) -> bool:
+    """Return whether JSON can describe a type."""
+    try:
+        adapter.json_schema()
     except PydanticUserError:
         return False
     return True
