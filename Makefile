@@ -75,7 +75,7 @@ ON_BOTH_DATABASES := tests/engine tests/models tests/services tests/worker tests
 	$(WITHOUT_DATABASE:%=--ignore=%) $(ON_SQLITE_ONLY:%=--deselect=%)
 
 # Even where Python is told not to, keep the bytecode of the tests and the app: every process would compile them again.
-test coverage: export PYTHONDONTWRITEBYTECODE =
+test coverage pythons: export PYTHONDONTWRITEBYTECODE =
 test: install-dev
 	@echo "Static checks …"
 	@$(MAKE) --no-print-directory -j2 check-types check-rules compile-tests
