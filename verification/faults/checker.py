@@ -154,7 +154,7 @@ def skipped_has_a_reason(history: History, bounds: Bounds) -> Iterator[str]:
             for row in rows:
                 if row.status != "skipped" or not period.is_armed or not period.holds(row.slot):
                     continue
-                if row.slot >= over_at or near_shift(history, row.scheduled_for):
+                if row.scheduled_for >= over_at or near_shift(history, row.scheduled_for):
                     continue
                 if _was_stopped_in_a_fault(history, row, operations):
                     continue

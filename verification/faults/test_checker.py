@@ -791,6 +791,29 @@ def test_automatic_pause_after_failures_is_expected():
     assert check(failing) == []
 
 
+@pytest.mark.parametrize(("paused_at", "is_expected"), [(50.02, True), (50.4, False)])
+def test_slot_in_the_second_of_an_automatic_pause_is_skipped_after_it_only(
+    paused_at: float, is_expected: bool
+):
+    failed = [row(at, at + 0.3, "failed", finished_at=T0 + min(at + 0.9, paused_at)) for at in range(41, 50)]
+    last = row(1, 40.3, "failed", finished_at=T0 + paused_at)
+    skipped = row(
+        2, 50.3, "skipped", reason="Paused: Paused after 10 failures in a row.", finished_at=T0 + 60
+    )
+    paused = quiet().with_(
+        operations=[
+            operation("create", 39.5, when=When("interval", 1), grid=T0 + 40, policy=Policy(overlap="allow"))
+        ],
+        rows=[last, *failed, skipped],
+        deliveries=[],
+        faults=[fault(0, "target-500", 60)],
+    )
+
+    found = [violation for violation in check(paused) if violation.rule == "skipped"]
+
+    assert (found == []) is is_expected
+
+
 def test_pace_scales_only_the_work_part_of_a_limit():
     assert Bounds(pace=3).heals_within("kill-web") == 15 + 2 * Bounds().work
     assert Bounds().heals_within("database-restart") == 30
