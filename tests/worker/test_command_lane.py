@@ -149,7 +149,7 @@ def test_commands_run_in_a_cluster_beside_everything_else_and_die_with_their_wor
 
         child = next(path.with_suffix(".child") for path in paths if path.with_suffix(".child").exists())
         orphan = psutil.Process(int(child.read_text()))
-        guard = next(parent for parent in orphan.parents() if "guard.py" in " ".join(parent.cmdline()))
+        *_, guard = (parent for parent in orphan.parents() if "guard.py" in " ".join(parent.cmdline()))
         worker = guard.parent()
         assert worker in family_of(leader.pid)
         worker.kill()

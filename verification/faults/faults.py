@@ -13,6 +13,7 @@ import psutil
 
 from verification.faults.claims import freeze_workers, kill_claiming
 from verification.faults.disks import fill_disk
+from verification.faults.guards import hit_guard
 from verification.faults.hosts import no_faketime, no_namespaces, partition, skew
 from verification.faults.locks import (
     freeze_in_claim,
@@ -271,6 +272,8 @@ BOTH: dict[str, Inject] = {
     "kill-mcp": kill_top("mcp"),
     "kill-everything": kill_top("up"),
     "kill-claiming": kill_claiming,
+    "guard-killed": hit_guard(signal.SIGKILL),
+    "guard-frozen": hit_guard(signal.SIGSTOP),
     "freeze-worker": freeze("busy"),
     "freeze-pusher": freeze("pusher"),
     "freeze-monitor": freeze("monitor"),

@@ -2,6 +2,7 @@
 
 import os
 import random
+import shutil
 import signal
 import socket
 import subprocess
@@ -76,6 +77,9 @@ class Product:
             "second": ("qcluster",),
             "mcp": ("mcp_serve", "--http", "--port", str(self.mcp_port)),
         }
+        commands = shutil.copyfile(Path(__file__).with_name("commands.toml"), folder / "commands.toml")
+        # Nobody else may be able to change it, whatever the checkout allows.
+        commands.chmod(0o600)
         self.environment = {
             name: value
             for name, value in os.environ.items()
@@ -99,6 +103,7 @@ class Product:
             "CRONTY_CATCH_UP_RUNS": "8",
             "CRONTY_LOG_LEVEL": "WARNING",
             "CRONTY_FAULTS_CLOCK": str(clock_file),
+            "CRONTY_COMMANDS_FILE": str(commands),
         }
 
     @property

@@ -412,18 +412,39 @@ def test_program_dies_with_a_worker_that_is_killed_or_frozen_for_longer_than_its
         worker.wait()
 
 
-def test_program_dies_with_its_guard(tmp_path):
-    async def scenario() -> Ended:
-        program = Program(
-            ["/bin/sh", "-c", f"echo $$ > {tmp_path}/pid; exec sleep 600"], dict(os.environ), "/"
-        )
-        task = asyncio.create_task(run_program(program, 60, Sink()))
-        while not (tmp_path / "pid").exists() or not (tmp_path / "pid").read_text():
-            await asyncio.sleep(0.01)
-        psutil.Process(int((tmp_path / "pid").read_text())).parent().kill()
-        return await task
+async def run_and_hit_guard(folder: Path, which: str, how: signal.Signals, timeout: float = 60) -> Ended:
+    """Run a program with a child in another session, and send a signal to one of the two processes of its guard."""
+    script = f"(setsid sleep 600 & echo $! > {folder}/child); echo $$ > {folder}/pid; exec sleep 600"
+    program = Program(["/bin/sh", "-c", script], dict(os.environ), "/")
+    task = asyncio.create_task(run_program(program, timeout, Sink()))
+    while not (folder / "pid").exists() or not (folder / "pid").read_text():
+        await asyncio.sleep(0.01)
+    first = psutil.Process(int((folder / "pid").read_text())).parent()
+    hit = first if which == "first" else first.parent()
+    assert hit.pid != os.getpid()
+    hit.send_signal(how)
+    return await task
 
-    ended = asyncio.run(scenario())
+
+GUARD_PROCESSES = ["first", "second"] if guard.IS_LINUX else ["first"]
+
+
+@pytest.mark.parametrize("which", GUARD_PROCESSES)
+def test_program_dies_with_its_guard(which, tmp_path):
+    """A child in another session lived on."""
+    ended = asyncio.run(run_and_hit_guard(tmp_path, which, signal.SIGKILL))
 
     assert (ended.code, ended.signal) == (None, signal.SIGKILL)
-    wait_for(lambda: is_dead(tmp_path / "pid"))
+    assert is_dead(tmp_path / "pid")
+    assert is_dead(tmp_path / "child")
+
+
+@pytest.mark.skipif(not guard.IS_LINUX, reason="nobody else can find the children of a frozen guard")
+@pytest.mark.parametrize("which", GUARD_PROCESSES)
+def test_timeout_ends_a_program_whose_guard_is_frozen(which, tmp_path):
+    """The program ran on, and nobody was left to kill it."""
+    ended = asyncio.run(run_and_hit_guard(tmp_path, which, signal.SIGSTOP, timeout=2))
+
+    assert (ended.is_timeout, ended.signal, ended.left) == (True, signal.SIGTERM, 0)
+    assert is_dead(tmp_path / "pid")
+    assert is_dead(tmp_path / "child")

@@ -1,0 +1,93 @@
+"""Faults of the guard between a worker and a command: whichever of its processes is hit, nothing of the command stays."""
+
+import random
+import signal
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from datetime import timedelta
+
+import psutil
+
+from verification.faults.product import family_of, rest
+from verification.faults.world import World
+
+TIMEOUT = 3
+# How many seconds after the signal everything must be dead: the timeout, the time to clean up, and some to be killed in.
+GONE_WITHIN = TIMEOUT + 5 + 5
+# What the lines of these processes contain.
+GUARD, CHILD = "/guard.py", "sleep 600"
+
+
+def hit_guard(how: signal.Signals) -> Callable[[World, random.Random, float], str]:
+    """Kill or freeze one of the two processes of a guard."""
+
+    def inject(world: World, dice: random.Random, length: float) -> str:
+        job_id = create_command(world)
+        guards = _find_guards(world)
+        if not guards:
+            return "no command was started"
+        which = dice.randrange(len(guards))
+        command = family_of(guards[-1].pid)
+        guards[which].send_signal(how)
+        world.strike(job_id)
+        until = time.monotonic() + GONE_WITHIN * world.pace
+        while (left := [one for one in command if _is_alive(one)]) and time.monotonic() < until:
+            rest(0.05)
+        if left:
+            world.problem = f"{', '.join(map(_words, left))} stayed alive"
+        for process in (*left, guards[which]):
+            with suppress(psutil.Error):
+                process.kill()
+        return f"process {which + 1} of {len(guards)}, {len(command)} processes of the command"
+
+    return inject
+
+
+def create_command(world: World) -> str:
+    """Create a job that is due now and runs the endless command; return its id."""
+    from django.contrib.auth.models import User  # noqa: PLC0415
+
+    from schedules import clock  # noqa: PLC0415
+    from schedules.models import Job  # noqa: PLC0415
+    from schedules.models.jobs import new_public_id  # noqa: PLC0415
+
+    now = clock.now()
+    job = Job.objects.create(
+        owner=User.objects.get(username="admin"),
+        public_id=new_public_id("job", now),
+        name="guarded",
+        task="faults-endless",
+        trigger_type="once",
+        run_at=now,
+        next_run_at=now,
+        timezone="UTC",
+        timeout=timedelta(seconds=TIMEOUT),
+        created_at=now - timedelta(seconds=1),
+        updated_at=now,
+    )
+    return job.public_id
+
+
+def _find_guards(world: World) -> list[psutil.Process]:
+    """Wait until the command has started its child; return the processes of its guard, the outer one first."""
+    until = time.monotonic() + 5 * world.pace
+    while time.monotonic() < until:
+        for one in world.product.all_processes():
+            if CHILD in _words(one):
+                with suppress(psutil.Error):
+                    return [parent for parent in reversed(one.parents()) if GUARD in _words(parent)]
+        rest(0.02)
+    return []
+
+
+def _words(process: psutil.Process) -> str:
+    with suppress(psutil.Error):
+        return " ".join(process.cmdline())
+    return ""
+
+
+def _is_alive(process: psutil.Process) -> bool:
+    with suppress(psutil.Error):
+        return bool(process.is_running() and process.status() != psutil.STATUS_ZOMBIE)
+    return False
