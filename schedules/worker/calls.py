@@ -24,6 +24,7 @@ from schedules.models import Execution
 from schedules.signing import current_keys
 from schedules.tasks import registry
 from schedules.tasks.interface import WAITING, Final, OutputText, RetryLater, Run
+from schedules.tasks.time_limit import TimeLimit
 from schedules.worker.secret_access import SecretAccess
 
 SaveOutput = Callable[[OutputText], Awaitable[None]]
@@ -64,7 +65,7 @@ async def run_coroutine(
     called_at = clock.now()
     secrets = SecretAccess(started.owner_id)
     # A command ends within its time limit by itself, and says how.
-    timer = asyncio.timeout(None if task and task.is_command else started.timeout.total_seconds())
+    timer = TimeLimit(None if task and task.is_command else started.timeout.total_seconds())
     try:
         with _named_in_logs(started):
             async with timer:

@@ -31,6 +31,7 @@ from schedules.worker.broker import LedgerBroker
 from schedules.worker.concurrency import Permits
 from schedules.worker.context import ClusterContext
 from schedules.worker.lock_holder import stopped_holder
+from schedules.worker.run_delay import RunDelay, children_of
 from schedules.worker.sessions import project_session, short_waits, use_engine_session
 from schedules.worker.supervisor import growing_pauses
 
@@ -268,6 +269,7 @@ class HeartbeatWatch:
         self._looked_at = time.monotonic()
         self._pulses = context.pulses
         self._silent_for = dict.fromkeys(self._pulses, 0.0)
+        self._run_delay = RunDelay()
         # A claim loop that has not shown itself yet cannot be restarted alone: its process is not known.
         self._reported_pulse = 0
 
@@ -281,9 +283,11 @@ class HeartbeatWatch:
             return None
         self._looked_at = time.monotonic()
         before, self._pulses = self._pulses, self._context.pulses
+        # If more time has passed, this process was stopped, too. While a busy machine keeps a process from running, it
+        # cannot show its pulse: a restart would only add to the load, and repeat what it runs.
+        counted = max(0.0, min(passed, 2 * WATCH_EVERY) - self._held_up_for())
         for name, pulse in self._pulses.items():
-            # If more time has passed, this process was stopped, too.
-            self._silent_for[name] += min(passed, 2 * WATCH_EVERY)
+            self._silent_for[name] += counted
             if pulse != before[name]:
                 self._silent_for[name] = 0.0
         silent = [name for name, seconds in self._silent_for.items() if seconds > SILENT_AFTER]
@@ -309,6 +313,10 @@ class HeartbeatWatch:
             f"the {silent[0]} was silent for {SILENT_AFTER:g} s",
             self._context.claim_loop_pid if is_claim_loop_alone else None,
         )
+
+    def _held_up_for(self) -> float:
+        """Return for how many seconds since the last look a process of the cluster has waited for a processor."""
+        return self._run_delay.growth([os.getpid(), self._sentinel_pid, *children_of(self._sentinel_pid)])
 
     def _stopped_holder(self) -> int | None:
         database = Path(connections["default"].settings_dict["NAME"])

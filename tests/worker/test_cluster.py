@@ -22,6 +22,7 @@ from schedules.worker.cluster import HeartbeatWatch, Trouble
 from schedules.worker.concurrency import Permits
 from schedules.worker.context import ClusterContext
 from schedules.worker.lock_holder import LOCKS, holder
+from schedules.worker.run_delay import RunDelay
 from tests.clusters import (
     PROJECT,
     SHIPPED_LEASE,
@@ -285,6 +286,19 @@ def test_watch_reports_the_pulse_that_has_stopped(watch, context, monkeypatch):
     assert reports[0] is None
     found = set(filter(None, reports))
     assert ["probe" in report.reason and not report.pid for report in found] == [True]
+
+
+def test_watch_does_not_blame_a_cluster_that_waits_for_a_processor(watch, context, monkeypatch):
+    """On a starved machine the restart repeated what ran, and added to the load."""
+    monkeypatch.setattr(HeartbeatWatch, "_can_write", lambda self: True)
+    starved = iter([1.0] * 30)
+    monkeypatch.setattr(RunDelay, "growth", lambda self, pids: next(starved, 0.0))
+
+    reports = [watch.trouble() for _ in range(30)]
+    assert set(reports) == {None}
+
+    # With a processor, it is as silent as before.
+    assert any(watch.trouble() for _ in range(30))
 
 
 def test_watch_blames_the_cluster_if_its_claim_loop_does_not_come_back(watch, context, monkeypatch):

@@ -10,6 +10,7 @@ import httpcore
 from django.conf import settings
 
 from schedules.tasks.outbound.addresses import Resolver, guard
+from schedules.tasks.time_limit import TimeLimit
 
 MOST_CONNECTIONS = 256
 MOST_ADDRESSES = 8
@@ -39,12 +40,16 @@ class _Guard(httpcore.AnyIOBackend):
             guard(host, port, addresses)
         # An address that does not answer must leave time for the next one.
         share = settings.CRONTY_OUTBOUND_TIMEOUT / min(len(addresses), MOST_ADDRESSES)
+        failure: httpcore.ConnectError | httpcore.ConnectTimeout
         for address in addresses[:MOST_ADDRESSES]:
             try:
-                self.stream = await super().connect_tcp(
-                    str(address), port, share, local_address, socket_options
-                )
+                async with TimeLimit(share):
+                    self.stream = await super().connect_tcp(
+                        str(address), port, None, local_address, socket_options
+                    )
                 return self.stream
+            except TimeoutError as error:
+                failure = httpcore.ConnectTimeout(str(error))
             except (httpcore.ConnectError, httpcore.ConnectTimeout) as error:
                 failure = error
         raise failure

@@ -16,6 +16,7 @@ from django.conf import settings
 from schedules.tasks.outbound.connections import Channel, channel_of_this_loop
 from schedules.tasks.outbound.errors import OutboundError
 from schedules.tasks.outbound.targets import Reply, Target
+from schedules.tasks.time_limit import TimeLimit
 
 USER_AGENT = "Cronty"
 BROKEN = (httpcore.NetworkError, httpcore.TimeoutException, httpcore.ProtocolError)
@@ -45,7 +46,7 @@ async def send(
     # Waiting for a free connection does not count against the time limit.
     async with channel.capacity:
         try:
-            async with asyncio.timeout(limit) as timer:
+            async with TimeLimit(limit) as timer:
                 return await _exchange(channel, request, timer)
         except TimeoutError as error:
             raise OutboundError(
@@ -97,13 +98,13 @@ def _url_of(target: Target) -> httpcore.URL:
 async def _read(response: httpcore.Response, timer: asyncio.Timeout) -> Reply:
     """Return what arrives of the reply in time: the server has the request, and must not get it again."""
     most = settings.CRONTY_OUTBOUND_BYTES
-    deadline = timer.when()
+    left = (timer.when() or 0.0) - asyncio.get_running_loop().time()
     timer.reschedule(None)
     headers = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in response.headers}
     body = bytearray()
     is_complete = False
     with suppress(TimeoutError, *BROKEN):
-        async with asyncio.timeout_at(deadline):
+        async with TimeLimit(left):
             async for chunk in response.aiter_stream():
                 body += chunk
                 if len(body) > most:

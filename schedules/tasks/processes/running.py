@@ -16,6 +16,7 @@ from typing import Any, Protocol
 from django.conf import settings
 
 from schedules.tasks.processes import guard
+from schedules.tasks.time_limit import TimeLimit
 
 GUARD = str(Path(guard.__file__))
 # How many seconds a program has to end by itself after SIGTERM.
@@ -172,7 +173,7 @@ class _Guarded:
         reading = asyncio.ensure_future(self._read())
         is_timeout = False
         try:
-            async with asyncio.timeout(timeout):
+            async with TimeLimit(timeout):
                 await asyncio.shield(reading)
         except TimeoutError:
             is_timeout = True

@@ -4,6 +4,7 @@ import asyncio
 import gzip
 import socket
 import threading
+import time
 import zlib
 from types import SimpleNamespace
 
@@ -13,7 +14,7 @@ from schedules.tasks.outbound import OutboundError, Refused, problem_with_url, s
 from schedules.tasks.outbound.addresses import MOST_LOOKUPS, Resolver
 from tests.sink import Answer, Sink
 from tests.tasks.outbound.conftest import get
-from tests.waiting import PATIENCE
+from tests.waiting import PATIENCE, wait_for
 
 
 @pytest.mark.parametrize(
@@ -114,6 +115,25 @@ def test_slow_answer_times_out(allowed, settings):
     with Sink() as slow:
         asyncio.run(scenario(slow))
         assert slow.connections == 1
+
+
+def test_process_that_stood_still_for_longer_than_the_limit_still_reads_the_answer(allowed, settings):
+    """It gave up on requests that had been answered meanwhile, and sent them again."""
+
+    async def scenario(sink: Sink):
+        await send("POST", sink.url())
+        settings.CRONTY_OUTBOUND_TIMEOUT = 1
+        sink.default = Answer(delay=1.5)
+        request = asyncio.create_task(send("POST", sink.url()))
+        await asyncio.sleep(0.1)
+        # The whole process, in the middle of the request.
+        until = time.monotonic() + 2
+        wait_for(lambda: time.monotonic() > until and len(sink.requests) == 2)
+        return await request
+
+    with Sink() as sink:
+        assert asyncio.run(scenario(sink)).status == 200
+        assert len(sink.requests) == 2
 
 
 @pytest.mark.parametrize(

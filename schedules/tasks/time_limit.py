@@ -1,0 +1,50 @@
+"""A time limit for coroutines that counts only time in which their event loop ran."""
+
+import asyncio
+from types import TracebackType
+
+# Seconds: how often the loop is looked at, and from which delay on it counts as standing still.
+LOOK_EVERY = 1.0
+HELD_UP = 0.5
+# So many seconds before the deadline there is a last look.
+LAST_LOOK = 0.01
+
+
+class TimeLimit:
+    """Works like `asyncio.timeout`, but moves the deadline by the time in which this process stood still.
+
+    An answer may have arrived meanwhile: to give up on it would repeat the request.
+    """
+
+    def __init__(self, seconds: float | None) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._timer = asyncio.timeout(seconds)
+
+    async def __aenter__(self) -> asyncio.Timeout:
+        await self._timer.__aenter__()
+        self._look_later()
+        return self._timer
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool | None:
+        self._next_look.cancel()
+        return await self._timer.__aexit__(kind, error, trace)
+
+    def expired(self) -> bool:
+        return self._timer.expired()
+
+    def _look_later(self) -> None:
+        self._looked_at = self._loop.time()
+        at, last_look = self._looked_at + LOOK_EVERY, (self._timer.when() or 0.0) - LAST_LOOK
+        self._next_look = self._loop.call_at(
+            last_look if self._looked_at < last_look < at else at, self._look
+        )
+
+    def _look(self) -> None:
+        now, deadline = self._loop.time(), self._timer.when()
+        if now - self._next_look.when() > HELD_UP and deadline is not None and not self._timer.expired():
+            # In time, even if the deadline has passed: timers run in the order of their moments. When the loop stood
+            # still is not known, only that it did since the last look.
+            self._timer.reschedule(deadline + now - self._looked_at)
+        self._look_later()
