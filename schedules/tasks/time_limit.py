@@ -27,9 +27,9 @@ class TimeLimit:
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> bool | None:
+    ) -> None:
         self._next_look.cancel()
-        return await self._timer.__aexit__(kind, error, trace)
+        await self._timer.__aexit__(kind, error, trace)
 
     def expired(self) -> bool:
         return self._timer.expired()

@@ -81,6 +81,44 @@ def test_run_with_an_expired_lease_is_released(cluster, status, lease_until, exp
         assert bool(row.reason) == (status == "running")
 
 
+def test_run_whose_lease_has_not_ended_is_left_alone_when_another_is_rescued(cluster):
+    """The other one makes the sweep look at leases at all."""
+    rows = [
+        ExecutionFactory(
+            status=status, cluster=cluster, lease_until=lease_until, scheduled_for=NOW, attempt=attempt
+        )
+        for status, attempt in (("running", 1), ("claimed", 0))
+        for lease_until in (NOW - SECOND, NOW, NOW + SECOND, NOW + LEASE)
+    ]
+
+    engine.sweep(NOW)
+
+    for row in rows:
+        row.refresh_from_db()
+    assert [row.status for row in rows] == ["queued", *["running"] * 3, "queued", *["claimed"] * 3]
+
+
+def test_rescued_run_uses_up_no_further_slot_of_its_job(cluster):
+    job = JobFactory(
+        interval=True, every=MINUTE, anchor_at=NOW, next_run_at=NOW, max_runs=2, overlap=Job.Overlap.ALLOW
+    )
+    (claim,) = engine.claim_runs(cluster.pk, NOW, 10)
+    engine.start_runs(cluster.pk, 0, [claim.execution_id], NOW)
+    later = NOW + LEASE + SECOND
+
+    engine.sweep(later)
+    job.refresh_from_db()
+    assert (job.next_run_at, job.slot_count, job.run_count) == (NOW + MINUTE, 1, 1)
+    (again,) = engine.claim_runs(cluster.pk, later, 10)
+    (started,) = engine.start_runs(cluster.pk, 1, [again.execution_id], later)
+    engine.settle_runs(cluster.pk, [outcome_of(started, at=later)])
+
+    job.refresh_from_db()
+    assert (job.next_run_at, job.slot_count, job.run_count) == (NOW + MINUTE, 1, 1)
+    assert len(engine.claim_runs(cluster.pk, NOW + MINUTE, 10)) == 1
+    assert [slot for _, slot in ledger(job)] == [NOW, NOW + MINUTE]
+
+
 def test_run_whose_workers_keep_dying_is_lost(cluster):
     job = JobFactory(once=True, run_at=NOW, cron="", next_run_at=None, status="running")
     begin(cluster, job)
@@ -174,6 +212,23 @@ def test_reported_failure_of_an_at_most_once_job_is_retried(cluster):
 
     (claim,) = engine.claim_runs(cluster.pk, NOW, 10)
     assert claim.attempt == 1
+
+
+@pytest.mark.parametrize("lose", LOSSES)
+def test_retried_run_of_an_at_most_once_job_does_not_start_a_third_time(cluster, lose):
+    job = JobFactory(next_run_at=NOW + DAY, at_most_once=True, attempts=3)
+    engine.settle_runs(
+        cluster.pk, [outcome_of(begin(cluster, job), "failed", error="no route", retry_at=NOW)]
+    )
+    (claim,) = engine.claim_runs(cluster.pk, NOW, 10)
+    (started,) = engine.start_runs(cluster.pk, 1, [claim.execution_id], NOW)
+    assert started.attempt == 2
+
+    lose(cluster)
+
+    row = Execution.objects.get()
+    assert (row.status, row.attempt) == ("lost", 2)
+    assert engine.claim_runs(new_cluster().pk, NOW + HOUR, 10) == []
 
 
 @pytest.mark.parametrize("error", ["", "no route"], ids=["first attempt", "after a reported failure"])
