@@ -21,6 +21,7 @@ from verification.faults.excuses import (
     moment_of,
     name_of,
     near_shift,
+    ran_by_a_wrong_clock,
 )
 from verification.faults.policies import (
     attempts_are_kept,
@@ -190,7 +191,7 @@ def nothing_runs_without_a_request(history: History, bounds: Bounds) -> Iterator
             for row in rows_of[job_id]:
                 if row.cause == "manual" or not row.attempt or not period.holds(row.slot):
                     continue
-                if not period.asks_for(row.slot) and not near_shift(history, row.scheduled_for):
+                if not period.asks_for(row.slot) and not ran_by_a_wrong_clock(history, row):
                     stood = "armed for other moments" if period.is_armed else "stopped"
                     yield f"{name_of(row)} ran, but its job was {stood}"
 

@@ -11,8 +11,8 @@ from verification.faults.excuses import (
     Bounds,
     faults_between,
     name_of,
-    near_shift,
     offset_in,
+    was_set_back_before_start,
 )
 from verification.faults.records import Fault, History, Row
 from verification.faults.timelines import jobs_of, offsets_between, policy_of
@@ -84,7 +84,7 @@ def nothing_is_early(history: History, bounds: Bounds) -> Iterator[str]:
     slots = {row.id: row.scheduled_for for row in history.rows}
     for row in history.rows:
         if row.first_started_at is not None and row.first_started_at < row.scheduled_for - 0.001:
-            if near_shift(history, row.scheduled_for) or row.cause == "manual":
+            if row.cause == "manual" or was_set_back_before_start(history, row, bounds):
                 continue
             yield f"{name_of(row)} started {row.scheduled_for - row.first_started_at:.3f} s early"
     for delivery in history.deliveries:

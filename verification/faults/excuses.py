@@ -17,6 +17,8 @@ SLACK = 2.0
 FURTHEST = 200.0
 # How long before a clock shift and after its correction its effects may be seen.
 NEAR = 15.0
+# How far apart two processes may read a clock that is being shifted.
+CLOCK_READ = 0.5
 # How long before a fault the sink may have received a run that was still in flight: the longest hold of a caller, the
 # time until outcomes are written, and the slack of the clocks.
 IN_FLIGHT = 5.0
@@ -52,8 +54,21 @@ REPEATING = (
 
 # Faults of one host, or of one process of it: the others go on, and take over what it held.
 ONE_HOST = ("partition", "frozen-claim", "freeze-cluster")
-# Restarts in good order, and trouble that concerns only one job: nothing else is noticeably late, missed or failed.
-WITHOUT_A_GAP = ("rolling-restart", "deploy", "first-starts", "restore", "skew", "held-row")
+# Restarts in good order, processes that run no jobs, and trouble that concerns only one job: nothing else is noticeably
+# late, missed or failed.
+WITHOUT_A_GAP = (
+    "rolling-restart",
+    "deploy",
+    "first-starts",
+    "restore",
+    "skew",
+    "held-row",
+    "guard-",
+    "kill-web",
+    "kill-mcp",
+)
+# Kinds that kill the processes that run the tasks at the moment they strike, and no other later.
+KILL_AT_ONCE = ("kill-busy-worker", "kill-idle-worker", "kill-leader", "kill-everything")
 # Faults that last until the product itself ends them.
 ENDED_BY_THE_PRODUCT = ("stuck-",)
 # How long an answer takes, in seconds.
@@ -121,6 +136,26 @@ def faults_that_repeat(history: History, arrived_at: float) -> set[Fault]:
     }
 
 
+def faults_that_interrupt(history: History, held: Delivery, before: float) -> list[Fault]:
+    """Return the faults that can have ended the caller of a delivery while the sink held it, before a moment.
+
+    The product then knows nothing of the run, and may start the next one beside it.
+    """
+    return [
+        fault
+        for fault in history.faults
+        if fault.kind.startswith(REPEATING)
+        and (fault.struck_at or fault.began_at) - SLACK <= min(before, held.at + held.held)
+        and held.at <= _interrupts_until(history, fault) + SLACK
+    ]
+
+
+def _interrupts_until(history: History, fault: Fault) -> float:
+    if fault.kind.startswith(KILL_AT_ONCE):
+        return fault.struck_at or fault.ended_at
+    return last_effect_at(history, fault)
+
+
 def last_effect_at(history: History, fault: Fault) -> float:
     """Return when the effects of a fault ended; a poisoned job does harm again in each attempt."""
     attempts = [
@@ -179,13 +214,45 @@ def offset_in(history: History, fault: Fault) -> float:
 
 def near_shift(history: History, moment: float) -> bool:
     """Return whether a moment lies in a period that the clock skipped or repeated."""
-    for fault in history.faults:
-        if fault.kind.startswith("clock"):
-            ahead = offset_in(history, fault)
-            began_at, ended_at = fault.began_at + min(0.0, ahead), fault.ended_at + max(0.0, ahead)
-            if began_at - NEAR <= moment <= ended_at + NEAR:
-                return True
+    return any(_skipped_or_repeated(history, fault, moment, NEAR) for fault in _shifts(history))
+
+
+def ran_by_a_wrong_clock(history: History, row: Row) -> bool:
+    """Return whether a slot that the clock skipped or repeated also ran while it was wrong.
+
+    A slot may have run before the clock was set back, and long before it by the clock from then on.
+    """
+    received = [delivery.at for delivery in history.deliveries if delivery.execution == row.id]
+    for fault in _shifts(history):
+        back = min(0.0, offset_in(history, fault))
+        since, until = fault.began_at + back - SLACK, fault.ended_at + IN_FLIGHT
+        if _skipped_or_repeated(history, fault, row.scheduled_for, SLACK) and (
+            not received or since <= min(received) <= until
+        ):
+            return True
     return False
+
+
+def was_set_back_before_start(history: History, row: Row, bounds: Bounds) -> bool:
+    """Return whether the clock went back between the claim of a row, when its slot was due, and its start."""
+    before = 0.0
+    for at, offset in history.shifts:
+        started_at = (row.first_started_at or 0.0) - offset
+        is_claimed = row.scheduled_for <= at + before + CLOCK_READ
+        if offset < before and is_claimed and at - CLOCK_READ <= started_at <= at + IN_FLIGHT * bounds.pace:
+            return True
+        before = offset
+    return False
+
+
+def _shifts(history: History) -> list[Fault]:
+    return [fault for fault in history.faults if fault.kind.startswith("clock")]
+
+
+def _skipped_or_repeated(history: History, fault: Fault, moment: float, margin: float) -> bool:
+    ahead = offset_in(history, fault)
+    began_at, ended_at = fault.began_at + min(0.0, ahead), fault.ended_at + max(0.0, ahead)
+    return began_at - margin <= moment <= ended_at + margin
 
 
 def name_of(row: Row) -> str:

@@ -11,6 +11,7 @@ from verification.faults.excuses import (
     arrivals,
     by_job,
     faults_between,
+    faults_that_interrupt,
     moment_of,
     name_of,
     near_shift,
@@ -45,7 +46,10 @@ def attempts_are_kept(history: History, bounds: Bounds) -> Iterator[str]:
 
 
 def overlap_is_kept(history: History, bounds: Bounds) -> Iterator[str]:
-    """If runs must not overlap, the sink never holds two runs of a job at the same time."""
+    """If runs must not overlap, the sink never holds two runs of a job at the same time.
+
+    The only excuse is a fault that ended the caller of the first one while the sink held it.
+    """
     held = defaultdict(list)
     for delivery in sorted(history.deliveries, key=lambda delivery: delivery.at):
         if delivery.held and not delivery.is_manual:
@@ -55,7 +59,7 @@ def overlap_is_kept(history: History, bounds: Bounds) -> Iterator[str]:
             continue
         for one, other in pairwise(held[job_id]):
             is_beside = one.execution != other.execution and other.at < one.at + one.held - 0.1
-            if is_beside and not faults_between(history, one.at - IN_FLIGHT, other.at, and_healing=bounds):
+            if is_beside and not faults_that_interrupt(history, one, other.at):
                 yield f"{job_id} ran {one.execution} and {other.execution} side by side at {moment_of(other.at)}"
 
 

@@ -92,7 +92,11 @@ def repeats_have_a_reason(history: History, bounds: Bounds) -> Iterator[str]:
         repeats = [(one, other) for one, other in pairwise(received) if other.verdict == "repeated"]
         explaining: set[Fault] = set()
         for one, _ in repeats:
-            found = faults_that_repeat(history, one.at)
+            found = {
+                fault
+                for fault in faults_that_repeat(history, one.at)
+                if _was_in_hand(fault, one, bounds, SLACK)
+            }
             explaining |= found
             if not found and not _came_too_late(history, one, started.get(execution), bounds):
                 blamed = _blamed(history, one)
@@ -119,18 +123,7 @@ def _came_too_late(
 def repeats_are_within_budget(history: History, bounds: Bounds) -> Iterator[str]:
     """A kill repeats what was in hand and unwritten at one moment, a freeze only what had started before it."""
     started = {row.id: row.first_started_at for row in history.rows}
-    mine: dict[Fault, list[Repeat]] = defaultdict(list)
-    for repeat in repeats_of(history):
-        one = repeat.before
-        able = [
-            fault
-            for fault in faults_that_repeat(history, one.at)
-            if fault.began_at <= one.at + one.held + bounds.in_hand(fault.kind)
-        ]
-        # If several faults can explain it, there is no telling which one did.
-        if len(able) == 1:
-            mine[able[0]].append(repeat)
-    for fault, repeats in mine.items():
+    for fault, repeats in _assigned(history, bounds).items():
         where = f"{fault.kind} at {moment_of(fault.began_at)}"
         if fault.kind.startswith(AT_ONE_MOMENT):
             apart = _apart([repeat.before for repeat in repeats], bounds.in_hand(fault.kind))
@@ -145,6 +138,34 @@ def repeats_are_within_budget(history: History, bounds: Bounds) -> Iterator[str]
                         f"execution {repeat.again.execution} was repeated after {where},"
                         f" although it started {late:.1f} s into it"
                     )
+
+
+def _assigned(history: History, bounds: Bounds) -> dict[Fault, list[Repeat]]:
+    """Assign each repeat to one of the faults that can explain it: if there are several, to one whose budget has room."""
+    mine: dict[Fault, list[Repeat]] = defaultdict(list)
+    able: dict[Repeat, list[Fault]] = {}
+    for repeat in repeats_of(history):
+        one = repeat.before
+        able[repeat] = sorted(
+            (fault for fault in faults_that_repeat(history, one.at) if _was_in_hand(fault, one, bounds)),
+            key=lambda fault: fault.began_at,
+        )
+    for repeat, faults in sorted(able.items(), key=lambda item: (len(item[1]), item[0].before.at)):
+        if faults:
+            roomy = (fault for fault in faults if _has_room(fault, [*mine[fault], repeat], bounds))
+            mine[next(roomy, faults[0])].append(repeat)
+    return mine
+
+
+def _was_in_hand(fault: Fault, one: Delivery, bounds: Bounds, slack: float = 0.0) -> bool:
+    """Return whether the outcome of a delivery can still have been unwritten when a fault began."""
+    return fault.began_at <= one.at + one.held + bounds.in_hand(fault.kind) + slack
+
+
+def _has_room(fault: Fault, repeats: Sequence[Repeat], bounds: Bounds) -> bool:
+    if not fault.kind.startswith(AT_ONE_MOMENT):
+        return True
+    return _apart([repeat.before for repeat in repeats], bounds.in_hand(fault.kind)) <= 0
 
 
 def _apart(received: Sequence[Delivery], unwritten: float) -> float:

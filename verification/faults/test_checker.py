@@ -235,6 +235,47 @@ def two_in_hand(seconds_apart: float, kind: str = "kill-leader") -> History:
     )
 
 
+def side_by_side(kind: str, *, at: float, struck: float | None = None) -> History:
+    """Two runs of a job are held at the same moment, from 30 to 31 s; a fault of this kind began at `at`."""
+    hit = replace(fault(at, kind, 1), struck_at=None if struck is None else T0 + struck)
+    return add(holding("skip"), deliveries=[delivery(30, 30, held=1.0)], faults=[hit]).with_(
+        rows=[
+            replace(one, status="succeeded", attempt=1) if one.id == 30 else one
+            for one in holding("skip").rows
+        ]
+    )
+
+
+def set_back(*, slot: float, started: float) -> History:
+    """The clock is half a minute ahead for five seconds; one run starts by the clock that was set back."""
+    early = row(77, slot, first_started_at=T0 + started)
+    return add(shifted(), rows=[early], deliveries=[delivery(77, 27.2, key=f"{JOB}@77")])
+
+
+def ran_in_a_pause(*, slot: float, at: float) -> History:
+    """A job was stopped after the clock had been half a minute ahead, and a slot of the time skipped ran at this moment."""
+    return shifted().with_(
+        operations=[*shifted().operations, operation("pause", 35)],
+        rows=[one for one in shifted().rows if one.slot <= T0 + 30] + [row(50, slot)],
+        deliveries=[delivery(10, 10), delivery(20, 20), delivery(50, at)],
+    )
+
+
+def twice_killed(*moments: float) -> History:
+    """Two kills right after each other, and runs that were accepted at these moments and repeated later."""
+    kills = [replace(fault(at, "kill-leader", 1), struck_at=T0 + at) for at in (50.1, 51.0)]
+    runs = [(200 + number, moment) for number, moment in enumerate(moments)]
+    return quiet().with_(
+        rows=[*quiet().rows, *(replace(row(pk, at), job_id=f"other{pk}", attempt=2) for pk, at in runs)],
+        deliveries=[
+            *quiet().deliveries,
+            *(delivery(pk, at, key=f"other{pk}@{pk}") for pk, at in runs),
+            *(delivery(pk, 60, "repeated", 2, key=f"other{pk}@{pk}") for pk, at in runs),
+        ],
+        faults=kills,
+    )
+
+
 def failed_once(error: str = "odd") -> History:
     return swap(quiet(), 50, status="failed", error=error)
 
@@ -276,6 +317,13 @@ CLEAN: dict[str, Callable[[], History]] = {
     "in hand at a crash of the database": lambda: two_in_hand(0.7, "database-crash"),
     "an answer after the caller gave up": lambda: rescued("migration", 50, held=4.0),
     "started before a freeze": lambda: rescued("freeze-cluster", 50),
+    "side by side because a kill ended the caller of the first": lambda: side_by_side(
+        "kill-busy-worker", at=29, struck=29.2
+    ),
+    "side by side because the answer was lost": lambda: side_by_side("target-cut", at=25),
+    "claimed by a clock that was set back before the start": lambda: set_back(slot=55, started=27.2),
+    "run by a wrong clock before its job was stopped": lambda: ran_in_a_pause(slot=50, at=22),
+    "as much as two kills explain": lambda: twice_killed(50.0, 50.05, 50.9, 50.95),
     "lost at most once": lambda: swap(rescued("kill-leader", at_most_once=True), 50, status="lost"),
     **{f"overlap {name}": partial(holding, name) for name in ("skip", "queue", "allow")},
     **{f"catch-up {name}": partial(outage, name) for name in ("once", "all", "none")},
@@ -484,6 +532,30 @@ DEFECTS: list[tuple[str, str, Callable[[], History]]] = [
         "overlap",
         "two at once where the second is to wait",
         lambda: add(holding("queue"), deliveries=[delivery(31, 31, held=1.0)]),
+    ),
+    *(
+        ("overlap", f"two at once during {kind}", partial(side_by_side, kind, at=29))
+        for kind in ("clock-back", "kill-web", "target-500", "rolling-restart", "held-row", "guard-killed")
+    ),
+    (
+        "overlap",
+        "two at once after a kill that had struck before the first",
+        lambda: side_by_side("kill-busy-worker", at=12, struck=12.1),
+    ),
+    ("overlap", "two at once before a fault", lambda: side_by_side("kill-busy-worker", at=36, struck=36)),
+    ("early", "early near a shift, without a claim before it", lambda: set_back(slot=59, started=27.2)),
+    ("early", "early long after a shift", lambda: set_back(slot=55, started=45)),
+    ("unasked", "run by the right clock after the stop", lambda: ran_in_a_pause(slot=50, at=50)),
+    ("unasked", "run well after the time that was skipped", lambda: ran_in_a_pause(slot=70, at=30)),
+    ("repeated", "a repeat of what had ended before a kill", lambda: twice_killed(46.5)),
+    ("repeated too much", "more than two kills explain", lambda: twice_killed(50.0, 50.75, 51.4)),
+    (
+        "missed",
+        "missed while the web was down",
+        lambda: add(
+            swap(quiet(), 50, status="missed", attempt=0, first_started_at=None),
+            faults=[fault(49, "kill-web")],
+        ),
     ),
     ("skipped", "skipped where runs wait", lambda: swap(holding("queue"), 30, status="skipped", attempt=0)),
     ("skipped", "skipped where runs may overlap", lambda: swap(holding("allow"), 30, status="skipped")),
