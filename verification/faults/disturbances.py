@@ -17,9 +17,6 @@ from verification.faults.excuses import (
 from verification.faults.records import Fault, History, Row
 from verification.faults.timelines import jobs_of, offsets_between, policy_of
 
-# How a sleep fails now and then in a process with a faked clock.
-FAKETIME_ERROR = "OSError: [Errno 22] Invalid argument"
-
 
 def missed_has_a_reason(history: History, bounds: Bounds) -> Iterator[str]:
     for row in history.rows:
@@ -32,9 +29,6 @@ def missed_has_a_reason(history: History, bounds: Bounds) -> Iterator[str]:
 def failed_has_a_reason(history: History, bounds: Bounds) -> Iterator[str]:
     for row in history.rows:
         if row.status not in ("failed", "lost") or "poison" in row.task or row.reason.startswith(STOPPED):
-            continue
-        faults = faults_between(history, row.scheduled_for, row.ended_at, and_healing=bounds)
-        if row.error == FAKETIME_ERROR and any(fault.kind.startswith("skew") for fault in faults):
             continue
         if not _excuses(history, row, row.ended_at, bounds):
             yield f"{name_of(row)} is {row.status} although all was well: {row.error or row.reason}"

@@ -14,7 +14,7 @@ import psutil
 from verification.faults.claims import freeze_workers, kill_claiming
 from verification.faults.disks import fill_disk
 from verification.faults.guards import hit_guard
-from verification.faults.hosts import no_faketime, no_namespaces, partition, skew
+from verification.faults.hosts import no_namespaces, partition, skew
 from verification.faults.locks import (
     freeze_in_claim,
     hold_row,
@@ -27,6 +27,7 @@ from verification.faults.product import rest
 from verification.faults.restores import restore
 from verification.faults.sink import Manner
 from verification.faults.stops import deploy, refuse_spawns, start_on_empty_database, stop_under_load
+from verification.faults.wall_clock import no_wall_clock
 from verification.faults.world import World
 
 Inject = Callable[[World, random.Random, float], str]
@@ -339,6 +340,6 @@ def unavailable(database: str) -> dict[str, str]:
     """Return the kinds that cannot be tried on this machine, and why."""
     if database != "postgresql":
         return {}
-    reasons = {kind: no_faketime() for kind in POSTGRESQL if kind.startswith("skew")}
+    reasons = {kind: no_wall_clock() for kind in POSTGRESQL if kind.startswith("skew")}
     reasons["partition"] = no_namespaces()
     return {kind: reason for kind, reason in reasons.items() if reason}

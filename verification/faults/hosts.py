@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import cache
-from glob import glob
 
 from verification.faults.product import PROJECT, rest
 from verification.faults.sink import Proxy
+from verification.faults.wall_clock import wrong_clock
 from verification.faults.world import World
 
 # How long a partition lasts in the long campaign, and how often each of these comes.
@@ -22,17 +22,6 @@ PARTITIONS = {25: 6, 110: 3, 245: 1}
 SHORT_PARTITION = 14.0
 # Seconds within which a cluster works again when its connections have been half open.
 RECOVERY = 10.0
-
-
-@cache
-def no_faketime() -> str:
-    """Return why no process can have a wrong clock here, or an empty text."""
-    return "" if _faketime() else "faketime is not installed"
-
-
-def _faketime() -> str | None:
-    found = (glob(f"/usr/{place}/faketime/libfaketimeMT.so.1") for place in ("lib/*", "lib", "lib64"))
-    return next((path for paths in found for path in paths), None)
 
 
 @cache
@@ -52,21 +41,9 @@ def skew(*seconds: int) -> Callable[[World, random.Random, float], str]:
 
     def inject(world: World, dice: random.Random, length: float) -> str:
         offset = dice.choice(seconds)
-        library = _faketime()
-        assert library
         world.strike()
-        world.product.move(
-            "second",
-            replace(
-                world.product.home,
-                environment={
-                    "LD_PRELOAD": library,
-                    "FAKETIME": f"{offset:+d}s",
-                    "FAKETIME_DONT_FAKE_MONOTONIC": "1",
-                    "DONT_FAKE_MONOTONIC": "1",
-                },
-            ),
-        )
+        clock = wrong_clock(world.folder, offset)
+        world.product.move("second", replace(world.product.home, environment=clock))
         _wait_for_second(world)
         rest(5 + 15 * length)
         world.product.move("second", None)

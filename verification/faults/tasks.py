@@ -12,9 +12,7 @@ from schedules.tasks import Run, task
 
 @task("faults.deliver", description="A plain function that works for a while, then delivers.")
 def deliver(url: str, seconds: float = 0, *, run: Run) -> int:
-    if seconds:
-        # faketime fails on a sleep of no length.
-        time.sleep(seconds)  # noqa: TID251
+    time.sleep(seconds)  # noqa: TID251
     headers = {
         "Idempotency-Key": run.key,
         "Cronty-Execution": str(run.execution_id),
