@@ -5,7 +5,8 @@ the program, then bytes: `+` as a sign of life, `T` to terminate the program. Wh
 end of the socket closes or the lease runs out, and the guard kills everything.
 
 On Linux the guard adopts orphans (it is a subreaper), so it also finds children that have left the program's group and
-session. Elsewhere it can kill the program's process group only.
+session. It consists of two processes, and each of them kills everything if the other one is killed. Elsewhere it can
+kill the program's process group only.
 """
 
 import ctypes
@@ -19,6 +20,7 @@ import struct
 import sys
 import time
 from collections import deque
+from collections.abc import Callable
 
 FRAME = struct.Struct("!cI")
 PROGRAM, PID, OUTPUT, ERRORS, DROPPED, REPORT = b"A", b"P", b"1", b"2", b"D", b"R"
@@ -74,8 +76,8 @@ class Kept:
 class Guard:
     """One program, from its start until everything that it started is dead."""
 
-    def __init__(self, control: socket.socket) -> None:
-        self._control = control
+    def __init__(self, control: socket.socket, parent: int) -> None:
+        self._control, self._parent = control, parent
         # Not a byte more: signs of life may have arrived before this process was ready.
         _, size = FRAME.unpack(_receive(control, FRAME.size))
         self._spec = json.loads(_receive(control, size))
@@ -93,9 +95,6 @@ class Guard:
         wake_up, self._wake = _pipe()
         signal.set_wakeup_fd(self._wake, warn_on_full_buffer=False)
         signal.signal(signal.SIGCHLD, lambda *_: None)
-        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-            # Whoever stops a whole group must not stop the guard, which still has to kill what is left.
-            signal.signal(number, signal.SIG_IGN)
         if IS_LINUX:
             _prctl(PR_SET_CHILD_SUBREAPER, 1)
         if problem := self._start():
@@ -104,7 +103,7 @@ class Guard:
         self._send(frame(PID, str(self._pid).encode()))
         self._control.setblocking(False)
         self._watch(wake_up)
-        left = self._kill_all()
+        left = kill_all(self._descendants, self._has_ended)
         self._read_rest()
         report: dict[str, object] = {
             "status": self._status,
@@ -151,7 +150,7 @@ class Guard:
             if now > back_at + HELD_UP:
                 # This process stood still, perhaps with the whole machine: the worker could not show that it is alive.
                 self._heard_at = min(now, self._heard_at + now - back_at)
-            if now >= self._kill_at:
+            if now >= self._kill_at or os.getppid() != self._parent:
                 return
             if now >= self._flush_at and not self._unsent:
                 self._unsent = self._kept.take()
@@ -228,42 +227,12 @@ class Guard:
             if pid == self._pid:
                 self._status = status
 
-    def _kill_all(self) -> int:
-        """Kill everything that the program has started; return how many processes could not be killed."""
-        frozen: set[int] = set()
-        for _ in range(FREEZE_ROUNDS):
-            # Frozen first: what forks faster than it is killed would go on for ever.
-            new = set(self._descendants()) - frozen
-            for pid in new:
-                _kill(pid, signal.SIGSTOP)
-            frozen |= new
-            if not new:
-                break
-        until = time.monotonic() + KILL_SECONDS
-        while (found := self._descendants()) or self._status is None:
-            if time.monotonic() > until:
-                break
-            for pid in found:
-                _kill(pid, signal.SIGKILL)
-            time.sleep(MOMENT)  # noqa: TID251
-            self._reap()
-        return len(found)
+    def _has_ended(self) -> bool:
+        self._reap()
+        return self._status is not None
 
     def _descendants(self) -> list[int]:
-        if not IS_LINUX:
-            return _group(self._pid, self._status is None)
-        parents: dict[int, list[int]] = {}
-        for name in os.listdir("/proc"):
-            if name.isdigit():
-                state, parent = _stat(name)
-                if state not in ("", "Z"):
-                    parents.setdefault(parent, []).append(int(name))
-        found, waiting = [], [os.getpid()]
-        while waiting:
-            children = parents.get(waiting.pop(), [])
-            found += children
-            waiting += children
-        return found
+        return _descendants() if IS_LINUX else _group(self._pid, self._status is None)
 
     def _send(self, data: bytes) -> None:
         try:
@@ -284,6 +253,56 @@ class Guard:
                     return
         except OSError:
             pass
+
+
+def stand_by(first: int) -> None:
+    """Stay until the first process of the guard has ended; kill what it left behind if it was killed itself."""
+    while True:
+        pid, status = os.waitpid(-1, os.WUNTRACED)
+        if pid == first and os.WIFSTOPPED(status):
+            # A frozen guard could not obey the worker, nor notice that it is gone.
+            _kill(first, signal.SIGCONT)
+        elif pid == first:
+            break
+    if status != 0:
+        kill_all(_descendants)
+
+
+def kill_all(descendants: Callable[[], list[int]], has_ended: Callable[[], bool] = lambda: True) -> int:
+    """Kill all descendants, and wait until the program has ended; return how many could not be killed."""
+    frozen: set[int] = set()
+    for _ in range(FREEZE_ROUNDS):
+        # Frozen first: what forks faster than it is killed would go on for ever.
+        new = set(descendants()) - frozen
+        for pid in new:
+            _kill(pid, signal.SIGSTOP)
+        frozen |= new
+        if not new:
+            break
+    until = time.monotonic() + KILL_SECONDS
+    while True:
+        is_over, found = has_ended(), descendants()
+        if (is_over and not found) or time.monotonic() > until:
+            return len(found)
+        for pid in found:
+            _kill(pid, signal.SIGKILL)
+        time.sleep(MOMENT)  # noqa: TID251
+
+
+def _descendants() -> list[int]:
+    """Return the living children of this process and theirs; orphans are children of the guard."""
+    parents: dict[int, list[int]] = {}
+    for name in os.listdir("/proc"):
+        if name.isdigit():
+            state, parent = _stat(name)
+            if state not in ("", "Z"):
+                parents.setdefault(parent, []).append(int(name))
+    found, waiting = [], [os.getpid()]
+    while waiting:
+        children = parents.get(waiting.pop(), [])
+        found += children
+        waiting += children
+    return found
 
 
 def _become(spec: dict, parent: int, given: int, output: int, errors: int) -> None:  # type: ignore[type-arg]
@@ -373,7 +392,24 @@ def _stat(pid: str) -> tuple[str, int]:
     return fields[0].decode(), int(fields[1])
 
 
+def main(control: socket.socket) -> None:
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        # Whoever stops a whole group must not stop the guard, which still has to kill what is left.
+        signal.signal(number, signal.SIG_IGN)
+    parent = os.getppid()
+    if IS_LINUX:
+        _prctl(PR_SET_CHILD_SUBREAPER, 1)
+        parent = os.getpid()
+        if first := os.fork():
+            control.close()
+            stand_by(first)
+            return
+        # A session of its own: whoever kills the other process's group must not kill this one.
+        os.setsid()
+    Guard(control, parent).run()
+
+
 if __name__ == "__main__":
     with socket.socket(fileno=int(sys.argv[1])) as control:
         control.set_inheritable(False)
-        Guard(control).run()
+        main(control)

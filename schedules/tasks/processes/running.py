@@ -188,6 +188,9 @@ class _Guarded:
     async def close(self) -> None:
         """Close the connection, which makes a guard that still runs kill everything, and reap the guard."""
         self._writer.close()
+        # A frozen guard would not notice that.
+        with suppress(ProcessLookupError):
+            self._process.send_signal(signal.SIGCONT)
         if self._report is None and self._pid:
             # The guard itself was killed; the program died with it, but not what is left of its group.
             with suppress(ProcessLookupError, PermissionError):
