@@ -2,11 +2,11 @@
 
 from typing import Any
 
-from axes.models import AccessAttempt, AccessFailureLog, AccessLog
+from django.conf import settings
 from django.contrib import admin, messages
 from django.contrib.auth.admin import GroupAdmin, UserAdmin
 from django.contrib.auth.models import Group, User
-from django.db.models import QuerySet
+from django.db.models import Model, QuerySet
 from django.http import HttpRequest
 
 from schedules import services
@@ -83,15 +83,22 @@ class RightsAdmin(DeclaredLookups[Group], GroupAdmin):
 
 
 def register_accounts() -> None:
-    """Replace the admin pages that Django and axes have registered."""
+    """Replace the admin pages that Django and other packages have registered; those of the operator's apps stay."""
     pages: dict[Any, type[admin.ModelAdmin[Any]]] = {User: AccountAdmin, Group: RightsAdmin}
-    for model in (AccessAttempt, AccessLog, AccessFailureLog):
-        registered = type(admin.site.get_model_admin(model))
-        pages[model] = type(registered.__name__, (DeclaredLookups, registered), {})
-    for model, page in pages.items():
-        if not isinstance(admin.site.get_model_admin(model), DeclaredLookups):
-            admin.site.unregister(model)
-            admin.site.register(model, page)
+    for model, page in list(admin.site._registry.items()):
+        if isinstance(page, DeclaredLookups) or _is_of_operator(model):
+            continue
+        admin.site.unregister(model)
+        # Connected apps are on the page for tokens; these rows would let staff change where an app returns to.
+        if model._meta.app_label != "oauth2_provider":
+            registered = type(page)
+            wrapped = type(registered.__name__, (DeclaredLookups, registered), {})
+            admin.site.register(model, pages.get(model, wrapped))
+
+
+def _is_of_operator(model: type[Model]) -> bool:
+    name = model._meta.app_config.name
+    return any(f"{app}.".startswith(f"{name}.") for app in settings.CRONTY_APPS)
 
 
 def _may_touch(request: HttpRequest, user: User | None) -> bool:

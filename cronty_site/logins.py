@@ -2,7 +2,6 @@
 
 import json
 import logging
-from ipaddress import IPv6Address, ip_network
 from typing import Any
 
 from axes.handlers.database import AxesDatabaseHandler
@@ -11,7 +10,8 @@ from django.conf import settings
 from django.db.models import Sum
 from django.http import HttpRequest
 
-from schedules.serving.proxies import address_of
+from schedules import client_addresses
+from schedules.client_addresses import address_of
 
 # Failures within AXES_COOLOFF_TIME. A name has more from all addresses together than from one, and a person who has
 # logged in from an address before can still do so: otherwise anybody could lock everybody out.
@@ -32,11 +32,8 @@ def name_of(request: HttpRequest, credentials: dict[str, Any] | None = None) -> 
 
 
 def network_of(request: HttpRequest) -> str | None:
-    """Return the address to count failures for: one of IPv4, or the network that one client of IPv6 has."""
-    address = address_of(request.META.get("REMOTE_ADDR") or "")
-    if isinstance(address, IPv6Address):
-        return str(ip_network((address, 64), strict=False).network_address)
-    return str(address) if address else None
+    """Return the address to count failures for."""
+    return client_addresses.network_of(request.META.get("REMOTE_ADDR") or "")
 
 
 class LoginLimits(AxesDatabaseHandler):

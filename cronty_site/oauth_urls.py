@@ -8,7 +8,8 @@ from oauth2_provider.views import (
     TokenView,
 )
 
-from schedules.web.oauth import ConsentPage, RegistrationChangeView, RegistrationView, refuse_nul
+from schedules.web.oauth import ConsentPage, refuse_nul
+from schedules.web.oauth_clients import RegistrationChangeView, RegistrationView
 
 # django-oauth-toolkit looks its URLs up under this name.
 app_name = "oauth2_provider"

@@ -8,6 +8,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from csp.constants import NONE, SELF
+from django.conf import global_settings
 
 from cronty_site import environment
 from schedules import defaults
@@ -173,6 +174,8 @@ AUTH_PASSWORD_VALIDATORS = [
         "NumericPasswordValidator",
     )
 ]
+# The last one is not for passwords: a new one is hashed by the first.
+PASSWORD_HASHERS = [*global_settings.PASSWORD_HASHERS, "cronty_site.hashers.ClientSecretHasher"]
 LOGIN_URL = "login"
 LOGIN_REDIRECT_URL = "/"
 # Counted for a name from an address; `cronty_site.logins` has the limits of a name and of an address.
@@ -192,6 +195,7 @@ OAUTH2_PROVIDER = {
     "SCOPES": {"read": "see your jobs and runs", "write": "create, change and run jobs"},
     "OIDC_ISS_ENDPOINT": CRONTY_URL,
     "OAUTH2_VALIDATOR_CLASS": "schedules.web.oauth.ClientRules",
+    "CLIENT_SECRET_HASHER": "client_secret_sha256",  # nosec B105
     "ALLOWED_REDIRECT_URI_SCHEMES": ["https", "http", "cursor"],
     "ALLOW_LOCALHOST_LOOPBACK": True,
     "ACCESS_TOKEN_EXPIRE_SECONDS": 3600,  # nosec B105
@@ -202,8 +206,8 @@ OAUTH2_PROVIDER = {
     "CIMD_ENABLED": True,
     # Anybody can have documents fetched, and each fetch keeps a page waiting.
     "CIMD_MAX_CONCURRENT_FETCHES": 2,
-    "CIMD_FETCH_TIMEOUT_SECONDS": 3,
-    "CIMD_REGISTRATION_PERMISSION_CLASSES": ["schedules.web.oauth.DocumentPermission"],
+    "CIMD_METADATA_FETCHER": "schedules.web.oauth_clients.DocumentFetcher",
+    "CIMD_REGISTRATION_PERMISSION_CLASSES": ["schedules.web.oauth_clients.DocumentPermission"],
     "OAUTH2_RESPONSE_TYPES_SUPPORTED": ["code"],
     "OAUTH2_GRANT_TYPES_SUPPORTED": ["authorization_code", "refresh_token"],
     "OAUTH2_TOKEN_ENDPOINT_AUTH_METHODS_SUPPORTED": ["none", "client_secret_post", "client_secret_basic"],

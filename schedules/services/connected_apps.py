@@ -6,7 +6,6 @@ models exist only where it is installed (`CRONTY_OAUTH`).
 """
 
 import secrets
-from collections import deque
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 from hashlib import sha256
@@ -17,16 +16,18 @@ from django.conf import settings
 from django.db import transaction
 
 from schedules import clock, limits
+from schedules.client_addresses import network_of
 from schedules.models import Event, Token
 from schedules.result import Ok, Result, invalid
+from schedules.services.hourly_limits import HourlyLimit
 from schedules.services.people import is_person, profile_of
 from schedules.services.quotas import token_problem, wait_for_turn
 from schedules.services.tokens import FAMILIES, SCOPES, mark_used, record_token_event
 
 UNUSED_CLIENT_LIFETIME = timedelta(days=1)
-CLIENTS_PER_HOUR = 60
-# When this process last fetched documents of unknown clients, on the steady clock.
-_fetches: deque[float] = deque(maxlen=CLIENTS_PER_HOUR)
+MOST_UNUSED_CLIENTS = 1000
+# By address. A document that is no client's counts, too: it was fetched.
+_registrations = HourlyLimit(30)
 
 
 def mcp_address() -> str:
@@ -114,35 +115,22 @@ def _consent_behind(access: Any, now: datetime) -> Token | None:
     return token
 
 
-def may_fetch() -> bool:
-    """Return whether this process may fetch the document of another unknown client, and count it if so.
-
-    A document that turns out to be no client's leaves no other trace.
-    """
-    now = clock.steady()
-    if len(_fetches) == _fetches.maxlen and _fetches[0] > now - 3600:
+def may_register(address: str) -> bool:
+    """Return whether another client may register itself from this address, and make room for it if so."""
+    if not _registrations.allows(network_of(address) or ""):
         return False
-    _fetches.append(now)
+    _remove_unused_clients(clock.now())
     return True
 
 
-def may_register(now: datetime) -> bool:
-    """Return whether another client may register itself: at most so many do within an hour."""
-    _remove_unused_clients(now)
-    recent = _model("Application").objects.filter(created__gt=now - timedelta(hours=1))
-    return not recent[CLIENTS_PER_HOUR - 1 : CLIENTS_PER_HOUR].exists()
-
-
 def _remove_unused_clients(now: datetime) -> None:
-    """Delete clients that registered themselves, and that nobody has connected within a day."""
+    """Delete clients that nobody has connected within a day, and the oldest of those that are too many."""
     connected = Token.objects.exclude(oauth_client=None).values("oauth_client")
-    unused = (
-        _model("Application")
-        .objects.filter(created__lt=now - UNUSED_CLIENT_LIFETIME)
-        .exclude(registration_source="manual")
-        .exclude(pk__in=connected)
-    )
-    unused.delete()
+    clients = _model("Application").objects
+    unused = clients.exclude(registration_source="manual").exclude(pk__in=connected)
+    unused.filter(created__lt=now - UNUSED_CLIENT_LIFETIME).delete()
+    surplus = unused.order_by("-pk").values_list("pk", flat=True)[MOST_UNUSED_CLIENTS - 1 :]
+    clients.filter(pk__in=list(surplus)).delete()
 
 
 def _end_earlier_access(user: Any, client: Any, now: datetime) -> None:

@@ -12,6 +12,7 @@ from schedules.mcp.http import MCP_PATH
 
 SMALL_BODY = 1024
 LOGIN_BODY = 16_384
+OAUTH_PATH = "/oauth/"
 METHODS_WITH_BODY = ("POST", "PUT", "PATCH", "DELETE")
 
 
@@ -21,21 +22,27 @@ class Kind(Enum):
     STATE = auto()
     """Readiness and metrics, which read the database."""
     LOGIN = auto()
-    """Forms that check a password of somebody who is not logged in."""
+    """Forms that check a password of somebody who is not logged in, or send one a message."""
+    OAUTH = auto()
+    """The authorization server, which anybody can ask."""
     MCP = auto()
     PAGE = auto()
     """Everything else."""
 
 
 def kind_of(path: str) -> Kind:
-    return Kind.MCP if path == MCP_PATH else _kinds(settings.ROOT_URLCONF).get(path, Kind.PAGE)
+    if path == MCP_PATH:
+        return Kind.MCP
+    if settings.CRONTY_OAUTH and path.startswith(OAUTH_PATH):
+        return Kind.OAUTH
+    return _kinds(settings.ROOT_URLCONF).get(path, Kind.PAGE)
 
 
 def largest_body(kind: Kind, method: str) -> int | None:
     """Return the number of bytes that a request may have; None if the project has turned Django's limit off."""
     if kind in {Kind.ALIVE, Kind.STATE} or method not in METHODS_WITH_BODY:
         return SMALL_BODY
-    if kind is Kind.LOGIN:
+    if kind in {Kind.LOGIN, Kind.OAUTH}:
         return LOGIN_BODY
     if kind is Kind.MCP:
         return int(settings.CRONTY_MCP_BODY_BYTES)
@@ -54,6 +61,7 @@ def _found(urlconf: str) -> Iterator[tuple[str, Kind]]:
         "schedules:ready": Kind.STATE,
         "schedules:metrics": Kind.STATE,
         "admin:login": Kind.LOGIN,
+        "password_reset": Kind.LOGIN,
     }
     for name, kind in names.items():
         try:

@@ -1,4 +1,4 @@
-"""ASGI guards: limits on bodies and the time they take, on requests under way, and on logins at once."""
+"""ASGI guards: limits on bodies and the time they take, on requests under way, and on logins and OAuth at once."""
 
 import asyncio
 import os
@@ -10,6 +10,7 @@ from typing import Any
 from django.conf import settings
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from schedules.client_addresses import network_of
 from schedules.serving.addresses import Kind, kind_of, largest_body
 from schedules.serving.connections import most_requests
 from schedules.web.health import ALIVE
@@ -23,8 +24,11 @@ LINGER_BYTES = 4_000_000
 # How many requests are handled at once; each has a thread and may have a database connection.
 AT_ONCE = {Kind.ALIVE: 4, Kind.STATE: 4, Kind.PAGE: 10}
 LOGINS_AT_ONCE = max(1, (os.cpu_count() or 1) // 2)
-LOGINS_PER_ADDRESS = 5
-LOGINS_WAITING = 50
+# More than documents of clients are fetched at once, which takes seconds.
+OAUTH_AT_ONCE = 4
+# How many wait in a queue or are handled, of each address and of all.
+WAITING_PER_ADDRESS = 5
+MOST_WAITING = 50
 DISCONNECT: Message = {"type": "http.disconnect"}
 
 
@@ -43,7 +47,11 @@ class Guards:
         self.app = app
         self._under_way = 0
         self._slots = {kind: asyncio.Semaphore(count) for kind, count in AT_ONCE.items()}
-        self._logins = LoginQueue()
+        # One for each, so that requests to the authorization server do not keep anybody from logging in.
+        self._queues = {
+            Kind.LOGIN: AddressQueue("logins", LOGINS_AT_ONCE),
+            Kind.OAUTH: AddressQueue("requests to the authorization server", OAUTH_AT_ONCE),
+        }
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -88,8 +96,8 @@ class Guards:
             if kind is Kind.MCP:
                 # Subscriptions stay open, and each call is short.
                 yield
-            elif kind is Kind.LOGIN and scope["method"] == "POST":
-                async with self._logins.turn(_client_of(scope)):
+            elif kind is Kind.OAUTH or (kind is Kind.LOGIN and scope["method"] == "POST"):
+                async with self._queues[kind].turn(_client_of(scope)):
                     yield
             else:
                 async with self._slots[Kind.PAGE]:
@@ -195,18 +203,19 @@ class Exchange:
                     is_more = bool(message.get("more_body", False))
 
 
-class LoginQueue:
-    """Lets few logins check a password at once, because that takes much CPU time; the others wait their turn."""
+class AddressQueue:
+    """Lets few requests of strangers be handled at once, because they are costly; the others wait their turn."""
 
-    def __init__(self) -> None:
-        self._slots = asyncio.Semaphore(LOGINS_AT_ONCE)
+    def __init__(self, name: str, at_once: int) -> None:
+        self._name = name
+        self._slots = asyncio.Semaphore(at_once)
         self._waiting: Counter[str] = Counter()
 
     @asynccontextmanager
     async def turn(self, address: str) -> AsyncIterator[None]:
         """Wait for a turn; raise TooBusyError if too many wait already, here or from this address."""
-        if self._waiting[address] >= LOGINS_PER_ADDRESS or self._waiting.total() >= LOGINS_WAITING:
-            raise TooBusyError(429, "Too many logins at once; try again in a few seconds")
+        if self._waiting[address] >= WAITING_PER_ADDRESS or self._waiting.total() >= MOST_WAITING:
+            raise TooBusyError(429, f"Too many {self._name} at once; try again in a few seconds")
         self._waiting[address] += 1
         try:
             async with self._slots:
@@ -218,7 +227,7 @@ class LoginQueue:
 
 
 def _client_of(scope: Scope) -> str:
-    return scope["client"][0] if scope.get("client") else ""
+    return (network_of(scope["client"][0]) or "") if scope.get("client") else ""
 
 
 def _needs_https(scope: Scope) -> bool:

@@ -1,12 +1,13 @@
 """Forwarded headers: the client's address and scheme, believed only from proxies that the operator named."""
 
 from collections.abc import Iterable, Iterator
-from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
-from typing import Any, TypeAlias
+from ipaddress import ip_network
+from typing import Any
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-Address: TypeAlias = IPv4Address | IPv6Address
+from schedules.client_addresses import Address, address_of
+
 FORWARDED = (
     b"forwarded",
     b"x-forwarded-for",
@@ -57,20 +58,6 @@ class TrustProxies:
 
     def _is_trusted(self, address: Address) -> bool:
         return any(address in network for network in self._networks)
-
-
-def address_of(text: str) -> Address | None:
-    """Parse an address, with or without a port or a zone; return None if it is none."""
-    if text.startswith("["):
-        text = text[1:].partition("]")[0]
-    elif text.count(":") == 1:
-        text = text.partition(":")[0]
-    try:
-        address = ip_address(text.partition("%")[0])
-    except ValueError:
-        return None
-    # A socket for both families shows IPv4 clients this way.
-    return getattr(address, "ipv4_mapped", None) or address
 
 
 def _values(scope: Scope, header: bytes) -> Iterator[str]:

@@ -1,26 +1,23 @@
 """The pages and rules of the authorization server, on top of django-oauth-toolkit."""
 
 import functools
-import json
 from collections.abc import Callable
-from contextlib import suppress
 from datetime import timedelta
+from hashlib import sha256
 from typing import Any, cast
-from urllib.parse import SplitResult, parse_qs, urlsplit
+from urllib.parse import parse_qs, urlsplit
+from uuid import UUID
 
 from csp.constants import SELF
 from csp.decorators import csp_update
 from django import forms
 from django.db import transaction
-from django.http import HttpRequest, HttpResponse, HttpResponseBase, JsonResponse
+from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from oauth2_provider.forms import AllowForm
-from oauth2_provider.models import get_application_model
+from oauth2_provider.models import get_application_model, get_refresh_token_model
 from oauth2_provider.oauth2_validators import OAuth2Validator
-from oauth2_provider.views import (
-    AuthorizationView,
-    DynamicClientRegistrationManagementView,
-    DynamicClientRegistrationView,
-)
+from oauth2_provider.views import AuthorizationView
+from oauthlib.oauth2.rfc6749.errors import InvalidGrantError
 
 from schedules import clock, limits
 from schedules.form_errors import add_errors
@@ -28,10 +25,9 @@ from schedules.result import Err
 from schedules.services import connected_apps
 from schedules.web.forms.agents import LIFETIMES, TOOLS
 from schedules.web.forms.rendering import PageForm
+from schedules.web.oauth_clients import GRANTS, origin_of, redirect_problem, refuse
 from schedules.web.views.page import PageMixin
 
-LOOPBACK = ("127.0.0.1", "::1", "localhost")
-LONGEST_REGISTRATION = 8192
 ACCESS = {"read write": "See, create and change jobs", "read": "See jobs only"}
 
 
@@ -41,9 +37,7 @@ class ClientRules(OAuth2Validator):  # type: ignore[misc]
     def validate_redirect_uri(
         self, client_id: str, redirect_uri: str, request: Any, *args: Any, **kwargs: Any
     ) -> bool:
-        address = _parts(redirect_uri)
-        is_private = address is not None and (address.scheme != "http" or address.hostname in LOOPBACK)
-        return is_private and bool(
+        return not redirect_problem(redirect_uri) and bool(
             super().validate_redirect_uri(client_id, redirect_uri, request, *args, **kwargs)
         )
 
@@ -58,10 +52,28 @@ class ClientRules(OAuth2Validator):  # type: ignore[misc]
     def validate_grant_type(
         self, client_id: str, grant_type: str, client: Any, request: Any, *args: Any, **kwargs: Any
     ) -> bool:
-        is_offered = grant_type in ("authorization_code", "refresh_token")
-        return is_offered and bool(
+        return grant_type in GRANTS and bool(
             super().validate_grant_type(client_id, grant_type, client, request, *args, **kwargs)
         )
+
+    def validate_code(
+        self, client_id: str, code: str, client: Any, request: Any, *args: Any, **kwargs: Any
+    ) -> bool:
+        is_valid = bool(super().validate_code(client_id, code, client, request, *args, **kwargs))
+        if not is_valid:
+            # Somebody else may have exchanged it before.
+            get_refresh_token_model().revoke_family(_family_of(code))
+        return is_valid
+
+    def invalidate_authorization_code(
+        self, client_id: str, code: str, request: Any, *args: Any, **kwargs: Any
+    ) -> None:
+        try:
+            super().invalidate_authorization_code(client_id, code, request, *args, **kwargs)
+        except InvalidGrantError:
+            # Another request exchanged it at the same time.
+            get_refresh_token_model().revoke_family(_family_of(code))
+            raise
 
     def validate_refresh_token(
         self, refresh_token: str, client: Any, request: Any, *args: Any, **kwargs: Any
@@ -74,7 +86,13 @@ class ClientRules(OAuth2Validator):  # type: ignore[misc]
         # Consents are for the address without a slash.
         if _is_ours(str(request.resource)):
             request.resource = connected_apps.mcp_address()
-        return super().save_bearer_token(token, request, *args, **kwargs)
+        with transaction.atomic():
+            saved = super().save_bearer_token(token, request, *args, **kwargs)
+            if request.grant_type == "authorization_code":
+                checksum = sha256(token["refresh_token"].encode()).hexdigest()
+                tokens = get_refresh_token_model().objects.filter(token_checksum=checksum)
+                tokens.update(token_family=_family_of(request.code))
+        return saved
 
 
 class ConsentForm(PageForm, AllowForm):  # type: ignore[misc]
@@ -162,50 +180,17 @@ class ConsentPage(PageMixin, AuthorizationView):  # type: ignore[misc]
         if form is not None:
             context["application"] = client = _client(form)
             context["app_name"] = limits.strip_unprintable(client.name).strip() if client else ""
-            context["returns_to"] = _origin(str(form["redirect_uri"].value()))
+            context["returns_to"] = origin_of(str(form["redirect_uri"].value()))
         return context
 
     def _allow_redirect(self, response: HttpResponse) -> HttpResponse:
         """Let the form of this page end at the app: browsers apply form-action to redirects, too."""
         address = self.request.POST.get("redirect_uri") or self.request.GET.get("redirect_uri", "")
-        origin = _origin(address)
+        origin = origin_of(address)
         if not origin:
             return response
         allowed = csp_update({"form-action": [SELF, origin]})(lambda request: response)(self.request)
         return allowed  # type: ignore[return-value]
-
-
-class DocumentPermission:
-    """Clients whose id is the address of a document register themselves, too, and count like the others."""
-
-    def has_permission(self, request: Any, client_id: str) -> bool:
-        is_known = get_application_model().objects.filter(client_id=client_id).exists()
-        return is_known or (connected_apps.may_fetch() and connected_apps.may_register(clock.now()))
-
-
-class RegistrationView(DynamicClientRegistrationView):  # type: ignore[misc]
-    """Registration of clients by themselves: small, and few in an hour."""
-
-    def post(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
-        if bad := _registration_refusal(request.body):
-            return bad
-        if not connected_apps.may_register(clock.now()):
-            words = "Too many clients have registered; try again later."
-            refusal = _refusal("temporarily_unavailable", words, 429)
-            refusal["Retry-After"] = "600"
-            return refusal
-        registered: HttpResponse = super().post(request, *args, **kwargs)
-        return registered
-
-
-class RegistrationChangeView(DynamicClientRegistrationManagementView):  # type: ignore[misc]
-    """The registration of a client, which it can change later."""
-
-    def put(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
-        if bad := _registration_refusal(request.body):
-            return bad
-        changed: HttpResponse = super().put(request, *args, **kwargs)
-        return changed
 
 
 def refuse_nul(view: Callable[..., HttpResponseBase]) -> Callable[..., HttpResponseBase]:
@@ -214,10 +199,15 @@ def refuse_nul(view: Callable[..., HttpResponseBase]) -> Callable[..., HttpRespo
     @functools.wraps(view)
     def respond(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
         if any("\x00" in text for _, texts in request.POST.lists() for text in texts):
-            return _refusal("invalid_request", "Remove the NUL character (U+0000).", 400)
+            return refuse("invalid_request", "Remove the NUL character (U+0000).", 400)
         return view(request, *args, **kwargs)
 
     return respond
+
+
+def _family_of(code: str) -> UUID:
+    """Return what the tokens that are issued for a code have in common, also after they were renewed."""
+    return UUID(bytes=sha256(code.encode(errors="replace")).digest()[:16])
 
 
 def _client(form: ConsentForm) -> Any:
@@ -231,57 +221,3 @@ def _resource_problem(resources: list[str]) -> str:
 
 def _is_ours(resource: str) -> bool:
     return resource.removesuffix("/") == connected_apps.mcp_address()
-
-
-def _registration_refusal(body: bytes) -> JsonResponse | None:
-    """Return the refusal of a registration that the library would accept, or fail on."""
-    if len(body) > LONGEST_REGISTRATION:
-        return _refusal("invalid_client_metadata", f"At most {LONGEST_REGISTRATION} bytes.", 413)
-    try:
-        given = json.loads(body)
-    except RecursionError:
-        return _refusal("invalid_client_metadata", "This is not a registration.", 400)
-    except ValueError:
-        return None  # The registration itself has the words for this.
-    # Written with more spaces, the same metadata is a little longer.
-    if problem := limits.json_problem(given, max_bytes=2 * LONGEST_REGISTRATION):
-        return _refusal("invalid_client_metadata", problem, 400)
-    if not isinstance(given, dict):
-        return None
-    if not isinstance(given.get("client_name", ""), str):
-        return _refusal("invalid_client_metadata", "client_name: give a text.", 400)
-    if problem := _redirect_problem(given.get("redirect_uris")):
-        return _refusal("invalid_redirect_uri", problem, 400)
-    return None
-
-
-def _redirect_problem(addresses: Any) -> str:
-    for address in addresses if isinstance(addresses, list) else []:
-        if not isinstance(address, str):
-            continue
-        parts = _parts(address)
-        if parts is None:
-            return "redirect_uris: give a valid address."
-        if parts.scheme == "http" and parts.hostname not in LOOPBACK:
-            return "redirect_uris: use https, or http on the loopback address."
-    return ""
-
-
-def _parts(address: str) -> SplitResult | None:
-    """Return the parts of an address, or None for a text that is not one."""
-    with suppress(ValueError):
-        return urlsplit(address)
-    return None
-
-
-def _origin(address: str) -> str:
-    parts = _parts(address)
-    if parts is None:
-        return ""
-    if parts.scheme not in ("http", "https"):
-        return f"{parts.scheme}:" if parts.scheme else ""
-    return f"{parts.scheme}://{parts.netloc}"
-
-
-def _refusal(error: str, words: str, status: int) -> JsonResponse:
-    return JsonResponse({"error": error, "error_description": words}, status=status)

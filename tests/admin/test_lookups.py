@@ -1,7 +1,12 @@
 """Filters and searches of every admin page: only what a page declares is looked up."""
 
+import json
+import os
 import re
+import subprocess
+import sys
 from html import unescape
+from pathlib import Path
 
 import pytest
 from axes.models import AccessLog
@@ -12,9 +17,11 @@ from django.test import RequestFactory
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
+from cronty_site import settings as settings_of_the_site
 from cronty_site import urls  # noqa: F401  (replaces the pages for users)
 from schedules.admin.bases import DeclaredLookups
 from schedules.models import Execution, Job, Profile
+from tests.clusters import PROJECT
 from tests.factories import ExecutionFactory, TokenFactory
 
 MODELS = sorted(admin.site._registry, key=lambda model: model._meta.label)
@@ -29,6 +36,26 @@ ORACLES = [
 ]
 
 
+EVERY_PAGE = f"""
+import django, json
+django.setup()
+import cronty_site.urls
+from django.contrib import admin
+from django.contrib.auth.models import User
+from django.test import RequestFactory
+from schedules.admin.bases import DeclaredLookups
+request = RequestFactory().get("/")
+request.user = User(is_superuser=True)
+allowed = {{}}
+for model, page in admin.site._registry.items():
+    names = [field.name + lookup for field in model._meta.get_fields() for lookup in {LOOKUPS[1:]!r}]
+    allowed[model._meta.label] = [name for name in names if page.lookup_allowed(name, "1", request)]
+    if not isinstance(page, DeclaredLookups):
+        allowed[model._meta.label].append("any")
+print(json.dumps(allowed))
+"""
+
+
 def list_of(model) -> str:
     return reverse(f"admin:{model._meta.app_label}_{model._meta.model_name}_changelist")
 
@@ -36,6 +63,26 @@ def list_of(model) -> str:
 def test_every_admin_page_answers_only_declared_lookups():
     assert len(MODELS) >= 11
     assert [model for model in MODELS if not isinstance(admin.site._registry[model], DeclaredLookups)] == []
+
+
+def test_optional_parts_bring_no_admin_page_that_answers_more(tmp_path):
+    switches = re.findall(r'environment\.boolean\("(\w+)"', Path(settings_of_the_site.__file__).read_text())
+    environment = {
+        **dict.fromkeys(switches, "on"),
+        "PATH": os.environ["PATH"],
+        "DJANGO_SETTINGS_MODULE": "cronty_site.settings",
+        "CRONTY_DATA": str(tmp_path),
+        "EMAIL_URL": "smtp://127.0.0.1",
+    }
+    shown = subprocess.run(
+        [sys.executable, "-c", EVERY_PAGE], env=environment, cwd=PROJECT, check=True, capture_output=True
+    )
+
+    allowed = json.loads(shown.stdout)
+    assert "CRONTY_OAUTH" in switches
+    assert len(allowed) >= 11
+    assert {label: lookups for label, lookups in allowed.items() if lookups} == {}
+    assert [label for label in allowed if label.startswith("oauth2_provider.")] == []
 
 
 @pytest.mark.parametrize("model", MODELS, ids=lambda model: model._meta.label)

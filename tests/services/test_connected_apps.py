@@ -1,17 +1,21 @@
 """Clients of OAuth that nobody knows yet."""
 
-from collections import deque
+import pytest
 
 from schedules.services import connected_apps
+from schedules.services.hourly_limits import HourlyLimit
 
 
-def test_documents_of_unknown_clients_are_fetched_a_limited_number_of_times(monkeypatch):
+def test_clients_register_a_limited_number_of_times_from_an_address(monkeypatch: pytest.MonkeyPatch):
     seconds = [0.0]
-    monkeypatch.setattr(connected_apps, "_fetches", deque(maxlen=3))
+    monkeypatch.setattr(connected_apps, "_registrations", HourlyLimit(3))
+    monkeypatch.setattr(connected_apps, "_remove_unused_clients", lambda now: None)
     monkeypatch.setattr("schedules.clock.steady", lambda: seconds[0])
 
-    asked = [connected_apps.may_fetch() for _ in range(5)]
+    asked = [connected_apps.may_register(f"2001:db8::{number}") for number in range(5)]
+    others = [connected_apps.may_register(address) for address in ("192.0.2.1", "", "no address")]
     seconds[0] += 3601
 
     assert asked == [True] * 3 + [False] * 2
-    assert connected_apps.may_fetch()
+    assert others == [True] * 3
+    assert connected_apps.may_register("2001:db8::1")

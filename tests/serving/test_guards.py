@@ -8,6 +8,7 @@ import pytest
 from asgiref.sync import async_to_sync
 from django.conf import LazySettings
 
+from cronty_site import urls  # noqa: F401  (as they are without OAuth)
 from schedules.serving import guards
 from schedules.serving.guards import Guards
 
@@ -17,6 +18,11 @@ Messages = list[dict[str, Any]]
 @pytest.fixture(autouse=True)
 def short_linger(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(guards, "LINGER_SECONDS", 0.02)
+
+
+@pytest.fixture(autouse=True)
+def with_oauth(settings: LazySettings) -> None:
+    settings.CRONTY_OAUTH = True
 
 
 class Reader:
@@ -96,6 +102,7 @@ LARGEST = pytest.mark.parametrize(
         ("/", "GET", 1024),
         ("/mcp", "GET", 1024),
         ("/login/", "POST", 16_384),
+        ("/oauth/token/", "POST", 16_384),
         ("/admin/login/", "POST", 16_384),
         ("/mcp", "POST", 262_144),
         ("/jobs/new/", "POST", 1_000_000),
@@ -227,12 +234,41 @@ def test_few_logins_check_a_password_at_once_and_few_per_address_wait():
         ]
     )
 
-    assert statuses == [200] * guards.LOGINS_PER_ADDRESS + [429] * (40 - guards.LOGINS_PER_ADDRESS) + [
+    assert statuses == [200] * guards.WAITING_PER_ADDRESS + [429] * (40 - guards.WAITING_PER_ADDRESS) + [
         200,
         200,
     ]
     # The page of the form is no login.
     assert reader.most == guards.LOGINS_AT_ONCE + 1
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("POST", "/oauth/token/"),
+        ("POST", "/oauth/revoke/"),
+        ("POST", "/oauth/register/"),
+        ("PUT", "/oauth/register/some-client/"),
+        ("GET", "/oauth/authorize/"),
+        ("POST", "/oauth/authorize/"),
+    ],
+)
+def test_few_requests_of_an_address_reach_the_authorization_server_and_logins_do_not_wait_for_them(
+    method: str, path: str
+):
+    statuses, reader = together(
+        lambda app: [
+            *[ask(app, path, b"x", method=method, client=f"2001:db8::{number}") for number in range(40)],
+            ask(app, path, b"x", method=method, client="192.0.2.2"),
+            ask(app, "/login/", b"x", client="192.0.2.2"),
+        ]
+    )
+
+    assert statuses == [200] * guards.WAITING_PER_ADDRESS + [429] * (40 - guards.WAITING_PER_ADDRESS) + [
+        200,
+        200,
+    ]
+    assert reader.most == guards.OAUTH_AT_ONCE + 1
 
 
 def test_health_is_answered_while_every_request_is_taken(monkeypatch: pytest.MonkeyPatch):

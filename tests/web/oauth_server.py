@@ -10,6 +10,7 @@ import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import count
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
@@ -42,6 +43,7 @@ class Server:
     address: str
     environment: dict[str, str]
     python: list[str]
+    addresses: Iterator[str] = field(default_factory=lambda: (f"2001:db8:0:{n:x}::1" for n in count()))
     browser: httpx2.Client = field(init=False)
     app: httpx2.Client = field(init=False)
 
@@ -56,9 +58,11 @@ class Server:
         )
         assert answer.status_code == 302, answer.text
 
-    def register(self, **more: Any) -> httpx2.Response:
+    def register(self, *, address: str = "", **more: Any) -> httpx2.Response:
+        """Register a client from this address, or from one that has registered none before."""
+        headers = {"X-Forwarded-For": address or next(self.addresses)}
         # As ASCII, which can carry any text.
-        return self.app.post("/oauth/register/", content=json.dumps(METADATA | more))
+        return self.app.post("/oauth/register/", content=json.dumps(METADATA | more), headers=headers)
 
     def client(self) -> str:
         answer = self.register()
@@ -158,6 +162,7 @@ def serving_oauth(folder: Path) -> Iterator[Server]:
         "CRONTY_DATA": str(folder),
         "CRONTY_PORT": str(port),
         "CRONTY_OAUTH": "on",
+        "CRONTY_TRUSTED_PROXIES": "127.0.0.1",
         "CRONTY_MAX_TOKENS": "40",
     }
     with fork_server(IMPORTS, environment) as forks:

@@ -13,6 +13,7 @@ from mcp.client.auth.oauth2 import AuthorizationCodeResult
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.auth import OAuthClientInformationFull, OAuthClientMetadata, OAuthToken
 
+from tests.tasks.outbound.test_addresses import PRIVATE_HOSTS
 from tests.waiting import PATIENCE
 from tests.web.oauth_server import BACK, METADATA, Server, back_with, hidden, serving_oauth
 
@@ -189,6 +190,54 @@ def test_code_works_once_for_its_client_with_its_verifier(server):
     assert server.exchange(client_id, code=code).json()["error"] == "invalid_grant"
 
 
+@pytest.mark.parametrize("is_renewed", [False, True])
+def test_code_that_is_sent_again_ends_the_access_it_gave(server, is_renewed):
+    client_id = server.client()
+    code = server.code(client_id)
+    tokens = server.exchange(client_id, code=code).json()
+    if is_renewed:
+        tokens = server.exchange(
+            client_id, grant_type="refresh_token", refresh_token=tokens["refresh_token"]
+        ).json()
+    assert isinstance(server.tools(tokens["access_token"]), list)
+
+    assert server.exchange(client_id, code=code).status_code == 400
+
+    assert server.tools(tokens["access_token"]) == 401
+    refreshed = server.exchange(client_id, grant_type="refresh_token", refresh_token=tokens["refresh_token"])
+    assert refreshed.status_code == 400
+
+
+@pytest.mark.parametrize("method", ["none", "client_secret_post"])
+def test_wrong_secret_of_a_client_costs_next_to_nothing(server, method):
+    """Anybody may send one, and a hash that is made for passwords takes a second."""
+    rounds = server.run(
+        "import json; from base64 import b64encode; from unittest.mock import patch;"
+        "from django.contrib.auth import hashers; from django.test import Client; c = Client(HTTP_HOST='127.0.0.1');"
+        f"form = {METADATA | {'token_endpoint_auth_method': method}!r}\n"
+        "with patch.object(hashers, 'pbkdf2', wraps=hashers.pbkdf2) as slow:\n"
+        "    known = c.post('/oauth/register/', json.dumps(form), 'application/json').json()['client_id']\n"
+        "    basic = {'Authorization': 'Basic ' + b64encode(f'{known}:wrong'.encode()).decode()}\n"
+        "    wrong = {'client_id': known, 'client_secret': 'wrong', 'token': 'a', 'code': 'a', 'grant_type': 'authorization_code'}\n"
+        "    for path in ('/oauth/token/', '/oauth/revoke/'):\n"
+        "        assert c.post(path, wrong, headers=basic).status_code == 401\n"
+        "print(sum(call.args[2] for call in slow.call_args_list))"
+    )
+
+    assert 0 < int(rounds) < 20
+
+
+def test_client_with_a_secret_connects(server):
+    known = server.register(token_endpoint_auth_method="client_secret_post").json()
+    code = server.code(known["client_id"])
+
+    refused = server.exchange(known["client_id"], code=code, client_secret="wrong")
+    accepted = server.exchange(known["client_id"], code=code, client_secret=known["client_secret"])
+
+    assert refused.status_code == 401
+    assert isinstance(server.tools(accepted.json()["access_token"]), list)
+
+
 def test_refresh_token_rotates_and_a_stolen_one_ends_the_access(server):
     client_id, tokens = server.connect()
 
@@ -282,12 +331,31 @@ def test_only_checksums_are_stored(server):
         ({"redirect_uris": ["javascript:alert(1)"]}, 400),
         ({"redirect_uris": []}, 400),
         ({"redirect_uris": ["http://["]}, 400),
+        ({"redirect_uris": [f"{BACK} https://evil.example/back"]}, 400),
+        ({"redirect_uris": [f"{BACK}\x1dhttps://evil.example/back"]}, 400),
+        ({"redirect_uris": ["https://a.example;script-src/back"]}, 400),
+        ({"redirect_uris": ["https://münchen.example/back"]}, 400),
+        ({"redirect_uris": ["https://claude.ai@evil.example/back"]}, 400),
+        ({"grant_types": ["client_credentials"]}, 400),
+        ({"grant_types": ["implicit"]}, 400),
+        ({"grant_types": ["password", "refresh_token"]}, 400),
         ({"client_name": "x" * 9000}, 413),
         ({"client_name": None}, 400),
         ({"client_name": "\ud800"}, 400),
         ({"client_name": "a\x00b"}, 400),
     ],
-    ids=["plain http", "script", "none", "no address", "long", "no name", "surrogate", "NUL"],
+    ids=[
+        *(
+            "plain http",
+            "script",
+            "none",
+            "no address",
+            "two addresses",
+            "two addresses with a control character",
+        ),
+        *("end of a directive", "not ASCII", "user name", "no person", "implicit", "password"),
+        *("long", "no name", "surrogate", "NUL"),
+    ],
 )
 def test_bad_registration_is_refused(server, registered, more, status):
     assert server.register(**more).status_code == status
@@ -345,24 +413,96 @@ def test_resource_with_a_slash_is_this_one_at_every_step(server):
     assert isinstance(server.tools(renewed["access_token"]), list)
 
 
-def test_flood_of_registrations_ends_and_unused_clients_are_removed(server):
-    client_id, _ = server.connect()
-    statuses = [server.register().status_code for _ in range(61)]
+@pytest.mark.parametrize("host", ["a.example;script-src *", "a.example,b", "münchen.example", "a@b.example"])
+def test_address_that_is_not_plain_does_not_reach_the_policy(server, host):
+    refused = server.ask(server.client(), redirect_uri=f"https://{host}/back")
 
-    assert statuses[-1] == 429
-    may = "from schedules.web.oauth import DocumentPermission as P; print(P().has_permission(None, {!r}))"
-    assert server.run(may.format("https://assistant.example/client.json")) == "False"
-    assert server.run(may.format(client_id)) == "True"
+    assert refused.status_code == 400
+    assert "form-action 'self';" in f"{refused.headers['content-security-policy']};"
+    assert "script-src" not in refused.headers["content-security-policy"]
 
-    age = (
-        "from oauth2_provider.models import Application as A; from django.utils import timezone as z; import datetime as d;"
-        "A.objects.update(created=z.now() - d.timedelta(days=2))"
-    )
-    server.run(age)
+
+def test_flood_of_registrations_from_an_address_keeps_nobody_else_out(server):
+    # One client of IPv6 has many addresses.
+    statuses = [server.register(address=f"2001:db8:ffff::{number}").status_code for number in range(31)]
+
+    assert statuses == [201] * 30 + [429]
     assert server.register().status_code == 201
-    left = server.run(
-        "from oauth2_provider.models import Application as A; print(*A.objects.values_list('client_id', flat=True))"
-    ).split()
-    assert client_id in left
-    assert len(left) < 30
-    assert server.run(may.format("https://assistant.example/client.json")) == "True"
+
+
+def test_clients_that_nobody_connects_make_room_for_others(server):
+    connected, _ = server.connect()
+    first, second = server.client(), server.client()
+
+    def left(change: str) -> list[str]:
+        return server.run(
+            "from oauth2_provider.models import Application as A; from django.utils import timezone as z;"
+            "import datetime as d; from schedules.services import connected_apps;"
+            f"{change}; assert connected_apps.may_register('192.0.2.1');"
+            "print(*A.objects.order_by('pk').values_list('client_id', flat=True))"
+        ).split()
+
+    newest = left("connected_apps.MOST_UNUSED_CLIENTS = 2")
+    assert connected in newest
+    assert first not in newest
+    assert newest[-1] == second
+
+    recent = left("A.objects.update(created=z.now() - d.timedelta(days=2))")
+    assert connected in recent
+    assert second not in recent
+
+
+def resolve(server: Server, client_id: str, document: str = "", status: int = 200) -> str:
+    """Look for the client with this id, whose document has this text; return its name, or None."""
+    fake = (
+        "from types import SimpleNamespace as N; from oauth2_provider.cimd import resolve_cimd_application as resolve;"
+        "from schedules.tasks import outbound\n"
+        "async def send(method, url, **more):\n"
+        f"    return outbound.Reply({status}, {{}}, {document!r}, False)\n"
+        f"if {document!r}: outbound.send = send\n"
+    )
+    return server.run(
+        f"{fake}print(resolve({client_id!r}, N(headers={{'REMOTE_ADDR': '192.0.2.1'}})), end='')"
+    )
+
+
+def test_document_of_a_client_registers_it(server):
+    address = "https://assistant.example/client.json"
+    document = json.dumps(METADATA | {"client_id": address})
+
+    assert resolve(server, address, document) == "Assistant"
+    assert "Connect Assistant?" in server.ask(address).text
+
+
+@pytest.mark.parametrize(
+    ("address", "document"),
+    [
+        ("https://a.example/c", METADATA | {"client_id": "https://b.example/c"}),
+        ("https://a.example/c", METADATA | {"grant_types": ["implicit"]}),
+        ("https://a.example/c", METADATA | {"redirect_uris": [f"{BACK} https://evil.example/"]}),
+        ("https://a.example/c", METADATA | {"redirect_uris": ["https://a.example;script-src/"]}),
+        ("https://a.example/c", METADATA | {"client_name": "x" * 9000}),
+        ("https://a.example/c", [METADATA]),
+        ("https://a.example/../c", METADATA),
+        ("https://a.example/c#d", METADATA),
+        ("https://a.example", METADATA),
+    ],
+)
+def test_bad_document_registers_no_client(server, address, document):
+    if isinstance(document, dict):
+        document = {"client_id": address} | document
+
+    assert resolve(server, address, json.dumps(document)) == "None"
+
+
+def test_document_is_fetched_from_public_addresses_alone(server):
+    answers = server.run(
+        "from oauth2_provider.cimd import CIMDError\n"
+        "from oauth2_provider.settings import oauth2_settings\n"
+        f"for host in {PRIVATE_HOSTS!r}:\n"
+        "    try: oauth2_settings.CIMD_METADATA_FETCHER().fetch(f'https://{host}/client.json')\n"
+        "    except CIMDError as error: print(error)"
+    ).splitlines()
+
+    assert len(answers) == len(PRIVATE_HOSTS)
+    assert [answer for answer in answers if "not a public address" not in answer] == []

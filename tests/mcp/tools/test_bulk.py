@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 import time_machine
 
-from schedules import clock, services
+from schedules import clock, engine, services
 from schedules.mcp.auth import local_caller, set_local_caller
 from schedules.models import Event, Job
 from schedules.services import bulk
@@ -60,6 +60,25 @@ def test_confirmation_of_something_else_is_refused_with_a_new_one(call, home, ow
     assert "have changed since" in refused["error"]
     assert not Job.objects.exclude(status="pending").exists()
     assert call("bulk_jobs", **asked, confirm=refused["confirm"])["changed"] == refused["would_change"]
+
+
+def test_confirmation_works_once(call, home, owner):
+    confirm = call("bulk_jobs", **HOME)["confirm"]
+    assert call("bulk_jobs", **HOME, confirm=confirm)["changed"] == 2
+    resumed = call("bulk_jobs", action="resume", tag="home")
+    assert call("bulk_jobs", action="resume", tag="home", confirm=resumed["confirm"])["changed"] == 2
+
+    again = call("bulk_jobs", **HOME, confirm=confirm)
+
+    assert "have changed since" in again["error"]
+    assert not Job.objects.filter(status="paused").exists()
+
+
+def test_run_between_the_question_and_the_answer_does_not_spoil_the_confirmation(call, home, cluster):
+    confirm = call("bulk_jobs", **HOME)["confirm"]
+    assert engine.claim_runs(cluster.pk, clock.now() + timedelta(days=400), 10)
+
+    assert call("bulk_jobs", **HOME, confirm=confirm)["changed"] == 2
 
 
 def test_old_forged_and_foreign_confirmations_are_refused(call, home, owner, stranger):
