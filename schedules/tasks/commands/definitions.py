@@ -18,7 +18,7 @@ from pydantic import (
 from pydantic_core import ErrorDetails
 
 from schedules import limits
-from schedules.secret_references import problem_in
+from schedules.secret_references import names_in, problem_in
 from schedules.tasks.commands.templates import (
     END_OF_OPTIONS,
     PARAMETER_PATTERN,
@@ -131,6 +131,8 @@ class Parameter(_Table):
                     raise ValueError(f"{name}: {value!r} is not of type {self.type}")
                 if isinstance(value, str):
                     one_line(value)
+        if names_in(self.choices):
+            raise ValueError("choices: a secret cannot be one of the choices; use a pattern")
         if self.type not in ("integer", "number") and (self.min is not None or self.max is not None):
             raise ValueError(f"min and max belong to numbers, not to type {self.type}")
         if self.min is not None and self.max is not None and self.min > self.max:
