@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from schedules.database_errors import outage_in, reason_of
+from schedules.limits import strip_unprintable
 
 EVERY = 1.0
 MOST_CAUSES = 1000
@@ -74,10 +75,13 @@ class WrongHostFilter(logging.Filter):
 
 
 class LineFormatter(logging.Formatter):
-    """Writes the reason of an outage instead of its traceback, and how many lines the filter left out."""
+    """Writes the reason of an outage instead of its traceback, and how many lines the filter left out.
+
+    Nothing in a line is obeyed by the terminal that shows it.
+    """
 
     def format(self, record: logging.LogRecord) -> str:
-        return super().format(self.shortened(record))
+        return strip_unprintable(super().format(self.shortened(record)))
 
     @staticmethod
     def shortened(record: logging.LogRecord) -> logging.LogRecord:

@@ -9,7 +9,7 @@ from typing import Any
 import click
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from cronty_site.terminal.output import COLOURS, console, counted, line, note, print_json, say
+from cronty_site.terminal.output import COLOURS, block, console, counted, line, note, print_json, say
 from cronty_site.terminal.session import Session, subcommand
 from cronty_site.terminal.setup import ExitCode
 from schedules.files.documents import MOST_BYTES
@@ -131,7 +131,8 @@ def export_command(
     if path is None and session.as_json:
         print_json({"jobs": len(found), "text": text})
     elif path is None:
-        click.echo(text, nl=False)
+        # A file or a pipe gets every character; a terminal shows none that it would obey.
+        click.echo(block(text) if sys.stdout.isatty() else text, nl=False)
     else:
         write_file(session, path, text, force=force)
         if session.as_json:
@@ -155,7 +156,7 @@ def print_plan(plan: Plan) -> None:
         click.secho(text, fg=COLOURS[step.action.value] if out.is_terminal and not out.no_color else None)
         for difference in step.differences:
             before, after = line(difference.before) or "–", line(difference.after) or "–"
-            click.echo(f"    {difference.field}: {before} → {after}")
+            click.echo(f"    {line(difference.field)}: {before} → {after}")
     if len(shown) < len(plan.steps):
         say(f"… and {len(plan.steps) - len(shown):,} more")
     for text in plan.left_out:
