@@ -8,8 +8,9 @@ from pathlib import Path
 
 from django.conf import settings
 
+from schedules.private_files import foreign_link
 from schedules.tasks import registry
-from schedules.tasks.commands.definitions import Command, CommandsFileError, parse
+from schedules.tasks.commands.definitions import LONGEST_FILE, TOO_LARGE, Command, CommandsFileError, parse
 from schedules.tasks.commands.parameters import parameters_of
 from schedules.tasks.commands.run import CommandRun, refusal_of
 from schedules.tasks.registry import Task
@@ -131,13 +132,21 @@ def _has_settled(found: Signature) -> bool:
 
 def _content(path: Path) -> str:
     try:
-        with path.open("rb") as file:
+        # Opening a pipe would wait for somebody to write into it.
+        with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as file:
             found = os.fstat(file.fileno())
+            if not stat.S_ISREG(found.st_mode):
+                raise CommandsFileError("It is not a file.")
             if found.st_mode & (stat.S_IWGRP | stat.S_IWOTH) or found.st_uid not in (0, os.getuid()):
                 raise CommandsFileError(
                     "Others than the user who runs Cronty can change it. Make it yours: chmod go-w, chown."
                 )
-            return file.read().decode()
+            if link := foreign_link(path):
+                raise CommandsFileError(f"Another user made the link {link}, and can change where it leads.")
+            content = file.read(LONGEST_FILE + 1)
+        if len(content) > LONGEST_FILE:
+            raise CommandsFileError(TOO_LARGE)
+        return content.decode()
     except OSError as error:
         raise CommandsFileError(f"It cannot be read: {error.strerror}.") from error
     except UnicodeDecodeError as error:

@@ -32,6 +32,7 @@ from schedules.tasks.registry import MOST_ATTEMPTS, NAME
 from schedules.when.phrases import PhraseError, parse_delay
 
 LONGEST_FILE = 1_000_000
+TOO_LARGE = f"The file is larger than {LONGEST_FILE:,} bytes."
 LONGEST_TEXT = 1000
 # The name of the argument that every task gets its run by.
 RESERVED = "run"
@@ -271,7 +272,7 @@ class Command(_Table):
 def parse(text: str) -> dict[str, Command]:
     """Return the commands of a file by name, or raise CommandsFileError with every problem."""
     if len(text.encode()) > LONGEST_FILE:
-        raise CommandsFileError(f"The file is larger than {LONGEST_FILE:,} bytes.")
+        raise CommandsFileError(TOO_LARGE)
     try:
         tables = tomllib.loads(text)
     except (tomllib.TOMLDecodeError, RecursionError) as error:
