@@ -6,9 +6,11 @@ In an outage there is one line a second per cause, and no traceback while the da
 import json
 import logging
 import time
+from collections.abc import Mapping
 from contextvars import ContextVar
 from copy import copy
 from datetime import UTC, datetime
+from types import MappingProxyType
 from typing import Any
 
 from schedules.database_errors import outage_in, reason_of
@@ -17,7 +19,7 @@ from schedules.limits import strip_unprintable
 EVERY = 1.0
 MOST_CAUSES = 1000
 
-_run: ContextVar[dict[str, Any]] = ContextVar("run", default={})  # noqa: B039
+_run: ContextVar[Mapping[str, Any]] = ContextVar("run", default=MappingProxyType({}))
 
 
 class InRun:

@@ -83,7 +83,7 @@ def apply_specs(
     is_quiet: bool = False,
 ) -> None:
     """Show the plan, ask, and apply it; quietly, if the caller prints something else."""
-    with _progress("Checking", len(specs)) as step:
+    with _Progress("Checking", len(specs)) as step:
         plan = make_plan(session.actor, source, specs, session.now, prune=prune, on_progress=step)
     if plan.problems:
         raise _invalid(session, plan.problems)
@@ -97,7 +97,7 @@ def apply_specs(
         return
     if not yes:
         session.confirm("Apply this?")
-    with _progress("Applying", len(plan.steps)) as step:
+    with _Progress("Applying", len(plan.steps)) as step:
         session.expect(apply_plan(session.actor, plan, on_progress=step))
     if is_quiet:
         return
@@ -212,7 +212,7 @@ def _invalid(session: Session, problems: Sequence[object]) -> Exception:
     return session.failure(f"Nothing was changed{many}:\n{listed}", code="invalid")
 
 
-class _progress:  # noqa: N801
+class _Progress:
     """A progress bar on standard error, if that is a terminal; calling it sets how much is done."""
 
     def __init__(self, words: str, total: int) -> None:

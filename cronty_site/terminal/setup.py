@@ -44,10 +44,12 @@ def show_error(error: click.ClickException, *, as_json: bool) -> None:
 def start_django(*, pages: bool) -> None:
     """Set Django up, once; a wrong setting is a failure with one sentence."""
     if "django" in sys.modules:
+        # `cronty --help` starts without Django.
         from django.apps import apps  # noqa: PLC0415
 
         if apps.ready:
             return
+    # It imports Django.
     from cronty_site.startup import set_up  # noqa: PLC0415
 
     try:
