@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 PIP_INSTALL := install -q --disable-pip-version-check --no-input --require-hashes --no-deps
 ARGS ?=
 
-.PHONY: up test coverage install install-dev dist check check-types check-rules compile-tests bare pythons bench growth figures faults mutants hosts load soak browser approve conformance fuzz model contract lock clean
+.PHONY: up test coverage install install-dev dist check check-types check-rules compile-tests advisories bare pythons bench growth figures faults mutants hosts load soak browser approve conformance fuzz model contract lock clean
 
 up: install
 	@$(BIN)/python manage.py up $(ARGS)
@@ -52,8 +52,13 @@ check-rules:
 	@$(BIN)/djlint --check --lint --quiet schedules/templates templates
 	@$(BIN)/lint-imports
 	@$(BIN)/bandit -q -r schedules cronty_site -c pyproject.toml 2>/dev/null
+	@$(BIN)/python -m verification.advisories
 	@$(BIN)/python manage.py makemigrations --check --dry-run
 	@CRONTY_URL=https://cronty.example $(BIN)/python manage.py check --deploy --fail-level WARNING
+
+# Compare the pinned versions with known advisories; ARGS=--online also asks the package index of pip, if it can be reached.
+advisories: install-dev
+	@$(BIN)/python -m verification.advisories $(ARGS)
 
 # Collect the tests once, on the core that mypy leaves free: all workers would compile what they import at the same time.
 compile-tests:

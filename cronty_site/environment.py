@@ -5,6 +5,7 @@ import os
 import re
 import secrets
 import shlex
+import stat
 import zoneinfo
 from contextlib import suppress
 from importlib.util import find_spec
@@ -31,6 +32,8 @@ def load_dotenv(path: Path) -> None:
     """Read `NAME=value` lines from a file; the real environment takes precedence."""
     if not path.is_file():
         return
+    if path.stat().st_mode & stat.S_IWOTH:
+        raise refuse(path.name, f"every user of this machine can change {path}: read it, then chmod go= it.")
     for line in _content(path.name, path).splitlines():
         name, separator, value = line.strip().removeprefix("export ").partition("=")
         if separator and not name.startswith("#"):
@@ -213,7 +216,8 @@ def folder(name: str, default: Path) -> Path:
 
 def file(name: str, default: Path) -> str:
     """Read the path of a file, which need not exist yet; its folder must."""
-    path = Path(text(name, str(default))).resolve()
+    # Links are left in it: who made them matters when it is read.
+    path = Path(text(name, str(default))).absolute()
     if path.is_dir() or not path.parent.is_dir():
         raise refuse(name, f"use the path of a file in a folder that exists, not {str(path)!r}.")
     return str(path)

@@ -198,9 +198,9 @@ OAUTH2_PROVIDER = {
     "CLIENT_SECRET_HASHER": "client_secret_sha256",  # nosec B105
     "ALLOWED_REDIRECT_URI_SCHEMES": ["https", "http", "cursor"],
     "ALLOW_LOCALHOST_LOOPBACK": True,
-    "ACCESS_TOKEN_EXPIRE_SECONDS": 3600,  # nosec B105
+    "ACCESS_TOKEN_EXPIRE_SECONDS": 60 * 60,
     "REFRESH_TOKEN_EXPIRE_SECONDS": 90 * 86_400,
-    "REFRESH_TOKEN_REUSE_PROTECTION": True,  # nosec B105
+    "REFRESH_TOKEN_REUSE_PROTECTION": True,  # nosec B105  # a switch
     "DCR_ENABLED": True,
     "DCR_REGISTRATION_PERMISSION_CLASSES": ["oauth2_provider.dcr.AllowAllDCRPermission"],
     "CIMD_ENABLED": True,

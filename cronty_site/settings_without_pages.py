@@ -3,7 +3,7 @@
 An operator's own apps may need any other app, so with them nothing is left out.
 """
 
-from cronty_site.settings import *  # noqa: F403
+from cronty_site.settings import *  # noqa: F403  (all of them)
 from cronty_site.settings import CRONTY_APPS, INSTALLED_APPS
 
 # Django's own loggers would import the error pages; `set_up` configures ours alone.

@@ -8,12 +8,12 @@ CRONTY_URL = "http://127.0.0.1:8000"
 CRONTY_HOST = "127.0.0.1"
 CRONTY_PORT = 8000
 CRONTY_TRUSTED_PROXIES: list[str] = []
-CRONTY_ADMIN_PASSWORD = ""  # nosec B105
+CRONTY_ADMIN_PASSWORD: str = ""
 CRONTY_OAUTH = False
 
 # What tasks may reach
 NTFY_URL = "https://ntfy.sh"
-NTFY_TOKEN = ""  # nosec B105
+NTFY_TOKEN: str = ""
 CRONTY_AGENT_COMMAND: list[str] = []
 CRONTY_AGENT_USERS: list[str] = []
 # The file that lists the commands that jobs may run; without one, there are none.

@@ -6,17 +6,20 @@ In an outage there is one line a second per cause, and no traceback while the da
 import json
 import logging
 import time
+from collections.abc import Mapping
 from contextvars import ContextVar
 from copy import copy
 from datetime import UTC, datetime
+from types import MappingProxyType
 from typing import Any
 
 from schedules.database_errors import outage_in, reason_of
+from schedules.limits import strip_unprintable
 
 EVERY = 1.0
 MOST_CAUSES = 1000
 
-_run: ContextVar[dict[str, Any]] = ContextVar("run", default={})  # noqa: B039
+_run: ContextVar[Mapping[str, Any]] = ContextVar("run", default=MappingProxyType({}))
 
 
 class InRun:
@@ -74,10 +77,13 @@ class WrongHostFilter(logging.Filter):
 
 
 class LineFormatter(logging.Formatter):
-    """Writes the reason of an outage instead of its traceback, and how many lines the filter left out."""
+    """Writes the reason of an outage instead of its traceback, and how many lines the filter left out.
+
+    Nothing in a line is obeyed by the terminal that shows it.
+    """
 
     def format(self, record: logging.LogRecord) -> str:
-        return super().format(self.shortened(record))
+        return strip_unprintable(super().format(self.shortened(record)))
 
     @staticmethod
     def shortened(record: logging.LogRecord) -> logging.LogRecord:

@@ -14,6 +14,9 @@ from django.conf import settings
 logger = logging.getLogger(__name__)
 
 OTHERS = stat.S_IRWXG | stat.S_IRWXO
+OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
+# Files that say what Cronty does.
+OBEYED = ("commands.toml", ".env")
 # The database, what SQLite keeps beside it, the lock of a start, and the copy that `restore` prepares.
 DATABASE_SUFFIXES = ("", "-wal", "-shm", "-journal", ".lock", ".restoring")
 
@@ -21,7 +24,12 @@ DATABASE_SUFFIXES = ("", "-wal", "-shm", "-journal", ".lock", ".restoring")
 def restrict_to_owner() -> None:
     """Take the rights of other users away from files that are ours, and log it; older versions left them readable."""
     for path in open_to_others():
-        if _restrict(path):
+        if path.name in OBEYED and _mode_of(path) & OTHERS_WRITE:
+            # Somebody else may have written it: without their rights, it would look like the operator's own.
+            logger.warning(
+                "Other users of this machine can change %s: read it, then chmod go= %s", path, path
+            )
+        elif _restrict(path):
             logger.warning("Other users of this machine had rights on %s: they are taken away", path)
         else:
             logger.warning("Other users of this machine have rights on %s, which is not ours to change", path)
@@ -30,6 +38,17 @@ def restrict_to_owner() -> None:
 def open_to_others() -> list[Path]:
     """Return the private files and folders that other users of this machine have rights on."""
     return [path for path in _private_paths() if _mode_of(path) & OTHERS]
+
+
+def foreign_link(path: Path) -> Path | None:
+    """Return the first link on the way to a file that neither this user nor root made, or None."""
+    for step in (*reversed(path.parents), path):
+        found = step.lstat()
+        if stat.S_ISLNK(found.st_mode):
+            if found.st_uid not in (0, os.getuid()):
+                return step
+            return foreign_link(step.parent / step.readlink() / path.relative_to(step))
+    return None
 
 
 def _private_paths() -> Iterator[Path]:

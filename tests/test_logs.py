@@ -66,6 +66,17 @@ def test_error_that_is_no_outage_keeps_its_traceback(output, ticks):
     assert output.getvalue().count("Traceback") == 1
 
 
+def test_line_has_nothing_that_a_terminal_obeys(output):
+    try:
+        raise ValueError("\x1b[2J\x9b31m\u202eb")
+    except ValueError:
+        log.warning("Task said %s", "\x1b]0;owned\x07a", exc_info=True)
+
+    text = output.getvalue()
+    assert text.startswith("WARNING tests.logs: Task said ]0;owneda\nTraceback")
+    assert text.endswith("\nValueError: [2J31mb\n")
+
+
 def test_outage_behind_another_error_is_recognized(output, ticks):
     try:
         raise ExceptionGroup("unhandled errors", [OperationalError("connection refused")])

@@ -62,6 +62,18 @@ def test_start_takes_the_rights_of_others_away_and_logs_it(data: Path, caplog: p
     assert list(checks.check_files()) == []
 
 
+@pytest.mark.parametrize("name", ["commands.toml", ".env"])
+@pytest.mark.parametrize("mode", [0o660, 0o602])
+def test_what_others_could_change_is_not_trusted_by_taking_their_rights_away(data, caplog, name, mode):
+    (data / name).write_text("x")
+    (data / name).chmod(mode)
+
+    private_files.restrict_to_owner()
+
+    assert mode_of(data / name) == mode
+    assert f"can change {data / name}: read it, then chmod go= {data / name}" in caplog.text
+
+
 def test_database_and_settings_file_elsewhere_are_private_too(data: Path, settings: LazySettings):
     elsewhere = data.parent / "elsewhere"
     elsewhere.mkdir(mode=0o755)

@@ -75,7 +75,7 @@ def _wait_for(session: Session, run: Execution, timeout: float) -> Execution:
                 raise session.failure(
                     f"Run {run.pk} is still {found.status} after {timeout:g} seconds.", ExitCode.RUN_FAILED
                 )
-            time.sleep(POLL_SECONDS)  # noqa: TID251
+            time.sleep(POLL_SECONDS)  # noqa: TID251  (waits for a run)
 
 
 def _has_succeeded(run: Execution) -> bool:

@@ -141,7 +141,7 @@ def _text(session: Session, path: Path | None) -> str:
     if path is not None:
         return read_text(session, path)
     try:
-        listed = subprocess.run(["crontab", "-l"], capture_output=True, text=True, check=False)  # noqa: S607  # nosec B603, B607
+        listed = subprocess.run(["crontab", "-l"], capture_output=True, text=True, check=False)  # noqa: S607  # nosec B603, B607  # of the person who types it
     except OSError as error:
         raise session.failure("There is no crontab command here: give the path of a file.") from error
     if listed.returncode:

@@ -9,7 +9,7 @@ from typing import Any
 import click
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from cronty_site.terminal.output import COLOURS, console, counted, line, note, print_json, say
+from cronty_site.terminal.output import COLOURS, block, console, counted, line, note, print_json, say
 from cronty_site.terminal.session import Session, subcommand
 from cronty_site.terminal.setup import ExitCode
 from schedules.files.documents import MOST_BYTES
@@ -83,7 +83,7 @@ def apply_specs(
     is_quiet: bool = False,
 ) -> None:
     """Show the plan, ask, and apply it; quietly, if the caller prints something else."""
-    with _progress("Checking", len(specs)) as step:
+    with _Progress("Checking", len(specs)) as step:
         plan = make_plan(session.actor, source, specs, session.now, prune=prune, on_progress=step)
     if plan.problems:
         raise _invalid(session, plan.problems)
@@ -97,7 +97,7 @@ def apply_specs(
         return
     if not yes:
         session.confirm("Apply this?")
-    with _progress("Applying", len(plan.steps)) as step:
+    with _Progress("Applying", len(plan.steps)) as step:
         session.expect(apply_plan(session.actor, plan, on_progress=step))
     if is_quiet:
         return
@@ -131,7 +131,8 @@ def export_command(
     if path is None and session.as_json:
         print_json({"jobs": len(found), "text": text})
     elif path is None:
-        click.echo(text, nl=False)
+        # A file or a pipe gets every character; a terminal shows none that it would obey.
+        click.echo(block(text) if sys.stdout.isatty() else text, nl=False)
     else:
         write_file(session, path, text, force=force)
         if session.as_json:
@@ -155,7 +156,7 @@ def print_plan(plan: Plan) -> None:
         click.secho(text, fg=COLOURS[step.action.value] if out.is_terminal and not out.no_color else None)
         for difference in step.differences:
             before, after = line(difference.before) or "–", line(difference.after) or "–"
-            click.echo(f"    {difference.field}: {before} → {after}")
+            click.echo(f"    {line(difference.field)}: {before} → {after}")
     if len(shown) < len(plan.steps):
         say(f"… and {len(plan.steps) - len(shown):,} more")
     for text in plan.left_out:
@@ -211,7 +212,7 @@ def _invalid(session: Session, problems: Sequence[object]) -> Exception:
     return session.failure(f"Nothing was changed{many}:\n{listed}", code="invalid")
 
 
-class _progress:  # noqa: N801
+class _Progress:
     """A progress bar on standard error, if that is a terminal; calling it sets how much is done."""
 
     def __init__(self, words: str, total: int) -> None:

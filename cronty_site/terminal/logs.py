@@ -90,7 +90,7 @@ def _show_output(run: Execution, *, follow: bool) -> bool:
     last = part.text
     click.echo(block(part.text), nl=False)
     while follow and not part.is_ended:
-        time.sleep(POLL_SECONDS)  # noqa: TID251
+        time.sleep(POLL_SECONDS)  # noqa: TID251  (follows until Ctrl-C)
         part = output_since(run, part.position, part.attempt)
         last = part.text or last
         click.echo(block(part.text), nl=False)
@@ -112,7 +112,7 @@ def _follow(session: Session, runs: ExecutionQuerySet, newest: list[Execution], 
                 _print_line(session, run, with_job=with_job)
         # Of many runs, only the newest can still change.
         seen = dict(sorted(seen.items())[-MOST_FOLLOWED:])
-        time.sleep(POLL_SECONDS)  # noqa: TID251
+        time.sleep(POLL_SECONDS)  # noqa: TID251  (follows until Ctrl-C)
         newest = list(runs.order_by("-pk")[:100])[::-1]
 
 

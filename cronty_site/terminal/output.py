@@ -37,8 +37,8 @@ COLOURS = {
     "warning": "yellow",
     "problem": "red",
 }
-# Terminals obey these even without an escape character; JSON leaves them as they are.
-_C1 = re.compile("[\x7f-\x9f]")
+# What json.dumps leaves as it is: DEL, C1 controls, which terminals obey, and everything else that is not ASCII.
+_UNESCAPED = re.compile("[^\n -~]")
 
 
 def console(*, stderr: bool = False) -> Console:
@@ -53,7 +53,12 @@ def console(*, stderr: bool = False) -> Console:
 def print_json(value: Any) -> None:
     """Print a value as JSON, without characters that a terminal obeys."""
     text = json.dumps(value, ensure_ascii=False, indent=2, default=str)
-    click.echo(_C1.sub(lambda match: f"\\u{ord(match[0]):04x}", text))
+    click.echo(_UNESCAPED.sub(_printable, text))
+
+
+def _printable(found: re.Match[str]) -> str:
+    # Also what reorders or hides the text around it.
+    return found[0] if found[0].isprintable() else json.dumps(found[0])[1:-1]
 
 
 def line(value: Any) -> str:
@@ -97,7 +102,7 @@ def print_facts(facts: Mapping[str, Any]) -> None:
     table.add_column(overflow="fold")
     for name, value in facts.items():
         if value not in (None, "", [], {}):
-            table.add_row(name, cell(value))
+            table.add_row(Text(line(name)), cell(value))
     console().print(table)
 
 

@@ -5,6 +5,8 @@ import sys
 
 import click
 
+from schedules.limits import strip_unprintable
+
 
 class ExitCode:
     """The exit codes of `cronty`, as documented in its help; click uses 2 for wrong usage."""
@@ -26,7 +28,8 @@ class Failure(click.ClickException):
         self.code = code or "error"
 
     def show(self, file: object = None) -> None:
-        click.echo(f"cronty: {self.message}", err=True)
+        # It may quote the name of a job, or a file.
+        click.echo(f"cronty: {strip_unprintable(self.message)}", err=True)
 
 
 def show_error(error: click.ClickException, *, as_json: bool) -> None:
@@ -41,10 +44,12 @@ def show_error(error: click.ClickException, *, as_json: bool) -> None:
 def start_django(*, pages: bool) -> None:
     """Set Django up, once; a wrong setting is a failure with one sentence."""
     if "django" in sys.modules:
+        # `cronty --help` starts without Django.
         from django.apps import apps  # noqa: PLC0415
 
         if apps.ready:
             return
+    # It imports Django.
     from cronty_site.startup import set_up  # noqa: PLC0415
 
     try:

@@ -5,7 +5,7 @@
 import django_q.admin  # noqa: F401
 from django.contrib import admin
 
-import schedules.admin.generic_classes  # noqa: F401
+import schedules.admin.generic_classes  # noqa: F401  (changes Django's classes)
 from schedules.admin.jobs import JobAdmin
 from schedules.admin.ledger import ClusterAdmin, EventAdmin, ExecutionAdmin
 from schedules.admin.people import ProfileAdmin, TokenAdmin

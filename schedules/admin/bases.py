@@ -39,7 +39,7 @@ SEARCH_HELP = f"The id of a job, or a part of a text; of a long list, {count_wor
 _FILTER_LOOKUPS = ("exact", "isnull", "isempty", "gte", "lt")
 
 
-class ChangeRefused(Exception):  # noqa: N818
+class ChangeRefused(Exception):  # noqa: N818  (an answer, not an error)
     """A service refused the input: nothing was saved, and the page shows the reason."""
 
     def __init__(self, refusal: Err) -> None:

@@ -30,7 +30,7 @@ def update_rows(
     table = connection.ops.quote_name(model._meta.db_table)
     # Different from the table's own names, so that `total = total + {total}` is not ambiguous.
     new = {name: f"{'same' if name in same else 'given'}.new_{name}" for name in columns}
-    update = f"UPDATE {table} SET {assignments.format(**new)} "  # noqa: S608  # nosec B608
+    update = f"UPDATE {table} SET {assignments.format(**new)} "  # noqa: S608  # nosec B608  # names of our own columns
     where = f"WHERE {table}.id = given.new_id"
     given, once = (", ".join(f"new_{name}" for name in names) for names in (differing, same))
     if connection.vendor == "postgresql":

@@ -71,7 +71,7 @@ def retry_at(run: Started, now: datetime, after: timedelta | None = None) -> dat
         return None
     growth: timedelta = min(run.backoff * 2 ** (run.attempt - 1), max(LONGEST_BACKOFF, run.backoff))
     asked = min(after or timedelta(), LONGEST_WAIT)
-    return now + max(growth * random.uniform(0.75, 1.25), asked)  # noqa: S311  # nosec B311
+    return now + max(growth * random.uniform(0.75, 1.25), asked)  # noqa: S311  # nosec B311  # jitter, nothing secret
 
 
 def settle_runs(cluster_id: int, outcomes: Sequence[Outcome]) -> Settled:

@@ -67,7 +67,7 @@ def prepare_when_possible() -> FirstUser | None:
             if str(away) != reason:
                 reason = str(away)
                 logger.warning("The database cannot be used (%s); waiting for it", reason)
-        time.sleep(pause)  # noqa: TID251
+        time.sleep(pause)  # noqa: TID251  (waits for the database)
     raise AssertionError("the pauses never end")
 
 

@@ -40,7 +40,7 @@ def _wait(try_lock: Callable[[], bool], max_wait: float) -> None:
         if said_at is None or now - said_at > SAY_EVERY:
             said_at = now
             logger.warning("Another process is preparing this database; waiting until it is done")
-        time.sleep(LOOK_EVERY)  # noqa: TID251
+        time.sleep(LOOK_EVERY)  # noqa: TID251  (waits for another process)
 
 
 @contextmanager

@@ -37,7 +37,7 @@ def stop_with_foreign_secret_key() -> None:
 
 def _refuse_later() -> None:
     for pause in growing_pauses():
-        time.sleep(pause)  # noqa: TID251
+        time.sleep(pause)  # noqa: TID251  (a thread that waits for the database)
         try:
             if refuse_foreign_secret_key():
                 return

@@ -44,13 +44,14 @@ def deferred_adapters() -> Iterator[None]:
 
     Loading the MCP SDK builds 21 of them, which takes a twentieth of the time to the first answer.
     """
+    # Most commands can do without it.
     import pydantic  # noqa: PLC0415
 
     adapter = pydantic.TypeAdapter
 
     # Final for type checkers, because a subclass seldom makes sense; this one only has another default.
     class DeferredAdapter(adapter[T], Generic[T]):  # type: ignore[misc, valid-type]
-        def __init__(self, type: Any, *, config: Any = None, **more: Any) -> None:  # noqa: A002
+        def __init__(self, type: Any, *, config: Any = None, **more: Any) -> None:  # noqa: A002  (pydantic's own name)
             try:
                 super().__init__(type, config=config or {"defer_build": True}, **more)
             except pydantic.PydanticUserError:

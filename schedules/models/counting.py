@@ -64,6 +64,7 @@ def has_key(keys: Iterable[int]) -> Func:
     """Match rows by any number of keys, as one parameter: for thousands, Django takes longer than the database."""
     if connection.vendor == "sqlite":
         return _InList("pk", Value(json.dumps([*keys])))
+    # As above, only where PostgreSQL is used.
     from django.contrib.postgres.fields import ArrayField  # noqa: PLC0415
 
     return _InArray("pk", Value([*keys], output_field=ArrayField(BigIntegerField())))

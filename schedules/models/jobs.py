@@ -228,7 +228,7 @@ class Job(models.Model):
         editable=False,
         help_text="A digest of the columns as the file was applied: if it differs, the job was changed elsewhere.",
     )
-    idempotency_key = models.CharField(max_length=200, null=True, editable=False)  # noqa: DJ001
+    idempotency_key = models.CharField(max_length=200, null=True, editable=False)  # noqa: DJ001  (NULL is not unique)
     request_digest = models.CharField(max_length=64, blank=True, editable=False)
 
     signing_version = models.PositiveIntegerField(

@@ -59,22 +59,21 @@ def is_waiting() -> Q:
 
 def with_rank(jobs: JobQuerySet, now: datetime) -> JobQuerySet:
     """Annotate `rank`: the place of a job's standing in ORDER."""
-    Status = Job.Status  # noqa: N806
     armed = Q(status__in=_ARMED)
     conditions = {
         "stopped_failing": is_stopped_failing(),
-        "failed": Q(status=Status.FAILED),
-        "failing": Q(status=Status.PENDING, failure_streak__gt=0),
+        "failed": Q(status=Job.Status.FAILED),
+        "failing": Q(status=Job.Status.PENDING, failure_streak__gt=0),
         "retrying": is_retrying(),
-        "late": Q(status=Status.PENDING, next_run_at__lt=now - LATE_AFTER),
+        "late": Q(status=Job.Status.PENDING, next_run_at__lt=now - LATE_AFTER),
         # Not for a stopped job, even while its last run goes on.
         "running": is_running(),
         "waiting": is_waiting(),
         "healthy": armed & Q(last_run_at__isnull=False),
         "new": armed,
-        "paused": Q(status=Status.PAUSED),
-        "completed": Q(status=Status.COMPLETED),
-        "cancelled": Q(status=Status.CANCELLED),
+        "paused": Q(status=Job.Status.PAUSED),
+        "completed": Q(status=Job.Status.COMPLETED),
+        "cancelled": Q(status=Job.Status.CANCELLED),
     }
     cases = [When(conditions[name], then=Value(place)) for place, name in enumerate(ORDER)]
     return jobs.annotate(rank=Case(*cases, output_field=IntegerField()))
@@ -112,7 +111,6 @@ def _unfinished_runs() -> Any:
 
 
 def _standing_of(job: Any, unfinished: Sequence[Any], now: datetime) -> Standing:
-    Status = Job.Status  # noqa: N806
     has_retry = has_unclaimed = has_run_under_way = False
     for run in unfinished:
         if run.status == "queued":
@@ -122,20 +120,20 @@ def _standing_of(job: Any, unfinished: Sequence[Any], now: datetime) -> Standing
         else:
             has_run_under_way = True
     has_run_under_way = has_run_under_way or has_retry
-    if job.status == Status.PAUSED and (
+    if job.status == Job.Status.PAUSED and (
         0 < job.pause_after_failures <= job.failure_streak or job.has_unreadable_schedule
     ):
         name = "stopped_failing"
     elif job.status not in _ARMED:
         # Failed, paused, completed and cancelled jobs stand as their status says.
         name = job.status
-    elif job.status == Status.PENDING and job.failure_streak > 0:
+    elif job.status == Job.Status.PENDING and job.failure_streak > 0:
         name = "failing"
     elif has_retry:
         name = "retrying"
-    elif job.status == Status.PENDING and job.next_run_at < now - LATE_AFTER:
+    elif job.status == Job.Status.PENDING and job.next_run_at < now - LATE_AFTER:
         name = "late"
-    elif has_run_under_way or (job.status == Status.RUNNING and not has_unclaimed):
+    elif has_run_under_way or (job.status == Job.Status.RUNNING and not has_unclaimed):
         name = "running"
     elif has_unclaimed:
         name = "waiting"

@@ -17,7 +17,7 @@ class SpecialResult(enum.Enum):
 WAITING = SpecialResult.WAITING
 
 
-class Final(Exception):  # noqa: N818
+class Final(Exception):  # noqa: N818  (part of the interface of tasks)
     """Raised by a task: the run failed, and a retry would not help."""
 
     said: str = ""
@@ -26,7 +26,7 @@ class Final(Exception):  # noqa: N818
     """What is known about the run although it failed, like the exit code of a command."""
 
 
-class RetryLater(Exception):  # noqa: N818
+class RetryLater(Exception):  # noqa: N818  (part of the interface of tasks)
     """Raised by a task: the run failed, and a retry may help once `after` has passed, a duration or seconds."""
 
     said: str = ""

@@ -257,7 +257,7 @@ class Leader:
             self._sleep()
 
     def _sleep(self, seconds: float = LOOK_EVERY) -> None:
-        time.sleep(seconds)  # noqa: TID251
+        time.sleep(seconds)  # noqa: TID251  (the loop's own pause)
 
 
 class HeartbeatWatch:

@@ -38,7 +38,7 @@ class Permits:
         until = time.monotonic() + max_wait
         handle = self._try_acquire(self._count)
         while handle is None and time.monotonic() < until:
-            time.sleep(POLL)  # noqa: TID251
+            time.sleep(POLL)  # noqa: TID251  (waits for another process)
             handle = self._try_acquire(self._count)
         try:
             yield handle is not None

@@ -43,11 +43,11 @@ class Clock:
         return time.monotonic()
 
     def sleep(self, seconds: float) -> None:
-        time.sleep(seconds)  # noqa: TID251
+        time.sleep(seconds)  # noqa: TID251  (the clock of the loops, which tests replace)
 
     def let_others_run(self) -> None:
         """Give the other threads of this process their turn."""
-        time.sleep(LET_OTHERS_RUN)  # noqa: TID251
+        time.sleep(LET_OTHERS_RUN)  # noqa: TID251  (gives the interpreter away)
 
 
 class _SharedValues(ctypes.Structure):

@@ -40,5 +40,5 @@ def _record_pid() -> None:
 
 def _end_after(parent: int, how: signal.Signals) -> None:
     while os.getppid() == parent:
-        time.sleep(LOOK_EVERY)  # noqa: TID251
+        time.sleep(LOOK_EVERY)  # noqa: TID251  (a thread that watches a process)
     os.kill(os.getpid(), how)

@@ -118,7 +118,7 @@ class Supervisor:
                 child.start_if_due()
             if is_done():
                 return
-            time.sleep(LOOK_EVERY)  # noqa: TID251
+            time.sleep(LOOK_EVERY)  # noqa: TID251  (the loop's own pause)
 
     def stop(self) -> None:
         """Ask every child to finish; kill those that have not finished within the limit."""
@@ -131,7 +131,7 @@ class Supervisor:
                 asked_at = time.monotonic()
                 for process in self._alive():
                     process.terminate()
-            time.sleep(LOOK_EVERY / 4)  # noqa: TID251
+            time.sleep(LOOK_EVERY / 4)  # noqa: TID251  (waits for processes to end)
         for process in self._alive():
             logger.error("Process %s did not stop in time; killing it", process.pid)
             process.kill()

@@ -55,4 +55,4 @@ def _lock(handle: int, max_wait: float | None) -> None:
         with suppress(BlockingIOError):
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
             return
-        time.sleep(POLL)  # noqa: TID251
+        time.sleep(POLL)  # noqa: TID251  (waits for another process)

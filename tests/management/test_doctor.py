@@ -53,6 +53,15 @@ def test_lines_name_check_and_remedy(monkeypatch):
     ]
 
 
+@pytest.mark.parametrize("options", [[], ["--json"]])
+def test_terminal_is_given_nothing_that_it_obeys(monkeypatch, options):
+    hostile = problem("commands", "\x1b[2J\x9b31m\u202eb", "\x1b]0;owned\x07")
+
+    _, text = ended(monkeypatch, [hostile], *options)
+
+    assert [character for character in text if not (character.isprintable() or character == "\n")] == []
+
+
 def test_json_has_everything(monkeypatch):
     _, text = ended(monkeypatch, [GOOD, SO_SO], "--json")
 

@@ -261,6 +261,16 @@ def test_binary_dotenv_file_is_refused_with_its_name(tmp_path):
         environment.load_dotenv(tmp_path / ".env")
 
 
+def test_dotenv_file_that_everybody_can_change_is_refused_and_sets_nothing(monkeypatch, tmp_path):
+    monkeypatch.delenv("CRONTY_AGENT_COMMAND", raising=False)
+    (tmp_path / ".env").write_text("CRONTY_AGENT_COMMAND=/tmp/evil\n")
+    (tmp_path / ".env").chmod(0o646)
+
+    with pytest.raises(ImproperlyConfigured, match=r"^\.env: every user of this machine can change "):
+        environment.load_dotenv(tmp_path / ".env")
+    assert "CRONTY_AGENT_COMMAND" not in os.environ
+
+
 def test_secret_of_the_first_of_two_processes_is_used(tmp_path, monkeypatch):
     path, other = tmp_path / "secret_key", "the key that the other process has written"
     link = os.link

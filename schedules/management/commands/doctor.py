@@ -6,6 +6,7 @@ from argparse import ArgumentParser
 from collections import Counter
 from typing import Any
 
+from schedules.limits import strip_unprintable
 from schedules.management.base_command import CrontyCommand
 from schedules.management.doctor import Finding, Level, examine
 from schedules.models.counting import counted
@@ -33,7 +34,7 @@ class Command(CrontyCommand):
         if as_json:
             summary = {str(level): counts[level] for level in Level}
             shown = {"summary": summary, "findings": [finding.as_dict() for finding in findings]}
-            self.stdout.write(json.dumps(shown, indent=1, ensure_ascii=False))
+            self.stdout.write(json.dumps(shown, indent=1))
         else:
             words = [counted(counts[level], str(level)) for level in (Level.PROBLEM, Level.WARNING)]
             self.stdout.write(f"\n{', '.join(words)}.")
@@ -46,9 +47,9 @@ class Command(CrontyCommand):
             Level.WARNING: self.style.WARNING,
             Level.PROBLEM: self.style.ERROR,
         }
-        self.stdout.write(
-            f"{style[finding.level](f'{finding.level:8}')} {finding.check:12} {finding.message}"
-        )
-        if finding.remedy:
-            self.stdout.write(f"{'':21} → {finding.remedy}")
+        # It may quote a file or another host, with characters that a terminal obeys.
+        message, remedy = strip_unprintable(finding.message), strip_unprintable(finding.remedy)
+        self.stdout.write(f"{style[finding.level](f'{finding.level:8}')} {finding.check:12} {message}")
+        if remedy:
+            self.stdout.write(f"{'':21} → {remedy}")
         self.stdout.flush()

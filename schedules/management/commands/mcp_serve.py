@@ -79,7 +79,7 @@ class Command(CrontyCommand):
         # The SDK's parts for HTTP use uvicorn, and its log uses rich; nothing here needs them.
         with without_garbage_collection(), deferred_models(), without_modules("uvicorn", "rich"):
             with deferred_adapters():
-                import mcp.server.mcpserver  # noqa: F401
+                import mcp.server.mcpserver  # noqa: F401  (builds its adapters here)
             from schedules.mcp.auth import LOCAL_NAME, local_caller, set_local_caller
             from schedules.mcp.server import build_server
 

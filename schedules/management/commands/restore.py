@@ -3,7 +3,7 @@
 import os
 import shutil
 import sqlite3
-import subprocess  # nosec B404
+import subprocess
 import sys
 from argparse import ArgumentParser
 from contextlib import closing
@@ -120,7 +120,7 @@ def _restore_postgresql(path: Path, slots: str | None, *, is_sure: bool) -> str:
         )
     values = connection.settings_dict
     current, new = values["NAME"], f"{values['NAME']}_{uuid4().hex[:8]}"
-    listed = subprocess.run([program, "--list", path], capture_output=True, text=True, check=False)  # noqa: S603  # nosec B603
+    listed = subprocess.run([program, "--list", path], capture_output=True, text=True, check=False)  # noqa: S603  # nosec B603  # found by its name, and no shell
     if "schedules_job" not in listed.stdout:
         raise CommandError(f"{path} is not a dump of Cronty in pg_dump's custom format.")
     maintenance = maintenance_database(current)
@@ -138,7 +138,7 @@ def _restore_postgresql(path: Path, slots: str | None, *, is_sure: bool) -> str:
     try:
         command = [program, "--no-owner", "--no-privileges", "--exit-on-error"]
         password = {"PGPASSWORD": str(values["PASSWORD"])} if values["PASSWORD"] else {}
-        subprocess.run(  # noqa: S603  # nosec B603
+        subprocess.run(  # noqa: S603  # nosec B603  # found by its name, and no shell
             [*command, *connection_options(values | {"NAME": new}), path],
             env=os.environ | password,
             check=True,

@@ -3,9 +3,9 @@
 import shlex
 import time
 from collections.abc import Callable
+from http.client import HTTPConnection, HTTPException
 from typing import Any
-from urllib.error import URLError
-from urllib.request import urlopen
+from urllib.parse import urlsplit
 
 from django.conf import settings
 from django.core.management.base import CommandError, CommandParser
@@ -172,8 +172,12 @@ def _commands(options: dict[str, Any]) -> list[list[str]]:
 
 
 def _answers(url: str) -> bool:
+    parts = urlsplit(url)
+    connection = HTTPConnection(parts.netloc, timeout=2)
     try:
-        with urlopen(url, timeout=2) as answer:  # noqa: S310  # nosec B310
-            return bool(answer.status == 200)
-    except (URLError, OSError):
+        connection.request("GET", parts.path)
+        return connection.getresponse().status == 200
+    except (HTTPException, OSError):
         return False
+    finally:
+        connection.close()

@@ -155,7 +155,7 @@ def schedule_list(
 
 
 def schedule_edit(
-    id: TaskId,  # noqa: A002
+    id: TaskId,  # noqa: A002  (the name in the contract)
     at: Annotated[
         str | None,
         Field(description='The new time, like "tomorrow at 9am", in the task\'s own zone.'),
@@ -196,7 +196,7 @@ def schedule_edit(
             return not_editable(id, job, "edited")
 
 
-def schedule_cancel(id: TaskId) -> str:  # noqa: A002
+def schedule_cancel(id: TaskId) -> str:  # noqa: A002  (the name in the contract)
     """Cancel a pending prompt, so that it never reaches an agent. restore_job undoes this."""
     actor = current_actor()
     # The service reads the rest, after it has locked the job.

@@ -1,18 +1,17 @@
 """The commands in force: those of the operator's file, which is read again when it changes."""
 
-import inspect
 import logging
 import os
 import stat
 import time
 from pathlib import Path
-from typing import Annotated, Any, Literal
 
 from django.conf import settings
-from pydantic import AfterValidator, Field, TypeAdapter, ValidationError
 
+from schedules.private_files import foreign_link
 from schedules.tasks import registry
-from schedules.tasks.commands.definitions import Command, CommandsFileError, Parameter, Value, one_line, parse
+from schedules.tasks.commands.definitions import LONGEST_FILE, TOO_LARGE, Command, CommandsFileError, parse
+from schedules.tasks.commands.parameters import parameters_of
 from schedules.tasks.commands.run import CommandRun, refusal_of
 from schedules.tasks.registry import Task
 
@@ -133,13 +132,21 @@ def _has_settled(found: Signature) -> bool:
 
 def _content(path: Path) -> str:
     try:
-        with path.open("rb") as file:
+        # Opening a pipe would wait for somebody to write into it.
+        with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as file:
             found = os.fstat(file.fileno())
+            if not stat.S_ISREG(found.st_mode):
+                raise CommandsFileError("It is not a file.")
             if found.st_mode & (stat.S_IWGRP | stat.S_IWOTH) or found.st_uid not in (0, os.getuid()):
                 raise CommandsFileError(
                     "Others than the user who runs Cronty can change it. Make it yours: chmod go-w, chown."
                 )
-            return file.read().decode()
+            if link := foreign_link(path):
+                raise CommandsFileError(f"Another user made the link {link}, and can change where it leads.")
+            content = file.read(LONGEST_FILE + 1)
+        if len(content) > LONGEST_FILE:
+            raise CommandsFileError(TOO_LARGE)
+        return content.decode()
     except OSError as error:
         raise CommandsFileError(f"It cannot be read: {error.strerror}.") from error
     except UnicodeDecodeError as error:
@@ -150,12 +157,12 @@ def task_of(name: str, command: Command) -> Task:
     """Build the task that runs a command; raises CommandsFileError if it cannot be registered."""
     if registry.is_function(name):
         raise CommandsFileError(f"{name}: there is a task of this name already; choose another name")
-    opening = command.opening_parameters()
     try:
+        parameters = parameters_of(command)
         return registry.build(
             name,
-            [_parameter(key, command.parameters[key], key in opening) for key in command.order],
-            CommandRun(name, command),
+            parameters,
+            CommandRun(name, command, {each.name: each.annotation for each in parameters}),
             title=command.title or name.replace("_", " ").replace("-", " ").capitalize(),
             description=command.description,
             is_coroutine=True,
@@ -169,50 +176,6 @@ def task_of(name: str, command: Command) -> Task:
     except Exception as error:
         # Pydantic has its own errors for a pattern that it cannot compile.
         raise CommandsFileError(f"{name}: {error}") from error
-
-
-def _parameter(name: str, parameter: Parameter, is_opening: bool) -> inspect.Parameter:
-    default = inspect.Parameter.empty if parameter.is_required else parameter.default
-    hint = _hint(parameter, is_opening)
-    if parameter.default is not None:
-        _check_default(name, parameter.default, hint)
-    return inspect.Parameter(
-        name,
-        inspect.Parameter.POSITIONAL_OR_KEYWORD,
-        default=default,
-        annotation=hint | None if parameter.optional else hint,
-    )
-
-
-def _check_default(name: str, default: Value, hint: Any) -> None:
-    """Refuse a default that a job could not give itself."""
-    try:
-        TypeAdapter(hint).validate_python(default)
-    except ValidationError as error:
-        message = error.errors()[0]["msg"].removeprefix("Value error, ")
-        raise ValueError(f"parameters.{name}.default: {message[:1].lower()}{message[1:]}") from error
-
-
-def _hint(parameter: Parameter, is_opening: bool) -> Any:
-    described = Field(description=parameter.description or None)
-    if parameter.choices:
-        return Annotated[Literal[tuple(parameter.choices)], described]
-    if parameter.type == "boolean":
-        return Annotated[bool, described]
-    rules = [AfterValidator(_no_option)] if is_opening else []
-    if parameter.type == "text":
-        pattern = f"^(?:{parameter.pattern})$" if parameter.pattern is not None else None
-        limit = Field(max_length=parameter.max_length, pattern=pattern)
-        return Annotated[str, described, limit, AfterValidator(one_line), *rules]
-    bounds = Field(ge=parameter.min, le=parameter.max)
-    number = int if parameter.type == "integer" else float
-    return Annotated[number, described, bounds, *rules]
-
-
-def _no_option(value: Any) -> Any:
-    if str(value).startswith("-"):
-        raise ValueError("must not begin with -, because the program would read it as an option")
-    return value
 
 
 catalog = Catalog()

@@ -18,7 +18,7 @@ from pydantic import (
 from pydantic_core import ErrorDetails
 
 from schedules import limits
-from schedules.secret_references import problem_in
+from schedules.secret_references import names_in, problem_in
 from schedules.tasks.commands.templates import (
     END_OF_OPTIONS,
     PARAMETER_PATTERN,
@@ -32,6 +32,7 @@ from schedules.tasks.registry import MOST_ATTEMPTS, NAME
 from schedules.when.phrases import PhraseError, parse_delay
 
 LONGEST_FILE = 1_000_000
+TOO_LARGE = f"The file is larger than {LONGEST_FILE:,} bytes."
 LONGEST_TEXT = 1000
 # The name of the argument that every task gets its run by.
 RESERVED = "run"
@@ -131,6 +132,8 @@ class Parameter(_Table):
                     raise ValueError(f"{name}: {value!r} is not of type {self.type}")
                 if isinstance(value, str):
                     one_line(value)
+        if names_in(self.choices):
+            raise ValueError("choices: a secret cannot be one of the choices; use a pattern")
         if self.type not in ("integer", "number") and (self.min is not None or self.max is not None):
             raise ValueError(f"min and max belong to numbers, not to type {self.type}")
         if self.min is not None and self.max is not None and self.min > self.max:
@@ -269,7 +272,7 @@ class Command(_Table):
 def parse(text: str) -> dict[str, Command]:
     """Return the commands of a file by name, or raise CommandsFileError with every problem."""
     if len(text.encode()) > LONGEST_FILE:
-        raise CommandsFileError(f"The file is larger than {LONGEST_FILE:,} bytes.")
+        raise CommandsFileError(TOO_LARGE)
     try:
         tables = tomllib.loads(text)
     except (tomllib.TOMLDecodeError, RecursionError) as error:

@@ -13,6 +13,7 @@ from django.db import connections
 from schedules.secret_references import names_in, resolved
 from schedules.tasks.commands.definitions import Command
 from schedules.tasks.commands.output import KeptOutput
+from schedules.tasks.commands.parameters import value_problem
 from schedules.tasks.interface import Final, RetryLater, Run
 from schedules.tasks.processes import Ended, Program, StartError, run_program
 
@@ -43,8 +44,8 @@ class CommandRun:
     # What the registry compares two tasks of the same name by.
     __qualname__ = "CommandRun"
 
-    def __init__(self, name: str, command: Command) -> None:
-        self._name, self._command = name, command
+    def __init__(self, name: str, command: Command, hints: Mapping[str, Any]) -> None:
+        self._name, self._command, self._hints = name, command, hints
 
     async def __call__(self, *args: Any, run: Run, **kwargs: Any) -> dict[str, Any]:
         owner = await asyncio.to_thread(self._permitted_owner, run.owner_id)
@@ -55,7 +56,9 @@ class CommandRun:
                 given[name] = parameter.default
         own = await run.secrets(names_in(given), command=self._name)
         shared = await run.secrets(self._command.secrets, command=self._name, of_installation=True)
-        program = self._program(resolved(given, own), shared, _basic_environment(run, owner))
+        filled = resolved(given, own)
+        self._check_filled_in({name: value for name, value in filled.items() if value != given[name]})
+        program = self._program(filled, shared, _basic_environment(run, owner))
         output = KeptOutput(self._command.output_characters, [*own.values(), *shared.values()])
         timeout = min(run.timeout, self._command.timeout.total_seconds())
         saving = asyncio.ensure_future(_keep_saving(output, run))
@@ -70,6 +73,12 @@ class CommandRun:
                 # Even if nothing is new: an earlier save may have failed, or still wait for its turn.
                 await asyncio.shield(run.save_output(output.text))
         return self._result(ended, output, timeout)
+
+    def _check_filled_in(self, values: Mapping[str, Any]) -> None:
+        """Hold values with secrets in them to the rules of their parameters, which have only seen the references."""
+        for name, value in values.items():
+            if problem := value_problem(self._hints[name], value):
+                raise Final(f"Invalid arguments: {name}: {problem}")
 
     def _program(
         self, values: Mapping[str, Any], secrets: Mapping[str, str], basic: Mapping[str, str]

@@ -9,7 +9,7 @@ class OutboundError(Exception):
         self.retryable = retryable
 
 
-class Refused(OutboundError):  # noqa: N818
+class Refused(OutboundError):  # noqa: N818  (reads like the rule that it reports)
     """The request is not allowed."""
 
     def __init__(self, words: str) -> None:

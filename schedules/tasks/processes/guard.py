@@ -286,7 +286,7 @@ def kill_all(descendants: Callable[[], list[int]], has_ended: Callable[[], bool]
             return len(found)
         for pid in found:
             _kill(pid, signal.SIGKILL)
-        time.sleep(MOMENT)  # noqa: TID251
+        time.sleep(MOMENT)  # noqa: TID251  (waits for the kernel)
 
 
 def _descendants() -> list[int]:
@@ -322,7 +322,7 @@ def _become(spec: dict, parent: int, given: int, output: int, errors: int) -> No
     program, *_ = spec["arguments"]
     path = _find_program(program, spec["environment"].get("PATH", os.defpath))
     try:
-        os.execve(path, spec["arguments"], spec["environment"])  # noqa: S606  # nosec B606
+        os.execve(path, spec["arguments"], spec["environment"])  # noqa: S606  # nosec B606  # the operator's program, and no shell
     except FileNotFoundError as error:
         if os.path.exists(path):
             raise OSError(

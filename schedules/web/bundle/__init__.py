@@ -41,7 +41,7 @@ def manifest() -> dict[str, Any]:
             "mcp_config": {
                 "command": "node",
                 "args": ["${__dirname}/server/index.js"],
-                "env": {"CRONTY_MCP_URL": mcp_address(), "CRONTY_TOKEN": "${user_config.token}"},  # nosec B105
+                "env": {"CRONTY_MCP_URL": mcp_address(), "CRONTY_TOKEN": "${user_config.token}"},  # nosec B105  # a placeholder that the client fills in
             },
         },
         "tools_generated": True,

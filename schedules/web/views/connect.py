@@ -93,7 +93,7 @@ def snippets(token: str, username: str) -> dict[str, str]:
     url, bearer = mcp_address(), f"Bearer {token}"
     remote = {"url": url, "headers": {"Authorization": bearer}}
     vscode = {
-        "inputs": [{"type": "promptString", "id": "cronty", "description": "Cronty token", "password": True}],  # nosec B105
+        "inputs": [{"type": "promptString", "id": "cronty", "description": "Cronty token", "password": True}],  # nosec B105  # whether the client hides what is typed
         "servers": {
             "cronty": {"type": "http", "url": url, "headers": {"Authorization": "Bearer ${input:cronty}"}}
         },

@@ -66,17 +66,6 @@ def test_jobs_take_a_fixed_number_of_queries(cronty, owner, django_assert_max_nu
         cronty("jobs")
 
 
-def test_escape_sequences_are_not_printed(cronty, owner):
-    job = JobFactory(
-        owner=owner, name="evil", kwargs={"text": "\x1b]0;owned\x07\x9b31m"}, last_error="a\x1b[2Jb"
-    )
-
-    for line in (["show", str(job.pk)], ["show", str(job.pk), "--json"], ["jobs"]):
-        out = cronty(*line).out
-        assert "\x1b" not in out
-        assert "\x9b" not in out
-
-
 def test_show_masks_secrets(cronty, owner):
     job = JobFactory(
         owner=owner, task="webhook", kwargs={"url": "https://x.example", "headers": {"X-Key": "hunter2"}}

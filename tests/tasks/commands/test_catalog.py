@@ -118,6 +118,60 @@ def test_file_that_others_can_change_is_refused(commands, commands_file, mode):
     assert "can change it" in commands.problem
 
 
+ANOTHER_USER = 12345
+needs_root = pytest.mark.skipif(os.getuid() != 0, reason="only root can give a file to another user")
+
+
+@needs_root
+def test_file_of_another_user_is_refused(commands, commands_file):
+    write(commands_file, TRY.format(name="two"))
+    os.chown(commands_file, ANOTHER_USER, ANOTHER_USER)
+
+    assert settle(commands) == ["one"]
+    assert "can change it" in commands.problem
+
+
+@needs_root
+@pytest.mark.parametrize("is_folder", [False, True])
+def test_link_that_another_user_made_is_refused(commands, commands_file, settings, tmp_path, is_folder):
+    theirs = tmp_path / "theirs"
+    theirs.mkdir()
+    write(theirs / "commands.toml", TRY.format(name="two"))
+    link = tmp_path / "link"
+    link.symlink_to(theirs if is_folder else theirs / "commands.toml")
+    os.chown(link, ANOTHER_USER, ANOTHER_USER, follow_symlinks=False)
+    settings.CRONTY_COMMANDS_FILE = str(link / "commands.toml" if is_folder else link)
+
+    assert settle(commands) == ["one"]
+    assert f"Another user made the link {link}" in commands.problem
+
+
+def test_own_links_are_followed_and_may_be_relative(commands, settings, tmp_path):
+    (tmp_path / "version").mkdir()
+    write(tmp_path / "version" / "commands.toml", TRY.format(name="two"))
+    (tmp_path / "current").symlink_to("version")
+    (tmp_path / "version" / "link.toml").symlink_to("../current/commands.toml")
+    settings.CRONTY_COMMANDS_FILE = str(tmp_path / "version" / "link.toml")
+
+    assert settle(commands) == ["two"]
+
+
+def test_pipe_in_place_of_the_file_is_refused_and_nobody_waits_for_it(commands, commands_file):
+    commands_file.unlink()
+    os.mkfifo(commands_file, 0o600)
+
+    assert settle(commands) == ["one"]
+    assert "It is not a file" in commands.problem
+
+
+def test_no_more_of_a_huge_file_is_read_than_may_be_used(commands, commands_file):
+    commands_file.touch(mode=0o600)
+    os.truncate(commands_file, 1 << 40)
+
+    assert settle(commands) == ["one"]
+    assert "larger than 1,000,000 bytes" in commands.problem
+
+
 def test_commands_are_tasks_with_the_schema_of_their_parameters(use_commands):
     use_commands(
         TRY.format(name="copy")

@@ -122,6 +122,11 @@ def test_value_that_would_become_an_option_is_refused(value):
             "must not begin with -",
             id="choice that is an option",
         ),
+        pytest.param(
+            minimal(arguments='["{x}"]') + '\n[try.parameters.x]\nchoices = ["a", "${secret:KEY}"]',
+            "a secret cannot be one of the choices",
+            id="choice that is a secret",
+        ),
         pytest.param(minimal() + "\n[try.parameters.x]\nmin = 1", "min and max belong to numbers", id="min"),
         pytest.param(
             minimal() + '\n[try.parameters.x]\ntype = "integer"\ndefault = "1"',

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import sys
+import traceback
 from collections.abc import Callable, Collection
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -169,6 +170,46 @@ def test_secret_cannot_become_an_option(use_commands, run):
     with pytest.raises(Final, match="text: must not begin with -") as caught:
         perform(replace(run, secrets=find), text="${secret:MINE}")
     assert "exec" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("rule", "value", "words"),
+    [
+        pytest.param('pattern = "[^.]*"', "reports/../../etc/passwd", "text: .*pattern", id="pattern"),
+        pytest.param("max_length = 20", "reports/" * 3, "text: .*at most 20 characters", id="length"),
+        pytest.param("", "first\nsecond", r"text: remove the control character U\+000A", id="line break"),
+        pytest.param("", "abc\u202edef", r"text: remove the invisible character U\+202E", id="reordering"),
+    ],
+)
+def test_rules_of_a_parameter_hold_for_a_secret_in_it(use_commands, run, tmp_path, rule, value, words):
+    started = tmp_path / "started"
+    use_commands(
+        file_of(f"open('{started}', 'w')", "--", "{text}", parameters=f"[try.parameters.text]\n{rule}")
+    )
+
+    async def find(names: Collection[str], **where: object) -> dict[str, str]:
+        return dict.fromkeys(names, value)
+
+    with pytest.raises(Final, match=f"^Invalid arguments: {words}") as caught:
+        perform(replace(run, secrets=find), text="${secret:MINE}")
+    assert value not in str(caught.value)
+    assert value not in "".join(traceback.format_exception(caught.value))
+    assert not started.exists()
+
+
+def test_secret_that_keeps_to_the_rules_of_its_parameter_is_used(use_commands, run):
+    parameters = '[try.parameters.text]\npattern = "[^.]*"\nmax_length = 20\noptional = true'
+    condition = '{ if = "text", arguments = ["{text}"] }'
+    use_commands(
+        file_of("import sys; print(len(sys.argv[1]))", "PLACE", parameters=parameters).replace(
+            '"PLACE"', condition
+        )
+    )
+
+    async def find(names: Collection[str], **where: object) -> dict[str, str]:
+        return dict.fromkeys(names, "reports/2026")
+
+    assert perform(replace(run, secrets=find), text="${secret:MINE}")["output"] == "12\n"
 
 
 def test_output_is_saved_while_the_program_runs_and_at_its_end(use_commands, run, tmp_path):
