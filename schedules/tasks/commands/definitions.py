@@ -2,7 +2,7 @@
 
 import re
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
 from typing import Annotated, Any, Literal
 
@@ -41,6 +41,10 @@ Value = str | int | float | bool
 
 class CommandsFileError(Exception):
     """The file cannot be used; the text says what is wrong, and where."""
+
+    def __init__(self, problem: str, line: int | None = None) -> None:
+        super().__init__(f"line {line}: {problem}" if line else problem)
+        self.line = line
 
 
 def _duration(value: Any) -> timedelta:
@@ -273,20 +277,59 @@ def parse(text: str) -> dict[str, Command]:
     try:
         tables = tomllib.loads(text)
     except (tomllib.TOMLDecodeError, RecursionError) as error:
-        raise CommandsFileError(f"This is not TOML: {error}") from error
+        found = re.search(r"at line (\d+)", str(error))
+        line = int(found[1]) if found else text.rstrip().count("\n") + 1
+        raise CommandsFileError(f"This is not TOML: {error}", line) from error
     commands: dict[str, Command] = {}
-    problems: list[str] = []
+    problems: dict[str, int | None] = {}
     for name, table in tables.items():
         if not NAME.fullmatch(name):
-            problems.append(f"{name!r} is not a name: use a letter first, then letters, digits, _, . and -")
+            words = f"{name!r} is not a name: use a letter first, then letters, digits, _, . and -"
+            problems[words] = line_of(text, [name])
             continue
         try:
             commands[name] = Command.model_validate(table)
         except ValidationError as error:
-            problems += [_words(name, detail) for detail in error.errors()]
+            for detail in error.errors():
+                problems[_words(name, detail)] = line_of(text, [name, *map(str, detail["loc"])])
     if problems:
-        raise CommandsFileError("; ".join(dict.fromkeys(problems)))
+        (first, line), *others = problems.items()
+        more = [f"line {number}: {words}" if number else words for words, number in others]
+        raise CommandsFileError("; ".join([first, *more]), line)
     return commands
+
+
+_HEADER = re.compile(r"\s*\[[^\[\]]+\]\s*(?:#.*)?")
+_KEY = re.compile(r"""\s*(?P<key>[\w"'.\s-]+?)\s*=""")
+
+
+def line_of(text: str, places: Sequence[str]) -> int | None:
+    """Return the number of the line that a value stands on, or else of the table or list that it belongs to."""
+    table: list[str] = []
+    best, number_of_best = 0, None
+    for number, line in enumerate(text.splitlines(), 1):
+        if _HEADER.fullmatch(line):
+            table = path = _keys(line)
+        elif found := _KEY.match(line):
+            path = [*table, *_keys(f"{found['key']} = 0")]
+        else:
+            continue
+        if best < len(path) and path == list(places[: len(path)]):
+            best, number_of_best = len(path), number
+    return number_of_best
+
+
+def _keys(line: str) -> list[str]:
+    """Return the path that a line of TOML names; a line within a text of several lines may name none."""
+    try:
+        found: Any = tomllib.loads(line)
+    except tomllib.TOMLDecodeError:
+        return []
+    keys = []
+    while isinstance(found, dict) and found:
+        key, found = next(iter(found.items()))
+        keys.append(key)
+    return keys
 
 
 # The names of types that Pydantic puts into a place where a value may be of several.

@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from schedules.tasks.commands.definitions import LONGEST_FILE, CommandsFileError, parse
+from schedules.tasks.commands.definitions import LONGEST_FILE, CommandsFileError, line_of, parse
 
 BACKUP = """
 [backup]
@@ -156,3 +156,30 @@ def test_every_mistake_of_a_file_is_named():
         parse(minimal(shel="true", timeout='"x"') + '\n[other]\nprogram = "/x"')
 
     assert all(place in str(caught.value) for place in ("try.shel", "try.timeout", "other.description"))
+
+
+@pytest.mark.parametrize(
+    ("text", "places", "line"),
+    [
+        ("[a]\nprogram = 'x'\n\n[a.parameters.b]\ntype = 'x'", ["a", "parameters", "b", "type"], 5),
+        ("[a]\nprogram = 'x'\n\n[a.parameters.b]", ["a", "parameters", "b", "nothing"], 4),
+        ("[a]\narguments = [\n 'x',\n 5,\n]", ["a", "arguments", "1"], 2),
+        ("[a]\nx.y = 1\n['b.c'] # here\n\"x\" = 2", ["b.c", "x"], 4),
+        ("[a]\nparameters.b = { type = 'x' }", ["a", "parameters", "b", "type"], 2),
+        ("[a]\n[b]", ["b", "program"], 2),
+        ("", ["a"], None),
+    ],
+)
+def test_problem_is_found_on_its_line(text, places, line):
+    assert line_of(text, places) == line
+
+
+def test_every_problem_names_its_line():
+    text = "[a]\ndescription = 'x'\nprogram = 'x/y'\n\n[b]\ndescription = 'x'\nprogram = 'x'\nattempts = 99\n"
+
+    with pytest.raises(CommandsFileError) as refused:
+        parse(text)
+
+    assert str(refused.value).startswith("line 3: a.program: give the whole path")
+    assert "; line 8: b.attempts: " in str(refused.value)
+    assert refused.value.line == 3
