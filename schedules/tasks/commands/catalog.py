@@ -3,7 +3,6 @@
 import inspect
 import logging
 import time
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -17,7 +16,6 @@ from schedules.tasks.commands.definitions import (
     Parameter,
     Value,
     line_of,
-    one_line,
     parse,
 )
 from schedules.tasks.commands.file import (
@@ -43,7 +41,7 @@ class Catalog:
 
     def __init__(self) -> None:
         self._tasks: dict[str, Task] = {}
-        self._programs: dict[str, tuple[str, str | None]] = {}
+        self._commands: dict[str, Command] = {}
         self._path = Path()
         self._looked_at = float("-inf")
         self._seen: Signature = None
@@ -78,10 +76,9 @@ class Catalog:
         self._refresh()
         return list(self._tasks.values())
 
-    def programs(self) -> dict[str, tuple[str, str | None]]:
-        """Return the program of each command by its name, with the PATH that its environment sets, if any."""
+    def commands(self) -> dict[str, Command]:
         self._refresh()
-        return dict(self._programs)
+        return dict(self._commands)
 
     def current_problem(self) -> str:
         self._refresh()
@@ -150,11 +147,8 @@ class Catalog:
             logger.info("%s can be used again", path.name)
         self.problem = ""
 
-    def _use(self, commands: Mapping[str, Command], tasks: dict[str, Task]) -> None:
-        self._tasks = tasks
-        self._programs = {
-            name: (command.program, command.environment.get("PATH")) for name, command in commands.items()
-        }
+    def _use(self, commands: dict[str, Command], tasks: dict[str, Task]) -> None:
+        self._commands, self._tasks = commands, tasks
 
     def _use_copy(self, path: Path) -> None:
         """Put the content into force that was good before this process started, if there is one."""
@@ -248,7 +242,7 @@ def _hint(parameter: Parameter, is_opening: bool) -> Any:
     if parameter.type == "text":
         pattern = f"^(?:{parameter.pattern})$" if parameter.pattern is not None else None
         limit = Field(max_length=parameter.max_length, pattern=pattern)
-        return Annotated[str, described, limit, AfterValidator(one_line), *rules]
+        return Annotated[str, described, limit, AfterValidator(parameter.checked_text), *rules]
     bounds = Field(ge=parameter.min, le=parameter.max)
     number = int if parameter.type == "integer" else float
     return Annotated[number, described, bounds, *rules]

@@ -2,7 +2,7 @@
 
 import re
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import timedelta
 from typing import Annotated, Any, Literal
 
@@ -33,6 +33,7 @@ from schedules.when.phrases import PhraseError, parse_delay
 
 LONGEST_FILE = 1_000_000
 LONGEST_TEXT = 1000
+LEAST_MEMORY, MOST_MEMORY = 16 * 10**6, 10**15
 # The name of the argument that every task gets its run by.
 RESERVED = "run"
 
@@ -67,6 +68,26 @@ def one_line(text: str) -> str:
     return text
 
 
+def several_lines(text: str) -> str:
+    """Return a text of printable lines, which may have line breaks and tabs, or raise ValueError."""
+    if problem := limits.line_problem(text.replace("\n", " ").replace("\t", " ")):
+        raise ValueError(problem)
+    return text
+
+
+def _bytes(value: Any) -> int:
+    found = (
+        re.fullmatch(r"(\d{1,9}(?:\.\d{1,3})?)\s*([kKMGT]i?)B?", value) if isinstance(value, str) else None
+    )
+    if found is None:
+        raise ValueError('write a size like "512MB" or "2GB"')
+    base = 1024 if found[2].endswith("i") else 1000
+    size = int(float(found[1]) * base ** (1 + "kMGT".index(found[2][0].replace("K", "k"))))
+    if not LEAST_MEMORY <= size <= MOST_MEMORY:
+        raise ValueError("choose between 16MB, which a program needs to start, and 1000TB")
+    return size
+
+
 def _without_nul(text: str) -> str:
     if "\0" in text:
         raise ValueError("remove the NUL character")
@@ -92,6 +113,7 @@ def _absolute(text: str) -> str:
 Line = Annotated[str, Field(max_length=LONGEST_TEXT), AfterValidator(one_line)]
 Template = Annotated[str, Field(max_length=32_768), AfterValidator(_without_nul)]
 Timeout = Annotated[timedelta, BeforeValidator(_duration)]
+Bytes = Annotated[int, BeforeValidator(_bytes)]
 VariableName = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,99}$")]
 ParameterName = Annotated[str, Field(pattern=rf"^{PARAMETER_PATTERN}$")]
 
@@ -112,10 +134,16 @@ class Parameter(_Table):
     max_length: Annotated[int, Field(ge=1, le=10_000)] = LONGEST_TEXT
     default: Value | None = None
     optional: bool = False
+    multiline: bool = False
 
     @property
     def is_required(self) -> bool:
         return not self.optional and self.default is None
+
+    @property
+    def checked_text(self) -> Callable[[str], str]:
+        """The function that returns a text that is fit for this parameter, or raises ValueError."""
+        return several_lines if self.multiline else one_line
 
     @model_validator(mode="after")
     def _fits_its_type(self) -> "Parameter":
@@ -134,13 +162,15 @@ class Parameter(_Table):
                 ):
                     raise ValueError(f"{name}: {value!r} is not of type {self.type}")
                 if isinstance(value, str):
-                    one_line(value)
+                    self.checked_text(value)
         if self.type not in ("integer", "number") and (self.min is not None or self.max is not None):
             raise ValueError(f"min and max belong to numbers, not to type {self.type}")
         if self.min is not None and self.max is not None and self.min > self.max:
             raise ValueError("min is larger than max")
         if self.type != "text" and self.pattern is not None:
             raise ValueError(f"a pattern belongs to text, not to type {self.type}")
+        if self.type != "text" and self.multiline:
+            raise ValueError(f"multiline belongs to text, not to type {self.type}")
         if self.choices and self.default is not None and self.default not in self.choices:
             raise ValueError("default: it is not one of the choices")
         if self.optional and self.default is not None:
@@ -167,6 +197,10 @@ class Command(_Table):
     parameters: dict[ParameterName, Parameter] = {}
     directory: Annotated[str, AfterValidator(_without_nul), AfterValidator(_absolute)] | None = None
     environment: dict[VariableName, Template] = {}
+    input: Template | None = None
+    user: Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}$")] | None = None
+    max_cpu: Timeout | None = None
+    max_memory: Bytes | None = None
     timeout: Timeout = timedelta(minutes=10)
     attempts: Annotated[int, Field(ge=1, le=MOST_ATTEMPTS)] = 1
     output_characters: Annotated[int, Field(ge=1000, le=1_000_000)] = 64_000
@@ -212,6 +246,12 @@ class Command(_Table):
             if parameters_in(template) <= values.keys()
         }
 
+    def standard_input(self, values: Mapping[str, str], secrets: Mapping[str, str] = {}) -> str | None:
+        """Return what the program reads on its standard input; nothing if a parameter of that is missing."""
+        if self.input is None or not parameters_in(self.input) <= values.keys():
+            return None
+        return fill_in(self.input, values, secrets)
+
     def _chosen(self, values: Mapping[str, str]) -> Iterator[str]:
         for item in self.arguments:
             if isinstance(item, str):
@@ -222,7 +262,13 @@ class Command(_Table):
     def _templates(self) -> Iterator[str]:
         for item in self.arguments:
             yield from [item] if isinstance(item, str) else item.arguments
+        yield from self._optional_templates()
+
+    def _optional_templates(self) -> Iterator[str]:
+        """Yield the templates that are left out if one of their parameters is missing."""
         yield from self.environment.values()
+        if self.input is not None:
+            yield self.input
 
     @model_validator(mode="after")
     def _fits_together(self) -> "Command":
@@ -246,14 +292,24 @@ class Command(_Table):
             parameter = self.parameters[name]
             if any(str(value).startswith("-") for value in (*parameter.choices, parameter.default)):
                 raise ValueError(f"parameters.{name}: a choice must not begin with -; put a -- before it")
-        for template in self.environment.values():
+        for template in self._optional_templates():
             for name in sorted(parameters_in(template)):
                 self._known(name)
+        self._check_multiline()
         used = {name for template in self._templates() for name in parameters_in(template)}
         used |= {item.parameter for item in self.arguments if isinstance(item, Condition)}
         if unused := sorted(self.parameters.keys() - used):
-            raise ValueError(f"parameters: {', '.join(unused)}: not used in the arguments or the environment")
+            raise ValueError(
+                f"parameters: {', '.join(unused)}: not used in the arguments, the environment or the input"
+            )
         return self
+
+    def _check_multiline(self) -> None:
+        """Refuse a text of several lines in an argument or a variable, where programs do not expect one."""
+        elsewhere = [template for template in self._templates() if template != self.input]
+        for name in sorted({name for template in elsewhere for name in parameters_in(template)}):
+            if self.parameters[name].multiline:
+                raise ValueError(f"parameters.{name}: a multiline parameter can only be used in the input")
 
     def _check_template(self, template: str, given: set[str]) -> None:
         for name in sorted(parameters_in(template)):
@@ -293,9 +349,9 @@ def parse(text: str) -> dict[str, Command]:
             for detail in error.errors():
                 problems[_words(name, detail)] = line_of(text, [name, *map(str, detail["loc"])])
     if problems:
-        (first, line), *others = problems.items()
+        (first, place), *others = problems.items()
         more = [f"line {number}: {words}" if number else words for words, number in others]
-        raise CommandsFileError("; ".join([first, *more]), line)
+        raise CommandsFileError("; ".join([first, *more]), place)
     return commands
 
 
