@@ -45,13 +45,20 @@ def perform(task: str, owner: User, **kwargs: object) -> dict:
 
 @pytest.mark.parametrize(
     ("text", "names"),
-    [(COMMANDS, ["disk_space", "backup"]), (SECRETS, ["report"]), (EXAMPLES, ["disk_space", "archive"])],
+    [(COMMANDS, ["disk_space", "backup", "mail_report"]), (SECRETS, ["report"]), (EXAMPLES, ["disk_space", "archive"])],
 )
 def test_every_file_of_commands_is_valid(text, names, use_commands: Callable[[str], None]):
     files = blocks(text, "toml") or [text]
 
     assert list(parse("\n".join(files))) == names
     use_commands("\n".join(files))
+
+
+def test_report_is_read_from_standard_input_within_its_limits():
+    command = parse(blocks(COMMANDS, "toml")[2])["mail_report"]
+
+    assert command.standard_input({"text": "All\nwell"}) == "All\nwell\n\nSent by Cronty."
+    assert (command.user, command.max_memory) == ("reports", 512_000_000)
 
 
 def test_pages_explain_every_key():

@@ -10,14 +10,7 @@ from django.conf import settings
 from pydantic import AfterValidator, Field, TypeAdapter, ValidationError
 
 from schedules.tasks import registry
-from schedules.tasks.commands.definitions import (
-    Command,
-    CommandsFileError,
-    Parameter,
-    Value,
-    line_of,
-    parse,
-)
+from schedules.tasks.commands.definitions import Command, CommandsFileError, line_of, parse
 from schedules.tasks.commands.file import (
     Signature,
     discard_copy,
@@ -27,6 +20,7 @@ from schedules.tasks.commands.file import (
     read_copy,
     signature_of,
 )
+from schedules.tasks.commands.parameters import Parameter, Value
 from schedules.tasks.commands.run import CommandRun, refusal_of
 from schedules.tasks.registry import Task
 

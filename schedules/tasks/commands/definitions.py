@@ -2,13 +2,12 @@
 
 import re
 import tomllib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
 from typing import Annotated, Any, Literal
 
 from pydantic import (
     AfterValidator,
-    BaseModel,
     BeforeValidator,
     ConfigDict,
     Field,
@@ -19,6 +18,7 @@ from pydantic_core import ErrorDetails
 
 from schedules import limits
 from schedules.secret_references import problem_in
+from schedules.tasks.commands.parameters import Line, Parameter, Table
 from schedules.tasks.commands.templates import (
     END_OF_OPTIONS,
     PARAMETER_PATTERN,
@@ -32,12 +32,9 @@ from schedules.tasks.registry import MOST_ATTEMPTS, NAME
 from schedules.when.phrases import PhraseError, parse_delay
 
 LONGEST_FILE = 1_000_000
-LONGEST_TEXT = 1000
 LEAST_MEMORY, MOST_MEMORY = 16 * 10**6, 10**15
 # The name of the argument that every task gets its run by.
 RESERVED = "run"
-
-Value = str | int | float | bool
 
 
 class CommandsFileError(Exception):
@@ -59,20 +56,6 @@ def _duration(value: Any) -> timedelta:
     if not 1 <= value <= limits.LONGEST_TIMEOUT.total_seconds():
         raise ValueError("choose between one second and one day")
     return timedelta(seconds=value)
-
-
-def one_line(text: str) -> str:
-    """Return a text that is one printable line, or raise ValueError."""
-    if problem := limits.line_problem(text):
-        raise ValueError(problem)
-    return text
-
-
-def several_lines(text: str) -> str:
-    """Return a text of printable lines, which may have line breaks and tabs, or raise ValueError."""
-    if problem := limits.line_problem(text.replace("\n", " ").replace("\t", " ")):
-        raise ValueError(problem)
-    return text
 
 
 def _bytes(value: Any) -> int:
@@ -110,7 +93,6 @@ def _absolute(text: str) -> str:
     return text
 
 
-Line = Annotated[str, Field(max_length=LONGEST_TEXT), AfterValidator(one_line)]
 Template = Annotated[str, Field(max_length=32_768), AfterValidator(_without_nul)]
 Timeout = Annotated[timedelta, BeforeValidator(_duration)]
 Bytes = Annotated[int, BeforeValidator(_bytes)]
@@ -118,67 +100,7 @@ VariableName = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,99}$")]
 ParameterName = Annotated[str, Field(pattern=rf"^{PARAMETER_PATTERN}$")]
 
 
-class _Table(BaseModel):
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
-
-
-class Parameter(_Table):
-    """One value that a job gives to a command."""
-
-    type: Literal["text", "integer", "number", "boolean"] = "text"
-    description: Line = ""
-    choices: list[str | int | float] = []
-    min: int | float | None = None
-    max: int | float | None = None
-    pattern: str | None = None
-    max_length: Annotated[int, Field(ge=1, le=10_000)] = LONGEST_TEXT
-    default: Value | None = None
-    optional: bool = False
-    multiline: bool = False
-
-    @property
-    def is_required(self) -> bool:
-        return not self.optional and self.default is None
-
-    @property
-    def checked_text(self) -> Callable[[str], str]:
-        """The function that returns a text that is fit for this parameter, or raises ValueError."""
-        return several_lines if self.multiline else one_line
-
-    @model_validator(mode="after")
-    def _fits_its_type(self) -> "Parameter":
-        kinds: dict[str, tuple[type, ...]] = {
-            "text": (str,),
-            "integer": (int,),
-            "number": (int, float),
-            "boolean": (bool,),
-        }
-        kind = kinds[self.type]
-        for name in ("choices", "default"):
-            given = getattr(self, name)
-            for value in given if isinstance(given, list) else [given]:
-                if value is not None and (
-                    not isinstance(value, kind) or isinstance(value, bool) != (kind == (bool,))
-                ):
-                    raise ValueError(f"{name}: {value!r} is not of type {self.type}")
-                if isinstance(value, str):
-                    self.checked_text(value)
-        if self.type not in ("integer", "number") and (self.min is not None or self.max is not None):
-            raise ValueError(f"min and max belong to numbers, not to type {self.type}")
-        if self.min is not None and self.max is not None and self.min > self.max:
-            raise ValueError("min is larger than max")
-        if self.type != "text" and self.pattern is not None:
-            raise ValueError(f"a pattern belongs to text, not to type {self.type}")
-        if self.type != "text" and self.multiline:
-            raise ValueError(f"multiline belongs to text, not to type {self.type}")
-        if self.choices and self.default is not None and self.default not in self.choices:
-            raise ValueError("default: it is not one of the choices")
-        if self.optional and self.default is not None:
-            raise ValueError("a parameter with a default is never missing: leave out optional")
-        return self
-
-
-class Condition(_Table):
+class Condition(Table):
     """Arguments that are used only if a parameter is given and is not false."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, validate_by_name=False)
@@ -187,7 +109,7 @@ class Condition(_Table):
     arguments: list[Template]
 
 
-class Command(_Table):
+class Command(Table):
     """One command: what runs, with which parameters and limits, and who may schedule it."""
 
     description: Line
