@@ -45,7 +45,11 @@ def perform(task: str, owner: User, **kwargs: object) -> dict:
 
 @pytest.mark.parametrize(
     ("text", "names"),
-    [(COMMANDS, ["disk_space", "backup", "mail_report"]), (SECRETS, ["report"]), (EXAMPLES, ["disk_space", "archive"])],
+    [
+        (COMMANDS, ["disk_space", "backup", "mail_report"]),
+        (SECRETS, ["report"]),
+        (EXAMPLES, ["disk_space", "archive"]),
+    ],
 )
 def test_every_file_of_commands_is_valid(text, names, use_commands: Callable[[str], None]):
     files = blocks(text, "toml") or [text]
@@ -127,8 +131,8 @@ def test_crontabs_are_taken_over_as_the_page_says(operator, tmp_path: Path, monk
             assert not Job.objects.exists()
 
     assert sorted(Job.objects.values_list("name", "cron", "source")) == [
-        ("/bin/true backup", "15 2 * * *", "backup"),
         ("Tidy up", "*/10 8-18 * * 1-5", "my.crontab"),
+        ("true backup", "15 2 * * *", "backup"),
     ]
     assert sorted(path.name for path in (tmp_path / "imported").iterdir()) == ["commands.toml", "jobs.yaml"]
 
