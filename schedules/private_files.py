@@ -61,7 +61,9 @@ def _private_paths() -> Iterator[Path]:
 def _private_files(folder: Path | None) -> Iterator[Path]:
     """Yield the paths of files that Cronty creates or reads; any other file beside them is not ours."""
     if folder:
-        yield from (Path(folder) / name for name in ("secret_key", "commands.toml", ".env"))
+        yield from (
+            Path(folder) / name for name in ("secret_key", "commands.toml", "commands.last-good.toml", ".env")
+        )
         yield settings.BASE_DIR / ".env"
     database = settings.DATABASES["default"]
     file = Path(str(database.get("NAME", ""))).resolve()

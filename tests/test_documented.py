@@ -51,6 +51,7 @@ BLOCKS: dict[str, list[str]] = {
         f"{PAGES_ON_COMMANDS}::test_first_command_is_scheduled_and_runs",
         f"{PAGES_ON_COMMANDS}::test_backup_gets_the_arguments_that_the_page_shows",
         f"{PAGES_ON_COMMANDS}::test_secrets_are_set_and_deleted_as_the_pages_say",
+        f"{PAGES_ON_COMMANDS}::test_report_is_read_from_standard_input_within_its_limits",
     ],
     "docs/how-to/crontab.md": [f"{PAGES_ON_COMMANDS}::test_crontabs_are_taken_over_as_the_page_says"],
     "docs/how-to/deploy.md": [INSTALLATION] * 2,

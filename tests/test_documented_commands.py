@@ -45,13 +45,24 @@ def perform(task: str, owner: User, **kwargs: object) -> dict:
 
 @pytest.mark.parametrize(
     ("text", "names"),
-    [(COMMANDS, ["disk_space", "backup"]), (SECRETS, ["report"]), (EXAMPLES, ["disk_space", "archive"])],
+    [
+        (COMMANDS, ["disk_space", "backup", "mail_report"]),
+        (SECRETS, ["report"]),
+        (EXAMPLES, ["disk_space", "archive"]),
+    ],
 )
 def test_every_file_of_commands_is_valid(text, names, use_commands: Callable[[str], None]):
     files = blocks(text, "toml") or [text]
 
     assert list(parse("\n".join(files))) == names
     use_commands("\n".join(files))
+
+
+def test_report_is_read_from_standard_input_within_its_limits():
+    command = parse(blocks(COMMANDS, "toml")[2])["mail_report"]
+
+    assert command.standard_input({"text": "All\nwell"}) == "All\nwell\n\nSent by Cronty."
+    assert (command.user, command.max_memory) == ("reports", 512_000_000)
 
 
 def test_pages_explain_every_key():
@@ -120,8 +131,8 @@ def test_crontabs_are_taken_over_as_the_page_says(operator, tmp_path: Path, monk
             assert not Job.objects.exists()
 
     assert sorted(Job.objects.values_list("name", "cron", "source")) == [
-        ("/bin/true backup", "15 2 * * *", "backup"),
         ("Tidy up", "*/10 8-18 * * 1-5", "my.crontab"),
+        ("true backup", "15 2 * * *", "backup"),
     ]
     assert sorted(path.name for path in (tmp_path / "imported").iterdir()) == ["commands.toml", "jobs.yaml"]
 

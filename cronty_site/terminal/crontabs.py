@@ -2,6 +2,7 @@
 
 import getpass
 import os
+import platform
 import pwd
 import subprocess
 import tomllib
@@ -19,6 +20,7 @@ from schedules.files.crontab_jobs import make_jobs, toml_of
 from schedules.files.jobs import read_jobs
 from schedules.files.writing import write_jobs
 from schedules.tasks import registry
+from schedules.tasks.commands.accounts import AccountError, account_of
 from schedules.tasks.commands.catalog import catalog
 from schedules.tasks.commands.definitions import CommandsFileError, parse
 
@@ -85,6 +87,8 @@ def crontab_command(
         user=getpass.getuser(),
         home=str(Path.home()),
         has_users=has_users,
+        host=platform.node(),
+        home_of=_home_of,
     )
     file = folder / "commands.toml" if folder else Path(settings.CRONTY_COMMANDS_FILE or "")
     text = _existing(session, file)
@@ -137,6 +141,14 @@ def host_zone() -> str:
         return name if separator else "UTC"
 
 
+def _home_of(user: str) -> str | None:
+    """Return the home folder of a user that commands can run as."""
+    try:
+        return account_of(user).home
+    except AccountError:
+        return None
+
+
 def _text(session: Session, path: Path | None) -> str:
     if path is not None:
         return read_text(session, path)
@@ -170,7 +182,7 @@ def _show(found: Crontab, jobs: dict[str, dict[str, Any]], commands: dict[str, d
         rows = [
             (
                 entry.line,
-                key,
+                job.get("name", key),
                 job["schedule"],
                 job["timezone"],
                 job["task"],

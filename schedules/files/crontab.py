@@ -2,9 +2,12 @@
 
 import re
 import shlex
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 
+from schedules.when.cron import CronError
+from schedules.when.random_ranges import choose_values
 from schedules.when.triggers import Cron, TriggerError, load_zone
 
 MOST_LINES = 10_000
@@ -25,6 +28,10 @@ _PICTURE = re.compile(r"[.|*]\s*(?:[-|.*]|$)")
 _NAMES_OF_FIELDS = re.compile(r"m(in(utes?)?)?\s+h(ours?)?\s+(dom|day)", flags=re.IGNORECASE)
 # What Cronty reads in a schedule and cron does not: the last day, and the nth weekday.
 _NOT_IN_CRON = re.compile(r"(?<![A-Z])\d?L\b|#", flags=re.IGNORECASE)
+_REBOOT = (
+    "@reboot has no time, so Cronty cannot schedule it: start it with your service manager,"
+    " for example with a systemd unit"
+)
 _SIXTH_FIELD = re.compile(r"[\d*?/,-]+\s")
 _USER = re.compile(r"(?P<user>\S+)\s+(?P<rest>.*)")
 # What only silences output; Cronty keeps the output of every run instead of mailing it.
@@ -58,7 +65,7 @@ _NOT_TAKEN = {
     "MAILFROM": "mail is not sent",
     "CONTENT_TYPE": "mail is not sent",
     "CONTENT_TRANSFER_ENCODING": "mail is not sent",
-    "RANDOM_DELAY": "runs start at their time, without a random delay",
+    "RANDOM_DELAY": "runs start at their time, without a random delay; write minutes such as 0~30 instead",
     "START_HOURS_RANGE": "it belongs to anacron",
     "LOGNAME": "commands run as the user who runs Cronty",
     "USER": "commands run as the user who runs Cronty",
@@ -80,6 +87,10 @@ class Entry:
     environment: dict[str, str]
     directory: str
     comment: str
+    user: str = ""
+    """Whom it runs as, if that is not the user who runs Cronty."""
+    input: str | None = None
+    """What follows the first % of the line: the standard input of its command."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +121,8 @@ class _State:
     zone_problem: str = ""
     environment: dict[str, str] = field(default_factory=dict)
     comment: list[str] = field(default_factory=list)
+    host: str = ""
+    home_of: Callable[[str], str | None] = lambda user: None
 
     @property
     def has_usual_shell(self) -> bool:
@@ -117,9 +130,21 @@ class _State:
         return self.shell in USUAL_SHELLS and self.environment.keys().isdisjoint(("BASH_ENV", "ENV"))
 
 
-def parse_crontab(text: str, *, timezone: str, user: str, home: str, has_users: bool = False) -> Crontab:
-    """Read a crontab; `has_users` is for system crontabs, whose lines name a user before the command."""
-    found, state = Crontab(), _State(timezone, home, timezone)
+def parse_crontab(
+    text: str,
+    *,
+    timezone: str,
+    user: str,
+    home: str,
+    has_users: bool = False,
+    host: str = "",
+    home_of: Callable[[str], str | None] = lambda user: None,
+) -> Crontab:
+    """Read a crontab; `has_users` is for system crontabs, whose lines name a user before the command.
+
+    `host` makes the values of random ranges differ between hosts with the same lines. `home_of` returns the home folder of another user that Cronty can run commands as, which only root can, or None.
+    """
+    found, state = Crontab(), _State(timezone, home, timezone, host=host, home_of=home_of)
     for number, line in enumerate(text.splitlines()[:MOST_LINES], 1):
         stripped = line.strip()
         if not stripped:
@@ -184,51 +209,62 @@ def _entry(state: _State, number: int, line: str, user: str | None) -> Entry | L
     if matched is None:
         return left_out("this is neither five fields and a command, nor a variable")
     rest = matched["rest"].strip()
+    home, runs_as = state.home, ""
     if user is not None:
         named = _USER.fullmatch(rest)
         if named is None:
             return left_out("a line of a system crontab names a user before the command")
         if named["user"] != user:
-            return left_out(f"it runs as {named['user']}, but Cronty runs commands as {user}")
+            runs_as = named["user"]
+            own_home = state.home_of(runs_as)
+            if own_home is None:
+                return left_out(f"it runs as {runs_as}, but Cronty runs commands as {user}")
+            home = state.environment.get("HOME", own_home)
         rest = named["rest"]
-    schedule = " ".join(matched["schedule"].split())
     if state.zone_problem:
         return left_out(state.zone_problem)
     try:
+        schedule = choose_values(" ".join(matched["schedule"].split()), seed=f"{state.host} {rest}")
         Cron(schedule, state.timezone)
     except TriggerError as error:
-        return left_out(error.reason)
+        return left_out(_REBOOT if matched["schedule"].lower() == "@reboot" else error.reason)
+    except CronError as error:
+        return left_out(str(error))
     if _NOT_IN_CRON.search(schedule):
         return left_out(
             f'cron knows neither L nor #, so this never ran; `cronty add "{schedule}"` understands it'
         )
-    command, separator, _ = _split_at_percent(rest)
+    command, given = _split_at_percent(rest)
     command = _IN_BACKGROUND.sub("", command).rstrip()
-    if separator:
-        return left_out("text after % is standard input, which commands do not have; use a script")
     if not command:
         return left_out("there is no command")
     if _SIXTH_FIELD.match(command):
         return left_out("the command begins with a sixth field: cron has five, without seconds or years")
-    if len(command) > LONGEST_COMMAND or "${secret:" in command or "\0" in command:
+    if len(rest) > LONGEST_COMMAND or "${secret:" in rest or "\0" in rest:
         return left_out("this command cannot be written into commands.toml")
     return Entry(
         number,
         schedule,
         state.timezone,
         command,
-        _plain_words(command, state.home) if state.has_usual_shell else None,
+        _plain_words(command, home) if state.has_usual_shell else None,
         state.shell,
         {"PATH": DEFAULT_PATH, **state.environment},
-        state.home,
+        home,
         " ".join(state.comment),
+        runs_as,
+        given,
     )
 
 
-def _split_at_percent(command: str) -> tuple[str, str, str]:
-    r"""Split at the first % that is not written \%, and unescape the others."""
-    head, separator, tail = command.replace(r"\%", "\0").partition("%")
-    return head.replace("\0", "%").strip(), separator, tail
+def _split_at_percent(text: str) -> tuple[str, str | None]:
+    r"""Split a command from its input at the first % that is not written \%; each other % begins a line of the input."""
+    command, separator, given = text.replace(r"\%", "\0").partition("%")
+    if not separator:
+        return command.replace("\0", "%").strip(), None
+    lines = given.replace("%", "\n").replace("\0", "%")
+    # Cron ends the last line.
+    return command.replace("\0", "%").strip(), lines + "\n" * (lines[-1:] not in ("", "\n"))
 
 
 def _plain_words(command: str, home: str) -> list[str] | None:

@@ -3,16 +3,17 @@
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import PurePosixPath
 from typing import Any
 
 from schedules.files.crontab import Entry
+from schedules.files.crontab_names import readable_name
 from schedules.limits import NAME_LENGTH, line_problem, strip_unprintable
 
 # As cron does: runs overlap, missed ones are not made up for, and nothing is stopped, up to the longest timeout.
 LIKE_CRON = {"overlap": "allow", "catch_up": "none", "pause_after_failures": 0}
 TIMEOUT = "1d"
-NAME_SHOWN = 80
+KEY_SHOWN = 80
+LONGEST_COMMAND_NAME = 40
 _PARAMETER = re.compile(r"\{([a-z][a-z0-9_]{0,49})\}")
 
 Definition = dict[str, Any]
@@ -29,14 +30,24 @@ def make_jobs(
     """
     commands = dict(known)
     jobs: dict[str, dict[str, Any]] = {}
+    names: set[str] = set()
     for entry in entries:
         wanted = definition_of(entry)
         name = next((name for name, other in commands.items() if _same(other, wanted)), None)
         if name is None:
             name = _free(_command_name(entry), lambda name: name in commands or is_taken(name), "-{}")
             commands[name] = wanted
-        key = _free(_job_name(entry), jobs.__contains__, " ({})")
-        jobs[key] = {"schedule": entry.schedule, "timezone": entry.timezone, "task": name, **LIKE_CRON}
+        key = _free(_job_key(entry), jobs.__contains__, " ({})")
+        shown = _free(_job_name(entry) or key, names.__contains__, " ({})")
+        names.add(shown)
+        named = {"name": shown} if shown != key else {}
+        jobs[key] = {
+            **named,
+            "schedule": entry.schedule,
+            "timezone": entry.timezone,
+            "task": name,
+            **LIKE_CRON,
+        }
     return {name: new for name, new in commands.items() if name not in known}, jobs
 
 
@@ -48,6 +59,8 @@ def definition_of(entry: Entry) -> Definition:
         "program": words[0],
         "arguments": [_escaped(word) for word in words[1:]],
         "directory": entry.directory,
+        **({"user": entry.user} if entry.user else {}),
+        **({"input": _escaped(entry.input)} if entry.input is not None else {}),
         "timeout": TIMEOUT,
         "environment": {name: _escaped(value) for name, value in entry.environment.items()},
     }
@@ -68,29 +81,27 @@ def toml_of(commands: Mapping[str, Definition]) -> str:
 
 def _same(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
     """Return whether two commands do the same; words that describe them do not count."""
-    keys = ("program", "arguments", "directory", "timeout", "environment", "parameters")
+    keys = ("program", "arguments", "directory", "user", "input", "timeout", "environment", "parameters")
     return all((one.get(key) or None) == (other.get(key) or None) for key in keys)
 
 
 def _command_name(entry: Entry) -> str:
-    """Return a name that says which program runs; a command for a shell is named after its comment."""
-    text = (
-        PurePosixPath(entry.words[0]).name if entry.words else entry.comment or _first_program(entry.command)
-    )
-    name = re.sub(r"[^A-Za-z0-9_.-]+", "-", text).strip("-._")[:50].lower()
+    """Return a name that says which program runs, and how."""
+    words = re.sub(r"[^A-Za-z0-9_.]+", "-", readable_name(entry.command) or entry.comment)
+    name = words[:LONGEST_COMMAND_NAME].strip("-._").lower()
     return name if name[:1].isalpha() else f"cron-{name}".rstrip("-")
 
 
-def _first_program(command: str) -> str:
-    """Return the first word of a shell command that is neither a variable nor `cd` with its folder."""
-    text = re.sub(r"^\s*(?:cd\s+\S+\s*(?:&&|;)\s*|\w+=\S*\s+)+", "", command)
-    first = re.split(r"[\s;|&<>]+", text.strip(), maxsplit=1)[0]
-    return PurePosixPath(first.strip("\"'()`[]{}")).name or "shell"
+def _job_key(entry: Entry) -> str:
+    """Return what the job of a line is known by when its crontab is imported again: its comment, or its command."""
+    name = _line(entry.comment or entry.command)[:KEY_SHOWN].strip()
+    return name if name and not line_problem(name) else f"Line {entry.line}"
 
 
 def _job_name(entry: Entry) -> str:
-    name = _line(entry.comment or entry.command)[:NAME_SHOWN].strip()
-    return name if name and not line_problem(name) else f"Line {entry.line}"
+    """Return the comment of a line, or a name made from its program; empty if neither says anything."""
+    name = _line(entry.comment or readable_name(entry.command))[:KEY_SHOWN].strip()
+    return name if not line_problem(name) else ""
 
 
 def _free(name: str, is_taken: Callable[[str], bool], suffix: str) -> str:

@@ -182,6 +182,11 @@ class TaskSource(Protocol):
 
     def all(self) -> list[Task]: ...
 
+    @property
+    def short_problem(self) -> str:
+        """Why tasks may be missing, for everybody to read, or an empty text."""
+        ...
+
 
 _tasks: dict[str, Task] = {}
 _sources: list[TaskSource] = []
@@ -258,6 +263,12 @@ def all_tasks(include_system: bool = False) -> list[Task]:
     """Return all tasks, sorted by name; system tasks are internal and not offered to users."""
     found = {task.name: task for source in _sources for task in source.all()} | _tasks
     return [found[name] for name in sorted(found) if include_system or not found[name].system]
+
+
+def unknown(name: str) -> str:
+    """Say that there is no such task, and why one that should exist may be missing."""
+    problems = [source.short_problem for source in _sources if source.short_problem]
+    return ". ".join([f"Unknown task: {name}", *problems])
 
 
 def plain_names() -> list[str]:

@@ -9,6 +9,7 @@ from django.views.decorators.http import require_safe
 
 from schedules import clock, engine
 from schedules.models import Cluster, Job
+from schedules.tasks.commands.catalog import catalog
 
 ALIVE = "ok\n"
 
@@ -23,12 +24,15 @@ def alive(request: HttpRequest) -> HttpResponse:
 @login_not_required
 @require_safe
 def ready(request: HttpRequest) -> JsonResponse:
-    """Report whether the database answers, a cluster is alive, no job is overdue, and no lock delays the clusters.
+    """Report whether the database answers, a cluster is alive, no job is overdue, no lock delays the clusters, and
+    commands can run.
 
-    What the database cannot tell is null.
+    What the database cannot tell is null. A broken file of commands whose last good content is in force stops nothing:
+    it is a warning.
     """
     facts: dict[str, bool | None]
     reason = ""
+    can_run_commands = catalog.is_usable
     try:
         now = database_time()
         facts = {
@@ -36,16 +40,29 @@ def ready(request: HttpRequest) -> JsonResponse:
             "worker": engine.is_any_cluster_running(now),
             "on_time": not Job.objects.late(now).exists(),
             "unblocked": not Cluster.objects.blocked(now).exists(),
+            "commands": can_run_commands,
         }
+        if not can_run_commands:
+            reason = catalog.short_problem
         if not facts["unblocked"]:
             reason = (
                 "Another session has locked rows or tables of the database that a cluster is waiting for."
             )
     # Not only DatabaseError: drivers report a lost connection as InterfaceError, too.
     except Error:
-        facts = {"database": False, "worker": None, "on_time": None, "unblocked": None}
+        facts = {
+            "database": False,
+            "worker": None,
+            "on_time": None,
+            "unblocked": None,
+            "commands": can_run_commands,
+        }
         reason = "The database cannot be read, so the rest is unknown."
-    answer = facts | ({"reason": reason} if reason else {})
+    answer: dict[str, bool | str | None] = {**facts}
+    if reason:
+        answer["reason"] = reason
+    if can_run_commands and catalog.problem:
+        answer["warning"] = catalog.short_problem
     return JsonResponse(answer, status=200 if all(facts.values()) else 503)
 
 

@@ -127,6 +127,8 @@ def check_grammar(text: str) -> str:
     if foreign := re.search(r"[^0-9A-Za-z*/,# -]", expression):
         if foreign[0] == "?":
             raise CronError('"?" is not standard cron, so write * instead')
+        if foreign[0] == "~":
+            raise CronError('"~" (a random value) is read in crontabs that are imported: write a number here')
         raise CronError(
             f"{foreign[0]!a} does not belong in a cron expression: write digits, names and * / , - # only"
         )
@@ -137,11 +139,7 @@ def check_grammar(text: str) -> str:
             f"write five fields{extra} (minute hour day-of-month month weekday), not {given}: 0 9 * * 1-5"
         )
     for field, value in zip(FIELDS, values, strict=True):
-        first, *others = value.split(",")
-        _check_term(field, first)
-        for term in others:
-            if term.startswith("*"):
-                raise CronError(f'in the list "{value}" the {term} must come first or go')
+        for term in value.split(","):
             _check_term(field, term)
     return expression
 

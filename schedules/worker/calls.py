@@ -129,7 +129,7 @@ def _named_in_logs(started: Started) -> AbstractContextManager[None]:
 
 def _known(started: Started, task: registry.Task | None) -> registry.Task:
     if task is None:
-        raise Final(f"Unknown task: {started.task}")
+        raise Final(registry.unknown(started.task))
     return task
 
 

@@ -1,5 +1,6 @@
 """Crontabs of real life: every line is taken over as cron means it, or listed with the reason."""
 
+import re
 import tomllib
 
 import pytest
@@ -66,9 +67,66 @@ def test_shell_syntax_needs_the_shell_of_the_crontab(real, part):
     assert (entry.words, entry.shell) == (None, "/bin/bash")
 
 
-def test_percent_signs_are_unescaped_and_standard_input_is_refused(real):
-    assert "$(date +%F)" in entry_at(real, "pg_dump").command
-    assert "standard input" in reason_for(real, "Weekly")
+@pytest.mark.parametrize(
+    ("line", "command", "given"),
+    [
+        (r"date +\%F", "date +%F", None),
+        ("mail all%Hello team,%%see you at ten.%", "mail all", "Hello team,\n\nsee you at ten.\n"),
+        (r"cat%50\%%of {x}", "cat", "50%\nof {x}\n"),
+        ("cat%", "cat", ""),
+    ],
+)
+def test_text_after_a_percent_sign_is_standard_input(line, command, given):
+    [entry] = read(f"0 3 * * * {line}\n").entries
+
+    assert (entry.command, entry.input) == (command, given)
+    commands, _ = make_jobs([entry], {}, lambda name: False)
+    [parsed] = parse(toml_of(commands)).values()
+    assert parsed.standard_input({}) == given
+
+
+@pytest.mark.parametrize(
+    ("schedule", "lowest", "highest"),
+    [
+        ("0~30 5 * * *", 0, 30),
+        ("~ 5 * * *", 0, 59),
+        ("50~ 5 * * *", 50, 59),
+        ("~9 5 * * *", 0, 9),
+        ("7~7 5 * * *", 7, 7),
+    ],
+)
+def test_random_range_becomes_one_value_that_stays(schedule, lowest, highest):
+    lines = "".join(f"{schedule} /opt/random.sh {number}\n" for number in range(40))
+    minutes = [int(entry.schedule.split()[0]) for entry in read(lines).entries]
+
+    assert len(minutes) == 40
+    assert lowest <= min(minutes)
+    assert max(minutes) <= highest
+    assert len(set(minutes)) > 3 or lowest == highest
+    assert [int(entry.schedule.split()[0]) for entry in read(lines).entries] == minutes
+    elsewhere = [int(entry.schedule.split()[0]) for entry in read(lines, host="other").entries]
+    assert elsewhere != minutes or lowest == highest
+
+
+def test_random_ranges_of_every_field_and_in_lists_are_read():
+    [entry] = read("1,20~29 3 1~28 jan~mar mon~fri /opt/x.sh\n").entries
+
+    minute, hour, day, month, weekday = entry.schedule.split()
+    assert re.fullmatch(r"1,2\d", minute)
+    assert hour == "3"
+    assert 1 <= int(day) <= 28
+    assert month in "123"
+    assert weekday in "12345"
+
+
+@pytest.mark.parametrize(
+    ("schedule", "reason"),
+    [("30~0 5 * * *", "runs backwards"), ("0~99 5 * * *", "99 is out of range"), ("0~9/2 5 * * *", "9/2")],
+)
+def test_wrong_random_range_is_left_out(schedule, reason):
+    [left_out] = read(f"{schedule} /opt/x.sh\n").left_out
+
+    assert reason in left_out.reason
 
 
 def test_zone_environment_and_comment_belong_to_the_lines_below(real):
@@ -92,10 +150,12 @@ def test_zone_environment_and_comment_belong_to_the_lines_below(real):
     [
         ("MAILTO", "mail is not sent"),
         ("RANDOM_DELAY", "without a random delay"),
-        ("start-tunnel", "@reboot has no time"),
+        (
+            "start-tunnel",
+            "@reboot has no time, so Cronty cannot schedule it: start it with your service manager",
+        ),
         ("never.sh", "never runs"),
         ("bad-hour", "out of range"),
-        ("random.sh", "does not belong in a cron expression"),
         ("go-style", "this macro is unknown"),
         ("quartz", '"?" is not standard cron'),
         ("six-fields", "a sixth field"),
@@ -135,15 +195,32 @@ def test_lines_of_other_users_are_left_out():
     ]
 
 
+def test_lines_of_other_users_are_taken_over_by_root():
+    system = "HOME=/srv\n0 1 * * * olga ./mine.sh\n0 2 * * * nobody-here /opt/x.sh\n"
+    homes = {"olga": "/home/olga"}
+
+    found = read(system, user="root", home="/root", has_users=True, home_of=homes.get)
+    own_home = read(system.removeprefix("HOME=/srv\n"), user="root", has_users=True, home_of=homes.get)
+
+    [entry] = found.entries
+    assert (entry.user, entry.directory, entry.words) == ("olga", "/srv", ["/srv/mine.sh"])
+    assert [each.directory for each in own_home.entries] == ["/home/olga"]
+    assert [each.reason for each in found.left_out] == [
+        "it runs as nobody-here, but Cronty runs commands as root"
+    ]
+    commands, _ = make_jobs(found.entries, {}, lambda name: False)
+    assert [command.user for command in parse(toml_of(commands)).values()] == ["olga"]
+
+
 def test_commands_and_jobs_are_valid_and_made_once(real):
-    commands, jobs = make_jobs(real.entries, {}, lambda name: name == "restic")
+    commands, jobs = make_jobs(real.entries, {}, lambda name: name == "restic-prune")
     text = toml_of(commands)
 
     parsed = parse(text)
     assert sorted(parsed) == sorted(commands)
     assert len(jobs) == len(real.entries)
-    assert "restic-2" in commands
-    assert make_jobs(real.entries, tomllib.loads(text), lambda name: name == "restic") == ({}, jobs)
+    assert "restic-prune-2" in commands
+    assert make_jobs(real.entries, tomllib.loads(text), lambda name: name == "restic-prune") == ({}, jobs)
 
 
 def test_commands_run_what_cron_would_run(real):
@@ -167,7 +244,7 @@ def test_names_come_from_comments_and_are_unique(real):
     assert jobs["Nightly backup"] == {
         "schedule": "0 3 * * *",
         "timezone": "Europe/Vienna",
-        "task": "backup.sh",
+        "task": "backup-all",
         "overlap": "allow",
         "catch_up": "none",
         "pause_after_failures": 0,

@@ -4,6 +4,7 @@ from django.db import InterfaceError, OperationalError, connection
 from schedules import clock, engine
 from schedules.models import Cluster
 from schedules.models.clusters import BLOCKED_AFTER
+from schedules.tasks.commands import catalog as command_catalog
 from tests.factories import ClusterFactory, JobFactory
 
 
@@ -16,7 +17,13 @@ def test_not_ready_without_a_cluster(client):
     answer = client.get("/readyz")
 
     assert answer.status_code == 503
-    assert answer.json() == {"database": True, "worker": False, "on_time": True, "unblocked": True}
+    assert answer.json() == {
+        "database": True,
+        "worker": False,
+        "on_time": True,
+        "unblocked": True,
+        "commands": True,
+    }
 
 
 @pytest.mark.django_db
@@ -65,5 +72,33 @@ def test_not_ready_and_the_rest_unknown_when_the_database_connection_is_lost(cli
         "worker": None,
         "on_time": None,
         "unblocked": None,
+        "commands": True,
         "reason": "The database cannot be read, so the rest is unknown.",
     }
+
+
+@pytest.mark.django_db
+def test_ready_with_a_warning_while_the_last_good_commands_are_in_force(client, commands_file, use_commands):
+    ClusterFactory()
+    use_commands('[one]\ndescription = "x"\nprogram = "/bin/true"\n')
+    assert "warning" not in client.get("/readyz").json()
+    commands_file.write_text("[one]\nprogram = 'a/secret/path'\n")
+    command_catalog.catalog.refresh()
+
+    answer = client.get("/readyz")
+
+    assert (answer.status_code, answer.json()["commands"]) == (200, True)
+    assert answer.json()["warning"].startswith("The file commands.toml, line ")
+    assert "secret" not in answer.content.decode()
+
+
+@pytest.mark.django_db
+def test_not_ready_when_no_command_can_run(client, commands_file):
+    ClusterFactory()
+    commands_file.write_text("\n[half")
+    command_catalog.catalog.refresh()
+
+    answer = client.get("/readyz")
+
+    assert (answer.status_code, answer.json()["commands"]) == (503, False)
+    assert answer.json()["reason"] == "The file commands.toml, line 2, cannot be used, so no command can run."

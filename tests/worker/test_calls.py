@@ -347,6 +347,16 @@ def test_unknown_task_fails_without_retry(run_it):
     assert outcome.retry_at is None
 
 
+def test_command_of_a_broken_file_fails_with_the_file_and_the_line(commands_file):
+    commands_file.write_text("\n\n[half")
+
+    outcome = asyncio.run(calls.run_coroutine(started("backup"), registry.get("backup")))
+
+    assert outcome.error == (
+        "Unknown task: backup. The file commands.toml, line 3, cannot be used, so no command can run."
+    )
+
+
 def test_invalid_arguments_fail_without_retry():
     outcome = run_once("tests.calls.give", kwargs={"nam": 1})
 

@@ -12,6 +12,7 @@ from django.conf import settings
 
 from schedules import clock, private_files
 from schedules.management.doctor.findings import Finding, ok, problem, warning
+from schedules.tasks.commands.accounts import AccountError, account_of
 from schedules.tasks.commands.catalog import catalog
 from schedules.when import zones
 
@@ -103,13 +104,21 @@ def _commands() -> Iterator[Finding]:
     if catalog.problem:
         yield problem("commands", catalog.problem, f"Correct {settings.CRONTY_COMMANDS_FILE}.")
         return
-    programs = catalog.programs()
-    for name, (program, path) in programs.items():
-        if shutil.which(program, path=path) is None:
+    commands = catalog.commands()
+    for name, command in commands.items():
+        if shutil.which(command.program, path=command.environment.get("PATH")) is None:
             yield warning(
                 "commands",
-                f"The program of the command {name} cannot be started on this host: {program}.",
+                f"The program of the command {name} cannot be started on this host: {command.program}.",
                 f"Install it, or correct {settings.CRONTY_COMMANDS_FILE}.",
             )
-    if programs:
-        yield ok("commands", f"{len(programs)} in {settings.CRONTY_COMMANDS_FILE}.")
+        try:
+            account_of(command.user)
+        except AccountError as error:
+            yield warning(
+                "commands",
+                f"The command {name} cannot be started: {error}.",
+                f"Correct {settings.CRONTY_COMMANDS_FILE}, or the user that runs Cronty.",
+            )
+    if commands:
+        yield ok("commands", f"{len(commands)} in {settings.CRONTY_COMMANDS_FILE}.")

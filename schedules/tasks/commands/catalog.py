@@ -1,17 +1,23 @@
 """The commands in force: those of the operator's file, which is read again when it changes."""
 
 import logging
-import os
-import stat
 import time
 from pathlib import Path
 
 from django.conf import settings
 
-from schedules.private_files import foreign_link
 from schedules.tasks import registry
-from schedules.tasks.commands.definitions import LONGEST_FILE, TOO_LARGE, Command, CommandsFileError, parse
-from schedules.tasks.commands.parameters import parameters_of
+from schedules.tasks.commands.definitions import Command, CommandsFileError, line_of, parse
+from schedules.tasks.commands.file import (
+    Signature,
+    discard_copy,
+    has_settled,
+    keep_copy,
+    read_content,
+    read_copy,
+    signature_of,
+)
+from schedules.tasks.commands.parameter_types import parameters_of
 from schedules.tasks.commands.run import CommandRun, refusal_of
 from schedules.tasks.registry import Task
 
@@ -19,10 +25,6 @@ logger = logging.getLogger(__name__)
 
 # How many seconds a process uses what it has read before it looks at the file again.
 LOOK_EVERY = 1.0
-# A file that has not changed for this many seconds is not being written.
-SETTLED_AFTER = 1.0
-
-Signature = tuple[int, int, int] | None
 
 
 class Catalog:
@@ -30,13 +32,30 @@ class Catalog:
 
     def __init__(self) -> None:
         self._tasks: dict[str, Task] = {}
-        self._programs: dict[str, tuple[str, str | None]] = {}
+        self._commands: dict[str, Command] = {}
         self._path = Path()
         self._looked_at = float("-inf")
         self._seen: Signature = None
         self._read: Signature = None
+        self._unkept: str | None = None
+        self._is_good = False
         self.problem = ""
         """Why the file as it is now cannot be used, or an empty text."""
+        self._place = ""
+
+    @property
+    def short_problem(self) -> str:
+        """The problem for everybody: the name of the file and the line, without the names of commands and programs."""
+        if not self.problem:
+            return ""
+        effect = "the last good one stays in force" if self._is_good else "no command can run"
+        return f"{self._place} cannot be used, so {effect}."
+
+    @property
+    def is_usable(self) -> bool:
+        """Whether the commands of the file, or of its last good content, can run."""
+        self._refresh()
+        return not self.problem or self._is_good
 
     def get(self, name: str) -> Task | None:
         self._refresh()
@@ -48,10 +67,9 @@ class Catalog:
         self._refresh()
         return list(self._tasks.values())
 
-    def programs(self) -> dict[str, tuple[str, str | None]]:
-        """Return the program of each command by its name, with the PATH that its environment sets, if any."""
+    def commands(self) -> dict[str, Command]:
         self._refresh()
-        return dict(self._programs)
+        return dict(self._commands)
 
     def current_problem(self) -> str:
         self._refresh()
@@ -60,7 +78,7 @@ class Catalog:
     def refresh(self) -> None:
         """Read the file now, if it has changed."""
         self._looked_at = float("-inf")
-        self._seen = _signature(self._path)
+        self._seen = signature_of(self._path)
         self._refresh()
 
     def _refresh(self) -> None:
@@ -71,86 +89,91 @@ class Catalog:
         self._looked_at = now
         path = Path(settings.CRONTY_COMMANDS_FILE) if settings.CRONTY_COMMANDS_FILE else None
         if path is None:
-            self._tasks, self._programs, self.problem = {}, {}, ""
+            self._use({}, {})
+            self.problem = ""
             return
         if path != self._path:
             self._path, self._seen, self._read, is_first = path, None, None, True
-        found = _signature(path)
+            self._is_good = False
+        found = signature_of(path)
         # Somebody may be writing it: wait until it has been the same for two looks, unless it is older than that. The
         # next look of an idle worker is for its next run, which would not know its command.
-        is_settled = found == self._seen or is_first or _has_settled(found)
+        is_settled = found == self._seen or has_settled(found)
         self._seen = found
-        if is_settled and found != self._read:
+        if found is None and is_first:
+            discard_copy(path)
+        if (is_settled or is_first) and found != self._read:
             self._load(path, found)
+        if is_settled and found == self._read and self._unkept is not None:
+            keep_copy(path, self._unkept)
+            self._unkept = None
 
     def _read_unless_partial(self) -> None:
         """Read a file that has just changed, for a run whose command may be new; one that is not whole can wait."""
-        found = _signature(self._path) if settings.CRONTY_COMMANDS_FILE else None
+        found = signature_of(self._path) if settings.CRONTY_COMMANDS_FILE else None
         if found is not None and found != self._read:
             self._load(self._path, found, may_be_partial=True)
 
     def _load(self, path: Path, found: Signature, *, may_be_partial: bool = False) -> None:
         try:
-            commands = parse(_content(path)) if found else {}
-            if _signature(path) != found:
+            text = read_content(path) if found else ""
+            if signature_of(path) != found:
                 # Changed while it was read: the next looks read it again.
                 return
-            tasks = {name: task_of(name, command) for name, command in commands.items()}
+            commands, tasks = _read_tasks(text)
         except CommandsFileError as error:
             if may_be_partial:
                 return
-            self._read = found
-            self._report(
-                f"The file {path.name} cannot be used, and the last good one stays in force: {error}"
-            )
+            self._read, self._unkept = found, None
+            if not self._is_good:
+                self._use_copy(path)
+            self._report(path, error)
             return
-        self._tasks, self._read = tasks, found
-        self._programs = {
-            name: (command.program, command.environment.get("PATH")) for name, command in commands.items()
-        }
+        self._use(commands, tasks)
+        self._read, self._is_good = found, found is not None
+        self._unkept = text if found else None
+        if not found:
+            discard_copy(path)
         if self.problem:
             logger.info("%s can be used again", path.name)
         self.problem = ""
 
-    def _report(self, problem: str) -> None:
+    def _use(self, commands: dict[str, Command], tasks: dict[str, Task]) -> None:
+        self._commands, self._tasks = commands, tasks
+
+    def _use_copy(self, path: Path) -> None:
+        """Put the content into force that was good before this process started, if there is one."""
+        text = read_copy(path)
+        try:
+            self._use(*_read_tasks(text or ""))
+            self._is_good = text is not None
+        except CommandsFileError as error:
+            self._use({}, {})
+            logger.warning("The last good content of %s cannot be used any more: %s", path.name, error)
+
+    def _report(self, path: Path, error: CommandsFileError) -> None:
+        effect = (
+            "the last good one stays in force"
+            if self._is_good
+            else "there is no good copy of it, so no command can run"
+        )
+        problem = f"The file {path} cannot be used, and {effect}: {error}"
         if problem != self.problem:
             logger.error("%s", problem)
         self.problem = problem
+        self._place = f"The file {path.name}" + (f", line {error.line}," if error.line else "")
 
 
-def _signature(path: Path) -> Signature:
-    try:
-        found = path.stat()
-    except OSError:
-        return None
-    return found.st_mtime_ns, found.st_size, found.st_ino
-
-
-def _has_settled(found: Signature) -> bool:
-    return found is not None and time.time_ns() - found[0] >= SETTLED_AFTER * 1e9
-
-
-def _content(path: Path) -> str:
-    try:
-        # Opening a pipe would wait for somebody to write into it.
-        with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as file:
-            found = os.fstat(file.fileno())
-            if not stat.S_ISREG(found.st_mode):
-                raise CommandsFileError("It is not a file.")
-            if found.st_mode & (stat.S_IWGRP | stat.S_IWOTH) or found.st_uid not in (0, os.getuid()):
-                raise CommandsFileError(
-                    "Others than the user who runs Cronty can change it. Make it yours: chmod go-w, chown."
-                )
-            if link := foreign_link(path):
-                raise CommandsFileError(f"Another user made the link {link}, and can change where it leads.")
-            content = file.read(LONGEST_FILE + 1)
-        if len(content) > LONGEST_FILE:
-            raise CommandsFileError(TOO_LARGE)
-        return content.decode()
-    except OSError as error:
-        raise CommandsFileError(f"It cannot be read: {error.strerror}.") from error
-    except UnicodeDecodeError as error:
-        raise CommandsFileError("It is not UTF-8 text.") from error
+def _read_tasks(text: str) -> tuple[dict[str, Command], dict[str, Task]]:
+    """Return the commands of a text, and their tasks, by name; raises CommandsFileError."""
+    commands = parse(text)
+    tasks = {}
+    for name, command in commands.items():
+        try:
+            tasks[name] = task_of(name, command)
+        except CommandsFileError as error:
+            raise CommandsFileError(str(error), line_of(text, [name])) from error
+    return commands, tasks
 
 
 def task_of(name: str, command: Command) -> Task:

@@ -2,13 +2,12 @@
 
 import re
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
 from typing import Annotated, Any, Literal
 
 from pydantic import (
     AfterValidator,
-    BaseModel,
     BeforeValidator,
     ConfigDict,
     Field,
@@ -18,7 +17,8 @@ from pydantic import (
 from pydantic_core import ErrorDetails
 
 from schedules import limits
-from schedules.secret_references import names_in, problem_in
+from schedules.secret_references import problem_in
+from schedules.tasks.commands.parameters import Line, Parameter, Table
 from schedules.tasks.commands.templates import (
     END_OF_OPTIONS,
     PARAMETER_PATTERN,
@@ -33,15 +33,17 @@ from schedules.when.phrases import PhraseError, parse_delay
 
 LONGEST_FILE = 1_000_000
 TOO_LARGE = f"The file is larger than {LONGEST_FILE:,} bytes."
-LONGEST_TEXT = 1000
+LEAST_MEMORY, MOST_MEMORY = 16 * 10**6, 10**15
 # The name of the argument that every task gets its run by.
 RESERVED = "run"
-
-Value = str | int | float | bool
 
 
 class CommandsFileError(Exception):
     """The file cannot be used; the text says what is wrong, and where."""
+
+    def __init__(self, problem: str, line: int | None = None) -> None:
+        super().__init__(f"line {line}: {problem}" if line else problem)
+        self.line = line
 
 
 def _duration(value: Any) -> timedelta:
@@ -57,11 +59,17 @@ def _duration(value: Any) -> timedelta:
     return timedelta(seconds=value)
 
 
-def one_line(text: str) -> str:
-    """Return a text that is one printable line, or raise ValueError."""
-    if problem := limits.line_problem(text):
-        raise ValueError(problem)
-    return text
+def _bytes(value: Any) -> int:
+    found = (
+        re.fullmatch(r"(\d{1,9}(?:\.\d{1,3})?)\s*([kKMGT]i?)B?", value) if isinstance(value, str) else None
+    )
+    if found is None:
+        raise ValueError('write a size like "512MB" or "2GB"')
+    base = 1024 if found[2].endswith("i") else 1000
+    size = int(float(found[1]) * base ** (1 + "kMGT".index(found[2][0].replace("K", "k"))))
+    if not LEAST_MEMORY <= size <= MOST_MEMORY:
+        raise ValueError("choose between 16MB, which a program needs to start, and 1000TB")
+    return size
 
 
 def _without_nul(text: str) -> str:
@@ -86,68 +94,14 @@ def _absolute(text: str) -> str:
     return text
 
 
-Line = Annotated[str, Field(max_length=LONGEST_TEXT), AfterValidator(one_line)]
 Template = Annotated[str, Field(max_length=32_768), AfterValidator(_without_nul)]
 Timeout = Annotated[timedelta, BeforeValidator(_duration)]
+Bytes = Annotated[int, BeforeValidator(_bytes)]
 VariableName = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,99}$")]
 ParameterName = Annotated[str, Field(pattern=rf"^{PARAMETER_PATTERN}$")]
 
 
-class _Table(BaseModel):
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
-
-
-class Parameter(_Table):
-    """One value that a job gives to a command."""
-
-    type: Literal["text", "integer", "number", "boolean"] = "text"
-    description: Line = ""
-    choices: list[str | int | float] = []
-    min: int | float | None = None
-    max: int | float | None = None
-    pattern: str | None = None
-    max_length: Annotated[int, Field(ge=1, le=10_000)] = LONGEST_TEXT
-    default: Value | None = None
-    optional: bool = False
-
-    @property
-    def is_required(self) -> bool:
-        return not self.optional and self.default is None
-
-    @model_validator(mode="after")
-    def _fits_its_type(self) -> "Parameter":
-        kinds: dict[str, tuple[type, ...]] = {
-            "text": (str,),
-            "integer": (int,),
-            "number": (int, float),
-            "boolean": (bool,),
-        }
-        kind = kinds[self.type]
-        for name in ("choices", "default"):
-            given = getattr(self, name)
-            for value in given if isinstance(given, list) else [given]:
-                if value is not None and (
-                    not isinstance(value, kind) or isinstance(value, bool) != (kind == (bool,))
-                ):
-                    raise ValueError(f"{name}: {value!r} is not of type {self.type}")
-                if isinstance(value, str):
-                    one_line(value)
-        if names_in(self.choices):
-            raise ValueError("choices: a secret cannot be one of the choices; use a pattern")
-        if self.type not in ("integer", "number") and (self.min is not None or self.max is not None):
-            raise ValueError(f"min and max belong to numbers, not to type {self.type}")
-        if self.min is not None and self.max is not None and self.min > self.max:
-            raise ValueError("min is larger than max")
-        if self.type != "text" and self.pattern is not None:
-            raise ValueError(f"a pattern belongs to text, not to type {self.type}")
-        if self.choices and self.default is not None and self.default not in self.choices:
-            raise ValueError("default: it is not one of the choices")
-        if self.optional and self.default is not None:
-            raise ValueError("a parameter with a default is never missing: leave out optional")
-        return self
-
-
-class Condition(_Table):
+class Condition(Table):
     """Arguments that are used only if a parameter is given and is not false."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, validate_by_name=False)
@@ -156,7 +110,7 @@ class Condition(_Table):
     arguments: list[Template]
 
 
-class Command(_Table):
+class Command(Table):
     """One command: what runs, with which parameters and limits, and who may schedule it."""
 
     description: Line
@@ -166,6 +120,10 @@ class Command(_Table):
     parameters: dict[ParameterName, Parameter] = {}
     directory: Annotated[str, AfterValidator(_without_nul), AfterValidator(_absolute)] | None = None
     environment: dict[VariableName, Template] = {}
+    input: Template | None = None
+    user: Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}$")] | None = None
+    max_cpu: Timeout | None = None
+    max_memory: Bytes | None = None
     timeout: Timeout = timedelta(minutes=10)
     attempts: Annotated[int, Field(ge=1, le=MOST_ATTEMPTS)] = 1
     output_characters: Annotated[int, Field(ge=1000, le=1_000_000)] = 64_000
@@ -211,6 +169,12 @@ class Command(_Table):
             if parameters_in(template) <= values.keys()
         }
 
+    def standard_input(self, values: Mapping[str, str], secrets: Mapping[str, str] = {}) -> str | None:
+        """Return what the program reads on its standard input; nothing if a parameter of that is missing."""
+        if self.input is None or not parameters_in(self.input) <= values.keys():
+            return None
+        return fill_in(self.input, values, secrets)
+
     def _chosen(self, values: Mapping[str, str]) -> Iterator[str]:
         for item in self.arguments:
             if isinstance(item, str):
@@ -221,7 +185,13 @@ class Command(_Table):
     def _templates(self) -> Iterator[str]:
         for item in self.arguments:
             yield from [item] if isinstance(item, str) else item.arguments
+        yield from self._optional_templates()
+
+    def _optional_templates(self) -> Iterator[str]:
+        """Yield the templates that are left out if one of their parameters is missing."""
         yield from self.environment.values()
+        if self.input is not None:
+            yield self.input
 
     @model_validator(mode="after")
     def _fits_together(self) -> "Command":
@@ -245,14 +215,24 @@ class Command(_Table):
             parameter = self.parameters[name]
             if any(str(value).startswith("-") for value in (*parameter.choices, parameter.default)):
                 raise ValueError(f"parameters.{name}: a choice must not begin with -; put a -- before it")
-        for template in self.environment.values():
+        for template in self._optional_templates():
             for name in sorted(parameters_in(template)):
                 self._known(name)
+        self._check_multiline()
         used = {name for template in self._templates() for name in parameters_in(template)}
         used |= {item.parameter for item in self.arguments if isinstance(item, Condition)}
         if unused := sorted(self.parameters.keys() - used):
-            raise ValueError(f"parameters: {', '.join(unused)}: not used in the arguments or the environment")
+            raise ValueError(
+                f"parameters: {', '.join(unused)}: not used in the arguments, the environment or the input"
+            )
         return self
+
+    def _check_multiline(self) -> None:
+        """Refuse a text of several lines in an argument or a variable, where programs do not expect one."""
+        elsewhere = [template for template in self._templates() if template != self.input]
+        for name in sorted({name for template in elsewhere for name in parameters_in(template)}):
+            if self.parameters[name].multiline:
+                raise ValueError(f"parameters.{name}: a multiline parameter can only be used in the input")
 
     def _check_template(self, template: str, given: set[str]) -> None:
         for name in sorted(parameters_in(template)):
@@ -276,20 +256,59 @@ def parse(text: str) -> dict[str, Command]:
     try:
         tables = tomllib.loads(text)
     except (tomllib.TOMLDecodeError, RecursionError) as error:
-        raise CommandsFileError(f"This is not TOML: {error}") from error
+        found = re.search(r"at line (\d+)", str(error))
+        line = int(found[1]) if found else text.rstrip().count("\n") + 1
+        raise CommandsFileError(f"This is not TOML: {error}", line) from error
     commands: dict[str, Command] = {}
-    problems: list[str] = []
+    problems: dict[str, int | None] = {}
     for name, table in tables.items():
         if not NAME.fullmatch(name):
-            problems.append(f"{name!r} is not a name: use a letter first, then letters, digits, _, . and -")
+            words = f"{name!r} is not a name: use a letter first, then letters, digits, _, . and -"
+            problems[words] = line_of(text, [name])
             continue
         try:
             commands[name] = Command.model_validate(table)
         except ValidationError as error:
-            problems += [_words(name, detail) for detail in error.errors()]
+            for detail in error.errors():
+                problems[_words(name, detail)] = line_of(text, [name, *map(str, detail["loc"])])
     if problems:
-        raise CommandsFileError("; ".join(dict.fromkeys(problems)))
+        (first, place), *others = problems.items()
+        more = [f"line {number}: {words}" if number else words for words, number in others]
+        raise CommandsFileError("; ".join([first, *more]), place)
     return commands
+
+
+_HEADER = re.compile(r"\s*\[[^\[\]]+\]\s*(?:#.*)?")
+_KEY = re.compile(r"""\s*(?P<key>[\w"'.\s-]+?)\s*=""")
+
+
+def line_of(text: str, places: Sequence[str]) -> int | None:
+    """Return the number of the line that a value stands on, or else of the table or list that it belongs to."""
+    table: list[str] = []
+    best, number_of_best = 0, None
+    for number, line in enumerate(text.splitlines(), 1):
+        if _HEADER.fullmatch(line):
+            table = path = _keys(line)
+        elif found := _KEY.match(line):
+            path = [*table, *_keys(f"{found['key']} = 0")]
+        else:
+            continue
+        if best < len(path) and path == list(places[: len(path)]):
+            best, number_of_best = len(path), number
+    return number_of_best
+
+
+def _keys(line: str) -> list[str]:
+    """Return the path that a line of TOML names; a line within a text of several lines may name none."""
+    try:
+        found: Any = tomllib.loads(line)
+    except tomllib.TOMLDecodeError:
+        return []
+    keys = []
+    while isinstance(found, dict) and found:
+        key, found = next(iter(found.items()))
+        keys.append(key)
+    return keys
 
 
 # The names of types that Pydantic puts into a place where a value may be of several.

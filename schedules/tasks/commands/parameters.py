@@ -1,60 +1,94 @@
-"""The parameters of a command as those of a task: each has a type that checks its values."""
+"""Parameters of commands: what a job fills in, and which values fit."""
 
-import inspect
-from typing import Annotated, Any, Literal
+from collections.abc import Callable
+from typing import Annotated, Literal
 
-from pydantic import AfterValidator, Field, TypeAdapter, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
-from schedules.tasks.commands.definitions import Command, Parameter, one_line
+from schedules import limits
+from schedules.secret_references import names_in
 
+LONGEST_TEXT = 1000
 
-def parameters_of(command: Command) -> list[inspect.Parameter]:
-    """Return the parameters in the order of arguments by position; raises ValueError for an impossible default."""
-    opening = command.opening_parameters()
-    return [_parameter(name, command.parameters[name], name in opening) for name in command.order]
-
-
-def value_problem(hint: Any, value: Any) -> str | None:
-    """Return why a value does not fit the type of a parameter, or None; the text does not quote the value."""
-    try:
-        TypeAdapter(hint).validate_python(value)
-    except ValidationError as error:
-        message = error.errors(include_input=False)[0]["msg"].removeprefix("Value error, ")
-        return f"{message[:1].lower()}{message[1:]}"
-    return None
+Value = str | int | float | bool
 
 
-def _parameter(name: str, parameter: Parameter, is_opening: bool) -> inspect.Parameter:
-    default = inspect.Parameter.empty if parameter.is_required else parameter.default
-    hint = _hint(parameter, is_opening)
-    # A job could not give a default like this itself.
-    if parameter.default is not None and (problem := value_problem(hint, parameter.default)):
-        raise ValueError(f"parameters.{name}.default: {problem}")
-    return inspect.Parameter(
-        name,
-        inspect.Parameter.POSITIONAL_OR_KEYWORD,
-        default=default,
-        annotation=hint | None if parameter.optional else hint,
-    )
+def one_line(text: str) -> str:
+    """Return a text that is one printable line, or raise ValueError."""
+    if problem := limits.line_problem(text):
+        raise ValueError(problem)
+    return text
 
 
-def _hint(parameter: Parameter, is_opening: bool) -> Any:
-    described = Field(description=parameter.description or None)
-    if parameter.choices:
-        return Annotated[Literal[tuple(parameter.choices)], described]
-    if parameter.type == "boolean":
-        return Annotated[bool, described]
-    rules = [AfterValidator(_no_option)] if is_opening else []
-    if parameter.type == "text":
-        pattern = f"^(?:{parameter.pattern})$" if parameter.pattern is not None else None
-        limit = Field(max_length=parameter.max_length, pattern=pattern)
-        return Annotated[str, described, limit, AfterValidator(one_line), *rules]
-    bounds = Field(ge=parameter.min, le=parameter.max)
-    number = int if parameter.type == "integer" else float
-    return Annotated[number, described, bounds, *rules]
+def several_lines(text: str) -> str:
+    """Return a text of printable lines, which may have line breaks and tabs, or raise ValueError."""
+    if problem := limits.line_problem(text.replace("\n", " ").replace("\t", " ")):
+        raise ValueError(problem)
+    return text
 
 
-def _no_option(value: Any) -> Any:
-    if str(value).startswith("-"):
-        raise ValueError("must not begin with -, because the program would read it as an option")
-    return value
+Line = Annotated[str, Field(max_length=LONGEST_TEXT), AfterValidator(one_line)]
+
+
+class Table(BaseModel):
+    """A table of the file: unknown keys are refused."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+
+class Parameter(Table):
+    """One value that a job gives to a command."""
+
+    type: Literal["text", "integer", "number", "boolean"] = "text"
+    description: Line = ""
+    choices: list[str | int | float] = []
+    min: int | float | None = None
+    max: int | float | None = None
+    pattern: str | None = None
+    max_length: Annotated[int, Field(ge=1, le=10_000)] = LONGEST_TEXT
+    default: Value | None = None
+    optional: bool = False
+    multiline: bool = False
+
+    @property
+    def is_required(self) -> bool:
+        return not self.optional and self.default is None
+
+    @property
+    def checked_text(self) -> Callable[[str], str]:
+        """The function that returns a text that is fit for this parameter, or raises ValueError."""
+        return several_lines if self.multiline else one_line
+
+    @model_validator(mode="after")
+    def _fits_its_type(self) -> "Parameter":
+        kinds: dict[str, tuple[type, ...]] = {
+            "text": (str,),
+            "integer": (int,),
+            "number": (int, float),
+            "boolean": (bool,),
+        }
+        kind = kinds[self.type]
+        for name in ("choices", "default"):
+            given = getattr(self, name)
+            for value in given if isinstance(given, list) else [given]:
+                if value is not None and (
+                    not isinstance(value, kind) or isinstance(value, bool) != (kind == (bool,))
+                ):
+                    raise ValueError(f"{name}: {value!r} is not of type {self.type}")
+                if isinstance(value, str):
+                    self.checked_text(value)
+        if names_in(self.choices):
+            raise ValueError("choices: a secret cannot be one of the choices; use a pattern")
+        if self.type not in ("integer", "number") and (self.min is not None or self.max is not None):
+            raise ValueError(f"min and max belong to numbers, not to type {self.type}")
+        if self.min is not None and self.max is not None and self.min > self.max:
+            raise ValueError("min is larger than max")
+        if self.type != "text" and self.pattern is not None:
+            raise ValueError(f"a pattern belongs to text, not to type {self.type}")
+        if self.type != "text" and self.multiline:
+            raise ValueError(f"multiline belongs to text, not to type {self.type}")
+        if self.choices and self.default is not None and self.default not in self.choices:
+            raise ValueError("default: it is not one of the choices")
+        if self.optional and self.default is not None:
+            raise ValueError("a parameter with a default is never missing: leave out optional")
+        return self

@@ -2,20 +2,21 @@
 
 import asyncio
 import os
-import pwd
+import signal
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from typing import Any
 
 from django.contrib.auth import get_user_model
 from django.db import connections
 
 from schedules.secret_references import names_in, resolved
+from schedules.tasks.commands.accounts import Account, AccountError, account_of
 from schedules.tasks.commands.definitions import Command
 from schedules.tasks.commands.output import KeptOutput
-from schedules.tasks.commands.parameters import value_problem
+from schedules.tasks.commands.parameter_types import value_problem
 from schedules.tasks.interface import Final, RetryLater, Run
-from schedules.tasks.processes import Ended, Program, StartError, run_program
+from schedules.tasks.processes import Ended, Limits, Program, StartError, run_program
+from schedules.when import durations
 
 # The rest of the worker's environment holds secrets and the operator's own settings.
 PASSED_ON = ("PATH", "LANG", "LC_ALL", "TZ")
@@ -54,11 +55,12 @@ class CommandRun:
         for name, parameter in self._command.parameters.items():
             if name not in given and parameter.default is not None:
                 given[name] = parameter.default
+        account = _account(self._name, self._command)
         own = await run.secrets(names_in(given), command=self._name)
         shared = await run.secrets(self._command.secrets, command=self._name, of_installation=True)
         filled = resolved(given, own)
         self._check_filled_in({name: value for name, value in filled.items() if value != given[name]})
-        program = self._program(filled, shared, _basic_environment(run, owner))
+        program = self._program(filled, shared, account, run, owner)
         output = KeptOutput(self._command.output_characters, [*own.values(), *shared.values()])
         timeout = min(run.timeout, self._command.timeout.total_seconds())
         saving = asyncio.ensure_future(_keep_saving(output, run))
@@ -81,24 +83,32 @@ class CommandRun:
                 raise Final(f"Invalid arguments: {name}: {problem}")
 
     def _program(
-        self, values: Mapping[str, Any], secrets: Mapping[str, str], basic: Mapping[str, str]
+        self,
+        values: Mapping[str, Any],
+        secrets: Mapping[str, str],
+        account: Account,
+        run: Run,
+        owner: str,
     ) -> Program:
         texts = {name: _text(value) for name, value in values.items()}
         try:
             arguments = self._command.argument_list(texts, secrets)
         except ValueError as error:
             raise Final(f"Invalid arguments: {error}") from error
-        environment = {**basic, **self._command.variables(texts, secrets)}
+        environment = _basic_environment(run, owner, account) | self._command.variables(texts, secrets)
         if any("\0" in text for text in (*arguments, *environment.values())):
             raise Final("Invalid arguments: remove the NUL character.")
         kept = self._command.output_characters
         return Program(
             arguments,
             environment,
-            self._command.directory or basic["HOME"],
+            self._command.directory or account.home,
+            input=self._command.standard_input(texts, secrets),
             umask=UMASK,
             head=kept,
             tail=kept,
+            identity=account.identity,
+            limits=Limits(self._command.max_cpu, self._command.max_memory),
         )
 
     def _result(self, ended: Ended, output: KeptOutput, timeout: float) -> dict[str, Any]:
@@ -114,6 +124,8 @@ class CommandRun:
         if ended.code == 0 and not ended.is_timeout:
             return result
         words = ended.describe(self._name, timeout)
+        if ended.signal == signal.SIGXCPU and self._command.max_cpu:
+            words = f"{self._name} used more than {durations.short(self._command.max_cpu)} of CPU time and was killed"
         failure = RetryLater(f"{words}: {output.last_lines}" if output.last_lines else f"{words}.")
         failure.result = result
         raise failure
@@ -132,15 +144,21 @@ class CommandRun:
         return owner.get_username()
 
 
-def _basic_environment(run: Run, owner: str) -> dict[str, str]:
+def _account(name: str, command: Command) -> Account:
+    try:
+        return account_of(command.user)
+    except AccountError as error:
+        raise Final(f"{name} cannot be started: {error}") from error
+
+
+def _basic_environment(run: Run, owner: str, account: Account) -> dict[str, str]:
     kept = {name: os.environ[name] for name in PASSED_ON if name in os.environ}
-    with suppress(KeyError):
-        user = pwd.getpwuid(os.getuid())
-        kept |= {"HOME": user.pw_dir, "USER": user.pw_name, "LOGNAME": user.pw_name}
+    who = {"USER": account.name, "LOGNAME": account.name} if account.name else {}
     return {
         "PATH": os.defpath,
-        "HOME": "/",
+        "HOME": account.home,
         **kept,
+        **who,
         "CRONTY_EXECUTION": str(run.execution_id),
         "CRONTY_JOB": run.job_id,
         "CRONTY_ATTEMPT": str(run.attempt),

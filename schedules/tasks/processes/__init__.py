@@ -1,5 +1,5 @@
 """Programs of the operator, run without a shell and killed with everything that they have started."""
 
-from schedules.tasks.processes.running import Ended, Program, StartError, run_program
+from schedules.tasks.processes.running import Ended, Identity, Limits, Program, StartError, run_program
 
-__all__ = ["Ended", "Program", "StartError", "run_program"]
+__all__ = ["Ended", "Identity", "Limits", "Program", "StartError", "run_program"]

@@ -13,6 +13,7 @@ import ctypes
 import errno
 import json
 import os
+import resource
 import select
 import signal
 import socket
@@ -33,6 +34,8 @@ FLUSH_EVERY = 1.0
 FREEZE_ROUNDS = 10
 KILL_SECONDS = 5.0
 MOMENT = 0.01
+# After SIGXCPU, which a program may handle, it has so many seconds of CPU time until SIGKILL.
+CPU_GRACE = 5
 # If this process was delayed by more, in seconds, the delay does not count as silence of the worker.
 HELD_UP = 0.5
 
@@ -83,6 +86,7 @@ class Guard:
         self._spec = json.loads(_receive(control, size))
         self._kept = Kept(self._spec["head"], self._spec["tail"])
         self._streams: dict[int, bytes] = {}
+        self._input, self._input_end = b"", -1
         self._pid = 0
         self._status: int | None = None
         self._cpu, self._peak = 0.0, 0
@@ -121,9 +125,10 @@ class Guard:
         text = self._spec.get("input")
         given = os.open(os.devnull, os.O_RDONLY)
         if text is not None:
-            given, write_given = os.pipe()
-            os.write(write_given, text.encode())
-            os.close(write_given)
+            os.close(given)
+            given, self._input_end = os.pipe()
+            os.set_blocking(self._input_end, False)
+            self._input = text.encode()
         parent = os.getpid()
         self._pid = os.fork()
         if self._pid == 0:
@@ -140,6 +145,8 @@ class Guard:
         for number, kind in ((output, OUTPUT), (errors, ERRORS)):
             os.set_blocking(number, False)
             self._streams[number] = kind
+        if self._input_end >= 0:
+            self._write_input()
         return problem.decode(errors="replace")
 
     def _watch(self, wake_up: int) -> None:
@@ -159,6 +166,8 @@ class Guard:
             poll.register(self._control, select.POLLIN | (select.POLLOUT if self._unsent else 0))
             for number in (wake_up, *self._streams):
                 poll.register(number, select.POLLIN)
+            if self._input_end >= 0:
+                poll.register(self._input_end, select.POLLOUT)
             wait = min(self._flush_at, self._kill_at, self._heard_at + self._spec["lease"]) - now
             back_at = now + max(wait, MOMENT)
             for number, event in poll.poll((back_at - now) * 1000):
@@ -167,6 +176,8 @@ class Guard:
                     self._reap()
                 elif number in self._streams:
                     self._read(number)
+                elif number == self._input_end:
+                    self._write_input()
                 elif not self._exchange(event):
                     return
             # After a look at the socket: if this process was held up, signs of life may be waiting there.
@@ -193,6 +204,19 @@ class Guard:
                 # A stopped process would not notice the signal.
                 _kill(pid, signal.SIGCONT)
         return bool(asked)
+
+    def _write_input(self) -> None:
+        """Write what the program's standard input has room for, and close it after the last byte."""
+        try:
+            self._input = self._input[os.write(self._input_end, self._input) :]
+        except BlockingIOError:
+            return
+        except OSError:
+            # The program does not read it.
+            self._input = b""
+        if not self._input:
+            os.close(self._input_end)
+            self._input_end = -1
 
     def _read(self, number: int) -> bool:
         """Read a pipe once; return False when there is nothing left."""
@@ -313,6 +337,9 @@ def _become(spec: dict, parent: int, given: int, output: int, errors: int) -> No
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD, signal.SIGPIPE):
         signal.signal(number, signal.SIG_DFL)
     signal.set_wakeup_fd(-1)
+    if identity := spec.get("identity"):
+        _change_user(*identity)
+    # After the change of the user, which resets it.
     if IS_LINUX:
         _prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
         if os.getppid() != parent:
@@ -321,6 +348,10 @@ def _become(spec: dict, parent: int, given: int, output: int, errors: int) -> No
     os.chdir(spec["directory"])
     program, *_ = spec["arguments"]
     path = _find_program(program, spec["environment"].get("PATH", os.defpath))
+    # Last, because Python itself may need more memory than the program.
+    cpu, memory = spec.get("limits") or (None, None)
+    _limit(resource.RLIMIT_CPU, cpu, CPU_GRACE)
+    _limit(resource.RLIMIT_AS, memory)
     try:
         os.execve(path, spec["arguments"], spec["environment"])  # noqa: S606  # nosec B606  # the operator's program, and no shell
     except FileNotFoundError as error:
@@ -329,6 +360,24 @@ def _become(spec: dict, parent: int, given: int, output: int, errors: int) -> No
                 error.errno, "The interpreter that its first line names does not exist", path
             ) from error
         raise
+
+
+def _change_user(user: int, group: int, groups: "list[int]") -> None:
+    try:
+        os.setgroups(groups)
+        os.setgid(group)
+        os.setuid(user)
+    except PermissionError as error:
+        raise OSError(error.errno, "The system does not let Cronty change to this user", str(user)) from error
+
+
+def _limit(kind: int, most: "int | None", grace: int = 0) -> None:
+    """Limit what the program and each of its children may use; a lower limit of the host stays."""
+    if most is None:
+        return
+    _, hard = resource.getrlimit(kind)
+    highest = most + grace if hard == resource.RLIM_INFINITY else min(most + grace, hard)
+    resource.setrlimit(kind, (min(most, highest), highest))
 
 
 def _find_program(name: str, search: str) -> str:

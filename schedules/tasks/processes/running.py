@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import math
 import os
 import signal
 import socket
@@ -10,8 +11,9 @@ import threading
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from django.conf import settings
 
@@ -40,6 +42,24 @@ class StartError(Exception):
     """The program could not be started; the text says why."""
 
 
+class Identity(NamedTuple):
+    """The user and the groups that a program runs as; only root can choose them."""
+
+    user: int
+    group: int
+    groups: tuple[int, ...]
+
+
+class Limits(NamedTuple):
+    """What each process of a program may use: CPU time, and bytes of address space."""
+
+    cpu: timedelta | None
+    memory: int | None
+
+    def as_numbers(self) -> tuple[int | None, int | None]:
+        return math.ceil(self.cpu.total_seconds()) if self.cpu else None, self.memory
+
+
 @dataclass(frozen=True)
 class Program:
     """What to start: an argument list, never a line for a shell."""
@@ -52,6 +72,8 @@ class Program:
     head: int = 16_384
     tail: int = 16_384
     """How many bytes of its output are kept from the beginning, and from the end, between two looks."""
+    identity: Identity | None = None
+    limits: Limits | None = None
 
 
 @dataclass(frozen=True)
@@ -160,6 +182,8 @@ class _Guarded:
             "umask": program.umask,
             "head": program.head,
             "tail": program.tail,
+            "identity": program.identity,
+            "limits": program.limits and program.limits.as_numbers(),
             "lease": lease,
             "grace": GRACE_SECONDS,
         }

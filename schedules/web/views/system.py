@@ -92,7 +92,7 @@ class SystemPage(LivePageMixin, TemplateView):
         """Say what is wrong with the file of commands: the details only to staff, because they name programs."""
         if not (problem := catalog.current_problem()):
             return []
-        return [problem if self.actor.sees_all else "The file of commands is broken: tell your operator."]
+        return [problem if self.actor.sees_all else f"{catalog.short_problem} Tell your operator."]
 
     def _staff_context(self) -> dict[str, Any]:
         return {

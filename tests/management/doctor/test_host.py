@@ -104,5 +104,10 @@ def test_broken_file_of_commands_and_missing_programs_are_named(commands_file, u
         use_commands('[own]\ndescription = "x"\nprogram = "true"\n' + own_path.format(path))
         assert found("commands") == levels
 
+    use_commands('[own]\ndescription = "x"\nprogram = "true"\nuser = "no-such-user"\n')
+    assert found("commands") == ["warning", "ok"]
+
     commands_file.write_text("[half")
-    assert found("commands") == ["problem"]
+    (finding,) = [finding for finding in host.examine() if finding.check == "commands"]
+    assert finding.level == "problem"
+    assert f"{commands_file} cannot be used, and the last good one stays in force: line 1:" in finding.message

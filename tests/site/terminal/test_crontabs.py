@@ -53,8 +53,8 @@ def test_commands_and_jobs_are_created_once(cronty, file, tmp_path):
     written = (tmp_path / "data/commands.toml").read_text()
     assert written.startswith("[mine]")
     assert sorted(Job.objects.values_list("name", "task", "cron", "timezone", "source")) == [
-        ("Opening bell", "bell.sh", "30 9 * * 1-5", "America/New_York", "my.crontab"),
-        ("pg_dump shop | gzip > /srv/shop.gz", "pg_dump", "0 3 * * *", "America/New_York", "my.crontab"),
+        ("Opening bell", "bell-open", "30 9 * * 1-5", "America/New_York", "my.crontab"),
+        ("pg_dump shop", "pg_dump-shop", "0 3 * * *", "America/New_York", "my.crontab"),
     ]
     again = cronty("import", "crontab", str(file), "--yes", "--timezone", "Europe/Berlin", "--json")
     assert again.code == 0
@@ -73,7 +73,7 @@ def test_jobs_of_lines_that_are_gone_are_pruned_if_asked_for(cronty, file):
     pruned = cronty("import", "crontab", str(file), "--yes", "--prune")
 
     assert "- /bin/true old" in pruned.out
-    assert sorted(Job.objects.kept().values_list("name", flat=True)) == ["/bin/true new", "/bin/true other"]
+    assert sorted(Job.objects.kept().values_list("name", flat=True)) == ["true new", "true other"]
 
 
 def test_system_crontab_is_recognised_by_its_users(cronty, file):
@@ -98,7 +98,7 @@ def test_files_are_written_for_review(cronty, file, tmp_path):
 
     assert cronty("import", "crontab", str(file), "--write", str(folder), "--yes").code == 0
 
-    assert "[pg_dump]" in (folder / "commands.toml").read_text()
+    assert "[pg_dump-shop]" in (folder / "commands.toml").read_text()
     assert "Opening bell:" in (folder / "jobs.yaml").read_text()
     assert not Job.objects.exists()
 

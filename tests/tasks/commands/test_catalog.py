@@ -2,6 +2,7 @@
 
 import logging
 import os
+import stat
 import time
 from pathlib import Path
 
@@ -99,6 +100,97 @@ def test_broken_file_keeps_the_last_good_one_and_says_so_once(commands, commands
     write(commands_file, TRY.format(name="two"))
     assert settle(commands) == ["two"]
     assert commands.problem == ""
+
+
+def test_last_good_file_stays_in_force_after_a_restart(commands, commands_file, caplog):
+    settle(commands)
+    write(commands_file, TRY.format(name="two") + "timeout = 'soon'\n")
+
+    restarted = Catalog()
+
+    assert names(restarted) == ["one"]
+    assert restarted.is_usable
+    assert (
+        f"The file {commands_file} cannot be used, and the last good one stays in force" in restarted.problem
+    )
+    assert "line 4: two.timeout: write a duration" in restarted.problem
+    assert restarted.short_problem == (
+        "The file commands.toml, line 4, cannot be used, so the last good one stays in force."
+    )
+    write(commands_file, TRY.format(name="two"))
+    assert settle(restarted) == ["two"]
+    assert restarted.short_problem == ""
+
+
+def test_copy_is_private_whole_and_replaced_with_the_file(commands, commands_file, settings):
+    settle(commands)
+    copy = Path(settings.CRONTY_DATA) / "commands.last-good.toml"
+    assert copy.read_text().endswith("\n" + TRY.format(name="one"))
+
+    write(commands_file, TRY.format(name="two"))
+    settle(commands)
+
+    assert stat.S_IMODE(copy.stat().st_mode) == 0o600
+    assert copy.read_text().endswith("\n" + TRY.format(name="two"))
+    assert [path.name for path in copy.parent.glob(".commands*")] == []
+
+
+@pytest.mark.parametrize("spoil", ["no copy", "copy of another file", "others can change it", "broken copy"])
+def test_without_a_usable_copy_a_broken_file_stops_all_commands_and_says_so(
+    commands, commands_file, settings, spoil
+):
+    settle(commands)
+    copy = Path(settings.CRONTY_DATA) / "commands.last-good.toml"
+    match spoil:
+        case "no copy":
+            copy.unlink()
+        case "copy of another file":
+            copy.write_text(copy.read_text().replace(str(commands_file), "/elsewhere/commands.toml"))
+        case "others can change it":
+            copy.chmod(0o666)
+        case _:
+            copy.write_text(copy.read_text() + "[half")
+    write(commands_file, "[half")
+
+    restarted = Catalog()
+
+    assert names(restarted) == []
+    assert not restarted.is_usable
+    assert "there is no good copy of it, so no command can run: line 1: This is not TOML" in restarted.problem
+    assert restarted.short_problem == "The file commands.toml, line 1, cannot be used, so no command can run."
+
+
+def test_commands_of_a_deleted_file_do_not_come_back(commands, commands_file):
+    settle(commands)
+    commands_file.unlink()
+    assert names(Catalog()) == []
+    write(commands_file, "[half")
+
+    assert names(Catalog()) == []
+
+
+def test_file_that_may_still_be_being_written_is_not_kept(commands_file, settings):
+    copy = Path(settings.CRONTY_DATA) / "commands.last-good.toml"
+    copy.unlink(missing_ok=True)
+    write(commands_file, TRY.format(name="one"))
+    os.utime(commands_file, times=(time.time() + 600,) * 2)
+
+    found = Catalog()
+    assert names(found) == ["one"]
+    assert not copy.exists()
+
+    names(found)
+    assert copy.exists()
+
+
+def test_data_folder_that_cannot_be_written_is_logged_and_stops_nothing(
+    commands_file, settings, tmp_path, caplog
+):
+    settings.CRONTY_DATA = tmp_path / "nowhere"
+    write(commands_file, TRY.format(name="one"))
+
+    assert settle(Catalog()) == ["one"]
+    assert "would stop all commands after a restart" in caplog.text
 
 
 def test_deleted_file_ends_its_commands(commands, commands_file):

@@ -1,10 +1,11 @@
 """The operator's file: what is read from it, and what is refused, with the place of the mistake."""
 
+import re
 from datetime import timedelta
 
 import pytest
 
-from schedules.tasks.commands.definitions import LONGEST_FILE, CommandsFileError, parse
+from schedules.tasks.commands.definitions import LONGEST_FILE, CommandsFileError, line_of, parse
 
 BACKUP = """
 [backup]
@@ -161,3 +162,65 @@ def test_every_mistake_of_a_file_is_named():
         parse(minimal(shel="true", timeout='"x"') + '\n[other]\nprogram = "/x"')
 
     assert all(place in str(caught.value) for place in ("try.shel", "try.timeout", "other.description"))
+
+
+@pytest.mark.parametrize(
+    ("text", "places", "line"),
+    [
+        ("[a]\nprogram = 'x'\n\n[a.parameters.b]\ntype = 'x'", ["a", "parameters", "b", "type"], 5),
+        ("[a]\nprogram = 'x'\n\n[a.parameters.b]", ["a", "parameters", "b", "nothing"], 4),
+        ("[a]\narguments = [\n 'x',\n 5,\n]", ["a", "arguments", "1"], 2),
+        ("[a]\nx.y = 1\n['b.c'] # here\n\"x\" = 2", ["b.c", "x"], 4),
+        ("[a]\nparameters.b = { type = 'x' }", ["a", "parameters", "b", "type"], 2),
+        ("[a]\n[b]", ["b", "program"], 2),
+        ("", ["a"], None),
+    ],
+)
+def test_problem_is_found_on_its_line(text, places, line):
+    assert line_of(text, places) == line
+
+
+def test_every_problem_names_its_line():
+    text = "[a]\ndescription = 'x'\nprogram = 'x/y'\n\n[b]\ndescription = 'x'\nprogram = 'x'\nattempts = 99\n"
+
+    with pytest.raises(CommandsFileError) as refused:
+        parse(text)
+
+    assert str(refused.value).startswith("line 3: a.program: give the whole path")
+    assert "; line 8: b.attempts: " in str(refused.value)
+    assert refused.value.line == 3
+
+
+@pytest.mark.parametrize(
+    ("keys", "words"),
+    [
+        ("user = 'ro ot'", "try.user: string should match pattern"),
+        ("max_memory = '2'", 'try.max_memory: write a size like "512MB"'),
+        ("max_memory = 2000", 'try.max_memory: write a size like "512MB"'),
+        ("max_memory = '1MB'", "try.max_memory: choose between 16MB"),
+        ("max_cpu = 'long'", "try.max_cpu: write a duration"),
+        ("input = '{x}'", "there is no parameter 'x'"),
+        ("arguments = ['--', '{x}']\nparameters.x = { multiline = true }", "can only be used in the input"),
+        ("input = '{x}'\nparameters.x = { type = 'integer', multiline = true }", "multiline belongs to text"),
+        ("input = '{x}'\nparameters.x = { default = \"a\\nb\" }", "remove the control character"),
+    ],
+)
+def test_input_user_and_limits_are_checked(keys, words):
+    with pytest.raises(CommandsFileError, match=f"(?i){re.escape(words)}"):
+        parse(f"[try]\ndescription = 'x'\nprogram = 'x'\n{keys}")
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [
+        ("512MB", 512_000_000),
+        ("1.5 GB", 1_500_000_000),
+        ("16Mi", 2**24),
+        ("2GiB", 2**31),
+        ("20000kB", 2 * 10**7),
+    ],
+)
+def test_sizes_are_read(text, size):
+    command = parse(f"[try]\ndescription = 'x'\nprogram = 'x'\nmax_memory = '{text}'")["try"]
+
+    assert command.max_memory == size

@@ -2,6 +2,8 @@
 
 import asyncio
 import json
+import os
+import pwd
 import sys
 import traceback
 from collections.abc import Callable, Collection
@@ -76,6 +78,121 @@ def test_program_gets_typed_values_as_single_arguments(
     assert (result["exit_code"], result["signal"]) == (0, None)
     assert result["cpu_seconds"] > 0
     assert result["peak_memory_bytes"] > 1_000_000
+
+
+READ = "import sys; print(repr(sys.stdin.read()[:200]))"
+
+
+@pytest.mark.parametrize(
+    ("given", "shown"),
+    [
+        ({"body": "first\n\tsecond {name}"}, r"'To: all\nfirst\n\tsecond {name}'"),
+        ({}, "''"),
+    ],
+)
+def test_standard_input_is_filled_in_and_missing_without_its_parameter(use_commands, run, given, shown):
+    use_commands(
+        file_of(
+            READ,
+            more='input = "To: all\\n{body}"',
+            parameters="body = { multiline = true, optional = true, max_length = 100 }",
+        )
+    )
+
+    result = perform(run, **given)
+
+    assert result["output"].strip() == shown
+
+
+def test_fixed_input_with_a_secret_reaches_the_program_and_is_masked(use_commands, run):
+    use_commands(file_of("print(input())", more="input = 'token ${secret:TOKEN}'"))
+
+    async def secrets(names: Collection[str], **options: object) -> dict[str, str]:
+        return dict.fromkeys(names, "s3cret-value")
+
+    result = perform(replace(run, secrets=secrets))
+
+    assert result["output"].strip() == f"token {MASK}"
+
+
+@pytest.mark.parametrize("program", ["import sys; print(len(sys.stdin.read()))", "print('did not read')"])
+def test_long_input_neither_blocks_nor_is_cut(use_commands, run, program):
+    use_commands(
+        file_of(
+            program,
+            more=f"input = '{'{x}' * 30}'",
+            parameters=f"x = {{ max_length = 10000, default = '{'y' * 10000}' }}",
+        )
+    )
+
+    assert perform(run)["output"].strip() in ("300000", "did not read")
+
+
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can change the user")
+
+
+def file_of_another_user(script: str) -> str:
+    listed = json.dumps(["-c", script])
+    return (
+        f'[try]\ndescription = "Try it."\nprogram = "/bin/sh"\narguments = {listed}\n'
+        'user = "nobody"\ndirectory = "/"\n'
+    )
+
+
+@needs_root
+def test_command_runs_as_its_user_with_its_groups_and_home(use_commands, run):
+    who = pwd.getpwnam("nobody")
+    use_commands(file_of_another_user("id -u; id -g; id -G; echo $USER $HOME"))
+
+    lines = perform(run)["output"].splitlines()
+
+    groups = os.getgrouplist("nobody", who.pw_gid)
+    assert lines == [
+        str(who.pw_uid),
+        str(who.pw_gid),
+        " ".join(map(str, groups)),
+        f"nobody {who.pw_dir}",
+    ]
+
+
+@needs_root
+def test_program_of_another_user_is_killed_with_everything_it_started(use_commands, run):
+    use_commands(file_of_another_user("setsid sleep 600 & exec sleep 600") + "timeout = 1\n")
+
+    with pytest.raises(RetryLater, match="did not finish within 1 s") as failed:
+        perform(run)
+
+    assert "left_processes" not in failed.value.result
+
+
+@pytest.mark.parametrize(
+    ("user", "words"),
+    [
+        ("nobody", "it runs as the user nobody, for which Cronty must run as root"),
+        ("no-such-user", "this host has no user no-such-user"),
+    ],
+)
+def test_user_that_cronty_cannot_become_is_refused(use_commands, run, monkeypatch, user, words):
+    monkeypatch.setattr(os, "geteuid", lambda: 12345)
+    use_commands(file_of("print(1)", more=f'user = "{user}"'))
+
+    with pytest.raises(Final, match=f"try cannot be started: {words}"):
+        perform(run)
+
+
+def test_cpu_time_is_limited(use_commands, run):
+    use_commands(file_of("while True: pass", more='max_cpu = "1s"'))
+
+    with pytest.raises(RetryLater, match="try used more than 1 s of CPU time and was killed"):
+        perform(run)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems do not limit address space")
+def test_memory_is_limited(use_commands, run):
+    use_commands(file_of("print(len(bytes(300_000_000)))", more='max_memory = "200MB"'))
+
+    with pytest.raises(RetryLater, match="MemoryError"):
+        perform(run)
 
 
 def test_arguments_may_be_given_in_order_required_ones_first(use_commands, run):

@@ -117,5 +117,8 @@ def test_wrong_clocks_and_other_zone_data_are_shown(web: Client):
 def test_broken_file_of_commands_is_reported_with_details_for_staff_only(web, staff, commands_file):
     commands_file.write_text("[half")
 
-    assert "The file of commands is broken: tell your operator." in html_of(web.get("/system/"))
+    shown = html_of(web.get("/system/"))
+    assert (
+        "The file commands.toml, line 1, cannot be used, so no command can run. Tell your operator." in shown
+    )
     assert "commands.toml cannot be used" in html_of(staff.get("/system/"))

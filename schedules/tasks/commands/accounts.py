@@ -1,0 +1,47 @@
+"""Accounts of the host: the user that a command runs as."""
+
+import os
+import pwd
+from typing import NamedTuple
+
+from schedules.tasks.processes import Identity
+
+
+class AccountError(Exception):
+    """A command cannot run as this user; the text says why, and what to do."""
+
+
+class Account(NamedTuple):
+    """A user of this host; without an identity to change to for the user who runs Cronty."""
+
+    name: str
+    home: str
+    identity: Identity | None = None
+
+
+def account_of(user: str | None) -> Account:
+    """Return the account of a name, or of the user who runs Cronty; raises AccountError."""
+    if user is None:
+        return _own_account()
+    try:
+        found = pwd.getpwnam(user)
+    except KeyError as error:
+        raise AccountError(f"this host has no user {user}; create it, or correct user in the file") from error
+    if found.pw_uid == os.geteuid():
+        return Account(found.pw_name, found.pw_dir)
+    if os.geteuid() != 0:
+        raise AccountError(
+            f"it runs as the user {user}, for which Cronty must run as root; start Cronty as root or as {user},"
+            " or remove user from the file"
+        )
+    groups = os.getgrouplist(found.pw_name, found.pw_gid)
+    return Account(found.pw_name, found.pw_dir, Identity(found.pw_uid, found.pw_gid, tuple(groups)))
+
+
+def _own_account() -> Account:
+    try:
+        found = pwd.getpwuid(os.geteuid())
+    except KeyError:
+        # A container may run as a number without a name.
+        return Account("", "/")
+    return Account(found.pw_name, found.pw_dir)

@@ -1,0 +1,125 @@
+"""The operator's file of commands on disk, and the copy of its last good content, which outlives a restart."""
+
+import json
+import logging
+import os
+import stat
+import time
+from contextlib import suppress
+from pathlib import Path
+
+from django.conf import settings
+
+from schedules.private_files import foreign_link
+from schedules.tasks.commands.definitions import LONGEST_FILE, TOO_LARGE, CommandsFileError
+
+logger = logging.getLogger(__name__)
+
+COPY_NAME = "commands.last-good.toml"
+# A file that has not changed for this many seconds is not being written.
+SETTLED_AFTER = 1.0
+
+Signature = tuple[int, int, int] | None
+
+
+def signature_of(path: Path) -> Signature:
+    """Return what changes with the content of a file, or None if there is no file."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_size, found.st_ino
+
+
+def has_settled(found: Signature) -> bool:
+    return found is not None and time.time_ns() - found[0] >= SETTLED_AFTER * 1e9
+
+
+def read_content(path: Path) -> str:
+    """Return the text of a file that only its owner can change, or raise CommandsFileError."""
+    try:
+        # Opening a pipe would wait for somebody to write into it.
+        with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as file:
+            found = os.fstat(file.fileno())
+            if not stat.S_ISREG(found.st_mode):
+                raise CommandsFileError("It is not a file.")
+            if found.st_mode & (stat.S_IWGRP | stat.S_IWOTH) or found.st_uid not in (0, os.getuid()):
+                raise CommandsFileError(
+                    "Others than the user who runs Cronty can change it. Make it yours: chmod go-w, chown."
+                )
+            if link := foreign_link(path):
+                raise CommandsFileError(f"Another user made the link {link}, and can change where it leads.")
+            content = file.read(LONGEST_FILE + 1)
+        if len(content) > LONGEST_FILE:
+            raise CommandsFileError(TOO_LARGE)
+        return content.decode()
+    except OSError as error:
+        raise CommandsFileError(f"It cannot be read: {error.strerror}.") from error
+    except UnicodeDecodeError as error:
+        raise CommandsFileError("It is not UTF-8 text.") from error
+
+
+def copy_of(path: Path) -> Path:
+    """Return where the last good content of a file is kept: in the data folder, or beside the file without one."""
+    return Path(getattr(settings, "CRONTY_DATA", None) or path.parent) / COPY_NAME
+
+
+def keep_copy(path: Path, text: str) -> None:
+    """Keep the content of a good file, or log why that is not possible."""
+    copy = copy_of(path)
+    content = f"{_heading(path)}\n{text}".encode()
+    try:
+        with suppress(FileNotFoundError):
+            if copy.read_bytes() == content:
+                return
+        _write(copy, content)
+    except OSError as error:
+        logger.warning(
+            "%s cannot be written (%s): a broken %s would stop all commands after a restart",
+            copy,
+            error.strerror,
+            path.name,
+        )
+
+
+def discard_copy(path: Path) -> None:
+    """Delete the copy of a file that the operator has deleted: its commands must not come back."""
+    with suppress(OSError):
+        copy = copy_of(path)
+        if copy.read_text(errors="replace").startswith(_heading(path) + "\n"):
+            copy.unlink()
+
+
+def read_copy(path: Path) -> str | None:
+    """Return the last good content of a file, or None."""
+    try:
+        heading, _, text = read_content(copy_of(path)).partition("\n")
+    except CommandsFileError:
+        return None
+    # A file at another path has other commands.
+    return text if heading == _heading(path) else None
+
+
+def _heading(path: Path) -> str:
+    return (
+        f"# The last good content of {json.dumps(str(path))}, kept by Cronty: change that file, not this one."
+    )
+
+
+def _write(copy: Path, content: bytes) -> None:
+    """Replace the copy in one step; only the owner of its folder can read it."""
+    new = copy.with_name(f".{copy.name}.{os.getpid()}")
+    try:
+        handle = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+            if os.geteuid() == 0:
+                # Root may run one command on the data of another user, who has to read it later.
+                folder = copy.parent.stat()
+                os.fchown(file.fileno(), folder.st_uid, folder.st_gid)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(new, copy)
+    finally:
+        with suppress(OSError):
+            new.unlink()
