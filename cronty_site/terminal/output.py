@@ -10,6 +10,7 @@ from typing import Any
 
 import click
 from rich.box import SIMPLE_HEAD
+from rich.cells import cell_len
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -18,6 +19,10 @@ from schedules.limits import strip_unprintable
 
 # Wide enough to shorten nothing in a file or a pipe.
 WIDE = 10_000
+# Between two columns of a table.
+GAP = 2
+# The width to which a text is shortened before other columns wrap, and after that.
+SHORT, SHORTEST = 24, 6
 COLOURS = {
     "succeeded": "green",
     "completed": "green",
@@ -73,21 +78,47 @@ def cell(value: Any) -> Text:
 
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[Any]], *, shrink: str = "") -> None:
-    """Print a table; only the column to shrink is shortened, the others wrap where the terminal is too narrow."""
+    """Print a table as wide as the terminal: one column is shortened, the others only wrap between words."""
     out = console()
-    table = Table(box=SIMPLE_HEAD if out.is_terminal else None, show_edge=False, pad_edge=False)
-    for name in columns:
-        is_shrunk = name == shrink
+    cells = [[cell(value) for value in row] for row in rows]
+    shrunk = [name == shrink for name in columns]
+    texts = [[name, *(row[place].plain for row in cells)] for place, name in enumerate(columns)]
+    widths = _widths(texts, shrunk, out.width)
+    # In a terminal that is too narrow even so, long lines are better than columns that disappear.
+    out.width = max(out.width, sum(widths) + GAP * (len(columns) - 1))
+    is_terminal = out.is_terminal
+    table = Table(
+        box=SIMPLE_HEAD if is_terminal else None,
+        show_edge=False,
+        pad_edge=False,
+        # A box has a space of its own between two columns.
+        padding=(0, GAP - 1 if is_terminal else GAP, 0, 0),
+    )
+    for name, width, is_shrunk in zip(columns, widths, shrunk, strict=True):
         table.add_column(
             name,
-            no_wrap=is_shrunk or name == "#",
+            width=width,
+            no_wrap=is_shrunk,
             overflow="ellipsis" if is_shrunk else "fold",
             header_style="bold",
-            min_width=8 if is_shrunk else None,
         )
-    for row in rows:
-        table.add_row(*(cell(value) for value in row))
+    for row in cells:
+        table.add_row(*row)
     out.print(table)
+
+
+def _widths(texts: Sequence[Sequence[str]], shrunk: Sequence[bool], available: int) -> list[int]:
+    """Return how wide columns become: the shortened one gives way first, then the others wrap, the widest first."""
+    widths = [max(map(cell_len, column)) for column in texts]
+    words = [max(cell_len(word) for text in column for word in text.split() or [""]) for column in texts]
+    excess = sum(widths) + GAP * (len(widths) - 1) - available
+    steps = [(True, [SHORT] * len(texts)), (False, words), (True, [SHORTEST] * len(texts))]
+    for is_shrunk, least in steps:
+        places = [place for place, each in enumerate(shrunk) if each == is_shrunk]
+        while excess > 0 and (wider := [place for place in places if widths[place] > least[place]]):
+            widths[max(wider, key=widths.__getitem__)] -= 1
+            excess -= 1
+    return widths
 
 
 def print_facts(facts: Mapping[str, Any]) -> None:
