@@ -5,7 +5,8 @@ import os
 import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
+from enum import Enum
 from typing import Any
 
 import click
@@ -16,7 +17,9 @@ from rich.table import Table
 from rich.text import Text
 
 from schedules.limits import strip_unprintable
+from schedules.when import durations
 
+AS_JSON = "cronty.json"
 # Wide enough to shorten nothing in a file or a pipe.
 WIDE = 10_000
 # Between two columns of a table.
@@ -61,6 +64,17 @@ def print_json(value: Any) -> None:
     click.echo(_C1.sub(lambda match: f"\\u{ord(match[0]):04x}", text))
 
 
+def prints_json() -> bool:
+    """Return whether the subcommand prints JSON."""
+    context = click.get_current_context(silent=True)
+    return context is not None and bool(context.meta.get(AS_JSON))
+
+
+def print_message(message: Mapping[str, str]) -> None:
+    """Print a note or a question for programs, as one line on standard error."""
+    click.echo(json.dumps(message), err=True)
+
+
 def line(value: Any) -> str:
     """Return a text in one line, without characters that a terminal obeys."""
     return " ".join(strip_unprintable(str(value)).split())
@@ -71,9 +85,36 @@ def block(value: str) -> str:
     return strip_unprintable(value.replace("\r\n", "\n"))
 
 
+def words(value: Any) -> str:
+    """Return a value for people: yes and no, durations, lists and named values as they would be written."""
+    match value:
+        case None:
+            return ""
+        case bool():
+            return "yes" if value else "no"
+        case Enum():
+            return words(value.value)
+        case timedelta():
+            return durations.in_words(value)
+        case list() | tuple():
+            return ", ".join(inner_words(item) for item in value)
+        case dict():
+            return ", ".join(f"{name}: {inner_words(item)}" for name, item in value.items())
+    return str(value)
+
+
+def inner_words(value: Any) -> str:
+    """Return a value within a list; a list within it is JSON, so that both can be told apart."""
+    return (
+        json.dumps(value, ensure_ascii=False)
+        if value is None or isinstance(value, list | dict)
+        else words(value)
+    )
+
+
 def cell(value: Any) -> Text:
     """Return the cell of a table; known words have their colour."""
-    text = line("" if value is None else value)
+    text = line(words(value))
     return Text(text, style=COLOURS.get(text, ""))
 
 
@@ -139,6 +180,9 @@ def say(text: str, style: str = "") -> None:
 
 def note(text: str) -> None:
     """Print one line beside the output, on standard error."""
+    if prints_json():
+        print_message({"note": text})
+        return
     console(stderr=True).print(Text(line(text), style="dim"), soft_wrap=True)
 
 

@@ -2,8 +2,11 @@
 
 import json
 import sys
+from pathlib import Path
 
 import click
+
+from schedules.limits import strip_unprintable
 
 
 class ExitCode:
@@ -35,10 +38,22 @@ def show_error(error: click.ClickException, *, as_json: bool) -> None:
         code = error.code if isinstance(error, Failure) else "usage"
         click.echo(json.dumps({"error": error.format_message(), "code": code}), err=True)
     else:
+        # It may repeat what was typed, or what somebody else has stored.
+        error.message = strip_unprintable(error.message)
         error.show()
 
 
-def start_django(*, pages: bool) -> None:
+def not_started(path: Path) -> Failure:
+    """Return the failure of a command that needs an installation, of which this part is missing."""
+    return Failure(
+        f"Cronty has not been started here yet: there is no {path}."
+        " Run `cronty up` first, or set CRONTY_DATA to the folder of an installation.",
+        ExitCode.NOT_READY,
+        code="not_ready",
+    )
+
+
+def start_django(*, pages: bool, creates: bool) -> None:
     """Set Django up, once; a wrong setting is a failure with one sentence."""
     if "django" in sys.modules:
         from django.apps import apps  # noqa: PLC0415
@@ -48,6 +63,6 @@ def start_django(*, pages: bool) -> None:
     from cronty_site.startup import set_up  # noqa: PLC0415
 
     try:
-        set_up(pages=pages)
+        set_up(pages=pages, creates=creates)
     except SystemExit as end:
-        raise Failure(str(end), ExitCode.NOT_READY) from end
+        raise Failure(str(end), ExitCode.NOT_READY, code="not_ready") from end
