@@ -2,7 +2,9 @@
 
 import json
 import sys
+from io import StringIO
 from pathlib import Path
+from typing import IO, Any
 
 import click
 
@@ -28,8 +30,8 @@ class Failure(click.ClickException):
         self.exit_code = exit_code  # type: ignore[misc]
         self.code = code or "error"
 
-    def show(self, file: object = None) -> None:
-        click.echo(f"cronty: {self.message}", err=True)
+    def show(self, file: IO[Any] | None = None) -> None:
+        click.echo(f"cronty: {self.message}", file=file, err=True)
 
 
 def show_error(error: click.ClickException, *, as_json: bool) -> None:
@@ -39,8 +41,9 @@ def show_error(error: click.ClickException, *, as_json: bool) -> None:
         click.echo(json.dumps({"error": error.format_message(), "code": code}), err=True)
     else:
         # It may repeat what was typed, or what somebody else has stored.
-        error.message = strip_unprintable(error.message)
-        error.show()
+        shown = StringIO()
+        error.show(shown)
+        click.echo(strip_unprintable(shown.getvalue()), err=True, nl=False)
 
 
 def not_started(path: Path) -> Failure:

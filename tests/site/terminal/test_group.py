@@ -54,14 +54,19 @@ def test_aliases_are_the_commands_they_stand_for(cronty, owner):
     assert job.deleted_at
 
 
-def test_error_repeats_no_escape_sequence(cronty):
-    for arguments in (
-        ["show", "a\x1b[31m"],
-        ["\x1b[31m"],
-        ["jobs", "--\x1b[31m"],
-        ["add", "\x1b]0;x", "notify"],
+def test_error_repeats_no_character_that_a_terminal_obeys(cronty):
+    title = "\x1b]0;owned\x07\x9b31m"
+
+    for words in (
+        ["show", title],
+        [title],
+        ["jobs", f"--{title}"],
+        ["add", title, "notify"],
+        ["token", "revoke", title],
     ):
-        assert "\x1b" not in cronty(*arguments).err
+        ended = cronty(*words)
+        assert ended.code in (2, 3), words
+        assert not {"\x1b", "\x07", "\x9b"} & set(ended.err), words
 
 
 def test_commands_are_completed_without_importing_them(monkeypatch):
