@@ -24,8 +24,8 @@ AS_JSON = "cronty.json"
 WIDE = 10_000
 # Between two columns of a table.
 GAP = 2
-# The width to which a text is shortened before other columns wrap, and after that.
-SHORT, SHORTEST = 24, 6
+# The widths to which a text is shortened: before other columns wrap, before narrow ones do, and if nothing else helps.
+SHORT, NARROW, SHORTEST = 24, 14, 6
 COLOURS = {
     "succeeded": "green",
     "completed": "green",
@@ -153,7 +153,13 @@ def _widths(texts: Sequence[Sequence[str]], shrunk: Sequence[bool], available: i
     widths = [max(map(cell_len, column)) for column in texts]
     words = [max(cell_len(word) for text in column for word in text.split() or [""]) for column in texts]
     excess = sum(widths) + GAP * (len(widths) - 1) - available
-    steps = [(True, [SHORT] * len(texts)), (False, words), (True, [SHORTEST] * len(texts))]
+    steps = [
+        (True, [SHORT] * len(texts)),
+        (False, [max(word, NARROW) for word in words]),
+        (True, [NARROW] * len(texts)),
+        (False, words),
+        (True, [SHORTEST] * len(texts)),
+    ]
     for is_shrunk, least in steps:
         places = [place for place, each in enumerate(shrunk) if each == is_shrunk]
         while excess > 0 and (wider := [place for place in places if widths[place] > least[place]]):
